@@ -1,0 +1,3 @@
+//! The `headway` command.
+
+fn main() {}

@@ -1,0 +1,11 @@
+//! The algorithms of Headway, without any I/O.
+//!
+//! Nothing in this crate reads a clock, opens a socket or keeps global state: time and
+//! randomness are arguments. References such as `rapid 2.9` name the chapter of the
+//! specification that a rule or constant comes from.
+
+pub mod stream;
+pub mod units;
+
+pub use stream::{Arrival, Gaps, Refusal, Schedule, StreamRecord};
+pub use units::{Bytes, Duration, Instant, Rate};

@@ -1,0 +1,114 @@
+//! What was seen of a p-stream, and the gap arrays that denoising and estimation work on.
+
+use crate::units::{Bytes, Duration, Instant, Rate};
+
+/// What one probe packet told us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Position of the packet in its stream, from 0.
+    pub index: u32,
+    /// Size on the wire.
+    pub size: Bytes,
+    /// When it actually left, on the sender's clock.
+    pub sent: Instant,
+    /// When it arrived, on the receiver's clock; `None` when it was lost.
+    pub received: Option<Instant>,
+}
+
+/// All that is known of one stream after it has been sent and reported.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamRecord {
+    /// Number of the stream within its session.
+    pub id: u32,
+    /// Size of each packet on the wire.
+    pub packet: Bytes,
+    /// The average rate that the stream was made with (rapid 2.2).
+    pub average: Rate,
+    /// The gaps the sender was asked to make; one fewer than packets.
+    pub intended: Vec<Duration>,
+    /// One entry a packet, in order of sending.
+    pub arrivals: Vec<Arrival>,
+}
+
+/// Why a stream yields no estimate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, thiserror::Error)]
+pub enum Refusal {
+    /// At least one packet of the stream was lost (rapid 2.13).
+    #[error("packets lost")]
+    Lost,
+    /// Packets arrived in another order than sent.
+    #[error("packets reordered")]
+    Reordered,
+    /// The sender was kept from making the gaps it was asked for.
+    #[error("sender could not keep its gaps")]
+    SenderGaps,
+    /// Too few samples were left, before or after denoising (rapid 2.9).
+    #[error("too few samples")]
+    TooShort,
+    /// A clock was stepped while the stream was under way.
+    #[error("clock stepped")]
+    ClockStep,
+}
+
+impl StreamRecord {
+    /// Writes the actual send and receive gaps into `gaps`, replacing its contents.
+    ///
+    /// # Errors
+    /// [`Refusal::Lost`], [`Refusal::Reordered`] or, with fewer than two packets, [`Refusal::TooShort`].
+    pub fn gaps(&self, gaps: &mut Gaps) -> Result<(), Refusal> {
+        gaps.clear();
+        if self.arrivals.len() < 2 {
+            return Err(Refusal::TooShort);
+        }
+        for pair in self.arrivals.windows(2) {
+            let (Some(before), Some(after)) = (pair[0].received, pair[1].received) else {
+                return Err(Refusal::Lost);
+            };
+            if after < before {
+                return Err(Refusal::Reordered);
+            }
+            gaps.push(pair[1].sent - pair[0].sent, after - before);
+        }
+        Ok(())
+    }
+
+    /// The number of packets that never arrived.
+    pub fn lost(&self) -> usize {
+        self.arrivals.iter().filter(|arrival| arrival.received.is_none()).count()
+    }
+}
+
+/// Send and receive gaps of one stream, entry i of both belonging to the same packet.
+///
+/// The vectors keep their capacity between streams, so that steady-state work does not allocate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gaps {
+    /// Gaps at the sender.
+    pub send: Vec<Duration>,
+    /// Gaps at the receiver.
+    pub receive: Vec<Duration>,
+}
+
+impl Gaps {
+    /// Empties both arrays and keeps their memory.
+    pub fn clear(&mut self) {
+        self.send.clear();
+        self.receive.clear();
+    }
+
+    /// Appends the gaps of one packet.
+    pub fn push(&mut self, send: Duration, receive: Duration) {
+        self.send.push(send);
+        self.receive.push(receive);
+    }
+
+    /// The number of samples.
+    pub fn len(&self) -> usize {
+        self.send.len()
+    }
+
+    /// Whether there are no samples.
+    pub fn is_empty(&self) -> bool {
+        self.send.is_empty()
+    }
+}

@@ -1,0 +1,1 @@
+//! Emulated paths with a known truth.

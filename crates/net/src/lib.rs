@@ -1,0 +1,1 @@
+//! Live probing: sockets, stamps, pacing and the probe protocol.
