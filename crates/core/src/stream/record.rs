@@ -102,6 +102,14 @@ impl Gaps {
         self.receive.push(receive);
     }
 
+    /// Keeps the samples from `first` up to but not including `end`, which are moved to the front.
+    pub fn crop(&mut self, first: usize, end: usize) {
+        for gaps in [&mut self.send, &mut self.receive] {
+            gaps.truncate(end);
+            gaps.drain(..first.min(gaps.len()));
+        }
+    }
+
     /// The number of samples.
     pub fn len(&self) -> usize {
         self.send.len()
