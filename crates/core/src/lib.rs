@@ -5,6 +5,7 @@
 //! specification that a rule or constant comes from.
 
 pub mod denoise;
+pub mod estimate;
 pub mod stream;
 pub mod units;
 

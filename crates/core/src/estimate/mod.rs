@@ -1,0 +1,27 @@
+//! From the gaps of a stream to the bandwidth that the path has left.
+
+pub mod excursion;
+
+pub use excursion::Excursion;
+
+use crate::units::Rate;
+
+/// How a stream's estimate relates to the rates that the stream probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bound {
+    /// No congestion was seen at any rate: at least this much is available, possibly more.
+    AtLeast,
+    /// Congestion began and ended inside the stream's range of rates.
+    Within,
+    /// Congestion was seen at every rate: at most this much is available, possibly less.
+    AtMost,
+}
+
+/// What one stream of several rates says about the available bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamEstimate {
+    /// The estimate, counting the same bytes as the packet size it was made with.
+    pub rate: Rate,
+    /// Whether the true value may lie beyond the rates probed.
+    pub bound: Bound,
+}
