@@ -9,5 +9,5 @@ pub mod estimate;
 pub mod stream;
 pub mod units;
 
-pub use stream::{Arrival, Gaps, Refusal, Schedule, StreamRecord};
+pub use stream::{Arrival, Gaps, Refusal, Schedule, Shape, StreamRecord};
 pub use units::{Bytes, Duration, Instant, Rate};
