@@ -1,8 +1,12 @@
 //! From the gaps of a stream to the bandwidth that the path has left.
 
 pub mod excursion;
+pub mod pathload;
+pub mod trend;
 
 pub use excursion::Excursion;
+pub use pathload::RateSearch;
+pub use trend::Trend;
 
 use crate::units::Rate;
 
@@ -24,4 +28,15 @@ pub struct StreamEstimate {
     pub rate: Rate,
     /// Whether the true value may lie beyond the rates probed.
     pub bound: Bound,
+}
+
+/// What one stream of a single rate says about that rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Decision {
+    /// The rate is above the available bandwidth.
+    Above,
+    /// It is not.
+    NotAbove,
+    /// The stream does not tell.
+    Ambiguous,
 }

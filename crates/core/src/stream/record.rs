@@ -72,6 +72,18 @@ impl StreamRecord {
         Ok(())
     }
 
+    /// Writes the one-way delay of each packet that arrived into `delays`, replacing its contents.
+    ///
+    /// The clocks of sender and receiver need not agree: all delays are off by the same amount, and differences are right.
+    pub fn one_way_delays(&self, delays: &mut Vec<Duration>) {
+        delays.clear();
+        delays.extend(
+            self.arrivals
+                .iter()
+                .filter_map(|arrival| arrival.received.map(|received| received - arrival.sent)),
+        );
+    }
+
     /// The number of packets that never arrived.
     pub fn lost(&self) -> usize {
         self.arrivals.iter().filter(|arrival| arrival.received.is_none()).count()
