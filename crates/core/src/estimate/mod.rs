@@ -1,11 +1,14 @@
 //! From the gaps of a stream to the bandwidth that the path has left.
 
 pub mod excursion;
+pub mod imr;
 pub mod pathload;
+pub mod prc_mt;
 pub mod trend;
 
 pub use excursion::Excursion;
 pub use pathload::RateSearch;
+pub use prc_mt::LengthTuning;
 pub use trend::Trend;
 
 use crate::units::Rate;
