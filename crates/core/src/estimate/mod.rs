@@ -2,11 +2,14 @@
 
 pub mod excursion;
 pub mod imr;
+pub mod null;
+pub mod pathchirp;
 pub mod pathload;
 pub mod prc_mt;
 pub mod trend;
 
 pub use excursion::Excursion;
+pub use pathchirp::PathChirp;
 pub use pathload::RateSearch;
 pub use prc_mt::LengthTuning;
 pub use trend::Trend;
