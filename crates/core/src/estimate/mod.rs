@@ -2,6 +2,7 @@
 
 pub mod excursion;
 pub mod imr;
+mod method;
 pub mod null;
 pub mod pathchirp;
 pub mod pathload;
@@ -9,6 +10,7 @@ pub mod prc_mt;
 pub mod trend;
 
 pub use excursion::Excursion;
+pub use method::{MultiRate, Scratch, Settings, SingleRate};
 pub use pathchirp::PathChirp;
 pub use pathload::RateSearch;
 pub use prc_mt::LengthTuning;
