@@ -6,6 +6,7 @@
 
 pub mod denoise;
 pub mod estimate;
+pub mod measure;
 pub mod stream;
 pub mod units;
 

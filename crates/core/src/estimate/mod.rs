@@ -7,6 +7,7 @@ pub mod null;
 pub mod pathchirp;
 pub mod pathload;
 pub mod prc_mt;
+pub mod response;
 pub mod trend;
 
 pub use excursion::Excursion;
