@@ -1,1 +1,36 @@
 //! Emulated paths with a known truth.
+//!
+//! A lab is three nodes in network namespaces of their own: `client`, `server`, and between
+//! them a router whose user-space emulator owns the bottleneck queue. Cross traffic exists
+//! only inside that queue, so what was free is known exactly and logged.
+//!
+//! ```text
+//! client 10.77.0.1 --veth-- [ emulator: rate, buffer, delay, loss, cross traffic ] --veth-- 10.77.0.2 server
+//! ```
+
+pub mod coalesce;
+pub mod cross;
+pub mod daemon;
+pub mod error;
+pub mod lab;
+pub mod link;
+pub mod meter;
+pub mod queue;
+pub mod spec;
+pub mod state;
+pub mod truth;
+
+mod clock;
+mod control;
+mod emulator;
+mod frames;
+mod interface;
+mod namespace;
+mod port;
+mod process;
+
+pub use error::Error;
+pub use lab::{Lab, Life, Running};
+pub use spec::{Cross, Direction, LinkSpec, Model, PathSpec, Spec};
+pub use state::Node;
+pub use truth::{Interval, Lateness, Truth};

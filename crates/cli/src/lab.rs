@@ -1,0 +1,259 @@
+//! `headway lab`: an emulated path with a known truth.
+
+use std::ffi::OsString;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Subcommand;
+use headway_lab::{Direction, Interval, Lab, Life, LinkSpec, Spec};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// Emulated paths on this machine, with a known truth
+///
+/// A lab has two nodes, `client` and `server`, with a network of their own each, and between them an
+/// emulated link: rate, buffer, delay, loss, cross traffic. What the cross traffic left free is logged
+/// every 10 ms, so a measurement can be compared with the truth. Works without root where the host
+/// allows user namespaces.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  \
+    headway lab up scenarios/access-100.toml\n  \
+    headway lab exec client -- ping -c 3 10.77.0.2\n  \
+    headway lab down access-100")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Bring a lab up as a scenario file describes it
+    ///
+    /// The lab stays up until `headway lab down`, also when this shell ends. With --foreground it lasts
+    /// as long as the command, and Ctrl-C removes all of it.
+    Up {
+        /// Scenario (TOML): [forward], optional [reverse], any number of [[cross]]
+        file: PathBuf,
+        /// Name of the lab; default: `name` in the file, or the file's name
+        #[arg(long)]
+        name: Option<String>,
+        /// Stay in the foreground and take the lab down at the end
+        #[arg(long)]
+        foreground: bool,
+    },
+    /// Run a program in a node of a lab
+    ///
+    /// Only the network differs from the host's; files and processes are the same. The program's exit
+    /// code is passed on.
+    Exec {
+        /// Name of the lab; may be left out when only one is up
+        #[arg(long)]
+        name: Option<String>,
+        /// `client` or `server`
+        node: String,
+        /// Program and arguments, after `--`
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
+    /// Take a lab down, with all programs that run in its nodes
+    ///
+    /// Its truth file goes too: copy it before, or name a file for it with --truth.
+    Down {
+        /// Name of the lab; may be left out when only one is up
+        #[arg(conflicts_with = "all")]
+        name: Option<String>,
+        /// Take all labs of this user down
+        #[arg(long)]
+        all: bool,
+        /// Keep the truth file here
+        #[arg(long, value_name = "FILE", conflicts_with = "all")]
+        truth: Option<PathBuf>,
+    },
+    /// Show the labs that are up, their addresses and what is free on them now
+    Status {
+        /// As JSON, one array with one object per lab
+        #[arg(long)]
+        json: bool,
+    },
+    #[command(hide = true)]
+    Daemon,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// When the lab cannot do what is asked.
+pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    match args.command {
+        Command::Up { file, name, foreground } => up(&file, name, foreground),
+        Command::Exec { name, node, command } => exec(name.as_deref(), &node, &command),
+        Command::Down { name, all, truth } => down(name, all, truth),
+        Command::Status { json } => status(json),
+        Command::Daemon => {
+            tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
+            // The sentence went to the one who waits for it.
+            Ok(if headway_lab::daemon::run().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+    }
+}
+
+fn up(file: &std::path::Path, name: Option<String>, foreground: bool) -> Result<ExitCode> {
+    let spec = Spec::load(file)?;
+    for warning in spec.warnings() {
+        eprintln!("headway: warning: {warning}");
+    }
+    let name = name.or_else(|| spec.name.clone()).unwrap_or_else(|| "lab".to_owned());
+    // Registered before the lab exists, so that no signal can end this process and leave it unsaid.
+    let ended = signals()?;
+    let lab = Lab::up(&spec, &name, if foreground { Life::Owned } else { Life::Detached })?;
+    print!("{}", describe(&lab));
+    if foreground {
+        println!("Ctrl-C takes it down.");
+        wait(&lab, &ended)?;
+        lab.down()?;
+    } else {
+        println!("take it down with: headway lab down {name}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn describe(lab: &Lab) -> String {
+    let name = lab.name();
+    let path = lab.spec().path();
+    let mut text = format!("lab {name} is up\n");
+    for (direction, link) in [(Direction::Forward, &path.forward), (Direction::Reverse, &path.reverse)] {
+        text += &format!("  {direction}   {}\n", describe_link(link));
+    }
+    for node in lab.nodes() {
+        text += &format!("  {:7}   {}  {}\n", node.name, node.v4, node.v6);
+    }
+    text += &format!("  truth     {}\n", lab.truth_path().display());
+    text + &format!("enter it with: headway lab exec --name {name} client -- COMMAND\n")
+}
+
+fn describe_link(link: &LinkSpec) -> String {
+    let mut text = format!("{}, delay {}, buffer {}", link.rate, link.delay, link.buffer_size());
+    if link.loss > 0.0 {
+        text += &format!(", loss {}", link.loss);
+    }
+    if let Some(interval) = link.coalesce {
+        text += &format!(", coalescing {interval}");
+    }
+    text
+}
+
+/// A stream that becomes readable when this process is asked to end.
+fn signals() -> Result<UnixStream> {
+    let (read, write) = UnixStream::pair()?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+    }
+    Ok(read)
+}
+
+/// Waits for a signal, or for the lab to end by itself.
+fn wait(lab: &Lab, ended: &UnixStream) -> Result<()> {
+    // Looking every half second for the end of the lab is soon enough; a signal is seen at once.
+    ended.set_read_timeout(Some(Duration::from_millis(500)))?;
+    while std::io::Read::read(&mut &*ended, &mut [0]).is_err() {
+        if lab.wait(Duration::ZERO) {
+            bail!("the lab's daemon has ended");
+        }
+    }
+    Ok(())
+}
+
+fn exec(name: Option<&str>, node: &str, command: &[OsString]) -> Result<ExitCode> {
+    let lab = find(name)?;
+    let Some((program, args)) = command.split_first() else { bail!("no program given") };
+    let status = lab
+        .command(node, program, args)?
+        .status()
+        .with_context(|| format!("cannot run `{}` in the {node}", program.to_string_lossy()))?;
+    // As shells do: 128 plus the signal.
+    let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    Ok(ExitCode::from(code as u8))
+}
+
+/// The lab of this name, or the only one.
+fn find(name: Option<&str>) -> Result<Lab> {
+    if let Some(name) = name {
+        return Ok(Lab::attach(name)?);
+    }
+    let mut labs = Lab::list();
+    match (labs.pop(), labs.is_empty()) {
+        (Some(lab), true) => Ok(lab),
+        (None, _) => bail!("no lab is up; start one with `headway lab up FILE`"),
+        (Some(last), false) => {
+            let names: Vec<&str> = labs.iter().chain([&last]).map(Lab::name).collect();
+            bail!("several labs are up ({}); say which", names.join(", "))
+        }
+    }
+}
+
+fn down(name: Option<String>, all: bool, truth: Option<PathBuf>) -> Result<ExitCode> {
+    let names = match name {
+        _ if all => headway_lab::lab::names(),
+        Some(name) => vec![name],
+        None => vec![find(None)?.name().to_owned()],
+    };
+    for name in names {
+        if let Some(file) = &truth {
+            let from = Lab::attach(&name)?.truth_path();
+            std::fs::copy(&from, file)
+                .with_context(|| format!("cannot copy the truth to {}", file.display()))?;
+        }
+        if !headway_lab::lab::down(&name)? && !all {
+            bail!("no lab `{name}` is up; `headway lab status` lists those that are");
+        }
+        println!("lab {name} is down");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn status(json: bool) -> Result<ExitCode> {
+    let labs = Lab::list();
+    if json {
+        let labs: Vec<_> = labs.iter().map(as_json).collect();
+        println!("{}", serde_json::to_string_pretty(&labs)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if labs.is_empty() {
+        println!("no lab is up");
+    }
+    for lab in &labs {
+        print!("{}", describe(lab));
+        let live = lab.live()?;
+        for (direction, now) in [(Direction::Forward, live.forward), (Direction::Reverse, live.reverse)] {
+            let text = now.as_ref().map_or("nothing logged yet".to_owned(), describe_interval);
+            println!("  {direction} now: {text}");
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn describe_interval(now: &Interval) -> String {
+    format!(
+        "free {} of {}, hosts send {}, queue up to {}",
+        now.free(),
+        now.capacity,
+        now.host(),
+        now.max_queue
+    )
+}
+
+fn as_json(lab: &Lab) -> serde_json::Value {
+    let nodes: Vec<_> = lab.nodes().collect();
+    serde_json::json!({
+        "name": lab.name(),
+        "daemon": lab.daemon(),
+        "nodes": nodes,
+        "holders": lab.holders(),
+        "truth": lab.truth_path(),
+        "scenario": lab.spec(),
+        "live": lab.live().ok(),
+    })
+}

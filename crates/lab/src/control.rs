@@ -1,0 +1,141 @@
+//! The line protocol between a lab's users and its daemon: one JSON request a line, one JSON answer a line.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use headway_core::Instant;
+use serde::{Deserialize, Serialize};
+
+use crate::clock;
+use crate::emulator::Order;
+use crate::error::Error;
+use crate::spec::{Cross, PathSpec, check_cross};
+use crate::state::CONTROL;
+use crate::truth::Interval;
+
+/// The emulator answers within a tick; far longer means that the machine is stuck.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The farthest future that may be waited for.
+const MAX_SYNC: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Request {
+    SetCross(Vec<Cross>),
+    SetPath(PathSpec),
+    Sync(Instant),
+    Status,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    Since(Instant),
+    Synced,
+    Status(Box<Live>),
+    Error(String),
+}
+
+/// What a lab does at present.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Live {
+    /// The path.
+    pub path: PathSpec,
+    /// The cross traffic.
+    pub cross: Vec<Cross>,
+    /// The last finished interval from client to server; `None` right after the start.
+    pub forward: Option<Interval>,
+    /// The last finished interval from server to client; `None` right after the start.
+    pub reverse: Option<Interval>,
+}
+
+/// The daemon's side: what all connections share.
+pub(crate) struct Desk {
+    pub(crate) live: Arc<Mutex<Live>>,
+    pub(crate) orders: Mutex<Sender<Order>>,
+    pub(crate) wake: UnixStream,
+    pub(crate) mtu: u32,
+}
+
+impl Desk {
+    /// Answers requests until the other side hangs up.
+    pub(crate) fn serve(&self, stream: UnixStream) {
+        let Ok(mut out) = stream.try_clone() else { return };
+        for line in BufReader::new(stream).lines() {
+            let Ok(line) = line else { return };
+            let answer = match serde_json::from_str(&line) {
+                Ok(request) => self.answer(request).unwrap_or_else(Answer::Error),
+                Err(error) => Answer::Error(format!("not a request: {error}")),
+            };
+            let mut text = serde_json::to_string(&answer).unwrap_or_default();
+            text.push('\n');
+            if out.write_all(text.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn answer(&self, request: Request) -> Result<Answer, String> {
+        match request {
+            Request::SetCross(cross) => {
+                check_cross(&cross).map_err(|e| e.to_string())?;
+                let since = self.order(PATIENCE, |answer| Order::Cross(cross.clone(), answer))?;
+                self.update(|live| live.cross = cross);
+                Ok(Answer::Since(since))
+            }
+            Request::SetPath(path) => {
+                path.validate(self.mtu).map_err(|e| e.to_string())?;
+                let since = self.order(PATIENCE, |answer| Order::Path(path.clone(), answer))?;
+                self.update(|live| live.path = path);
+                Ok(Answer::Since(since))
+            }
+            Request::Sync(until) => {
+                let ahead = (until - clock::now()).to_std();
+                if ahead > MAX_SYNC {
+                    return Err("cannot wait for more than a minute".to_owned());
+                }
+                self.order(ahead + PATIENCE, |answer| Order::Sync(until, answer))?;
+                Ok(Answer::Synced)
+            }
+            Request::Status => match self.live.lock() {
+                Ok(live) => Ok(Answer::Status(Box::new(live.clone()))),
+                Err(_) => Err("the lab is broken".to_owned()),
+            },
+        }
+    }
+
+    fn order<T>(&self, patience: Duration, make: impl FnOnce(Sender<T>) -> Order) -> Result<T, String> {
+        let (answer, answered) = channel();
+        let gone = || "the emulator has ended".to_owned();
+        self.orders.lock().map_err(|_| gone())?.send(make(answer)).map_err(|_| gone())?;
+        // One byte wakes the emulator; a full pipe means it will wake anyway.
+        let _ = (&self.wake).write(&[1]);
+        answered.recv_timeout(patience).map_err(|_| "the emulator does not answer".to_owned())
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Live)) {
+        if let Ok(mut live) = self.live.lock() {
+            change(&mut live);
+        }
+    }
+}
+
+/// Asks the daemon of the lab in `folder`.
+pub(crate) fn ask(folder: &Path, request: &Request) -> Result<Answer, Error> {
+    let path = folder.join(CONTROL);
+    let mut stream = UnixStream::connect(&path).map_err(|e| Error::file("reach the lab at", &path, e))?;
+    let mut line = serde_json::to_string(request).unwrap_or_default();
+    line.push('\n');
+    stream.write_all(line.as_bytes()).map_err(Error::system("ask the lab"))?;
+    let mut text = String::new();
+    BufReader::new(stream).read_line(&mut text).map_err(Error::system("hear from the lab"))?;
+    match serde_json::from_str(&text) {
+        Ok(Answer::Error(message)) => Err(Error::Daemon(message)),
+        Ok(answer) => Ok(answer),
+        Err(_) => Err(Error::Daemon("the lab ended before it answered".to_owned())),
+    }
+}

@@ -1,0 +1,201 @@
+//! Cross traffic: packets that others send through the same queue.
+
+use headway_core::{Bytes, Instant};
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Exp1, Geometric};
+use rand_pcg::Pcg64Mcg;
+
+use crate::queue::wire_size;
+use crate::spec::{Cross, Model};
+
+/// One stream of cross packets, produced in order of arrival.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pattern: Pattern,
+    size: Bytes,
+    /// Arrival of the next packet; `Instant` of all ones when there is none.
+    next: Instant,
+    stop: Instant,
+    /// What rounding to nanoseconds left over, in nanoseconds.
+    carry: f64,
+    rng: Pcg64Mcg,
+}
+
+#[derive(Clone, Debug)]
+enum Pattern {
+    /// Equal gaps of `bits / rate` seconds; `part / rate` nanoseconds are carried.
+    Cbr { scaled_bits: u64, rate: u64, part: u64 },
+    /// Batches with exponential gaps of this mean (ns); `left` packets of the present batch are still to come.
+    Batches { mean_gap: f64, more: Option<Geometric>, left: u64 },
+}
+
+const NEVER: Instant = Instant::from_ns(u64::MAX);
+
+impl Source {
+    /// The packets of `cross`, whose times count from `origin`; the same seed gives the same packets.
+    pub fn new(cross: &Cross, origin: Instant, seed: u64) -> Source {
+        let size = wire_size(cross.size.get());
+        let rate = cross.rate.bps();
+        let gap = size.get() as f64 * 8e9 / rate as f64;
+        let pattern = match cross.model {
+            Model::Cbr => Pattern::Cbr { scaled_bits: size.get() * 8_000_000_000, rate, part: 0 },
+            Model::Poisson => Pattern::Batches { mean_gap: gap, more: None, left: 0 },
+            Model::Bursty => {
+                let mean = cross.batch_mean();
+                // A batch is one packet and a geometric number of further ones; p = 1/m gives the mean m.
+                Pattern::Batches { mean_gap: gap * mean, more: Geometric::new(1.0 / mean).ok(), left: 0 }
+            }
+        };
+        let mut source = Source {
+            pattern,
+            size,
+            next: origin + cross.start,
+            stop: cross.stop.map_or(NEVER, |stop| origin + stop),
+            carry: 0.0,
+            rng: Pcg64Mcg::seed_from_u64(seed),
+        };
+        match &mut source.pattern {
+            // A random phase keeps several equal sources from marching in step.
+            Pattern::Cbr { .. } => source.next += offset(&mut source.rng, gap),
+            Pattern::Batches { .. } => source.step(),
+        }
+        source.end();
+        source
+    }
+
+    /// When the next packet arrives; far in the future when there is none.
+    pub fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// The size on the wire of every packet of this source.
+    pub fn size(&self) -> Bytes {
+        self.size
+    }
+
+    /// Moves on to the packet after the next.
+    pub fn step(&mut self) {
+        let gap = match &mut self.pattern {
+            Pattern::Cbr { scaled_bits, rate, part } => {
+                let work = *part + *scaled_bits;
+                *part = work % *rate;
+                work / *rate
+            }
+            Pattern::Batches { left, .. } if *left > 0 => {
+                *left -= 1;
+                0
+            }
+            Pattern::Batches { mean_gap, more, left } => {
+                *left = more.as_ref().map_or(0, |more| more.sample(&mut self.rng));
+                let draw: f64 = Exp1.sample(&mut self.rng);
+                let exact = self.carry + draw * *mean_gap;
+                self.carry = exact.fract();
+                exact as u64
+            }
+        };
+        self.next = Instant::from_ns(self.next.ns().saturating_add(gap));
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if self.next >= self.stop {
+            self.next = NEVER;
+        }
+    }
+}
+
+fn offset(rng: &mut Pcg64Mcg, gap: f64) -> headway_core::Duration {
+    headway_core::Duration::from_ns((rng.random::<f64>() * gap) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Direction;
+    use headway_core::{Duration, Rate};
+
+    fn cross(model: Model, mbps: f64) -> Cross {
+        Cross {
+            direction: Direction::Forward,
+            model,
+            rate: Rate::from_mbps(mbps),
+            size: Bytes::new(1500),
+            batch: None,
+            start: Duration::ZERO,
+            stop: None,
+        }
+    }
+
+    fn times(cross: &Cross, seed: u64, until: Instant) -> Vec<u64> {
+        let mut source = Source::new(cross, Instant::from_ns(1_000), seed);
+        let mut times = Vec::new();
+        while source.next() < until {
+            times.push(source.next().ns());
+            source.step();
+        }
+        times
+    }
+
+    const MINUTE: Instant = Instant::from_ns(60_000_000_000);
+
+    #[test]
+    fn cbr_has_the_exact_rate_and_equal_gaps() {
+        let times = times(&cross(Model::Cbr, 37.0), 3, MINUTE);
+        let exact = 37e6 * 60.0 / (1538.0 * 8.0);
+        assert!((times.len() as f64 - exact).abs() <= 1.0, "{} {exact}", times.len());
+        let gaps: Vec<u64> = times.windows(2).map(|w| w[1] - w[0]).collect();
+        assert!(gaps.iter().max().unwrap() - gaps.iter().min().unwrap() <= 1);
+    }
+
+    #[test]
+    fn random_sources_have_the_right_mean_rate() {
+        for (model, dispersion) in [(Model::Poisson, 1.0), (Model::Bursty, 2.0 * 12.4 - 1.0)] {
+            let count = times(&cross(model, 100.0), 5, MINUTE).len() as f64;
+            let exact: f64 = 100e6 * 60.0 / (1538.0 * 8.0);
+            let sigma = (exact * dispersion).sqrt();
+            assert!((count - exact).abs() < 4.0 * sigma, "{model:?}: {count} {exact} {sigma}");
+        }
+    }
+
+    #[test]
+    fn batches_have_the_right_mean_and_variance() {
+        // Compound Poisson with geometric batches: variance over mean of a count is 2m - 1.
+        for (model, m) in [(Model::Poisson, 1.0), (Model::Bursty, 12.4)] {
+            let end = Instant::from_ns(400_000_000_000);
+            let times = times(&cross(model, 100.0), 11, end);
+            let batches = 1 + times.windows(2).filter(|w| w[1] > w[0]).count();
+            let mean = times.len() as f64 / batches as f64;
+            assert!((mean / m - 1.0).abs() < 0.02, "{model:?}: mean {mean}");
+            let window = 100_000_000;
+            let mut counts = vec![0.0f64; (end.ns() / window) as usize];
+            for t in &times {
+                counts[(t / window) as usize] += 1.0;
+            }
+            let mean = counts.iter().sum::<f64>() / counts.len() as f64;
+            let variance = counts.iter().map(|c| (c - mean).powi(2)).sum::<f64>() / (counts.len() - 1) as f64;
+            let factor = variance / mean / (2.0 * m - 1.0);
+            // 4000 windows: the relative standard error of a variance is sqrt(2 / 4000) = 2.2 %.
+            assert!((factor - 1.0).abs() < 0.1, "{model:?}: {factor}");
+        }
+    }
+
+    #[test]
+    fn the_seed_decides_everything() {
+        let end = Instant::from_ns(1_000_000_000);
+        for model in [Model::Cbr, Model::Poisson, Model::Bursty] {
+            let spec = cross(model, 100.0);
+            assert_eq!(times(&spec, 7, end), times(&spec, 7, end));
+            assert_ne!(times(&spec, 7, end), times(&spec, 8, end));
+        }
+    }
+
+    #[test]
+    fn start_and_stop_bound_the_packets() {
+        let mut spec = cross(Model::Poisson, 100.0);
+        spec.start = Duration::from_ms(100);
+        spec.stop = Some(Duration::from_ms(200));
+        let times = times(&spec, 7, MINUTE);
+        assert!(times.iter().all(|t| (100_001_000..200_001_000).contains(t)));
+        assert!((600..1000).contains(&times.len()), "{}", times.len());
+    }
+}

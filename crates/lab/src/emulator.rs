@@ -1,0 +1,291 @@
+//! The thread that forwards frames: reads arrivals, asks the links, and sends on time.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, Sender};
+
+use headway_core::{Duration, Instant};
+
+use crate::clock;
+use crate::frames::Frames;
+use crate::link::{Link, Verdict};
+use crate::port::{BATCH, Port, Received};
+use crate::spec::{Cross, Direction, PathSpec, Spec};
+use crate::truth::Interval;
+
+/// Sleep ends this long before a release and spinning begins. A sleeper wakes 15 to 55 us late on an
+/// ordinary kernel (median to 99 %), so less than 60 us makes packets late and more only burns time.
+const MARGIN: Duration = Duration::from_us(60);
+/// This close to a release nothing else is begun, since reading one frame takes 1 to 2 us (2 to 10 us).
+const QUIET: Duration = Duration::from_us(3);
+/// Frames read at once while a release is near: each delays it by about 0.5 us (1 to 8).
+const SMALL_BATCH: usize = 4;
+/// How often cross traffic is advanced and intervals are closed when nothing else happens (5 to 20 ms:
+/// less wakes an idle machine, more delays the next packet by the arithmetic that has piled up).
+const TICK: Duration = Duration::from_ms(10);
+/// How often finished intervals are handed to the writer.
+const HAND_OVER: Duration = Duration::from_ms(100);
+/// Bytes of an Ethernet header before the IP packet.
+const ETHERNET: usize = 14;
+/// Room beyond MTU and Ethernet header, for tagged frames.
+const SPARE: usize = 8;
+
+/// What the control thread may ask of the emulator.
+pub(crate) enum Order {
+    /// Replace the cross traffic; answered with the time from which it holds.
+    Cross(Vec<Cross>, Sender<Instant>),
+    /// Replace the path; answered with the time from which it holds.
+    Path(PathSpec, Sender<Instant>),
+    /// Answer once all intervals that begin before this time are in the file.
+    Sync(Instant, Sender<()>),
+}
+
+/// What the emulator tells the writer.
+pub(crate) enum Report {
+    Intervals(Vec<(Direction, Interval)>),
+    /// Answer once everything before is in the file.
+    Synced(Sender<()>),
+    /// A sentence for the log.
+    Trouble(String),
+}
+
+struct Held {
+    frame: u32,
+    len: usize,
+    release: Instant,
+}
+
+/// One direction: frames come in at port `from` and leave at port `to`.
+struct Lane {
+    direction: Direction,
+    from: usize,
+    to: usize,
+    link: Link,
+    held: VecDeque<Held>,
+}
+
+pub(crate) struct Emulator {
+    ports: [Port; 2],
+    lanes: [Lane; 2],
+    frames: Frames,
+    received: Vec<Received>,
+    orders: Receiver<Order>,
+    wake: UnixStream,
+    reports: Sender<Report>,
+    syncs: Vec<(Instant, Sender<()>)>,
+    finished: Vec<(Direction, Interval)>,
+    next_tick: Instant,
+    next_hand_over: Instant,
+    send_errors: u64,
+}
+
+impl Emulator {
+    /// An emulator between the ports of client and server; its time starts now. A byte on `wake` announces orders.
+    pub(crate) fn new(
+        spec: &Spec,
+        client: Port,
+        server: Port,
+        orders: Receiver<Order>,
+        wake: UnixStream,
+        reports: Sender<Report>,
+    ) -> Emulator {
+        let start = clock::now();
+        let path = spec.path();
+        let lane = |direction, from, to, link| Lane {
+            direction,
+            from,
+            to,
+            link: Link::new(direction, link, &spec.cross, spec.seed, start, spec.interval),
+            held: VecDeque::with_capacity(1024),
+        };
+        Emulator {
+            ports: [client, server],
+            lanes: [
+                lane(Direction::Forward, 0, 1, &path.forward),
+                lane(Direction::Reverse, 1, 0, &path.reverse),
+            ],
+            frames: Frames::new(spec.mtu as usize + ETHERNET + SPARE),
+            received: Vec::with_capacity(BATCH),
+            orders,
+            wake,
+            reports,
+            syncs: Vec::new(),
+            finished: Vec::new(),
+            next_tick: start + TICK,
+            next_hand_over: start + HAND_OVER,
+            send_errors: 0,
+        }
+    }
+
+    /// Forwards until the process ends.
+    pub(crate) fn run(mut self) {
+        loop {
+            let next = self.release_due();
+            // The time before the sockets are read: whatever arrived earlier is read below.
+            let now = clock::now();
+            if next - now < QUIET {
+                std::hint::spin_loop();
+                continue;
+            }
+            let near = next - now < MARGIN;
+            let more = self.receive(if near { SMALL_BATCH } else { BATCH });
+            if now >= self.next_tick {
+                self.tick(now, more);
+            } else if !near && !more {
+                self.wait();
+            }
+        }
+    }
+
+    /// Sends all frames that are due and says when the next one will be.
+    fn release_due(&mut self) -> Instant {
+        let mut next = Instant::from_ns(u64::MAX / 2);
+        let mut now = clock::now();
+        for lane in &mut self.lanes {
+            while let Some(held) = lane.held.front() {
+                if held.release > now {
+                    next = next.min(held.release);
+                    break;
+                }
+                let bytes = &self.frames.get(held.frame)[..held.len];
+                if self.ports[lane.to].send(bytes).is_err() {
+                    self.send_errors += 1;
+                }
+                lane.link.released(held.release, now - held.release);
+                self.frames.give(held.frame);
+                lane.held.pop_front();
+                now = clock::now();
+            }
+        }
+        next
+    }
+
+    /// Reads up to `max` frames from each port; says per port whether more may be waiting.
+    fn receive(&mut self, max: usize) -> bool {
+        let mut any = false;
+        for lane in &mut self.lanes {
+            // An error of the interface is like silence: it only happens while the lab is taken down.
+            let more =
+                self.ports[lane.from].receive(&mut self.frames, max, &mut self.received).unwrap_or(false);
+            any |= more;
+            for Received { frame, len, stamp } in self.received.drain(..) {
+                let ip = len.saturating_sub(ETHERNET) as u64;
+                let fits = len <= self.frames.get(frame).len();
+                match lane.link.offer(stamp, ip) {
+                    Verdict::Deliver(release) if fits => lane.held.push_back(Held { frame, len, release }),
+                    _ => self.frames.give(frame),
+                }
+            }
+        }
+        any
+    }
+
+    /// The regular work; `backlog` when frames that arrived before `now` may still be unread.
+    fn tick(&mut self, now: Instant, backlog: bool) {
+        // A flood must not stop the log for ever, but gets a while to be read.
+        if backlog && now - self.next_tick < HAND_OVER {
+            return;
+        }
+        self.next_tick = now + TICK;
+        for lane in &mut self.lanes {
+            let missed = self.ports[lane.from].overflows();
+            lane.link.advance(now);
+            if missed > 0 {
+                lane.link.missed(now, missed);
+            }
+            while let Some(interval) = lane.link.take_finished() {
+                self.finished.push((lane.direction, interval));
+            }
+        }
+        while let Ok(order) = self.orders.try_recv() {
+            self.obey(order, now);
+        }
+        self.hand_over(now);
+    }
+
+    fn obey(&mut self, order: Order, now: Instant) {
+        // Nobody hears the answer when the asker has gone: that is its affair.
+        match order {
+            Order::Cross(cross, answer) => {
+                for lane in &mut self.lanes {
+                    lane.link.set_cross(now, &cross);
+                }
+                let _ = answer.send(now);
+            }
+            Order::Path(path, answer) => {
+                let [forward, reverse] = &mut self.lanes;
+                forward.link.set_link(now, &path.forward);
+                reverse.link.set_link(now, &path.reverse);
+                let _ = answer.send(now);
+            }
+            Order::Sync(until, answer) => self.syncs.push((until, answer)),
+        }
+    }
+
+    fn hand_over(&mut self, now: Instant) {
+        let closed = self.finished.last().map(|(_, interval)| interval.start + interval.length);
+        let due = |until: Instant| closed.is_some_and(|closed| closed >= until);
+        let asked = self.syncs.iter().any(|(until, _)| due(*until));
+        if self.finished.is_empty() || (now < self.next_hand_over && !asked) {
+            return;
+        }
+        self.next_hand_over = now + HAND_OVER;
+        // The writer lives as long as the process.
+        let _ = self.reports.send(Report::Intervals(std::mem::take(&mut self.finished)));
+        for (_, answer) in self.syncs.extract_if(.., |(until, _)| due(*until)) {
+            let _ = self.reports.send(Report::Synced(answer));
+        }
+        if self.send_errors > 0 {
+            let text = format!("{} frames could not be sent", std::mem::take(&mut self.send_errors));
+            let _ = self.reports.send(Report::Trouble(text));
+        }
+    }
+
+    /// Sleeps until a frame or an order arrives, or until shortly before the next release or tick.
+    fn wait(&mut self) {
+        let next = self.lanes.iter().filter_map(|lane| lane.held.front()).map(|held| held.release - MARGIN);
+        let until = next.fold(self.next_tick, Instant::min);
+        let left = until - clock::now();
+        if left <= Duration::ZERO {
+            return;
+        }
+        let timeout =
+            libc::timespec { tv_sec: left.ns() / 1_000_000_000, tv_nsec: left.ns() % 1_000_000_000 };
+        let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut fds = [
+            entry(self.ports[0].as_raw_fd()),
+            entry(self.ports[1].as_raw_fd()),
+            entry(self.wake.as_raw_fd()),
+        ];
+        // SAFETY: three valid pollfds, a valid timeout and no signal mask.
+        unsafe { libc::ppoll(fds.as_mut_ptr(), 3, &raw const timeout, std::ptr::null()) };
+        if fds[2].revents != 0 {
+            // Bytes only mean that there are orders; how many does not matter, and one left wakes again.
+            let _ = self.wake.read(&mut [0; 64]);
+            // Orders are obeyed in a tick, after the sockets were read.
+            self.next_tick = clock::now();
+        }
+    }
+}
+
+/// Asks the kernel for punctuality: what it grants is used, what it refuses is returned as sentences.
+pub(crate) fn prioritise() -> Vec<String> {
+    let mut refused = Vec::new();
+    // Timers of this thread may otherwise be 50 us late on purpose.
+    // SAFETY: plain system call without pointers.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    // Not SCHED_FIFO: the kernel stops a spinning real-time thread for 50 ms in every second.
+    // SAFETY: plain system call without pointers.
+    if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) } != 0 {
+        refused.push(format!("no higher priority: {}", io::Error::last_os_error()));
+    }
+    // Niceness only counts within a session's group; the group's own weight counts against other sessions.
+    if let Err(error) = std::fs::write("/proc/self/autogroup", "-20")
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        refused.push(format!("no higher priority for the session: {error}"));
+    }
+    refused
+}

@@ -1,0 +1,87 @@
+//! What can go wrong, each as one sentence.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a lab could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The scenario is not valid.
+    #[error("{0}")]
+    Spec(#[from] crate::spec::SpecError),
+    /// A file or folder resisted.
+    #[error("cannot {action} {}: {source}", path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A line of a truth file is not one of ours.
+    #[error("{}, line {line}: not a line of a truth file", path.display())]
+    Truth {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// A name that cannot be used for a lab.
+    #[error("`{0}` cannot name a lab: use 1 to 32 letters, digits, `-`, `_` or `.`, not starting with a dot")]
+    Name(String),
+    /// A lab of this name is up.
+    #[error("lab `{0}` is up already; take it down with `headway lab down {0}` or choose another name")]
+    AlreadyUp(String),
+    /// No lab of this name is up.
+    #[error("no lab `{0}` is up; `headway lab status` lists those that are")]
+    NotUp(String),
+    /// A node that does not exist.
+    #[error("`{0}` is not a node; the nodes are `client` and `server`")]
+    Node(String),
+    /// The host allows no namespaces.
+    #[error(
+        "this host lets you make neither network namespaces ({network}) nor user namespaces ({user}); \
+         run as root, or allow unprivileged user namespaces"
+    )]
+    Forbidden {
+        /// What the system said to a network namespace.
+        network: io::Error,
+        /// What the system said to a user namespace.
+        user: io::Error,
+    },
+    /// The `ip` program is missing.
+    #[error("the program `ip` is missing; install the package `iproute2`")]
+    NoIp,
+    /// The `ip` program failed.
+    #[error("`ip` could not set up {node}: {message}")]
+    Ip {
+        /// In which node.
+        node: &'static str,
+        /// What it said.
+        message: String,
+    },
+    /// A system call failed.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The emulator's process reported a failure.
+    #[error("{0}")]
+    Daemon(String),
+}
+
+impl Error {
+    pub(crate) fn file(action: &'static str, path: &Path, source: io::Error) -> Error {
+        Error::File { action, path: path.to_owned(), source }
+    }
+
+    /// For `map_err`: a system call that was to do `action` failed.
+    pub(crate) fn system<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Error {
+        move |source| Error::System { action, source: source.into() }
+    }
+}

@@ -1,0 +1,99 @@
+//! Links, addresses and settings of a node's interfaces.
+
+use std::fs;
+use std::io::{self, Write};
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::error::Error;
+
+/// `ETHTOOL_S*` requests that turn an offload off with value zero, in an order in which none depends on a later one.
+/// With them on, hosts hand the emulator packets larger than the MTU or without checksums.
+const OFFLOADS: [(u32, &str); 6] = [
+    (0x001f, "tcp segmentation"),
+    (0x0024, "generic segmentation"),
+    (0x002c, "generic receive"),
+    (0x0019, "scatter-gather"),
+    (0x0017, "transmit checksums"),
+    (0x0015, "receive checksums"),
+];
+
+/// Runs the lines of `batch` through `ip` in this process's network namespace; `node` is named in errors.
+pub(crate) fn ip(node: &'static str, batch: &str) -> Result<(), Error> {
+    let mut child = spawn_ip()?;
+    if let Some(mut input) = child.stdin.take() {
+        input.write_all(batch.as_bytes()).map_err(Error::system("talk to `ip`"))?;
+    }
+    let output = child.wait_with_output().map_err(Error::system("wait for `ip`"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let message = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+    Err(Error::Ip { node, message })
+}
+
+fn spawn_ip() -> Result<std::process::Child, Error> {
+    // An ordinary user's PATH may lack the folders of system programs.
+    for program in ["ip", "/usr/sbin/ip", "/sbin/ip"] {
+        let spawned = Command::new(program)
+            .args(["-batch", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn();
+        match spawned {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            other => return other.map_err(Error::system("run `ip`")),
+        }
+    }
+    Err(Error::NoIp)
+}
+
+/// Turns all offloads of an interface of this process's network namespace off.
+pub(crate) fn offloads_off(name: &str) -> Result<(), Error> {
+    #[repr(C)]
+    struct Value {
+        request: u32,
+        data: u32,
+    }
+    let socket =
+        UdpSocket::bind("127.0.0.1:0").map_err(Error::system("open a socket for device settings"))?;
+    for (request, what) in OFFLOADS {
+        let mut value = Value { request, data: 0 };
+        // SAFETY: all-zero is a valid ifreq.
+        let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in ifreq.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
+            *to = from as libc::c_char;
+        }
+        ifreq.ifr_ifru.ifru_data = (&raw mut value).cast();
+        // SAFETY: the request reads an ifreq whose data points to an ethtool_value; both outlive the call.
+        let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut ifreq) };
+        if result < 0 {
+            let error = io::Error::last_os_error();
+            // A device without the feature has nothing to turn off.
+            if error.raw_os_error() != Some(libc::EOPNOTSUPP) {
+                tracing::warn!("{name}: cannot turn {what} offload off: {error}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes settings below `/proc/sys/net` of this process's network namespace; absent ones are skipped.
+pub(crate) fn sysctl(settings: &[(&str, &str)]) -> Result<(), Error> {
+    for (key, value) in settings {
+        let path = Path::new("/proc/sys/net").join(key);
+        match fs::write(&path, value) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            other => other.map_err(|e| Error::file("write", &path, e))?,
+        }
+    }
+    Ok(())
+}
+
+/// Whether this kernel has IPv6.
+pub(crate) fn has_ipv6() -> bool {
+    Path::new("/proc/sys/net/ipv6").exists()
+}

@@ -1,0 +1,202 @@
+//! Counts what passes a link, interval by interval, including the future that is already queued.
+
+use std::collections::VecDeque;
+
+use headway_core::{Bytes, Duration, Instant, Rate};
+
+use crate::queue::{Service, unscale};
+use crate::truth::Interval;
+
+/// A release later than this is counted as late: the tail that a busy machine shows (0.1 to 1 ms is sensible).
+pub const LATE: Duration = Duration::from_us(250);
+/// A release later than this spoils a measurement (1 ms: ten packets at 100 Mb/s).
+pub const VERY_LATE: Duration = Duration::from_ms(1);
+
+/// Whose packet occupied the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// A packet of the two hosts.
+    Host,
+    /// A packet of the cross traffic.
+    Cross,
+}
+
+/// The open intervals of one direction.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    length: u64,
+    capacity: Rate,
+    /// Number of the first open interval since the epoch; intervals lie on whole multiples of their length.
+    first: u64,
+    open: VecDeque<Open>,
+}
+
+#[derive(Clone, Debug)]
+struct Open {
+    interval: Interval,
+    max_backlog: u128,
+}
+
+impl Meter {
+    /// A meter whose first interval contains `start`.
+    pub fn new(start: Instant, length: Duration, capacity: Rate) -> Meter {
+        let length = length.ns().max(1) as u64;
+        Meter { length, capacity, first: start.ns() / length, open: VecDeque::new() }
+    }
+
+    /// From `at` on the link has another capacity.
+    pub fn set_capacity(&mut self, at: Instant, capacity: Rate) {
+        let length = self.length;
+        self.at(at);
+        self.capacity = capacity;
+        for open in &mut self.open {
+            let start = open.interval.start.ns();
+            let old = at.ns().saturating_sub(start).min(length) as f64 / length as f64;
+            let mean = open.interval.capacity.bps_f64() * old + capacity.bps_f64() * (1.0 - old);
+            open.interval.capacity = Rate::from_bps_f64(mean);
+        }
+    }
+
+    /// A packet of `size` occupies the wire: its bits are counted where they are sent.
+    pub fn carried(&mut self, owner: Owner, service: Service, size: Bytes) {
+        let bits = size.get() * 8;
+        let (start, finish) = (service.start.ns(), service.finish.ns().max(service.start.ns() + 1));
+        let (first, last) = (start / self.length, (finish - 1) / self.length);
+        let mut left = bits;
+        let mut from = start;
+        for number in first..last {
+            let end = (number + 1) * self.length;
+            let part = (u128::from(bits) * u128::from(end - from) / u128::from(finish - start)) as u64;
+            self.add(owner, number, part);
+            left -= part;
+            from = end;
+        }
+        self.add(owner, last, left);
+    }
+
+    /// A cross packet arrived at the queue, whatever became of it.
+    pub fn cross_offered(&mut self, at: Instant, size: Bytes) {
+        self.at(at).interval.cross_offered_bits += size.get() * 8;
+    }
+
+    /// A cross packet found the queue full; `by_hosts` when it would have found room without the hosts' packets.
+    pub fn cross_dropped(&mut self, at: Instant, by_hosts: bool) {
+        let interval = &mut self.at(at).interval;
+        interval.cross_drops += 1;
+        interval.cross_drops_due_to_hosts += u64::from(by_hosts);
+    }
+
+    /// A packet of the hosts found the queue full.
+    pub fn host_dropped(&mut self, at: Instant) {
+        self.at(at).interval.host_drops += 1;
+    }
+
+    /// A packet of the hosts was lost on the wire.
+    pub fn host_lost(&mut self, at: Instant) {
+        self.at(at).interval.host_lost += 1;
+    }
+
+    /// `count` packets of the hosts never reached the queue because the emulator did not read them in time.
+    pub fn host_missed(&mut self, at: Instant, count: u64) {
+        self.at(at).interval.host_missed += count;
+    }
+
+    /// The queue held `backlog` (bits times 10^9) just after an arrival.
+    pub(crate) fn backlog(&mut self, at: Instant, backlog: u128) {
+        let open = self.at(at);
+        open.max_backlog = open.max_backlog.max(backlog);
+    }
+
+    /// A packet of the hosts that was due at `due` left `late` after that.
+    pub fn released(&mut self, due: Instant, late: Duration) {
+        let interval = &mut self.at(due).interval;
+        interval.released += 1;
+        interval.late += u64::from(late > LATE);
+        interval.very_late += u64::from(late > VERY_LATE);
+        interval.max_late = interval.max_late.max(late);
+    }
+
+    /// The first interval that ended by `time`, when there is one that was not taken yet.
+    ///
+    /// Everything that arrived before `time` must have been counted.
+    pub fn take_finished(&mut self, time: Instant) -> Option<Interval> {
+        if (self.first + 1) * self.length > time.ns() {
+            return None;
+        }
+        self.slot(self.first);
+        self.first += 1;
+        let open = self.open.pop_front()?;
+        Some(Interval { max_queue: unscale(open.max_backlog), ..open.interval })
+    }
+
+    fn add(&mut self, owner: Owner, number: u64, bits: u64) {
+        let interval = &mut self.slot(number).interval;
+        match owner {
+            Owner::Host => interval.host_bits += bits,
+            Owner::Cross => interval.cross_bits += bits,
+        }
+    }
+
+    fn at(&mut self, time: Instant) -> &mut Open {
+        self.slot(time.ns() / self.length)
+    }
+
+    /// The interval with this number; an event for one that was taken already goes to the oldest open one.
+    fn slot(&mut self, number: u64) -> &mut Open {
+        let index = number.saturating_sub(self.first) as usize;
+        while self.open.len() <= index {
+            let start = Instant::from_ns((self.first + self.open.len() as u64) * self.length);
+            let interval = Interval::empty(start, Duration::from_ns(self.length as i64), self.capacity);
+            self.open.push_back(Open { interval, max_backlog: 0 });
+        }
+        &mut self.open[index]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS10: Duration = Duration::from_ms(10);
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_ns(ms * 1_000_000)
+    }
+
+    #[test]
+    fn bits_are_counted_where_they_are_sent() {
+        let mut meter = Meter::new(at(100), MS10, Rate::from_mbps(1.0));
+        let service = Service { start: at(105), finish: at(125) };
+        meter.carried(Owner::Cross, service, Bytes::new(2500));
+        let parts: Vec<u64> = (0..3).map(|_| meter.take_finished(at(1000)).unwrap().cross_bits).collect();
+        assert_eq!(parts, [5_000, 10_000, 5_000]);
+    }
+
+    #[test]
+    fn intervals_without_events_are_reported_too() {
+        let mut meter = Meter::new(at(100), MS10, Rate::from_mbps(1.0));
+        assert!(meter.take_finished(at(109)).is_none());
+        assert_eq!(meter.take_finished(at(110)).unwrap().start, at(100));
+        assert_eq!(meter.take_finished(at(130)).unwrap().start, at(110));
+        assert_eq!(meter.take_finished(at(130)).unwrap().start, at(120));
+        assert!(meter.take_finished(at(130)).is_none());
+    }
+
+    #[test]
+    fn a_change_of_capacity_is_averaged_in_its_interval() {
+        let mut meter = Meter::new(at(100), MS10, Rate::from_mbps(1.0));
+        meter.set_capacity(at(115), Rate::from_mbps(3.0));
+        let rates: Vec<u64> = (0..3).map(|_| meter.take_finished(at(200)).unwrap().capacity.bps()).collect();
+        assert_eq!(rates, [1_000_000, 2_000_000, 3_000_000]);
+    }
+
+    #[test]
+    fn a_late_event_goes_to_the_oldest_open_interval() {
+        let mut meter = Meter::new(at(100), MS10, Rate::from_mbps(1.0));
+        meter.take_finished(at(110));
+        meter.released(at(105), Duration::from_ms(6));
+        let interval = meter.take_finished(at(120)).unwrap();
+        assert_eq!((interval.released, interval.late, interval.very_late), (1, 1, 1));
+        assert_eq!(interval.max_late, Duration::from_ms(6));
+    }
+}

@@ -1,0 +1,127 @@
+//! Processes named so that a reused number cannot be mistaken for them.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+/// A process: its number and when it started (clock ticks since boot).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Number.
+    pub pid: i32,
+    /// Start time as in field 22 of `/proc/PID/stat`.
+    pub start: u64,
+}
+
+impl Process {
+    /// The running process of this number.
+    pub fn of(pid: i32) -> Option<Process> {
+        Some(Process { pid, start: start_time(pid)? })
+    }
+
+    /// This very process.
+    pub fn this() -> Option<Process> {
+        Process::of(std::process::id() as i32)
+    }
+
+    /// Whether it still runs; a zombie does not.
+    pub fn alive(&self) -> bool {
+        start_time(self.pid) == Some(self.start)
+    }
+
+    /// A handle that stays with this process whatever happens to its number; `None` when it is gone.
+    pub(crate) fn open(&self) -> Option<Handle> {
+        // SAFETY: plain system call; the result is checked before it is used.
+        let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid, 0) };
+        if raw < 0 {
+            return None;
+        }
+        // SAFETY: `raw` is an open descriptor that nobody else owns.
+        let fd = unsafe { OwnedFd::from_raw_fd(raw as i32) };
+        // Only now the number cannot be reused any more, so only now it can be compared.
+        self.alive().then_some(Handle { fd })
+    }
+}
+
+/// A process held by descriptor.
+pub(crate) struct Handle {
+    pub(crate) fd: OwnedFd,
+}
+
+impl Handle {
+    pub(crate) fn signal(&self, signal: libc::c_int) -> io::Result<()> {
+        // SAFETY: plain system call without pointers to our memory.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_pidfd_send_signal,
+                self.fd.as_raw_fd(),
+                signal,
+                std::ptr::null::<libc::siginfo_t>(),
+                0,
+            )
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Waits until it has ended; false when it has not by `deadline`.
+    pub(crate) fn wait_until(&self, deadline: Instant) -> bool {
+        readable(&self.fd, deadline.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// Waits until the descriptor is readable or has hung up; false when `timeout` passes first.
+pub(crate) fn readable(fd: &impl AsRawFd, timeout: Duration) -> bool {
+    let deadline = Instant::now() + timeout;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now()).as_millis();
+        let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: `poll` is one valid pollfd.
+        let result = unsafe { libc::poll(&raw mut poll, 1, i32::try_from(left).unwrap_or(i32::MAX)) };
+        let interrupted = result < 0 && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted;
+        if !interrupted {
+            return result > 0;
+        }
+    }
+}
+
+fn start_time(pid: i32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may contain anything; what follows the last one is numbers.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ');
+    let state = fields.next()?;
+    let dead = matches!(state, "Z" | "X");
+    // Field 22 of the whole line; `state` was field 3.
+    let start = fields.nth(18)?.parse().ok()?;
+    (!dead).then_some(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_by_its_start() {
+        let this = Process::this().unwrap();
+        assert!(this.alive());
+        assert!(this.open().is_some());
+        assert!(!Process { start: this.start + 1, ..this }.alive());
+    }
+
+    #[test]
+    fn a_zombie_is_not_alive() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let process = Process::of(child.id() as i32);
+        if let Some(process) = process {
+            let handle = process.open();
+            if let Some(handle) = handle {
+                assert!(handle.wait_until(Instant::now() + Duration::from_secs(10)));
+            }
+            assert!(!process.alive());
+        }
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,455 @@
+//! The scenario: a path and its cross traffic, as read from TOML.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use headway_core::{Bytes, Duration, Rate};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::queue::wire_size;
+
+/// A direction of the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// From client to server.
+    Forward,
+    /// From server to client.
+    Reverse,
+}
+
+impl Direction {
+    /// Both directions.
+    pub const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Direction::Forward => "forward",
+            Direction::Reverse => "reverse",
+        })
+    }
+}
+
+impl FromStr for Direction {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Direction, String> {
+        match text {
+            "forward" => Ok(Direction::Forward),
+            "reverse" => Ok(Direction::Reverse),
+            other => Err(format!("`{other}` is not `forward` or `reverse`")),
+        }
+    }
+}
+
+/// A whole scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Name of the lab; the stem of the file when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Seed of everything random; default 1.
+    #[serde(default = "default_seed")]
+    pub seed: u64,
+    /// Largest IP packet in bytes, 1280 to 9000; default 1500.
+    #[serde(default = "default_mtu")]
+    pub mtu: u32,
+    /// Length of the truth log's intervals, 1 ms to 1 s; default 10 ms.
+    #[serde(default = "default_interval")]
+    pub interval: Duration,
+    /// The link from client to server.
+    pub forward: LinkSpec,
+    /// The link from server to client; default: the rate and delay of the forward link, without loss and coalescing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverse: Option<LinkSpec>,
+    /// Cross traffic.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cross: Vec<Cross>,
+}
+
+/// One direction of a path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSpec {
+    /// Rate, counting wire bytes (IP length + 38).
+    pub rate: Rate,
+    /// Time from the last bit's departure to its arrival; default 0.
+    #[serde(default)]
+    pub delay: Duration,
+    /// Room of the drop-tail queue in wire bytes; default 100 ms at the rate, but at least 64 kB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<Bytes>,
+    /// Probability that a packet of the hosts is lost on the wire, at least 0 and less than 1; default 0.
+    #[serde(default)]
+    pub loss: f64,
+    /// Minimum time between interrupts of the receiver's card, at most 10 ms; default: no coalescing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coalesce: Option<Duration>,
+}
+
+/// The two directions of a path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathSpec {
+    /// From client to server.
+    pub forward: LinkSpec,
+    /// From server to client.
+    pub reverse: LinkSpec,
+}
+
+/// One source of cross traffic.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cross {
+    /// Which direction it loads.
+    pub direction: Direction,
+    /// How its packets are spaced.
+    pub model: Model,
+    /// Mean rate, counting wire bytes.
+    pub rate: Rate,
+    /// IP length of its packets, 46 to 9000 bytes; default 1500.
+    #[serde(default = "default_size")]
+    pub size: Bytes,
+    /// Mean packets per batch of the bursty model, at least 1; default 12.4 (rapid 4.0).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<f64>,
+    /// When it starts, counted from the start of the lab or from its replacement; default 0.
+    #[serde(default)]
+    pub start: Duration,
+    /// When it stops, counted like `start`; default never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Duration>,
+}
+
+/// How the packets of a source are spaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Model {
+    /// Equal gaps.
+    Cbr,
+    /// Exponential gaps.
+    Poisson,
+    /// Batches at exponential gaps; a batch arrives at once and has a geometric number of packets.
+    Bursty,
+}
+
+fn default_seed() -> u64 {
+    1
+}
+
+fn default_mtu() -> u32 {
+    1500
+}
+
+fn default_interval() -> Duration {
+    Duration::from_ms(10)
+}
+
+fn default_size() -> Bytes {
+    Bytes::new(1500)
+}
+
+impl LinkSpec {
+    /// The buffer with its default: 100 ms at the rate, the depth of a common access router, and at least 64 kB.
+    pub fn buffer_size(&self) -> Bytes {
+        let depth = self.rate.bytes_in(Duration::from_ms(100));
+        self.buffer.unwrap_or(depth.max(Bytes::new(64_000)))
+    }
+}
+
+impl Cross {
+    /// Mean packets per batch of the bursty model.
+    pub fn batch_mean(&self) -> f64 {
+        // rapid 4.0: the geometric batch mean of the BCT traffic.
+        self.batch.unwrap_or(12.4)
+    }
+}
+
+impl PathSpec {
+    /// The same scenario with this path.
+    ///
+    /// # Errors
+    /// When a value is out of its range.
+    pub fn validate(&self, mtu: u32) -> Result<(), Error> {
+        check_link("forward", &self.forward, mtu)?;
+        check_link("reverse", &self.reverse, mtu)?;
+        Ok(())
+    }
+}
+
+impl Spec {
+    /// A scenario of one link, without cross traffic and with defaults for the rest.
+    pub fn new(forward: LinkSpec) -> Spec {
+        Spec {
+            name: None,
+            seed: default_seed(),
+            mtu: default_mtu(),
+            interval: default_interval(),
+            forward,
+            reverse: None,
+            cross: Vec::new(),
+        }
+    }
+
+    /// Both directions with defaults filled in.
+    pub fn path(&self) -> PathSpec {
+        let reverse = self.reverse.clone().unwrap_or(LinkSpec {
+            rate: self.forward.rate,
+            delay: self.forward.delay,
+            buffer: None,
+            loss: 0.0,
+            coalesce: None,
+        });
+        PathSpec { forward: self.forward.clone(), reverse }
+    }
+
+    /// Reads a scenario file.
+    ///
+    /// # Errors
+    /// Names the file, and the line and key when one is at fault.
+    pub fn load(path: &Path) -> Result<Spec, Error> {
+        let text = std::fs::read_to_string(path).map_err(|e| Error::file("read", path, e))?;
+        let mut spec = Spec::parse(&text, path)?;
+        if spec.name.is_none() {
+            spec.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        }
+        Ok(spec)
+    }
+
+    /// Reads a scenario; `path` is only named in errors.
+    ///
+    /// # Errors
+    /// Names the file, and the line and key when one is at fault.
+    pub fn parse(text: &str, path: &Path) -> Result<Spec, Error> {
+        let spec: Spec = toml::from_str(text).map_err(|e| SpecError::from_toml(text, path, &e))?;
+        spec.check().map_err(|e| e.located(text, path))?;
+        Ok(spec)
+    }
+
+    /// Checks all values.
+    ///
+    /// # Errors
+    /// Names the key at fault.
+    pub fn validate(&self) -> Result<(), Error> {
+        Ok(self.check()?)
+    }
+
+    /// What is allowed but probably not meant, one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let path = self.path();
+        Direction::BOTH
+            .iter()
+            .filter_map(|&direction| {
+                let link = match direction {
+                    Direction::Forward => &path.forward,
+                    Direction::Reverse => &path.reverse,
+                };
+                let sum: Rate = self.cross.iter().filter(|c| c.direction == direction).map(|c| c.rate).sum();
+                (sum >= link.rate).then(|| {
+                    format!("{direction}: cross traffic of {sum} leaves nothing of a link of {}", link.rate)
+                })
+            })
+            .collect()
+    }
+
+    fn check(&self) -> Result<(), SpecError> {
+        check("mtu", (1280..=9000).contains(&self.mtu), "must lie between 1280 and 9000 bytes")?;
+        let interval = Duration::from_ms(1) <= self.interval && self.interval <= Duration::from_ms(1000);
+        check("interval", interval, "must lie between 1 ms and 1 s")?;
+        check_link("forward", &self.forward, self.mtu)?;
+        if let Some(reverse) = &self.reverse {
+            check_link("reverse", reverse, self.mtu)?;
+        }
+        check_cross(&self.cross)
+    }
+}
+
+/// Checks a set of cross sources; errors name them `cross[0]` and so on.
+pub(crate) fn check_cross(sources: &[Cross]) -> Result<(), SpecError> {
+    for (index, cross) in sources.iter().enumerate() {
+        let check = |key: &str, right: bool, rule: &str| check(&format!("cross[{index}].{key}"), right, rule);
+        check("rate", MIN_RATE <= cross.rate && cross.rate <= MAX_RATE, RATE_RULE)?;
+        check("size", (46..=9000).contains(&cross.size.get()), "must lie between 46 and 9000 bytes")?;
+        check(
+            "batch",
+            cross.batch.is_none() || cross.model == Model::Bursty,
+            "belongs to the model `bursty`",
+        )?;
+        let batch = cross.batch_mean();
+        check("batch", (1.0..=10_000.0).contains(&batch), "must lie between 1 and 10000 packets")?;
+        check("stop", cross.stop.is_none_or(|stop| stop > cross.start), "must be later than `start`")?;
+    }
+    Ok(())
+}
+
+const MIN_RATE: Rate = Rate::from_bps(1_000);
+/// Beyond this the emulator of one thread cannot follow, by far.
+const MAX_RATE: Rate = Rate::from_bps(10_000_000_000);
+const RATE_RULE: &str = "must lie between 1 kb/s and 10 Gb/s";
+
+fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), SpecError> {
+    let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
+    check("rate", MIN_RATE <= link.rate && link.rate <= MAX_RATE, RATE_RULE)?;
+    check("delay", link.delay <= Duration::from_ms(10_000), "must be at most 10 s")?;
+    check("loss", (0.0..1.0).contains(&link.loss), "must be at least 0 and less than 1")?;
+    let coalesce = link.coalesce.is_none_or(|t| t > Duration::ZERO && t <= Duration::from_ms(10));
+    check("coalesce", coalesce, "must be more than 0 and at most 10 ms")?;
+    let buffer = link.buffer_size();
+    check("buffer", buffer >= wire_size(u64::from(mtu)), "must hold one packet of the MTU (plus 38 bytes)")?;
+    check("buffer", buffer <= Bytes::new(1_000_000_000), "must be at most 1 GB")
+}
+
+fn check(key: &str, right: bool, rule: &str) -> Result<(), SpecError> {
+    if right { Ok(()) } else { Err(SpecError::new(key, rule)) }
+}
+
+/// A mistake in a scenario, with the place where it was found.
+#[derive(Debug)]
+pub struct SpecError {
+    path: Option<PathBuf>,
+    line: Option<usize>,
+    key: Option<String>,
+    message: String,
+}
+
+impl std::error::Error for SpecError {}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.path {
+            write!(f, "{}", path.display())?;
+            match self.line {
+                Some(line) => write!(f, ", line {line}: ")?,
+                None => write!(f, ": ")?,
+            }
+        }
+        if let Some(key) = &self.key {
+            write!(f, "`{key}`: ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl SpecError {
+    fn new(key: &str, message: &str) -> SpecError {
+        SpecError { path: None, line: None, key: Some(key.to_owned()), message: message.to_owned() }
+    }
+
+    fn located(self, text: &str, path: &Path) -> SpecError {
+        let line = self.key.as_deref().and_then(|key| line_of(text, key));
+        SpecError { path: Some(path.to_owned()), line, ..self }
+    }
+
+    fn from_toml(text: &str, path: &Path, error: &toml::de::Error) -> SpecError {
+        let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+        let key = line.and_then(|line| keys(text).find(|(number, _)| *number == line)).map(|(_, key)| key);
+        SpecError { path: Some(path.to_owned()), line, key, message: error.message().trim().to_owned() }
+    }
+}
+
+/// The line of `key` as written by [`keys`]; of its table when the key itself is absent.
+fn line_of(text: &str, key: &str) -> Option<usize> {
+    let table = key.rsplit_once('.').map(|(table, _)| table);
+    let find = |wanted: &str| keys(text).find(|(_, found)| found == wanted).map(|(line, _)| line);
+    find(key).or_else(|| find(table?))
+}
+
+/// All lines that set a key or open a table, with the full key: `forward.rate`, `cross[1].model`.
+fn keys(text: &str) -> impl Iterator<Item = (usize, String)> + '_ {
+    let mut table = String::new();
+    let mut arrays = std::collections::HashMap::new();
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        let key = if let Some(name) = line.strip_prefix("[[").and_then(|rest| rest.strip_suffix("]]")) {
+            let count = arrays.entry(name.trim().to_owned()).and_modify(|n| *n += 1).or_insert(0usize);
+            table = format!("{}[{count}]", name.trim());
+            table.clone()
+        } else if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            table = name.trim().to_owned();
+            table.clone()
+        } else {
+            let (key, _) = line.split_once('=')?;
+            if table.is_empty() { key.trim().to_owned() } else { format!("{table}.{}", key.trim()) }
+        };
+        Some((index + 1, key))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+name = "access"
+seed = 7
+[forward]                # client -> server
+rate = "100 Mb/s"
+delay = "10 ms"
+buffer = "250 kB"
+loss = 0.01
+coalesce = "120 us"
+[[cross]]
+direction = "forward"
+model = "poisson"
+rate = "40 Mb/s"
+stop = "30 s"
+[[cross]]
+direction = "reverse"
+model = "bursty"
+rate = "10 Mb/s"
+batch = 20.0
+"#;
+
+    fn error(text: &str) -> String {
+        Spec::parse(text, Path::new("x.toml")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_scenario_reads_with_its_defaults() {
+        let spec = Spec::parse(GOOD, Path::new("x.toml")).unwrap();
+        assert_eq!((spec.seed, spec.mtu, spec.interval), (7, 1500, Duration::from_ms(10)));
+        assert_eq!(spec.forward.buffer_size(), Bytes::new(250_000));
+        let reverse = spec.path().reverse;
+        assert_eq!((reverse.rate, reverse.delay), (spec.forward.rate, spec.forward.delay));
+        assert_eq!((reverse.loss, reverse.coalesce), (0.0, None));
+        assert_eq!(reverse.buffer_size(), Bytes::new(1_250_000));
+        assert_eq!(spec.cross[1].batch, Some(20.0));
+        assert!(spec.warnings().is_empty());
+        let again: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
+        assert_eq!(again, spec);
+    }
+
+    #[test]
+    fn mistakes_name_file_line_and_key() {
+        let cases = [
+            ("40 Mb/s", "40", "x.toml, line 13: `cross[0].rate`: `40` is not a rate"),
+            ("\"40 Mb/s", "\"0 Mb/s", "x.toml, line 13: `cross[0].rate`: must lie between"),
+            ("0.01", "1.0", "x.toml, line 8: `forward.loss`: must be at least 0"),
+            ("120 us", "20 ms", "x.toml, line 9: `forward.coalesce`: must be more than 0"),
+            ("coalesce", "coalesse", "x.toml, line 9: `forward.coalesse`: unknown field"),
+            ("\"poisson\"", "\"pareto\"", "x.toml, line 12: `cross[0].model`: unknown variant"),
+            ("seed = 7", "mtu = 100", "x.toml, line 3: `mtu`: must lie between"),
+            ("stop = \"30 s\"", "batch = 3.0", "x.toml, line 14: `cross[0].batch`: belongs to"),
+            ("250 kB", "1 kB", "x.toml, line 7: `forward.buffer`: must hold"),
+            ("rate = \"100 Mb/s\"\n", "", "x.toml, line 4: `forward`: missing field `rate`"),
+        ];
+        for (from, to, expected) in cases {
+            let text = GOOD.replacen(from, to, 1);
+            assert_ne!(text, GOOD, "{from}");
+            let found = error(&text);
+            assert!(found.starts_with(expected), "found {found}\nexpected {expected}");
+        }
+        assert!(error("seed = 1").contains("missing field `forward`"));
+    }
+
+    #[test]
+    fn a_crowded_link_is_warned_about() {
+        let spec = Spec::parse(&GOOD.replace("40 Mb/s", "100 Mb/s"), Path::new("x.toml")).unwrap();
+        assert_eq!(spec.warnings().len(), 1);
+        assert!(spec.warnings()[0].starts_with("forward: cross traffic of"));
+    }
+}

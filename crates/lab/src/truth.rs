@@ -1,0 +1,347 @@
+//! The truth about a lab: what was free, carried and dropped in every interval, as written by the emulator.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use headway_core::{Bytes, Duration, Instant, Rate};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::spec::Direction;
+
+/// What passed one direction of the path in one interval; all rates and bits count wire bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Begin, on `CLOCK_REALTIME`.
+    pub start: Instant,
+    /// Length.
+    pub length: Duration,
+    /// Rate of the link, averaged over the interval.
+    pub capacity: Rate,
+    /// Bits of cross traffic that arrived at the queue.
+    pub cross_offered_bits: u64,
+    /// Bits of cross traffic that went over the wire.
+    pub cross_bits: u64,
+    /// Bits of the hosts' packets that went over the wire.
+    pub host_bits: u64,
+    /// Packets of the hosts that found the queue full.
+    pub host_drops: u64,
+    /// Packets of the hosts that were lost on the wire.
+    pub host_lost: u64,
+    /// Packets of the hosts that the emulator did not read in time (a fault of the machine, not of the path).
+    pub host_missed: u64,
+    /// Cross packets that found the queue full.
+    pub cross_drops: u64,
+    /// Cross packets that would have found room without the hosts' packets.
+    pub cross_drops_due_to_hosts: u64,
+    /// The most that the queue held.
+    pub max_queue: Bytes,
+    /// Packets of the hosts that were delivered.
+    pub released: u64,
+    /// Packets delivered more than 0.25 ms after they were due.
+    pub late: u64,
+    /// Packets delivered more than 1 ms after they were due.
+    pub very_late: u64,
+    /// The latest delivery.
+    pub max_late: Duration,
+}
+
+/// The first line of a truth file.
+pub(crate) const HEADER: &str = "direction,start_ns,length_ns,capacity_bps,cross_offered_bps,cross_bits,free_bps,host_bits,\
+host_drops,host_lost,host_missed,cross_drops,cross_drops_due_to_hosts,max_queue_bytes,released,late_250us,late_1ms,max_late_ns";
+
+impl Interval {
+    /// An interval in which nothing happened.
+    pub fn empty(start: Instant, length: Duration, capacity: Rate) -> Interval {
+        Interval { start, length, capacity, ..Interval::default() }
+    }
+
+    /// Capacity that the cross traffic left.
+    pub fn free(&self) -> Rate {
+        self.capacity.saturating_sub(self.rate_of(self.cross_bits))
+    }
+
+    /// The rate at which cross traffic arrived.
+    pub fn cross_offered(&self) -> Rate {
+        self.rate_of(self.cross_offered_bits)
+    }
+
+    /// The rate that the hosts' packets had on the wire.
+    pub fn host(&self) -> Rate {
+        self.rate_of(self.host_bits)
+    }
+
+    fn rate_of(&self, bits: u64) -> Rate {
+        Rate::from_bps_f64(bits as f64 / self.length.secs_f64())
+    }
+
+    pub(crate) fn write_csv(&self, direction: Direction, out: &mut String) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            out,
+            "{direction},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+            self.start.ns(),
+            self.length.ns(),
+            self.capacity.bps(),
+            self.cross_offered().bps(),
+            self.cross_bits,
+            self.free().bps(),
+            self.host_bits,
+            self.host_drops,
+            self.host_lost,
+            self.host_missed,
+            self.cross_drops,
+            self.cross_drops_due_to_hosts,
+            self.max_queue.get(),
+            self.released,
+            self.late,
+            self.very_late,
+            self.max_late.ns(),
+        );
+    }
+
+    fn read_csv(line: &str) -> Option<(Direction, Interval)> {
+        let (direction, rest) = line.split_once(',')?;
+        let direction = direction.parse().ok()?;
+        let mut fields = [0u64; 17];
+        let mut values = rest.split(',');
+        for field in &mut fields {
+            *field = values.next()?.parse().ok()?;
+        }
+        let [start, length, capacity, offered, cross_bits, _free, rest @ ..] = fields;
+        let [host_bits, host_drops, host_lost, host_missed, cross_drops, due, max_queue, ..] = rest;
+        let [.., released, late, very_late, max_late] = rest;
+        let length = Duration::from_ns(length as i64);
+        let interval = Interval {
+            start: Instant::from_ns(start),
+            length,
+            capacity: Rate::from_bps(capacity),
+            cross_offered_bits: (offered as f64 * length.secs_f64()).round() as u64,
+            cross_bits,
+            host_bits,
+            host_drops,
+            host_lost,
+            host_missed,
+            cross_drops,
+            cross_drops_due_to_hosts: due,
+            max_queue: Bytes::new(max_queue),
+            released,
+            late,
+            very_late,
+            max_late: Duration::from_ns(max_late as i64),
+        };
+        values.next().is_none().then_some((direction, interval))
+    }
+
+    fn end(&self) -> Instant {
+        self.start + self.length
+    }
+
+    /// The share of this interval that lies in the window.
+    fn share(&self, from: Instant, to: Instant) -> f64 {
+        let inside = self.end().min(to) - self.start.max(from);
+        (inside.secs_f64() / self.length.secs_f64()).max(0.0)
+    }
+}
+
+/// How punctual the emulator was in a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Lateness {
+    /// The latest delivery after it was due.
+    pub max: Duration,
+    /// Share of packets more than 0.25 ms late, 0 when there were none.
+    pub late_share: f64,
+    /// Share of packets more than 1 ms late, 0 when there were none.
+    pub very_late_share: f64,
+    /// Packets delivered.
+    pub released: u64,
+    /// Packets that the emulator lost because it did not read them in time.
+    pub missed: u64,
+}
+
+/// A truth file in memory.
+#[derive(Clone, Debug, Default)]
+pub struct Truth {
+    forward: Vec<Interval>,
+    reverse: Vec<Interval>,
+}
+
+impl Truth {
+    /// Reads the truth file of a lab; a last line that is still being written is ignored.
+    ///
+    /// # Errors
+    /// When the file cannot be read or has a line that is not one of ours.
+    pub fn load(path: &Path) -> Result<Truth, Error> {
+        let text = std::fs::read_to_string(path).map_err(|e| Error::file("read", path, e))?;
+        Truth::parse(&text).map_err(|line| Error::Truth { path: path.to_owned(), line })
+    }
+
+    fn parse(text: &str) -> Result<Truth, usize> {
+        let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+        let mut truth = Truth::default();
+        for (number, line) in complete.lines().enumerate().skip(1) {
+            let (direction, interval) = Interval::read_csv(line).ok_or(number + 1)?;
+            truth.side_mut(direction).push(interval);
+        }
+        Ok(truth)
+    }
+
+    /// All intervals of a direction, in order of time.
+    pub fn intervals(&self, direction: Direction) -> &[Interval] {
+        match direction {
+            Direction::Forward => &self.forward,
+            Direction::Reverse => &self.reverse,
+        }
+    }
+
+    /// The mean rate that cross traffic left in the window; `None` when the log does not cover all of it.
+    ///
+    /// Intervals that lie partly in the window count by their share.
+    pub fn free_between(&self, direction: Direction, from: Instant, to: Instant) -> Option<Rate> {
+        self.mean(direction, from, to, |i| i.capacity.bps_f64() - i.cross_bits as f64 / i.length.secs_f64())
+            .map(Rate::from_bps_f64)
+    }
+
+    /// The mean rate of the hosts' packets on the wire; `None` when the log does not cover all of the window.
+    pub fn host_between(&self, direction: Direction, from: Instant, to: Instant) -> Option<Rate> {
+        self.mean(direction, from, to, |i| i.host().bps_f64()).map(Rate::from_bps_f64)
+    }
+
+    /// The mean capacity; `None` when the log does not cover all of the window.
+    pub fn capacity_between(&self, direction: Direction, from: Instant, to: Instant) -> Option<Rate> {
+        self.mean(direction, from, to, |i| i.capacity.bps_f64()).map(Rate::from_bps_f64)
+    }
+
+    /// Cross packets dropped in the intervals that touch the window: all, and those that hosts' packets displaced.
+    pub fn cross_drops_between(&self, direction: Direction, from: Instant, to: Instant) -> (u64, u64) {
+        self.touching(direction, from, to)
+            .iter()
+            .fold((0, 0), |(all, due), i| (all + i.cross_drops, due + i.cross_drops_due_to_hosts))
+    }
+
+    /// How punctual the emulator was in the intervals that touch the window.
+    pub fn lateness_between(&self, direction: Direction, from: Instant, to: Instant) -> Lateness {
+        let part = self.touching(direction, from, to);
+        let sum = |count: fn(&Interval) -> u64| part.iter().map(count).sum::<u64>();
+        let released = sum(|i| i.released);
+        let share = |late: u64| if released == 0 { 0.0 } else { late as f64 / released as f64 };
+        Lateness {
+            max: part.iter().map(|i| i.max_late).max().unwrap_or_default(),
+            late_share: share(sum(|i| i.late)),
+            very_late_share: share(sum(|i| i.very_late)),
+            released,
+            missed: sum(|i| i.host_missed),
+        }
+    }
+
+    /// The end of the log, the same for both directions.
+    pub fn end(&self) -> Option<Instant> {
+        Some(self.forward.last()?.end().min(self.reverse.last()?.end()))
+    }
+
+    fn mean(
+        &self,
+        direction: Direction,
+        from: Instant,
+        to: Instant,
+        value: impl Fn(&Interval) -> f64,
+    ) -> Option<f64> {
+        let part = self.touching(direction, from, to);
+        let covered = part.first()?.start <= from && part.last()?.end() >= to;
+        let (weight, sum) = part.iter().fold((0.0, 0.0), |(weight, sum), i| {
+            let time = i.share(from, to) * i.length.secs_f64();
+            (weight + time, sum + time * value(i))
+        });
+        (covered && weight > 0.0).then(|| sum / weight)
+    }
+
+    fn touching(&self, direction: Direction, from: Instant, to: Instant) -> &[Interval] {
+        let all = self.intervals(direction);
+        let first = all.partition_point(|i| i.end() <= from);
+        let last = all.partition_point(|i| i.start < to);
+        all.get(first..last).unwrap_or_default()
+    }
+
+    fn side_mut(&mut self, direction: Direction) -> &mut Vec<Interval> {
+        match direction {
+            Direction::Forward => &mut self.forward,
+            Direction::Reverse => &mut self.reverse,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_ns(1_700_000_000_000_000_000 + ms * 1_000_000)
+    }
+
+    fn interval(ms: u64, cross_bits: u64) -> Interval {
+        Interval {
+            cross_bits,
+            cross_offered_bits: cross_bits,
+            host_bits: 1_000,
+            cross_drops: 3,
+            cross_drops_due_to_hosts: 2,
+            max_queue: Bytes::new(4_000),
+            released: 10,
+            late: 2,
+            very_late: 1,
+            max_late: Duration::from_us(300 + ms as i64),
+            host_drops: 4,
+            host_lost: 5,
+            host_missed: 6,
+            ..Interval::empty(at(ms), Duration::from_ms(10), Rate::from_mbps(100.0))
+        }
+    }
+
+    fn truth() -> Truth {
+        let mut text = format!("{HEADER}\n");
+        for (ms, bits) in [(0, 400_000), (10, 600_000), (20, 800_000)] {
+            interval(ms, bits).write_csv(Direction::Forward, &mut text);
+            interval(ms, 0).write_csv(Direction::Reverse, &mut text);
+        }
+        text.push_str("forward,17000000");
+        Truth::parse(&text).unwrap()
+    }
+
+    #[test]
+    fn a_file_reads_back_as_written() {
+        let truth = truth();
+        assert_eq!(truth.intervals(Direction::Forward)[1], interval(10, 600_000));
+        assert_eq!(truth.intervals(Direction::Reverse).len(), 3);
+        assert_eq!(truth.end(), Some(at(30)));
+        assert_eq!(Truth::parse("header\nnonsense\n").unwrap_err(), 2);
+    }
+
+    #[test]
+    fn windows_weigh_intervals_by_overlap() {
+        let truth = truth();
+        let free = |from, to| truth.free_between(Direction::Forward, at(from), at(to)).map(|r| r.mbps());
+        assert_eq!(free(0, 10), Some(60.0));
+        assert_eq!(free(0, 30), Some(40.0));
+        assert_eq!(free(5, 15), Some(50.0));
+        assert_eq!(free(12, 18), Some(40.0));
+        assert_eq!(free(5, 12), Some((5.0 * 60.0 + 2.0 * 40.0) / 7.0).map(|m: f64| (m * 1e6).round() / 1e6));
+    }
+
+    #[test]
+    fn a_window_outside_the_log_has_no_answer() {
+        let truth = truth();
+        assert_eq!(truth.free_between(Direction::Forward, at(20), at(31)), None);
+        assert_eq!(truth.free_between(Direction::Forward, at(100), at(110)), None);
+        assert_eq!(truth.free_between(Direction::Forward, at(10), at(10)), None);
+    }
+
+    #[test]
+    fn drops_and_lateness_cover_all_touched_intervals() {
+        let truth = truth();
+        assert_eq!(truth.cross_drops_between(Direction::Forward, at(5), at(15)), (6, 4));
+        let lateness = truth.lateness_between(Direction::Forward, at(5), at(15));
+        assert_eq!(lateness.max, Duration::from_us(310));
+        assert_eq!((lateness.released, lateness.missed), (20, 12));
+        assert!((lateness.late_share - 0.2).abs() < 1e-12);
+    }
+}
