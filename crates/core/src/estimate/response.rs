@@ -127,13 +127,13 @@ fn quantile(density: &[f64; RATE_POINTS], share: f64) -> f64 {
     1.0
 }
 
-/// The logarithm of the standard normal distribution function, to about 1e-7 relative.
+/// The logarithm of the standard normal distribution function, to about 1e-3 absolute.
 ///
-/// Abramowitz and Stegun 26.2.17 near zero; the asymptotic series where that loses its digits.
+/// Abramowitz and Stegun 26.2.17 near zero; two terms of the asymptotic series where that loses its digits.
 fn ln_normal_cdf(z: f64) -> f64 {
     if z < -5.0 {
         let inverse_square = 1.0 / (z * z);
-        return -0.5 * z * z - (-z).ln() - 0.918_938_533_204_672_7 + (-inverse_square).ln_1p();
+        return -0.5 * z * z - (-z).ln() - 0.918_938_533_204_672_7 + (-inverse_square * (1.0 - 3.0 * inverse_square)).ln_1p();
     }
     let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
     let poly = t

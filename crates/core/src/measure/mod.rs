@@ -21,6 +21,7 @@ mod track;
 
 pub use answer::{Answer, Failure, Interval};
 pub use method::Method;
+pub use probe::settings;
 
 use crate::stream::{Refusal, Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
@@ -120,9 +121,10 @@ impl Measurement {
     /// Takes in what became of a stream: what was seen of it, and why it cannot be used if its sender or a clock failed.
     pub fn observe(&mut self, record: &StreamRecord, refusal: Option<Refusal>) {
         self.tally.sent(record);
-        let outcome = match refusal {
-            Some(refusal) => Err(refusal),
-            None => self.take_in(record),
+        let outcome = match (refusal, &self.phase) {
+            // A train is to be sent as fast as the sender can; how fast that is does not matter.
+            (None, _) | (Some(Refusal::SenderGaps), Phase::Capacity(_)) => self.take_in(record),
+            (Some(refusal), _) => Err(refusal),
         };
         match outcome {
             Ok(()) => self.tally.used += 1,
@@ -205,8 +207,8 @@ impl Measurement {
         }
         let Some(start) = self.available else { return };
         self.capacity = trains.capacity();
-        // Without a single complete train the start-up estimate is all there is to go by.
-        let capacity = self.capacity.unwrap_or(start).max(start.min(self.config.top_rate));
+        // Without a single train that arrived, guess: rates near the answer forgive a wrong capacity.
+        let capacity = self.capacity.unwrap_or(start.scale(2.0)).max(start);
         self.phase = Phase::Response(Response::new(self.config.packet, capacity, start));
     }
 
@@ -224,7 +226,7 @@ impl Measurement {
 /// Time that suffices for the default method on paths of 100 Mb/s and more, without the waiting for round trips.
 const USUAL_TIME: Duration = Duration::from_ms(2_400);
 /// Round trips that a measurement waits for, start-up included.
-const ROUND_TRIPS: i64 = 20;
+const ROUND_TRIPS: i64 = 40;
 /// On paths slower than this a stream takes a tenth of a second or more, and the time is doubled.
 const SLOW: Rate = Rate::from_bps(30_000_000);
 

@@ -93,8 +93,9 @@ fn kappa(record: &StreamRecord) -> f64 {
     (packet_time / REFERENCE_PACKET_TIME_NS).max(1.0)
 }
 
-/// Settings of the estimators for the packet time of this stream and for use in a loop (rapid 2.11).
-pub(super) fn settings(record: &StreamRecord) -> Settings {
+/// The settings that a measurement gives its estimators for a stream: scaled to its packet time, with a margin for
+/// use in a loop (rapid 2.11).
+pub fn settings(record: &StreamRecord) -> Settings {
     let scaled = Settings::scaled(kappa(record));
     Settings { excursion: scaled.excursion.with_relative_margin(RELATIVE_MARGIN), ..scaled }
 }

@@ -2,7 +2,7 @@
 
 use crate::estimate::Bound;
 use crate::stream::{Refusal, Schedule, Shape, StreamRecord};
-use crate::units::{Bytes, Rate};
+use crate::units::{Bytes, Duration, Rate};
 
 use super::probe::{self, Probe};
 
@@ -13,8 +13,12 @@ const STEP: f64 = 2.0;
 /// Above this rate a packet is shorter than the 120 us that receivers commonly coalesce for
 /// (rapid 2.15), and a stream needs more packets per rate to span several interrupts.
 const COALESCING_RATE: Rate = Rate::from_bps(60_000_000);
-/// Streams that may fail in a row before start-up gives up.
-const PATIENCE: u32 = 3;
+/// Streams that may fail in a row before start-up gives up; a busy host spoils several of them.
+const PATIENCE: u32 = 8;
+/// Gaps shorter than this may be beyond the sender, which takes some 4 us for a packet ...
+const SHORT_GAP: Duration = Duration::from_us(10);
+/// ... and are when it fails this often in a row.
+const PATIENCE_WHEN_FAST: u32 = 3;
 
 /// Raises the rate by up to 3.75 a stream until the receive gaps grow.
 #[derive(Clone, Debug)]
@@ -74,9 +78,13 @@ impl Startup {
         self.failed += 1;
         match (refusal, self.known_good) {
             (Refusal::Lost, Some(rate)) => Some(Range::Near(rate)),
-            (Refusal::SenderGaps, Some(rate)) if self.failed >= PATIENCE => Some(Range::AtLeast(rate)),
+            (Refusal::SenderGaps, Some(rate)) if self.beyond_sender() => Some(Range::AtLeast(rate)),
             _ if self.failed >= PATIENCE => Some(Range::Failed(refusal)),
             _ => None,
         }
+    }
+
+    fn beyond_sender(&self) -> bool {
+        self.failed >= PATIENCE_WHEN_FAST && self.rate.time_for(self.packet) < SHORT_GAP
     }
 }
