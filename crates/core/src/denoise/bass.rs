@@ -1,9 +1,11 @@
-//! Buffering-aware spike smoothing (BASS): undoing what batching does to the gaps of a stream (rapid 2.9, 2.10).
+//! Buffering-aware spike smoothing (BASS): undoing what batching does to the gaps of a stream (rapid 2.9,
+//! 2.10).
 //!
-//! When packets wait in a buffer and leave together, the first of them arrives after one large gap (a spike) and the others
-//! after tiny ones (dips). A *buffering event* is a spike with the dips that follow it. Inside a complete event the
-//! single gaps are destroyed but their sum is not, so send and receive gaps are both replaced by their mean over the event.
-//! Events cut off by the ends of the stream have a wrong sum and are removed.
+//! When packets wait in a buffer and leave together, the first of them arrives after one large gap (a spike)
+//! and the others after tiny ones (dips). A *buffering event* is a spike with the dips that follow it. Inside
+//! a complete event the single gaps are destroyed but their sum is not, so send and receive gaps are both
+//! replaced by their mean over the event. Events cut off by the ends of the stream have a wrong sum and are
+//! removed.
 
 use super::mean::{centred_mean, rounded_quotient};
 use crate::stream::{Gaps, Refusal};
@@ -35,7 +37,8 @@ impl SpikeThresholds {
 pub struct SpikePass {
     /// Whether any gap has another value than before.
     pub changed: bool,
-    /// Index of the first spike; samples before it belong to an event whose start was not seen. 0 when there is no spike.
+    /// Index of the first spike; samples before it belong to an event whose start was not seen. 0 when there
+    /// is no spike.
     pub head: usize,
     /// Index of the last spike, whose event may be cut off; the number of samples when there is no spike.
     pub tail: usize,
@@ -54,7 +57,8 @@ enum State {
 /// Averages both arrays over each buffering event found in the receive gaps (rapid 2.9).
 ///
 /// The arrays are changed in place and nothing is allocated; samples beyond the shorter array are left alone.
-/// Means are rounded to the nearest nanosecond, so a sum over an event moves by at most half a nanosecond a sample.
+/// Means are rounded to the nearest nanosecond, so a sum over an event moves by at most half a nanosecond a
+/// sample.
 pub fn bass_pass(send: &mut [Duration], receive: &mut [Duration], thresholds: SpikeThresholds) -> SpikePass {
     let n = send.len().min(receive.len());
     let (send, receive) = (&mut send[..n], &mut receive[..n]);
@@ -166,7 +170,8 @@ pub struct Passes {
 }
 
 impl Denoise {
-    /// The default thresholds times `kappa`, the time of a packet on the narrowest link over 7.23 us (rapid 2.10).
+    /// The default thresholds times `kappa`, the time of a packet on the narrowest link over 7.23 us (rapid
+    /// 2.10).
     pub fn scaled(kappa: f64) -> Denoise {
         let usual = Denoise::default();
         Denoise {
@@ -185,10 +190,10 @@ impl Denoise {
     /// All passes, the removal of cut-off events after the first, and the closing sliding mean (rapid 2.10).
     ///
     /// # Errors
-    /// [`Refusal::TooShort`] when no complete event or fewer than 8 samples are left; `gaps` is then of no use.
+    /// [`Refusal::TooShort`] when no complete event or fewer than 8 samples are left; `gaps` is then of no
+    /// use.
     pub fn apply(&self, gaps: &mut Gaps, scratch: &mut Vec<Duration>) -> Result<Passes, Refusal> {
-        let first = self.first_pass(gaps)?;
-        bass_pass(&mut gaps.send, &mut gaps.receive, self.medium);
+        let first = self.two_passes(gaps)?;
         let mut count = 2;
         while count < MAX_PASSES {
             count += 1;
@@ -202,10 +207,22 @@ impl Denoise {
         Ok(Passes { count, first })
     }
 
+    /// Passes 1 and 2 with the removal of cut-off events between them, for estimators that look at delays.
+    ///
+    /// Returns the index of the first sample kept.
+    ///
+    /// # Errors
+    /// [`Refusal::TooShort`] when no complete event or fewer than 8 samples are left.
+    pub fn two_passes(&self, gaps: &mut Gaps) -> Result<usize, Refusal> {
+        let first = self.first_pass(gaps)?;
+        bass_pass(&mut gaps.send, &mut gaps.receive, self.medium);
+        Ok(first)
+    }
+
     /// Pass 1 and the removal of the events that the ends of the stream cut off (rapid 2.9), no more.
     ///
-    /// Without the removal, pass 2 takes the dips at the start for a low run before a huge spike and merges the whole
-    /// stream into one event, and the estimate is the average send rate whatever the path does.
+    /// Without the removal, pass 2 takes the dips at the start for a low run before a huge spike and merges
+    /// the whole stream into one event, and the estimate is the average send rate whatever the path does.
     /// Returns the index of the first sample kept.
     ///
     /// # Errors

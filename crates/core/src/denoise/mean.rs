@@ -32,7 +32,8 @@ pub fn centred_mean(values: &mut [Duration], window: usize, scratch: &mut Vec<Du
 
 /// `sum / count` rounded to the nearest integer, halves upwards; `count` is at least 1.
 ///
-/// Sums of gaps fit 32 bits for streams shorter than four seconds, where the processor divides several times faster.
+/// Sums of gaps fit 32 bits for streams shorter than four seconds, where the processor divides several times
+/// faster.
 pub(super) fn rounded_quotient(sum: i64, count: usize) -> i64 {
     let raised = sum.wrapping_add(count as i64 / 2);
     match (u32::try_from(raised), u32::try_from(count)) {

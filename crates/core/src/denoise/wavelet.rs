@@ -49,7 +49,8 @@ impl Wavelet {
     }
 }
 
-/// Keeps the approximation of `values` after `levels` halvings, in the scale of the values (not of the transform).
+/// Keeps the approximation of `values` after `levels` halvings, in the scale of the values (not of the
+/// transform).
 ///
 /// Each level drops an odd last value, so n values become n / 2^levels, rounded down.
 pub fn approximate(values: &mut Vec<f64>, levels: u32, wavelet: &mut Wavelet) {

@@ -1,17 +1,21 @@
-//! The estimator of Rapid and BASS: the rate from which on packets arrive further apart than they were sent (rapid 2.11).
+//! The estimator of Rapid and BASS: the rate from which on packets arrive further apart than they were sent
+//! (rapid 2.11).
 
 use super::{Bound, StreamEstimate};
 use crate::stream::{Gaps, Refusal};
 use crate::units::{Bytes, Duration, Rate};
 
-/// Settings of the search for excursions, runs of samples whose receive gap exceeds the send gap (rapid 2.11).
+/// Settings of the search for excursions, runs of samples whose receive gap exceeds the send gap (rapid
+/// 2.11).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Excursion {
     /// The least excess that counts, whatever the gap; 100 ns at 10 Gb/s, to be scaled with the packet time.
     pub margin: Duration,
-    /// The least excess that counts, as a part of the send gap; 0 for the literal rule, 0.02 in a closed loop.
+    /// The least excess that counts, as a part of the send gap; 0 for the literal rule, 0.02 in a closed
+    /// loop.
     ///
-    /// Where gaps are long a fixed margin lies below the jitter of time stamps and every stream looks congested.
+    /// Where gaps are long a fixed margin lies below the jitter of time stamps and every stream looks
+    /// congested.
     pub relative_margin: f64,
     /// The fewest consecutive samples of an excursion, at least 1; 4 in Rapid.
     pub min_length: usize,
@@ -41,12 +45,13 @@ impl Excursion {
 
     /// Estimates the available bandwidth from the gaps of one stream, usually denoised ones (rapid 2.11).
     ///
-    /// Everything up to the end of an excursion counts with the rate of the sample before that excursion, what follows the last
-    /// one with the last rate; the result is the mean, so that an excursion that ended again pulls it down only in part.
+    /// Everything up to the end of an excursion counts with the rate of the sample before that excursion,
+    /// what follows the last one with the last rate; the result is the mean, so that an excursion that ended
+    /// again pulls it down only in part.
     ///
     /// # Errors
-    /// [`Refusal::TooShort`] with fewer than twice `min_length` samples, [`Refusal::SenderGaps`] when a send gap that matters is
-    /// not positive.
+    /// [`Refusal::TooShort`] with fewer than twice `min_length` samples, [`Refusal::SenderGaps`] when a send
+    /// gap that matters is not positive.
     pub fn estimate(&self, packet: Bytes, gaps: &Gaps) -> Result<StreamEstimate, Refusal> {
         let n = gaps.send.len().min(gaps.receive.len());
         let min_length = self.min_length.max(1);
@@ -118,7 +123,8 @@ mod tests {
         let packet_time = capacity.time_for(PACKET).ns() as f64;
         let mut gaps = Gaps::default();
         for send in Schedule::p_stream(shape, average, PACKET).gaps {
-            // While the queue stands, a gap holds the packet and the cross traffic that came in during the send gap.
+            // While the queue stands, a gap holds the packet and the cross traffic that came in during the
+            // send gap.
             let filled = packet_time + cross / capacity.bps_f64() * send.ns() as f64;
             gaps.push(send, Duration::from_ns((filled.round() as i64).max(send.ns())));
         }

@@ -72,7 +72,8 @@ mod tests {
 
     #[test]
     fn the_wavelet_leaves_an_eighth_of_the_values() {
-        // Coalescing of four packets at a time is averaged out; that of twelve would leave the answer ambiguous.
+        // Coalescing of four packets at a time is averaged out; that of twelve would leave the answer
+        // ambiguous.
         let mut rising: Vec<f64> =
             (0..320).map(|i| 0.5 * f64::from(i) + 9.0 * f64::from(3 - i % 4)).collect();
         assert_ne!(Trend::default().decide(&rising), Decision::Above);

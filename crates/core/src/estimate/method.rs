@@ -99,7 +99,8 @@ impl MultiRate {
     /// Estimates the available bandwidth from one stream.
     ///
     /// # Errors
-    /// A [`Refusal`] when packets are missing or out of order, or when too few samples remain; the null estimator never refuses.
+    /// A [`Refusal`] when packets are missing or out of order, or when too few samples remain; the null
+    /// estimator never refuses.
     pub fn estimate(
         self,
         stream: &StreamRecord,
@@ -184,8 +185,17 @@ impl SingleRate {
     ) -> Result<Decision, Refusal> {
         let Scratch { gaps, delays, wavelet, .. } = scratch;
         stream.gaps(gaps)?;
-        if matches!(self, SingleRate::BassImrAvg | SingleRate::BassImrWavelet | SingleRate::BassPrcMt) {
-            settings.denoise.first_pass(gaps)?;
+        match self {
+            // Averaging inside events leaves the sums alone, so more passes would change nothing.
+            SingleRate::BassPrcMt => {
+                settings.denoise.first_pass(gaps)?;
+            }
+            // Delays need the second pass against bursty cross traffic; further ones would turn a trend into
+            // a few steps.
+            SingleRate::BassImrAvg | SingleRate::BassImrWavelet => {
+                settings.denoise.two_passes(gaps)?;
+            }
+            _ => {}
         }
         match self {
             SingleRate::PrcMt | SingleRate::BassPrcMt => {

@@ -1,7 +1,7 @@
 //! pathChirp: the available bandwidth from the queueing-delay excursions of one chirp.
 //!
-//! Ribeiro, Riedi, Baraniuk, Navratil and Cottrell, "pathChirp: Efficient Available Bandwidth Estimation for Network
-//! Paths", Passive and Active Measurement Workshop, 2003, section 3.
+//! Ribeiro, Riedi, Baraniuk, Navratil and Cottrell, "pathChirp: Efficient Available Bandwidth Estimation for
+//! Network Paths", Passive and Active Measurement Workshop, 2003, section 3.
 
 use super::{Bound, StreamEstimate};
 use crate::stream::{Gaps, Refusal};
@@ -34,13 +34,16 @@ enum Excursion {
 }
 
 impl PathChirp {
-    /// Estimates from one chirp with n gaps; `delays` are the n + 1 one-way delays in any unit from any origin.
+    /// Estimates from one chirp with n gaps; `delays` are the n + 1 one-way delays in any unit from any
+    /// origin.
     ///
-    /// Each packet gets an estimate: its own rate where delays rise in an excursion that ended, and otherwise the rate at
-    /// which the lasting excursion began, or the last rate if there is none. The result is their mean, weighted by send gap.
+    /// Each packet gets an estimate: its own rate where delays rise in an excursion that ended, and otherwise
+    /// the rate at which the lasting excursion began, or the last rate if there is none. The result is their
+    /// mean, weighted by send gap.
     ///
     /// # Errors
-    /// [`Refusal::TooShort`] without gaps or without the delays that belong to them, [`Refusal::SenderGaps`] when some send gap is not positive.
+    /// [`Refusal::TooShort`] without gaps or without the delays that belong to them, [`Refusal::SenderGaps`]
+    /// when some send gap is not positive.
     pub fn estimate(&self, packet: Bytes, gaps: &Gaps, delays: &[f64]) -> Result<StreamEstimate, Refusal> {
         let n = gaps.send.len();
         if n == 0 || delays.len() != n + 1 {
@@ -115,7 +118,8 @@ mod tests {
 
     const PACKET: Bytes = Bytes::new(1250);
 
-    /// A chirp from 10 Mb/s on in steps of 1.2, and its delays as `delay` makes them from the packet's number.
+    /// A chirp from 10 Mb/s on in steps of 1.2, and its delays as `delay` makes them from the packet's
+    /// number.
     fn estimate(delay: impl Fn(usize) -> f64) -> (StreamEstimate, Vec<Rate>) {
         let schedule = Schedule::chirp(Rate::from_mbps(10.0), 1.2, 20, PACKET);
         let gaps = Gaps { receive: schedule.gaps.clone(), send: schedule.gaps };
@@ -157,7 +161,8 @@ mod tests {
 
     #[test]
     fn rising_packets_of_an_excursion_that_ended_count_with_their_own_rates() {
-        // Up from packet 2 to packet 6, back at packet 8: rates 2 to 5 count as they are, the others with rate 14.
+        // Up from packet 2 to packet 6, back at packet 8: rates 2 to 5 count as they are, the others with
+        // rate 14.
         let bump = [0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 3.5];
         let delay = |k: usize| bump.get(k).copied().unwrap_or(0.0) + k.saturating_sub(14) as f64;
         let (estimate, rates) = estimate(delay);

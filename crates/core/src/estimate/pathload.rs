@@ -5,8 +5,9 @@ use crate::units::Rate;
 
 /// A binary search that keeps a grey region, the rates whose streams could not be decided.
 ///
-/// The available bandwidth of a real path varies while it is measured. Rates inside that variation give ambiguous
-/// answers; the search leaves them alone and closes in on the region from both sides, as the original Pathload does.
+/// The available bandwidth of a real path varies while it is measured. Rates inside that variation give
+/// ambiguous answers; the search leaves them alone and closes in on the region from both sides, as the
+/// original Pathload does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateSearch {
     low: Rate,
@@ -37,7 +38,8 @@ impl RateSearch {
         Some(rate)
     }
 
-    /// Takes the decision about the rate that [`RateSearch::next_rate`] gave; no effect once the search has ended.
+    /// Takes the decision about the rate that [`RateSearch::next_rate`] gave; no effect once the search has
+    /// ended.
     pub fn observe(&mut self, decision: Decision) {
         let Some(rate) = self.next_rate() else { return };
         match decision {

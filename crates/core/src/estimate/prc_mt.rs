@@ -6,7 +6,8 @@ use crate::units::{Bytes, Duration, Rate};
 
 /// By how much a stream must arrive more slowly to count, as a part of its rate (rapid 2.17).
 ///
-/// With zero tolerance the coin decides below the available bandwidth: half of all streams arrive a little more slowly.
+/// With zero tolerance the coin decides below the available bandwidth: half of all streams arrive a little
+/// more slowly.
 pub const TOLERANCE: f64 = 0.02;
 
 /// Judges a stream, or a part of one, by its rates in and out: above when r_out < r_in * (1 - tolerance).
@@ -40,8 +41,8 @@ pub enum Pick {
 
 /// Estimates from a stream of several rates by judging each of them (bass P10).
 ///
-/// `intended` are the gaps the stream was made with, in which each run of equal gaps is one rate. When every rate is above,
-/// the lowest one is the answer.
+/// `intended` are the gaps the stream was made with, in which each run of equal gaps is one rate. When every
+/// rate is above, the lowest one is the answer.
 ///
 /// # Errors
 /// [`Refusal::TooShort`] without samples, or when some rate has no time between its packets.
@@ -92,8 +93,9 @@ pub fn pick(
 
 /// Finds the stream length at which two streams in a row agree (rapid 2.18).
 ///
-/// Streams are sent at the asymptotic dispersion rate, which is what arrives of a long train sent at line rate. Each length is tried with
-/// two of them: when they agree, shorter ones are tried, and longer ones when they do not.
+/// Streams are sent at the asymptotic dispersion rate, which is what arrives of a long train sent at line
+/// rate. Each length is tried with two of them: when they agree, shorter ones are tried, and longer ones when
+/// they do not.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LengthTuning {
     low: u32,
@@ -107,12 +109,17 @@ pub struct LengthTuning {
 }
 
 impl LengthTuning {
-    /// Tuning between 60 and 3000 packets; ratios agree within 0.02, and it ends with a change below 8 packets.
+    /// Tuning between 60 and 3000 packets; ratios agree within 0.05, and it ends with a change below 8
+    /// packets.
+    ///
+    /// The thesis leaves the agreement open. Among bursty cross traffic (batches of 12.4 packets, 2.47 of 10
+    /// Gb/s) 0.05 leads to a median of about 350 packets, near the published 320; 0.02 leads to 1300.
     pub fn new() -> LengthTuning {
-        LengthTuning::between(60, 3_000, 0.02, 8)
+        LengthTuning::between(60, 3_000, 0.05, 8)
     }
 
-    /// Tuning between `low` and `high` packets, from the middle on; see [`LengthTuning::new`] for usual values.
+    /// Tuning between `low` and `high` packets, from the middle on; see [`LengthTuning::new`] for usual
+    /// values.
     pub fn between(low: u32, high: u32, sigma: f64, stop: u32) -> LengthTuning {
         let (low, high) = (low.min(high), high.max(low));
         LengthTuning { low, high, length: low + (high - low) / 2, done: false, sigma, stop: stop.max(1) }

@@ -1,7 +1,7 @@
 //! Whether one-way delays rise over a stream of one rate: Pathload's two tests (rapid 2.17).
 //!
-//! Jain and Dovrolis, "End-to-end available bandwidth: measurement methodology, dynamics, and relation with TCP
-//! throughput", IEEE/ACM Transactions on Networking 11(4), 2003.
+//! Jain and Dovrolis, "End-to-end available bandwidth: measurement methodology, dynamics, and relation with
+//! TCP throughput", IEEE/ACM Transactions on Networking 11(4), 2003.
 
 use super::Decision;
 
@@ -26,7 +26,8 @@ impl Default for Trend {
 }
 
 impl Trend {
-    /// Judges a series of delays in any unit; with fewer than two values the answer is [`Decision::Ambiguous`].
+    /// Judges a series of delays in any unit; with fewer than two values the answer is
+    /// [`Decision::Ambiguous`].
     pub fn decide(&self, delays: &[f64]) -> Decision {
         let (Some(first), Some(last)) = (delays.first(), delays.last()) else { return Decision::Ambiguous };
         if delays.len() < 2 {

@@ -4,8 +4,9 @@ use crate::units::{Bytes, Instant, Rate};
 
 /// The sender's own link, which packets leave one after the other (rapid 2.2).
 ///
-/// The top rates of a p-stream may exceed the line rate. The schedule then stays as it is, so that the average of the stream is
-/// kept; late packets leave back to back until the schedule is caught up, and estimators use these actual times.
+/// The top rates of a p-stream may exceed the line rate. The schedule then stays as it is, so that the
+/// average of the stream is kept; late packets leave back to back until the schedule is caught up, and
+/// estimators use these actual times.
 #[derive(Clone, Copy, Debug)]
 pub struct LineClock {
     line: Rate,
@@ -18,7 +19,8 @@ impl LineClock {
         LineClock { line, free: Instant::ZERO }
     }
 
-    /// When a packet scheduled for `scheduled` starts to leave: max(t_s, start of the previous packet + its P / C).
+    /// When a packet scheduled for `scheduled` starts to leave: max(t_s, start of the previous packet + its P
+    /// / C).
     pub fn depart(&mut self, scheduled: Instant, size: Bytes) -> Instant {
         let start = scheduled.max(self.free);
         self.free = start + self.line.time_for(size);

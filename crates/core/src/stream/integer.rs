@@ -15,10 +15,11 @@ const WEIGHT_DIGITS: u32 = 16;
 /// Longest time of one packet at each rate that stays in range of 64-bit arithmetic: about 1.6 days.
 const MAX_TIME: u64 = 1 << (63 - WEIGHT_DIGITS);
 
-/// Writes the gap of each of `gaps.len()` rates, lowest rate first, so that equally many packets at each average to `average`.
+/// Writes the gap of each of `gaps.len()` rates, lowest rate first, so that equally many packets at each
+/// average to `average`.
 ///
-/// Within 0.3 % of the floating-point generator with a step of 1.15 and up to four rates (more rates drift apart, because the
-/// step itself differs by 0.2 %). A packet times the number of rates may be up to 2.3 GB.
+/// Within 0.3 % of the floating-point generator with a step of 1.15 and up to four rates (more rates drift
+/// apart, because the step itself differs by 0.2 %). A packet times the number of rates may be up to 2.3 GB.
 pub fn p_stream_gaps(average: Rate, packet: Bytes, gaps: &mut [Duration]) {
     let rate = average.bps().max(1);
     // All gaps together must take as long as all packets at the average rate.

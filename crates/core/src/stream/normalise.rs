@@ -5,10 +5,10 @@ use crate::units::Duration;
 
 /// Spreads each interval between two stamped packets evenly over the packets it covers (rapid 2.8).
 ///
-/// Packets of a connection are pushed in order of sending, each with the arrival stamp that its acknowledgement carried,
-/// if it had one of its own. Stamps are 32-bit counts of microseconds that wrap around. The state runs on from one p-stream to the
-/// next, so an acknowledgement that covers packets on both sides of a boundary completes the first stream and gives the
-/// rest of its interval to the second.
+/// Packets of a connection are pushed in order of sending, each with the arrival stamp that its
+/// acknowledgement carried, if it had one of its own. Stamps are 32-bit counts of microseconds that wrap
+/// around. The state runs on from one p-stream to the next, so an acknowledgement that covers packets on both
+/// sides of a boundary completes the first stream and gives the rest of its interval to the second.
 #[derive(Clone, Debug, Default)]
 pub struct DelayedAcks {
     /// The latest usable stamp.
@@ -24,9 +24,11 @@ pub struct DelayedAcks {
 }
 
 impl DelayedAcks {
-    /// Takes the next packet: its gap to the packet before it at the sender, and its arrival stamp in microseconds.
+    /// Takes the next packet: its gap to the packet before it at the sender, and its arrival stamp in
+    /// microseconds.
     ///
-    /// A stamp of 0 counts as none (the receiver had no arrival time), and so does one that lies before the latest.
+    /// A stamp of 0 counts as none (the receiver had no arrival time), and so does one that lies before the
+    /// latest.
     pub fn push(&mut self, send_gap: Duration, stamp: Option<u32>) {
         self.waiting += 1;
         self.send += send_gap;
@@ -49,7 +51,8 @@ impl DelayedAcks {
 
     /// Moves the samples of the next stream of `packets` packets into `gaps`; false while it is incomplete.
     ///
-    /// The first stream after a start has fewer samples than packets: those up to its first stamp have no receive gap.
+    /// The first stream after a start has fewer samples than packets: those up to its first stamp have no
+    /// receive gap.
     pub fn take(&mut self, packets: usize, gaps: &mut Gaps) -> bool {
         if self.missing + self.ready.len() < packets {
             return false;

@@ -2,7 +2,8 @@
 
 use crate::units::{Bytes, Duration, Rate};
 
-/// How the probing rates of a p-stream are laid out: `rates` geometric steps of `packets_per_rate` packets each.
+/// How the probing rates of a p-stream are laid out: `rates` geometric steps of `packets_per_rate` packets
+/// each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
     /// Number of probing rates N_r, at least 1.
@@ -14,7 +15,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Rates whose top lies `range` above the bottom one (0.5 for 50 %): s = (1 + range)^(1 / (N_r - 1)) (rapid 2.2).
+    /// Rates whose top lies `range` above the bottom one (0.5 for 50 %): s = (1 + range)^(1 / (N_r - 1))
+    /// (rapid 2.2).
     pub fn with_range(rates: u32, packets_per_rate: u32, range: f64) -> Shape {
         let steps = rates.saturating_sub(1);
         let step = if steps == 0 { 1.0 } else { (1.0 + range).powf(1.0 / f64::from(steps)) };
@@ -41,7 +43,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A p-stream whose average rate is `average` (rapid 2.2); its gaps sum to N * P / average within 1 ns a packet.
+    /// A p-stream whose average rate is `average` (rapid 2.2); its gaps sum to N * P / average within 1 ns a
+    /// packet.
     pub fn p_stream(shape: Shape, average: Rate, packet: Bytes) -> Schedule {
         let packet_time = packet.get() as f64 * 8e9 / average.bps_f64().max(1.0);
         let slowdowns: Vec<f64> = (0..shape.rates.max(1)).map(|i| shape.step.powi(-(i as i32))).collect();
@@ -61,10 +64,11 @@ impl Schedule {
         Schedule { packet, gaps: vec![rate.time_for(packet); gaps], average: rate }
     }
 
-    /// A chirp as in pathChirp: `gaps` gaps from that of `bottom` on, each `spread` times shorter than the one before.
+    /// A chirp as in pathChirp: `gaps` gaps from that of `bottom` on, each `spread` times shorter than the
+    /// one before.
     ///
-    /// Ribeiro et al., "pathChirp: Efficient Available Bandwidth Estimation for Network Paths", PAM 2003; they use
-    /// a spread factor of 1.2.
+    /// Ribeiro et al., "pathChirp: Efficient Available Bandwidth Estimation for Network Paths", PAM 2003;
+    /// they use a spread factor of 1.2.
     pub fn chirp(bottom: Rate, spread: f64, gaps: usize, packet: Bytes) -> Schedule {
         let first = packet.get() as f64 * 8e9 / bottom.bps_f64().max(1.0);
         let gaps: Vec<Duration> =
