@@ -18,7 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 /// emulated link: rate, buffer, delay, loss, cross traffic. What the cross traffic left free is logged
 /// every 10 ms, so a measurement can be compared with the truth. Works without root where the host
 /// allows user namespaces.
-#[derive(clap::Args)]
+#[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  \
     headway lab up scenarios/access-100.toml\n  \
     headway lab exec client -- ping -c 3 10.77.0.2\n  \
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     command: Command,
 }
 
-#[derive(Subcommand)]
+#[derive(Debug, Subcommand)]
 enum Command {
     /// Bring a lab up as a scenario file describes it
     ///

@@ -1,22 +1,17 @@
 //! `headway serve`: answers the measurements of other hosts until it is interrupted.
 
-use anyhow::{Context, Result, bail};
+use crate::token;
+use anyhow::{Context, Result};
 use headway_core::{Bytes, Duration, Rate};
-use headway_net::{Counts, DEFAULT_PORT, Limits, Server, ServerConfig, ServerHandle, TlsServer, Token};
+use headway_net::{Counts, DEFAULT_PORT, Limits, Server, ServerConfig, ServerHandle, TlsServer};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::{IsTerminal, Write};
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use tracing::info;
 use tracing_subscriber::EnvFilter;
-
-/// The environment variable that may hold the token.
-const TOKEN_VARIABLE: &str = "HEADWAY_TOKEN";
-
-/// The shortest token accepted, in bytes: a listener can try tokens against a proof, so short ones would be found.
-const SHORTEST_TOKEN: usize = 16;
 
 /// What the command line says.
 #[derive(Debug, clap::Args)]
@@ -96,7 +91,7 @@ fn configure(args: &Args) -> Result<ServerConfig> {
     if !args.bind.is_empty() {
         config.bind.clone_from(&args.bind);
     }
-    config.token = read_token(args.token_file.as_deref())?;
+    config.token = token::read(args.token_file.as_deref())?;
     if let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) {
         config.tls = Some(TlsServer::from_files(certificate, key)?);
     }
@@ -109,23 +104,6 @@ fn configure(args: &Args) -> Result<ServerConfig> {
     limits.session_time = args.max_session_time.map_or(limits.session_time, Duration::to_std);
     limits.idle = args.idle_timeout.map_or(limits.idle, Duration::to_std);
     Ok(config)
-}
-
-/// The token from a file or the environment; a file's trailing white space does not count.
-fn read_token(file: Option<&Path>) -> Result<Option<Token>> {
-    let text = match file {
-        Some(path) => std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the token from {}", path.display()))?,
-        None => match std::env::var(TOKEN_VARIABLE) {
-            Ok(text) => text,
-            Err(_) => return Ok(None),
-        },
-    };
-    let text = text.trim();
-    if text.len() < SHORTEST_TOKEN {
-        bail!("the token has {} characters; take at least {SHORTEST_TOKEN} random ones", text.len());
-    }
-    Ok(Some(Token::new(text)))
 }
 
 /// Logs to standard error; the variable RUST_LOG chooses how much.

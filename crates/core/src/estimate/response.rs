@@ -133,7 +133,8 @@ fn quantile(density: &[f64; RATE_POINTS], share: f64) -> f64 {
 fn ln_normal_cdf(z: f64) -> f64 {
     if z < -5.0 {
         let inverse_square = 1.0 / (z * z);
-        return -0.5 * z * z - (-z).ln() - 0.918_938_533_204_672_7 + (-inverse_square * (1.0 - 3.0 * inverse_square)).ln_1p();
+        return -0.5 * z * z - (-z).ln() - 0.918_938_533_204_672_7
+            + (-inverse_square * (1.0 - 3.0 * inverse_square)).ln_1p();
     }
     let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
     let poly = t
