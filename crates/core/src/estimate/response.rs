@@ -4,29 +4,71 @@
 //! bandwidth A < R makes the queue, and with it the one-way delay, grow by T * (R - A) / C. So
 //!
 //! ```text
-//! A = R - C * rho,        rho = (time to receive - time to send) / time to send
+//! A = R - C * rho,        rho = (growth of the one-way delay) / T
 //! ```
 //!
-//! and because R is kept near A the term with rho is small: an error in C hardly matters. One
-//! stream sees the cross traffic of its own few milliseconds only, so its A is a sample with a
-//! spread that shrinks with its duration. A stream during which the queue ran empty saw less
-//! cross traffic than it could have carried; its value is a lower bound (a *censored* sample).
-//! [`Posterior`] combines both kinds into a mean and a credible interval, as in Tobit regression.
+//! and because R is kept near A the term with rho is small: an error in C hardly matters. The formula holds only while
+//! the queue does not run empty, and that decides how bursty cross traffic is treated:
 //!
-//! Rate-response curves are the idea of TOPP and BART; the sums over complete buffering events
-//! that feed rho come from BASS and PRC-MT (rapid 2.9, 2.17).
+//! - Where single stamps can be trusted, [`busy_sample`] counts only gaps during which the queue *cannot* have run
+//!   empty, because the packet before met a queue that takes longer to drain than the gap lasts. Whether a gap counts
+//!   is known before its own cross traffic arrives, so the choice does not bias the sample.
+//! - Where the receiver coalesces interrupts, single delays are noise and only sums over whole buffering events hold
+//!   (rapid 2.9, 2.17). A stream during which the queue ran empty then gives a lower bound, a *censored* sample.
+//!
+//! One stream sees the cross traffic of its own few milliseconds only, so its A is a sample with a spread that shrinks
+//! with its duration. [`Posterior`] combines samples and lower bounds into a mean and a credible interval, as in Tobit
+//! regression. Rate-response curves are the idea of TOPP and BART.
 
-use crate::units::{Duration, Rate};
+use crate::units::{Bytes, Duration, Instant, Rate};
 
 /// What one stream says about the available bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// R - C * rho, at most the capacity; negative when cross traffic alone exceeded the capacity, in bit/s.
     pub available_bps: f64,
-    /// How long the stream took to send.
+    /// How much of the sender's time the sample covers.
     pub duration: Duration,
     /// The queue ran empty during the stream, so at least `available_bps` was free.
     pub censored: bool,
+}
+
+/// One arrived packet of a stream, as [`busy_sample`] needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delayed {
+    /// Position in the stream; a gap in the numbers is a lost packet.
+    pub index: u32,
+    /// When it left.
+    pub sent: Instant,
+    /// Its one-way delay above that of an empty path, zero or more.
+    pub queueing: Duration,
+}
+
+/// Share of a packet time by which a queue must outlast a gap, so that jitter of the stamps does not decide.
+const BUSY_MARGIN: f64 = 0.1;
+
+/// The available bandwidth in those gaps of a stream during which the queue cannot have run empty.
+///
+/// `packet` is the size of all packets on the wire, `capacity` that of the link with the queue. `None` when no gap
+/// qualifies, which is the rule when the stream was sent below the available bandwidth.
+pub fn busy_sample(packets: &[Delayed], packet: Bytes, capacity: Rate) -> Option<Sample> {
+    let service = capacity.time_for(packet);
+    let margin = service.scale(BUSY_MARGIN);
+    let mut busy = Duration::ZERO;
+    let mut grown = Duration::ZERO;
+    let mut count = 0;
+    for pair in packets.windows(2) {
+        let gap = pair[1].sent - pair[0].sent;
+        let consecutive = pair[1].index == pair[0].index + 1;
+        if consecutive && gap + margin < pair[0].queueing + service {
+            busy += gap;
+            grown += pair[1].queueing - pair[0].queueing;
+            count += 1;
+        }
+    }
+    let rate = Rate::of(packet * count, busy)?;
+    let available_bps = rate.bps_f64() - capacity.bps_f64() * grown.secs_f64() / busy.secs_f64();
+    Some(Sample { available_bps: available_bps.min(capacity.bps_f64()), duration: busy, censored: false })
 }
 
 /// Points of the grid over the available bandwidth, from just above zero to the capacity.
@@ -186,6 +228,53 @@ mod tests {
         }
         let credible = posterior.credible();
         assert!(credible.low.mbps() > 50.0 && credible.high.mbps() > 90.0, "{credible:?}");
+    }
+
+    /// A FIFO link of one packet per 10 us that also serves the cross packets which arrive at the given times.
+    fn queue(sent_us: &[u64], cross_us: &[u64]) -> Vec<Delayed> {
+        let mut free_at = 0;
+        let mut cross = cross_us.iter().peekable();
+        let mut packets = Vec::new();
+        for (index, at) in (0..).zip(sent_us) {
+            while let Some(arrival) = cross.next_if(|arrival| *arrival <= at) {
+                free_at = free_at.max(*arrival) + 10;
+            }
+            let queueing = Duration::from_us(free_at.saturating_sub(*at) as i64);
+            packets.push(Delayed { index, sent: Instant::from_ns(at * 1000), queueing });
+            free_at = free_at.max(*at) + 10;
+        }
+        packets
+    }
+
+    const PACKET: Bytes = Bytes::new(1250);
+    const CAPACITY: Rate = Rate::from_bps(1_000_000_000);
+
+    #[test]
+    fn a_busy_queue_gives_capacity_less_cross_traffic() {
+        // Packets every 8 us overload the link; a cross packet every 40 us takes a quarter of it.
+        let sent: Vec<u64> = (0..50).map(|i| i * 8).collect();
+        let cross: Vec<u64> = (0..10).map(|i| i * 40 + 1).collect();
+        let sample = busy_sample(&queue(&sent, &cross), PACKET, CAPACITY).expect("a busy queue");
+        assert!((sample.available_bps - 750e6).abs() < 15e6, "{sample:?}");
+        assert!(!sample.censored);
+    }
+
+    #[test]
+    fn a_stream_below_what_is_free_gives_no_busy_sample() {
+        let sent: Vec<u64> = (0..50).map(|i| i * 20).collect();
+        assert_eq!(busy_sample(&queue(&sent, &[]), PACKET, CAPACITY), None);
+        assert_eq!(busy_sample(&[], PACKET, CAPACITY), None);
+    }
+
+    #[test]
+    fn gaps_beside_a_lost_packet_do_not_count() {
+        let sent: Vec<u64> = (0..50).map(|i| i * 8).collect();
+        let mut packets = queue(&sent, &[]);
+        let whole = busy_sample(&packets, PACKET, CAPACITY).expect("a busy queue");
+        packets.remove(20);
+        let holed = busy_sample(&packets, PACKET, CAPACITY).expect("a busy queue");
+        assert_eq!(whole.available_bps, holed.available_bps);
+        assert_eq!(whole.duration - holed.duration, Duration::from_us(16));
     }
 
     #[test]

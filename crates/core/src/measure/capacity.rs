@@ -1,6 +1,6 @@
 //! The capacity of the narrow link, from short trains sent as fast as the sender can.
 
-use crate::stream::{Refusal, Schedule, Shape, StreamRecord};
+use crate::stream::{Refusal, Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
 use super::probe::Probe;
@@ -8,9 +8,9 @@ use super::probe::Probe;
 /// Trains sent; the rate-response estimator is insensitive to the capacity, so few suffice.
 const TRAINS: usize = 3;
 /// Packets after the first in a train on slow paths: short enough for a buffer of 25 kB.
-const SHORT_TRAIN: u32 = 16;
+const SHORT_TRAIN: usize = 16;
 /// Packets after the first in a train on fast paths, where a train must outlast several interrupts.
-const LONG_TRAIN: u32 = 48;
+const LONG_TRAIN: usize = 48;
 /// Available bandwidth from which trains are long.
 const FAST: Rate = Rate::from_bps(60_000_000);
 
@@ -19,7 +19,7 @@ const FAST: Rate = Rate::from_bps(60_000_000);
 pub(super) struct Capacity {
     packet: Bytes,
     top: Rate,
-    packets: u32,
+    packets: usize,
     tried: usize,
     gaps: Vec<Duration>,
     fastest: Option<Rate>,
@@ -33,8 +33,7 @@ impl Capacity {
     }
 
     pub(super) fn schedule(&self) -> Schedule {
-        let shape = Shape { rates: 1, packets_per_rate: self.packets, step: 1.0 };
-        Schedule::p_stream(shape, self.top, self.packet)
+        Schedule::single_rate(self.top, self.packets, self.packet)
     }
 
     /// Whether enough trains were tried.

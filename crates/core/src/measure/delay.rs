@@ -24,6 +24,11 @@ impl Baseline {
         self.grown.push(high - first);
     }
 
+    /// The baseline itself, to see whether it fell.
+    pub(super) fn lowest(&self) -> Option<Duration> {
+        self.lowest
+    }
+
     /// How far `delay` lies above the lowest delay seen.
     pub(super) fn above(&self, delay: Duration) -> Duration {
         self.lowest.map_or(Duration::ZERO, |lowest| delay - lowest)

@@ -51,8 +51,7 @@ impl Probe {
     /// `packet_time` is the time of one packet on the narrow link; gaps far below it betray coalescing,
     /// and then only complete buffering events count (rapid 2.9, 2.17).
     pub(super) fn sums(&mut self, record: &StreamRecord, packet_time: Duration) -> Result<Sums, Refusal> {
-        self.fill_over_losses(record)?;
-        if self.coalesced(packet_time) {
+        if self.coalesced(record, packet_time)? {
             Denoise::scaled(kappa(record)).first_pass(&mut self.gaps)?;
         }
         Ok(Sums {
@@ -67,9 +66,15 @@ impl Probe {
         &self.gaps.receive
     }
 
-    fn coalesced(&self, packet_time: Duration) -> bool {
+    /// Whether the stream's receive gaps look like those of a receiver that coalesces interrupts.
+    pub(super) fn coalesced(
+        &mut self,
+        record: &StreamRecord,
+        packet_time: Duration,
+    ) -> Result<bool, Refusal> {
+        self.fill_over_losses(record)?;
         let short = self.gaps.receive.iter().filter(|gap| **gap < packet_time / 2).count();
-        short as f64 >= COALESCING_SHARE * self.gaps.len() as f64
+        Ok(short as f64 >= COALESCING_SHARE * self.gaps.len() as f64)
     }
 
     fn fill_over_losses(&mut self, record: &StreamRecord) -> Result<(), Refusal> {

@@ -1,10 +1,10 @@
 //! The default method: single-rate streams a little above what is free, read by the rate-response estimator.
 
-use crate::estimate::response::{Credible, Posterior, Sample};
-use crate::stream::{Refusal, Schedule, Shape, StreamRecord};
-use crate::units::{Bytes, Duration, Rate};
+use crate::estimate::response::{Credible, Delayed, Posterior, Sample, busy_sample};
+use crate::stream::{Arrival, Refusal, Schedule, StreamRecord};
+use crate::units::{Bytes, Duration, Instant, Rate};
 
-use super::delay::Baseline;
+use super::delay::{self, Baseline};
 use super::probe::Probe;
 
 /// Gaps in a stream: long enough to average over bursts, short enough not to build a long queue.
@@ -16,14 +16,16 @@ const LONGEST: Duration = Duration::from_ms(400);
 /// Gaps that a stream has at least and at most, whatever its duration.
 const GAP_LIMITS: (u32, u32) = (24, 1024);
 
-/// Probing rate as a multiple of the current estimate: where it starts and its limits. Too low and
-/// the queue runs empty in many streams; too high and streams are short and their queue long.
-const FACTOR_START: f64 = 1.5;
-const FACTOR_RANGE: (f64, f64) = (1.15, 3.0);
-/// The multiple grows after a stream that ran empty and shrinks slowly after one that did not,
-/// which settles where about one stream in seven runs empty.
+/// Probing rate as a multiple of the current estimate: low enough to sample long for its bytes, high enough to keep
+/// the queue busy through the pauses of bursty cross traffic.
+const FACTOR: f64 = 1.35;
+/// The multiple rises by this after a stream that hardly met a busy queue and falls back by the other after any other.
 const FACTOR_UP: f64 = 1.2;
 const FACTOR_DOWN: f64 = 0.97;
+/// The most it rises to.
+const FACTOR_MAX: f64 = 3.0;
+/// A stream that met a busy queue for less than this share of its time says little.
+const BUSY_SHARE: f64 = 0.25;
 /// Never probe above this multiple of the capacity: it would only lengthen the queue.
 const CAPACITY_MULTIPLE: f64 = 1.15;
 /// Nor below this share of it: the stream would last for ever.
@@ -42,17 +44,38 @@ pub(super) struct Response {
     capacity: Rate,
     current: Rate,
     factor: f64,
+    lowest: Option<Duration>,
     seen: Vec<Seen>,
     posterior: Posterior,
     credible: Option<Credible>,
 }
 
-/// A sample and what decides whether it is censored; that may change as the baseline falls.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    sample: Sample,
-    /// The lowest one-way delay in the second half of the stream.
-    late_delay: Duration,
+/// What is kept of a stream: its sample changes when the baseline falls.
+#[derive(Clone, Debug)]
+enum Seen {
+    /// Every packet's send time and one-way delay.
+    Packets(Vec<(u32, Instant, Duration)>),
+    /// Sums over whole buffering events of a coalescing receiver, and the lowest delay in the second half of the stream.
+    Events(Sample, Duration),
+}
+
+impl Seen {
+    fn sample(&self, baseline: &Baseline, packet: Bytes, capacity: Rate) -> Option<Sample> {
+        match self {
+            Seen::Packets(packets) => {
+                let above = |&(index, sent, delay): &(u32, Instant, Duration)| Delayed {
+                    index,
+                    sent,
+                    queueing: baseline.above(delay),
+                };
+                busy_sample(&packets.iter().map(above).collect::<Vec<_>>(), packet, capacity)
+            }
+            Seen::Events(sample, late_delay) => {
+                let censored = baseline.above(*late_delay) < capacity.time_for(packet) / 2;
+                Some(Sample { censored, ..*sample })
+            }
+        }
+    }
 }
 
 impl Response {
@@ -61,7 +84,8 @@ impl Response {
             packet,
             capacity,
             current: start.min(capacity),
-            factor: FACTOR_START,
+            factor: FACTOR,
+            lowest: None,
             seen: Vec::new(),
             posterior: Posterior::new(capacity),
             credible: None,
@@ -75,7 +99,7 @@ impl Response {
         let gap = rate.time_for(self.packet).ns().max(1);
         let wanted = i64::from(STREAM_GAPS).max(SHORTEST.ns() / gap).min(LONGEST.ns() / gap);
         let gaps = (wanted as u32).clamp(GAP_LIMITS.0, GAP_LIMITS.1);
-        Schedule::p_stream(Shape { rates: 1, packets_per_rate: gaps, step: 1.0 }, rate, self.packet)
+        Schedule::single_rate(rate, gaps as usize, self.packet)
     }
 
     pub(super) fn observe(
@@ -87,43 +111,53 @@ impl Response {
         if record.lost() as f64 > LOSS_TOLERANCE * record.arrivals.len() as f64 {
             return Err(Refusal::Lost);
         }
-        let sums = probe.sums(record, self.capacity.time_for(record.packet))?;
-        let rate = Rate::of(record.packet * sums.samples, sums.send).ok_or(Refusal::SenderGaps)?;
-        let growth = (sums.receive - sums.send).ns() as f64 / sums.send.ns() as f64;
-        let capacity = self.capacity.bps_f64();
-        let late = &record.arrivals[record.arrivals.len() / 2..];
-        let sample = Sample {
-            available_bps: (rate.bps_f64() - capacity * growth).min(capacity),
-            duration: sums.send,
-            censored: false,
-        };
-        let late_delay = late.iter().filter_map(super::delay::one_way).min().ok_or(Refusal::Lost)?;
-        self.seen.push(Seen { sample, late_delay });
-        self.update(baseline);
+        let seen = self.read(record, probe)?;
+        let sample = seen.sample(baseline, self.packet, self.capacity);
+        self.seen.push(seen);
+        if baseline.lowest() == self.lowest {
+            sample.iter().for_each(|sample| self.posterior.add(sample));
+        } else {
+            self.lowest = baseline.lowest();
+            self.posterior = Posterior::new(self.capacity);
+            let samples = self.seen.iter().filter_map(|s| s.sample(baseline, self.packet, self.capacity));
+            samples.for_each(|sample| self.posterior.add(&sample));
+        }
+        self.aim(record, sample);
         Ok(())
     }
 
-    /// Brings the censoring of all samples and the posterior up to date.
-    fn update(&mut self, baseline: &Baseline) {
-        let margin = self.capacity.time_for(self.packet) / 2;
-        let last = self.seen.len() - 1;
-        let mut stale = false;
-        for (index, seen) in self.seen.iter_mut().enumerate() {
-            let censored = baseline.above(seen.late_delay) < margin;
-            stale |= index < last && censored != seen.sample.censored;
-            seen.sample.censored = censored;
+    fn read(&self, record: &StreamRecord, probe: &mut Probe) -> Result<Seen, Refusal> {
+        let packet_time = self.capacity.time_for(record.packet);
+        if !probe.coalesced(record, packet_time)? {
+            let delayed = |a: &Arrival| Some((a.index, a.sent, delay::one_way(a)?));
+            return Ok(Seen::Packets(record.arrivals.iter().filter_map(delayed).collect()));
         }
-        if stale {
-            self.posterior = Posterior::new(self.capacity);
-            self.seen.iter().for_each(|seen| self.posterior.add(&seen.sample));
-        } else {
-            self.posterior.add(&self.seen[last].sample);
+        let sums = probe.sums(record, packet_time)?;
+        let rate = Rate::of(record.packet * sums.samples, sums.send).ok_or(Refusal::SenderGaps)?;
+        let growth = (sums.receive - sums.send).ns() as f64 / sums.send.ns() as f64;
+        let capacity = self.capacity.bps_f64();
+        let available_bps = (rate.bps_f64() - capacity * growth).min(capacity);
+        let late = &record.arrivals[record.arrivals.len() / 2..];
+        let late_delay = late.iter().filter_map(delay::one_way).min().ok_or(Refusal::Lost)?;
+        Ok(Seen::Events(Sample { available_bps, duration: sums.send, censored: false }, late_delay))
+    }
+
+    /// Chooses where the next stream goes.
+    fn aim(&mut self, record: &StreamRecord, sample: Option<Sample>) {
+        let sent_for = record.arrivals.last().zip(record.arrivals.first()).map(|(l, f)| l.sent - f.sent);
+        let enough = sent_for.unwrap_or_default().scale(BUSY_SHARE);
+        let telling = sample.filter(|sample| !sample.censored && sample.duration >= enough);
+        let change = if telling.is_some() { FACTOR_DOWN } else { FACTOR_UP };
+        self.factor = (self.factor * change).clamp(FACTOR, FACTOR_MAX);
+        if sample.is_some() {
+            let credible = self.posterior.credible();
+            self.current = credible.median;
+            self.credible = Some(credible);
         }
-        let change = if self.seen[last].sample.censored { FACTOR_UP } else { FACTOR_DOWN };
-        self.factor = (self.factor * change).clamp(FACTOR_RANGE.0, FACTOR_RANGE.1);
-        let credible = self.posterior.credible();
-        self.current = credible.median;
-        self.credible = Some(credible);
+        if sample.is_none() {
+            // Nothing of the stream queued: at least its rate is free.
+            self.current = self.current.max(record.average);
+        }
     }
 
     /// Whether the interval is so narrow that more streams are not worth their bytes.

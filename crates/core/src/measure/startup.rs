@@ -20,7 +20,8 @@ const SHORT_GAP: Duration = Duration::from_us(10);
 /// ... and are when it fails this often in a row.
 const PATIENCE_WHEN_FAST: u32 = 3;
 
-/// Raises the rate by up to 3.75 a stream until the receive gaps grow.
+/// Raises the rate by up to 3.75 a stream until the receive gaps have grown in two streams: a single one may have met
+/// a burst, or a receiver that was busy.
 #[derive(Clone, Debug)]
 pub(super) struct Startup {
     rate: Rate,
@@ -28,6 +29,7 @@ pub(super) struct Startup {
     failed: u32,
     packet: Bytes,
     known_good: Option<Rate>,
+    suspected: bool,
 }
 
 /// How start-up ended.
@@ -43,7 +45,7 @@ pub(super) enum Range {
 
 impl Startup {
     pub(super) fn new(packet: Bytes, top: Rate) -> Startup {
-        Startup { rate: FIRST_RATE.min(top), top, failed: 0, packet, known_good: None }
+        Startup { rate: FIRST_RATE.min(top), top, failed: 0, packet, known_good: None, suspected: false }
     }
 
     pub(super) fn schedule(&self) -> Schedule {
@@ -63,7 +65,12 @@ impl Startup {
         };
         self.failed = 0;
         if estimate.bound != Bound::AtLeast && estimate.rate.bps() < 2 * self.rate.bps() {
-            return Some(Range::Near(estimate.rate));
+            if self.suspected {
+                return Some(Range::Near(estimate.rate));
+            }
+            self.suspected = true;
+            self.rate = estimate.rate;
+            return None;
         }
         if self.rate >= self.top {
             return Some(Range::AtLeast(probe::send_rate(record).unwrap_or(self.rate)));
@@ -84,6 +91,7 @@ impl Startup {
         }
     }
 
+    /// Whether the sender fails because the gaps are shorter than it can make.
     fn beyond_sender(&self) -> bool {
         self.failed >= PATIENCE_WHEN_FAST && self.rate.time_for(self.packet) < SHORT_GAP
     }
