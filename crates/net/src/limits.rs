@@ -95,7 +95,8 @@ impl Usage {
             return Err(RefusedBy::StreamTime);
         }
         let bytes = request.bytes().get();
-        if request.reverse && bytes > limits.reverse_rate.bytes_in(duration).get() + BURST.get() {
+        if request.reverse && bytes > limits.reverse_rate.bytes_in(duration).get().saturating_add(BURST.get())
+        {
             return Err(RefusedBy::Rate);
         }
         let used = self.bytes.saturating_add(bytes);
