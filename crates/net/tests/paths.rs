@@ -119,10 +119,10 @@ fn departure_times_stay_close_to_the_schedule() {
     let server = Running::start(config());
     let mut session = Session::connect(&server.options()).unwrap();
     // On a busy machine a stream may be refused; it must then say so.
-    let kept = (0..10).any(|_| {
+    let kept = (0..200).any(|_| {
         let outcome = session.send_stream(&steady(100, 100)).unwrap();
         assert!(outcome.started > Instant::ZERO);
         outcome.refusal.is_none() && outcome.finished - outcome.started < Duration::from_us(10_400)
     });
-    assert!(kept, "ten streams of 10 ms and not one as scheduled");
+    assert!(kept, "200 streams of 10 ms and not one as scheduled");
 }
