@@ -5,7 +5,7 @@ mod common;
 use common::relay::{Fate, Relay, Way};
 use common::{Running, config, steady};
 use headway_core::{Bytes, Duration, Instant, Refusal};
-use headway_net::protocol::{Header, Kind};
+use headway_net::protocol::{Header, Kind, RefusedBy};
 use headway_net::{ConnectOptions, NetError, Session, StreamOutcome};
 
 fn through(relay: &Relay) -> ConnectOptions {
@@ -110,6 +110,8 @@ fn a_lost_connection_is_an_error_and_no_hang() {
     let server = Running::start(config());
     let mut session = Session::connect(&server.options()).unwrap();
     drop(server);
+    let error = session.send_stream(&steady(10, 50)).expect_err("the server has gone");
+    assert!(matches!(error, NetError::Refused(RefusedBy::Stopping)), "{error}");
     let error = session.send_stream(&steady(10, 50)).expect_err("the server has gone");
     assert!(matches!(error, NetError::ConnectionLost(_)), "{error}");
 }

@@ -111,6 +111,9 @@ impl<'a> Session<'a> {
 pub(super) fn run(mut session: Session<'_>) {
     let result = session.serve();
     session.shared.registry.forget(session.id);
+    if session.shared.stop.load(Ordering::Relaxed) {
+        let _ = session.channel.send(&Message::Refused(RefusedBy::Stopping));
+    }
     let streams = session.streams;
     let seconds = session.started.elapsed().as_secs_f64();
     match result {
