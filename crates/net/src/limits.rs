@@ -7,7 +7,7 @@ use std::time::Duration as Span;
 /// The caps of a server; the defaults suit one that faces the Internet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Sessions at the same time. Each costs a thread and up to 20 MB of socket buffers.
+    /// Sessions at the same time. Each costs a thread and up to 40 MB of socket buffers.
     pub sessions: usize,
     /// Sessions at the same time from one IP address.
     pub sessions_per_address: usize,
@@ -95,7 +95,8 @@ impl Usage {
             return Err(RefusedBy::StreamTime);
         }
         let bytes = request.bytes().get();
-        if request.reverse && bytes > limits.reverse_rate.bytes_in(duration).get() + BURST.get() {
+        if request.reverse && bytes > limits.reverse_rate.bytes_in(duration).get().saturating_add(BURST.get())
+        {
             return Err(RefusedBy::Rate);
         }
         let used = self.bytes.saturating_add(bytes);

@@ -25,10 +25,12 @@ const PINGS: u32 = 3;
 pub(super) fn connect(options: &ConnectOptions) -> Result<Session, NetError> {
     let addresses = resolve(options)?;
     let tcp = connect_tcp(&addresses, options.timeout)?;
-    let (local, peer) = (tcp.local_addr()?, tcp.peer_addr()?);
+    // Its port aside, the local address serves UDP, too; a link-local one brings its interface along.
+    let (mut local, peer) = (tcp.local_addr()?, tcp.peer_addr()?);
+    local.set_port(0);
     let opened = handshake::open(tcp, peer, options)?;
     let mut channel = opened.channel;
-    let socket = ProbeSocket::connect(SocketAddr::new(local.ip(), 0), peer)?;
+    let socket = ProbeSocket::connect(local, peer)?;
     prove_address(&mut channel, &socket, opened.session, opened.rtt, options.timeout)?;
     let mut session = Session {
         channel,

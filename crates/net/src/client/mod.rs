@@ -305,7 +305,13 @@ impl Session {
 
     /// Sends a request and waits for its answer; a refusal is an error.
     fn ask(&mut self, request: &Message, what: &'static str) -> Result<Message, NetError> {
-        self.channel.send(request).map_err(|error| self.lost(error, what))?;
+        if let Err(error) = self.channel.send(request) {
+            // A server that ended the session has said why before it closed the connection.
+            return match self.channel.try_receive() {
+                Ok(Some(Message::Refused(reason))) => Err(reason.into()),
+                _ => Err(self.lost(error, what)),
+            };
+        }
         self.receive(what, Span::ZERO)
     }
 

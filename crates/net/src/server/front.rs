@@ -74,7 +74,7 @@ impl Front {
             threads.retain(|thread| !thread.is_finished());
         };
         shared.stop.store(true, Ordering::Relaxed);
-        shared.registry.close_connections();
+        shared.registry.end_connections();
         for thread in threads {
             if thread.join().is_err() {
                 error!("a session thread panicked");

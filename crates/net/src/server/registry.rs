@@ -134,10 +134,10 @@ impl Registry {
         Ok(Noted { connections: Arc::clone(&self.connections), id })
     }
 
-    /// Closes all noted connections, which ends their sessions' reads.
-    pub(super) fn close_connections(&self) {
+    /// Ends the reads of all noted connections; their sessions can still say why.
+    pub(super) fn end_connections(&self) {
         for tcp in lock(&self.connections).open.values() {
-            let _ = tcp.shutdown(Shutdown::Both);
+            let _ = tcp.shutdown(Shutdown::Read);
         }
     }
 }

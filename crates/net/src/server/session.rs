@@ -111,6 +111,9 @@ impl<'a> Session<'a> {
 pub(super) fn run(mut session: Session<'_>) {
     let result = session.serve();
     session.shared.registry.forget(session.id);
+    if session.shared.stop.load(Ordering::Relaxed) {
+        let _ = session.channel.send(&Message::Refused(RefusedBy::Stopping));
+    }
     let streams = session.streams;
     let seconds = session.started.elapsed().as_secs_f64();
     match result {
@@ -138,15 +141,36 @@ impl Throttle {
 
     /// To be called once a message; sleeps for the rest of a second whose messages are used up.
     fn pause(&mut self) {
+        std::thread::sleep(self.due(Instant::now()));
+    }
+
+    /// Counts one message at `now`, and returns how long to wait before the next.
+    fn due(&mut self, now: Instant) -> Duration {
         const WINDOW: Duration = Duration::from_secs(1);
-        let elapsed = self.window.elapsed();
+        let mut elapsed = now.saturating_duration_since(self.window);
         if elapsed >= WINDOW {
-            self.window = Instant::now();
+            self.window = now;
             self.count = 0;
+            elapsed = Duration::ZERO;
         }
         self.count += 1;
-        if self.count >= self.per_second {
-            std::thread::sleep(WINDOW.saturating_sub(elapsed));
-        }
+        if self.count >= self.per_second { WINDOW.saturating_sub(elapsed) } else { Duration::ZERO }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_beyond_the_limit_wait_for_the_next_second() {
+        let mut throttle = Throttle::new(3);
+        let start = throttle.window;
+        let at = |ms| start + Duration::from_millis(ms);
+        assert_eq!(throttle.due(at(0)), Duration::ZERO);
+        assert_eq!(throttle.due(at(100)), Duration::ZERO);
+        assert_eq!(throttle.due(at(200)), Duration::from_millis(800));
+        assert_eq!(throttle.due(at(1000)), Duration::ZERO);
+        assert_eq!(throttle.due(at(1100)), Duration::ZERO);
     }
 }

@@ -1,6 +1,10 @@
 //! A server inside the test process, and streams to send through it.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
+pub(crate) mod certificate;
+pub(crate) mod raw;
+pub(crate) mod relay;
+
 use headway_core::{Bytes, Duration, Rate, Schedule};
 use headway_net::{ConnectOptions, Counts, Limits, Server, ServerConfig, ServerHandle};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
