@@ -7,12 +7,10 @@ use super::probe::Probe;
 
 /// Trains sent; the rate-response estimator is insensitive to the capacity, so few suffice.
 const TRAINS: usize = 3;
-/// Packets after the first in a train on slow paths: short enough for a buffer of 25 kB.
-const SHORT_TRAIN: usize = 16;
-/// Packets after the first in a train on fast paths, where a train must outlast several interrupts.
-const LONG_TRAIN: usize = 48;
-/// Available bandwidth from which trains are long.
-const FAST: Rate = Rate::from_bps(60_000_000);
+/// Packets after the first in a train: on slow paths so few that they fit a buffer of 25 kB ...
+const TRAIN: (usize, usize) = (16, 48);
+/// ... and more with the available bandwidth from here on, because a train must outlast several interrupts.
+const FAST: Rate = Rate::from_bps(100_000_000);
 
 /// Collects trains and answers with the narrow link's capacity.
 #[derive(Clone, Debug)]
@@ -28,7 +26,9 @@ pub(super) struct Capacity {
 
 impl Capacity {
     pub(super) fn new(packet: Bytes, available: Rate, top: Rate) -> Capacity {
-        let packets = if available < FAST { SHORT_TRAIN } else { LONG_TRAIN };
+        let (short, long) = TRAIN;
+        let scaled = short as f64 * available.bps_f64() / FAST.bps_f64();
+        let packets = (scaled.ceil() as usize).clamp(short, long);
         Capacity { packet, top, packets, tried: 0, gaps: Vec::new(), fastest: None, coalesced: false }
     }
 

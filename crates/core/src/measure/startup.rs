@@ -10,9 +10,11 @@ use super::probe::{self, Probe};
 const FIRST_RATE: Rate = Rate::from_bps(1_000_000);
 /// Ratio of neighbouring rates within a start-up stream: four rates cover a factor of eight (rapid 2.14).
 const STEP: f64 = 2.0;
-/// Above this rate a packet is shorter than the 120 us that receivers commonly coalesce for
-/// (rapid 2.15), and a stream needs more packets per rate to span several interrupts.
-const COALESCING_RATE: Rate = Rate::from_bps(60_000_000);
+/// Packets at each rate of a start-up stream: on slow paths few, because they take long ...
+const PACKETS_PER_RATE: (u32, u32) = (4, 16);
+/// ... and on paths faster than this more with the rate, because receivers commonly coalesce for 120 us
+/// (rapid 2.15), as long as a packet takes here, and a stream must span several interrupts.
+const COALESCING_RATE: Rate = Rate::from_bps(100_000_000);
 /// Streams that may fail in a row before start-up gives up; a busy host spoils several of them.
 const PATIENCE: u32 = 8;
 /// Gaps shorter than this may be beyond the sender, which takes some 4 us for a packet ...
@@ -53,7 +55,9 @@ impl Startup {
     }
 
     fn shape(&self) -> Shape {
-        let packets_per_rate = if self.rate < COALESCING_RATE { 4 } else { 16 };
+        let (few, many) = PACKETS_PER_RATE;
+        let scaled = f64::from(few) * self.rate.bps_f64() / COALESCING_RATE.bps_f64();
+        let packets_per_rate = (scaled.ceil() as u32).clamp(few, many);
         Shape { rates: 4, packets_per_rate, step: STEP }
     }
 
