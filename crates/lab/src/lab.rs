@@ -45,15 +45,6 @@ pub struct Lab {
     life: Life,
 }
 
-/// A lab with what it does at present, as listed for a user.
-#[derive(Debug)]
-pub struct Running {
-    /// What it is.
-    pub lab: Lab,
-    /// What it does; `None` when it did not answer.
-    pub live: Option<Live>,
-}
-
 impl Lab {
     /// Brings a lab up with the daemon of this very program, which must be `headway`.
     ///
@@ -207,7 +198,7 @@ impl Lab {
 
     /// Waits until the lab has ended, at most `timeout`; false when it has not.
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.state.daemon.open().is_none_or(|handle| handle.wait_until(Clock::now() + timeout))
+        self.state.daemon.wait_gone(timeout)
     }
 
     /// Takes the lab down: ends what runs in its nodes, then the nodes, and removes its files.
@@ -231,9 +222,7 @@ impl Lab {
             let _ = child.wait();
         }
         for holder in self.holders() {
-            if let Some(handle) = holder.open() {
-                handle.wait_until(Clock::now() + DOWN_PATIENCE);
-            }
+            holder.wait_gone(DOWN_PATIENCE);
         }
         self.life = Life::Detached;
         // A lab of the same name may have come up since.

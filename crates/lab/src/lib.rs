@@ -30,7 +30,8 @@ mod port;
 mod process;
 
 pub use error::Error;
-pub use lab::{Lab, Life, Running};
+pub use lab::{Lab, Life, Live};
+pub use process::Process;
 pub use spec::{Cross, Direction, LinkSpec, Model, PathSpec, Spec};
 pub use state::Node;
 pub use truth::{Interval, Lateness, Truth};
