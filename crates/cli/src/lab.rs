@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 /// emulated link: rate, buffer, delay, loss, cross traffic. What the cross traffic left free is logged
 /// every 10 ms, so a measurement can be compared with the truth. Works without root where the host
 /// allows user namespaces.
-#[derive(clap::Args)]
+#[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  \
     headway lab up scenarios/access-100.toml\n  \
     headway lab exec client -- ping -c 3 10.77.0.2\n  \
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     command: Command,
 }
 
-#[derive(Subcommand)]
+#[derive(Debug, Subcommand)]
 enum Command {
     /// Bring a lab up as a scenario file describes it
     ///
@@ -169,13 +169,9 @@ fn wait(lab: &Lab, ended: &UnixStream) -> Result<()> {
 fn exec(name: Option<&str>, node: &str, command: &[OsString]) -> Result<ExitCode> {
     let lab = find(name)?;
     let Some((program, args)) = command.split_first() else { bail!("no program given") };
-    let status = lab
-        .command(node, program, args)?
-        .status()
-        .with_context(|| format!("cannot run `{}` in the {node}", program.to_string_lossy()))?;
-    // As shells do: 128 plus the signal.
-    let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
-    Ok(ExitCode::from(code as u8))
+    // This process becomes the program, so signals, terminal and exit code are the program's own.
+    let error = lab.command(node, program, args)?.exec();
+    Err(error).with_context(|| format!("cannot run `{}` in the {node}", program.to_string_lossy()))
 }
 
 /// The lab of this name, or the only one.
@@ -226,7 +222,10 @@ fn status(json: bool) -> Result<ExitCode> {
     }
     for lab in &labs {
         print!("{}", describe(lab));
-        let live = lab.live()?;
+        let Ok(live) = lab.live() else {
+            println!("  it does not answer");
+            continue;
+        };
         for (direction, now) in [(Direction::Forward, live.forward), (Direction::Reverse, live.reverse)] {
             let text = now.as_ref().map_or("nothing logged yet".to_owned(), describe_interval);
             println!("  {direction} now: {text}");

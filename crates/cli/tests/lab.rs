@@ -128,6 +128,8 @@ fn stamp(count: usize) {
     let socket = UdpSocket::bind("0.0.0.0:9000").unwrap();
     socket.set_read_timeout(Some(Time::from_secs(3))).unwrap();
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true).unwrap();
+    // Room for a receiver that has to wait for its turn at the processor.
+    setsockopt(&socket, sockopt::RcvBuf, &(4 << 20)).unwrap();
     println!("ready");
     let mut control = nix::cmsg_space!(nix::sys::time::TimeSpec);
     let mut payload = [0; 2000];

@@ -27,6 +27,11 @@ const SMALL_BATCH: usize = 4;
 /// How often cross traffic is advanced and intervals are closed when nothing else happens (5 to 20 ms:
 /// less wakes an idle machine, more delays the next packet by the arithmetic that has piled up).
 const TICK: Duration = Duration::from_ms(10);
+/// What arrived this long ago has been read when the socket is empty: the kernel takes a few microseconds
+/// from stamping a frame to queueing it (10 to 100 us).
+const SETTLED: Duration = Duration::from_us(20);
+/// A change of the clock beyond this is no adjustment but a jump: adjustment makes 5 us in a tick at most.
+const JUMP: Duration = Duration::from_ms(1);
 /// How often finished intervals are handed to the writer.
 const HAND_OVER: Duration = Duration::from_ms(100);
 /// Bytes of an Ethernet header before the IP packet.
@@ -81,6 +86,9 @@ pub(crate) struct Emulator {
     next_tick: Instant,
     next_hand_over: Instant,
     send_errors: u64,
+    /// What the links are to be after a jump of the clock.
+    spec: Spec,
+    lead: Duration,
 }
 
 impl Emulator {
@@ -94,20 +102,17 @@ impl Emulator {
         reports: Sender<Report>,
     ) -> Emulator {
         let start = clock::now();
-        let path = spec.path();
         let lane = |direction, from, to, link| Lane {
             direction,
             from,
             to,
-            link: Link::new(direction, link, &spec.cross, spec.seed, start, spec.interval),
+            link,
             held: VecDeque::with_capacity(1024),
         };
+        let [forward, reverse] = links(spec, start);
         Emulator {
             ports: [client, server],
-            lanes: [
-                lane(Direction::Forward, 0, 1, &path.forward),
-                lane(Direction::Reverse, 1, 0, &path.reverse),
-            ],
+            lanes: [lane(Direction::Forward, 0, 1, forward), lane(Direction::Reverse, 1, 0, reverse)],
             frames: Frames::new(spec.mtu as usize + ETHERNET + SPARE),
             received: Vec::with_capacity(BATCH),
             orders,
@@ -118,6 +123,8 @@ impl Emulator {
             next_tick: start + TICK,
             next_hand_over: start + HAND_OVER,
             send_errors: 0,
+            spec: spec.clone(),
+            lead: clock::lead(),
         }
     }
 
@@ -164,7 +171,7 @@ impl Emulator {
         next
     }
 
-    /// Reads up to `max` frames from each port; says per port whether more may be waiting.
+    /// Reads up to `max` frames from each port and says whether more may be waiting at one of them.
     fn receive(&mut self, max: usize) -> bool {
         let mut any = false;
         for lane in &mut self.lanes {
@@ -193,7 +200,7 @@ impl Emulator {
         self.next_tick = now + TICK;
         for lane in &mut self.lanes {
             let missed = self.ports[lane.from].overflows();
-            lane.link.advance(now);
+            lane.link.advance(now - SETTLED);
             if missed > 0 {
                 lane.link.missed(now, missed);
             }
@@ -214,12 +221,15 @@ impl Emulator {
                 for lane in &mut self.lanes {
                     lane.link.set_cross(now, &cross);
                 }
+                self.spec.cross = cross;
                 let _ = answer.send(now);
             }
             Order::Path(path, answer) => {
                 let [forward, reverse] = &mut self.lanes;
                 forward.link.set_link(now, &path.forward);
                 reverse.link.set_link(now, &path.reverse);
+                self.spec.forward = path.forward;
+                self.spec.reverse = Some(path.reverse);
                 let _ = answer.send(now);
             }
             Order::Sync(until, answer) => self.syncs.push((until, answer)),
@@ -245,6 +255,25 @@ impl Emulator {
         }
     }
 
+    /// Starts afresh when somebody has set the clock, since all times in the links are wrong then.
+    fn survive_jump(&mut self) {
+        let lead = clock::lead();
+        let jump = lead - std::mem::replace(&mut self.lead, lead);
+        if -JUMP < jump && jump < JUMP {
+            return;
+        }
+        let now = clock::now();
+        for (lane, link) in self.lanes.iter_mut().zip(links(&self.spec, now)) {
+            lane.link = link;
+            for held in lane.held.drain(..) {
+                self.frames.give(held.frame);
+            }
+        }
+        self.next_tick = now;
+        self.next_hand_over = now;
+        let _ = self.reports.send(Report::Trouble(format!("the clock jumped by {jump}: started afresh")));
+    }
+
     /// Sleeps until a frame or an order arrives, or until shortly before the next release or tick.
     fn wait(&mut self) {
         let next = self.lanes.iter().filter_map(|lane| lane.held.front()).map(|held| held.release - MARGIN);
@@ -263,6 +292,7 @@ impl Emulator {
         ];
         // SAFETY: three valid pollfds, a valid timeout and no signal mask.
         unsafe { libc::ppoll(fds.as_mut_ptr(), 3, &raw const timeout, std::ptr::null()) };
+        self.survive_jump();
         if fds[2].revents != 0 {
             // Bytes only mean that there are orders; how many does not matter, and one left wakes again.
             let _ = self.wake.read(&mut [0; 64]);
@@ -270,6 +300,13 @@ impl Emulator {
             self.next_tick = clock::now();
         }
     }
+}
+
+/// The links of a scenario, empty.
+fn links(spec: &Spec, start: Instant) -> [Link; 2] {
+    let path = spec.path();
+    [(Direction::Forward, &path.forward), (Direction::Reverse, &path.reverse)]
+        .map(|(direction, link)| Link::new(direction, link, &spec.cross, spec.seed, start, spec.interval))
 }
 
 /// Asks the kernel for punctuality: what it grants is used, what it refuses is returned as sentences.

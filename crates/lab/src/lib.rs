@@ -28,6 +28,7 @@ mod interface;
 mod namespace;
 mod port;
 mod process;
+mod writer;
 
 pub use error::Error;
 pub use lab::{Lab, Life, Live};
