@@ -28,12 +28,39 @@ pub(crate) struct Args {
     command: Command,
 }
 
+/// What a scenario file may say.
+const SCENARIO: &str = "\
+Scenario file, with the defaults of what may be left out:
+  name = \"...\"             # the file's name
+  seed = 1                 # of everything random: the same seed gives the same cross traffic
+  mtu = 1500               # 1280 to 9000
+  interval = \"10 ms\"       # of the truth log
+
+  [forward]                # client -> server
+  rate = \"100 Mb/s\"        # required; on the wire, where a packet takes its IP length + 38 bytes
+  delay = \"0 ms\"           # after the last bit has left
+  buffer = \"1.25 MB\"       # 100 ms at the rate, at least 64 kB; drop-tail, in wire bytes
+  loss = 0.0               # probability per packet
+  coalesce = \"120 us\"      # none; least time between interrupts of the receiver's card
+
+  [reverse]                # server -> client: as forward; rate and delay of forward when absent
+
+  [[cross]]                # any number
+  direction = \"forward\"
+  model = \"poisson\"        # cbr: equal gaps; poisson: random gaps; bursty: random batches
+  rate = \"40 Mb/s\"         # mean, on the wire
+  size = \"1500 B\"          # IP length of its packets
+  batch = 12.4             # bursty: mean packets per batch
+  start = \"0 s\"            # since the lab came up
+  stop = \"30 s\"            # never";
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Bring a lab up as a scenario file describes it
     ///
     /// The lab stays up until `headway lab down`, also when this shell ends. With --foreground it lasts
     /// as long as the command, and Ctrl-C removes all of it.
+    #[command(after_long_help = SCENARIO)]
     Up {
         /// Scenario (TOML): [forward], optional [reverse], any number of [[cross]]
         file: PathBuf,

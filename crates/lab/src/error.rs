@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum Error {
     /// The scenario is not valid.
-    #[error("{0}")]
+    #[error(transparent)]
     Spec(#[from] crate::spec::SpecError),
     /// A file or folder resisted.
     #[error("cannot {action} {}: {reason}", path.display())]
