@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -28,12 +28,39 @@ pub(crate) struct Args {
     command: Command,
 }
 
+/// What a scenario file may say.
+const SCENARIO: &str = "\
+Scenario file, with the defaults of what may be left out:
+  name = \"...\"             # the file's name
+  seed = 1                 # of everything random: the same seed gives the same cross traffic
+  mtu = 1500               # 1280 to 9000
+  interval = \"10 ms\"       # of the truth log
+
+  [forward]                # client -> server
+  rate = \"100 Mb/s\"        # required; on the wire, where a packet takes its IP length + 38 bytes
+  delay = \"0 ms\"           # after the last bit has left
+  buffer = \"1.25 MB\"       # 100 ms at the rate, at least 64 kB; drop-tail, in wire bytes
+  loss = 0.0               # probability per packet
+  coalesce = \"120 us\"      # none; least time between interrupts of the receiver's card
+
+  [reverse]                # server -> client: as forward; rate and delay of forward when absent
+
+  [[cross]]                # any number
+  direction = \"forward\"
+  model = \"poisson\"        # cbr: equal gaps; poisson: random gaps; bursty: random batches
+  rate = \"40 Mb/s\"         # mean, on the wire
+  size = \"1500 B\"          # IP length of its packets
+  batch = 12.4             # bursty: mean packets per batch
+  start = \"0 s\"            # since the lab came up
+  stop = \"30 s\"            # never";
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Bring a lab up as a scenario file describes it
     ///
     /// The lab stays up until `headway lab down`, also when this shell ends. With --foreground it lasts
     /// as long as the command, and Ctrl-C removes all of it.
+    #[command(after_long_help = SCENARIO)]
     Up {
         /// Scenario (TOML): [forward], optional [reverse], any number of [[cross]]
         file: PathBuf,
@@ -169,13 +196,9 @@ fn wait(lab: &Lab, ended: &UnixStream) -> Result<()> {
 fn exec(name: Option<&str>, node: &str, command: &[OsString]) -> Result<ExitCode> {
     let lab = find(name)?;
     let Some((program, args)) = command.split_first() else { bail!("no program given") };
-    let status = lab
-        .command(node, program, args)?
-        .status()
-        .with_context(|| format!("cannot run `{}` in the {node}", program.to_string_lossy()))?;
-    // As shells do: 128 plus the signal.
-    let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
-    Ok(ExitCode::from(code as u8))
+    // This process becomes the program, so signals, terminal and exit code are the program's own.
+    let error = lab.command(node, program, args)?.exec();
+    Err(error).with_context(|| format!("cannot run `{}` in the {node}", program.to_string_lossy()))
 }
 
 /// The lab of this name, or the only one.
@@ -226,7 +249,10 @@ fn status(json: bool) -> Result<ExitCode> {
     }
     for lab in &labs {
         print!("{}", describe(lab));
-        let live = lab.live()?;
+        let Ok(live) = lab.live() else {
+            println!("  it does not answer");
+            continue;
+        };
         for (direction, now) in [(Direction::Forward, live.forward), (Direction::Reverse, live.reverse)] {
             let text = now.as_ref().map_or("nothing logged yet".to_owned(), describe_interval);
             println!("  {direction} now: {text}");

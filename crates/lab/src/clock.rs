@@ -1,12 +1,29 @@
 //! The one clock of the emulator.
 
-use headway_core::Instant;
+use headway_core::{Duration, Instant};
 
 /// The present on `CLOCK_REALTIME`, the clock of the kernel's receive stamps.
 pub(crate) fn now() -> Instant {
+    read(libc::CLOCK_REALTIME)
+}
+
+/// How far `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC`: changes quickly only when somebody sets the clock.
+pub(crate) fn lead() -> Duration {
+    loop {
+        let before = read(libc::CLOCK_MONOTONIC);
+        let real = now();
+        let after = read(libc::CLOCK_MONOTONIC);
+        // Otherwise this thread was interrupted in between and the difference means nothing.
+        if after - before < Duration::from_us(50) {
+            return real - before;
+        }
+    }
+}
+
+fn read(clock: libc::clockid_t) -> Instant {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec that outlives the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
     from_timespec(time)
 }
 

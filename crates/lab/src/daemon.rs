@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,15 +14,15 @@ use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::control::{Desk, Live};
-use crate::emulator::{Emulator, Report, prioritise};
+use crate::emulator::{Emulator, prioritise};
 use crate::error::Error;
 use crate::interface;
 use crate::namespace::{self, Holder, INTERFACE};
 use crate::port::Port;
 use crate::process::Process;
-use crate::spec::{Direction, Spec};
-use crate::state::{self, CONTROL, Node, State, TRUTH};
-use crate::truth::HEADER;
+use crate::spec::Spec;
+use crate::state::{self, CONTROL, Node, State};
+use crate::writer::TruthLog;
 
 /// How long processes in the nodes may take to end by themselves before they are killed.
 const GRACE: Duration = Duration::from_secs(1);
@@ -88,9 +88,7 @@ impl Daemon {
 
         // Threads may start from here on.
         let signals = signals().map_err(Error::system("listen for signals"))?;
-        let truth = start.folder.join(TRUTH);
-        let mut file = File::create(&truth).map_err(|e| Error::file("make", &truth, e))?;
-        writeln!(file, "{HEADER}").map_err(|e| Error::file("write", &truth, e))?;
+        let log = TruthLog::create(&start.folder)?;
         let path = start.folder.join(CONTROL);
         let listener = UnixListener::bind(&path).map_err(|e| Error::file("listen at", &path, e))?;
 
@@ -111,7 +109,7 @@ impl Daemon {
         let failed = Error::system("start a thread");
         thread::Builder::new()
             .name("truth".into())
-            .spawn(move || write(file, &reported, &shared))
+            .spawn(move || log.write(&reported, &shared))
             .map_err(failed)?;
         let desk = Desk { live, orders: Mutex::new(orders), wake, mtu: spec.mtu };
 
@@ -219,36 +217,6 @@ fn detach_output() -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     Ok(())
-}
-
-/// The life of the writer: appends what the emulator reports to the truth file.
-fn write(mut file: File, reports: &Receiver<Report>, live: &Mutex<Live>) {
-    let mut text = String::new();
-    for report in reports {
-        match report {
-            Report::Intervals(intervals) => {
-                text.clear();
-                for (direction, interval) in &intervals {
-                    interval.write_csv(*direction, &mut text);
-                }
-                if let Err(error) = file.write_all(text.as_bytes()) {
-                    tracing::error!("cannot write the truth: {error}");
-                }
-                if let Ok(mut live) = live.lock() {
-                    for (direction, interval) in intervals {
-                        match direction {
-                            Direction::Forward => live.forward = Some(interval),
-                            Direction::Reverse => live.reverse = Some(interval),
-                        }
-                    }
-                }
-            }
-            Report::Synced(answer) => {
-                let _ = answer.send(());
-            }
-            Report::Trouble(sentence) => tracing::warn!("{sentence}"),
-        }
-    }
 }
 
 /// The file that gets what the daemon has to say.

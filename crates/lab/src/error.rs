@@ -1,4 +1,4 @@
-//! What can go wrong, each as one sentence.
+//! What can go wrong, each as one sentence that includes its reason.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum Error {
     /// The scenario is not valid.
-    #[error("{0}")]
+    #[error(transparent)]
     Spec(#[from] crate::spec::SpecError),
     /// A file or folder resisted.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {reason}", path.display())]
     File {
         /// What was tried.
         action: &'static str,
         /// On which file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        reason: io::Error,
     },
     /// A line of a truth file is not one of ours.
     #[error("{}, line {line}: not a line of a truth file", path.display())]
@@ -63,12 +63,12 @@ pub enum Error {
         message: String,
     },
     /// A system call failed.
-    #[error("cannot {action}: {source}")]
+    #[error("cannot {action}: {reason}")]
     System {
         /// What was tried.
         action: &'static str,
         /// What the system said.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The emulator's process reported a failure.
     #[error("{0}")]
@@ -77,11 +77,11 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn file(action: &'static str, path: &Path, source: io::Error) -> Error {
-        Error::File { action, path: path.to_owned(), source }
+        Error::File { action, path: path.to_owned(), reason: source }
     }
 
     /// For `map_err`: a system call that was to do `action` failed.
     pub(crate) fn system<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Error {
-        move |source| Error::System { action, source: source.into() }
+        move |source| Error::System { action, reason: source.into() }
     }
 }

@@ -17,8 +17,8 @@ use crate::daemon::{READY, Start, log};
 use crate::error::Error;
 use crate::namespace;
 use crate::process::{Process, readable};
-use crate::spec::{Cross, PathSpec, Spec};
-use crate::state::{self, Node, State, TRUTH};
+use crate::spec::{Cross, Direction, PathSpec, Spec};
+use crate::state::{self, LOG, Node, OLD_TRUTH, State, TRUTH};
 use crate::truth::Truth;
 
 /// Bringing a lab up takes about 0.1 s; this much longer means that it never will.
@@ -43,15 +43,6 @@ pub struct Lab {
     /// The daemon, when it is our child.
     child: Option<Child>,
     life: Life,
-}
-
-/// A lab with what it does at present, as listed for a user.
-#[derive(Debug)]
-pub struct Running {
-    /// What it is.
-    pub lab: Lab,
-    /// What it does; `None` when it did not answer.
-    pub live: Option<Live>,
 }
 
 impl Lab {
@@ -196,18 +187,35 @@ impl Lab {
         self.folder.join(TRUTH)
     }
 
-    /// The truth up to `until` at least, waiting for it; at most a minute ahead.
+    /// All of the truth up to `until` at least, waiting for it; at most a minute ahead.
+    ///
+    /// After an hour or so a lab forgets the oldest part. For one window of a lab that has been up for long
+    /// [`Lab::truth_between`] is much faster.
     ///
     /// # Errors
     /// When the lab has gone or its file cannot be read.
     pub fn truth_until(&self, until: Instant) -> Result<Truth, Error> {
-        ask(&self.folder, &Request::Sync(until))?;
-        Truth::load(&self.truth_path())
+        self.truth_between(Instant::ZERO, until)
+    }
+
+    /// The truth of a window at least, waiting for its end; at most a minute ahead.
+    ///
+    /// # Errors
+    /// When the lab has gone or its file cannot be read.
+    pub fn truth_between(&self, from: Instant, to: Instant) -> Result<Truth, Error> {
+        ask(&self.folder, &Request::Sync(to))?;
+        let mut truth = Truth::load_since(&self.truth_path(), from)?;
+        let old = self.folder.join(OLD_TRUTH);
+        let short = truth.intervals(Direction::Forward).first().is_none_or(|first| first.start > from);
+        if short && old.exists() {
+            truth.prepend(Truth::load_since(&old, from)?);
+        }
+        Ok(truth)
     }
 
     /// Waits until the lab has ended, at most `timeout`; false when it has not.
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.state.daemon.open().is_none_or(|handle| handle.wait_until(Clock::now() + timeout))
+        self.state.daemon.wait_gone(timeout)
     }
 
     /// Takes the lab down: ends what runs in its nodes, then the nodes, and removes its files.
@@ -231,9 +239,7 @@ impl Lab {
             let _ = child.wait();
         }
         for holder in self.holders() {
-            if let Some(handle) = holder.open() {
-                handle.wait_until(Clock::now() + DOWN_PATIENCE);
-            }
+            holder.wait_gone(DOWN_PATIENCE);
         }
         self.life = Life::Detached;
         // A lab of the same name may have come up since.
@@ -304,7 +310,7 @@ fn start(program: &Path, spec: &Spec, name: &str, folder: &Path, life: Life) -> 
         .map_err(|e| Error::file("run", program, e))?;
     let owned = life == Life::Owned;
     let line = Start { name: name.to_owned(), folder: folder.to_owned(), owned, spec: spec.clone() };
-    let told = tell(&mut child, &line).and_then(|()| hear(&mut child));
+    let told = tell(&mut child, &line).and_then(|()| hear(&mut child, folder));
     let answer = match told {
         Ok(answer) => answer,
         Err(error) => {
@@ -332,9 +338,11 @@ fn tell(child: &mut Child, start: &Start) -> Result<(), Error> {
     input.write_all(line.as_bytes()).map_err(Error::system("talk to the lab's daemon"))
 }
 
-fn hear(child: &mut Child) -> Result<String, Error> {
-    let silent =
-        || Error::Daemon("the lab's daemon ended without a word; its file daemon.log is gone too".to_owned());
+fn hear(child: &mut Child, folder: &Path) -> Result<String, Error> {
+    let silent = || {
+        let log = std::fs::read_to_string(folder.join(LOG)).unwrap_or_default();
+        Error::Daemon(format!("the lab's daemon ended during set-up: {}", log.trim()))
+    };
     let output = child.stdout.take().ok_or_else(silent)?;
     if !readable(&output, UP_PATIENCE) {
         return Err(Error::Daemon("the lab's daemon does not say that it is ready".to_owned()));

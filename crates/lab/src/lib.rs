@@ -28,9 +28,11 @@ mod interface;
 mod namespace;
 mod port;
 mod process;
+mod writer;
 
 pub use error::Error;
-pub use lab::{Lab, Life, Running};
+pub use lab::{Lab, Life, Live};
+pub use process::Process;
 pub use spec::{Cross, Direction, LinkSpec, Model, PathSpec, Spec};
 pub use state::Node;
 pub use truth::{Interval, Lateness, Truth};

@@ -172,6 +172,24 @@ mod tests {
         assert_eq!(parts, [5_000, 10_000, 5_000]);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_bit_is_lost_or_counted_twice(
+            packets in proptest::collection::vec((0u64..100_000_000, 0u64..50_000_000, 1u64..10_000), 1..50),
+        ) {
+            let mut meter = Meter::new(Instant::ZERO, MS10, Rate::from_mbps(1.0));
+            for (start, length, size) in &packets {
+                let service = Service { start: Instant::from_ns(*start), finish: Instant::from_ns(start + length) };
+                meter.carried(Owner::Host, service, Bytes::new(*size));
+            }
+            let mut sum = 0;
+            while let Some(interval) = meter.take_finished(at(200)) {
+                sum += interval.host_bits;
+            }
+            proptest::prop_assert_eq!(sum, packets.iter().map(|p| p.2 * 8).sum::<u64>());
+        }
+    }
+
     #[test]
     fn intervals_without_events_are_reported_too() {
         let mut meter = Meter::new(at(100), MS10, Rate::from_mbps(1.0));

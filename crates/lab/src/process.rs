@@ -32,6 +32,11 @@ impl Process {
         start_time(self.pid) == Some(self.start)
     }
 
+    /// Waits until it has ended, at most `timeout`; false when it has not.
+    pub fn wait_gone(&self, timeout: Duration) -> bool {
+        self.open().is_none_or(|handle| handle.wait_until(Instant::now() + timeout))
+    }
+
     /// A handle that stays with this process whatever happens to its number; `None` when it is gone.
     pub(crate) fn open(&self) -> Option<Handle> {
         // SAFETY: plain system call; the result is checked before it is used.

@@ -74,6 +74,7 @@ impl State {
 
 pub(crate) const STATE: &str = "state.json";
 pub(crate) const TRUTH: &str = "truth.csv";
+pub(crate) const OLD_TRUTH: &str = "truth.old.csv";
 pub(crate) const LOG: &str = "daemon.log";
 pub(crate) const CONTROL: &str = "control";
 

@@ -1,6 +1,8 @@
 //! The truth about a lab: what was free, carried and dropped in every interval, as written by the emulator.
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use headway_core::{Bytes, Duration, Instant, Rate};
@@ -45,6 +47,9 @@ pub struct Interval {
     /// The latest delivery.
     pub max_late: Duration,
 }
+
+/// Bytes by which [`Truth::load_since`] goes back at first: about a minute of intervals of 10 ms.
+const PIECE: u64 = 1 << 20;
 
 /// The first line of a truth file.
 pub(crate) const HEADER: &str = "direction,start_ns,length_ns,capacity_bps,cross_offered_bps,cross_bits,free_bps,host_bits,\
@@ -133,6 +138,15 @@ impl Interval {
         values.next().is_none().then_some((direction, interval))
     }
 
+    /// Whether both directions have a line for an interval that begins at `time` or before.
+    fn begins_before(body: &str, time: Instant) -> bool {
+        let first = |direction: &str| {
+            let line = body.lines().find(|line| line.starts_with(direction))?;
+            Interval::read_csv(line).map(|(_, interval)| interval.start <= time)
+        };
+        first("forward").unwrap_or(false) && first("reverse").unwrap_or(false)
+    }
+
     fn end(&self) -> Instant {
         self.start + self.length
     }
@@ -167,19 +181,52 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Reads the truth file of a lab; a last line that is still being written is ignored.
+    /// Reads a truth file; a last line that is still being written is ignored.
     ///
     /// # Errors
     /// When the file cannot be read or has a line that is not one of ours.
     pub fn load(path: &Path) -> Result<Truth, Error> {
         let text = std::fs::read_to_string(path).map_err(|e| Error::file("read", path, e))?;
-        Truth::parse(&text).map_err(|line| Error::Truth { path: path.to_owned(), line })
+        let body = text.split_once('\n').map_or("", |(_, body)| body);
+        Truth::parse(body).map_err(|line| Error::Truth { path: path.to_owned(), line: line + 1 })
     }
 
+    /// Reads the end of a truth file, back to the interval that holds `from` or to its begin.
+    pub(crate) fn load_since(path: &Path, from: Instant) -> Result<Truth, Error> {
+        let failed = |e| Error::file("read", path, e);
+        let file = File::open(path).map_err(failed)?;
+        let mut start = file.metadata().map_err(failed)?.len();
+        let (mut text, mut size) = (Vec::new(), PIECE);
+        loop {
+            let step = start.min(size);
+            size *= 2;
+            start -= step;
+            let mut piece = vec![0; step as usize];
+            file.read_exact_at(&mut piece, start).map_err(failed)?;
+            text.splice(..0, piece);
+            // The first line is cut off, or the header.
+            let body = text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |end| end + 1);
+            let body = String::from_utf8_lossy(&text[body..]);
+            let early = Interval::begins_before(&body, from);
+            if start == 0 || early {
+                let unknown = |line| Error::Truth { path: path.to_owned(), line };
+                return Truth::parse(&body).map_err(unknown);
+            }
+        }
+    }
+
+    /// Puts the intervals of `earlier` before these.
+    pub(crate) fn prepend(&mut self, mut earlier: Truth) {
+        earlier.forward.append(&mut self.forward);
+        earlier.reverse.append(&mut self.reverse);
+        *self = earlier;
+    }
+
+    /// Reads lines without the header; the error is the number of the wrong one, from 1.
     fn parse(text: &str) -> Result<Truth, usize> {
         let complete = text.rfind('\n').map_or("", |end| &text[..end]);
         let mut truth = Truth::default();
-        for (number, line) in complete.lines().enumerate().skip(1) {
+        for (number, line) in complete.lines().enumerate() {
             let (direction, interval) = Interval::read_csv(line).ok_or(number + 1)?;
             truth.side_mut(direction).push(interval);
         }
@@ -298,7 +345,7 @@ mod tests {
     }
 
     fn truth() -> Truth {
-        let mut text = format!("{HEADER}\n");
+        let mut text = String::new();
         for (ms, bits) in [(0, 400_000), (10, 600_000), (20, 800_000)] {
             interval(ms, bits).write_csv(Direction::Forward, &mut text);
             interval(ms, 0).write_csv(Direction::Reverse, &mut text);
@@ -313,7 +360,26 @@ mod tests {
         assert_eq!(truth.intervals(Direction::Forward)[1], interval(10, 600_000));
         assert_eq!(truth.intervals(Direction::Reverse).len(), 3);
         assert_eq!(truth.end(), Some(at(30)));
-        assert_eq!(Truth::parse("header\nnonsense\n").unwrap_err(), 2);
+        assert_eq!(Truth::parse("nonsense\n").unwrap_err(), 1);
+    }
+
+    #[test]
+    fn the_end_of_a_long_file_is_enough() {
+        let mut text = format!("{HEADER}\n");
+        for k in 0..30_000 {
+            interval(10 * k, k).write_csv(Direction::Forward, &mut text);
+            interval(10 * k, 0).write_csv(Direction::Reverse, &mut text);
+        }
+        assert!(text.len() as u64 > 4 * PIECE);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &text).unwrap();
+        for ms in [0, 150_005, 299_990, 299_999] {
+            let part = Truth::load_since(file.path(), at(ms)).unwrap();
+            assert!(part.intervals(Direction::Forward)[0].start <= at(ms));
+            assert_eq!(part.end(), Some(at(300_000)));
+            assert_eq!(part.intervals(Direction::Reverse).len() == 30_000, ms == 0);
+        }
+        assert_eq!(Truth::load(file.path()).unwrap().intervals(Direction::Forward).len(), 30_000);
     }
 
     #[test]

@@ -1,0 +1,80 @@
+//! The thread that writes the truth to a file, so that the emulator never waits for one.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::mpsc::Receiver;
+
+use crate::control::Live;
+use crate::emulator::Report;
+use crate::error::Error;
+use crate::spec::Direction;
+use crate::state::{OLD_TRUTH, TRUTH};
+use crate::truth::HEADER;
+
+/// The file is put aside at this size, and the one that was put aside before is removed: two hold one to two
+/// hours of 10 ms intervals, and a forgotten lab does not fill the memory in which `/run` lies (16 to 256 MB).
+const LIMIT: u64 = 64 << 20;
+
+/// The truth file of a lab.
+pub(crate) struct TruthLog {
+    folder: PathBuf,
+    file: File,
+    size: u64,
+}
+
+impl TruthLog {
+    /// A file with nothing but the header.
+    pub(crate) fn create(folder: &Path) -> Result<TruthLog, Error> {
+        let path = folder.join(TRUTH);
+        let file = open(&path).map_err(|e| Error::file("write", &path, e))?;
+        Ok(TruthLog { folder: folder.to_owned(), file, size: 0 })
+    }
+
+    /// Appends what the emulator reports until it ends.
+    pub(crate) fn write(mut self, reports: &Receiver<Report>, live: &Mutex<Live>) {
+        let mut text = String::new();
+        for report in reports {
+            match report {
+                Report::Intervals(intervals) => {
+                    text.clear();
+                    for (direction, interval) in &intervals {
+                        interval.write_csv(*direction, &mut text);
+                    }
+                    if let Err(error) = self.append(&text) {
+                        tracing::error!("cannot write the truth: {error}");
+                    }
+                    if let Ok(mut live) = live.lock() {
+                        for (direction, interval) in intervals {
+                            match direction {
+                                Direction::Forward => live.forward = Some(interval),
+                                Direction::Reverse => live.reverse = Some(interval),
+                            }
+                        }
+                    }
+                }
+                // Nobody hears it when the asker has gone: that is its affair.
+                Report::Synced(answer) => drop(answer.send(())),
+                Report::Trouble(sentence) => tracing::warn!("{sentence}"),
+            }
+        }
+    }
+
+    fn append(&mut self, text: &str) -> io::Result<()> {
+        if self.size > LIMIT {
+            let path = self.folder.join(TRUTH);
+            fs::rename(&path, self.folder.join(OLD_TRUTH))?;
+            self.file = open(&path)?;
+            self.size = 0;
+        }
+        self.size += text.len() as u64;
+        self.file.write_all(text.as_bytes())
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut file = File::create(path)?;
+    writeln!(file, "{HEADER}")?;
+    Ok(file)
+}
