@@ -1,30 +1,65 @@
-//! The `headway` command.
+//! The `headway` command: arguments and printing, nothing else.
 
+mod accuracy;
+mod demo;
+mod exit;
+mod generate;
 mod lab;
+mod measure;
+mod report;
+mod serve;
+mod stage;
+mod token;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Measures how much bandwidth a network path has left.
-#[derive(Parser)]
-#[command(version, about)]
+use exit::Failed;
+
+/// Measures how much bandwidth a network path has left, from the gaps between packets.
+#[derive(Debug, Parser)]
+#[command(
+    name = "headway",
+    version,
+    after_help = "\
+Start with `headway demo`, which needs no second machine. For a real path run `headway serve` on one host
+and `headway measure HOST` on the other."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
-#[derive(Subcommand)]
+#[derive(Debug, Subcommand)]
 enum Command {
+    Measure(measure::MeasureArgs),
+    /// Answers the measurements of other hosts.
+    Serve(serve::Args),
+    Demo(demo::DemoArgs),
     Lab(lab::Args),
+    Accuracy(accuracy::AccuracyArgs),
+    Generate(generate::GenerateArgs),
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
-        Command::Lab(args) => lab::run(args),
+    let (json, result) = match Cli::parse().command {
+        Command::Measure(args) => (args.json(), measure::run(&args).map(|()| ExitCode::SUCCESS)),
+        Command::Serve(args) => (false, finished(serve::run(&args))),
+        Command::Demo(args) => (false, demo::run(&args).map(|()| ExitCode::SUCCESS)),
+        Command::Lab(args) => (false, lab::run(args).map_err(Failed::from)),
+        Command::Accuracy(args) => (false, accuracy::run(&args).map(|()| ExitCode::SUCCESS)),
+        Command::Generate(args) => (false, generate::run(&args).map(|()| ExitCode::SUCCESS)),
     };
-    result.unwrap_or_else(|error| {
-        eprintln!("headway: {error:#}");
-        ExitCode::FAILURE
+    result.unwrap_or_else(|failed| {
+        if json {
+            println!("{}", failed.to_json());
+        }
+        eprintln!("headway: {failed}");
+        failed.code.into()
     })
+}
+
+fn finished(result: anyhow::Result<()>) -> Result<ExitCode, Failed> {
+    Ok(result.map(|()| ExitCode::SUCCESS)?)
 }

@@ -4,8 +4,11 @@
 //! randomness are arguments. References such as `rapid 2.9` name the chapter of the
 //! specification that a rule or constant comes from.
 
+pub mod denoise;
+pub mod estimate;
+pub mod measure;
 pub mod stream;
 pub mod units;
 
-pub use stream::{Arrival, Gaps, Refusal, Schedule, StreamRecord};
+pub use stream::{Arrival, Gaps, Refusal, Schedule, Shape, StreamRecord};
 pub use units::{Bytes, Duration, Instant, Rate};

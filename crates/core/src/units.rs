@@ -163,12 +163,12 @@ impl Sum for Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// Decimal units: `1.54 kB`, `2.00 MB`.
+    /// Decimal units: `1538 B`, `64.0 kB`, `2.00 MB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.0 as f64;
         let text = match self.0 {
-            0..1_000 => format!("{} B", self.0),
-            1_000..1_000_000 => format!("{:.1} kB", bytes / 1e3),
+            0..10_000 => format!("{} B", self.0),
+            10_000..1_000_000 => format!("{:.1} kB", bytes / 1e3),
             1_000_000..1_000_000_000 => format!("{:.2} MB", bytes / 1e6),
             _ => format!("{:.2} GB", bytes / 1e9),
         };

@@ -1,7 +1,13 @@
 //! Probe streams (p-streams): the gaps to create, and what was seen of them.
 
+mod departure;
+mod integer;
+mod normalise;
 mod record;
 mod schedule;
 
+pub use departure::LineClock;
+pub use integer::{next_gap, p_stream_gaps};
+pub use normalise::DelayedAcks;
 pub use record::{Arrival, Gaps, Refusal, StreamRecord};
 pub use schedule::{Schedule, Shape};

@@ -72,6 +72,19 @@ impl StreamRecord {
         Ok(())
     }
 
+    /// Writes the one-way delay of each packet that arrived into `delays`, replacing its contents.
+    ///
+    /// The clocks of sender and receiver need not agree: all delays are off by the same amount, and
+    /// differences are right.
+    pub fn one_way_delays(&self, delays: &mut Vec<Duration>) {
+        delays.clear();
+        delays.extend(
+            self.arrivals
+                .iter()
+                .filter_map(|arrival| arrival.received.map(|received| received - arrival.sent)),
+        );
+    }
+
     /// The number of packets that never arrived.
     pub fn lost(&self) -> usize {
         self.arrivals.iter().filter(|arrival| arrival.received.is_none()).count()
@@ -102,6 +115,14 @@ impl Gaps {
         self.receive.push(receive);
     }
 
+    /// Keeps the samples from `first` up to but not including `end`, which are moved to the front.
+    pub fn crop(&mut self, first: usize, end: usize) {
+        for gaps in [&mut self.send, &mut self.receive] {
+            gaps.truncate(end);
+            gaps.drain(..first.min(gaps.len()));
+        }
+    }
+
     /// The number of samples.
     pub fn len(&self) -> usize {
         self.send.len()
@@ -110,5 +131,70 @@ impl Gaps {
     /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.send.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GAP: Duration = Duration::from_us(10);
+
+    /// Packets sent 10 us apart; `received` in microseconds on a clock that is far ahead of the sender's.
+    fn stream(received: &[Option<u64>]) -> StreamRecord {
+        let arrival = |(index, received): (usize, &Option<u64>)| Arrival {
+            index: index as u32,
+            size: Bytes::new(1_538),
+            sent: Instant::from_ns(index as u64 * 10_000),
+            received: received.map(|us| Instant::from_ns(9_000_000_000 + us * 1_000)),
+        };
+        StreamRecord {
+            id: 0,
+            packet: Bytes::new(1_538),
+            average: Rate::from_mbps(1_230.4),
+            intended: vec![GAP; received.len().saturating_sub(1)],
+            arrivals: received.iter().enumerate().map(arrival).collect(),
+        }
+    }
+
+    #[test]
+    fn gaps_are_the_differences_of_actual_times() {
+        let mut gaps = Gaps::default();
+        assert_eq!(stream(&[Some(5), Some(17), Some(26)]).gaps(&mut gaps), Ok(()));
+        assert_eq!(gaps.send, [GAP; 2]);
+        assert_eq!(gaps.receive, [Duration::from_us(12), Duration::from_us(9)]);
+    }
+
+    #[test]
+    fn incomplete_reordered_and_short_streams_are_refused() {
+        let mut gaps = Gaps::default();
+        assert_eq!(stream(&[Some(5), None, Some(26)]).gaps(&mut gaps), Err(Refusal::Lost));
+        assert_eq!(stream(&[Some(5), Some(4)]).gaps(&mut gaps), Err(Refusal::Reordered));
+        assert_eq!(stream(&[Some(5)]).gaps(&mut gaps), Err(Refusal::TooShort));
+        assert_eq!(stream(&[Some(5), None, None]).lost(), 2);
+    }
+
+    #[test]
+    fn differences_of_one_way_delays_are_right_although_clocks_differ() {
+        let mut delays = Vec::new();
+        stream(&[Some(5), Some(17), None, Some(40)]).one_way_delays(&mut delays);
+        assert_eq!(delays.len(), 3);
+        assert_eq!(delays[1] - delays[0], Duration::from_us(2));
+        assert_eq!(delays[2] - delays[1], Duration::from_us(3));
+    }
+
+    #[test]
+    fn cropping_keeps_the_same_samples_of_both_arrays() {
+        let mut gaps = Gaps::default();
+        for i in 0..6 {
+            gaps.push(Duration::from_ns(i), Duration::from_ns(10 * i));
+        }
+        gaps.crop(2, 4);
+        assert_eq!(gaps.send, [2, 3].map(Duration::from_ns));
+        assert_eq!(gaps.receive, [20, 30].map(Duration::from_ns));
+        gaps.crop(1, 9);
+        assert_eq!(gaps.len(), 1);
+        gaps.crop(5, 9);
+        assert!(gaps.is_empty());
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::units::{Bytes, Duration, Rate};
 
-/// How the probing rates of a p-stream are laid out: `rates` geometric steps of `packets_per_rate` packets each.
+/// How the probing rates of a p-stream are laid out: `rates` geometric steps of `packets_per_rate` packets
+/// each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
     /// Number of probing rates N_r, at least 1.
@@ -11,6 +12,21 @@ pub struct Shape {
     pub packets_per_rate: u32,
     /// Ratio s between consecutive rates, greater than 1 for a rising stream and 1 for a single rate.
     pub step: f64,
+}
+
+impl Shape {
+    /// Rates whose top lies `range` above the bottom one (0.5 for 50 %): s = (1 + range)^(1 / (N_r - 1))
+    /// (rapid 2.2).
+    pub fn with_range(rates: u32, packets_per_rate: u32, range: f64) -> Shape {
+        let steps = rates.saturating_sub(1);
+        let step = if steps == 0 { 1.0 } else { (1.0 + range).powf(1.0 / f64::from(steps)) };
+        Shape { rates, packets_per_rate, step }
+    }
+
+    /// The number of gaps in a stream.
+    pub fn gaps(&self) -> usize {
+        self.rates.max(1) as usize * self.packets_per_rate as usize
+    }
 }
 
 /// The gaps one probe stream is to be sent with (rapid 2.2).
@@ -27,7 +43,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A p-stream whose average rate is `average` (rapid 2.2); its gaps sum to N * P / average within 1 ns a packet.
+    /// A p-stream whose average rate is `average` (rapid 2.2); its gaps sum to N * P / average within 1 ns a
+    /// packet.
     pub fn p_stream(shape: Shape, average: Rate, packet: Bytes) -> Schedule {
         let packet_time = packet.get() as f64 * 8e9 / average.bps_f64().max(1.0);
         let slowdowns: Vec<f64> = (0..shape.rates.max(1)).map(|i| shape.step.powi(-(i as i32))).collect();
@@ -39,6 +56,25 @@ impl Schedule {
                 std::iter::repeat_n(gap, shape.packets_per_rate as usize)
             })
             .collect();
+        Schedule { packet, gaps, average }
+    }
+
+    /// `gaps` equal gaps at `rate`, for estimators that judge one rate at a time.
+    pub fn single_rate(rate: Rate, gaps: usize, packet: Bytes) -> Schedule {
+        Schedule { packet, gaps: vec![rate.time_for(packet); gaps], average: rate }
+    }
+
+    /// A chirp as in pathChirp: `gaps` gaps from that of `bottom` on, each `spread` times shorter than the
+    /// one before.
+    ///
+    /// Ribeiro et al., "pathChirp: Efficient Available Bandwidth Estimation for Network Paths", PAM 2003;
+    /// they use a spread factor of 1.2.
+    pub fn chirp(bottom: Rate, spread: f64, gaps: usize, packet: Bytes) -> Schedule {
+        let first = packet.get() as f64 * 8e9 / bottom.bps_f64().max(1.0);
+        let gaps: Vec<Duration> =
+            (0..gaps).map(|i| Duration::from_ns((first / spread.powf(i as f64)).round() as i64)).collect();
+        let time = gaps.iter().copied().sum();
+        let average = Rate::of(packet * gaps.len() as u64, time).unwrap_or(bottom);
         Schedule { packet, gaps, average }
     }
 
@@ -60,5 +96,68 @@ impl Schedule {
     /// The highest probing rate in the stream; zero for a stream without gaps.
     pub fn top_rate(&self) -> Rate {
         self.gaps.iter().min().and_then(|gap| Rate::of(self.packet, *gap)).unwrap_or(Rate::ZERO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PACKET: Bytes = Bytes::new(9038);
+
+    fn gbps(gap: Duration) -> f64 {
+        PACKET.get() as f64 * 8.0 / gap.ns() as f64
+    }
+
+    #[test]
+    fn an_average_of_7_gbps_is_probed_with_the_published_four_rates() {
+        let shape = Shape { rates: 4, packets_per_rate: 16, step: 1.15 };
+        let stream = Schedule::p_stream(shape, Rate::from_mbps(7_000.0), PACKET);
+        assert_eq!(stream.gaps.len(), 64);
+        for (block, rate) in stream.gaps.chunks(16).zip([5.75, 6.61, 7.60, 8.74]) {
+            assert!(block.iter().all(|gap| (gbps(*gap) - rate).abs() < 0.02));
+        }
+        let exact = 64.0 * 9038.0 * 8.0 / 7.0;
+        assert!((stream.duration().ns() as f64 - exact).abs() <= 64.0);
+    }
+
+    #[test]
+    fn a_range_of_30_percent_over_five_rates_steps_by_1_0678() {
+        let shape = Shape::with_range(5, 64, 0.3);
+        assert!((shape.step - 1.0678).abs() < 5e-5);
+        assert_eq!(shape.gaps(), 320);
+        let stream = Schedule::p_stream(shape, Rate::from_mbps(6_000.0), PACKET);
+        assert!((gbps(stream.gaps[319]) / gbps(stream.gaps[0]) - 1.3).abs() < 1e-3);
+        assert_eq!(Shape::with_range(1, 64, 0.5).step, 1.0);
+    }
+
+    #[test]
+    fn a_single_rate_stream_has_equal_gaps() {
+        let stream = Schedule::single_rate(Rate::from_mbps(10_000.0), 100, PACKET);
+        assert_eq!(stream.gaps, vec![Duration::from_ns(7_230); 100]);
+        assert_eq!(stream.packets(), 101);
+    }
+
+    #[test]
+    fn a_chirp_shortens_each_gap_by_the_spread() {
+        let stream = Schedule::chirp(Rate::from_mbps(10.0), 1.2, 15, Bytes::new(1_250));
+        assert_eq!(stream.gaps[0], Duration::from_ms(1));
+        assert!(stream.gaps.windows(2).all(|pair| (pair[0].us() / pair[1].us() - 1.2).abs() < 1e-3));
+        assert_eq!(stream.average, Rate::of(Bytes::new(15 * 1_250), stream.duration()).expect("positive"));
+    }
+
+    proptest! {
+        #[test]
+        fn the_gaps_of_a_stream_add_up_to_its_average_rate(
+            rates in 1u32..10, packets_per_rate in 1u32..70, range in 0.0..1.0f64, mbps in 1.0..100_000.0f64,
+        ) {
+            let average = Rate::from_mbps(mbps);
+            let shape = Shape::with_range(rates, packets_per_rate, range);
+            let stream = Schedule::p_stream(shape, average, PACKET);
+            let exact = stream.gaps.len() as f64 * PACKET.get() as f64 * 8e9 / average.bps_f64();
+            prop_assert!((stream.duration().ns() as f64 - exact).abs() <= stream.gaps.len() as f64);
+            prop_assert!(stream.gaps.is_sorted_by(|a, b| a >= b));
+        }
     }
 }

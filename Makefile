@@ -1,0 +1,58 @@
+# Two commands do everything on a fresh Debian 12 machine with Rust: `make demo` and `make test`.
+# Each sets up what it needs first.
+
+CARGO ?= cargo
+REPORT ?= report
+
+.PHONY: help demo test lint bench accuracy install clean setup
+
+help:
+	@echo 'make demo       measure an emulated path with every method; writes $(REPORT)/report.html'
+	@echo 'make test       formatting, lints and all tests'
+	@echo 'make bench      speed of the estimators, CPU use of idle programs'
+	@echo 'make accuracy   the accuracy table on emulated paths (about 15 minutes)'
+	@echo 'make install    the headway binary, man pages and shell completions, below PREFIX (/usr/local)'
+
+demo: setup
+	$(CARGO) build --release --locked --bin headway
+	target/release/headway demo --output $(REPORT)
+
+test: setup lint
+	$(CARGO) test --workspace --locked
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked
+
+bench: setup
+	$(CARGO) bench --workspace --locked
+	$(CARGO) build --release --locked --bin headway
+	target/release/headway accuracy --idle
+
+accuracy: setup
+	$(CARGO) build --release --locked --bin headway
+	target/release/headway accuracy --output $(REPORT)/accuracy.json
+	target/release/headway accuracy --coalesce --output $(REPORT)/coalescing.json
+
+PREFIX ?= /usr/local
+install: setup
+	$(CARGO) build --release --locked --bin headway
+	install -D target/release/headway $(DESTDIR)$(PREFIX)/bin/headway
+	target/release/headway generate man $(DESTDIR)$(PREFIX)/share/man/man1
+	target/release/headway generate completions bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	target/release/headway generate completions zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+	target/release/headway generate completions fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+
+clean:
+	$(CARGO) clean
+	rm -rf $(REPORT)
+
+# What must be on the system: a linker for Rust, and `ip` to wire up emulated paths.
+setup:
+	@command -v $(CARGO) >/dev/null || { echo 'Rust is missing: install it from https://rustup.rs and run make again.' >&2; exit 1; }
+	@packages=; \
+	command -v cc >/dev/null || packages="$$packages gcc libc6-dev"; \
+	command -v ip >/dev/null || packages="$$packages iproute2"; \
+	if [ -z "$$packages" ]; then :; \
+	elif [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq --no-install-recommends $$packages; \
+	else echo "These system packages are missing:$$packages. Install them with: sudo apt-get install$$packages" >&2; exit 1; fi

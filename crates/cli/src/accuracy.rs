@@ -1,0 +1,325 @@
+//! `headway accuracy`: how far off the answers are, on emulated paths whose truth is known.
+
+use std::path::PathBuf;
+use std::time::Duration as Span;
+
+use clap::Args;
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use headway_core::measure::Method;
+use headway_core::{Duration, Rate};
+use headway_lab::Model;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::exit::Failed;
+use crate::stage::{self, Scored, Stage};
+
+/// Measures emulated paths again and again and prints error, coverage and cost beside the targets.
+///
+/// The paths have an RTT of 20 ms, an MTU of 1500 and a drop-tail buffer of 100 ms; cross traffic
+/// goes through the same queue as the probes. Errors are shares of the path's capacity, against what the emulator
+/// logged as free while the measurement ran. Runs that the machine disturbed are void and repeated.
+#[derive(Args, Debug)]
+pub(crate) struct AccuracyArgs {
+    /// Runs that count in each cell.
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    runs: u32,
+    /// Capacities of the path.
+    #[arg(long, value_delimiter = ',', default_values = ["10 Mb/s", "100 Mb/s", "500 Mb/s"], value_name = "RATE,...")]
+    rates: Vec<Rate>,
+    /// Cross traffic as percent of the capacity.
+    #[arg(long, value_delimiter = ',', default_values_t = [0, 40, 80], value_name = "PERCENT,...")]
+    loads: Vec<u32>,
+    /// Methods to compare.
+    #[arg(long, value_delimiter = ',', default_value = "response", value_name = "NAME,...")]
+    methods: Vec<Method>,
+    /// Emulate a receiver that coalesces for 120 us, at 500 Mb/s, and compare BASS with raw gaps.
+    #[arg(long)]
+    coalesce: bool,
+    /// Instead: how much CPU idle programs use while a session is open.
+    #[arg(long)]
+    idle: bool,
+    /// Also write every run as a JSON file.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Coalescing of the paper's first network card (rapid 2.15).
+const COALESCING: Duration = Duration::from_us(120);
+
+/// Tries per cell for each run that should count, before the machine is declared too busy.
+const TRIES_PER_RUN: u32 = 3;
+
+/// One cell of the table.
+#[derive(Debug, Serialize)]
+struct CellRuns {
+    capacity_mbps: f64,
+    load_percent: u32,
+    traffic: Model,
+    method: String,
+    runs: Vec<Scored>,
+    void_runs: u32,
+    failures: Vec<String>,
+}
+
+struct Plan {
+    rate: Rate,
+    load: u32,
+    model: Model,
+    method: Method,
+    coalesce: Option<Duration>,
+}
+
+pub(crate) fn run(args: &AccuracyArgs) -> Result<(), Failed> {
+    if args.idle {
+        return idle();
+    }
+    let plans = plans(args);
+    let bar = ProgressBar::new(plans.len() as u64 * u64::from(args.runs));
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left  {msg}") {
+        bar.set_style(style);
+    }
+    let mut cells = Vec::new();
+    for (index, plan) in plans.iter().enumerate() {
+        bar.set_message(format!("{} {} {} % {}", plan.rate, traffic(plan.model), plan.load, plan.method));
+        cells.push(cell(plan, args.runs, index as u64, &bar)?);
+    }
+    bar.finish_and_clear();
+    println!("{}", table(&cells));
+    for verdict in verdicts(&cells) {
+        println!("{verdict}");
+    }
+    if let Some(path) = &args.output {
+        stage::write(path, &serde_json::to_string_pretty(&cells)?)?;
+        println!("every run: {}", path.display());
+    }
+    Ok(())
+}
+
+fn plans(args: &AccuracyArgs) -> Vec<Plan> {
+    let methods = if args.coalesce {
+        ["response", "bass", "excursion", "null"].iter().filter_map(|name| name.parse().ok()).collect()
+    } else {
+        args.methods.clone()
+    };
+    let rates = if args.coalesce { vec![Rate::from_mbps(500.0)] } else { args.rates.clone() };
+    let coalesce = args.coalesce.then_some(COALESCING);
+    let mut plans = Vec::new();
+    for rate in rates {
+        for model in [Model::Cbr, Model::Poisson, Model::Bursty] {
+            for load in &args.loads {
+                for method in &methods {
+                    plans.push(Plan { rate, load: *load, model, method: *method, coalesce });
+                }
+            }
+        }
+    }
+    plans
+}
+
+fn cell(plan: &Plan, runs: u32, seed: u64, bar: &ProgressBar) -> anyhow::Result<CellRuns> {
+    let load = plan.rate.scale(f64::from(plan.load) / 100.0);
+    let path = stage::symmetric(plan.rate, plan.coalesce);
+    let stage = Stage::new(&stage::spec(path, stage::cross(plan.model, load), seed + 1), "accuracy")?;
+    let mut cell = CellRuns {
+        capacity_mbps: plan.rate.mbps(),
+        load_percent: plan.load,
+        traffic: plan.model,
+        method: plan.method.to_string(),
+        runs: Vec::new(),
+        void_runs: 0,
+        failures: Vec::new(),
+    };
+    for _ in 0..runs * TRIES_PER_RUN {
+        if cell.runs.len() + cell.failures.len() >= runs as usize {
+            break;
+        }
+        match stage.measure(&["--method", plan.method.name()]) {
+            Ok(scored) if scored.disturbed => {
+                cell.void_runs += 1;
+                continue;
+            }
+            Ok(scored) => cell.runs.push(scored),
+            Err(error) => cell.failures.push(format!("{error:#}")),
+        }
+        bar.inc(1);
+    }
+    Ok(cell)
+}
+
+impl CellRuns {
+    fn errors(&self) -> Vec<f64> {
+        self.runs.iter().filter_map(Scored::error).collect()
+    }
+
+    /// Median absolute error; a run without an answer counts as wrong by the whole capacity.
+    fn median_error(&self) -> f64 {
+        let mut errors: Vec<f64> = self.errors().iter().map(|e| e.abs()).collect();
+        errors.resize(self.runs.len() + self.failures.len(), 1.0);
+        median(errors).unwrap_or(1.0)
+    }
+
+    fn median_of(&self, value: impl Fn(&Scored) -> f64) -> f64 {
+        median(self.runs.iter().map(value).collect()).unwrap_or(f64::NAN)
+    }
+
+    fn covered(&self) -> usize {
+        self.runs.iter().filter(|run| run.covered()).count()
+    }
+
+    fn displaced(&self) -> u64 {
+        self.runs.iter().map(|run| run.cross_displaced).sum()
+    }
+}
+
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 {
+        return values.get(middle).copied();
+    }
+    Some((values.get(middle.checked_sub(1)?)? + values.get(middle)?) / 2.0)
+}
+
+pub(crate) fn traffic(model: Model) -> &'static str {
+    match model {
+        Model::Cbr => "CBR",
+        Model::Poisson => "Poisson",
+        Model::Bursty => "bursty",
+    }
+}
+
+fn table(cells: &[CellRuns]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header([
+        "capacity",
+        "load",
+        "traffic",
+        "method",
+        "truth",
+        "|error|",
+        "worst",
+        "bias",
+        "covered",
+        "cost",
+        "time",
+        "delay +",
+        "displaced",
+        "void",
+    ]);
+    for cell in cells {
+        let errors = cell.errors();
+        let worst = errors.iter().fold(0.0, |worst: f64, e| worst.max(e.abs()));
+        let answered = cell.runs.len() + cell.failures.len();
+        let row = [
+            format!("{} Mb/s", cell.capacity_mbps),
+            format!("{} %", cell.load_percent),
+            traffic(cell.traffic).to_owned(),
+            cell.method.clone(),
+            format!("{:.1}", cell.median_of(|run| run.truth_bps as f64 / 1e6)),
+            format!("{:.1} %", cell.median_error() * 100.0),
+            format!("{:.1} %", worst * 100.0),
+            format!("{:+.1} %", median(errors).unwrap_or(f64::NAN) * 100.0),
+            format!("{}/{answered}", cell.covered()),
+            format!("{:.2} MB", cell.median_of(|run| run.line.probe_bytes as f64 / 1e6)),
+            format!("{:.2} s", cell.median_of(|run| run.line.duration_ms / 1e3)),
+            format!("{:.1} ms", cell.median_of(|run| run.line.added_delay_median_us / 1e3)),
+            cell.displaced().to_string(),
+            cell.void_runs.to_string(),
+        ];
+        table.add_row(row.map(|text| Cell::new(text).set_alignment(CellAlignment::Right)));
+    }
+    table
+}
+
+/// The targets for the default method, each with what was reached.
+fn verdicts(cells: &[CellRuns]) -> Vec<String> {
+    let cells: Vec<&CellRuns> = cells.iter().filter(|cell| cell.method == "response").collect();
+    if cells.is_empty() {
+        return Vec::new();
+    }
+    let within = |limit: f64| cells.iter().filter(|cell| cell.median_error() <= limit).count();
+    let runs: usize = cells.iter().map(|cell| cell.runs.len() + cell.failures.len()).sum();
+    let covered: usize = cells.iter().map(|cell| cell.covered()).sum();
+    let failures: usize = cells.iter().map(|cell| cell.failures.len()).sum();
+    let displaced: u64 = cells.iter().map(|cell| cell.displaced()).sum();
+    let at_100: Vec<&Scored> =
+        cells.iter().filter(|cell| cell.capacity_mbps == 100.0).flat_map(|cell| &cell.runs).collect();
+    let reached = |yes: bool| if yes { "reached" } else { "NOT reached" };
+    let all = cells.len();
+    let mut verdicts = vec![
+        format!(
+            "{}: median |error| at most 10 % of capacity in every cell ({} of {all})",
+            reached(within(0.10) == all),
+            within(0.10)
+        ),
+        format!(
+            "{}: at most 5 % in two thirds of the cells ({} of {all})",
+            reached(within(0.05) * 3 >= all * 2),
+            within(0.05)
+        ),
+        format!(
+            "{}: the 90 % interval holds the truth in at least 80 % of runs ({covered} of {runs})",
+            reached(covered * 5 >= runs * 4)
+        ),
+        format!("{}: no cross packet is lost because of the probing ({displaced})", reached(displaced == 0)),
+    ];
+    let bytes = median(at_100.iter().map(|run| run.line.probe_bytes as f64 / 1e6).collect());
+    let seconds = median(at_100.iter().map(|run| run.line.duration_ms / 1e3).collect());
+    if let (Some(bytes), Some(seconds)) = (bytes, seconds) {
+        verdicts.push(format!(
+            "{}: median cost at 100 Mb/s at most 3 s and 2 MB ({seconds:.2} s, {bytes:.2} MB)",
+            reached(seconds <= 3.0 && bytes <= 2.0)
+        ));
+    }
+    let failed = cells.iter().flat_map(|cell| &cell.failures).next();
+    if let Some(reason) = failed {
+        verdicts.push(format!("{failures} runs gave no answer, the first because: {reason}"));
+    }
+    verdicts
+}
+
+/// How long idle programs are watched.
+const WATCHED: Span = Span::from_secs(5);
+
+/// CPU use of `serve` and `measure` while a session is open and nothing is sent.
+fn idle() -> Result<(), Failed> {
+    let path = stage::symmetric(Rate::from_mbps(100.0), None);
+    let stage = Stage::new(&stage::spec(path, Vec::new(), 1), "idle")?;
+    let mut client = stage
+        .measure_command(&["--interval", "60 s", "--count", "2"])?
+        .stdout(std::process::Stdio::piped())
+        .spawn()?;
+    // The first result says that the client waits from now on.
+    let mut first = String::new();
+    if let Some(stdout) = client.stdout.as_mut() {
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut first)?;
+    }
+    let programs = [("serve", stage.server_id()), ("measure", client.id())];
+    let before = programs.map(|(_, id)| cpu_time(id));
+    std::thread::sleep(WATCHED);
+    for ((name, id), before) in programs.iter().zip(before) {
+        let used = cpu_time(*id).zip(before).map(|(after, before)| after.saturating_sub(before));
+        match used {
+            Some(used) => {
+                let share = used.as_secs_f64() / WATCHED.as_secs_f64() * 100.0;
+                println!("{name:8} {share:5.2} % of one core between streams (target: under 5 %)");
+            }
+            None => println!("{name:8} ended early"),
+        }
+    }
+    client.kill()?;
+    client.wait()?;
+    Ok(())
+}
+
+/// CPU time that a process has used, from /proc.
+fn cpu_time(id: u32) -> Option<Span> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The name in parentheses may hold blanks; user and system time are the 12th and 13th field after it.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let ticks: u64 = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
+    let per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
+    Some(Span::from_secs_f64(ticks as f64 / per_second as f64))
+}

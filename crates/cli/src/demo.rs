@@ -1,0 +1,246 @@
+//! `headway demo`: the main job on an emulated path, with its picture.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration as Span;
+
+use anyhow::Context as _;
+use clap::Args;
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use headway_core::measure::Method;
+use headway_core::{Duration, Instant, Rate};
+use headway_lab::{Direction, Model, Truth};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::exit::Failed;
+use crate::measure::streams::StreamFile;
+use crate::report::chart::{self, Curve, GapSeries, Mark, Row};
+use crate::report::page::{self, Figures};
+use crate::stage::{self, Scored, Stage};
+
+/// Builds an emulated path, measures it with every method while the cross traffic changes, and draws the result.
+///
+/// Nothing leaves this machine and nothing has to be configured: the path lives in network namespaces
+/// that disappear with the demo. It takes less than a minute.
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// Folder for report.html and the raw numbers.
+    #[arg(long, default_value = "report", value_name = "DIR")]
+    output: PathBuf,
+}
+
+/// Capacity of the path on which methods are compared.
+const CAPACITY: Rate = Rate::from_bps(100_000_000);
+/// Cross traffic while every method has its turn.
+const COMPARED: (Model, u64) = (Model::Poisson, 40_000_000);
+/// Cross traffic while the default method follows it.
+const CHANGES: [(Model, u64); 4] = [
+    (Model::Poisson, 20_000_000),
+    (Model::Bursty, 60_000_000),
+    (Model::Cbr, 80_000_000),
+    (Model::Poisson, 40_000_000),
+];
+/// How long each of them lasts.
+const CHANGE_EVERY: Duration = Duration::from_ms(3_500);
+/// Capacity and cross traffic of the path with a coalescing receiver, where raw gaps mislead.
+const COALESCED: (Rate, Rate) = (Rate::from_bps(500_000_000), Rate::from_bps(200_000_000));
+const COALESCING: Duration = Duration::from_us(120);
+/// Methods shown on that path.
+const CONTRASTED: [&str; 4] = ["response", "bass", "excursion", "null"];
+
+pub(crate) fn run(args: &DemoArgs) -> Result<(), Failed> {
+    let bar = ProgressBar::new(Method::all().count() as u64 + CHANGES.len() as u64 + CONTRASTED.len() as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Span::from_millis(200));
+    bar.set_message("building a path of 100 Mb/s, RTT 20 ms");
+    let path = stage::symmetric(CAPACITY, None);
+    let cross = stage::cross(COMPARED.0, Rate::from_bps(COMPARED.1));
+    let stage = Stage::new(&stage::spec(path, cross, 1), "demo")?;
+
+    let compared = compare(&stage, &bar)?;
+    let (followed, truth) = follow(&stage, &bar)?;
+    let streams = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
+    let contrasted = contrast(&stage, streams.path(), &bar)?;
+    bar.finish_and_clear();
+
+    println!(
+        "Every method, 100 Mb/s with 40 Mb/s of Poisson cross traffic, RTT 20 ms:\n{}\n",
+        table(&compared)
+    );
+    println!("The default method while the cross traffic changes:\n{}\n", table(&followed));
+    println!(
+        "500 Mb/s with 200 Mb/s of cross traffic and a receiver that coalesces for 120 us:\n{}\n",
+        table(&contrasted)
+    );
+
+    let figures = Figures {
+        tracking: tracking_figure(&truth, &followed)?,
+        methods: methods_figure(&compared)?,
+        coalescing: gaps_figure(streams.path())?,
+    };
+    let report = args.output.join("report.html");
+    stage::write(&report, &page::html(&figures, &compared, &followed, &contrasted))?;
+    stage::write(&args.output.join("tracking.svg"), &figures.tracking)?;
+    stage::write(&args.output.join("methods.svg"), &figures.methods)?;
+    stage::write(&args.output.join("gaps.svg"), &figures.coalescing)?;
+    let everything =
+        serde_json::json!({ "methods": compared, "tracking": followed, "coalescing": contrasted });
+    stage::write(&args.output.join("demo.json"), &serde_json::to_string_pretty(&everything)?)?;
+    println!("Figures: {}", report.display());
+    Ok(())
+}
+
+/// Every method once on the same path.
+fn compare(stage: &Stage, bar: &ProgressBar) -> anyhow::Result<Vec<Scored>> {
+    let mut scored = Vec::new();
+    for method in Method::all() {
+        bar.set_message(format!("every method in turn: {method}"));
+        scored.push(stage.measure(&["--method", method.name()])?);
+        bar.inc(1);
+    }
+    Ok(scored)
+}
+
+/// The default method over and over while the cross traffic changes.
+fn follow(stage: &Stage, bar: &ProgressBar) -> anyhow::Result<(Vec<Scored>, Curve)> {
+    let mut scored: Vec<Scored> = Vec::new();
+    let mut begin = None;
+    let mut end = Instant::ZERO;
+    for (model, rate) in CHANGES {
+        bar.set_message(format!(
+            "cross traffic changes to {} {}",
+            Rate::from_bps(rate),
+            crate::accuracy::traffic(model)
+        ));
+        let since = stage.lab().set_cross(&stage::cross(model, Rate::from_bps(rate)))?;
+        begin.get_or_insert(since);
+        end = since + CHANGE_EVERY;
+        loop {
+            let measured = stage.measure(&[])?;
+            let finished = Instant::from_ns(measured.line.finished_unix_ns);
+            scored.push(measured);
+            if finished >= end {
+                end = finished;
+                break;
+            }
+        }
+        bar.inc(1);
+    }
+    let begin = begin.unwrap_or(end);
+    Ok((scored, series(&stage.truth(end)?, begin, end)))
+}
+
+/// BASS and raw gaps beside each other where the receiver coalesces; keeps the packets of the BASS run.
+fn contrast(stage: &Stage, streams: &Path, bar: &ProgressBar) -> anyhow::Result<Vec<Scored>> {
+    let (capacity, cross) = COALESCED;
+    stage.lab().set_path(&stage::symmetric(capacity, Some(COALESCING)))?;
+    stage.lab().set_cross(&stage::cross(Model::Poisson, cross))?;
+    let file = streams.to_string_lossy();
+    let mut scored = Vec::new();
+    for name in CONTRASTED {
+        bar.set_message(format!("a coalescing receiver at 500 Mb/s: {name}"));
+        let mut args = vec!["--method", name];
+        if name == "bass" {
+            args.extend(["--streams", &file]);
+        }
+        scored.push(stage.measure(&args)?);
+        bar.inc(1);
+    }
+    Ok(scored)
+}
+
+/// What was free, in means of 100 ms, as seconds from `begin` and Mb/s.
+fn series(truth: &Truth, begin: Instant, end: Instant) -> Curve {
+    let step = Duration::from_ms(100);
+    let mut from = begin;
+    let mut points = Vec::new();
+    while from + step <= end {
+        if let Some(free) = truth.free_between(Direction::Forward, from, from + step) {
+            points.push(((from - begin).secs_f64(), free.mbps()));
+        }
+        from += step;
+    }
+    points
+}
+
+fn tracking_figure(truth: &[(f64, f64)], scored: &[Scored]) -> anyhow::Result<String> {
+    let begin = scored.first().map_or(0, |first| first.line.started_unix_ns);
+    let marks: Vec<Mark> = scored
+        .iter()
+        .filter_map(|s| {
+            let (rate, low, high) = rates(s)?;
+            let middle = (s.line.started_unix_ns + s.line.finished_unix_ns) / 2;
+            Some(Mark { seconds: middle.saturating_sub(begin) as f64 / 1e9, rate, low, high })
+        })
+        .collect();
+    drawn(chart::truth_and_estimates(truth, &marks, CAPACITY.mbps()))
+}
+
+fn methods_figure(scored: &[Scored]) -> anyhow::Result<String> {
+    let rows: Vec<Row> = scored
+        .iter()
+        .map(|s| Row { name: s.line.method.clone(), truth: s.truth_bps as f64 / 1e6, estimate: rates(s) })
+        .collect();
+    drawn(chart::methods(&rows, CAPACITY.mbps()))
+}
+
+/// The last complete p-stream of the BASS run, as it came and as BASS left it.
+fn gaps_figure(streams: &Path) -> anyhow::Result<String> {
+    let file = StreamFile::read(streams)?;
+    let gaps = file.last_denoised().context("no stream of the BASS run was complete")?;
+    drawn(chart::gaps(&GapSeries {
+        send: gaps.raw.send.iter().map(|gap| gap.us()).collect(),
+        receive: gaps.raw.receive.iter().map(|gap| gap.us()).collect(),
+        first_kept: gaps.first_kept,
+        denoised_send: gaps.denoised.send.iter().map(|gap| gap.us()).collect(),
+        denoised_receive: gaps.denoised.receive.iter().map(|gap| gap.us()).collect(),
+    }))
+}
+
+fn drawn(figure: Result<String, Box<dyn std::error::Error>>) -> anyhow::Result<String> {
+    figure.map_err(|error| anyhow::anyhow!("cannot draw a figure: {error}"))
+}
+
+/// Estimate and interval in Mb/s.
+pub(crate) fn rates(scored: &Scored) -> Option<(f64, f64, f64)> {
+    let mbps = |bps: u64| bps as f64 / 1e6;
+    let line = &scored.line;
+    let rate = line.available_bps?;
+    Some((mbps(rate), mbps(line.available_low_bps?), mbps(line.available_high_bps.unwrap_or(rate))))
+}
+
+/// The columns of the tables, on the terminal and in the report.
+pub(crate) const COLUMNS: [&str; 7] =
+    ["method", "truth", "estimate", "90 % interval", "error", "cost", "time"];
+
+/// One row of the tables; rates in Mb/s, the error as a share of capacity.
+pub(crate) fn row(scored: &Scored) -> [String; 7] {
+    let truth = format!("{:.1}", scored.truth_bps as f64 / 1e6);
+    let (estimate, interval) = match rates(scored) {
+        Some((rate, low, high)) => (format!("{rate:.1}"), format!("{low:.1} - {high:.1}")),
+        None => ("none".to_owned(), String::new()),
+    };
+    let void = if scored.disturbed { " (machine disturbed)" } else { "" };
+    [
+        scored.line.method.clone(),
+        truth,
+        estimate,
+        interval,
+        scored.error().map_or(String::new(), |e| format!("{:+.1} %{void}", e * 100.0)),
+        format!("{:.2} MB", scored.line.probe_bytes as f64 / 1e6),
+        format!("{:.2} s", scored.line.duration_ms / 1e3),
+    ]
+}
+
+fn table(scored: &[Scored]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header(COLUMNS);
+    for s in scored {
+        let [method, rest @ ..] = row(s);
+        let numbers = rest.map(|text| Cell::new(text).set_alignment(CellAlignment::Right));
+        table.add_row(std::iter::once(Cell::new(method)).chain(numbers));
+    }
+    table
+}

@@ -1,0 +1,96 @@
+//! Exit codes, the same for every subcommand and listed in its help.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Why the program ended, as its exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// Something the other codes do not cover.
+    Other = 1,
+    /// The server cannot be reached or the connection to it was lost.
+    Unreachable = 3,
+    /// The server refused: version, token, certificate or limits.
+    Refused = 4,
+    /// Probes do not get through: all lost, one direction blocked, MTU too small.
+    Blocked = 5,
+    /// Probes got through but give no trustworthy answer.
+    Untrustworthy = 6,
+    /// Ended by Ctrl-C or SIGTERM; what was known by then was printed.
+    Interrupted = 130,
+}
+
+/// The list for `--help`.
+pub(crate) const HELP: &str = "\
+Exit codes:
+  0    a result was printed
+  1    another error, for instance a file that cannot be written
+  2    wrong arguments
+  3    the server cannot be reached: unknown host, closed port, connection lost
+  4    the server refused: other version, wrong or missing token, certificate, limits
+  5    probes do not get through: all lost, one direction blocked, MTU too small
+  6    probes got through but give no trustworthy answer: sender could not keep its
+       gaps, clock stepped, path slower than 1 Mb/s, budget or time too small
+  130  interrupted; the partial result was printed";
+
+impl Code {
+    pub(crate) fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The key that error objects carry under `--json`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Code::Other => "other",
+            Code::Unreachable => "unreachable",
+            Code::Refused => "refused",
+            Code::Blocked => "blocked",
+            Code::Untrustworthy => "untrustworthy",
+            Code::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> ExitCode {
+        ExitCode::from(code.number())
+    }
+}
+
+/// An error with the exit code it ends the program with.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) code: Code,
+    pub(crate) error: anyhow::Error,
+}
+
+impl Failed {
+    pub(crate) fn new(code: Code, error: impl Into<anyhow::Error>) -> Failed {
+        Failed { code, error: error.into() }
+    }
+}
+
+impl Failed {
+    /// The object that `--json` prints in place of a result.
+    pub(crate) fn to_json(&self) -> String {
+        serde_json::json!({
+            "type": "error",
+            "code": self.code.name(),
+            "exit_code": self.code.number(),
+            "error": self.to_string(),
+        })
+        .to_string()
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failed {
+    fn from(error: E) -> Failed {
+        Failed::new(Code::Other, error)
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.error)
+    }
+}

@@ -1,0 +1,224 @@
+//! One finished measurement as a person, a program or a spreadsheet wants it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use headway_core::measure::{Answer, Method};
+use headway_core::{Bytes, Duration, Instant};
+use serde::{Deserialize, Serialize};
+
+/// Which way the probes went, seen from the machine that ran `headway measure`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Direction {
+    /// From here to the server.
+    Forward,
+    /// From the server to here.
+    Reverse,
+}
+
+impl Direction {
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Direction::Forward => "from here to the server",
+            Direction::Reverse => "from the server to here",
+        }
+    }
+}
+
+/// What is known about a measurement besides its answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    pub(crate) host: String,
+    pub(crate) direction: Direction,
+    pub(crate) method: Method,
+    /// Size of a probe packet on the wire.
+    pub(crate) packet: Bytes,
+    pub(crate) started: Instant,
+    pub(crate) finished: Instant,
+    pub(crate) rtt: Duration,
+    pub(crate) control: Bytes,
+    pub(crate) receive_stamps: String,
+    pub(crate) transmit_stamps: String,
+    pub(crate) interrupted: bool,
+}
+
+/// The result in fixed units, which are part of every key. Rates count all bytes on the wire.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Line {
+    /// Always `measurement`; errors have `error` here.
+    pub(crate) r#type: String,
+    pub(crate) host: String,
+    pub(crate) direction: Direction,
+    pub(crate) method: String,
+    pub(crate) started_unix_ns: u64,
+    pub(crate) finished_unix_ns: u64,
+    pub(crate) duration_ms: f64,
+    pub(crate) available_bps: Option<u64>,
+    pub(crate) available_low_bps: Option<u64>,
+    /// Absent when the path has more free than the sender can send.
+    pub(crate) available_high_bps: Option<u64>,
+    pub(crate) capacity_bps: Option<u64>,
+    pub(crate) highest_rate_bps: u64,
+    pub(crate) packet_wire_bytes: u64,
+    pub(crate) streams_used: u32,
+    pub(crate) streams_refused: BTreeMap<String, u32>,
+    pub(crate) probe_bytes: u64,
+    pub(crate) control_bytes: u64,
+    pub(crate) packets_sent: u64,
+    pub(crate) packets_lost: u64,
+    pub(crate) added_delay_median_us: f64,
+    pub(crate) added_delay_max_us: f64,
+    pub(crate) rtt_us: f64,
+    pub(crate) receive_stamps: String,
+    pub(crate) transmit_stamps: String,
+    pub(crate) interrupted: bool,
+}
+
+impl Line {
+    pub(crate) fn new(context: &Context, answer: &Answer) -> Line {
+        let interval = answer.available.as_ref().ok();
+        let refused = answer.streams_refused.iter();
+        Line {
+            r#type: "measurement".to_owned(),
+            host: context.host.clone(),
+            direction: context.direction,
+            method: context.method.name().to_owned(),
+            started_unix_ns: context.started.ns(),
+            finished_unix_ns: context.finished.ns(),
+            duration_ms: (context.finished - context.started).ms(),
+            available_bps: interval.map(|i| i.rate.bps()),
+            available_low_bps: interval.map(|i| i.low.bps()),
+            available_high_bps: interval.and_then(|i| i.high).map(|high| high.bps()),
+            capacity_bps: answer.capacity.map(|capacity| capacity.bps()),
+            highest_rate_bps: answer.highest_rate.bps(),
+            packet_wire_bytes: context.packet.get(),
+            streams_used: answer.streams_used,
+            streams_refused: refused.map(|(reason, count)| (reason.to_string(), *count)).collect(),
+            probe_bytes: answer.bytes.get(),
+            control_bytes: context.control.get(),
+            packets_sent: answer.packets,
+            packets_lost: answer.lost,
+            added_delay_median_us: answer.added_delay.us(),
+            added_delay_max_us: answer.added_delay_max.us(),
+            rtt_us: context.rtt.us(),
+            receive_stamps: context.receive_stamps.clone(),
+            transmit_stamps: context.transmit_stamps.clone(),
+            interrupted: context.interrupted,
+        }
+    }
+}
+
+/// The column names of `--csv`, in the order of [`csv_row`].
+pub(crate) const CSV_HEADER: &str = "started_unix_ns,host,direction,method,available_bps,available_low_bps,\
+available_high_bps,capacity_bps,highest_rate_bps,streams_used,streams_refused,probe_bytes,control_bytes,duration_ms,\
+packets_sent,packets_lost,added_delay_median_us,added_delay_max_us,rtt_us,interrupted";
+
+/// One line of `--csv`; unknown values are empty.
+pub(crate) fn csv_row(line: &Line) -> String {
+    let number = |value: Option<u64>| value.map_or(String::new(), |v| v.to_string());
+    let direction = match line.direction {
+        Direction::Forward => "forward",
+        Direction::Reverse => "reverse",
+    };
+    [
+        line.started_unix_ns.to_string(),
+        quoted(&line.host),
+        direction.to_owned(),
+        line.method.clone(),
+        number(line.available_bps),
+        number(line.available_low_bps),
+        number(line.available_high_bps),
+        number(line.capacity_bps),
+        line.highest_rate_bps.to_string(),
+        line.streams_used.to_string(),
+        line.streams_refused.values().sum::<u32>().to_string(),
+        line.probe_bytes.to_string(),
+        line.control_bytes.to_string(),
+        format!("{:.3}", line.duration_ms),
+        line.packets_sent.to_string(),
+        line.packets_lost.to_string(),
+        format!("{:.1}", line.added_delay_median_us),
+        format!("{:.1}", line.added_delay_max_us),
+        format!("{:.1}", line.rtt_us),
+        line.interrupted.to_string(),
+    ]
+    .join(",")
+}
+
+/// A field that may hold a comma or a quote, as RFC 4180 wants it.
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+/// The result as a paragraph for a person.
+pub(crate) fn human(context: &Context, answer: &Answer) -> String {
+    let mut text = String::new();
+    let partial = if context.interrupted { ", interrupted: partial result" } else { "" };
+    let _ = writeln!(
+        text,
+        "{}, {} (method {}{partial})",
+        context.host,
+        context.direction.words(),
+        context.method
+    );
+    match &answer.available {
+        Ok(interval) => {
+            let _ = match interval.high {
+                Some(high) => writeln!(
+                    text,
+                    "  available    {}  (90 % interval {} to {high})",
+                    interval.rate, interval.low
+                ),
+                None => writeln!(
+                    text,
+                    "  available    at least {}: this sender cannot probe faster, and the path carried it all",
+                    interval.low
+                ),
+            };
+        }
+        Err(failure) => {
+            let _ = writeln!(text, "  available    unknown: {failure}");
+        }
+    }
+    if let Some(capacity) = answer.capacity {
+        let _ = writeln!(text, "  capacity     {capacity}");
+    }
+    let _ = writeln!(
+        text,
+        "  cost         {} of probes and {} of control traffic in {}",
+        answer.bytes,
+        context.control,
+        context.finished - context.started
+    );
+    let _ = writeln!(
+        text,
+        "  probing      {} streams used, {}; highest rate tried {}",
+        answer.streams_used,
+        refusals(answer),
+        answer.highest_rate
+    );
+    let _ = writeln!(
+        text,
+        "  side effects delay grew by {} in the median stream, {} at most; {} of {} probe packets lost",
+        answer.added_delay, answer.added_delay_max, answer.lost, answer.packets
+    );
+    let _ = writeln!(
+        text,
+        "  path         RTT {}, packets of {} on the wire, receive stamps: {}, send stamps: {}",
+        context.rtt, context.packet, context.receive_stamps, context.transmit_stamps
+    );
+    text
+}
+
+fn refusals(answer: &Answer) -> String {
+    if answer.streams_refused.is_empty() {
+        return "none refused".to_owned();
+    }
+    let reasons = answer.streams_refused.iter().map(|(reason, count)| format!("{count} ({reason})"));
+    format!("refused: {}", reasons.collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,103 @@
+//! The packets of a measurement as a CSV file, to be looked at or estimated from again.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use headway_core::denoise::Denoise;
+use headway_core::measure::settings;
+use headway_core::{Arrival, Bytes, Duration, Gaps, Instant, Rate, StreamRecord};
+
+const HEADER: &str = "stream,index,packet_wire_bytes,average_bps,sent_ns,received_ns";
+
+/// Writes one line a packet.
+pub(crate) struct StreamWriter(BufWriter<File>);
+
+impl StreamWriter {
+    pub(crate) fn create(path: &Path) -> anyhow::Result<StreamWriter> {
+        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let mut writer = BufWriter::new(file);
+        writeln!(writer, "{HEADER}")?;
+        Ok(StreamWriter(writer))
+    }
+
+    /// Appends a stream; a lost packet has no receive time.
+    pub(crate) fn write(&mut self, record: &StreamRecord) -> anyhow::Result<()> {
+        for arrival in &record.arrivals {
+            let received = arrival.received.map_or(String::new(), |at| at.ns().to_string());
+            writeln!(
+                self.0,
+                "{},{},{},{},{},{received}",
+                record.id,
+                arrival.index,
+                arrival.size.get(),
+                record.average.bps(),
+                arrival.sent.ns()
+            )?;
+        }
+        self.0.flush()?;
+        Ok(())
+    }
+}
+
+/// A file of streams in memory.
+pub(crate) struct StreamFile(Vec<StreamRecord>);
+
+/// The gaps of a stream before and after denoising.
+pub(crate) struct Denoised {
+    pub(crate) raw: Gaps,
+    pub(crate) denoised: Gaps,
+    /// Index of the first gap that end elimination kept.
+    pub(crate) first_kept: usize,
+}
+
+impl StreamFile {
+    pub(crate) fn read(path: &Path) -> anyhow::Result<StreamFile> {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let mut streams: Vec<StreamRecord> = Vec::new();
+        for (number, line) in text.lines().enumerate().skip(1) {
+            let Some((id, average, arrival)) = parse(line) else {
+                bail!("{}, line {}: not a packet", path.display(), number + 1);
+            };
+            match streams.last_mut() {
+                Some(stream) if stream.id == id => stream.arrivals.push(arrival),
+                _ => streams.push(StreamRecord {
+                    id,
+                    packet: arrival.size,
+                    average,
+                    intended: Vec::new(),
+                    arrivals: vec![arrival],
+                }),
+            }
+        }
+        Ok(StreamFile(streams))
+    }
+
+    /// The last stream that BASS can use, before and after.
+    pub(crate) fn last_denoised(&self) -> Option<Denoised> {
+        self.0.iter().rev().find_map(|stream| {
+            let mut raw = Gaps::default();
+            stream.gaps(&mut raw).ok()?;
+            let mut denoised = raw.clone();
+            let denoise: Denoise = settings(stream).denoise;
+            let passes = denoise.apply(&mut denoised, &mut Vec::<Duration>::new()).ok()?;
+            Some(Denoised { raw, denoised, first_kept: passes.first })
+        })
+    }
+}
+
+fn parse(line: &str) -> Option<(u32, Rate, Arrival)> {
+    let mut fields = line.split(',');
+    let id = fields.next()?.parse().ok()?;
+    let index = fields.next()?.parse().ok()?;
+    let size = Bytes::new(fields.next()?.parse().ok()?);
+    let average = Rate::from_bps(fields.next()?.parse().ok()?);
+    let sent = Instant::from_ns(fields.next()?.parse().ok()?);
+    let received = match fields.next()? {
+        "" => None,
+        text => Some(Instant::from_ns(text.parse().ok()?)),
+    };
+    Some((id, average, Arrival { index, size, sent, received }))
+}

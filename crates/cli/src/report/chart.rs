@@ -1,0 +1,217 @@
+//! Figures as stand-alone SVG text.
+
+use std::error::Error;
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+/// Text and axes.
+const INK: RGBColor = RGBColor(51, 51, 51);
+/// What was really free.
+const TRUTH: RGBColor = RGBColor(120, 120, 120);
+/// Estimates.
+const ESTIMATE: RGBColor = RGBColor(0, 90, 181);
+/// What serves as a contrast: raw data, the null estimator.
+const CONTRAST: RGBColor = RGBColor(213, 94, 0);
+
+const FONT: &str = "sans-serif";
+
+type Drawn = Result<String, Box<dyn Error>>;
+
+/// Points of a curve, here seconds and Mb/s.
+pub(crate) type Curve = Vec<(f64, f64)>;
+
+/// An estimate with its interval at a place on the time axis; rates in Mb/s, time in seconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    pub(crate) seconds: f64,
+    pub(crate) rate: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+/// What was free over time, as (seconds, Mb/s), with the estimates made meanwhile.
+pub(crate) fn truth_and_estimates(truth: &[(f64, f64)], marks: &[Mark], capacity: f64) -> Drawn {
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, (960, 400)).into_drawing_area();
+        area.fill(&WHITE)?;
+        let end = truth.last().map_or(1.0, |(t, _)| *t).max(0.001);
+        let mut chart = ChartBuilder::on(&area)
+            .margin(12)
+            .x_label_area_size(44)
+            .y_label_area_size(56)
+            .build_cartesian_2d(0.0..end, 0.0..capacity * 1.08)?;
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(INK.mix(0.12))
+            .axis_style(INK)
+            .label_style((FONT, 14).into_font().color(&INK))
+            .x_desc("time, s")
+            .y_desc("available bandwidth, Mb/s")
+            .draw()?;
+        chart
+            .draw_series(AreaSeries::new(steps(truth), 0.0, TRUTH.mix(0.18)).border_style(TRUTH))?
+            .label("truth (mean of 100 ms)")
+            .legend(|(x, y)| Rectangle::new([(x, y - 5), (x + 18, y + 5)], TRUTH.mix(0.5).filled()));
+        chart
+            .draw_series(
+                marks
+                    .iter()
+                    .map(|m| ErrorBar::new_vertical(m.seconds, m.low, m.rate, m.high, ESTIMATE.filled(), 8)),
+            )?
+            .label("estimate and 90 % interval")
+            .legend(|(x, y)| Circle::new((x + 9, y), 4, ESTIMATE.filled()));
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
+            .background_style(WHITE.mix(0.85))
+            .border_style(INK.mix(0.3))
+            .label_font((FONT, 14).into_font().color(&INK))
+            .draw()?;
+        area.present()?;
+    }
+    Ok(svg)
+}
+
+/// A polyline that holds each value until the next.
+fn steps(series: &[(f64, f64)]) -> Curve {
+    let mut out = Vec::with_capacity(series.len() * 2);
+    for pair in series.windows(2) {
+        out.extend([pair[0], (pair[1].0, pair[0].1)]);
+    }
+    out.extend(series.last());
+    out
+}
+
+/// One row of a comparison of methods; rates in Mb/s.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) truth: f64,
+    pub(crate) estimate: Option<(f64, f64, f64)>,
+}
+
+/// Every method's estimate and interval beside what was free while it measured.
+pub(crate) fn methods(rows: &[Row], capacity: f64) -> Drawn {
+    let mut svg = String::new();
+    {
+        let height = 80 + 26 * rows.len() as u32;
+        let area = SVGBackend::with_string(&mut svg, (960, height)).into_drawing_area();
+        area.fill(&WHITE)?;
+        let count = rows.len() as f64;
+        let mut chart = ChartBuilder::on(&area)
+            .margin(12)
+            .x_label_area_size(44)
+            .y_label_area_size(150)
+            .build_cartesian_2d(0.0..capacity * 1.15, count..0.0)?;
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .disable_y_axis()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(INK.mix(0.12))
+            .axis_style(INK)
+            .label_style((FONT, 14).into_font().color(&INK))
+            .x_desc("available bandwidth, Mb/s: estimate with 90 % interval, truth as a grey bar")
+            .draw()?;
+        let label = (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
+        for (index, row) in rows.iter().enumerate() {
+            let y = index as f64 + 0.5;
+            let truth = [(row.truth, y - 0.42), (row.truth, y + 0.42)];
+            chart.draw_series([PathElement::new(truth, TRUTH.stroke_width(5))])?;
+            if let Some((rate, low, high)) = row.estimate {
+                let colour = if row.name == "null" { CONTRAST } else { ESTIMATE };
+                let [low, rate, high] = [low, rate, high].map(|v| v.clamp(0.0, capacity * 1.13));
+                chart.draw_series([ErrorBar::new_horizontal(y, low, rate, high, colour.filled(), 8)])?;
+            }
+            chart.draw_series([Text::new(row.name.clone(), (-capacity * 0.012, y), label.clone())])?;
+        }
+        area.present()?;
+    }
+    Ok(svg)
+}
+
+/// The gaps of one stream in microseconds, by packet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GapSeries {
+    pub(crate) send: Vec<f64>,
+    pub(crate) receive: Vec<f64>,
+    /// Denoised send and receive gaps with the index of the first one kept.
+    pub(crate) first_kept: usize,
+    pub(crate) denoised_send: Vec<f64>,
+    pub(crate) denoised_receive: Vec<f64>,
+}
+
+/// The gaps of one stream before and after denoising, one above the other.
+pub(crate) fn gaps(series: &GapSeries) -> Drawn {
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, (960, 560)).into_drawing_area();
+        area.fill(&WHITE)?;
+        let (upper, lower) = area.split_vertically(280);
+        let raw_top = series.receive.iter().copied().fold(1.0, f64::max) * 1.1;
+        let both = [&series.denoised_send, &series.denoised_receive];
+        let denoised_top = both.into_iter().flatten().copied().fold(1.0, f64::max) * 1.35;
+        let length = series.send.len().max(1);
+        let panel = Panel { length, title: "as received", top: raw_top };
+        panel.draw(&upper, 0, &series.send, &series.receive, CONTRAST)?;
+        let panel = Panel { length, title: "after BASS", top: denoised_top };
+        panel.draw(&lower, series.first_kept, &series.denoised_send, &series.denoised_receive, ESTIMATE)?;
+        area.present()?;
+    }
+    Ok(svg)
+}
+
+struct Panel {
+    length: usize,
+    title: &'static str,
+    top: f64,
+}
+
+impl Panel {
+    fn draw(
+        &self,
+        area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+        first: usize,
+        send: &[f64],
+        receive: &[f64],
+        colour: RGBColor,
+    ) -> Result<(), Box<dyn Error>> {
+        let mut chart = ChartBuilder::on(area)
+            .margin(12)
+            .caption(self.title, (FONT, 16).into_font().color(&INK))
+            .x_label_area_size(44)
+            .y_label_area_size(56)
+            .build_cartesian_2d(0.0..self.length as f64, 0.0..self.top)?;
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(INK.mix(0.12))
+            .axis_style(INK)
+            .label_style((FONT, 14).into_font().color(&INK))
+            .x_desc("packet")
+            .y_desc("gap, us")
+            .draw()?;
+        let points = |values: &[f64]| {
+            values.iter().enumerate().map(|(i, v)| ((first + i) as f64, *v)).collect::<Vec<_>>()
+        };
+        chart
+            .draw_series(LineSeries::new(points(send), INK.stroke_width(2)))?
+            .label("send gaps")
+            .legend(|(x, y)| PathElement::new([(x, y), (x + 18, y)], INK.stroke_width(2)));
+        chart
+            .draw_series(LineSeries::new(points(receive), colour.stroke_width(2)))?
+            .label("receive gaps")
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
+            .background_style(WHITE.mix(0.85))
+            .border_style(INK.mix(0.3))
+            .label_font((FONT, 14).into_font().color(&INK))
+            .draw()?;
+        Ok(())
+    }
+}

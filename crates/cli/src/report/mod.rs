@@ -1,0 +1,4 @@
+//! Pictures and pages.
+
+pub(crate) mod chart;
+pub(crate) mod page;

@@ -1,0 +1,162 @@
+//! `headway serve`: answers the measurements of other hosts until it is interrupted.
+
+use crate::token;
+use anyhow::{Context, Result};
+use headway_core::{Bytes, Duration, Rate};
+use headway_net::{Counts, DEFAULT_PORT, Limits, Server, ServerConfig, ServerHandle, TlsServer};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io::{IsTerminal, Write};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use tracing::info;
+use tracing_subscriber::EnvFilter;
+
+/// What the command line says.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Listen on this address only; may be given more than once [default: all addresses, IPv4 and IPv6].
+    #[arg(long, value_name = "ADDRESS")]
+    bind: Vec<IpAddr>,
+    /// Listen on this port, TCP and UDP; 0 takes a free one.
+    #[arg(long, default_value_t = DEFAULT_PORT)]
+    port: u16,
+    /// Serve only clients that know the token in this file; the variable HEADWAY_TOKEN does the same.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Encrypt the control connection with this certificate (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Sessions at the same time.
+    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().sessions)]
+    max_sessions: usize,
+    /// Sessions at the same time from one address.
+    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().sessions_per_address)]
+    max_sessions_per_address: usize,
+    /// Fastest stream to send to a client, such as `1 Gb/s` [default: 10 Gb/s].
+    #[arg(long, value_name = "RATE")]
+    max_rate: Option<Rate>,
+    /// Bytes that one session may move, such as `10 GB` [default: 100 GB].
+    #[arg(long, value_name = "SIZE")]
+    max_session_bytes: Option<Bytes>,
+    /// How long one session may last, such as `1 h` [default: 24 h].
+    #[arg(long, value_name = "TIME")]
+    max_session_time: Option<Duration>,
+    /// How long a session may be silent, such as `2 min` [default: 2 min].
+    #[arg(long, value_name = "TIME")]
+    idle_timeout: Option<Duration>,
+    /// Packets in one stream.
+    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().stream_packets)]
+    max_stream_packets: u32,
+    /// Show the counters this often, if they changed.
+    #[arg(long, value_name = "TIME", default_value = "1 min")]
+    report_every: Duration,
+    /// Print events and counters to standard output as lines of JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Serves until SIGINT or SIGTERM; a second one ends the process at once.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    start_log()?;
+    let config = configure(args)?;
+    let fingerprint = config.tls.as_ref().map(TlsServer::fingerprint);
+    let server = Server::bind(config).with_context(|| format!("cannot listen on port {}", args.port))?;
+    let handle = server.handle();
+    stop_on_signals(handle.clone())?;
+    let (port, addresses) = (server.port(), server.addresses());
+    info!(port, ?addresses, fingerprint, "listening");
+    if args.json {
+        print_line(&serde_json::json!({
+            "event": "listening", "port": port, "addresses": addresses, "fingerprint": fingerprint,
+        }));
+    }
+    let (ended, end) = channel::<()>();
+    let (every, json, reporting) = (args.report_every.to_std(), args.json, handle.clone());
+    let reporter = std::thread::spawn(move || report_changes(&reporting, &end, every, json));
+    let result = server.run().context("serving failed");
+    drop(ended);
+    let _ = reporter.join();
+    report("stopped", &handle, args.json);
+    result
+}
+
+/// Turns the arguments into a configuration.
+fn configure(args: &Args) -> Result<ServerConfig> {
+    let mut config = ServerConfig { port: args.port, ..ServerConfig::default() };
+    if !args.bind.is_empty() {
+        config.bind.clone_from(&args.bind);
+    }
+    config.token = token::read(args.token_file.as_deref())?;
+    if let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) {
+        config.tls = Some(TlsServer::from_files(certificate, key)?);
+    }
+    let limits = &mut config.limits;
+    limits.sessions = args.max_sessions;
+    limits.sessions_per_address = args.max_sessions_per_address;
+    limits.stream_packets = args.max_stream_packets.min(Limits::default().stream_packets);
+    limits.reverse_rate = args.max_rate.unwrap_or(limits.reverse_rate);
+    limits.session_bytes = args.max_session_bytes.unwrap_or(limits.session_bytes);
+    limits.session_time = args.max_session_time.map_or(limits.session_time, Duration::to_std);
+    limits.idle = args.idle_timeout.map_or(limits.idle, Duration::to_std);
+    Ok(config)
+}
+
+/// Logs to standard error; the variable RUST_LOG chooses how much.
+fn start_log() -> Result<()> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .try_init()
+        .map_err(|error| anyhow::anyhow!("cannot start the log: {error}"))
+}
+
+/// Stops the server on the first signal and the process on the second.
+fn stop_on_signals(handle: ServerHandle) -> Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot handle signals")?;
+    std::thread::spawn(move || {
+        let mut signals = signals.forever();
+        if signals.next().is_some() {
+            info!("stopping");
+            handle.stop();
+        }
+        if let Some(signal) = signals.next() {
+            std::process::exit(128 + signal);
+        }
+    });
+    Ok(())
+}
+
+/// Shows the counters from time to time until the other side of `end` is dropped.
+fn report_changes(handle: &ServerHandle, end: &Receiver<()>, every: std::time::Duration, json: bool) {
+    let mut shown = Counts::default();
+    while end.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+        let counts = handle.counts();
+        if counts != shown {
+            shown = counts;
+            report("counters", handle, json);
+        }
+    }
+}
+
+/// Shows the counters in the log and, if wanted, as JSON.
+fn report(event: &str, handle: &ServerHandle, json: bool) {
+    let counts = handle.counts();
+    let open = handle.open_sessions();
+    info!(open, ?counts, "{event}");
+    if json {
+        print_line(&serde_json::json!({ "event": event, "open_sessions": open, "counts": counts }));
+    }
+}
+
+/// Prints one line at once; a closed standard output is not worth stopping for.
+fn print_line(value: &serde_json::Value) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{value}").and_then(|()| out.flush());
+}

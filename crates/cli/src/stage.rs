@@ -1,0 +1,214 @@
+//! An emulated path with a server at one end, on which measurements are scored against the truth.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, bail};
+use headway_core::{Instant, Rate};
+use headway_lab::{Cross, Direction, Lab, Lateness, Life, LinkSpec, Model, PathSpec, Spec, Truth};
+use serde::Serialize;
+
+use crate::measure::report::Line;
+
+/// Share of the emulator's packets that may be over 1 ms late before a run says more about the machine than about
+/// the method.
+const LATE_SHARE: f64 = 0.01;
+
+/// A lab and the server in it; both end when this is dropped.
+pub(crate) struct Stage {
+    lab: Lab,
+    server: Child,
+    address: String,
+}
+
+/// One measurement beside what was really free meanwhile.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Scored {
+    #[serde(flatten)]
+    pub(crate) line: Line,
+    pub(crate) truth_bps: u64,
+    pub(crate) capacity_truth_bps: u64,
+    /// Cross packets that were dropped only because probes were in the queue.
+    pub(crate) cross_displaced: u64,
+    /// The machine kept the emulator from delivering on time, so the run is void.
+    pub(crate) disturbed: bool,
+}
+
+impl Scored {
+    /// Estimate minus truth as a share of the capacity; `None` without an estimate.
+    pub(crate) fn error(&self) -> Option<f64> {
+        let estimate = self.line.available_bps? as f64;
+        Some((estimate - self.truth_bps as f64) / self.capacity_truth_bps as f64)
+    }
+
+    /// Whether the interval holds the truth; an absent upper end holds everything.
+    pub(crate) fn covered(&self) -> bool {
+        self.line.available_low_bps.is_some_and(|low| low <= self.truth_bps)
+            && self.line.available_high_bps.is_none_or(|high| self.truth_bps <= high)
+    }
+}
+
+impl Stage {
+    /// Brings up `spec` under a name of this process, with `headway serve` in the node `server`.
+    pub(crate) fn new(spec: &Spec, purpose: &str) -> anyhow::Result<Stage> {
+        let name = format!("{purpose}-{}", std::process::id());
+        let lab = Lab::up(spec, &name, Life::Owned)?;
+        let address = lab.v4("server")?.to_string();
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let mut server = lab.command("server", program, ["serve", "--bind", &address, "--json"])?;
+        punctual(&mut server);
+        let mut server = server
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("cannot start `headway serve`")?;
+        if let Err(error) = wait_until_listening(&mut server) {
+            let _ = server.kill();
+            let _ = server.wait();
+            return Err(error);
+        }
+        Ok(Stage { lab, server, address })
+    }
+
+    pub(crate) fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    /// The process id of the server.
+    pub(crate) fn server_id(&self) -> u32 {
+        self.server.id()
+    }
+
+    /// `headway measure` from the client to the server with further arguments, ready to run.
+    pub(crate) fn measure_command(&self, args: &[&str]) -> anyhow::Result<Command> {
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let all = ["measure", self.address.as_str(), "--json"].into_iter().chain(args.iter().copied());
+        let mut command = self.lab.command("client", program, all)?;
+        punctual(&mut command);
+        Ok(command)
+    }
+
+    /// Runs one measurement to its end and scores it.
+    pub(crate) fn measure(&self, args: &[&str]) -> anyhow::Result<Scored> {
+        let output = self.measure_command(args)?.stdin(Stdio::null()).output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let Some(line) = text.lines().find_map(|line| serde_json::from_str::<Line>(line).ok()) else {
+            let reason = text.lines().last().unwrap_or("no output");
+            bail!("`headway measure {}` failed: {reason}", args.join(" "));
+        };
+        self.score(line)
+    }
+
+    fn score(&self, line: Line) -> anyhow::Result<Scored> {
+        let (from, to) = (Instant::from_ns(line.started_unix_ns), Instant::from_ns(line.finished_unix_ns));
+        let truth = self.lab.truth_until(to)?;
+        let forward = Direction::Forward;
+        let (Some(free), Some(capacity)) =
+            (truth.free_between(forward, from, to), truth.capacity_between(forward, from, to))
+        else {
+            bail!("the emulator's log does not cover the measurement");
+        };
+        let (_, cross_displaced) = truth.cross_drops_between(forward, from, to);
+        Ok(Scored {
+            truth_bps: free.bps(),
+            capacity_truth_bps: capacity.bps(),
+            cross_displaced,
+            disturbed: disturbed(&truth.lateness_between(forward, from, to)),
+            line,
+        })
+    }
+
+    /// The emulator's log up to now.
+    pub(crate) fn truth(&self, until: Instant) -> anyhow::Result<Truth> {
+        Ok(self.lab.truth_until(until)?)
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // Both fail only when the server has already ended.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+fn disturbed(lateness: &Lateness) -> bool {
+    lateness.very_late_share > LATE_SHARE || lateness.missed > 0
+}
+
+/// Has the command run in a session of its own with the highest priority that the host grants, and end with this
+/// process.
+///
+/// Sender, receiver and emulator share few cores here; on two hosts nothing of the kind is needed.
+fn punctual(command: &mut Command) {
+    let raise = || {
+        // SAFETY: system calls with constant arguments and a path that is a C string; what they refuse is no harm.
+        unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            libc::setsid();
+            libc::setpriority(libc::PRIO_PROCESS, 0, -20);
+            // Niceness only counts within a session; the session's own weight counts against others.
+            let group = libc::open(c"/proc/self/autogroup".as_ptr(), libc::O_WRONLY);
+            if group >= 0 {
+                libc::write(group, c"-20".as_ptr().cast(), 3);
+                libc::close(group);
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: the closure only makes system calls, which is allowed between fork and exec.
+    unsafe { command.pre_exec(raise) };
+}
+
+/// The server says on its first line that it listens.
+fn wait_until_listening(server: &mut Child) -> anyhow::Result<()> {
+    let stdout = server.stdout.take().context("the server has no standard output")?;
+    let mut reader = BufReader::new(stdout);
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    if !line.contains("listening") {
+        bail!("`headway serve` did not start: {}", line.trim());
+    }
+    // What it says later must not fill the pipe.
+    std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
+    Ok(())
+}
+
+/// A symmetric path with half of the round-trip time each way and a buffer of 100 ms.
+pub(crate) fn symmetric(rate: Rate, coalesce: Option<headway_core::Duration>) -> PathSpec {
+    let delay = headway_core::Duration::from_ms(10);
+    let link = LinkSpec { rate, delay, buffer: None, loss: 0.0, coalesce };
+    PathSpec { reverse: LinkSpec { coalesce: None, ..link.clone() }, forward: link }
+}
+
+/// Cross traffic of full packets on the way from client to server.
+pub(crate) fn cross(model: Model, rate: Rate) -> Vec<Cross> {
+    if rate == Rate::ZERO {
+        return Vec::new();
+    }
+    vec![Cross {
+        direction: Direction::Forward,
+        model,
+        rate,
+        size: headway_core::Bytes::new(1500),
+        batch: None,
+        start: headway_core::Duration::ZERO,
+        stop: None,
+    }]
+}
+
+/// A scenario of `path` with `cross` traffic.
+pub(crate) fn spec(path: PathSpec, cross: Vec<Cross>, seed: u64) -> Spec {
+    Spec { reverse: Some(path.reverse), cross, seed, ..Spec::new(path.forward) }
+}
+
+/// Writes text to a file below folders that are made when missing.
+pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}

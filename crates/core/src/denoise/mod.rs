@@ -1,0 +1,9 @@
+//! Removing what interrupt coalescing and bursty cross traffic do to the gaps of a stream.
+
+mod bass;
+mod mean;
+mod wavelet;
+
+pub use bass::{Denoise, Passes, SpikePass, SpikeThresholds, bass_pass};
+pub use mean::centred_mean;
+pub use wavelet::{Wavelet, approximate};

@@ -1,0 +1,142 @@
+//! Pathload's search for the available bandwidth with streams of one rate each (rapid 2.17).
+
+use super::Decision;
+use crate::units::Rate;
+
+/// A binary search that keeps a grey region, the rates whose streams could not be decided.
+///
+/// The available bandwidth of a real path varies while it is measured. Rates inside that variation give
+/// ambiguous answers; the search leaves them alone and closes in on the region from both sides, as the
+/// original Pathload does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateSearch {
+    low: Rate,
+    high: Rate,
+    grey: Option<(Rate, Rate)>,
+    resolution: Rate,
+}
+
+impl RateSearch {
+    /// A search between `low` and `high` that ends once what it does not know is narrower than `resolution`.
+    pub fn new(low: Rate, high: Rate, resolution: Rate) -> RateSearch {
+        // Below 2 b/s there is no whole number left between the ends.
+        let resolution = resolution.max(Rate::from_bps(2));
+        RateSearch { low: low.min(high), high: high.max(low), grey: None, resolution }
+    }
+
+    /// The rate to try next; `None` when the search has ended.
+    pub fn next_rate(&self) -> Option<Rate> {
+        let undecided = |low: Rate, high: Rate| {
+            let width = high.saturating_sub(low);
+            (width >= self.resolution).then(|| (width, low + Rate::from_bps(width.bps() / 2)))
+        };
+        let (_, rate) = match self.grey {
+            None => undecided(self.low, self.high),
+            // The wider of the two sides first.
+            Some((bottom, top)) => undecided(self.low, bottom).max(undecided(top, self.high)),
+        }?;
+        Some(rate)
+    }
+
+    /// Takes the decision about the rate that [`RateSearch::next_rate`] gave; no effect once the search has
+    /// ended.
+    pub fn observe(&mut self, decision: Decision) {
+        let Some(rate) = self.next_rate() else { return };
+        match decision {
+            Decision::Above => {
+                self.high = rate;
+                // A rate below the grey region that is above after all: the region was a passing disturbance.
+                self.grey = self.grey.filter(|(_, top)| *top < rate);
+            }
+            Decision::NotAbove => {
+                self.low = rate;
+                self.grey = self.grey.filter(|(bottom, _)| *bottom > rate);
+            }
+            Decision::Ambiguous => {
+                let (bottom, top) = self.grey.unwrap_or((rate, rate));
+                self.grey = Some((bottom.min(rate), top.max(rate)));
+            }
+        }
+    }
+
+    /// The range that the available bandwidth lies in, as far as known.
+    pub fn range(&self) -> (Rate, Rate) {
+        (self.low, self.high)
+    }
+
+    /// The rates between which streams were ambiguous, if any were.
+    pub fn grey_region(&self) -> Option<(Rate, Rate)> {
+        self.grey
+    }
+
+    /// The middle of the range.
+    pub fn middle(&self) -> Rate {
+        Rate::from_bps(self.low.bps() + (self.high.bps() - self.low.bps()) / 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn mbps(mbps: f64) -> Rate {
+        Rate::from_mbps(mbps)
+    }
+
+    /// Runs a search to its end and returns it with the number of streams it took.
+    fn run(mut search: RateSearch, judge: impl Fn(Rate) -> Decision) -> (RateSearch, u32) {
+        let mut streams = 0;
+        while let Some(rate) = search.next_rate() {
+            search.observe(judge(rate));
+            streams += 1;
+            assert!(streams < 200, "the search does not end");
+        }
+        (search, streams)
+    }
+
+    #[test]
+    fn a_link_without_noise_is_found_within_12_streams() {
+        let available = mbps(7_530.0);
+        let judge = |rate| if rate > available { Decision::Above } else { Decision::NotAbove };
+        let (search, streams) = run(RateSearch::new(Rate::ZERO, mbps(10_000.0), mbps(5.0)), judge);
+        let (low, high) = search.range();
+        assert!(streams <= 12, "{streams} streams");
+        assert!(low <= available && available <= high && high.saturating_sub(low) < mbps(5.0));
+    }
+
+    #[test]
+    fn a_path_that_varies_ends_with_its_variation_as_the_grey_region() {
+        let judge = |rate| match rate {
+            rate if rate < mbps(7_000.0) => Decision::NotAbove,
+            rate if rate > mbps(8_000.0) => Decision::Above,
+            _ => Decision::Ambiguous,
+        };
+        let (search, streams) = run(RateSearch::new(Rate::ZERO, mbps(10_000.0), mbps(50.0)), judge);
+        let (low, high) = search.range();
+        let (bottom, top) = search.grey_region().expect("half of the rates tried were ambiguous");
+        assert!(streams <= 24, "{streams} streams");
+        assert!(low < bottom && bottom < mbps(7_050.0) && low > mbps(6_950.0));
+        assert!(high > top && top > mbps(7_950.0) && high < mbps(8_050.0));
+        assert!(search.middle() > mbps(7_400.0) && search.middle() < mbps(7_600.0));
+    }
+
+    proptest! {
+        #[test]
+        fn every_search_ends_whatever_the_answers(
+            low in 0u64..1_000_000_000_000, high in 0u64..1_000_000_000_000, resolution in 0u64..1_000_000_000,
+            answers in prop::collection::vec(0u8..3, 200),
+        ) {
+            let mut search = RateSearch::new(Rate::from_bps(low), Rate::from_bps(high), Rate::from_bps(resolution));
+            for answer in answers {
+                search.observe([Decision::Above, Decision::NotAbove, Decision::Ambiguous][usize::from(answer)]);
+                let (low, high) = search.range();
+                prop_assert!(low <= high);
+                if let Some((bottom, top)) = search.grey_region() {
+                    prop_assert!(low <= bottom && bottom <= top && top <= high);
+                }
+            }
+            prop_assert_eq!(search.next_rate(), None);
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The rate-response estimator: what is free, from how fast the one-way delay grows.
+//!
+//! A stream that is sent at rate R for a time T into a FIFO link of capacity C with available
+//! bandwidth A < R makes the queue, and with it the one-way delay, grow by T * (R - A) / C. So
+//!
+//! ```text
+//! A = R - C * rho,        rho = (growth of the one-way delay) / T
+//! ```
+//!
+//! and because R is kept near A the term with rho is small: an error in C hardly matters. The formula holds only while
+//! the queue does not run empty, and that decides how bursty cross traffic is treated:
+//!
+//! - Where single stamps can be trusted, [`busy_sample`] counts only gaps during which the queue *cannot* have run
+//!   empty, because the packet before met a queue that takes longer to drain than the gap lasts. Whether a gap counts
+//!   is known before its own cross traffic arrives, so the choice does not bias the sample.
+//! - Where the receiver coalesces interrupts, single delays are noise and only sums over whole buffering events hold
+//!   (rapid 2.9, 2.17). A stream during which the queue ran empty then gives a lower bound, a *censored* sample.
+//!
+//! One stream sees the cross traffic of its own few milliseconds only, so its A is a sample with a spread that shrinks
+//! with its duration. [`Posterior`] combines samples and lower bounds into a mean and a credible interval, as in Tobit
+//! regression. Rate-response curves are the idea of TOPP and BART.
+
+use crate::units::{Bytes, Duration, Instant, Rate};
+
+/// What one stream says about the available bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// R - C * rho, at most the capacity; negative when cross traffic alone exceeded the capacity, in bit/s.
+    pub available_bps: f64,
+    /// How much of the sender's time the sample covers.
+    pub duration: Duration,
+    /// The queue ran empty during the stream, so at least `available_bps` was free.
+    pub censored: bool,
+}
+
+/// One arrived packet of a stream, as [`busy_sample`] needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delayed {
+    /// Position in the stream; a gap in the numbers is a lost packet.
+    pub index: u32,
+    /// When it left.
+    pub sent: Instant,
+    /// Its one-way delay above that of an empty path, zero or more.
+    pub queueing: Duration,
+}
+
+/// Share of a packet time by which a queue must outlast a gap, so that jitter of the stamps does not decide.
+const BUSY_MARGIN: f64 = 0.1;
+
+/// The available bandwidth in those gaps of a stream during which the queue cannot have run empty.
+///
+/// `packet` is the size of all packets on the wire, `capacity` that of the link with the queue. `None` when no gap
+/// qualifies, which is the rule when the stream was sent below the available bandwidth.
+pub fn busy_sample(packets: &[Delayed], packet: Bytes, capacity: Rate) -> Option<Sample> {
+    let service = capacity.time_for(packet);
+    let margin = service.scale(BUSY_MARGIN);
+    let mut busy = Duration::ZERO;
+    let mut grown = Duration::ZERO;
+    let mut count = 0;
+    for pair in packets.windows(2) {
+        let gap = pair[1].sent - pair[0].sent;
+        let consecutive = pair[1].index == pair[0].index + 1;
+        if consecutive && gap + margin < pair[0].queueing + service {
+            busy += gap;
+            grown += pair[1].queueing - pair[0].queueing;
+            count += 1;
+        }
+    }
+    let rate = Rate::of(packet * count, busy)?;
+    let available_bps = rate.bps_f64() - capacity.bps_f64() * grown.secs_f64() / busy.secs_f64();
+    Some(Sample { available_bps: available_bps.min(capacity.bps_f64()), duration: busy, censored: false })
+}
+
+/// Points of the grid over the available bandwidth, from just above zero to the capacity.
+const RATE_POINTS: usize = 200;
+/// Points of the grid over the spread of the cross traffic.
+const SPREAD_POINTS: usize = 40;
+/// Spread of the cross-traffic rate over [`REFERENCE`], lowest and highest considered, as a share of capacity.
+const SPREAD_RANGE: (f64, f64) = (0.002, 2.0);
+/// The duration for which the spread grid holds; the spread of other durations follows 1 / sqrt(duration).
+const REFERENCE: Duration = Duration::from_ms(10);
+/// Error of one sample that does not shrink with its duration (stamps, coalescing), as a share of capacity.
+const SAMPLE_NOISE: f64 = 0.01;
+/// Error common to all samples (capacity, headers not accounted for), as a share of capacity: the
+/// interval is never narrower than this on either side.
+const COMMON_ERROR: f64 = 0.015;
+
+/// The available bandwidth's posterior distribution over a grid, with a flat prior up to the capacity.
+#[derive(Clone, Debug)]
+pub struct Posterior {
+    capacity_bps: f64,
+    log_likelihood: Vec<f64>,
+}
+
+/// A central estimate with its 90 % interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credible {
+    /// The 5 % quantile.
+    pub low: Rate,
+    /// The median.
+    pub median: Rate,
+    /// The 95 % quantile.
+    pub high: Rate,
+}
+
+impl Posterior {
+    /// The state before any sample, for a link of `capacity` (taken as at least 1 b/s).
+    pub fn new(capacity: Rate) -> Posterior {
+        Posterior {
+            capacity_bps: capacity.bps_f64().max(1.0),
+            log_likelihood: vec![0.0; RATE_POINTS * SPREAD_POINTS],
+        }
+    }
+
+    /// Takes one more sample into account.
+    pub fn add(&mut self, sample: &Sample) {
+        let seconds = sample.duration.secs_f64().max(1e-9);
+        let scale = REFERENCE.secs_f64() / seconds;
+        let value = sample.available_bps / self.capacity_bps;
+        for (row, likelihoods) in self.log_likelihood.chunks_exact_mut(RATE_POINTS).enumerate() {
+            let spread = (spread_at(row).powi(2) * scale + SAMPLE_NOISE.powi(2)).sqrt();
+            for (point, likelihood) in likelihoods.iter_mut().enumerate() {
+                let z = (rate_at(point) - value) / spread;
+                *likelihood += if sample.censored { ln_normal_cdf(z) } else { -0.5 * z * z - spread.ln() };
+            }
+        }
+    }
+
+    /// The median and the 90 % interval, the common error included.
+    pub fn credible(&self) -> Credible {
+        let top = self.log_likelihood.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let mut density = [0.0; RATE_POINTS];
+        for row in self.log_likelihood.chunks_exact(RATE_POINTS) {
+            for (sum, likelihood) in density.iter_mut().zip(row) {
+                *sum += (likelihood - top).exp();
+            }
+        }
+        let median = quantile(&density, 0.5);
+        let widen = |q: f64| (COMMON_ERROR.powi(2) + (q - median).powi(2)).sqrt();
+        let rate = |share: f64| Rate::from_bps_f64(share * self.capacity_bps);
+        Credible {
+            low: rate(median - widen(quantile(&density, 0.05))),
+            median: rate(median),
+            high: rate(median + widen(quantile(&density, 0.95))),
+        }
+    }
+}
+
+/// The available bandwidth of a grid point as a share of capacity.
+fn rate_at(point: usize) -> f64 {
+    (point as f64 + 0.5) / RATE_POINTS as f64
+}
+
+/// The spread of a grid row as a share of capacity; rows are evenly spaced in its logarithm.
+fn spread_at(row: usize) -> f64 {
+    let (low, high) = SPREAD_RANGE;
+    low * (high / low).powf(row as f64 / (SPREAD_POINTS - 1) as f64)
+}
+
+/// Where the cumulated `density` reaches `share`, each point standing for one cell of the grid.
+fn quantile(density: &[f64; RATE_POINTS], share: f64) -> f64 {
+    let mut left = share * density.iter().sum::<f64>();
+    for (point, mass) in density.iter().enumerate() {
+        if left <= *mass && *mass > 0.0 {
+            return (point as f64 + left / mass) / RATE_POINTS as f64;
+        }
+        left -= mass;
+    }
+    1.0
+}
+
+/// The logarithm of the standard normal distribution function, to about 1e-3 absolute.
+///
+/// Abramowitz and Stegun 26.2.17 near zero; two terms of the asymptotic series where that loses its digits.
+fn ln_normal_cdf(z: f64) -> f64 {
+    if z < -5.0 {
+        let inverse_square = 1.0 / (z * z);
+        return -0.5 * z * z - (-z).ln() - 0.918_938_533_204_672_7
+            + (-inverse_square * (1.0 - 3.0 * inverse_square)).ln_1p();
+    }
+    let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
+    let poly = t
+        * (0.319_381_530
+            + t * (-0.356_563_782 + t * (1.781_477_937 + t * (-1.821_255_978 + t * 1.330_274_429))));
+    let tail = (-0.5 * z * z).exp() * 0.398_942_280_401_432_7 * poly;
+    if z < 0.0 { tail.ln() } else { (-tail).ln_1p() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(mbps: f64, censored: bool) -> Sample {
+        Sample { available_bps: mbps * 1e6, duration: Duration::from_ms(10), censored }
+    }
+
+    #[test]
+    fn equal_samples_give_their_value_and_the_common_error() {
+        let mut posterior = Posterior::new(Rate::from_mbps(100.0));
+        for _ in 0..12 {
+            posterior.add(&sample(40.0, false));
+        }
+        let credible = posterior.credible();
+        assert!((credible.median.mbps() - 40.0).abs() < 0.3, "{credible:?}");
+        assert!(credible.low.mbps() < 38.6 && credible.low.mbps() > 36.0, "{credible:?}");
+        assert!(credible.high.mbps() > 41.4 && credible.high.mbps() < 44.0, "{credible:?}");
+    }
+
+    #[test]
+    fn censored_samples_pull_the_estimate_up_and_never_down() {
+        let plain = [30.0, 34.0, 38.0, 42.0, 46.0, 50.0];
+        let median = |censored_from: f64| {
+            let mut posterior = Posterior::new(Rate::from_mbps(100.0));
+            for mbps in plain {
+                posterior.add(&sample(mbps, mbps >= censored_from));
+            }
+            posterior.credible().median
+        };
+        assert!((median(f64::INFINITY).mbps() - 40.0).abs() < 1.0);
+        assert!(median(46.0) > median(f64::INFINITY));
+    }
+
+    #[test]
+    fn only_lower_bounds_leave_everything_above_them_possible() {
+        let mut posterior = Posterior::new(Rate::from_mbps(100.0));
+        for _ in 0..5 {
+            posterior.add(&sample(60.0, true));
+        }
+        let credible = posterior.credible();
+        assert!(credible.low.mbps() > 50.0 && credible.high.mbps() > 90.0, "{credible:?}");
+    }
+
+    /// A FIFO link of one packet per 10 us that also serves the cross packets which arrive at the given times.
+    fn queue(sent_us: &[u64], cross_us: &[u64]) -> Vec<Delayed> {
+        let mut free_at = 0;
+        let mut cross = cross_us.iter().peekable();
+        let mut packets = Vec::new();
+        for (index, at) in (0..).zip(sent_us) {
+            while let Some(arrival) = cross.next_if(|arrival| *arrival <= at) {
+                free_at = free_at.max(*arrival) + 10;
+            }
+            let queueing = Duration::from_us(free_at.saturating_sub(*at) as i64);
+            packets.push(Delayed { index, sent: Instant::from_ns(at * 1000), queueing });
+            free_at = free_at.max(*at) + 10;
+        }
+        packets
+    }
+
+    const PACKET: Bytes = Bytes::new(1250);
+    const CAPACITY: Rate = Rate::from_bps(1_000_000_000);
+
+    #[test]
+    fn a_busy_queue_gives_capacity_less_cross_traffic() {
+        // Packets every 8 us overload the link; a cross packet every 40 us takes a quarter of it.
+        let sent: Vec<u64> = (0..50).map(|i| i * 8).collect();
+        let cross: Vec<u64> = (0..10).map(|i| i * 40 + 1).collect();
+        let sample = busy_sample(&queue(&sent, &cross), PACKET, CAPACITY).expect("a busy queue");
+        assert!((sample.available_bps - 750e6).abs() < 15e6, "{sample:?}");
+        assert!(!sample.censored);
+    }
+
+    #[test]
+    fn a_stream_below_what_is_free_gives_no_busy_sample() {
+        let sent: Vec<u64> = (0..50).map(|i| i * 20).collect();
+        assert_eq!(busy_sample(&queue(&sent, &[]), PACKET, CAPACITY), None);
+        assert_eq!(busy_sample(&[], PACKET, CAPACITY), None);
+    }
+
+    #[test]
+    fn gaps_beside_a_lost_packet_do_not_count() {
+        let sent: Vec<u64> = (0..50).map(|i| i * 8).collect();
+        let mut packets = queue(&sent, &[]);
+        let whole = busy_sample(&packets, PACKET, CAPACITY).expect("a busy queue");
+        packets.remove(20);
+        let holed = busy_sample(&packets, PACKET, CAPACITY).expect("a busy queue");
+        assert_eq!(whole.available_bps, holed.available_bps);
+        assert_eq!(whole.duration - holed.duration, Duration::from_us(16));
+    }
+
+    #[test]
+    fn normal_cdf_logarithm_matches_known_values() {
+        for (z, expected) in
+            [(0.0, -std::f64::consts::LN_2), (1.0, -0.172_753_8), (-2.0, -3.783_184_3), (-6.0, -20.736_769)]
+        {
+            assert!((ln_normal_cdf(z) - expected).abs() < 2e-3, "{z}: {}", ln_normal_cdf(z));
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The answer of a measurement, with what it cost and why it may be missing.
+
+use std::collections::BTreeMap;
+
+use crate::stream::{Refusal, StreamRecord};
+use crate::units::{Bytes, Duration, Rate};
+
+use super::{Measurement, Phase};
+
+/// An available bandwidth with its 90 % interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// The estimate.
+    pub rate: Rate,
+    /// Lower end of the 90 % interval.
+    pub low: Rate,
+    /// Upper end of the 90 % interval; `None` when the path has more free than the sender can send.
+    pub high: Option<Rate>,
+}
+
+/// Everything a measurement has to say, final or in passing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// What is free, or why that is not known.
+    pub available: Result<Interval, Failure>,
+    /// Capacity of the narrow link where the method measures it.
+    pub capacity: Option<Rate>,
+    /// The highest rate at which packets were actually sent.
+    pub highest_rate: Rate,
+    /// Streams that counted.
+    pub streams_used: u32,
+    /// Streams that did not count, by reason.
+    pub streams_refused: BTreeMap<Refusal, u32>,
+    /// Probe bytes sent, on the wire.
+    pub bytes: Bytes,
+    /// Probe packets sent.
+    pub packets: u64,
+    /// Probe packets lost.
+    pub lost: u64,
+    /// Median over streams of how much the one-way delay grew while the stream passed.
+    pub added_delay: Duration,
+    /// The most it grew in any stream.
+    pub added_delay_max: Duration,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// No probe packet arrived.
+    #[error("none of the probe packets arrived; check that no firewall drops UDP in this direction")]
+    AllLost,
+    /// Too many streams lost packets.
+    #[error("too many streams lost packets to tell what is free; the path drops packets at any rate tried")]
+    Lossy,
+    /// The sender never kept its gaps.
+    #[error(
+        "the sender could not keep the gaps between packets; stop other work on that host or give it a free core"
+    )]
+    SenderGaps,
+    /// A clock was stepped again and again.
+    #[error("a clock was stepped during the measurement; let time synchronisation settle and run again")]
+    ClockStep,
+    /// Packets overtake each other too often.
+    #[error(
+        "packets arrive out of order, so gaps between them say nothing; measure each parallel path by itself"
+    )]
+    Reordered,
+    /// The path is slower than the range that can be measured.
+    #[error(
+        "the path is slower than 1 Mb/s, the least that can be measured; try `ping` with large packets instead"
+    )]
+    TooSlow,
+    /// Budget or time ran out first.
+    #[error("budget or time ran out before an estimate; allow more with --budget or --duration")]
+    Unfinished,
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        match refusal {
+            Refusal::Lost => Failure::Lossy,
+            Refusal::Reordered => Failure::Reordered,
+            Refusal::SenderGaps => Failure::SenderGaps,
+            Refusal::ClockStep => Failure::ClockStep,
+            Refusal::TooShort => Failure::Unfinished,
+        }
+    }
+}
+
+/// Running counts of a measurement.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) bytes: Bytes,
+    pub(super) used: u32,
+    pub(super) refused_in_a_row: u32,
+    packets: u64,
+    lost: u64,
+    highest: Rate,
+    refusals: BTreeMap<Refusal, u32>,
+    used_before: u32,
+}
+
+impl Tally {
+    pub(super) fn sent(&mut self, record: &StreamRecord) {
+        if self.used > self.used_before {
+            self.refused_in_a_row = 0;
+            self.used_before = self.used;
+        }
+        self.bytes += record.packet * record.arrivals.len() as u64;
+        self.packets += record.arrivals.len() as u64;
+        self.lost += record.lost() as u64;
+        let highest = fastest_quarter(record);
+        self.highest = self.highest.max(highest.unwrap_or(Rate::ZERO));
+    }
+
+    pub(super) fn refused(&mut self, refusal: Refusal) {
+        self.refused_in_a_row += 1;
+        *self.refusals.entry(refusal).or_default() += 1;
+    }
+}
+
+/// The rate of the last quarter of a stream, which in rising streams is the fastest; one gap alone would be noise.
+fn fastest_quarter(record: &StreamRecord) -> Option<Rate> {
+    let from = record.arrivals.len() * 3 / 4;
+    let (first, last) = (record.arrivals.get(from)?, record.arrivals.last()?);
+    Rate::of(record.packet * u64::from(last.index - first.index), last.sent - first.sent)
+}
+
+/// The lowest capacity that can be measured: the first start-up stream would overflow the buffers of anything slower.
+const SLOWEST: Rate = Rate::from_bps(1_000_000);
+
+impl Measurement {
+    /// The answer so far; final once [`Measurement::next_step`] says so.
+    pub fn answer(&self) -> Answer {
+        let (added_delay, added_delay_max) = self.baseline.added().unwrap_or_default();
+        Answer {
+            available: self.available(),
+            capacity: self.capacity,
+            highest_rate: self.tally.highest,
+            streams_used: self.tally.used,
+            streams_refused: self.tally.refusals.clone(),
+            bytes: self.tally.bytes,
+            packets: self.tally.packets,
+            lost: self.tally.lost,
+            added_delay,
+            added_delay_max,
+        }
+    }
+
+    fn available(&self) -> Result<Interval, Failure> {
+        if self.tally.packets > 0 && self.tally.lost == self.tally.packets {
+            return Err(Failure::AllLost);
+        }
+        if self.capacity.is_some_and(|capacity| capacity < SLOWEST) {
+            return Err(Failure::TooSlow);
+        }
+        let interval = match &self.phase {
+            Phase::Response(response) => {
+                response.credible().map(|c| Interval { rate: c.median, low: c.low, high: Some(c.high) })
+            }
+            Phase::Track(track) => track.interval(),
+            Phase::Search(search) => search.interval(),
+            Phase::AtLeast(rate) => Some(Interval { rate: *rate, low: *rate, high: None }),
+            Phase::Failed(refusal) => return Err((*refusal).into()),
+            Phase::Startup(_) | Phase::Capacity(_) => None,
+        };
+        interval.ok_or_else(|| self.most_frequent_failure())
+    }
+
+    /// Without an estimate, the commonest refusal explains more than a spent budget does.
+    fn most_frequent_failure(&self) -> Failure {
+        let commonest = self.tally.refusals.iter().max_by_key(|(_, count)| **count);
+        match commonest {
+            Some((refusal, count)) if *count > self.tally.used => (*refusal).into(),
+            _ => Failure::Unfinished,
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The one-way delay that probing met and the part of it that probing caused.
+
+use crate::stream::{Arrival, StreamRecord};
+use crate::units::Duration;
+
+/// One-way delay of a packet; the clocks' unknown offset is part of it.
+pub(super) fn one_way(arrival: &Arrival) -> Option<Duration> {
+    Some(arrival.received? - arrival.sent)
+}
+
+/// The lowest one-way delay seen so far, which stands for an empty path.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Baseline {
+    lowest: Option<Duration>,
+    grown: Vec<Duration>,
+}
+
+impl Baseline {
+    pub(super) fn observe(&mut self, record: &StreamRecord) {
+        let mut delays = record.arrivals.iter().filter_map(one_way);
+        let Some(first) = delays.next() else { return };
+        let (low, high) = delays.fold((first, first), |(low, high), d| (low.min(d), high.max(d)));
+        self.lowest = Some(self.lowest.map_or(low, |lowest| lowest.min(low)));
+        self.grown.push(high - first);
+    }
+
+    /// The baseline itself, to see whether it fell.
+    pub(super) fn lowest(&self) -> Option<Duration> {
+        self.lowest
+    }
+
+    /// How far `delay` lies above the lowest delay seen.
+    pub(super) fn above(&self, delay: Duration) -> Duration {
+        self.lowest.map_or(Duration::ZERO, |lowest| delay - lowest)
+    }
+
+    /// The median and the largest growth of delay within a stream.
+    pub(super) fn added(&self) -> Option<(Duration, Duration)> {
+        let mut grown = self.grown.clone();
+        grown.sort_unstable();
+        Some((*grown.get(grown.len() / 2)?, *grown.last()?))
+    }
+}

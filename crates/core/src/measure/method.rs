@@ -1,0 +1,97 @@
+//! The methods a measurement can use.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::estimate::{MultiRate, SingleRate};
+use crate::units::{Bytes, Rate};
+
+/// An estimator together with the streams it needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// Rate response over BASS-denoised single-rate streams: the most accurate for its bytes, and the default.
+    #[default]
+    Response,
+    /// Streams of several rates; each yields an estimate, and the streams follow it.
+    MultiRate(MultiRate),
+    /// Streams of one rate; a binary search asks each whether its rate is above what is free.
+    SingleRate(SingleRate),
+}
+
+/// Every method with one line on it, the default first.
+const METHODS: [(Method, &str); 14] = [
+    (Method::Response, "rate response: growth of delay over BASS events, posterior over streams (default)"),
+    (Method::MultiRate(MultiRate::Bass), "p-streams, multi-pass BASS, excursion search"),
+    (Method::MultiRate(MultiRate::Excursion), "p-streams, excursion search on raw gaps"),
+    (Method::MultiRate(MultiRate::PathChirp), "chirps, excursions of queueing delay"),
+    (Method::MultiRate(MultiRate::PrcMtDp1), "p-streams, PRC-MT per rate: last rate before the first above"),
+    (Method::MultiRate(MultiRate::PrcMtDp2), "p-streams, PRC-MT per rate: last rate judged below"),
+    (Method::SingleRate(SingleRate::Trend), "binary search, PCT and PDT trend tests of Pathload"),
+    (Method::SingleRate(SingleRate::ImrAvg), "binary search, trend tests on averaged delays"),
+    (Method::SingleRate(SingleRate::ImrWavelet), "binary search, trend tests on wavelet-denoised delays"),
+    (Method::SingleRate(SingleRate::BassImrAvg), "BASS before imr-avg"),
+    (Method::SingleRate(SingleRate::BassImrWavelet), "BASS before imr-wavelet"),
+    (Method::SingleRate(SingleRate::PrcMt), "binary search, receive rate against send rate"),
+    (Method::SingleRate(SingleRate::BassPrcMt), "BASS before prc-mt"),
+    (Method::MultiRate(MultiRate::Null), "answers the rate it sent at; the baseline for the others"),
+];
+
+/// Capacity up to which [`METHODS`] keep to [`SMALL_BUDGET`].
+const SLOW: Rate = Rate::from_bps(200_000_000);
+/// Packets that the default method may spend on slow paths: 2 MB at 1538 B.
+const SMALL_BUDGET: u64 = 1_280;
+/// Packets that the default method may spend on fast paths, where streams of the same number of packets
+/// are shorter and see less of the cross traffic each: 6 MB at 1538 B.
+const LARGE_BUDGET: u64 = 3_900;
+/// The other methods need more streams for an answer; they get this many times as much.
+const SEARCH_FACTOR: u64 = 4;
+
+impl Method {
+    /// All methods in the order of their help text, the default first.
+    pub fn all() -> impl Iterator<Item = Method> {
+        METHODS.iter().map(|(method, _)| *method)
+    }
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Method::Response => "response",
+            Method::MultiRate(method) => method.name(),
+            Method::SingleRate(method) => method.name(),
+        }
+    }
+
+    /// One line that tells what the method does.
+    pub fn summary(self) -> &'static str {
+        METHODS.iter().find(|(method, _)| *method == self).map_or("", |(_, summary)| summary)
+    }
+
+    /// What the method may spend when nobody says otherwise, for a path whose capacity may be known.
+    pub(super) fn budget(self, packet: Bytes, capacity: Option<Rate>) -> Bytes {
+        let packets =
+            if capacity.is_none_or(|capacity| capacity <= SLOW) { SMALL_BUDGET } else { LARGE_BUDGET };
+        match self {
+            Method::Response => packet * packets,
+            _ => packet * (packets * SEARCH_FACTOR),
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A name that no method has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no method `{0}`")]
+pub struct UnknownMethod(String);
+
+impl FromStr for Method {
+    type Err = UnknownMethod;
+
+    fn from_str(name: &str) -> Result<Method, UnknownMethod> {
+        Method::all().find(|method| method.name() == name).ok_or_else(|| UnknownMethod(name.to_owned()))
+    }
+}

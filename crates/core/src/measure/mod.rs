@@ -1,0 +1,234 @@
+//! A whole measurement: which stream to send next, when to stop, and the answer.
+//!
+//! [`Measurement`] does no I/O. Its user sends the streams it asks for and tells it what became of
+//! them:
+//!
+//! ```text
+//! start-up     double the rate until the receive gaps grow          (rapid 2.14)
+//! capacity     three short trains, for methods that need it
+//! measure      streams near what is free, until sure, out of budget or out of time
+//! ```
+
+mod answer;
+mod capacity;
+mod delay;
+mod method;
+mod probe;
+mod response;
+mod search;
+mod startup;
+mod track;
+
+pub use answer::{Answer, Failure, Interval};
+pub use method::Method;
+pub use probe::settings;
+
+use crate::stream::{Refusal, Schedule, StreamRecord};
+use crate::units::{Bytes, Duration, Instant, Rate};
+
+use answer::Tally;
+use capacity::Capacity;
+use delay::Baseline;
+use probe::Probe;
+use response::Response;
+use search::Search;
+use startup::{Range, Startup};
+use track::Track;
+
+/// What to measure with and how much it may cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    /// The estimator.
+    pub method: Method,
+    /// Size of a probe packet on the wire.
+    pub packet: Bytes,
+    /// Bytes on the wire to spend at most; `None` lets the method decide (see [`Method`]).
+    pub budget: Option<Bytes>,
+    /// Time to spend at most; `None` suits the path. A stream that has begun is finished.
+    pub duration: Option<Duration>,
+    /// Round-trip time of the path, which every stream waits for.
+    pub rtt: Duration,
+    /// The highest average rate to try.
+    pub top_rate: Rate,
+}
+
+/// What a measurement wants done next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Send a stream with these gaps and report it.
+    Send(Schedule),
+    /// Nothing more; the answer is final.
+    Done,
+}
+
+/// The state of one measurement.
+#[derive(Clone, Debug)]
+pub struct Measurement {
+    config: Config,
+    started: Instant,
+    phase: Phase,
+    available: Option<Rate>,
+    capacity: Option<Rate>,
+    baseline: Baseline,
+    tally: Tally,
+    probe: Probe,
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    Startup(Startup),
+    Capacity(Capacity),
+    Response(Response),
+    Track(Track),
+    Search(Search),
+    /// The sender's limit was reached without filling the path.
+    AtLeast(Rate),
+    Failed(Refusal),
+}
+
+impl Measurement {
+    /// A measurement that begins at `now`, on any monotonic clock that later calls use too.
+    pub fn new(config: Config, now: Instant) -> Measurement {
+        Measurement {
+            config,
+            started: now,
+            phase: Phase::Startup(Startup::new(config.packet, config.top_rate)),
+            available: None,
+            capacity: None,
+            baseline: Baseline::default(),
+            tally: Tally::default(),
+            probe: Probe::default(),
+        }
+    }
+
+    /// The next stream to send, or that the measurement is over.
+    pub fn next_step(&mut self, now: Instant) -> Step {
+        let schedule = match &self.phase {
+            Phase::Startup(startup) => startup.schedule(),
+            Phase::Capacity(capacity) => capacity.schedule(),
+            Phase::Response(response) if !response.sure() => response.schedule(),
+            Phase::Track(track) if !track.sure() => track.schedule(),
+            Phase::Search(search) if !search.sure() => search.schedule(),
+            _ => return Step::Done,
+        };
+        let over_budget = self.tally.bytes + schedule.bytes() > self.budget();
+        if over_budget || now - self.started >= self.time_limit() {
+            return Step::Done;
+        }
+        Step::Send(schedule)
+    }
+
+    /// Takes in what became of a stream: what was seen of it, and why it cannot be used if its sender or a clock failed.
+    pub fn observe(&mut self, record: &StreamRecord, refusal: Option<Refusal>) {
+        self.tally.sent(record);
+        let outcome = match (refusal, &self.phase) {
+            // A train is to be sent as fast as the sender can; how fast that is does not matter.
+            (None, _) | (Some(Refusal::SenderGaps), Phase::Capacity(_)) => self.take_in(record),
+            (Some(refusal), _) => Err(refusal),
+        };
+        match outcome {
+            Ok(()) => self.tally.used += 1,
+            Err(refusal) => {
+                self.tally.refused(refusal);
+                self.after_refusal(refusal);
+            }
+        }
+    }
+
+    fn take_in(&mut self, record: &StreamRecord) -> Result<(), Refusal> {
+        if record.lost() == record.arrivals.len() {
+            return Err(Refusal::Lost);
+        }
+        self.baseline.observe(record);
+        match &mut self.phase {
+            Phase::Startup(startup) => {
+                if record.lost() > 0 {
+                    return Err(Refusal::Lost);
+                }
+                if let Some(range) = startup.observe(record, &mut self.probe) {
+                    self.enter(range);
+                }
+            }
+            Phase::Capacity(capacity) => {
+                let result = capacity.observe(record, &mut self.probe);
+                self.leave_capacity();
+                return result;
+            }
+            Phase::Response(response) => return response.observe(record, &self.baseline, &mut self.probe),
+            Phase::Track(track) => return track.observe(record),
+            Phase::Search(search) => return search.observe(record),
+            Phase::AtLeast(_) | Phase::Failed(_) => {}
+        }
+        Ok(())
+    }
+
+    fn after_refusal(&mut self, refusal: Refusal) {
+        match &mut self.phase {
+            Phase::Startup(startup) => {
+                if let Some(range) = startup.refused(refusal) {
+                    self.enter(range);
+                }
+            }
+            Phase::Capacity(capacity) => {
+                capacity.refused();
+                self.leave_capacity();
+            }
+            Phase::Search(search) => search.refused(refusal),
+            _ => {}
+        }
+        if self.tally.refused_in_a_row >= MOST_REFUSED_IN_A_ROW {
+            self.phase = Phase::Failed(refusal);
+        }
+    }
+
+    fn enter(&mut self, range: Range) {
+        self.phase = match range {
+            Range::Near(rate) => {
+                self.available = Some(rate);
+                match self.config.method {
+                    Method::Response => {
+                        Phase::Capacity(Capacity::new(self.config.packet, rate, self.config.top_rate))
+                    }
+                    Method::MultiRate(method) => Phase::Track(Track::new(method, self.config.packet, rate)),
+                    Method::SingleRate(method) => {
+                        Phase::Search(Search::new(method, self.config.packet, rate, self.config.top_rate))
+                    }
+                }
+            }
+            Range::AtLeast(rate) => Phase::AtLeast(rate),
+            Range::Failed(refusal) => Phase::Failed(refusal),
+        };
+    }
+
+    fn leave_capacity(&mut self) {
+        let Phase::Capacity(trains) = &mut self.phase else { return };
+        if !trains.done() {
+            return;
+        }
+        let Some(start) = self.available else { return };
+        self.capacity = trains.capacity();
+        // Without a single train that arrived, guess: rates near the answer forgive a wrong capacity.
+        let capacity = self.capacity.unwrap_or(start.scale(2.0)).max(start);
+        self.phase = Phase::Response(Response::new(self.config.packet, capacity, start));
+    }
+
+    fn time_limit(&self) -> Duration {
+        let slow = self.capacity.or(self.available).is_some_and(|rate| rate < SLOW);
+        let usual = USUAL_TIME * if slow { 2 } else { 1 };
+        self.config.duration.unwrap_or(usual + self.config.rtt * ROUND_TRIPS)
+    }
+
+    fn budget(&self) -> Bytes {
+        self.config.budget.unwrap_or_else(|| self.config.method.budget(self.config.packet, self.capacity))
+    }
+}
+
+/// Time that suffices for the default method on paths of 100 Mb/s and more, without the waiting for round trips.
+const USUAL_TIME: Duration = Duration::from_ms(2_400);
+/// Round trips that a measurement waits for, start-up included.
+const ROUND_TRIPS: i64 = 40;
+/// On paths slower than this a stream takes a tenth of a second or more, and the time is doubled.
+const SLOW: Rate = Rate::from_bps(30_000_000);
+
+/// Streams refused one after the other after which going on is pointless.
+const MOST_REFUSED_IN_A_ROW: u32 = 12;

@@ -1,0 +1,113 @@
+//! What every phase of a measurement asks of a single stream.
+
+use crate::denoise::{Denoise, centred_mean};
+use crate::estimate::{Settings, StreamEstimate};
+use crate::stream::{Gaps, Refusal, StreamRecord};
+use crate::units::{Bytes, Duration, Rate};
+
+/// Packet time for which the thresholds of BASS are quoted (rapid 2.10): 9038 B at 10 Gb/s.
+const REFERENCE_PACKET_TIME_NS: f64 = 7_230.0;
+/// Share of receive gaps below half a packet time of the narrow link from which a receiver is
+/// taken to coalesce: a FIFO link cannot deliver faster than its capacity, an interrupt can.
+const COALESCING_SHARE: f64 = 0.15;
+
+/// Excess of receive over send gaps that counts, so that stamps of slow streams do not (rapid 2.11, closed loop).
+const RELATIVE_MARGIN: f64 = 0.02;
+
+/// Working memory that is reused from stream to stream.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Probe {
+    gaps: Gaps,
+    scratch: Vec<Duration>,
+}
+
+/// The sums of a stream's gaps, over whole buffering events where the receiver coalesces.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sums {
+    pub(super) samples: u64,
+    pub(super) send: Duration,
+    pub(super) receive: Duration,
+}
+
+impl Probe {
+    /// Multi-pass BASS and excursion search; the raw gaps when no complete buffering event was seen.
+    pub(super) fn excursion(
+        &mut self,
+        record: &StreamRecord,
+        window: usize,
+    ) -> Result<StreamEstimate, Refusal> {
+        record.gaps(&mut self.gaps)?;
+        let denoise = Denoise::scaled(kappa(record)).with_window(window);
+        if denoise.apply(&mut self.gaps, &mut self.scratch).is_err() {
+            record.gaps(&mut self.gaps)?;
+            centred_mean(&mut self.gaps.send, window, &mut self.scratch);
+            centred_mean(&mut self.gaps.receive, window, &mut self.scratch);
+        }
+        settings(record).excursion.estimate(record.packet, &self.gaps)
+    }
+
+    /// The sums of send and receive gaps, with the gap of a lost packet counted to its successor.
+    ///
+    /// `packet_time` is the time of one packet on the narrow link; gaps far below it betray coalescing,
+    /// and then only complete buffering events count (rapid 2.9, 2.17).
+    pub(super) fn sums(&mut self, record: &StreamRecord, packet_time: Duration) -> Result<Sums, Refusal> {
+        if self.coalesced(record, packet_time)? {
+            Denoise::scaled(kappa(record)).first_pass(&mut self.gaps)?;
+        }
+        Ok(Sums {
+            samples: self.gaps.len() as u64,
+            send: self.gaps.send.iter().copied().sum(),
+            receive: self.gaps.receive.iter().copied().sum(),
+        })
+    }
+
+    /// The receive gaps of the last stream that was summed.
+    pub(super) fn receive_gaps(&self) -> &[Duration] {
+        &self.gaps.receive
+    }
+
+    /// Whether the stream's receive gaps look like those of a receiver that coalesces interrupts.
+    pub(super) fn coalesced(
+        &mut self,
+        record: &StreamRecord,
+        packet_time: Duration,
+    ) -> Result<bool, Refusal> {
+        self.fill_over_losses(record)?;
+        let short = self.gaps.receive.iter().filter(|gap| **gap < packet_time / 2).count();
+        Ok(short as f64 >= COALESCING_SHARE * self.gaps.len() as f64)
+    }
+
+    fn fill_over_losses(&mut self, record: &StreamRecord) -> Result<(), Refusal> {
+        self.gaps.clear();
+        let mut arrived = record.arrivals.iter().filter_map(|a| Some((a.sent, a.received?)));
+        let mut last = arrived.next().ok_or(Refusal::Lost)?;
+        for (sent, received) in arrived {
+            if received < last.1 {
+                return Err(Refusal::Reordered);
+            }
+            self.gaps.push(sent - last.0, received - last.1);
+            last = (sent, received);
+        }
+        if self.gaps.is_empty() { Err(Refusal::TooShort) } else { Ok(()) }
+    }
+}
+
+/// Scale of the thresholds for the packet time of this stream, never below the published one (rapid 2.10).
+fn kappa(record: &StreamRecord) -> f64 {
+    let packet_time = record.average.time_for(record.packet).ns() as f64;
+    (packet_time / REFERENCE_PACKET_TIME_NS).max(1.0)
+}
+
+/// The settings that a measurement gives its estimators for a stream: scaled to its packet time, with a margin for
+/// use in a loop (rapid 2.11).
+pub fn settings(record: &StreamRecord) -> Settings {
+    let scaled = Settings::scaled(kappa(record));
+    Settings { excursion: scaled.excursion.with_relative_margin(RELATIVE_MARGIN), ..scaled }
+}
+
+/// The rate at which the stream actually left.
+pub(super) fn send_rate(record: &StreamRecord) -> Option<Rate> {
+    let (first, last) = (record.arrivals.first()?, record.arrivals.last()?);
+    let bytes = Bytes::new(record.packet.get() * (record.arrivals.len() as u64 - 1));
+    Rate::of(bytes, last.sent - first.sent)
+}

@@ -1,0 +1,94 @@
+//! Methods whose streams hold one rate: a binary search over the answers above, not above and ambiguous.
+
+use crate::estimate::{Decision, RateSearch, Scratch, SingleRate};
+use crate::stream::{Refusal, Schedule, StreamRecord};
+use crate::units::{Bytes, Rate};
+
+use super::answer::Interval;
+use super::probe;
+
+/// The search begins with this factor below and above what start-up found.
+const BRACKET: f64 = 3.0;
+/// It ends when the bracket is narrower than this share of what start-up found.
+const RESOLUTION: f64 = 0.05;
+/// Streams at one rate; the majority of their decisions counts.
+const FLEET: usize = 3;
+
+/// Gaps in a stream of each method: Pathload's 100 packets; the wavelet needs a multiple of eight and PRC-MT,
+/// unless BASS removes the truncated events for it, 320 (rapid 2.17, 2.18).
+const fn stream_gaps(method: SingleRate) -> usize {
+    match method {
+        SingleRate::Trend | SingleRate::ImrAvg | SingleRate::BassImrAvg => 100,
+        SingleRate::ImrWavelet | SingleRate::BassImrWavelet => 128,
+        SingleRate::PrcMt => 320,
+        SingleRate::BassPrcMt => 64,
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Search {
+    method: SingleRate,
+    packet: Bytes,
+    search: RateSearch,
+    rate: Option<Rate>,
+    fleet: Vec<Decision>,
+    scratch: Scratch,
+}
+
+impl Search {
+    pub(super) fn new(method: SingleRate, packet: Bytes, start: Rate, top: Rate) -> Search {
+        let search = RateSearch::new(
+            start.scale(1.0 / BRACKET),
+            start.scale(BRACKET).min(top),
+            start.scale(RESOLUTION),
+        );
+        let rate = search.next_rate();
+        Search { method, packet, search, rate, fleet: Vec::new(), scratch: Scratch::default() }
+    }
+
+    pub(super) fn schedule(&self) -> Schedule {
+        let rate = self.rate.unwrap_or(Rate::ZERO);
+        Schedule::single_rate(rate, stream_gaps(self.method), self.packet)
+    }
+
+    pub(super) fn observe(&mut self, record: &StreamRecord) -> Result<(), Refusal> {
+        let decision = self.method.decide(record, &probe::settings(record), &mut self.scratch)?;
+        self.decided(decision);
+        Ok(())
+    }
+
+    /// A stream that lost packets overflowed the queue: its rate was above what is free.
+    pub(super) fn refused(&mut self, refusal: Refusal) {
+        if refusal == Refusal::Lost {
+            self.decided(Decision::Above);
+        }
+    }
+
+    fn decided(&mut self, decision: Decision) {
+        self.fleet.push(decision);
+        let votes = |wanted| self.fleet.iter().filter(|decision| **decision == wanted).count();
+        let majority = FLEET / 2 + 1;
+        let verdict = if votes(Decision::Above) >= majority {
+            Decision::Above
+        } else if votes(Decision::NotAbove) >= majority {
+            Decision::NotAbove
+        } else if self.fleet.len() >= FLEET {
+            Decision::Ambiguous
+        } else {
+            return;
+        };
+        self.fleet.clear();
+        self.search.observe(verdict);
+        self.rate = self.search.next_rate();
+    }
+
+    pub(super) fn sure(&self) -> bool {
+        self.rate.is_none()
+    }
+
+    /// The middle of the bracket; the bracket stands for the interval.
+    pub(super) fn interval(&self) -> Option<Interval> {
+        let (low, high) = self.search.range();
+        Some(Interval { rate: (low + high).scale(0.5), low, high: Some(high) })
+    }
+}

@@ -1,0 +1,98 @@
+//! Finding the range: where between 1 Mb/s and the sender's limit the available bandwidth lies.
+
+use crate::estimate::Bound;
+use crate::stream::{Refusal, Schedule, Shape, StreamRecord};
+use crate::units::{Bytes, Duration, Rate};
+
+use super::probe::{self, Probe};
+
+/// Average rate of the first stream; its slowest packets go at half of it.
+const FIRST_RATE: Rate = Rate::from_bps(1_000_000);
+/// Ratio of neighbouring rates within a start-up stream: four rates cover a factor of eight (rapid 2.14).
+const STEP: f64 = 2.0;
+/// Above this rate a packet is shorter than the 120 us that receivers commonly coalesce for
+/// (rapid 2.15), and a stream needs more packets per rate to span several interrupts.
+const COALESCING_RATE: Rate = Rate::from_bps(60_000_000);
+/// Streams that may fail in a row before start-up gives up; a busy host spoils several of them.
+const PATIENCE: u32 = 8;
+/// Gaps shorter than this may be beyond the sender, which takes some 4 us for a packet ...
+const SHORT_GAP: Duration = Duration::from_us(10);
+/// ... and are when it fails this often in a row.
+const PATIENCE_WHEN_FAST: u32 = 3;
+
+/// Raises the rate by up to 3.75 a stream until the receive gaps have grown in two streams: a single one may have met
+/// a burst, or a receiver that was busy.
+#[derive(Clone, Debug)]
+pub(super) struct Startup {
+    rate: Rate,
+    top: Rate,
+    failed: u32,
+    packet: Bytes,
+    known_good: Option<Rate>,
+    suspected: bool,
+}
+
+/// How start-up ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Range {
+    /// The available bandwidth is near this rate.
+    Near(Rate),
+    /// Nothing that the sender could send made the gaps grow: at least this much is free.
+    AtLeast(Rate),
+    /// Stream after stream was refused.
+    Failed(Refusal),
+}
+
+impl Startup {
+    pub(super) fn new(packet: Bytes, top: Rate) -> Startup {
+        Startup { rate: FIRST_RATE.min(top), top, failed: 0, packet, known_good: None, suspected: false }
+    }
+
+    pub(super) fn schedule(&self) -> Schedule {
+        Schedule::p_stream(self.shape(), self.rate, self.packet)
+    }
+
+    fn shape(&self) -> Shape {
+        let packets_per_rate = if self.rate < COALESCING_RATE { 4 } else { 16 };
+        Shape { rates: 4, packets_per_rate, step: STEP }
+    }
+
+    /// The range once it is known.
+    pub(super) fn observe(&mut self, record: &StreamRecord, probe: &mut Probe) -> Option<Range> {
+        let window = self.shape().packets_per_rate as usize;
+        let Ok(estimate) = probe.excursion(record, window) else {
+            return self.refused(Refusal::Lost);
+        };
+        self.failed = 0;
+        if estimate.bound != Bound::AtLeast && estimate.rate.bps() < 2 * self.rate.bps() {
+            if self.suspected {
+                return Some(Range::Near(estimate.rate));
+            }
+            self.suspected = true;
+            self.rate = estimate.rate;
+            return None;
+        }
+        if self.rate >= self.top {
+            return Some(Range::AtLeast(probe::send_rate(record).unwrap_or(self.rate)));
+        }
+        self.known_good = Some(estimate.rate);
+        self.rate = estimate.rate.min(self.top);
+        None
+    }
+
+    /// Loss at a rate that the last stream did not reach means the queue overflowed; otherwise try again.
+    pub(super) fn refused(&mut self, refusal: Refusal) -> Option<Range> {
+        self.failed += 1;
+        match (refusal, self.known_good) {
+            (Refusal::Lost, Some(rate)) => Some(Range::Near(rate)),
+            (Refusal::SenderGaps, Some(rate)) if self.beyond_sender() => Some(Range::AtLeast(rate)),
+            _ if self.failed >= PATIENCE => Some(Range::Failed(refusal)),
+            _ => None,
+        }
+    }
+
+    /// Whether the sender fails because the gaps are shorter than it can make.
+    fn beyond_sender(&self) -> bool {
+        self.failed >= PATIENCE_WHEN_FAST && self.rate.time_for(self.packet) < SHORT_GAP
+    }
+}

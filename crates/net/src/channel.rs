@@ -1,0 +1,123 @@
+//! The control connection: whole messages in both directions, each with a deadline.
+
+use crate::protocol::{Decoder, FrameError, Message, encode};
+use crate::transport::Transport;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// The longest frame accepted before the peer has proved the token, in bytes: the largest handshake message has
+/// about 100. A stranger cannot make this side keep more than that.
+const HANDSHAKE_FRAME: usize = 512;
+
+/// How long a message may take to leave. A peer that does not read for this long is gone.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why a message did not get through.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChannelError {
+    /// The deadline passed.
+    #[error("no message in time")]
+    Timeout,
+    /// The peer closed the connection.
+    #[error("connection closed")]
+    Closed,
+    /// The connection broke.
+    #[error(transparent)]
+    Io(io::Error),
+    /// The peer sent something else than messages.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+}
+
+impl From<io::Error> for ChannelError {
+    fn from(error: io::Error) -> ChannelError {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => ChannelError::Timeout,
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe => ChannelError::Closed,
+            _ => ChannelError::Io(error),
+        }
+    }
+}
+
+/// A control connection after its preambles.
+pub(crate) struct Channel {
+    transport: Transport,
+    decoder: Decoder,
+}
+
+impl Channel {
+    /// Starts with short frames only, until [`Channel::allow_long_frames`].
+    pub(crate) fn new(transport: Transport) -> Channel {
+        Channel { transport, decoder: Decoder::with_limit(HANDSHAKE_FRAME) }
+    }
+
+    /// Accepts frames of any allowed length from now on.
+    pub(crate) fn allow_long_frames(&mut self) {
+        self.decoder.set_limit(crate::protocol::frame::MAX_FRAME);
+    }
+
+    /// Sends one message.
+    ///
+    /// # Errors
+    /// Any [`ChannelError`].
+    pub(crate) fn send(&mut self, message: &Message) -> Result<(), ChannelError> {
+        self.send_by(message, Instant::now() + SEND_TIMEOUT)
+    }
+
+    /// Sends one message before `deadline`.
+    ///
+    /// # Errors
+    /// Any [`ChannelError`].
+    pub(crate) fn send_by(&mut self, message: &Message, deadline: Instant) -> Result<(), ChannelError> {
+        let frame = encode(message)?;
+        self.transport.socket_mut().set_deadline(deadline);
+        self.transport.write_all(&frame)?;
+        Ok(self.transport.flush()?)
+    }
+
+    /// Waits for the next message until `deadline`; with one in the past, takes only what is there.
+    ///
+    /// # Errors
+    /// Any [`ChannelError`].
+    pub(crate) fn receive(&mut self, deadline: Instant) -> Result<Message, ChannelError> {
+        self.transport.socket_mut().set_deadline(deadline);
+        let mut buffer = [0; 4096];
+        loop {
+            if let Some(message) = self.decoder.take()? {
+                return Ok(message);
+            }
+            match self.transport.read(&mut buffer)? {
+                0 => return Err(ChannelError::Closed),
+                count => self.decoder.push(&buffer[..count]),
+            }
+        }
+    }
+
+    /// Takes the next message if it is there already.
+    ///
+    /// # Errors
+    /// Any [`ChannelError`] but the timeout.
+    pub(crate) fn try_receive(&mut self) -> Result<Option<Message>, ChannelError> {
+        match self.receive(Instant::now()) {
+            Ok(message) => Ok(Some(message)),
+            Err(ChannelError::Timeout) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Bytes moved in both directions, without TCP and IP headers.
+    pub(crate) fn bytes(&self) -> u64 {
+        let socket = self.transport.socket();
+        socket.sent + socket.received
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.transport.as_fd()
+    }
+}

@@ -1,0 +1,436 @@
+//! The asking side: opens a session with a server and has streams sent in either direction.
+
+mod connect;
+mod handshake;
+
+use crate::auth::Token;
+use crate::channel::{Channel, ChannelError};
+use crate::error::NetError;
+use crate::protocol::{
+    Announce, DEFAULT_PORT, Direction, GapRuns, Message, PacketSize, Report, SentReport, StampSource,
+};
+use crate::receive::{Expected, receive_stream};
+use crate::size_test;
+use crate::socket::ProbeSocket;
+use crate::stamp::arrival_times;
+use crate::tls::TlsClient;
+use crate::transmit::{Plan, send_stream};
+use headway_core::{Arrival, Bytes, Duration, Instant, Refusal, Schedule, StreamRecord};
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration as Span, Instant as Deadline};
+
+/// Which versions of IP a client may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FamilyChoice {
+    /// Whatever the name service offers first.
+    #[default]
+    Any,
+    /// IP version 4 only.
+    V4,
+    /// IP version 6 only.
+    V6,
+}
+
+/// How to reach a server.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// Name or address.
+    pub host: String,
+    /// Port for TCP and UDP.
+    pub port: u16,
+    /// Versions of IP to use.
+    pub family: FamilyChoice,
+    /// The shared token, if the server wants one.
+    pub token: Option<Token>,
+    /// Whom to trust, if the control connection is to be encrypted.
+    pub tls: Option<TlsClient>,
+    /// How long any single answer of the server may take.
+    pub timeout: Span,
+}
+
+impl ConnectOptions {
+    /// The default port, any version of IP, no token, no TLS, ten seconds.
+    pub fn new(host: impl Into<String>) -> ConnectOptions {
+        ConnectOptions {
+            host: host.into(),
+            port: DEFAULT_PORT,
+            family: FamilyChoice::Any,
+            token: None,
+            tls: None,
+            timeout: Span::from_secs(10),
+        }
+    }
+}
+
+/// The shortest wait for stragglers: the peer may be descheduled for a few time slices.
+const STRAGGLER_FLOOR: Span = Span::from_millis(20);
+
+/// The longest one: packets held back for a second are lost for any purpose of this program.
+const STRAGGLER_CEILING: Span = Span::from_secs(1);
+
+/// What became of one stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamOutcome {
+    /// All packets with their times; lost ones have no arrival time.
+    pub record: StreamRecord,
+    /// A reason not to use the stream that its record cannot show: [`Refusal::SenderGaps`] or [`Refusal::ClockStep`].
+    pub refusal: Option<Refusal>,
+    /// When the first packet left, on the sender's CLOCK_REALTIME.
+    pub started: Instant,
+    /// When the last packet left, on the sender's CLOCK_REALTIME.
+    pub finished: Instant,
+    /// Where the departure times come from.
+    pub sent_by: StampSource,
+    /// Where the arrival times come from.
+    pub received_by: StampSource,
+    /// Copies of packets that arrived again.
+    pub duplicates: u32,
+}
+
+/// An open session; it ends when dropped.
+pub struct Session {
+    channel: Channel,
+    socket: ProbeSocket,
+    id: u64,
+    max_packets: u32,
+    largest: PacketSize,
+    timeout: Span,
+    rtt: Span,
+    next_stream: u32,
+    next_ping: u32,
+    probe_bytes: Bytes,
+}
+
+/// A stream that passed the checks on this side.
+struct Wanted {
+    stream: u32,
+    size: PacketSize,
+}
+
+impl Session {
+    /// Connects, proves token and UDP address, and finds the largest packet that passes both ways.
+    ///
+    /// # Errors
+    /// Any [`NetError`] but [`NetError::BadStream`].
+    pub fn connect(options: &ConnectOptions) -> Result<Session, NetError> {
+        connect::connect(options)
+    }
+
+    /// Sends a stream to the server, which reports when its packets arrived.
+    ///
+    /// # Errors
+    /// [`NetError::BadStream`], [`NetError::Refused`], [`NetError::ConnectionLost`], [`NetError::Timeout`],
+    /// [`NetError::Protocol`] or [`NetError::System`]. Lost packets are no error.
+    pub fn send_stream(&mut self, schedule: &Schedule) -> Result<StreamOutcome, NetError> {
+        let wanted = self.announce(schedule, Direction::Forward)?;
+        let stream = wanted.stream;
+        let plan = Plan { session: self.id, stream, size: wanted.size, gaps: &schedule.gaps };
+        let sent = send_stream(&self.socket, &plan, &AtomicBool::new(false))?;
+        let straggler = self.straggler();
+        self.channel
+            .send(&Message::End { stream, straggler_ns: straggler.as_nanos() as u64 })
+            .map_err(|error| self.lost(error, "end of a stream"))?;
+        let report = match self.receive("report of a stream", straggler)? {
+            Message::Report(report) if report.stream == stream => report,
+            other => return Err(unexpected(&other)),
+        };
+        let received = expand(&report, schedule.packets())
+            .ok_or_else(|| NetError::Protocol("a report does not fit its stream".to_owned()))?;
+        let halves = Halves {
+            sent: sent.times,
+            received,
+            sent_by: sent.source,
+            received_by: report.source,
+            gaps_kept: sent.gaps_kept,
+            clock_stepped: sent.clock_stepped || report.clock_stepped,
+            duplicates: report.duplicates,
+        };
+        Ok(halves.join(&wanted, schedule))
+    }
+
+    /// Has the server send a stream to this side.
+    ///
+    /// # Errors
+    /// As [`Session::send_stream`].
+    pub fn receive_stream(&mut self, schedule: &Schedule) -> Result<StreamOutcome, NetError> {
+        // Whatever waits in the socket belongs to earlier streams.
+        self.socket.discard(crate::batch::Queue::Data);
+        let wanted = self.announce(schedule, Direction::Reverse)?;
+        let stream = wanted.stream;
+        let expected = Expected {
+            session: self.id,
+            stream,
+            count: schedule.packets() as u32,
+            size: wanted.size,
+            duration: schedule.duration(),
+        };
+        let straggler = self.straggler();
+        let end = |message: &Message| matches!(message, Message::Sent(_)).then_some(straggler);
+        let (received, message) = receive_stream(&self.socket, &mut self.channel, expected, end)
+            .map_err(|error| self.lost(error, "reverse stream"))?;
+        let report = match message {
+            Message::Sent(report) if report.stream == stream => report,
+            Message::Refused(reason) => return Err(reason.into()),
+            other => return Err(unexpected(&other)),
+        };
+        let SentReport { times, source, gaps_kept, clock_stepped, .. } = report;
+        let sent = times
+            .decode(schedule.packets())
+            .ok_or_else(|| NetError::Protocol("a report does not fit its stream".to_owned()))?;
+        let (arrivals, received_by) = arrival_times(&received.arrivals);
+        let halves = Halves {
+            sent,
+            received: arrivals,
+            sent_by: source,
+            received_by,
+            gaps_kept,
+            clock_stepped: clock_stepped || received.clock_stepped,
+            duplicates: received.duplicates,
+        };
+        Ok(halves.join(&wanted, schedule))
+    }
+
+    /// Measures the round trip of the control connection anew, and keeps the session from being idle.
+    ///
+    /// # Errors
+    /// As [`Session::send_stream`].
+    pub fn ping(&mut self) -> Result<Duration, NetError> {
+        self.next_ping = self.next_ping.wrapping_add(1);
+        let number = self.next_ping;
+        let start = Deadline::now();
+        match self.ask(&Message::Ping { number }, "ping")? {
+            Message::Pong { number: returned } if returned == number => {}
+            other => return Err(unexpected(&other)),
+        }
+        let round = start.elapsed();
+        self.rtt = self.rtt.min(round);
+        Ok(round.into())
+    }
+
+    /// Size on the wire of the largest packet that passes in both directions.
+    pub fn packet_size(&self) -> Bytes {
+        self.largest.wire()
+    }
+
+    /// The most packets one stream may have.
+    pub fn max_packets(&self) -> u32 {
+        self.max_packets
+    }
+
+    /// Bytes moved on the control connection in both directions, without TCP and IP headers.
+    pub fn control_bytes(&self) -> Bytes {
+        Bytes::new(self.channel.bytes())
+    }
+
+    /// Bytes of all probe packets in both directions, on the wire.
+    pub fn probe_bytes(&self) -> Bytes {
+        self.probe_bytes
+    }
+
+    /// The server's address and port.
+    pub fn peer(&self) -> SocketAddr {
+        self.socket.peer()
+    }
+
+    /// The shortest round trip seen on the control connection.
+    pub fn rtt(&self) -> Duration {
+        self.rtt.into()
+    }
+
+    /// Checks a schedule, announces it and waits until the server is ready.
+    fn announce(&mut self, schedule: &Schedule, direction: Direction) -> Result<Wanted, NetError> {
+        let size = self.check(schedule)?;
+        let stream = self.next_stream;
+        self.next_stream += 1;
+        let start = Deadline::now();
+        let gaps = GapRuns::encode(&schedule.gaps);
+        let announce = Message::Announce(Announce { stream, direction, ip_size: size.ip(), gaps });
+        match self.ask(&announce, "announcement of a stream")? {
+            Message::Ready { stream: ready } if ready == stream => {}
+            other => return Err(unexpected(&other)),
+        }
+        self.rtt = self.rtt.min(start.elapsed());
+        self.probe_bytes += schedule.bytes();
+        Ok(Wanted { stream, size })
+    }
+
+    /// The packet size of a schedule that can be sent.
+    fn check(&self, schedule: &Schedule) -> Result<PacketSize, NetError> {
+        if schedule.gaps.is_empty() {
+            return Err(NetError::BadStream("it has fewer than two packets"));
+        }
+        if schedule.packets() > self.max_packets as usize {
+            return Err(NetError::BadStream("it has more packets than the server allows"));
+        }
+        if schedule.gaps.iter().any(|gap| *gap < Duration::ZERO) {
+            return Err(NetError::BadStream("it has a negative gap"));
+        }
+        let size = PacketSize::from_wire(schedule.packet)
+            .ok_or(NetError::BadStream("its packets are too small or too large"))?;
+        if size > self.largest {
+            return Err(NetError::BadStream("its packets are larger than what passes on this path"));
+        }
+        Ok(size)
+    }
+
+    /// Finds the largest packet size that passes both ways.
+    fn probe_packet_size(&mut self) -> Result<(), NetError> {
+        let candidates = size_test::candidates(self.socket.interface_mtu()?);
+        let sizes: Vec<PacketSize> = candidates.iter().filter_map(|ip| PacketSize::from_ip(*ip)).collect();
+        match self.ask(&Message::SizeTest { sizes: candidates.clone() }, "size test")? {
+            Message::SizeReady => {}
+            other => return Err(unexpected(&other)),
+        }
+        let sent = size_test::send_sizes(&self.socket, self.id, &sizes);
+        let straggler = self.straggler();
+        let end = Message::SizeEnd { straggler_ns: straggler.as_nanos() as u64 };
+        self.channel.send(&end).map_err(|error| self.lost(error, "size test"))?;
+        let forward = match self.receive("size test", straggler)? {
+            Message::SizeReport { arrived } => arrived,
+            other => return Err(unexpected(&other)),
+        };
+        let reverse = size_test::receive_sizes(&self.socket, self.id, &sizes, straggler);
+        self.probe_bytes += sent * 2;
+        let both = reverse.into_iter().filter(|size| forward.contains(&size.ip()));
+        let smallest = candidates.last().copied().unwrap_or_default();
+        self.largest = both.max().ok_or(NetError::MtuTooSmall { smallest })?;
+        Ok(())
+    }
+
+    /// How long to wait for packets that should have arrived: another round trip, within limits.
+    fn straggler(&self) -> Span {
+        self.rtt.clamp(STRAGGLER_FLOOR, STRAGGLER_CEILING)
+    }
+
+    /// Sends a request and waits for its answer; a refusal is an error.
+    fn ask(&mut self, request: &Message, what: &'static str) -> Result<Message, NetError> {
+        if let Err(error) = self.channel.send(request) {
+            // A server that ended the session has said why before it closed the connection.
+            return match self.channel.try_receive() {
+                Ok(Some(Message::Refused(reason))) => Err(reason.into()),
+                _ => Err(self.lost(error, what)),
+            };
+        }
+        self.receive(what, Span::ZERO)
+    }
+
+    /// Waits for an answer, `extra` longer than usual; a refusal is an error.
+    fn receive(&mut self, what: &'static str, extra: Span) -> Result<Message, NetError> {
+        match self.channel.receive(Deadline::now() + self.timeout + extra) {
+            Ok(Message::Refused(reason)) => Err(reason.into()),
+            Ok(message) => Ok(message),
+            Err(error) => Err(self.lost(error, what)),
+        }
+    }
+
+    fn lost(&self, error: ChannelError, what: &'static str) -> NetError {
+        channel_error(error, self.timeout, what)
+    }
+}
+
+/// A failure of the control connection as the caller sees it.
+fn channel_error(error: ChannelError, timeout: Span, what: &'static str) -> NetError {
+    match error {
+        ChannelError::Timeout => NetError::Timeout(timeout, what),
+        ChannelError::Frame(error) => NetError::Protocol(error.to_string()),
+        other => NetError::ConnectionLost(other.to_string()),
+    }
+}
+
+/// The error for a message that does not answer what was asked.
+fn unexpected(message: &Message) -> NetError {
+    NetError::Protocol(format!("unexpected {}", message.name()))
+}
+
+/// Arrival times by index from a report; `None` when it does not fit a stream of `count` packets.
+fn expand(report: &Report, count: usize) -> Option<Vec<Option<Instant>>> {
+    let arrived = report.times.decode(count.checked_sub(report.lost.len())?)?;
+    let mut arrived = arrived.into_iter();
+    let mut lost = report.lost.iter().copied().peekable();
+    let times = (0..count as u32)
+        .map(|index| if lost.next_if_eq(&index).is_some() { Some(None) } else { arrived.next().map(Some) })
+        .collect::<Option<Vec<_>>>()?;
+    // Indices that repeat, fall or lie outside are still there.
+    lost.peek().is_none().then_some(times)
+}
+
+/// Both ends' knowledge of one stream.
+struct Halves {
+    sent: Vec<Instant>,
+    received: Vec<Option<Instant>>,
+    sent_by: StampSource,
+    received_by: StampSource,
+    gaps_kept: bool,
+    clock_stepped: bool,
+    duplicates: u32,
+}
+
+impl Halves {
+    /// Puts both together.
+    fn join(self, wanted: &Wanted, schedule: &Schedule) -> StreamOutcome {
+        let refusal = if self.clock_stepped {
+            Some(Refusal::ClockStep)
+        } else if !self.gaps_kept {
+            Some(Refusal::SenderGaps)
+        } else {
+            None
+        };
+        let started = self.sent.first().copied().unwrap_or_default();
+        let finished = self.sent.last().copied().unwrap_or_default();
+        let arrivals = self
+            .sent
+            .iter()
+            .zip(&self.received)
+            .zip(0..)
+            .map(|((sent, received), index)| Arrival {
+                index,
+                size: schedule.packet,
+                sent: *sent,
+                received: *received,
+            })
+            .collect();
+        let record = StreamRecord {
+            id: wanted.stream,
+            packet: schedule.packet,
+            average: schedule.average,
+            intended: schedule.gaps.clone(),
+            arrivals,
+        };
+        StreamOutcome {
+            record,
+            refusal,
+            started,
+            finished,
+            sent_by: self.sent_by,
+            received_by: self.received_by,
+            duplicates: self.duplicates,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::TimeList;
+
+    #[test]
+    fn reports_expand_or_are_refused() {
+        let report = |times: &[u64], lost: &[u32]| Report {
+            stream: 1,
+            times: TimeList::encode(times.iter().map(|ns| Instant::from_ns(*ns))),
+            lost: lost.to_vec(),
+            duplicates: 0,
+            source: StampSource::Kernel,
+            clock_stepped: false,
+        };
+        let at = |ns| Some(Instant::from_ns(ns));
+        assert_eq!(expand(&report(&[5, 9], &[1]), 3), Some(vec![at(5), None, at(9)]));
+        assert_eq!(expand(&report(&[], &[0, 1]), 2), Some(vec![None, None]));
+        assert_eq!(expand(&report(&[5, 9], &[3]), 3), None, "outside");
+        assert_eq!(expand(&report(&[5], &[1, 1]), 3), None, "repeated");
+        assert_eq!(expand(&report(&[5], &[2, 1]), 3), None, "falling");
+        assert_eq!(expand(&report(&[5, 6, 7, 8], &[]), 3), None, "too many");
+        assert_eq!(expand(&report(&[5], &[0, 1, 2, 3]), 3), None, "too many lost");
+    }
+}

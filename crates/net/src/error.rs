@@ -1,0 +1,126 @@
+//! What can go wrong between a client and its server.
+
+use crate::protocol::{RefusedBy, VERSION};
+use std::io;
+use std::time::Duration;
+
+/// Why a session could not be opened or a stream not be sent; each text says what happened and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NetError {
+    /// The name of the server is not known.
+    #[error("the host `{host}` is not known ({reason}); check its spelling and the name service")]
+    UnknownHost {
+        /// The name asked for.
+        host: String,
+        /// What the resolver said.
+        reason: String,
+    },
+    /// The name has no address of the IP version asked for.
+    #[error("the host `{host}` has no address of the wanted IP version; leave out -4 or -6")]
+    NoAddress {
+        /// The name asked for.
+        host: String,
+    },
+    /// Nothing accepts connections there.
+    #[error(
+        "{address} cannot be reached ({reason}); check that `headway serve` runs there and its TCP port is open"
+    )]
+    Unreachable {
+        /// Address and port.
+        address: String,
+        /// What the system said.
+        reason: io::Error,
+    },
+    /// Something else than Headway answers.
+    #[error("{address} is not a Headway server; check host and port")]
+    NotHeadway {
+        /// Address and port.
+        address: String,
+    },
+    /// Client and server are of different versions.
+    #[error(
+        "the server speaks protocol version {theirs} and this client version {ours}; install the same release"
+    )]
+    VersionMismatch {
+        /// The server's version.
+        theirs: u16,
+        /// This side's version.
+        ours: u16,
+    },
+    /// The server encrypts and the client does not.
+    #[error("the server wants TLS; give --tls with --tls-ca or --tls-fingerprint")]
+    TlsRequired,
+    /// The client encrypts and the server does not.
+    #[error("the server has no TLS; give it --tls-cert and --tls-key, or leave out --tls here")]
+    TlsMissing,
+    /// The TLS handshake failed.
+    #[error("TLS failed: {0}; check the server's certificate and what this client trusts")]
+    Tls(String),
+    /// The server wants a token.
+    #[error("the server wants a token; give the one it was started with")]
+    TokenRequired,
+    /// The token is not the server's.
+    #[error("the token is wrong; give the one the server was started with")]
+    WrongToken,
+    /// A limit of the server is against it.
+    #[error("the server refused: {0}; ask less, try later, or have its limits raised")]
+    Refused(RefusedBy),
+    /// No UDP datagram reaches the server.
+    #[error("UDP does not reach the server; open its UDP port {port} in the firewalls on the way")]
+    UdpBlockedForward {
+        /// The server's port.
+        port: u16,
+    },
+    /// UDP datagrams reach the server, but its answers do not come back.
+    #[error(
+        "UDP reaches the server but its answers do not come back; allow UDP from its port {port} to this host"
+    )]
+    UdpBlockedReverse {
+        /// The server's port.
+        port: u16,
+    },
+    /// UDP comes from another address than TCP.
+    #[error(
+        "UDP arrives at the server from another address than TCP, so it does not answer; route both the same way"
+    )]
+    UdpOtherAddress,
+    /// Small packets pass, but none of a useful size.
+    #[error("no packet of {smallest} bytes or more passes although small ones do; check the MTU on the path")]
+    MtuTooSmall {
+        /// The smallest size tried, in bytes of the IP packet.
+        smallest: u16,
+    },
+    /// The connection ended.
+    #[error("the connection to the server was lost ({0}); check that it still runs and connect again")]
+    ConnectionLost(String),
+    /// The server did not answer in time.
+    #[error("the server did not answer within {0:?} ({1}); check the path, or allow more time")]
+    Timeout(Duration, &'static str),
+    /// The server sent something that makes no sense.
+    #[error("the server broke the protocol ({0}); install the same release on both sides")]
+    Protocol(String),
+    /// The stream asked for cannot be sent at all.
+    #[error("the stream cannot be sent: {0}")]
+    BadStream(&'static str),
+    /// The operating system refused something on this host.
+    #[error("this host refused: {0}")]
+    System(#[from] io::Error),
+}
+
+impl NetError {
+    /// The error for two versions that do not fit.
+    pub(crate) fn version(theirs: u16) -> NetError {
+        NetError::VersionMismatch { theirs, ours: VERSION }
+    }
+}
+
+impl From<RefusedBy> for NetError {
+    fn from(reason: RefusedBy) -> NetError {
+        match reason {
+            RefusedBy::TokenRequired => NetError::TokenRequired,
+            RefusedBy::WrongToken => NetError::WrongToken,
+            other => NetError::Refused(other),
+        }
+    }
+}

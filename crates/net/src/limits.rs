@@ -1,0 +1,163 @@
+//! What a server does for its clients at most.
+
+use crate::protocol::{MAX_STREAM_PACKETS, PacketSize, RefusedBy};
+use headway_core::{Bytes, Duration, Rate};
+use std::time::Duration as Span;
+
+/// The caps of a server; the defaults suit one that faces the Internet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Sessions at the same time. Each costs a thread and up to 40 MB of socket buffers.
+    pub sessions: usize,
+    /// Sessions at the same time from one IP address.
+    pub sessions_per_address: usize,
+    /// Handshakes at the same time, in all. More connections are closed at once.
+    pub handshakes: usize,
+    /// Handshakes at the same time from one IP address.
+    pub handshakes_per_address: usize,
+    /// Fastest reverse stream, over its duration, counting wire bytes.
+    pub reverse_rate: Rate,
+    /// Bytes that one session may move in both directions, on the wire.
+    pub session_bytes: Bytes,
+    /// How long one session may last.
+    pub session_time: Span,
+    /// How long a session may be silent.
+    pub idle: Span,
+    /// How long a connection may take from its first byte to the end of the handshake.
+    pub handshake: Span,
+    /// Most packets in one stream, at most [`MAX_STREAM_PACKETS`].
+    pub stream_packets: u32,
+    /// Longest stream.
+    pub stream_time: Span,
+    /// Control messages a second; a client that sends more is read more slowly.
+    pub messages_per_second: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            sessions: 32,
+            sessions_per_address: 4,
+            handshakes: 64,
+            handshakes_per_address: 8,
+            reverse_rate: Rate::from_bps(10_000_000_000),
+            // A measurement moves some ten megabytes; this lets one session repeat it all day.
+            session_bytes: Bytes::new(100_000_000_000),
+            session_time: Span::from_secs(24 * 3600),
+            idle: Span::from_secs(120),
+            handshake: Span::from_secs(10),
+            stream_packets: MAX_STREAM_PACKETS,
+            stream_time: Span::from_secs(30),
+            messages_per_second: 1000,
+        }
+    }
+}
+
+/// Bytes that a reverse stream may send beyond its rate times its duration, so that short bursts can probe
+/// capacities above the rate limit. They are earned back at the rate limit.
+const BURST: Bytes = Bytes::new(64 * 1024);
+
+/// A stream that a client asked for, as the limits see it.
+pub(crate) struct Request<'a> {
+    pub size: PacketSize,
+    pub gaps: &'a [Duration],
+    pub reverse: bool,
+}
+
+impl Request<'_> {
+    pub(crate) fn packets(&self) -> u64 {
+        self.gaps.len() as u64 + 1
+    }
+
+    pub(crate) fn bytes(&self) -> Bytes {
+        self.size.wire() * self.packets()
+    }
+
+    pub(crate) fn duration(&self) -> Duration {
+        self.gaps.iter().copied().sum()
+    }
+}
+
+/// What one session has used of its limits.
+#[derive(Debug, Default)]
+pub(crate) struct Usage {
+    bytes: u64,
+}
+
+impl Usage {
+    /// Grants a stream, or says which limit is against it. A granted one counts as used.
+    pub(crate) fn grant(&mut self, limits: &Limits, request: &Request<'_>) -> Result<(), RefusedBy> {
+        if request.gaps.is_empty() || request.packets() > u64::from(limits.stream_packets) {
+            return Err(RefusedBy::StreamPackets);
+        }
+        let duration = request.duration();
+        if duration.to_std() > limits.stream_time {
+            return Err(RefusedBy::StreamTime);
+        }
+        let bytes = request.bytes().get();
+        if request.reverse && bytes > limits.reverse_rate.bytes_in(duration).get().saturating_add(BURST.get())
+        {
+            return Err(RefusedBy::Rate);
+        }
+        let used = self.bytes.saturating_add(bytes);
+        if used > limits.session_bytes.get() {
+            return Err(RefusedBy::SessionBytes);
+        }
+        self.bytes = used;
+        Ok(())
+    }
+}
+
+/// The pause after a reverse stream that pays back what it sent above the rate limit.
+pub(crate) fn repay(limits: &Limits, request: &Request<'_>) -> Span {
+    let owed = limits.reverse_rate.time_for(request.bytes()) - request.duration();
+    owed.to_std()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size() -> PacketSize {
+        PacketSize::from_ip(1500).unwrap()
+    }
+
+    #[test]
+    fn each_limit_refuses_by_its_name() {
+        let limits = Limits {
+            stream_packets: 100,
+            stream_time: Span::from_secs(1),
+            reverse_rate: Rate::from_mbps(100.0),
+            session_bytes: Bytes::new(200_000),
+            ..Limits::default()
+        };
+        let ask = |usage: &mut Usage, count: usize, gap: Duration, reverse: bool| {
+            usage.grant(&limits, &Request { size: size(), gaps: &vec![gap; count], reverse })
+        };
+        let fresh = Usage::default;
+        let us = Duration::from_us;
+        assert_eq!(ask(&mut fresh(), 0, us(100), false), Err(RefusedBy::StreamPackets));
+        assert_eq!(ask(&mut fresh(), 100, us(100), false), Err(RefusedBy::StreamPackets));
+        assert_eq!(ask(&mut fresh(), 99, us(20_000), false), Err(RefusedBy::StreamTime));
+        assert_eq!(ask(&mut fresh(), 99, us(12), true), Err(RefusedBy::Rate));
+        assert_eq!(ask(&mut fresh(), 99, us(12), false), Ok(()));
+        assert_eq!(ask(&mut fresh(), 99, us(124), true), Ok(()));
+        assert_eq!(ask(&mut fresh(), 20, us(0), true), Ok(()), "a short burst");
+        let mut used = fresh();
+        assert_eq!(ask(&mut used, 99, us(124), true), Ok(()));
+        assert_eq!(ask(&mut used, 99, us(124), true), Err(RefusedBy::SessionBytes));
+    }
+
+    #[test]
+    fn bursts_are_paid_back() {
+        let limits = Limits { reverse_rate: Rate::from_mbps(123.04), ..Limits::default() };
+        let gaps = vec![Duration::ZERO; 9];
+        // 10 packets of 1538 bytes take 1 ms at 123.04 Mb/s.
+        assert_eq!(
+            repay(&limits, &Request { size: size(), gaps: &gaps, reverse: true }),
+            Span::from_millis(1)
+        );
+        let slow = vec![Duration::from_ms(1); 9];
+        assert_eq!(repay(&limits, &Request { size: size(), gaps: &slow, reverse: true }), Span::ZERO);
+    }
+}

@@ -1,0 +1,162 @@
+//! Sending packets at their times.
+//!
+//! Every packet has an absolute target on CLOCK_MONOTONIC. While more than [`SPIN_BELOW`] is left the thread sleeps,
+//! then it spins on the clock: a sleeping thread wakes 30 to 60 us late, a spinning one within 0.1 us.
+//!
+//! A packet that is late by less than its following gap leaves the targets as they are: the next gap becomes shorter
+//! by the lateness, small errors do not add up, and the stream keeps its average rate. One that is later than
+//! that moves all following targets. Catching up would send packets back to back, at a rate the schedule never
+//! asked for, which fills queues that the estimator takes for the path's own; after a move the gaps and with them the
+//! probing rates are as intended, and the one long gap is in the departure times that the estimator works on.
+
+use crate::clock::monotonic;
+use headway_core::{Duration, Instant};
+use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A wait longer than this is slept through: shorter ones leave too little after the margin to be worth a sleep.
+const SPIN_BELOW: Duration = Duration::from_us(200);
+
+/// A sleep ends this long before the target. Waking takes 30 us, 60 us in one of a hundred cases.
+const WAKE_MARGIN: Duration = Duration::from_us(120);
+
+/// The first packet leaves this long after pacing starts, so that caches and branch predictors are warm.
+const LEAD_IN: Duration = Duration::from_us(50);
+
+/// The time from first to last packet may differ from the intended by this share: the error in the stream's
+/// average rate, which must stay below what estimates are accurate to (about 5 %).
+const DURATION_SHARE: f64 = 0.05;
+
+/// ... or by this much, which is the error of two stamps.
+const DURATION_FLOOR: Duration = Duration::from_us(5);
+
+/// A single gap may be longer than intended by this much ...
+///
+/// The departure times say how long it really was, so short hiccups do no harm. A pause of a millisecond or
+/// more is another program's time slice: queues drain meanwhile and the stream falls into two.
+const GAP_EXCESS_FLOOR: Duration = Duration::from_ms(1);
+
+/// ... or by this many times itself, for slow streams.
+const GAP_EXCESS_FACTOR: i64 = 4;
+
+/// Calls `send` for each of `gaps.len() + 1` packets at its time; stops early when `stop` is set.
+///
+/// Returns whether all were sent.
+pub(crate) fn run(gaps: &[Duration], stop: &AtomicBool, mut send: impl FnMut(u32)) -> bool {
+    // The kernel may add the thread's slack, 50 us by default, to every sleep.
+    let slack = nix::sys::prctl::get_timerslack();
+    let _ = nix::sys::prctl::set_timerslack(1);
+    let complete = send_all(gaps, stop, &mut send);
+    if let Ok(slack) = slack {
+        let _ = nix::sys::prctl::set_timerslack(slack as _);
+    }
+    complete
+}
+
+/// The loop of [`run`].
+fn send_all(gaps: &[Duration], stop: &AtomicBool, send: &mut impl FnMut(u32)) -> bool {
+    let mut target = monotonic() + LEAD_IN;
+    for index in 0..=gaps.len() {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        let actual = wait_until(target);
+        send(index as u32);
+        if let Some(gap) = gaps.get(index) {
+            target = next_target(target, actual, *gap);
+        }
+    }
+    true
+}
+
+/// The target of the packet that follows one that was due at `target` and left at `actual`.
+fn next_target(target: Instant, actual: Instant, gap: Duration) -> Instant {
+    if actual - target < gap { target + gap } else { actual + gap }
+}
+
+/// Returns as soon as possible after `target`, with the time it is then.
+fn wait_until(target: Instant) -> Instant {
+    loop {
+        let now = monotonic();
+        if now >= target {
+            return now;
+        }
+        if target - now > SPIN_BELOW {
+            sleep_until(target - WAKE_MARGIN);
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Sleeps until an absolute time on CLOCK_MONOTONIC or a signal.
+fn sleep_until(time: Instant) {
+    let time = nix::sys::time::TimeSpec::from_duration(std::time::Duration::from_nanos(time.ns()));
+    let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &time);
+}
+
+/// Whether the departure times have the intended gaps, well enough for the stream to count.
+pub(crate) fn gaps_kept(intended: &[Duration], sent: &[Instant]) -> bool {
+    if sent.len() != intended.len() + 1 {
+        return false;
+    }
+    let total: Duration = intended.iter().copied().sum();
+    let actual = sent[sent.len() - 1] - sent[0];
+    let allowed = total.scale(DURATION_SHARE).max(DURATION_FLOOR);
+    if (actual - total).ns().abs() > allowed.ns() {
+        return false;
+    }
+    sent.windows(2).zip(intended).all(|(pair, gap)| {
+        let excess = (pair[1] - pair[0]) - *gap;
+        excess <= GAP_EXCESS_FLOOR.max(*gap * GAP_EXCESS_FACTOR)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn us(us: i64) -> Duration {
+        Duration::from_us(us)
+    }
+
+    fn at(us: u64) -> Instant {
+        Instant::from_ns(us * 1000)
+    }
+
+    #[test]
+    fn a_little_late_keeps_the_targets_and_very_late_moves_them() {
+        assert_eq!(next_target(at(100), at(105), us(10)), at(110));
+        assert_eq!(next_target(at(100), at(110), us(10)), at(120));
+        assert_eq!(next_target(at(100), at(150), us(10)), at(160));
+        assert_eq!(next_target(at(100), at(100), us(0)), at(100));
+    }
+
+    #[test]
+    fn wrong_gaps_are_noticed() {
+        let gaps = [us(100); 4];
+        assert!(gaps_kept(&gaps, &[0, 100, 200, 300, 400].map(at)));
+        assert!(gaps_kept(&gaps, &[0, 110, 200, 300, 415].map(at)));
+        assert!(!gaps_kept(&gaps, &[0, 100, 200, 300, 430].map(at)), "30 us of 400 too long");
+        assert!(!gaps_kept(&gaps, &[0, 100, 200, 300, 370].map(at)), "30 us of 400 too short");
+        assert!(!gaps_kept(&gaps, &[0, 100, 200, 300].map(at)), "one packet missing");
+        let long = vec![us(100); 1000];
+        let mut sent: Vec<Instant> = (0..=1000).map(|i| at(i * 100)).collect();
+        assert!(gaps_kept(&long, &sent));
+        for time in &mut sent[500..] {
+            *time += us(1100);
+        }
+        assert!(!gaps_kept(&long, &sent), "one pause of 1.2 ms");
+    }
+
+    #[test]
+    fn packets_leave_at_their_times() {
+        let mut times = Vec::new();
+        let gaps = [us(300), us(20), us(500)];
+        assert!(run(&gaps, &AtomicBool::new(false), |_| times.push(monotonic())));
+        assert_eq!(times.len(), 4);
+        // Only a lower bound holds on a busy machine: the first packet may be late by up to its gap and the rest on time.
+        assert!(times[3] - times[0] >= us(520));
+        assert!(!run(&gaps, &AtomicBool::new(true), |_| times.push(monotonic())));
+    }
+}

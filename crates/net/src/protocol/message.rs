@@ -1,0 +1,257 @@
+//! The messages on the control connection.
+//!
+//! ```text
+//! client                            server
+//!   ClientHello       ->
+//!                     <-  ServerHello
+//!   ClientProof       ->
+//!                     <-  Welcome
+//!   (UDP hello)       ->
+//!                     <-  (UDP cookie)
+//!   Cookie            ->
+//!                     <-  AddressProved
+//! then, in any order and number, asked by the client:
+//!   Ping                  -> Pong
+//!   Hellos                -> HellosSeen
+//!   SizeTest              -> SizeReady, then Size datagrams both ways, SizeEnd -> SizeReport
+//!   Announce (forward)    -> Ready, then probes to the server, End -> Report
+//!   Announce (reverse)    -> Ready, then probes to the client, then Sent from the server
+//! ```
+//! At any point the server may answer `Refused`, which ends what was asked and, before `AddressProved`, the session.
+
+use super::{COOKIE_LEN, GapRuns, NONCE_LEN, TimeList};
+use serde::{Deserialize, Serialize};
+
+/// Everything that can be said on the control connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// The client's first message. Its padding makes it longer than the answer.
+    ClientHello {
+        /// Fresh random bytes.
+        nonce: [u8; NONCE_LEN],
+        /// Bytes without meaning, see [`HELLO_PADDING`].
+        padding: Vec<u8>,
+    },
+    /// The server's answer.
+    ServerHello {
+        /// Fresh random bytes.
+        nonce: [u8; NONCE_LEN],
+        /// Whether a proof of the shared token is wanted.
+        token_required: bool,
+    },
+    /// The proof of the shared token, or none.
+    ClientProof {
+        /// HMAC-SHA-256 over both nonces, keyed with the token.
+        proof: Option<[u8; 32]>,
+    },
+    /// The session is open.
+    Welcome {
+        /// The random number that every datagram of the session carries.
+        session: u64,
+        /// Most packets in one stream.
+        max_packets: u32,
+    },
+    /// The server does not do what was asked.
+    Refused(RefusedBy),
+    /// The cookie that came back over UDP.
+    Cookie([u8; COOKIE_LEN]),
+    /// The client's UDP address is proved; streams may start.
+    AddressProved,
+    /// Asks how many UDP hellos of this session arrived.
+    Hellos,
+    /// Answers [`Message::Hellos`].
+    HellosSeen {
+        /// Hellos from the address of the control connection.
+        seen: u32,
+        /// Hellos from other addresses, which were not answered.
+        elsewhere: u32,
+    },
+    /// Asks for a sign of life.
+    Ping {
+        /// Returned in the answer.
+        number: u32,
+    },
+    /// Answers [`Message::Ping`].
+    Pong {
+        /// The number of the ping.
+        number: u32,
+    },
+    /// Asks which packet sizes pass.
+    SizeTest {
+        /// Lengths of IP packets in bytes, largest first.
+        sizes: Vec<u16>,
+    },
+    /// The server listens for size probes.
+    SizeReady,
+    /// The client has sent its size probes.
+    SizeEnd {
+        /// How long to wait for stragglers, in ns.
+        straggler_ns: u64,
+    },
+    /// The server's result; it has sent its own size probes before.
+    SizeReport {
+        /// The sizes that arrived at the server.
+        arrived: Vec<u16>,
+    },
+    /// Asks for a stream.
+    Announce(Announce),
+    /// The server is ready for the stream.
+    Ready {
+        /// Number of the stream.
+        stream: u32,
+    },
+    /// The client has sent the last packet of a forward stream.
+    End {
+        /// Number of the stream.
+        stream: u32,
+        /// How long to wait for stragglers, in ns.
+        straggler_ns: u64,
+    },
+    /// What the server saw of a forward stream.
+    Report(Report),
+    /// What the server sent in a reverse stream.
+    Sent(SentReport),
+}
+
+/// Bytes of padding in a [`Message::ClientHello`], so that the answer is shorter than it.
+pub const HELLO_PADDING: usize = 64;
+
+/// Which way a stream goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Direction {
+    /// From the client to the server.
+    Forward,
+    /// From the server to the client.
+    Reverse,
+}
+
+/// A stream that the client wants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Announce {
+    /// Number of the stream, rising within the session.
+    pub stream: u32,
+    /// Which way it goes.
+    pub direction: Direction,
+    /// Length of each IP packet in bytes.
+    pub ip_size: u16,
+    /// Gaps between the packets, one fewer than packets.
+    pub gaps: GapRuns,
+}
+
+/// Where a time stamp was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum StampSource {
+    /// By the network card, on its own clock.
+    Hardware,
+    /// By the kernel, on CLOCK_REALTIME.
+    Kernel,
+    /// By this program around the system call, on CLOCK_REALTIME.
+    Program,
+}
+
+/// What the server saw of a forward stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Number of the stream.
+    pub stream: u32,
+    /// Arrival times of the packets that came, by index.
+    pub times: TimeList,
+    /// Indices of the packets that did not come, rising.
+    pub lost: Vec<u32>,
+    /// Copies that came again.
+    pub duplicates: u32,
+    /// Where the times come from.
+    pub source: StampSource,
+    /// Whether the server's clock was stepped meanwhile.
+    pub clock_stepped: bool,
+}
+
+/// What the server sent in a reverse stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentReport {
+    /// Number of the stream.
+    pub stream: u32,
+    /// Departure times, by index.
+    pub times: TimeList,
+    /// Where the times come from.
+    pub source: StampSource,
+    /// Whether the server kept the gaps it was asked for.
+    pub gaps_kept: bool,
+    /// Whether the server's clock was stepped meanwhile.
+    pub clock_stepped: bool,
+}
+
+/// Which rule of the server stood against a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+pub enum RefusedBy {
+    /// A token is needed and none was given.
+    #[error("it wants a token")]
+    TokenRequired,
+    /// The proof of the token is wrong.
+    #[error("the token is wrong")]
+    WrongToken,
+    /// Too many sessions in all.
+    #[error("it serves as many sessions as it may")]
+    Sessions,
+    /// Too many sessions from this address.
+    #[error("it serves as many sessions from your address as it may")]
+    SessionsPerAddress,
+    /// The session has moved as many bytes as it may.
+    #[error("the session has moved as many bytes as it may")]
+    SessionBytes,
+    /// The session has lasted as long as it may.
+    #[error("the session has lasted as long as it may")]
+    SessionTime,
+    /// The session was idle for too long.
+    #[error("the session was idle for too long")]
+    Idle,
+    /// The reverse stream is faster than allowed.
+    #[error("the reverse stream is faster than it may send")]
+    Rate,
+    /// The stream has too many packets, or too few to have a gap.
+    #[error("the stream has more packets than it allows")]
+    StreamPackets,
+    /// The stream takes longer than allowed.
+    #[error("the stream takes longer than it allows")]
+    StreamTime,
+    /// A packet size outside the allowed range.
+    #[error("it does not allow this packet size")]
+    PacketSize,
+    /// The UDP address has not been proved.
+    #[error("the UDP address has not been proved")]
+    AddressNotProved,
+    /// The request makes no sense at this point.
+    #[error("it did not expect this request")]
+    OutOfOrder,
+    /// The server is being stopped.
+    #[error("it is shutting down")]
+    Stopping,
+}
+
+impl Message {
+    /// The name of the kind of message, for logs and errors.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Message::ClientHello { .. } => "client hello",
+            Message::ServerHello { .. } => "server hello",
+            Message::ClientProof { .. } => "proof",
+            Message::Welcome { .. } => "welcome",
+            Message::Refused(_) => "refusal",
+            Message::Cookie(_) => "cookie",
+            Message::AddressProved => "proved address",
+            Message::Hellos => "question for hellos",
+            Message::HellosSeen { .. } => "hellos seen",
+            Message::Ping { .. } => "ping",
+            Message::Pong { .. } => "pong",
+            Message::SizeTest { .. } => "size test",
+            Message::SizeReady => "size test ready",
+            Message::SizeEnd { .. } => "end of size test",
+            Message::SizeReport { .. } => "size report",
+            Message::Announce(_) => "announcement",
+            Message::Ready { .. } => "ready",
+            Message::End { .. } => "end of stream",
+            Message::Report(_) => "report",
+            Message::Sent(_) => "sent report",
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The header at the start of every UDP datagram.
+//!
+//! ```text
+//! 0      magic "HdwP"
+//! 4      version, u16
+//! 6      kind, u8
+//! 7      zero, u8
+//! 8      session, u64 (random, known only to the two ends)
+//! 16     stream, u32
+//! 20     index in the stream, u32
+//! 24     number of packets in the stream, u32
+//! 28     time of sending, u64 ns on the sender's clock
+//! ```
+//! All fields are big-endian. A hello or cookie is followed by [`super::COOKIE_LEN`] bytes, a probe by
+//! pseudo-random padding, which links that compress cannot shorten.
+
+use super::{COOKIE_LEN, VERSION};
+use headway_core::Instant;
+
+/// Length of the header in bytes.
+pub const HEADER_LEN: usize = 36;
+
+/// Length of a hello and of its answer in bytes. They are equal, so that the answer never amplifies.
+pub const HELLO_LEN: usize = HEADER_LEN + COOKIE_LEN;
+
+const MAGIC: [u8; 4] = *b"HdwP";
+
+/// What a datagram is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The client shows its UDP address.
+    Hello = 1,
+    /// The server answers a hello with a cookie.
+    Cookie = 2,
+    /// A packet of a probe stream.
+    Probe = 3,
+    /// A packet that tests whether its size passes.
+    Size = 4,
+}
+
+/// The fields of the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the datagram is for.
+    pub kind: Kind,
+    /// The session it belongs to.
+    pub session: u64,
+    /// The stream it belongs to.
+    pub stream: u32,
+    /// Its position in the stream, below `count`.
+    pub index: u32,
+    /// Packets in the stream.
+    pub count: u32,
+    /// When it was sent, on the sender's clock.
+    pub sent: Instant,
+}
+
+/// Why a datagram is not one of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProbeError {
+    /// Shorter than a header.
+    #[error("datagram is too short")]
+    Short,
+    /// Without the magic.
+    #[error("datagram is not a Headway probe")]
+    NotHeadway,
+    /// Of another version.
+    #[error("datagram is of version {0}")]
+    Version(u16),
+    /// A field has a value that is not allowed.
+    #[error("datagram has a bad field")]
+    Field,
+}
+
+impl Header {
+    /// Writes the header to the start of a datagram.
+    pub fn write(&self, datagram: &mut [u8; HEADER_LEN]) {
+        datagram[..4].copy_from_slice(&MAGIC);
+        datagram[4..6].copy_from_slice(&VERSION.to_be_bytes());
+        datagram[6] = self.kind as u8;
+        datagram[7] = 0;
+        datagram[8..16].copy_from_slice(&self.session.to_be_bytes());
+        datagram[16..20].copy_from_slice(&self.stream.to_be_bytes());
+        datagram[20..24].copy_from_slice(&self.index.to_be_bytes());
+        datagram[24..28].copy_from_slice(&self.count.to_be_bytes());
+        datagram[28..].copy_from_slice(&self.sent.ns().to_be_bytes());
+    }
+
+    /// Reads the header of a datagram.
+    ///
+    /// # Errors
+    /// Any [`ProbeError`].
+    pub fn parse(datagram: &[u8]) -> Result<Header, ProbeError> {
+        let (header, _) = datagram.split_first_chunk::<HEADER_LEN>().ok_or(ProbeError::Short)?;
+        if header[..4] != MAGIC {
+            return Err(ProbeError::NotHeadway);
+        }
+        let version = u16::from_be_bytes([header[4], header[5]]);
+        if version != VERSION {
+            return Err(ProbeError::Version(version));
+        }
+        let kind = match header[6] {
+            1 => Kind::Hello,
+            2 => Kind::Cookie,
+            3 => Kind::Probe,
+            4 => Kind::Size,
+            _ => return Err(ProbeError::Field),
+        };
+        let parsed = Header {
+            kind,
+            session: u64_at(header, 8),
+            stream: u32_at(header, 16),
+            index: u32_at(header, 20),
+            count: u32_at(header, 24),
+            sent: Instant::from_ns(u64_at(header, 28)),
+        };
+        if header[7] != 0 || parsed.index >= parsed.count {
+            return Err(ProbeError::Field);
+        }
+        Ok(parsed)
+    }
+}
+
+fn u32_at(header: &[u8; HEADER_LEN], at: usize) -> u32 {
+    let mut bytes = [0; 4];
+    bytes.copy_from_slice(&header[at..at + 4]);
+    u32::from_be_bytes(bytes)
+}
+
+fn u64_at(header: &[u8; HEADER_LEN], at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&header[at..at + 8]);
+    u64::from_be_bytes(bytes)
+}
+
+/// A hello or its answer: a header and a cookie.
+pub fn hello(kind: Kind, session: u64, cookie: &[u8; COOKIE_LEN]) -> [u8; HELLO_LEN] {
+    let header = Header { kind, session, stream: 0, index: 0, count: 1, sent: Instant::ZERO };
+    let mut datagram = [0; HELLO_LEN];
+    let mut start = [0; HEADER_LEN];
+    header.write(&mut start);
+    datagram[..HEADER_LEN].copy_from_slice(&start);
+    datagram[HEADER_LEN..].copy_from_slice(cookie);
+    datagram
+}
+
+/// The cookie in a datagram of kind [`Kind::Cookie`]; `None` when its length is not [`HELLO_LEN`].
+pub fn cookie(datagram: &[u8]) -> Option<[u8; COOKIE_LEN]> {
+    let datagram: &[u8; HELLO_LEN] = datagram.try_into().ok()?;
+    datagram.last_chunk::<COOKIE_LEN>().copied()
+}
+
+/// Fills padding from a small generator: unpredictable to a compressor, cheap to make, the same for the same seed.
+pub fn fill_padding(mut seed: u64, padding: &mut [u8]) {
+    for chunk in padding.chunks_mut(8) {
+        // The SplitMix64 generator: one addition and three mixing steps for eight bytes.
+        seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = seed;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        let bytes = mixed.to_ne_bytes();
+        chunk.copy_from_slice(&bytes[..chunk.len()]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_survives_the_wire() {
+        let header = Header {
+            kind: Kind::Probe,
+            session: 0x0123_4567_89ab_cdef,
+            stream: 7,
+            index: 3,
+            count: 64,
+            sent: Instant::from_ns(u64::MAX),
+        };
+        let mut bytes = [0; HEADER_LEN];
+        header.write(&mut bytes);
+        assert_eq!(Header::parse(&bytes), Ok(header));
+        assert_eq!(Header::parse(&bytes[..HEADER_LEN - 1]), Err(ProbeError::Short));
+        bytes[23] = 64;
+        assert_eq!(Header::parse(&bytes), Err(ProbeError::Field));
+    }
+
+    #[test]
+    fn a_cookie_survives_the_wire() {
+        let datagram = hello(Kind::Cookie, 9, &[5; COOKIE_LEN]);
+        assert_eq!(cookie(&datagram), Some([5; COOKIE_LEN]));
+        assert_eq!(cookie(&datagram[1..]), None);
+        assert_eq!(Header::parse(&datagram).unwrap().kind, Kind::Cookie);
+    }
+
+    #[test]
+    fn padding_does_not_repeat() {
+        let mut padding = [0; 1472];
+        fill_padding(1, &mut padding);
+        let mut words: Vec<&[u8]> = padding.chunks(4).collect();
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), 368);
+    }
+}

@@ -1,0 +1,150 @@
+//! The streams of a session.
+
+use super::session::Session;
+use crate::channel::ChannelError;
+use crate::counters::{add, count};
+use crate::limits::{Request, repay};
+use crate::protocol::{Announce, Direction, Message, PacketSize, RefusedBy, Report, SentReport, TimeList};
+use crate::receive::{Expected, drain_stale, receive_stream};
+use crate::size_test::{MOST_SIZES, receive_sizes, send_sizes};
+use crate::stamp::arrival_times;
+use crate::transmit::{Plan, send_stream};
+use headway_core::Duration;
+use std::time::{Duration as Span, Instant};
+
+/// The longest wait for stragglers that a client may ask for.
+const LONGEST_STRAGGLER: Span = Span::from_secs(2);
+
+/// A wait for stragglers as asked for, within limits.
+pub(super) fn straggler(ns: u64) -> Span {
+    Span::from_nanos(ns).min(LONGEST_STRAGGLER)
+}
+
+/// An announced stream that the limits allow.
+struct Granted {
+    stream: u32,
+    size: PacketSize,
+    gaps: Vec<Duration>,
+}
+
+impl Session<'_> {
+    /// Receives or sends the announced stream.
+    pub(super) fn stream(&mut self, announce: &Announce) -> Result<(), ChannelError> {
+        let granted = match self.grant(announce) {
+            Ok(granted) => granted,
+            Err(reason) => return self.refuse(reason),
+        };
+        self.next_stream = announce.stream.saturating_add(1);
+        self.streams += 1;
+        match announce.direction {
+            Direction::Forward => self.receive(&granted),
+            Direction::Reverse => self.send(&granted),
+        }
+    }
+
+    /// Checks an announcement against the state of the session and the limits.
+    fn grant(&mut self, announce: &Announce) -> Result<Granted, RefusedBy> {
+        let limits = &self.shared.limits;
+        if self.socket.is_none() {
+            return Err(RefusedBy::AddressNotProved);
+        }
+        if announce.stream < self.next_stream {
+            return Err(RefusedBy::OutOfOrder);
+        }
+        let size = PacketSize::from_ip(announce.ip_size).ok_or(RefusedBy::PacketSize)?;
+        let gaps = announce.gaps.decode(limits.stream_packets as usize).ok_or(RefusedBy::StreamPackets)?;
+        let reverse = announce.direction == Direction::Reverse;
+        self.usage.grant(limits, &Request { size, gaps: &gaps, reverse })?;
+        Ok(Granted { stream: announce.stream, size, gaps })
+    }
+
+    /// Receives a forward stream and reports it.
+    fn receive(&mut self, granted: &Granted) -> Result<(), ChannelError> {
+        let Some(socket) = &self.socket else {
+            return self.refuse(RefusedBy::AddressNotProved);
+        };
+        let counters = &self.shared.counters;
+        let stream = granted.stream;
+        counters.add_oddities(&drain_stale(socket, self.id, stream));
+        self.channel.send(&Message::Ready { stream })?;
+        let expected = Expected {
+            session: self.id,
+            stream,
+            count: granted.gaps.len() as u32 + 1,
+            size: granted.size,
+            duration: granted.gaps.iter().copied().sum(),
+        };
+        let end = |message: &Message| match message {
+            Message::End { stream: ended, straggler_ns } if *ended == stream => {
+                Some(straggler(*straggler_ns))
+            }
+            _ => None,
+        };
+        let (received, message) = receive_stream(socket, &mut self.channel, expected, end)?;
+        counters.add_oddities(&received.oddities);
+        if end(&message).is_none() {
+            return self.out_of_order(&message);
+        }
+        count(&counters.forward_streams);
+        let (times, source) = arrival_times(&received.arrivals);
+        add(&counters.packets_received, times.iter().flatten().count() as u64);
+        let lost = times.iter().zip(0..).filter(|(time, _)| time.is_none()).map(|(_, index)| index).collect();
+        self.channel.send(&Message::Report(Report {
+            stream,
+            times: TimeList::encode(times.into_iter().flatten()),
+            lost,
+            duplicates: received.duplicates,
+            source,
+            clock_stepped: received.clock_stepped,
+        }))
+    }
+
+    /// Sends a reverse stream and reports when its packets left.
+    fn send(&mut self, granted: &Granted) -> Result<(), ChannelError> {
+        let Some(socket) = &self.socket else {
+            return self.refuse(RefusedBy::AddressNotProved);
+        };
+        let stream = granted.stream;
+        self.channel.send(&Message::Ready { stream })?;
+        let plan = Plan { session: self.id, stream, size: granted.size, gaps: &granted.gaps };
+        let sent = send_stream(socket, &plan, &self.shared.stop)?;
+        let counters = &self.shared.counters;
+        let request = Request { size: granted.size, gaps: &granted.gaps, reverse: true };
+        count(&counters.reverse_streams);
+        add(&counters.packets_sent, request.packets());
+        add(&counters.bytes_sent, request.bytes().get());
+        self.channel.send(&Message::Sent(SentReport {
+            stream,
+            times: TimeList::encode(sent.times),
+            source: sent.source,
+            gaps_kept: sent.gaps_kept,
+            clock_stepped: sent.clock_stepped,
+        }))?;
+        std::thread::sleep(repay(&self.shared.limits, &request));
+        Ok(())
+    }
+}
+
+impl Session<'_> {
+    /// Finds out which packet sizes arrive here, and sends the same ones back.
+    pub(super) fn size_test(&mut self, sizes: &[u16]) -> Result<(), ChannelError> {
+        let Some(socket) = &self.socket else {
+            return self.refuse(RefusedBy::AddressNotProved);
+        };
+        let wanted: Option<Vec<PacketSize>> = sizes.iter().map(|size| PacketSize::from_ip(*size)).collect();
+        let Some(wanted) = wanted.filter(|sizes| sizes.len() <= MOST_SIZES) else {
+            return self.refuse(RefusedBy::PacketSize);
+        };
+        self.shared.counters.add_oddities(&drain_stale(socket, self.id, self.next_stream));
+        self.channel.send(&Message::SizeReady)?;
+        let straggler = match self.channel.receive(Instant::now() + self.shared.limits.idle)? {
+            Message::SizeEnd { straggler_ns } => straggler(straggler_ns),
+            other => return self.out_of_order(&other),
+        };
+        let arrived = receive_sizes(socket, self.id, &wanted, straggler);
+        let bytes = send_sizes(socket, self.id, &wanted);
+        add(&self.shared.counters.bytes_sent, bytes.get());
+        let arrived = arrived.into_iter().map(PacketSize::ip).collect();
+        self.channel.send(&Message::SizeReport { arrived })
+    }
+}

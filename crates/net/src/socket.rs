@@ -1,0 +1,212 @@
+//! UDP sockets for probes: connected, stamped, never fragmenting, with room for a whole stream.
+
+use crate::batch::{Batch, Queue};
+use crate::protocol::{Family, PacketSize};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{TimestampingFlag, setsockopt, sockopt};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+/// Receive buffer asked for, in bytes: 10 ms of full packets at 10 Gb/s, counted as the kernel counts them.
+const RECEIVE_BUFFER: usize = 16 * 1024 * 1024;
+
+/// Send buffer asked for, in bytes, so that a busy queue discipline does not refuse packets.
+const SEND_BUFFER: usize = 4 * 1024 * 1024;
+
+/// What the kernel charges for one datagram beyond its payload, in bytes: its own bookkeeping, rounded up.
+const BOOKKEEPING: usize = 1024;
+
+/// A connected UDP socket that stamps what it receives and sends.
+#[derive(Debug)]
+pub(crate) struct ProbeSocket {
+    socket: Socket,
+    peer: SocketAddr,
+    /// Receive buffer granted, in bytes as the kernel counts them.
+    buffer: usize,
+}
+
+impl ProbeSocket {
+    /// A socket from `local` (shared with other sockets when its port is not 0) to `peer`.
+    ///
+    /// # Errors
+    /// As the system calls behind it.
+    pub(crate) fn connect(local: SocketAddr, peer: SocketAddr) -> io::Result<ProbeSocket> {
+        let socket = Socket::new(Domain::for_address(peer), Type::DGRAM, Some(Protocol::UDP))?;
+        if local.port() != 0 {
+            share_port(&socket)?;
+        }
+        socket.bind(&SockAddr::from(local))?;
+        socket.connect(&SockAddr::from(peer))?;
+        socket.set_nonblocking(true)?;
+        never_fragment(&socket, Family::of(peer.ip()))?;
+        let buffer = enlarge_buffers(&socket);
+        let probe = ProbeSocket { socket, peer, buffer };
+        probe.stamp_from_zero()?;
+        // A shared port may have handed this socket datagrams of others before it was connected.
+        probe.discard(Queue::Data);
+        Ok(probe)
+    }
+
+    /// The address this socket is connected to.
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// The version of IP it uses.
+    pub(crate) fn family(&self) -> Family {
+        Family::of(self.peer.ip())
+    }
+
+    /// Sends one datagram without waiting.
+    ///
+    /// # Errors
+    /// As `send`; a full buffer is [`io::ErrorKind::WouldBlock`].
+    pub(crate) fn send(&self, datagram: &[u8]) -> io::Result<()> {
+        match self.socket.send(datagram) {
+            // The kernel reports an earlier ICMP message once instead of sending.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                self.socket.send(datagram).map(drop)
+            }
+            other => other.map(drop),
+        }
+    }
+
+    /// Takes one datagram of at most 64 bytes if there is one; the rest of a longer one is cut off.
+    pub(crate) fn receive(&self) -> Option<Vec<u8>> {
+        let mut datagram = [0; 64];
+        let length = nix::sys::socket::recv(
+            self.socket.as_raw_fd(),
+            &mut datagram,
+            nix::sys::socket::MsgFlags::MSG_DONTWAIT,
+        );
+        Some(datagram[..length.ok()?].to_vec())
+    }
+
+    /// Switches stamping off and on again, so that transmit stamps count packets from 0, and drops old ones.
+    ///
+    /// # Errors
+    /// As `setsockopt`.
+    pub(crate) fn stamp_from_zero(&self) -> io::Result<()> {
+        setsockopt(&self.socket, sockopt::Timestamping, &TimestampingFlag::empty())?;
+        self.discard(Queue::Errors);
+        let flags = TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
+            | TimestampingFlag::SOF_TIMESTAMPING_RX_HARDWARE
+            | TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE
+            | TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
+            | TimestampingFlag::SOF_TIMESTAMPING_RAW_HARDWARE
+            | TimestampingFlag::SOF_TIMESTAMPING_OPT_ID
+            | TimestampingFlag::SOF_TIMESTAMPING_OPT_TSONLY;
+        Ok(setsockopt(&self.socket, sockopt::Timestamping, &flags)?)
+    }
+
+    /// Throws away what waits in a queue, and a pending error.
+    pub(crate) fn discard(&self, queue: Queue) {
+        let mut batch = Batch::new();
+        while batch.receive(self.as_fd(), queue).is_ok() {}
+        let _ = self.socket.take_error();
+    }
+
+    /// The time that the receive buffer holds packets of `size` arriving `gap` apart.
+    pub(crate) fn buffer_time(&self, size: PacketSize, gap: Duration) -> Duration {
+        let packets = self.buffer / (usize::from(size.ip()) + BOOKKEEPING);
+        gap.saturating_mul(u32::try_from(packets).unwrap_or(u32::MAX))
+    }
+
+    /// The largest IP packet that the route's interface takes, in bytes.
+    pub(crate) fn interface_mtu(&self) -> io::Result<usize> {
+        let (level, option) = match self.family() {
+            Family::V4 => (libc::IPPROTO_IP, libc::IP_MTU),
+            Family::V6 => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
+        };
+        let mut mtu: libc::c_int = 0;
+        let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: the option is an int, `mtu` is one, and `length` says so; both outlive the call.
+        let result = unsafe {
+            libc::getsockopt(self.socket.as_raw_fd(), level, option, (&raw mut mtu).cast(), &raw mut length)
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        usize::try_from(mtu).map_err(io::Error::other)
+    }
+}
+
+impl AsFd for ProbeSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Lets several sockets of this program bind the same port.
+///
+/// # Errors
+/// As `setsockopt`.
+pub(crate) fn share_port(socket: &Socket) -> io::Result<()> {
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)
+}
+
+/// Sets "don't fragment" and ignores what the kernel believes about the path, which the size test finds out itself.
+fn never_fragment(socket: &Socket, family: Family) -> io::Result<()> {
+    let (level, option, value) = match family {
+        Family::V4 => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE),
+        Family::V6 => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE),
+    };
+    // SAFETY: the option is an int, the pointer is to one that outlives the call, and the length says so.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Enlarges the buffers as far as allowed and returns the receive buffer granted, in bytes.
+fn enlarge_buffers(socket: &Socket) -> usize {
+    // The forced variant needs CAP_NET_ADMIN; without it the kernel's own limit holds.
+    if setsockopt(socket, sockopt::RcvBufForce, &RECEIVE_BUFFER).is_err() {
+        let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
+    }
+    if setsockopt(socket, sockopt::SndBufForce, &SEND_BUFFER).is_err() {
+        let _ = socket.set_send_buffer_size(SEND_BUFFER);
+    }
+    socket.recv_buffer_size().unwrap_or(0)
+}
+
+/// Waits until one of `files` can be read or `timeout` is over; whether each can.
+///
+/// # Errors
+/// As `poll`; an interruption counts as nothing readable.
+pub(crate) fn readable<const N: usize>(
+    files: [BorrowedFd<'_>; N],
+    timeout: Duration,
+) -> io::Result<[bool; N]> {
+    wait(files, PollFlags::POLLIN, timeout)
+}
+
+/// Waits until one of `files` is ready for `events` or `timeout` is over; whether each is, or has failed.
+///
+/// # Errors
+/// As `poll`; an interruption counts as nothing ready.
+pub(crate) fn wait<const N: usize>(
+    files: [BorrowedFd<'_>; N],
+    events: PollFlags,
+    timeout: Duration,
+) -> io::Result<[bool; N]> {
+    // Rounded up, so that a wait never ends before its time and turns into a spin.
+    let ms = timeout.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as i32;
+    let timeout = PollTimeout::try_from(ms).unwrap_or(PollTimeout::MAX);
+    let mut poll_files = files.map(|file| PollFd::new(file, events));
+    match poll(&mut poll_files, timeout) {
+        Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(poll_files.map(|file| file.revents().is_some_and(|flags| !flags.is_empty())))
+}

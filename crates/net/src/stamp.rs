@@ -1,0 +1,102 @@
+//! When packets really left: the kernel's transmit stamps.
+
+use crate::batch::{Batch, Queue};
+use crate::protocol::StampSource;
+use crate::socket::ProbeSocket;
+use headway_core::Instant;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant as Deadline};
+
+/// How long to wait for transmit stamps that are still missing after the last packet.
+///
+/// A stamp is taken when the driver gets the packet, some microseconds after `send` unless a queue discipline holds it.
+const STAMP_WAIT: Duration = Duration::from_millis(20);
+
+/// Pause between looks at the error queue.
+const STAMP_PAUSE: Duration = Duration::from_micros(500);
+
+/// The kernel's departure times of the `count` packets since [`ProbeSocket::stamp_from_zero`].
+///
+/// `None` unless all are there: mixed with times taken in this program, which are some microseconds earlier,
+/// the gaps would be wrong.
+pub(crate) fn transmit_times(socket: &ProbeSocket, count: usize) -> Option<Vec<Instant>> {
+    let mut times: Vec<Option<Instant>> = vec![None; count];
+    let mut missing = count;
+    let mut batch = Batch::new();
+    let deadline = Deadline::now() + STAMP_WAIT;
+    while missing > 0 {
+        if batch.receive(socket.as_fd(), Queue::Errors).is_err() {
+            if Deadline::now() >= deadline {
+                return None;
+            }
+            std::thread::sleep(STAMP_PAUSE);
+            continue;
+        }
+        for message in batch.datagrams() {
+            let (Some(id), Some(time)) = (message.stamps.transmit, message.stamps.kernel) else {
+                continue;
+            };
+            if let Some(slot @ None) = times.get_mut(id as usize) {
+                *slot = Some(time);
+                missing -= 1;
+            }
+        }
+    }
+    times.into_iter().collect()
+}
+
+/// One arrival with every stamp there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ArrivalStamps {
+    /// By the network card.
+    pub hardware: Option<Instant>,
+    /// By the kernel.
+    pub kernel: Option<Instant>,
+    /// By this program when it read the packet, much later than the others.
+    pub program: Instant,
+}
+
+/// Chooses the best source that stamped every packet that arrived, because different clocks do not mix in one stream.
+pub(crate) fn arrival_times(arrivals: &[Option<ArrivalStamps>]) -> (Vec<Option<Instant>>, StampSource) {
+    let all = |has: fn(&ArrivalStamps) -> bool| {
+        let mut some = false;
+        arrivals.iter().flatten().all(|stamps| {
+            some = true;
+            has(stamps)
+        }) && some
+    };
+    let (source, pick): (StampSource, fn(&ArrivalStamps) -> Option<Instant>) =
+        if all(|stamps| stamps.hardware.is_some()) {
+            (StampSource::Hardware, |stamps| stamps.hardware)
+        } else if all(|stamps| stamps.kernel.is_some()) {
+            (StampSource::Kernel, |stamps| stamps.kernel)
+        } else {
+            (StampSource::Program, |stamps| Some(stamps.program))
+        };
+    (arrivals.iter().map(|stamps| stamps.as_ref().and_then(pick)).collect(), source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamps(hardware: Option<u64>, kernel: Option<u64>, program: u64) -> Option<ArrivalStamps> {
+        let at = Instant::from_ns;
+        Some(ArrivalStamps { hardware: hardware.map(at), kernel: kernel.map(at), program: at(program) })
+    }
+
+    #[test]
+    fn sources_never_mix() {
+        let all_hardware = [stamps(Some(1), Some(11), 21), None, stamps(Some(2), Some(12), 22)];
+        let (times, source) = arrival_times(&all_hardware);
+        assert_eq!(source, StampSource::Hardware);
+        assert_eq!(times, [Some(Instant::from_ns(1)), None, Some(Instant::from_ns(2))]);
+
+        let mixed = [stamps(Some(1), Some(11), 21), stamps(None, Some(12), 22)];
+        let (times, source) = arrival_times(&mixed);
+        assert_eq!(source, StampSource::Kernel);
+        assert_eq!(times, [Some(Instant::from_ns(11)), Some(Instant::from_ns(12))]);
+
+        assert_eq!(arrival_times(&[stamps(None, None, 5)]).1, StampSource::Program);
+    }
+}

@@ -1,0 +1,102 @@
+//! Sending one probe stream.
+
+use crate::clock;
+use crate::pacing;
+use crate::protocol::probe::{HEADER_LEN, fill_padding};
+use crate::protocol::{Header, Kind, PacketSize, StampSource};
+use crate::socket::ProbeSocket;
+use crate::stamp::transmit_times;
+use headway_core::{Duration, Instant};
+use std::io;
+use std::sync::atomic::AtomicBool;
+
+/// Different paddings prepared for a stream, used in turn.
+///
+/// They are made beforehand to keep the sending loop short; 64 of them (92 kB at 1500 bytes) reach further back
+/// than the window of any compressing link, and stay in the second-level cache.
+const PADDINGS: usize = 64;
+
+/// The stream to send.
+pub(crate) struct Plan<'a> {
+    /// Session id of every datagram.
+    pub session: u64,
+    /// Number of the stream.
+    pub stream: u32,
+    /// Size of each packet.
+    pub size: PacketSize,
+    /// Gaps between the packets.
+    pub gaps: &'a [Duration],
+}
+
+/// What was sent.
+#[derive(Debug)]
+pub(crate) struct SentStream {
+    /// When each packet left, on CLOCK_REALTIME.
+    pub times: Vec<Instant>,
+    /// Where the times come from.
+    pub source: StampSource,
+    /// Whether the gaps were kept.
+    pub gaps_kept: bool,
+    /// Whether the clock was stepped meanwhile.
+    pub clock_stepped: bool,
+}
+
+/// Sends a stream in real time; setting `stop` cuts it short, which counts as gaps not kept.
+///
+/// # Errors
+/// Only if stamping cannot be switched on; packets that the kernel does not take are gaps not kept.
+pub(crate) fn send_stream(
+    socket: &ProbeSocket,
+    plan: &Plan<'_>,
+    stop: &AtomicBool,
+) -> io::Result<SentStream> {
+    let count = plan.gaps.len() + 1;
+    let mut datagrams = prepare(plan, socket);
+    socket.stamp_from_zero()?;
+    let offset = clock::wall_offset();
+    let mut times = Vec::with_capacity(count);
+    let mut failed = 0u32;
+    let complete = pacing::run(plan.gaps, stop, |index| {
+        let datagram = &mut datagrams[index as usize % PADDINGS];
+        let sent = clock::realtime();
+        let header = Header {
+            kind: Kind::Probe,
+            session: plan.session,
+            stream: plan.stream,
+            index,
+            count: count as u32,
+            sent,
+        };
+        if let Some(start) = datagram.first_chunk_mut::<HEADER_LEN>() {
+            header.write(start);
+        }
+        times.push(sent);
+        failed += u32::from(socket.send(datagram).is_err());
+    });
+    let clock_stepped = clock::stepped(offset, clock::wall_offset());
+    // A packet that failed may or may not have used up a number, so the stamps could not be matched.
+    let kernel = if complete && failed == 0 { transmit_times(socket, count) } else { None };
+    let (mut times, source) = match kernel {
+        Some(kernel) => (kernel, StampSource::Kernel),
+        None => (times, StampSource::Program),
+    };
+    let gaps_kept = complete && failed == 0 && pacing::gaps_kept(plan.gaps, &times);
+    // A stream cut short still reports one time a packet.
+    let last = times.last().copied().unwrap_or_default();
+    times.resize(count, last);
+    Ok(SentStream { times, source, gaps_kept, clock_stepped })
+}
+
+/// Datagrams with padding; their headers are written when they are sent.
+fn prepare(plan: &Plan<'_>, socket: &ProbeSocket) -> Vec<Vec<u8>> {
+    let length = plan.size.payload(socket.family());
+    let seed = plan.session ^ (u64::from(plan.stream) << 32);
+    (0..PADDINGS.min(plan.gaps.len() + 1))
+        .map(|i| {
+            let mut datagram = vec![0; length];
+            // Seeds far apart, because the generator walks through consecutive ones.
+            fill_padding(seed.wrapping_add((i as u64) << 40), &mut datagram);
+            datagram
+        })
+        .collect()
+}

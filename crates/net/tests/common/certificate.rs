@@ -1,0 +1,38 @@
+//! Certificates made for a test.
+
+use headway_net::{TlsClient, TlsServer};
+use std::path::PathBuf;
+
+/// A certificate for 127.0.0.1 with its key, as files that go when it is dropped.
+pub(crate) struct Certificate {
+    directory: PathBuf,
+}
+
+impl Certificate {
+    /// `name` keeps the files of tests in one process apart.
+    pub(crate) fn new(name: &str) -> Certificate {
+        let directory = std::env::temp_dir().join(format!("headway-test-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a writable directory");
+        let names = ["127.0.0.1".to_owned()];
+        let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
+        std::fs::write(directory.join("cert.pem"), made.cert.pem()).expect("a writable directory");
+        let key = made.signing_key.serialize_pem();
+        std::fs::write(directory.join("key.pem"), key).expect("a writable directory");
+        Certificate { directory }
+    }
+
+    pub(crate) fn server(&self) -> TlsServer {
+        TlsServer::from_files(&self.directory.join("cert.pem"), &self.directory.join("key.pem"))
+            .expect("the files just written")
+    }
+
+    pub(crate) fn client(&self) -> TlsClient {
+        TlsClient::with_authorities(&self.directory.join("cert.pem")).expect("the files just written")
+    }
+}
+
+impl Drop for Certificate {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
