@@ -188,7 +188,7 @@ fn methods_figure(scored: &[Scored]) -> anyhow::Result<String> {
 /// The last complete p-stream of the BASS run, as it came and as BASS left it.
 fn gaps_figure(streams: &Path) -> anyhow::Result<String> {
     let file = StreamFile::read(streams)?;
-    let gaps = file.last_denoised().context("no stream of the BASS run was complete")?;
+    let gaps = file.last_denoised(COALESCED.0).context("no stream of the BASS run was complete")?;
     drawn(chart::gaps(&GapSeries {
         send: gaps.raw.send.iter().map(|gap| gap.us()).collect(),
         receive: gaps.raw.receive.iter().map(|gap| gap.us()).collect(),

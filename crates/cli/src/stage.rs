@@ -104,7 +104,7 @@ impl Stage {
 
     fn score(&self, line: Line) -> anyhow::Result<Scored> {
         let (from, to) = (Instant::from_ns(line.started_unix_ns), Instant::from_ns(line.finished_unix_ns));
-        let truth = self.lab.truth_until(to)?;
+        let truth = self.lab.truth_between(from, to)?;
         let forward = Direction::Forward;
         let (Some(free), Some(capacity)) =
             (truth.free_between(forward, from, to), truth.capacity_between(forward, from, to))

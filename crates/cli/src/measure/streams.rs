@@ -75,13 +75,13 @@ impl StreamFile {
         Ok(StreamFile(streams))
     }
 
-    /// The last stream that BASS can use, before and after.
-    pub(crate) fn last_denoised(&self) -> Option<Denoised> {
+    /// The last stream that BASS can use on a path of this capacity, before and after.
+    pub(crate) fn last_denoised(&self, capacity: Rate) -> Option<Denoised> {
         self.0.iter().rev().find_map(|stream| {
             let mut raw = Gaps::default();
             stream.gaps(&mut raw).ok()?;
             let mut denoised = raw.clone();
-            let denoise: Denoise = settings(stream).denoise;
+            let denoise: Denoise = settings(stream.packet, capacity).denoise;
             let passes = denoise.apply(&mut denoised, &mut Vec::<Duration>::new()).ok()?;
             Some(Denoised { raw, denoised, first_kept: passes.first })
         })

@@ -1,6 +1,6 @@
 //! The shipped estimators behind two enums, so that a caller can choose one by name.
 
-use super::{Decision, Excursion, PathChirp, StreamEstimate, Trend, imr, null, prc_mt};
+use super::{Decision, Excursion, PathChirp, StreamEstimate, Trend, imr, null, pathload, prc_mt};
 use crate::denoise::{Denoise, Wavelet};
 use crate::stream::{Gaps, Refusal, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
@@ -132,8 +132,8 @@ impl MultiRate {
 /// Estimators that decide whether the one rate of a stream is above the available bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SingleRate {
-    /// Pathload's trend tests on the delays as they came.
-    Trend,
+    /// Pathload's trend tests on the medians of groups of delays.
+    Pathload,
     /// Trend tests on the means of ten groups of delays.
     ImrAvg,
     /// Trend tests after three levels of wavelet approximation.
@@ -151,7 +151,7 @@ pub enum SingleRate {
 impl SingleRate {
     /// All of them.
     pub const ALL: [SingleRate; 7] = [
-        SingleRate::Trend,
+        SingleRate::Pathload,
         SingleRate::ImrAvg,
         SingleRate::ImrWavelet,
         SingleRate::BassImrAvg,
@@ -163,7 +163,7 @@ impl SingleRate {
     /// The name for command lines and reports.
     pub const fn name(self) -> &'static str {
         match self {
-            SingleRate::Trend => "trend",
+            SingleRate::Pathload => "pathload",
             SingleRate::ImrAvg => "imr-avg",
             SingleRate::ImrWavelet => "imr-wavelet",
             SingleRate::BassImrAvg => "bass-imr-avg",
@@ -201,9 +201,9 @@ impl SingleRate {
             SingleRate::PrcMt | SingleRate::BassPrcMt => {
                 prc_mt::decide(&gaps.send, &gaps.receive, settings.tolerance)
             }
-            SingleRate::Trend => {
+            SingleRate::Pathload => {
                 imr::delays_from_gaps(gaps, delays);
-                Ok(settings.trend.decide(delays))
+                Ok(pathload::decide(delays, &settings.trend))
             }
             SingleRate::ImrAvg | SingleRate::BassImrAvg => {
                 imr::delays_from_gaps(gaps, delays);

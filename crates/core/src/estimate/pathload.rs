@@ -1,7 +1,23 @@
 //! Pathload's search for the available bandwidth with streams of one rate each (rapid 2.17).
 
-use super::Decision;
+use super::{Decision, Trend};
 use crate::units::Rate;
+
+/// Judges the medians of consecutive groups of delays, as many groups as each has members.
+///
+/// The grouping is Pathload's own (Jain and Dovrolis, section 5); without it the delays of neighbouring packets jump
+/// so much with every cross packet that the tests hardly ever see a trend. `delays` is reordered.
+pub fn decide(delays: &mut Vec<f64>, trend: &Trend) -> Decision {
+    let groups = delays.len().isqrt();
+    for group in 0..groups {
+        let members = &mut delays[group * groups..(group + 1) * groups];
+        members.sort_unstable_by(f64::total_cmp);
+        // Writing at `group` never overtakes the groups still to be read.
+        delays[group] = delays[group * groups + groups / 2];
+    }
+    delays.truncate(groups);
+    trend.decide(delays)
+}
 
 /// A binary search that keeps a grey region, the rates whose streams could not be decided.
 ///
@@ -79,6 +95,16 @@ impl RateSearch {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn medians_of_groups_show_a_trend_that_single_delays_hide() {
+        // The queue grows by one unit a packet, and every other packet met a cross packet of ten units.
+        let jumping: Vec<f64> = (0..100).map(|i| f64::from(i) + f64::from(i % 2) * 10.0).collect();
+        assert_eq!(Trend::default().decide(&jumping), Decision::Ambiguous);
+        assert_eq!(decide(&mut jumping.clone(), &Trend::default()), Decision::Above);
+        assert_eq!(decide(&mut vec![3.0; 100], &Trend::default()), Decision::NotAbove);
+        assert_eq!(decide(&mut Vec::new(), &Trend::default()), Decision::Ambiguous);
+    }
 
     fn mbps(mbps: f64) -> Rate {
         Rate::from_mbps(mbps)

@@ -26,7 +26,7 @@ const METHODS: [(Method, &str); 14] = [
     (Method::MultiRate(MultiRate::PathChirp), "chirps, excursions of queueing delay"),
     (Method::MultiRate(MultiRate::PrcMtDp1), "p-streams, PRC-MT per rate: last rate before the first above"),
     (Method::MultiRate(MultiRate::PrcMtDp2), "p-streams, PRC-MT per rate: last rate judged below"),
-    (Method::SingleRate(SingleRate::Trend), "binary search, PCT and PDT trend tests of Pathload"),
+    (Method::SingleRate(SingleRate::Pathload), "binary search, PCT and PDT trend tests of Pathload"),
     (Method::SingleRate(SingleRate::ImrAvg), "binary search, trend tests on averaged delays"),
     (Method::SingleRate(SingleRate::ImrWavelet), "binary search, trend tests on wavelet-denoised delays"),
     (Method::SingleRate(SingleRate::BassImrAvg), "BASS before imr-avg"),

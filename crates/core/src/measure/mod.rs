@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! start-up     double the rate until the receive gaps grow          (rapid 2.14)
-//! capacity     three short trains, for methods that need it
+//! capacity     three short trains, which also set the scale of all thresholds (rapid 2.10)
 //! measure      streams near what is free, until sure, out of budget or out of time
 //! ```
 
@@ -185,15 +185,7 @@ impl Measurement {
         self.phase = match range {
             Range::Near(rate) => {
                 self.available = Some(rate);
-                match self.config.method {
-                    Method::Response => {
-                        Phase::Capacity(Capacity::new(self.config.packet, rate, self.config.top_rate))
-                    }
-                    Method::MultiRate(method) => Phase::Track(Track::new(method, self.config.packet, rate)),
-                    Method::SingleRate(method) => {
-                        Phase::Search(Search::new(method, self.config.packet, rate, self.config.top_rate))
-                    }
-                }
+                Phase::Capacity(Capacity::new(self.config.packet, rate, self.config.top_rate))
             }
             Range::AtLeast(rate) => Phase::AtLeast(rate),
             Range::Failed(refusal) => Phase::Failed(refusal),
@@ -209,7 +201,12 @@ impl Measurement {
         self.capacity = trains.capacity();
         // Without a single train that arrived, guess: rates near the answer forgive a wrong capacity.
         let capacity = self.capacity.unwrap_or(start.scale(2.0)).max(start);
-        self.phase = Phase::Response(Response::new(self.config.packet, capacity, start));
+        let packet = self.config.packet;
+        self.phase = match self.config.method {
+            Method::Response => Phase::Response(Response::new(packet, capacity, start)),
+            Method::MultiRate(method) => Phase::Track(Track::new(method, packet, start, capacity)),
+            Method::SingleRate(method) => Phase::Search(Search::new(method, packet, start, capacity)),
+        };
     }
 
     fn time_limit(&self) -> Duration {

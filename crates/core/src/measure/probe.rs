@@ -30,20 +30,21 @@ pub(super) struct Sums {
 }
 
 impl Probe {
-    /// Multi-pass BASS and excursion search; the raw gaps when no complete buffering event was seen.
+    /// Multi-pass BASS and excursion search, for a narrow link that is not known yet; the raw gaps when no complete buffering event was seen.
     pub(super) fn excursion(
         &mut self,
         record: &StreamRecord,
         window: usize,
     ) -> Result<StreamEstimate, Refusal> {
         record.gaps(&mut self.gaps)?;
-        let denoise = Denoise::scaled(kappa(record)).with_window(window);
+        let denoise = Denoise::scaled(kappa(fastest_gap(record))).with_window(window);
         if denoise.apply(&mut self.gaps, &mut self.scratch).is_err() {
             record.gaps(&mut self.gaps)?;
             centred_mean(&mut self.gaps.send, window, &mut self.scratch);
             centred_mean(&mut self.gaps.receive, window, &mut self.scratch);
         }
-        settings(record).excursion.estimate(record.packet, &self.gaps)
+        let top_rate = Rate::of(record.packet, fastest_gap(record)).unwrap_or_default();
+        settings(record.packet, top_rate).excursion.estimate(record.packet, &self.gaps)
     }
 
     /// The sums of send and receive gaps, with the gap of a lost packet counted to its successor.
@@ -52,7 +53,7 @@ impl Probe {
     /// and then only complete buffering events count (rapid 2.9, 2.17).
     pub(super) fn sums(&mut self, record: &StreamRecord, packet_time: Duration) -> Result<Sums, Refusal> {
         if self.coalesced(record, packet_time)? {
-            Denoise::scaled(kappa(record)).first_pass(&mut self.gaps)?;
+            Denoise::scaled(kappa(packet_time)).first_pass(&mut self.gaps)?;
         }
         Ok(Sums {
             samples: self.gaps.len() as u64,
@@ -92,16 +93,20 @@ impl Probe {
     }
 }
 
-/// Scale of the thresholds for the packet time of this stream, never below the published one (rapid 2.10).
-fn kappa(record: &StreamRecord) -> f64 {
-    let packet_time = record.average.time_for(record.packet).ns() as f64;
-    (packet_time / REFERENCE_PACKET_TIME_NS).max(1.0)
+/// Scale of the thresholds for the packet time of the narrow link, never below the published one (rapid 2.10).
+fn kappa(packet_time: Duration) -> f64 {
+    (packet_time.ns() as f64 / REFERENCE_PACKET_TIME_NS).max(1.0)
 }
 
-/// The settings that a measurement gives its estimators for a stream: scaled to its packet time, with a margin for
-/// use in a loop (rapid 2.11).
-pub fn settings(record: &StreamRecord) -> Settings {
-    let scaled = Settings::scaled(kappa(record));
+/// The packet time of the fastest rate in a stream, which stands in for the narrow link's until that is known.
+fn fastest_gap(record: &StreamRecord) -> Duration {
+    record.intended.iter().copied().min().unwrap_or_default()
+}
+
+/// The settings that a measurement gives its estimators: scaled to the narrow link, with a margin for use in a loop
+/// (rapid 2.10, 2.11).
+pub fn settings(packet: Bytes, capacity: Rate) -> Settings {
+    let scaled = Settings::scaled(kappa(capacity.time_for(packet)));
     Settings { excursion: scaled.excursion.with_relative_margin(RELATIVE_MARGIN), ..scaled }
 }
 

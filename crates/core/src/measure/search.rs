@@ -1,6 +1,6 @@
 //! Methods whose streams hold one rate: a binary search over the answers above, not above and ambiguous.
 
-use crate::estimate::{Decision, RateSearch, Scratch, SingleRate};
+use crate::estimate::{Decision, RateSearch, Scratch, Settings, SingleRate};
 use crate::stream::{Refusal, Schedule, StreamRecord};
 use crate::units::{Bytes, Rate};
 
@@ -9,6 +9,8 @@ use super::probe;
 
 /// The search begins with this factor below and above what start-up found.
 const BRACKET: f64 = 3.0;
+/// Nothing above this multiple of the capacity is worth a try.
+const CAPACITY_MULTIPLE: f64 = 1.1;
 /// It ends when the bracket is narrower than this share of what start-up found.
 const RESOLUTION: f64 = 0.05;
 /// Streams at one rate; the majority of their decisions counts.
@@ -18,7 +20,7 @@ const FLEET: usize = 3;
 /// unless BASS removes the truncated events for it, 320 (rapid 2.17, 2.18).
 const fn stream_gaps(method: SingleRate) -> usize {
     match method {
-        SingleRate::Trend | SingleRate::ImrAvg | SingleRate::BassImrAvg => 100,
+        SingleRate::Pathload | SingleRate::ImrAvg | SingleRate::BassImrAvg => 100,
         SingleRate::ImrWavelet | SingleRate::BassImrWavelet => 128,
         SingleRate::PrcMt => 320,
         SingleRate::BassPrcMt => 64,
@@ -28,6 +30,7 @@ const fn stream_gaps(method: SingleRate) -> usize {
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     method: SingleRate,
+    settings: Settings,
     packet: Bytes,
     search: RateSearch,
     rate: Option<Rate>,
@@ -36,14 +39,22 @@ pub(super) struct Search {
 }
 
 impl Search {
-    pub(super) fn new(method: SingleRate, packet: Bytes, start: Rate, top: Rate) -> Search {
+    pub(super) fn new(method: SingleRate, packet: Bytes, start: Rate, capacity: Rate) -> Search {
         let search = RateSearch::new(
             start.scale(1.0 / BRACKET),
-            start.scale(BRACKET).min(top),
+            start.scale(BRACKET).min(capacity.scale(CAPACITY_MULTIPLE)),
             start.scale(RESOLUTION),
         );
         let rate = search.next_rate();
-        Search { method, packet, search, rate, fleet: Vec::new(), scratch: Scratch::default() }
+        Search {
+            method,
+            settings: probe::settings(packet, capacity),
+            packet,
+            search,
+            rate,
+            fleet: Vec::new(),
+            scratch: Scratch::default(),
+        }
     }
 
     pub(super) fn schedule(&self) -> Schedule {
@@ -52,7 +63,7 @@ impl Search {
     }
 
     pub(super) fn observe(&mut self, record: &StreamRecord) -> Result<(), Refusal> {
-        let decision = self.method.decide(record, &probe::settings(record), &mut self.scratch)?;
+        let decision = self.method.decide(record, &self.settings, &mut self.scratch)?;
         self.decided(decision);
         Ok(())
     }

@@ -85,6 +85,22 @@ impl StreamRecord {
         );
     }
 
+    /// The consecutive streams of `gaps` gaps each that this one was made of; what is left over at the end is dropped.
+    ///
+    /// Each begins with the last packet of the one before.
+    pub fn split(&self, gaps: usize) -> impl Iterator<Item = StreamRecord> + '_ {
+        let gaps = gaps.max(1);
+        let count = self.arrivals.len().saturating_sub(1) / gaps;
+        (0..count).map(move |part| {
+            let first = part * gaps;
+            StreamRecord {
+                arrivals: self.arrivals[first..=first + gaps].to_vec(),
+                intended: self.intended.iter().skip(first).take(gaps).copied().collect(),
+                ..*self
+            }
+        })
+    }
+
     /// The number of packets that never arrived.
     pub fn lost(&self) -> usize {
         self.arrivals.iter().filter(|arrival| arrival.received.is_none()).count()

@@ -78,6 +78,11 @@ impl Schedule {
         Schedule { packet, gaps, average }
     }
 
+    /// This schedule `times` times over, the last packet of one being the first of the next.
+    pub fn repeated(&self, times: usize) -> Schedule {
+        Schedule { gaps: self.gaps.repeat(times), ..*self }
+    }
+
     /// The time from the first packet to the last.
     pub fn duration(&self) -> Duration {
         self.gaps.iter().copied().sum()
