@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context as _, bail};
 use headway_core::{Instant, Rate};
 use headway_lab::{Cross, Direction, Lab, Lateness, Life, LinkSpec, Model, PathSpec, Spec, Truth};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 use serde::Serialize;
 
 use crate::measure::report::Line;
@@ -58,7 +60,7 @@ impl Stage {
         let address = lab.v4("server")?.to_string();
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let mut server = lab.command("server", program, ["serve", "--bind", &address, "--json"])?;
-        punctual(&mut server);
+        end_with_this_process(&mut server);
         let mut server = server
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -87,6 +89,7 @@ impl Stage {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let all = ["measure", self.address.as_str(), "--json"].into_iter().chain(args.iter().copied());
         let mut command = self.lab.command("client", program, all)?;
+        end_with_this_process(&mut command);
         punctual(&mut command);
         Ok(command)
     }
@@ -139,16 +142,34 @@ fn disturbed(lateness: &Lateness) -> bool {
     lateness.very_late_share > LATE_SHARE || lateness.missed > 0
 }
 
-/// Has the command run in a session of its own with the highest priority that the host grants, and end with this
-/// process.
-///
-/// Sender, receiver and emulator share few cores here; on two hosts nothing of the kind is needed.
-fn punctual(command: &mut Command) {
-    let raise = || {
-        // SAFETY: system calls with constant arguments and a path that is a C string; what they refuse is no harm.
+/// The processor of the sender; the emulator keeps off it where there are several.
+const SENDER_PROCESSOR: usize = 0;
+
+/// Has the command end with this process, and ignore keys that are pressed in this terminal.
+fn end_with_this_process(command: &mut Command) {
+    let attach = || {
+        // SAFETY: system calls with constant arguments.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             libc::setsid();
+        }
+        Ok(())
+    };
+    // SAFETY: the closure only makes system calls, which is allowed between fork and exec.
+    unsafe { command.pre_exec(attach) };
+}
+
+/// Has the command run on a processor of its own, with the highest priority that the host grants.
+///
+/// Sender, receiver and emulator share few processors here; on two hosts nothing of the kind is needed.
+fn punctual(command: &mut Command) {
+    let raise = || {
+        let mut processor = CpuSet::new();
+        if processor.set(SENDER_PROCESSOR).is_ok() {
+            let _ = sched_setaffinity(Pid::from_raw(0), &processor);
+        }
+        // SAFETY: system calls with constant arguments and a path that is a C string; what they refuse is no harm.
+        unsafe {
             libc::setpriority(libc::PRIO_PROCESS, 0, -20);
             // Niceness only counts within a session; the session's own weight counts against others.
             let group = libc::open(c"/proc/self/autogroup".as_ptr(), libc::O_WRONLY);
