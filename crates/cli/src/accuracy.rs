@@ -16,7 +16,7 @@ use crate::stage::{self, Scored, Stage};
 
 /// Measures emulated paths again and again and prints error, coverage and cost beside the targets.
 ///
-/// The paths have an RTT of 20 ms, an MTU of 1500 and a drop-tail buffer of 100 ms; cross traffic
+/// The paths have an RTT of 20 ms, an MTU of 1500 and a drop-tail buffer of 100 ms, but at least 1 MB; cross traffic
 /// goes through the same queue as the probes. Errors are shares of the path's capacity, against what the emulator
 /// logged as free while the measurement ran. Runs that the machine disturbed are void and repeated.
 #[derive(Args, Debug)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, bail};
-use headway_core::{Instant, Rate};
+use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_lab::{Cross, Direction, Lab, Lateness, Life, LinkSpec, Model, PathSpec, Spec, Truth};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
@@ -198,10 +198,15 @@ fn wait_until_listening(server: &mut Child) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A symmetric path with half of the round-trip time each way and a buffer of 100 ms.
-pub(crate) fn symmetric(rate: Rate, coalesce: Option<headway_core::Duration>) -> PathSpec {
-    let delay = headway_core::Duration::from_ms(10);
-    let link = LinkSpec { rate, delay, buffer: None, loss: 0.0, coalesce };
+/// The least buffer of the emulated paths. Batches of cross traffic count in packets whatever the rate, and at
+/// 10 Mb/s and 80 % load they fill the 125 kB of a 100 ms buffer by themselves.
+const LEAST_BUFFER: Bytes = Bytes::new(1_000_000);
+
+/// A symmetric path with an RTT of 20 ms and a buffer of 100 ms, but at least [`LEAST_BUFFER`].
+pub(crate) fn symmetric(rate: Rate, coalesce: Option<Duration>) -> PathSpec {
+    let delay = Duration::from_ms(10);
+    let buffer = Some(rate.bytes_in(Duration::from_ms(100)).max(LEAST_BUFFER));
+    let link = LinkSpec { rate, delay, buffer, loss: 0.0, coalesce };
     PathSpec { reverse: LinkSpec { coalesce: None, ..link.clone() }, forward: link }
 }
 
@@ -214,9 +219,9 @@ pub(crate) fn cross(model: Model, rate: Rate) -> Vec<Cross> {
         direction: Direction::Forward,
         model,
         rate,
-        size: headway_core::Bytes::new(1500),
+        size: Bytes::new(1500),
         batch: None,
-        start: headway_core::Duration::ZERO,
+        start: Duration::ZERO,
         stop: None,
     }]
 }

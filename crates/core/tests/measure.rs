@@ -31,15 +31,21 @@ fn measure(path: &mut Path, config: Config) -> Outcome {
     let mut now = start;
     let mut measurement = Measurement::new(config, now);
     let mut id = 0;
-    while let Step::Send(schedule) = measurement.next_step(now) {
-        let record = path.send(id, now, &schedule);
-        now = path.finished(&record) + Duration::from_ms(10);
-        measurement.observe(&record, None);
-        id += 1;
+    loop {
+        match measurement.next_step(now) {
+            Step::Send(schedule) => {
+                let record = path.send(id, now, &schedule);
+                now = path.finished(&record) + Duration::from_ms(10);
+                measurement.observe(now, &record, None);
+                id += 1;
+            }
+            Step::Wait(time) => now += time,
+            Step::Done => break,
+        }
     }
     let truth = path.free_between(start, now);
     let answer = measurement.answer();
-    let interval = answer.available.expect("an estimate");
+    let interval = answer.available.unwrap_or_else(|failure| panic!("{failure}: {answer:?}"));
     Outcome {
         error: (interval.rate.bps_f64() - truth.bps_f64()) / path.capacity().bps_f64(),
         covered: interval.low <= truth && interval.high.is_some_and(|high| truth <= high),

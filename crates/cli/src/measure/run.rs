@@ -104,13 +104,18 @@ impl Runner<'_> {
         let mut measurement = Measurement::new(config, elapsed(clock));
         let progress = self.progress();
         let mut stamps = (None, None);
-        while let Step::Send(schedule) = measurement.next_step(elapsed(clock)) {
-            if self.interrupted.load(Ordering::Relaxed) {
-                break;
-            }
+        while !self.interrupted.load(Ordering::Relaxed) {
+            let schedule = match measurement.next_step(elapsed(clock)) {
+                Step::Send(schedule) => schedule,
+                Step::Wait(time) => {
+                    std::thread::sleep(time.to_std());
+                    continue;
+                }
+                Step::Done => break,
+            };
             let outcome = self.stream(direction, &schedule).map_err(net_failure)?;
             stamps = (Some(outcome.received_by), Some(outcome.sent_by));
-            measurement.observe(&outcome.record, outcome.refusal);
+            measurement.observe(elapsed(clock), &outcome.record, outcome.refusal);
             if let Some(writer) = &mut self.writer {
                 writer.write(&outcome.record)?;
             }

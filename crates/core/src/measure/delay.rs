@@ -8,6 +8,13 @@ pub(super) fn one_way(arrival: &Arrival) -> Option<Duration> {
     Some(arrival.received? - arrival.sent)
 }
 
+/// How much the one-way delay grew from the first packet of a stream to the last; zero when it fell.
+pub(super) fn growth(record: &StreamRecord) -> Duration {
+    let mut delays = record.arrivals.iter().filter_map(one_way);
+    let first = delays.next().unwrap_or_default();
+    (delays.next_back().unwrap_or(first) - first).max(Duration::ZERO)
+}
+
 /// The lowest one-way delay seen so far, which stands for an empty path.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Baseline {

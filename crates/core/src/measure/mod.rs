@@ -57,6 +57,8 @@ pub struct Config {
 pub enum Step {
     /// Send a stream with these gaps and report it.
     Send(Schedule),
+    /// Leave the path alone for this long, so that the queue which the last stream built can drain.
+    Wait(Duration),
     /// Nothing more; the answer is final.
     Done,
 }
@@ -67,6 +69,7 @@ pub struct Measurement {
     config: Config,
     started: Instant,
     phase: Phase,
+    ready: Instant,
     available: Option<Rate>,
     capacity: Option<Rate>,
     baseline: Baseline,
@@ -93,6 +96,7 @@ impl Measurement {
             config,
             started: now,
             phase: Phase::Startup(Startup::new(config.packet, config.top_rate)),
+            ready: now,
             available: None,
             capacity: None,
             baseline: Baseline::default(),
@@ -115,11 +119,12 @@ impl Measurement {
         if over_budget || now - self.started >= self.time_limit() {
             return Step::Done;
         }
-        Step::Send(schedule)
+        let drained_in = self.ready - now;
+        if drained_in > Duration::ZERO { Step::Wait(drained_in) } else { Step::Send(schedule) }
     }
 
     /// Takes in what became of a stream: what was seen of it, and why it cannot be used if its sender or a clock failed.
-    pub fn observe(&mut self, record: &StreamRecord, refusal: Option<Refusal>) {
+    pub fn observe(&mut self, now: Instant, record: &StreamRecord, refusal: Option<Refusal>) {
         self.tally.sent(record);
         let outcome = match (refusal, &self.phase) {
             // A train is to be sent as fast as the sender can; how fast that is does not matter.
@@ -132,6 +137,27 @@ impl Measurement {
                 self.tally.refused(refusal);
                 self.after_refusal(refusal);
             }
+        }
+        self.ready = now + self.draining(record);
+    }
+
+    /// How long the queue that a stream added takes to drain beyond the round trip that has passed already.
+    fn draining(&self, record: &StreamRecord) -> Duration {
+        let (Some(available), Some(capacity)) = (self.estimate(), self.capacity) else {
+            return Duration::ZERO;
+        };
+        let share = (available.bps_f64() / capacity.bps_f64()).clamp(LEAST_SHARE, 1.0);
+        let drained_in = delay::growth(record).scale(1.0 / share) - self.config.rtt;
+        drained_in.clamp(Duration::ZERO, LONGEST_WAIT)
+    }
+
+    /// The available bandwidth as far as known.
+    fn estimate(&self) -> Option<Rate> {
+        match &self.phase {
+            Phase::Response(response) => {
+                response.credible().map(|credible| credible.median).or(self.available)
+            }
+            _ => self.available,
         }
     }
 
@@ -151,6 +177,7 @@ impl Measurement {
             }
             Phase::Capacity(capacity) => {
                 let result = capacity.observe(record, &mut self.probe);
+                self.capacity = capacity.capacity();
                 self.leave_capacity();
                 return result;
             }
@@ -198,7 +225,6 @@ impl Measurement {
             return;
         }
         let Some(start) = self.available else { return };
-        self.capacity = trains.capacity();
         // Without a single train that arrived, guess: rates near the answer forgive a wrong capacity.
         let capacity = self.capacity.unwrap_or(start.scale(2.0)).max(start);
         let packet = self.config.packet;
@@ -226,6 +252,11 @@ const USUAL_TIME: Duration = Duration::from_ms(2_400);
 const ROUND_TRIPS: i64 = 40;
 /// On paths slower than this a stream takes a tenth of a second or more, and the time is doubled.
 const SLOW: Rate = Rate::from_bps(30_000_000);
+
+/// The least share of the capacity that a queue is taken to drain with, and the longest wait for it: bursts of cross
+/// traffic are not the probing's to wait for.
+const LEAST_SHARE: f64 = 0.1;
+const LONGEST_WAIT: Duration = Duration::from_ms(300);
 
 /// Streams refused one after the other after which going on is pointless.
 const MOST_REFUSED_IN_A_ROW: u32 = 12;

@@ -80,7 +80,8 @@ impl Startup {
             return Some(Range::AtLeast(probe::send_rate(record).unwrap_or(self.rate)));
         }
         self.known_good = Some(estimate.rate);
-        self.rate = estimate.rate.min(self.top);
+        // BASS may take a whole rising stream for one event and answer its average, which would stand still.
+        self.rate = estimate.rate.max(self.rate + self.rate).min(self.top);
         None
     }
 
