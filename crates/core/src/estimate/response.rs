@@ -84,11 +84,14 @@ const SAMPLE_NOISE: f64 = 0.01;
 /// Error common to all samples (capacity, headers not accounted for), as a share of capacity: the
 /// interval is never narrower than this on either side.
 const COMMON_ERROR: f64 = 0.015;
+/// The same where the receiver coalesces: then the capacity itself is only known from a few events.
+const COMMON_ERROR_COALESCED: f64 = 0.03;
 
 /// The available bandwidth's posterior distribution over a grid, with a flat prior up to the capacity.
 #[derive(Clone, Debug)]
 pub struct Posterior {
     capacity_bps: f64,
+    common_error: f64,
     log_likelihood: Vec<f64>,
 }
 
@@ -108,8 +111,14 @@ impl Posterior {
     pub fn new(capacity: Rate) -> Posterior {
         Posterior {
             capacity_bps: capacity.bps_f64().max(1.0),
+            common_error: COMMON_ERROR,
             log_likelihood: vec![0.0; RATE_POINTS * SPREAD_POINTS],
         }
+    }
+
+    /// Widens the interval for a receiver that coalesces interrupts.
+    pub fn coalesced(&mut self) {
+        self.common_error = COMMON_ERROR_COALESCED;
     }
 
     /// Takes one more sample into account.
@@ -136,7 +145,7 @@ impl Posterior {
             }
         }
         let median = quantile(&density, 0.5);
-        let widen = |q: f64| (COMMON_ERROR.powi(2) + (q - median).powi(2)).sqrt();
+        let widen = |q: f64| (self.common_error.powi(2) + (q - median).powi(2)).sqrt();
         let rate = |share: f64| Rate::from_bps_f64(share * self.capacity_bps);
         Credible {
             low: rate(median - widen(quantile(&density, 0.05))),

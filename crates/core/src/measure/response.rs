@@ -122,6 +122,9 @@ impl Response {
             let samples = self.seen.iter().filter_map(|s| s.sample(baseline, self.packet, self.capacity));
             samples.for_each(|sample| self.posterior.add(&sample));
         }
+        if self.seen.iter().any(|seen| matches!(seen, Seen::Events(..))) {
+            self.posterior.coalesced();
+        }
         self.aim(record, sample);
         Ok(())
     }

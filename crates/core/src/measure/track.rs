@@ -34,6 +34,7 @@ pub(super) struct Track {
     method: MultiRate,
     settings: Settings,
     packet: Bytes,
+    capacity: Rate,
     average: Rate,
     settling: u32,
     estimates: Vec<Rate>,
@@ -46,7 +47,8 @@ impl Track {
             method,
             settings: probe::settings(packet, capacity),
             packet,
-            average: start,
+            capacity,
+            average: start.min(capacity),
             settling: MOST_SETTLING,
             estimates: Vec::new(),
             scratch: Scratch::default(),
@@ -66,7 +68,7 @@ impl Track {
         if self.settling > 0 {
             let estimate = self.estimate(record)?;
             self.settling = if estimate > self.average.scale(ARRIVED) { self.settling - 1 } else { 0 };
-            self.average = estimate;
+            self.average = estimate.min(self.capacity);
             return Ok(());
         }
         let before = self.estimates.len();
@@ -85,7 +87,7 @@ impl Track {
         match (&self.estimates[before..], refusal) {
             ([], Some(refusal)) => return Err(refusal),
             ([], None) => return Err(Refusal::TooShort),
-            (new, _) => self.average = mean(new),
+            (new, _) => self.average = mean(new).min(self.capacity),
         }
         Ok(())
     }
