@@ -2,8 +2,8 @@
 
 mod path;
 
-use headway_core::measure::{Config, Measurement, Method, Step};
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_core::measure::{Config, Failure, Interval, Measurement, Method, Step};
+use headway_core::{Bytes, Duration, Instant, Rate, Refusal, StreamRecord};
 use path::{Cross, Path};
 
 const PACKET: Bytes = Bytes::new(1538);
@@ -119,4 +119,73 @@ fn every_method_ends_with_an_answer() {
         );
         assert!(outcome.error.abs() < 0.5, "{method}: {}", outcome.error);
     }
+}
+
+/// A measurement of which every stream ends the same way, up to the last.
+fn spoiled(
+    path_mbps: f64,
+    spoil: impl Fn(&mut StreamRecord) -> Option<Refusal>,
+) -> Result<Interval, Failure> {
+    let mut path = Path::new(Rate::from_mbps(path_mbps), Cross::Cbr, 0.0, Duration::ZERO, 1);
+    let mut now = Instant::from_ns(1_000_000_000);
+    let mut measurement = Measurement::new(config(), now);
+    loop {
+        match measurement.next_step(now) {
+            Step::Send(schedule) => {
+                let mut record = path.send(0, now, &schedule);
+                now = path.finished(&record) + Duration::from_ms(10);
+                let refusal = spoil(&mut record);
+                measurement.observe(now, &record, refusal);
+            }
+            Step::Wait(time) => now += time,
+            Step::Done => return measurement.answer().available,
+        }
+    }
+}
+
+#[test]
+fn every_way_to_fail_has_its_own_reason() {
+    let lose_all = |record: &mut StreamRecord| {
+        record.arrivals.iter_mut().for_each(|arrival| arrival.received = None);
+        None
+    };
+    let lose_half = |record: &mut StreamRecord| {
+        record.arrivals.iter_mut().step_by(2).for_each(|arrival| arrival.received = None);
+        None
+    };
+    let swap = |record: &mut StreamRecord| {
+        let (first, second) = (record.arrivals[0].received, record.arrivals[1].received);
+        record.arrivals[0].received = second;
+        record.arrivals[1].received = first;
+        None
+    };
+    assert_eq!(spoiled(100.0, lose_all), Err(Failure::AllLost));
+    assert_eq!(spoiled(100.0, lose_half), Err(Failure::Lossy));
+    assert_eq!(spoiled(100.0, swap), Err(Failure::Reordered));
+    assert_eq!(spoiled(100.0, |_| Some(Refusal::SenderGaps)), Err(Failure::SenderGaps));
+    assert_eq!(spoiled(100.0, |_| Some(Refusal::ClockStep)), Err(Failure::ClockStep));
+    assert_eq!(spoiled(0.5, |_| None), Err(Failure::TooSlow));
+}
+
+#[test]
+fn a_path_faster_than_the_sender_gives_a_lower_bound() {
+    // The modelled sender takes 5 us for a packet, 2.46 Gb/s.
+    let refuse_fast = |record: &mut StreamRecord| {
+        let too_fast = record.intended.iter().any(|gap| *gap < Duration::from_us(5));
+        too_fast.then_some(Refusal::SenderGaps)
+    };
+    let interval = spoiled(40_000.0, refuse_fast).expect("a lower bound");
+    assert_eq!(interval.high, None);
+    assert!(interval.low > Rate::from_mbps(300.0), "{interval:?}");
+}
+
+#[test]
+fn budget_and_time_are_kept() {
+    let mut path = Path::new(Rate::from_mbps(100.0), Cross::Poisson, 0.4, Duration::ZERO, 3);
+    let outcome = measure(&mut path, Config { budget: Some(Bytes::new(900_000)), ..config() });
+    assert!(outcome.bytes <= 900_000.0, "{}", outcome.bytes);
+    let mut path = Path::new(Rate::from_mbps(100.0), Cross::Poisson, 0.4, Duration::ZERO, 3);
+    let outcome = measure(&mut path, Config { duration: Some(Duration::from_ms(600)), ..config() });
+    // The last stream is finished: 97 packets at 81 Mb/s and the round trip.
+    assert!(outcome.seconds <= 0.65, "{}", outcome.seconds);
 }

@@ -171,7 +171,7 @@ impl Measurement {
                 if record.lost() > 0 {
                     return Err(Refusal::Lost);
                 }
-                if let Some(range) = startup.observe(record, &mut self.probe) {
+                if let Some(range) = startup.observe(record, &mut self.probe)? {
                     self.enter(range);
                 }
             }

@@ -62,27 +62,29 @@ impl Startup {
     }
 
     /// The range once it is known.
-    pub(super) fn observe(&mut self, record: &StreamRecord, probe: &mut Probe) -> Option<Range> {
+    pub(super) fn observe(
+        &mut self,
+        record: &StreamRecord,
+        probe: &mut Probe,
+    ) -> Result<Option<Range>, Refusal> {
         let window = self.shape().packets_per_rate as usize;
-        let Ok(estimate) = probe.excursion(record, window) else {
-            return self.refused(Refusal::Lost);
-        };
+        let estimate = probe.excursion(record, window)?;
         self.failed = 0;
         if estimate.bound != Bound::AtLeast && estimate.rate.bps() < 2 * self.rate.bps() {
             if self.suspected {
-                return Some(Range::Near(estimate.rate));
+                return Ok(Some(Range::Near(estimate.rate)));
             }
             self.suspected = true;
             self.rate = estimate.rate;
-            return None;
+            return Ok(None);
         }
         if self.rate >= self.top {
-            return Some(Range::AtLeast(probe::send_rate(record).unwrap_or(self.rate)));
+            return Ok(Some(Range::AtLeast(probe::send_rate(record).unwrap_or(self.rate))));
         }
         self.known_good = Some(estimate.rate);
         // BASS may take a whole rising stream for one event and answer its average, which would stand still.
         self.rate = estimate.rate.max(self.rate + self.rate).min(self.top);
-        None
+        Ok(None)
     }
 
     /// Loss at a rate that the last stream did not reach means the queue overflowed; otherwise try again.
