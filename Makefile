@@ -25,7 +25,7 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --locked
 
 bench: setup
-	$(CARGO) bench --workspace --locked
+	$(CARGO) bench --locked -p headway-core --bench estimate
 	$(CARGO) build --release --locked --bin headway
 	target/release/headway accuracy --idle
 

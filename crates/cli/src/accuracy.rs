@@ -8,10 +8,10 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use headway_core::measure::Method;
 use headway_core::{Duration, Rate};
 use headway_lab::Model;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::exit::Failed;
+use crate::progress::Progress;
 use crate::stage::{self, Scored, Stage};
 
 /// Measures emulated paths again and again and prints error, coverage and cost beside the targets.
@@ -75,16 +75,14 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<(), Failed> {
         return idle();
     }
     let plans = plans(args);
-    let bar = ProgressBar::new(plans.len() as u64 * u64::from(args.runs));
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left  {msg}") {
-        bar.set_style(style);
-    }
+    let progress = Progress::new(plans.len() as u64 * u64::from(args.runs));
     let mut cells = Vec::new();
     for (index, plan) in plans.iter().enumerate() {
-        bar.set_message(format!("{} {} {} % {}", plan.rate, traffic(plan.model), plan.load, plan.method));
-        cells.push(cell(plan, args.runs, index as u64, &bar)?);
+        let what = format!("{} {} {} % {}", plan.rate, traffic(plan.model), plan.load, plan.method);
+        progress.say(format!("cell {} of {}: {what}", index + 1, plans.len()));
+        cells.push(cell(plan, args.runs, index as u64, &progress)?);
     }
-    bar.finish_and_clear();
+    drop(progress);
     println!("{}", table(&cells));
     for verdict in verdicts(&cells) {
         println!("{verdict}");
@@ -117,7 +115,7 @@ fn plans(args: &AccuracyArgs) -> Vec<Plan> {
     plans
 }
 
-fn cell(plan: &Plan, runs: u32, seed: u64, bar: &ProgressBar) -> anyhow::Result<CellRuns> {
+fn cell(plan: &Plan, runs: u32, seed: u64, progress: &Progress) -> anyhow::Result<CellRuns> {
     let load = plan.rate.scale(f64::from(plan.load) / 100.0);
     let path = stage::symmetric(plan.rate, plan.coalesce);
     let stage = Stage::new(&stage::spec(path, stage::cross(plan.model, load), seed + 1), "accuracy")?;
@@ -142,7 +140,7 @@ fn cell(plan: &Plan, runs: u32, seed: u64, bar: &ProgressBar) -> anyhow::Result<
             Ok(scored) => cell.runs.push(scored),
             Err(error) => cell.failures.push(format!("{error:#}")),
         }
-        bar.inc(1);
+        progress.step();
     }
     Ok(cell)
 }

@@ -1,7 +1,6 @@
 //! `headway demo`: the main job on an emulated path, with its picture.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration as Span;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -9,10 +8,10 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use headway_core::measure::Method;
 use headway_core::{Duration, Instant, Rate};
 use headway_lab::{Direction, Model, Truth};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::exit::Failed;
 use crate::measure::streams::StreamFile;
+use crate::progress::Progress;
 use crate::report::chart::{self, Curve, GapSeries, Mark, Row};
 use crate::report::page::{self, Figures};
 use crate::stage::{self, Scored, Stage};
@@ -48,21 +47,18 @@ const COALESCING: Duration = Duration::from_us(120);
 const CONTRASTED: [&str; 4] = ["response", "bass", "excursion", "null"];
 
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Failed> {
-    let bar = ProgressBar::new(Method::all().count() as u64 + CHANGES.len() as u64 + CONTRASTED.len() as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Span::from_millis(200));
-    bar.set_message("building a path of 100 Mb/s, RTT 20 ms");
+    let steps = Method::all().count() + CHANGES.len() + CONTRASTED.len();
+    let progress = Progress::new(steps as u64);
+    progress.say("building a path of 100 Mb/s, RTT 20 ms".to_owned());
     let path = stage::symmetric(CAPACITY, None);
     let cross = stage::cross(COMPARED.0, Rate::from_bps(COMPARED.1));
     let stage = Stage::new(&stage::spec(path, cross, 1), "demo")?;
 
-    let compared = compare(&stage, &bar)?;
-    let (followed, truth) = follow(&stage, &bar)?;
+    let compared = compare(&stage, &progress)?;
+    let (followed, truth) = follow(&stage, &progress)?;
     let streams = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
-    let contrasted = contrast(&stage, streams.path(), &bar)?;
-    bar.finish_and_clear();
+    let contrasted = contrast(&stage, streams.path(), &progress)?;
+    drop(progress);
 
     println!(
         "Every method, 100 Mb/s with 40 Mb/s of Poisson cross traffic, RTT 20 ms:\n{}\n",
@@ -92,23 +88,23 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failed> {
 }
 
 /// Every method once on the same path.
-fn compare(stage: &Stage, bar: &ProgressBar) -> anyhow::Result<Vec<Scored>> {
+fn compare(stage: &Stage, progress: &Progress) -> anyhow::Result<Vec<Scored>> {
     let mut scored = Vec::new();
     for method in Method::all() {
-        bar.set_message(format!("every method in turn: {method}"));
+        progress.say(format!("every method in turn: {method}"));
         scored.push(stage.measure(&["--method", method.name()])?);
-        bar.inc(1);
+        progress.step();
     }
     Ok(scored)
 }
 
 /// The default method over and over while the cross traffic changes.
-fn follow(stage: &Stage, bar: &ProgressBar) -> anyhow::Result<(Vec<Scored>, Curve)> {
+fn follow(stage: &Stage, progress: &Progress) -> anyhow::Result<(Vec<Scored>, Curve)> {
     let mut scored: Vec<Scored> = Vec::new();
     let mut begin = None;
     let mut end = Instant::ZERO;
     for (model, rate) in CHANGES {
-        bar.set_message(format!(
+        progress.say(format!(
             "cross traffic changes to {} {}",
             Rate::from_bps(rate),
             crate::accuracy::traffic(model)
@@ -125,27 +121,27 @@ fn follow(stage: &Stage, bar: &ProgressBar) -> anyhow::Result<(Vec<Scored>, Curv
                 break;
             }
         }
-        bar.inc(1);
+        progress.step();
     }
     let begin = begin.unwrap_or(end);
     Ok((scored, series(&stage.truth(end)?, begin, end)))
 }
 
 /// BASS and raw gaps beside each other where the receiver coalesces; keeps the packets of the BASS run.
-fn contrast(stage: &Stage, streams: &Path, bar: &ProgressBar) -> anyhow::Result<Vec<Scored>> {
+fn contrast(stage: &Stage, streams: &Path, progress: &Progress) -> anyhow::Result<Vec<Scored>> {
     let (capacity, cross) = COALESCED;
     stage.lab().set_path(&stage::symmetric(capacity, Some(COALESCING)))?;
     stage.lab().set_cross(&stage::cross(Model::Poisson, cross))?;
     let file = streams.to_string_lossy();
     let mut scored = Vec::new();
     for name in CONTRASTED {
-        bar.set_message(format!("a coalescing receiver at 500 Mb/s: {name}"));
+        progress.say(format!("a coalescing receiver at 500 Mb/s: {name}"));
         let mut args = vec!["--method", name];
         if name == "bass" {
             args.extend(["--streams", &file]);
         }
         scored.push(stage.measure(&args)?);
-        bar.inc(1);
+        progress.step();
     }
     Ok(scored)
 }

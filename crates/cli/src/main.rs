@@ -6,6 +6,7 @@ mod exit;
 mod generate;
 mod lab;
 mod measure;
+mod progress;
 mod report;
 mod serve;
 mod stage;
