@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -17,6 +18,35 @@ const CONTRAST: RGBColor = RGBColor(213, 94, 0);
 const FONT: &str = "sans-serif";
 
 type Drawn = Result<String, Box<dyn Error>>;
+
+/// A chart over two axes of numbers.
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// Draws axes with a faint grid.
+fn axes(chart: &mut Chart<'_, '_>, x: &str, y: &str) -> Result<(), Box<dyn Error>> {
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(INK.mix(0.12))
+        .axis_style(INK)
+        .label_style((FONT, 14).into_font().color(&INK))
+        .x_desc(x)
+        .y_desc(y)
+        .draw()
+        .map_err(|error| error.to_string().into())
+}
+
+/// Draws the names of the series.
+fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>) -> Result<(), Box<dyn Error>> {
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .background_style(WHITE.mix(0.85))
+        .border_style(INK.mix(0.3))
+        .label_font((FONT, 14).into_font().color(&INK))
+        .draw()
+        .map_err(|error| error.to_string().into())
+}
 
 /// Points of a curve, here seconds and Mb/s.
 pub(crate) type Curve = Vec<(f64, f64)>;
@@ -42,15 +72,7 @@ pub(crate) fn truth_and_estimates(truth: &[(f64, f64)], marks: &[Mark], capacity
             .x_label_area_size(44)
             .y_label_area_size(56)
             .build_cartesian_2d(0.0..end, 0.0..capacity * 1.08)?;
-        chart
-            .configure_mesh()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(INK.mix(0.12))
-            .axis_style(INK)
-            .label_style((FONT, 14).into_font().color(&INK))
-            .x_desc("time, s")
-            .y_desc("available bandwidth, Mb/s")
-            .draw()?;
+        axes(&mut chart, "time, s", "available bandwidth, Mb/s")?;
         chart
             .draw_series(AreaSeries::new(steps(truth), 0.0, TRUTH.mix(0.18)).border_style(TRUTH))?
             .label("truth (mean of 100 ms)")
@@ -63,13 +85,7 @@ pub(crate) fn truth_and_estimates(truth: &[(f64, f64)], marks: &[Mark], capacity
             )?
             .label("estimate and 90 % interval")
             .legend(|(x, y)| Circle::new((x + 9, y), 4, ESTIMATE.filled()));
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
-            .background_style(WHITE.mix(0.85))
-            .border_style(INK.mix(0.3))
-            .label_font((FONT, 14).into_font().color(&INK))
-            .draw()?;
+        legend(&mut chart)?;
         area.present()?;
     }
     Ok(svg)
@@ -185,15 +201,7 @@ impl Panel {
             .x_label_area_size(44)
             .y_label_area_size(56)
             .build_cartesian_2d(0.0..self.length as f64, 0.0..self.top)?;
-        chart
-            .configure_mesh()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(INK.mix(0.12))
-            .axis_style(INK)
-            .label_style((FONT, 14).into_font().color(&INK))
-            .x_desc("packet")
-            .y_desc("gap, us")
-            .draw()?;
+        axes(&mut chart, "packet", "gap, us")?;
         let points = |values: &[f64]| {
             values.iter().enumerate().map(|(i, v)| ((first + i) as f64, *v)).collect::<Vec<_>>()
         };
@@ -205,13 +213,7 @@ impl Panel {
             .draw_series(LineSeries::new(points(receive), colour.stroke_width(2)))?
             .label("receive gaps")
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
-            .background_style(WHITE.mix(0.85))
-            .border_style(INK.mix(0.3))
-            .label_font((FONT, 14).into_font().color(&INK))
-            .draw()?;
+        legend(&mut chart)?;
         Ok(())
     }
 }
