@@ -42,7 +42,11 @@ fn message() -> impl Strategy<Value = Message> {
         (any::<[u8; 32]>(), any::<bool>())
             .prop_map(|(nonce, token_required)| Message::ServerHello { nonce, token_required }),
         any::<Option<[u8; 32]>>().prop_map(|proof| Message::ClientProof { proof }),
-        any::<(u64, u32)>().prop_map(|(session, max_packets)| Message::Welcome { session, max_packets }),
+        any::<(u64, u32, u64)>().prop_map(|(session, max_packets, reverse_bps)| Message::Welcome {
+            session,
+            max_packets,
+            reverse_bps
+        }),
         prop_oneof![Just(RefusedBy::TokenRequired), Just(RefusedBy::Rate), Just(RefusedBy::Stopping)]
             .prop_map(Message::Refused),
         any::<[u8; 16]>().prop_map(Message::Cookie),

@@ -96,7 +96,10 @@ impl Runner<'_> {
             budget: self.args.budget,
             duration: self.args.duration,
             rtt: self.session.rtt(),
-            top_rate: TOP_RATE,
+            top_rate: match direction {
+                Direction::Forward => TOP_RATE,
+                Direction::Reverse => TOP_RATE.min(self.session.reverse_rate()),
+            },
         };
         let control_before = self.session.control_bytes().get();
         let started = now();

@@ -37,6 +37,7 @@ pub(super) fn connect(options: &ConnectOptions) -> Result<Session, NetError> {
         socket,
         id: opened.session,
         max_packets: opened.max_packets,
+        reverse_rate: opened.reverse_rate,
         largest: PacketSize::SMALLEST,
         timeout: options.timeout,
         rtt: opened.rtt,

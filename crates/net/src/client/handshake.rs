@@ -8,6 +8,7 @@ use crate::protocol::message::HELLO_PADDING;
 use crate::protocol::preamble::PREAMBLE_LEN;
 use crate::protocol::{Message, NONCE_LEN, Preamble, PreambleError};
 use crate::transport::{DeadlineStream, Transport};
+use headway_core::Rate;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ pub(super) struct Opened {
     pub channel: Channel,
     pub session: u64,
     pub max_packets: u32,
+    pub reverse_rate: Rate,
     /// The round trip of the preambles.
     pub rtt: Duration,
 }
@@ -43,9 +45,9 @@ pub(super) fn open(tcp: TcpStream, peer: SocketAddr, options: &ConnectOptions) -
     let proof = options.token.as_ref().filter(|_| token_required).map(|token| token.proof(&server, &nonce));
     channel.send_by(&Message::ClientProof { proof }, deadline).map_err(lost)?;
     match channel.receive(deadline).map_err(lost)? {
-        Message::Welcome { session, max_packets } => {
+        Message::Welcome { session, max_packets, reverse_bps } => {
             channel.allow_long_frames();
-            Ok(Opened { channel, session, max_packets, rtt })
+            Ok(Opened { channel, session, max_packets, reverse_rate: Rate::from_bps(reverse_bps), rtt })
         }
         Message::Refused(reason) => Err(reason.into()),
         other => Err(unexpected(&other)),

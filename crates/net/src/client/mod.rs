@@ -15,7 +15,7 @@ use crate::socket::ProbeSocket;
 use crate::stamp::arrival_times;
 use crate::tls::TlsClient;
 use crate::transmit::{Plan, send_stream};
-use headway_core::{Arrival, Bytes, Duration, Instant, Refusal, Schedule, StreamRecord};
+use headway_core::{Arrival, Bytes, Duration, Instant, Rate, Refusal, Schedule, StreamRecord};
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration as Span, Instant as Deadline};
@@ -94,6 +94,7 @@ pub struct Session {
     socket: ProbeSocket,
     id: u64,
     max_packets: u32,
+    reverse_rate: Rate,
     largest: PacketSize,
     timeout: Span,
     rtt: Span,
@@ -216,6 +217,11 @@ impl Session {
     /// The most packets one stream may have.
     pub fn max_packets(&self) -> u32 {
         self.max_packets
+    }
+
+    /// The fastest stream that the server sends to this side.
+    pub fn reverse_rate(&self) -> Rate {
+        self.reverse_rate
     }
 
     /// Bytes moved on the control connection in both directions, without TCP and IP headers.

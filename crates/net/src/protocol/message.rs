@@ -50,6 +50,8 @@ pub enum Message {
         session: u64,
         /// Most packets in one stream.
         max_packets: u32,
+        /// Fastest stream that the server sends, in bits per second on the wire.
+        reverse_bps: u64,
     },
     /// The server does not do what was asked.
     Refused(RefusedBy),

@@ -47,7 +47,8 @@ impl<'a> Session<'a> {
     /// Welcomes the client and answers until the session ends.
     fn serve(&mut self) -> Result<(), ChannelError> {
         let max_packets = self.shared.limits.stream_packets;
-        self.channel.send(&Message::Welcome { session: self.id, max_packets })?;
+        let reverse_bps = self.shared.limits.reverse_rate.bps();
+        self.channel.send(&Message::Welcome { session: self.id, max_packets, reverse_bps })?;
         loop {
             let end = self.started + self.shared.limits.session_time;
             let idle = Instant::now() + self.shared.limits.idle;
