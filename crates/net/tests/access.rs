@@ -160,6 +160,7 @@ fn streams_beyond_the_limits_are_refused_and_the_session_goes_on() {
         NetError::Refused(reason) => reason,
         other => panic!("{other}"),
     };
+    assert_eq!(session.reverse_rate(), Rate::from_mbps(100.0));
     // 1538 bytes each 50 us are 246 Mb/s.
     assert_eq!(reason(session.receive_stream(&steady(300, 50)).unwrap_err()), RefusedBy::Rate);
     assert_eq!(reason(session.send_stream(&steady(3, 400_000)).unwrap_err()), RefusedBy::StreamTime);
