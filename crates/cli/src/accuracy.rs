@@ -1,6 +1,8 @@
 //! `headway accuracy`: how far off the answers are, on emulated paths whose truth is known.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Span;
 
 use clap::Args;
@@ -76,15 +78,23 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<(), Failed> {
     }
     let plans = plans(args);
     let progress = Progress::new(plans.len() as u64 * u64::from(args.runs));
+    let interrupted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))?;
     let mut cells = Vec::new();
     for (index, plan) in plans.iter().enumerate() {
         let what = format!("{} {} {} % {}", plan.rate, traffic(plan.model), plan.load, plan.method);
         progress.say(format!("cell {} of {}: {what}", index + 1, plans.len()));
-        cells.push(cell(plan, args.runs, index as u64, &progress)?);
+        cells.push(cell(plan, args.runs, index as u64, &progress, &interrupted)?);
+        if interrupted.load(Ordering::Relaxed) {
+            break;
+        }
     }
     drop(progress);
     println!("{}", table(&cells));
-    for verdict in verdicts(&cells) {
+    if interrupted.load(Ordering::Relaxed) {
+        println!("Interrupted: {} of {} cells, the last one incomplete.", cells.len(), plans.len());
+    }
+    for verdict in verdicts(&cells, args) {
         println!("{verdict}");
     }
     if let Some(path) = &args.output {
@@ -115,7 +125,13 @@ fn plans(args: &AccuracyArgs) -> Vec<Plan> {
     plans
 }
 
-fn cell(plan: &Plan, runs: u32, seed: u64, progress: &Progress) -> anyhow::Result<CellRuns> {
+fn cell(
+    plan: &Plan,
+    runs: u32,
+    seed: u64,
+    progress: &Progress,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<CellRuns> {
     let load = plan.rate.scale(f64::from(plan.load) / 100.0);
     let path = stage::symmetric(plan.rate, plan.coalesce);
     let stage = Stage::new(&stage::spec(path, stage::cross(plan.model, load), seed + 1), "accuracy")?;
@@ -129,7 +145,7 @@ fn cell(plan: &Plan, runs: u32, seed: u64, progress: &Progress) -> anyhow::Resul
         failures: Vec::new(),
     };
     for _ in 0..runs * TRIES_PER_RUN {
-        if cell.runs.len() + cell.failures.len() >= runs as usize {
+        if cell.answered() >= runs as usize || interrupted.load(Ordering::Relaxed) {
             break;
         }
         match stage.measure(&["--method", plan.method.name()]) {
@@ -146,6 +162,11 @@ fn cell(plan: &Plan, runs: u32, seed: u64, progress: &Progress) -> anyhow::Resul
 }
 
 impl CellRuns {
+    /// Runs that count.
+    fn answered(&self) -> usize {
+        self.runs.len() + self.failures.len()
+    }
+
     fn errors(&self) -> Vec<f64> {
         self.runs.iter().filter_map(Scored::error).collect()
     }
@@ -153,7 +174,7 @@ impl CellRuns {
     /// Median absolute error; a run without an answer counts as wrong by the whole capacity.
     fn median_error(&self) -> f64 {
         let mut errors: Vec<f64> = self.errors().iter().map(|e| e.abs()).collect();
-        errors.resize(self.runs.len() + self.failures.len(), 1.0);
+        errors.resize(self.answered(), 1.0);
         median(errors).unwrap_or(1.0)
     }
 
@@ -209,7 +230,7 @@ fn table(cells: &[CellRuns]) -> Table {
     for cell in cells {
         let errors = cell.errors();
         let worst = errors.iter().fold(0.0, |worst: f64, e| worst.max(e.abs()));
-        let answered = cell.runs.len() + cell.failures.len();
+        let answered = cell.answered();
         let row = [
             format!("{} Mb/s", cell.capacity_mbps),
             format!("{} %", cell.load_percent),
@@ -232,13 +253,13 @@ fn table(cells: &[CellRuns]) -> Table {
 }
 
 /// The targets for the default method, each with what was reached.
-fn verdicts(cells: &[CellRuns]) -> Vec<String> {
-    let cells: Vec<&CellRuns> = cells.iter().filter(|cell| cell.method == "response").collect();
+fn verdicts(all_cells: &[CellRuns], args: &AccuracyArgs) -> Vec<String> {
+    let cells: Vec<&CellRuns> = all_cells.iter().filter(|cell| cell.method == "response").collect();
     if cells.is_empty() {
         return Vec::new();
     }
     let within = |limit: f64| cells.iter().filter(|cell| cell.median_error() <= limit).count();
-    let runs: usize = cells.iter().map(|cell| cell.runs.len() + cell.failures.len()).sum();
+    let runs: usize = cells.iter().map(|cell| cell.answered()).sum();
     let covered: usize = cells.iter().map(|cell| cell.covered()).sum();
     let failures: usize = cells.iter().map(|cell| cell.failures.len()).sum();
     let displaced: u64 = cells.iter().map(|cell| cell.displaced()).sum();
@@ -269,6 +290,21 @@ fn verdicts(cells: &[CellRuns]) -> Vec<String> {
         verdicts.push(format!(
             "{}: median cost at 100 Mb/s at most 3 s and 2 MB ({seconds:.2} s, {bytes:.2} MB)",
             reached(seconds <= 3.0 && bytes <= 2.0)
+        ));
+    }
+    let short = all_cells.iter().filter(|cell| cell.answered() < args.runs as usize).count();
+    if short > 0 {
+        verdicts.push(format!(
+            "the machine was too busy: {short} cells have fewer runs that count than asked for"
+        ));
+    }
+    if args.coalesce {
+        let raw = all_cells.iter().filter(|cell| cell.method == "excursion");
+        let errors: Vec<f64> = raw.map(CellRuns::median_error).collect();
+        let wrong = errors.iter().filter(|error| **error > 0.10).count();
+        verdicts.push(format!(
+            "raw excursion search is off by more than 10 % in {wrong} of {} cells",
+            errors.len()
         ));
     }
     let failed = cells.iter().flat_map(|cell| &cell.failures).next();

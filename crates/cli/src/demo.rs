@@ -55,7 +55,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failed> {
     let stage = Stage::new(&stage::spec(path, cross, 1), "demo")?;
 
     let compared = compare(&stage, &progress)?;
-    let (followed, truth) = follow(&stage, &progress)?;
+    let (followed, truth, begin) = follow(&stage, &progress)?;
     let streams = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
     let contrasted = contrast(&stage, streams.path(), &progress)?;
     drop(progress);
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failed> {
     );
 
     let figures = Figures {
-        tracking: tracking_figure(&truth, &followed)?,
+        tracking: tracking_figure(&truth, &followed, begin)?,
         methods: methods_figure(&compared)?,
         coalescing: gaps_figure(streams.path())?,
     };
@@ -99,7 +99,7 @@ fn compare(stage: &Stage, progress: &Progress) -> anyhow::Result<Vec<Scored>> {
 }
 
 /// The default method over and over while the cross traffic changes.
-fn follow(stage: &Stage, progress: &Progress) -> anyhow::Result<(Vec<Scored>, Curve)> {
+fn follow(stage: &Stage, progress: &Progress) -> anyhow::Result<(Vec<Scored>, Curve, Instant)> {
     let mut scored: Vec<Scored> = Vec::new();
     let mut begin = None;
     let mut end = Instant::ZERO;
@@ -124,7 +124,8 @@ fn follow(stage: &Stage, progress: &Progress) -> anyhow::Result<(Vec<Scored>, Cu
         progress.step();
     }
     let begin = begin.unwrap_or(end);
-    Ok((scored, series(&stage.truth(end)?, begin, end)))
+    let truth = series(&stage.truth(begin, end)?, begin, end);
+    Ok((scored, truth, begin))
 }
 
 /// BASS and raw gaps beside each other where the receiver coalesces; keeps the packets of the BASS run.
@@ -160,14 +161,13 @@ fn series(truth: &Truth, begin: Instant, end: Instant) -> Curve {
     points
 }
 
-fn tracking_figure(truth: &[(f64, f64)], scored: &[Scored]) -> anyhow::Result<String> {
-    let begin = scored.first().map_or(0, |first| first.line.started_unix_ns);
+fn tracking_figure(truth: &[(f64, f64)], scored: &[Scored], begin: Instant) -> anyhow::Result<String> {
     let marks: Vec<Mark> = scored
         .iter()
         .filter_map(|s| {
             let (rate, low, high) = rates(s)?;
             let middle = (s.line.started_unix_ns + s.line.finished_unix_ns) / 2;
-            Some(Mark { seconds: middle.saturating_sub(begin) as f64 / 1e9, rate, low, high })
+            Some(Mark { seconds: middle.saturating_sub(begin.ns()) as f64 / 1e9, rate, low, high })
         })
         .collect();
     drawn(chart::truth_and_estimates(truth, &marks, CAPACITY.mbps()))
@@ -184,7 +184,9 @@ fn methods_figure(scored: &[Scored]) -> anyhow::Result<String> {
 /// The last complete p-stream of the BASS run, as it came and as BASS left it.
 fn gaps_figure(streams: &Path) -> anyhow::Result<String> {
     let file = StreamFile::read(streams)?;
-    let gaps = file.last_denoised(COALESCED.0).context("no stream of the BASS run was complete")?;
+    let Some(gaps) = file.last_denoised(COALESCED.0) else {
+        return Ok("<p>No stream of the BASS run was complete: the machine was too busy.</p>".to_owned());
+    };
     drawn(chart::gaps(&GapSeries {
         send: gaps.raw.send.iter().map(|gap| gap.us()).collect(),
         receive: gaps.raw.receive.iter().map(|gap| gap.us()).collect(),

@@ -107,7 +107,7 @@ impl Stage {
 
     fn score(&self, line: Line) -> anyhow::Result<Scored> {
         let (from, to) = (Instant::from_ns(line.started_unix_ns), Instant::from_ns(line.finished_unix_ns));
-        let truth = self.lab.truth_between(from, to)?;
+        let truth = self.truth(from, to)?;
         let forward = Direction::Forward;
         let (Some(free), Some(capacity)) =
             (truth.free_between(forward, from, to), truth.capacity_between(forward, from, to))
@@ -124,9 +124,9 @@ impl Stage {
         })
     }
 
-    /// The emulator's log up to now.
-    pub(crate) fn truth(&self, until: Instant) -> anyhow::Result<Truth> {
-        Ok(self.lab.truth_until(until)?)
+    /// The emulator's log of a time that may not have ended yet.
+    pub(crate) fn truth(&self, from: Instant, to: Instant) -> anyhow::Result<Truth> {
+        Ok(self.lab.truth_between(from, to)?)
     }
 }
 

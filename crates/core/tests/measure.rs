@@ -16,6 +16,7 @@ fn config() -> Config {
         duration: None,
         rtt: Duration::from_ms(20),
         top_rate: Rate::from_bps(10_000_000_000),
+        train_rate: Rate::from_bps(10_000_000_000),
     }
 }
 
@@ -188,4 +189,59 @@ fn budget_and_time_are_kept() {
     let outcome = measure(&mut path, Config { duration: Some(Duration::from_ms(600)), ..config() });
     // The last stream is finished: 97 packets at 81 Mb/s and the round trip.
     assert!(outcome.seconds <= 0.65, "{}", outcome.seconds);
+}
+
+/// The clock of the receiver jumps after some streams; the stream during which it did is refused.
+fn stepped(by: Duration) -> Interval {
+    let mut path = Path::new(Rate::from_mbps(100.0), Cross::Poisson, 0.4, Duration::ZERO, 9);
+    let mut now = Instant::from_ns(2_000_000_000);
+    let mut measurement = Measurement::new(config(), now);
+    let mut streams = 0;
+    loop {
+        match measurement.next_step(now) {
+            Step::Send(schedule) => {
+                let mut record = path.send(0, now, &schedule);
+                now = path.finished(&record) + Duration::from_ms(10);
+                streams += 1;
+                if streams > 14 {
+                    let moved = record.arrivals.iter_mut().filter_map(|arrival| arrival.received.as_mut());
+                    moved.for_each(|received| *received += by);
+                }
+                measurement.observe(now, &record, (streams == 15).then_some(Refusal::ClockStep));
+            }
+            Step::Wait(time) => now += time,
+            Step::Done => return measurement.answer().available.expect("an estimate"),
+        }
+    }
+}
+
+#[test]
+fn a_stepped_clock_costs_a_stream_and_not_the_truth() {
+    for by in [Duration::from_ms(1_000), Duration::from_ms(-1_000)] {
+        let interval = stepped(by);
+        assert!((interval.rate.mbps() - 60.0).abs() < 10.0, "{by}: {interval:?}");
+    }
+}
+
+#[test]
+fn a_cap_on_the_rate_gives_a_lower_bound_where_more_is_free() {
+    let mut path = Path::new(Rate::from_mbps(1_000.0), Cross::Cbr, 0.2, Duration::ZERO, 2);
+    let mut now = Instant::from_ns(1_000_000_000);
+    let capped = Config { top_rate: Rate::from_mbps(100.0), ..config() };
+    let mut measurement = Measurement::new(capped, now);
+    loop {
+        match measurement.next_step(now) {
+            Step::Send(schedule) => {
+                assert!(schedule.average <= capped.top_rate, "{}", schedule.average);
+                let record = path.send(0, now, &schedule);
+                now = path.finished(&record) + Duration::from_ms(10);
+                measurement.observe(now, &record, None);
+            }
+            Step::Wait(time) => now += time,
+            Step::Done => break,
+        }
+    }
+    let interval = measurement.answer().available.expect("a lower bound");
+    assert_eq!(interval.high, None);
+    assert!(interval.low >= Rate::from_mbps(95.0), "{interval:?}");
 }

@@ -8,14 +8,16 @@ mod watch;
 use std::path::PathBuf;
 
 use clap::Args;
-use headway_core::measure::Method;
+use headway_core::measure::{Config, Method};
 use headway_core::{Bytes, Duration, Rate};
-use headway_net::{ConnectOptions, FamilyChoice, TlsClient};
+use headway_net::{ConnectOptions, FamilyChoice, Session, TlsClient};
 
-use crate::exit::{Code, Failed};
+use crate::exit::Failed;
 use crate::token;
 
 pub(crate) use run::run;
+
+use report::Direction;
 
 /// Measures how much bandwidth is free on the path to HOST, where `headway serve` must run.
 ///
@@ -56,11 +58,12 @@ pub(crate) struct MeasureArgs {
     /// Estimator to use; see the list below.
     #[arg(long, short, default_value_t, value_name = "NAME", hide_possible_values = true)]
     method: Method,
-    /// Spend at most this many bytes of probes per answer, for example `500 kB` [default: about 2 MB up to
-    /// 200 Mb/s, 6 MB above].
+    /// Spend at most this many bytes of probes per answer, for example `500 kB` [default: 2 MB up to 200 Mb/s and 6 MB
+    /// above; four times that for methods other than the default].
     #[arg(long, short, value_name = "BYTES")]
     budget: Option<Bytes>,
-    /// Spend at most this much time per answer, for example `2 s` [default: about 3 s, and twice that on slow paths].
+    /// Spend at most this much time per answer, for example `2 s` [default: 2.4 s, or 4.8 s on paths below 30 Mb/s,
+    /// and 40 round trips].
     #[arg(long, short, value_name = "TIME")]
     duration: Option<Duration>,
     /// Measure again and again, an answer every TIME.
@@ -69,8 +72,8 @@ pub(crate) struct MeasureArgs {
     /// Measure again and again with a live view of the last answers [interval: 10 s].
     #[arg(long, short)]
     watch: bool,
-    /// Stop after this many answers.
-    #[arg(long, short = 'n', value_name = "N")]
+    /// Stop after this many answers [interval: 10 s].
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Print one JSON object a line, with the units in the keys.
     #[arg(long, conflicts_with_all = ["csv", "watch"])]
@@ -118,8 +121,8 @@ static AFTER_LONG_HELP: std::sync::LazyLock<String> = std::sync::LazyLock::new(|
 /// The highest average rate that is tried.
 const TOP_RATE: Rate = Rate::from_bps(10_000_000_000);
 
-/// Time between answers of `--watch` when nobody says otherwise.
-const WATCH_INTERVAL: Duration = Duration::from_ms(10_000);
+/// Time between the answers of a series when nobody says otherwise.
+const DEFAULT_INTERVAL: Duration = Duration::from_ms(10_000);
 
 impl MeasureArgs {
     fn connect_options(&self) -> Result<ConnectOptions, Failed> {
@@ -144,7 +147,24 @@ impl MeasureArgs {
             (_, Some(fingerprint)) => TlsClient::with_fingerprint(fingerprint),
             _ => return Ok(None),
         };
-        client.map(Some).map_err(|error| Failed::new(Code::Refused, error))
+        Ok(client.map(Some)?)
+    }
+
+    /// What a measurement in this direction may do.
+    fn config(&self, direction: Direction, session: &Session) -> Config {
+        let top_rate = match direction {
+            Direction::Forward => TOP_RATE,
+            Direction::Reverse => TOP_RATE.min(session.reverse_rate()),
+        };
+        Config {
+            method: self.method,
+            packet: session.packet_size(),
+            budget: self.budget,
+            duration: self.duration,
+            rtt: session.rtt(),
+            top_rate,
+            train_rate: TOP_RATE,
+        }
     }
 
     /// Whether errors are wanted as JSON too.
@@ -154,6 +174,7 @@ impl MeasureArgs {
 
     /// Time from one answer to the next; `None` for a single answer.
     fn repeat_every(&self) -> Option<Duration> {
-        self.interval.or(self.watch.then_some(WATCH_INTERVAL))
+        let series = self.watch || self.count.is_some_and(|count| count > 1);
+        self.interval.or(series.then_some(DEFAULT_INTERVAL))
     }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Context {
     pub(crate) started: Instant,
     pub(crate) finished: Instant,
     pub(crate) rtt: Duration,
+    /// Everything that was sent as probes since the last answer, the search for the packet size included.
+    pub(crate) probes: Bytes,
     pub(crate) control: Bytes,
     pub(crate) receive_stamps: String,
     pub(crate) transmit_stamps: String,
@@ -73,6 +75,8 @@ pub(crate) struct Line {
     pub(crate) receive_stamps: String,
     pub(crate) transmit_stamps: String,
     pub(crate) interrupted: bool,
+    /// Why there is no answer.
+    pub(crate) error: Option<String>,
 }
 
 impl Line {
@@ -95,7 +99,7 @@ impl Line {
             packet_wire_bytes: context.packet.get(),
             streams_used: answer.streams_used,
             streams_refused: refused.map(|(reason, count)| (reason.to_string(), *count)).collect(),
-            probe_bytes: answer.bytes.get(),
+            probe_bytes: context.probes.get(),
             control_bytes: context.control.get(),
             packets_sent: answer.packets,
             packets_lost: answer.lost,
@@ -105,6 +109,7 @@ impl Line {
             receive_stamps: context.receive_stamps.clone(),
             transmit_stamps: context.transmit_stamps.clone(),
             interrupted: context.interrupted,
+            error: answer.available.as_ref().err().map(|failure| failure.to_string()),
         }
     }
 }
@@ -191,7 +196,7 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
     let _ = writeln!(
         text,
         "  cost         {} of probes and {} of control traffic in {}",
-        answer.bytes,
+        context.probes,
         context.control,
         context.finished - context.started
     );

@@ -1,26 +1,30 @@
 //! Driving a session through one measurement after the other.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Span, SystemTime, UNIX_EPOCH};
 
-use headway_core::measure::{Answer, Config, Failure, Measurement, Step};
-use headway_core::{Instant, Schedule};
+use headway_core::measure::{Answer, Failure, Measurement, Step};
+use headway_core::{Bytes, Instant, Schedule};
 use headway_net::{NetError, Session, StampSource, StreamOutcome};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::MeasureArgs;
 use super::report::{self, Context, Direction, Line};
 use super::streams::StreamWriter;
 use super::watch::Watch;
-use super::{MeasureArgs, TOP_RATE};
 use crate::exit::{Code, Failed};
 
 /// How often a pause between measurements looks for Ctrl-C.
 const NAP: Span = Span::from_millis(100);
 
-/// How often a pause says to the server that this side is still there.
-const KEEP_ALIVE: Span = Span::from_secs(30);
+/// A pause of this length or more closes the session: address translators on the way forget UDP flows after 30 s, and a
+/// server should not hold a place for somebody who asks once in five minutes.
+const KEEP_OPEN: Span = Span::from_secs(15);
+
+/// Packets that the longest stream of any method has; a server that allows fewer cannot be measured with.
+const LONGEST_STREAM: u32 = 1_025;
 
 /// Measures as often as asked for and prints the answers.
 pub(crate) fn run(args: &MeasureArgs) -> Result<(), Failed> {
@@ -32,81 +36,90 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<(), Failed> {
     }
     let mut runner = Runner {
         args,
-        session: Session::connect(&args.connect_options()?).map_err(net_failure)?,
-        writer: args.streams.as_deref().map(StreamWriter::create).transpose()?,
+        session: None,
+        counted: Cost::default(),
+        streams: args.streams.as_deref().map(StreamWriter::create).transpose()?,
         interrupted,
         watch: args.watch.then(|| Watch::new(&args.host)),
     };
+    // Whoever cannot be reached at all is an error, also in a series.
+    runner.connect()?;
     if args.csv {
-        println!("{}", report::CSV_HEADER);
+        print_line(report::CSV_HEADER)?;
     }
     runner.repeat()
 }
 
+/// Bytes that a session has moved.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cost {
+    probes: u64,
+    control: u64,
+}
+
+impl Cost {
+    fn of(session: &Session) -> Cost {
+        Cost { probes: session.probe_bytes().get(), control: session.control_bytes().get() }
+    }
+}
+
 struct Runner<'a> {
     args: &'a MeasureArgs,
-    session: Session,
-    writer: Option<StreamWriter>,
+    session: Option<Session>,
+    /// What of the session's cost earlier answers have shown.
+    counted: Cost,
+    streams: Option<StreamWriter>,
     interrupted: Arc<AtomicBool>,
     watch: Option<Watch>,
 }
 
 impl Runner<'_> {
     fn repeat(&mut self) -> Result<(), Failed> {
-        let last = self.args.count.unwrap_or(if self.args.repeat_every().is_some() { u64::MAX } else { 1 });
-        let mut number = 0;
-        loop {
+        let series = self.args.repeat_every();
+        let last = self.args.count.unwrap_or(if series.is_some() { u64::MAX } else { 1 });
+        for number in 1..=last {
             let began = std::time::Instant::now();
-            self.once()?;
-            number += 1;
-            if number >= last {
-                return Ok(());
+            match (self.once(), series) {
+                (Ok(()), _) => {}
+                // In a series the next measurement may succeed.
+                (Err(failed), Some(_)) if failed.code != Code::Interrupted => self.report(&failed)?,
+                (Err(failed), _) => return Err(failed),
             }
-            if let Some(interval) = self.args.repeat_every() {
-                self.pause(began + interval.to_std())?;
+            if let Some(interval) = series.filter(|_| number < last) {
+                self.pause(began, interval.to_std())?;
             }
         }
+        Ok(())
     }
 
-    /// One answer in each direction asked for.
+    /// One answer in each direction asked for; the first failure, after all were tried.
     fn once(&mut self) -> Result<(), Failed> {
         let directions: &[Direction] = match (self.args.both, self.args.reverse) {
             (true, _) => &[Direction::Forward, Direction::Reverse],
             (_, true) => &[Direction::Reverse],
             _ => &[Direction::Forward],
         };
+        let mut outcome = Ok(());
         for direction in directions {
-            let (context, answer) = self.measure(*direction)?;
-            self.print(&context, &answer)?;
-            if context.interrupted {
-                return Err(Failed::new(Code::Interrupted, anyhow::anyhow!("interrupted")));
-            }
-            // A single measurement without an answer fails; in a series the next one may succeed.
-            if let (Err(failure), None) = (&answer.available, self.args.repeat_every()) {
-                return Err(Failed::new(failure_code(*failure), *failure));
+            match self.measure(*direction) {
+                Err(failed) if failed.code == Code::Interrupted => return Err(failed),
+                result => outcome = outcome.and(result),
             }
         }
-        Ok(())
+        outcome
     }
 
-    fn measure(&mut self, direction: Direction) -> Result<(Context, Answer), Failed> {
-        let config = Config {
-            method: self.args.method,
-            packet: self.session.packet_size(),
-            budget: self.args.budget,
-            duration: self.args.duration,
-            rtt: self.session.rtt(),
-            top_rate: match direction {
-                Direction::Forward => TOP_RATE,
-                Direction::Reverse => TOP_RATE.min(self.session.reverse_rate()),
-            },
-        };
-        let control_before = self.session.control_bytes().get();
+    /// One answer, printed also when it is partial or says why there is none.
+    fn measure(&mut self, direction: Direction) -> Result<(), Failed> {
+        self.connect()?;
+        let Some(session) = &mut self.session else { return Ok(()) };
+        let config = self.args.config(direction, session);
         let started = now();
         let clock = std::time::Instant::now();
         let mut measurement = Measurement::new(config, elapsed(clock));
-        let progress = self.progress();
+        let progress = progress(self.args);
         let mut stamps = (None, None);
+        let mut broken = None;
         while !self.interrupted.load(Ordering::Relaxed) {
             let schedule = match measurement.next_step(elapsed(clock)) {
                 Step::Send(schedule) => schedule,
@@ -116,85 +129,153 @@ impl Runner<'_> {
                 }
                 Step::Done => break,
             };
-            let outcome = self.stream(direction, &schedule).map_err(net_failure)?;
+            let outcome = match stream(session, direction, &schedule) {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    broken = Some(error);
+                    break;
+                }
+            };
             stamps = (Some(outcome.received_by), Some(outcome.sent_by));
             measurement.observe(elapsed(clock), &outcome.record, outcome.refusal);
-            if let Some(writer) = &mut self.writer {
+            if let Some(writer) = &mut self.streams {
                 writer.write(&outcome.record)?;
             }
             show_progress(&progress, &measurement.answer());
         }
         progress.finish_and_clear();
-        let answer = measurement.answer();
+        let cost = Cost::of(session);
         let context = Context {
             host: self.args.host.clone(),
             direction,
             method: self.args.method,
             packet: config.packet,
             started,
-            finished: now(),
-            rtt: self.session.rtt(),
-            control: headway_core::Bytes::new(self.session.control_bytes().get() - control_before),
+            finished: started + clock.elapsed().into(),
+            rtt: session.rtt(),
+            probes: Bytes::new(cost.probes - self.counted.probes),
+            control: Bytes::new(cost.control - self.counted.control),
             receive_stamps: stamp_source(stamps.0),
             transmit_stamps: stamp_source(stamps.1),
             interrupted: self.interrupted.load(Ordering::Relaxed),
         };
-        Ok((context, answer))
+        self.counted = cost;
+        let answer = measurement.answer();
+        self.print(&context, &answer)?;
+        self.conclude(&context, &answer, broken)
     }
 
-    fn stream(&mut self, direction: Direction, schedule: &Schedule) -> Result<StreamOutcome, NetError> {
-        match direction {
-            Direction::Forward => self.session.send_stream(schedule),
-            Direction::Reverse => self.session.receive_stream(schedule),
+    /// Whether the answer that was printed counts as one.
+    fn conclude(
+        &mut self,
+        context: &Context,
+        answer: &Answer,
+        broken: Option<NetError>,
+    ) -> Result<(), Failed> {
+        if context.interrupted {
+            return Err(Failed::new(
+                Code::Interrupted,
+                anyhow::anyhow!("interrupted; the result is partial"),
+            ));
+        }
+        if let Some(error) = broken {
+            self.session = None;
+            return Err(net_failure(error));
+        }
+        match &answer.available {
+            Ok(_) => Ok(()),
+            Err(failure) => Err(Failed::new(failure_code(*failure), *failure)),
         }
     }
 
-    /// A line that tells how far the measurement is, on terminals only.
-    fn progress(&self) -> ProgressBar {
-        let machine = self.args.json || self.args.csv;
-        if machine || self.watch.is_some() || !std::io::stderr().is_terminal() {
-            return ProgressBar::hidden();
+    /// Opens a session unless there is one.
+    fn connect(&mut self) -> Result<(), Failed> {
+        if self.session.is_some() {
+            return Ok(());
         }
-        let bar = ProgressBar::new_spinner();
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed_precise}  {msg}") {
-            bar.set_style(style);
+        let session = Session::connect(&self.args.connect_options()?).map_err(net_failure)?;
+        if session.max_packets() < LONGEST_STREAM {
+            let allowed = session.max_packets();
+            let reason = anyhow::anyhow!(
+                "the server allows streams of {allowed} packets, but {LONGEST_STREAM} are needed; have its \
+                 --max-stream-packets raised"
+            );
+            return Err(Failed::new(Code::Refused, reason));
         }
-        bar
+        self.counted = Cost::default();
+        self.session = Some(session);
+        Ok(())
     }
 
     fn print(&mut self, context: &Context, answer: &Answer) -> Result<(), Failed> {
         if let Some(watch) = &mut self.watch {
             watch.show(context, answer)?;
         } else if self.args.json {
-            if answer.available.is_ok() || context.interrupted || self.args.repeat_every().is_some() {
-                println!("{}", serde_json::to_string(&Line::new(context, answer))?);
-            }
+            print_line(&serde_json::to_string(&Line::new(context, answer))?)?;
         } else if self.args.csv {
-            println!("{}", report::csv_row(&Line::new(context, answer)));
+            print_line(&report::csv_row(&Line::new(context, answer)))?;
         } else {
-            print!("{}", report::human(context, answer));
+            print_line(report::human(context, answer).trim_end())?;
         }
         Ok(())
     }
 
-    /// Sleeps until `until`, and returns early with an error on Ctrl-C.
-    fn pause(&mut self, until: std::time::Instant) -> Result<(), Failed> {
-        let mut alive = std::time::Instant::now();
-        loop {
-            let left = until.saturating_duration_since(std::time::Instant::now());
-            if left.is_zero() {
-                return Ok(());
-            }
+    /// Says why one measurement of a series gave no answer.
+    fn report(&self, failed: &Failed) -> Result<(), Failed> {
+        if self.args.json {
+            print_line(&failed.to_json())?;
+        } else if self.watch.is_none() {
+            eprintln!("headway: {failed}");
+        }
+        Ok(())
+    }
+
+    /// Sleeps until the next measurement is due, and returns early with an error on Ctrl-C.
+    fn pause(&mut self, began: std::time::Instant, interval: Span) -> Result<(), Failed> {
+        let left = || interval.saturating_sub(began.elapsed());
+        if left() >= KEEP_OPEN {
+            self.session = None;
+        }
+        while !left().is_zero() {
             if self.interrupted.load(Ordering::Relaxed) {
                 return Err(Failed::new(Code::Interrupted, anyhow::anyhow!("interrupted")));
             }
-            if alive.elapsed() >= KEEP_ALIVE {
-                self.session.ping().map_err(net_failure)?;
-                alive = std::time::Instant::now();
-            }
-            std::thread::sleep(left.min(NAP));
+            std::thread::sleep(left().min(NAP));
         }
+        Ok(())
     }
+}
+
+/// Prints a line; when nobody reads any more, as after `| head`, the program is done.
+fn print_line(text: &str) -> Result<(), Failed> {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        result => Ok(result?),
+    }
+}
+
+fn stream(
+    session: &mut Session,
+    direction: Direction,
+    schedule: &Schedule,
+) -> Result<StreamOutcome, NetError> {
+    match direction {
+        Direction::Forward => session.send_stream(schedule),
+        Direction::Reverse => session.receive_stream(schedule),
+    }
+}
+
+/// A line that tells how far a measurement is, on terminals only.
+fn progress(args: &MeasureArgs) -> ProgressBar {
+    if args.json || args.csv || args.watch || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed_precise}  {msg}") {
+        bar.set_style(style);
+    }
+    bar
 }
 
 fn show_progress(progress: &ProgressBar, answer: &Answer) {

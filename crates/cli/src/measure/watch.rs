@@ -71,7 +71,7 @@ impl Side {
         while self.columns.len() > COLUMNS {
             self.columns.pop_front();
         }
-        self.spent += answer.bytes.get();
+        self.spent += context.probes.get();
         self.since.get_or_insert(context.started);
         self.until = context.finished;
         self.latest = Some(match &answer.available {

@@ -3,6 +3,7 @@
 use crate::stream::{Refusal, Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
+use super::Config;
 use super::probe::Probe;
 
 /// Trains sent; the rate-response estimator is insensitive to the capacity, so few suffice.
@@ -12,28 +13,51 @@ const TRAIN: (usize, usize) = (16, 48);
 /// ... and more with the available bandwidth from here on, because a train must outlast several interrupts.
 const FAST: Rate = Rate::from_bps(100_000_000);
 
+/// A sender with a limit below the trains' rate still sends this much at once.
+const BURST: Bytes = Bytes::new(60_000);
+/// A train that arrives this much longer than it was sent has met a narrower link.
+const SPREAD: f64 = 1.1;
+
 /// Collects trains and answers with the narrow link's capacity.
 #[derive(Clone, Debug)]
 pub(super) struct Capacity {
     packet: Bytes,
-    top: Rate,
+    rate: Rate,
     packets: usize,
     tried: usize,
     gaps: Vec<Duration>,
     fastest: Option<Rate>,
     coalesced: bool,
+    narrow: bool,
 }
 
 impl Capacity {
-    pub(super) fn new(packet: Bytes, available: Rate, top: Rate) -> Capacity {
+    pub(super) fn new(config: &Config, available: Rate) -> Capacity {
         let (short, long) = TRAIN;
         let scaled = short as f64 * available.bps_f64() / FAST.bps_f64();
         let packets = (scaled.ceil() as usize).clamp(short, long);
-        Capacity { packet, top, packets, tried: 0, gaps: Vec::new(), fastest: None, coalesced: false }
+        let limited = config.train_rate > config.top_rate;
+        let most = if limited { (BURST.get() / config.packet.get().max(1)) as usize } else { long };
+        let packets = packets.min(most.saturating_sub(1)).max(2);
+        Capacity {
+            packet: config.packet,
+            rate: config.train_rate,
+            packets,
+            tried: 0,
+            gaps: Vec::new(),
+            fastest: None,
+            coalesced: false,
+            narrow: false,
+        }
     }
 
     pub(super) fn schedule(&self) -> Schedule {
-        Schedule::single_rate(self.top, self.packets, self.packet)
+        Schedule::single_rate(self.rate, self.packets, self.packet)
+    }
+
+    /// Whether a train was spread out on the way; otherwise the narrow link may be any faster than the sender.
+    pub(super) fn narrow(&self) -> bool {
+        self.narrow
     }
 
     /// Whether enough trains were tried.
@@ -49,6 +73,7 @@ impl Capacity {
         self.tried += 1;
         let whole = probe.sums(record, Duration::ZERO)?;
         self.gaps.extend_from_slice(probe.receive_gaps());
+        self.narrow |= whole.receive > whole.send.scale(SPREAD);
         let packet_time = whole.receive / whole.samples as i64;
         let events = probe.sums(record, packet_time).unwrap_or(whole);
         self.coalesced |= events.samples < whole.samples;

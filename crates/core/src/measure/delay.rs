@@ -3,14 +3,9 @@
 use crate::stream::{Arrival, StreamRecord};
 use crate::units::Duration;
 
-/// One-way delay of a packet; the clocks' unknown offset is part of it.
-pub(super) fn one_way(arrival: &Arrival) -> Option<Duration> {
-    Some(arrival.received? - arrival.sent)
-}
-
 /// How much the one-way delay grew from the first packet of a stream to the last; zero when it fell.
 pub(super) fn growth(record: &StreamRecord) -> Duration {
-    let mut delays = record.arrivals.iter().filter_map(one_way);
+    let mut delays = record.arrivals.iter().filter_map(Arrival::one_way_delay);
     let first = delays.next().unwrap_or_default();
     (delays.next_back().unwrap_or(first) - first).max(Duration::ZERO)
 }
@@ -24,11 +19,16 @@ pub(super) struct Baseline {
 
 impl Baseline {
     pub(super) fn observe(&mut self, record: &StreamRecord) {
-        let mut delays = record.arrivals.iter().filter_map(one_way);
+        let mut delays = record.arrivals.iter().filter_map(Arrival::one_way_delay);
         let Some(first) = delays.next() else { return };
         let (low, high) = delays.fold((first, first), |(low, high), d| (low.min(d), high.max(d)));
         self.lowest = Some(self.lowest.map_or(low, |lowest| lowest.min(low)));
         self.grown.push(high - first);
+    }
+
+    /// Forgets the baseline, for instance because a clock was stepped.
+    pub(super) fn restart(&mut self) {
+        self.lowest = None;
     }
 
     /// The baseline itself, to see whether it fell.

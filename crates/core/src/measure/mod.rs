@@ -23,6 +23,7 @@ pub use answer::{Answer, Failure, Interval};
 pub use method::Method;
 pub use probe::settings;
 
+use crate::estimate::MultiRate;
 use crate::stream::{Refusal, Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
@@ -50,6 +51,8 @@ pub struct Config {
     pub rtt: Duration,
     /// The highest average rate to try.
     pub top_rate: Rate,
+    /// The rate of the short trains that measure the capacity; it may exceed the highest average rate.
+    pub train_rate: Rate,
 }
 
 /// What a measurement wants done next.
@@ -131,6 +134,13 @@ impl Measurement {
             (None, _) | (Some(Refusal::SenderGaps), Phase::Capacity(_)) => self.take_in(record),
             (Some(refusal), _) => Err(refusal),
         };
+        if outcome == Err(Refusal::ClockStep) {
+            // Delays from before the step cannot be compared with those after it.
+            self.baseline.restart();
+            if let Phase::Response(response) = &mut self.phase {
+                response.restart();
+            }
+        }
         match outcome {
             Ok(()) => self.tally.used += 1,
             Err(refusal) => {
@@ -177,7 +187,7 @@ impl Measurement {
             }
             Phase::Capacity(capacity) => {
                 let result = capacity.observe(record, &mut self.probe);
-                self.capacity = capacity.capacity();
+                self.capacity = capacity.capacity().filter(|_| capacity.narrow());
                 self.leave_capacity();
                 return result;
             }
@@ -210,9 +220,11 @@ impl Measurement {
 
     fn enter(&mut self, range: Range) {
         self.phase = match range {
+            // The path has more free than may be tried.
+            Range::Near(rate) if rate >= self.config.top_rate => Phase::AtLeast(self.config.top_rate),
             Range::Near(rate) => {
                 self.available = Some(rate);
-                Phase::Capacity(Capacity::new(self.config.packet, rate, self.config.top_rate))
+                Phase::Capacity(Capacity::new(&self.config, rate))
             }
             Range::AtLeast(rate) => Phase::AtLeast(rate),
             Range::Failed(refusal) => Phase::Failed(refusal),
@@ -225,11 +237,16 @@ impl Measurement {
             return;
         }
         let Some(start) = self.available else { return };
+        let narrow = trains.narrow();
         // Without a single train that arrived, guess: rates near the answer forgive a wrong capacity.
-        let capacity = self.capacity.unwrap_or(start.scale(2.0)).max(start);
+        let capacity = self.capacity.unwrap_or(start.scale(UNKNOWN_CAPACITY)).max(start);
         let packet = self.config.packet;
         self.phase = match self.config.method {
-            Method::Response => Phase::Response(Response::new(packet, capacity, start)),
+            Method::Response if narrow => {
+                Phase::Response(Response::new(packet, capacity, start, self.config.top_rate))
+            }
+            // The growth of the delay says nothing without the capacity; which rates are too high, it still tells.
+            Method::Response => Phase::Track(Track::new(MultiRate::Bass, packet, start, capacity)),
             Method::MultiRate(method) => Phase::Track(Track::new(method, packet, start, capacity)),
             Method::SingleRate(method) => Phase::Search(Search::new(method, packet, start, capacity)),
         };
@@ -252,6 +269,9 @@ const USUAL_TIME: Duration = Duration::from_ms(2_400);
 const ROUND_TRIPS: i64 = 40;
 /// On paths slower than this a stream takes a tenth of a second or more, and the time is doubled.
 const SLOW: Rate = Rate::from_bps(30_000_000);
+
+/// The capacity as a multiple of the available bandwidth while it is not known.
+const UNKNOWN_CAPACITY: f64 = 2.0;
 
 /// The least share of the capacity that a queue is taken to drain with, and the longest wait for it: bursts of cross
 /// traffic are not the probing's to wait for.

@@ -1,12 +1,10 @@
 //! What every phase of a measurement asks of a single stream.
 
-use crate::denoise::{Denoise, centred_mean};
+use crate::denoise::centred_mean;
 use crate::estimate::{Settings, StreamEstimate};
 use crate::stream::{Gaps, Refusal, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
-/// Packet time for which the thresholds of BASS are quoted (rapid 2.10): 9038 B at 10 Gb/s.
-const REFERENCE_PACKET_TIME_NS: f64 = 7_230.0;
 /// Share of receive gaps below half a packet time of the narrow link from which a receiver is
 /// taken to coalesce: a FIFO link cannot deliver faster than its capacity, an interrupt can.
 const COALESCING_SHARE: f64 = 0.15;
@@ -37,14 +35,14 @@ impl Probe {
         window: usize,
     ) -> Result<StreamEstimate, Refusal> {
         record.gaps(&mut self.gaps)?;
-        let denoise = Denoise::scaled(kappa(fastest_gap(record))).with_window(window);
+        let settings = settings(record.packet, fastest_rate(record));
+        let denoise = settings.denoise.with_window(window);
         if denoise.apply(&mut self.gaps, &mut self.scratch).is_err() {
             record.gaps(&mut self.gaps)?;
             centred_mean(&mut self.gaps.send, window, &mut self.scratch);
             centred_mean(&mut self.gaps.receive, window, &mut self.scratch);
         }
-        let top_rate = Rate::of(record.packet, fastest_gap(record)).unwrap_or_default();
-        settings(record.packet, top_rate).excursion.estimate(record.packet, &self.gaps)
+        settings.excursion.estimate(record.packet, &self.gaps)
     }
 
     /// The sums of send and receive gaps, with the gap of a lost packet counted to its successor.
@@ -53,7 +51,8 @@ impl Probe {
     /// and then only complete buffering events count (rapid 2.9, 2.17).
     pub(super) fn sums(&mut self, record: &StreamRecord, packet_time: Duration) -> Result<Sums, Refusal> {
         if self.coalesced(record, packet_time)? {
-            Denoise::scaled(kappa(packet_time)).first_pass(&mut self.gaps)?;
+            let capacity = Rate::of(record.packet, packet_time).unwrap_or_default();
+            settings(record.packet, capacity).denoise.first_pass(&mut self.gaps)?;
         }
         Ok(Sums {
             samples: self.gaps.len() as u64,
@@ -93,20 +92,16 @@ impl Probe {
     }
 }
 
-/// Scale of the thresholds for the packet time of the narrow link, never below the published one (rapid 2.10).
-fn kappa(packet_time: Duration) -> f64 {
-    (packet_time.ns() as f64 / REFERENCE_PACKET_TIME_NS).max(1.0)
-}
-
-/// The packet time of the fastest rate in a stream, which stands in for the narrow link's until that is known.
-fn fastest_gap(record: &StreamRecord) -> Duration {
-    record.intended.iter().copied().min().unwrap_or_default()
+/// The fastest rate in a stream, which stands in for the narrow link's until that is known.
+fn fastest_rate(record: &StreamRecord) -> Rate {
+    let gap = record.intended.iter().copied().min().unwrap_or_default();
+    Rate::of(record.packet, gap).unwrap_or_default()
 }
 
 /// The settings that a measurement gives its estimators: scaled to the narrow link, with a margin for use in a loop
 /// (rapid 2.10, 2.11).
 pub fn settings(packet: Bytes, capacity: Rate) -> Settings {
-    let scaled = Settings::scaled(kappa(capacity.time_for(packet)));
+    let scaled = Settings::for_link(packet, capacity);
     Settings { excursion: scaled.excursion.with_relative_margin(RELATIVE_MARGIN), ..scaled }
 }
 

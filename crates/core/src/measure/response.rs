@@ -4,7 +4,7 @@ use crate::estimate::response::{Credible, Delayed, Posterior, Sample, busy_sampl
 use crate::stream::{Arrival, Refusal, Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
-use super::delay::{self, Baseline};
+use super::delay::Baseline;
 use super::probe::Probe;
 
 /// Gaps in a stream: long enough to average over bursts, short enough not to build a long queue.
@@ -42,6 +42,7 @@ const NARROW_ENOUGH: f64 = 0.025;
 pub(super) struct Response {
     packet: Bytes,
     capacity: Rate,
+    top: Rate,
     current: Rate,
     factor: f64,
     lowest: Option<Duration>,
@@ -79,10 +80,11 @@ impl Seen {
 }
 
 impl Response {
-    pub(super) fn new(packet: Bytes, capacity: Rate, start: Rate) -> Response {
+    pub(super) fn new(packet: Bytes, capacity: Rate, start: Rate, top: Rate) -> Response {
         Response {
             packet,
             capacity,
+            top,
             current: start.min(capacity),
             factor: FACTOR,
             lowest: None,
@@ -93,8 +95,8 @@ impl Response {
     }
 
     pub(super) fn schedule(&self) -> Schedule {
-        let highest = self.capacity.scale(CAPACITY_MULTIPLE);
-        let lowest = self.capacity.scale(LOWEST_SHARE);
+        let highest = self.capacity.scale(CAPACITY_MULTIPLE).min(self.top);
+        let lowest = self.capacity.scale(LOWEST_SHARE).min(highest);
         let rate = self.current.scale(self.factor).clamp(lowest, highest);
         let gap = rate.time_for(self.packet).ns().max(1);
         let wanted = i64::from(STREAM_GAPS).max(SHORTEST.ns() / gap).min(LONGEST.ns() / gap);
@@ -129,10 +131,18 @@ impl Response {
         Ok(())
     }
 
+    /// Forgets all samples and keeps the estimate to aim by.
+    pub(super) fn restart(&mut self) {
+        self.seen.clear();
+        self.lowest = None;
+        self.posterior = Posterior::new(self.capacity);
+        self.credible = None;
+    }
+
     fn read(&self, record: &StreamRecord, probe: &mut Probe) -> Result<Seen, Refusal> {
         let packet_time = self.capacity.time_for(record.packet);
         if !probe.coalesced(record, packet_time)? {
-            let delayed = |a: &Arrival| Some((a.index, a.sent, delay::one_way(a)?));
+            let delayed = |a: &Arrival| Some((a.index, a.sent, a.one_way_delay()?));
             return Ok(Seen::Packets(record.arrivals.iter().filter_map(delayed).collect()));
         }
         let sums = probe.sums(record, packet_time)?;
@@ -141,7 +151,7 @@ impl Response {
         let capacity = self.capacity.bps_f64();
         let available_bps = (rate.bps_f64() - capacity * growth).min(capacity);
         let late = &record.arrivals[record.arrivals.len() / 2..];
-        let late_delay = late.iter().filter_map(delay::one_way).min().ok_or(Refusal::Lost)?;
+        let late_delay = late.iter().filter_map(Arrival::one_way_delay).min().ok_or(Refusal::Lost)?;
         Ok(Seen::Events(Sample { available_bps, duration: sums.send, censored: false }, late_delay))
     }
 

@@ -13,6 +13,8 @@ const BRACKET: f64 = 3.0;
 const CAPACITY_MULTIPLE: f64 = 1.1;
 /// It ends when the bracket is narrower than this share of what start-up found.
 const RESOLUTION: f64 = 0.05;
+/// Nothing below this is searched.
+const LOWEST: Rate = Rate::from_bps(500_000);
 /// Streams at one rate; the majority of their decisions counts.
 const FLEET: usize = 3;
 
@@ -33,6 +35,9 @@ pub(super) struct Search {
     settings: Settings,
     packet: Bytes,
     search: RateSearch,
+    highest: Rate,
+    seen_below: bool,
+    seen_above: bool,
     rate: Option<Rate>,
     fleet: Vec<Decision>,
     scratch: Scratch,
@@ -40,17 +45,18 @@ pub(super) struct Search {
 
 impl Search {
     pub(super) fn new(method: SingleRate, packet: Bytes, start: Rate, capacity: Rate) -> Search {
-        let search = RateSearch::new(
-            start.scale(1.0 / BRACKET),
-            start.scale(BRACKET).min(capacity.scale(CAPACITY_MULTIPLE)),
-            start.scale(RESOLUTION),
-        );
+        let highest = capacity.scale(CAPACITY_MULTIPLE);
+        let (low, high) = (start.scale(1.0 / BRACKET), start.scale(BRACKET).min(highest));
+        let search = RateSearch::new(low, high, start.scale(RESOLUTION));
         let rate = search.next_rate();
         Search {
             method,
             settings: probe::settings(packet, capacity),
             packet,
             search,
+            highest,
+            seen_below: false,
+            seen_above: false,
             rate,
             fleet: Vec::new(),
             scratch: Scratch::default(),
@@ -89,7 +95,24 @@ impl Search {
             return;
         };
         self.fleet.clear();
+        self.seen_above |= verdict == Decision::Above;
+        self.seen_below |= verdict == Decision::NotAbove;
         self.search.observe(verdict);
+        self.rate = self.search.next_rate();
+        if self.rate.is_none() {
+            self.widen();
+        }
+    }
+
+    /// Moves a bracket that turned out not to hold the answer.
+    fn widen(&mut self) {
+        let (low, high) = self.search.range();
+        let moved = match (self.seen_below, self.seen_above) {
+            (true, false) if high < self.highest => (high, high.scale(BRACKET).min(self.highest)),
+            (false, true) if low > LOWEST => (low.scale(1.0 / BRACKET), low),
+            _ => return,
+        };
+        self.search = RateSearch::new(moved.0, moved.1, moved.0.scale(RESOLUTION));
         self.rate = self.search.next_rate();
     }
 

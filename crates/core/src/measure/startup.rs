@@ -17,6 +17,8 @@ const PACKETS_PER_RATE: (u32, u32) = (4, 16);
 const COALESCING_RATE: Rate = Rate::from_bps(100_000_000);
 /// Streams that may fail in a row before start-up gives up; a busy host spoils several of them.
 const PATIENCE: u32 = 8;
+/// One lost packet may be chance; this many lossy streams in a row are not.
+const LOSSES: u32 = 2;
 /// Gaps shorter than this may be beyond the sender, which takes some 4 us for a packet ...
 const SHORT_GAP: Duration = Duration::from_us(10);
 /// ... and are when it fails this often in a row.
@@ -75,7 +77,7 @@ impl Startup {
                 return Ok(Some(Range::Near(estimate.rate)));
             }
             self.suspected = true;
-            self.rate = estimate.rate;
+            self.rate = estimate.rate.min(self.top);
             return Ok(None);
         }
         if self.rate >= self.top {
@@ -87,11 +89,11 @@ impl Startup {
         Ok(None)
     }
 
-    /// Loss at a rate that the last stream did not reach means the queue overflowed; otherwise try again.
+    /// Repeated loss at a rate that the last stream did not reach means the queue overflowed; otherwise try again.
     pub(super) fn refused(&mut self, refusal: Refusal) -> Option<Range> {
         self.failed += 1;
         match (refusal, self.known_good) {
-            (Refusal::Lost, Some(rate)) => Some(Range::Near(rate)),
+            (Refusal::Lost, Some(rate)) if self.failed >= LOSSES => Some(Range::Near(rate)),
             (Refusal::SenderGaps, Some(rate)) if self.beyond_sender() => Some(Range::AtLeast(rate)),
             _ if self.failed >= PATIENCE => Some(Range::Failed(refusal)),
             _ => None,

@@ -15,6 +15,15 @@ pub struct Arrival {
     pub received: Option<Instant>,
 }
 
+impl Arrival {
+    /// Time on the way; `None` for a lost packet.
+    ///
+    /// The clocks of sender and receiver need not agree: all delays are off by the same amount, and differences are right.
+    pub fn one_way_delay(&self) -> Option<Duration> {
+        Some(self.received? - self.sent)
+    }
+}
+
 /// All that is known of one stream after it has been sent and reported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamRecord {
@@ -70,19 +79,6 @@ impl StreamRecord {
             gaps.push(pair[1].sent - pair[0].sent, after - before);
         }
         Ok(())
-    }
-
-    /// Writes the one-way delay of each packet that arrived into `delays`, replacing its contents.
-    ///
-    /// The clocks of sender and receiver need not agree: all delays are off by the same amount, and
-    /// differences are right.
-    pub fn one_way_delays(&self, delays: &mut Vec<Duration>) {
-        delays.clear();
-        delays.extend(
-            self.arrivals
-                .iter()
-                .filter_map(|arrival| arrival.received.map(|received| received - arrival.sent)),
-        );
     }
 
     /// The consecutive streams of `gaps` gaps each that this one was made of; what is left over at the end is dropped.
@@ -192,8 +188,8 @@ mod tests {
 
     #[test]
     fn differences_of_one_way_delays_are_right_although_clocks_differ() {
-        let mut delays = Vec::new();
-        stream(&[Some(5), Some(17), None, Some(40)]).one_way_delays(&mut delays);
+        let record = stream(&[Some(5), Some(17), None, Some(40)]);
+        let delays: Vec<Duration> = record.arrivals.iter().filter_map(Arrival::one_way_delay).collect();
         assert_eq!(delays.len(), 3);
         assert_eq!(delays[1] - delays[0], Duration::from_us(2));
         assert_eq!(delays[2] - delays[1], Duration::from_us(3));
