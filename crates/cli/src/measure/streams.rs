@@ -5,7 +5,6 @@ use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use headway_core::denoise::Denoise;
 use headway_core::measure::settings;
 use headway_core::{Arrival, Bytes, Duration, Gaps, Instant, Rate, StreamRecord};
 
@@ -75,17 +74,25 @@ impl StreamFile {
         Ok(StreamFile(streams))
     }
 
-    /// The last stream that BASS can use on a path of this capacity, before and after.
-    pub(crate) fn last_denoised(&self, capacity: Rate) -> Option<Denoised> {
-        self.0.iter().rev().find_map(|stream| {
-            let mut raw = Gaps::default();
-            stream.gaps(&mut raw).ok()?;
-            let mut denoised = raw.clone();
-            let denoise: Denoise = settings(stream.packet, capacity).denoise;
-            let passes = denoise.apply(&mut denoised, &mut Vec::<Duration>::new()).ok()?;
-            Some(Denoised { raw, denoised, first_kept: passes.first })
+    /// The p-stream of `gaps` gaps in which BASS kept most of the change of the send rate, before and after.
+    pub(crate) fn clearest(&self, gaps: usize, capacity: Rate) -> Option<Denoised> {
+        let parts = self.0.iter().flat_map(|stream| stream.split(gaps));
+        let denoised = parts.filter_map(|p_stream| denoise(&p_stream, capacity));
+        denoised.max_by_key(|denoised| {
+            let kept = &denoised.denoised.send;
+            kept.iter().max().copied().unwrap_or_default() - kept.iter().min().copied().unwrap_or_default()
         })
     }
+}
+
+/// `None` for a stream that BASS cannot use.
+fn denoise(stream: &StreamRecord, capacity: Rate) -> Option<Denoised> {
+    let mut raw = Gaps::default();
+    stream.gaps(&mut raw).ok()?;
+    let mut denoised = raw.clone();
+    let passes =
+        settings(stream.packet, capacity).denoise.apply(&mut denoised, &mut Vec::<Duration>::new()).ok()?;
+    Some(Denoised { raw, denoised, first_kept: passes.first })
 }
 
 fn parse(line: &str) -> Option<(u32, Rate, Arrival)> {

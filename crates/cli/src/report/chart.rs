@@ -32,6 +32,8 @@ fn axes(chart: &mut Chart<'_, '_>, x: &str, y: &str) -> Result<(), Box<dyn Error
         .label_style((FONT, 14).into_font().color(&INK))
         .x_desc(x)
         .y_desc(y)
+        .x_label_formatter(&|value| format!("{value:.0}"))
+        .y_label_formatter(&|value| format!("{value:.0}"))
         .draw()
         .map_err(|error| error.to_string().into())
 }
@@ -131,6 +133,7 @@ pub(crate) fn methods(rows: &[Row], capacity: f64) -> Drawn {
             .axis_style(INK)
             .label_style((FONT, 14).into_font().color(&INK))
             .x_desc("available bandwidth, Mb/s: estimate with 90 % interval, truth as a grey bar")
+            .x_label_formatter(&|value| format!("{value:.0}"))
             .draw()?;
         let label = (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
         for (index, row) in rows.iter().enumerate() {

@@ -23,7 +23,9 @@ const FLEET: usize = 3;
 const fn stream_gaps(method: SingleRate) -> usize {
     match method {
         SingleRate::Pathload | SingleRate::ImrAvg | SingleRate::BassImrAvg => 100,
-        SingleRate::ImrWavelet | SingleRate::BassImrWavelet => 128,
+        SingleRate::ImrWavelet => 128,
+        // End elimination must leave 64 of them.
+        SingleRate::BassImrWavelet => 192,
         SingleRate::PrcMt => 320,
         SingleRate::BassPrcMt => 64,
     }
