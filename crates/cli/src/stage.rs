@@ -7,7 +7,9 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use headway_core::{Bytes, Duration, Instant, Rate};
-use headway_lab::{Cross, Direction, Lab, Lateness, Life, LinkSpec, Model, PathSpec, Spec, Truth};
+use headway_lab::{
+    Cross, Direction, Lab, Lateness, Life, LinkSpec, Model, PathSpec, Spec, Truth, host_processor,
+};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use serde::Serialize;
@@ -142,9 +144,6 @@ fn disturbed(lateness: &Lateness) -> bool {
     lateness.very_late_share > LATE_SHARE || lateness.missed > 0
 }
 
-/// The processor of the sender; the emulator keeps off it where there are several.
-const SENDER_PROCESSOR: usize = 0;
-
 /// Has the command end with this process, and ignore keys that are pressed in this terminal.
 fn end_with_this_process(command: &mut Command) {
     let attach = || {
@@ -163,10 +162,12 @@ fn end_with_this_process(command: &mut Command) {
 ///
 /// Sender, receiver and emulator share few processors here; on two hosts nothing of the kind is needed.
 fn punctual(command: &mut Command) {
-    let raise = || {
-        let mut processor = CpuSet::new();
-        if processor.set(SENDER_PROCESSOR).is_ok() {
-            let _ = sched_setaffinity(Pid::from_raw(0), &processor);
+    let mut processors = CpuSet::new();
+    let own = host_processor().is_some_and(|processor| processors.set(processor).is_ok());
+    let raise = move || {
+        if own {
+            // Refused only for a processor that has gone meanwhile.
+            let _ = sched_setaffinity(Pid::from_raw(0), &processors);
         }
         // SAFETY: system calls with constant arguments and a path that is a C string; what they refuse is no harm.
         unsafe {

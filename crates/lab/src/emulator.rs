@@ -8,6 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender};
 
 use headway_core::{Duration, Instant};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 
 use crate::clock;
 use crate::frames::Frames;
@@ -329,18 +331,24 @@ pub(crate) fn prioritise() -> Vec<String> {
     refused
 }
 
-/// Keeps this thread and those it will start off the first of several processors.
+/// The processor that the emulator leaves to programs in the nodes; `None` where there is only one.
 ///
-/// A program in a node that paces by spinning can so go where the emulator is not. Without this the kernel tends to
-/// wake the emulator on the very processor that spins: at 100 Mb/s more than one packet in a hundred was then 1 ms late.
+/// A program that paces by spinning can so go where the emulator is not. Without this the kernel tends to wake the
+/// emulator on the very processor that spins: at 100 Mb/s more than one packet in a hundred was then 1 ms late.
+pub fn host_processor() -> Option<usize> {
+    let processors = sched_getaffinity(Pid::from_raw(0)).ok()?;
+    let mut usable = (0..CpuSet::count()).filter(|cpu| processors.is_set(*cpu) == Ok(true));
+    let first = usable.next()?;
+    usable.next().map(|_| first)
+}
+
+/// Keeps this thread and those it will start off [`host_processor`].
 fn leave_a_processor_to_the_hosts() {
-    let this = nix::unistd::Pid::from_raw(0);
-    let Ok(mut processors) = nix::sched::sched_getaffinity(this) else { return };
-    let mut usable = (0..nix::sched::CpuSet::count()).filter(|cpu| processors.is_set(*cpu) == Ok(true));
-    let (Some(first), Some(_)) = (usable.next(), usable.next()) else { return };
+    let this = Pid::from_raw(0);
+    let (Some(first), Ok(mut processors)) = (host_processor(), sched_getaffinity(this)) else { return };
     if processors.unset(first).is_ok() {
         // Refused only for processors that have gone meanwhile.
-        let _ = nix::sched::sched_setaffinity(this, &processors);
+        let _ = sched_setaffinity(this, &processors);
     }
 }
 

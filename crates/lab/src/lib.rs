@@ -30,6 +30,7 @@ mod port;
 mod process;
 mod writer;
 
+pub use emulator::host_processor;
 pub use error::Error;
 pub use lab::{Lab, Life, Live};
 pub use process::Process;
