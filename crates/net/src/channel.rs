@@ -13,6 +13,9 @@ const HANDSHAKE_FRAME: usize = 512;
 /// How long a message may take to leave. A peer that does not read for this long is gone.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What TLS adds to a message at most, in bytes: header, explicit nonce, content type and tag of one record.
+const TLS_RECORD: u64 = 32;
+
 /// Why a message did not get through.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChannelError {
@@ -22,6 +25,9 @@ pub(crate) enum ChannelError {
     /// The peer closed the connection.
     #[error("connection closed")]
     Closed,
+    /// The message would make this side have sent more bytes than it received.
+    #[error("the peer has not sent enough bytes for an answer")]
+    NotCovered,
     /// The connection broke.
     #[error(transparent)]
     Io(io::Error),
@@ -66,6 +72,19 @@ impl Channel {
     /// Any [`ChannelError`].
     pub(crate) fn send(&mut self, message: &Message) -> Result<(), ChannelError> {
         self.send_by(message, Instant::now() + SEND_TIMEOUT)
+    }
+
+    /// Sends one message unless more bytes than came in would then have gone out.
+    ///
+    /// # Errors
+    /// Any [`ChannelError`]; [`ChannelError::NotCovered`] when nothing was sent.
+    pub(crate) fn send_covered(&mut self, message: &Message) -> Result<(), ChannelError> {
+        let extra = if matches!(self.transport, Transport::Plain(_)) { 0 } else { TLS_RECORD };
+        let socket = self.transport.socket();
+        if socket.sent + encode(message)?.len() as u64 + extra > socket.received {
+            return Err(ChannelError::NotCovered);
+        }
+        self.send(message)
     }
 
     /// Sends one message before `deadline`.

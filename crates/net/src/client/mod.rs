@@ -296,7 +296,8 @@ impl Session {
             Message::SizeReport { arrived } => arrived,
             other => return Err(unexpected(&other)),
         };
-        let reverse = size_test::receive_sizes(&self.socket, self.id, &sizes, straggler);
+        let reverse =
+            size_test::receive_sizes(&self.socket, self.id, &sizes, straggler, &AtomicBool::new(false));
         self.probe_bytes += sent * 2;
         let both = reverse.into_iter().filter(|size| forward.contains(&size.ip()));
         let smallest = candidates.last().copied().unwrap_or_default();

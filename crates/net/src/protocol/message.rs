@@ -17,7 +17,8 @@
 //!   Announce (forward)    -> Ready, then probes to the server, End -> Report
 //!   Announce (reverse)    -> Ready, then probes to the client, then Sent from the server
 //! ```
-//! At any point the server may answer `Refused`, which ends what was asked and, before `AddressProved`, the session.
+//! At any point the server may answer `Refused`, which ends what was asked. Before `AddressProved` the server takes a
+//! few messages only, and none whose answer would make it send more bytes than it has received.
 
 use super::{COOKIE_LEN, GapRuns, NONCE_LEN, TimeList};
 use serde::{Deserialize, Serialize};

@@ -3,13 +3,13 @@
 use super::session::Session;
 use crate::channel::ChannelError;
 use crate::counters::{add, count};
-use crate::limits::{Request, repay};
+use crate::limits::{Request, owed};
 use crate::protocol::{Announce, Direction, Message, PacketSize, RefusedBy, Report, SentReport, TimeList};
 use crate::receive::{Expected, drain_stale, receive_stream};
-use crate::size_test::{MOST_SIZES, receive_sizes, send_sizes};
+use crate::size_test::{checked, cost, receive_sizes, send_sizes};
 use crate::stamp::arrival_times;
 use crate::transmit::{Plan, send_stream};
-use headway_core::Duration;
+use headway_core::{Bytes, Duration};
 use std::time::{Duration as Span, Instant};
 
 /// The longest wait for stragglers that a client may ask for.
@@ -120,7 +120,7 @@ impl Session<'_> {
             gaps_kept: sent.gaps_kept,
             clock_stepped: sent.clock_stepped,
         }))?;
-        std::thread::sleep(repay(&self.shared.limits, &request));
+        self.repay(owed(&self.shared.limits, request.bytes(), request.duration()));
         Ok(())
     }
 }
@@ -131,20 +131,28 @@ impl Session<'_> {
         let Some(socket) = &self.socket else {
             return self.refuse(RefusedBy::AddressNotProved);
         };
-        let wanted: Option<Vec<PacketSize>> = sizes.iter().map(|size| PacketSize::from_ip(*size)).collect();
-        let Some(wanted) = wanted.filter(|sizes| sizes.len() <= MOST_SIZES) else {
+        let Some(wanted) = checked(sizes) else {
             return self.refuse(RefusedBy::PacketSize);
         };
+        // Both directions count, as they do for streams.
+        if let Err(reason) = self.usage.charge(&self.shared.limits, cost(&wanted) * 2) {
+            return self.refuse(reason);
+        }
         self.shared.counters.add_oddities(&drain_stale(socket, self.id, self.next_stream));
         self.channel.send(&Message::SizeReady)?;
-        let straggler = match self.channel.receive(Instant::now() + self.shared.limits.idle)? {
+        let straggler = match self.channel.receive(self.deadline())? {
             Message::SizeEnd { straggler_ns } => straggler(straggler_ns),
             other => return self.out_of_order(&other),
         };
-        let arrived = receive_sizes(socket, self.id, &wanted, straggler);
-        let bytes = send_sizes(socket, self.id, &wanted);
+        let arrived = receive_sizes(socket, self.id, &wanted, straggler, &self.shared.stop);
+        // A client that sent nothing learns nothing from probes in the other direction.
+        let start = Instant::now();
+        let bytes = if arrived.is_empty() { Bytes::ZERO } else { send_sizes(socket, self.id, &wanted) };
+        let owed = owed(&self.shared.limits, bytes, start.elapsed().into());
         add(&self.shared.counters.bytes_sent, bytes.get());
         let arrived = arrived.into_iter().map(PacketSize::ip).collect();
-        self.channel.send(&Message::SizeReport { arrived })
+        self.channel.send(&Message::SizeReport { arrived })?;
+        self.repay(owed);
+        Ok(())
     }
 }
