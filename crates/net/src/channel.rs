@@ -1,7 +1,7 @@
 //! The control connection: whole messages in both directions, each with a deadline.
 
 use crate::protocol::{Decoder, FrameError, Message, encode};
-use crate::transport::Transport;
+use crate::transport::{Stopped, Transport};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -22,6 +22,9 @@ pub(crate) enum ChannelError {
     /// The deadline passed.
     #[error("no message in time")]
     Timeout,
+    /// The flag that asks this side to stop was set.
+    #[error("interrupted")]
+    Interrupted,
     /// The peer closed the connection.
     #[error("connection closed")]
     Closed,
@@ -38,6 +41,9 @@ pub(crate) enum ChannelError {
 
 impl From<io::Error> for ChannelError {
     fn from(error: io::Error) -> ChannelError {
+        if error.get_ref().is_some_and(|inner| inner.is::<Stopped>()) {
+            return ChannelError::Interrupted;
+        }
         match error.kind() {
             io::ErrorKind::WouldBlock => ChannelError::Timeout,
             io::ErrorKind::UnexpectedEof

@@ -11,6 +11,7 @@ use crate::transport::{DeadlineStream, Transport};
 use headway_core::Rate;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A session whose UDP address is not proved yet.
@@ -29,6 +30,9 @@ pub(super) fn open(tcp: TcpStream, peer: SocketAddr, options: &ConnectOptions) -
     let lost = |error| channel_error(error, options.timeout, "handshake");
     let mut stream = DeadlineStream::new(tcp)?;
     stream.set_deadline(deadline);
+    if let Some(stop) = &options.stop {
+        stream.stop_when(Arc::clone(stop));
+    }
     let start = Instant::now();
     let theirs = exchange_preambles(&mut stream, peer, options)?;
     let rtt = start.elapsed();

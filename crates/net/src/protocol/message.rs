@@ -165,7 +165,7 @@ pub struct Report {
     pub duplicates: u32,
     /// Where the times come from.
     pub source: StampSource,
-    /// Whether the server's clock was stepped meanwhile.
+    /// Whether the server's clock was stepped meanwhile or since the stream before.
     pub clock_stepped: bool,
 }
 
@@ -180,7 +180,7 @@ pub struct SentReport {
     pub source: StampSource,
     /// Whether the server kept the gaps it was asked for.
     pub gaps_kept: bool,
-    /// Whether the server's clock was stepped meanwhile.
+    /// Whether the server's clock was stepped meanwhile or since the stream before.
     pub clock_stepped: bool,
 }
 

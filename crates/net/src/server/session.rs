@@ -2,6 +2,7 @@
 
 use super::Shared;
 use crate::channel::{Channel, ChannelError};
+use crate::clock::Watch;
 use crate::counters::count;
 use crate::limits::Usage;
 use crate::protocol::{COOKIE_LEN, Message, RefusedBy};
@@ -35,6 +36,8 @@ pub(super) struct Session<'a> {
     /// The next stream's number must be at least this.
     pub(super) next_stream: u32,
     pub(super) usage: Usage,
+    /// Watches for steps of the clock from stream to stream.
+    pub(super) clock: Watch,
     pub(super) streams: u32,
     started: Instant,
     throttle: Throttle,
@@ -50,6 +53,7 @@ impl<'a> Session<'a> {
             socket: None,
             next_stream: 0,
             usage: Usage::default(),
+            clock: Watch::default(),
             streams: 0,
             started: Instant::now(),
             throttle: Throttle::new(shared.limits.messages_per_second),

@@ -80,7 +80,7 @@ impl Session<'_> {
             }
             _ => None,
         };
-        let (received, message) = receive_stream(socket, &mut self.channel, expected, end)?;
+        let (received, message) = receive_stream(socket, &mut self.channel, &mut self.clock, expected, end)?;
         counters.add_oddities(&received.oddities);
         if end(&message).is_none() {
             return self.out_of_order(&message);
@@ -107,7 +107,7 @@ impl Session<'_> {
         let stream = granted.stream;
         self.channel.send(&Message::Ready { stream })?;
         let plan = Plan { session: self.id, stream, size: granted.size, gaps: &granted.gaps };
-        let sent = send_stream(socket, &plan, &self.shared.stop)?;
+        let sent = send_stream(socket, &plan, &self.shared.stop, &mut self.clock)?;
         let counters = &self.shared.counters;
         let request = Request { size: granted.size, gaps: &granted.gaps, reverse: true };
         count(&counters.reverse_streams);
