@@ -229,6 +229,9 @@ pub enum RefusedBy {
     /// The server is being stopped.
     #[error("it is shutting down")]
     Stopping,
+    /// Too many streams are being sent to clients at the same time.
+    #[error("it is sending as many streams to other clients as it can at once")]
+    Busy,
 }
 
 impl Message {

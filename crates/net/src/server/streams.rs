@@ -1,6 +1,7 @@
 //! The streams of a session.
 
 use super::session::Session;
+use super::turns::PATIENCE;
 use crate::channel::ChannelError;
 use crate::counters::{add, count};
 use crate::limits::{Request, owed};
@@ -105,9 +106,14 @@ impl Session<'_> {
             return self.refuse(RefusedBy::AddressNotProved);
         };
         let stream = granted.stream;
+        let shared = self.shared;
+        let Some(turn) = shared.turns.take(PATIENCE.min(shared.limits.stream_time), &shared.stop) else {
+            return self.refuse(RefusedBy::Busy);
+        };
         self.channel.send(&Message::Ready { stream })?;
         let plan = Plan { session: self.id, stream, size: granted.size, gaps: &granted.gaps };
         let sent = send_stream(socket, &plan, &self.shared.stop, &mut self.clock)?;
+        drop(turn);
         let counters = &self.shared.counters;
         let request = Request { size: granted.size, gaps: &granted.gaps, reverse: true };
         count(&counters.reverse_streams);
