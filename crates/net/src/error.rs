@@ -65,6 +65,9 @@ pub enum NetError {
     /// The token is not the server's.
     #[error("the token is wrong; give the one the server was started with by --token-file")]
     WrongToken,
+    /// The server has not shown that it knows the token.
+    #[error("the server does not know the token; start it with the same --token-file, or give no token here")]
+    TokenUnknown,
     /// A limit of the server is against it.
     #[error("the server refused because {0}; ask for less, try later, or have its limits raised")]
     Refused(RefusedBy),

@@ -7,7 +7,7 @@ use common::raw::Raw;
 use common::{Running, config, steady};
 use headway_core::{Bytes, Rate};
 use headway_net::protocol::preamble::PREAMBLE_LEN;
-use headway_net::protocol::{Preamble, RefusedBy, VERSION};
+use headway_net::protocol::{Message, Preamble, RefusedBy, VERSION, encode};
 use headway_net::{
     ConnectOptions, FamilyChoice, Limits, NetError, ServerConfig, Session, TlsClient, TlsServer, Token,
 };
@@ -34,10 +34,34 @@ fn the_token_must_be_right() {
 }
 
 #[test]
-fn a_token_nobody_asks_for_does_no_harm() {
+fn a_server_must_know_the_token_too() {
     let server = Running::start(config());
     let options = ConnectOptions { token: Some(Token::new("for another server")), ..server.options() };
-    assert!(Session::connect(&options).is_ok());
+    assert!(matches!(refused(&options), NetError::TokenUnknown), "an open server");
+
+    for proof in [None, Some([7; 32])] {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let stranger = std::thread::spawn(move || pretend(&listener, proof));
+        assert!(matches!(refused(&ConnectOptions { port, ..options.clone() }), NetError::TokenUnknown));
+        stranger.join().unwrap();
+    }
+}
+
+/// Answers one client as a server that takes any proof of the token and gives `proof` for its own.
+fn pretend(listener: &TcpListener, proof: Option<[u8; 32]>) {
+    let (mut tcp, _) = listener.accept().expect("a client");
+    tcp.read_exact(&mut [0; PREAMBLE_LEN]).expect("a preamble");
+    tcp.write_all(&Preamble::new(0).to_bytes()).expect("a client that reads");
+    let welcome = Message::Welcome { session: 1, max_packets: 100, reverse_bps: 1_000_000, proof };
+    for answer in [Message::ServerHello { nonce: [1; 32], token_required: true }, welcome] {
+        let mut length = [0; 4];
+        tcp.read_exact(&mut length).expect("a length");
+        tcp.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize]).expect("a message");
+        tcp.write_all(&encode(&answer).expect("a short message")).expect("a client that reads");
+    }
+    // Until the client hangs up, so that it reads the answer rather than a reset.
+    let _ = tcp.read(&mut [0]);
 }
 
 #[test]
@@ -57,7 +81,7 @@ fn versions_that_differ_are_both_named() {
         tcp.write_all(&Preamble { version: VERSION + 6, tls: 0 }.to_bytes()).unwrap();
     });
     let error = refused(&ConnectOptions { port, ..ConnectOptions::new("127.0.0.1") });
-    assert!(matches!(error, NetError::VersionMismatch { theirs: 7, ours: 1 }), "{error}");
+    assert!(matches!(error, NetError::VersionMismatch { theirs: 8, ours: 2 }), "{error}");
     other.join().unwrap();
 }
 

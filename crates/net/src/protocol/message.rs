@@ -53,6 +53,8 @@ pub enum Message {
         max_packets: u32,
         /// Fastest stream that the server sends, in bits per second on the wire.
         reverse_bps: u64,
+        /// HMAC-SHA-256 over both nonces, keyed with the token, in return for the client's.
+        proof: Option<[u8; 32]>,
     },
     /// The server does not do what was asked.
     Refused(RefusedBy),

@@ -31,6 +31,8 @@ pub(super) struct Session<'a> {
     pub(super) id: u64,
     /// The server's address of the control connection, which its probes leave from, too.
     local: SocketAddr,
+    /// Shows the client that this side knows the token, too.
+    proof: Option<[u8; 32]>,
     /// There once the client's address is proved.
     pub(super) socket: Option<ProbeSocket>,
     /// The next stream's number must be at least this.
@@ -44,12 +46,19 @@ pub(super) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(shared: &'a Shared, channel: Channel, id: u64, local: SocketAddr) -> Session<'a> {
+    pub(super) fn new(
+        shared: &'a Shared,
+        channel: Channel,
+        id: u64,
+        local: SocketAddr,
+        proof: Option<[u8; 32]>,
+    ) -> Session<'a> {
         Session {
             shared,
             channel,
             id,
             local,
+            proof,
             socket: None,
             next_stream: 0,
             usage: Usage::default(),
@@ -64,7 +73,8 @@ impl<'a> Session<'a> {
     fn serve(&mut self) -> Result<(), ChannelError> {
         let max_packets = self.shared.limits.stream_packets;
         let reverse_bps = self.shared.limits.reverse_rate.bps();
-        self.channel.send(&Message::Welcome { session: self.id, max_packets, reverse_bps })?;
+        let welcome = Message::Welcome { session: self.id, max_packets, reverse_bps, proof: self.proof };
+        self.channel.send(&welcome)?;
         let mut messages = 0;
         loop {
             match self.channel.receive(self.deadline()) {
