@@ -13,7 +13,7 @@ use headway_net::{
 };
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn refused(options: &ConnectOptions) -> NetError {
     Session::connect(options).err().expect("the session is refused")
@@ -192,6 +192,28 @@ fn streams_beyond_the_limits_are_refused_and_the_session_goes_on() {
     assert_eq!(reason(session.send_stream(&steady(600, 50)).unwrap_err()), RefusedBy::SessionBytes);
     assert_eq!(session.receive_stream(&steady(100, 150)).unwrap().record.lost(), 0);
     assert_eq!(server.handle.counts().requests_refused, 3);
+}
+
+#[test]
+fn paying_back_ends_with_the_session_and_with_the_server() {
+    // The size test alone, some 40 kB, takes minutes to pay back at this rate.
+    let reverse_rate = Rate::from_bps(1000);
+    let limits = Limits { reverse_rate, session_time: Duration::from_millis(600), ..Limits::default() };
+    let server = Running::start(ServerConfig { limits, ..config() });
+    let start = Instant::now();
+    let session = Session::connect(&server.options()).unwrap();
+    while server.handle.open_sessions() > 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(start.elapsed() < Duration::from_secs(10));
+    drop(session);
+
+    let server =
+        Running::start(ServerConfig { limits: Limits { reverse_rate, ..Limits::default() }, ..config() });
+    let _session = Session::connect(&server.options()).unwrap();
+    let start = Instant::now();
+    drop(server);
+    assert!(start.elapsed() < Duration::from_secs(10));
 }
 
 #[test]
