@@ -139,4 +139,21 @@ mod tests {
         // So that a test whose wait is zero still sees everything that has arrived.
         assert!(MOST_SIZES * COPIES as usize <= crate::batch::BATCH);
     }
+
+    #[test]
+    fn the_deadline_holds_while_datagrams_wait() {
+        let flood = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let local = "127.0.0.1:0".parse().unwrap();
+        let socket = ProbeSocket::connect(local, flood.local_addr().unwrap()).unwrap();
+        socket.send(&[0]).unwrap();
+        let (_, address) = flood.recv_from(&mut [0]).unwrap();
+        for _ in 0..=crate::batch::BATCH {
+            flood.send_to(&[1; 30], address).unwrap();
+        }
+        let sizes = [PacketSize::SMALLEST];
+        let arrived = receive_sizes(&socket, 1, &sizes, Duration::ZERO, &AtomicBool::new(false));
+        assert_eq!(arrived, []);
+        let left = Batch::new().receive(socket.as_fd(), Queue::Data);
+        assert_eq!(left.ok(), Some(1), "it gave up with a datagram still waiting");
+    }
 }
