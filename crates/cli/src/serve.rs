@@ -37,8 +37,8 @@ pub(crate) struct Args {
     /// Sessions at the same time from one address.
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().sessions_per_address)]
     max_sessions_per_address: usize,
-    /// Fastest stream to send to a client, such as `1 Gb/s` [default: 10 Gb/s].
-    #[arg(long, value_name = "RATE")]
+    /// Fastest stream to send to a client, such as `1 Gb/s`, not zero [default: 10 Gb/s].
+    #[arg(long, value_name = "RATE", value_parser = some_rate)]
     max_rate: Option<Rate>,
     /// Bytes that one session may move, such as `10 GB` [default: 100 GB].
     #[arg(long, value_name = "SIZE")]
@@ -52,12 +52,41 @@ pub(crate) struct Args {
     /// Packets in one stream.
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().stream_packets)]
     max_stream_packets: u32,
-    /// Show the counters this often, if they changed.
-    #[arg(long, value_name = "TIME", default_value = "1 min")]
+    /// Show the counters this often, if they changed; at least `1 s`.
+    #[arg(long, value_name = "TIME", default_value = "1 min", value_parser = report_period)]
     report_every: Duration,
     /// Print events and counters to standard output as lines of JSON.
     #[arg(long)]
     json: bool,
+}
+
+/// The shortest time between two reports: more often nobody reads them, and none at all would be a busy loop.
+const SHORTEST_PERIOD: Duration = Duration::from_ms(1000);
+
+impl Args {
+    /// Whether errors are wanted as JSON too.
+    #[allow(dead_code, reason = "the caller that prints errors is to use it")]
+    pub(crate) fn json(&self) -> bool {
+        self.json
+    }
+}
+
+/// Reads a rate above zero.
+fn some_rate(text: &str) -> Result<Rate, String> {
+    let rate: Rate = text.parse().map_err(|error| format!("{error}"))?;
+    if rate == Rate::ZERO {
+        return Err("with a rate of zero nothing could be sent; give a rate such as `10 Mb/s`".to_owned());
+    }
+    Ok(rate)
+}
+
+/// Reads a time that is long enough between two reports.
+fn report_period(text: &str) -> Result<Duration, String> {
+    let period: Duration = text.parse().map_err(|error| format!("{error}"))?;
+    if period < SHORTEST_PERIOD {
+        return Err(format!("the shortest time between two reports is {SHORTEST_PERIOD}; give that or more"));
+    }
+    Ok(period)
 }
 
 /// Serves until SIGINT or SIGTERM; a second one ends the process at once.
@@ -159,4 +188,17 @@ fn report(event: &str, handle: &ServerHandle, json: bool) {
 fn print_line(value: &serde_json::Value) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{value}").and_then(|()| out.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_rates_and_busy_reports_are_refused() {
+        assert_eq!(some_rate("10 Mb/s"), Ok(Rate::from_bps(10_000_000)));
+        assert!(some_rate("0 Mb/s").is_err() && some_rate("fast").is_err());
+        assert_eq!(report_period("1 s"), Ok(SHORTEST_PERIOD));
+        assert!(report_period("0 s").is_err() && report_period("999 ms").is_err());
+    }
 }

@@ -4,8 +4,34 @@ use crate::protocol::NONCE_LEN;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// Keeps proofs of this protocol apart from any other use of the same token.
-const CONTEXT: &[u8] = b"headway token proof 1";
+/// Who proves to know the token. Each has its own label in what is proved, so that one side's proof is never
+/// the other's, which somebody between them could send back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Prover {
+    /// The asking side.
+    Client,
+    /// The answering side.
+    Server,
+}
+
+impl Prover {
+    /// Keeps proofs of this protocol apart from each other and from any other use of the same token.
+    const fn label(self) -> &'static [u8] {
+        match self {
+            Prover::Client => b"headway token proof 2 client",
+            Prover::Server => b"headway token proof 2 server",
+        }
+    }
+}
+
+/// The random numbers of both sides, which make a proof good for one session only.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nonces {
+    /// The server's.
+    pub server: [u8; NONCE_LEN],
+    /// The client's.
+    pub client: [u8; NONCE_LEN],
+}
 
 /// A secret that both ends know. It is never sent; a listener who sees a proof can still try words
 /// against it, so it should be long and random.
@@ -18,26 +44,21 @@ impl Token {
         Token(secret.into())
     }
 
-    /// What shows the knowledge of the token to the owner of `server`'s nonce, once.
-    pub(crate) fn proof(&self, server: &[u8; NONCE_LEN], client: &[u8; NONCE_LEN]) -> [u8; 32] {
-        self.mac(server, client).finalize().into_bytes().into()
+    /// What shows the knowledge of the token to the other side, in one session.
+    pub(crate) fn proof(&self, prover: Prover, nonces: &Nonces) -> [u8; 32] {
+        self.mac(prover, nonces).finalize().into_bytes().into()
     }
 
     /// Whether `proof` is right, compared in constant time.
-    pub(crate) fn verify(
-        &self,
-        server: &[u8; NONCE_LEN],
-        client: &[u8; NONCE_LEN],
-        proof: &[u8; 32],
-    ) -> bool {
-        self.mac(server, client).verify_slice(proof).is_ok()
+    pub(crate) fn verify(&self, prover: Prover, nonces: &Nonces, proof: &[u8; 32]) -> bool {
+        self.mac(prover, nonces).verify_slice(proof).is_ok()
     }
 
-    fn mac(&self, server: &[u8; NONCE_LEN], client: &[u8; NONCE_LEN]) -> Hmac<Sha256> {
+    fn mac(&self, prover: Prover, nonces: &Nonces) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
-        mac.update(CONTEXT);
-        mac.update(server);
-        mac.update(client);
+        mac.update(prover.label());
+        mac.update(&nonces.server);
+        mac.update(&nonces.client);
         mac
     }
 }
@@ -66,10 +87,13 @@ mod tests {
     #[test]
     fn only_the_same_token_and_nonces_verify() {
         let token = Token::new("correct horse");
-        let proof = token.proof(&[1; 32], &[2; 32]);
-        assert!(token.verify(&[1; 32], &[2; 32], &proof));
-        assert!(!token.verify(&[2; 32], &[1; 32], &proof));
-        assert!(!Token::new("wrong horse").verify(&[1; 32], &[2; 32], &proof));
+        let nonces = Nonces { server: [1; 32], client: [2; 32] };
+        let swapped = Nonces { server: [2; 32], client: [1; 32] };
+        let proof = token.proof(Prover::Client, &nonces);
+        assert!(token.verify(Prover::Client, &nonces, &proof));
+        assert!(!token.verify(Prover::Server, &nonces, &proof), "sent back");
+        assert!(!token.verify(Prover::Client, &swapped, &proof));
+        assert!(!Token::new("wrong horse").verify(Prover::Client, &nonces, &proof));
         assert_eq!(format!("{token:?}"), "Token(..)");
     }
 }

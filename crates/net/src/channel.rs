@@ -1,7 +1,7 @@
 //! The control connection: whole messages in both directions, each with a deadline.
 
 use crate::protocol::{Decoder, FrameError, Message, encode};
-use crate::transport::Transport;
+use crate::transport::{Stopped, Transport};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -13,15 +13,24 @@ const HANDSHAKE_FRAME: usize = 512;
 /// How long a message may take to leave. A peer that does not read for this long is gone.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What TLS adds to a message at most, in bytes: header, explicit nonce, content type and tag of one record.
+const TLS_RECORD: u64 = 32;
+
 /// Why a message did not get through.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChannelError {
     /// The deadline passed.
     #[error("no message in time")]
     Timeout,
+    /// The flag that asks this side to stop was set.
+    #[error("interrupted")]
+    Interrupted,
     /// The peer closed the connection.
     #[error("connection closed")]
     Closed,
+    /// The message would make this side have sent more bytes than it received.
+    #[error("the peer has not sent enough bytes for an answer")]
+    NotCovered,
     /// The connection broke.
     #[error(transparent)]
     Io(io::Error),
@@ -32,6 +41,9 @@ pub(crate) enum ChannelError {
 
 impl From<io::Error> for ChannelError {
     fn from(error: io::Error) -> ChannelError {
+        if error.get_ref().is_some_and(|inner| inner.is::<Stopped>()) {
+            return ChannelError::Interrupted;
+        }
         match error.kind() {
             io::ErrorKind::WouldBlock => ChannelError::Timeout,
             io::ErrorKind::UnexpectedEof
@@ -66,6 +78,19 @@ impl Channel {
     /// Any [`ChannelError`].
     pub(crate) fn send(&mut self, message: &Message) -> Result<(), ChannelError> {
         self.send_by(message, Instant::now() + SEND_TIMEOUT)
+    }
+
+    /// Sends one message unless more bytes than came in would then have gone out.
+    ///
+    /// # Errors
+    /// Any [`ChannelError`]; [`ChannelError::NotCovered`] when nothing was sent.
+    pub(crate) fn send_covered(&mut self, message: &Message) -> Result<(), ChannelError> {
+        let extra = if matches!(self.transport, Transport::Plain(_)) { 0 } else { TLS_RECORD };
+        let socket = self.transport.socket();
+        if socket.sent + encode(message)?.len() as u64 + extra > socket.received {
+            return Err(ChannelError::NotCovered);
+        }
+        self.send(message)
     }
 
     /// Sends one message before `deadline`.

@@ -11,6 +11,10 @@ use nix::time::{ClockId, clock_gettime};
 /// machine and is no more than the stamps' own error. Sensible range: 2 us to 1 ms.
 const STEP_THRESHOLD: Duration = Duration::from_us(10);
 
+/// How far CLOCK_REALTIME may move, beyond the threshold, per time that passed between two streams: the fastest that
+/// the kernel slews a clock, 500 ppm. Within a stream there is no such allowance, because slewing bends its times.
+const SLEW: f64 = 500e-6;
+
 /// How often the two clocks are read to find an undisturbed reading.
 const OFFSET_READINGS: u32 = 5;
 
@@ -50,9 +54,56 @@ pub(crate) fn wall_offset() -> Duration {
     best.1
 }
 
-/// Whether the wall clock was stepped between two readings of [`wall_offset`].
-pub(crate) fn stepped(before: Duration, after: Duration) -> bool {
-    (after - before).ns().unsigned_abs() > STEP_THRESHOLD.ns().unsigned_abs()
+/// Whether the wall clock was stepped between two readings of [`wall_offset`], `slewed` apart without a step.
+fn stepped(before: Duration, after: Duration, slewed: Duration) -> bool {
+    (after - before).ns().unsigned_abs() > (STEP_THRESHOLD + slewed).ns().unsigned_abs()
+}
+
+/// One reading of both clocks.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    /// CLOCK_MONOTONIC.
+    at: Instant,
+    /// CLOCK_REALTIME minus CLOCK_MONOTONIC.
+    offset: Duration,
+}
+
+impl Reading {
+    fn now() -> Reading {
+        Reading { at: monotonic(), offset: wall_offset() }
+    }
+}
+
+/// Watches the wall clock during and between the streams of one session.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    last: Option<Reading>,
+    /// Whether the clock was stepped between the previous stream and the current one.
+    stepped_before: bool,
+}
+
+impl Watch {
+    /// To be called at the start of a stream.
+    pub(crate) fn begin(&mut self) {
+        self.begin_at(Reading::now());
+    }
+
+    /// To be called at the end of a stream; whether the clock was stepped during it, or since the one before it.
+    pub(crate) fn end(&mut self) -> bool {
+        self.end_at(Reading::now())
+    }
+
+    fn begin_at(&mut self, now: Reading) {
+        self.stepped_before =
+            self.last.is_some_and(|last| stepped(last.offset, now.offset, (now.at - last.at).scale(SLEW)));
+        self.last = Some(now);
+    }
+
+    fn end_at(&mut self, now: Reading) -> bool {
+        let during = self.last.is_some_and(|begin| stepped(begin.offset, now.offset, Duration::ZERO));
+        self.last = Some(now);
+        self.stepped_before || during
+    }
 }
 
 #[cfg(test)]
@@ -62,13 +113,38 @@ mod tests {
     #[test]
     fn only_steps_are_steps() {
         let offset = Duration::from_secs_f64(1.7e9);
-        assert!(!stepped(offset, offset + Duration::from_us(9)));
-        assert!(stepped(offset, offset + Duration::from_ms(1)));
-        assert!(stepped(offset, offset - Duration::from_ms(1)));
+        let stepped = |after| stepped(offset, after, Duration::ZERO);
+        assert!(!stepped(offset + Duration::from_us(9)));
+        assert!(stepped(offset + Duration::from_ms(1)));
+        assert!(stepped(offset - Duration::from_ms(1)));
+    }
+
+    /// A reading at some second with the wall clock ahead by some microseconds.
+    fn reading(second: u64, ahead_us: i64) -> Reading {
+        Reading { at: Instant::from_ns(second * 1_000_000_000), offset: Duration::from_us(ahead_us) }
+    }
+
+    #[test]
+    fn steps_between_streams_are_seen() {
+        let mut watch = Watch::default();
+        watch.begin_at(reading(0, 1_000_000));
+        assert!(!watch.end_at(reading(1, 1_000_005)), "before the first stream there is nothing to compare");
+        watch.begin_at(reading(2, 1_000_400));
+        assert!(!watch.end_at(reading(3, 1_000_400)), "400 us in a second may be slewing");
+        watch.begin_at(reading(4, 1_001_000));
+        assert!(watch.end_at(reading(5, 1_001_000)), "600 us in a second are a step");
+        watch.begin_at(reading(6, 1_001_000));
+        assert!(!watch.end_at(reading(7, 1_001_000)), "a step counts once");
+        watch.begin_at(reading(8, 1_001_000));
+        assert!(watch.end_at(reading(9, 1_001_100)), "within a stream slewing is no excuse");
+        watch.begin_at(reading(19, 997_000));
+        assert!(!watch.end_at(reading(20, 997_000)), "4 ms in ten seconds may be slewing");
+        watch.begin_at(reading(30, 991_000));
+        assert!(watch.end_at(reading(31, 991_000)), "6 ms in ten seconds are a step, backwards, too");
     }
 
     #[test]
     fn the_offset_stands_still() {
-        assert!(!stepped(wall_offset(), wall_offset()));
+        assert!(!stepped(wall_offset(), wall_offset(), Duration::ZERO));
     }
 }

@@ -49,22 +49,27 @@ pub enum NetError {
         ours: u16,
     },
     /// The server encrypts and the client does not.
-    #[error("the server wants TLS; give --tls with --tls-ca or --tls-fingerprint")]
+    #[error("the server wants TLS; give --tls-ca FILE or --tls-fingerprint HEX")]
     TlsRequired,
     /// The client encrypts and the server does not.
-    #[error("the server has no TLS; give it --tls-cert and --tls-key, or leave out --tls here")]
+    #[error(
+        "the server has no TLS; start it with --tls-cert and --tls-key, or leave out --tls-ca and --tls-fingerprint here"
+    )]
     TlsMissing,
     /// The TLS handshake failed.
-    #[error("TLS failed: {0}; check the server's certificate and what this client trusts")]
+    #[error("TLS failed ({0}); check the server's certificate and what this client trusts")]
     Tls(String),
     /// The server wants a token.
-    #[error("the server wants a token; give the one it was started with")]
+    #[error("the server wants a token; give the one it was started with by --token-file")]
     TokenRequired,
     /// The token is not the server's.
-    #[error("the token is wrong; give the one the server was started with")]
+    #[error("the token is wrong; give the one the server was started with by --token-file")]
     WrongToken,
+    /// The server has not shown that it knows the token.
+    #[error("the server does not know the token; start it with the same --token-file, or give no token here")]
+    TokenUnknown,
     /// A limit of the server is against it.
-    #[error("the server refused: {0}; ask less, try later, or have its limits raised")]
+    #[error("the server refused because {0}; ask for less, try later, or have its limits raised")]
     Refused(RefusedBy),
     /// No UDP datagram reaches the server.
     #[error("UDP does not reach the server; open its UDP port {port} in the firewalls on the way")]
@@ -101,11 +106,16 @@ pub enum NetError {
     #[error("the server broke the protocol ({0}); install the same release on both sides")]
     Protocol(String),
     /// The stream asked for cannot be sent at all.
-    #[error("the stream cannot be sent: {0}")]
+    #[error("the stream cannot be sent because {0}; ask for another rate, length or packet size")]
     BadStream(&'static str),
     /// The operating system refused something on this host.
-    #[error("this host refused: {0}")]
+    #[error(
+        "this host refused a network operation ({0}); check its network, its limits and this program's rights"
+    )]
     System(#[from] io::Error),
+    /// The flag in [`crate::ConnectOptions::stop`] was set.
+    #[error("interrupted before the end; start again to measure")]
+    Interrupted,
 }
 
 impl NetError {

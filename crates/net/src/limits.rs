@@ -9,11 +9,11 @@ use std::time::Duration as Span;
 pub struct Limits {
     /// Sessions at the same time. Each costs a thread and up to 40 MB of socket buffers.
     pub sessions: usize,
-    /// Sessions at the same time from one IP address.
+    /// Sessions at the same time from one IPv4 address or IPv6 /64 prefix.
     pub sessions_per_address: usize,
     /// Handshakes at the same time, in all. More connections are closed at once.
     pub handshakes: usize,
-    /// Handshakes at the same time from one IP address.
+    /// Handshakes at the same time from one IPv4 address or IPv6 /64 prefix.
     pub handshakes_per_address: usize,
     /// Fastest reverse stream, over its duration, counting wire bytes.
     pub reverse_rate: Rate,
@@ -57,6 +57,14 @@ impl Default for Limits {
 /// capacities above the rate limit. They are earned back at the rate limit.
 const BURST: Bytes = Bytes::new(64 * 1024);
 
+/// ... but never more than the rate limit moves in this time, which is then the longest that paying back takes.
+const BURST_TIME: Duration = Duration::from_ms(1000);
+
+/// The bytes that a reverse stream may send beyond its rate times its duration, at most [`BURST`].
+fn burst(limits: &Limits) -> u64 {
+    BURST.get().min(limits.reverse_rate.bytes_in(BURST_TIME).get())
+}
+
 /// A stream that a client asked for, as the limits see it.
 pub(crate) struct Request<'a> {
     pub size: PacketSize,
@@ -94,12 +102,16 @@ impl Usage {
         if duration.to_std() > limits.stream_time {
             return Err(RefusedBy::StreamTime);
         }
-        let bytes = request.bytes().get();
-        if request.reverse && bytes > limits.reverse_rate.bytes_in(duration).get().saturating_add(BURST.get())
-        {
+        let allowed = limits.reverse_rate.bytes_in(duration).get().saturating_add(burst(limits));
+        if request.reverse && request.bytes().get() > allowed {
             return Err(RefusedBy::Rate);
         }
-        let used = self.bytes.saturating_add(bytes);
+        self.charge(limits, request.bytes())
+    }
+
+    /// Counts bytes as used, or says that the session has none left.
+    pub(crate) fn charge(&mut self, limits: &Limits, bytes: Bytes) -> Result<(), RefusedBy> {
+        let used = self.bytes.saturating_add(bytes.get());
         if used > limits.session_bytes.get() {
             return Err(RefusedBy::SessionBytes);
         }
@@ -108,10 +120,9 @@ impl Usage {
     }
 }
 
-/// The pause after a reverse stream that pays back what it sent above the rate limit.
-pub(crate) fn repay(limits: &Limits, request: &Request<'_>) -> Span {
-    let owed = limits.reverse_rate.time_for(request.bytes()) - request.duration();
-    owed.to_std()
+/// The pause that pays back what `bytes` sent within `took` were above the rate limit.
+pub(crate) fn owed(limits: &Limits, bytes: Bytes, took: Duration) -> Span {
+    (limits.reverse_rate.time_for(bytes) - took).to_std()
 }
 
 #[cfg(test)]
@@ -151,13 +162,33 @@ mod tests {
     #[test]
     fn bursts_are_paid_back() {
         let limits = Limits { reverse_rate: Rate::from_mbps(123.04), ..Limits::default() };
-        let gaps = vec![Duration::ZERO; 9];
         // 10 packets of 1538 bytes take 1 ms at 123.04 Mb/s.
-        assert_eq!(
-            repay(&limits, &Request { size: size(), gaps: &gaps, reverse: true }),
-            Span::from_millis(1)
-        );
-        let slow = vec![Duration::from_ms(1); 9];
-        assert_eq!(repay(&limits, &Request { size: size(), gaps: &slow, reverse: true }), Span::ZERO);
+        let bytes = size().wire() * 10;
+        assert_eq!(owed(&limits, bytes, Duration::ZERO), Span::from_millis(1));
+        assert_eq!(owed(&limits, bytes, Duration::from_ms(9)), Span::ZERO);
+    }
+
+    #[test]
+    fn bursts_shrink_with_the_rate_so_that_paying_back_stays_short() {
+        for bps in [0, 1, 8_000, 524_288, 10_000_000_000] {
+            let limits = Limits { reverse_rate: Rate::from_bps(bps), ..Limits::default() };
+            let burst = burst(&limits);
+            assert!(burst <= BURST.get() && burst <= bps / 8, "{burst} bytes at {bps} b/s");
+            if burst > 0 {
+                assert!(owed(&limits, Bytes::new(burst), Duration::ZERO) <= Span::from_secs(1));
+            }
+        }
+    }
+
+    #[test]
+    fn charges_and_streams_share_the_bytes_of_a_session() {
+        let limits = Limits { session_bytes: Bytes::new(4000), ..Limits::default() };
+        let mut usage = Usage::default();
+        assert_eq!(usage.charge(&limits, Bytes::new(3000)), Ok(()));
+        let request = Request { size: size(), gaps: &[Duration::ZERO], reverse: false };
+        assert_eq!(usage.grant(&limits, &request), Err(RefusedBy::SessionBytes));
+        assert_eq!(usage.charge(&limits, Bytes::new(1001)), Err(RefusedBy::SessionBytes));
+        assert_eq!(usage.charge(&limits, Bytes::new(u64::MAX)), Err(RefusedBy::SessionBytes));
+        assert_eq!(usage.charge(&limits, Bytes::new(1000)), Ok(()));
     }
 }

@@ -6,9 +6,9 @@
 
 use crate::batch::{BATCH, Batch, Datagram, Queue};
 use crate::channel::{Channel, ChannelError};
-use crate::clock;
+use crate::clock::{self, Watch};
 use crate::protocol::{Header, Kind, Message, PacketSize};
-use crate::socket::{ProbeSocket, readable};
+use crate::socket::{ProbeSocket, STOP_CHECK, readable};
 use crate::stamp::ArrivalStamps;
 use headway_core::Duration;
 use std::os::fd::AsFd;
@@ -66,7 +66,7 @@ pub(crate) struct ReceivedStream {
     pub duplicates: u32,
     /// Everything odd.
     pub oddities: Oddities,
-    /// Whether the clock was stepped meanwhile.
+    /// Whether the clock was stepped meanwhile or since the stream before.
     pub clock_stepped: bool,
 }
 
@@ -171,13 +171,16 @@ fn drain(socket: &ProbeSocket, batch: &mut Batch, sorter: &mut Sorter) -> usize 
 pub(crate) fn receive_stream(
     socket: &ProbeSocket,
     channel: &mut Channel,
+    clock: &mut Watch,
     expected: Expected,
     end: impl Fn(&Message) -> Option<Span>,
 ) -> Result<(ReceivedStream, Message), ChannelError> {
     let mut sorter = Sorter::new(expected, expected.size.payload(socket.family()));
     let mut batch = Batch::new();
     let nap = nap(socket, &expected);
-    let offset = clock::wall_offset();
+    clock.begin();
+    // In slices, so that a flag on the channel that asks to stop is seen soon.
+    let slice = |left: Span| left.min(STOP_CHECK);
     let give_up = Instant::now() + expected.duration.to_std() + PATIENCE;
     let message = loop {
         let arrived = drain(socket, &mut batch, &mut sorter);
@@ -189,11 +192,11 @@ pub(crate) fn receive_stream(
             return Err(ChannelError::Timeout);
         }
         if sorter.missing == 0 {
-            readable([channel.as_fd()], left)?;
+            readable([channel.as_fd()], slice(left))?;
         } else if arrived == 0 && sorter.highest.is_none() {
             // A transmit stamp that came late would make the socket look readable for ever.
             socket.discard(Queue::Errors);
-            readable([channel.as_fd(), socket.as_fd()], left)?;
+            readable([channel.as_fd(), socket.as_fd()], slice(left))?;
         } else {
             std::thread::sleep(nap);
         }
@@ -206,7 +209,7 @@ pub(crate) fn receive_stream(
             drain(socket, &mut batch, &mut sorter);
         }
     }
-    sorter.received.clock_stepped = clock::stepped(offset, clock::wall_offset());
+    sorter.received.clock_stepped = clock.end();
     Ok((sorter.received, message))
 }
 

@@ -1,11 +1,12 @@
 //! Which packet sizes pass: a few datagrams of each size, in both directions.
 
-use crate::batch::{Batch, Queue};
+use crate::batch::{Batch, Datagram, Queue};
 use crate::protocol::probe::{HEADER_LEN, fill_padding};
 use crate::protocol::{Header, Kind, PacketSize};
-use crate::socket::{ProbeSocket, readable};
+use crate::socket::{ProbeSocket, STOP_CHECK, readable};
 use headway_core::{Bytes, Instant};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant as Deadline};
 
 /// IP packet sizes worth trying below the interface's own: Ethernet, common tunnels, the IPv6 minimum, the IPv4 minimum.
@@ -28,6 +29,20 @@ pub(crate) fn candidates(mtu: usize) -> Vec<u16> {
     sizes
 }
 
+/// The sizes of a test that a client may ask for: at least one, not too many, each once and in the allowed range.
+pub(crate) fn checked(sizes: &[u16]) -> Option<Vec<PacketSize>> {
+    if sizes.is_empty() || sizes.len() > MOST_SIZES {
+        return None;
+    }
+    let repeated = (1..sizes.len()).any(|at| sizes[..at].contains(&sizes[at]));
+    if repeated { None } else { sizes.iter().map(|size| PacketSize::from_ip(*size)).collect() }
+}
+
+/// Bytes on the wire that a test moves in each direction at most.
+pub(crate) fn cost(sizes: &[PacketSize]) -> Bytes {
+    sizes.iter().map(|size| size.wire()).sum::<Bytes>() * u64::from(COPIES)
+}
+
 /// Sends each size a few times and returns the bytes on the wire; sizes that the own interface refuses simply do
 /// not arrive.
 pub(crate) fn send_sizes(socket: &ProbeSocket, session: u64, sizes: &[PacketSize]) -> Bytes {
@@ -45,41 +60,54 @@ pub(crate) fn send_sizes(socket: &ProbeSocket, session: u64, sizes: &[PacketSize
             std::thread::sleep(SPACING);
         }
     }
-    sizes.iter().map(|size| size.wire()).sum::<Bytes>() * u64::from(count)
+    cost(sizes)
 }
 
-/// The sizes that arrive until all have or `wait` is over.
+/// The sizes that arrive until all have, `wait` is over or `stop` is set, however much else arrives meanwhile.
 pub(crate) fn receive_sizes(
     socket: &ProbeSocket,
     session: u64,
     sizes: &[PacketSize],
     wait: Duration,
+    stop: &AtomicBool,
 ) -> Vec<PacketSize> {
     let mut arrived: Vec<PacketSize> = Vec::new();
     let mut batch = Batch::new();
     let deadline = Deadline::now() + wait;
     loop {
-        if batch.receive(socket.as_fd(), Queue::Data).is_ok() {
-            for datagram in batch.datagrams() {
-                let ours = Header::parse(datagram.start)
-                    .is_ok_and(|header| header.session == session && header.kind == Kind::Size);
-                let size = sizes.iter().find(|size| size.payload(socket.family()) == datagram.length);
-                if let (true, Some(size)) = (ours, size)
-                    && !arrived.contains(size)
-                {
-                    arrived.push(*size);
-                }
-            }
-            continue;
+        let received = batch.receive(socket.as_fd(), Queue::Data).is_ok();
+        if received {
+            batch.datagrams().for_each(|datagram| note(&datagram, socket, session, sizes, &mut arrived));
         }
+        // Looked at after every batch: a peer that keeps sending must not keep this loop going.
         let left = deadline.saturating_duration_since(Deadline::now());
-        if arrived.len() == sizes.len() || left == Duration::ZERO {
+        if arrived.len() == sizes.len() || left == Duration::ZERO || stop.load(Ordering::Relaxed) {
             return arrived;
         }
-        socket.discard(Queue::Errors);
-        if readable([socket.as_fd()], left).is_err() {
-            return arrived;
+        if !received {
+            socket.discard(Queue::Errors);
+            if readable([socket.as_fd()], left.min(STOP_CHECK)).is_err() {
+                return arrived;
+            }
         }
+    }
+}
+
+/// Notes the size of one datagram if it is one of the test's.
+fn note(
+    datagram: &Datagram<'_>,
+    socket: &ProbeSocket,
+    session: u64,
+    sizes: &[PacketSize],
+    arrived: &mut Vec<PacketSize>,
+) {
+    let ours = Header::parse(datagram.start)
+        .is_ok_and(|header| header.session == session && header.kind == Kind::Size);
+    let size = sizes.iter().find(|size| size.payload(socket.family()) == datagram.length);
+    if let (true, Some(size)) = (ours, size)
+        && !arrived.contains(size)
+    {
+        arrived.push(*size);
     }
 }
 
@@ -94,5 +122,38 @@ mod tests {
         assert_eq!(candidates(1420), [1420, 1400, 1280, 576]);
         assert_eq!(candidates(300), [300]);
         assert_eq!(candidates(10), [PacketSize::MIN_IP]);
+    }
+
+    #[test]
+    fn repeated_and_too_many_sizes_are_refused() {
+        assert_eq!(checked(&[1500, 1400]).map(|sizes| sizes.len()), Some(2));
+        assert_eq!(checked(&candidates(65_536)).map(|sizes| sizes.len()), Some(5));
+        assert_eq!(checked(&[]), None);
+        assert_eq!(checked(&[1500, 1400, 1500]), None);
+        assert_eq!(checked(&[1500, 10]), None);
+        assert_eq!(checked(&[1500, 1499, 1498, 1497, 1496, 1495, 1494, 1493, 1492]), None);
+    }
+
+    #[test]
+    fn all_datagrams_of_a_test_fit_one_batch() {
+        // So that a test whose wait is zero still sees everything that has arrived.
+        assert!(MOST_SIZES * COPIES as usize <= crate::batch::BATCH);
+    }
+
+    #[test]
+    fn the_deadline_holds_while_datagrams_wait() {
+        let flood = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let local = "127.0.0.1:0".parse().unwrap();
+        let socket = ProbeSocket::connect(local, flood.local_addr().unwrap()).unwrap();
+        socket.send(&[0]).unwrap();
+        let (_, address) = flood.recv_from(&mut [0]).unwrap();
+        for _ in 0..=crate::batch::BATCH {
+            flood.send_to(&[1; 30], address).unwrap();
+        }
+        let sizes = [PacketSize::SMALLEST];
+        let arrived = receive_sizes(&socket, 1, &sizes, Duration::ZERO, &AtomicBool::new(false));
+        assert_eq!(arrived, []);
+        let left = Batch::new().receive(socket.as_fd(), Queue::Data);
+        assert_eq!(left.ok(), Some(1), "it gave up with a datagram still waiting");
     }
 }

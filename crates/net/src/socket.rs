@@ -19,6 +19,12 @@ const SEND_BUFFER: usize = 4 * 1024 * 1024;
 /// What the kernel charges for one datagram beyond its payload, in bytes: its own bookkeeping, rounded up.
 const BOOKKEEPING: usize = 1024;
 
+/// Longest sleep between two looks at a flag that asks to stop: short enough to feel immediate.
+pub(crate) const STOP_CHECK: Duration = Duration::from_millis(100);
+
+/// Batches thrown away in one go: more than any receive buffer holds, so that only a flood meets it.
+const DISCARD_BATCHES: usize = 1024;
+
 /// A connected UDP socket that stamps what it receives and sends.
 #[derive(Debug)]
 pub(crate) struct ProbeSocket {
@@ -105,7 +111,11 @@ impl ProbeSocket {
     /// Throws away what waits in a queue, and a pending error.
     pub(crate) fn discard(&self, queue: Queue) {
         let mut batch = Batch::new();
-        while batch.receive(self.as_fd(), queue).is_ok() {}
+        for _ in 0..DISCARD_BATCHES {
+            if batch.receive(self.as_fd(), queue).is_err() {
+                break;
+            }
+        }
         let _ = self.socket.take_error();
     }
 

@@ -1,6 +1,6 @@
 //! Sending one probe stream.
 
-use crate::clock;
+use crate::clock::{self, Watch};
 use crate::pacing;
 use crate::protocol::probe::{HEADER_LEN, fill_padding};
 use crate::protocol::{Header, Kind, PacketSize, StampSource};
@@ -37,7 +37,7 @@ pub(crate) struct SentStream {
     pub source: StampSource,
     /// Whether the gaps were kept.
     pub gaps_kept: bool,
-    /// Whether the clock was stepped meanwhile.
+    /// Whether the clock was stepped meanwhile or since the stream before.
     pub clock_stepped: bool,
 }
 
@@ -49,11 +49,12 @@ pub(crate) fn send_stream(
     socket: &ProbeSocket,
     plan: &Plan<'_>,
     stop: &AtomicBool,
+    clock: &mut Watch,
 ) -> io::Result<SentStream> {
     let count = plan.gaps.len() + 1;
     let mut datagrams = prepare(plan, socket);
     socket.stamp_from_zero()?;
-    let offset = clock::wall_offset();
+    clock.begin();
     let mut times = Vec::with_capacity(count);
     let mut failed = 0u32;
     let complete = pacing::run(plan.gaps, stop, |index| {
@@ -73,7 +74,7 @@ pub(crate) fn send_stream(
         times.push(sent);
         failed += u32::from(socket.send(datagram).is_err());
     });
-    let clock_stepped = clock::stepped(offset, clock::wall_offset());
+    let clock_stepped = clock.end();
     // A packet that failed may or may not have used up a number, so the stamps could not be matched.
     let kernel = if complete && failed == 0 { transmit_times(socket, count) } else { None };
     let (mut times, source) = match kernel {

@@ -1,11 +1,20 @@
 //! The byte stream below the control connection: TCP with a deadline for everything, with or without TLS.
 
-use crate::socket::wait;
+use crate::socket::{STOP_CHECK, wait};
 use nix::poll::PollFlags;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+/// Why a read or write ended: the flag of [`DeadlineStream::stop_when`] was set.
+///
+/// Not [`io::ErrorKind::Interrupted`], after which callers would try again.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("interrupted")]
+pub(crate) struct Stopped;
 
 /// A TCP connection whose reads and writes together end at a deadline.
 ///
@@ -14,6 +23,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct DeadlineStream {
     tcp: TcpStream,
     deadline: Instant,
+    /// Ends waits when set.
+    stop: Option<Arc<AtomicBool>>,
     /// Bytes that went out and came in, TLS included.
     pub sent: u64,
     pub received: u64,
@@ -27,7 +38,7 @@ impl DeadlineStream {
     pub(crate) fn new(tcp: TcpStream) -> io::Result<DeadlineStream> {
         tcp.set_nonblocking(true)?;
         tcp.set_nodelay(true)?;
-        Ok(DeadlineStream { tcp, deadline: Instant::now(), sent: 0, received: 0 })
+        Ok(DeadlineStream { tcp, deadline: Instant::now(), stop: None, sent: 0, received: 0 })
     }
 
     /// When reads and writes give up.
@@ -35,11 +46,21 @@ impl DeadlineStream {
         self.deadline = deadline;
     }
 
+    /// Makes reads and writes end with [`Stopped`] once the flag is set.
+    pub(crate) fn stop_when(&mut self, flag: Arc<AtomicBool>) {
+        self.stop = Some(flag);
+    }
+
     /// Waits for `events` until the deadline, which is [`io::ErrorKind::WouldBlock`].
     fn wait(&self, events: PollFlags) -> io::Result<()> {
         loop {
             let left = self.deadline.saturating_duration_since(Instant::now());
-            let [ready] = wait([self.tcp.as_fd()], events, left)?;
+            let slice = match &self.stop {
+                Some(stop) if stop.load(Ordering::Relaxed) => return Err(io::Error::other(Stopped)),
+                Some(_) => left.min(STOP_CHECK),
+                None => left,
+            };
+            let [ready] = wait([self.tcp.as_fd()], events, slice)?;
             if ready {
                 return Ok(());
             }

@@ -7,13 +7,13 @@ use common::raw::Raw;
 use common::{Running, config, steady};
 use headway_core::{Bytes, Rate};
 use headway_net::protocol::preamble::PREAMBLE_LEN;
-use headway_net::protocol::{Preamble, RefusedBy, VERSION};
+use headway_net::protocol::{Message, Preamble, RefusedBy, VERSION, encode};
 use headway_net::{
     ConnectOptions, FamilyChoice, Limits, NetError, ServerConfig, Session, TlsClient, TlsServer, Token,
 };
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn refused(options: &ConnectOptions) -> NetError {
     Session::connect(options).err().expect("the session is refused")
@@ -34,10 +34,34 @@ fn the_token_must_be_right() {
 }
 
 #[test]
-fn a_token_nobody_asks_for_does_no_harm() {
+fn a_server_must_know_the_token_too() {
     let server = Running::start(config());
     let options = ConnectOptions { token: Some(Token::new("for another server")), ..server.options() };
-    assert!(Session::connect(&options).is_ok());
+    assert!(matches!(refused(&options), NetError::TokenUnknown), "an open server");
+
+    for proof in [None, Some([7; 32])] {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let stranger = std::thread::spawn(move || pretend(&listener, proof));
+        assert!(matches!(refused(&ConnectOptions { port, ..options.clone() }), NetError::TokenUnknown));
+        stranger.join().unwrap();
+    }
+}
+
+/// Answers one client as a server that takes any proof of the token and gives `proof` for its own.
+fn pretend(listener: &TcpListener, proof: Option<[u8; 32]>) {
+    let (mut tcp, _) = listener.accept().expect("a client");
+    tcp.read_exact(&mut [0; PREAMBLE_LEN]).expect("a preamble");
+    tcp.write_all(&Preamble::new(0).to_bytes()).expect("a client that reads");
+    let welcome = Message::Welcome { session: 1, max_packets: 100, reverse_bps: 1_000_000, proof };
+    for answer in [Message::ServerHello { nonce: [1; 32], token_required: true }, welcome] {
+        let mut length = [0; 4];
+        tcp.read_exact(&mut length).expect("a length");
+        tcp.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize]).expect("a message");
+        tcp.write_all(&encode(&answer).expect("a short message")).expect("a client that reads");
+    }
+    // Until the client hangs up, so that it reads the answer rather than a reset.
+    let _ = tcp.read(&mut [0]);
 }
 
 #[test]
@@ -57,7 +81,7 @@ fn versions_that_differ_are_both_named() {
         tcp.write_all(&Preamble { version: VERSION + 6, tls: 0 }.to_bytes()).unwrap();
     });
     let error = refused(&ConnectOptions { port, ..ConnectOptions::new("127.0.0.1") });
-    assert!(matches!(error, NetError::VersionMismatch { theirs: 7, ours: 1 }), "{error}");
+    assert!(matches!(error, NetError::VersionMismatch { theirs: 8, ours: 2 }), "{error}");
     other.join().unwrap();
 }
 
@@ -168,6 +192,28 @@ fn streams_beyond_the_limits_are_refused_and_the_session_goes_on() {
     assert_eq!(reason(session.send_stream(&steady(600, 50)).unwrap_err()), RefusedBy::SessionBytes);
     assert_eq!(session.receive_stream(&steady(100, 150)).unwrap().record.lost(), 0);
     assert_eq!(server.handle.counts().requests_refused, 3);
+}
+
+#[test]
+fn paying_back_ends_with_the_session_and_with_the_server() {
+    // The size test alone, some 40 kB, takes minutes to pay back at this rate.
+    let reverse_rate = Rate::from_bps(1000);
+    let limits = Limits { reverse_rate, session_time: Duration::from_millis(600), ..Limits::default() };
+    let server = Running::start(ServerConfig { limits, ..config() });
+    let start = Instant::now();
+    let session = Session::connect(&server.options()).unwrap();
+    while server.handle.open_sessions() > 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(start.elapsed() < Duration::from_secs(10));
+    drop(session);
+
+    let server =
+        Running::start(ServerConfig { limits: Limits { reverse_rate, ..Limits::default() }, ..config() });
+    let _session = Session::connect(&server.options()).unwrap();
+    let start = Instant::now();
+    drop(server);
+    assert!(start.elapsed() < Duration::from_secs(10));
 }
 
 #[test]

@@ -124,6 +124,76 @@ fn hellos_are_answered_once_each_until_the_proof() {
 }
 
 #[test]
+fn sessions_without_a_proof_get_few_answers_and_no_more_bytes_than_they_send() {
+    let server = Running::start(config());
+    let questions = [
+        Message::Hellos,
+        Message::AddressProved,
+        Message::SizeReady,
+        Message::Ping { number: 0 },
+        Message::Cookie([0; 16]),
+        Message::SizeTest { sizes: vec![1500] },
+        Message::End { stream: 0, straggler_ns: 0 },
+    ];
+    for question in &questions {
+        let mut raw = Raw::enter(server.port);
+        // Many hellos make the answer to the question for them longer.
+        for _ in 0..200 {
+            raw.datagram(&hello(Kind::Hello, raw.session, &[0; 16]));
+            raw.received += raw.udp.recv(&mut [0; 100]).expect("a cookie");
+        }
+        let mut answers = 0;
+        loop {
+            raw.say(question);
+            let answer = raw.hear();
+            assert!(raw.received <= raw.sent, "{} for {}: {question:?}", raw.received, raw.sent);
+            match answer {
+                Some(_) => answers += 1,
+                None => break,
+            }
+        }
+        // The last answer says why the session ends.
+        assert!(answers <= 9, "{answers} answers to {question:?}");
+    }
+    while server.handle.open_sessions() > 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn size_tests_count_and_end_in_a_flood() {
+    let limits = Limits { session_bytes: headway_core::Bytes::new(30_000), ..Limits::default() };
+    let server = Running::start(ServerConfig { limits, ..config() });
+    let mut raw = Raw::open(server.port);
+    for sizes in [vec![], vec![1500, 1500], (1000..1009).collect(), vec![20]] {
+        assert_eq!(raw.ask(&Message::SizeTest { sizes }), Message::Refused(RefusedBy::PacketSize));
+    }
+    // Three datagrams of 1538 bytes each way: 9228 bytes a test.
+    let test = Message::SizeTest { sizes: vec![1500] };
+    let end = Message::SizeEnd { straggler_ns: 100_000_000 };
+    assert_eq!(raw.ask(&test), Message::SizeReady);
+    assert_eq!(raw.ask(&end), Message::SizeReport { arrived: vec![] });
+    assert_eq!(server.handle.counts().bytes_sent, 0, "nothing comes back for nothing");
+
+    assert_eq!(raw.ask(&test), Message::SizeReady);
+    let (udp, session) = (raw.udp.try_clone().unwrap(), raw.session);
+    let stop = Arc::new(AtomicBool::new(false));
+    let ending = Arc::clone(&stop);
+    let flood = std::thread::spawn(move || {
+        let datagram = hello(Kind::Size, session, &[0; 16]);
+        while !ending.load(Ordering::Relaxed) {
+            let _ = udp.send(&datagram);
+        }
+    });
+    assert_eq!(raw.ask(&end), Message::SizeReport { arrived: vec![] });
+    stop.store(true, Ordering::Relaxed);
+    flood.join().unwrap();
+    assert_eq!(raw.ask(&test), Message::SizeReady);
+    assert_eq!(raw.ask(&end), Message::SizeReport { arrived: vec![] });
+    assert_eq!(raw.ask(&test), Message::Refused(RefusedBy::SessionBytes));
+}
+
+#[test]
 fn every_odd_datagram_of_a_session_is_counted_and_none_is_taken() {
     let server = Running::start(config());
     let mut raw = Raw::open(server.port);

@@ -42,10 +42,8 @@ fn message() -> impl Strategy<Value = Message> {
         (any::<[u8; 32]>(), any::<bool>())
             .prop_map(|(nonce, token_required)| Message::ServerHello { nonce, token_required }),
         any::<Option<[u8; 32]>>().prop_map(|proof| Message::ClientProof { proof }),
-        any::<(u64, u32, u64)>().prop_map(|(session, max_packets, reverse_bps)| Message::Welcome {
-            session,
-            max_packets,
-            reverse_bps
+        any::<(u64, u32, u64, Option<[u8; 32]>)>().prop_map(|(session, max_packets, reverse_bps, proof)| {
+            Message::Welcome { session, max_packets, reverse_bps, proof }
         }),
         prop_oneof![Just(RefusedBy::TokenRequired), Just(RefusedBy::Rate), Just(RefusedBy::Stopping)]
             .prop_map(Message::Refused),

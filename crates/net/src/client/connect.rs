@@ -2,14 +2,18 @@
 
 use super::{ConnectOptions, FamilyChoice, Session, channel_error, handshake, unexpected};
 use crate::channel::Channel;
+use crate::clock::Watch;
 use crate::error::NetError;
 use crate::protocol::probe::{cookie, hello};
 use crate::protocol::{COOKIE_LEN, Header, Kind, Message, PacketSize};
-use crate::socket::{ProbeSocket, readable};
+use crate::socket::{ProbeSocket, STOP_CHECK, readable, wait};
 use headway_core::Bytes;
+use nix::poll::PollFlags;
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// UDP hellos sent before UDP counts as blocked: five lost in a row is not chance.
@@ -23,15 +27,17 @@ const PINGS: u32 = 3;
 
 /// Connects and goes through all that comes before the first stream.
 pub(super) fn connect(options: &ConnectOptions) -> Result<Session, NetError> {
+    let stop = options.stop.clone().unwrap_or_default();
     let addresses = resolve(options)?;
-    let tcp = connect_tcp(&addresses, options.timeout)?;
+    let tcp = connect_tcp(&addresses, options.timeout, &stop)?;
     // Its port aside, the local address serves UDP, too; a link-local one brings its interface along.
     let (mut local, peer) = (tcp.local_addr()?, tcp.peer_addr()?);
     local.set_port(0);
     let opened = handshake::open(tcp, peer, options)?;
     let mut channel = opened.channel;
     let socket = ProbeSocket::connect(local, peer)?;
-    prove_address(&mut channel, &socket, opened.session, opened.rtt, options.timeout)?;
+    let cookie = fetch_cookie(&socket, opened.session, opened.rtt, &stop)?;
+    prove_address(&mut channel, &socket, cookie, options.timeout)?;
     let mut session = Session {
         channel,
         socket,
@@ -44,6 +50,8 @@ pub(super) fn connect(options: &ConnectOptions) -> Result<Session, NetError> {
         next_stream: 0,
         next_ping: 0,
         probe_bytes: Bytes::ZERO,
+        clock: Watch::default(),
+        stop,
     };
     for _ in 0..PINGS {
         session.ping()?;
@@ -71,11 +79,16 @@ fn resolve(options: &ConnectOptions) -> Result<Vec<SocketAddr>, NetError> {
 }
 
 /// Connects to the first address that answers.
-fn connect_tcp(addresses: &[SocketAddr], timeout: Duration) -> Result<TcpStream, NetError> {
+fn connect_tcp(
+    addresses: &[SocketAddr],
+    timeout: Duration,
+    stop: &AtomicBool,
+) -> Result<TcpStream, NetError> {
     let mut failed = None;
     for address in addresses {
-        match TcpStream::connect_timeout(address, timeout) {
-            Ok(tcp) => return Ok(tcp),
+        match connect_one(*address, timeout, stop) {
+            Ok(Some(tcp)) => return Ok(tcp),
+            Ok(None) => return Err(NetError::Interrupted),
             Err(reason) => {
                 failed = Some(NetError::Unreachable { address: address.to_string(), reason });
             }
@@ -84,16 +97,42 @@ fn connect_tcp(addresses: &[SocketAddr], timeout: Duration) -> Result<TcpStream,
     Err(failed.unwrap_or_else(|| NetError::System(io::ErrorKind::InvalidInput.into())))
 }
 
-/// Shows the server the UDP address that streams may go to.
+/// Connects to one address; `None` when `stop` was set meanwhile, which the standard library's own wait would not see.
+fn connect_one(address: SocketAddr, timeout: Duration, stop: &AtomicBool) -> io::Result<Option<TcpStream>> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(&SockAddr::from(address)) {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
+        _ => {}
+    }
+    let deadline = Instant::now() + timeout;
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        let [ended] = wait([socket.as_fd()], PollFlags::POLLOUT, left.min(STOP_CHECK))?;
+        if ended {
+            return match socket.take_error()? {
+                Some(error) => Err(error),
+                None => Ok(Some(socket.into())),
+            };
+        }
+        if left == Duration::ZERO {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
+        }
+    }
+}
+
+/// Shows the server the UDP address that streams may go to, or finds out why no cookie came.
 fn prove_address(
     channel: &mut Channel,
     socket: &ProbeSocket,
-    session: u64,
-    rtt: Duration,
+    cookie: Option<[u8; COOKIE_LEN]>,
     timeout: Duration,
 ) -> Result<(), NetError> {
     let lost = |error| channel_error(error, timeout, "address proof");
-    let Some(cookie) = fetch_cookie(socket, session, rtt)? else {
+    let Some(cookie) = cookie else {
         return Err(why_blocked(channel, socket, timeout)?);
     };
     channel.send(&Message::Cookie(cookie)).map_err(lost)?;
@@ -109,6 +148,7 @@ fn fetch_cookie(
     socket: &ProbeSocket,
     session: u64,
     rtt: Duration,
+    stop: &AtomicBool,
 ) -> Result<Option<[u8; COOKIE_LEN]>, NetError> {
     let interval = HELLO_INTERVAL.max(rtt * 2);
     let datagram = hello(Kind::Hello, session, &[0; COOKIE_LEN]);
@@ -121,11 +161,14 @@ fn fetch_cookie(
             if let Some(cookie) = socket.receive().and_then(|datagram| accept(&datagram, session)) {
                 return Ok(Some(cookie));
             }
+            if stop.load(Ordering::Relaxed) {
+                return Err(NetError::Interrupted);
+            }
             if left == Duration::ZERO {
                 break;
             }
             socket.discard(crate::batch::Queue::Errors);
-            readable([socket.as_fd()], left)?;
+            readable([socket.as_fd()], left.min(STOP_CHECK))?;
         }
     }
     Ok(None)

@@ -1,7 +1,7 @@
 //! The client's side of the handshake on the control connection.
 
 use super::{ConnectOptions, channel_error, unexpected};
-use crate::auth::random;
+use crate::auth::{Nonces, Prover, random};
 use crate::channel::Channel;
 use crate::error::NetError;
 use crate::protocol::message::HELLO_PADDING;
@@ -11,6 +11,7 @@ use crate::transport::{DeadlineStream, Transport};
 use headway_core::Rate;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A session whose UDP address is not proved yet.
@@ -29,6 +30,9 @@ pub(super) fn open(tcp: TcpStream, peer: SocketAddr, options: &ConnectOptions) -
     let lost = |error| channel_error(error, options.timeout, "handshake");
     let mut stream = DeadlineStream::new(tcp)?;
     stream.set_deadline(deadline);
+    if let Some(stop) = &options.stop {
+        stream.stop_when(Arc::clone(stop));
+    }
     let start = Instant::now();
     let theirs = exchange_preambles(&mut stream, peer, options)?;
     let rtt = start.elapsed();
@@ -37,20 +41,35 @@ pub(super) fn open(tcp: TcpStream, peer: SocketAddr, options: &ConnectOptions) -
     let nonce = random::<NONCE_LEN>()?;
     let hello = Message::ClientHello { nonce, padding: vec![0; HELLO_PADDING] };
     channel.send_by(&hello, deadline).map_err(lost)?;
-    let (server, token_required) = match channel.receive(deadline).map_err(lost)? {
-        Message::ServerHello { nonce, token_required } => (nonce, token_required),
+    let server = match channel.receive(deadline).map_err(lost)? {
+        // A stranger in the server's place could say so to get around the proof.
+        Message::ServerHello { token_required: false, .. } if options.token.is_some() => {
+            return Err(NetError::TokenUnknown);
+        }
+        Message::ServerHello { nonce, .. } => nonce,
         Message::Refused(reason) => return Err(reason.into()),
         other => return Err(unexpected(&other)),
     };
-    let proof = options.token.as_ref().filter(|_| token_required).map(|token| token.proof(&server, &nonce));
+    let nonces = Nonces { server, client: nonce };
+    let proof = options.token.as_ref().map(|token| token.proof(Prover::Client, &nonces));
     channel.send_by(&Message::ClientProof { proof }, deadline).map_err(lost)?;
     match channel.receive(deadline).map_err(lost)? {
-        Message::Welcome { session, max_packets, reverse_bps } => {
+        Message::Welcome { session, max_packets, reverse_bps, proof } => {
+            check_server(options, &nonces, proof)?;
             channel.allow_long_frames();
             Ok(Opened { channel, session, max_packets, reverse_rate: Rate::from_bps(reverse_bps), rtt })
         }
         Message::Refused(reason) => Err(reason.into()),
         other => Err(unexpected(&other)),
+    }
+}
+
+/// Whether the server has shown that it knows the token, if there is one.
+fn check_server(options: &ConnectOptions, nonces: &Nonces, proof: Option<[u8; 32]>) -> Result<(), NetError> {
+    match (&options.token, proof) {
+        (None, _) => Ok(()),
+        (Some(token), Some(proof)) if token.verify(Prover::Server, nonces, &proof) => Ok(()),
+        _ => Err(NetError::TokenUnknown),
     }
 }
 

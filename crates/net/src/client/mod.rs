@@ -5,6 +5,7 @@ mod handshake;
 
 use crate::auth::Token;
 use crate::channel::{Channel, ChannelError};
+use crate::clock::Watch;
 use crate::error::NetError;
 use crate::protocol::{
     Announce, DEFAULT_PORT, Direction, GapRuns, Message, PacketSize, Report, SentReport, StampSource,
@@ -17,7 +18,8 @@ use crate::tls::TlsClient;
 use crate::transmit::{Plan, send_stream};
 use headway_core::{Arrival, Bytes, Duration, Instant, Rate, Refusal, Schedule, StreamRecord};
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Span, Instant as Deadline};
 
 /// Which versions of IP a client may use.
@@ -47,10 +49,12 @@ pub struct ConnectOptions {
     pub tls: Option<TlsClient>,
     /// How long any single answer of the server may take.
     pub timeout: Span,
+    /// Ends everything soon with [`NetError::Interrupted`] once it is set, name resolution aside.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 impl ConnectOptions {
-    /// The default port, any version of IP, no token, no TLS, ten seconds.
+    /// The default port, any version of IP, no token, no TLS, ten seconds, no way to interrupt.
     pub fn new(host: impl Into<String>) -> ConnectOptions {
         ConnectOptions {
             host: host.into(),
@@ -59,6 +63,7 @@ impl ConnectOptions {
             token: None,
             tls: None,
             timeout: Span::from_secs(10),
+            stop: None,
         }
     }
 }
@@ -101,6 +106,9 @@ pub struct Session {
     next_stream: u32,
     next_ping: u32,
     probe_bytes: Bytes,
+    clock: Watch,
+    /// The caller's flag, or one that nobody sets.
+    stop: Arc<AtomicBool>,
 }
 
 /// A stream that passed the checks on this side.
@@ -121,13 +129,14 @@ impl Session {
     /// Sends a stream to the server, which reports when its packets arrived.
     ///
     /// # Errors
-    /// [`NetError::BadStream`], [`NetError::Refused`], [`NetError::ConnectionLost`], [`NetError::Timeout`],
+    /// [`NetError::Interrupted`], after which the session is of no more use, [`NetError::BadStream`], [`NetError::Refused`], [`NetError::ConnectionLost`], [`NetError::Timeout`],
     /// [`NetError::Protocol`] or [`NetError::System`]. Lost packets are no error.
     pub fn send_stream(&mut self, schedule: &Schedule) -> Result<StreamOutcome, NetError> {
         let wanted = self.announce(schedule, Direction::Forward)?;
         let stream = wanted.stream;
         let plan = Plan { session: self.id, stream, size: wanted.size, gaps: &schedule.gaps };
-        let sent = send_stream(&self.socket, &plan, &AtomicBool::new(false))?;
+        let sent = send_stream(&self.socket, &plan, &self.stop, &mut self.clock)?;
+        self.go_on()?;
         let straggler = self.straggler();
         self.channel
             .send(&Message::End { stream, straggler_ns: straggler.as_nanos() as u64 })
@@ -168,8 +177,9 @@ impl Session {
         };
         let straggler = self.straggler();
         let end = |message: &Message| matches!(message, Message::Sent(_)).then_some(straggler);
-        let (received, message) = receive_stream(&self.socket, &mut self.channel, expected, end)
-            .map_err(|error| self.lost(error, "reverse stream"))?;
+        let (received, message) =
+            receive_stream(&self.socket, &mut self.channel, &mut self.clock, expected, end)
+                .map_err(|error| self.lost(error, "reverse stream"))?;
         let report = match message {
             Message::Sent(report) if report.stream == stream => report,
             Message::Refused(reason) => return Err(reason.into()),
@@ -296,7 +306,9 @@ impl Session {
             Message::SizeReport { arrived } => arrived,
             other => return Err(unexpected(&other)),
         };
-        let reverse = size_test::receive_sizes(&self.socket, self.id, &sizes, straggler);
+        let reverse = size_test::receive_sizes(&self.socket, self.id, &sizes, straggler, &self.stop);
+        // A test cut short says nothing about the path.
+        self.go_on()?;
         self.probe_bytes += sent * 2;
         let both = reverse.into_iter().filter(|size| forward.contains(&size.ip()));
         let smallest = candidates.last().copied().unwrap_or_default();
@@ -330,6 +342,11 @@ impl Session {
         }
     }
 
+    /// An error if the caller wants this session to stop.
+    fn go_on(&self) -> Result<(), NetError> {
+        if self.stop.load(Ordering::Relaxed) { Err(NetError::Interrupted) } else { Ok(()) }
+    }
+
     fn lost(&self, error: ChannelError, what: &'static str) -> NetError {
         channel_error(error, self.timeout, what)
     }
@@ -338,6 +355,7 @@ impl Session {
 /// A failure of the control connection as the caller sees it.
 fn channel_error(error: ChannelError, timeout: Span, what: &'static str) -> NetError {
     match error {
+        ChannelError::Interrupted => NetError::Interrupted,
         ChannelError::Timeout => NetError::Timeout(timeout, what),
         ChannelError::Frame(error) => NetError::Protocol(error.to_string()),
         other => NetError::ConnectionLost(other.to_string()),

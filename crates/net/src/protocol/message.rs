@@ -17,7 +17,8 @@
 //!   Announce (forward)    -> Ready, then probes to the server, End -> Report
 //!   Announce (reverse)    -> Ready, then probes to the client, then Sent from the server
 //! ```
-//! At any point the server may answer `Refused`, which ends what was asked and, before `AddressProved`, the session.
+//! At any point the server may answer `Refused`, which ends what was asked. Before `AddressProved` the server takes a
+//! few messages only, and none whose answer would make it send more bytes than it has received.
 
 use super::{COOKIE_LEN, GapRuns, NONCE_LEN, TimeList};
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,8 @@ pub enum Message {
         max_packets: u32,
         /// Fastest stream that the server sends, in bits per second on the wire.
         reverse_bps: u64,
+        /// HMAC-SHA-256 over both nonces, keyed with the token, in return for the client's.
+        proof: Option<[u8; 32]>,
     },
     /// The server does not do what was asked.
     Refused(RefusedBy),
@@ -164,7 +167,7 @@ pub struct Report {
     pub duplicates: u32,
     /// Where the times come from.
     pub source: StampSource,
-    /// Whether the server's clock was stepped meanwhile.
+    /// Whether the server's clock was stepped meanwhile or since the stream before.
     pub clock_stepped: bool,
 }
 
@@ -179,7 +182,7 @@ pub struct SentReport {
     pub source: StampSource,
     /// Whether the server kept the gaps it was asked for.
     pub gaps_kept: bool,
-    /// Whether the server's clock was stepped meanwhile.
+    /// Whether the server's clock was stepped meanwhile or since the stream before.
     pub clock_stepped: bool,
 }
 
@@ -228,6 +231,9 @@ pub enum RefusedBy {
     /// The server is being stopped.
     #[error("it is shutting down")]
     Stopping,
+    /// Too many streams are being sent to clients at the same time.
+    #[error("it is sending as many streams to other clients as it can at once")]
+    Busy,
 }
 
 impl Message {

@@ -3,7 +3,7 @@
 use super::registry::Slot;
 use super::session::Session;
 use super::{Shared, session};
-use crate::auth::random;
+use crate::auth::{Nonces, Prover, random};
 use crate::channel::{Channel, ChannelError};
 use crate::counters::count;
 use crate::protocol::preamble::PREAMBLE_LEN;
@@ -86,15 +86,15 @@ fn open(shared: &Shared, tcp: TcpStream, peer: SocketAddr) -> Result<(Session<'_
         }
         other => return Err(HandshakeError::Unexpected(other.name())),
     };
-    let server = random::<NONCE_LEN>()?;
-    channel
-        .send_by(&Message::ServerHello { nonce: server, token_required: shared.token.is_some() }, deadline)?;
+    let nonces = Nonces { server: random::<NONCE_LEN>()?, client };
+    let hello = Message::ServerHello { nonce: nonces.server, token_required: shared.token.is_some() };
+    channel.send_by(&hello, deadline)?;
     let proof = match channel.receive(deadline)? {
         Message::ClientProof { proof } => proof,
         other => return Err(HandshakeError::Unexpected(other.name())),
     };
     let admitted =
-        check_token(shared, &server, &client, proof).and_then(|()| shared.registry.begin_session(peer.ip()));
+        check_token(shared, &nonces, proof).and_then(|()| shared.registry.begin_session(peer.ip()));
     let slot = match admitted {
         Ok(slot) => slot,
         Err(reason) => {
@@ -104,7 +104,9 @@ fn open(shared: &Shared, tcp: TcpStream, peer: SocketAddr) -> Result<(Session<'_
     };
     channel.allow_long_frames();
     let id = shared.registry.await_proof(peer.ip())?;
-    let session = Session::new(shared, channel, id, local);
+    // Only a client that has proved to know the token gets here with one set.
+    let proof = shared.token.as_ref().map(|token| token.proof(Prover::Server, &nonces));
+    let session = Session::new(shared, channel, id, local, proof);
     Ok((session, slot))
 }
 
@@ -133,15 +135,10 @@ fn greet(shared: &Shared, mut stream: DeadlineStream) -> Result<Transport, Hands
 }
 
 /// Whether the client may have a session as far as the token is concerned.
-fn check_token(
-    shared: &Shared,
-    server: &[u8; NONCE_LEN],
-    client: &[u8; NONCE_LEN],
-    proof: Option<[u8; 32]>,
-) -> Result<(), RefusedBy> {
+fn check_token(shared: &Shared, nonces: &Nonces, proof: Option<[u8; 32]>) -> Result<(), RefusedBy> {
     let Some(token) = &shared.token else {
         return Ok(());
     };
     let proof = proof.ok_or(RefusedBy::TokenRequired)?;
-    if token.verify(server, client, &proof) { Ok(()) } else { Err(RefusedBy::WrongToken) }
+    if token.verify(Prover::Client, nonces, &proof) { Ok(()) } else { Err(RefusedBy::WrongToken) }
 }

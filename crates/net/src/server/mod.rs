@@ -11,6 +11,7 @@ mod hello;
 mod registry;
 mod session;
 mod streams;
+mod turns;
 
 use crate::auth::Token;
 use crate::counters::{Counters, Counts};
@@ -24,6 +25,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use turns::Turns;
 
 /// What a server is to do.
 #[derive(Clone, Debug)]
@@ -60,6 +62,7 @@ struct Shared {
     limits: Limits,
     counters: Counters,
     registry: Registry,
+    turns: Turns,
     stop: AtomicBool,
     /// Readable once the server is to stop.
     wake: (io::PipeReader, io::PipeWriter),
@@ -87,6 +90,7 @@ impl Server {
         let front = Front::bind(&config.bind, config.port)?;
         let shared = Arc::new(Shared {
             registry: Registry::new(&config.limits),
+            turns: Turns::for_this_host(),
             token: config.token,
             tls: config.tls,
             limits: config.limits,

@@ -5,7 +5,7 @@ use crate::limits::Limits;
 use crate::protocol::{COOKIE_LEN, RefusedBy};
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use subtle::ConstantTimeEq;
 
@@ -155,9 +155,21 @@ impl Drop for Noted {
     }
 }
 
-/// A number of places, of which one address may have only some.
+/// Whom an address counts as: itself, or for IPv6 its /64 prefix.
+///
+/// Networks hand out whole /64 prefixes, so one customer has 2^64 addresses and could take every place with them.
+fn holder(address: IpAddr) -> IpAddr {
+    const PREFIX: u128 = !0 << 64;
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & PREFIX)),
+        v4 => v4,
+    }
+}
+
+/// A number of places, of which one address (IPv6: one /64 prefix) may have only some.
 #[derive(Debug)]
 struct Slots {
+    /// Places taken by each [`holder`].
     taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
     most: usize,
     most_per_address: usize,
@@ -169,6 +181,7 @@ impl Slots {
     }
 
     fn take(&self, address: IpAddr) -> Result<Slot, RefusedBy> {
+        let address = holder(address);
         let mut taken = lock(&self.taken);
         if taken.values().sum::<usize>() >= self.most {
             return Err(RefusedBy::Sessions);
@@ -220,6 +233,21 @@ mod tests {
         drop(first);
         assert_eq!(registry.open_sessions(), 1);
         assert!(registry.begin_session(c).is_ok());
+    }
+
+    #[test]
+    fn addresses_of_one_v6_prefix_count_together() {
+        let limits = Limits { sessions: 10, sessions_per_address: 1, ..Limits::default() };
+        let registry = Registry::new(&limits);
+        let take = |address: &str| registry.begin_session(address.parse().unwrap());
+        let first = take("2001:db8:1:2::1").unwrap();
+        assert_eq!(take("2001:db8:1:2:ffff::9").unwrap_err(), RefusedBy::SessionsPerAddress);
+        let _other_prefix = take("2001:db8:1:3::1").unwrap();
+        let _v4 = take("192.0.2.1").unwrap();
+        let _other_v4 = take("192.0.2.2").unwrap();
+        assert_eq!(take("::ffff:192.0.2.1").unwrap_err(), RefusedBy::SessionsPerAddress);
+        drop(first);
+        assert!(take("2001:db8:1:2:ffff::9").is_ok());
     }
 
     #[test]

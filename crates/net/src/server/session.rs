@@ -2,14 +2,27 @@
 
 use super::Shared;
 use crate::channel::{Channel, ChannelError};
+use crate::clock::Watch;
 use crate::counters::count;
 use crate::limits::Usage;
 use crate::protocol::{COOKIE_LEN, Message, RefusedBy};
-use crate::socket::ProbeSocket;
+use crate::socket::{ProbeSocket, STOP_CHECK};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
+
+/// How long a session may live without a proved UDP address: a client sends its five hellos within seconds, and
+/// a stranger must not hold a place for longer.
+const UNPROVED_TIME: Duration = Duration::from_secs(30);
+
+/// Messages that a session may send before the proof; a client needs one or two.
+const UNPROVED_MESSAGES: u32 = 8;
+
+/// How long a session may last in all.
+fn lifetime(session_time: Duration, proved: bool) -> Duration {
+    if proved { session_time } else { session_time.min(UNPROVED_TIME) }
+}
 
 /// The state of a session.
 pub(super) struct Session<'a> {
@@ -18,26 +31,38 @@ pub(super) struct Session<'a> {
     pub(super) id: u64,
     /// The server's address of the control connection, which its probes leave from, too.
     local: SocketAddr,
+    /// Shows the client that this side knows the token, too.
+    proof: Option<[u8; 32]>,
     /// There once the client's address is proved.
     pub(super) socket: Option<ProbeSocket>,
     /// The next stream's number must be at least this.
     pub(super) next_stream: u32,
     pub(super) usage: Usage,
+    /// Watches for steps of the clock from stream to stream.
+    pub(super) clock: Watch,
     pub(super) streams: u32,
     started: Instant,
     throttle: Throttle,
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(shared: &'a Shared, channel: Channel, id: u64, local: SocketAddr) -> Session<'a> {
+    pub(super) fn new(
+        shared: &'a Shared,
+        channel: Channel,
+        id: u64,
+        local: SocketAddr,
+        proof: Option<[u8; 32]>,
+    ) -> Session<'a> {
         Session {
             shared,
             channel,
             id,
             local,
+            proof,
             socket: None,
             next_stream: 0,
             usage: Usage::default(),
+            clock: Watch::default(),
             streams: 0,
             started: Instant::now(),
             throttle: Throttle::new(shared.limits.messages_per_second),
@@ -48,18 +73,22 @@ impl<'a> Session<'a> {
     fn serve(&mut self) -> Result<(), ChannelError> {
         let max_packets = self.shared.limits.stream_packets;
         let reverse_bps = self.shared.limits.reverse_rate.bps();
-        self.channel.send(&Message::Welcome { session: self.id, max_packets, reverse_bps })?;
+        let welcome = Message::Welcome { session: self.id, max_packets, reverse_bps, proof: self.proof };
+        self.channel.send(&welcome)?;
+        let mut messages = 0;
         loop {
-            let end = self.started + self.shared.limits.session_time;
-            let idle = Instant::now() + self.shared.limits.idle;
-            match self.channel.receive(idle.min(end)) {
+            match self.channel.receive(self.deadline()) {
+                Ok(_) if self.socket.is_none() && messages >= UNPROVED_MESSAGES => {
+                    return self.reply(&Message::Refused(RefusedBy::AddressNotProved));
+                }
                 Ok(message) => self.answer(message)?,
                 Err(ChannelError::Timeout) => {
-                    let reason = if end <= idle { RefusedBy::SessionTime } else { RefusedBy::Idle };
-                    return self.channel.send(&Message::Refused(reason));
+                    let reason = self.why_over();
+                    return self.reply(&Message::Refused(reason));
                 }
                 Err(error) => return Err(error),
             }
+            messages += 1;
             if self.shared.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
@@ -67,13 +96,51 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// When the session is over, whatever the client does.
+    fn end(&self) -> Instant {
+        self.started + lifetime(self.shared.limits.session_time, self.socket.is_some())
+    }
+
+    /// Until when to wait for the next message.
+    pub(super) fn deadline(&self) -> Instant {
+        self.end().min(Instant::now() + self.shared.limits.idle)
+    }
+
+    /// The limit that ended the wait for a message.
+    fn why_over(&self) -> RefusedBy {
+        if self.started.elapsed() >= self.shared.limits.session_time {
+            RefusedBy::SessionTime
+        } else if Instant::now() >= self.end() {
+            RefusedBy::AddressNotProved
+        } else {
+            RefusedBy::Idle
+        }
+    }
+
+    /// Sleeps for the time owed, but not beyond the end of the session or of the server.
+    pub(super) fn repay(&self, owed: Duration) {
+        let until = self.end().min(Instant::now() + owed);
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left == Duration::ZERO {
+                return;
+            }
+            std::thread::sleep(left.min(STOP_CHECK));
+        }
+    }
+
+    /// Sends an answer; until the address is proved only if the client has sent enough bytes for it.
+    fn reply(&mut self, message: &Message) -> Result<(), ChannelError> {
+        if self.socket.is_some() { self.channel.send(message) } else { self.channel.send_covered(message) }
+    }
+
     /// Answers one message.
     fn answer(&mut self, message: Message) -> Result<(), ChannelError> {
         match message {
-            Message::Ping { number } => self.channel.send(&Message::Pong { number }),
+            Message::Ping { number } => self.reply(&Message::Pong { number }),
             Message::Hellos => {
                 let (seen, elsewhere) = self.shared.registry.hellos(self.id);
-                self.channel.send(&Message::HellosSeen { seen, elsewhere })
+                self.reply(&Message::HellosSeen { seen, elsewhere })
             }
             Message::Cookie(cookie) => self.prove_address(&cookie),
             Message::Announce(announce) => self.stream(&announce),
@@ -97,14 +164,14 @@ impl<'a> Session<'a> {
     pub(super) fn out_of_order(&mut self, message: &Message) -> Result<(), ChannelError> {
         count(&self.shared.counters.messages_malformed);
         debug!(message = message.name(), "message out of order");
-        self.channel.send(&Message::Refused(RefusedBy::OutOfOrder))
+        self.reply(&Message::Refused(RefusedBy::OutOfOrder))
     }
 
     /// Refuses a request; the session goes on.
     pub(super) fn refuse(&mut self, reason: RefusedBy) -> Result<(), ChannelError> {
         count(&self.shared.counters.requests_refused);
         debug!(%reason, "request refused");
-        self.channel.send(&Message::Refused(reason))
+        self.reply(&Message::Refused(reason))
     }
 }
 
@@ -113,7 +180,7 @@ pub(super) fn run(mut session: Session<'_>) {
     let result = session.serve();
     session.shared.registry.forget(session.id);
     if session.shared.stop.load(Ordering::Relaxed) {
-        let _ = session.channel.send(&Message::Refused(RefusedBy::Stopping));
+        let _ = session.reply(&Message::Refused(RefusedBy::Stopping));
     }
     let streams = session.streams;
     let seconds = session.started.elapsed().as_secs_f64();
@@ -162,6 +229,14 @@ impl Throttle {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_a_proof_sessions_are_short() {
+        let day = Duration::from_secs(86_400);
+        assert_eq!(lifetime(day, true), day);
+        assert_eq!(lifetime(day, false), UNPROVED_TIME);
+        assert_eq!(lifetime(Duration::from_secs(1), false), Duration::from_secs(1));
+    }
 
     #[test]
     fn messages_beyond_the_limit_wait_for_the_next_second() {

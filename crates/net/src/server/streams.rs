@@ -1,15 +1,16 @@
 //! The streams of a session.
 
 use super::session::Session;
+use super::turns::PATIENCE;
 use crate::channel::ChannelError;
 use crate::counters::{add, count};
-use crate::limits::{Request, repay};
+use crate::limits::{Request, owed};
 use crate::protocol::{Announce, Direction, Message, PacketSize, RefusedBy, Report, SentReport, TimeList};
 use crate::receive::{Expected, drain_stale, receive_stream};
-use crate::size_test::{MOST_SIZES, receive_sizes, send_sizes};
+use crate::size_test::{checked, cost, receive_sizes, send_sizes};
 use crate::stamp::arrival_times;
 use crate::transmit::{Plan, send_stream};
-use headway_core::Duration;
+use headway_core::{Bytes, Duration};
 use std::time::{Duration as Span, Instant};
 
 /// The longest wait for stragglers that a client may ask for.
@@ -80,7 +81,7 @@ impl Session<'_> {
             }
             _ => None,
         };
-        let (received, message) = receive_stream(socket, &mut self.channel, expected, end)?;
+        let (received, message) = receive_stream(socket, &mut self.channel, &mut self.clock, expected, end)?;
         counters.add_oddities(&received.oddities);
         if end(&message).is_none() {
             return self.out_of_order(&message);
@@ -105,9 +106,14 @@ impl Session<'_> {
             return self.refuse(RefusedBy::AddressNotProved);
         };
         let stream = granted.stream;
+        let shared = self.shared;
+        let Some(turn) = shared.turns.take(PATIENCE.min(shared.limits.stream_time), &shared.stop) else {
+            return self.refuse(RefusedBy::Busy);
+        };
         self.channel.send(&Message::Ready { stream })?;
         let plan = Plan { session: self.id, stream, size: granted.size, gaps: &granted.gaps };
-        let sent = send_stream(socket, &plan, &self.shared.stop)?;
+        let sent = send_stream(socket, &plan, &self.shared.stop, &mut self.clock)?;
+        drop(turn);
         let counters = &self.shared.counters;
         let request = Request { size: granted.size, gaps: &granted.gaps, reverse: true };
         count(&counters.reverse_streams);
@@ -120,7 +126,7 @@ impl Session<'_> {
             gaps_kept: sent.gaps_kept,
             clock_stepped: sent.clock_stepped,
         }))?;
-        std::thread::sleep(repay(&self.shared.limits, &request));
+        self.repay(owed(&self.shared.limits, request.bytes(), request.duration()));
         Ok(())
     }
 }
@@ -131,20 +137,28 @@ impl Session<'_> {
         let Some(socket) = &self.socket else {
             return self.refuse(RefusedBy::AddressNotProved);
         };
-        let wanted: Option<Vec<PacketSize>> = sizes.iter().map(|size| PacketSize::from_ip(*size)).collect();
-        let Some(wanted) = wanted.filter(|sizes| sizes.len() <= MOST_SIZES) else {
+        let Some(wanted) = checked(sizes) else {
             return self.refuse(RefusedBy::PacketSize);
         };
+        // Both directions count, as they do for streams.
+        if let Err(reason) = self.usage.charge(&self.shared.limits, cost(&wanted) * 2) {
+            return self.refuse(reason);
+        }
         self.shared.counters.add_oddities(&drain_stale(socket, self.id, self.next_stream));
         self.channel.send(&Message::SizeReady)?;
-        let straggler = match self.channel.receive(Instant::now() + self.shared.limits.idle)? {
+        let straggler = match self.channel.receive(self.deadline())? {
             Message::SizeEnd { straggler_ns } => straggler(straggler_ns),
             other => return self.out_of_order(&other),
         };
-        let arrived = receive_sizes(socket, self.id, &wanted, straggler);
-        let bytes = send_sizes(socket, self.id, &wanted);
+        let arrived = receive_sizes(socket, self.id, &wanted, straggler, &self.shared.stop);
+        // A client that sent nothing learns nothing from probes in the other direction.
+        let start = Instant::now();
+        let bytes = if arrived.is_empty() { Bytes::ZERO } else { send_sizes(socket, self.id, &wanted) };
+        let owed = owed(&self.shared.limits, bytes, start.elapsed().into());
         add(&self.shared.counters.bytes_sent, bytes.get());
         let arrived = arrived.into_iter().map(PacketSize::ip).collect();
-        self.channel.send(&Message::SizeReport { arrived })
+        self.channel.send(&Message::SizeReport { arrived })?;
+        self.repay(owed);
+        Ok(())
     }
 }

@@ -32,8 +32,8 @@ impl Raw {
         Raw { tcp, udp, session: 0, decoder: Decoder::default(), sent: 0, received: 0 }
     }
 
-    /// Opens a session and proves the UDP address.
-    pub(crate) fn open(port: u16) -> Raw {
+    /// Opens a session whose UDP address is not proved.
+    pub(crate) fn enter(port: u16) -> Raw {
         let mut raw = Raw::connect(port);
         raw.greet();
         raw.say(&Message::ClientHello { nonce: [1; 32], padding: vec![0; 64] });
@@ -43,7 +43,13 @@ impl Raw {
             panic!("no welcome");
         };
         raw.session = session;
-        raw.datagram(&hello(Kind::Hello, session, &[0; 16]));
+        raw
+    }
+
+    /// Opens a session and proves the UDP address.
+    pub(crate) fn open(port: u16) -> Raw {
+        let mut raw = Raw::enter(port);
+        raw.datagram(&hello(Kind::Hello, raw.session, &[0; 16]));
         let mut answer = [0; 100];
         let length = raw.udp.recv(&mut answer).expect("a cookie");
         raw.received += length;
