@@ -46,7 +46,7 @@ enum Command {
 fn main() -> ExitCode {
     let (json, result) = match Cli::parse().command {
         Command::Measure(args) => (args.json(), measure::run(&args).map(|()| ExitCode::SUCCESS)),
-        Command::Serve(args) => (false, finished(serve::run(&args))),
+        Command::Serve(args) => (args.json(), finished(serve::run(&args))),
         Command::Demo(args) => (false, demo::run(&args).map(|()| ExitCode::SUCCESS)),
         Command::Lab(args) => (false, lab::run(args).map_err(Failed::from)),
         Command::Accuracy(args) => (false, accuracy::run(&args).map(|()| ExitCode::SUCCESS)),

@@ -65,7 +65,6 @@ const SHORTEST_PERIOD: Duration = Duration::from_ms(1000);
 
 impl Args {
     /// Whether errors are wanted as JSON too.
-    #[allow(dead_code, reason = "the caller that prints errors is to use it")]
     pub(crate) fn json(&self) -> bool {
         self.json
     }

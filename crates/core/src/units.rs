@@ -117,6 +117,10 @@ impl fmt::Display for Rate {
     }
 }
 
+/// Bytes that an IP packet occupies on an Ethernet wire besides its own: 14 of header, 4 of check sequence, and 20 of
+/// preamble and gap.
+pub const WIRE_OVERHEAD: Bytes = Bytes::new(38);
+
 /// A size in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(u64);

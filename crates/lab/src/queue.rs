@@ -1,15 +1,13 @@
 //! A drop-tail queue in front of a wire of constant rate, in exact integer arithmetic.
 
+use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Instant, Rate};
-
-/// Bytes a packet occupies on an Ethernet wire beyond its IP length: header 14, checksum 4, preamble and gap 20.
-pub const WIRE_OVERHEAD: u64 = 38;
 
 const NS: u64 = 1_000_000_000;
 
 /// The size on the wire of a packet whose IP length is `ip`.
 pub const fn wire_size(ip: u64) -> Bytes {
-    Bytes::new(ip + WIRE_OVERHEAD)
+    Bytes::new(ip + WIRE_OVERHEAD.get())
 }
 
 /// When a packet occupies the wire.

@@ -81,7 +81,8 @@ pub(crate) struct MeasureArgs {
     /// Print comma-separated values with a header.
     #[arg(long, conflicts_with = "watch")]
     csv: bool,
-    /// Show the server that this side knows the token in this file; the variable HEADWAY_TOKEN does the same.
+    /// Prove to the server that this side knows the token in this file, and have it prove the same; the variable
+    /// HEADWAY_TOKEN does this too.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Encrypt the control connection and trust the certificate authorities in this PEM file.

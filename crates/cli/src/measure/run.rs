@@ -7,7 +7,7 @@ use std::time::{Duration as Span, SystemTime, UNIX_EPOCH};
 
 use headway_core::measure::{Answer, Failure, Measurement, Step};
 use headway_core::{Bytes, Instant, Schedule};
-use headway_net::{NetError, Session, StampSource, StreamOutcome};
+use headway_net::{ConnectOptions, NetError, Session, StampSource, StreamOutcome};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::MeasureArgs;
@@ -193,7 +193,9 @@ impl Runner<'_> {
         if self.session.is_some() {
             return Ok(());
         }
-        let session = Session::connect(&self.args.connect_options()?).map_err(net_failure)?;
+        let stop = Some(Arc::clone(&self.interrupted));
+        let options = ConnectOptions { stop, ..self.args.connect_options()? };
+        let session = Session::connect(&options).map_err(net_failure)?;
         if session.max_packets() < LONGEST_STREAM {
             let allowed = session.max_packets();
             let reason = anyhow::anyhow!(
@@ -330,11 +332,13 @@ fn net_failure(error: NetError) -> Failed {
         | NetError::Tls(_)
         | NetError::TokenRequired
         | NetError::WrongToken
+        | NetError::TokenUnknown
         | NetError::Refused(_) => Code::Refused,
         NetError::UdpBlockedForward { .. }
         | NetError::UdpBlockedReverse { .. }
         | NetError::UdpOtherAddress
         | NetError::MtuTooSmall { .. } => Code::Blocked,
+        NetError::Interrupted => Code::Interrupted,
         _ => Code::Other,
     };
     Failed::new(code, error)

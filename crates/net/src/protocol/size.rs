@@ -1,10 +1,8 @@
 //! How many bytes a probe is, counted at each layer.
 
 use headway_core::Bytes;
+use headway_core::units::WIRE_OVERHEAD;
 use std::net::IpAddr;
-
-/// Bytes an IP packet occupies on an Ethernet wire beyond itself: 14 header, 4 check sequence, 20 preamble and gap.
-pub const WIRE_OVERHEAD: u16 = 38;
 
 /// The version of IP that a session runs over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,7 +54,7 @@ impl PacketSize {
 
     /// The packet that occupies `wire` bytes on the wire; `None` outside the allowed range.
     pub fn from_wire(wire: Bytes) -> Option<PacketSize> {
-        let ip = wire.get().checked_sub(u64::from(WIRE_OVERHEAD))?;
+        let ip = wire.get().checked_sub(WIRE_OVERHEAD.get())?;
         PacketSize::from_ip(u16::try_from(ip).ok()?)
     }
 
@@ -67,7 +65,7 @@ impl PacketSize {
 
     /// Bytes occupied on the wire, preamble and gap included.
     pub const fn wire(self) -> Bytes {
-        Bytes::new(self.0 as u64 + WIRE_OVERHEAD as u64)
+        Bytes::new(self.0 as u64 + WIRE_OVERHEAD.get())
     }
 
     /// Length of the UDP payload in bytes.
