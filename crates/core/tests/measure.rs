@@ -191,6 +191,17 @@ fn budget_and_time_are_kept() {
     assert!(outcome.seconds <= 0.65, "{}", outcome.seconds);
 }
 
+#[test]
+fn an_estimate_survives_a_sender_that_fails_later() {
+    let streams = std::cell::Cell::new(0);
+    let interval = spoiled(100.0, |_| {
+        streams.set(streams.get() + 1);
+        (streams.get() > 16).then_some(Refusal::SenderGaps)
+    });
+    let rate = interval.expect("what the first streams said").rate;
+    assert!((rate.mbps() - 100.0).abs() < 5.0, "{rate}");
+}
+
 /// The clock of the receiver jumps after some streams; the stream during which it did is refused.
 fn stepped(by: Duration) -> Interval {
     let mut path = Path::new(Rate::from_mbps(100.0), Cross::Poisson, 0.4, Duration::ZERO, 9);

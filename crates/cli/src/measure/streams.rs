@@ -74,14 +74,28 @@ impl StreamFile {
         Ok(StreamFile(streams))
     }
 
-    /// The p-stream of `gaps` gaps in which BASS kept most of the change of the send rate, before and after.
+    /// The p-stream of `gaps` gaps that shows most clearly what BASS recovers: receive gaps that part from the send gaps
+    /// on the way, and as much as possible of the change of the send rate.
     pub(crate) fn clearest(&self, gaps: usize, capacity: Rate) -> Option<Denoised> {
-        let parts = self.0.iter().flat_map(|stream| stream.split(gaps));
-        let denoised = parts.filter_map(|p_stream| denoise(&p_stream, capacity));
-        denoised.max_by_key(|denoised| {
-            let kept = &denoised.denoised.send;
-            kept.iter().max().copied().unwrap_or_default() - kept.iter().min().copied().unwrap_or_default()
-        })
+        // Streams of start-up have their own shape; p-streams come several in a row.
+        let in_a_row = self.0.iter().filter(|stream| stream.arrivals.len() > 2 * gaps);
+        let parts = in_a_row.flat_map(|stream| stream.split(gaps));
+        parts.filter_map(|p_stream| denoise(&p_stream, capacity)).max_by_key(|d| (d.parts(), d.spread()))
+    }
+}
+
+impl Denoised {
+    /// Whether receive gaps exceed send gaps at the end and not at the beginning.
+    fn parts(&self) -> bool {
+        let excess = |at: Option<(&Duration, &Duration)>| at.is_some_and(|(send, receive)| receive > send);
+        let mut pairs = self.denoised.send.iter().zip(&self.denoised.receive);
+        !excess(pairs.next()) && excess(pairs.next_back())
+    }
+
+    /// How much of the change of the send gaps is left.
+    fn spread(&self) -> Duration {
+        let kept = &self.denoised.send;
+        kept.iter().max().copied().unwrap_or_default() - kept.iter().min().copied().unwrap_or_default()
     }
 }
 

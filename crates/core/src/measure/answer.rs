@@ -161,10 +161,10 @@ impl Measurement {
             Phase::Track(track) => track.interval(),
             Phase::Search(search) => search.interval(),
             Phase::AtLeast(rate) => Some(Interval { rate: *rate, low: *rate, high: None }),
-            Phase::Failed(refusal) => return Err((*refusal).into()),
             Phase::Startup(_) | Phase::Capacity(_) => None,
         };
-        interval.ok_or_else(|| self.most_frequent_failure())
+        let failure = || self.given_up.map_or_else(|| self.most_frequent_failure(), Failure::from);
+        interval.ok_or_else(failure)
     }
 
     /// Without an estimate, the commonest refusal explains more than a spent budget does.

@@ -70,8 +70,8 @@ impl Capacity {
     }
 
     pub(super) fn observe(&mut self, record: &StreamRecord, probe: &mut Probe) -> Result<(), Refusal> {
-        self.tried += 1;
         let whole = probe.sums(record, Duration::ZERO)?;
+        self.tried += 1;
         self.gaps.extend_from_slice(probe.receive_gaps());
         self.narrow |= whole.receive > whole.send.scale(SPREAD);
         let packet_time = whole.receive / whole.samples as i64;

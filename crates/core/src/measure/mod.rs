@@ -77,6 +77,8 @@ pub struct Measurement {
     capacity: Option<Rate>,
     baseline: Baseline,
     tally: Tally,
+    /// Why no further stream is worth sending.
+    given_up: Option<Refusal>,
     probe: Probe,
 }
 
@@ -89,7 +91,6 @@ enum Phase {
     Search(Search),
     /// The sender's limit was reached without filling the path.
     AtLeast(Rate),
-    Failed(Refusal),
 }
 
 impl Measurement {
@@ -104,6 +105,7 @@ impl Measurement {
             capacity: None,
             baseline: Baseline::default(),
             tally: Tally::default(),
+            given_up: None,
             probe: Probe::default(),
         }
     }
@@ -118,6 +120,9 @@ impl Measurement {
             Phase::Search(search) if !search.sure() => search.schedule(),
             _ => return Step::Done,
         };
+        if self.given_up.is_some() {
+            return Step::Done;
+        }
         let over_budget = self.tally.bytes + schedule.bytes() > self.budget();
         if over_budget || now - self.started >= self.time_limit() {
             return Step::Done;
@@ -186,15 +191,14 @@ impl Measurement {
                 }
             }
             Phase::Capacity(capacity) => {
-                let result = capacity.observe(record, &mut self.probe);
+                capacity.observe(record, &mut self.probe)?;
                 self.capacity = capacity.capacity().filter(|_| capacity.narrow());
                 self.leave_capacity();
-                return result;
             }
             Phase::Response(response) => return response.observe(record, &self.baseline, &mut self.probe),
             Phase::Track(track) => return track.observe(record),
             Phase::Search(search) => return search.observe(record),
-            Phase::AtLeast(_) | Phase::Failed(_) => {}
+            Phase::AtLeast(_) => {}
         }
         Ok(())
     }
@@ -214,12 +218,16 @@ impl Measurement {
             _ => {}
         }
         if self.tally.refused_in_a_row >= MOST_REFUSED_IN_A_ROW {
-            self.phase = Phase::Failed(refusal);
+            self.given_up = Some(refusal);
         }
     }
 
     fn enter(&mut self, range: Range) {
         self.phase = match range {
+            Range::Failed(refusal) => {
+                self.given_up = Some(refusal);
+                return;
+            }
             // The path has more free than may be tried.
             Range::Near(rate) if rate >= self.config.top_rate => Phase::AtLeast(self.config.top_rate),
             Range::Near(rate) => {
@@ -227,7 +235,6 @@ impl Measurement {
                 Phase::Capacity(Capacity::new(&self.config, rate))
             }
             Range::AtLeast(rate) => Phase::AtLeast(rate),
-            Range::Failed(refusal) => Phase::Failed(refusal),
         };
     }
 
@@ -238,7 +245,6 @@ impl Measurement {
         }
         let Some(start) = self.available else { return };
         let narrow = trains.narrow();
-        // Without a single train that arrived, guess: rates near the answer forgive a wrong capacity.
         let capacity = self.capacity.unwrap_or(start.scale(UNKNOWN_CAPACITY)).max(start);
         let packet = self.config.packet;
         self.phase = match self.config.method {

@@ -122,9 +122,10 @@ impl Search {
         self.rate.is_none()
     }
 
-    /// The middle of the bracket; the bracket stands for the interval.
+    /// The middle of the bracket, which stands for the interval; `None` before the first verdict.
     pub(super) fn interval(&self) -> Option<Interval> {
+        let begun = self.seen_above || self.seen_below || self.search.grey_region().is_some();
         let (low, high) = self.search.range();
-        Some(Interval { rate: (low + high).scale(0.5), low, high: Some(high) })
+        begun.then(|| Interval { rate: self.search.middle(), low, high: Some(high) })
     }
 }
