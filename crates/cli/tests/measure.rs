@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration as Time, Instant as Clock};
 
 use headway_core::{Duration, Instant, Rate};
@@ -150,15 +151,20 @@ fn man_pages_and_completions_come_from_the_same_source() {
     assert!(std::fs::read_to_string(folder.path().join("headway.bash")).unwrap().contains("--budget"));
 }
 
+/// Held by whoever measures: senders and emulators of several tests would disturb each other.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// A lab with a server in it, unless this machine cannot.
 struct Stage {
     // Dropped in this order: the server must end before the lab that it runs in.
     _serve: Serve,
     lab: Lab,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Stage {
     fn up(what: &str, mbps: f64) -> Option<Stage> {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let link = LinkSpec {
             rate: Rate::from_mbps(mbps),
             delay: Duration::from_ms(10),
@@ -178,7 +184,7 @@ impl Stage {
             }
         };
         let serve = lab.command("server", PROGRAM, ["serve", "--json"]).unwrap();
-        Some(Stage { _serve: Serve::start(serve, None), lab })
+        Some(Stage { _serve: Serve::start(serve, None), lab, _alone: alone })
     }
 
     fn command(&self, args: &[&str]) -> Command {
@@ -206,7 +212,12 @@ fn an_idle_path_is_measured_in_both_directions_over_ipv4_and_ipv6() {
     let v6 = stage.lab.v6("server").unwrap().to_string();
     for host in [stage.v4(), v6] {
         let output = stage.command(&[&host, "--both", "--json"]).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        if stderr.contains("could not keep the gaps") {
+            println!("INVALID: the machine is too busy to send evenly");
+            continue;
+        }
+        assert!(output.status.success(), "{stderr}");
         let text = String::from_utf8(output.stdout).unwrap();
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let directions = [("forward", Direction::Forward), ("reverse", Direction::Reverse)];
