@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Span, SystemTime, UNIX_EPOCH};
 
-use headway_core::measure::{Answer, Failure, Measurement, Step};
+use headway_core::measure::{Answer, Failure, LONGEST_STREAM, Measurement, Step};
 use headway_core::{Bytes, Instant, Schedule};
 use headway_net::{ConnectOptions, NetError, Session, StampSource, StreamOutcome};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -22,9 +22,6 @@ const NAP: Span = Span::from_millis(100);
 /// A pause of this length or more closes the session: address translators on the way forget UDP flows after 30 s, and a
 /// server should not hold a place for somebody who asks once in five minutes.
 const KEEP_OPEN: Span = Span::from_secs(15);
-
-/// Packets that the longest stream of any method has; a server that allows fewer cannot be measured with.
-const LONGEST_STREAM: u32 = 1_025;
 
 /// Measures as often as asked for and prints the answers.
 pub(crate) fn run(args: &MeasureArgs) -> Result<(), Failed> {

@@ -41,7 +41,7 @@ impl Settings {
         }
     }
 
-    /// The default scaled to the time that `packet` takes on a link of `capacity`, but never below it (rapid 2.10): the
+    /// The default scaled to the time that `packet` takes on a link of `capacity`, never scaled down (rapid 2.10): the
     /// interrupts that BASS undoes are no more frequent on faster links.
     pub fn for_link(packet: Bytes, capacity: Rate) -> Settings {
         Settings::scaled((capacity.time_for(packet).ns() as f64 / USUAL_PACKET_NS).max(1.0))

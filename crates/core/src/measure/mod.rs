@@ -36,6 +36,9 @@ use search::Search;
 use startup::{Range, Startup};
 use track::Track;
 
+/// Packets that the longest stream of any method has.
+pub const LONGEST_STREAM: u32 = response::GAP_LIMITS.1 + 1;
+
 /// What to measure with and how much it may cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {

@@ -14,7 +14,7 @@ const SHORTEST: Duration = Duration::from_ms(1);
 /// A stream lasts at most this long, so that slow paths are sampled more than once or twice.
 const LONGEST: Duration = Duration::from_ms(400);
 /// Gaps that a stream has at least and at most, whatever its duration.
-const GAP_LIMITS: (u32, u32) = (24, 1024);
+pub(super) const GAP_LIMITS: (u32, u32) = (24, 1024);
 
 /// Probing rate as a multiple of the current estimate: low enough to sample long for its bytes, high enough to keep
 /// the queue busy through the pauses of bursty cross traffic.
@@ -166,8 +166,7 @@ impl Response {
             let credible = self.posterior.credible();
             self.current = credible.median;
             self.credible = Some(credible);
-        }
-        if sample.is_none() {
+        } else {
             // Nothing of the stream queued: at least its rate is free.
             self.current = self.current.max(record.average);
         }

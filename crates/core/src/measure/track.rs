@@ -20,7 +20,7 @@ const GAMMA: usize = 3;
 /// Another one goes ahead of them and does not count: a stream that starts with an empty queue fills it on the way,
 /// and its estimate is up to 9 % low.
 const LEAD: usize = 1;
-/// Until then it jumps to every estimate. Behind a coalescing receiver that raises it by 3 to 7 % only, however much is
+/// Until it has settled, the rate jumps to every estimate. Behind a coalescing receiver that raises it by 3 to 7 % only, however much is
 /// free (rapid B.2), so that doubling it takes this many streams.
 const MOST_SETTLING: u32 = 20;
 /// An estimate above the average rate by no more than this means that the rate has arrived.
