@@ -207,7 +207,7 @@ const LEAST_BUFFER: Bytes = Bytes::new(1_000_000);
 pub(crate) fn symmetric(rate: Rate, coalesce: Option<Duration>) -> PathSpec {
     let delay = Duration::from_ms(10);
     let buffer = Some(rate.bytes_in(Duration::from_ms(100)).max(LEAST_BUFFER));
-    let link = LinkSpec { rate, delay, buffer, loss: 0.0, coalesce };
+    let link = LinkSpec { buffer, coalesce, ..LinkSpec::new(rate, delay) };
     PathSpec { reverse: LinkSpec { coalesce: None, ..link.clone() }, forward: link }
 }
 
@@ -216,15 +216,7 @@ pub(crate) fn cross(model: Model, rate: Rate) -> Vec<Cross> {
     if rate == Rate::ZERO {
         return Vec::new();
     }
-    vec![Cross {
-        direction: Direction::Forward,
-        model,
-        rate,
-        size: Bytes::new(1500),
-        batch: None,
-        start: Duration::ZERO,
-        stop: None,
-    }]
+    vec![Cross::new(Direction::Forward, model, rate)]
 }
 
 /// A scenario of `path` with `cross` traffic.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration as Time, Instant as Clock};
 
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_core::{Duration, Instant, Rate};
 use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, Model, PathSpec, Process, Spec};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
@@ -23,25 +23,11 @@ const ROLE: &str = "HEADWAY_TEST_ROLE";
 const PATIENCE: Time = Time::from_secs(20);
 
 fn link(mbps: f64) -> LinkSpec {
-    LinkSpec {
-        rate: Rate::from_mbps(mbps),
-        delay: Duration::from_ms(10),
-        buffer: None,
-        loss: 0.0,
-        coalesce: None,
-    }
+    LinkSpec::new(Rate::from_mbps(mbps), Duration::from_ms(10))
 }
 
 fn cross(model: Model, mbps: f64) -> Cross {
-    Cross {
-        direction: Direction::Forward,
-        model,
-        rate: Rate::from_mbps(mbps),
-        size: Bytes::new(1500),
-        batch: None,
-        start: Duration::ZERO,
-        stop: None,
-    }
+    Cross::new(Direction::Forward, model, Rate::from_mbps(mbps))
 }
 
 /// A name that no other run uses.

@@ -165,13 +165,7 @@ struct Stage {
 impl Stage {
     fn up(what: &str, mbps: f64) -> Option<Stage> {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let link = LinkSpec {
-            rate: Rate::from_mbps(mbps),
-            delay: Duration::from_ms(10),
-            buffer: None,
-            loss: 0.0,
-            coalesce: None,
-        };
+        let link = LinkSpec::new(Rate::from_mbps(mbps), Duration::from_ms(10));
         let name = format!("t{}-{what}", std::process::id());
         let lab = match Lab::up_with(Path::new(PROGRAM), &Spec::new(link), &name, Life::Owned) {
             Ok(lab) => lab,

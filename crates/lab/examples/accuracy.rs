@@ -48,15 +48,7 @@ fn measure(program: &Path) -> Outcome<()> {
         row(&lab, rate, Rate::ZERO, Test::Train)?;
         row(&lab, rate, Rate::ZERO, Test::Lone)?;
         let cross = rate.scale(0.8);
-        lab.set_cross(&[Cross {
-            direction: Direction::Forward,
-            model: Model::Poisson,
-            rate: cross,
-            size: Bytes::new(1500),
-            batch: None,
-            start: Duration::ZERO,
-            stop: None,
-        }])?;
+        lab.set_cross(&[Cross::new(Direction::Forward, Model::Poisson, cross)])?;
         row(&lab, rate, cross, Test::Idle)?;
         row(&lab, rate, cross, Test::Load)?;
     }
@@ -166,7 +158,7 @@ fn summary(errors: &mut [f64]) -> String {
 }
 
 fn link(rate: Rate) -> LinkSpec {
-    LinkSpec { rate, delay: DELAY, buffer: Some(Bytes::new(1_000_000)), loss: 0.0, coalesce: None }
+    LinkSpec { buffer: Some(Bytes::new(1_000_000)), ..LinkSpec::new(rate, DELAY) }
 }
 
 fn now() -> Instant {

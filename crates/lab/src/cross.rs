@@ -115,15 +115,7 @@ mod tests {
     use headway_core::{Duration, Rate};
 
     fn cross(model: Model, mbps: f64) -> Cross {
-        Cross {
-            direction: Direction::Forward,
-            model,
-            rate: Rate::from_mbps(mbps),
-            size: Bytes::new(1500),
-            batch: None,
-            start: Duration::ZERO,
-            stop: None,
-        }
+        Cross::new(Direction::Forward, model, Rate::from_mbps(mbps))
     }
 
     fn times(cross: &Cross, seed: u64, until: Instant) -> Vec<u64> {

@@ -200,15 +200,7 @@ mod tests {
     }
 
     fn cross(model: Model, mbps: f64) -> Cross {
-        Cross {
-            direction: Direction::Forward,
-            model,
-            rate: Rate::from_mbps(mbps),
-            size: Bytes::new(1500),
-            batch: None,
-            start: Duration::ZERO,
-            stop: None,
-        }
+        Cross::new(Direction::Forward, model, Rate::from_mbps(mbps))
     }
 
     fn link(spec: &LinkSpec, cross: &[Cross]) -> Link {

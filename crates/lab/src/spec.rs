@@ -154,6 +154,11 @@ fn default_size() -> Bytes {
 }
 
 impl LinkSpec {
+    /// A link with the default buffer, without loss and coalescing.
+    pub fn new(rate: Rate, delay: Duration) -> LinkSpec {
+        LinkSpec { rate, delay, buffer: None, loss: 0.0, coalesce: None }
+    }
+
     /// The buffer with its default: 100 ms at the rate, the depth of a common access router, and at least 64 kB.
     pub fn buffer_size(&self) -> Bytes {
         let depth = self.rate.bytes_in(Duration::from_ms(100));
@@ -162,6 +167,11 @@ impl LinkSpec {
 }
 
 impl Cross {
+    /// A source of 1500-byte packets that lasts as long as the lab.
+    pub fn new(direction: Direction, model: Model, rate: Rate) -> Cross {
+        Cross { direction, model, rate, size: default_size(), batch: None, start: Duration::ZERO, stop: None }
+    }
+
     /// Mean packets per batch of the bursty model.
     pub fn batch_mean(&self) -> f64 {
         // rapid 4.0: the geometric batch mean of the BCT traffic.
@@ -197,13 +207,7 @@ impl Spec {
 
     /// Both directions with defaults filled in.
     pub fn path(&self) -> PathSpec {
-        let reverse = self.reverse.clone().unwrap_or(LinkSpec {
-            rate: self.forward.rate,
-            delay: self.forward.delay,
-            buffer: None,
-            loss: 0.0,
-            coalesce: None,
-        });
+        let reverse = self.reverse.clone().unwrap_or(LinkSpec::new(self.forward.rate, self.forward.delay));
         PathSpec { forward: self.forward.clone(), reverse }
     }
 
