@@ -4,11 +4,15 @@
 //! randomness are arguments. References such as `rapid 2.9` name the chapter of the
 //! specification that a rule or constant comes from.
 
+pub mod control;
 pub mod denoise;
 pub mod estimate;
 pub mod measure;
+pub mod mistake;
+pub mod queue;
 pub mod stream;
 pub mod units;
 
+pub use mistake::Mistake;
 pub use stream::{Arrival, Gaps, Refusal, Schedule, Shape, StreamRecord};
 pub use units::{Bytes, Duration, Instant, Rate};

@@ -1,0 +1,306 @@
+//! CUBIC: a window that grows along a cubic function of the time since the last reduction (RFC 9438, details as in Linux).
+
+use super::hystart::HyStart;
+use super::window::Window;
+use super::{Ack, Congestion, Controller};
+use crate::units::{Duration, Instant};
+
+/// What is left of a window after a reduction (Linux; 0.7 in RFC 9438 4.6).
+const BETA: f64 = 717.0 / 1024.0;
+/// Steepness of the cubic function in segments per second cubed (RFC 9438 4.1).
+const C: f64 = 0.4;
+/// Windows of acknowledgements after which a Reno flow with the same mean would have grown by one segment: nearly
+/// (1 + beta) / (3 (1 - beta)) (RFC 9438 4.3), in the eighths of Linux.
+const RENO_WINDOWS: f64 = 15.0 / 8.0;
+/// The window grows by at most a segment every so many acknowledged: 1.5 times a round trip (RFC 9438 4.2).
+const LEAST_COUNT: f64 = 2.0;
+/// Where the function does not ask for growth, segments of the window times this grow by one (Linux).
+const STILL: f64 = 100.0;
+/// Before the first loss the window grows by a segment every so many acknowledged at least, 5 % a round trip (Linux).
+const FIRST_COUNT: f64 = 20.0;
+/// The function is worked out again when the window has changed, but not more often than this: a clock tick of Linux.
+const TICK: Duration = Duration::from_ms(1);
+/// It is also worked out again after this time (Linux: 1/32 s).
+const REFRESH: Duration = Duration::from_ns(31_250_000);
+/// Round-trip times are not looked at for this long after a reduction: they contain the queue that caused it (Linux).
+const SETTLING: Duration = Duration::from_ms(1000);
+
+/// The controller of RFC 9438 with HyStart; windows are whole segments, as in Linux.
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    window: Window,
+    hystart: HyStart,
+    /// The window before the last reduction, less if it was smaller than the one before (fast convergence); 0 if none.
+    last_max: f64,
+    min_rtt: Option<Duration>,
+    /// The growth since the last reduction; absent until the first acknowledgement after it.
+    epoch: Option<Epoch>,
+    /// Segments to be acknowledged for each that the window grows by.
+    count: f64,
+    /// When and for which window `count` was worked out.
+    computed: (Instant, f64),
+}
+
+/// One stretch of growth between two reductions.
+#[derive(Clone, Debug)]
+struct Epoch {
+    start: Instant,
+    /// Time from the start to the plateau in seconds, RFC 9438's K.
+    plateau_after: f64,
+    /// Window at the plateau in segments, RFC 9438's W_max.
+    plateau: f64,
+    /// The window Reno would have by now, in segments.
+    reno: f64,
+    /// Segments acknowledged that `reno` does not count yet.
+    acked: f64,
+}
+
+impl Epoch {
+    /// An epoch that starts with `window` and returns to `last_max`.
+    fn new(start: Instant, window: f64, last_max: f64) -> Epoch {
+        Epoch {
+            start,
+            plateau_after: cube_root((last_max - window).max(0.0) / C),
+            plateau: last_max.max(window),
+            reno: window,
+            acked: 0.0,
+        }
+    }
+
+    /// The window the cubic function asks for at `time` since the start.
+    fn target(&self, time: Duration) -> f64 {
+        let offset = time.secs_f64() - self.plateau_after;
+        self.plateau + C * offset * offset * offset
+    }
+}
+
+/// The cube root of a number that is not negative, the same on every machine.
+fn cube_root(value: f64) -> f64 {
+    if value <= 0.0 {
+        return 0.0;
+    }
+    // A third of the exponent is right within a factor of two; each step of Newton's method doubles the digits.
+    let mut root = f64::from_bits(value.to_bits() / 3 + (1023_u64 << 52) / 3 * 2);
+    for _ in 0..6 {
+        root -= (root - value / (root * root)) / 3.0;
+    }
+    root
+}
+
+impl Cubic {
+    /// A controller that starts with `initial_window` segments, at least one.
+    pub fn new(initial_window: u32) -> Cubic {
+        Cubic {
+            window: Window::new(initial_window),
+            hystart: HyStart::new(false),
+            last_max: 0.0,
+            min_rtt: None,
+            epoch: None,
+            count: FIRST_COUNT,
+            computed: (Instant::ZERO, 0.0),
+        }
+    }
+
+    /// Tells the controller whether the transport spreads segments over the round trip; it assumes not.
+    pub fn set_paced(&mut self, paced: bool) {
+        self.hystart.set_paced(paced);
+    }
+
+    /// Takes a round-trip time into account.
+    #[inline]
+    fn on_rtt(&mut self, ack: &Ack, rtt: Duration) {
+        if self.epoch.as_ref().is_some_and(|epoch| ack.now - epoch.start < SETTLING) {
+            return;
+        }
+        let min_rtt = self.min_rtt.map_or(rtt, |least| least.min(rtt));
+        self.min_rtt = Some(min_rtt);
+        if self.window.in_slow_start() && self.hystart.path_is_full(ack, self.window.size, rtt, min_rtt) {
+            self.window.ssthresh = self.window.size;
+        }
+    }
+
+    /// Brings `count` up to date after `acked` more segments.
+    #[inline]
+    fn update_count(&mut self, now: Instant, acked: f64) {
+        let Some(epoch) = &mut self.epoch else {
+            self.epoch = Some(Epoch { acked, ..Epoch::new(now, self.window.size, self.last_max) });
+            return self.follow_function(now);
+        };
+        epoch.acked += acked;
+        let (time, window) = self.computed;
+        let elapsed = now - time;
+        if elapsed > REFRESH || (self.window.size != window && elapsed >= TICK) {
+            self.follow_function(now);
+        }
+    }
+
+    /// Works `count` out so that the window reaches in a round trip what cubic function or Reno ask for (RFC 9438 4.2, 4.3).
+    fn follow_function(&mut self, now: Instant) {
+        let Some(epoch) = &mut self.epoch else { return };
+        let window = self.window.size;
+        self.computed = (now, window);
+        let growth = epoch.target(now - epoch.start + self.min_rtt.unwrap_or_default()) - window;
+        let mut count = if growth * STILL > 1.0 { window / growth } else { window * STILL };
+        if self.last_max == 0.0 {
+            count = count.min(FIRST_COUNT);
+        }
+        let per_segment = window * RENO_WINDOWS;
+        if epoch.acked > per_segment {
+            let segments = (epoch.acked / per_segment).floor();
+            epoch.reno += segments;
+            epoch.acked -= segments * per_segment;
+        }
+        if epoch.reno > window {
+            count = count.min(window / (epoch.reno - window));
+        }
+        self.count = count.max(LEAST_COUNT);
+    }
+
+    /// The window after a reduction, in whole segments.
+    fn reduced(&self) -> f64 {
+        (self.window.size * BETA).floor()
+    }
+}
+
+impl Controller for Cubic {
+    #[inline]
+    fn on_ack(&mut self, ack: &Ack) {
+        if let Some(rtt) = ack.rtt {
+            self.on_rtt(ack, rtt);
+        }
+        if ack.reducing || !ack.window_limited {
+            return;
+        }
+        let mut acked = f64::from(ack.acked);
+        if self.window.in_slow_start() {
+            acked = self.window.slow_start(acked);
+        }
+        if acked > 0.0 {
+            self.update_count(ack.now, acked);
+            self.window.grow(self.count, acked);
+        }
+    }
+
+    fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {
+        let window = self.window.size;
+        // Fast convergence: a flow that is losing ground makes room for those that gain it (RFC 9438 4.7).
+        self.last_max = if window < self.last_max { (window * (1.0 + BETA) / 2.0).floor() } else { window };
+        self.epoch = None;
+        self.window.reduce(self.reduced());
+    }
+
+    /// Linux forgets all that it knows of the path after a timeout.
+    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, reduced: bool) {
+        self.window.restart(self.reduced(), reduced);
+        self.hystart.reset();
+        self.last_max = 0.0;
+        self.min_rtt = None;
+        self.epoch = None;
+    }
+
+    /// Time without data does not count, lest the window jump to where the function has got meanwhile (RFC 9438 5.8).
+    fn on_idle(&mut self, now: Instant, idle: Duration, timeout: Duration) {
+        self.window.wake(idle, timeout);
+        if let Some(epoch) = &mut self.epoch {
+            epoch.start = (epoch.start + idle).min(now);
+        }
+    }
+
+    #[inline]
+    fn window(&self) -> f64 {
+        self.window.size
+    }
+
+    #[inline]
+    fn ssthresh(&self) -> f64 {
+        self.window.ssthresh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::ack;
+    use super::*;
+
+    /// Acknowledges windows evenly over round trips of `rtt` until `until`, calling `each` after every segment.
+    fn run(cubic: &mut Cubic, rtt: Duration, until: Duration, mut each: impl FnMut(Duration, f64)) {
+        let mut now = Duration::ZERO;
+        for una in 1.. {
+            if now >= until {
+                break;
+            }
+            now += Duration::from_ns((rtt.ns() as f64 / cubic.window()) as i64);
+            let next = una + cubic.window() as u64;
+            cubic.on_ack(&Ack { now: Instant::ZERO + now, rtt: Some(rtt), una, next, ..ack(1) });
+            each(now, cubic.window());
+        }
+    }
+
+    #[test]
+    fn cube_roots_are_exact_to_the_last_digits() {
+        for value in [1e-9, 0.3, 1.0, 2.0, 750.0, 1e6, 3.7e13] {
+            let root = cube_root(value);
+            assert!((root * root * root / value - 1.0).abs() < 4e-15, "{value}: {root}");
+        }
+        assert_eq!(cube_root(0.0), 0.0);
+    }
+
+    #[test]
+    fn the_window_follows_the_closed_form_after_a_reduction() {
+        let mut cubic = Cubic::new(1000);
+        cubic.on_congestion(Instant::ZERO, 1000, Congestion::Loss);
+        assert_eq!(cubic.window(), 700.0);
+        let k = (300.0_f64 / 0.4).cbrt();
+        run(&mut cubic, Duration::from_ms(50), Duration::from_ms(15_000), |time, window| {
+            let expected = 1000.0 + 0.4 * (time.secs_f64() - k).powi(3);
+            assert!((window / expected - 1.0).abs() < 0.01, "{time}: {window}, expected {expected}");
+        });
+    }
+
+    #[test]
+    fn small_windows_grow_like_reno() {
+        // 20 segments at 10 ms: 14 after the reduction, then 8/15 of a segment a round trip, where the cubic function
+        // would take 2.5 s to come back to 20.
+        let mut cubic = Cubic::new(20);
+        cubic.on_congestion(Instant::ZERO, 20, Congestion::Loss);
+        run(&mut cubic, Duration::from_ms(10), Duration::from_ms(1000), |_, _| ());
+        assert!((cubic.window() - (14.0 + 100.0 * 8.0 / 15.0)).abs() < 6.0, "{}", cubic.window());
+    }
+
+    #[test]
+    fn fast_convergence_remembers_less_than_the_window() {
+        let mut cubic = Cubic::new(1000);
+        cubic.on_congestion(Instant::ZERO, 1000, Congestion::Loss);
+        assert_eq!(cubic.last_max, 1000.0);
+        cubic.on_congestion(Instant::ZERO, 700, Congestion::Mark);
+        assert_eq!(cubic.last_max, 595.0);
+        assert_eq!(cubic.window(), 490.0);
+        cubic.on_timeout(Instant::ZERO, 490, false);
+        assert_eq!((cubic.window(), cubic.ssthresh(), cubic.last_max), (1.0, 343.0, 0.0));
+    }
+
+    #[test]
+    fn hystart_ends_slow_start_and_growth_goes_on_at_five_percent() {
+        let mut cubic = Cubic::new(10);
+        let rtt = Duration::from_ms(40);
+        // Acknowledgements come all along the round trip: once they are closer than 2 ms, the path is full.
+        run(&mut cubic, rtt, Duration::from_ms(120), |_, _| ());
+        let end = cubic.ssthresh();
+        assert!((16.0..64.0).contains(&end), "{end}");
+        let before = cubic.window();
+        run(&mut cubic, rtt, rtt * 10, |_, _| ());
+        let growth = cubic.window() / before;
+        assert!((growth / 1.05_f64.powi(10) - 1.0).abs() < 0.05, "{growth}");
+    }
+
+    #[test]
+    fn idle_time_does_not_count() {
+        let mut cubic = Cubic::new(1000);
+        cubic.on_congestion(Instant::ZERO, 1000, Congestion::Loss);
+        cubic.on_ack(&Ack { now: Instant::from_ns(1), ..ack(1) });
+        let later = Instant::from_ns(60_000_000_001);
+        cubic.on_idle(later, Duration::from_ms(60_000), Duration::MAX);
+        cubic.on_ack(&Ack { now: later, ..ack(1) });
+        assert!(cubic.count > 5.0, "{}", cubic.count);
+    }
+}

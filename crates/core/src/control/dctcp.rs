@@ -1,0 +1,138 @@
+//! DCTCP: reduces in proportion to the fraction of marked segments (RFC 8257).
+
+use super::window::Window;
+use super::{Ack, Congestion, Controller};
+use crate::units::{Duration, Instant};
+
+/// Weight of the newest window of data in the estimate (RFC 8257 4.2; Linux `dctcp_shift_g` 4).
+const GAIN: f64 = 1.0 / 16.0;
+/// Estimates below this become zero: far less than a segment of the largest window, and no denormal numbers.
+const NEGLIGIBLE: f64 = 1e-12;
+
+/// The controller of RFC 8257 with the estimate in full precision (ls-aimd 2.11), not the 10 bits of Linux.
+#[derive(Clone, Debug)]
+pub struct Dctcp {
+    window: Window,
+    /// Estimated fraction of segments that are marked, 0 to 1.
+    alpha: f64,
+    /// Segments delivered since the last update of `alpha`.
+    delivered: u32,
+    /// Of those, the marked ones.
+    marked: u32,
+    /// `alpha` is updated when everything below this segment is acknowledged.
+    end: u64,
+}
+
+impl Dctcp {
+    /// A controller that starts with `initial_window` segments, at least one, and expects all to be marked.
+    pub fn new(initial_window: u32) -> Dctcp {
+        Dctcp { window: Window::new(initial_window), alpha: 1.0, delivered: 0, marked: 0, end: 0 }
+    }
+
+    /// The estimated fraction of segments that are marked, 0 to 1.
+    pub fn alpha(&self) -> f64 {
+        self.alpha
+    }
+
+    /// Takes the window of data that has just been acknowledged into the estimate.
+    fn update_alpha(&mut self, next: u64) {
+        let fraction = f64::from(self.marked) / f64::from(self.delivered.max(1));
+        self.alpha += GAIN * (fraction - self.alpha);
+        if self.alpha < NEGLIGIBLE {
+            self.alpha = 0.0;
+        }
+        self.delivered = 0;
+        self.marked = 0;
+        self.end = next;
+    }
+}
+
+impl Controller for Dctcp {
+    #[inline]
+    fn on_ack(&mut self, ack: &Ack) {
+        self.delivered += ack.delivered;
+        self.marked += ack.marked;
+        if ack.una >= self.end {
+            self.update_alpha(ack.next);
+        }
+        self.window.grow_additively(ack);
+    }
+
+    fn on_congestion(&mut self, _now: Instant, _in_flight: u32, cause: Congestion) {
+        let factor = match cause {
+            Congestion::Mark => 1.0 - self.alpha / 2.0,
+            Congestion::Loss => 0.5,
+        };
+        self.window.reduce(self.window.size * factor);
+    }
+
+    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, reduced: bool) {
+        self.window.restart(self.window.size / 2.0, reduced);
+    }
+
+    fn on_idle(&mut self, _now: Instant, idle: Duration, timeout: Duration) {
+        self.window.wake(idle, timeout);
+    }
+
+    #[inline]
+    fn window(&self) -> f64 {
+        self.window.size
+    }
+
+    #[inline]
+    fn ssthresh(&self) -> f64 {
+        self.window.ssthresh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::ack;
+    use super::*;
+
+    /// Lets `rounds` windows of eight segments pass, of each of which `marked` are marked.
+    fn rounds(dctcp: &mut Dctcp, rounds: u64, marked: u32) {
+        let start = dctcp.end;
+        for segment in start..start + 8 * rounds {
+            let mark = u32::from((segment - start) % 8 < u64::from(marked));
+            dctcp.on_ack(&Ack {
+                marked: mark,
+                una: segment + 1,
+                next: segment + 9,
+                reducing: true,
+                ..ack(1)
+            });
+        }
+    }
+
+    #[test]
+    fn alpha_settles_at_the_fraction_of_marks() {
+        for marked in [0, 1, 3, 8] {
+            let mut dctcp = Dctcp::new(8);
+            rounds(&mut dctcp, 400, marked);
+            assert!((dctcp.alpha() - f64::from(marked) / 8.0).abs() < 1e-9, "{marked}: {}", dctcp.alpha());
+        }
+    }
+
+    #[test]
+    fn alpha_starts_at_one_and_moves_by_a_sixteenth_a_window() {
+        let mut dctcp = Dctcp::new(8);
+        assert_eq!(dctcp.alpha(), 1.0);
+        dctcp.end = 8;
+        for segment in 0..8 {
+            assert_eq!(dctcp.alpha(), 1.0);
+            dctcp.on_ack(&Ack { una: segment + 1, next: segment + 9, ..ack(1) });
+        }
+        assert_eq!(dctcp.alpha(), 15.0 / 16.0);
+    }
+
+    #[test]
+    fn a_mark_reduces_by_half_of_alpha_and_a_loss_by_half() {
+        let mut dctcp = Dctcp::new(100);
+        dctcp.alpha = 0.1;
+        dctcp.on_congestion(Instant::ZERO, 100, Congestion::Mark);
+        assert!((dctcp.window() - 95.0).abs() < 1e-9);
+        dctcp.on_congestion(Instant::ZERO, 95, Congestion::Loss);
+        assert!((dctcp.window() - 47.5).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,153 @@
+//! HyStart: ends slow start when the round-trip time or the spacing of acknowledgements tells that the path is full.
+
+use super::Ack;
+use crate::units::{Duration, Instant};
+
+/// Windows below this many segments are too short a train to judge (RFC 9406 4.2, Linux `hystart_low_window`).
+const LOW_WINDOW: f64 = 16.0;
+/// Acknowledgements further apart than this do not belong to one train (Linux `hystart_ack_delta_us`).
+const TRAIN_SPACING: Duration = Duration::from_ms(2);
+/// Round-trip times taken at the start of each round (RFC 9406 4.3, `N_RTT_SAMPLE`).
+const SAMPLES: u32 = 8;
+/// Bounds of the increase in round-trip time that ends slow start, between which it is an eighth of the least one
+/// (RFC 9406 4.3; 4 ms and 16 ms as RFC and Linux have them).
+const DELAY_BOUNDS: (Duration, Duration) = (Duration::from_ms(4), Duration::from_ms(16));
+/// What segmentation offload may add to a train, as segments sent back to back: four bursts of 64 KiB in segments of
+/// 1448 B (Linux `hystart_ack_delay`).
+const OFFLOAD_SEGMENTS: f64 = 181.0;
+/// Most that segmentation offload may add to a train (Linux).
+const OFFLOAD_LIMIT: Duration = Duration::from_ms(1);
+
+/// What has been seen of the round under way.
+#[derive(Clone, Debug)]
+pub(super) struct HyStart {
+    /// Whether the transport spreads segments over the round trip, which stretches trains.
+    paced: bool,
+    /// The path is full; nothing is looked at any more.
+    found: bool,
+    /// When the round began.
+    round_start: Instant,
+    /// The last acknowledgement of the train with which the round began.
+    train_end: Instant,
+    /// The round ends when more than the segments below this are acknowledged.
+    end: u64,
+    /// Round-trip times seen in this round, up to [`SAMPLES`].
+    samples: u32,
+    /// Least round-trip time of this round.
+    round_rtt: Duration,
+}
+
+impl HyStart {
+    /// A detector that has seen nothing yet.
+    pub(super) fn new(paced: bool) -> HyStart {
+        HyStart {
+            paced,
+            found: false,
+            round_start: Instant::ZERO,
+            train_end: Instant::ZERO,
+            end: 0,
+            samples: 0,
+            round_rtt: Duration::MAX,
+        }
+    }
+
+    /// Tells the detector whether the transport paces.
+    pub(super) fn set_paced(&mut self, paced: bool) {
+        self.paced = paced;
+    }
+
+    /// Forgets everything but the pacing, for another slow start after a timeout.
+    pub(super) fn reset(&mut self) {
+        *self = HyStart::new(self.paced);
+    }
+
+    /// Whether slow start should end at `window` segments, given a round-trip time and the least one of the flow.
+    pub(super) fn path_is_full(&mut self, ack: &Ack, window: f64, rtt: Duration, min_rtt: Duration) -> bool {
+        if self.found || window < LOW_WINDOW {
+            return false;
+        }
+        if ack.una > self.end {
+            self.round_start = ack.now;
+            self.train_end = ack.now;
+            self.end = ack.next;
+            self.samples = 0;
+            self.round_rtt = Duration::MAX;
+        }
+        // Both are looked at, because both keep state.
+        let train = self.train_is_long(ack.now, window, min_rtt);
+        let delay = self.delay_has_grown(rtt, min_rtt);
+        self.found = train || delay;
+        self.found
+    }
+
+    /// Whether acknowledgements without a gap have been coming for longer than the path alone explains.
+    fn train_is_long(&mut self, now: Instant, window: f64, min_rtt: Duration) -> bool {
+        if now - self.train_end > TRAIN_SPACING {
+            return false;
+        }
+        self.train_end = now;
+        let length = now - self.round_start;
+        // A train half a round trip long fills the path; pacing alone already stretches trains to that.
+        let length = if self.paced { length } else { length * 2 };
+        // The allowance needs a division and is worked out only when it decides. In slow start segments leave at twice
+        // the window per round trip.
+        length > min_rtt
+            && length > min_rtt + min_rtt.scale(OFFLOAD_SEGMENTS / (2.0 * window)).min(OFFLOAD_LIMIT)
+    }
+
+    /// Whether the least of the round's first round-trip times is well above the least ever.
+    fn delay_has_grown(&mut self, rtt: Duration, min_rtt: Duration) -> bool {
+        self.round_rtt = self.round_rtt.min(rtt);
+        if self.samples < SAMPLES {
+            self.samples += 1;
+            return false;
+        }
+        let threshold = Duration::from_ns(min_rtt.ns() >> 3).clamp(DELAY_BOUNDS.0, DELAY_BOUNDS.1);
+        self.round_rtt > min_rtt + threshold
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::ack;
+    use super::*;
+
+    const RTT: Duration = Duration::from_ms(40);
+
+    /// Feeds acknowledgements `spacing` apart whose round-trip times are `rtt`; returns after how many it found the path full.
+    fn found_after(hystart: &mut HyStart, window: f64, spacing: Duration, rtt: Duration) -> Option<u32> {
+        (1..=30).find(|index| {
+            let now = Instant::from_ns(1_000_000_000) + spacing * i64::from(*index);
+            let ack = Ack { now, una: u64::from(*index), next: 100, ..ack(1) };
+            hystart.path_is_full(&ack, window, rtt, RTT)
+        })
+    }
+
+    #[test]
+    fn a_train_of_half_a_round_trip_ends_slow_start() {
+        // 20 ms and half of the 1 ms for offload after the first acknowledgement, at 1 ms each.
+        let spacing = Duration::from_ms(1);
+        assert_eq!(found_after(&mut HyStart::new(false), 20.0, spacing, RTT), Some(22));
+        assert_eq!(found_after(&mut HyStart::new(false), 15.0, spacing, RTT), None);
+        assert_eq!(found_after(&mut HyStart::new(true), 20.0, spacing, RTT), None);
+        assert_eq!(found_after(&mut HyStart::new(false), 20.0, Duration::from_ms(3), RTT), None);
+    }
+
+    #[test]
+    fn eight_late_samples_and_one_more_end_slow_start() {
+        let spacing = Duration::from_ms(3);
+        let late = RTT + Duration::from_us(5_001);
+        assert_eq!(found_after(&mut HyStart::new(false), 20.0, spacing, late), Some(9));
+        assert_eq!(found_after(&mut HyStart::new(false), 20.0, spacing, RTT + Duration::from_ms(5)), None);
+    }
+
+    #[test]
+    fn it_finds_once_until_reset() {
+        let mut hystart = HyStart::new(false);
+        let late = RTT * 2;
+        assert!(found_after(&mut hystart, 20.0, Duration::from_ms(3), late).is_some());
+        assert!(found_after(&mut hystart, 20.0, Duration::from_ms(3), late).is_none());
+        hystart.reset();
+        assert!(found_after(&mut hystart, 20.0, Duration::from_ms(3), late).is_some());
+    }
+}

@@ -1,0 +1,223 @@
+//! Which controllers there are, by name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Ack, Congestion, Controller, Cubic, Dctcp, FixedRate, FixedWindow, Reno};
+use crate::units::{Duration, Instant, Rate};
+
+/// A congestion controller by name; text such as `cubic`, `fixed-window:100` or `fixed-rate:10 Mb/s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Kind {
+    /// [`Reno`].
+    Reno,
+    /// [`Cubic`].
+    Cubic,
+    /// [`Dctcp`].
+    Dctcp,
+    /// [`FixedWindow`].
+    FixedWindow {
+        /// The window, at least 1.
+        segments: u32,
+    },
+    /// [`FixedRate`].
+    FixedRate {
+        /// The rate to pace at, counting wire bytes; above zero.
+        rate: Rate,
+    },
+}
+
+/// Why a text names no controller.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not `reno`, `cubic`, `dctcp`, `fixed-window:SEGMENTS` or `fixed-rate:RATE`")]
+pub struct ParseKindError(String);
+
+impl Kind {
+    /// The controller of a flow that starts with `initial_window` segments, unless its window is fixed.
+    pub fn build(&self, initial_window: u32) -> AnyController {
+        match *self {
+            Kind::Reno => AnyController::Reno(Reno::new(initial_window)),
+            Kind::Cubic => AnyController::Cubic(Cubic::new(initial_window)),
+            Kind::Dctcp => AnyController::Dctcp(Dctcp::new(initial_window)),
+            Kind::FixedWindow { segments } => AnyController::FixedWindow(FixedWindow::new(segments)),
+            Kind::FixedRate { rate } => AnyController::FixedRate(FixedRate::new(rate)),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    /// The text that reads back as the same kind.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Reno => f.pad("reno"),
+            Kind::Cubic => f.pad("cubic"),
+            Kind::Dctcp => f.pad("dctcp"),
+            Kind::FixedWindow { segments } => f.pad(&format!("fixed-window:{segments}")),
+            // The shortest number that is exact, unlike the three digits that a rate prints as.
+            Kind::FixedRate { rate } => f.pad(&format!("fixed-rate:{} Mb/s", rate.mbps())),
+        }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = ParseKindError;
+
+    fn from_str(text: &str) -> Result<Kind, ParseKindError> {
+        let (name, argument) = match text.split_once(':') {
+            Some((name, argument)) => (name.trim(), Some(argument.trim())),
+            None => (text.trim(), None),
+        };
+        let kind = match (name, argument) {
+            ("reno", None) => Some(Kind::Reno),
+            ("cubic", None) => Some(Kind::Cubic),
+            ("dctcp", None) => Some(Kind::Dctcp),
+            ("fixed-window", Some(count)) => {
+                count.parse().ok().filter(|count| *count > 0).map(|segments| Kind::FixedWindow { segments })
+            }
+            ("fixed-rate", Some(rate)) => {
+                rate.parse().ok().filter(|rate| *rate > Rate::ZERO).map(|rate| Kind::FixedRate { rate })
+            }
+            _ => None,
+        };
+        kind.ok_or_else(|| ParseKindError(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for Kind {
+    type Error = ParseKindError;
+
+    fn try_from(text: String) -> Result<Kind, ParseKindError> {
+        text.parse()
+    }
+}
+
+impl From<Kind> for String {
+    fn from(kind: Kind) -> String {
+        kind.to_string()
+    }
+}
+
+/// A controller of any kind; calls are dispatched without a pointer.
+#[derive(Clone, Debug)]
+pub enum AnyController {
+    /// RFC 5681.
+    Reno(Reno),
+    /// RFC 9438.
+    Cubic(Cubic),
+    /// RFC 8257.
+    Dctcp(Dctcp),
+    /// A constant window.
+    FixedWindow(FixedWindow),
+    /// A constant rate.
+    FixedRate(FixedRate),
+}
+
+/// Calls the same method of whichever controller it is.
+macro_rules! dispatch {
+    ($any:expr, $controller:ident => $call:expr) => {
+        match $any {
+            AnyController::Reno($controller) => $call,
+            AnyController::Cubic($controller) => $call,
+            AnyController::Dctcp($controller) => $call,
+            AnyController::FixedWindow($controller) => $call,
+            AnyController::FixedRate($controller) => $call,
+        }
+    };
+}
+
+impl AnyController {
+    /// Tells the controller whether the transport spreads segments over the round trip; it assumes not.
+    pub fn set_paced(&mut self, paced: bool) {
+        if let AnyController::Cubic(cubic) = self {
+            cubic.set_paced(paced);
+        }
+    }
+}
+
+impl Controller for AnyController {
+    #[inline]
+    fn on_ack(&mut self, ack: &Ack) {
+        dispatch!(self, controller => controller.on_ack(ack));
+    }
+
+    #[inline]
+    fn on_congestion(&mut self, now: Instant, in_flight: u32, cause: Congestion) {
+        dispatch!(self, controller => controller.on_congestion(now, in_flight, cause));
+    }
+
+    #[inline]
+    fn on_timeout(&mut self, now: Instant, in_flight: u32, reduced: bool) {
+        dispatch!(self, controller => controller.on_timeout(now, in_flight, reduced));
+    }
+
+    #[inline]
+    fn on_idle(&mut self, now: Instant, idle: Duration, timeout: Duration) {
+        dispatch!(self, controller => controller.on_idle(now, idle, timeout));
+    }
+
+    #[inline]
+    fn window(&self) -> f64 {
+        dispatch!(self, controller => controller.window())
+    }
+
+    #[inline]
+    fn ssthresh(&self) -> f64 {
+        dispatch!(self, controller => controller.ssthresh())
+    }
+
+    #[inline]
+    fn pacing_rate(&self) -> Option<Rate> {
+        dispatch!(self, controller => controller.pacing_rate())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_reads_back_as_it_prints() {
+        let kinds = [
+            Kind::Reno,
+            Kind::Cubic,
+            Kind::Dctcp,
+            Kind::FixedWindow { segments: 100 },
+            Kind::FixedRate { rate: Rate::from_bps(10_000_000) },
+            Kind::FixedRate { rate: Rate::from_bps(12_345_678_901) },
+            Kind::FixedRate { rate: Rate::from_bps(1) },
+        ];
+        for kind in kinds {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
+        assert_eq!("fixed-rate:10 Mb/s".parse(), Ok(kinds[4]));
+        assert_eq!(kinds[4].to_string(), "fixed-rate:10 Mb/s");
+    }
+
+    #[test]
+    fn unknown_names_and_missing_arguments_are_refused() {
+        for text in ["", "vegas", "reno:1", "fixed-window", "fixed-window:0", "fixed-rate:10", "fixed-rate:0"]
+        {
+            assert_eq!(text.parse::<Kind>(), Err(ParseKindError(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn fixed_kinds_ignore_everything() {
+        let rate = Rate::from_bps(10_000_000);
+        for (kind, pacing) in
+            [(Kind::FixedWindow { segments: 7 }, None), (Kind::FixedRate { rate }, Some(rate))]
+        {
+            let mut controller = kind.build(10);
+            let before = controller.window();
+            controller.on_ack(&super::super::testing::ack(3));
+            controller.on_congestion(Instant::ZERO, 7, Congestion::Loss);
+            controller.on_timeout(Instant::ZERO, 7, false);
+            assert_eq!(controller.window(), before);
+            assert_eq!(controller.ssthresh(), before);
+            assert_eq!(controller.pacing_rate(), pacing);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Mistakes in files that people write, named by file, line and key.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// A mistake in a TOML file, with the place where it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    path: Option<PathBuf>,
+    line: Option<usize>,
+    key: Option<String>,
+    message: String,
+}
+
+impl std::error::Error for Mistake {}
+
+impl fmt::Display for Mistake {
+    /// `FILE, line N: KEY: what is wrong`, as far as the place is known.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.path {
+            write!(f, "{}", path.display())?;
+            match self.line {
+                Some(line) => write!(f, ", line {line}: ")?,
+                None => write!(f, ": ")?,
+            }
+        }
+        if let Some(key) = &self.key {
+            write!(f, "`{key}`: ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl Mistake {
+    /// A mistake in the value of `key`, written like `forward.rate` or `cross[1].model`.
+    pub fn new(key: &str, message: &str) -> Mistake {
+        Mistake { path: None, line: None, key: Some(key.to_owned()), message: message.to_owned() }
+    }
+
+    /// A mistake at a place of `text` that a parser reported, with the key that stands in its line.
+    pub fn at(text: &str, path: &Path, span: Option<Range<usize>>, message: &str) -> Mistake {
+        let line = span.map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+        let key = line.and_then(|line| keys(text).find(|(number, _)| *number == line)).map(|(_, key)| key);
+        Mistake { path: Some(path.to_owned()), line, key, message: message.trim().to_owned() }
+    }
+
+    /// The same mistake, with the line of `text` in which its key or its table stands.
+    pub fn located(self, text: &str, path: &Path) -> Mistake {
+        let line = self.key.as_deref().and_then(|key| line_of(text, key));
+        Mistake { path: Some(path.to_owned()), line, ..self }
+    }
+
+    /// The key at fault.
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
+    }
+
+    /// What is wrong, without the place.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+/// `Ok` when the value of `key` is right, else the mistake that breaks `rule`.
+///
+/// # Errors
+/// Names the key and the rule.
+pub fn check(key: &str, right: bool, rule: &str) -> Result<(), Mistake> {
+    if right { Ok(()) } else { Err(Mistake::new(key, rule)) }
+}
+
+/// The line of `key` as written by [`keys`]; of the nearest table around it when the key itself is absent.
+fn line_of(text: &str, key: &str) -> Option<usize> {
+    let find = |wanted: &str| keys(text).find(|(_, found)| found == wanted).map(|(line, _)| line);
+    let tables = std::iter::successors(Some(key), |key| key.rsplit_once('.').map(|(table, _)| table));
+    tables.into_iter().find_map(find)
+}
+
+/// All lines that set a key or open a table, with the full key: `forward.rate`, `cross[1].model`, `link[0].queue.kind`.
+fn keys(text: &str) -> impl Iterator<Item = (usize, String)> + '_ {
+    let mut table = String::new();
+    let mut arrays = HashMap::new();
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        let key = if let Some(name) = line.strip_prefix("[[").and_then(|rest| rest.strip_suffix("]]")) {
+            let count = arrays.entry(name.trim().to_owned()).and_modify(|n| *n += 1).or_insert(0usize);
+            table = format!("{}[{count}]", name.trim());
+            table.clone()
+        } else if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            table = within_array(name.trim(), &arrays);
+            table.clone()
+        } else {
+            let (key, _) = line.split_once('=')?;
+            if table.is_empty() { key.trim().to_owned() } else { format!("{table}.{}", key.trim()) }
+        };
+        Some((index + 1, key))
+    })
+}
+
+/// `link.queue` means the queue of the last `[[link]]`.
+fn within_array(name: &str, arrays: &HashMap<String, usize>) -> String {
+    let indexed = name.split_once('.').and_then(|(array, rest)| {
+        let count = arrays.get(array)?;
+        Some(format!("{array}[{count}].{rest}"))
+    });
+    indexed.unwrap_or_else(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "seed = 1\n[[link]]\nrate = 1\n[[link]]\nrate = 2 # comment\nqueue = { kind = 3 }\n[link.police]\nrate = 4\n";
+
+    #[test]
+    fn keys_are_found_in_arrays_and_tables_below_them() {
+        for (key, line) in [
+            ("seed", Some(1)),
+            ("link[0].rate", Some(3)),
+            ("link[1].rate", Some(5)),
+            ("link[1].delay", Some(4)),
+            ("link[1].queue.kind", Some(6)),
+            ("link[1].police.rate", Some(8)),
+            ("flow[0].rate", None),
+        ] {
+            assert_eq!(line_of(TEXT, key), line, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_mistake_says_where_it_is() {
+        let mistake = Mistake::new("link[1].rate", "must be positive").located(TEXT, Path::new("x.toml"));
+        assert_eq!(mistake.to_string(), "x.toml, line 5: `link[1].rate`: must be positive");
+        let place = TEXT.find("4\n").unwrap();
+        let mistake = Mistake::at(TEXT, Path::new("x.toml"), Some(place..place), "is not a rate\n");
+        assert_eq!(mistake.to_string(), "x.toml, line 8: `link[1].police.rate`: is not a rate");
+    }
+}

@@ -1,0 +1,65 @@
+//! Drop-tail: whatever does not fit is dropped.
+
+use serde::{Deserialize, Serialize};
+
+use super::limit::Limit;
+use super::{Backlog, Discipline, Verdict};
+use crate::units::{Bytes, Instant};
+
+/// Limits of a drop-tail queue; it is unlimited when both are absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct DropTailConfig {
+    /// Room in wire bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Bytes>,
+    /// Room in packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u32>,
+}
+
+/// Accepts what fits.
+#[derive(Clone, Debug)]
+pub struct DropTail {
+    limit: Limit,
+}
+
+impl DropTail {
+    /// A discipline with these limits.
+    pub fn new(config: &DropTailConfig) -> DropTail {
+        DropTail { limit: Limit::new(config.limit, config.packets) }
+    }
+
+    /// Whether it looks at nothing but the bytes of the backlog.
+    pub fn asks_for_bytes_only(&self) -> bool {
+        self.limit.is_of_bytes()
+    }
+}
+
+impl Discipline for DropTail {
+    #[inline]
+    fn on_arrival(&mut self, _now: Instant, backlog: &Backlog, size: Bytes, _ect: bool) -> Verdict {
+        if self.limit.admits(backlog, size) { Verdict::Accept } else { Verdict::Drop }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::backlog;
+    use super::*;
+
+    #[test]
+    fn a_packet_is_dropped_when_it_would_exceed_either_limit() {
+        let size = Bytes::new(1500);
+        let arrival = |config: &DropTailConfig, bytes| {
+            DropTail::new(config).on_arrival(Instant::ZERO, &backlog(bytes), size, true)
+        };
+        let bytes = DropTailConfig { limit: Some(Bytes::new(6000)), packets: None };
+        assert_eq!(arrival(&bytes, 4500), Verdict::Accept);
+        assert_eq!(arrival(&bytes, 4501), Verdict::Drop);
+        let packets = DropTailConfig { limit: None, packets: Some(4) };
+        assert_eq!(arrival(&packets, 4500), Verdict::Accept);
+        assert_eq!(arrival(&packets, 6000), Verdict::Drop);
+        assert_eq!(arrival(&DropTailConfig::default(), u64::MAX), Verdict::Accept);
+    }
+}

@@ -1,0 +1,337 @@
+//! PIE: drops with a probability that a controller of the queueing delay sets (RFC 8033).
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+use super::limit::Limit;
+use super::spec::{QueueSpecError, require};
+use super::{Backlog, Discipline, Verdict};
+use crate::units::{Bytes, Duration, Instant};
+
+/// Weight of the distance from the target, per second (RFC 8033 4.2).
+const ALPHA: f64 = 0.125;
+/// Weight of the change since the last update, per second (RFC 8033 4.2).
+const BETA: f64 = 1.25;
+/// Below a probability the change is multiplied by the factor beside it, to be careful where little matters (RFC 8033 4.2).
+const TUNING: [(f64, f64); 6] = [
+    (0.000_001, 1.0 / 2048.0),
+    (0.000_01, 1.0 / 512.0),
+    (0.000_1, 1.0 / 128.0),
+    (0.001, 1.0 / 32.0),
+    (0.01, 1.0 / 8.0),
+    (0.1, 1.0 / 2.0),
+];
+/// Most that a probability of at least 0.1 grows at once (RFC 8033 5.5).
+const STEP: f64 = 0.02;
+/// Delay above which the probability grows by [`STEP`] whatever else (RFC 8033 5.5).
+const LARGE_DELAY: Duration = Duration::from_ms(250);
+/// Factor by which the probability shrinks while the queue stays empty (RFC 8033 4.2).
+const DECAY: f64 = 0.98;
+/// Below this probability nothing is dropped while the delay is below half the target (RFC 8033 4.1).
+const SAFE_PROBABILITY: f64 = 0.2;
+/// Nothing is dropped while no more than this is queued: two packets of mean size, 1024 B (RFC 8033 4.1).
+const SAFE_BACKLOG: Bytes = Bytes::new(2048);
+/// Probabilities add up from drop to drop: below the first sum nothing is dropped, from the second on everything
+/// (RFC 8033 5.4).
+const SUMS: (f64, f64) = (0.85, 8.5);
+
+/// Parameters of PIE.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PieConfig {
+    /// Delay to be kept; default 15 ms (RFC 8033 4.2).
+    #[serde(default = "default_target")]
+    pub target: Duration,
+    /// Time from one update of the probability to the next; default 15 ms (RFC 8033 4.2).
+    #[serde(default = "default_update")]
+    pub update: Duration,
+    /// How long a burst may last before anything is dropped; default 150 ms (RFC 8033 4.4).
+    #[serde(default = "default_burst")]
+    pub burst: Duration,
+    /// ECN-capable packets are marked instead of dropped below this probability, 0 to 1; default 0.1 (RFC 8033 5.1).
+    #[serde(default = "default_ecn_threshold")]
+    pub ecn_threshold: f64,
+    /// Room in wire bytes; unlimited when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Bytes>,
+    /// Room in packets; unlimited when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u32>,
+}
+
+fn default_target() -> Duration {
+    Duration::from_ms(15)
+}
+
+fn default_update() -> Duration {
+    Duration::from_ms(15)
+}
+
+fn default_burst() -> Duration {
+    Duration::from_ms(150)
+}
+
+fn default_ecn_threshold() -> f64 {
+    0.1
+}
+
+impl Default for PieConfig {
+    /// The parameters of RFC 8033 without a limit.
+    fn default() -> PieConfig {
+        PieConfig {
+            target: default_target(),
+            update: default_update(),
+            burst: default_burst(),
+            ecn_threshold: default_ecn_threshold(),
+            limit: None,
+            packets: None,
+        }
+    }
+}
+
+impl PieConfig {
+    /// Checks the parameters.
+    pub(super) fn validate(&self) -> Result<(), QueueSpecError> {
+        require(self.target > Duration::ZERO, "target", "must be above zero")?;
+        require(self.update > Duration::ZERO, "update", "must be above zero")?;
+        require((0.0..=1.0).contains(&self.ecn_threshold), "ecn-threshold", "must be from 0 to 1")
+    }
+}
+
+/// Judges arrivals by a probability that follows the delay.
+#[derive(Clone, Debug)]
+pub struct Pie {
+    limit: Limit,
+    config: PieConfig,
+    probability: f64,
+    /// Sum of the probabilities of the packets since the last drop.
+    sum: f64,
+    /// Delay at the last update.
+    delay: Duration,
+    /// What is left of the burst allowance.
+    burst: Duration,
+    /// When the probability is updated next; absent before the first packet.
+    update_at: Option<Instant>,
+    random: Pcg64Mcg,
+}
+
+impl Pie {
+    /// A discipline with these parameters.
+    pub fn new(config: &PieConfig, seed: u64) -> Pie {
+        Pie {
+            limit: Limit::new(config.limit, config.packets),
+            config: config.clone(),
+            probability: 0.0,
+            sum: 0.0,
+            delay: Duration::ZERO,
+            burst: config.burst,
+            update_at: None,
+            random: Pcg64Mcg::seed_from_u64(seed),
+        }
+    }
+
+    /// The probability of a drop, 0 to 1.
+    pub fn probability(&self) -> f64 {
+        self.probability
+    }
+
+    /// Makes the updates that have become due since the last packet.
+    #[inline]
+    fn update(&mut self, now: Instant, backlog: &Backlog) {
+        match self.update_at {
+            Some(due) if now < due => (),
+            Some(due) => self.catch_up(due, now, backlog),
+            None => self.update_at = Some(now + self.config.update),
+        }
+    }
+
+    /// Makes the updates from `due` to `now`.
+    ///
+    /// Nothing has arrived meanwhile, so the delay at each of them is known: the queue drained until it is what it is, or empty.
+    fn catch_up(&mut self, mut due: Instant, now: Instant, backlog: &Backlog) {
+        while due <= now {
+            let delay = (backlog.delay - backlog.idle + (now - due)).max(Duration::ZERO);
+            if delay == Duration::ZERO && self.is_at_rest() {
+                // Further updates of an empty queue would change nothing.
+                due += self.config.update * ((now - due).ns() / self.config.update.ns());
+            }
+            self.update_probability(delay);
+            due += self.config.update;
+        }
+        self.update_at = Some(due);
+    }
+
+    /// Whether an update with an empty queue changes nothing.
+    fn is_at_rest(&self) -> bool {
+        self.probability == 0.0 && self.delay == Duration::ZERO && self.burst == self.config.burst
+    }
+
+    /// One update of the probability (RFC 8033 4.2, 4.4, 5.5).
+    fn update_probability(&mut self, delay: Duration) {
+        let factor =
+            TUNING.iter().find(|(below, _)| self.probability < *below).map_or(1.0, |(_, factor)| *factor);
+        let target = self.config.target;
+        let change = ALPHA * (delay - target).secs_f64() + BETA * (delay - self.delay).secs_f64();
+        let change = change * factor;
+        self.probability += if self.probability >= 0.1 { change.min(STEP) } else { change };
+        if delay > LARGE_DELAY {
+            self.probability += STEP;
+        }
+        if delay == Duration::ZERO && self.delay == Duration::ZERO {
+            self.probability *= DECAY;
+        }
+        self.probability = self.probability.clamp(0.0, 1.0);
+        self.burst = (self.burst - self.config.update).max(Duration::ZERO);
+        if self.probability == 0.0 && delay * 2 < target && self.delay * 2 < target {
+            self.burst = self.config.burst;
+        }
+        self.delay = delay;
+    }
+
+    /// Whether a packet is to be dropped or marked (RFC 8033 4.1, 5.4).
+    #[inline]
+    fn drops(&mut self, queued: Bytes) -> bool {
+        let short = self.delay * 2 < self.config.target && self.probability < SAFE_PROBABILITY;
+        if self.burst > Duration::ZERO || short || queued <= SAFE_BACKLOG {
+            return false;
+        }
+        if self.probability == 0.0 {
+            self.sum = 0.0;
+        }
+        self.sum += self.probability;
+        let drops =
+            self.sum >= SUMS.0 && (self.sum >= SUMS.1 || self.random.random::<f64>() < self.probability);
+        if drops {
+            self.sum = 0.0;
+        }
+        drops
+    }
+}
+
+impl Discipline for Pie {
+    #[inline]
+    fn on_arrival(&mut self, now: Instant, backlog: &Backlog, size: Bytes, ect: bool) -> Verdict {
+        self.update(now, backlog);
+        if !self.limit.admits(backlog, size) {
+            Verdict::Drop
+        } else if self.drops(backlog.bytes) {
+            Verdict::congested(ect && self.probability < self.config.ecn_threshold)
+        } else {
+            Verdict::Accept
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Rate;
+
+    const SIZE: Bytes = Bytes::new(1538);
+
+    /// Packets of constant spacing at a link of 100 Mb/s.
+    struct Overload {
+        now: Instant,
+        queued: Duration,
+        drops: u32,
+        marks: u32,
+        delay: Duration,
+    }
+
+    impl Overload {
+        /// Offers `load` times the rate of the link for `packets` packets.
+        fn run(pie: &mut Pie, load: f64, packets: u32, ect: bool) -> Overload {
+            let rate = Rate::from_bps(100_000_000);
+            let (service, spacing) = (rate.time_for(SIZE), rate.scale(load).time_for(SIZE));
+            let mut state = Overload {
+                now: Instant::ZERO,
+                queued: Duration::ZERO,
+                drops: 0,
+                marks: 0,
+                delay: Duration::ZERO,
+            };
+            for _ in 0..packets {
+                state.now += spacing;
+                let left = state.queued - spacing;
+                state.queued = left.max(Duration::ZERO);
+                let backlog = Backlog {
+                    bytes: rate.bytes_in(state.queued),
+                    packets: (state.queued.ns() / service.ns()) as u32,
+                    idle: (-left).max(Duration::ZERO),
+                    delay: state.queued,
+                };
+                match pie.on_arrival(state.now, &backlog, SIZE, ect) {
+                    Verdict::Drop => state.drops += 1,
+                    verdict => {
+                        state.marks += u32::from(verdict == Verdict::Mark);
+                        state.queued += service;
+                    }
+                }
+                state.delay += state.queued;
+            }
+            state.delay = state.delay / i64::from(packets);
+            state
+        }
+    }
+
+    #[test]
+    fn an_overload_is_dropped_and_the_delay_kept_at_the_target() {
+        for load in [1.05, 1.25] {
+            let mut pie = Pie::new(&PieConfig::default(), 1);
+            Overload::run(&mut pie, load, 300_000, false);
+            pie.update_at = None;
+            let state = Overload::run(&mut pie, load, 300_000, false);
+            let (drops, expected) = (f64::from(state.drops) / 300_000.0, 1.0 - 1.0 / load);
+            assert!((drops / expected - 1.0).abs() < 0.05, "{load}: {drops}, expected {expected}");
+            assert!((state.delay.ms() / 15.0 - 1.0).abs() < 0.25, "{load}: {}", state.delay);
+            // Summing probabilities spaces drops by (0.85 + 1) / p on average.
+            assert!((0.8..2.5).contains(&(pie.probability() / expected)), "{load}: {}", pie.probability());
+        }
+    }
+
+    #[test]
+    fn a_burst_passes_and_a_light_load_loses_nothing() {
+        let mut pie = Pie::new(&PieConfig::default(), 1);
+        // 150 ms at twice the rate: 2438 packets.
+        assert_eq!(Overload::run(&mut pie, 2.0, 2_400, false).drops, 0);
+        let mut pie = Pie::new(&PieConfig::default(), 1);
+        assert_eq!(Overload::run(&mut pie, 0.9, 100_000, false).drops, 0);
+        assert_eq!(pie.probability(), 0.0);
+    }
+
+    #[test]
+    fn low_probabilities_mark_and_high_ones_drop() {
+        let mut pie = Pie::new(&PieConfig { ecn_threshold: 1.0, ..PieConfig::default() }, 1);
+        let state = Overload::run(&mut pie, 1.02, 20_000, true);
+        assert!(state.marks > 0 && state.drops == 0);
+        let mut pie = Pie::new(&PieConfig { ecn_threshold: 0.0, ..PieConfig::default() }, 1);
+        let state = Overload::run(&mut pie, 1.02, 20_000, true);
+        assert!(state.marks == 0 && state.drops > 0);
+    }
+
+    #[test]
+    fn updates_missed_in_a_pause_are_made_up_for() {
+        let mut pie = Pie::new(&PieConfig::default(), 1);
+        let end = Overload::run(&mut pie, 1.25, 100_000, false);
+        let mut often = pie.clone();
+        let idle_since = end.now + end.queued;
+        let empty = |now: Instant| Backlog {
+            bytes: Bytes::ZERO,
+            packets: 0,
+            idle: now - idle_since,
+            delay: Duration::ZERO,
+        };
+        let mut now = idle_since;
+        for _ in 0..100 {
+            now += Duration::from_ms(3);
+            often.update(now, &empty(now));
+        }
+        pie.update(now, &empty(now));
+        assert!(pie.probability() > 0.0);
+        assert_eq!((pie.probability(), pie.update_at), (often.probability(), often.update_at));
+        now += Duration::from_ms(86_400_000);
+        pie.update(now, &empty(now));
+        assert!(pie.is_at_rest() && pie.update_at.is_some_and(|due| due > now));
+    }
+}

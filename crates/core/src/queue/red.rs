@@ -1,0 +1,420 @@
+//! RED: marks with a probability that rises with the average queue (ls-aimd 2.18, `RED ramp`; details as in Linux).
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+use super::limit::Limit;
+use super::spec::{QueueSpecError, require};
+use super::{Backlog, Discipline, Verdict};
+use crate::units::{Bytes, Duration, Instant, Rate};
+
+/// How often adaptive RED looks at the average (Linux, after Floyd, Gummadi and Shenker, Adaptive RED).
+const ADAPTATION: Duration = Duration::from_ms(500);
+/// Adaptive RED aims at the middle of the ramp: between these fractions of it nothing changes (ls-aimd 2.18).
+const MIDDLE: (f64, f64) = (0.4, 0.6);
+/// The adaptive probability grows while it is at most this (ls-aimd 2.18).
+const ADAPTIVE_MAX: f64 = 0.5;
+/// The adaptive probability shrinks while it is at least this (ls-aimd 2.18).
+const ADAPTIVE_MIN: f64 = 0.01;
+/// Growth of the adaptive probability, but at most a quarter of it (ls-aimd 2.18).
+const INCREASE: f64 = 0.01;
+/// Factor by which the adaptive probability shrinks (ls-aimd 2.18).
+const DECREASE: f64 = 0.9;
+/// Adaptations that can be due at once: after these 0.5 has shrunk below [`ADAPTIVE_MIN`] and does not change any more.
+const MOST_ADAPTATIONS: i64 = 40;
+/// The averaging weight is at least 2 to minus this (Linux).
+const LEAST_WEIGHT: u32 = 31;
+
+/// Parameters of RED. Sizes are wire bytes of the average queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct RedConfig {
+    /// Nothing is marked below this.
+    pub min: Bytes,
+    /// Everything is marked from here on.
+    pub max: Bytes,
+    /// Probability of a mark just below `max`, above 0 and at most 1; default 0.1 (ls-aimd 2.18).
+    #[serde(default = "default_probability")]
+    pub probability: f64,
+    /// Whether `probability` is adapted every 500 ms to keep the average in the middle of the ramp; default no.
+    #[serde(default)]
+    pub adaptive: bool,
+    /// Whether ECN-capable packets are marked instead of dropped; default yes.
+    #[serde(default = "default_ecn")]
+    pub ecn: bool,
+    /// Packets that may arrive in a burst at an empty queue without a mark, from which the averaging weight follows;
+    /// default `(2 min + max) / (3 packet)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u32>,
+    /// Mean size of packets; default 1000 B, as in the experiments of ls-aimd 2.18.
+    #[serde(default = "default_packet")]
+    pub packet: Bytes,
+    /// Room in wire bytes; unlimited when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Bytes>,
+    /// Room in packets; unlimited when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u32>,
+}
+
+fn default_probability() -> f64 {
+    0.1
+}
+
+fn default_ecn() -> bool {
+    true
+}
+
+fn default_packet() -> Bytes {
+    Bytes::new(1000)
+}
+
+impl RedConfig {
+    /// Checks the parameters.
+    pub(super) fn validate(&self) -> Result<(), QueueSpecError> {
+        require(self.max > self.min, "max", "must be above `min`")?;
+        let probable = self.probability > 0.0 && self.probability <= 1.0;
+        require(probable, "probability", "must be above 0 and at most 1")?;
+        require(self.packet > Bytes::ZERO, "packet", "must be above zero")?;
+        require(self.min > self.packet, "min", "must be above `packet`")?;
+        require(self.weight().is_some(), "burst", "must be at least `min` / `packet`")
+    }
+
+    /// Packets that may arrive in a burst: as given, or as the authors of RED advise, but never fewer than `min` holds.
+    fn burst(&self) -> f64 {
+        let (min, max, packet) = (self.min.get() as f64, self.max.get() as f64, self.packet.get() as f64);
+        let advised = ((2.0 * min + max) / (3.0 * packet)).floor().max((min / packet).ceil());
+        self.burst.map_or(advised, f64::from)
+    }
+
+    /// Weight of a packet in the average, the largest power of two that lets a burst pass; `None` if the burst alone would
+    /// bring the average to `min` whatever the weight.
+    fn weight(&self) -> Option<f64> {
+        // The rule of Linux: the least Wlog with burst + 1 - min / packet <= (1 - (1 - W)^burst) / W.
+        let burst = self.burst();
+        let room = burst + 1.0 - self.min.get() as f64 / self.packet.get() as f64;
+        let mut weight = 1.0;
+        for _ in 1..=LEAST_WEIGHT {
+            weight /= 2.0;
+            if room >= 1.0 && room <= (1.0 - power(1.0 - weight, burst)) / weight {
+                return Some(weight);
+            }
+        }
+        None
+    }
+}
+
+/// `base` to the power of `exponent`, the same on every machine; between whole exponents it is a straight line.
+///
+/// `base` is from 0 to 1. Exponents are at most [`u32::MAX`].
+fn power(base: f64, exponent: f64) -> f64 {
+    let whole = exponent as u32;
+    let mut result = 1.0 - (exponent - f64::from(whole)).min(1.0) * (1.0 - base);
+    let (mut square, mut bits) = (base, whole);
+    while bits > 0 {
+        if bits & 1 == 1 {
+            result *= square;
+        }
+        square *= square;
+        bits >>= 1;
+    }
+    result
+}
+
+/// Marks by the average queue, evenly spaced.
+#[derive(Clone, Debug)]
+pub struct Red {
+    limit: Limit,
+    ecn: bool,
+    min: f64,
+    max: f64,
+    average: Average,
+    /// Probability just below `max`.
+    probability: f64,
+    /// `probability / (max - min)`.
+    slope: f64,
+    /// When the probability is adapted next; absent before the first packet.
+    adapt_at: Option<Instant>,
+    adaptive: bool,
+    spacing: Spacing,
+}
+
+impl Red {
+    /// A discipline with these parameters for a queue served at `rate`, `None` if packets take no time.
+    pub fn new(config: &RedConfig, rate: Option<Rate>, seed: u64) -> Red {
+        let (min, max) = (config.min.get() as f64, config.max.get() as f64);
+        let packet_time = rate.map_or(0.0, |rate| rate.time_for(config.packet).ns() as f64);
+        Red {
+            limit: Limit::new(config.limit, config.packets),
+            ecn: config.ecn,
+            min,
+            max,
+            average: Average {
+                bytes: 0.0,
+                weight: config.weight().unwrap_or(1.0),
+                packets_per_ns: 1.0 / packet_time.max(1.0),
+                updated: Instant::ZERO,
+            },
+            probability: config.probability,
+            slope: config.probability / (max - min),
+            adapt_at: None,
+            adaptive: config.adaptive,
+            spacing: Spacing::new(seed),
+        }
+    }
+
+    /// The average queue in wire bytes.
+    pub fn average(&self) -> f64 {
+        self.average.bytes
+    }
+
+    /// The probability of a mark just below `max`, which changes if it is adaptive.
+    pub fn probability(&self) -> f64 {
+        self.probability
+    }
+
+    /// Adapts the probability as often as has become due since the last packet.
+    fn adapt(&mut self, now: Instant) {
+        let Some(due) = self.adapt_at.filter(|due| *due <= now) else {
+            self.adapt_at = self.adapt_at.or(Some(now + ADAPTATION));
+            return;
+        };
+        let times = (now - due).ns() / ADAPTATION.ns() + 1;
+        self.adapt_at = Some(due + ADAPTATION * times);
+        let middle = (self.average.bytes - self.min) / (self.max - self.min);
+        for _ in 0..times.min(MOST_ADAPTATIONS) {
+            if middle > MIDDLE.1 && self.probability <= ADAPTIVE_MAX {
+                self.probability += INCREASE.min(self.probability / 4.0);
+            } else if middle < MIDDLE.0 && self.probability >= ADAPTIVE_MIN {
+                self.probability *= DECREASE;
+            }
+        }
+        self.slope = self.probability / (self.max - self.min);
+    }
+
+    /// Whether a packet is to be marked at the present average.
+    #[inline]
+    fn marks(&mut self) -> bool {
+        let average = self.average.bytes;
+        if average < self.min {
+            self.spacing.restart();
+            false
+        } else if average >= self.max {
+            self.spacing.restart();
+            true
+        } else {
+            self.spacing.marks((average - self.min) * self.slope)
+        }
+    }
+}
+
+impl Discipline for Red {
+    #[inline]
+    fn on_arrival(&mut self, now: Instant, backlog: &Backlog, size: Bytes, ect: bool) -> Verdict {
+        self.average.update(now, backlog);
+        if self.adaptive {
+            self.adapt(now);
+        }
+        if !self.limit.admits(backlog, size) {
+            Verdict::Drop
+        } else if self.marks() {
+            Verdict::congested(ect && self.ecn)
+        } else {
+            Verdict::Accept
+        }
+    }
+}
+
+/// The exponentially weighted average of the queue as packets find it.
+#[derive(Clone, Debug)]
+struct Average {
+    bytes: f64,
+    weight: f64,
+    /// Packets of mean size that the link could send in a nanosecond.
+    packets_per_ns: f64,
+    updated: Instant,
+}
+
+impl Average {
+    /// Takes in the queue that a packet finds; while it was empty, packets are made up that found it so.
+    #[inline]
+    fn update(&mut self, now: Instant, backlog: &Backlog) {
+        if backlog.idle > Duration::ZERO {
+            // A packet dropped meanwhile has already accounted for the time before it.
+            let idle = backlog.idle.min(now - self.updated).ns() as f64;
+            self.bytes *= power(1.0 - self.weight, idle * self.packets_per_ns);
+        }
+        self.updated = now;
+        self.bytes += (backlog.bytes.get() as f64 - self.bytes) * self.weight;
+    }
+}
+
+/// Spaces marks evenly: intervals between them are uniformly distributed from one packet to 1/p.
+///
+/// Marking each packet with probability p / (1 - count p) has that result. Drawing the interval once a mark needs neither a
+/// division nor a random number for every packet (Linux does the same).
+#[derive(Clone, Debug)]
+struct Spacing {
+    random: Pcg64Mcg,
+    /// Packets since the last mark; absent outside the ramp.
+    count: Option<u32>,
+    /// The next mark is due when `count` times the probability reaches this; evenly distributed from 0 to 1.
+    due: f64,
+}
+
+impl Spacing {
+    fn new(seed: u64) -> Spacing {
+        Spacing { random: Pcg64Mcg::seed_from_u64(seed), count: None, due: 0.0 }
+    }
+
+    /// The average has left the ramp: the first packet back on it is not marked.
+    #[inline]
+    fn restart(&mut self) {
+        self.count = None;
+    }
+
+    /// Whether the next packet is marked, given the probability for one without a past.
+    #[inline]
+    fn marks(&mut self, probability: f64) -> bool {
+        let count = self.count.map_or(0, |count| count.saturating_add(1));
+        let due = count > 0 && f64::from(count) * probability >= self.due;
+        if due || count == 0 {
+            self.due = self.random.random();
+        }
+        self.count = Some(if due { 0 } else { count });
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::backlog;
+    use super::*;
+
+    const PACKET: Bytes = Bytes::new(1500);
+
+    /// The configuration of ls-aimd 2.18 for 200 Mb/s and 500 us.
+    fn config() -> RedConfig {
+        RedConfig {
+            min: Bytes::new(12_500),
+            max: Bytes::new(37_500),
+            probability: 0.1,
+            adaptive: false,
+            ecn: true,
+            burst: None,
+            packet: Bytes::new(1000),
+            limit: Some(Bytes::new(5_000_000)),
+            packets: None,
+        }
+    }
+
+    fn red(config: &RedConfig) -> Red {
+        Red::new(config, Some(Rate::from_bps(200_000_000)), 1)
+    }
+
+    /// Sends packets 60 us apart to a queue held at `bytes` and returns the fraction that is marked.
+    fn fraction(red: &mut Red, bytes: u64, packets: u32) -> f64 {
+        let mut marked = 0;
+        for index in 0..packets {
+            let now = Instant::from_ns(60_000 * u64::from(index));
+            marked += u32::from(red.on_arrival(now, &backlog(bytes), PACKET, true) == Verdict::Mark);
+        }
+        f64::from(marked) / f64::from(packets)
+    }
+
+    /// Mean packets from mark to mark: the sum of the chances that an interval is longer than 0, 1, 2, ...
+    fn mean_interval(probability: f64) -> f64 {
+        let longest = (1.0 / probability).floor() as u32;
+        (0..=longest).map(|packets| 1.0 - f64::from(packets) * probability).sum()
+    }
+
+    #[test]
+    fn the_weight_follows_from_the_burst_as_in_linux() {
+        assert_eq!(config().weight(), Some(1.0 / 16.0));
+        assert_eq!(RedConfig { burst: Some(20), ..config() }.weight(), Some(1.0 / 16.0));
+        let fast =
+            RedConfig { min: Bytes::new(18_750), max: Bytes::new(56_250), burst: Some(31), ..config() };
+        assert_eq!(fast.weight(), Some(1.0 / 16.0));
+        assert_eq!(RedConfig { burst: Some(5), ..config() }.weight(), None);
+        let narrow = RedConfig { min: Bytes::new(1_500), max: Bytes::new(1_600), ..config() };
+        assert_eq!(narrow.weight(), Some(0.5));
+    }
+
+    #[test]
+    fn marks_follow_the_ramp_on_a_held_average() {
+        for (bytes, probability) in [(15_000, 0.01), (20_000, 0.03), (25_000, 0.05), (32_500, 0.08)] {
+            let expected = 1.0 / mean_interval(probability);
+            let seen = fraction(&mut red(&config()), bytes, 2_000_000);
+            assert!((seen / expected - 1.0).abs() < 0.01, "{bytes}: {seen}, expected {expected}");
+        }
+        assert_eq!(fraction(&mut red(&config()), 12_000, 10_000), 0.0);
+        let mut full = red(&config());
+        fraction(&mut full, 40_000, 1000);
+        assert_eq!(fraction(&mut full, 40_000, 1000), 1.0);
+    }
+
+    #[test]
+    fn intervals_are_uniform_up_to_the_inverse_of_the_probability() {
+        let mut spacing = Spacing::new(7);
+        let mut counts = [0_u32; 21];
+        let mut interval = 0;
+        for _ in 0..2_000_000 {
+            interval += 1;
+            if spacing.marks(0.05) {
+                counts[interval] += 1;
+                interval = 0;
+            }
+        }
+        let mean = f64::from(counts.iter().sum::<u32>()) / 20.0;
+        assert!(counts[1..].iter().all(|count| (f64::from(*count) / mean - 1.0).abs() < 0.06), "{counts:?}");
+    }
+
+    #[test]
+    fn the_average_follows_steps_and_idle_time() {
+        let mut red = red(&config());
+        let n = 10;
+        fraction(&mut red, 16_000, n);
+        let expected = 16_000.0 * (1.0 - (15.0_f64 / 16.0).powi(10));
+        assert!((red.average() - expected).abs() < 1e-6);
+        // 20.5 packet times of 40 us, then the packet itself.
+        let now = Instant::from_ns(60_000 * 9) + Duration::from_us(900);
+        let idle = Backlog { idle: Duration::from_us(820), ..backlog(0) };
+        red.on_arrival(now, &idle, PACKET, true);
+        let expected = expected * (15.0_f64 / 16.0).powf(21.5);
+        assert!((red.average() / expected - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn the_adaptive_probability_moves_towards_the_target_and_is_clamped() {
+        let config = RedConfig { adaptive: true, ..config() };
+        let mut above = red(&config);
+        // 1.2 s: two adaptations with a high average.
+        fraction(&mut above, 35_000, 20_000);
+        assert!((above.probability() - 0.12).abs() < 1e-9, "{}", above.probability());
+        fraction(&mut above, 35_000, 2_000_000);
+        assert!((0.5..=0.51).contains(&above.probability()));
+        let mut below = red(&config);
+        fraction(&mut below, 14_000, 20_000);
+        assert!((below.probability() - 0.081).abs() < 1e-9, "{}", below.probability());
+        let much_later = Backlog { idle: Duration::from_ms(3_600_000), ..backlog(0) };
+        below.on_arrival(Instant::from_ns(3_700_000_000_000), &much_later, PACKET, true);
+        assert!((0.009..0.01).contains(&below.probability()));
+        let mut middle = red(&config);
+        fraction(&mut middle, 25_000, 100_000);
+        assert_eq!(middle.probability(), 0.1);
+    }
+
+    #[test]
+    fn what_cannot_be_marked_or_does_not_fit_is_dropped() {
+        let mut red_without_ecn = red(&RedConfig { ecn: false, ..config() });
+        fraction(&mut red_without_ecn, 50_000, 100);
+        let full = backlog(4_998_501);
+        let now = Instant::from_ns(10_000_000);
+        assert_eq!(red_without_ecn.on_arrival(now, &backlog(50_000), PACKET, true), Verdict::Drop);
+        let mut red = red(&config());
+        fraction(&mut red, 50_000, 100);
+        assert_eq!(red.on_arrival(now, &backlog(50_000), PACKET, false), Verdict::Drop);
+        assert_eq!(red.on_arrival(now, &full, PACKET, true), Verdict::Drop);
+    }
+}

@@ -1,0 +1,215 @@
+//! Which disciplines there are, as they stand in a scenario file.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Backlog, Discipline, Verdict};
+use super::{Codel, CodelConfig, DropTail, DropTailConfig, Pie, PieConfig};
+use super::{Ramp, RampConfig, Red, RedConfig, Step, StepConfig};
+use crate::units::{Bytes, Duration, Instant, Rate};
+
+/// A discipline and its parameters, such as `{ kind = "step", threshold = "12.5 kB", limit = "5 MB" }`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum QueueSpec {
+    /// [`DropTail`].
+    DropTail(DropTailConfig),
+    /// [`Step`].
+    Step(StepConfig),
+    /// [`Red`].
+    Red(RedConfig),
+    /// [`Ramp`].
+    Ramp(RampConfig),
+    /// [`Codel`].
+    Codel(CodelConfig),
+    /// [`Pie`].
+    Pie(PieConfig),
+}
+
+/// Why parameters of a discipline cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{key}` {reason}")]
+pub struct QueueSpecError {
+    /// The key whose value is wrong.
+    pub key: &'static str,
+    /// What is required of it.
+    pub reason: &'static str,
+}
+
+/// Refuses the value of `key` unless `holds`.
+pub(super) fn require(holds: bool, key: &'static str, reason: &'static str) -> Result<(), QueueSpecError> {
+    if holds { Ok(()) } else { Err(QueueSpecError { key, reason }) }
+}
+
+impl QueueSpec {
+    /// Checks the parameters; [`QueueSpec::build`] expects them to be right.
+    pub fn validate(&self) -> Result<(), QueueSpecError> {
+        let (limit, packets) = self.limits();
+        require(limit != Some(Bytes::ZERO), "limit", "must be above zero")?;
+        require(packets != Some(0), "packets", "must be above zero")?;
+        match self {
+            QueueSpec::DropTail(_) | QueueSpec::Step(_) => Ok(()),
+            QueueSpec::Red(config) => config.validate(),
+            QueueSpec::Ramp(config) => config.validate(),
+            QueueSpec::Codel(config) => config.validate(),
+            QueueSpec::Pie(config) => config.validate(),
+        }
+    }
+
+    /// The room in wire bytes and in packets, as far as it is given.
+    pub fn limits(&self) -> (Option<Bytes>, Option<u32>) {
+        match self {
+            QueueSpec::DropTail(config) => (config.limit, config.packets),
+            QueueSpec::Step(config) => (config.limit, config.packets),
+            QueueSpec::Red(config) => (config.limit, config.packets),
+            QueueSpec::Ramp(config) => (config.limit, config.packets),
+            QueueSpec::Codel(config) => (config.limit, config.packets),
+            QueueSpec::Pie(config) => (config.limit, config.packets),
+        }
+    }
+
+    /// The same discipline with this room, unless it has some of its own.
+    pub fn or_limits(mut self, limit: Option<Bytes>, packets: Option<u32>) -> QueueSpec {
+        if self.limits() == (None, None) {
+            let room = match &mut self {
+                QueueSpec::DropTail(config) => (&mut config.limit, &mut config.packets),
+                QueueSpec::Step(config) => (&mut config.limit, &mut config.packets),
+                QueueSpec::Red(config) => (&mut config.limit, &mut config.packets),
+                QueueSpec::Ramp(config) => (&mut config.limit, &mut config.packets),
+                QueueSpec::Codel(config) => (&mut config.limit, &mut config.packets),
+                QueueSpec::Pie(config) => (&mut config.limit, &mut config.packets),
+            };
+            (*room.0, *room.1) = (limit, packets);
+        }
+        self
+    }
+
+    /// The discipline of a queue that is served at `rate`, `None` if packets take no time; `seed` decides its random choices.
+    pub fn build(&self, rate: Option<Rate>, seed: u64) -> Queue {
+        match self {
+            QueueSpec::DropTail(config) => Queue::DropTail(DropTail::new(config)),
+            QueueSpec::Step(config) => Queue::Step(Step::new(config)),
+            QueueSpec::Red(config) => Queue::Red(Red::new(config, rate, seed)),
+            QueueSpec::Ramp(config) => Queue::Ramp(Ramp::new(config, seed)),
+            QueueSpec::Codel(config) => Queue::Codel(Codel::new(config)),
+            QueueSpec::Pie(config) => Queue::Pie(Pie::new(config, seed)),
+        }
+    }
+}
+
+/// A discipline of any kind; calls are dispatched without a pointer.
+#[derive(Clone, Debug)]
+pub enum Queue {
+    /// Drops what does not fit.
+    DropTail(DropTail),
+    /// Marks above a threshold.
+    Step(Step),
+    /// Marks by the average queue.
+    Red(Red),
+    /// Marks by the queue as it is.
+    Ramp(Ramp),
+    /// Marks or drops what has waited too long.
+    Codel(Codel),
+    /// Marks or drops to keep a delay.
+    Pie(Pie),
+}
+
+/// Calls the same method of whichever discipline it is.
+macro_rules! dispatch {
+    ($queue:expr, $discipline:ident => $call:expr) => {
+        match $queue {
+            Queue::DropTail($discipline) => $call,
+            Queue::Step($discipline) => $call,
+            Queue::Red($discipline) => $call,
+            Queue::Ramp($discipline) => $call,
+            Queue::Codel($discipline) => $call,
+            Queue::Pie($discipline) => $call,
+        }
+    };
+}
+
+impl Discipline for Queue {
+    #[inline]
+    fn on_arrival(&mut self, now: Instant, backlog: &Backlog, size: Bytes, ect: bool) -> Verdict {
+        dispatch!(self, discipline => discipline.on_arrival(now, backlog, size, ect))
+    }
+
+    #[inline]
+    fn on_departure(
+        &mut self,
+        now: Instant,
+        backlog: &Backlog,
+        waited: Duration,
+        size: Bytes,
+        ect: bool,
+    ) -> Verdict {
+        dispatch!(self, discipline => discipline.on_departure(now, backlog, waited, size, ect))
+    }
+
+    #[inline]
+    fn judges_departures(&self) -> bool {
+        dispatch!(self, discipline => discipline.judges_departures())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(value: serde_json::Value) -> Result<QueueSpec, serde_json::Error> {
+        serde_json::from_value(value)
+    }
+
+    #[test]
+    fn specifications_read_back_as_they_are_written() {
+        let texts = [
+            json!({ "kind": "drop-tail", "limit": "250 kB" }),
+            json!({ "kind": "step", "threshold": "12.5 kB", "packets": 100 }),
+            json!({ "kind": "red", "limit": "5 MB", "min": "12.5 kB", "max": "37.5 kB", "adaptive": true }),
+            json!({ "kind": "ramp", "min": "12.5 kB", "max": "25 kB", "probability": 0.5 }),
+            json!({ "kind": "codel", "target": "1 ms" }),
+            json!({ "kind": "pie", "ecn-threshold": 0.2 }),
+        ];
+        for text in texts {
+            let spec = read(text).unwrap();
+            assert_eq!(spec.validate(), Ok(()));
+            assert_eq!(read(serde_json::to_value(&spec).unwrap()).unwrap(), spec);
+            let queue = spec.build(Some(Rate::from_bps(200_000_000)), 1);
+            assert_eq!(queue.judges_departures(), matches!(spec, QueueSpec::Codel(_)));
+        }
+    }
+
+    #[test]
+    fn unknown_keys_and_kinds_are_refused_by_name() {
+        let error = read(json!({ "kind": "codel", "quantum": 3 })).unwrap_err();
+        assert!(error.to_string().contains("quantum"), "{error}");
+        assert!(read(json!({ "kind": "fq" })).is_err());
+    }
+
+    #[test]
+    fn wrong_values_are_refused_by_the_name_of_their_key() {
+        let range = |kind, probability, max| json!({ "kind": kind, "min": "10 kB", "max": max, "probability": probability });
+        let cases = [
+            (json!({ "kind": "drop-tail", "limit": "0 B" }), "limit"),
+            (json!({ "kind": "pie", "packets": 0 }), "packets"),
+            (range("red", 0.1, "10 kB"), "max"),
+            (range("ramp", 0.1, "9 kB"), "max"),
+            (range("red", 0.0, "30 kB"), "probability"),
+            (range("ramp", 1.1, "30 kB"), "probability"),
+            (json!({ "kind": "red", "min": "10 kB", "max": "30 kB", "burst": 3 }), "burst"),
+            (json!({ "kind": "red", "min": "10 kB", "max": "30 kB", "packet": "0 B" }), "packet"),
+            (json!({ "kind": "red", "min": "1 kB", "max": "30 kB" }), "min"),
+            (json!({ "kind": "codel", "target": "0 ms" }), "target"),
+            (json!({ "kind": "codel", "interval": "0 ms" }), "interval"),
+            (json!({ "kind": "pie", "target": "0 ms" }), "target"),
+            (json!({ "kind": "pie", "update": "0 ms" }), "update"),
+            (json!({ "kind": "pie", "ecn-threshold": 2.0 }), "ecn-threshold"),
+        ];
+        for (text, key) in cases {
+            let error = read(text).unwrap().validate().unwrap_err();
+            assert_eq!(error.key, key);
+            assert!(error.to_string().starts_with(&format!("`{key}` must")));
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Step: marks everything while the queue is longer than a threshold (ls-aimd 2.18, `RED step`; RFC 8257 5.1).
+
+use serde::{Deserialize, Serialize};
+
+use super::limit::Limit;
+use super::{Backlog, Discipline, Verdict};
+use crate::units::{Bytes, Instant};
+
+/// Parameters of a step marker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct StepConfig {
+    /// Packets are marked while more wire bytes than this are queued before them.
+    pub threshold: Bytes,
+    /// Room in wire bytes; unlimited when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Bytes>,
+    /// Room in packets; unlimited when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u32>,
+}
+
+/// Marks by the instantaneous queue; packets that cannot be marked are dropped.
+#[derive(Clone, Debug)]
+pub struct Step {
+    threshold: Bytes,
+    limit: Limit,
+}
+
+impl Step {
+    /// A discipline with these parameters.
+    pub fn new(config: &StepConfig) -> Step {
+        Step { threshold: config.threshold, limit: Limit::new(config.limit, config.packets) }
+    }
+}
+
+impl Discipline for Step {
+    #[inline]
+    fn on_arrival(&mut self, _now: Instant, backlog: &Backlog, size: Bytes, ect: bool) -> Verdict {
+        if !self.limit.admits(backlog, size) {
+            Verdict::Drop
+        } else if backlog.bytes > self.threshold {
+            Verdict::congested(ect)
+        } else {
+            Verdict::Accept
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::backlog;
+    use super::*;
+
+    #[test]
+    fn the_queue_before_the_packet_decides() {
+        let limit = Some(Bytes::new(20_000));
+        let mut step = Step::new(&StepConfig { threshold: Bytes::new(12_500), limit, packets: None });
+        let mut arrival = |bytes, ect| step.on_arrival(Instant::ZERO, &backlog(bytes), Bytes::new(1500), ect);
+        assert_eq!(arrival(0, true), Verdict::Accept);
+        assert_eq!(arrival(12_500, true), Verdict::Accept);
+        assert_eq!(arrival(12_501, true), Verdict::Mark);
+        assert_eq!(arrival(12_501, false), Verdict::Drop);
+        assert_eq!(arrival(18_500, true), Verdict::Mark);
+        assert_eq!(arrival(18_501, true), Verdict::Drop);
+    }
+}

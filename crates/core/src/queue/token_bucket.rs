@@ -1,0 +1,153 @@
+//! Token bucket: lets bursts pass and keeps the long-run rate, exactly (wan-measurements 2.6).
+
+use crate::units::{Bytes, Duration, Instant, Rate};
+
+/// Tokens in a byte. One token is a bit per second for a nanosecond: so many arrive each nanosecond as the rate has
+/// bits per second, and no time or size ever leaves a remainder behind.
+const TOKENS_PER_BYTE: u64 = 8_000_000_000;
+
+/// A bucket of tokens that fills at a rate. It either shapes ([`TokenBucket::departure`]) or polices
+/// ([`TokenBucket::conforms`]).
+#[derive(Clone, Debug)]
+pub struct TokenBucket {
+    /// Tokens per nanosecond: bits per second.
+    rate: u64,
+    /// Tokens that fit.
+    capacity: u64,
+    /// Tokens at `updated`.
+    tokens: u64,
+    updated: Instant,
+}
+
+impl TokenBucket {
+    /// A full bucket of `burst` wire bytes, at most 2.3 GB, that fills at `rate`.
+    pub fn new(rate: Rate, burst: Bytes) -> TokenBucket {
+        let capacity = tokens(burst);
+        TokenBucket { rate: rate.bps(), capacity, tokens: capacity, updated: Instant::ZERO }
+    }
+
+    /// The time a packet may leave that could leave at `earliest`; its tokens are taken.
+    ///
+    /// Packets leave in the order of the calls. One larger than the bucket waits for the tokens that are missing all the
+    /// same, so the long-run rate holds whatever the sizes. At rate zero nothing leaves any more once the bucket is empty:
+    /// the answer is the end of time.
+    #[inline]
+    pub fn departure(&mut self, earliest: Instant, size: Bytes) -> Instant {
+        self.fill(earliest.max(self.updated));
+        let cost = tokens(size);
+        if self.tokens >= cost {
+            self.tokens -= cost;
+        } else if self.rate == 0 {
+            self.updated = Instant::from_ns(u64::MAX);
+        } else {
+            let missing = cost - self.tokens;
+            let wait = missing.div_ceil(self.rate);
+            // What the last nanosecond brings in excess stays in the bucket, however small that is.
+            self.tokens = wait * self.rate - missing;
+            self.updated += Duration::from_ns(wait as i64);
+        }
+        self.updated
+    }
+
+    /// Whether a packet that arrives at `now` finds enough tokens, which are then taken.
+    #[inline]
+    pub fn conforms(&mut self, now: Instant, size: Bytes) -> bool {
+        self.fill(now.max(self.updated));
+        let cost = tokens(size);
+        let conforms = self.tokens >= cost;
+        if conforms {
+            self.tokens -= cost;
+        }
+        conforms
+    }
+
+    /// Adds the tokens that arrive until `now`, which is not before the last time.
+    #[inline]
+    fn fill(&mut self, now: Instant) {
+        let arrived = self.rate.saturating_mul(now.ns() - self.updated.ns());
+        self.updated = now;
+        // A remainder of the last wait may exceed a tiny bucket: it is kept.
+        self.tokens = self.tokens.saturating_add(arrived).min(self.capacity.max(self.tokens));
+    }
+}
+
+/// The tokens that `size` costs; the most that can be counted if it is above 2.3 GB.
+#[inline]
+fn tokens(size: Bytes) -> u64 {
+    size.get().saturating_mul(TOKENS_PER_BYTE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_full_bucket_passes_a_burst_and_then_keeps_the_rate() {
+        let mut bucket = TokenBucket::new(Rate::from_bps(8_000_000), Bytes::new(3000));
+        let size = Bytes::new(1500);
+        let start = Instant::from_ns(1_000_000_000);
+        let leave: Vec<i64> = (0..5).map(|_| (bucket.departure(start, size) - start).ns()).collect();
+        assert_eq!(leave, [0, 0, 1_500_000, 3_000_000, 4_500_000]);
+        // Idle for long enough to fill up again, but not to hold more than the burst.
+        let later = start + Duration::from_ms(60_000);
+        let leave: Vec<i64> = (0..3).map(|_| (bucket.departure(later, size) - later).ns()).collect();
+        assert_eq!(leave, [0, 0, 1_500_000]);
+    }
+
+    #[test]
+    fn a_policer_admits_burst_and_rate() {
+        let mut bucket = TokenBucket::new(Rate::from_bps(8_000_000), Bytes::new(3000));
+        let size = Bytes::new(1500);
+        let at = Instant::from_ns;
+        let admitted = [0, 0, 0, 1_499_999, 1_500_000, 2_000_000].map(|ns| bucket.conforms(at(ns), size));
+        assert_eq!(admitted, [true, true, false, false, true, false]);
+    }
+
+    #[test]
+    fn a_bucket_without_rate_passes_its_burst_only() {
+        let mut bucket = TokenBucket::new(Rate::ZERO, Bytes::new(3000));
+        assert_eq!(bucket.departure(Instant::from_ns(5), Bytes::new(3000)), Instant::from_ns(5));
+        assert_eq!(bucket.departure(Instant::from_ns(5), Bytes::new(1)), Instant::from_ns(u64::MAX));
+    }
+
+    proptest! {
+        /// Under backlog every departure is the first nanosecond by which burst and rate pay for all bytes so far.
+        #[test]
+        fn departures_are_exact(
+            rate in 1_000_u64..100_000_000_000,
+            burst in 0_u64..1_000_000,
+            sizes in prop::collection::vec(1_u64..10_000, 1..500),
+        ) {
+            let mut bucket = TokenBucket::new(Rate::from_bps(rate), Bytes::new(burst));
+            let mut total = 0_u128;
+            for size in sizes {
+                total += u128::from(size);
+                let owed = (total * 8).saturating_sub(u128::from(burst) * 8) * 1_000_000_000;
+                let expected = owed.div_ceil(u128::from(rate));
+                let left = bucket.departure(Instant::ZERO, Bytes::new(size));
+                prop_assert_eq!(u128::from(left.ns()), expected);
+            }
+        }
+
+        /// In no stretch of time does a policer admit more than burst and rate allow, and never less than a greedy one could.
+        #[test]
+        fn a_policer_is_exact(
+            rate in 1_000_u64..10_000_000_000,
+            burst in 1_500_u64..100_000,
+            packets in prop::collection::vec((0_u64..1_000_000, 1_u64..1_500), 1..500),
+        ) {
+            let mut bucket = TokenBucket::new(Rate::from_bps(rate), Bytes::new(burst));
+            let full = u128::from(burst) * 8_000_000_000;
+            let (mut now, mut tokens) = (0, full);
+            for (gap, size) in packets {
+                now += gap;
+                tokens = full.min(tokens + u128::from(rate) * u128::from(gap));
+                let cost = u128::from(size) * 8_000_000_000;
+                let conforms = bucket.conforms(Instant::from_ns(now), Bytes::new(size));
+                prop_assert_eq!(conforms, tokens >= cost);
+                tokens -= if conforms { cost } else { 0 };
+            }
+        }
+    }
+}
