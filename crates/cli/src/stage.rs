@@ -140,12 +140,13 @@ impl Drop for Stage {
     }
 }
 
-fn disturbed(lateness: &Lateness) -> bool {
+/// Whether the emulator was so late that a run says nothing.
+pub(crate) fn disturbed(lateness: &Lateness) -> bool {
     lateness.very_late_share > LATE_SHARE || lateness.missed > 0
 }
 
 /// Has the command end with this process, and ignore keys that are pressed in this terminal.
-fn end_with_this_process(command: &mut Command) {
+pub(crate) fn end_with_this_process(command: &mut Command) {
     let attach = || {
         // SAFETY: system calls with constant arguments.
         unsafe {
@@ -161,7 +162,7 @@ fn end_with_this_process(command: &mut Command) {
 /// Has the command run on a processor of its own, with the highest priority that the host grants.
 ///
 /// Sender, receiver and emulator share few processors here; on two hosts nothing of the kind is needed.
-fn punctual(command: &mut Command) {
+pub(crate) fn punctual(command: &mut Command) {
     let mut processors = CpuSet::new();
     let own = host_processor().is_some_and(|processor| processors.set(processor).is_ok());
     let raise = move || {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub enum Error {
     /// The scenario is not valid.
     #[error(transparent)]
-    Spec(#[from] crate::spec::SpecError),
+    Spec(#[from] headway_core::Mistake),
     /// A file or folder resisted.
     #[error("cannot {action} {}: {reason}", path.display())]
     File {

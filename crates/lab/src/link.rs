@@ -88,6 +88,7 @@ impl Link {
             match self.queue.push(at, size) {
                 Some(service) => {
                     self.meter.carried(Owner::Cross, service, size);
+                    self.meter.queued(at, service.start);
                     self.meter.backlog(at, self.queue.scaled_backlog(at));
                 }
                 None => self.meter.cross_dropped(at, alone),
@@ -106,6 +107,7 @@ impl Link {
             return Verdict::Dropped;
         };
         self.meter.carried(Owner::Host, service, size);
+        self.meter.queued(at, service.start);
         self.meter.backlog(at, self.queue.scaled_backlog(at));
         // Lost on the wire, after it took its share of the capacity: the truth does not depend on losses.
         if self.loss > 0.0 && self.rng.random::<f64>() < self.loss {
@@ -211,6 +213,21 @@ mod tests {
     fn a_lone_packet_takes_serialisation_plus_delay() {
         let verdict = link(&spec(), &[]).offer(START, 1500);
         assert_eq!(verdict, Verdict::Deliver(START + MS10 + Duration::from_ns(123_040)));
+    }
+
+    #[test]
+    fn the_log_knows_how_long_packets_waited() {
+        let mut link = link(&spec(), &[]);
+        // Two packets at once every millisecond: the second waits for the 123.04 us of the first.
+        for k in 0..10 {
+            link.offer(START + Duration::from_ms(k), 1500);
+            link.offer(START + Duration::from_ms(k), 1500);
+        }
+        link.advance(START + MS10);
+        let interval = link.take_finished().unwrap();
+        assert_eq!(interval.queued, 20);
+        assert_eq!(interval.queued_time, Duration::from_ns(1_230_400));
+        assert_eq!(interval.max_queued_time, Duration::from_ns(123_040));
     }
 
     #[test]

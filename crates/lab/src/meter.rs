@@ -101,6 +101,15 @@ impl Meter {
         self.at(at).interval.host_missed += count;
     }
 
+    /// A packet that arrived at `at` waits until its transmission begins at `start`.
+    pub fn queued(&mut self, at: Instant, start: Instant) {
+        let waits = start - at;
+        let interval = &mut self.at(at).interval;
+        interval.queued += 1;
+        interval.queued_time += waits;
+        interval.max_queued_time = interval.max_queued_time.max(waits);
+    }
+
     /// The queue held `backlog` (bits times 10^9) just after an arrival.
     pub(crate) fn backlog(&mut self, at: Instant, backlog: u128) {
         let open = self.at(at);

@@ -1,10 +1,11 @@
 //! The scenario: a path and its cross traffic, as read from TOML.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 
-use headway_core::{Bytes, Duration, Rate};
+use headway_core::mistake::check;
+use headway_core::{Bytes, Duration, Mistake, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -229,7 +230,7 @@ impl Spec {
     /// # Errors
     /// Names the file, and the line and key when one is at fault.
     pub fn parse(text: &str, path: &Path) -> Result<Spec, Error> {
-        let spec: Spec = toml::from_str(text).map_err(|e| SpecError::from_toml(text, path, &e))?;
+        let spec: Spec = toml::from_str(text).map_err(|e| Mistake::at(text, path, e.span(), e.message()))?;
         spec.check().map_err(|e| e.located(text, path))?;
         Ok(spec)
     }
@@ -260,7 +261,7 @@ impl Spec {
             .collect()
     }
 
-    fn check(&self) -> Result<(), SpecError> {
+    fn check(&self) -> Result<(), Mistake> {
         check("mtu", (1280..=9000).contains(&self.mtu), "must lie between 1280 and 9000 bytes")?;
         let interval = Duration::from_ms(1) <= self.interval && self.interval <= Duration::from_ms(1000);
         check("interval", interval, "must lie between 1 ms and 1 s")?;
@@ -273,7 +274,7 @@ impl Spec {
 }
 
 /// Checks a set of cross sources; errors name them `cross[0]` and so on.
-pub(crate) fn check_cross(sources: &[Cross]) -> Result<(), SpecError> {
+pub(crate) fn check_cross(sources: &[Cross]) -> Result<(), Mistake> {
     for (index, cross) in sources.iter().enumerate() {
         let check = |key: &str, right: bool, rule: &str| check(&format!("cross[{index}].{key}"), right, rule);
         check("rate", MIN_RATE <= cross.rate && cross.rate <= MAX_RATE, RATE_RULE)?;
@@ -295,7 +296,7 @@ const MIN_RATE: Rate = Rate::from_bps(1_000);
 const MAX_RATE: Rate = Rate::from_bps(10_000_000_000);
 const RATE_RULE: &str = "must lie between 1 kb/s and 10 Gb/s";
 
-fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), SpecError> {
+fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), Mistake> {
     let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
     check("rate", MIN_RATE <= link.rate && link.rate <= MAX_RATE, RATE_RULE)?;
     check("delay", link.delay <= Duration::from_ms(10_000), "must be at most 10 s")?;
@@ -305,82 +306,6 @@ fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), SpecError> {
     let buffer = link.buffer_size();
     check("buffer", buffer >= wire_size(u64::from(mtu)), "must hold one packet of the MTU (plus 38 bytes)")?;
     check("buffer", buffer <= Bytes::new(1_000_000_000), "must be at most 1 GB")
-}
-
-fn check(key: &str, right: bool, rule: &str) -> Result<(), SpecError> {
-    if right { Ok(()) } else { Err(SpecError::new(key, rule)) }
-}
-
-/// A mistake in a scenario, with the place where it was found.
-#[derive(Debug)]
-pub struct SpecError {
-    path: Option<PathBuf>,
-    line: Option<usize>,
-    key: Option<String>,
-    message: String,
-}
-
-impl std::error::Error for SpecError {}
-
-impl fmt::Display for SpecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(path) = &self.path {
-            write!(f, "{}", path.display())?;
-            match self.line {
-                Some(line) => write!(f, ", line {line}: ")?,
-                None => write!(f, ": ")?,
-            }
-        }
-        if let Some(key) = &self.key {
-            write!(f, "`{key}`: ")?;
-        }
-        f.write_str(&self.message)
-    }
-}
-
-impl SpecError {
-    fn new(key: &str, message: &str) -> SpecError {
-        SpecError { path: None, line: None, key: Some(key.to_owned()), message: message.to_owned() }
-    }
-
-    fn located(self, text: &str, path: &Path) -> SpecError {
-        let line = self.key.as_deref().and_then(|key| line_of(text, key));
-        SpecError { path: Some(path.to_owned()), line, ..self }
-    }
-
-    fn from_toml(text: &str, path: &Path, error: &toml::de::Error) -> SpecError {
-        let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-        let key = line.and_then(|line| keys(text).find(|(number, _)| *number == line)).map(|(_, key)| key);
-        SpecError { path: Some(path.to_owned()), line, key, message: error.message().trim().to_owned() }
-    }
-}
-
-/// The line of `key` as written by [`keys`]; of its table when the key itself is absent.
-fn line_of(text: &str, key: &str) -> Option<usize> {
-    let table = key.rsplit_once('.').map(|(table, _)| table);
-    let find = |wanted: &str| keys(text).find(|(_, found)| found == wanted).map(|(line, _)| line);
-    find(key).or_else(|| find(table?))
-}
-
-/// All lines that set a key or open a table, with the full key: `forward.rate`, `cross[1].model`.
-fn keys(text: &str) -> impl Iterator<Item = (usize, String)> + '_ {
-    let mut table = String::new();
-    let mut arrays = std::collections::HashMap::new();
-    text.lines().enumerate().filter_map(move |(index, line)| {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        let key = if let Some(name) = line.strip_prefix("[[").and_then(|rest| rest.strip_suffix("]]")) {
-            let count = arrays.entry(name.trim().to_owned()).and_modify(|n| *n += 1).or_insert(0usize);
-            table = format!("{}[{count}]", name.trim());
-            table.clone()
-        } else if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            table = name.trim().to_owned();
-            table.clone()
-        } else {
-            let (key, _) = line.split_once('=')?;
-            if table.is_empty() { key.trim().to_owned() } else { format!("{table}.{}", key.trim()) }
-        };
-        Some((index + 1, key))
-    })
 }
 
 #[cfg(test)]

@@ -38,6 +38,12 @@ pub struct Interval {
     pub cross_drops_due_to_hosts: u64,
     /// The most that the queue held.
     pub max_queue: Bytes,
+    /// Packets that the queue took in, of hosts and of cross traffic.
+    pub queued: u64,
+    /// Sum of the times that these waited before their own transmission began.
+    pub queued_time: Duration,
+    /// The longest of these times.
+    pub max_queued_time: Duration,
     /// Packets of the hosts that were delivered.
     pub released: u64,
     /// Packets delivered more than 0.25 ms after they were due.
@@ -53,7 +59,8 @@ const PIECE: u64 = 1 << 20;
 
 /// The first line of a truth file.
 pub(crate) const HEADER: &str = "direction,start_ns,length_ns,capacity_bps,cross_offered_bps,cross_bits,free_bps,host_bits,\
-host_drops,host_lost,host_missed,cross_drops,cross_drops_due_to_hosts,max_queue_bytes,released,late_250us,late_1ms,max_late_ns";
+host_drops,host_lost,host_missed,cross_drops,cross_drops_due_to_hosts,max_queue_bytes,\
+queued,queued_ns,max_queued_ns,released,late_250us,late_1ms,max_late_ns";
 
 impl Interval {
     /// An interval in which nothing happened.
@@ -84,7 +91,7 @@ impl Interval {
         // Writing to a string cannot fail.
         let _ = writeln!(
             out,
-            "{direction},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+            "{direction},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             self.start.ns(),
             self.length.ns(),
             self.capacity.bps(),
@@ -98,6 +105,9 @@ impl Interval {
             self.cross_drops,
             self.cross_drops_due_to_hosts,
             self.max_queue.get(),
+            self.queued,
+            self.queued_time.ns(),
+            self.max_queued_time.ns(),
             self.released,
             self.late,
             self.very_late,
@@ -108,14 +118,14 @@ impl Interval {
     fn read_csv(line: &str) -> Option<(Direction, Interval)> {
         let (direction, rest) = line.split_once(',')?;
         let direction = direction.parse().ok()?;
-        let mut fields = [0u64; 17];
+        let mut fields = [0u64; 20];
         let mut values = rest.split(',');
         for field in &mut fields {
             *field = values.next()?.parse().ok()?;
         }
         let [start, length, capacity, offered, cross_bits, _free, rest @ ..] = fields;
         let [host_bits, host_drops, host_lost, host_missed, cross_drops, due, max_queue, ..] = rest;
-        let [.., released, late, very_late, max_late] = rest;
+        let [.., queued, queued_time, max_queued_time, released, late, very_late, max_late] = rest;
         let length = Duration::from_ns(length as i64);
         let interval = Interval {
             start: Instant::from_ns(start),
@@ -130,6 +140,9 @@ impl Interval {
             cross_drops,
             cross_drops_due_to_hosts: due,
             max_queue: Bytes::new(max_queue),
+            queued,
+            queued_time: Duration::from_ns(queued_time as i64),
+            max_queued_time: Duration::from_ns(max_queued_time as i64),
             released,
             late,
             very_late,
@@ -333,6 +346,9 @@ mod tests {
             cross_drops: 3,
             cross_drops_due_to_hosts: 2,
             max_queue: Bytes::new(4_000),
+            queued: 7,
+            queued_time: Duration::from_us(70),
+            max_queued_time: Duration::from_us(20),
             released: 10,
             late: 2,
             very_late: 1,
@@ -373,7 +389,7 @@ mod tests {
         assert!(text.len() as u64 > 4 * PIECE);
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), &text).unwrap();
-        for ms in [0, 150_005, 299_990, 299_999] {
+        for ms in [0, 250_005, 299_990, 299_999] {
             let part = Truth::load_since(file.path(), at(ms)).unwrap();
             assert!(part.intervals(Direction::Forward)[0].start <= at(ms));
             assert_eq!(part.end(), Some(at(300_000)));
