@@ -1,0 +1,262 @@
+//! Delivered packets per CPU-second of whole simulations: `cargo bench -p headway-sim --bench packets`.
+//!
+//! A delivered packet is a data packet, TCP segment or datagram, that has come to the far end of a bottleneck; retransmissions count,
+//! acknowledgements do not, and of several bottlenecks on a path each counts. The time is the CPU time of the thread for
+//! building the network and running it from its first packet on, the median of three runs.
+
+use std::path::Path;
+
+use headway_core::control::Kind;
+use headway_core::queue::{DropTailConfig, QueueSpec};
+use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_sim::config::{AckPolicy, Ecn, Service};
+use headway_sim::traffic::Traffic;
+use headway_sim::{FlowId, LinkConfig, LinkId, Network, SourceConfig, TcpConfig};
+use nix::time::{ClockId, clock_gettime};
+use serde_json::json;
+
+const RUNS: usize = 3;
+const RATE: Rate = Rate::from_bps(10_000_000_000);
+/// Rate times the round-trip time of 10 ms.
+const BDP: Bytes = Bytes::new(12_500_000);
+const FULL_PACKET: Bytes = Bytes::new(1538);
+/// Time between the starts of flows.
+const STAGGER_NS: u64 = 100_000;
+
+/// A network ready to run.
+struct Scene {
+    network: Network,
+    flows: Vec<FlowId>,
+    bottlenecks: Vec<LinkId>,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        Scene { network: Network::new(1), flows: Vec::new(), bottlenecks: Vec::new() }
+    }
+
+    /// Adds both directions of a link.
+    fn link(&mut self, delay: Duration) -> (LinkId, LinkId) {
+        let queue = QueueSpec::DropTail(DropTailConfig { limit: Some(BDP), packets: None });
+        let config = LinkConfig::new(Service::Constant(RATE), delay, queue.build(Some(RATE), 1));
+        (self.network.add_link(&config), self.network.add_link(&config))
+    }
+
+    fn bottleneck(&mut self, delay: Duration) -> (LinkId, LinkId) {
+        let (forward, reverse) = self.link(delay);
+        self.bottlenecks.push(forward);
+        (forward, reverse)
+    }
+
+    /// Adds a CUBIC flow that always has something to send.
+    fn flow(&mut self, links: &[(LinkId, LinkId)]) {
+        let start = Instant::from_ns(self.flows.len() as u64 * STAGGER_NS);
+        self.flows.push(self.network.add_tcp(&TcpConfig {
+            forward: links.iter().map(|link| link.0).collect(),
+            reverse: links.iter().rev().map(|link| link.1).collect(),
+            controller: Kind::Cubic,
+            start,
+            stop: None,
+            size: None,
+            application_rate: None,
+            mss: 1448,
+            initial_window: 10,
+            receive_buffer: Bytes::new(1 << 30),
+            read_rate: None,
+            ack: AckPolicy { every: 2, timeout: Duration::from_ms(40) },
+            ecn: Ecn::Off,
+            pacing: false,
+            card: None,
+        }));
+    }
+
+    /// All flows over one link.
+    fn shared(flows: u32) -> Scene {
+        let mut scene = Scene::new();
+        let link = scene.bottleneck(Duration::from_ms(5));
+        (0..flows).for_each(|_| scene.flow(&[link]));
+        scene
+    }
+
+    /// All flows over one link, each with links of its own, as fast, before and behind it.
+    fn own_access(flows: u32) -> Scene {
+        let mut scene = Scene::new();
+        let link = scene.bottleneck(Duration::from_ms(3));
+        for _ in 0..flows {
+            let (sender, receiver) = (scene.link(Duration::from_ms(1)), scene.link(Duration::from_ms(1)));
+            scene.flow(&[sender, link, receiver]);
+        }
+        scene
+    }
+
+    /// Three links, each with 1 Gb/s of single datagrams and 1 Gb/s of batches; a quarter of the flows goes from end to end, the others
+    /// over one link.
+    fn three_hops(flows: u32) -> Scene {
+        let mut scene = Scene::new();
+        let links = [2, 2, 1].map(|ms| scene.bottleneck(Duration::from_ms(ms)));
+        let rate = Rate::from_mbps(1000.0);
+        let cross = [
+            Traffic::Poisson { rate, size: FULL_PACKET },
+            Traffic::Batches { rate, size: FULL_PACKET, batch: 12.4 },
+        ];
+        for link in &links {
+            for traffic in &cross {
+                scene.network.add_source(&SourceConfig {
+                    path: vec![link.0],
+                    traffic: traffic.clone(),
+                    start: Instant::ZERO,
+                    stop: None,
+                });
+            }
+        }
+        for i in 0..flows {
+            match i % 4 {
+                0 => scene.flow(&links),
+                hop => scene.flow(&links[hop as usize - 1..hop as usize]),
+            }
+        }
+        scene
+    }
+}
+
+/// What is measured: a network and how long it runs.
+struct Cell {
+    name: &'static str,
+    build: fn(u32) -> Scene,
+    flows: u32,
+    ms: u64,
+}
+
+/// What came out of a run.
+struct Outcome {
+    cpu: f64,
+    packets: u64,
+    events: u64,
+    goodput: f64,
+    retransmitted: u64,
+    timeouts: u64,
+    memory: u64,
+}
+
+impl Outcome {
+    fn packets_per_second(&self) -> f64 {
+        self.packets as f64 / self.cpu
+    }
+}
+
+/// CPU time of this thread in seconds.
+fn cpu() -> f64 {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux has this clock");
+    time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
+}
+
+fn run(cell: &Cell) -> Outcome {
+    let before = cpu();
+    let mut scene = (cell.build)(cell.flows);
+    scene.network.run_until(Instant::from_ns(cell.ms * 1_000_000));
+    let cpu = cpu() - before;
+    let network = &scene.network;
+    let flows: Vec<_> = scene.flows.iter().map(|id| network.flow(*id)).collect();
+    let goodput: u64 = flows.iter().map(|flow| flow.goodput.get() * 8).sum();
+    Outcome {
+        cpu,
+        packets: scene.bottlenecks.iter().map(|id| network.link(*id).statistics().delivered.packets).sum(),
+        events: network.events(),
+        goodput: goodput as f64 / (cell.ms as f64 / 1e3),
+        retransmitted: flows.iter().map(|flow| flow.retransmitted).sum(),
+        timeouts: flows.iter().map(|flow| flow.timeouts).sum(),
+        memory: network.memory().get() / u64::from(cell.flows),
+    }
+}
+
+fn cells() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for flows in [1, 10, 100, 1000] {
+        cells.push(Cell { name: "one link", build: Scene::shared, flows, ms: 10_000 });
+    }
+    // As long as ns-3 can be run beside it.
+    for (flows, ms) in [(1, 150), (10, 120), (100, 120)] {
+        cells.push(Cell { name: "one link, start", build: Scene::shared, flows, ms });
+    }
+    for flows in [1, 10, 100, 1000] {
+        cells.push(Cell { name: "access links", build: Scene::own_access, flows, ms: 5_000 });
+    }
+    for flows in [4, 40, 400] {
+        cells.push(Cell { name: "three hops", build: Scene::three_hops, flows, ms: 3_000 });
+    }
+    cells
+}
+
+fn main() {
+    let cells = cells();
+    let mut outcomes: Vec<Vec<Outcome>> = cells.iter().map(|_| Vec::new()).collect();
+    // Round after round, so that a busy moment of the machine does not hit all runs of one cell.
+    for _ in 0..RUNS {
+        for (cell, outcomes) in cells.iter().zip(&mut outcomes) {
+            outcomes.push(run(cell));
+        }
+    }
+    println!(
+        "CUBIC flows over 10 Gb/s and 10 ms, buffers of one bandwidth-delay product, an acknowledgement for two segments"
+    );
+    println!(
+        "{:17} {:>5} {:>9} {:>6} {:>10} {:>9} {:>12} {:>13} {:>8} {:>12}",
+        "network",
+        "flows",
+        "virtual s",
+        "CPU s",
+        "Mpackets/s",
+        "Mevents/s",
+        "goodput Gb/s",
+        "retransmitted",
+        "timeouts",
+        "bytes a flow"
+    );
+    let mut rows = Vec::new();
+    for (cell, outcomes) in cells.iter().zip(&mut outcomes) {
+        outcomes.sort_by(|a, b| a.cpu.total_cmp(&b.cpu));
+        let outcome = &outcomes[RUNS / 2];
+        println!(
+            "{:17} {:5} {:9.2} {:6.3} {:10.2} {:9.2} {:12.3} {:13} {:8} {:12}",
+            cell.name,
+            cell.flows,
+            cell.ms as f64 / 1e3,
+            outcome.cpu,
+            outcome.packets_per_second() / 1e6,
+            outcome.events as f64 / outcome.cpu / 1e6,
+            outcome.goodput / 1e9,
+            outcome.retransmitted,
+            outcome.timeouts,
+            outcome.memory
+        );
+        rows.push(json!({
+            "network": cell.name,
+            "flows": cell.flows,
+            "virtual_s": cell.ms as f64 / 1e3,
+            "cpu_s": outcome.cpu,
+            "packets": outcome.packets,
+            "goodput_bps": outcome.goodput,
+            "retransmitted": outcome.retransmitted,
+        }));
+    }
+    for name in ["one link", "access links"] {
+        let speed = |flows| {
+            let of = |(cell, _): &(&Cell, _)| cell.name == name && cell.flows == flows;
+            let (_, outcomes) = cells.iter().zip(&outcomes).find(of).expect("the cell is in the table");
+            outcomes[RUNS / 2].packets_per_second()
+        };
+        println!(
+            "{name}: a packet of 1000 flows costs {:.2} times one of a single flow",
+            speed(1) / speed(1000)
+        );
+    }
+    write(&rows);
+}
+
+/// Leaves the figures where `bench/ns3_dumbbell.py` finds them.
+fn write(rows: &[serde_json::Value]) {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
+    let text = serde_json::to_string_pretty(rows).expect("numbers and names");
+    std::fs::create_dir_all(&directory).expect("target can be written");
+    std::fs::write(directory.join("packets.json"), text + "\n").expect("target can be written");
+}

@@ -1,0 +1,493 @@
+//! One direction of a link: a policer, a queue with its discipline, a server, and a wire.
+//!
+//! Most disciplines judge a packet when it arrives, and then its whole future is known: when its transmission ends and when it
+//! reaches the far end. Such a link keeps one ring of packets in the order of their arrival and has one pending event. A
+//! discipline that also judges departures, and a wire with jitter, need a second event a packet; see [`Link::serve`].
+
+use std::collections::BTreeMap;
+
+use headway_core::queue::{Backlog, Discipline, Queue, TokenBucket, Verdict};
+use headway_core::{Bytes, Duration, Instant};
+use rand::Rng;
+
+use crate::config::{LinkConfig, Service};
+use crate::histogram::Histogram;
+use crate::packet::{CE, ECT, Kind, LOST, Packet, REPORT};
+use crate::random::{self, Pcg64Mcg};
+use crate::ring::Ring;
+use crate::service::Server;
+
+/// Packets and bytes on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes on the wire.
+    pub bytes: Bytes,
+}
+
+impl Count {
+    #[inline]
+    pub(crate) fn add(&mut self, size: u16) {
+        self.packets += 1;
+        self.bytes = Bytes::new(self.bytes.get().wrapping_add(size.into()));
+    }
+}
+
+/// What has happened on a link since the start of the run or the last reset.
+#[derive(Clone, Debug, Default)]
+pub struct LinkStatistics {
+    /// Packets that came to the link.
+    pub arrived: Count,
+    /// Packets whose transmission has ended, TCP segments and acknowledgements.
+    pub served_tcp: Count,
+    /// Packets whose transmission has ended, datagrams of sources.
+    pub served_other: Count,
+    /// Packets whose transmission has ended, probes.
+    pub served_probe: Count,
+    /// Packets handed over at the far end.
+    pub delivered: Count,
+    /// Packets dropped by the queue discipline.
+    pub dropped: Count,
+    /// Packets dropped by the policer.
+    pub policed: Count,
+    /// Packets lost on the wire.
+    pub lost: Count,
+    /// Packets marked CE.
+    pub marked: u64,
+    /// Time between arrival and start of transmission, of all packets served.
+    pub delay: Histogram,
+}
+
+/// What a link wants its network to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Nothing,
+    /// Call [`Link::arrive`] at this time.
+    Arrival(u64),
+    /// Call [`Link::serve`] at this time.
+    Serve(u64),
+}
+
+/// One direction of a link.
+#[derive(Debug)]
+pub struct Link {
+    queue: Queue,
+    server: Server,
+    delay: u64,
+    /// Losses happen when a random number is below this; zero for none.
+    loss: u64,
+    rng: Pcg64Mcg,
+    /// When the transmission of the last accepted packet ends (ns).
+    free: u64,
+    /// Packets on their way in order of arrival; without `staged` also those that still wait.
+    flight: Ring<Packet>,
+    /// Position in `flight` of the first packet whose transmission has not ended at the time of the last look.
+    unserved: u64,
+    /// Whether the backlog follows from `free`, so that nobody has to look at the packets in between.
+    lazy: bool,
+    /// Bytes and packets that wait or are being sent.
+    backlog: u64,
+    waiting: u32,
+    policer: Option<TokenBucket>,
+    staged: Option<Box<Staged>>,
+    statistics: LinkStatistics,
+    /// Bytes of datagrams accepted so far, never reset: the ground truth of probes.
+    other_bytes: u64,
+    /// Reports of acknowledgements that were dropped or lost.
+    discarded: Vec<u32>,
+}
+
+/// What a link needs that serves its queue one packet at a time.
+#[derive(Debug)]
+struct Staged {
+    queue: Ring<Packet>,
+    sending: Option<Packet>,
+    jitter: u64,
+    /// Earliest arrival of the next packet unless packets may overtake.
+    last: u64,
+    /// Packets in flight by time of arrival and age, where they may overtake each other.
+    overtaking: Option<BTreeMap<(u64, u64), Packet>>,
+    entered: u64,
+}
+
+impl Staged {
+    fn bytes_sending(&self) -> u64 {
+        self.sending.map_or(0, |packet| packet.size.into())
+    }
+}
+
+impl Link {
+    /// An idle link; `seed` and `id` choose its random numbers.
+    pub(crate) fn new(config: &LinkConfig, seed: u64, id: u64) -> Link {
+        let staged = config.queue.judges_departures() || config.jitter > Duration::ZERO;
+        Link {
+            queue: config.queue.clone(),
+            server: Server::new(&config.service),
+            delay: config.delay.ns().unsigned_abs(),
+            loss: (config.loss * u64::MAX as f64) as u64,
+            rng: random::generator(seed, "link", id),
+            free: 0,
+            flight: Ring::new(),
+            unserved: 0,
+            lazy: !staged
+                && config.service.is_steady()
+                && matches!(&config.queue, Queue::DropTail(queue) if queue.asks_for_bytes_only()),
+            backlog: 0,
+            waiting: 0,
+            policer: config.policer.map(|(rate, burst)| TokenBucket::new(rate, burst)),
+            staged: staged.then(|| {
+                Box::new(Staged {
+                    queue: Ring::new(),
+                    sending: None,
+                    jitter: config.jitter.ns().unsigned_abs(),
+                    last: 0,
+                    overtaking: config.reordering.then(BTreeMap::new),
+                    entered: 0,
+                })
+            }),
+            statistics: LinkStatistics::default(),
+            other_bytes: 0,
+            discarded: Vec::new(),
+        }
+    }
+
+    /// A packet joins the link.
+    #[inline]
+    pub(crate) fn push(&mut self, now: u64, packet: &Packet) -> Wish {
+        self.statistics.arrived.add(packet.size);
+        let size = Bytes::new(packet.size.into());
+        if let Some(policer) = &mut self.policer
+            && !policer.conforms(Instant::from_ns(now), size)
+        {
+            self.statistics.policed.add(packet.size);
+            self.discard(packet);
+            return Wish::Nothing;
+        }
+        let backlog = self.backlog(now);
+        let mark = match self.queue.on_arrival(Instant::from_ns(now), &backlog, size, packet.has(ECT)) {
+            Verdict::Accept => 0,
+            Verdict::Mark => self.mark(),
+            Verdict::Drop => {
+                self.statistics.dropped.add(packet.size);
+                self.discard(packet);
+                return Wish::Nothing;
+            }
+        };
+        self.backlog += u64::from(packet.size);
+        self.waiting += 1;
+        if packet.kind == Kind::Datagram {
+            self.other_bytes += u64::from(packet.size);
+        }
+        if self.staged.is_some() { self.wait(now, packet, mark) } else { self.send(now, packet, mark) }
+    }
+
+    /// Sends a packet whose whole future is known now.
+    #[inline]
+    fn send(&mut self, now: u64, packet: &Packet, mark: u8) -> Wish {
+        let start = now.max(self.free);
+        self.statistics.delay.add(start - now);
+        self.free = self.server.finish(start, packet.size);
+        let at = self.free + self.delay;
+        let lost = if self.loses() { LOST } else { 0 };
+        let first = self.flight.len() == 0;
+        let packet = self.flight.push(packet);
+        packet.at = at;
+        packet.route += 1;
+        packet.flags |= mark | lost;
+        if first { Wish::Arrival(at) } else { Wish::Nothing }
+    }
+
+    /// Remembers the report of an acknowledgement that goes no further.
+    #[inline]
+    fn discard(&mut self, packet: &Packet) {
+        if packet.has(REPORT) {
+            self.discarded.push(packet.extra);
+        }
+    }
+
+    /// Numbers of the reports of acknowledgements that were dropped or lost since the last call.
+    pub(crate) fn take_discarded(&mut self) -> std::vec::Drain<'_, u32> {
+        self.discarded.drain(..)
+    }
+
+    #[inline]
+    fn loses(&mut self) -> bool {
+        self.loss > 0 && self.rng.next_u64() < self.loss
+    }
+
+    #[inline]
+    fn mark(&mut self) -> u8 {
+        self.statistics.marked += 1;
+        CE
+    }
+
+    #[inline]
+    fn backlog(&mut self, now: u64) -> Backlog {
+        let sending = self.free.saturating_sub(now);
+        if self.lazy {
+            let bytes = Bytes::new(self.server.bytes_in(sending));
+            return Backlog {
+                bytes,
+                packets: 0,
+                idle: Duration::ZERO,
+                delay: Duration::from_ns(sending as i64),
+            };
+        }
+        if self.staged.is_none() {
+            self.look(now);
+        }
+        let behind = self
+            .staged
+            .as_ref()
+            .map_or(0, |staged| self.server.estimate(self.backlog - staged.bytes_sending()));
+        Backlog {
+            bytes: Bytes::new(self.backlog),
+            packets: self.waiting,
+            idle: Duration::from_ns(now.saturating_sub(self.free) as i64),
+            delay: Duration::from_ns((sending + behind) as i64),
+        }
+    }
+
+    /// Brings the statistics up to `now`.
+    pub(crate) fn catch_up(&mut self, now: u64) {
+        if self.staged.is_none() {
+            self.look(now);
+        }
+    }
+
+    /// Takes note of the transmissions that have ended by `now`.
+    #[inline]
+    fn look(&mut self, now: u64) {
+        while self.unserved < self.flight.tail() {
+            let packet = self.flight.at(self.unserved);
+            if packet.at - self.delay > now {
+                break;
+            }
+            let (kind, size) = (packet.kind, packet.size);
+            self.unserved += 1;
+            self.served(kind, size);
+        }
+    }
+
+    #[inline]
+    fn served(&mut self, kind: Kind, size: u16) {
+        self.backlog -= u64::from(size);
+        self.waiting -= 1;
+        match kind {
+            Kind::Segment | Kind::Ack => self.statistics.served_tcp.add(size),
+            Kind::Datagram => self.statistics.served_other.add(size),
+            Kind::Probe => self.statistics.served_probe.add(size),
+        }
+    }
+
+    /// The first packet in flight arrives; also says when the next one does. Lost packets give none.
+    #[inline]
+    pub(crate) fn arrive(&mut self, now: u64) -> (Option<Packet>, Wish) {
+        if let Some(staged) = &mut self.staged
+            && let Some(flight) = &mut staged.overtaking
+        {
+            // An event of a packet that has been overtaken meanwhile finds nothing to do.
+            if flight.first_key_value().is_none_or(|((at, _), _)| *at > now) {
+                return (None, Wish::Nothing);
+            }
+            let packet = flight.pop_first().map(|(_, packet)| packet);
+            let next = flight.first_key_value().map_or(Wish::Nothing, |((at, _), _)| Wish::Arrival(*at));
+            return (packet.and_then(|packet| self.hand_over(packet)), next);
+        }
+        let packet = self.flight.pop();
+        if self.staged.is_none()
+            && self.flight.is_behind(self.unserved)
+            && let Some(packet) = packet
+        {
+            // The statistics have not taken note of its transmission yet.
+            self.unserved += 1;
+            self.served(packet.kind, packet.size);
+        }
+        let next = self.flight.front().map_or(Wish::Nothing, |packet| Wish::Arrival(packet.at));
+        (packet.and_then(|packet| self.hand_over(packet)), next)
+    }
+
+    #[inline]
+    fn hand_over(&mut self, packet: Packet) -> Option<Packet> {
+        if packet.has(LOST) {
+            self.statistics.lost.add(packet.size);
+            self.discard(&packet);
+            return None;
+        }
+        self.statistics.delivered.add(packet.size);
+        Some(packet)
+    }
+
+    /// What has happened since the start or the last reset, up to the time the network has reached.
+    pub fn statistics(&self) -> &LinkStatistics {
+        &self.statistics
+    }
+
+    /// Packets that wait or are being sent.
+    pub fn queued(&self) -> Count {
+        Count { packets: self.waiting.into(), bytes: Bytes::new(self.backlog) }
+    }
+
+    /// Packets whose transmission has ended and that have not arrived.
+    pub fn in_flight(&self) -> u64 {
+        let Some(staged) = &self.staged else {
+            return self.flight.len() as u64 - (self.flight.tail() - self.unserved);
+        };
+        staged.overtaking.as_ref().map_or(self.flight.len(), BTreeMap::len) as u64
+    }
+
+    /// Wire bytes that the link could send between two instants; `None` when it is unlimited.
+    pub fn capacity(&self, from: Instant, to: Instant) -> Option<Bytes> {
+        self.server.capacity(from, to)
+    }
+
+    /// Bytes of datagrams accepted since the start of the run.
+    pub(crate) fn other_bytes(&self) -> u64 {
+        self.other_bytes
+    }
+
+    /// When the transmission of the last accepted packet ends (ns).
+    pub(crate) fn free(&self) -> u64 {
+        self.free
+    }
+
+    /// Whether the end of the transmission of a packet is known when it joins.
+    pub(crate) fn is_immediate(&self) -> bool {
+        self.staged.is_none()
+    }
+
+    /// Forgets the statistics, at the end of a warm-up.
+    pub(crate) fn reset(&mut self) {
+        self.statistics = LinkStatistics::default();
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        let staged = self.staged.as_ref().map_or(0, |staged| {
+            staged.queue.memory() + staged.overtaking.as_ref().map_or(0, |flight| flight.len() * 100)
+        });
+        size_of::<Link>() + self.flight.memory() + staged + size_of::<Histogram>()
+    }
+}
+
+/// Links that serve their queue one packet at a time.
+impl Link {
+    /// A packet joins the queue and is sent at once if nothing else is.
+    fn wait(&mut self, now: u64, packet: &Packet, mark: u8) -> Wish {
+        let Some(staged) = &mut self.staged else { return Wish::Nothing };
+        let packet = staged.queue.push(packet);
+        packet.at = now;
+        packet.route += 1;
+        packet.flags |= mark;
+        if staged.sending.is_some() { Wish::Nothing } else { self.next(now) }
+    }
+
+    /// Takes the next packet from the queue, unless the discipline drops it.
+    fn next(&mut self, now: u64) -> Wish {
+        while let Some(mut packet) = self.staged.as_mut().and_then(|staged| staged.queue.pop()) {
+            let size = Bytes::new(packet.size.into());
+            let behind = Backlog {
+                bytes: Bytes::new(self.backlog - u64::from(packet.size)),
+                packets: self.waiting - 1,
+                idle: Duration::ZERO,
+                delay: Duration::ZERO,
+            };
+            let waited = now - packet.at;
+            let verdict = self.queue.on_departure(
+                Instant::from_ns(now),
+                &behind,
+                Duration::from_ns(waited as i64),
+                size,
+                packet.has(ECT),
+            );
+            match verdict {
+                Verdict::Accept => {}
+                Verdict::Mark => packet.flags |= self.mark(),
+                Verdict::Drop => {
+                    self.backlog -= u64::from(packet.size);
+                    self.waiting -= 1;
+                    self.statistics.dropped.add(packet.size);
+                    self.discard(&packet);
+                    continue;
+                }
+            }
+            self.statistics.delay.add(waited);
+            self.free = self.server.finish(now, packet.size);
+            if let Some(staged) = &mut self.staged {
+                staged.sending = Some(packet);
+            }
+            return Wish::Serve(self.free);
+        }
+        Wish::Nothing
+    }
+
+    /// The transmission of a packet has ended: it takes to the wire, and the next one is sent. Wishes for both.
+    pub(crate) fn serve(&mut self, now: u64) -> (Wish, Wish) {
+        let Some(packet) = self.staged.as_mut().and_then(|staged| staged.sending.take()) else {
+            return (Wish::Nothing, Wish::Nothing);
+        };
+        self.served(packet.kind, packet.size);
+        let arrival = self.launch(now, packet);
+        (arrival, self.next(now))
+    }
+
+    fn launch(&mut self, now: u64, mut packet: Packet) -> Wish {
+        if self.loses() {
+            packet.flags |= LOST;
+        }
+        let random = self.rng.next_u64();
+        let Some(staged) = &mut self.staged else { return Wish::Nothing };
+        let jitter = ((u128::from(random) * (u128::from(staged.jitter) + 1)) >> 64) as u64;
+        packet.at = now + self.delay + jitter;
+        if let Some(flight) = &mut staged.overtaking {
+            staged.entered += 1;
+            let first = flight.first_key_value().is_none_or(|((at, _), _)| packet.at < *at);
+            flight.insert((packet.at, staged.entered), packet);
+            return if first { Wish::Arrival(packet.at) } else { Wish::Nothing };
+        }
+        packet.at = packet.at.max(staged.last);
+        staged.last = packet.at;
+        let first = self.flight.len() == 0;
+        self.flight.push(&packet);
+        if first { Wish::Arrival(packet.at) } else { Wish::Nothing }
+    }
+}
+
+impl LinkConfig {
+    /// A link with the given service, delay and queue, and nothing else.
+    pub fn new(service: Service, delay: Duration, queue: Queue) -> LinkConfig {
+        LinkConfig {
+            service,
+            delay,
+            jitter: Duration::ZERO,
+            reordering: false,
+            loss: 0.0,
+            queue,
+            policer: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headway_core::Rate;
+    use headway_core::queue::{DropTailConfig, QueueSpec};
+
+    #[test]
+    fn a_limit_in_bytes_counts_what_is_left_of_the_packet_being_sent() {
+        // One byte a nanosecond, and room for two packets.
+        let spec = QueueSpec::DropTail(DropTailConfig { limit: Some(Bytes::new(2_000)), packets: None });
+        let service = Service::Constant(Rate::from_bps(8_000_000_000));
+        let mut link = Link::new(&LinkConfig::new(service, Duration::from_us(1), spec.build(None, 1)), 1, 0);
+        let packet = Packet { size: 1_000, ..Packet::default() };
+        for (now, dropped) in [(0, 0), (0, 0), (0, 1), (999, 2), (1_000, 2), (1_001, 3), (2_000, 3)] {
+            link.push(now, &packet);
+            assert_eq!(link.statistics().dropped.packets, dropped, "at {now} ns");
+        }
+        link.catch_up(2_000);
+        assert_eq!((link.queued().packets, link.in_flight()), (2, 2));
+        assert_eq!(link.arrive(2_000).1, Wish::Arrival(3_000));
+        assert_eq!((link.statistics().served_other.packets, link.statistics().delivered.packets), (2, 1));
+    }
+}

@@ -1,0 +1,240 @@
+//! A measurement of available bandwidth over a simulated network: the same state machine that measures live paths.
+
+use headway_core::measure::{Answer, Config, Measurement, Step};
+use headway_core::stream::Arrival;
+use headway_core::{Bytes, Duration, Instant, Rate, Schedule, StreamRecord};
+
+use crate::config::{LinkId, ProberId};
+use crate::host::gap::{GapSender, Mechanism};
+use crate::host::nic::{Coalescing, Stamp, stamps};
+use crate::network::Network;
+use crate::probe::ProbeLog;
+use crate::random;
+use rand::Rng;
+
+/// From the last planned packet of a stream to giving up on those that have not arrived, beside the round-trip time.
+const PATIENCE: Duration = Duration::from_ms(500);
+/// How often a stream under way is looked at.
+const LOOK: Duration = Duration::from_us(100);
+
+/// What a measurement in a network is made of.
+#[derive(Clone, Debug)]
+pub struct MeasurementConfig {
+    /// Links from sender to receiver.
+    pub path: Vec<LinkId>,
+    /// The link whose spare capacity is the truth, one of `path`.
+    pub narrow: LinkId,
+    /// When the first measurement begins.
+    pub start: Instant,
+    /// Time from the begin of one to the begin of the next; there is only one when absent.
+    pub every: Option<Duration>,
+    /// The estimator, and what it may cost.
+    pub measure: Config,
+    /// Rate of the sender's own line.
+    pub line: Rate,
+    /// How the sender makes gaps.
+    pub mechanism: Mechanism,
+    /// The receiver's network card; packets are stamped on arrival when absent.
+    pub coalescing: Option<Coalescing>,
+    /// Where the receiver takes its stamps.
+    pub stamp: Stamp,
+}
+
+/// A measurement that has ended.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// When it began.
+    pub begin: Instant,
+    /// When it ended.
+    pub end: Instant,
+    /// What it found.
+    pub answer: Answer,
+    /// Capacity of the narrow link less the datagrams that came to it between begin and end; `None` when the capacity is unlimited.
+    pub free: Option<Rate>,
+}
+
+/// A stream that was sent, and what was free while it was under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamTruth {
+    /// When its first packet left.
+    pub sent: Instant,
+    /// The average rate it was made with.
+    pub rate: Rate,
+    /// Packets sent, and packets lost.
+    pub packets: (u32, u32),
+    /// Capacity of the narrow link less the datagrams that left it between the first and the last packet (rapid 2.16); `None`
+    /// when that cannot be known.
+    pub free: Option<Rate>,
+}
+
+/// Measurements of one path, one after the other. Call [`Measurements::poll`] whenever the network has reached
+/// [`Measurements::next`].
+#[derive(Debug)]
+pub struct Measurements {
+    config: MeasurementConfig,
+    prober: ProberId,
+    sender: GapSender,
+    current: Option<Current>,
+    next: Option<Instant>,
+    under_way: Option<(Schedule, Instant)>,
+    ended: Vec<Measured>,
+    streams: Vec<StreamTruth>,
+    seed: u64,
+}
+
+/// The measurement under way.
+#[derive(Debug)]
+struct Current {
+    measurement: Measurement,
+    begin: Instant,
+    /// Bytes of datagrams that the narrow link had accepted when it began.
+    other_bytes: u64,
+}
+
+impl Measurements {
+    /// Adds measurements to a network; `seed` and `id` choose the random numbers of their hosts.
+    pub fn new(network: &mut Network, config: MeasurementConfig, seed: u64, id: u64) -> Measurements {
+        let prober = network.add_prober(&config.path, Some(config.narrow));
+        let seed = random::generator(seed, "measurement", id).next_u64();
+        Measurements {
+            prober,
+            sender: config.mechanism.sender(config.line, config.measure.packet, seed),
+            current: None,
+            next: Some(config.start),
+            under_way: None,
+            ended: Vec::new(),
+            streams: Vec::new(),
+            seed,
+            config,
+        }
+    }
+
+    /// When to call [`Measurements::poll`]; `None` when all is over.
+    pub fn next(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// The measurements that have ended.
+    pub fn ended(&self) -> &[Measured] {
+        &self.ended
+    }
+
+    /// The streams sent so far.
+    pub fn streams(&self) -> &[StreamTruth] {
+        &self.streams
+    }
+
+    /// Takes in what has arrived and sends what is to be sent next.
+    pub fn poll(&mut self, network: &mut Network) {
+        let now = network.now();
+        if self.next.is_none_or(|next| now < next) {
+            return;
+        }
+        if let Some((schedule, deadline)) = self.under_way.take() {
+            if !network.probes_arrived(self.prober) && now < deadline {
+                self.under_way = Some((schedule, deadline));
+                self.next = Some(now + LOOK);
+                return;
+            }
+            self.observe(network, &schedule);
+            // The receiver's report takes its way back.
+            self.next = Some(now + self.config.measure.rtt.scale(0.5));
+            return;
+        }
+        let (measure, narrow) = (self.config.measure, self.config.narrow);
+        let current = self.current.get_or_insert_with(|| Current {
+            measurement: Measurement::new(measure, now),
+            begin: now,
+            other_bytes: network.link(narrow).other_bytes(),
+        });
+        match current.measurement.next_step(now) {
+            Step::Send(schedule) => self.send(network, schedule),
+            Step::Wait(time) => self.next = Some(now + time),
+            Step::Done => self.end(network),
+        }
+    }
+
+    /// Notes the answer beside the truth, and when to begin again.
+    fn end(&mut self, network: &Network) {
+        self.next = None;
+        let Some(measured) = self.unfinished(network) else { return };
+        self.current = None;
+        self.next = self.config.every.map(|every| (measured.begin + every).max(measured.end + LOOK));
+        self.ended.push(measured);
+    }
+
+    /// The measurement under way as if it ended now.
+    pub fn unfinished(&self, network: &Network) -> Option<Measured> {
+        let current = self.current.as_ref()?;
+        let (begin, end) = (current.begin, network.now());
+        let link = network.link(self.config.narrow);
+        let other = Bytes::new(link.other_bytes() - current.other_bytes);
+        let free = link.capacity(begin, end).and_then(|capacity| {
+            Some(Rate::of(capacity, end - begin)?.saturating_sub(Rate::of(other, end - begin)?))
+        });
+        Some(Measured { begin, end, answer: current.measurement.answer(), free })
+    }
+
+    fn send(&mut self, network: &mut Network, schedule: Schedule) {
+        let mut scheduled = network.now();
+        let mut last = scheduled;
+        for gap in std::iter::once(&Duration::ZERO).chain(&schedule.gaps) {
+            scheduled += *gap;
+            last = self.sender.depart(scheduled, schedule.packet);
+            network.send_probe(self.prober, last, schedule.packet);
+        }
+        self.next = Some(last + LOOK);
+        self.under_way = Some((schedule, last + self.config.measure.rtt + PATIENCE));
+    }
+
+    fn observe(&mut self, network: &mut Network, schedule: &Schedule) {
+        let log = network.take_probe_log(self.prober);
+        self.streams.push(self.truth(network, schedule, &log));
+        let record = self.record(schedule, &log);
+        if let Some(current) = &mut self.current {
+            current.measurement.observe(network.now(), &record, None);
+        }
+    }
+
+    fn truth(&self, network: &Network, schedule: &Schedule, log: &[ProbeLog]) -> StreamTruth {
+        let ends = log.first().zip(log.last());
+        let free = ends.and_then(|(first, last)| {
+            let (from, to) = (first.tapped?, last.tapped?);
+            let capacity = Rate::of(network.link(self.config.narrow).capacity(from, to)?, to - from)?;
+            let other = Bytes::new(last.other_bytes.get() - first.other_bytes.get());
+            Some(capacity.saturating_sub(Rate::of(other, to - from)?))
+        });
+        StreamTruth {
+            sent: ends.map_or(network.now(), |(first, _)| first.sent),
+            rate: schedule.average,
+            packets: (log.len() as u32, log.iter().filter(|log| log.arrived.is_none()).count() as u32),
+            free,
+        }
+    }
+
+    /// The record as the two hosts would write it.
+    fn record(&self, schedule: &Schedule, log: &[ProbeLog]) -> StreamRecord {
+        let mut arrivals: Vec<Instant> = log.iter().filter_map(|log| log.arrived).collect();
+        arrivals.sort_unstable();
+        let id = self.streams.len() as u64;
+        let rng = random::generator(self.seed, "stamps", id);
+        let stamps = match self.config.coalescing {
+            Some(coalescing) => stamps(coalescing, self.config.stamp, &arrivals, rng),
+            None => arrivals.clone(),
+        };
+        let stamp = |at: Instant| arrivals.binary_search(&at).ok().map(|index| stamps[index]);
+        let arrival = |(index, log): (usize, &ProbeLog)| Arrival {
+            index: index as u32,
+            size: schedule.packet,
+            sent: log.sent,
+            received: log.arrived.and_then(stamp),
+        };
+        StreamRecord {
+            id: id as u32,
+            packet: schedule.packet,
+            average: schedule.average,
+            intended: schedule.gaps.clone(),
+            arrivals: log.iter().enumerate().map(arrival).collect(),
+        }
+    }
+}

@@ -1,0 +1,509 @@
+//! A network of links, flows, sources and probers, and the loop that runs it.
+
+use std::collections::HashMap;
+
+use headway_core::{Bytes, Duration, Instant};
+
+use crate::config::{CardId, FlowId, LinkConfig, LinkId, ProberId, SourceConfig, SourceId, TcpConfig};
+use crate::host::nic::{Coalescing, Nic};
+use crate::link::{Link, Wish};
+use crate::packet::{Kind, Packet, REPORT, Reports};
+use crate::probe::{ProbeLog, Prober};
+use crate::random;
+use crate::schedule::{MAX_COMPONENTS, Schedule, Topic};
+use crate::source::Source;
+use crate::statistics::{FlowStatistics, SourceStatistics};
+use crate::transport::receiver::Receiver;
+use crate::transport::sender::Sender;
+
+/// End of a route.
+const HERE: u32 = u32::MAX;
+
+/// Where the counters of a flow stood at the last reset, and what its timers are set to.
+#[derive(Debug)]
+struct Flow {
+    mss: u32,
+    card: u32,
+    base_received: u64,
+    base_delivered: u64,
+    base_marked: u64,
+    /// Times of the pending events (ns); `u64::MAX` when there is none.
+    retransmit: u64,
+    send: u64,
+    acknowledge: u64,
+}
+
+/// A card that coalesces interrupts.
+#[derive(Debug)]
+struct Card {
+    nic: Nic<Packet>,
+    /// Time of the pending event (ns); `u64::MAX` when there is none.
+    event: u64,
+}
+
+/// A network in virtual time.
+///
+/// Links, flows, sources and probers are added first; [`Network::run_until`] may be called again and again, and everything can
+/// be looked at in between.
+#[derive(Debug)]
+pub struct Network {
+    seed: u64,
+    now: u64,
+    events: u64,
+    schedule: Schedule,
+    links: Vec<Link>,
+    /// Routes one behind the other: links, then `HERE`.
+    routes: Vec<u32>,
+    /// Where the route over these links begins.
+    known_routes: HashMap<Vec<LinkId>, u32>,
+    senders: Vec<Sender>,
+    receivers: Vec<Receiver>,
+    flows: Vec<Flow>,
+    sources: Vec<Source>,
+    probers: Vec<Prober>,
+    cards: Vec<Card>,
+    reports: Reports,
+}
+
+impl Network {
+    /// An empty network whose random numbers follow from `seed`.
+    pub fn new(seed: u64) -> Network {
+        Network {
+            seed,
+            now: 0,
+            events: 0,
+            schedule: Schedule::default(),
+            links: Vec::new(),
+            routes: Vec::new(),
+            known_routes: HashMap::new(),
+            senders: Vec::new(),
+            receivers: Vec::new(),
+            flows: Vec::new(),
+            sources: Vec::new(),
+            probers: Vec::new(),
+            cards: Vec::new(),
+            reports: Reports::default(),
+        }
+    }
+
+    /// Adds one direction of a link.
+    pub fn add_link(&mut self, config: &LinkConfig) -> LinkId {
+        let id = number(self.links.len());
+        self.links.push(Link::new(config, self.seed, id.into()));
+        LinkId(id)
+    }
+
+    /// Adds a receiving network card.
+    pub fn add_card(&mut self, coalescing: Coalescing) -> CardId {
+        let id = number(self.cards.len());
+        let rng = random::generator(self.seed, "card", id.into());
+        self.cards.push(Card { nic: Nic::new(coalescing, rng), event: u64::MAX });
+        CardId(id)
+    }
+
+    /// Adds a TCP flow.
+    pub fn add_tcp(&mut self, config: &TcpConfig) -> FlowId {
+        let id = number(self.flows.len());
+        let (forward, reverse) = (self.add_route(&config.forward), self.add_route(&config.reverse));
+        self.senders.push(Sender::new(config, id, forward));
+        self.receivers.push(Receiver::new(config, id, reverse));
+        self.flows.push(Flow {
+            mss: config.mss,
+            card: config.card.map_or(HERE, |card| card.0),
+            base_received: 0,
+            base_delivered: 0,
+            base_marked: 0,
+            retransmit: u64::MAX,
+            send: config.start.ns().max(self.now),
+            acknowledge: u64::MAX,
+        });
+        self.schedule.insert(config.start.ns().max(self.now), Topic::Send, id as usize);
+        FlowId(id)
+    }
+
+    /// Adds a source of datagrams.
+    pub fn add_source(&mut self, config: &SourceConfig) -> SourceId {
+        let id = number(self.sources.len());
+        let route = self.add_route(&config.path);
+        let source = Source::new(config, self.seed, id, route, self.now);
+        if let Some(at) = source.next() {
+            self.schedule.insert(at, Topic::Source, id as usize);
+        }
+        self.sources.push(source);
+        SourceId(id)
+    }
+
+    /// Adds a prober, whose packets take `path`; the link `tap` records when they leave its queue, and what other traffic it has
+    /// accepted before them.
+    pub fn add_prober(&mut self, path: &[LinkId], tap: Option<LinkId>) -> ProberId {
+        let id = number(self.probers.len());
+        let route = self.add_route(path);
+        self.probers.push(Prober::new(id, route, tap.map(|tap| tap.0)));
+        ProberId(id)
+    }
+
+    /// Plans a probe packet of `size` wire bytes that enters the path at `at`; times must not go back.
+    pub fn send_probe(&mut self, prober: ProberId, at: Instant, size: Bytes) {
+        let id = prober.0 as usize;
+        let at = at.ns().max(self.now);
+        if self.probers[id].plan(at, size) {
+            self.schedule.insert(at, Topic::Probe, id);
+        }
+    }
+
+    /// What has become of the probe packets sent since the last call, in order; those under way are not followed any further.
+    pub fn take_probe_log(&mut self, prober: ProberId) -> Vec<ProbeLog> {
+        self.probers[prober.0 as usize].take_log()
+    }
+
+    /// Whether every probe packet that was planned, and whose log has not been taken, has arrived.
+    pub fn probes_arrived(&self, prober: ProberId) -> bool {
+        self.probers[prober.0 as usize].all_arrived()
+    }
+
+    /// Where the route over `links` begins; flows of a group share one.
+    fn add_route(&mut self, links: &[LinkId]) -> u32 {
+        let routes = &mut self.routes;
+        *self.known_routes.entry(links.to_vec()).or_insert_with(|| {
+            let start = number(routes.len());
+            routes.extend(links.iter().map(|link| link.0));
+            routes.push(HERE);
+            start
+        })
+    }
+
+    /// The time the network has reached.
+    pub fn now(&self) -> Instant {
+        Instant::from_ns(self.now)
+    }
+
+    /// Events handled so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// When the next event is due; `None` when nothing will ever happen again.
+    pub fn next_event(&self) -> Option<Instant> {
+        self.schedule.peek().map(|event| Instant::from_ns(event.time()))
+    }
+
+    /// Lets time pass until `end`, events at `end` included.
+    pub fn run_until(&mut self, end: Instant) {
+        self.run_some(end, u64::MAX);
+    }
+
+    /// Lets time pass until `end`, but not for more than `events` events; false when `end` was not reached.
+    pub fn run_some(&mut self, end: Instant, events: u64) -> bool {
+        let end = end.ns();
+        let last = self.events.saturating_add(events);
+        while let Some(event) = self.schedule.peek()
+            && event.time() <= end
+        {
+            if self.events == last {
+                return false;
+            }
+            self.now = event.time();
+            self.events += 1;
+            match event.topic() {
+                Topic::Arrival => self.arrival(event.index()),
+                Topic::Served => self.served(event.index()),
+                Topic::Send => self.send(event.index()),
+                Topic::Retransmit => self.retransmit(event.index()),
+                Topic::Acknowledge => self.acknowledge(event.index()),
+                Topic::Source => self.source(event.index()),
+                Topic::Probe => self.probe(event.index()),
+                Topic::Card => self.card(event.index()),
+            }
+        }
+        self.now = self.now.max(end);
+        for link in &mut self.links {
+            link.catch_up(end);
+        }
+        true
+    }
+
+    #[inline]
+    fn arrival(&mut self, index: usize) {
+        let (packet, wish) = self.links[index].arrive(self.now);
+        match wish {
+            Wish::Arrival(at) => self.schedule.replace_first(at, Topic::Arrival, index),
+            _ => self.schedule.remove_first(),
+        }
+        if let Some(packet) = packet {
+            self.forward(&packet);
+        }
+    }
+
+    fn served(&mut self, index: usize) {
+        self.schedule.remove_first();
+        let (arrival, serve) = self.links[index].serve(self.now);
+        self.grant(index, arrival);
+        self.grant(index, serve);
+    }
+
+    #[inline]
+    fn grant(&mut self, link: usize, wish: Wish) {
+        match wish {
+            Wish::Nothing => {}
+            Wish::Arrival(at) => self.schedule.insert(at, Topic::Arrival, link),
+            Wish::Serve(at) => self.schedule.insert(at, Topic::Served, link),
+        }
+    }
+
+    /// Sends a packet to the next hop of its route.
+    #[inline]
+    fn forward(&mut self, packet: &Packet) {
+        let hop = self.routes[packet.route as usize];
+        if hop == HERE {
+            return self.deliver(packet);
+        }
+        let link = &mut self.links[hop as usize];
+        let before = link.other_bytes();
+        let wish = link.push(self.now, packet);
+        if packet.kind == Kind::Probe {
+            self.probers[packet.owner as usize].passed(hop, link, before, packet.seq);
+        }
+        self.grant(hop as usize, wish);
+    }
+
+    #[inline]
+    fn deliver(&mut self, packet: &Packet) {
+        let owner = packet.owner as usize;
+        match packet.kind {
+            Kind::Segment => match self.flows[owner].card {
+                HERE => self.segment(owner, packet),
+                card => self.receive(card as usize, packet),
+            },
+            Kind::Ack => {
+                let report = packet.has(REPORT).then(|| self.reports.take(packet.extra));
+                self.senders[owner].on_ack(self.now, packet, report.as_ref());
+                self.transmit(owner);
+            }
+            Kind::Datagram => self.sources[owner].delivered(packet.size),
+            Kind::Probe => self.probers[owner].arrived(self.now, packet.seq),
+        }
+    }
+
+    /// A segment comes to a network card.
+    fn receive(&mut self, card: usize, packet: &Packet) {
+        self.cards[card].nic.arrive(Instant::from_ns(self.now), *packet);
+        self.set_card(card);
+    }
+
+    fn set_card(&mut self, index: usize) {
+        let card = &mut self.cards[index];
+        if let Some(event) = card.nic.next_event().filter(|event| event.ns() < card.event) {
+            card.event = event.ns();
+            self.schedule.insert(card.event, Topic::Card, index);
+        }
+    }
+
+    /// A network card interrupts, or its driver hands up a segment.
+    fn card(&mut self, index: usize) {
+        self.schedule.remove_first();
+        if self.cards[index].event != self.now {
+            return;
+        }
+        self.cards[index].event = u64::MAX;
+        if let Some((packet, _)) = self.cards[index].nic.poll(Instant::from_ns(self.now)) {
+            self.segment(packet.owner as usize, &packet);
+        }
+        self.set_card(index);
+    }
+
+    #[inline]
+    fn segment(&mut self, flow: usize, packet: &Packet) {
+        if let Some(ack) = self.receivers[flow].before(self.now, packet) {
+            self.reply(flow, ack);
+        }
+        if let Some(ack) = self.receivers[flow].on_segment(self.now, packet) {
+            self.reply(flow, ack);
+        }
+        let deadline = self.receivers[flow].deadline();
+        if deadline < self.flows[flow].acknowledge {
+            self.flows[flow].acknowledge = deadline;
+            self.schedule.insert(deadline, Topic::Acknowledge, flow);
+        }
+    }
+
+    /// Sends the acknowledgement that a receiver has just given.
+    #[inline]
+    fn reply(&mut self, flow: usize, mut ack: Packet) {
+        if ack.has(REPORT) {
+            if self.reports.is_full() {
+                self.reclaim_reports();
+            }
+            ack.extra = self.reports.keep(self.receivers[flow].report(&ack));
+        }
+        self.forward(&ack);
+    }
+
+    /// Takes back the reports of acknowledgements that were dropped, before there is room made for more.
+    #[cold]
+    fn reclaim_reports(&mut self) {
+        for link in &mut self.links {
+            link.take_discarded().for_each(|number| self.reports.release(number));
+        }
+        self.reports.reserve();
+    }
+
+    /// Sends what a sender may send, and sets its timers.
+    #[inline]
+    fn transmit(&mut self, flow: usize) {
+        while let Some(segment) = self.senders[flow].poll(self.now) {
+            self.forward(&segment);
+        }
+        let deadline = self.senders[flow].deadline();
+        if deadline < self.flows[flow].retransmit {
+            self.flows[flow].retransmit = deadline;
+            self.schedule.insert(deadline, Topic::Retransmit, flow);
+        }
+        let wake = self.senders[flow].wake(self.now);
+        if wake < self.flows[flow].send {
+            self.flows[flow].send = wake;
+            self.schedule.insert(wake, Topic::Send, flow);
+        }
+    }
+
+    /// Timers are moved lazily: an event that comes too early sets itself again, one that is not the last set is stale.
+    fn send(&mut self, flow: usize) {
+        self.schedule.remove_first();
+        if self.flows[flow].send != self.now {
+            return;
+        }
+        self.flows[flow].send = u64::MAX;
+        self.senders[flow].on_wake(self.now);
+        self.transmit(flow);
+    }
+
+    fn retransmit(&mut self, flow: usize) {
+        self.schedule.remove_first();
+        if self.flows[flow].retransmit != self.now {
+            return;
+        }
+        self.flows[flow].retransmit = u64::MAX;
+        if self.senders[flow].deadline() <= self.now
+            && let Some(probe) = self.senders[flow].on_timeout(self.now)
+        {
+            self.forward(&probe);
+        }
+        self.transmit(flow);
+    }
+
+    fn acknowledge(&mut self, flow: usize) {
+        self.schedule.remove_first();
+        if self.flows[flow].acknowledge != self.now {
+            return;
+        }
+        self.flows[flow].acknowledge = u64::MAX;
+        if self.receivers[flow].deadline() <= self.now {
+            let ack = self.receivers[flow].on_timer(self.now);
+            self.reply(flow, ack);
+        }
+        let deadline = self.receivers[flow].deadline();
+        if deadline < u64::MAX {
+            self.flows[flow].acknowledge = deadline;
+            self.schedule.insert(deadline, Topic::Acknowledge, flow);
+        }
+    }
+
+    #[inline]
+    fn source(&mut self, index: usize) {
+        let (packet, next) = self.sources[index].send();
+        match next {
+            Some(at) => self.schedule.replace_first(at, Topic::Source, index),
+            None => self.schedule.remove_first(),
+        }
+        self.forward(&packet);
+    }
+
+    fn probe(&mut self, index: usize) {
+        let (packet, next) = self.probers[index].send(self.now);
+        match next {
+            Some(at) => self.schedule.replace_first(at, Topic::Probe, index),
+            None => self.schedule.remove_first(),
+        }
+        if let Some(packet) = packet {
+            self.forward(&packet);
+        }
+    }
+
+    /// A link.
+    pub fn link(&self, link: LinkId) -> &Link {
+        &self.links[link.0 as usize]
+    }
+
+    /// What a flow has done.
+    pub fn flow(&self, flow: FlowId) -> FlowStatistics {
+        let id = flow.0 as usize;
+        let (sender, receiver, flow) = (&self.senders[id], &self.receivers[id], &self.flows[id]);
+        let counters = sender.counters();
+        let delivered = receiver.in_order() - flow.base_delivered;
+        let shortfall = sender.shortfall(receiver.in_order()) - sender.shortfall(flow.base_delivered);
+        let known = |ns: u64| (ns > 0 && ns < u64::MAX).then(|| Duration::from_ns(ns as i64));
+        FlowStatistics {
+            sent: counters.sent,
+            retransmitted: counters.resent,
+            received: receiver.received() - flow.base_received,
+            delivered,
+            goodput: Bytes::new((delivered * u64::from(flow.mss)).saturating_sub(shortfall)),
+            marked: receiver.marked() - flow.base_marked,
+            echoed: counters.echoed,
+            timeouts: counters.timeouts,
+            recoveries: counters.recoveries,
+            reductions: counters.reductions,
+            cwnd: sender.window(),
+            ssthresh: sender.ssthresh(),
+            srtt: known(sender.rtt().smoothed()),
+            min_rtt: known(sender.rtt().min()),
+            finished: sender.finished().map(Instant::from_ns),
+        }
+    }
+
+    /// Segments that a network card holds.
+    pub fn held(&self, card: CardId) -> u64 {
+        self.cards[card.0 as usize].nic.held() as u64
+    }
+
+    /// What a source has done.
+    pub fn source_statistics(&self, source: SourceId) -> SourceStatistics {
+        self.sources[source.0 as usize].statistics()
+    }
+
+    /// Forgets all counters, at the end of a warm-up; windows and estimates stay.
+    pub fn reset_statistics(&mut self) {
+        self.links.iter_mut().for_each(Link::reset);
+        self.senders.iter_mut().for_each(Sender::reset);
+        self.sources.iter_mut().for_each(Source::reset);
+        for (flow, receiver) in self.flows.iter_mut().zip(&self.receivers) {
+            flow.base_received = receiver.received();
+            (flow.base_delivered, flow.base_marked) = (receiver.in_order(), receiver.marked());
+        }
+    }
+
+    /// Bytes of memory held, without what the allocator adds.
+    pub fn memory(&self) -> Bytes {
+        let links: usize = self.links.iter().map(Link::memory).sum();
+        let senders: usize = self.senders.iter().map(Sender::memory).sum();
+        let receivers: usize = self.receivers.iter().map(Receiver::memory).sum();
+        let rest = self.flows.len() * size_of::<Flow>() + self.sources.len() * size_of::<Source>();
+        Bytes::new(
+            (links
+                + senders
+                + receivers
+                + rest
+                + self.schedule.memory()
+                + self.reports.memory()
+                + self.routes.len() * 4) as u64,
+        )
+    }
+}
+
+/// The number of the next component of a kind.
+///
+/// # Panics
+/// When there are more than the scheduler can tell apart; scenarios check this before.
+fn number(count: usize) -> u32 {
+    assert!(count < MAX_COMPONENTS, "a network holds at most {MAX_COMPONENTS} components of a kind");
+    count as u32
+}

@@ -1,0 +1,95 @@
+//! Probe packets: planned ahead, and logged at a link and at the far end.
+
+use std::collections::VecDeque;
+
+use headway_core::{Bytes, Instant};
+
+use crate::link::Link;
+use crate::packet::{Kind, Packet};
+
+/// What became of a probe packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeLog {
+    /// When it entered the path.
+    pub sent: Instant,
+    /// When the tapped link has sent it; `None` when that link serves its queue one packet at a time, or dropped it and none
+    /// came after.
+    pub tapped: Option<Instant>,
+    /// Bytes of datagrams that the tapped link had accepted before it, since the start of the run.
+    pub other_bytes: Bytes,
+    /// When it arrived; `None` as long as it has not.
+    pub arrived: Option<Instant>,
+}
+
+/// Sends planned packets.
+#[derive(Debug)]
+pub(crate) struct Prober {
+    owner: u32,
+    route: u32,
+    tap: Option<u32>,
+    planned: VecDeque<(u64, u16)>,
+    log: Vec<ProbeLog>,
+    /// Packets whose log has been taken.
+    forgotten: u64,
+}
+
+impl Prober {
+    pub(crate) fn new(owner: u32, route: u32, tap: Option<u32>) -> Prober {
+        Prober { owner, route, tap, planned: VecDeque::new(), log: Vec::new(), forgotten: 0 }
+    }
+
+    /// Plans a packet; true when it is the only one.
+    pub(crate) fn plan(&mut self, at: u64, size: Bytes) -> bool {
+        self.planned.push_back((at, size.get() as u16));
+        self.planned.len() == 1
+    }
+
+    /// Sends the first planned packet; also says when the next one leaves.
+    pub(crate) fn send(&mut self, now: u64) -> (Option<Packet>, Option<u64>) {
+        let packet = self.planned.pop_front().map(|(_, size)| Packet {
+            seq: self.forgotten + self.log.len() as u64,
+            owner: self.owner,
+            route: self.route,
+            size,
+            kind: Kind::Probe,
+            ..Packet::default()
+        });
+        self.log.push(ProbeLog {
+            sent: Instant::from_ns(now),
+            tapped: None,
+            other_bytes: Bytes::ZERO,
+            arrived: None,
+        });
+        (packet, self.planned.front().map(|(at, _)| *at))
+    }
+
+    /// Packet `seq` has come to `link`, number `hop`, which had accepted `other_bytes` of datagrams before.
+    pub(crate) fn passed(&mut self, hop: u32, link: &Link, other_bytes: u64, seq: u64) {
+        if self.tap == Some(hop)
+            && let Some(log) = self.entry(seq)
+        {
+            log.tapped = link.is_immediate().then(|| Instant::from_ns(link.free()));
+            log.other_bytes = Bytes::new(other_bytes);
+        }
+    }
+
+    fn entry(&mut self, seq: u64) -> Option<&mut ProbeLog> {
+        self.log.get_mut(usize::try_from(seq.checked_sub(self.forgotten)?).ok()?)
+    }
+
+    pub(crate) fn arrived(&mut self, now: u64, seq: u64) {
+        if let Some(log) = self.entry(seq) {
+            log.arrived = Some(Instant::from_ns(now));
+        }
+    }
+
+    pub(crate) fn all_arrived(&self) -> bool {
+        // The last packet arrives last unless packets overtake each other, so the search is short.
+        self.planned.is_empty() && self.log.iter().rev().all(|log| log.arrived.is_some())
+    }
+
+    pub(crate) fn take_log(&mut self) -> Vec<ProbeLog> {
+        self.forgotten += self.log.len() as u64;
+        std::mem::take(&mut self.log)
+    }
+}

@@ -1,0 +1,48 @@
+//! Values over time.
+
+use headway_core::{Bytes, Duration, Instant};
+
+/// What passed a link in one interval, in wire bytes: the ground truth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interval {
+    /// What the link could have sent; `None` when it is unlimited.
+    pub capacity: Option<Bytes>,
+    /// TCP segments and acknowledgements: the traffic that is measured.
+    pub measured: Bytes,
+    /// Datagrams of sources: the traffic that measured flows cannot influence.
+    pub cross: Bytes,
+    /// Packets dropped at the queue.
+    pub dropped: u64,
+    /// What the queue held at the end of the interval; in a real network, the most that it held.
+    pub queue: Bytes,
+}
+
+impl Interval {
+    /// What cross traffic left of the capacity.
+    pub fn free(&self) -> Option<Bytes> {
+        self.capacity.map(|capacity| Bytes::new(capacity.get().saturating_sub(self.cross.get())))
+    }
+}
+
+/// Time series of a run; all have a value for each of the intervals.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// Ends of the intervals; the first one begins at zero.
+    pub ends: Vec<Instant>,
+    /// Payload bytes that arrived in order in each interval, for the flows that have a series.
+    pub goodput: Vec<Vec<Bytes>>,
+    /// Names of those flows.
+    pub flows: Vec<String>,
+    /// What passed each link.
+    pub links: Vec<Vec<Interval>>,
+    /// Names of the links.
+    pub names: Vec<String>,
+}
+
+impl Series {
+    /// Number, begin, end and length of every interval.
+    pub fn intervals(&self) -> impl Iterator<Item = (usize, Instant, Instant, Duration)> + '_ {
+        let begins = std::iter::once(Instant::ZERO).chain(self.ends.iter().copied());
+        begins.zip(&self.ends).enumerate().map(|(index, (begin, &end))| (index, begin, end, end - begin))
+    }
+}

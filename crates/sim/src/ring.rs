@@ -1,0 +1,106 @@
+//! A queue in a ring of a power of two, which grows and never shrinks.
+
+/// First in, first out; items are also reachable by their position since the beginning of time.
+#[derive(Debug)]
+pub(crate) struct Ring<T> {
+    items: Box<[T]>,
+    /// Position of the first item.
+    head: u64,
+    /// Position after the last item.
+    tail: u64,
+}
+
+impl<T: Copy + Default> Ring<T> {
+    pub(crate) fn new() -> Ring<T> {
+        Ring { items: vec![T::default(); 16].into(), head: 0, tail: 0 }
+    }
+
+    #[inline]
+    fn slot(&self, position: u64) -> usize {
+        position as usize & (self.items.len() - 1)
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, item: &T) -> &mut T {
+        if self.len() == self.items.len() {
+            self.grow();
+        }
+        let slot = self.slot(self.tail);
+        self.tail += 1;
+        self.items[slot] = *item;
+        &mut self.items[slot]
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        if self.head == self.tail {
+            return None;
+        }
+        let item = self.items[self.slot(self.head)];
+        self.head += 1;
+        Some(item)
+    }
+
+    #[inline]
+    pub(crate) fn front(&self) -> Option<&T> {
+        (self.head != self.tail).then(|| &self.items[self.slot(self.head)])
+    }
+
+    /// The item at `position`, which must lie between head and tail.
+    #[inline]
+    pub(crate) fn at(&self, position: u64) -> &T {
+        &self.items[self.slot(position)]
+    }
+
+    /// Whether `position` is before the first item.
+    #[inline]
+    pub(crate) fn is_behind(&self, position: u64) -> bool {
+        position < self.head
+    }
+
+    #[inline]
+    pub(crate) fn tail(&self) -> u64 {
+        self.tail
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        (self.tail - self.head) as usize
+    }
+
+    /// Bytes held.
+    pub(crate) fn memory(&self) -> usize {
+        self.items.len() * size_of::<T>()
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mut items = vec![T::default(); self.items.len() * 2];
+        for position in self.head..self.tail {
+            items[position as usize & (self.items.len() * 2 - 1)] = *self.at(position);
+        }
+        self.items = items.into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_deque(steps in prop::collection::vec(prop::option::of(0u32..1000), 0..400)) {
+            let (mut ring, mut model) = (Ring::new(), VecDeque::new());
+            for step in steps {
+                match step {
+                    Some(item) => { ring.push(&item); model.push_back(item); }
+                    None => prop_assert_eq!(ring.pop(), model.pop_front()),
+                }
+                prop_assert_eq!(ring.len(), model.len());
+                prop_assert_eq!(ring.front(), model.front());
+            }
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! From a scenario to a network.
+
+use std::collections::HashMap;
+
+use headway_core::measure::Config;
+use headway_core::queue::{DropTailConfig, QueueSpec};
+use headway_core::units::WIRE_OVERHEAD;
+use headway_core::{Bytes, Duration, Instant, Mistake, Rate};
+
+use super::error::Error;
+use super::model::{Buffer, FlowSpec, LinkSpec, MeasureSpec, Scenario};
+use super::route::Topology;
+use super::trace::Trace;
+use crate::config::{
+    AckPolicy, CardId, FlowId, LinkConfig, LinkId, Service, SourceConfig, SourceId, TcpConfig,
+};
+use crate::measurement::{MeasurementConfig, Measurements};
+use crate::network::Network;
+use crate::random;
+use rand::Rng;
+
+/// What a flow takes at least: its state, its timers and a short scoreboard.
+const FLOW: u64 = 2_048;
+/// What a packet in a queue or on a wire takes.
+const PACKET: u64 = 64;
+/// What a point of a time series takes.
+const POINT: u64 = 48;
+/// Rate of a measuring host's line as a multiple of the narrowest link.
+const LINE: f64 = 4.0;
+/// The round-trip time that a measurement counts on when links have no delay.
+const LEAST_RTT: Duration = Duration::from_us(10);
+/// Flows beyond this have no time series of their own: nobody could read it.
+pub(crate) const SERIES_FLOWS: usize = 256;
+
+/// A network made from a scenario, with the names of its parts.
+#[derive(Debug)]
+pub struct Built {
+    /// The network, at time zero.
+    pub network: Network,
+    /// Directions of links, in the order of the file.
+    pub links: Vec<(LinkId, String)>,
+    /// Flows, in the order of the file.
+    pub flows: Vec<Line>,
+    /// Sources of datagrams, in the order of the file.
+    pub sources: Vec<SourceId>,
+    /// Measurements, in the order of the file.
+    pub measurements: Vec<Measurements>,
+}
+
+/// A flow of a network.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Its number in the network.
+    pub id: FlowId,
+    /// The number of its `[[flow]]`.
+    pub group: usize,
+    /// When it starts.
+    pub start: Instant,
+}
+
+impl Scenario {
+    /// Builds the network; `limit` is the memory that it may take.
+    ///
+    /// # Errors
+    /// When a file cannot be read, a queue cannot be as described, or the network would not fit into memory.
+    pub fn build(&self, seed: u64, limit: Bytes) -> Result<Built, Error> {
+        let needed = self.memory();
+        if needed > limit {
+            return Err(Error::Memory { needed, limit });
+        }
+        let mut builder =
+            Builder { topology: Topology::new(self), network: Network::new(seed), links: Vec::new() };
+        builder.add_links(self, seed)?;
+        let flows = builder.add_flows(self)?;
+        let sources = builder.add_sources(self)?;
+        let measurements = builder.add_measurements(self, seed)?;
+        Ok(Built { network: builder.network, links: builder.links, flows, sources, measurements })
+    }
+
+    /// About the memory that a run of this scenario takes.
+    pub fn memory(&self) -> Bytes {
+        let flows = self.flow_count();
+        let series = flows.min(SERIES_FLOWS as u64) + 2 * self.link.len() as u64;
+        let intervals = (self.duration.ns() / self.interval.ns()).unsigned_abs() + 1;
+        let packet = u64::from(self.mtu) + 38;
+        let links: u64 = self.link.iter().map(|link| 2 * link.held(self.mtu).get() / packet).sum();
+        Bytes::new(FLOW) * flows + Bytes::new(PACKET) * links + Bytes::new(POINT) * series * intervals
+    }
+
+    fn link_config(&self, spec: &LinkSpec, seed: u64) -> Result<LinkConfig, Error> {
+        let (service, rate) = match (&spec.trace, spec.rate, spec.burst) {
+            (Some(file), ..) => {
+                let trace = Trace::load(&self.folder.join(file))?;
+                let rate = trace.mean_rate();
+                (Service::Trace { opportunities: trace.opportunities, period: trace.period }, Some(rate))
+            }
+            (None, Some(rate), Some(burst)) => (Service::TokenBucket { rate, burst }, Some(rate)),
+            (None, Some(rate), None) => (Service::Constant(rate), Some(rate)),
+            (None, None, _) => (Service::Unlimited, None),
+        };
+        let queue = spec.queue_spec(rate);
+        Ok(LinkConfig {
+            jitter: spec.jitter,
+            reordering: spec.reordering,
+            loss: spec.loss,
+            policer: spec.police.map(|police| (police.rate, police.burst)),
+            ..LinkConfig::new(service, spec.delay, queue.build(rate, seed))
+        })
+    }
+
+    fn tcp_config(
+        &self,
+        spec: &FlowSpec,
+        start: Instant,
+        (forward, reverse): (&[LinkId], &[LinkId]),
+        card: Option<CardId>,
+    ) -> TcpConfig {
+        TcpConfig {
+            forward: forward.to_vec(),
+            reverse: reverse.to_vec(),
+            controller: spec.controller,
+            start,
+            stop: spec.stop.map(|stop| Instant::ZERO + stop),
+            size: spec.size,
+            application_rate: spec.application_rate,
+            mss: self.mss(),
+            initial_window: spec.initial_window,
+            receive_buffer: spec.receive_buffer,
+            read_rate: spec.read_rate,
+            ack: AckPolicy { every: spec.ack_every, timeout: spec.ack_timeout },
+            ecn: spec.ecn.into(),
+            pacing: spec.pacing,
+            card,
+        }
+    }
+}
+
+/// A network under construction.
+struct Builder {
+    topology: Topology,
+    network: Network,
+    links: Vec<(LinkId, String)>,
+}
+
+impl Builder {
+    fn add_links(&mut self, scenario: &Scenario, seed: u64) -> Result<(), Error> {
+        for (number, direction) in self.topology.directions().iter().enumerate() {
+            let spec = &scenario.link[direction.link];
+            let queue_seed = random::generator(seed, "queue", number as u64).next_u64();
+            let config = scenario.link_config(spec, queue_seed)?;
+            self.links.push((self.network.add_link(&config), direction.name.clone()));
+        }
+        Ok(())
+    }
+
+    fn add_flows(&mut self, scenario: &Scenario) -> Result<Vec<Line>, Error> {
+        let mut cards = HashMap::new();
+        for (node, host) in &scenario.host {
+            if let Some(coalescing) = host.coalescing {
+                cards.insert(node.as_str(), self.network.add_card(coalescing));
+            }
+        }
+        let mut flows = Vec::new();
+        for (group, spec) in scenario.flow.iter().enumerate() {
+            let back: Vec<String> = spec.via.iter().rev().cloned().collect();
+            let forward = self.path(&spec.from, &spec.to, &spec.via)?;
+            let reverse = self.path(&spec.to, &spec.from, &back)?;
+            let card = cards.get(spec.to.as_str()).copied();
+            for index in 0..spec.count {
+                let start = spec.starts(index);
+                let config = scenario.tcp_config(spec, start, (&forward, &reverse), card);
+                flows.push(Line { id: self.network.add_tcp(&config), group, start });
+            }
+        }
+        Ok(flows)
+    }
+
+    fn add_sources(&mut self, scenario: &Scenario) -> Result<Vec<SourceId>, Error> {
+        let mut sources = Vec::new();
+        for spec in &scenario.traffic {
+            sources.push(self.network.add_source(&SourceConfig {
+                path: self.path(&spec.from, &spec.to, &spec.via)?,
+                traffic: spec.traffic.clone(),
+                start: Instant::ZERO + spec.start,
+                stop: spec.stop.map(|stop| Instant::ZERO + stop),
+            }));
+        }
+        Ok(sources)
+    }
+
+    fn add_measurements(&mut self, scenario: &Scenario, seed: u64) -> Result<Vec<Measurements>, Error> {
+        let mut measurements = Vec::new();
+        for (index, spec) in scenario.measure.iter().enumerate() {
+            let config = self.measurement_config(scenario, spec)?;
+            measurements.push(Measurements::new(&mut self.network, config, seed, index as u64));
+        }
+        Ok(measurements)
+    }
+
+    fn measurement_config(
+        &self,
+        scenario: &Scenario,
+        spec: &MeasureSpec,
+    ) -> Result<MeasurementConfig, Error> {
+        let back: Vec<String> = spec.via.iter().rev().cloned().collect();
+        let forward = self.route(&spec.from, &spec.to, &spec.via)?;
+        let reverse = self.route(&spec.to, &spec.from, &back)?;
+        let link = |direction: &usize| &scenario.link[self.topology.directions()[*direction].link];
+        let narrow = forward.iter().filter_map(|hop| Some((link(hop).rate?, *hop))).min();
+        let (rate, narrow) =
+            narrow.ok_or_else(|| Mistake::new("to", "is reached over links without a rate"))?;
+        let line = spec.line.unwrap_or(rate.scale(LINE));
+        let propagation: Duration = forward.iter().chain(&reverse).map(|hop| link(hop).delay).sum();
+        let full_packet = Bytes::new(u64::from(scenario.mtu)) + WIRE_OVERHEAD;
+        Ok(MeasurementConfig {
+            path: forward.iter().map(|hop| self.links[*hop].0).collect(),
+            narrow: self.links[narrow].0,
+            start: Instant::ZERO + spec.start,
+            every: spec.every,
+            measure: Config {
+                method: spec.method,
+                packet: spec.packet.unwrap_or(full_packet),
+                budget: spec.budget,
+                duration: None,
+                rtt: propagation.max(LEAST_RTT),
+                top_rate: line,
+                train_rate: line,
+            },
+            line,
+            mechanism: spec.gaps,
+            coalescing: scenario.host.get(&spec.to).and_then(|host| host.coalescing),
+            stamp: spec.stamp,
+        })
+    }
+
+    /// Numbers of the directions of links on a path.
+    fn route(&self, from: &str, to: &str, via: &[String]) -> Result<Vec<usize>, Error> {
+        Ok(self.topology.route(from, to, via).map_err(|reason| Mistake::new("via", &reason))?)
+    }
+
+    fn path(&self, from: &str, to: &str, via: &[String]) -> Result<Vec<LinkId>, Error> {
+        Ok(self.route(from, to, via)?.into_iter().map(|index| self.links[index].0).collect())
+    }
+}
+
+impl FlowSpec {
+    /// When flow number `index` of the group starts.
+    pub fn starts(&self, index: u64) -> Instant {
+        Instant::ZERO + self.start + self.stagger * i64::try_from(index).unwrap_or(i64::MAX)
+    }
+}
+
+impl LinkSpec {
+    /// The discipline with its limit.
+    fn queue_spec(&self, rate: Option<Rate>) -> QueueSpec {
+        let (limit, packets) = match rate.map(|rate| self.buffer_at(rate)).or(self.buffer) {
+            Some(Buffer::Bytes(bytes)) => (Some(bytes), None),
+            Some(Buffer::Packets(packets)) => (None, Some(packets)),
+            None => (None, None),
+        };
+        match &self.queue {
+            None => QueueSpec::DropTail(DropTailConfig { limit, packets }),
+            Some(queue) => queue.clone().or_limits(limit, packets),
+        }
+    }
+
+    /// What queue and wire hold when both are full, in wire bytes.
+    fn held(&self, mtu: u32) -> Bytes {
+        // What links without a rate hold depends on the others; memory is watched during the run, too.
+        let Some(rate) = self.rate else { return Bytes::ZERO };
+        self.buffer_at(rate).bytes(mtu) + rate.bytes_in(self.delay + self.jitter + Duration::from_ms(1))
+    }
+}

@@ -1,0 +1,205 @@
+//! The scheduler: what happens next.
+//!
+//! A 4-ary heap of 16-byte records. Links keep their packets in rings and have one pending event each, and timers are moved
+//! lazily, so the heap stays small and its top is replaced far more often than anything is inserted.
+//!
+//! `benches/scheduler.rs` compares it with others under that load. Their time per operation as a multiple of this heap's:
+//!
+//! | busy links | far timers | binary heap | calendar queue | timing wheel |
+//! |-----------:|-----------:|------------:|---------------:|-------------:|
+//! |          2 |          0 |         3.2 |            3.7 |          6.0 |
+//! |          2 |      1,000 |         2.2 |            2.4 |          3.9 |
+//! |          6 |      1,000 |         0.8 |            1.4 |          1.2 |
+//! |         20 |      1,000 |         1.0 |            1.4 |          0.7 |
+//! |         50 |      1,000 |         1.0 |            1.6 |          0.6 |
+//! |         50 |    100,000 |         0.9 |            1.2 |          0.4 |
+//!
+//! A wheel takes the same time whatever is pending and wins from about a dozen busy links on; below that, where most
+//! simulations are, the heap does.
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Topic {
+    /// The first packet in flight on a link arrives.
+    Arrival,
+    /// A link that serves its queue packet by packet has sent one.
+    Served,
+    /// A sender may send: it starts, its pacing allows it, its application has written, or reordering has been waited for.
+    Send,
+    /// The retransmission timer of a sender.
+    Retransmit,
+    /// The delayed acknowledgement or window update of a receiver.
+    Acknowledge,
+    /// The next datagram of a source.
+    Source,
+    /// The next packet of a prober.
+    Probe,
+    /// A network card interrupts or hands over a packet.
+    Card,
+}
+
+const TOPICS: [Topic; 8] = [
+    Topic::Arrival,
+    Topic::Served,
+    Topic::Send,
+    Topic::Retransmit,
+    Topic::Acknowledge,
+    Topic::Source,
+    Topic::Probe,
+    Topic::Card,
+];
+
+/// Bits of the number of a component.
+const INDEX_BITS: u32 = 22;
+/// Most components of one kind.
+pub(crate) const MAX_COMPONENTS: usize = 1 << INDEX_BITS;
+/// Bits that hold topic and component; the 39 bits above them count insertions, so that ties go by age.
+const TARGET_BITS: u32 = INDEX_BITS + 3;
+
+/// A pending event. The order of the keys is the order of the events: time, then age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Event(u128);
+
+impl Event {
+    /// When it happens (ns).
+    #[inline]
+    pub fn time(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+
+    /// What it is about.
+    #[inline]
+    pub fn topic(self) -> Topic {
+        TOPICS[(self.0 as usize >> INDEX_BITS) & 7]
+    }
+
+    /// The number of the component it is for.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize & (MAX_COMPONENTS - 1)
+    }
+}
+
+/// Pending events in order of time; equal times in order of insertion.
+#[derive(Debug, Default)]
+pub struct Schedule {
+    heap: Vec<Event>,
+    inserted: u64,
+}
+
+impl Schedule {
+    pub(crate) fn memory(&self) -> usize {
+        self.heap.capacity() * size_of::<Event>()
+    }
+
+    /// The first event.
+    #[inline]
+    pub fn peek(&self) -> Option<Event> {
+        self.heap.first().copied()
+    }
+
+    #[inline]
+    fn event(&mut self, time: u64, topic: Topic, index: usize) -> Event {
+        self.inserted += 1;
+        let target = (topic as u64) << INDEX_BITS | index as u64;
+        Event(u128::from(time) << 64 | u128::from(self.inserted << TARGET_BITS | target))
+    }
+
+    /// Adds an event.
+    #[inline]
+    pub fn insert(&mut self, time: u64, topic: Topic, index: usize) {
+        let event = self.event(time, topic, index);
+        let mut hole = self.heap.len();
+        self.heap.push(event);
+        while hole > 0 {
+            let parent = (hole - 1) / 4;
+            if self.heap[parent] < event {
+                break;
+            }
+            self.heap[hole] = self.heap[parent];
+            hole = parent;
+        }
+        self.heap[hole] = event;
+    }
+
+    /// Puts an event in the place of the first one.
+    #[inline]
+    pub fn replace_first(&mut self, time: u64, topic: Topic, index: usize) {
+        let event = self.event(time, topic, index);
+        self.sink(event);
+    }
+
+    /// Removes the first event.
+    #[inline]
+    pub fn remove_first(&mut self) {
+        if let Some(last) = self.heap.pop()
+            && !self.heap.is_empty()
+        {
+            self.sink(last);
+        }
+    }
+
+    /// Lets `event` sink from the top to its place.
+    #[inline]
+    fn sink(&mut self, event: Event) {
+        let heap = &mut self.heap[..];
+        let mut hole = 0;
+        loop {
+            let first = hole * 4 + 1;
+            let Some(children) = heap.get(first..(first + 4).min(heap.len())).filter(|c| !c.is_empty())
+            else {
+                break;
+            };
+            let least = match children {
+                // Two pairs and their winners, without a branch that could be mispredicted.
+                [a, b, c, d] => {
+                    let (left, right) = (usize::from(b < a), 2 + usize::from(d < c));
+                    if children[right] < children[left] { right } else { left }
+                }
+                _ => (1..children.len()).fold(0, |l, i| if children[i] < children[l] { i } else { l }),
+            };
+            if event < children[least] {
+                break;
+            }
+            heap[hole] = children[least];
+            hole = first + least;
+        }
+        heap[hole] = event;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn events_come_in_order_of_time_and_age(steps in prop::collection::vec((0u64..50, 0u8..3), 1..300)) {
+            let mut schedule = Schedule::default();
+            let mut model: Vec<(u64, usize)> = Vec::new();
+            for (age, (time, action)) in steps.into_iter().enumerate() {
+                let first = model.iter().enumerate().min_by_key(|(_, event)| **event).map(|(i, _)| i);
+                prop_assert_eq!(schedule.peek().map(|e| (e.time(), e.index())), first.map(|i| model[i]));
+                match (action, first) {
+                    (1, Some(i)) => { model.remove(i); schedule.remove_first(); }
+                    (2, Some(i)) => {
+                        model.remove(i);
+                        model.push((time, age));
+                        schedule.replace_first(time, Topic::Source, age);
+                    }
+                    _ => { model.push((time, age)); schedule.insert(time, Topic::Arrival, age); }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_event_keeps_topic_and_component() {
+        let mut schedule = Schedule::default();
+        schedule.insert(7, Topic::Card, MAX_COMPONENTS - 1);
+        let event = schedule.peek().expect("one event");
+        assert_eq!((event.time(), event.topic(), event.index()), (7, Topic::Card, MAX_COMPONENTS - 1));
+    }
+}

@@ -1,0 +1,202 @@
+//! How fast a link serves its queue.
+
+use headway_core::queue::TokenBucket;
+use headway_core::{Bytes, Duration, Instant, Rate};
+
+use crate::config::Service;
+
+/// Wire bytes of the packets that a capacity trace counts: 1500 bytes of IP.
+const TRACE_PACKET: u64 = 1538;
+
+/// The server of a queue: says when a packet has been sent. Packets come in order.
+#[derive(Debug)]
+pub(crate) enum Server {
+    Unlimited,
+    Constant(Constant),
+    TokenBucket(TokenBucket, Rate),
+    Trace(Trace),
+}
+
+impl Server {
+    pub(crate) fn new(service: &Service) -> Server {
+        match service {
+            Service::Unlimited => Server::Unlimited,
+            Service::Constant(rate) => Server::Constant(Constant::new(*rate)),
+            Service::TokenBucket { rate, burst } => {
+                Server::TokenBucket(TokenBucket::new(*rate, *burst), *rate)
+            }
+            Service::Trace { opportunities, period } => Server::Trace(Trace::new(opportunities, *period)),
+        }
+    }
+
+    /// When a packet that can start at `start` (ns) has been sent.
+    #[inline]
+    pub(crate) fn finish(&mut self, start: u64, size: u16) -> u64 {
+        match self {
+            Server::Unlimited => start,
+            Server::Constant(constant) => constant.finish(start, size),
+            Server::TokenBucket(bucket, _) => {
+                bucket.departure(Instant::from_ns(start), Bytes::new(size.into())).ns()
+            }
+            Server::Trace(trace) => trace.finish(start, size),
+        }
+    }
+
+    /// The bytes that take `time` (ns), rounded down, where that does not depend on when.
+    #[inline]
+    pub(crate) fn bytes_in(&self, time: u64) -> u64 {
+        match self {
+            Server::Constant(constant) => (time as f64 * constant.bytes_per_ns) as u64,
+            _ => 0,
+        }
+    }
+
+    /// About how long (ns) a backlog of `bytes` takes; zero for a trace, whose future rate a queue cannot know.
+    pub(crate) fn estimate(&self, bytes: u64) -> u64 {
+        let rate = match self {
+            Server::Unlimited | Server::Trace(_) => return 0,
+            Server::Constant(constant) => Rate::from_bps(constant.rate),
+            Server::TokenBucket(_, rate) => *rate,
+        };
+        rate.time_for(Bytes::new(bytes)).ns().unsigned_abs()
+    }
+
+    /// Wire bytes that could be sent between two instants, for a constant rate or a trace.
+    pub(crate) fn capacity(&self, from: Instant, to: Instant) -> Option<Bytes> {
+        match self {
+            Server::Unlimited => None,
+            Server::Constant(constant) => Some(Rate::from_bps(constant.rate).bytes_in(to - from)),
+            Server::TokenBucket(_, rate) => Some(rate.bytes_in(to - from)),
+            Server::Trace(trace) => {
+                let packets = trace.before(to.ns()).saturating_sub(trace.before(from.ns()));
+                Some(Bytes::new(packets * TRACE_PACKET))
+            }
+        }
+    }
+}
+
+/// A constant rate. What rounding down to nanoseconds leaves over is carried, so the long-run rate is exact.
+#[derive(Debug)]
+pub(crate) struct Constant {
+    /// Bits per second.
+    rate: u64,
+    /// Carried remainder, in units of 1/rate ns, below `rate`.
+    carry: u64,
+    bytes_per_ns: f64,
+    /// Whole nanoseconds and remainder of the size served last.
+    size: u16,
+    whole: u64,
+    rest: u64,
+}
+
+impl Constant {
+    fn new(rate: Rate) -> Constant {
+        Constant {
+            rate: rate.bps(),
+            bytes_per_ns: rate.bps_f64() / 8e9,
+            carry: 0,
+            size: 0,
+            whole: 0,
+            rest: 0,
+        }
+    }
+
+    #[inline]
+    fn finish(&mut self, start: u64, size: u16) -> u64 {
+        if size != self.size {
+            let work = u64::from(size) * 8_000_000_000;
+            (self.size, self.whole, self.rest) = (size, work / self.rate, work % self.rate);
+        }
+        self.carry += self.rest;
+        let over = self.carry >= self.rate;
+        if over {
+            self.carry -= self.rate;
+        }
+        start + self.whole + u64::from(over)
+    }
+}
+
+/// Opportunities to send, from a recorded trace.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    /// Times within the period (ns), ascending.
+    opportunities: Box<[u64]>,
+    period: u64,
+    /// Number of the next unused opportunity since time zero.
+    next: u64,
+    /// Bytes left of the opportunity used last, and when that was.
+    left: u64,
+    last: u64,
+}
+
+impl Trace {
+    fn new(opportunities: &[Duration], period: Duration) -> Trace {
+        let opportunities = opportunities.iter().map(|time| time.ns().unsigned_abs()).collect();
+        Trace { opportunities, period: period.ns().unsigned_abs(), next: 0, left: 0, last: 0 }
+    }
+
+    /// The number of opportunities before `time` (ns).
+    fn before(&self, time: u64) -> u64 {
+        // The end of a period belongs to it: its last opportunity may be there.
+        let (turns, within) = match time.checked_sub(1) {
+            None => (0, 0),
+            Some(last) => (last / self.period, last % self.period + 1),
+        };
+        let within = self.opportunities.partition_point(|opportunity| *opportunity < within);
+        turns * self.opportunities.len() as u64 + within as u64
+    }
+
+    fn time(&self, number: u64) -> u64 {
+        let count = self.opportunities.len() as u64;
+        number / count * self.period + self.opportunities[(number % count) as usize]
+    }
+
+    /// A packet leaves with the opportunity that carries its last byte; what an idle queue leaves unused is lost.
+    fn finish(&mut self, start: u64, size: u16) -> u64 {
+        if start > self.last {
+            self.left = 0;
+            self.next = self.next.max(self.before(start));
+        }
+        let size = u64::from(size);
+        while self.left < size {
+            self.left += TRACE_PACKET;
+            self.last = self.time(self.next);
+            self.next += 1;
+        }
+        self.left -= size;
+        self.last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_long_run_rate_is_exact() {
+        for rate in [7, 999_999_937, 10_000_000_000, 3_333_333_333] {
+            let mut server = Constant::new(Rate::from_bps(rate));
+            let sizes = [1538u16, 78, 9038, 66];
+            let mut now = 0;
+            let mut bits = 0u64;
+            for i in 0..40_000 {
+                now = server.finish(now, sizes[i % 4]);
+                bits += u64::from(sizes[i % 4]) * 8;
+            }
+            assert_eq!(u128::from(now), u128::from(bits) * 1_000_000_000 / u128::from(rate), "{rate} b/s");
+        }
+    }
+
+    #[test]
+    fn a_trace_sends_one_packet_an_opportunity_and_repeats() {
+        let ms = |ms| Duration::from_ms(ms);
+        let mut trace = Trace::new(&[ms(1), ms(2), ms(2), ms(5)], ms(5));
+        let finishes: Vec<u64> = (0..6).map(|_| trace.finish(0, 1538) / 1_000_000).collect();
+        assert_eq!(finishes, [1, 2, 2, 5, 6, 7]);
+        assert_eq!(trace.finish(11_500_000, 1000) / 1_000_000, 12);
+        assert_eq!(trace.finish(11_500_000, 538) / 1_000_000, 12);
+        assert_eq!(trace.finish(11_500_000, 1000) / 1_000_000, 12);
+        assert_eq!(trace.finish(11_500_000, 1000) / 1_000_000, 15);
+        assert_eq!(trace.finish(20_000_000, 1538) / 1_000_000, 20);
+    }
+}

@@ -1,0 +1,74 @@
+//! A source of datagrams, and its sink.
+
+use crate::config::SourceConfig;
+use crate::packet::{Kind, Packet};
+use crate::statistics::SourceStatistics;
+use crate::traffic::{Emission, Generator};
+
+/// Sends what its generator says, and counts what arrives.
+#[derive(Debug)]
+pub(crate) struct Source {
+    generator: Generator,
+    next: Option<Emission>,
+    start: u64,
+    stop: u64,
+    seq: u64,
+    owner: u32,
+    route: u32,
+    statistics: SourceStatistics,
+}
+
+impl Source {
+    /// A source that is added at `now`; it does not start before that.
+    pub(crate) fn new(config: &SourceConfig, seed: u64, owner: u32, route: u32, now: u64) -> Source {
+        let mut generator = config.traffic.generator(seed, owner.into());
+        Source {
+            next: generator.next(),
+            generator,
+            start: config.start.ns().max(now),
+            stop: config.stop.map_or(u64::MAX, |stop| stop.ns()),
+            seq: 0,
+            owner,
+            route,
+            statistics: SourceStatistics::default(),
+        }
+    }
+
+    /// When the next datagram leaves (ns).
+    #[inline]
+    pub(crate) fn next(&self) -> Option<u64> {
+        let at = self.start + self.next?.at.ns().unsigned_abs();
+        (at < self.stop).then_some(at)
+    }
+
+    /// The datagram that leaves now, and when the next one does.
+    #[inline]
+    pub(crate) fn send(&mut self) -> (Packet, Option<u64>) {
+        let size = self.next.map_or(0, |emission| emission.size.get()) as u16;
+        self.next = self.generator.next();
+        self.statistics.sent.add(size);
+        self.seq += 1;
+        let packet = Packet {
+            seq: self.seq,
+            owner: self.owner,
+            route: self.route,
+            size,
+            kind: Kind::Datagram,
+            ..Packet::default()
+        };
+        (packet, self.next())
+    }
+
+    #[inline]
+    pub(crate) fn delivered(&mut self, size: u16) {
+        self.statistics.delivered.add(size);
+    }
+
+    pub(crate) fn statistics(&self) -> SourceStatistics {
+        self.statistics
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.statistics = SourceStatistics::default();
+    }
+}

@@ -1,0 +1,331 @@
+//! The testbed of the Rapid and BASS papers: one 10 Gb/s bottleneck with cross traffic, a sender that makes gaps and a
+//! receiver that coalesces interrupts (rapid 4.0).
+
+use headway_core::queue::{DropTailConfig, QueueSpec};
+use headway_core::stream::Arrival;
+use headway_core::{Bytes, Duration, Instant, Rate, Schedule, StreamRecord};
+
+use crate::config::{LinkConfig, LinkId, ProberId, Service, SourceConfig};
+use crate::host::gap::{GapSender, Mechanism};
+use crate::host::nic::{Coalescing, Nic};
+use crate::network::Network;
+use crate::probe::ProbeLog;
+use crate::random::generator;
+use crate::traffic::Traffic;
+
+/// The largest packet on the wire, MTU 9000.
+const LARGEST: Bytes = Bytes::new(9038);
+
+/// What a testbed is made of.
+#[derive(Clone, Debug)]
+pub struct TestbedConfig {
+    /// Rate of the bottleneck and of the sender's own link.
+    pub capacity: Rate,
+    /// Buffer of the bottleneck.
+    pub buffer: Bytes,
+    /// The cross traffic.
+    pub cross: Vec<Traffic>,
+    /// How the sender makes gaps.
+    pub mechanism: Mechanism,
+    /// Coalescing of receive interrupts; packets are stamped when they arrive when absent.
+    pub coalescing: Option<Coalescing>,
+}
+
+/// A stream as seen at both ends and in between, and what was truly available during it.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// Times of departure and the receiver's stamps.
+    pub record: StreamRecord,
+    /// The same stream as stamped right behind the bottleneck.
+    pub exits: StreamRecord,
+    /// Capacity less the cross traffic that left the bottleneck between the first and the last packet (rapid 2.16).
+    pub available: Rate,
+    /// Whether every packet arrived.
+    pub complete: bool,
+}
+
+/// A path that streams are sent over one after the other.
+#[derive(Debug)]
+pub struct Testbed {
+    capacity: Rate,
+    sender: GapSender,
+    network: Network,
+    prober: ProberId,
+    nic: Option<Nic<usize>>,
+    /// When the last packet was scheduled.
+    scheduled: Instant,
+    streams: u32,
+}
+
+/// One packet on its way.
+#[derive(Clone, Copy, Debug)]
+struct Passage {
+    sent: Instant,
+    /// When it left the bottleneck, unless it was lost there.
+    exit: Option<Instant>,
+    /// Bytes of cross traffic that left before it.
+    crossed: Bytes,
+    stamp: Option<Instant>,
+}
+
+impl Testbed {
+    /// A testbed at rest; the same seed gives the same traffic and the same jitter.
+    pub fn new(config: &TestbedConfig, seed: u64) -> Testbed {
+        let mut network = Network::new(seed);
+        let queue = QueueSpec::DropTail(DropTailConfig { limit: Some(config.buffer), packets: None })
+            .build(Some(config.capacity), seed);
+        let service = Service::Constant(config.capacity);
+        let bottleneck = network.add_link(&LinkConfig::new(service, Duration::ZERO, queue));
+        for traffic in &config.cross {
+            network.add_source(&source(bottleneck, traffic));
+        }
+        Testbed {
+            capacity: config.capacity,
+            sender: config.mechanism.sender(config.capacity, LARGEST, seed),
+            prober: network.add_prober(&[bottleneck], Some(bottleneck)),
+            network,
+            nic: config.coalescing.map(|coalescing| Nic::new(coalescing, generator(seed, "nic", 0))),
+            scheduled: Instant::ZERO,
+            streams: 0,
+        }
+    }
+
+    /// Sends a stream of one more packet than `schedule` has gaps, `silence` after the last packet before it.
+    ///
+    /// Packets that have not arrived when another `silence` is over count as lost.
+    pub fn send(&mut self, schedule: &Schedule, silence: Duration) -> Observed {
+        let mut observed = self.send_train(std::slice::from_ref(schedule), silence);
+        observed.remove(0)
+    }
+
+    /// Sends streams that follow each other directly, `silence` after the last packet before them: the last packet of each
+    /// stream is the first of the next.
+    ///
+    /// Packets that have not arrived when another `silence` is over count as lost.
+    pub fn send_train(&mut self, schedules: &[Schedule], silence: Duration) -> Vec<Observed> {
+        let passages = self.pass(schedules, silence);
+        let mut first = 0;
+        let observe = |schedule: &Schedule| {
+            let last = first + schedule.gaps.len();
+            let observed = self.observe(schedule, &passages[first..=last]);
+            first = last;
+            self.streams += 1;
+            observed
+        };
+        schedules.iter().map(observe).collect()
+    }
+
+    /// Sends all packets of a train and follows them until they have arrived.
+    fn pass(&mut self, schedules: &[Schedule], silence: Duration) -> Vec<Passage> {
+        let packet = schedules.first().map_or(Bytes::ZERO, |schedule| schedule.packet);
+        self.scheduled += silence;
+        let gaps = schedules.iter().flat_map(|schedule| &schedule.gaps);
+        for gap in std::iter::once(&Duration::ZERO).chain(gaps) {
+            self.scheduled += *gap;
+            let departure = self.sender.depart(self.scheduled, packet);
+            self.network.send_probe(self.prober, departure, packet);
+        }
+        // The next train starts one nanosecond later at the earliest.
+        self.network.run_until(self.scheduled + silence - Duration::from_ns(1));
+        let passage = |log: &ProbeLog| Passage {
+            sent: log.sent,
+            exit: log.arrived.and(log.tapped),
+            crossed: log.other_bytes,
+            stamp: None,
+        };
+        let mut passages: Vec<Passage> =
+            self.network.take_probe_log(self.prober).iter().map(passage).collect();
+        stamp(self.nic.as_mut(), &mut passages);
+        passages
+    }
+
+    fn observe(&self, schedule: &Schedule, passages: &[Passage]) -> Observed {
+        let record = |received: fn(&Passage) -> Option<Instant>| StreamRecord {
+            id: self.streams,
+            packet: schedule.packet,
+            average: schedule.average,
+            intended: schedule.gaps.clone(),
+            arrivals: passages
+                .iter()
+                .enumerate()
+                .map(|(index, passage)| Arrival {
+                    index: index as u32,
+                    size: schedule.packet,
+                    sent: passage.sent,
+                    received: received(passage),
+                })
+                .collect(),
+        };
+        Observed {
+            record: record(|passage| passage.stamp),
+            exits: record(|passage| passage.exit),
+            available: self.capacity.saturating_sub(crossed(passages).unwrap_or(Rate::ZERO)),
+            complete: passages.iter().all(|passage| passage.stamp.is_some()),
+        }
+    }
+}
+
+/// Cross traffic that enters the bottleneck.
+fn source(bottleneck: LinkId, traffic: &Traffic) -> SourceConfig {
+    SourceConfig { path: vec![bottleneck], traffic: traffic.clone(), start: Instant::ZERO, stop: None }
+}
+
+/// The rate of the cross traffic that left between the first and the last packet that did.
+fn crossed(passages: &[Passage]) -> Option<Rate> {
+    let mut arrived = passages.iter().filter_map(|passage| Some((passage.exit?, passage.crossed)));
+    let (first, before) = arrived.next()?;
+    let (last, after) = arrived.next_back()?;
+    Rate::of(Bytes::new(after.get() - before.get()), last - first)
+}
+
+/// Stamps all packets that arrived, as the driver of the receiver does.
+fn stamp(nic: Option<&mut Nic<usize>>, passages: &mut [Passage]) {
+    let Some(nic) = nic else {
+        passages.iter_mut().for_each(|passage| passage.stamp = passage.exit);
+        return;
+    };
+    let mut next = 0;
+    loop {
+        while next < passages.len() && passages[next].exit.is_none() {
+            next += 1;
+        }
+        let arrival = passages.get(next).and_then(|passage| passage.exit);
+        match (arrival, nic.next_event()) {
+            (Some(arrival), event) if event.is_none_or(|event| arrival <= event) => {
+                nic.arrive(arrival, next);
+                next += 1;
+            }
+            (_, Some(event)) => {
+                if let Some((index, stamp)) = nic.poll(event) {
+                    passages[index].stamp = Some(microseconds(stamp));
+                }
+            }
+            _ => break,
+        }
+    }
+}
+
+/// The driver's stamps are whole microseconds (rapid 2.6).
+fn microseconds(time: Instant) -> Instant {
+    Instant::from_ns(time.ns() / 1_000 * 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headway_core::Shape;
+
+    const CAPACITY: Rate = Rate::from_bps(10_000_000_000);
+    const PACKET: Bytes = Bytes::new(9038);
+    const SILENCE: Duration = Duration::from_ms(10);
+
+    fn config(cross: Vec<Traffic>, coalescing: Option<Coalescing>) -> TestbedConfig {
+        TestbedConfig {
+            capacity: CAPACITY,
+            buffer: Bytes::new(1_000_000),
+            cross,
+            mechanism: Mechanism::ByteClock,
+            coalescing,
+        }
+    }
+
+    fn bursty() -> Vec<Traffic> {
+        vec![Traffic::Bct { scale: 1.0 }]
+    }
+
+    fn usual() -> Option<Coalescing> {
+        Some(Coalescing::Fixed { interval: Duration::from_us(120), jitter: 0.2, frames: None })
+    }
+
+    fn train(average: f64) -> Vec<Schedule> {
+        let shape = Shape { rates: 4, packets_per_rate: 16, step: 1.15 };
+        vec![Schedule::p_stream(shape, Rate::from_mbps(average), PACKET); 5]
+    }
+
+    /// Lindley's recursion in picoseconds: when a packet leaves a queue if it goes before what arrives in the same
+    /// nanosecond, and if it goes behind that.
+    fn oracle(traffic: &Traffic, seed: u64, sent: &[Instant]) -> Vec<[Instant; 2]> {
+        let mut source = traffic.generator(seed, 0);
+        let mut cross = source.next().expect("traffic without end");
+        let mut free = 0u64;
+        let mut exits = Vec::new();
+        for sent in sent {
+            let now = *sent - Instant::ZERO;
+            let exit = [now, now + Duration::from_ns(1)].map(|end| {
+                while cross.at < end {
+                    free = free.max(cross.at.ns() as u64 * 1_000) + cross.size.get() * 800;
+                    cross = source.next().expect("traffic without end");
+                }
+                free.max(sent.ns() * 1_000) + PACKET.get() * 800
+            });
+            exits.push(exit.map(|ps| Instant::from_ns(ps / 1_000)));
+            free = exit[1];
+        }
+        exits
+    }
+
+    #[test]
+    fn packets_leave_the_bottleneck_when_a_recursion_says() {
+        let traffic = Traffic::Bct { scale: 1.0 };
+        let mut testbed = Testbed::new(&config(vec![traffic.clone()], None), 3);
+        let observed: Vec<Observed> =
+            (0..40).flat_map(|_| testbed.send_train(&train(7_000.0), SILENCE)).collect();
+        // The first packet of a stream is the last of the one before, except at the head of a train.
+        let mut packets: Vec<Arrival> =
+            observed.iter().flat_map(|stream| stream.exits.arrivals.iter().copied()).collect();
+        packets.dedup_by_key(|arrival| arrival.sent);
+        assert_eq!(packets.len(), 40 * (5 * 64 + 1));
+        let sent: Vec<Instant> = packets.iter().map(|arrival| arrival.sent).collect();
+        for (packet, exits) in packets.iter().zip(oracle(&traffic, 3, &sent)) {
+            let received = packet.received.expect("nothing is lost");
+            let agrees = exits.iter().any(|exit| (received - *exit).ns().abs() <= 1);
+            assert!(agrees, "{received:?} instead of {exits:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_available_is_what_the_cross_traffic_leaves() {
+        let mut testbed = Testbed::new(&config(bursty(), usual()), 1);
+        let observed: Vec<Observed> =
+            (0..200).flat_map(|_| testbed.send_train(&train(5_000.0), SILENCE)).collect();
+        let mean = observed.iter().map(|stream| stream.available.mbps()).sum::<f64>() / observed.len() as f64;
+        assert!((mean - 7_490.0).abs() < 200.0, "{mean}");
+        assert!(observed.iter().all(|stream| stream.complete));
+        let idle = Testbed::new(&config(Vec::new(), None), 1).send(&train(5_000.0)[0], SILENCE);
+        assert_eq!(idle.available, CAPACITY);
+    }
+
+    #[test]
+    fn a_receiver_hands_up_what_left_the_bottleneck_in_batches() {
+        let mut testbed = Testbed::new(&config(bursty(), usual()), 1);
+        let observed = testbed.send(&train(7_000.0)[0], SILENCE);
+        let (stamps, exits) = (&observed.record.arrivals, &observed.exits.arrivals);
+        assert_eq!(stamps.len(), 65);
+        let delays: Vec<Duration> = stamps
+            .iter()
+            .zip(exits)
+            .map(|(stamp, exit)| stamp.received.expect("stamped") - exit.received.expect("not lost"))
+            .collect();
+        // At most a longest interval and a batch; a stamp is a whole microsecond and may lie before its packet.
+        assert!(delays.iter().all(|delay| (-1.0..175.0).contains(&delay.us())), "{delays:?}");
+        assert!(delays.iter().any(|delay| delay.us() > 60.0));
+    }
+
+    #[test]
+    fn a_stream_that_loses_packets_is_not_complete() {
+        let flood = Traffic::Cbr { rate: Rate::from_mbps(9_000.0), size: Bytes::new(1538) };
+        let mut testbed = Testbed::new(&config(vec![flood], usual()), 1);
+        let lost = (0..20).flat_map(|_| testbed.send_train(&train(9_000.0), SILENCE));
+        assert!(lost.into_iter().any(|stream| !stream.complete && stream.record.lost() > 0));
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_streams_and_another_one_others() {
+        let send = |seed| {
+            let mut testbed = Testbed::new(&config(bursty(), usual()), seed);
+            testbed.send_train(&train(7_000.0), SILENCE).pop().expect("five streams").record
+        };
+        assert_eq!(send(1), send(1));
+        assert_ne!(send(1), send(2));
+    }
+}

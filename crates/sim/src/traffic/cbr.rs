@@ -1,0 +1,47 @@
+//! Packets at equal distances.
+
+use headway_core::{Bytes, Duration, Rate};
+use rand_pcg::Pcg64Mcg;
+
+use super::Emission;
+use super::distribution::uniform;
+
+/// A source of constant bit rate; what rounding to nanoseconds leaves over is carried, so that the rate is exact.
+#[derive(Clone, Debug)]
+pub(super) struct Cbr {
+    size: Bytes,
+    /// When the next packet leaves.
+    at: Duration,
+    /// Whole nanoseconds between packets.
+    gap: Duration,
+    /// The fraction of a nanosecond that `gap` lacks, over `rate`.
+    lack: u64,
+    /// The fraction carried so far, over `rate`.
+    carried: u64,
+    /// Bits per second.
+    rate: u64,
+}
+
+impl Cbr {
+    /// With a random phase, so that several equal sources do not march in step; `rate` is positive.
+    pub(super) fn new(rate: Rate, size: Bytes, rng: &mut Pcg64Mcg) -> Cbr {
+        // Bits times ns per s.
+        let work = u128::from(size.get()) * 8_000_000_000;
+        let (gap, lack) = (work / u128::from(rate.bps()), work % u128::from(rate.bps()));
+        let gap = Duration::from_ns(i64::try_from(gap).unwrap_or(i64::MAX));
+        // The remainder is smaller than the rate and so fits.
+        Cbr { size, at: gap.scale(uniform(rng)), gap, lack: lack as u64, carried: 0, rate: rate.bps() }
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self) -> Emission {
+        let emission = Emission { at: self.at, size: self.size };
+        self.at += self.gap;
+        self.carried += self.lack;
+        if self.carried >= self.rate {
+            self.carried -= self.rate;
+            self.at += Duration::from_ns(1);
+        }
+        emission
+    }
+}

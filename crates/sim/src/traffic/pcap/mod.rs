@@ -1,0 +1,248 @@
+//! Captured traffic: the packets of a file in pcap or pcapng format, with their times and sizes on the wire.
+
+mod classic;
+mod next_generation;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use headway_core::{Bytes, Duration};
+use serde::{Deserialize, Serialize};
+
+use super::Emission;
+
+/// Bytes on the wire that captures lack besides the check sequence: preamble and gap between frames.
+const PREAMBLE_AND_GAP: u64 = 20;
+/// Check sequence of an Ethernet frame, which captures usually lack.
+const CHECK_SEQUENCE: u64 = 4;
+/// Header of an Ethernet frame, for link types without one.
+const ETHERNET_HEADER: u64 = 14;
+/// Least an Ethernet frame occupies on the wire; captures at the sender lack the padding.
+const LEAST: u64 = 84;
+
+/// The packets of a capture in order of time, the first one at zero. Copies share them.
+#[derive(Clone, Deserialize, Serialize)]
+#[serde(from = "PathBuf", into = "PathBuf")]
+pub struct Capture {
+    path: PathBuf,
+    packets: Arc<[Emission]>,
+}
+
+/// Why a capture cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The file cannot be read.
+    #[error("cannot read the capture {path}: {source}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The contents make no sense.
+    #[error("the capture {path} is corrupt at byte {offset}: {problem}; {remedy}")]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Where in the file.
+        offset: usize,
+        /// What is wrong there.
+        problem: String,
+        /// What the user can do.
+        remedy: &'static str,
+    },
+}
+
+/// What is wrong at an offset of a file.
+#[derive(Debug)]
+struct Corruption {
+    offset: usize,
+    problem: String,
+    remedy: &'static str,
+}
+
+/// For files that end or contradict themselves.
+const REPAIR: &str = "capture it again, or keep the part before with `editcap FILE NEW`";
+/// For contents that could be converted.
+const CONVERT: &str = "convert it with `editcap -F pcap FILE NEW`, or capture on an Ethernet interface";
+
+impl Capture {
+    /// Reads a pcap file (stamps in micro- or nanoseconds, either byte order) or a pcapng file.
+    ///
+    /// # Errors
+    /// [`CaptureError`] when the file is missing, corrupt, without packets or of a link layer other than Ethernet, IP or
+    /// Linux' cooked one.
+    pub fn read(path: &Path) -> Result<Capture, CaptureError> {
+        let unreadable = |source| CaptureError::Unreadable { path: path.to_owned(), source };
+        let contents = std::fs::read(path).map_err(unreadable)?;
+        Capture::parse(path, &contents)
+    }
+
+    /// The same for contents that are already in memory; `path` is only shown.
+    ///
+    /// # Errors
+    /// As [`Capture::read`], but for missing files.
+    pub fn parse(path: &Path, contents: &[u8]) -> Result<Capture, CaptureError> {
+        let packets = parse(contents).map_err(|Corruption { offset, problem, remedy }| {
+            CaptureError::Corrupt { path: path.to_owned(), offset, problem, remedy }
+        })?;
+        Ok(Capture { path: path.to_owned(), packets: packets.into() })
+    }
+
+    /// Reads the file of a description, a relative path from `folder` on.
+    ///
+    /// # Errors
+    /// As [`Capture::read`].
+    pub fn load(&mut self, folder: &Path) -> Result<(), CaptureError> {
+        self.packets = Capture::read(&folder.join(&self.path))?.packets;
+        Ok(())
+    }
+
+    /// All packets, at least one once it has been read.
+    pub fn packets(&self) -> &[Emission] {
+        &self.packets
+    }
+}
+
+impl From<PathBuf> for Capture {
+    /// A capture that is not read yet.
+    fn from(path: PathBuf) -> Capture {
+        Capture { path, packets: Arc::new([]) }
+    }
+}
+
+impl From<Capture> for PathBuf {
+    fn from(capture: Capture) -> PathBuf {
+        capture.path
+    }
+}
+
+impl PartialEq for Capture {
+    fn eq(&self, other: &Capture) -> bool {
+        self.packets == other.packets
+    }
+}
+
+impl fmt::Debug for Capture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} packets)", self.path.display(), self.packets.len())
+    }
+}
+
+/// Packets with times since the epoch of the capture, in nanoseconds, sorted and moved to zero.
+fn parse(contents: &[u8]) -> Result<Vec<Emission>, Corruption> {
+    let input = Input { contents, big_endian: false };
+    let mut packets = match input.u32(0)? {
+        next_generation::SECTION => next_generation::packets(contents)?,
+        _ => classic::packets(contents)?,
+    };
+    // Captures of several queues may be slightly out of order.
+    packets.sort_by_key(|(at, _)| *at);
+    let Some((start, _)) = packets.first().copied() else {
+        let problem = "there is no packet in it".to_owned();
+        return Err(Corruption { offset: contents.len(), problem, remedy: "capture some traffic" });
+    };
+    let at = |at: u64| Duration::from_ns(i64::try_from(at - start).unwrap_or(i64::MAX));
+    Ok(packets.into_iter().map(|(time, size)| Emission { at: at(time), size }).collect())
+}
+
+/// Integers at offsets of the contents.
+#[derive(Clone, Copy)]
+struct Input<'a> {
+    contents: &'a [u8],
+    big_endian: bool,
+}
+
+impl<'a> Input<'a> {
+    fn bytes(self, offset: usize, count: usize) -> Result<&'a [u8], Corruption> {
+        let end = offset.checked_add(count);
+        end.and_then(|end| self.contents.get(offset..end)).ok_or_else(|| Corruption {
+            offset,
+            problem: format!(
+                "{count} bytes are expected, {} are left",
+                self.contents.len().saturating_sub(offset)
+            ),
+            remedy: REPAIR,
+        })
+    }
+
+    fn u16(self, offset: usize) -> Result<u16, Corruption> {
+        let bytes = self.bytes(offset, 2)?;
+        let value = bytes.iter().fold(0, |value, byte| value << 8 | u16::from(*byte));
+        Ok(if self.big_endian { value } else { value.swap_bytes() })
+    }
+
+    fn u32(self, offset: usize) -> Result<u32, Corruption> {
+        let bytes = self.bytes(offset, 4)?;
+        let value = bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte));
+        Ok(if self.big_endian { value } else { value.swap_bytes() })
+    }
+}
+
+/// What a link layer's frames lack of their size on the wire, in bytes; negative where their header is longer than that of
+/// Ethernet.
+fn missing(link_type: u16, check_sequence: bool, offset: usize) -> Result<i64, Corruption> {
+    /// LINKTYPE numbers of tcpdump.org.
+    const ETHERNET: u16 = 1;
+    const RAW: u16 = 101;
+    const COOKED: u16 = 113;
+    const IPV4: u16 = 228;
+    const IPV6: u16 = 229;
+    const COOKED_2: u16 = 276;
+    let header = match link_type {
+        ETHERNET => ETHERNET_HEADER,
+        RAW | IPV4 | IPV6 => 0,
+        COOKED => 16,
+        COOKED_2 => 20,
+        _ => {
+            let problem = format!(
+                "link type {link_type} is neither Ethernet (1), IP (101, 228, 229) nor cooked (113, 276)"
+            );
+            return Err(Corruption { offset, problem, remedy: CONVERT });
+        }
+    };
+    let check_sequence = if check_sequence { 0 } else { CHECK_SEQUENCE };
+    Ok((ETHERNET_HEADER + check_sequence + PREAMBLE_AND_GAP) as i64 - header as i64)
+}
+
+/// The size on the wire of a frame of `length` bytes.
+fn wire(length: u32, missing: i64) -> Bytes {
+    Bytes::new(u64::from(length).saturating_add_signed(missing).max(LEAST))
+}
+
+/// The packets of a capture one after the other.
+#[derive(Clone, Debug)]
+pub(super) struct Replay {
+    capture: Capture,
+    /// Number of the next packet.
+    next: usize,
+    /// When the present round began.
+    start: Duration,
+    /// Time of a round: the capture and one mean gap. No second round when absent.
+    round: Option<Duration>,
+}
+
+impl Replay {
+    /// From the start, and again and again with `repeat`.
+    pub(super) fn new(capture: Capture, repeat: bool) -> Replay {
+        let length = capture.packets.last().map_or(Duration::ZERO, |packet| packet.at);
+        let gaps = capture.packets.len() as i64 - 1;
+        // A capture of one instant cannot be repeated.
+        let round = (repeat && length > Duration::ZERO).then(|| length + length / gaps);
+        Replay { capture, next: 0, start: Duration::ZERO, round }
+    }
+
+    pub(super) fn next(&mut self) -> Option<Emission> {
+        if self.next == self.capture.packets.len() {
+            self.start += self.round?;
+            self.next = 0;
+        }
+        let packet = self.capture.packets[self.next];
+        self.next += 1;
+        Some(Emission { at: self.start + packet.at, ..packet })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! The pcapng format (draft-ietf-opsawg-pcapng).
+
+use headway_core::Bytes;
+
+use super::{CONVERT, Corruption, Input, REPAIR, missing, wire};
+
+/// Type of the block that starts a section, the same in either byte order.
+pub(super) const SECTION: u32 = 0x0a0d_0d0a;
+/// Type of the block that describes an interface.
+const INTERFACE: u32 = 1;
+/// Type of a packet's block without a time.
+const SIMPLE_PACKET: u32 = 3;
+/// Type of a packet's block.
+const PACKET: u32 = 6;
+/// Tells the byte order of a section.
+const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+/// Options of an interface: resolution of its stamps, length of the check sequence.
+const RESOLUTION: u16 = 9;
+const CHECK_SEQUENCE: u16 = 13;
+/// Type and length before, length again after the body of a block.
+const FRAMING: usize = 12;
+
+/// What the description of an interface says of its packets.
+struct Interface {
+    missing: i64,
+    /// Units of the stamps in a second.
+    per_second: u128,
+}
+
+/// Times since the epoch, in nanoseconds, and sizes on the wire.
+pub(super) fn packets(contents: &[u8]) -> Result<Vec<(u64, Bytes)>, Corruption> {
+    let mut input = Input { contents, big_endian: false };
+    let (mut interfaces, mut packets) = (Vec::new(), Vec::new());
+    let mut offset = 0;
+    while offset < contents.len() {
+        let kind = input.u32(offset)?;
+        if kind == SECTION {
+            input = section(input, offset)?;
+            interfaces.clear();
+        }
+        let length = length(input, offset)?;
+        match kind {
+            INTERFACE => interfaces.push(interface(input, offset, length)?),
+            PACKET => packets.push(packet(input, offset, &interfaces)?),
+            SIMPLE_PACKET => {
+                let problem = "a packet has no time (simple packet block)".to_owned();
+                return Err(Corruption { offset, problem, remedy: "capture it again with times" });
+            }
+            _ => {}
+        }
+        offset += length;
+    }
+    Ok(packets)
+}
+
+/// The contents in the byte order of the section that starts at `offset`.
+fn section(input: Input<'_>, offset: usize) -> Result<Input<'_>, Corruption> {
+    for big_endian in [false, true] {
+        let input = Input { big_endian, ..input };
+        if input.u32(offset + 8)? == BYTE_ORDER {
+            return Ok(input);
+        }
+    }
+    let problem = "the byte order of the section is unknown".to_owned();
+    Err(Corruption { offset: offset + 8, problem, remedy: REPAIR })
+}
+
+/// The length of the block at `offset`, which is all there.
+fn length(input: Input<'_>, offset: usize) -> Result<usize, Corruption> {
+    let length = input.u32(offset + 4)? as usize;
+    let body = match input.u32(offset)? {
+        SECTION => 16,
+        INTERFACE => 8,
+        PACKET => 20,
+        _ => 0,
+    };
+    if length < FRAMING + body || !length.is_multiple_of(4) {
+        let problem = format!("a block of {length} bytes is impossible");
+        return Err(Corruption { offset: offset + 4, problem, remedy: REPAIR });
+    }
+    input.bytes(offset, length)?;
+    let again = input.u32(offset + length - 4)? as usize;
+    if again != length {
+        let problem = format!("a block of {length} bytes ends as one of {again}");
+        return Err(Corruption { offset: offset + length - 4, problem, remedy: REPAIR });
+    }
+    Ok(length)
+}
+
+fn interface(input: Input<'_>, offset: usize, length: usize) -> Result<Interface, Corruption> {
+    let link_type = input.u16(offset + 8)?;
+    let (mut per_second, mut check_sequence) = (1_000_000, false);
+    let mut option = offset + 16;
+    while option + 4 <= offset + length - 4 {
+        let [code, size] = [input.u16(option)?, input.u16(option + 2)?];
+        match code {
+            0 => break,
+            RESOLUTION => per_second = resolution(input.bytes(option + 4, 1)?[0], option + 4)?,
+            CHECK_SEQUENCE => check_sequence = input.bytes(option + 4, 1)?[0] > 0,
+            _ => {}
+        }
+        option += 4 + usize::from(size).next_multiple_of(4);
+    }
+    Ok(Interface { missing: missing(link_type, check_sequence, offset + 8)?, per_second })
+}
+
+/// Units in a second: 10 or, with the top bit, 2 to the power of the rest.
+fn resolution(exponent: u8, offset: usize) -> Result<u128, Corruption> {
+    let base: u128 = if exponent & 0x80 == 0 { 10 } else { 2 };
+    // More digits than 64-bit stamps have would leave nothing of them.
+    base.checked_pow(u32::from(exponent & 0x7f)).filter(|units| *units <= 1 << 64).ok_or_else(|| Corruption {
+        offset,
+        problem: "the resolution of the times is impossible".to_owned(),
+        remedy: CONVERT,
+    })
+}
+
+fn packet(input: Input<'_>, offset: usize, interfaces: &[Interface]) -> Result<(u64, Bytes), Corruption> {
+    let number = input.u32(offset + 8)?;
+    let Some(interface) = interfaces.get(number as usize) else {
+        let problem = format!("a packet belongs to interface {number} of {}", interfaces.len());
+        return Err(Corruption { offset: offset + 8, problem, remedy: REPAIR });
+    };
+    let stamp = u128::from(input.u32(offset + 12)?) << 32 | u128::from(input.u32(offset + 16)?);
+    let ns = stamp * 1_000_000_000 / interface.per_second;
+    let at = u64::try_from(ns).map_err(|_| Corruption {
+        offset: offset + 12,
+        problem: "the time of a packet is centuries away".to_owned(),
+        remedy: REPAIR,
+    })?;
+    Ok((at, wire(input.u32(offset + 24)?, interface.missing)))
+}

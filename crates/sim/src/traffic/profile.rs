@@ -1,0 +1,145 @@
+//! The cross traffic of rapid's Table 3.1, built from host pairs.
+//!
+//! The captures behind the table are not public. The web traffic is therefore modelled as browsers per pair of hosts, behind
+//! the 1 Gb/s line of the pair. The published mean, the 100 KB of a mean file and the number of browsers are given; the
+//! access rate, at which a file is sent, is calibrated so that the 5 % and 95 % of 1 ms samples agree with the table. As
+//! files last for milliseconds up to seconds, larger time scales are bursty too. Nothing reacts to the network.
+
+use headway_core::{Bytes, Duration, Rate};
+use rand_pcg::Pcg64Mcg;
+
+use super::batches::Batches;
+use super::cbr::Cbr;
+use super::distribution::Lognormal;
+use super::egress::{Bucket, Egress};
+use super::web::Web;
+use super::{Emission, FULL_PACKET, Generator, Kind, MEAN_FILE, SPREAD};
+use crate::random::generator;
+
+/// Line of every host that sends cross traffic (rapid 4.0).
+const LINE: Rate = Rate::from_bps(1_000_000_000);
+/// Browsers of a pair: 2500 of 4 sessions each (rapid 4.0).
+const BROWSERS: u32 = 10_000;
+
+/// Web traffic of several pairs of hosts.
+pub(super) struct WebProfile {
+    pairs: u32,
+    /// Mean rate of all pairs (Table 3.1).
+    mean: Rate,
+    /// Rate at which a file is sent; calibrated.
+    access: Rate,
+    /// Token bucket of a pair.
+    bucket: Option<(Rate, Bytes)>,
+}
+
+/// B-CT, bursty: nine pairs.
+pub(super) const BCT: WebProfile = WebProfile {
+    pairs: 9,
+    mean: Rate::from_bps(2_510_000_000),
+    access: Rate::from_bps(330_000_000),
+    bucket: None,
+};
+/// S-CT, smooth: B-CT through a token bucket in every pair.
+///
+/// The 300 KB of the bucket are published; its rate is calibrated. At the published 289 Mb/s, which is 4 % above the
+/// mean of a pair, our pairs would nearly always be backlogged and their sum flatter than the table (1.98 to 2.90 Gb/s).
+pub(super) const SCT: WebProfile = WebProfile {
+    mean: Rate::from_bps(2_490_000_000),
+    bucket: Some((Rate::from_bps(345_000_000), Bytes::new(300_000))),
+    ..BCT
+};
+/// The first trace of a campus link, replayed by ten hosts.
+pub(super) const UNC1: WebProfile = WebProfile {
+    pairs: 10,
+    mean: Rate::from_bps(3_100_000_000),
+    access: Rate::from_bps(105_000_000),
+    bucket: None,
+};
+/// The second trace.
+pub(super) const UNC2: WebProfile =
+    WebProfile { mean: Rate::from_bps(2_750_000_000), access: Rate::from_bps(130_000_000), ..UNC1 };
+/// The third trace.
+pub(super) const UNC3: WebProfile =
+    WebProfile { mean: Rate::from_bps(3_280_000_000), access: Rate::from_bps(115_000_000), ..UNC1 };
+
+/// Mean rate of "CBR" (Table 3.1, where it is called UDP).
+const CBR_MEAN: Rate = Rate::from_bps(2_470_000_000);
+/// Pairs that send it with a user-space program.
+const CBR_PAIRS: u32 = 9;
+/// Of these, how many keep their distances while the timers of the others make Poisson streams of them; calibrated.
+const CBR_EXACT_PAIRS: u32 = 2;
+
+/// Pairs of hosts whose packets are merged in order of time.
+#[derive(Clone, Debug)]
+pub(super) struct Pairs {
+    pairs: Vec<Pair>,
+    /// The next packet of each pair; none after its last.
+    heads: Vec<Option<Emission>>,
+}
+
+#[derive(Clone, Debug)]
+struct Pair {
+    source: Generator,
+    egress: Egress,
+}
+
+impl Pair {
+    fn next(&mut self) -> Option<Emission> {
+        self.source.next().map(|packet| self.egress.pass(packet))
+    }
+}
+
+impl Pairs {
+    /// Web traffic with all rates times `scale` and all times over `scale`: the same traffic at another speed.
+    pub(super) fn web(profile: &WebProfile, scale: f64, seed: u64, id: u64) -> Pairs {
+        let pair = |pair| {
+            let bucket = profile.bucket.map(|(rate, burst)| Bucket::new(rate.scale(scale), burst));
+            let source = Kind::Web(profile.browsers(scale, pair_generator(seed, id, pair)));
+            Pair { source: Generator { kind: source }, egress: Egress::new(bucket, LINE.scale(scale)) }
+        };
+        Pairs::merge((0..profile.pairs).map(pair).collect())
+    }
+
+    /// Datagrams at nearly constant distances.
+    pub(super) fn cbr(scale: f64, seed: u64, id: u64) -> Pairs {
+        let rate = CBR_MEAN.scale(scale / f64::from(CBR_PAIRS));
+        let pair = |pair| {
+            let mut rng = pair_generator(seed, id, pair);
+            let kind = if pair < CBR_EXACT_PAIRS {
+                Kind::Cbr(Cbr::new(rate, FULL_PACKET, &mut rng))
+            } else {
+                Kind::Batches(Batches::new(rate, FULL_PACKET, 1.0, rng))
+            };
+            Pair { source: Generator { kind }, egress: Egress::new(None, LINE.scale(scale)) }
+        };
+        Pairs::merge((0..CBR_PAIRS).map(pair).collect())
+    }
+
+    fn merge(mut pairs: Vec<Pair>) -> Pairs {
+        let heads = pairs.iter_mut().map(Pair::next).collect();
+        Pairs { pairs, heads }
+    }
+
+    /// The next packet of any pair. Ten pairs are searched faster than a heap is kept in order.
+    pub(super) fn next(&mut self) -> Option<Emission> {
+        let time = |head: &Option<Emission>| head.map_or(Duration::MAX, |packet| packet.at);
+        let (first, _) = self.heads.iter().enumerate().min_by_key(|(_, head)| time(head))?;
+        std::mem::replace(&mut self.heads[first], self.pairs[first].next())
+    }
+}
+
+impl WebProfile {
+    fn browsers(&self, scale: f64, rng: Pcg64Mcg) -> Web {
+        // A browser sends one file, then thinks, within the time that its share of the rate allows for the file.
+        let share = self.mean.bps_f64() / f64::from(self.pairs) / f64::from(BROWSERS);
+        let cycle = Duration::from_secs_f64(MEAN_FILE.get() as f64 * 8.0 / share);
+        let think = cycle - self.access.time_for(MEAN_FILE);
+        let file = Lognormal::with_mean(MEAN_FILE.get() as f64, SPREAD);
+        let access = self.access.scale(scale);
+        Web::new(BROWSERS, think.scale(1.0 / scale), (MEAN_FILE, file), access, FULL_PACKET, rng)
+    }
+}
+
+fn pair_generator(seed: u64, id: u64, pair: u32) -> Pcg64Mcg {
+    generator(seed, &format!("traffic of pair {pair}"), id)
+}

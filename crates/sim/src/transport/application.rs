@@ -1,0 +1,87 @@
+//! What the application of a sender writes, and when.
+
+use crate::config::TcpConfig;
+use crate::transport::sender::SEGMENT_OVERHEAD;
+
+/// The writing application of one flow. Counts in segments.
+#[derive(Clone, Debug)]
+pub(crate) struct Application {
+    /// When it begins and stops (ns).
+    start: u64,
+    stop: u64,
+    /// One past the last segment it will ever write; `u64::MAX` for no end.
+    end: u64,
+    /// Wire bytes of the last segment.
+    last_size: u16,
+    /// Payload bits per second it writes at, and payload bits of a segment; no rate means at once.
+    rate: Option<u64>,
+    segment_bits: u64,
+}
+
+impl Application {
+    pub(crate) fn new(config: &TcpConfig) -> Application {
+        let mss = u64::from(config.mss);
+        let size = config.size.map(|size| size.get().max(1));
+        let rest = size.map_or(mss, |size| (size - 1) % mss + 1);
+        Application {
+            start: config.start.ns(),
+            stop: config.stop.map_or(u64::MAX, |stop| stop.ns()),
+            end: size.map_or(u64::MAX, |size| size.div_ceil(mss)),
+            last_size: (rest as u32 + SEGMENT_OVERHEAD) as u16,
+            rate: config.application_rate.map(|rate| rate.bps().max(1)),
+            segment_bits: mss * 8,
+        }
+    }
+
+    pub(crate) fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// The number of the last segment.
+    #[inline]
+    pub(crate) fn last(&self) -> u64 {
+        self.end - 1
+    }
+
+    #[inline]
+    pub(crate) fn last_size(&self) -> u16 {
+        self.last_size
+    }
+
+    /// One past the last segment written by `now`; `sent` have been sent.
+    pub(crate) fn written(&self, now: u64, sent: u64) -> u64 {
+        if now < self.start {
+            return 0;
+        }
+        match self.rate {
+            Some(rate) => {
+                let bits = u128::from(now.min(self.stop).saturating_sub(self.start)) * u128::from(rate)
+                    / 1_000_000_000;
+                ((bits / u128::from(self.segment_bits)) as u64).min(self.end)
+            }
+            None if now >= self.stop => sent.min(self.end),
+            // So far ahead that the sender hardly ever has to ask again, and yet notices the stop.
+            None if self.stop < u64::MAX => (sent + 1).min(self.end),
+            None => self.end,
+        }
+    }
+
+    /// When it writes segment `sent` (ns); `u64::MAX` for never.
+    pub(crate) fn next_write(&self, now: u64, sent: u64) -> u64 {
+        if sent >= self.end {
+            return u64::MAX;
+        }
+        if now < self.start {
+            return self.start;
+        }
+        let Some(rate) = self.rate else { return u64::MAX };
+        let bits = u128::from(sent + 1) * u128::from(self.segment_bits);
+        let at = self.start + (bits * 1_000_000_000).div_ceil(u128::from(rate)) as u64;
+        if at > self.stop { u64::MAX } else { at.max(now + 1) }
+    }
+
+    /// Whether all that will ever be written has been acknowledged.
+    pub(crate) fn is_finished(&self, una: u64) -> bool {
+        una >= self.end
+    }
+}

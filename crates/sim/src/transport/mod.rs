@@ -1,0 +1,10 @@
+//! TCP: a sender and a receiver per flow, good enough to be compared with the Linux stack.
+
+mod application;
+mod pacer;
+mod range_set;
+pub(crate) mod receiver;
+mod reduction;
+mod rtt;
+mod scoreboard;
+pub(crate) mod sender;

@@ -1,0 +1,256 @@
+//! The receiving end of a TCP flow: reassembly, acknowledgements, echo of marks, receive window.
+
+use headway_core::Rate;
+
+use super::range_set::RangeSet;
+use crate::config::{Ecn, TcpConfig};
+use crate::packet::{CE, CWR, ECE, Kind, Packet, REPORT, RETRANSMITTED, Report, SACK_BLOCKS, WINDOW_PROBE};
+
+/// Bytes on the wire of an acknowledgement with timestamps and no SACK block: 20 + 32 of headers and 38 of Ethernet.
+const ACK_SIZE: u16 = 90;
+/// Bytes that the first SACK block adds, and each further one.
+const FIRST_BLOCK: u16 = 12;
+const MORE_BLOCK: u16 = 8;
+/// Segments that are acknowledged at once when a flow begins, so that slow start is not held up (Linux's quick mode).
+const QUICK: u32 = 16;
+
+/// The receiver of one flow.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    /// The first segment that is missing.
+    next: u64,
+    /// Segments in order that no acknowledgement has covered yet.
+    unacknowledged: u32,
+    every: u32,
+    quick: u32,
+    /// When a held back acknowledgement is due (ns); `u64::MAX` when none is held back.
+    deadline: u64,
+    timeout: u64,
+    owner: u32,
+    route: u32,
+    ecn: Ecn,
+    echo: bool,
+    /// The largest sum of acknowledgement and window told so far.
+    edge: u64,
+    /// Segments the receive buffer holds.
+    buffer: u64,
+    early: RangeSet,
+    /// First members of the ranges in `early` that changed last, newest first.
+    recent: [u64; SACK_BLOCKS],
+    reader: Option<Reader>,
+    /// Of the segment that came last: when it was sent, and whether it was a retransmission.
+    last: (u64, u8),
+    received: u64,
+    marked: u64,
+}
+
+/// An application that reads slowly.
+#[derive(Clone, Debug)]
+struct Reader {
+    /// Payload bits per second.
+    rate: u64,
+    mss: u64,
+    /// Segments read.
+    read: u64,
+    /// Since when it has had something to read (ns), and what it had read by then.
+    since: u64,
+    base: u64,
+}
+
+impl Reader {
+    fn new(rate: Rate, mss: u32) -> Reader {
+        Reader { rate: rate.bps().max(1), mss: mss.into(), read: 0, since: 0, base: 0 }
+    }
+
+    /// Time from `since` on that `segments` take.
+    fn time(&self, segments: u64) -> u64 {
+        (u128::from(segments * self.mss) * 8_000_000_000).div_ceil(u128::from(self.rate)) as u64
+    }
+
+    fn advance(&mut self, now: u64, available: u64) {
+        let bits = u128::from(now - self.since) * u128::from(self.rate) / 1_000_000_000;
+        let read = self.base + (bits / u128::from(self.mss * 8)) as u64;
+        if read >= available {
+            // It has to wait for data; time without any does not count.
+            (self.read, self.base, self.since) = (available, available, now);
+        } else {
+            self.read = read;
+        }
+    }
+}
+
+impl Receiver {
+    pub(crate) fn new(config: &TcpConfig, owner: u32, route: u32) -> Receiver {
+        let buffer = (config.receive_buffer.get() / u64::from(config.mss)).max(1);
+        Receiver {
+            next: 0,
+            unacknowledged: 0,
+            every: config.ack.every,
+            quick: QUICK,
+            deadline: u64::MAX,
+            timeout: config.ack.timeout.ns().unsigned_abs(),
+            owner,
+            route,
+            ecn: config.ecn,
+            echo: false,
+            edge: buffer,
+            buffer,
+            early: RangeSet::default(),
+            recent: [u64::MAX; SACK_BLOCKS],
+            reader: config.read_rate.map(|rate| Reader::new(rate, config.mss)),
+            last: (0, 0),
+            received: 0,
+            marked: 0,
+        }
+    }
+
+    /// Segments that arrived in order.
+    pub(crate) fn in_order(&self) -> u64 {
+        self.next
+    }
+
+    /// Segments that arrived, window probes included.
+    pub(crate) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Segments that arrived marked.
+    pub(crate) fn marked(&self) -> u64 {
+        self.marked
+    }
+
+    /// When [`Receiver::on_timer`] wants to be called; `u64::MAX` for never.
+    #[inline]
+    pub(crate) fn deadline(&self) -> u64 {
+        self.deadline
+    }
+
+    /// With the DCTCP echo, a change of marks ends what an acknowledgement may cover (RFC 8257 3.2): gives the one that is due before
+    /// `segment` counts.
+    #[inline]
+    pub(crate) fn before(&mut self, now: u64, segment: &Packet) -> Option<Packet> {
+        if self.ecn != Ecn::Dctcp || segment.has(CE) == self.echo {
+            return None;
+        }
+        let due = (self.unacknowledged > 0).then(|| self.acknowledge(now));
+        self.echo = segment.has(CE);
+        due
+    }
+
+    /// A segment arrived; gives the acknowledgement it causes at once, if any.
+    #[inline]
+    pub(crate) fn on_segment(&mut self, now: u64, segment: &Packet) -> Option<Packet> {
+        self.last = (segment.sent, segment.flags & RETRANSMITTED);
+        self.received += 1;
+        if segment.has(CE) {
+            self.marked += 1;
+        }
+        if self.ecn == Ecn::Classic {
+            self.echo = segment.has(CE) || self.echo && !segment.has(CWR);
+        }
+        if segment.seq != self.next || segment.has(WINDOW_PROBE) || !self.early.is_empty() {
+            return Some(self.on_irregular(now, segment));
+        }
+        self.next += 1;
+        self.unacknowledged += 1;
+        if self.unacknowledged < self.every && self.quick == 0 {
+            self.deadline = self.deadline.min(now + self.timeout);
+            return None;
+        }
+        self.quick = self.quick.saturating_sub(1);
+        Some(self.acknowledge(now))
+    }
+
+    /// A segment out of order, one that fills a hole, or a window probe: all acknowledged at once.
+    fn on_irregular(&mut self, now: u64, segment: &Packet) -> Packet {
+        let seq = segment.seq;
+        if !segment.has(WINDOW_PROBE) && seq >= self.next {
+            let range = self.early.insert(seq..seq + 1, |_| {});
+            if range.start == self.next {
+                self.next = range.end;
+                self.early.remove_below(self.next);
+            } else {
+                self.remember(range);
+            }
+            self.recent.iter_mut().filter(|start| **start < self.next).for_each(|start| *start = u64::MAX);
+        }
+        self.acknowledge(now)
+    }
+
+    /// Puts the range that changed last first among the SACK blocks (RFC 2018 4).
+    fn remember(&mut self, range: std::ops::Range<u64>) {
+        let mut recent = [u64::MAX; SACK_BLOCKS];
+        recent[0] = range.start;
+        let others = self.recent.iter().filter(|start| !range.contains(*start) && **start != u64::MAX);
+        for (slot, start) in recent[1..].iter_mut().zip(others) {
+            *slot = *start;
+        }
+        self.recent = recent;
+    }
+
+    /// The held back acknowledgement or the window update is due.
+    pub(crate) fn on_timer(&mut self, now: u64) -> Packet {
+        self.acknowledge(now)
+    }
+
+    fn acknowledge(&mut self, now: u64) -> Packet {
+        self.unacknowledged = 0;
+        self.deadline = u64::MAX;
+        let edge = match self.reader {
+            None => self.next + self.buffer - self.early.len().min(self.buffer),
+            Some(_) => self.open(now),
+        };
+        self.edge = self.edge.max(edge);
+        let echo = if self.echo { ECE } else { 0 };
+        let mut ack = Packet {
+            sent: self.last.0,
+            seq: self.next,
+            owner: self.owner,
+            route: self.route,
+            extra: (self.edge - self.next).min(u64::from(u32::MAX)) as u32,
+            size: ACK_SIZE,
+            kind: Kind::Ack,
+            flags: echo | self.last.1,
+            at: 0,
+        };
+        if !self.early.is_empty() {
+            ack.flags |= REPORT;
+            ack.size += FIRST_BLOCK + MORE_BLOCK * (self.blocks().count().max(1) - 1) as u16;
+        }
+        ack
+    }
+
+    /// What the acknowledgement just given reports, when it is flagged so.
+    pub(crate) fn report(&self, ack: &Packet) -> Report {
+        let mut report = Report { window: ack.extra, ..Report::default() };
+        for (block, range) in report.blocks.iter_mut().zip(self.blocks()) {
+            *block = ((range.start - self.next) as u32, (range.end - self.next) as u32);
+        }
+        report
+    }
+
+    fn blocks(&self) -> impl Iterator<Item = std::ops::Range<u64>> {
+        self.recent.iter().filter(|start| **start != u64::MAX).filter_map(|start| self.early.range_of(*start))
+    }
+
+    /// The right edge of the window with a slow reader; when it is nearly shut, sets the time of an update.
+    fn open(&mut self, now: u64) -> u64 {
+        let Some(reader) = &mut self.reader else { return self.edge };
+        reader.advance(now, self.next);
+        let unread = self.next - reader.read;
+        let room = self.buffer.saturating_sub(unread + self.early.len());
+        // Small windows are not told (RFC 1122 4.2.3.3).
+        let worth = (self.buffer / 2).min(2);
+        if room < worth {
+            let target =
+                (self.next + self.early.len() + worth).saturating_sub(self.buffer).max(reader.read + 1);
+            self.deadline = (reader.since + reader.time(target - reader.base)).max(now + 1);
+            return self.edge;
+        }
+        self.next + room
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<Receiver>() + self.early.memory()
+    }
+}

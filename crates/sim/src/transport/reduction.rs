@@ -1,0 +1,65 @@
+//! Proportional rate reduction: how the window gets from where it was to where the controller wants it (RFC 6937, with the
+//! slow-start bound, as in Linux).
+
+/// One reduction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reduction {
+    /// Window before, segments.
+    before: u64,
+    /// Segments reported since the reduction began.
+    delivered: u64,
+    /// Segments sent since.
+    sent: u64,
+}
+
+impl Reduction {
+    pub(crate) fn new(before: u32) -> Reduction {
+        Reduction { before: u64::from(before).max(1), delivered: 0, sent: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn sent(&mut self) {
+        self.sent += 1;
+    }
+
+    /// The window after an acknowledgement of `delivered` segments; `target` is where the reduction ends, `progress` whether the
+    /// acknowledgement advanced and found no new loss.
+    pub(crate) fn window(&mut self, delivered: u64, in_flight: u64, target: u64, progress: bool) -> u32 {
+        if target >= self.before {
+            // A controller that does not give way.
+            return target as u32;
+        }
+        self.delivered += delivered;
+        let send = if in_flight > target {
+            (target * self.delivered).div_ceil(self.before).saturating_sub(self.sent)
+        } else {
+            let owed = self.delivered.saturating_sub(self.sent).max(delivered) + u64::from(progress);
+            owed.min(target - in_flight)
+        };
+        // The first retransmission leaves at once.
+        let send = send.max(u64::from(self.sent == 0));
+        (in_flight + send) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_of_100_comes_down_to_50_in_one_round_trip() {
+        let mut reduction = Reduction::new(100);
+        let (mut in_flight, mut sent) = (99, 0);
+        for _ in 0..99 {
+            in_flight -= 1;
+            let window = reduction.window(1, in_flight, 50, true);
+            while in_flight < u64::from(window) {
+                in_flight += 1;
+                sent += 1;
+                reduction.sent();
+            }
+        }
+        assert!((49..=51).contains(&sent), "{sent} segments sent");
+        assert_eq!(in_flight, 50);
+    }
+}

@@ -1,0 +1,125 @@
+//! Small networks and comparisons that several sets of facts use.
+
+// Each test file uses its own part of this module.
+#![allow(dead_code, unreachable_pub)]
+
+use headway_core::control::Kind;
+use headway_core::queue::{DropTailConfig, Queue, QueueSpec, StepConfig};
+use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_sim::config::{AckPolicy, Ecn, Service};
+use headway_sim::traffic::Traffic;
+use headway_sim::{FlowId, LinkConfig, LinkId, Network, SourceConfig, TcpConfig};
+
+/// Wire bytes of a segment with 1448 bytes of payload.
+pub const SEGMENT: u64 = 1538;
+/// Wire bytes of an acknowledgement without SACK blocks.
+pub const ACK: u64 = 90;
+
+pub fn at(seconds: f64) -> Instant {
+    Instant::ZERO + Duration::from_secs_f64(seconds)
+}
+
+pub fn us(us: i64) -> Instant {
+    Instant::ZERO + Duration::from_us(us)
+}
+
+pub fn mbps(mbps: f64) -> Rate {
+    Rate::from_mbps(mbps)
+}
+
+pub fn drop_tail(bytes: Option<u64>) -> Queue {
+    QueueSpec::DropTail(DropTailConfig { limit: bytes.map(Bytes::new), packets: None }).build(None, 1)
+}
+
+pub fn step(threshold: u64) -> Queue {
+    QueueSpec::Step(StepConfig { threshold: Bytes::new(threshold), limit: None, packets: None })
+        .build(None, 1)
+}
+
+/// A wire without a queue.
+pub fn wire(delay: Duration) -> LinkConfig {
+    LinkConfig::new(Service::Unlimited, delay, drop_tail(None))
+}
+
+/// A link that never drops.
+pub fn link(rate: Rate, delay: Duration, queue: Queue) -> LinkConfig {
+    LinkConfig::new(Service::Constant(rate), delay, queue)
+}
+
+/// A flow that starts at once, always has data, and is acknowledged segment by segment.
+pub fn flow(controller: Kind, forward: LinkId, reverse: LinkId) -> TcpConfig {
+    TcpConfig {
+        forward: vec![forward],
+        reverse: vec![reverse],
+        controller,
+        start: Instant::ZERO,
+        stop: None,
+        size: None,
+        application_rate: None,
+        mss: 1448,
+        initial_window: 10,
+        receive_buffer: Bytes::new(1 << 30),
+        read_rate: None,
+        ack: AckPolicy { every: 1, timeout: Duration::from_ms(40) },
+        ecn: Ecn::Off,
+        pacing: false,
+        card: None,
+    }
+}
+
+pub fn segments(count: u64) -> Bytes {
+    Bytes::new(count * 1448)
+}
+
+/// A source that starts at once and never stops.
+pub fn source(path: LinkId, traffic: Traffic) -> SourceConfig {
+    SourceConfig { path: vec![path], traffic, start: Instant::ZERO, stop: None }
+}
+
+/// A flow over a path of two links, by itself.
+pub struct Pipe {
+    pub network: Network,
+    pub forward: LinkId,
+    pub reverse: LinkId,
+    pub flow: FlowId,
+}
+
+impl Pipe {
+    /// The flow that `change` makes of [`flow`], over `forward` and a wire back with `delay`.
+    pub fn new(
+        controller: Kind,
+        forward: &LinkConfig,
+        back: Duration,
+        change: impl FnOnce(&mut TcpConfig),
+    ) -> Pipe {
+        let mut network = Network::new(1);
+        let (forward, reverse) = (network.add_link(forward), network.add_link(&wire(back)));
+        let mut config = flow(controller, forward, reverse);
+        change(&mut config);
+        let flow = network.add_tcp(&config);
+        Pipe { network, forward, reverse, flow }
+    }
+
+    /// Lets time pass until `seconds`, calling `look` after every `step` of it.
+    pub fn watch(&mut self, seconds: f64, step: Duration, mut look: impl FnMut(&Pipe)) {
+        let mut now = self.network.now();
+        while now < at(seconds) {
+            now += step;
+            self.network.run_until(now);
+            look(self);
+        }
+    }
+
+    pub fn run(&mut self, seconds: f64) -> headway_sim::FlowStatistics {
+        self.network.run_until(at(seconds));
+        self.network.flow(self.flow)
+    }
+}
+
+/// Fails unless `value` is within `part` of `expected`; prints both.
+#[track_caller]
+pub fn assert_near(what: &str, value: f64, expected: f64, part: f64) {
+    let off = value / expected - 1.0;
+    println!("{what}: {value:.6}, expected {expected:.6} ({:+.2} %)", off * 100.0);
+    assert!(off.abs() <= part, "{what}: {value} instead of {expected} ({:+.2} %)", off * 100.0);
+}
