@@ -1,0 +1,154 @@
+//! All experiments, built into the program.
+
+use crate::experiment::Experiment;
+
+/// An experiment file that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("papers/{id}/experiment.toml: {error}")]
+pub struct BadExperiment {
+    id: String,
+    error: Box<toml::de::Error>,
+}
+
+/// A name that is neither an experiment nor a paper.
+#[derive(Debug, thiserror::Error)]
+pub enum UnknownExperiment {
+    /// No experiment has this name.
+    #[error("there is no experiment `{0}`; `headway repro --list` names them all")]
+    Name(String),
+    /// A file is broken.
+    #[error(transparent)]
+    File(#[from] BadExperiment),
+}
+
+macro_rules! files {
+    ($($id:literal)*) => {
+        &[$(($id, include_str!(concat!("../../../papers/", $id, "/experiment.toml")))),*]
+    };
+}
+
+/// Name and text of every experiment file, in the order of the papers.
+const FILES: &[(&str, &str)] = files![
+    "rapid/G1" "rapid/G2" "rapid/G3" "rapid/G4" "rapid/G6"
+    "rapid/B1" "rapid/B2" "rapid/B3" "rapid/B4" "rapid/B5" "rapid/B6" "rapid/B7" "rapid/B8" "rapid/B9" "rapid/B10"
+    "rapid/B11" "rapid/B12" "rapid/B13" "rapid/A1" "rapid/A2"
+    "bass/P1" "bass/P2" "bass/P3" "bass/P4" "bass/P5" "bass/P6" "bass/P7" "bass/P8" "bass/P9" "bass/P10"
+];
+
+/// Reads the text of an experiment file.
+///
+/// # Errors
+/// What is wrong, with the name of the file, the line and the key.
+pub fn parse(id: &str, text: &str) -> Result<Experiment, BadExperiment> {
+    let bad = |error| BadExperiment { id: id.to_owned(), error: Box::new(error) };
+    let experiment: Experiment = toml::from_str(text).map_err(bad)?;
+    Ok(Experiment { id: id.to_owned(), ..experiment })
+}
+
+/// Every experiment.
+///
+/// # Errors
+/// [`BadExperiment`] for the first file that cannot be read.
+pub fn all() -> Result<Vec<Experiment>, BadExperiment> {
+    FILES.iter().map(|(id, text)| parse(id, text)).collect()
+}
+
+/// The experiments that `names` mean, each once, in the order of the papers: `rapid/B7`, `bass`, `all`.
+///
+/// # Errors
+/// [`UnknownExperiment`] for the first name that means nothing.
+pub fn select(names: &[String]) -> Result<Vec<Experiment>, UnknownExperiment> {
+    let all = all()?;
+    let means = |name: &str, id: &str| {
+        name.eq_ignore_ascii_case("all")
+            || id.eq_ignore_ascii_case(name)
+            || id.split_once('/').is_some_and(|(paper, _)| paper.eq_ignore_ascii_case(name))
+    };
+    if let Some(name) = names.iter().find(|name| !all.iter().any(|e| means(name, &e.id))) {
+        return Err(UnknownExperiment::Name(name.clone()));
+    }
+    Ok(all.into_iter().filter(|e| names.iter().any(|name| means(name, &e.id))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::{Context, Outcome, Size};
+
+    /// The experiments with hardly any streams.
+    fn tiny() -> Vec<Experiment> {
+        fn shrink(value: &mut toml::Value) {
+            let Some(table) = value.as_table_mut() else {
+                return value.as_array_mut().into_iter().flatten().for_each(shrink);
+            };
+            if let Some(quick) = table.get_mut("quick") {
+                let count = quick.as_integer().expect("a number");
+                *quick = toml::Value::Integer((count / 40).max(1));
+            }
+            table.iter_mut().for_each(|(_, value)| shrink(value));
+        }
+        let tiny = |(id, text): &(&str, &str)| {
+            let mut value: toml::Value = toml::from_str(text).expect("well-formed");
+            shrink(&mut value);
+            parse(id, &toml::to_string(&value).expect("well-formed")).expect("as before")
+        };
+        FILES.iter().map(tiny).collect()
+    }
+
+    fn outcome(experiment: &Experiment, jobs: usize) -> Outcome {
+        let stop = AtomicBool::new(false);
+        let context = Context { size: Size::Quick, seed: 1, jobs, stop: &stop };
+        crate::run(experiment, &context).expect("nobody interrupts")
+    }
+
+    #[test]
+    fn every_file_reads_and_every_claim_is_about_a_number_that_is_measured() {
+        assert_eq!(all().expect("all files read").len(), FILES.len());
+        for experiment in tiny() {
+            let outcome = outcome(&experiment, 2);
+            assert!(!outcome.checks.is_empty(), "{}", experiment.id);
+            for check in &outcome.checks {
+                // Few streams may leave a number undefined; then its name is still known.
+                let names = check.claim.measure.split(" minus ").flat_map(|name| name.split(" over "));
+                for name in names.map(|name| name.strip_prefix("null of ").unwrap_or(name)) {
+                    assert!(outcome.measures.contains_key(name), "{}: `{name}`", experiment.id);
+                }
+                assert!(check.claim.at_least.is_some() || check.claim.at_most.is_some());
+            }
+            assert!(outcome.figure.svg().expect("drawable").contains("<svg"), "{}", experiment.id);
+            assert!(outcome.table.rows.iter().all(|row| row.len() == outcome.table.columns.len()));
+        }
+    }
+
+    #[test]
+    fn the_number_of_threads_changes_nothing() {
+        let chosen = ["rapid/B3", "rapid/B9", "bass/P5", "rapid/G4"];
+        for experiment in tiny().iter().filter(|experiment| chosen.contains(&experiment.id.as_str())) {
+            let json = |jobs| serde_json::to_string(&outcome(experiment, jobs)).expect("numbers");
+            assert_eq!(json(1), json(3), "{}", experiment.id);
+        }
+    }
+
+    #[test]
+    fn names_select_experiments_and_papers_once() {
+        let ids = |names: &[&str]| -> Vec<String> {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            select(&names).expect("known names").into_iter().map(|experiment| experiment.id).collect()
+        };
+        assert_eq!(ids(&["bass/P7", "rapid/G4", "bass/p7"]), ["rapid/G4", "bass/P7"]);
+        assert_eq!(ids(&["bass", "bass/P1"]).len(), 10);
+        assert_eq!(ids(&["all"]).len(), FILES.len());
+        let error = select(&["rapid/Z9".to_owned()]).expect_err("there is none");
+        assert!(error.to_string().contains("rapid/Z9"));
+    }
+
+    #[test]
+    fn errors_name_the_file_the_line_and_the_key() {
+        let text = FILES[0].1.replace("title =", "titel =");
+        let error = parse("rapid/G1", &text).expect_err("an unknown key").to_string();
+        assert!(error.contains("papers/rapid/G1/experiment.toml") && error.contains("titel"), "{error}");
+        assert!(error.contains("line 1"), "{error}");
+    }
+}

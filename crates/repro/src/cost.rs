@@ -1,0 +1,50 @@
+//! What an experiment costs, in probe packets.
+
+use crate::context::Size;
+use crate::experiment::{Experiment, Study};
+
+/// Packets of one tuning besides its train: about eight pairs of streams whose lengths halve the range of 60 to 3000.
+const TUNING: usize = 2 * 8 * 700;
+
+impl Experiment {
+    /// About how many probe packets a run of this size sends. A core simulates a million of them with their cross traffic in
+    /// some seconds.
+    pub fn packets(&self, size: Size) -> u64 {
+        let packets = match &self.study {
+            Study::GapErrors(study) => {
+                let seconds = size.of(study.milliseconds) as f64 / 1e3;
+                let bits: f64 = study.rates.values().iter().map(|rate| rate * 1e9 * seconds).sum();
+                let each = study.packets.iter().map(|packet| bits / 8.0 / packet.get() as f64);
+                each.sum::<f64>() as usize * study.mechanisms.len()
+            }
+            Study::GapSeries(study) => size.of(study.gaps),
+            Study::GapEstimates(study) => {
+                study.mechanisms.len() * size.of(study.streams) * study.shape.length()
+            }
+            Study::GapFlows(study) => {
+                let seconds = size.of(study.milliseconds) as f64 / 1e3;
+                let bits = study.rates.iter().sum::<f64>() * 1e9 * seconds;
+                let packets = bits / 8.0 / self.path.packet.get() as f64;
+                packets as usize * study.mechanisms.len() * study.flows.len()
+            }
+            Study::GapBursts(study) => {
+                let seconds = study.interval.secs_f64() * size.of(study.intervals) as f64;
+                let bits: f64 = study.rates.values().iter().map(|rate| rate * 1e9 * seconds).sum();
+                (bits / 8.0 / self.path.packet.get() as f64) as usize * study.mechanisms.len()
+            }
+            Study::Lengths(study) => size.of(study.runs) * (study.train + TUNING),
+            Study::Decisions(study) => {
+                let lengths: usize = study.lengths.iter().sum();
+                study.rates.values().len() * lengths * size.of(study.streams)
+            }
+            Study::Errors(study) => {
+                let packets = study.streams_read().into_iter();
+                packets.map(|read| read.averages.values().len() * read.shape.length()).sum::<usize>()
+                    * size.of(study.streams)
+            }
+            Study::Series(study) => size.of(study.streams) * study.shape.length(),
+            Study::Windows(study) => size.of(study.streams) * study.length,
+        };
+        packets as u64
+    }
+}

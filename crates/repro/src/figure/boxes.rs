@@ -1,0 +1,76 @@
+//! Boxes: how the errors of several estimators are distributed.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::CannotDraw;
+use super::style::{self, CONTRAST, FONT, INK, SERIES};
+
+/// The distribution of one estimator's errors.
+#[derive(Clone, Debug)]
+pub struct BoxMark {
+    /// Its name.
+    pub(crate) name: String,
+    /// 5th, 25th, 50th, 75th and 95th percentile.
+    pub(crate) quantiles: [f64; 5],
+    /// Whether it is the estimator that looks at nothing.
+    pub(crate) null: bool,
+}
+
+pub(super) fn svg(axis: &str, marks: &[BoxMark]) -> Result<String, CannotDraw> {
+    let mut svg = String::new();
+    {
+        let height = 80 + 34 * marks.len() as u32;
+        let area = SVGBackend::with_string(&mut svg, (960, height)).into_drawing_area();
+        area.fill(&WHITE).map_err(CannotDraw::new)?;
+        let reach = marks.iter().flat_map(|mark| mark.quantiles).filter(|value| value.is_finite());
+        let reach = reach.fold(10.0, |reach: f64, value| reach.max(value.abs())) * 1.05;
+        let count = marks.len() as f64;
+        let mut chart = ChartBuilder::on(&area)
+            .margin(12)
+            .x_label_area_size(44)
+            .y_label_area_size(210)
+            .build_cartesian_2d(-reach..reach, count..0.0)
+            .map_err(CannotDraw::new)?;
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .disable_y_axis()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(INK.mix(0.12))
+            .axis_style(INK)
+            .label_style((FONT, 14).into_font().color(&INK))
+            .x_desc(format!("{axis}: 5th to 95th percentile, quartiles, median"))
+            .x_label_formatter(&style::number(2.0 * reach))
+            .draw()
+            .map_err(CannotDraw::new)?;
+        let zero = PathElement::new([(0.0, 0.0), (0.0, count)], INK.mix(0.5));
+        chart.draw_series([zero]).map_err(CannotDraw::new)?;
+        let label = (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
+        for (index, mark) in marks.iter().enumerate() {
+            let y = index as f64 + 0.5;
+            let name = Text::new(mark.name.clone(), (-reach * 1.015, y), label.clone());
+            chart.draw_series([name]).map_err(CannotDraw::new)?;
+            if mark.quantiles.iter().all(|value| value.is_finite()) {
+                draw(mark, y, &mut chart)?;
+            }
+        }
+        area.present().map_err(CannotDraw::new)?;
+    }
+    Ok(svg)
+}
+
+fn draw(mark: &BoxMark, y: f64, chart: &mut style::Chart<'_, '_>) -> Result<(), CannotDraw> {
+    let colour = if mark.null { CONTRAST } else { SERIES[0] };
+    let [p5, p25, p50, p75, p95] = mark.quantiles;
+    let whisker = PathElement::new([(p5, y), (p95, y)], colour.stroke_width(2));
+    let ends = [p5, p95].map(|x| PathElement::new([(x, y - 0.15), (x, y + 0.15)], colour.stroke_width(2)));
+    let body = Rectangle::new([(p25, y - 0.28), (p75, y + 0.28)], colour.mix(0.35).filled());
+    let frame = Rectangle::new([(p25, y - 0.28), (p75, y + 0.28)], colour.stroke_width(1));
+    let median = PathElement::new([(p50, y - 0.28), (p50, y + 0.28)], colour.stroke_width(3));
+    chart.draw_series([whisker]).map_err(CannotDraw::new)?;
+    chart.draw_series(ends).map_err(CannotDraw::new)?;
+    chart.draw_series([body, frame]).map_err(CannotDraw::new)?;
+    chart.draw_series([median]).map_err(CannotDraw::new)?;
+    Ok(())
+}

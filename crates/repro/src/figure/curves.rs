@@ -1,0 +1,200 @@
+//! Panels of curves over a common kind of axis.
+
+use plotters::prelude::*;
+
+use super::CannotDraw;
+use super::style::{self, Chart, FONT, INK, SERIES};
+
+/// A series of points, with an interval at each where there is one.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    name: String,
+    points: Vec<(f64, f64)>,
+    intervals: Vec<(f64, f64)>,
+    line: bool,
+}
+
+impl Curve {
+    /// Points joined by a line.
+    pub(crate) fn line(name: &str, points: Vec<(f64, f64)>) -> Curve {
+        Curve { name: name.to_owned(), points, intervals: Vec::new(), line: true }
+    }
+
+    /// Points alone.
+    pub(crate) fn dots(name: &str, points: Vec<(f64, f64)>) -> Curve {
+        Curve { line: false, ..Curve::line(name, points) }
+    }
+
+    /// Points with the lower and upper end of an interval at each.
+    pub(crate) fn intervals(name: &str, points: Vec<(f64, f64)>, intervals: Vec<(f64, f64)>) -> Curve {
+        Curve { intervals, ..Curve::line(name, points) }
+    }
+}
+
+/// Curves in one pair of axes.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    title: String,
+    axes: (String, String),
+    curves: Vec<Curve>,
+    logarithmic: bool,
+}
+
+impl Panel {
+    /// A panel without curves.
+    pub(crate) fn new(title: &str, x: &str, y: &str) -> Panel {
+        Panel {
+            title: title.to_owned(),
+            axes: (x.to_owned(), y.to_owned()),
+            curves: Vec::new(),
+            logarithmic: false,
+        }
+    }
+
+    /// The panel with one more curve.
+    pub(crate) fn with(mut self, curve: Curve) -> Panel {
+        self.curves.push(curve);
+        self
+    }
+
+    /// The panel with a logarithmic vertical axis; values that are not positive are left out.
+    pub(crate) fn logarithmic(self) -> Panel {
+        Panel { logarithmic: true, ..self }
+    }
+
+    /// A value in the coordinates of the vertical axis.
+    fn height(&self, value: f64) -> f64 {
+        if self.logarithmic { value.log10() } else { value }
+    }
+
+    /// The points of a curve that can be drawn.
+    fn points(&self, curve: &Curve) -> Vec<(f64, f64)> {
+        let drawn = curve.points.iter().map(|(x, y)| (*x, self.height(*y)));
+        drawn.filter(|(x, y)| x.is_finite() && y.is_finite()).collect()
+    }
+
+    /// Ranges of both axes that hold all points and intervals, with a margin above for the names.
+    fn ranges(&self) -> ((f64, f64), (f64, f64)) {
+        let (mut x, mut y) = (Limits::new(), Limits::new());
+        for curve in &self.curves {
+            self.points(curve).iter().for_each(|point| {
+                x.include(point.0);
+                y.include(point.1);
+            });
+            for (low, high) in &curve.intervals {
+                y.include(self.height(*low));
+                y.include(self.height(*high));
+            }
+        }
+        if !self.logarithmic && y.low > 0.0 && y.low < 0.5 * y.high {
+            y.low = 0.0;
+        }
+        let (low, high) = y.ends();
+        let names = 0.08 * self.curves.len() as f64;
+        (x.ends(), (low - 0.04 * (high - low), high + (0.04 + names) * (high - low)))
+    }
+}
+
+struct Limits {
+    low: f64,
+    high: f64,
+}
+
+impl Limits {
+    fn new() -> Limits {
+        Limits { low: f64::INFINITY, high: f64::NEG_INFINITY }
+    }
+
+    fn include(&mut self, value: f64) {
+        if value.is_finite() {
+            self.low = self.low.min(value);
+            self.high = self.high.max(value);
+        }
+    }
+
+    /// Two different numbers, whatever was included.
+    fn ends(&self) -> (f64, f64) {
+        // Steps between the numbers of an axis must not vanish beside the numbers.
+        let apart = self.high - self.low > 1e-9 * self.low.abs().max(self.high.abs());
+        match (self.low.is_finite(), apart) {
+            (true, true) => (self.low, self.high),
+            (true, false) => (self.low - 0.5, self.low + 0.5),
+            _ => (0.0, 1.0),
+        }
+    }
+}
+
+const WIDTH: u32 = 960;
+const PANEL_HEIGHT: u32 = 330;
+
+pub(super) fn svg(panels: &[Panel]) -> Result<String, CannotDraw> {
+    let mut svg = String::new();
+    {
+        let height = PANEL_HEIGHT * panels.len().max(1) as u32;
+        let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
+        area.fill(&WHITE).map_err(CannotDraw::new)?;
+        for (panel, area) in panels.iter().zip(area.split_evenly((panels.len().max(1), 1))) {
+            draw(panel, &area)?;
+        }
+        area.present().map_err(CannotDraw::new)?;
+    }
+    Ok(svg)
+}
+
+fn draw(panel: &Panel, area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>) -> Result<(), CannotDraw> {
+    let ((left, right), (low, high)) = panel.ranges();
+    let mut builder = ChartBuilder::on(area);
+    builder.margin(12).x_label_area_size(44).y_label_area_size(64);
+    if !panel.title.is_empty() {
+        builder.caption(&panel.title, (FONT, 16).into_font().color(&INK));
+    }
+    let mut chart = builder.build_cartesian_2d(left..right, low..high).map_err(CannotDraw::new)?;
+    let plain = style::number(high - low);
+    let power = |value: &f64| style::significant(10f64.powf(*value)).to_string();
+    let y_label: &dyn Fn(&f64) -> String = if panel.logarithmic { &power } else { &plain };
+    style::axes(&mut chart, (&panel.axes.0, &panel.axes.1), &style::number(right - left), y_label)?;
+    for (curve, colour) in panel.curves.iter().zip(SERIES.iter().cycle()) {
+        draw_curve(panel, curve, *colour, &mut chart)?;
+    }
+    if panel.curves.len() > 1 {
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
+            .background_style(WHITE.mix(0.85))
+            .border_style(INK.mix(0.3))
+            .label_font((FONT, 14).into_font().color(&INK))
+            .draw()
+            .map_err(CannotDraw::new)?;
+    }
+    Ok(())
+}
+
+fn draw_curve(
+    panel: &Panel,
+    curve: &Curve,
+    colour: RGBColor,
+    chart: &mut Chart<'_, '_>,
+) -> Result<(), CannotDraw> {
+    let points = panel.points(curve);
+    for ((x, y), (low, high)) in curve.points.iter().zip(&curve.intervals) {
+        let [low, y, high] = [*low, *y, *high].map(|value| panel.height(value));
+        if low.is_finite() && high.is_finite() {
+            let bar = ErrorBar::new_vertical(*x, low, y, high, colour.filled(), 4);
+            chart.draw_series([bar]).map_err(CannotDraw::new)?;
+        }
+    }
+    if curve.line {
+        chart
+            .draw_series(LineSeries::new(points, colour.stroke_width(2)))
+            .map_err(CannotDraw::new)?
+            .label(&curve.name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+    } else {
+        chart
+            .draw_series(points.into_iter().map(|point| Circle::new(point, 4, colour.filled())))
+            .map_err(CannotDraw::new)?
+            .label(&curve.name)
+            .legend(move |(x, y)| Circle::new((x + 9, y), 4, colour.filled()));
+    }
+    Ok(())
+}

@@ -1,0 +1,20 @@
+//! The experiments of the Rapid and BASS papers in a simulated testbed: published numbers beside measured ones.
+//!
+//! An experiment is a file below `papers/`; [`catalogue`] holds them all. [`run()`] carries one out, and [`page`] and
+//! [`Outcome`] put the result into words, numbers and figures. The result is a function of experiment, seed and
+//! [`Size`], whatever the number of threads.
+
+pub mod catalogue;
+mod context;
+mod cost;
+pub mod experiment;
+pub mod figure;
+mod outcome;
+pub mod page;
+mod statistics;
+mod study;
+
+pub use context::{Context, Interrupted, Size};
+pub use experiment::Experiment;
+pub use outcome::{Check, Outcome, Table};
+pub use study::run;

@@ -1,0 +1,150 @@
+//! What came out of an experiment.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::context::{Context, Size};
+use crate::experiment::{Claim, Evidence, Experiment};
+use crate::figure::Figure;
+use crate::page;
+
+/// Measured numbers by name, `who/what`.
+pub(crate) type Measures = BTreeMap<String, f64>;
+
+/// What a study hands back.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) measures: Measures,
+    /// What the estimator that looks at nothing reaches in the same measure.
+    pub(crate) nulls: Measures,
+    pub(crate) table: Table,
+    pub(crate) figure: Figure,
+    pub(crate) remarks: Vec<String>,
+}
+
+impl Findings {
+    /// The number that a claim is about: `NAME`, `null of NAME`, `NAME minus NAME` or `NAME over NAME`.
+    fn value(&self, measure: &str) -> Option<f64> {
+        let one = |name: &str| match name.strip_prefix("null of ") {
+            Some(name) => self.nulls.get(name).copied(),
+            None => self.measures.get(name).copied(),
+        };
+        if let Some((left, right)) = measure.split_once(" minus ") {
+            return Some(one(left)? - one(right)?);
+        }
+        if let Some((left, right)) = measure.split_once(" over ") {
+            return Some(one(left)? / one(right)?);
+        }
+        one(measure)
+    }
+}
+
+/// Rows of numbers under headings; the first columns may be names.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Table {
+    /// Headings with units.
+    pub columns: Vec<String>,
+    /// The cells as text.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table without rows.
+    pub(crate) fn new<const N: usize>(columns: [&str; N]) -> Table {
+        Table { columns: columns.map(str::to_owned).to_vec(), rows: Vec::new() }
+    }
+
+    /// Comma-separated values with a line of headings; cells hold neither commas nor quotes.
+    pub fn csv(&self) -> String {
+        let mut csv = self.columns.join(",");
+        csv.push('\n');
+        for row in &self.rows {
+            let _ = writeln!(csv, "{}", row.join(","));
+        }
+        csv
+    }
+}
+
+/// A published number or statement beside what was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Check {
+    /// What was published, and the band.
+    #[serde(flatten)]
+    pub claim: Claim,
+    /// The measured number.
+    pub measured: f64,
+    /// The same number of the estimator that looks at nothing, where there is one.
+    pub null: Option<f64>,
+    /// Whether the number lies in the band.
+    pub passed: bool,
+}
+
+/// The result of one experiment.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Paper and number.
+    pub id: String,
+    /// What it is about.
+    pub title: String,
+    /// Where it is published.
+    pub source: String,
+    /// What was published, in a sentence.
+    pub published: String,
+    /// What an agreement proves.
+    pub evidence: Evidence,
+    /// How much was simulated.
+    pub size: &'static str,
+    /// The seed.
+    pub seed: u64,
+    /// The claims with what was measured.
+    pub checks: Vec<Check>,
+    /// All measured numbers.
+    pub measures: BTreeMap<String, f64>,
+    /// The measured numbers behind the figure.
+    pub table: Table,
+    /// What to know when reading the numbers.
+    pub remarks: Vec<String>,
+    /// The figure.
+    #[serde(skip)]
+    pub figure: Figure,
+}
+
+impl Outcome {
+    /// Holds the claims against what was found.
+    pub(crate) fn new(experiment: &Experiment, context: &Context<'_>, findings: Findings) -> Outcome {
+        let check = |claim: &Claim| {
+            let measured = findings.value(&claim.measure).unwrap_or(f64::NAN);
+            let null = findings.nulls.get(&claim.measure).copied();
+            Check { claim: claim.clone(), measured, null, passed: claim.holds(measured) }
+        };
+        let notes: Vec<String> = experiment
+            .notes
+            .iter()
+            .map(|note| {
+                let measured = findings.value(&note.measure).unwrap_or(f64::NAN);
+                format!("Not published: {}: {}.", note.text, page::with_unit(measured, &note.unit))
+            })
+            .collect();
+        Outcome {
+            id: experiment.id.clone(),
+            title: experiment.title.clone(),
+            source: experiment.source.clone(),
+            published: experiment.published.clone(),
+            evidence: experiment.evidence,
+            size: Size::name(context.size),
+            seed: context.seed,
+            checks: experiment.claims.iter().map(check).collect(),
+            measures: findings.measures,
+            table: findings.table,
+            remarks: experiment.remarks.iter().cloned().chain(findings.remarks).chain(notes).collect(),
+            figure: findings.figure,
+        }
+    }
+
+    /// Whether every claim holds.
+    pub fn passed(&self) -> bool {
+        self.checks.iter().all(|check| check.passed)
+    }
+}

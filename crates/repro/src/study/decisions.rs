@@ -1,0 +1,290 @@
+//! Whether streams of one rate are judged right (rapid B2, B3, B5, A1; bass P1 to P4).
+
+use headway_core::estimate::{Decision, Scratch, Settings, SingleRate};
+use headway_core::{Duration, Instant, Schedule, StreamRecord};
+
+use headway_sim::host::nic::{Stamp, stamps};
+use headway_sim::random;
+use rand::{Rng, RngExt as _};
+
+use super::path::gbps;
+use crate::context::{Context, Interrupted};
+use crate::experiment::{Decisions, Experiment, Path};
+use crate::figure::{Figure, Stack, StackPanel};
+use crate::outcome::{Findings, Measures, Table};
+use crate::statistics::{largest, mean, smallest};
+
+/// Streams that one testbed sends; a part of the work.
+const STREAMS_AT_ONCE: usize = 250;
+
+/// Rates further away from what is available than this count as easy (rapid 4.6, H5), in Gb/s.
+const AWAY: f64 = 0.75;
+
+/// A method as the experiment names it.
+struct Judge {
+    name: String,
+    method: SingleRate,
+    sees: Sees,
+}
+
+/// The gaps that a method is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sees {
+    /// Those of the receiver, whose card was idle when the stream came.
+    Receiver,
+    /// Those of a receiver whose card had interrupted for another packet up to one interval before.
+    Busy,
+    /// Those right behind the bottleneck.
+    Exit,
+}
+
+/// Streams of one length and rate.
+struct Part {
+    length: usize,
+    rate: f64,
+    streams: usize,
+}
+
+/// How streams were judged.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    right: usize,
+    wrong: usize,
+    ambiguous: usize,
+    refused: usize,
+}
+
+impl Tally {
+    fn add(&mut self, other: Tally) {
+        self.right += other.right;
+        self.wrong += other.wrong;
+        self.ambiguous += other.ambiguous;
+        self.refused += other.refused;
+    }
+
+    /// Right, wrong, ambiguous and refused streams in percent of all.
+    fn percent(self) -> [f64; 4] {
+        let counts = [self.right, self.wrong, self.ambiguous, self.refused];
+        let all = counts.iter().sum::<usize>().max(1);
+        counts.map(|count| 100.0 * count as f64 / all as f64)
+    }
+}
+
+/// What one testbed saw: a tally a method, how many streams were above, and what was available in Gb/s on average.
+struct Seen {
+    tallies: Vec<Tally>,
+    above: usize,
+    streams: usize,
+    available: f64,
+}
+
+pub(super) fn run(
+    study: &Decisions,
+    experiment: &Experiment,
+    context: &Context<'_>,
+) -> Result<Findings, Interrupted> {
+    let judges: Vec<Judge> = study.methods.iter().filter_map(|name| Judge::named(name)).collect();
+    let rates = study.rates.values();
+    let mut parts = Vec::new();
+    for length in &study.lengths {
+        for rate in &rates {
+            let mut left = context.size.of(study.streams);
+            while left > 0 {
+                let streams = left.min(STREAMS_AT_ONCE);
+                parts.push(Part { length: *length, rate: *rate, streams });
+                left -= streams;
+            }
+        }
+    }
+    let seen = context.map(&parts, |index, part| {
+        let seed = context.seed_of(&experiment.id, index);
+        judge_streams(part, &judges, experiment, context, seed)
+    })?;
+    let mut findings = Findings {
+        table: Table::new([
+            "method",
+            "packets",
+            "rate Gb/s",
+            "right %",
+            "wrong %",
+            "ambiguous %",
+            "refused %",
+        ]),
+        ..Findings::default()
+    };
+    let mut panels = Vec::new();
+    let available = mean(&seen.iter().map(|seen| seen.available).collect::<Vec<_>>());
+    for length in &study.lengths {
+        let cell = |rate: &f64| {
+            let here = parts.iter().zip(&seen).filter(|(p, _)| p.length == *length && p.rate == *rate);
+            here.map(|(_, seen)| seen).collect::<Vec<_>>()
+        };
+        let cells: Vec<Vec<&Seen>> = rates.iter().map(cell).collect();
+        let null: Vec<Tally> = cells.iter().map(|cell| constant(cell)).collect();
+        let mut rows: Vec<(&str, Vec<Tally>)> = Vec::new();
+        for (number, judge) in judges.iter().enumerate() {
+            let total = |cell: &Vec<&Seen>| {
+                let mut total = Tally::default();
+                cell.iter().for_each(|seen| total.add(seen.tallies[number]));
+                total
+            };
+            rows.push((&judge.name, cells.iter().map(total).collect()));
+        }
+        for (name, _) in &rows {
+            measure(&mut findings.nulls, name, *length, &rates, &null, available);
+        }
+        rows.push(("null", null));
+        for (name, tallies) in rows {
+            measure(&mut findings.measures, name, *length, &rates, &tallies, available);
+            tabulate(&mut findings.table, name, *length, &rates, &tallies);
+            panels.push(panel(name, *length, &rates, &tallies));
+        }
+    }
+    findings.measures.insert("path/available".to_owned(), available);
+    findings.remarks.push(format!(
+        "{available:.2} Gb/s were available on average. The null estimator gives the more frequent answer of each rate without \
+         looking at the stream."
+    ));
+    findings.figure = Figure::Stacks {
+        panels,
+        columns: judges.len() + 1,
+        names: ["right", "wrong", "ambiguous", "refused"],
+        axis: "rate sent, Gb/s",
+    };
+    Ok(findings)
+}
+
+impl Judge {
+    fn named(name: &str) -> Option<Judge> {
+        let (plain, sees) = match name.split_once(" @") {
+            None => (name, Sees::Receiver),
+            Some((plain, "busy")) => (plain, Sees::Busy),
+            Some((plain, "exit")) => (plain, Sees::Exit),
+            Some(_) => return None,
+        };
+        let method = SingleRate::ALL.into_iter().find(|method| method.name() == plain)?;
+        Some(Judge { name: name.to_owned(), method, sees })
+    }
+}
+
+fn judge_streams(
+    part: &Part,
+    judges: &[Judge],
+    experiment: &Experiment,
+    context: &Context<'_>,
+    seed: u64,
+) -> Result<Seen, Interrupted> {
+    let path = &experiment.path;
+    let mut testbed = path.testbed(None, seed);
+    let schedule = Schedule::single_rate(gbps(part.rate), part.length, path.packet);
+    let (settings, mut scratch) = (Settings::default(), Scratch::default());
+    let mut seen =
+        Seen { tallies: vec![Tally::default(); judges.len()], above: 0, streams: 0, available: 0.0 };
+    let mut rng = random::generator(seed, "busy card", 0);
+    let busy = judges.iter().any(|judge| judge.sees == Sees::Busy);
+    for _ in 0..part.streams {
+        context.check()?;
+        let observed = testbed.send(&schedule, path.silence);
+        if !observed.complete {
+            continue;
+        }
+        let above = gbps(part.rate) > observed.available;
+        seen.streams += 1;
+        seen.above += usize::from(above);
+        seen.available += observed.available.mbps() / 1e3;
+        let truth = if above { Decision::Above } else { Decision::NotAbove };
+        let at_busy_card = busy.then(|| at_busy_card(&observed.exits, path, &mut rng));
+        for (judge, tally) in judges.iter().zip(&mut seen.tallies) {
+            let record = match judge.sees {
+                Sees::Receiver => &observed.record,
+                Sees::Busy => at_busy_card.as_ref().unwrap_or(&observed.record),
+                Sees::Exit => &observed.exits,
+            };
+            match judge.method.decide(record, &settings, &mut scratch) {
+                Ok(Decision::Ambiguous) => tally.ambiguous += 1,
+                Ok(decision) if decision == truth => tally.right += 1,
+                Ok(_) => tally.wrong += 1,
+                Err(_) => tally.refused += 1,
+            }
+        }
+    }
+    seen.available /= seen.streams.max(1) as f64;
+    Ok(seen)
+}
+
+/// A complete stream as stamped by a card that interrupted for another packet up to one interval before the first one.
+fn at_busy_card(exits: &StreamRecord, path: &Path, rng: &mut impl Rng) -> StreamRecord {
+    let mut record = exits.clone();
+    let Some(card) = path.card() else { return record };
+    let mut times: Vec<Instant> = exits.arrivals.iter().filter_map(|arrival| arrival.received).collect();
+    if let Some(first) = times.first().copied() {
+        let before = Duration::from_ns(rng.random_range(0..path.coalescing.ns()));
+        times.insert(0, first - before);
+    }
+    let stamps = stamps(card, Stamp::Driver, &times, random::generator(rng.random(), "nic", 0));
+    for (arrival, stamp) in record.arrivals.iter_mut().zip(stamps.into_iter().skip(1)) {
+        arrival.received = Some(stamp);
+    }
+    record
+}
+
+/// The tally of an estimator that gives the more frequent answer of these streams for all of them.
+fn constant(cell: &[&Seen]) -> Tally {
+    let streams: usize = cell.iter().map(|seen| seen.streams).sum();
+    let above: usize = cell.iter().map(|seen| seen.above).sum();
+    let right = above.max(streams - above);
+    Tally { right, wrong: streams - right, ..Tally::default() }
+}
+
+fn measure(
+    measures: &mut Measures,
+    name: &str,
+    length: usize,
+    rates: &[f64],
+    tallies: &[Tally],
+    available: f64,
+) {
+    let percents: Vec<[f64; 4]> = tallies.iter().map(|tally| tally.percent()).collect();
+    let mut insert = |what: &str, value: f64| {
+        measures.insert(format!("{name} {length}/{what}"), value);
+    };
+    let column = |number: usize| percents.iter().map(move |percent| percent[number]);
+    let at = |keep: &dyn Fn(f64) -> bool, number: usize| -> Vec<f64> {
+        let kept = rates.iter().zip(&percents).filter(|(rate, _)| keep(**rate));
+        kept.map(|(_, percent)| percent[number]).collect()
+    };
+    let away = |rate: f64| (rate - available).abs() > AWAY;
+    insert("right-least", smallest(column(0)));
+    insert("right-mean", mean(&column(0).collect::<Vec<_>>()));
+    insert("right-least-away", smallest(at(&away, 0)));
+    insert("wrong-most", largest(column(1)));
+    insert("wrong-mean", mean(&column(1).collect::<Vec<_>>()));
+    insert("wrong-most-away", largest(at(&away, 1)));
+    insert("wrong-most-above-7.5", largest(at(&|rate| rate > 7.5, 1)));
+    insert("ambiguous-mean", mean(&column(2).collect::<Vec<_>>()));
+    insert("ambiguous-most", largest(column(2)));
+    insert("ambiguous-rates-above-50", column(2).filter(|percent| *percent > 50.0).count() as f64);
+    let sum = |number: usize| column(number).sum::<f64>();
+    insert("wrong-of-decided", 100.0 * sum(1) / (sum(0) + sum(1)).max(1e-9));
+    for (rate, percent) in rates.iter().zip(&percents) {
+        insert(&format!("wrong-at-{rate}"), percent[1]);
+        insert(&format!("ambiguous-at-{rate}"), percent[2]);
+    }
+}
+
+fn tabulate(table: &mut Table, name: &str, length: usize, rates: &[f64], tallies: &[Tally]) {
+    for (rate, tally) in rates.iter().zip(tallies) {
+        let mut row = vec![name.to_owned(), length.to_string(), format!("{rate:.1}")];
+        row.extend(tally.percent().map(|percent| format!("{percent:.1}")));
+        table.rows.push(row);
+    }
+}
+
+fn panel(name: &str, length: usize, rates: &[f64], tallies: &[Tally]) -> StackPanel {
+    let stacks = rates
+        .iter()
+        .zip(tallies)
+        .map(|(rate, tally)| Stack { label: format!("{rate}"), parts: tally.percent() })
+        .collect();
+    StackPanel { title: format!("{name}, {length} packets"), stacks }
+}

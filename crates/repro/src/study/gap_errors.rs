@@ -1,0 +1,110 @@
+//! Error of the gaps that a sender makes, over the rate (rapid G1, G3).
+
+use headway_core::{Bytes, Duration, Rate};
+
+use super::path::gbps;
+use super::sender::{Sender, errors_us};
+use crate::context::{Context, Interrupted};
+use crate::experiment::{Experiment, GapErrors, Gapping};
+use crate::figure::{Curve, Figure, Panel};
+use crate::outcome::{Findings, Table};
+use crate::statistics::{deviation, largest, mean, smallest};
+
+/// The fewest gaps at a rate: what is held back at the end of a shorter series would count in its mean.
+const LEAST_GAPS: i64 = 5_000;
+
+/// One mechanism with packets of one size at one rate in Gb/s.
+struct Part {
+    mechanism: Gapping,
+    packet: Bytes,
+    rate: f64,
+}
+
+/// Mean, standard deviation and extremes of the error of gaps, in microseconds.
+struct Errors {
+    mean: f64,
+    deviation: f64,
+    least: f64,
+    most: f64,
+}
+
+pub(super) fn run(
+    study: &GapErrors,
+    experiment: &Experiment,
+    context: &Context<'_>,
+) -> Result<Findings, Interrupted> {
+    let rates = study.rates.values();
+    let mut parts = Vec::new();
+    for mechanism in &study.mechanisms {
+        for packet in &study.packets {
+            parts.extend(rates.iter().map(|rate| Part {
+                mechanism: *mechanism,
+                packet: *packet,
+                rate: *rate,
+            }));
+        }
+    }
+    let time = Duration::from_ms(context.size.of(study.milliseconds) as i64);
+    let found = context.map(&parts, |index, part| {
+        let seed = context.seed_of(&experiment.id, index);
+        Ok(watch(part, time, Sender::new(part.mechanism, experiment.path.capacity, part.packet, seed)))
+    })?;
+    Ok(findings(&parts, &found, rates.len(), experiment.path.capacity))
+}
+
+/// Sends at a constant rate for some time.
+fn watch(part: &Part, time: Duration, mut sender: Sender) -> Errors {
+    let gap = gbps(part.rate).time_for(part.packet);
+    let gaps = vec![gap; (time.ns() / gap.ns()).max(LEAST_GAPS) as usize];
+    let errors = errors_us(&gaps, &sender.send(&gaps));
+    Errors {
+        mean: mean(&errors),
+        deviation: deviation(&errors),
+        least: smallest(errors.iter().copied()),
+        most: largest(errors.iter().copied()),
+    }
+}
+
+/// Consecutive parts, as many as there are rates, belong to one mechanism and packet size.
+fn findings(parts: &[Part], found: &[Errors], rates: usize, line: Rate) -> Findings {
+    let columns = ["mechanism", "packet B", "rate Gb/s", "mean us", "deviation us", "least us", "most us"];
+    let mut findings = Findings { table: Table::new(columns), ..Findings::default() };
+    let mut panels = Vec::new();
+    for (parts, found) in parts.chunks(rates).zip(found.chunks(rates)) {
+        let name = format!("{} {}", parts[0].mechanism.name(), parts[0].packet);
+        let means = || found.iter().map(|errors| errors.mean);
+        let deviations = || found.iter().map(|errors| errors.deviation);
+        // At the rate of the line packets leave back to back, whatever a mechanism does.
+        let below_line =
+            || parts.iter().zip(found).filter(|(part, _)| gbps(part.rate) < line).map(|(_, errors)| errors);
+        for (what, value) in [
+            ("mean-least", smallest(means())),
+            ("mean-most", largest(below_line().map(|errors| errors.mean))),
+            ("mean-reach", largest(means().map(f64::abs))),
+            ("deviation-least", smallest(below_line().map(|errors| errors.deviation))),
+            ("deviation-most", largest(deviations())),
+            ("error-least", smallest(found.iter().map(|errors| errors.least))),
+            ("error-most", largest(found.iter().map(|errors| errors.most))),
+        ] {
+            findings.measures.insert(format!("{name}/{what}"), value);
+        }
+        for (part, errors) in parts.iter().zip(found) {
+            let mut row = vec![
+                part.mechanism.name().to_owned(),
+                part.packet.get().to_string(),
+                format!("{:.1}", part.rate),
+            ];
+            let values = [errors.mean, errors.deviation, errors.least, errors.most];
+            row.extend(values.map(|value| format!("{value:.4}")));
+            findings.table.rows.push(row);
+        }
+        let points = parts.iter().zip(found).map(|(part, errors)| (part.rate, errors.mean)).collect();
+        let spread = |errors: &Errors| (errors.mean - errors.deviation, errors.mean + errors.deviation);
+        let curve = Curve::intervals(&name, points, found.iter().map(spread).collect());
+        let panel = Panel::new(&name, "rate, Gb/s", "gap made less gap wanted, us");
+        panels.push(panel.with(curve));
+    }
+    findings.remarks.push("Bars are one standard deviation. Smallest deviations and largest means leave the rate of the line out, where packets leave back to back.".to_owned());
+    findings.figure = Figure::curves(panels);
+    findings
+}

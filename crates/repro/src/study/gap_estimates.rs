@@ -1,0 +1,112 @@
+//! What an excursion search answers on streams made by different senders (rapid G4).
+
+use headway_core::estimate::Excursion;
+use headway_core::{Gaps, Rate};
+
+use super::path::gbps;
+use crate::context::{Context, Interrupted};
+use crate::experiment::{Experiment, GapEstimates, Gapping, Path};
+use crate::figure::{Figure, Stack, StackPanel};
+use crate::outcome::{Findings, Table};
+
+/// Streams that one testbed sends; a part of the work.
+const STREAMS_AT_ONCE: usize = 250;
+
+/// How far an estimate may be from the right rate to count as exactly that one: half a step of 15 %, and less.
+const EXACT: f64 = 0.02;
+
+pub(super) fn run(
+    study: &GapEstimates,
+    experiment: &Experiment,
+    context: &Context<'_>,
+) -> Result<Findings, Interrupted> {
+    let count = context.size.of(study.streams).div_ceil(STREAMS_AT_ONCE);
+    let parts: Vec<(Gapping, usize)> = study
+        .mechanisms
+        .iter()
+        .flat_map(|mechanism| (0..count).map(move |part| (*mechanism, part)))
+        .collect();
+    let found = context.map(&parts, |index, (mechanism, _)| {
+        estimates(study, experiment, *mechanism, context, context.seed_of(&experiment.id, index))
+    })?;
+    let mut findings =
+        Findings { table: Table::new(["mechanism", "estimate Gb/s", "streams"]), ..Findings::default() };
+    let right = right_rate(study, experiment);
+    let mut stacks = Vec::new();
+    for (parts, found) in parts.chunks(count).zip(found.chunks(count)) {
+        let name = parts[0].0.name();
+        let estimates: Vec<f64> = found.iter().flatten().copied().collect();
+        let share = |has: &dyn Fn(f64) -> bool| {
+            100.0 * estimates.iter().filter(|estimate| has(**estimate)).count() as f64
+                / estimates.len().max(1) as f64
+        };
+        let shares = [
+            share(&|e| (e / right - 1.0).abs() <= EXACT),
+            share(&|e| e / right - 1.0 > EXACT),
+            share(&|e| e / right - 1.0 < -EXACT),
+        ];
+        for (what, value) in ["right", "over", "under"].into_iter().zip(shares) {
+            findings.measures.insert(format!("{name}/{what}"), value);
+        }
+        tabulate(&mut findings.table, name, &estimates);
+        stacks.push(Stack { label: name.to_owned(), parts: [shares[0], shares[1], shares[2], 0.0] });
+    }
+    findings.remarks.push(format!(
+        "Right is {right:.2} Gb/s within {} %. The gaps are those right behind the bottleneck, as they were captured.",
+        100.0 * EXACT
+    ));
+    let panel = StackPanel { title: "estimates".to_owned(), stacks };
+    findings.figure = Figure::Stacks {
+        panels: vec![panel],
+        columns: 1,
+        names: ["right", "over", "under", ""],
+        axis: "sender",
+    };
+    Ok(findings)
+}
+
+/// The probing rate that is the right answer, in Gb/s.
+fn right_rate(study: &GapEstimates, experiment: &Experiment) -> f64 {
+    let schedule = study.shape.schedule(gbps(study.average), experiment.path.packet);
+    let gap = schedule.gaps.get((study.right - 1) * study.shape.packets as usize).copied();
+    gap.and_then(|gap| Rate::of(schedule.packet, gap)).map_or(f64::NAN, |rate| rate.mbps() / 1e3)
+}
+
+/// Estimates in Gb/s.
+fn estimates(
+    study: &GapEstimates,
+    experiment: &Experiment,
+    mechanism: Gapping,
+    context: &Context<'_>,
+    seed: u64,
+) -> Result<Vec<f64>, Interrupted> {
+    let path = Path { gaps: mechanism, ..experiment.path.clone() };
+    let mut testbed = path.testbed(None, seed);
+    let schedule = study.shape.schedule(gbps(study.average), path.packet);
+    let train = vec![schedule; STREAMS_AT_ONCE.min(context.size.of(study.streams)) + 1];
+    let (mut gaps, mut estimates) = (Gaps::default(), Vec::new());
+    context.check()?;
+    // The first stream meets an empty queue, which no later one does.
+    for observed in testbed.send_train(&train, path.silence).iter().skip(1) {
+        if !observed.complete || observed.exits.gaps(&mut gaps).is_err() {
+            continue;
+        }
+        // A sender knows the gaps it wanted, not those it made.
+        gaps.send.copy_from_slice(&observed.exits.intended);
+        if let Ok(estimate) = Excursion::default().estimate(path.packet, &gaps) {
+            estimates.push(estimate.rate.mbps() / 1e3);
+        }
+    }
+    Ok(estimates)
+}
+
+/// A histogram in steps of 0.1 Gb/s.
+fn tabulate(table: &mut Table, name: &str, estimates: &[f64]) {
+    let mut counts = std::collections::BTreeMap::new();
+    for estimate in estimates {
+        *counts.entry((estimate * 10.0).round() as i64).or_insert(0) += 1;
+    }
+    for (tenths, count) in counts {
+        table.rows.push(vec![name.to_owned(), format!("{:.1}", tenths as f64 / 10.0), count.to_string()]);
+    }
+}

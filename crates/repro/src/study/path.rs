@@ -1,0 +1,62 @@
+//! The testbed that an experiment's path describes.
+
+use headway_core::{Bytes, Duration, Rate};
+use headway_sim::host::gap::Mechanism;
+use headway_sim::host::nic::Coalescing;
+use headway_sim::testbed::{Testbed, TestbedConfig};
+use headway_sim::traffic::Traffic;
+
+use crate::experiment::{Cross, Gapping, Path};
+
+/// Part of the interval between interrupts by which each is early or late (rapid 2.15).
+const JITTER: f64 = 0.2;
+
+impl Path {
+    /// The testbed with this path's cross traffic, or another.
+    pub(crate) fn testbed(&self, cross: Option<Cross>, seed: u64) -> Testbed {
+        let config = TestbedConfig {
+            capacity: self.capacity,
+            buffer: self.buffer,
+            cross: cross.unwrap_or(self.cross).traffic(),
+            mechanism: self.gaps.mechanism(),
+            coalescing: self.card(),
+        };
+        Testbed::new(&config, seed)
+    }
+
+    /// How the receiver's card coalesces interrupts, if it does.
+    pub(crate) fn card(&self) -> Option<Coalescing> {
+        let card = Coalescing::Fixed { interval: self.coalescing, jitter: JITTER, frames: None };
+        (self.coalescing > Duration::ZERO).then_some(card)
+    }
+}
+
+impl Gapping {
+    /// The mechanism or its model.
+    pub(crate) fn mechanism(self) -> Mechanism {
+        match self {
+            Gapping::Dummy => Mechanism::ByteClock,
+            Gapping::Hrtimer => Mechanism::Timer,
+            Gapping::BusyWait => Mechanism::BusyWait,
+        }
+    }
+}
+
+impl Cross {
+    /// The sources of this traffic.
+    fn traffic(self) -> Vec<Traffic> {
+        match self {
+            Cross::None => Vec::new(),
+            Cross::Bct => vec![Traffic::Bct { scale: 1.0 }],
+            Cross::Sct => vec![Traffic::Sct { scale: 1.0 }],
+            Cross::Cbr => vec![Traffic::CbrProfile { scale: 1.0 }],
+            Cross::Poisson => vec![Traffic::Poisson { rate: gbps(2.47), size: Bytes::new(1538) }],
+            Cross::Paced => vec![Traffic::Cbr { rate: gbps(3.0), size: Bytes::new(1538) }],
+        }
+    }
+}
+
+/// A rate in Gb/s as the experiment files give it.
+pub(crate) fn gbps(rate: f64) -> Rate {
+    Rate::from_mbps(rate * 1e3)
+}

@@ -1,0 +1,181 @@
+//! The gaps of one stream on its way through the estimator (rapid B6, bass P5).
+
+use headway_core::denoise::{Denoise, centred_mean};
+use headway_core::estimate::Excursion;
+use headway_core::{Duration, Gaps, Rate};
+use headway_sim::testbed::Observed;
+
+use super::path::gbps;
+use crate::context::{Context, Interrupted};
+use crate::experiment::{Experiment, Series};
+use crate::figure::{Curve, Figure, Panel};
+use crate::outcome::{Findings, Table};
+use crate::statistics::{mean, percent, quantile, sorted};
+
+/// The parts into which the streams are divided, each with its own testbed.
+const PARTS: usize = 8;
+
+/// Streams that follow each other directly.
+const TRAIN: usize = 50;
+
+/// A stream during which as much was available as in the published example.
+struct Example {
+    /// Gaps as they came, in microseconds.
+    sent: Vec<f64>,
+    received: Vec<f64>,
+    exited: Vec<f64>,
+    /// Index of the first gap that denoising kept.
+    first: usize,
+    /// Gaps after denoising, in microseconds.
+    denoised_sent: Vec<f64>,
+    denoised_received: Vec<f64>,
+    /// Index from which on receive gaps stay above send gaps, where they do at the end.
+    crossing: Option<usize>,
+    /// Estimates in Gb/s, from gaps as they came and from denoised ones.
+    raw: f64,
+    estimate: f64,
+    /// How far denoised receive gaps are from the smoothed gaps behind the bottleneck, in microseconds; the same for the gaps
+    /// as they came.
+    distance: f64,
+    raw_distance: f64,
+}
+
+pub(super) fn run(
+    study: &Series,
+    experiment: &Experiment,
+    context: &Context<'_>,
+) -> Result<Findings, Interrupted> {
+    let parts: Vec<usize> = (0..PARTS).collect();
+    let found = context
+        .map(&parts, |index, _| search(study, experiment, context, context.seed_of(&experiment.id, index)))?;
+    let found: Vec<Example> = found.into_iter().flatten().collect();
+    let mut findings = Findings::default();
+    let median = |value: &dyn Fn(&Example) -> f64| quantile(&sorted(found.iter().map(value).collect()), 0.5);
+    let crossings: Vec<f64> =
+        found.iter().filter_map(|example| example.crossing).map(|index| index as f64).collect();
+    let third = study.shape.packets as f64;
+    for (what, value) in [
+        ("bass/estimate", median(&|example| example.estimate)),
+        ("raw/estimate", median(&|example| example.raw)),
+        ("bass/crossing", quantile(&sorted(crossings.clone()), 0.5)),
+        ("bass/crossing-in-third-rate", percent(&crossings, |i| i >= 2.0 * third && i < 3.0 * third)),
+        ("bass/distance", mean(&found.iter().map(|example| example.distance).collect::<Vec<_>>())),
+        ("raw/distance", mean(&found.iter().map(|example| example.raw_distance).collect::<Vec<_>>())),
+        ("path/examples", found.len() as f64),
+    ] {
+        findings.measures.insert(what.to_owned(), value);
+    }
+    findings.nulls.insert("bass/estimate".to_owned(), study.average);
+    let top = study.shape.schedule(gbps(study.average), experiment.path.packet).top_rate();
+    findings.measures.insert("raw/of-top-rate".to_owned(), median(&|e| e.raw) / (top.mbps() / 1e3));
+    findings.remarks.push(format!(
+        "Medians over the {} streams during which {} Gb/s were available within {} %. The figure shows the first of them; neither \
+         choice looks at the estimate.",
+        found.len(),
+        study.available,
+        100.0 * study.within
+    ));
+    if let Some(example) = found.first() {
+        (findings.table, findings.figure) = show(example);
+    }
+    Ok(findings)
+}
+
+/// All streams of one testbed during which about as much was available as in the publication.
+fn search(
+    study: &Series,
+    experiment: &Experiment,
+    context: &Context<'_>,
+    seed: u64,
+) -> Result<Vec<Example>, Interrupted> {
+    let path = &experiment.path;
+    let mut testbed = path.testbed(None, seed);
+    let train = vec![study.shape.schedule(gbps(study.average), path.packet); TRAIN];
+    let mut found = Vec::new();
+    for _ in 0..context.size.of(study.streams).div_ceil(PARTS * TRAIN) {
+        context.check()?;
+        // The first stream of a train meets an empty queue and an idle card, which no later one does.
+        for observed in testbed.send_train(&train, path.silence).iter().skip(1) {
+            let off = observed.available.bps_f64() / gbps(study.available).bps_f64() - 1.0;
+            if observed.complete && off.abs() <= study.within {
+                found.extend(example(observed));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn example(observed: &Observed) -> Option<Example> {
+    let (mut raw, mut exits, mut scratch) = (Gaps::default(), Gaps::default(), Vec::new());
+    observed.record.gaps(&mut raw).ok()?;
+    observed.exits.gaps(&mut exits).ok()?;
+    let (denoise, excursion) = (Denoise::default(), Excursion::default());
+    let packet = observed.record.packet;
+    let mut denoised = raw.clone();
+    let first = denoise.apply(&mut denoised, &mut scratch).ok()?.first;
+    let estimate = excursion.estimate(packet, &denoised).ok()?.rate;
+    let above = |i: &usize| denoised.receive[*i] > denoised.send[*i] + excursion.margin;
+    let run = (0..denoised.len()).rev().take_while(above).count();
+    let mut smooth = exits.receive.clone();
+    centred_mean(&mut smooth, denoise.window, &mut scratch);
+    let smooth = &smooth[first..first + denoised.len()];
+    let in_gbps = |rate: Rate| rate.mbps() / 1e3;
+    Some(Example {
+        crossing: (run >= excursion.min_length).then(|| first + denoised.len() - run),
+        raw: in_gbps(excursion.estimate(packet, &raw).ok()?.rate),
+        estimate: in_gbps(estimate),
+        distance: distance(&denoised.receive, smooth),
+        raw_distance: distance(&raw.receive[first..first + denoised.len()], smooth),
+        sent: microseconds(&raw.send),
+        received: microseconds(&raw.receive),
+        exited: microseconds(&exits.receive),
+        denoised_sent: microseconds(&denoised.send),
+        denoised_received: microseconds(&denoised.receive),
+        first,
+    })
+}
+
+/// The mean distance between two series, in microseconds.
+fn distance(a: &[Duration], b: &[Duration]) -> f64 {
+    mean(&a.iter().zip(b).map(|(a, b)| (*a - *b).us().abs()).collect::<Vec<_>>())
+}
+
+fn microseconds(gaps: &[Duration]) -> Vec<f64> {
+    gaps.iter().map(|gap| gap.us()).collect()
+}
+
+fn show(example: &Example) -> (Table, Figure) {
+    let mut table = Table::new([
+        "index",
+        "send us",
+        "behind the bottleneck us",
+        "receive us",
+        "denoised send us",
+        "denoised receive us",
+    ]);
+    let text = |value: Option<&f64>| value.map_or(String::new(), |value| format!("{value:.3}"));
+    for i in 0..example.sent.len() {
+        let kept = |values: &[f64]| text(i.checked_sub(example.first).and_then(|i| values.get(i)));
+        table.rows.push(vec![
+            (i + 1).to_string(),
+            text(example.sent.get(i)),
+            text(example.exited.get(i)),
+            text(example.received.get(i)),
+            kept(&example.denoised_sent),
+            kept(&example.denoised_received),
+        ]);
+    }
+    let points = |values: &[f64], first: usize| {
+        values.iter().enumerate().map(|(i, value)| ((first + i + 1) as f64, *value)).collect()
+    };
+    let raw = Panel::new("as received", "packet", "gap, us")
+        .with(Curve::line("receive gaps", points(&example.received, 0)))
+        .with(Curve::line("send gaps", points(&example.sent, 0)));
+    let behind = Panel::new("right behind the bottleneck", "packet", "gap, us")
+        .with(Curve::line("gaps behind the bottleneck", points(&example.exited, 0)))
+        .with(Curve::line("send gaps", points(&example.sent, 0)));
+    let denoised = Panel::new("after multi-pass BASS and a mean of 16", "packet", "gap, us")
+        .with(Curve::line("receive gaps", points(&example.denoised_received, example.first)))
+        .with(Curve::line("send gaps", points(&example.denoised_sent, example.first)));
+    (table, Figure::curves([raw, behind, denoised]))
+}
