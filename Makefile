@@ -3,14 +3,19 @@
 
 CARGO ?= cargo
 REPORT ?= report
+# Where and in which version the benchmark installs ns-3.
+NS3_VENV = target/ns3
+NS3_VERSION = 3.44.post0
 
-.PHONY: help demo test lint bench accuracy install clean setup
+.PHONY: help demo test lint bench accuracy compare repro install clean setup
 
 help:
 	@echo 'make demo       measure an emulated path with every method; writes $(REPORT)/report.html'
 	@echo 'make test       formatting, lints and all tests'
-	@echo 'make bench      speed of the estimators, CPU use of idle programs'
+	@echo 'make bench      speed of the estimators and of the simulator, beside ns-3 where it installs; CPU use of idle programs'
 	@echo 'make accuracy   the accuracy table on emulated paths (about 15 minutes)'
+	@echo 'make compare    the simulator beside the TCP of this host, 24 cells (about 15 minutes)'
+	@echo 'make repro      published experiments in a simulated testbed (under a minute); writes $(REPORT)/repro'
 	@echo 'make install    the headway binary, man pages and shell completions, below PREFIX (/usr/local)'
 
 demo: setup
@@ -28,11 +33,26 @@ bench: setup
 	$(CARGO) bench --locked -p headway-core --bench estimate
 	$(CARGO) build --release --locked --bin headway
 	target/release/headway accuracy --idle
+	$(CARGO) bench --locked -p headway-sim --bench scheduler
+	$(CARGO) bench --locked -p headway-sim --bench packets
+	@if python3 -m venv $(NS3_VENV) \
+	&& $(NS3_VENV)/bin/pip install --quiet --prefer-binary ns3==$(NS3_VERSION); \
+	then $(NS3_VENV)/bin/python bench/ns3_dumbbell.py; \
+	else echo 'ns-3 could not be installed from the Python package registry, so there is nothing to compare with.'; fi
 
 accuracy: setup
 	$(CARGO) build --release --locked --bin headway
 	target/release/headway accuracy --output $(REPORT)/accuracy.json
 	target/release/headway accuracy --coalesce --output $(REPORT)/coalescing.json
+
+compare: setup
+	$(CARGO) build --release --locked --bin headway
+	target/release/headway compare scenarios/compare.toml --matrix
+
+# Claims that fail are printed and explained; they do not fail the target.
+repro: setup
+	$(CARGO) build --release --locked --bin headway
+	-target/release/headway repro all --output $(REPORT)/repro
 
 PREFIX ?= /usr/local
 install: setup

@@ -1,6 +1,7 @@
 //! The `headway` command: arguments and printing, nothing else.
 
 mod accuracy;
+mod compare;
 mod demo;
 mod exit;
 mod generate;
@@ -8,6 +9,8 @@ mod lab;
 mod measure;
 mod progress;
 mod report;
+mod repro;
+mod run;
 mod serve;
 mod stage;
 mod token;
@@ -38,8 +41,13 @@ enum Command {
     /// Answers the measurements of other hosts.
     Serve(serve::Args),
     Demo(demo::DemoArgs),
+    Run(run::RunArgs),
+    Compare(compare::CompareArgs),
     Lab(lab::Args),
+    #[command(hide = true)]
+    Endpoint(run::endpoint::EndpointArgs),
     Accuracy(accuracy::AccuracyArgs),
+    Repro(repro::ReproArgs),
     Generate(generate::GenerateArgs),
 }
 
@@ -48,8 +56,12 @@ fn main() -> ExitCode {
         Command::Measure(args) => (args.json(), measure::run(&args).map(|()| ExitCode::SUCCESS)),
         Command::Serve(args) => (args.json(), finished(serve::run(&args))),
         Command::Demo(args) => (false, demo::run(&args).map(|()| ExitCode::SUCCESS)),
+        Command::Run(args) => (args.json(), run::run(&args)),
+        Command::Compare(args) => (args.json(), compare::run(&args)),
+        Command::Endpoint(args) => (false, run::endpoint::run(&args).map(|()| ExitCode::SUCCESS)),
         Command::Lab(args) => (false, lab::run(args).map_err(Failed::from)),
         Command::Accuracy(args) => (false, accuracy::run(&args).map(|()| ExitCode::SUCCESS)),
+        Command::Repro(args) => (args.json(), repro::run(&args).map(|()| ExitCode::SUCCESS)),
         Command::Generate(args) => (false, generate::run(&args).map(|()| ExitCode::SUCCESS)),
     };
     result.unwrap_or_else(|failed| {

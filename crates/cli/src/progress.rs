@@ -27,7 +27,12 @@ impl Progress {
 
     /// One more step is done.
     pub(crate) fn step(&self) {
-        self.0.inc(1);
+        self.advance(1);
+    }
+
+    /// So many steps are done.
+    pub(crate) fn advance(&self, steps: u64) {
+        self.0.inc(steps);
     }
 }
 

@@ -32,10 +32,15 @@ fn axes(chart: &mut Chart<'_, '_>, x: &str, y: &str) -> Result<(), Box<dyn Error
         .label_style((FONT, 14).into_font().color(&INK))
         .x_desc(x)
         .y_desc(y)
-        .x_label_formatter(&|value| format!("{value:.0}"))
-        .y_label_formatter(&|value| format!("{value:.0}"))
+        .x_label_formatter(&|value| short(*value))
+        .y_label_formatter(&|value| short(*value))
         .draw()
         .map_err(|error| error.to_string().into())
+}
+
+/// A number with at most two decimals and no zeros at its end.
+fn short(value: f64) -> String {
+    format!("{}", (value * 100.0).round() / 100.0)
 }
 
 /// Draws the names of the series.
@@ -77,7 +82,7 @@ pub(crate) fn truth_and_estimates(truth: &[(f64, f64)], marks: &[Mark], capacity
         axes(&mut chart, "time, s", "available bandwidth, Mb/s")?;
         chart
             .draw_series(AreaSeries::new(steps(truth), 0.0, TRUTH.mix(0.18)).border_style(TRUTH))?
-            .label("truth (mean of 100 ms)")
+            .label("truth")
             .legend(|(x, y)| Rectangle::new([(x, y - 5), (x + 18, y + 5)], TRUTH.mix(0.5).filled()));
         chart
             .draw_series(
@@ -87,6 +92,48 @@ pub(crate) fn truth_and_estimates(truth: &[(f64, f64)], marks: &[Mark], capacity
             )?
             .label("estimate and 90 % interval")
             .legend(|(x, y)| Circle::new((x + 9, y), 4, ESTIMATE.filled()));
+        legend(&mut chart)?;
+        area.present()?;
+    }
+    Ok(svg)
+}
+
+/// Colours that stay apart for most eyes (Okabe and Ito).
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+    RGBColor(51, 51, 51),
+    RGBColor(150, 150, 150),
+];
+
+/// Curves with names that can be told apart.
+pub(crate) const MOST_CURVES: usize = COLOURS.len();
+
+/// Named curves over time in seconds, each holding its value until the next; at most [`MOST_CURVES`] of them.
+pub(crate) fn curves(curves: &[(String, Curve)], y: &str) -> Drawn {
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, (960, 320)).into_drawing_area();
+        area.fill(&WHITE)?;
+        let points = || curves.iter().flat_map(|(_, curve)| curve);
+        let end = points().map(|(t, _)| *t).fold(0.001, f64::max);
+        let top = points().map(|(_, value)| *value).fold(0.001, f64::max);
+        let mut chart = ChartBuilder::on(&area)
+            .margin(12)
+            .x_label_area_size(44)
+            .y_label_area_size(64)
+            .build_cartesian_2d(0.0..end, 0.0..top * 1.08)?;
+        axes(&mut chart, "time, s", y)?;
+        for ((name, curve), colour) in curves.iter().zip(COLOURS) {
+            chart
+                .draw_series(LineSeries::new(steps(curve), colour.stroke_width(2)))?
+                .label(name)
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+        }
         legend(&mut chart)?;
         area.present()?;
     }

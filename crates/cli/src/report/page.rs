@@ -1,4 +1,4 @@
-//! The demo's report as one HTML file that needs nothing else.
+//! Reports as one HTML file that needs nothing else; the demo's.
 
 use std::fmt::Write as _;
 
@@ -21,6 +21,31 @@ th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid #ddd
 th:first-child, td:first-child { text-align: left; }
 tr.null td { color: #a04000; } p.note { color: #666; font-size: .9rem; }";
 
+/// A page with this title and heading, and `body` below it.
+pub(crate) fn document(title: &str, body: &str) -> String {
+    let title = escaped(title);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n<h1>{title}</h1>\n{body}</body>\n</html>\n"
+    )
+}
+
+/// Text without characters that HTML takes for its own.
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// A table with a header.
+pub(crate) fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
+    let line = |cells: &[String], tag: &str| {
+        let cells: String = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let body: String = rows.iter().map(|row| line(row, "td")).collect();
+    format!("<table>\n{}{body}</table>\n", line(&header.map(str::to_owned), "th"))
+}
+
 pub(crate) fn html(
     figures: &Figures,
     compared: &[Scored],
@@ -28,16 +53,11 @@ pub(crate) fn html(
     contrasted: &[Scored],
 ) -> String {
     let mut page = String::new();
-    let _ = write!(
-        page,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>Headway: what is free on this path</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n\
-         <h1>Headway: what is free on this path</h1>\n\
-         <p>Real packets through an emulated path on one machine: 100&nbsp;Mb/s, RTT 20&nbsp;ms, MTU 1500, drop-tail \
+    page.push_str(
+        "<p>Real packets through an emulated path on one machine: 100&nbsp;Mb/s, RTT 20&nbsp;ms, MTU 1500, drop-tail \
          buffer of 100&nbsp;ms. The emulator logs what the cross traffic left free in every 10&nbsp;ms; that is the truth \
          beside each estimate, averaged over the time the measurement took. Rates count every byte on the wire, \
-         errors are shares of the capacity.</p>\n"
+         errors are shares of the capacity.</p>\n",
     );
     section(
         &mut page,
@@ -64,8 +84,7 @@ pub(crate) fn html(
         &figures.coalescing,
         contrasted,
     );
-    page.push_str("</body>\n</html>\n");
-    page
+    document("Headway: what is free on this path", &page)
 }
 
 fn section(page: &mut String, title: &str, words: &str, figure: &str, scored: &[Scored]) {

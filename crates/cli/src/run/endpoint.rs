@@ -1,0 +1,262 @@
+//! The two ends of TCP flows in a lab: a hidden command that runs in a node, sends or receives, and reports.
+
+use std::ffi::OsString;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration as Span, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use headway_core::{Duration, Instant};
+use nix::sys::socket::{setsockopt, sockopt};
+use serde::{Deserialize, Serialize};
+
+use super::{interruption, is_set};
+use crate::exit::Failed;
+
+/// Sends or receives the TCP flows of a scenario in a lab.
+#[derive(clap::Args, Debug)]
+pub(crate) struct EndpointArgs {
+    /// What to do, as JSON.
+    plan: String,
+}
+
+/// What both ends have to know. Times are on `CLOCK_REALTIME`, which both share.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) role: Role,
+    /// Where the receiver listens.
+    pub(crate) address: Ipv4Addr,
+    /// Time zero of the scenario.
+    pub(crate) begin: Instant,
+    /// Times at which counters are looked at, ascending; the last one ends the run.
+    pub(crate) looks: Vec<Instant>,
+    pub(crate) flows: Vec<PlannedFlow>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Role {
+    Send,
+    Receive,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct PlannedFlow {
+    pub(crate) controller: String,
+    pub(crate) start: Instant,
+    pub(crate) stop: Option<Instant>,
+    pub(crate) size: Option<u64>,
+}
+
+/// What an end counted at one time, for every flow.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Look {
+    pub(crate) at: Instant,
+    pub(crate) flows: Vec<Counters>,
+}
+
+/// Of the receiver `received`, of the sender the others.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Counters {
+    /// Payload bytes.
+    pub(crate) received: u64,
+    /// Segments with payload, retransmissions included.
+    pub(crate) sent: u64,
+    /// Segments sent again.
+    pub(crate) retransmitted: u64,
+    /// Segments.
+    pub(crate) cwnd: u32,
+    pub(crate) srtt_us: u32,
+    pub(crate) min_rtt_us: u32,
+    /// When all was acknowledged; zero before.
+    pub(crate) finished: Instant,
+}
+
+const PORT: u16 = 5001;
+/// How often an end looks whether it shall end early.
+const PATIENCE: Span = Span::from_millis(20);
+/// The largest buffers of the kernel here: two bandwidth-delay products of 1 Gb/s and 250 ms.
+const BUFFERS: [(&str, &str); 2] =
+    [("tcp_rmem", "4096 1048576 67108864"), ("tcp_wmem", "4096 65536 67108864")];
+
+/// The line by which an end says that it is ready.
+pub(crate) const READY: &str = "ready";
+
+pub(crate) fn run(args: &EndpointArgs) -> Result<(), Failed> {
+    let plan: Plan =
+        serde_json::from_str(&args.plan).context("this command is only for `headway run --on lab`")?;
+    for (key, value) in BUFFERS {
+        let path = format!("/proc/sys/net/ipv4/{key}");
+        std::fs::write(&path, value).with_context(|| format!("cannot write {path}"))?;
+    }
+    let ended = interruption()?;
+    let looks = match plan.role {
+        Role::Receive => receive(&plan, &ended)?,
+        Role::Send => send(&plan, &ended)?,
+    };
+    println!("{}", serde_json::to_string(&looks)?);
+    Ok(())
+}
+
+/// Looks at all planned times, or at the present instead of the rest when this program shall end.
+fn watch(plan: &Plan, ended: &AtomicBool, counters: impl Fn() -> Vec<Counters>) -> Vec<Look> {
+    let mut looks = Vec::new();
+    for &at in &plan.looks {
+        while now() < at && !is_set(ended) {
+            thread::sleep((at - now()).to_std().min(PATIENCE));
+        }
+        looks.push(Look { at: now().min(at), flows: counters() });
+        if is_set(ended) {
+            break;
+        }
+    }
+    looks
+}
+
+fn receive(plan: &Plan, ended: &AtomicBool) -> anyhow::Result<Vec<Look>> {
+    let listener = TcpListener::bind((plan.address, PORT)).context("cannot listen")?;
+    println!("{READY}");
+    let received: Arc<[AtomicU64]> = plan.flows.iter().map(|_| AtomicU64::new(0)).collect();
+    let counts = Arc::clone(&received);
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let counts = Arc::clone(&counts);
+            thread::spawn(move || drain(stream, &counts));
+        }
+    });
+    let counters = || {
+        let count = |received: &AtomicU64| Counters {
+            received: received.load(Ordering::Relaxed),
+            ..Counters::default()
+        };
+        received.iter().map(count).collect()
+    };
+    Ok(watch(plan, ended, counters))
+}
+
+/// Reads until the sender closes; the first four bytes say which flow it is.
+fn drain(mut stream: TcpStream, counts: &[AtomicU64]) {
+    let mut number = [0; 4];
+    let mut buffer = vec![0; 1 << 18];
+    if stream.read_exact(&mut number).is_err() {
+        return;
+    }
+    let Some(count) = counts.get(u32::from_be_bytes(number) as usize) else { return };
+    // An error means that the sender has gone, like the end of the stream.
+    while let Ok(size) = stream.read(&mut buffer)
+        && size > 0
+    {
+        count.fetch_add(size as u64, Ordering::Relaxed);
+    }
+}
+
+/// A flow at its sender.
+struct Sending {
+    stream: TcpStream,
+    finished: AtomicU64,
+}
+
+fn send(plan: &Plan, ended: &AtomicBool) -> anyhow::Result<Vec<Look>> {
+    let mut flows = Vec::new();
+    for (flow, stream) in plan.flows.iter().zip(connect_all(plan)?) {
+        let sending = Arc::new(Sending { stream, finished: AtomicU64::new(0) });
+        flows.push(Arc::clone(&sending));
+        let (flow, begin) = (flow.clone(), plan.begin);
+        thread::spawn(move || {
+            // An error means that the receiver has gone: then the run is over.
+            let _ = sending.fill(&flow, begin);
+        });
+    }
+    println!("{READY}");
+    Ok(watch(plan, ended, || flows.iter().map(|flow| flow.counters()).collect()))
+}
+
+/// Opens all connections ahead of their start and at the same time, so that first segments leave when they should.
+fn connect_all(plan: &Plan) -> anyhow::Result<Vec<TcpStream>> {
+    thread::scope(|scope| {
+        let flows = plan.flows.iter().enumerate();
+        let threads: Vec<_> =
+            flows.map(|(index, flow)| scope.spawn(move || connect(plan, index, flow))).collect();
+        let failed = |_| anyhow::anyhow!("a thread failed");
+        threads.into_iter().map(|thread| thread.join().map_err(failed)?).collect()
+    })
+}
+
+fn connect(plan: &Plan, index: usize, flow: &PlannedFlow) -> anyhow::Result<TcpStream> {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+    let controller = OsString::from(&flow.controller);
+    setsockopt(&socket, sockopt::TcpCongestion, &controller)
+        .with_context(|| format!("this kernel does not have the congestion control `{}`", flow.controller))?;
+    socket.connect(&SocketAddrV4::new(plan.address, PORT).into()).context("cannot connect")?;
+    let mut stream = TcpStream::from(socket);
+    stream.write_all(&u32::try_from(index)?.to_be_bytes())?;
+    Ok(stream)
+}
+
+impl Sending {
+    /// Writes from start to stop, or so many bytes, and waits until the receiver has all of it.
+    fn fill(&self, flow: &PlannedFlow, begin: Instant) -> std::io::Result<()> {
+        thread::sleep((flow.start - now()).to_std());
+        let buffer = vec![0; 1 << 16];
+        let mut left = flow.size.unwrap_or(u64::MAX);
+        while left > 0 && flow.stop.is_none_or(|stop| now() < stop) {
+            let part = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            left -= (&self.stream).write(&buffer[..part])? as u64;
+        }
+        self.stream.shutdown(std::net::Shutdown::Write)?;
+        (&self.stream).read_to_end(&mut Vec::new())?;
+        self.finished.store((now() - begin).ns().unsigned_abs(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        let info = TcpInfo::of(&self.stream);
+        Counters {
+            received: 0,
+            sent: info.u32(156).into(),
+            retransmitted: info.u32(100).into(),
+            cwnd: info.u32(80),
+            srtt_us: info.u32(68),
+            min_rtt_us: info.u32(148),
+            finished: Instant::from_ns(self.finished.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+/// `struct tcp_info` of the kernel, which is longer than that of the C library.
+struct TcpInfo([u8; 256]);
+
+impl TcpInfo {
+    fn of(stream: &TcpStream) -> TcpInfo {
+        let mut bytes = [0; 256];
+        let mut length = bytes.len() as libc::socklen_t;
+        // SAFETY: both pointers are valid for writing, and `length` is the room at the first. What a kernel does not know
+        // or refuses stays zero.
+        unsafe {
+            libc::getsockopt(
+                stream.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                bytes.as_mut_ptr().cast(),
+                &raw mut length,
+            );
+        }
+        TcpInfo(bytes)
+    }
+
+    /// The field at this offset (`include/uapi/linux/tcp.h`): 68 rtt, 80 snd_cwnd, 100 total_retrans, 148 min_rtt,
+    /// 156 data_segs_out.
+    fn u32(&self, offset: usize) -> u32 {
+        let field = self.0[offset..].first_chunk().copied().unwrap_or_default();
+        u32::from_ne_bytes(field)
+    }
+}
+
+/// The present on `CLOCK_REALTIME`.
+pub(crate) fn now() -> Instant {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Instant::ZERO + Duration::from(since)
+}

@@ -1,0 +1,156 @@
+//! The page of figures of a run.
+
+use headway_core::{Bytes, Instant, Rate};
+use headway_sim::record::{Results, Series, Summary};
+
+use super::table::{
+    FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, TRAFFIC_COLUMNS, flow_rows, link_rows, measure_rows,
+    traffic_rows,
+};
+use crate::report::chart::{self, Curve, MOST_CURVES, Mark};
+use crate::report::page;
+
+/// Points of a curve: more would not be seen.
+const POINTS: usize = 1_000;
+
+/// The page of a run.
+pub(crate) fn page(results: &Results) -> anyhow::Result<String> {
+    let summary = &results.summary;
+    let mut body = introduction(summary);
+    body += "<h2>Flows</h2>\n";
+    body += &page::table(FLOW_COLUMNS, &flow_rows(summary));
+    body += "<p class=\"note\">Goodput counts payload that arrived in order.</p>\n";
+    body += &figure(&goodput(&results.series), "goodput, Mb/s")?;
+    body += "<h2>Links</h2>\n";
+    body += &page::table(LINK_COLUMNS, &link_rows(summary));
+    body += "<p class=\"note\">Rates count every byte on the wire. Delay is the time from arrival to the begin of transmission.</p>\n";
+    body += &figure(&queues(summary, &results.series), "queue, kB")?;
+    if !summary.traffic.is_empty() {
+        body += "<h2>Other traffic</h2>\n";
+        body += &page::table(TRAFFIC_COLUMNS, &traffic_rows(summary));
+    }
+    body += &measurements(results)?;
+    if let Some((name, curves)) = truth(summary, &results.series) {
+        body += &format!("<h2>What was free on {}</h2>\n", page::escaped(&name));
+        body += &figure(&curves, "rate on the wire, Mb/s")?;
+    }
+    Ok(page::document(&format!("{} on {}", summary.scenario, summary.world), &body))
+}
+
+/// Measurements as a table, and over the truth.
+fn measurements(results: &Results) -> anyhow::Result<String> {
+    let summary = &results.summary;
+    if summary.measurements.is_empty() {
+        return Ok(String::new());
+    }
+    let mut body = "<h2>Measurements</h2>\n".to_owned();
+    body += &page::table(MEASURE_COLUMNS, &measure_rows(summary));
+    let mbps = |bps: u64| Rate::from_bps(bps).mbps();
+    let marks: Vec<Mark> = summary
+        .measurements
+        .iter()
+        .filter_map(|one| {
+            let rate = one.available_bps?;
+            let low = one.low_bps.unwrap_or(rate);
+            let high = one.high_bps.unwrap_or(rate);
+            Some(Mark {
+                seconds: one.end_ns as f64 / 1e9,
+                rate: mbps(rate),
+                low: mbps(low),
+                high: mbps(high),
+            })
+        })
+        .collect();
+    if let Some(&link) = busiest(summary).first() {
+        let values = &results.series.links[link];
+        let free = curve(&results.series, |i, begin, end| {
+            Rate::of(values[i].free().unwrap_or_default(), end - begin).unwrap_or_default().mbps()
+        });
+        let capacity = summary.links[link].capacity_bps.map_or(1.0, mbps);
+        let drawn = chart::truth_and_estimates(&free, &marks, capacity)
+            .map_err(|error| anyhow::anyhow!("cannot draw a figure: {error}"))?;
+        body += &format!("<figure>{drawn}</figure>\n");
+    }
+    Ok(body)
+}
+
+fn introduction(summary: &Summary) -> String {
+    let (warmup, measured) = (summary.warmup_ns as f64 / 1e9, summary.measured_ns as f64 / 1e9);
+    let mut text =
+        format!("<p>Seed {}. Tables count {measured:.1} s after a warm-up of {warmup:.1} s.", summary.seed);
+    if summary.partial {
+        text += " The run was interrupted.";
+    }
+    if !summary.valid {
+        text += " <strong>The machine disturbed this run: it does not count.</strong>";
+    }
+    text + "</p>\n"
+}
+
+fn figure(curves: &[(String, Curve)], y: &str) -> anyhow::Result<String> {
+    let drawn = chart::curves(curves, y).map_err(|error| anyhow::anyhow!("cannot draw a figure: {error}"))?;
+    Ok(format!("<figure>{drawn}</figure>\n"))
+}
+
+/// Every flow, or the sum of all when there are too many to tell apart.
+fn goodput(series: &Series) -> Vec<(String, Curve)> {
+    let rate =
+        |bytes: Bytes, begin: Instant, end: Instant| Rate::of(bytes, end - begin).unwrap_or_default().mbps();
+    if series.goodput.len() <= MOST_CURVES {
+        let flows = series.flows.iter().zip(&series.goodput);
+        return flows
+            .map(|(name, values)| {
+                (format!("flow {name}"), curve(series, |i, begin, end| rate(values[i], begin, end)))
+            })
+            .collect();
+    }
+    let sum = |i: usize| series.goodput.iter().map(|values| values[i]).sum();
+    let name = format!("sum of {} flows", series.goodput.len());
+    vec![(name, curve(series, |i, begin, end| rate(sum(i), begin, end)))]
+}
+
+/// The queues of the busiest links.
+fn queues(summary: &Summary, series: &Series) -> Vec<(String, Curve)> {
+    let links = busiest(summary).into_iter().take(MOST_CURVES);
+    links
+        .map(|link| {
+            let values = &series.links[link];
+            (series.names[link].clone(), curve(series, |i, _, _| values[i].queue.get() as f64 / 1e3))
+        })
+        .collect()
+}
+
+/// Capacity, what cross traffic left of it, and what measured flows took, on the busiest link.
+fn truth(summary: &Summary, series: &Series) -> Option<(String, Vec<(String, Curve)>)> {
+    let link = *busiest(summary).first()?;
+    let values = &series.links[link];
+    let rate = |bytes: Option<Bytes>, begin: Instant, end: Instant| {
+        Rate::of(bytes.unwrap_or_default(), end - begin).unwrap_or_default().mbps()
+    };
+    let curves = vec![
+        ("measured flows".to_owned(), curve(series, |i, b, e| rate(Some(values[i].measured), b, e))),
+        ("free of cross traffic".to_owned(), curve(series, |i, b, e| rate(values[i].free(), b, e))),
+        ("capacity".to_owned(), curve(series, |i, b, e| rate(values[i].capacity, b, e))),
+    ];
+    Some((series.names[link].clone(), curves))
+}
+
+/// Numbers of the links with a rate that carried something, the busiest first.
+fn busiest(summary: &Summary) -> Vec<usize> {
+    let used = |index: &usize| summary.links[*index].utilisation.unwrap_or(0.0);
+    let mut links: Vec<usize> = (0..summary.links.len()).filter(|index| used(index) > 0.0).collect();
+    links.sort_by(|one, other| used(other).total_cmp(&used(one)));
+    links
+}
+
+/// A value of every interval, or the means of several intervals when there are too many.
+fn curve(series: &Series, value: impl Fn(usize, Instant, Instant) -> f64) -> Curve {
+    let points: Vec<(f64, f64)> = series
+        .intervals()
+        .map(|(index, begin, end, _)| ((begin - Instant::ZERO).secs_f64(), value(index, begin, end)))
+        .collect();
+    let step = points.len().div_ceil(POINTS).max(1);
+    let mean =
+        |part: &[(f64, f64)]| (part[0].0, part.iter().map(|point| point.1).sum::<f64>() / part.len() as f64);
+    points.chunks(step).map(mean).collect()
+}

@@ -1,0 +1,184 @@
+//! From a scenario to an emulated path: two hosts and one bottleneck in each direction at most.
+
+use anyhow::{Context as _, bail};
+use headway_core::control::Kind;
+use headway_core::queue::QueueSpec;
+use headway_core::units::WIRE_OVERHEAD;
+use headway_core::{Bytes, Duration, Rate};
+use headway_lab::{Cross, Direction, LinkSpec as LabLink, Model, Spec};
+use headway_sim::scenario::{Buffer, EcnMode, FlowSpec, LinkSpec, Scenario, Topology, TrafficSpec};
+use headway_sim::traffic::Traffic;
+
+/// Flows beyond this would be slowed down by the machine and not by the path.
+const MOST_FLOWS: u64 = 100;
+/// The rate of a direction without a bottleneck: the fastest of the emulator.
+const UNLIMITED: Rate = Rate::from_bps(10_000_000_000);
+/// Intervals of the truth log: short enough that the delays within one hardly differ.
+const INTERVAL: Duration = Duration::from_ms(1);
+
+/// A scenario as the lab runs it.
+#[derive(Debug)]
+pub(crate) struct Translated {
+    path: Spec,
+    pub(crate) cross: Vec<Cross>,
+    /// Names of the bottlenecks in results.
+    pub(crate) names: [String; 2],
+}
+
+/// One way of all flows.
+struct Way {
+    link: LabLink,
+    /// The number of the direction whose queue is emulated, and its name.
+    bottleneck: usize,
+    name: String,
+}
+
+impl Translated {
+    /// Translates, or says which key the lab cannot do.
+    pub(crate) fn new(scenario: &Scenario) -> anyhow::Result<Translated> {
+        let first = scenario.flow.first().context("the lab needs a [[flow]]")?;
+        if scenario.flow_count() > MOST_FLOWS {
+            bail!("the lab runs at most {MOST_FLOWS} flows; this scenario has {}", scenario.flow_count());
+        }
+        if let Some(host) = scenario.host.keys().next() {
+            bail!("the lab cannot do `host.{host}`");
+        }
+        if !scenario.measure.is_empty() {
+            bail!("the lab cannot do `measure[0]`; `headway measure` measures emulated paths");
+        }
+        if scenario.interval < Duration::from_ms(10) {
+            bail!("the lab cannot do `interval` below 10 ms");
+        }
+        for (index, flow) in scenario.flow.iter().enumerate() {
+            check_flow(index, flow, first)?;
+        }
+        let topology = Topology::new(scenario);
+        let route =
+            |from: &str, to: &str, via: &[String]| topology.route(from, to, via).map_err(anyhow::Error::msg);
+        let back: Vec<String> = first.via.iter().rev().cloned().collect();
+        let forward = way(scenario, &topology, &route(&first.from, &first.to, &first.via)?)?;
+        let reverse = way(scenario, &topology, &route(&first.to, &first.from, &back)?)?;
+        let mut cross = Vec::new();
+        for (index, traffic) in scenario.traffic.iter().enumerate() {
+            let path = route(&traffic.from, &traffic.to, &traffic.via)?;
+            let direction = match (path.contains(&forward.bottleneck), path.contains(&reverse.bottleneck)) {
+                (true, false) => Direction::Forward,
+                (false, true) => Direction::Reverse,
+                _ => bail!("the lab cannot do `traffic[{index}]`: it does not pass the flows' bottleneck"),
+            };
+            cross.push(translate_traffic(index, traffic, direction)?);
+        }
+        let names = [forward.name, reverse.name];
+        let path = Spec {
+            mtu: scenario.mtu,
+            interval: INTERVAL,
+            reverse: Some(reverse.link),
+            ..Spec::new(forward.link)
+        };
+        path.validate().context("the lab cannot emulate this path")?;
+        Ok(Translated { path, cross, names })
+    }
+
+    /// Time to the other end and back without queues.
+    pub(crate) fn round_trip(&self) -> Duration {
+        let path = self.path.path();
+        path.forward.delay + path.reverse.delay
+    }
+
+    /// The path with this seed; cross traffic is added when the flows begin.
+    pub(crate) fn spec(&self, seed: u64) -> Spec {
+        Spec { seed, ..self.path.clone() }
+    }
+}
+
+fn check_flow(index: usize, flow: &FlowSpec, first: &FlowSpec) -> anyhow::Result<()> {
+    let same = (&flow.from, &flow.to, &flow.via) == (&first.from, &first.to, &first.via);
+    let keys = [
+        ("from", same),
+        ("controller", matches!(flow.controller, Kind::Reno | Kind::Cubic)),
+        ("application-rate", flow.application_rate.is_none()),
+        ("read-rate", flow.read_rate.is_none()),
+        ("initial-window", flow.initial_window == 10),
+        ("receive-buffer", flow.receive_buffer >= Bytes::new(64_000_000)),
+        ("ack-every", flow.ack_every == 2),
+        ("ack-timeout", flow.ack_timeout == Duration::from_ms(40)),
+        ("ecn", flow.ecn == EcnMode::Off),
+        ("pacing", !flow.pacing),
+    ];
+    refuse(&format!("flow[{index}]"), &keys)
+}
+
+/// Names the first key that does not suit.
+fn refuse(table: &str, keys: &[(&str, bool)]) -> anyhow::Result<()> {
+    match keys.iter().find(|(_, right)| !right) {
+        None => Ok(()),
+        Some(("from", _)) => bail!("the lab cannot do `{table}.from`: all flows must go the same way"),
+        Some((key, _)) => bail!("the lab cannot do `{table}.{key}` as it is here; the simulator can"),
+    }
+}
+
+/// The links of one way as one: at most one of them has a rate, their delays add up.
+fn way(scenario: &Scenario, topology: &Topology, path: &[usize]) -> anyhow::Result<Way> {
+    let directions = path.iter().map(|&index| (index, &topology.directions()[index]));
+    let mut found: Option<Way> = None;
+    let mut delay = Duration::ZERO;
+    let mut delivered = 1.0;
+    for (index, direction) in directions.clone() {
+        let link = &scenario.link[direction.link];
+        check_link(direction.link, link)?;
+        delay += link.delay;
+        delivered *= 1.0 - link.loss;
+        let Some(rate) = link.rate else { continue };
+        if let Some(other) = &found {
+            bail!("the lab cannot do a second link with a rate: {} and {}", other.name, direction.name);
+        }
+        let Buffer::Bytes(buffer) = link.buffer_at(rate) else {
+            bail!("the lab cannot do `link[{}].buffer` in packets: its queue counts bytes", direction.link);
+        };
+        let link = LabLink { buffer: Some(buffer), ..LabLink::new(rate, Duration::ZERO) };
+        found = Some(Way { link, bottleneck: index, name: direction.name.clone() });
+    }
+    let unlimited = || {
+        let (bottleneck, direction) = directions.clone().next()?;
+        let link = LabLink::new(UNLIMITED, Duration::ZERO);
+        Some(Way { link, bottleneck, name: direction.name.clone() })
+    };
+    let mut way = found.or_else(unlimited).context("the lab needs a path of links")?;
+    way.link.delay = delay;
+    way.link.loss = 1.0 - delivered;
+    Ok(way)
+}
+
+fn check_link(index: usize, link: &LinkSpec) -> anyhow::Result<()> {
+    let limits = match &link.queue {
+        None => Some((None, None)),
+        Some(queue @ QueueSpec::DropTail(_)) => Some(queue.limits()),
+        Some(_) => None,
+    };
+    let keys = [
+        ("queue", limits == Some((None, None))),
+        ("jitter", link.jitter == Duration::ZERO),
+        ("trace", link.trace.is_none()),
+        ("burst", link.burst.is_none()),
+        ("police", link.police.is_none()),
+    ];
+    refuse(&format!("link[{index}]"), &keys)
+}
+
+fn translate_traffic(index: usize, traffic: &TrafficSpec, direction: Direction) -> anyhow::Result<Cross> {
+    let (model, rate, size, batch) = match traffic.traffic {
+        Traffic::Cbr { rate, size } => (Model::Cbr, rate, size, None),
+        Traffic::Poisson { rate, size } => (Model::Poisson, rate, size, None),
+        Traffic::Batches { rate, size, batch } => (Model::Bursty, rate, size, Some(batch)),
+        #[allow(unreachable_patterns)]
+        _ => bail!("the lab cannot do `traffic[{index}].model` as it is here; the simulator can"),
+    };
+    Ok(Cross {
+        // The lab counts IP bytes, the simulator wire bytes.
+        size: Bytes::new(size.get().saturating_sub(WIRE_OVERHEAD.get())),
+        batch,
+        start: traffic.start,
+        stop: traffic.stop,
+        ..Cross::new(direction, model, rate)
+    })
+}

@@ -1,0 +1,180 @@
+//! `headway run`: a scenario in the simulator or in a lab.
+
+pub(crate) mod endpoint;
+mod figures;
+mod folder;
+pub(crate) mod lab;
+pub(crate) mod sim;
+pub(crate) mod table;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use headway_core::Bytes;
+use headway_sim::record::{Results, spread};
+use headway_sim::scenario::{Change, Scenario};
+
+use crate::exit::{Code, Failed};
+use folder::Folder;
+
+/// Runs a scenario: a network, its flows and its traffic, as a TOML file describes them.
+///
+/// The simulator runs it in virtual time; the same seed gives the same bytes, whatever the machine and the number of
+/// jobs. The lab runs it with this host's TCP on an emulated path in real time, if it is two hosts with one
+/// bottleneck between them. A folder receives the summary, every flow and link, time series, the truth of what was free,
+/// and a page of figures.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    headway run scenarios/dumbbell-cubic.toml --on sim\n  \
+    headway run scenarios/dumbbell-cubic.toml --on lab --set flow.0.count=2 --set \"link.1.rate=50 Mb/s\"\n  \
+    headway run scenarios/red-dctcp.toml --on sim --repeat 10 --jobs 2\n\n\
+    What a file may say: docs/simulate.md.")]
+pub(crate) struct RunArgs {
+    /// Scenario (TOML).
+    file: PathBuf,
+    /// Where to run it.
+    #[arg(long, value_enum, value_name = "WORLD")]
+    on: World,
+    /// Seed of everything random; default: the one in the file.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Sets a value of the scenario, such as `link.0.rate=50 Mb/s` or `flow.1.controller=reno`; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Change>,
+    /// Runs so many times, with consecutive seeds, and sums up.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), value_name = "N")]
+    repeat: u32,
+    /// Simulations at the same time; results do not depend on it.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024), value_name = "N")]
+    jobs: u32,
+    /// Memory that all jobs together may take; default: three quarters of what is available.
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Bytes>,
+    /// Folder of the results; default `results/NAME-WORLD`.
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Print the summary as JSON instead of tables.
+    #[arg(long)]
+    json: bool,
+    /// Write into the folder even if it holds other things.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Where a scenario runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum World {
+    /// The simulator.
+    Sim,
+    /// An emulated path with this host's TCP.
+    Lab,
+}
+
+impl fmt::Display for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            World::Sim => "sim",
+            World::Lab => "lab",
+        })
+    }
+}
+
+/// A run and what it took; nothing of the latter goes into results that are compared byte by byte.
+pub(crate) struct Outcome {
+    pub(crate) results: Results,
+    /// Events handled; zero for a run in real time.
+    pub(crate) events: u64,
+    pub(crate) wall: std::time::Duration,
+    /// Why the run does not count, if it does not.
+    pub(crate) trouble: Option<String>,
+}
+
+impl RunArgs {
+    pub(crate) fn json(&self) -> bool {
+        self.json
+    }
+}
+
+pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failed> {
+    let text = std::fs::read_to_string(&args.file)
+        .with_context(|| format!("cannot read {}", args.file.display()))?;
+    let scenario = Scenario::parse(&text, &args.file, &args.set)?;
+    let first = args.seed.unwrap_or(scenario.seed);
+    let seeds: Vec<u64> = (0..u64::from(args.repeat)).map(|index| first.wrapping_add(index)).collect();
+    let default = || PathBuf::from("results").join(format!("{}-{}", scenario.name, args.on));
+    let path = args.output.clone().unwrap_or_else(default);
+    let folder = Folder::open(&path, args.force)?;
+    let interrupted = interruption()?;
+    let outcomes = match args.on {
+        World::Sim => sim::run(&scenario, &seeds, args.jobs, limit(args.memory)?, &interrupted)?,
+        World::Lab => lab::run(&scenario, &seeds, &interrupted)?,
+    };
+    let partial = outcomes.len() < seeds.len() || outcomes.iter().any(|run| run.results.summary.partial);
+    folder.write(&text, args, &outcomes, partial)?;
+    print(args, &outcomes, &path)?;
+    Ok(if partial { Code::Interrupted.into() } else { ExitCode::SUCCESS })
+}
+
+fn print(args: &RunArgs, outcomes: &[Outcome], path: &Path) -> anyhow::Result<()> {
+    let summaries: Vec<_> = outcomes.iter().map(|run| run.results.summary.clone()).collect();
+    if args.json {
+        let value = match &summaries[..] {
+            [one] if args.repeat == 1 => serde_json::to_value(one)?,
+            all => serde_json::json!({ "runs": all, "spread": spread(all) }),
+        };
+        println!("{}", serde_json::to_string_pretty(&value)?);
+        return Ok(());
+    }
+    match &summaries[..] {
+        [one] if args.repeat == 1 => println!("{}", table::summary(one)),
+        all => println!("{}", table::spread(&spread(all))),
+    }
+    for run in outcomes {
+        let summary = &run.results.summary;
+        if let Some(trouble) = &run.trouble {
+            println!("Seed {} does not count: {trouble}", summary.seed);
+        }
+        if summary.partial {
+            let seconds = (summary.warmup_ns + summary.measured_ns) as f64 / 1e9;
+            println!("Interrupted: seed {} ran only {seconds:.1} s.", summary.seed);
+        }
+    }
+    if outcomes.len() < args.repeat as usize {
+        println!("Interrupted: {} of {} runs.", outcomes.len(), args.repeat);
+    }
+    println!("results: {}", path.display());
+    Ok(())
+}
+
+/// Becomes true with Ctrl-C or SIGTERM; a second one ends the program at once.
+pub(crate) fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let code = i32::from(Code::Interrupted.number());
+        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&interrupted))?;
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    Ok(interrupted)
+}
+
+/// Whether Ctrl-C was pressed.
+pub(crate) fn is_set(interrupted: &AtomicBool) -> bool {
+    interrupted.load(Ordering::Relaxed)
+}
+
+/// The memory that may be used: as asked for, else three quarters of what the system could give without swapping.
+pub(crate) fn limit(asked: Option<Bytes>) -> anyhow::Result<Bytes> {
+    if let Some(bytes) = asked {
+        return Ok(bytes);
+    }
+    let text = std::fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kibibytes: Option<u64> = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
+    let kibibytes = kibibytes.context("/proc/meminfo does not say what is available: give --memory")?;
+    Ok(Bytes::new(kibibytes * 1024 / 4 * 3))
+}

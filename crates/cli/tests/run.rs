@@ -1,0 +1,259 @@
+//! `headway run` and `headway compare` as a user meets them: real processes, and real namespaces for the lab.
+//!
+//! Where the machine allows no namespaces the tests that need them say so and pass.
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration as Time;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
+
+fn scenario(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(name)
+}
+
+/// `headway run` of a scenario of the repository, ready to start.
+fn command(name: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.arg("run").arg(scenario(name)).args(args);
+    command
+}
+
+fn run(name: &str, args: &[&str]) -> Output {
+    command(name, args).output().unwrap()
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// Every file below a folder by its name, without the times in the manifest.
+fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.file_name().unwrap() == "manifest.json" {
+                let mut manifest = json(&path);
+                manifest.as_object_mut().unwrap().remove("run");
+                found.insert(path.strip_prefix(folder).unwrap().to_owned(), manifest.to_string());
+            } else {
+                let text = std::fs::read_to_string(&path).unwrap();
+                found.insert(path.strip_prefix(folder).unwrap().to_owned(), text);
+            }
+        }
+    }
+    found
+}
+
+fn fails(output: &Output, words: &str) {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    let line = errors.lines().last().unwrap();
+    assert!(line.starts_with("headway: ") && line.contains(words), "found {line}\nexpected {words}");
+}
+
+#[test]
+fn a_run_leaves_a_folder_that_stands_alone() {
+    let folder = TempDir::new().unwrap();
+    let output = folder.path().join("results");
+    let out = output.to_str().unwrap();
+    let printed = run(
+        "parking-lot.toml",
+        &["--on", "sim", "--set", "duration=2 s", "--set", "warmup=1 s", "--output", out],
+    );
+    assert!(printed.status.success(), "{printed:?}");
+    assert!(String::from_utf8_lossy(&printed.stdout).contains("r2->r3"));
+    let manifest = json(&output.join("manifest.json"));
+    assert_eq!(manifest["set"][0], "duration=2 s");
+    assert_eq!((&manifest["partial"], &manifest["valid"]), (&Value::Bool(false), &Value::Bool(true)));
+    assert!(manifest["scenario"].as_str().unwrap().contains("[[traffic]]"));
+    let summary = json(&output.join("summary.json"));
+    assert_eq!(summary["measured_ns"], 1_000_000_000u64);
+    for (file, lines) in
+        [("flows.csv", 3), ("links.csv", 11), ("goodput.csv", 1 + 20 * 2), ("truth.csv", 1 + 20 * 10)]
+    {
+        let text = std::fs::read_to_string(output.join(file)).unwrap();
+        assert_eq!(text.lines().count(), lines, "{file}");
+        let columns = text.lines().next().unwrap().split(',').count();
+        assert!(text.lines().all(|line| line.split(',').count() == columns), "{file}");
+    }
+    let page = std::fs::read_to_string(output.join("report.html")).unwrap();
+    assert_eq!(page.matches("<svg").count(), 3);
+    assert!(!page.contains("http://www.example") && page.ends_with("</html>\n"));
+}
+
+#[test]
+fn jobs_do_not_change_results() {
+    let folders = ["1", "2"].map(|jobs| {
+        let folder = TempDir::new().unwrap();
+        let out = folder.path().to_str().unwrap();
+        let args = [
+            "--on",
+            "sim",
+            "--set",
+            "duration=1500 ms",
+            "--set",
+            "warmup=0",
+            "--repeat",
+            "4",
+            "--jobs",
+            jobs,
+            "--output",
+            out,
+        ];
+        assert!(run("parking-lot.toml", &args).status.success());
+        folder
+    });
+    let [one, two] = [&folders[0], &folders[1]].map(|folder| files(folder.path()));
+    assert_eq!(one, two);
+    assert!(one.contains_key(Path::new("seed-4/truth.csv")), "{:?}", one.keys());
+    let summary: Value = serde_json::from_str(&one[Path::new("summary.json")]).unwrap();
+    assert_eq!(summary["runs"].as_array().unwrap().len(), 4);
+    let goodput = &summary["spread"][0];
+    assert_eq!(goodput["metric"], "goodput_bps");
+    assert!(goodput["min"].as_f64().unwrap() < goodput["max"].as_f64().unwrap());
+}
+
+#[test]
+fn json_is_the_summary() {
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let printed = run("red-dctcp.toml", &["--on", "sim", "--json", "--seed", "3", "--output", out]);
+    let summary: Value = serde_json::from_slice(&printed.stdout).unwrap();
+    assert_eq!((&summary["seed"], &summary["world"]), (&Value::from(3), &Value::from("sim")));
+    assert_eq!(summary, json(&folder.path().join("summary.json")));
+}
+
+#[test]
+fn an_interrupted_run_leaves_what_it_has() {
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let args = [
+        "--on",
+        "sim",
+        "--set",
+        "duration=100000 s",
+        "--set",
+        "interval=1 s",
+        "--repeat",
+        "2",
+        "--output",
+        out,
+    ];
+    let mut child =
+        command("dumbbell-cubic.toml", &args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Time::from_millis(800));
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(json(&folder.path().join("manifest.json"))["partial"], true);
+    let summary = json(&folder.path().join("seed-1/summary.json"));
+    assert_eq!(summary["partial"], true);
+    assert!(summary["measured_ns"].as_u64().unwrap() > 1_000_000_000, "{summary}");
+    assert!(summary["total"]["goodput_bps"].as_u64().unwrap() > 50_000_000);
+    assert!(folder.path().join("seed-1/report.html").exists());
+}
+
+#[test]
+fn folders_of_others_are_left_alone() {
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let args = ["--on", "sim", "--set", "duration=1500 ms", "--set", "warmup=0", "--output", out];
+    std::fs::write(folder.path().join("thesis.tex"), "text").unwrap();
+    fails(&run("parking-lot.toml", &args), "holds other things than results");
+    let forced = run("parking-lot.toml", &[&args[..], &["--force", "--repeat", "2"]].concat());
+    assert!(forced.status.success());
+    // Now it is a folder of results: new ones replace them, and nothing else.
+    assert!(folder.path().join("seed-2/summary.json").exists());
+    assert!(run("parking-lot.toml", &args).status.success());
+    assert!(!folder.path().join("seed-2/summary.json").exists());
+    assert!(folder.path().join("flows.csv").exists());
+    assert_eq!(std::fs::read_to_string(folder.path().join("thesis.tex")).unwrap(), "text");
+}
+
+#[test]
+fn mistakes_are_sentences() {
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let cases: [(&[&str], &str); 7] = [
+        (&["--set", "link.1.rate=0"], "`link.1.rate=0`: must be more than 0"),
+        (&["--set", "link.1.speed=1"], "`link.1.speed=1`: unknown field `speed`"),
+        (&["--set", "flow.0.to=nowhere"], "`flow.0.to=nowhere`: `nowhere` is not one of the nodes"),
+        (&["--set", "flow.0.count=1000000000"], "there must be at most 1000000 flows"),
+        (&["--set", "flow.0.count=1000000", "--memory", "1 GB"], "needs about"),
+        (&["--set", "link.1.buffer=10 GB", "--set", "link.1.rate=1 Gb/s", "--memory", "1 MB"], "needs about"),
+        (&["--set", "warmup=30 s"], "`warmup=30 s`: must be shorter than `duration`"),
+    ];
+    for (args, words) in cases {
+        fails(&run("dumbbell-cubic.toml", &[&["--on", "sim", "--output", out], args].concat()), words);
+    }
+    fails(&run("nothing.toml", &["--on", "sim"]), "cannot read");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn the_lab_says_what_it_cannot_do() {
+    let cases = [
+        ("red-dctcp.toml", "", "the lab cannot do `flow[0].controller`"),
+        ("trace.toml", "", "the lab cannot do `link[1].trace`"),
+        ("lossy-reordering.toml", "", "the lab cannot do `link[0].jitter`"),
+        ("parking-lot.toml", "", "the lab cannot do `flow[1].from`: all flows must go the same way"),
+        ("dumbbell-cubic.toml", "flow.0.pacing=true", "the lab cannot do `flow[0].pacing`"),
+        ("dumbbell-cubic.toml", "link.1.buffer=100 packets", "the lab cannot do `link[1].buffer` in packets"),
+        ("dumbbell-cubic.toml", "link.0.rate=1 Gb/s", "the lab cannot do a second link with a rate"),
+        ("dumbbell-cubic.toml", "flow.0.count=1000", "the lab runs at most 100 flows"),
+    ];
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().to_str().unwrap();
+    for (name, change, words) in cases {
+        let mut args = vec!["--on", "lab", "--output", out];
+        if !change.is_empty() {
+            args.extend(["--set", change]);
+        }
+        fails(&run(name, &args), words);
+    }
+}
+
+#[test]
+fn tcp_of_this_host_fills_an_emulated_path() {
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let changes =
+        ["duration=4 s", "warmup=2 s", "link.0.rate=20 Mb/s", "link.0.buffer=50 kB", "flow.0.count=2"];
+    let mut args = vec!["--on", "lab", "--output", out];
+    for change in changes {
+        args.extend(["--set", change]);
+    }
+    let printed = run("compare.toml", &args);
+    let errors = String::from_utf8_lossy(&printed.stderr).into_owned();
+    if ["this host lets you make neither", "install the package"].iter().any(|reason| errors.contains(reason))
+    {
+        println!("SKIPPED: {errors}");
+        return;
+    }
+    assert!(printed.status.success(), "{errors}");
+    let summary = json(&folder.path().join("summary.json"));
+    assert_eq!(summary["world"], "lab");
+    assert_eq!(summary["links"][0]["capacity_bps"], 20_000_000);
+    // A machine that is too busy says so, and its numbers are not looked at.
+    if summary["valid"] == true {
+        let goodput = summary["total"]["goodput_bps"].as_f64().unwrap();
+        assert!((17e6..19.2e6).contains(&goodput), "{summary}");
+        let delay = summary["links"][0]["delay_mean_ns"].as_u64().unwrap();
+        assert!((1_000_000..21_000_000).contains(&delay), "{summary}");
+    } else {
+        assert!(!json(&folder.path().join("manifest.json"))["troubles"].as_array().unwrap().is_empty());
+    }
+    let text = std::fs::read_to_string(folder.path().join("truth.csv")).unwrap();
+    assert_eq!(text.lines().count(), 1 + 40 * 2);
+}
