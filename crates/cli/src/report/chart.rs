@@ -2,12 +2,11 @@
 
 use std::error::Error;
 
-use plotters::coord::types::RangedCoordf64;
+use headway_repro::figure::CannotDraw;
+use headway_repro::figure::style::{self, Chart, FONT, INK, legend};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Text and axes.
-const INK: RGBColor = RGBColor(51, 51, 51);
 /// What was really free.
 const TRUTH: RGBColor = RGBColor(120, 120, 120);
 /// Estimates.
@@ -15,44 +14,16 @@ const ESTIMATE: RGBColor = RGBColor(0, 90, 181);
 /// What serves as a contrast: raw data, the null estimator.
 const CONTRAST: RGBColor = RGBColor(213, 94, 0);
 
-const FONT: &str = "sans-serif";
-
 type Drawn = Result<String, Box<dyn Error>>;
 
-/// A chart over two axes of numbers.
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
-
 /// Draws axes with a faint grid.
-fn axes(chart: &mut Chart<'_, '_>, x: &str, y: &str) -> Result<(), Box<dyn Error>> {
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(INK.mix(0.12))
-        .axis_style(INK)
-        .label_style((FONT, 14).into_font().color(&INK))
-        .x_desc(x)
-        .y_desc(y)
-        .x_label_formatter(&|value| short(*value))
-        .y_label_formatter(&|value| short(*value))
-        .draw()
-        .map_err(|error| error.to_string().into())
+fn axes(chart: &mut Chart<'_, '_>, x: &str, y: &str) -> Result<(), CannotDraw> {
+    style::axes(chart, (x, y), &|value| short(*value), &|value| short(*value))
 }
 
 /// A number with at most two decimals and no zeros at its end.
 fn short(value: f64) -> String {
     format!("{}", (value * 100.0).round() / 100.0)
-}
-
-/// Draws the names of the series.
-fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>) -> Result<(), Box<dyn Error>> {
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .background_style(WHITE.mix(0.85))
-        .border_style(INK.mix(0.3))
-        .label_font((FONT, 14).into_font().color(&INK))
-        .draw()
-        .map_err(|error| error.to_string().into())
 }
 
 /// Points of a curve, here seconds and Mb/s.

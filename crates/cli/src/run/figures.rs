@@ -17,10 +17,12 @@ const POINTS: usize = 1_000;
 pub(crate) fn page(results: &Results) -> anyhow::Result<String> {
     let summary = &results.summary;
     let mut body = introduction(summary);
-    body += "<h2>Flows</h2>\n";
-    body += &page::table(FLOW_COLUMNS, &flow_rows(summary));
-    body += "<p class=\"note\">Goodput counts payload that arrived in order.</p>\n";
-    body += &figure(&goodput(&results.series), "goodput, Mb/s")?;
+    if summary.total.flows > 0 {
+        body += "<h2>Flows</h2>\n";
+        body += &page::table(FLOW_COLUMNS, &flow_rows(summary));
+        body += "<p class=\"note\">Goodput counts payload that arrived in order.</p>\n";
+        body += &figure(&goodput(&results.series), "goodput, Mb/s")?;
+    }
     body += "<h2>Links</h2>\n";
     body += &page::table(LINK_COLUMNS, &link_rows(summary));
     body += "<p class=\"note\">Rates count every byte on the wire. Delay is the time from arrival to the begin of transmission.</p>\n";

@@ -71,9 +71,9 @@ fn link_row(link: &LinkResult) -> [String; 8] {
 
 /// The columns of [`traffic_rows`].
 pub(crate) const TRAFFIC_COLUMNS: [&str; 6] =
-    ["traffic, samples of 1 ms", "mean", "5 %", "median", "95 %", "lost"];
+    ["traffic, samples of 1 ms", "mean", "5 %", "median", "95 %", "not arrived"];
 
-/// Sources of datagrams: what they offer, and how much of it was lost on the way.
+/// Sources of datagrams: what they offer, and how much of it was lost or still under way at the end.
 pub(crate) fn traffic_rows(summary: &Summary) -> Vec<[String; 6]> {
     let rate = |bps| Rate::from_bps(bps).to_string();
     let row = |source: &SourceResult| {

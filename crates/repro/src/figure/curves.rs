@@ -157,14 +157,7 @@ fn draw(panel: &Panel, area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift
         draw_curve(panel, curve, *colour, &mut chart)?;
     }
     if panel.curves.len() > 1 {
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
-            .background_style(WHITE.mix(0.85))
-            .border_style(INK.mix(0.3))
-            .label_font((FONT, 14).into_font().color(&INK))
-            .draw()
-            .map_err(CannotDraw::new)?;
+        style::legend(&mut chart)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 mod boxes;
 mod curves;
 mod stacks;
-mod style;
+pub mod style;
 
 pub use boxes::BoxMark;
 pub use curves::{Curve, Panel};

@@ -1,4 +1,4 @@
-//! Colours, letters and axes that all figures share.
+//! Colours, letters, axes and legends that all figures share, those of other reports too.
 
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use super::CannotDraw;
 
 /// Text and axes.
-pub(super) const INK: RGBColor = RGBColor(51, 51, 51);
+pub const INK: RGBColor = RGBColor(51, 51, 51);
 /// The colours of series, distinct for colour-blind readers too.
 pub(super) const SERIES: [RGBColor; 6] = [
     RGBColor(0, 90, 181),
@@ -19,10 +19,11 @@ pub(super) const SERIES: [RGBColor; 6] = [
 /// What serves as a contrast: the null estimator.
 pub(super) const CONTRAST: RGBColor = RGBColor(213, 94, 0);
 
-pub(super) const FONT: &str = "sans-serif";
+/// Letters.
+pub const FONT: &str = "sans-serif";
 
 /// A chart over two axes of numbers.
-pub(super) type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+pub type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 /// Numbers on an axis: as many digits as tell neighbours apart.
 pub(super) fn number(span: f64) -> impl Fn(&f64) -> String {
@@ -42,7 +43,10 @@ pub(super) fn significant(value: f64) -> f64 {
 }
 
 /// Draws axes with a faint grid.
-pub(super) fn axes(
+///
+/// # Errors
+/// When the drawing library fails.
+pub fn axes(
     chart: &mut Chart<'_, '_>,
     names: (&str, &str),
     x_label: &dyn Fn(&f64) -> String,
@@ -58,6 +62,21 @@ pub(super) fn axes(
         .y_desc(names.1)
         .x_label_formatter(x_label)
         .y_label_formatter(y_label)
+        .draw()
+        .map_err(CannotDraw::new)
+}
+
+/// Draws the names of the series.
+///
+/// # Errors
+/// When the drawing library fails.
+pub fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>) -> Result<(), CannotDraw> {
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .background_style(WHITE.mix(0.85))
+        .border_style(INK.mix(0.3))
+        .label_font((FONT, 14).into_font().color(&INK))
         .draw()
         .map_err(CannotDraw::new)
 }
