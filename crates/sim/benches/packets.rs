@@ -9,7 +9,7 @@ use std::path::Path;
 use headway_core::control::Kind;
 use headway_core::queue::{DropTailConfig, QueueSpec};
 use headway_core::{Bytes, Duration, Instant, Rate};
-use headway_sim::config::{AckPolicy, Ecn, Service};
+use headway_sim::config::Service;
 use headway_sim::traffic::Traffic;
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, SourceConfig, TcpConfig};
 use nix::time::{ClockId, clock_gettime};
@@ -51,23 +51,10 @@ impl Scene {
     /// Adds a CUBIC flow that always has something to send.
     fn flow(&mut self, links: &[(LinkId, LinkId)]) {
         let start = Instant::from_ns(self.flows.len() as u64 * STAGGER_NS);
-        self.flows.push(self.network.add_tcp(&TcpConfig {
-            forward: links.iter().map(|link| link.0).collect(),
-            reverse: links.iter().rev().map(|link| link.1).collect(),
-            controller: Kind::Cubic,
-            start,
-            stop: None,
-            size: None,
-            application_rate: None,
-            mss: 1448,
-            initial_window: 10,
-            receive_buffer: Bytes::new(1 << 30),
-            read_rate: None,
-            ack: AckPolicy { every: 2, timeout: Duration::from_ms(40) },
-            ecn: Ecn::Off,
-            pacing: false,
-            card: None,
-        }));
+        let forward = links.iter().map(|link| link.0).collect();
+        let reverse = links.iter().rev().map(|link| link.1).collect();
+        let config = TcpConfig { start, ..TcpConfig::new(Kind::Cubic, forward, reverse) };
+        self.flows.push(self.network.add_tcp(&config));
     }
 
     /// All flows over one link.

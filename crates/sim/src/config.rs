@@ -130,6 +130,34 @@ pub struct TcpConfig {
     pub card: Option<CardId>,
 }
 
+impl TcpConfig {
+    /// A flow that starts at time zero and always has data: MTU 1500, an initial window of ten segments (RFC 6928), a receive
+    /// buffer that does not limit, an acknowledgement for two segments or after 40 ms, no ECN, no pacing.
+    pub fn new(
+        controller: headway_core::control::Kind,
+        forward: Vec<LinkId>,
+        reverse: Vec<LinkId>,
+    ) -> TcpConfig {
+        TcpConfig {
+            forward,
+            reverse,
+            controller,
+            start: Instant::ZERO,
+            stop: None,
+            size: None,
+            application_rate: None,
+            mss: 1448,
+            initial_window: 10,
+            receive_buffer: Bytes::new(1 << 30),
+            read_rate: None,
+            ack: AckPolicy { every: 2, timeout: Duration::from_ms(40) },
+            ecn: Ecn::Off,
+            pacing: false,
+            card: None,
+        }
+    }
+}
+
 /// A source of datagrams that does not react to anything.
 #[derive(Clone, Debug)]
 pub struct SourceConfig {

@@ -1,6 +1,6 @@
 //! Queue disciplines: what happens to a packet that comes to a queue or leaves it. One file a discipline.
 //!
-//! A discipline decides and remembers; it does not hold the packets. So one implementation serves the simulator, the
+//! A discipline decides and remembers; it does not hold the packets. So one implementation can serve the simulator, the
 //! emulator and a test.
 
 use crate::units::{Bytes, Duration, Instant};

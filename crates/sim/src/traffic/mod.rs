@@ -186,7 +186,7 @@ impl Traffic {
         }
     }
 
-    /// The source number `id` of a run with this seed, of traffic that passes [`Traffic::check`].
+    /// The source number `id` of a run with this seed, of traffic whose parameters a scenario has checked.
     pub fn generator(&self, seed: u64, id: u64) -> Generator {
         let mut rng = generator(seed, "traffic", id);
         let web = |profile, scale| Kind::Pairs(Pairs::web(profile, scale, seed, id));

@@ -33,10 +33,6 @@ impl Application {
         }
     }
 
-    pub(crate) fn start(&self) -> u64 {
-        self.start
-    }
-
     /// The number of the last segment.
     #[inline]
     pub(crate) fn last(&self) -> u64 {

@@ -70,7 +70,6 @@ pub(crate) struct Sender {
     size: u16,
     ecn: Ecn,
     cwr: bool,
-    started: bool,
     /// When the retransmission or persist timer expires (ns).
     deadline: u64,
     /// When the newest reported segment was sent, and when the last segment was.
@@ -104,7 +103,6 @@ impl Sender {
             size: (config.mss + SEGMENT_OVERHEAD) as u16,
             ecn: config.ecn,
             cwr: false,
-            started: false,
             deadline: u64::MAX,
             newest: 0,
             last_sent: 0,
@@ -161,7 +159,6 @@ impl Sender {
 
     /// Asks the application for more to send.
     fn write(&mut self, now: u64) {
-        self.started |= now >= self.application.start();
         self.written = self.application.written(now, self.next);
     }
 
@@ -187,8 +184,8 @@ impl Sender {
             self.deadline = now + self.rtt.timeout();
         }
         let size = if seq == self.application.last() { self.application.last_size() } else { self.size };
+        let slow_start = self.pacer.is_some() && self.in_slow_start();
         if let Some(pacer) = &mut self.pacer {
-            let slow_start = self.controller.window() < self.controller.ssthresh();
             pacer.sent(now, size, self.controller.pacing_rate(), self.cwnd, self.rtt.smoothed(), slow_start);
         }
         let ect = if self.ecn == Ecn::Off { 0 } else { ECT };

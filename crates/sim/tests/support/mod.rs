@@ -6,7 +6,7 @@
 use headway_core::control::Kind;
 use headway_core::queue::{DropTailConfig, Queue, QueueSpec, StepConfig};
 use headway_core::{Bytes, Duration, Instant, Rate};
-use headway_sim::config::{AckPolicy, Ecn, Service};
+use headway_sim::config::{AckPolicy, Service};
 use headway_sim::traffic::Traffic;
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, SourceConfig, TcpConfig};
 
@@ -48,23 +48,8 @@ pub fn link(rate: Rate, delay: Duration, queue: Queue) -> LinkConfig {
 
 /// A flow that starts at once, always has data, and is acknowledged segment by segment.
 pub fn flow(controller: Kind, forward: LinkId, reverse: LinkId) -> TcpConfig {
-    TcpConfig {
-        forward: vec![forward],
-        reverse: vec![reverse],
-        controller,
-        start: Instant::ZERO,
-        stop: None,
-        size: None,
-        application_rate: None,
-        mss: 1448,
-        initial_window: 10,
-        receive_buffer: Bytes::new(1 << 30),
-        read_rate: None,
-        ack: AckPolicy { every: 1, timeout: Duration::from_ms(40) },
-        ecn: Ecn::Off,
-        pacing: false,
-        card: None,
-    }
+    let ack = AckPolicy { every: 1, timeout: Duration::from_ms(40) };
+    TcpConfig { ack, ..TcpConfig::new(controller, vec![forward], vec![reverse]) }
 }
 
 pub fn segments(count: u64) -> Bytes {
