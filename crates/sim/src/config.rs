@@ -94,6 +94,16 @@ pub enum Ecn {
     Dctcp,
 }
 
+/// How many segments a sender hands down at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Burst {
+    /// One: every segment leaves as soon as it may. Textbooks' senders do so, and closed forms assume it.
+    Single,
+    /// Large packets that are cut into segments at the end of the host's stack, as with Linux: up to 64 kB or a millisecond of the
+    /// window's rate; and a sender waits for an acknowledgement or a few to make small ones larger.
+    Host,
+}
+
 /// A TCP flow.
 #[derive(Clone, Debug)]
 pub struct TcpConfig {
@@ -123,9 +133,11 @@ pub struct TcpConfig {
     pub ack: AckPolicy,
     /// What ECN is used.
     pub ecn: Ecn,
-    /// Whether segments are spread over the round trip, at twice the window per round trip in slow start and 1.2 times
-    /// in congestion avoidance unless the controller gives a rate.
+    /// Whether segments, or bursts of them, are spread over the round trip, at twice the window per round trip in slow start and 1.2 times
+    /// in congestion avoidance unless the controller gives a rate. BBR is paced always.
     pub pacing: bool,
+    /// How many segments leave back to back.
+    pub burst: Burst,
     /// The network card that the receiving host coalesces interrupts with; every segment is handed up at once when absent.
     pub card: Option<CardId>,
 }
@@ -153,6 +165,7 @@ impl TcpConfig {
             ack: AckPolicy { every: 2, timeout: Duration::from_ms(40) },
             ecn: Ecn::Off,
             pacing: false,
+            burst: Burst::Host,
             card: None,
         }
     }

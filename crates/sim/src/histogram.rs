@@ -35,6 +35,19 @@ fn middle(bin: usize) -> u64 {
 }
 
 impl Histogram {
+    /// A histogram that was counted elsewhere with the same bins: their numbers and counts, and the sum and the maximum of all
+    /// durations in nanoseconds. Bins that do not exist are left out.
+    pub fn of_bins(counts: &[(usize, u64)], sum: u64, max: u64) -> Histogram {
+        let mut histogram = Histogram { sum, max, ..Histogram::default() };
+        for &(bin, count) in counts {
+            if let Some(place) = histogram.bins.get_mut(bin) {
+                *place += count;
+                histogram.count += count;
+            }
+        }
+        histogram
+    }
+
     #[inline]
     pub(crate) fn add(&mut self, ns: u64) {
         self.bins[bin(ns)] += 1;

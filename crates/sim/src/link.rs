@@ -342,6 +342,13 @@ impl Link {
         self.server.capacity(from, to)
     }
 
+    /// How long a packet of `size` wire bytes takes when nothing else is on the link (ns).
+    pub(crate) fn passage(&self, size: u32) -> u64 {
+        let busy =
+            if matches!(self.server, Server::Constant(_)) { self.server.estimate(size.into()) } else { 0 };
+        self.delay + busy
+    }
+
     /// Bytes of datagrams accepted since the start of the run.
     pub(crate) fn other_bytes(&self) -> u64 {
         self.other_bytes

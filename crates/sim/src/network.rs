@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use headway_core::{Bytes, Duration, Instant};
+use rand::Rng;
 
 use crate::config::{CardId, FlowId, LinkConfig, LinkId, ProberId, SourceConfig, SourceId, TcpConfig};
 use crate::host::nic::{Coalescing, Nic};
@@ -14,7 +15,7 @@ use crate::schedule::{MAX_COMPONENTS, Schedule, Topic};
 use crate::source::Source;
 use crate::statistics::{FlowStatistics, SourceStatistics};
 use crate::transport::receiver::Receiver;
-use crate::transport::sender::Sender;
+use crate::transport::sender::{SEGMENT_OVERHEAD, Sender};
 
 /// End of a route.
 const HERE: u32 = u32::MAX;
@@ -105,7 +106,8 @@ impl Network {
     pub fn add_tcp(&mut self, config: &TcpConfig) -> FlowId {
         let id = number(self.flows.len());
         let (forward, reverse) = (self.add_route(&config.forward), self.add_route(&config.reverse));
-        self.senders.push(Sender::new(config, id, forward));
+        let seed = random::generator(self.seed, "controller", id.into()).next_u64();
+        self.senders.push(Sender::new(config, id, forward, seed, self.round_trip(config)));
         self.receivers.push(Receiver::new(config, id, reverse));
         self.flows.push(Flow {
             mss: config.mss,
@@ -119,6 +121,14 @@ impl Network {
         });
         self.schedule.insert(config.start.ns().max(self.now), Topic::Send, id as usize);
         FlowId(id)
+    }
+
+    /// The round-trip time of a full segment on an empty path (ns).
+    fn round_trip(&self, config: &TcpConfig) -> u64 {
+        let passage = |path: &[LinkId], size| -> u64 {
+            path.iter().map(|link| self.links[link.0 as usize].passage(size)).sum()
+        };
+        passage(&config.forward, config.mss + SEGMENT_OVERHEAD) + passage(&config.reverse, SEGMENT_OVERHEAD)
     }
 
     /// Adds a source of datagrams.
@@ -452,10 +462,12 @@ impl Network {
             timeouts: counters.timeouts,
             recoveries: counters.recoveries,
             reductions: counters.reductions,
+            undone: counters.undone,
             cwnd: sender.window(),
             ssthresh: sender.ssthresh(),
             srtt: known(sender.rtt().smoothed()),
             min_rtt: known(sender.rtt().min()),
+            pacing: sender.pacing(),
             finished: sender.finished().map(Instant::from_ns),
         }
     }

@@ -29,6 +29,8 @@ pub(crate) const RETRANSMITTED: u8 = 16;
 pub(crate) const LOST: u8 = 32;
 /// A probe of a closed receive window; carries no data.
 pub(crate) const WINDOW_PROBE: u8 = 64;
+/// In an acknowledgement: the segment that caused it had arrived before (RFC 2883).
+pub(crate) const DUPLICATE: u8 = 64;
 
 /// `extra` of this acknowledgement is the number of its [`Report`].
 pub(crate) const REPORT: u8 = 128;

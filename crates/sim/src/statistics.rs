@@ -1,6 +1,6 @@
 //! What flows and sources have done.
 
-use headway_core::{Bytes, Duration, Instant};
+use headway_core::{Bytes, Duration, Instant, Rate};
 
 use crate::link::Count;
 
@@ -27,6 +27,8 @@ pub struct FlowStatistics {
     pub recoveries: u64,
     /// Window reductions begun, after losses or marks.
     pub reductions: u64,
+    /// Of the reductions, those taken back because nothing had been lost.
+    pub undone: u64,
     /// Congestion window now, segments.
     pub cwnd: u32,
     /// Slow-start threshold now, segments; infinite before the first reduction.
@@ -35,6 +37,8 @@ pub struct FlowStatistics {
     pub srtt: Option<Duration>,
     /// Smallest round-trip time so far; `None` before the first measurement.
     pub min_rtt: Option<Duration>,
+    /// The controller's rate of pacing now, counting wire bytes; `None` when it leaves that to the transport.
+    pub pacing: Option<Rate>,
     /// When all data had been acknowledged, for a flow of finite size.
     pub finished: Option<Instant>,
 }

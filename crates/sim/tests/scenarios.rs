@@ -58,8 +58,10 @@ fn the_seed_decides_everything() {
     let scenario = scenario("parking-lot.toml", &["duration=2 s", "warmup=500 ms"]);
     let [one, again, other] = [1, 1, 2].map(|seed| run(&scenario, seed));
     assert_eq!(one, again);
-    assert_eq!(one.truth_csv(), again.truth_csv());
-    assert_ne!(one.truth_csv(), other.truth_csv());
+    for csv in [Results::truth_csv, Results::goodput_csv, Results::tcp_csv] {
+        assert_eq!(csv(&one), csv(&again));
+        assert_ne!(csv(&one), csv(&other));
+    }
 }
 
 #[test]
@@ -82,6 +84,47 @@ fn series_and_summary_agree() {
             );
         }
     }
+}
+
+#[test]
+fn the_state_of_tcp_agrees_with_the_flows() {
+    let changes = ["duration=2 s", "warmup=500 ms", "flow.0.count=2", "flow.0.stagger=150 ms"];
+    let results = run(&scenario("dumbbell-cubic.toml", &changes), 1);
+    let text = results.tcp_csv();
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next().unwrap(),
+        "end_ns,flow,cwnd_segments,ssthresh_segments,srtt_ns,pacing_bps,sent,retransmitted,timeouts,marks"
+    );
+    let lines: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines.len(), 20 * 2);
+    // The second flow has opened its connection, which took the time of the path, and not begun; the first one has lost nothing yet.
+    let path = "20130240";
+    assert_eq!(lines[1], ["100000000", "1", "10", "", path, "", "0", "0", "0", "0"]);
+    assert_eq!((lines[0][3], lines[0][9]), ("", "0"));
+    for (flow, end) in results.flows.iter().zip(&lines[38..]) {
+        let number = |text: &str| text.parse::<u64>().unwrap();
+        let counted = |column: usize| -> u64 {
+            let mine = lines.iter().filter(|line| number(line[1]) == flow.flow);
+            mine.filter(|line| number(line[0]) > 500_000_000).map(|line| number(line[column])).sum()
+        };
+        assert_eq!((number(end[0]), number(end[2])), (2_000_000_000, flow.cwnd.into()));
+        assert_eq!(Some(number(end[4])), flow.srtt_ns);
+        assert!(number(end[3]) <= flow.cwnd.into(), "{end:?}");
+        assert_eq!((counted(6), counted(7)), (flow.sent, flow.retransmitted));
+        assert_eq!((Some(counted(8)), Some(counted(9))), (flow.timeouts, flow.marks));
+    }
+}
+
+#[test]
+fn controllers_that_pace_tell_their_rate_and_a_run_without_flows_has_no_state() {
+    let short = ["duration=500 ms", "warmup=0", "flow.0.controller=fixed-rate:20 Mb/s"];
+    let paced = run(&scenario("compare.toml", &short), 1);
+    assert!(paced.tcp_csv().lines().skip(1).all(|line| line.split(',').nth(5) == Some("20000000")));
+    let text = "duration = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"1 Mb/s\"\n\
+                [[traffic]]\nfrom = \"a\"\nto = \"b\"\nmodel = \"cbr\"\nrate = \"100 kb/s\"\nsize = \"500 B\"\n";
+    let quiet = run(&Scenario::parse(text, Path::new("x.toml"), &[]).unwrap(), 1);
+    assert!(quiet.series.tcp.is_empty() && quiet.tcp_csv().lines().count() == 1);
 }
 
 #[test]

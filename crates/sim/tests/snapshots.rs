@@ -63,6 +63,11 @@ fn cubic_through_a_short_buffer() {
 }
 
 #[test]
+fn bbr_through_a_short_buffer() {
+    insta::assert_snapshot!(course(Kind::Bbr, &buffer(60), |_, _| ()));
+}
+
+#[test]
 fn dctcp_at_a_step() {
     let step =
         QueueSpec::Step(StepConfig { threshold: Bytes::new(20 * SEGMENT), limit: None, packets: None });

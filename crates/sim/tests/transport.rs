@@ -5,7 +5,7 @@ mod support;
 use headway_core::control::Kind;
 use headway_core::queue::{DropTailConfig, QueueSpec};
 use headway_core::{Bytes, Duration, Rate};
-use headway_sim::config::{AckPolicy, Ecn, Service};
+use headway_sim::config::{AckPolicy, Burst, Ecn, Service};
 use headway_sim::host::nic::Coalescing;
 use headway_sim::traffic::Traffic;
 use headway_sim::{FlowStatistics, LinkConfig, LinkId, Network, TcpConfig};
@@ -95,30 +95,90 @@ fn a_lost_retransmission_is_sent_again_without_a_timeout() {
 }
 
 #[test]
-fn a_lost_tail_waits_for_the_timer_which_doubles() {
+fn a_lost_last_segment_is_probed_for_and_then_waits_for_the_timer_which_doubles() {
     // The last of 100 segments leaves at 100 ms and is lost, and so are its retransmissions for a while.
     let finished = |until_ms: i64| {
         let flow = finite(&[(99_900, until_ms * 1000)], 100, |_| ());
-        assert_eq!(flow.retransmitted, flow.timeouts);
+        assert_eq!(flow.retransmitted, flow.timeouts + 1);
         (flow.timeouts, flow.finished.expect("all arrives").ns() / 1_000_000)
     };
-    // The timer runs 200 ms and a round trip from the last acknowledgement, which came at 119 ms.
-    assert_eq!(finished(101), (1, 339 + 20));
-    assert_eq!(finished(400), (2, 339 + 440 + 20));
-    assert_eq!(finished(1_000), (3, 339 + 440 + 880 + 20));
-    assert_eq!(finished(2_000), (4, 339 + 440 + 880 + 1_760 + 20));
+    // The probe waits as long as the timer would: 200 ms and a round trip from the last acknowledgement, which came at 119 ms.
+    // For a single segment two round trips and 200 ms would be longer.
+    assert_eq!(finished(101), (0, 339 + 20));
+    assert_eq!(finished(400), (1, 339 + 220 + 20));
+    assert_eq!(finished(1_000), (3, 339 + 220 + 440 + 880 + 20));
+    assert_eq!(finished(2_000), (4, 339 + 220 + 440 + 880 + 1_760 + 20));
+}
+
+#[test]
+fn a_lost_tail_of_several_segments_is_repaired_in_a_few_round_trips() {
+    // The last four of 100 leave at 97 to 100 ms. The last acknowledgement comes at 116 ms, the last segment goes again two round
+    // trips and 2 ms after the last was sent, and its acknowledgement shows the holes before it.
+    let flow = finite(&[(96_900, 101_000)], 100, |_| ());
+    let finished = flow.finished.expect("all arrives").ns() / 1_000_000;
+    assert_eq!((flow.retransmitted, flow.recoveries, flow.timeouts), (4, 1, 0), "{flow:?}");
+    assert!((158 + 40..=158 + 42).contains(&finished), "{finished} ms");
+}
+
+#[test]
+fn a_probe_that_was_needless_costs_nothing_and_one_that_repaired_a_loss_the_window() {
+    // A segment a second, and after the first 16 a receiver that holds acknowledgements back for longer than the sender waits.
+    let slow = |flow: &mut TcpConfig| {
+        flow.application_rate = Some(Rate::from_bps(1448 * 8));
+        flow.ack = AckPolicy { every: 2, timeout: MS(500) };
+        flow.size = Some(segments(30));
+    };
+    let needless = with_cuts(&[], Kind::Reno, slow).run(60.0);
+    assert_eq!((needless.retransmitted, needless.timeouts, needless.reductions), (14, 0, 0), "{needless:?}");
+    let lost = with_cuts(&[(4_999_900, 5_000_100)], Kind::Reno, |flow| {
+        slow(flow);
+        flow.ack.every = 1;
+    })
+    .run(60.0);
+    assert_eq!((lost.retransmitted, lost.timeouts, lost.reductions), (1, 0, 1), "{lost:?}");
+}
+
+#[test]
+fn a_timeout_that_a_sudden_queue_caused_is_taken_back() {
+    for controller in [Kind::Reno, Kind::Cubic, Kind::Dctcp, Kind::Bbr] {
+        let mut pipe = Pipe::new(controller, &link(mbps(100.0), MS(10), drop_tail(None)), MS(10), |flow| {
+            flow.application_rate = Some(Rate::from_bps(1448 * 8 * 1000));
+        });
+        // 5 MB ahead of the flow take 400 ms.
+        let prober = pipe.network.add_prober(&[pipe.forward], None);
+        (0..3_251).for_each(|_| pipe.network.send_probe(prober, us(2_000_000), Bytes::new(SEGMENT)));
+        let before = pipe.run(1.99);
+        let flow = pipe.run(4.0);
+        println!("{controller}: {before:?} {flow:?}");
+        assert_eq!((flow.timeouts, flow.undone), (1, 1), "{controller}");
+        assert!(flow.retransmitted <= 2, "{controller}: {} sent again", flow.retransmitted);
+        assert!(flow.cwnd >= before.cwnd && flow.ssthresh >= before.ssthresh, "{controller}");
+    }
+}
+
+#[test]
+fn reductions_for_segments_that_were_only_overtaken_are_taken_back() {
+    let mut config = link(mbps(100.0), MS(10), drop_tail(None));
+    (config.jitter, config.reordering) = (MS(15), true);
+    for controller in [Kind::Reno, Kind::Cubic] {
+        let mut pipe = Pipe::new(controller, &config, MS(10), |flow| flow.receive_buffer = segments(400));
+        let flow = pipe.run(4.0);
+        println!("{controller}: {flow:?}");
+        assert!(flow.reductions > 0 && flow.undone == flow.reductions, "{controller}: {flow:?}");
+        assert!(flow.cwnd >= 150, "{controller}: {flow:?}");
+    }
 }
 
 #[test]
 fn half_of_all_packets_lost_still_lets_a_flow_finish() {
-    for controller in [Kind::Reno, Kind::Cubic, Kind::Dctcp] {
+    for controller in [Kind::Reno, Kind::Cubic, Kind::Dctcp, Kind::Bbr] {
         let mut config = wire(MS(10));
         config.loss = 0.5;
         let mut pipe = Pipe::new(controller, &config, MS(10), |flow| flow.size = Some(segments(200)));
         let flow = pipe.run(3_600.0);
         println!("{controller} {flow:?}");
         let finished = flow.finished.expect("all arrives").ns() as f64 / 1e9;
-        assert_eq!(flow.goodput, segments(200));
+        assert_eq!((flow.goodput, flow.undone), (segments(200), 0));
         assert!(finished < 600.0, "{controller}: {finished} s");
     }
 }
@@ -146,7 +206,7 @@ fn reordering_costs_few_retransmissions_once_it_has_been_seen() {
 #[test]
 fn nothing_is_sent_twice_in_vain_on_a_path_that_keeps_order() {
     // 200 short flows at once into a buffer of 20 segments: most losses end in timeouts, each of which is right.
-    for controller in [Kind::Reno, Kind::Cubic, Kind::Dctcp] {
+    for controller in [Kind::Reno, Kind::Cubic, Kind::Dctcp, Kind::Bbr] {
         let mut network = Network::new(1);
         let forward = network.add_link(&link(mbps(10.0), MS(5), drop_tail(Some(20 * SEGMENT))));
         let reverse = network.add_link(&wire(MS(5)));
@@ -161,7 +221,7 @@ fn nothing_is_sent_twice_in_vain_on_a_path_that_keeps_order() {
         for id in ids {
             let flow = network.flow(id);
             assert!(flow.finished.is_some(), "{flow:?}");
-            assert_eq!((flow.received, flow.delivered), (50, 50), "{flow:?}");
+            assert_eq!((flow.received, flow.delivered, flow.undone), (50, 50, 0), "{flow:?}");
         }
     }
 }
@@ -501,6 +561,26 @@ fn a_full_buffer_is_recovered_from_without_timeouts() {
         let flow = pipe.run(20.0);
         let dropped = pipe.network.link(pipe.forward).statistics().dropped.packets;
         println!("{dropped} {flow:?}");
-        assert_eq!((flow.timeouts, flow.retransmitted), (0, dropped));
+        assert_eq!((flow.timeouts, flow.retransmitted, flow.undone), (0, dropped, 0));
     }
+}
+
+#[test]
+fn a_host_sends_thirds_of_its_window_at_once_though_acknowledgements_come_evenly() {
+    // 60 segments in a round trip that has room for 81: whatever queues came at once.
+    let longest = |burst| {
+        let config = link(mbps(1000.0), MS(1), drop_tail(None));
+        let mut pipe = Pipe::new(window(60), &config, Duration::ZERO, |flow| {
+            flow.burst = burst;
+            flow.ack.every = 2;
+        });
+        pipe.run(1.0);
+        pipe.network.reset_statistics();
+        let flow = pipe.run(2.0);
+        println!("{flow:?}");
+        let packet = mbps(1000.0).time_for(Bytes::new(SEGMENT));
+        pipe.network.link(pipe.forward).statistics().delay.max().ns() as f64 / packet.ns() as f64
+    };
+    assert!(longest(Burst::Single) < 2.0, "{}", longest(Burst::Single));
+    assert!((18.0..=30.0).contains(&longest(Burst::Host)), "{}", longest(Burst::Host));
 }

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use headway_repro::figure::CannotDraw;
-use headway_repro::figure::style::{self, Chart, FONT, INK, legend};
+use headway_repro::figure::style::{self, Chart, FONT, INK, legend, legend_at};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -70,7 +70,7 @@ pub(crate) fn truth_and_estimates(truth: &[(f64, f64)], marks: &[Mark], capacity
 }
 
 /// Colours that stay apart for most eyes (Okabe and Ito).
-const COLOURS: [RGBColor; 8] = [
+pub(super) const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -80,6 +80,9 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(51, 51, 51),
     RGBColor(150, 150, 150),
 ];
+
+/// Where a legend is when there are curves above.
+const LOW: SeriesLabelPosition = SeriesLabelPosition::LowerRight;
 
 /// Curves with names that can be told apart.
 pub(crate) const MOST_CURVES: usize = COLOURS.len();
@@ -105,7 +108,9 @@ pub(crate) fn curves(curves: &[(String, Curve)], y: &str) -> Drawn {
                 .label(name)
                 .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
         }
-        legend(&mut chart)?;
+        // Below the curves when all of them end high.
+        let is_high = points().filter(|(t, _)| *t > 0.8 * end).all(|(_, value)| *value > 0.45 * top);
+        legend_at(&mut chart, if is_high { LOW } else { SeriesLabelPosition::UpperRight })?;
         area.present()?;
     }
     Ok(svg)

@@ -19,7 +19,9 @@ svg { max-width: 100%; height: auto; } figure { margin: 1rem 0; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid #ddd; }
 th:first-child, td:first-child { text-align: left; }
-tr.null td { color: #a04000; } p.note { color: #666; font-size: .9rem; }";
+tr.null td { color: #a04000; } div.wide { overflow-x: auto; font-size: .75rem; }
+div.wide td { white-space: nowrap; } div.wide th, div.wide td { padding: .2rem .3rem; }
+p.note { color: #666; font-size: .9rem; }";
 
 /// A page with this title and heading, and `body` below it.
 pub(crate) fn document(title: &str, body: &str) -> String {
@@ -37,13 +39,14 @@ pub(crate) fn escaped(text: &str) -> String {
 }
 
 /// A table with a header.
-pub(crate) fn table<const N: usize>(header: [&str; N], rows: &[[String; N]]) -> String {
-    let line = |cells: &[String], tag: &str| {
-        let cells: String = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect();
-        format!("<tr>{cells}</tr>\n")
-    };
-    let body: String = rows.iter().map(|row| line(row, "td")).collect();
-    format!("<table>\n{}{body}</table>\n", line(&header.map(str::to_owned), "th"))
+pub(crate) fn table<H: AsRef<str>>(header: impl AsRef<[H]>, rows: &[impl AsRef<[String]>]) -> String {
+    let body: String = rows.iter().map(|row| line(row.as_ref(), "td")).collect();
+    format!("<table>\n{}{body}</table>\n", line(header.as_ref(), "th"))
+}
+
+fn line(cells: &[impl AsRef<str>], tag: &str) -> String {
+    let cell = |text: &_| format!("<{tag}>{}</{tag}>", escaped(AsRef::<str>::as_ref(text)));
+    format!("<tr>{}</tr>\n", cells.iter().map(cell).collect::<String>())
 }
 
 pub(crate) fn html(

@@ -69,6 +69,10 @@ pub(crate) struct Counters {
     pub(crate) retransmitted: u64,
     /// Segments.
     pub(crate) cwnd: u32,
+    /// Segments; 2^31 - 1 before the first reduction.
+    pub(crate) ssthresh: u32,
+    /// Bytes per second; 2^64 - 1 before there is a rate.
+    pub(crate) pacing: u64,
     pub(crate) srtt_us: u32,
     pub(crate) min_rtt_us: u32,
     /// When all was acknowledged; zero before.
@@ -219,6 +223,8 @@ impl Sending {
             sent: info.u32(156).into(),
             retransmitted: info.u32(100).into(),
             cwnd: info.u32(80),
+            ssthresh: info.u32(76),
+            pacing: info.u64(104),
             srtt_us: info.u32(68),
             min_rtt_us: info.u32(148),
             finished: Instant::from_ns(self.finished.load(Ordering::Relaxed)),
@@ -247,11 +253,17 @@ impl TcpInfo {
         TcpInfo(bytes)
     }
 
-    /// The field at this offset (`include/uapi/linux/tcp.h`): 68 rtt, 80 snd_cwnd, 100 total_retrans, 148 min_rtt,
-    /// 156 data_segs_out.
+    /// The field at this offset (`include/uapi/linux/tcp.h`): 68 rtt, 76 snd_ssthresh, 80 snd_cwnd, 100 total_retrans,
+    /// 148 min_rtt, 156 data_segs_out.
     fn u32(&self, offset: usize) -> u32 {
         let field = self.0[offset..].first_chunk().copied().unwrap_or_default();
         u32::from_ne_bytes(field)
+    }
+
+    /// As for [`TcpInfo::u32`]: 104 pacing_rate.
+    fn u64(&self, offset: usize) -> u64 {
+        let field = self.0[offset..].first_chunk().copied().unwrap_or_default();
+        u64::from_ne_bytes(field)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The page of figures of a run.
 
 use headway_core::{Bytes, Instant, Rate};
-use headway_sim::record::{Results, Series, Summary};
+use headway_sim::record::{Results, Series, Summary, TcpInterval};
 
 use super::table::{
     FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, TRAFFIC_COLUMNS, flow_rows, link_rows, measure_rows,
@@ -22,6 +22,7 @@ pub(crate) fn page(results: &Results) -> anyhow::Result<String> {
         body += &page::table(FLOW_COLUMNS, &flow_rows(summary));
         body += "<p class=\"note\">Goodput counts payload that arrived in order.</p>\n";
         body += &figure(&goodput(&results.series), "goodput, Mb/s")?;
+        body += &senders(&results.series)?;
     }
     body += "<h2>Links</h2>\n";
     body += &page::table(LINK_COLUMNS, &link_rows(summary));
@@ -111,6 +112,45 @@ fn goodput(series: &Series) -> Vec<(String, Curve)> {
     vec![(name, curve(series, |i, begin, end| rate(sum(i), begin, end)))]
 }
 
+/// The state of TCP at senders, where the world tells.
+fn senders(series: &Series) -> anyhow::Result<String> {
+    if series.tcp.is_empty() {
+        return Ok(String::new());
+    }
+    let window = figure(&each_sender(series, window), "window, segments")?;
+    let srtt = figure(&each_sender(series, srtt), "smoothed RTT, ms")?;
+    let note = "Congestion window and smoothed round-trip time of flows that have begun, at the end of every interval.";
+    Ok(format!("{window}{srtt}<p class=\"note\">{note}</p>\n"))
+}
+
+/// A value of every sender, or the mean of all when there are too many to tell apart.
+fn each_sender(series: &Series, value: impl Fn(&TcpInterval) -> Option<f64>) -> Vec<(String, Curve)> {
+    if series.tcp.len() <= MOST_CURVES {
+        let flows = series.flows.iter().zip(&series.tcp);
+        return flows
+            .map(|(name, values)| (format!("flow {name}"), known_curve(series, |i, _, _| value(&values[i]))))
+            .collect();
+    }
+    vec![(format!("mean of {} flows", series.tcp.len()), mean_of_senders(series, value))]
+}
+
+/// The mean over the senders that have a value.
+fn mean_of_senders(series: &Series, value: impl Fn(&TcpInterval) -> Option<f64>) -> Curve {
+    known_curve(series, |i, _, _| {
+        let values: Vec<f64> = series.tcp.iter().filter_map(|flow| value(&flow[i])).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    })
+}
+
+/// The congestion window in segments, once the flow has begun.
+fn window(tcp: &TcpInterval) -> Option<f64> {
+    tcp.srtt.map(|_| f64::from(tcp.cwnd))
+}
+
+fn srtt(tcp: &TcpInterval) -> Option<f64> {
+    tcp.srtt.map(|srtt| srtt.ms())
+}
+
 /// The queues of the busiest links.
 fn queues(summary: &Summary, series: &Series) -> Vec<(String, Curve)> {
     let links = busiest(summary).into_iter().take(MOST_CURVES);
@@ -146,10 +186,17 @@ fn busiest(summary: &Summary) -> Vec<usize> {
 }
 
 /// A value of every interval, or the means of several intervals when there are too many.
-fn curve(series: &Series, value: impl Fn(usize, Instant, Instant) -> f64) -> Curve {
+pub(crate) fn curve(series: &Series, value: impl Fn(usize, Instant, Instant) -> f64) -> Curve {
+    known_curve(series, |index, begin, end| Some(value(index, begin, end)))
+}
+
+/// As [`curve`], without the intervals that have no value.
+fn known_curve(series: &Series, value: impl Fn(usize, Instant, Instant) -> Option<f64>) -> Curve {
     let points: Vec<(f64, f64)> = series
         .intervals()
-        .map(|(index, begin, end, _)| ((begin - Instant::ZERO).secs_f64(), value(index, begin, end)))
+        .filter_map(|(index, begin, end, _)| {
+            Some(((begin - Instant::ZERO).secs_f64(), value(index, begin, end)?))
+        })
         .collect();
     let step = points.len().div_ceil(POINTS).max(1);
     let mean =

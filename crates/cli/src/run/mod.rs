@@ -4,6 +4,7 @@ pub(crate) mod endpoint;
 mod figures;
 mod folder;
 pub(crate) mod lab;
+mod pacing;
 pub(crate) mod sim;
 pub(crate) mod table;
 

@@ -171,7 +171,7 @@ impl Controller for Cubic {
         if ack.reducing || !ack.window_limited {
             return;
         }
-        let mut acked = f64::from(ack.acked);
+        let mut acked = f64::from(ack.delivered);
         if self.window.in_slow_start() {
             acked = self.window.slow_start(acked);
         }
@@ -199,6 +199,10 @@ impl Controller for Cubic {
     }
 
     /// Time without data does not count, lest the window jump to where the function has got meanwhile (RFC 9438 5.8).
+    fn on_undo(&mut self, window: f64, ssthresh: f64) {
+        self.window.restore(window, ssthresh);
+    }
+
     fn on_idle(&mut self, now: Instant, idle: Duration, timeout: Duration) {
         self.window.wake(idle, timeout);
         if let Some(epoch) = &mut self.epoch {

@@ -13,6 +13,8 @@ const NEGLIGIBLE: f64 = 1e-12;
 #[derive(Clone, Debug)]
 pub struct Dctcp {
     window: Window,
+    /// Whether reductions are whole segments, as in Linux; the analysis knows none such.
+    whole: bool,
     /// Estimated fraction of segments that are marked, 0 to 1.
     alpha: f64,
     /// Segments delivered since the last update of `alpha`.
@@ -26,7 +28,19 @@ pub struct Dctcp {
 impl Dctcp {
     /// A controller that starts with `initial_window` segments, at least one, and expects all to be marked.
     pub fn new(initial_window: u32) -> Dctcp {
-        Dctcp { window: Window::new(initial_window), alpha: 1.0, delivered: 0, marked: 0, end: 0 }
+        Dctcp {
+            window: Window::new(initial_window),
+            whole: false,
+            alpha: 1.0,
+            delivered: 0,
+            marked: 0,
+            end: 0,
+        }
+    }
+
+    /// Makes reductions whole segments, as in Linux: small windows then stay when few segments are marked.
+    pub fn set_whole(&mut self, whole: bool) {
+        self.whole = whole;
     }
 
     /// The estimated fraction of segments that are marked, 0 to 1.
@@ -59,15 +73,30 @@ impl Controller for Dctcp {
     }
 
     fn on_congestion(&mut self, _now: Instant, _in_flight: u32, cause: Congestion) {
-        let factor = match cause {
-            Congestion::Mark => 1.0 - self.alpha / 2.0,
-            Congestion::Loss => 0.5,
+        let size = self.window.size;
+        let cut = match cause {
+            Congestion::Mark => size * self.alpha / 2.0,
+            Congestion::Loss => size / 2.0,
         };
-        self.window.reduce(self.window.size * factor);
+        let cut = match cause {
+            Congestion::Mark if self.whole => cut.floor(),
+            Congestion::Loss if self.whole => cut.ceil(),
+            _ => cut,
+        };
+        self.window.reduce(size - cut);
+    }
+
+    /// Linux halves for losses what marks have left of the window by then.
+    fn on_further_losses(&mut self, window: u32) {
+        self.window.reduce(f64::from(window / 2));
     }
 
     fn on_timeout(&mut self, _now: Instant, _in_flight: u32, reduced: bool) {
         self.window.restart(self.window.size / 2.0, reduced);
+    }
+
+    fn on_undo(&mut self, window: f64, ssthresh: f64) {
+        self.window.restore(window, ssthresh);
     }
 
     fn on_idle(&mut self, _now: Instant, idle: Duration, timeout: Duration) {
@@ -129,10 +158,28 @@ mod tests {
     #[test]
     fn a_mark_reduces_by_half_of_alpha_and_a_loss_by_half() {
         let mut dctcp = Dctcp::new(100);
+        dctcp.set_whole(true);
         dctcp.alpha = 0.1;
         dctcp.on_congestion(Instant::ZERO, 100, Congestion::Mark);
-        assert!((dctcp.window() - 95.0).abs() < 1e-9);
+        assert_eq!(dctcp.window(), 95.0);
         dctcp.on_congestion(Instant::ZERO, 95, Congestion::Loss);
-        assert!((dctcp.window() - 47.5).abs() < 1e-9);
+        assert_eq!(dctcp.window(), 47.0);
+    }
+
+    #[test]
+    fn losses_during_a_reduction_halve_what_marks_have_left() {
+        let mut dctcp = Dctcp::new(100);
+        dctcp.on_congestion(Instant::ZERO, 100, Congestion::Mark);
+        dctcp.on_further_losses(81);
+        assert_eq!((dctcp.window(), dctcp.ssthresh()), (40.0, 40.0));
+    }
+
+    #[test]
+    fn windows_shrink_by_whole_segments() {
+        let mut dctcp = Dctcp::new(19);
+        dctcp.set_whole(true);
+        dctcp.alpha = 0.1;
+        dctcp.on_congestion(Instant::ZERO, 19, Congestion::Mark);
+        assert_eq!(dctcp.window(), 19.0);
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ack, Congestion, Controller, Cubic, Dctcp, FixedRate, FixedWindow, Reno};
+use super::{Ack, Bbr, Congestion, Controller, Cubic, Dctcp, Delivery, FixedRate, FixedWindow, Reno, Start};
 use crate::units::{Duration, Instant, Rate};
 
 /// A congestion controller by name; text such as `cubic`, `fixed-window:100` or `fixed-rate:10 Mb/s`.
@@ -18,6 +18,8 @@ pub enum Kind {
     Cubic,
     /// [`Dctcp`].
     Dctcp,
+    /// [`Bbr`].
+    Bbr,
     /// [`FixedWindow`].
     FixedWindow {
         /// The window, at least 1.
@@ -32,16 +34,18 @@ pub enum Kind {
 
 /// Why a text names no controller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not `reno`, `cubic`, `dctcp`, `fixed-window:SEGMENTS` or `fixed-rate:RATE`")]
+#[error("`{0}` is not `reno`, `cubic`, `dctcp`, `bbr`, `fixed-window:SEGMENTS` or `fixed-rate:RATE`")]
 pub struct ParseKindError(String);
 
 impl Kind {
-    /// The controller of a flow that starts with `initial_window` segments, unless its window is fixed.
-    pub fn build(&self, initial_window: u32) -> AnyController {
+    /// The controller of a flow.
+    pub fn build(&self, start: &Start) -> AnyController {
+        let initial_window = start.window;
         match *self {
             Kind::Reno => AnyController::Reno(Reno::new(initial_window)),
             Kind::Cubic => AnyController::Cubic(Cubic::new(initial_window)),
             Kind::Dctcp => AnyController::Dctcp(Dctcp::new(initial_window)),
+            Kind::Bbr => AnyController::Bbr(Box::new(Bbr::new(start))),
             Kind::FixedWindow { segments } => AnyController::FixedWindow(FixedWindow::new(segments)),
             Kind::FixedRate { rate } => AnyController::FixedRate(FixedRate::new(rate)),
         }
@@ -55,6 +59,7 @@ impl fmt::Display for Kind {
             Kind::Reno => f.pad("reno"),
             Kind::Cubic => f.pad("cubic"),
             Kind::Dctcp => f.pad("dctcp"),
+            Kind::Bbr => f.pad("bbr"),
             Kind::FixedWindow { segments } => f.pad(&format!("fixed-window:{segments}")),
             // The shortest number that is exact, unlike the three digits that a rate prints as.
             Kind::FixedRate { rate } => f.pad(&format!("fixed-rate:{} Mb/s", rate.mbps())),
@@ -74,6 +79,7 @@ impl FromStr for Kind {
             ("reno", None) => Some(Kind::Reno),
             ("cubic", None) => Some(Kind::Cubic),
             ("dctcp", None) => Some(Kind::Dctcp),
+            ("bbr", None) => Some(Kind::Bbr),
             ("fixed-window", Some(count)) => {
                 count.parse().ok().filter(|count| *count > 0).map(|segments| Kind::FixedWindow { segments })
             }
@@ -109,6 +115,8 @@ pub enum AnyController {
     Cubic(Cubic),
     /// RFC 8257.
     Dctcp(Dctcp),
+    /// BBR, version 1; in a box, because its state is larger than that of all others together.
+    Bbr(Box<Bbr>),
     /// A constant window.
     FixedWindow(FixedWindow),
     /// A constant rate.
@@ -122,6 +130,7 @@ macro_rules! dispatch {
             AnyController::Reno($controller) => $call,
             AnyController::Cubic($controller) => $call,
             AnyController::Dctcp($controller) => $call,
+            AnyController::Bbr($controller) => $call,
             AnyController::FixedWindow($controller) => $call,
             AnyController::FixedRate($controller) => $call,
         }
@@ -133,6 +142,15 @@ impl AnyController {
     pub fn set_paced(&mut self, paced: bool) {
         if let AnyController::Cubic(cubic) = self {
             cubic.set_paced(paced);
+        }
+    }
+}
+
+impl AnyController {
+    /// Makes DCTCP reduce by whole segments; it assumes not.
+    pub fn set_whole(&mut self, whole: bool) {
+        if let AnyController::Dctcp(dctcp) = self {
+            dctcp.set_whole(whole);
         }
     }
 }
@@ -153,9 +171,42 @@ impl Controller for AnyController {
         dispatch!(self, controller => controller.on_timeout(now, in_flight, reduced));
     }
 
+    fn on_undo(&mut self, window: f64, ssthresh: f64) {
+        dispatch!(self, controller => controller.on_undo(window, ssthresh));
+    }
+
+    fn on_further_losses(&mut self, window: u32) {
+        dispatch!(self, controller => controller.on_further_losses(window));
+    }
+
+    fn on_open(&mut self, rtt: Duration) {
+        dispatch!(self, controller => controller.on_open(rtt));
+    }
+
     #[inline]
     fn on_idle(&mut self, now: Instant, idle: Duration, timeout: Duration) {
         dispatch!(self, controller => controller.on_idle(now, idle, timeout));
+    }
+
+    fn on_delivery(&mut self, ack: &Ack, delivery: &Delivery) {
+        dispatch!(self, controller => controller.on_delivery(ack, delivery));
+    }
+
+    fn on_resume(&mut self, now: Instant) {
+        dispatch!(self, controller => controller.on_resume(now));
+    }
+
+    #[inline]
+    fn owns_window(&self) -> bool {
+        dispatch!(self, controller => controller.owns_window())
+    }
+
+    fn holds_back(&self) -> bool {
+        dispatch!(self, controller => controller.holds_back())
+    }
+
+    fn least_burst(&self) -> Option<u32> {
+        dispatch!(self, controller => controller.least_burst())
     }
 
     #[inline]
@@ -184,6 +235,7 @@ mod tests {
             Kind::Reno,
             Kind::Cubic,
             Kind::Dctcp,
+            Kind::Bbr,
             Kind::FixedWindow { segments: 100 },
             Kind::FixedRate { rate: Rate::from_bps(10_000_000) },
             Kind::FixedRate { rate: Rate::from_bps(12_345_678_901) },
@@ -192,14 +244,22 @@ mod tests {
         for kind in kinds {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
-        assert_eq!("fixed-rate:10 Mb/s".parse(), Ok(kinds[4]));
-        assert_eq!(kinds[4].to_string(), "fixed-rate:10 Mb/s");
+        assert_eq!("fixed-rate:10 Mb/s".parse(), Ok(kinds[5]));
+        assert_eq!(kinds[5].to_string(), "fixed-rate:10 Mb/s");
     }
 
     #[test]
     fn unknown_names_and_missing_arguments_are_refused() {
-        for text in ["", "vegas", "reno:1", "fixed-window", "fixed-window:0", "fixed-rate:10", "fixed-rate:0"]
-        {
+        for text in [
+            "",
+            "vegas",
+            "reno:1",
+            "bbr:2",
+            "fixed-window",
+            "fixed-window:0",
+            "fixed-rate:10",
+            "fixed-rate:0",
+        ] {
             assert_eq!(text.parse::<Kind>(), Err(ParseKindError(text.to_owned())));
         }
     }
@@ -210,7 +270,7 @@ mod tests {
         for (kind, pacing) in
             [(Kind::FixedWindow { segments: 7 }, None), (Kind::FixedRate { rate }, Some(rate))]
         {
-            let mut controller = kind.build(10);
+            let mut controller = kind.build(&super::super::testing::START);
             let before = controller.window();
             controller.on_ack(&super::super::testing::ack(3));
             controller.on_congestion(Instant::ZERO, 7, Congestion::Loss);

@@ -5,6 +5,7 @@
 
 use crate::units::{Duration, Instant, Rate};
 
+mod bbr;
 mod cubic;
 mod dctcp;
 mod fixed_rate;
@@ -14,6 +15,7 @@ mod kind;
 mod reno;
 mod window;
 
+pub use bbr::Bbr;
 pub use cubic::Cubic;
 pub use dctcp::Dctcp;
 pub use fixed_rate::FixedRate;
@@ -47,6 +49,66 @@ pub struct Ack {
     pub reducing: bool,
 }
 
+/// What a flow starts with.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// Segments in the initial window.
+    pub window: u32,
+    /// Payload bytes of a full segment.
+    pub mss: u32,
+    /// Bytes of a full segment on the wire.
+    pub wire: u32,
+    /// Of the random choices of the controller.
+    pub seed: u64,
+}
+
+/// How a flow stands with losses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing is being recovered.
+    Open,
+    /// Losses are being recovered.
+    Recovery,
+    /// Everything is sent again after a timeout.
+    Loss,
+}
+
+/// How fast segments are delivered, for controllers that own their window. Counts are in segments.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery {
+    /// Delivered since the flow began, this acknowledgement included.
+    pub delivered: u64,
+    /// When the last was delivered.
+    pub at: Instant,
+    /// Thought lost since the flow began, retransmissions included.
+    pub lost: u64,
+    /// Of those, the ones that this acknowledgement told of.
+    pub losses: u32,
+    /// In flight before this acknowledgement.
+    pub flight_before: u32,
+    /// When pacing lets the next segment leave; not before now.
+    pub departure: Instant,
+    /// How the flow stands.
+    pub standing: Standing,
+    /// Smoothed round-trip time.
+    pub smoothed: Option<Duration>,
+    /// The sample of the newest segment that this acknowledgement reports; `None` if it reports none.
+    pub sample: Option<RateSample>,
+}
+
+/// What was delivered while a segment was on its way (draft-cheng-iccrg-delivery-rate-estimation).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateSample {
+    /// Segments delivered when it was sent.
+    pub prior_delivered: u64,
+    /// Segments delivered since.
+    pub delivered: u64,
+    /// The longer of the times that sending and acknowledging these took; `None` when it is shorter than any round-trip time.
+    pub interval: Option<Duration>,
+    /// Whether the application had nothing to send then.
+    pub app_limited: bool,
+}
+
 /// Why a window is reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
@@ -66,13 +128,44 @@ pub trait Controller {
     /// A reduction begins, at most one a round trip; afterwards [`Controller::window`] is where it ends.
     fn on_congestion(&mut self, now: Instant, in_flight: u32, cause: Congestion);
 
+    /// Losses show during a reduction that marks demanded, which has brought the window to `window` segments so far.
+    fn on_further_losses(&mut self, _window: u32) {}
+
     /// The retransmission timer expired; afterwards the window is one segment unless it is fixed.
     ///
     /// With `reduced` the losses belong to an episode that the threshold has been reduced for already; it then stays.
     fn on_timeout(&mut self, now: Instant, in_flight: u32, reduced: bool);
 
+    /// The last reduction or timeout was needless; before it the window and the threshold were these.
+    fn on_undo(&mut self, _window: f64, _ssthresh: f64) {}
+
+    /// The connection was opened over a path with this round-trip time, before anything was sent.
+    fn on_open(&mut self, _rtt: Duration) {}
+
     /// The flow starts sending again after having been idle for `idle`, longer than its retransmission `timeout`.
     fn on_idle(&mut self, _now: Instant, _idle: Duration, _timeout: Duration) {}
+
+    /// An acknowledgement arrived; called after [`Controller::on_ack`] for those that own their window.
+    fn on_delivery(&mut self, _ack: &Ack, _delivery: &Delivery) {}
+
+    /// A segment is sent while nothing is in flight, because the application had nothing to send before.
+    fn on_resume(&mut self, _now: Instant) {}
+
+    /// Whether the controller sets the window in recovery too; then no other reduction applies, and it hears of deliveries.
+    fn owns_window(&self) -> bool {
+        false
+    }
+
+    /// Whether the controller sends so little that samples of what is sent now say nothing about the path.
+    fn holds_back(&self) -> bool {
+        false
+    }
+
+    /// The fewest segments that leave back to back when the transport sends in bursts, as hosts do that leave segmentation to
+    /// their card; `None` spreads single segments.
+    fn least_burst(&self) -> Option<u32> {
+        None
+    }
 
     /// The congestion window in segments, at least a fraction of one.
     fn window(&self) -> f64;
@@ -89,6 +182,9 @@ pub trait Controller {
 #[cfg(test)]
 mod testing {
     use super::*;
+
+    /// Ten full segments of an MTU of 1500.
+    pub(super) const START: Start = Start { window: 10, mss: 1448, wire: 1538, seed: 1 };
 
     /// An acknowledgement of `acked` segments by a flow that its window limits.
     pub(super) fn ack(acked: u32) -> Ack {

@@ -36,6 +36,10 @@ impl Controller for Reno {
         self.window.restart(half(self.window.size), reduced);
     }
 
+    fn on_undo(&mut self, window: f64, ssthresh: f64) {
+        self.window.restore(window, ssthresh);
+    }
+
     fn on_idle(&mut self, _now: Instant, idle: Duration, timeout: Duration) {
         self.window.wake(idle, timeout);
     }

@@ -63,7 +63,7 @@ impl Window {
         if ack.reducing || !ack.window_limited {
             return;
         }
-        let mut acked = f64::from(ack.acked);
+        let mut acked = f64::from(ack.delivered);
         if self.in_slow_start() {
             acked = self.slow_start(acked);
         }
@@ -77,6 +77,12 @@ impl Window {
         self.ssthresh = size.max(MIN_SSTHRESH);
         self.size = self.ssthresh;
         self.credit = 0.0;
+    }
+
+    /// Takes back a reduction: window and threshold are at least these again.
+    pub(super) fn restore(&mut self, size: f64, ssthresh: f64) {
+        self.size = self.size.max(size);
+        self.ssthresh = self.ssthresh.max(ssthresh);
     }
 
     /// After an idle time the window halves for every retransmission timeout in it, down to the initial window; the threshold

@@ -82,7 +82,7 @@ impl RedConfig {
     }
 
     /// Packets that may arrive in a burst: as given, or as the authors of RED advise, but never fewer than `min` holds.
-    fn burst(&self) -> f64 {
+    pub fn burst(&self) -> f64 {
         let (min, max, packet) = (self.min.get() as f64, self.max.get() as f64, self.packet.get() as f64);
         let advised = ((2.0 * min + max) / (3.0 * packet)).floor().max((min / packet).ceil());
         self.burst.map_or(advised, f64::from)

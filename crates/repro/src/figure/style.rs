@@ -71,9 +71,20 @@ pub fn axes(
 /// # Errors
 /// When the drawing library fails.
 pub fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>) -> Result<(), CannotDraw> {
+    legend_at(chart, SeriesLabelPosition::UpperRight)
+}
+
+/// Draws the names of the series at a place of the caller's choice.
+///
+/// # Errors
+/// When the drawing library fails.
+pub fn legend_at<'a, 'b: 'a>(
+    chart: &mut Chart<'a, 'b>,
+    position: SeriesLabelPosition,
+) -> Result<(), CannotDraw> {
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
+        .position(position)
         .background_style(WHITE.mix(0.85))
         .border_style(INK.mix(0.3))
         .label_font((FONT, 14).into_font().color(&INK))

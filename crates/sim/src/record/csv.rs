@@ -2,9 +2,10 @@
 
 use std::fmt::{Display, Write as _};
 
-use headway_core::Rate;
+use headway_core::{Duration, Rate};
 
 use super::Results;
+use super::series::TcpInterval;
 use super::summary::{FlowResult, LinkResult};
 
 impl Results {
@@ -38,6 +39,19 @@ impl Results {
                 let rate = Rate::of(values[index], length).unwrap_or_default();
                 // Writing to a string cannot fail, here and below.
                 let _ = writeln!(text, "{},{},{},{}", begin.ns(), end.ns(), quoted(name), rate.bps());
+            }
+        }
+        text
+    }
+
+    /// State of TCP over time: one line an interval and flow, for the flows that have a series.
+    pub fn tcp_csv(&self) -> String {
+        let mut text = "end_ns,flow,cwnd_segments,ssthresh_segments,srtt_ns,pacing_bps,sent,retransmitted,timeouts,marks\n"
+            .to_owned();
+        for (index, end) in self.series.ends.iter().enumerate() {
+            for (name, values) in self.series.flows.iter().zip(&self.series.tcp) {
+                let _ = write!(text, "{},{},", end.ns(), quoted(name));
+                write_tcp(&mut text, &values[index]);
             }
         }
         text
@@ -103,6 +117,21 @@ fn write_flow(text: &mut String, flow: &FlowResult) {
         flow.cwnd,
         or_empty(flow.srtt_ns),
         or_empty(flow.min_rtt_ns),
+    );
+}
+
+fn write_tcp(text: &mut String, tcp: &TcpInterval) {
+    let _ = writeln!(
+        text,
+        "{},{},{},{},{},{},{},{}",
+        tcp.cwnd,
+        or_empty(tcp.ssthresh),
+        or_empty(tcp.srtt.map(Duration::ns)),
+        or_empty(tcp.pacing.map(Rate::bps)),
+        tcp.sent,
+        tcp.retransmitted,
+        or_empty(tcp.timeouts),
+        or_empty(tcp.marks),
     );
 }
 

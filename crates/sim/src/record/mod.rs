@@ -1,6 +1,7 @@
 //! Results of a run: summary and time series, in the same shape for every world.
 
 mod csv;
+mod progress;
 mod recorder;
 mod series;
 mod spread;
@@ -9,7 +10,7 @@ mod summary;
 use crate::measurement::StreamTruth;
 
 pub use recorder::Run;
-pub use series::{Interval, Series};
+pub use series::{Interval, Series, TcpInterval};
 pub use spread::{Spread, spread};
 pub use summary::{FlowResult, Group, LinkResult, MeasureResult, SourceResult, Summary, Total};
 

@@ -3,6 +3,7 @@
 use headway_core::{Bytes, Duration, Instant, Rate};
 
 use super::Results;
+use super::progress::Progress;
 use super::series::{Interval, Series};
 use super::summary::{FlowResult, Group, LinkResult, MeasureResult, SourceResult, Summary, Total};
 use crate::LinkStatistics;
@@ -28,18 +29,18 @@ pub struct Run<'a> {
     built: Built,
     series: Series,
     /// Values of the interval that has begun, and counters at the last look.
-    links: Vec<Meter>,
-    goodput: Vec<(Bytes, Bytes)>,
+    links: Vec<Meter<Interval>>,
+    flows: Vec<Meter<Progress>>,
     counting: bool,
     /// Where the step that the limit of events cut short was to end, and the interval with it.
     target: Option<(Instant, Instant)>,
 }
 
-/// A link's counters since the begin of the interval, and what they were at the last look.
+/// Counters since the begin of the interval, and what they were at the last look.
 #[derive(Clone, Copy, Debug, Default)]
-struct Meter {
-    now: Interval,
-    seen: Interval,
+struct Meter<T> {
+    now: T,
+    seen: T,
 }
 
 impl<'a> Run<'a> {
@@ -53,13 +54,14 @@ impl<'a> Run<'a> {
         let series = Series {
             flows: (0..followed).map(|flow| flow.to_string()).collect(),
             goodput: vec![Vec::new(); followed],
+            tcp: vec![Vec::new(); followed],
             names: built.links.iter().map(|(_, name)| name.clone()).collect(),
             links: vec![Vec::new(); built.links.len()],
             ends: Vec::new(),
         };
         let links = vec![Meter::default(); built.links.len()];
-        let goodput = vec![(Bytes::ZERO, Bytes::ZERO); followed];
-        Ok(Run { scenario, seed, limit, built, series, links, goodput, counting: false, target: None })
+        let flows = vec![Meter::default(); followed];
+        Ok(Run { scenario, seed, limit, built, series, links, flows, counting: false, target: None })
     }
 
     /// Runs a part of the time, at most 100 ms; false when the run is over.
@@ -167,10 +169,10 @@ impl<'a> Run<'a> {
             meter.now.dropped += seen.dropped - meter.seen.dropped;
             meter.seen = seen;
         }
-        for (line, (now, seen)) in self.built.flows.iter().zip(&mut self.goodput) {
-            let goodput = self.built.network.flow(line.id).goodput;
-            *now += less(goodput, *seen);
-            *seen = goodput;
+        for (line, meter) in self.built.flows.iter().zip(&mut self.flows) {
+            let seen = Progress::from(&self.built.network.flow(line.id));
+            meter.now.add(&meter.seen, &seen);
+            meter.seen = seen;
         }
     }
 
@@ -179,8 +181,8 @@ impl<'a> Run<'a> {
         for meter in &mut self.links {
             meter.seen = Interval::default();
         }
-        for (_, seen) in &mut self.goodput {
-            *seen = Bytes::ZERO;
+        for meter in &mut self.flows {
+            meter.seen = Progress::default();
         }
     }
 
@@ -194,8 +196,11 @@ impl<'a> Run<'a> {
             let (capacity, queue) = (link.capacity(begin, end), link.queued().bytes);
             values.push(Interval { capacity, queue, ..std::mem::take(&mut meter.now) });
         }
-        for ((now, _), values) in self.goodput.iter_mut().zip(&mut self.series.goodput) {
-            values.push(std::mem::take(now));
+        for (index, meter) in self.flows.iter_mut().enumerate() {
+            let progress = std::mem::take(&mut meter.now);
+            let sender = self.built.network.flow(self.built.flows[index].id);
+            self.series.goodput[index].push(progress.goodput);
+            self.series.tcp[index].push(progress.of_sender(&sender));
         }
         self.series.ends.push(end);
     }

@@ -1,6 +1,6 @@
 //! Values over time.
 
-use headway_core::{Bytes, Duration, Instant};
+use headway_core::{Bytes, Duration, Instant, Rate};
 
 /// What passed a link in one interval, in wire bytes: the ground truth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +24,27 @@ impl Interval {
     }
 }
 
+/// The sender of a TCP flow at the end of an interval, and what it did within it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpInterval {
+    /// Congestion window, segments.
+    pub cwnd: u32,
+    /// Slow-start threshold, segments; `None` before the first reduction.
+    pub ssthresh: Option<u32>,
+    /// Smoothed round-trip time; `None` before the first measurement.
+    pub srtt: Option<Duration>,
+    /// Rate of pacing; `None` where nothing is known of one.
+    pub pacing: Option<Rate>,
+    /// Segments sent, retransmissions included.
+    pub sent: u64,
+    /// Segments sent again.
+    pub retransmitted: u64,
+    /// Retransmission timeouts; `None` where the world does not tell.
+    pub timeouts: Option<u64>,
+    /// Segments that arrived marked; `None` where the world does not tell.
+    pub marks: Option<u64>,
+}
+
 /// Time series of a run; all have a value for each of the intervals.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
@@ -31,6 +52,8 @@ pub struct Series {
     pub ends: Vec<Instant>,
     /// Payload bytes that arrived in order in each interval, for the flows that have a series.
     pub goodput: Vec<Vec<Bytes>>,
+    /// State of TCP, for the same flows; empty where the world does not tell.
+    pub tcp: Vec<Vec<TcpInterval>>,
     /// Names of those flows.
     pub flows: Vec<String>,
     /// What passed each link.

@@ -1,7 +1,9 @@
 //! From a scenario to a network.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 
+use headway_core::control::Kind;
 use headway_core::measure::Config;
 use headway_core::queue::{DropTailConfig, QueueSpec};
 use headway_core::units::WIRE_OVERHEAD;
@@ -12,7 +14,7 @@ use super::model::{Buffer, FlowSpec, LinkSpec, MeasureSpec, Scenario};
 use super::route::Topology;
 use super::trace::Trace;
 use crate::config::{
-    AckPolicy, CardId, FlowId, LinkConfig, LinkId, Service, SourceConfig, SourceId, TcpConfig,
+    AckPolicy, Burst, CardId, FlowId, LinkConfig, LinkId, Service, SourceConfig, SourceId, TcpConfig,
 };
 use crate::measurement::{MeasurementConfig, Measurements};
 use crate::network::Network;
@@ -23,8 +25,9 @@ use rand::Rng;
 const FLOW: u64 = 2_048;
 /// What a packet in a queue or on a wire takes.
 const PACKET: u64 = 64;
-/// What a point of a time series takes.
+/// What a point of a link's time series takes, and what one of a flow's.
 const POINT: u64 = 48;
+const FLOW_POINT: u64 = 104;
 /// Rate of a measuring host's line as a multiple of the narrowest link.
 const LINE: f64 = 4.0;
 /// The round-trip time that a measurement counts on when links have no delay.
@@ -80,11 +83,11 @@ impl Scenario {
     /// About the memory that a run of this scenario takes.
     pub fn memory(&self) -> Bytes {
         let flows = self.flow_count();
-        let series = flows.min(SERIES_FLOWS as u64) + 2 * self.link.len() as u64;
+        let series = FLOW_POINT * flows.min(SERIES_FLOWS as u64) + POINT * 2 * self.link.len() as u64;
         let intervals = (self.duration.ns() / self.interval.ns()).unsigned_abs() + 1;
         let packet = u64::from(self.mtu) + 38;
         let links: u64 = self.link.iter().map(|link| 2 * link.held(self.mtu).get() / packet).sum();
-        Bytes::new(FLOW) * flows + Bytes::new(PACKET) * links + Bytes::new(POINT) * series * intervals
+        Bytes::new(FLOW) * flows + Bytes::new(PACKET) * links + Bytes::new(series) * intervals
     }
 
     fn link_config(&self, spec: &LinkSpec, seed: u64) -> Result<LinkConfig, Error> {
@@ -111,6 +114,7 @@ impl Scenario {
     fn tcp_config(
         &self,
         spec: &FlowSpec,
+        controller: Kind,
         start: Instant,
         (forward, reverse): (&[LinkId], &[LinkId]),
         card: Option<CardId>,
@@ -118,7 +122,7 @@ impl Scenario {
         TcpConfig {
             forward: forward.to_vec(),
             reverse: reverse.to_vec(),
-            controller: spec.controller,
+            controller,
             start,
             stop: spec.stop.map(|stop| Instant::ZERO + stop),
             size: spec.size,
@@ -130,9 +134,15 @@ impl Scenario {
             ack: AckPolicy { every: spec.ack_every, timeout: spec.ack_timeout },
             ecn: spec.ecn.into(),
             pacing: spec.pacing,
+            burst: Burst::Host,
             card,
         }
     }
+}
+
+/// The mistake of asking the simulator for what only a kernel has.
+fn missing(key: &str, what: &dyn Display) -> Mistake {
+    Mistake::new(key, &format!("the simulator has no `{what}`; `--on uml` has"))
 }
 
 /// A network under construction.
@@ -147,6 +157,9 @@ impl Builder {
         for (number, direction) in self.topology.directions().iter().enumerate() {
             let spec = &scenario.link[direction.link];
             let queue_seed = random::generator(seed, "queue", number as u64).next_u64();
+            if let Some(queue) = &spec.kernel_queue {
+                return Err(missing(&format!("link[{}].kernel-queue", direction.link), queue).into());
+            }
             let config = scenario.link_config(spec, queue_seed)?;
             self.links.push((self.network.add_link(&config), direction.name.clone()));
         }
@@ -166,9 +179,13 @@ impl Builder {
             let forward = self.path(&spec.from, &spec.to, &spec.via)?;
             let reverse = self.path(&spec.to, &spec.from, &back)?;
             let card = cards.get(spec.to.as_str()).copied();
+            let controller = spec
+                .controller
+                .known()
+                .ok_or_else(|| missing(&format!("flow[{group}].controller"), &spec.controller))?;
             for index in 0..spec.count {
                 let start = spec.starts(index);
-                let config = scenario.tcp_config(spec, start, (&forward, &reverse), card);
+                let config = scenario.tcp_config(spec, controller, start, (&forward, &reverse), card);
                 flows.push(Line { id: self.network.add_tcp(&config), group, start });
             }
         }

@@ -117,6 +117,10 @@ impl Scenario {
         if let Some(Err(error)) = link.queue.as_ref().map(QueueSpec::validate) {
             check(&format!("queue.{}", error.key), false, error.reason)?;
         }
+        let kernel = link.kernel_queue.is_some();
+        check("kernel-queue", !kernel || link.rate.is_some(), "needs a `rate`")?;
+        let alone = link.queue.is_none() && link.buffer.is_none();
+        check("kernel-queue", !kernel || alone, "takes the place of `queue` and `buffer`: give it alone")?;
         self.check_bursts(table, link)?;
         self.check_buffer(table, link)
     }
@@ -187,7 +191,7 @@ impl Scenario {
         check_path(topology, table, &flow.from, &flow.to, &flow.via)?;
         let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
         check("count", flow.count > 0, "must be at least 1")?;
-        if let Kind::FixedRate { rate } = flow.controller {
+        if let Some(Kind::FixedRate { rate }) = flow.controller.known() {
             check("controller", in_range(rate), "must have a rate of more than 0 and at most 10 Tb/s")?;
         }
         check("start", flow.start < self.duration, "must be earlier than the end of the run")?;
@@ -221,7 +225,8 @@ impl Scenario {
             let link = &self.link[topology.directions()[*hop].link];
             link.rate.is_some() || link.trace.is_some() || link.delay > Duration::ZERO
         });
-        let is_slow = flow.application_rate.is_some() || matches!(flow.controller, Kind::FixedRate { .. });
+        let is_slow = flow.application_rate.is_some()
+            || matches!(flow.controller.known(), Some(Kind::FixedRate { .. }));
         check(
             "to",
             takes_time || is_slow,

@@ -5,7 +5,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use headway_core::control::Kind;
 use headway_core::measure::Method;
 use headway_core::queue::QueueSpec;
 use headway_core::units::WIRE_OVERHEAD;
@@ -13,7 +12,9 @@ use headway_core::{Bytes, Duration, Mistake, Rate};
 use serde::{Deserialize, Deserializer};
 
 use super::change::{self, Change};
+use super::controller::FlowController;
 use super::error::Error;
+use super::kernel_queue::KernelQueue;
 use crate::config::Ecn;
 use crate::host::gap::Mechanism;
 use crate::host::nic::{Coalescing, Stamp};
@@ -80,6 +81,8 @@ pub struct LinkSpec {
     pub buffer: Option<Buffer>,
     /// The queue discipline; default drop-tail.
     pub queue: Option<QueueSpec>,
+    /// A queue discipline that only a kernel has, in place of `queue` and `buffer`; default none.
+    pub kernel_queue: Option<KernelQueue>,
     /// Probability that a packet is lost after it has left the queue; default 0.
     #[serde(default)]
     pub loss: f64,
@@ -136,7 +139,7 @@ pub struct FlowSpec {
     #[serde(default = "one")]
     pub count: u64,
     /// The congestion controller.
-    pub controller: Kind,
+    pub controller: FlowController,
     /// When the first flow starts; default 0.
     #[serde(default)]
     pub start: Duration,

@@ -48,6 +48,16 @@ impl Topology {
         &self.directions
     }
 
+    /// How many nodes there are.
+    pub fn node_count(&self) -> usize {
+        self.leaving.len()
+    }
+
+    /// The number of the node of this name.
+    pub fn number(&self, node: &str) -> Option<usize> {
+        self.nodes.get(node).copied()
+    }
+
     /// Whether there is a node of this name.
     pub fn has(&self, node: &str) -> bool {
         self.nodes.contains_key(node)

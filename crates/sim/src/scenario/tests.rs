@@ -103,6 +103,11 @@ fn mistakes_name_file_line_and_key() {
             "x.toml, line 24: `flow[0].count`: there must be at most 1000000 flows",
         ),
         ("\"reno\"", "\"renault\"", "x.toml, line 25: `flow[0].controller`: `renault` is not"),
+        (
+            "\"reno\"",
+            "\"kernel:a name that is long\"",
+            "x.toml, line 25: `flow[0].controller`: `kernel:a name that is long` is not `kernel:NAME` with",
+        ),
         ("\"1 s\"", "\"11 s\"", "x.toml, line 26: `flow[0].start`: must be earlier than the end"),
         ("stagger", "stager", "x.toml, line 27: `flow[0].stager`: unknown field `stager`"),
         (
@@ -152,6 +157,62 @@ fn mistakes_name_file_line_and_key() {
         let found = error(from, to);
         assert!(found.starts_with(expected), "found    {found}\nexpected {expected}");
     }
+}
+
+#[test]
+fn a_kernels_controller_reads_back_and_is_not_simulated() {
+    let scenario = read(GOOD, &["flow.0.controller=kernel:my_module-2"]).unwrap();
+    let controller = &scenario.flow[0].controller;
+    assert_eq!((controller.to_string().as_str(), controller.known()), ("kernel:my_module-2", None));
+    assert_eq!(controller.to_string().parse(), Ok(controller.clone()));
+    assert_eq!(scenario.flow[0].label(), "kernel:my_module-2");
+    assert_eq!(
+        error("\"reno\"", "\"kernel:vegas\""),
+        "`flow[0].controller`: the simulator has no `kernel:vegas`; `--on uml` has"
+    );
+}
+
+#[test]
+fn names_of_kernels_controllers_are_checked() {
+    let read = |text: &str| text.parse::<FlowController>();
+    assert_eq!(read("kernel:dctcp").unwrap().kind_on_linux(), read("dctcp").unwrap().known());
+    assert_eq!(read("kernel:vegas").unwrap().kind_on_linux(), None);
+    for text in
+        ["kernel:", "kernel:a.b", "kernel:Vegas", "kernel: vegas", "kernel:0123456789abcdef", "kernel"]
+    {
+        assert!(read(text).is_err(), "{text}");
+    }
+    let found = read("vegas").unwrap_err();
+    assert!(found.starts_with("`vegas` is not `reno`,") && found.contains("`kernel:NAME`"), "{found}");
+}
+
+#[test]
+fn a_kernels_queue_is_one_line_and_stands_alone() {
+    let queue = "x.toml, line 15: `link[1].kernel-queue`: ";
+    let cases = [
+        ("police", "kernel-queue = \"fq\" #", "takes the place of `queue` and `buffer`"),
+        (
+            "buffer = \"100 packets\"\npolice",
+            "queue = { kind = \"codel\" }\nkernel-queue = \"fq\" #",
+            "takes",
+        ),
+        ("police", "kernel-queue = \"fq  limit 1\" #", "`fq  limit 1` is not a discipline such as"),
+        ("police", "kernel-queue = \"fq\\nqdisc del\" #", "`fq\nqdisc del` is not a discipline"),
+        ("police", "kernel-queue = \"\" #", "`` is not a discipline"),
+        ("police", "kernel-queue = \"fq; x\" #", "`fq; x` is not a discipline"),
+    ];
+    for (from, to, expected) in cases {
+        let found = error(from, to);
+        assert!(found.starts_with(&format!("{queue}{expected}")), "found    {found}\nexpected {expected}");
+    }
+    let found =
+        error("rate = \"100 Mb/s\"\ndelay = \"10 ms\"\nbuffer = \"100 packets\"", "kernel-queue = \"fq\"");
+    assert_eq!(found, "x.toml, line 12: `link[1].kernel-queue`: needs a `rate`");
+    let text = "kernel-queue = \"fq_codel limit 1000 target 5.5ms\"";
+    assert_eq!(
+        error("buffer = \"100 packets\"", text),
+        "`link[1].kernel-queue`: the simulator has no `fq_codel limit 1000 target 5.5ms`; `--on uml` has"
+    );
 }
 
 #[test]

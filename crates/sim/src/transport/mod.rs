@@ -3,6 +3,7 @@
 mod application;
 mod pacer;
 mod range_set;
+mod rates;
 pub(crate) mod receiver;
 mod reduction;
 mod rtt;

@@ -1,10 +1,24 @@
-//! Spreads segments over time.
+//! Spreads segments over time, one by one or in bursts.
 
 use headway_core::Rate;
 
 /// Windows per round-trip time that are paced in slow start, and afterwards (Linux's defaults).
 const SLOW_START_GAIN: f64 = 2.0;
 const GAIN: f64 = 1.2;
+/// Segments at the beginning of a flow that a sender in bursts does not pace (Linux).
+const UNPACED: u32 = 10;
+/// What the pace follows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// The controller's rate; otherwise the window over the round-trip time times a gain.
+    pub(crate) rate: Option<Rate>,
+    /// Whether segments leave in bursts, as hosts send them.
+    pub(crate) bursts: bool,
+    pub(crate) cwnd: u32,
+    /// Smoothed round-trip time, ns.
+    pub(crate) smoothed: u64,
+    pub(crate) slow_start: bool,
+}
 
 /// When the next segment may leave.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +26,10 @@ pub(crate) struct Pacer {
     next: u64,
     /// Parts of a nanosecond left over.
     carry: f64,
+    /// Time that may still be made up for, because the burst left late (ns).
+    credit: f64,
+    /// Segments sent so far, up to [`UNPACED`].
+    count: u32,
 }
 
 impl Pacer {
@@ -25,23 +43,88 @@ impl Pacer {
         self.next
     }
 
-    /// A segment of `size` wire bytes left now. The rate is the controller's, or the window over the round-trip time
-    /// `smoothed` (ns) times a gain.
-    pub(crate) fn sent(
-        &mut self,
-        now: u64,
-        size: u16,
-        rate: Option<Rate>,
-        cwnd: u32,
-        smoothed: u64,
-        slow_start: bool,
-    ) {
-        let gap = match rate {
+    /// A segment of `size` wire bytes leaves now, the `first` of a burst or not.
+    pub(crate) fn sent(&mut self, now: u64, size: u16, first: bool, pace: &Pace) {
+        let gap = match pace.rate {
             Some(rate) => f64::from(size) * 8e9 / rate.bps_f64().max(1.0),
-            None => smoothed as f64 / (f64::from(cwnd) * if slow_start { SLOW_START_GAIN } else { GAIN }),
+            None => {
+                let gain = if pace.slow_start { SLOW_START_GAIN } else { GAIN };
+                pace.smoothed as f64 / (f64::from(pace.cwnd) * gain)
+            }
         };
-        let exact = gap + if self.next == now { self.carry } else { 0.0 };
+        if pace.bursts {
+            self.sent_in_burst(now, first, gap);
+        } else {
+            self.wait(now, gap);
+        }
+    }
+
+    /// Nothing leaves before `gap` after now, or after the end of the present wait.
+    fn wait(&mut self, now: u64, gap: f64) {
+        let exact = gap + if self.next >= now { self.carry } else { 0.0 };
         self.carry = exact.fract();
-        self.next = now + exact as u64;
+        self.next = self.next.max(now) + exact as u64;
+    }
+
+    /// After a burst passes the time it takes at the rate. What leaves late may make up for it, but its wait is at least halved.
+    fn sent_in_burst(&mut self, now: u64, first: bool, gap: f64) {
+        if first {
+            self.credit = now.saturating_sub(self.next) as f64;
+        }
+        if self.count < UNPACED {
+            self.count += 1;
+        }
+        if self.count == UNPACED {
+            let made_up = self.credit.min(gap / 2.0);
+            self.credit -= made_up;
+            self.wait(now, gap - made_up);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FULL: u16 = 1538;
+
+    fn pace(mbps: f64, bursts: bool) -> Pace {
+        let rate = Some(Rate::from_mbps(mbps));
+        Pace { rate, bursts, cwnd: 10, smoothed: 0, slow_start: false }
+    }
+
+    /// The times at which bursts of `size` segments leave, from the first pause on.
+    fn departures(pace: &Pace, size: u32, count: usize) -> Vec<u64> {
+        let mut pacer = Pacer::default();
+        (0..UNPACED).for_each(|_| pacer.sent(0, FULL, false, pace));
+        let mut burst = || {
+            let now = pacer.next();
+            assert!(pacer.blocked(now - 1) && !pacer.blocked(now));
+            (0..size).for_each(|segment| pacer.sent(now, FULL, segment == 0, pace));
+            now
+        };
+        (0..count).map(|_| burst()).collect()
+    }
+
+    #[test]
+    fn a_burst_waits_for_the_time_that_the_one_before_takes() {
+        // 1538 bytes at 10 Mb/s take 1.2304 ms.
+        for (size, bursts) in [(1, false), (1, true), (7, true)] {
+            let times = departures(&pace(10.0, bursts), size, 5);
+            assert!(times.windows(2).all(|pair| pair[1] - pair[0] == u64::from(size) * 1_230_400));
+        }
+    }
+
+    #[test]
+    fn what_leaves_late_waits_half_as_long_at_least() {
+        let pace = pace(10.0, true);
+        let late = |by: u64| {
+            let mut pacer = Pacer::default();
+            (0..UNPACED).for_each(|_| pacer.sent(0, FULL, true, &pace));
+            let now = pacer.next() + by;
+            pacer.sent(now, FULL, true, &pace);
+            pacer.next() - now
+        };
+        assert_eq!((late(0), late(200_000), late(5_000_000)), (1_230_400, 1_030_400, 615_200));
     }
 }

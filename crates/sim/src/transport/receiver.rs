@@ -4,7 +4,9 @@ use headway_core::Rate;
 
 use super::range_set::RangeSet;
 use crate::config::{Ecn, TcpConfig};
-use crate::packet::{CE, CWR, ECE, Kind, Packet, REPORT, RETRANSMITTED, Report, SACK_BLOCKS, WINDOW_PROBE};
+use crate::packet::{
+    CE, CWR, DUPLICATE, ECE, Kind, Packet, REPORT, RETRANSMITTED, Report, SACK_BLOCKS, WINDOW_PROBE,
+};
 
 /// Bytes on the wire of an acknowledgement with timestamps and no SACK block: 20 + 32 of headers and 38 of Ethernet.
 const ACK_SIZE: u16 = 90;
@@ -13,6 +15,8 @@ const FIRST_BLOCK: u16 = 12;
 const MORE_BLOCK: u16 = 8;
 /// Segments that are acknowledged at once when a flow begins, so that slow start is not held up (Linux's quick mode).
 const QUICK: u32 = 16;
+/// The same when a mark comes that the sender has not heard of yet: its window may be small from now on (Linux).
+const QUICK_AFTER_MARK: u32 = 2;
 
 /// The receiver of one flow.
 #[derive(Debug)]
@@ -30,6 +34,10 @@ pub(crate) struct Receiver {
     route: u32,
     ecn: Ecn,
     echo: bool,
+    /// Marks have come since the sender last said that it reduced.
+    demanding: bool,
+    /// The next segment in order is acknowledged at once.
+    at_once: bool,
     /// The largest sum of acknowledgement and window told so far.
     edge: u64,
     /// Segments the receive buffer holds.
@@ -93,6 +101,8 @@ impl Receiver {
             route,
             ecn: config.ecn,
             echo: false,
+            demanding: false,
+            at_once: false,
             edge: buffer,
             buffer,
             early: RangeSet::default(),
@@ -126,7 +136,7 @@ impl Receiver {
     }
 
     /// With the DCTCP echo, a change of marks ends what an acknowledgement may cover (RFC 8257 3.2): gives the one that is due before
-    /// `segment` counts.
+    /// `segment` counts, which is then acknowledged at once.
     #[inline]
     pub(crate) fn before(&mut self, now: u64, segment: &Packet) -> Option<Packet> {
         if self.ecn != Ecn::Dctcp || segment.has(CE) == self.echo {
@@ -134,6 +144,7 @@ impl Receiver {
         }
         let due = (self.unacknowledged > 0).then(|| self.acknowledge(now));
         self.echo = segment.has(CE);
+        self.at_once = true;
         due
     }
 
@@ -142,18 +153,15 @@ impl Receiver {
     pub(crate) fn on_segment(&mut self, now: u64, segment: &Packet) -> Option<Packet> {
         self.last = (segment.sent, segment.flags & RETRANSMITTED);
         self.received += 1;
-        if segment.has(CE) {
-            self.marked += 1;
-        }
-        if self.ecn == Ecn::Classic {
-            self.echo = segment.has(CE) || self.echo && !segment.has(CWR);
+        if segment.flags & (CE | CWR) != 0 {
+            self.on_signal(segment);
         }
         if segment.seq != self.next || segment.has(WINDOW_PROBE) || !self.early.is_empty() {
             return Some(self.on_irregular(now, segment));
         }
         self.next += 1;
         self.unacknowledged += 1;
-        if self.unacknowledged < self.every && self.quick == 0 {
+        if self.unacknowledged < self.every && self.quick == 0 && !self.at_once {
             self.deadline = self.deadline.min(now + self.timeout);
             return None;
         }
@@ -161,11 +169,29 @@ impl Receiver {
         Some(self.acknowledge(now))
     }
 
+    /// A segment that is marked, or that says that the sender has reduced its window.
+    fn on_signal(&mut self, segment: &Packet) {
+        let marked = segment.has(CE);
+        self.marked += u64::from(marked);
+        if segment.has(CWR) {
+            self.demanding = false;
+            self.at_once = true;
+        }
+        if marked && !self.demanding && self.ecn != Ecn::Off {
+            self.demanding = true;
+            self.quick = self.quick.max(QUICK_AFTER_MARK);
+        }
+        if self.ecn == Ecn::Classic {
+            self.echo = self.demanding;
+        }
+    }
+
     /// A segment out of order, one that fills a hole, or a window probe: all acknowledged at once.
     fn on_irregular(&mut self, now: u64, segment: &Packet) -> Packet {
         let seq = segment.seq;
+        let mut fresh = segment.has(WINDOW_PROBE);
         if !segment.has(WINDOW_PROBE) && seq >= self.next {
-            let range = self.early.insert(seq..seq + 1, |_| {});
+            let range = self.early.insert(seq..seq + 1, |_| fresh = true);
             if range.start == self.next {
                 self.next = range.end;
                 self.early.remove_below(self.next);
@@ -174,7 +200,11 @@ impl Receiver {
             }
             self.recent.iter_mut().filter(|start| **start < self.next).for_each(|start| *start = u64::MAX);
         }
-        self.acknowledge(now)
+        let mut ack = self.acknowledge(now);
+        if !fresh {
+            ack.flags |= DUPLICATE;
+        }
+        ack
     }
 
     /// Puts the range that changed last first among the SACK blocks (RFC 2018 4).
@@ -195,6 +225,7 @@ impl Receiver {
 
     fn acknowledge(&mut self, now: u64) -> Packet {
         self.unacknowledged = 0;
+        self.at_once = false;
         self.deadline = u64::MAX;
         let edge = match self.reader {
             None => self.next + self.buffer - self.early.len().min(self.buffer),
@@ -252,5 +283,43 @@ impl Receiver {
 
     pub(crate) fn memory(&self) -> usize {
         size_of::<Receiver>() + self.early.memory()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headway_core::control::Kind as Controller;
+
+    use super::*;
+
+    /// Which of these segments, told by their flags, are acknowledged at once; quick mode is over.
+    fn acknowledged<const N: usize>(ecn: Ecn, flags: [u8; N]) -> [bool; N] {
+        let config = TcpConfig { ecn, ..TcpConfig::new(Controller::Dctcp, Vec::new(), Vec::new()) };
+        let mut receiver = Receiver::new(&config, 0, 0);
+        receiver.quick = 0;
+        let mut seq = 0;
+        flags.map(|flags| {
+            let segment = Packet { seq, flags, kind: Kind::Segment, ..Packet::default() };
+            seq += 1;
+            receiver.before(0, &segment);
+            receiver.on_segment(0, &segment).is_some()
+        })
+    }
+
+    #[test]
+    fn every_second_segment_is_acknowledged() {
+        assert_eq!(acknowledged(Ecn::Off, [0; 4]), [false, true, false, true]);
+    }
+
+    #[test]
+    fn a_change_of_marks_and_what_follows_it_is_acknowledged_at_once() {
+        // The change itself, and two in quick mode that the mark begins.
+        let marks = acknowledged(Ecn::Dctcp, [0, CE, CE, CE, CE, 0]);
+        assert_eq!(marks, [false, true, true, false, true, true]);
+    }
+
+    #[test]
+    fn the_word_of_a_reduction_is_acknowledged_at_once() {
+        assert_eq!(acknowledged(Ecn::Classic, [CWR, 0, 0, CWR]), [true, false, true, true]);
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Scoreboard {
     edge: u64,
     /// Lost and not reported since.
     lost: u64,
+    /// Losses so far, of retransmissions too.
+    losses: u64,
     /// Lost segments below this have been sent again.
     cursor: u64,
     /// Lost segments that have been sent again and not been reported since.
@@ -88,13 +90,21 @@ impl Scoreboard {
         }
     }
 
-    /// Everything below `ack` has arrived; returns how many segments of `una..ack` had not been reported.
-    pub(crate) fn acknowledge(&mut self, una: u64, ack: u64) -> u64 {
+    /// Losses so far, of retransmissions too.
+    #[inline]
+    pub(crate) fn losses(&self) -> u64 {
+        self.losses
+    }
+
+    /// Everything below `ack` has arrived; returns how many segments of `una..ack` had not been reported, after calling `fresh`
+    /// with each of them.
+    pub(crate) fn acknowledge(&mut self, una: u64, ack: u64, mut fresh: impl FnMut(u64)) -> u64 {
         let mut delivered = 0;
         let mut segment = self.sacked.next_hole(una);
         let highest = self.sacked.end().unwrap_or(0);
         while segment < ack {
             delivered += 1;
+            fresh(segment);
             self.report(segment, highest);
             segment = self.sacked.next_hole(segment + 1);
         }
@@ -119,28 +129,42 @@ impl Scoreboard {
         }
     }
 
-    /// A SACK block has come; returns how many of its segments had not been reported.
-    pub(crate) fn sack(&mut self, block: Range<u64>) -> u64 {
+    /// A SACK block has come; returns how many of its segments had not been reported, after calling `fresh` with each of them.
+    pub(crate) fn sack(&mut self, block: Range<u64>, mut fresh: impl FnMut(u64)) -> u64 {
         let highest = self.sacked.end().unwrap_or(0);
         let mut delivered = 0;
         let mut sacked = std::mem::take(&mut self.sacked);
-        sacked.insert(block, |fresh| {
-            delivered += fresh.end - fresh.start;
-            fresh.for_each(|segment| self.report(segment, highest));
+        sacked.insert(block, |part| {
+            delivered += part.end - part.start;
+            part.for_each(|segment| {
+                fresh(segment);
+                self.report(segment, highest);
+            });
         });
         self.sacked = sacked;
         delivered
     }
 
     /// Looks for losses after an acknowledgement; `newest` is when the newest reported segment was sent, `wait` how long to
-    /// wait for reordered ones. Returns whether any loss is new.
-    pub(crate) fn detect(&mut self, now: u64, una: u64, newest: u64, recovering: bool, wait: u64) -> bool {
+    /// wait for reordered ones. Segments below `old` left so long before the newest one that they are not waited for. Returns
+    /// whether any loss is new.
+    pub(crate) fn detect(
+        &mut self,
+        now: u64,
+        una: u64,
+        (newest, old): (u64, u64),
+        recovering: bool,
+        wait: u64,
+    ) -> bool {
         let mut found =
             self.detect_resent(una, if self.reordering { newest.saturating_sub(wait) } else { newest });
         let Some(highest) = self.sacked.end() else { return found };
         if !self.reordering && (recovering || self.sacked.len() >= DUP_THRESHOLD) {
             self.patience.clear();
             return self.lose_below(highest) || found;
+        }
+        if old > self.edge {
+            found |= self.lose_below(old.min(highest));
         }
         if highest > self.edge && self.patience.back().is_none_or(|(edge, _)| *edge < highest) {
             self.patience.push_back((highest, now + wait));
@@ -173,6 +197,7 @@ impl Scoreboard {
             segment = self.sacked.next_hole(segment + 1);
         }
         self.edge = self.edge.max(edge);
+        self.losses += self.lost - before;
         self.lost > before
     }
 
@@ -184,6 +209,7 @@ impl Scoreboard {
             let open = segment >= una && segment < self.cursor && self.sacked.range_of(segment).is_none();
             if open && self.again.insert(segment) {
                 self.resent -= 1;
+                self.losses += 1;
                 found = true;
             }
         }
@@ -195,10 +221,24 @@ impl Scoreboard {
         self.edge = self.edge.max(una);
         self.lose_below(next);
         self.cursor = una;
+        self.losses += self.resent;
         self.resent = 0;
         self.again.clear();
         self.log.clear();
         self.patience.clear();
+    }
+
+    /// Nothing counts as lost any more; `una` is the first segment not acknowledged.
+    pub(crate) fn forgive(&mut self, una: u64) {
+        (self.edge, self.cursor, self.lost, self.resent) = (una, una, 0, 0);
+        self.again.clear();
+        self.log.clear();
+        self.patience.clear();
+    }
+
+    /// Segments that have been sent again and not been reported since.
+    pub(crate) fn resent(&self) -> u64 {
+        self.resent
     }
 
     /// The next segment to be sent again, which the caller then does.
@@ -237,59 +277,68 @@ mod tests {
     #[test]
     fn three_sacked_segments_make_the_holes_below_them_lost() {
         let mut board = Scoreboard::default();
-        board.acknowledge(0, 10);
-        assert_eq!(board.sack(11..13), 2);
-        assert!(!board.detect(0, 10, 0, false, 5));
+        board.acknowledge(0, 10, |_| ());
+        assert_eq!(board.sack(11..13, |_| ()), 2);
+        assert!(!board.detect(0, 10, (0, 0), false, 5));
         assert_eq!(board.absent(), 2);
-        assert_eq!(board.sack(11..13) + board.sack(14..15), 1);
-        assert!(board.detect(0, 10, 0, false, 5));
+        assert_eq!(board.sack(11..13, |_| ()) + board.sack(14..15, |_| ()), 1);
+        assert!(board.detect(0, 10, (0, 0), false, 5));
         assert_eq!((board.lost, board.absent()), (2, 5));
         assert_eq!((board.resend(7), board.resend(7), board.resend(7)), (Some(10), Some(13), None));
         assert_eq!(board.absent(), 3);
-        assert_eq!(board.acknowledge(10, 13), 1);
+        assert_eq!(board.acknowledge(10, 13, |_| ()), 1);
         assert_eq!((board.lost, board.resent, board.absent()), (1, 1, 1));
-        assert_eq!(board.acknowledge(13, 15), 1);
+        assert_eq!(board.acknowledge(13, 15, |_| ()), 1);
         assert!(board.is_clean() && !board.reordering);
     }
 
     #[test]
     fn a_retransmission_is_lost_when_something_sent_later_arrives() {
         let mut board = Scoreboard::default();
-        board.sack(1..4);
-        assert!(board.detect(0, 0, 0, false, 5));
+        board.sack(1..4, |_| ());
+        assert!(board.detect(0, 0, (0, 0), false, 5));
         assert_eq!(board.resend(100), Some(0));
         assert!(!board.must_resend());
-        board.sack(4..5);
-        assert!(board.detect(0, 0, 101, true, 5));
+        board.sack(4..5, |_| ());
+        assert!(board.detect(0, 0, (101, 0), true, 5));
         assert!(board.must_resend());
         assert_eq!(board.resend(200), Some(0));
-        board.acknowledge(0, 5);
+        board.acknowledge(0, 5, |_| ());
         assert!(board.is_clean() && board.absent() == 0);
     }
 
     #[test]
     fn reordering_makes_it_patient() {
         let mut board = Scoreboard::default();
-        board.sack(1..2);
-        assert!(!board.detect(10, 0, 0, false, 5));
+        board.sack(1..2, |_| ());
+        assert!(!board.detect(10, 0, (0, 0), false, 5));
         assert_eq!(board.patience(), 15);
-        assert_eq!(board.acknowledge(0, 2), 1);
+        assert_eq!(board.acknowledge(0, 2, |_| ()), 1);
         assert!(board.reordering);
-        board.sack(3..9);
-        assert!(!board.detect(20, 2, 0, false, 5));
+        board.sack(3..9, |_| ());
+        assert!(!board.detect(20, 2, (0, 0), false, 5));
         assert!(board.wait_over(25) && board.lost == 1);
+    }
+
+    #[test]
+    fn what_left_long_before_is_lost_with_the_first_that_arrives() {
+        let mut board = Scoreboard::default();
+        board.sack(10..11, |_| ());
+        // Segments below 8 left more than the wait before the one that has arrived.
+        assert!(board.detect(10, 2, (9, 8), false, 5));
+        assert_eq!((board.lost, board.patience()), (8, 15));
     }
 
     #[test]
     fn a_timeout_loses_everything_that_is_not_sacked() {
         let mut board = Scoreboard::default();
-        board.acknowledge(0, 2);
-        board.sack(4..6);
+        board.acknowledge(0, 2, |_| ());
+        board.sack(4..6, |_| ());
         board.lose_all(2, 10);
         assert_eq!((board.lost, board.absent()), (6, 8));
         let resent: Vec<u64> = std::iter::from_fn(|| board.resend(0)).collect();
         assert_eq!(resent, [2, 3, 6, 7, 8, 9]);
-        assert_eq!(board.acknowledge(2, 10), 6);
+        assert_eq!(board.acknowledge(2, 10, |_| ()), 6);
         assert!(board.is_clean());
     }
 }

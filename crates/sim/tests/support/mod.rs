@@ -6,7 +6,7 @@
 use headway_core::control::Kind;
 use headway_core::queue::{DropTailConfig, Queue, QueueSpec, StepConfig};
 use headway_core::{Bytes, Duration, Instant, Rate};
-use headway_sim::config::{AckPolicy, Service};
+use headway_sim::config::{AckPolicy, Burst, Service};
 use headway_sim::traffic::Traffic;
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, SourceConfig, TcpConfig};
 
@@ -49,7 +49,7 @@ pub fn link(rate: Rate, delay: Duration, queue: Queue) -> LinkConfig {
 /// A flow that starts at once, always has data, and is acknowledged segment by segment.
 pub fn flow(controller: Kind, forward: LinkId, reverse: LinkId) -> TcpConfig {
     let ack = AckPolicy { every: 1, timeout: Duration::from_ms(40) };
-    TcpConfig { ack, ..TcpConfig::new(controller, vec![forward], vec![reverse]) }
+    TcpConfig { ack, burst: Burst::Single, ..TcpConfig::new(controller, vec![forward], vec![reverse]) }
 }
 
 pub fn segments(count: u64) -> Bytes {

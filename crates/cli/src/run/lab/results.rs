@@ -2,12 +2,18 @@
 
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_lab::{Direction, Interval as Logged, Truth};
-use headway_sim::record::{FlowResult, Group, Interval, LinkResult, Results, Series, Summary, Total};
+use headway_sim::record::{
+    FlowResult, Group, Interval, LinkResult, Results, Series, Summary, TcpInterval, Total,
+};
 use headway_sim::scenario::Scenario;
 
 use super::super::endpoint::{Counters, Look};
+use super::super::pacing::pacing;
 use super::translate::Translated;
 use crate::stage;
+
+/// What the kernel gives as slow-start threshold before the first reduction.
+const NO_THRESHOLD: u32 = 0x7fff_ffff;
 
 /// A run in the lab that has ended.
 pub(super) struct Run<'a> {
@@ -79,7 +85,7 @@ impl Run<'_> {
             let sent_before = Self::at(self.sent, self.warm(), number);
             let sent = self.sent.last().and_then(|look| look.flows.get(number)).copied().unwrap_or_default();
             let goodput = Bytes::new(if self.counted() > Duration::ZERO { after - before } else { 0 });
-            let us = |us: u32| (us > 0 && us < u32::MAX).then_some(u64::from(us) * 1000);
+            let us = |us: u32| known(us).map(|us| u64::from(us) * 1000);
             FlowResult {
                 flow: number as u64,
                 group: spec.label(),
@@ -144,6 +150,21 @@ impl Run<'_> {
         if direction == Direction::Forward { forward.clone() } else { reverse.clone() }
     }
 
+    /// The sender as it was at the second look, and what it had done since the first.
+    fn tcp(&self, before: &Counters, after: &Counters) -> TcpInterval {
+        let rate = Rate::of(Bytes::new(after.pacing), Duration::from_ms(1_000)).unwrap_or_default();
+        TcpInterval {
+            cwnd: after.cwnd,
+            ssthresh: Some(after.ssthresh).filter(|ssthresh| *ssthresh < NO_THRESHOLD),
+            srtt: known(after.srtt_us).map(|us| Duration::from_us(us.into())),
+            pacing: pacing(rate, self.scenario),
+            sent: after.sent.saturating_sub(before.sent),
+            retransmitted: after.retransmitted.saturating_sub(before.retransmitted),
+            timeouts: None,
+            marks: None,
+        }
+    }
+
     fn series(&self) -> Series {
         let ends: Vec<Instant> = (1..=self.scenario.duration.ns() / self.scenario.interval.ns())
             .map(|index| self.begin + self.scenario.interval * index)
@@ -155,17 +176,27 @@ impl Run<'_> {
             let seen = |at: Instant| Self::at(self.received, at, flow).received;
             begins().zip(&ends).map(|(begin, &end)| Bytes::new(seen(end) - seen(begin))).collect()
         };
+        let tcp = |flow: usize| {
+            let seen = |at: Instant| Self::at(self.sent, at, flow);
+            begins().zip(&ends).map(|(begin, &end)| self.tcp(&seen(begin), &seen(end))).collect()
+        };
         let link = |direction| {
             begins().zip(&ends).map(|(begin, &end)| interval(self.logged(direction, begin, end))).collect()
         };
         Series {
             goodput: (0..flows).map(goodput).collect(),
+            tcp: (0..flows).map(tcp).collect(),
             flows: (0..flows).map(|flow| flow.to_string()).collect(),
             links: Direction::BOTH.map(link).to_vec(),
             names: Direction::BOTH.map(|direction| self.name(direction)).to_vec(),
             ends: ends.iter().map(|end| Instant::ZERO + (*end - self.begin)).collect(),
         }
     }
+}
+
+/// A time that the kernel has measured.
+fn known(us: u32) -> Option<u32> {
+    (us > 0 && us < u32::MAX).then_some(us)
 }
 
 fn interval(part: &[Logged]) -> Interval {

@@ -92,10 +92,16 @@ impl Translated {
 }
 
 fn check_flow(index: usize, flow: &FlowSpec, first: &FlowSpec) -> anyhow::Result<()> {
+    if flow.controller.known().is_none() {
+        bail!(
+            "the lab cannot do `flow[{index}].controller`: it has no `{}`; `--on uml` has",
+            flow.controller
+        );
+    }
     let same = (&flow.from, &flow.to, &flow.via) == (&first.from, &first.to, &first.via);
     let keys = [
         ("from", same),
-        ("controller", matches!(flow.controller, Kind::Reno | Kind::Cubic)),
+        ("controller", matches!(flow.controller.known(), Some(Kind::Reno | Kind::Cubic))),
         ("application-rate", flow.application_rate.is_none()),
         ("read-rate", flow.read_rate.is_none()),
         ("initial-window", flow.initial_window == 10),
@@ -150,6 +156,9 @@ fn way(scenario: &Scenario, topology: &Topology, path: &[usize]) -> anyhow::Resu
 }
 
 fn check_link(index: usize, link: &LinkSpec) -> anyhow::Result<()> {
+    if let Some(queue) = &link.kernel_queue {
+        bail!("the lab cannot do `link[{index}].kernel-queue`: it has no `{queue}`; `--on uml` has");
+    }
     let limits = match &link.queue {
         None => Some((None, None)),
         Some(queue @ QueueSpec::DropTail(_)) => Some(queue.limits()),

@@ -3,15 +3,25 @@
 //! Without I/O: the network hands in acknowledgements and expired timers, and then polls for segments. Sequence numbers count
 //! segments.
 
-use headway_core::control::{Ack, AnyController, Congestion, Controller};
+mod burst;
+mod delivery;
+mod tail;
+mod timers;
+mod undo;
+
+use headway_core::control::{Ack, AnyController, Congestion, Controller, Delivery, Standing, Start};
 use headway_core::{Duration, Instant};
 
+use self::burst::{Bursts, Usage};
+use self::tail::Tail;
+use self::undo::Undo;
 use super::application::Application;
-use super::pacer::Pacer;
+use super::pacer::{Pace, Pacer};
+use super::rates::Rates;
 use super::reduction::Reduction;
 use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
-use crate::config::{Ecn, TcpConfig};
+use crate::config::{Burst, Ecn, TcpConfig};
 use crate::packet::{CWR, ECE, ECT, Kind, Packet, RETRANSMITTED, Report, WINDOW_PROBE};
 
 /// Bytes of a segment on the wire besides its payload: 20 + 32 of headers with timestamps, and 38 of Ethernet.
@@ -50,6 +60,7 @@ pub(crate) struct Counters {
     pub recoveries: u64,
     pub reductions: u64,
     pub echoed: u64,
+    pub undone: u64,
 }
 
 /// The sender of one flow.
@@ -72,6 +83,8 @@ pub(crate) struct Sender {
     cwr: bool,
     /// When the retransmission or persist timer expires (ns).
     deadline: u64,
+    /// The first segment not acknowledged at the last timeout.
+    restarted: u64,
     /// When the newest reported segment was sent, and when the last segment was.
     newest: u64,
     last_sent: u64,
@@ -79,16 +92,32 @@ pub(crate) struct Sender {
     controller: AnyController,
     scoreboard: Scoreboard,
     reduction: Reduction,
+    tail: Tail,
+    undo: Undo,
+    bursts: Bursts,
+    usage: Usage,
     pacer: Option<Pacer>,
+    /// For controllers that own their window.
+    rates: Option<Box<Rates>>,
     application: Application,
     counters: Counters,
     finished: Option<u64>,
 }
 
 impl Sender {
-    pub(crate) fn new(config: &TcpConfig, owner: u32, route: u32) -> Sender {
-        let mut controller = config.controller.build(config.initial_window);
+    /// A sender with nothing under way. A host's connection has been opened before, from which it knows the `round_trip` time
+    /// of an empty path (ns).
+    pub(crate) fn new(config: &TcpConfig, owner: u32, route: u32, seed: u64, round_trip: u64) -> Sender {
+        let wire = config.mss + SEGMENT_OVERHEAD;
+        let start = Start { window: config.initial_window, mss: config.mss, wire, seed };
+        let mut controller = config.controller.build(&start);
         controller.set_paced(config.pacing);
+        controller.set_whole(config.burst == Burst::Host);
+        let mut rtt = Rtt::new();
+        if config.burst == Burst::Host && round_trip > 0 {
+            rtt.measured(round_trip);
+            controller.on_open(Duration::from_ns(round_trip as i64));
+        }
         let pacer = (config.pacing || controller.pacing_rate().is_some()).then(Pacer::default);
         Sender {
             una: 0,
@@ -100,16 +129,22 @@ impl Sender {
             high: 0,
             owner,
             route,
-            size: (config.mss + SEGMENT_OVERHEAD) as u16,
+            size: wire as u16,
             ecn: config.ecn,
             cwr: false,
             deadline: u64::MAX,
+            restarted: 0,
             newest: 0,
             last_sent: 0,
-            rtt: Rtt::new(),
+            rtt,
+            rates: controller.owns_window().then(|| Box::new(Rates::new())),
             controller,
             scoreboard: Scoreboard::default(),
             reduction: Reduction::default(),
+            tail: Tail::new(),
+            undo: Undo::default(),
+            bursts: Bursts::new(config.burst),
+            usage: Usage::default(),
             pacer,
             application: Application::new(config),
             counters: Counters::default(),
@@ -125,31 +160,49 @@ impl Sender {
     /// The next segment that may leave now; call until there is none.
     #[inline]
     pub(crate) fn poll(&mut self, now: u64) -> Option<Packet> {
-        if !self.has_window() || self.pacer.as_ref().is_some_and(|pacer| pacer.blocked(now)) {
-            return None;
+        let in_flight = self.in_flight();
+        if in_flight >= u64::from(self.cwnd) {
+            return self.pause(true);
         }
-        if self.scoreboard.must_resend()
+        let within = self.bursts.is_within();
+        if !within && self.pacer.as_ref().is_some_and(|pacer| pacer.blocked(now)) {
+            self.look_for_data(now);
+            return self.pause(false);
+        }
+        if !within
+            && self.scoreboard.must_resend()
             && let Some(seq) = self.scoreboard.resend(now)
         {
             self.counters.resent += 1;
+            self.note(now, seq, in_flight == 0);
+            self.undo.resent(now);
             if seq == self.una {
                 self.deadline = now + self.rtt.timeout();
             }
-            return Some(self.segment(now, seq, RETRANSMITTED));
+            return Some(self.segment(now, seq, RETRANSMITTED, true));
         }
         if self.next == self.written {
             self.write(now);
         }
         if self.next >= self.written.min(self.limit) {
-            return None;
+            self.bursts.end();
+            self.look_for_data(now);
+            return self.pause(false);
         }
         let seq = self.next;
         if seq == self.una && seq > 0 {
             self.restart(now);
         }
+        if !within && let Some(limited) = self.begin_burst(now, in_flight) {
+            return self.pause(limited);
+        }
+        self.bursts.sent();
+        self.note(now, seq, in_flight == 0);
         self.next += 1;
         let flags = if std::mem::take(&mut self.cwr) { CWR } else { 0 };
-        Some(self.segment(now, seq, flags))
+        let segment = self.segment(now, seq, flags, !within);
+        self.arm_probe(now);
+        Some(segment)
     }
 
     #[inline]
@@ -160,6 +213,12 @@ impl Sender {
     /// Asks the application for more to send.
     fn write(&mut self, now: u64) {
         self.written = self.application.written(now, self.next);
+        let in_flight = self.in_flight();
+        if let Some(rates) = &mut self.rates
+            && self.written > self.next
+        {
+            rates.fed(in_flight);
+        }
     }
 
     /// A flow that was idle may have to begin again with a smaller window (RFC 2861).
@@ -174,9 +233,10 @@ impl Sender {
     }
 
     #[inline]
-    fn segment(&mut self, now: u64, seq: u64, flags: u8) -> Packet {
+    fn segment(&mut self, now: u64, seq: u64, flags: u8, first: bool) -> Packet {
         self.counters.sent += 1;
         self.last_sent = now;
+        self.usage.sent();
         if self.state != State::Open {
             self.reduction.sent();
         }
@@ -184,9 +244,8 @@ impl Sender {
             self.deadline = now + self.rtt.timeout();
         }
         let size = if seq == self.application.last() { self.application.last_size() } else { self.size };
-        let slow_start = self.pacer.is_some() && self.in_slow_start();
-        if let Some(pacer) = &mut self.pacer {
-            pacer.sent(now, size, self.controller.pacing_rate(), self.cwnd, self.rtt.smoothed(), slow_start);
+        if self.pacer.is_some() {
+            self.pace(now, size, first);
         }
         let ect = if self.ecn == Ecn::Off { 0 } else { ECT };
         Packet {
@@ -214,7 +273,14 @@ impl Sender {
         let flight = self.in_flight();
         let acked = ack.seq - self.una;
         let clean = self.scoreboard.is_clean() && report.is_none();
+        let losses = self.scoreboard.losses();
         let delivered = if clean { acked } else { self.update_scoreboard(ack, report) };
+        if let Some(rates) = &mut self.rates {
+            if clean && acked > 0 {
+                rates.reported(acked - 1);
+            }
+            rates.forget(acked);
+        }
         self.una = ack.seq;
         let mut rtt = None;
         if delivered > 0 {
@@ -230,27 +296,31 @@ impl Sender {
         } else if acked == 0 && !opened && clean && !ack.has(ECE) {
             return;
         }
-        let lost = !clean && self.detect(now);
-        let was_reducing = matches!(self.state, State::Reducing | State::Recovery);
+        self.judge_probe(now, ack, flight);
+        self.consider_undo(ack, acked);
+        let lost = !clean && self.detect(now, self.answers_probe(ack));
         let entry = self.change_state(ack.has(ECE));
         let reducing = matches!(self.state, State::Reducing | State::Recovery);
-        let window = u64::from(self.cwnd);
         let in_flight = self.in_flight();
         let marked = if ack.has(ECE) { delivered } else { 0 };
         self.counters.echoed += marked;
-        self.controller.on_ack(&Ack {
+        let news = Ack {
             now: Instant::from_ns(now),
             delivered: delivered as u32,
             acked: acked as u32,
             marked: marked as u32,
             rtt,
             in_flight: in_flight as u32,
-            window_limited: flight >= window || self.in_slow_start() && window < 2 * flight,
+            window_limited: self.is_window_limited(),
             una: self.una,
             next: self.next,
-            reducing: was_reducing || reducing,
-        });
-        if reducing {
+            reducing,
+        };
+        self.controller.on_ack(&news);
+        if self.rates.is_some() {
+            self.begin(now, flight, entry);
+            self.deliver(&news, flight, losses);
+        } else if reducing {
             self.begin(now, flight, entry);
             let target = u64::from(whole(self.controller.window()));
             self.cwnd = self.reduction.window(delivered, in_flight, target, acked > 0 && !lost);
@@ -267,21 +337,29 @@ impl Sender {
     #[cold]
     fn update_scoreboard(&mut self, ack: &Packet, report: Option<&Report>) -> u64 {
         self.scoreboard.caused_by(ack.sent, ack.has(RETRANSMITTED));
-        let ack = ack.seq;
-        let mut delivered = self.scoreboard.acknowledge(self.una, ack);
+        let (una, ack) = (self.una, ack.seq);
+        let rates = &mut self.rates;
+        let mut fresh = |segment: u64| {
+            if let Some(rates) = rates {
+                rates.reported(segment - una);
+            }
+        };
+        let mut delivered = self.scoreboard.acknowledge(una, ack, &mut fresh);
         for (from, to) in report.iter().flat_map(|report| report.blocks).filter(|block| block.1 > 0) {
-            delivered += self.scoreboard.sack(ack + u64::from(from)..ack + u64::from(to));
+            delivered += self.scoreboard.sack(ack + u64::from(from)..ack + u64::from(to), &mut fresh);
         }
         delivered
     }
 
-    /// Looks for losses.
-    fn detect(&mut self, now: u64) -> bool {
-        let recovering = matches!(self.state, State::Recovery | State::Loss);
+    /// Looks for losses; without patience when a probe of the tail is answered, which left long after everything else.
+    fn detect(&mut self, now: u64, probed: bool) -> bool {
+        let recovering = probed || matches!(self.state, State::Recovery | State::Loss);
         // RFC 8985 6.2: quarters of the smallest round-trip time, at most the smoothed one.
         let quarters = self.scoreboard.quarters(self.una, self.next);
         let wait = (self.rtt.min() / 4).saturating_mul(quarters).min(self.rtt.smoothed());
-        self.scoreboard.detect(now, self.una, self.newest, recovering, wait)
+        let wait = if probed { 0 } else { wait };
+        let old = self.bursts.left_before(self.newest.saturating_sub(wait));
+        self.scoreboard.detect(now, self.una, (self.newest, old), recovering, wait)
     }
 
     /// Leaves recovery when it is over, and enters it when there is a reason.
@@ -314,96 +392,24 @@ impl Sender {
             return;
         }
         self.high = self.next;
+        self.tail.end();
         if self.state == State::Recovery {
             self.counters.recoveries += 1;
             self.scoreboard.recover();
         }
         if entry == Entry::Deeper {
+            // Marks had demanded the reduction anyway.
+            self.undo = Undo::default();
+            self.controller.on_further_losses(self.cwnd);
             return;
         }
+        let marked = self.state != State::Recovery;
+        self.undo.begin(&self.controller, marked, self.scoreboard.resent());
         self.counters.reductions += 1;
         let cause = if self.state == State::Recovery { Congestion::Loss } else { Congestion::Mark };
         self.reduction = Reduction::new(self.cwnd);
         self.controller.on_congestion(Instant::from_ns(now), flight as u32, cause);
-        self.cwr = self.ecn == Ecn::Classic;
-    }
-
-    /// Sets the retransmission timer after an acknowledgement.
-    #[inline]
-    fn set_timer(&mut self, now: u64, progress: bool) {
-        if self.una == self.next {
-            self.deadline = u64::MAX;
-            if self.finished.is_none() && self.application.is_finished(self.una) {
-                self.finished = Some(now);
-            }
-            if self.next >= self.limit && self.finished.is_none() {
-                // Only the receive window keeps the flow: the persist timer.
-                self.deadline = now + self.rtt.timeout();
-            }
-        } else if progress || self.deadline == u64::MAX {
-            self.deadline = now + self.rtt.timeout();
-        }
-    }
-
-    /// The retransmission or persist timer expired. Poll afterwards; a window probe is returned.
-    pub(crate) fn on_timeout(&mut self, now: u64) -> Option<Packet> {
-        self.rtt.back_off();
-        self.deadline = now + self.rtt.timeout();
-        if self.una == self.next {
-            if self.next < self.limit {
-                self.deadline = u64::MAX;
-                return None;
-            }
-            let mut probe = self.segment(now, self.next, WINDOW_PROBE);
-            probe.size = SEGMENT_OVERHEAD as u16 + 1;
-            return Some(probe);
-        }
-        self.counters.timeouts += 1;
-        let flight = self.in_flight() as u32;
-        self.scoreboard.lose_all(self.una, self.next);
-        let reduced = self.state == State::Recovery && self.una < self.high;
-        self.controller.on_timeout(Instant::from_ns(now), flight, reduced);
-        self.cwnd = whole(self.controller.window());
-        self.state = State::Loss;
-        self.high = self.next;
-        self.cwr = self.ecn == Ecn::Classic;
-        None
-    }
-
-    /// The time to wait for reordered segments, to pace or to write is over. Poll afterwards.
-    pub(crate) fn on_wake(&mut self, now: u64) {
-        if self.scoreboard.wait_over(now) {
-            let flight = self.in_flight();
-            let entry = self.change_state(false);
-            if entry == Entry::None {
-                return;
-            }
-            self.begin(now, flight, entry);
-            let target = u64::from(whole(self.controller.window()));
-            self.cwnd = self.reduction.window(0, flight, target, false);
-        }
-    }
-
-    /// When [`Sender::on_timeout`] wants to be called (ns); `u64::MAX` for never.
-    #[inline]
-    pub(crate) fn deadline(&self) -> u64 {
-        self.deadline
-    }
-
-    /// When [`Sender::on_wake`] wants to be called (ns); `u64::MAX` for never. Valid after polling.
-    #[inline]
-    pub(crate) fn wake(&self, now: u64) -> u64 {
-        let mut at = self.scoreboard.patience();
-        if let Some(pacer) = &self.pacer
-            && pacer.blocked(now)
-        {
-            return at.min(pacer.next());
-        }
-        // Without a window it is an acknowledgement that lets the sender ask its application again.
-        if self.next == self.written && self.has_window() {
-            at = at.min(self.application.next_write(now, self.next));
-        }
-        at
+        self.cwr = self.ecn != Ecn::Off;
     }
 
     pub(crate) fn counters(&self) -> &Counters {
@@ -420,6 +426,10 @@ impl Sender {
 
     pub(crate) fn ssthresh(&self) -> f64 {
         self.controller.ssthresh()
+    }
+
+    pub(crate) fn pacing(&self) -> Option<headway_core::Rate> {
+        self.controller.pacing_rate()
     }
 
     pub(crate) fn rtt(&self) -> &Rtt {
@@ -441,7 +451,10 @@ impl Sender {
     }
 
     pub(crate) fn memory(&self) -> usize {
-        size_of::<Sender>() + self.scoreboard.memory()
+        size_of::<Sender>()
+            + self.scoreboard.memory()
+            + self.bursts.memory()
+            + self.rates.as_ref().map_or(0, |rates| rates.memory())
     }
 }
 

@@ -1,0 +1,30 @@
+//! What kernels tell of pacing.
+
+use headway_core::units::WIRE_OVERHEAD;
+use headway_core::{Bytes, Rate};
+use headway_sim::scenario::Scenario;
+
+/// A kernel's rate of pacing as a rate on the wire; `None` before there is one.
+pub(super) fn pacing(told: Rate, scenario: &Scenario) -> Option<Rate> {
+    // Without a rate a kernel tells none or the greatest.
+    if [Rate::ZERO, Rate::from_bps(u64::MAX)].contains(&told) {
+        return None;
+    }
+    // Kernels pace payload.
+    let full = Bytes::new(scenario.mtu.into()) + WIRE_OVERHEAD;
+    Some(told.scale(full.get() as f64 / f64::from(scenario.mss())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_those_on_the_wire_and_absent_before_there_is_one() {
+        let text = "duration = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"1 Mb/s\"\n\
+                [[traffic]]\nfrom = \"a\"\nto = \"b\"\nmodel = \"cbr\"\nrate = \"100 kb/s\"\nsize = \"500 B\"\n";
+        let scenario = Scenario::parse(text, std::path::Path::new("x.toml"), &[]).unwrap();
+        let rates = [0, 1_448_000, u64::MAX].map(|told| pacing(Rate::from_bps(told), &scenario));
+        assert_eq!(rates, [None, Some(Rate::from_bps(1_538_000)), None]);
+    }
+}

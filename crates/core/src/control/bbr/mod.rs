@@ -1,0 +1,370 @@
+//! BBR, version 1: paces at the largest rate of delivery seen lately and keeps about two bandwidth-delay products in flight
+//! (Cardwell et al., ACM Queue 14(5), 2016; draft-cardwell-iccrg-bbr-congestion-control-00; details as in Linux 6.12).
+//!
+//! Two numbers model the path: `bandwidth`, the largest sample of the last ten round trips, and `min_rtt`, the smallest
+//! round-trip time of the last ten seconds. Everything else follows from them by gains: the pacing rate is gain times bandwidth less
+//! a margin, the window gain times bandwidth times min_rtt and what hosts hold back in bursts. Losses change nothing of the model;
+//! in the first round trip of a recovery no more is sent than is delivered, and its end restores the window.
+//!
+//! ```text
+//!             three rounds without          flight down to one
+//!             a quarter more bandwidth      bandwidth-delay product
+//!   STARTUP ---------------------> DRAIN ---------------------> PROBE_BW  (gains 5/4, 3/4, six times 1)
+//!   gain 2.89                      gain 0.34                     |     ^
+//!      ^                                                         |     | at least 200 ms and a round trip
+//!      |                              min_rtt is ten seconds old v     | with four segments in flight
+//!      +------------------------------------------------------- PROBE_RTT (from every other state)
+//!        when the pipe has not been filled yet
+//! ```
+//!
+//! A policer shows by rates that agree over two intervals, each with losses of a fifth; then their mean replaces the largest sample
+//! ([`long_term`]). Receivers that acknowledge in lumps get their lumps on top of the window ([`aggregation`]).
+
+mod aggregation;
+mod filter;
+mod long_term;
+mod model;
+#[cfg(test)]
+mod tests;
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use self::aggregation::Aggregation;
+use self::filter::MaxFilter;
+use self::long_term::LongTerm;
+use self::model::payload_rate;
+use super::{Ack, Congestion, Controller, Delivery, Standing, Start};
+use crate::units::{Duration, Instant, Rate};
+
+/// Bandwidths are in segments per microsecond times 2 to this: from 0.06 segments a second up, in integers, so that runs are the
+/// same everywhere.
+const SCALE: u32 = 24;
+/// Gains are in parts of this.
+const UNIT: u64 = 256;
+/// Gain of STARTUP, 2/ln 2: the smallest with which a rate that grows smoothly doubles every round trip.
+const HIGH_GAIN: u64 = UNIT * 2885 / 1000 + 1;
+/// Gain of DRAIN, the inverse: empties in one round trip what STARTUP queued in one.
+const DRAIN_GAIN: u64 = UNIT * 1000 / 2885;
+/// Window in bandwidth-delay products while cruising: two tolerate acknowledgements that come late and together.
+const WINDOW_GAIN: u64 = 2 * UNIT;
+/// Pacing gains of PROBE_BW, each for about one min_rtt: ask for more, give back the queue it made, cruise.
+const CYCLE: [u64; 8] = [UNIT * 5 / 4, UNIT * 3 / 4, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
+/// The cycle begins at one of so many phases, drawn at random, never the one that gives back: flows must not probe in step.
+const FIRST_PHASES: u32 = 7;
+/// Round trips that a sample of the bandwidth counts for: a cycle and two more.
+const BANDWIDTH_ROUNDS: u64 = CYCLE.len() as u64 + 2;
+/// Percent that pacing stays below the estimate, so that queues drain on average.
+const MARGIN: u64 = 1;
+/// How long a smallest round-trip time is believed.
+const MIN_RTT_AGE: Duration = Duration::from_ms(10_000);
+/// Least time with few segments in flight that PROBE_RTT takes: 2 % of the ten seconds.
+const PROBE_RTT_TIME: Duration = Duration::from_ms(200);
+/// Fewest segments in the window: two acknowledgements of two segments each under way.
+const MIN_WINDOW: u32 = 4;
+/// The pipe is full after so many round trips in which the bandwidth has not grown by [`FULL_GROWTH`].
+const FULL_ROUNDS: u32 = 3;
+/// See [`FULL_ROUNDS`].
+const FULL_GROWTH: u64 = UNIT * 5 / 4;
+/// Round-trip time in microseconds that the first pacing rate assumes without any measurement.
+const NOMINAL_RTT: u64 = 1000;
+/// The first window of Linux in segments: below so many deliveries the window grows whatever the model says.
+const FIRST_WINDOW: u64 = 10;
+/// Below this rate in payload bytes per second (1.2 Mb/s) segments leave one by one.
+const SINGLE_SEGMENT_RATE: u64 = 1_200_000 / 8;
+/// Most payload bytes in a burst: what one packet may hold while it is unsegmented (65535 less headers in Linux).
+const LARGEST_BURST: u64 = 65_215;
+/// A burst lasts 1/2^10 s, about a millisecond (Linux's `sk_pacing_shift`).
+const BURST_SHIFT: u32 = 10;
+
+/// The states of the diagram above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Startup,
+    Drain,
+    ProbeBandwidth,
+    ProbeRtt,
+}
+
+/// The controller; all its arithmetic is in integers.
+#[derive(Clone, Debug)]
+pub struct Bbr {
+    mss: u64,
+    /// Wire bytes of a full segment.
+    wire: u64,
+    random: Pcg64Mcg,
+    mode: Mode,
+    bandwidth: MaxFilter,
+    /// Round trips so far, and how many segments will have been delivered when the present one ends.
+    rounds: u64,
+    round_end: u64,
+    round_start: bool,
+    /// Smallest round-trip time in microseconds, and when it was measured.
+    min_rtt: Option<u64>,
+    min_rtt_at: Instant,
+    /// When PROBE_RTT may end; absent until few enough segments are in flight.
+    probe_rtt_end: Option<Instant>,
+    probe_rtt_round_done: bool,
+    /// Phase of [`CYCLE`] and when it began.
+    phase: usize,
+    phase_start: Instant,
+    pacing_gain: u64,
+    window_gain: u64,
+    /// Whether the pipe has been full, the bandwidth to outgrow, and for how many round trips it has not been.
+    full: bool,
+    full_bandwidth: u64,
+    full_rounds: u32,
+    /// How the flow stood at the last acknowledgement.
+    standing: Standing,
+    /// In the first round trip of a recovery: send what is delivered.
+    conserving: bool,
+    /// The window before recovery or PROBE_RTT cut it.
+    saved_window: u32,
+    resumed: bool,
+    seen_rtt: bool,
+    long_term: LongTerm,
+    aggregation: Aggregation,
+    window: u32,
+    ssthresh: f64,
+    /// Payload bytes per second.
+    pacing_rate: u64,
+    /// Segments delivered and lost so far, and when the last was delivered.
+    delivered: u64,
+    lost: u64,
+    delivered_at: Instant,
+    /// Whether what is sent now says nothing about the path.
+    holding_back: bool,
+}
+
+impl Bbr {
+    /// A controller in STARTUP.
+    pub fn new(start: &Start) -> Bbr {
+        let mut bbr = Bbr {
+            mss: u64::from(start.mss.max(1)),
+            wire: u64::from(start.wire.max(1)),
+            random: Pcg64Mcg::seed_from_u64(start.seed),
+            mode: Mode::Startup,
+            bandwidth: MaxFilter::default(),
+            rounds: 0,
+            round_end: 0,
+            round_start: false,
+            min_rtt: None,
+            min_rtt_at: Instant::ZERO,
+            probe_rtt_end: None,
+            probe_rtt_round_done: false,
+            phase: 0,
+            phase_start: Instant::ZERO,
+            pacing_gain: HIGH_GAIN,
+            window_gain: HIGH_GAIN,
+            full: false,
+            full_bandwidth: 0,
+            full_rounds: 0,
+            standing: Standing::Open,
+            conserving: false,
+            saved_window: 0,
+            resumed: false,
+            seen_rtt: false,
+            long_term: LongTerm::default(),
+            aggregation: Aggregation::default(),
+            window: start.window.max(1),
+            ssthresh: f64::INFINITY,
+            pacing_rate: 0,
+            delivered: 0,
+            lost: 0,
+            delivered_at: Instant::ZERO,
+            holding_back: false,
+        };
+        bbr.start_pacing(NOMINAL_RTT);
+        bbr
+    }
+
+    /// The first pacing rate: the window over `rtt` microseconds, times the gain of STARTUP.
+    fn start_pacing(&mut self, rtt: u64) {
+        let bandwidth = (u64::from(self.window) << SCALE) / rtt.max(1);
+        self.pacing_rate = payload_rate(self.mss, bandwidth, HIGH_GAIN);
+    }
+
+    /// Paces at `gain` times the estimate; before the pipe is full the rate only grows.
+    fn set_pacing_rate(&mut self, gain: u64, smoothed: Option<Duration>) {
+        if !self.seen_rtt
+            && let Some(rtt) = smoothed
+        {
+            self.seen_rtt = true;
+            self.start_pacing(micros(rtt));
+        }
+        let rate = payload_rate(self.mss, self.estimate(), gain);
+        if self.full || rate > self.pacing_rate {
+            self.pacing_rate = rate;
+        }
+    }
+
+    /// Segments that leave in one burst at the present rate.
+    fn burst(&self) -> u64 {
+        let bytes = (self.pacing_rate >> BURST_SHIFT).min(LARGEST_BURST);
+        (bytes / self.mss).max(self.fewest().into()).min(127)
+    }
+
+    /// Fewest segments in a burst.
+    fn fewest(&self) -> u32 {
+        if self.pacing_rate < SINGLE_SEGMENT_RATE { 1 } else { 2 }
+    }
+
+    /// Remembers the window before something other than the model cuts it.
+    fn save_window(&mut self) {
+        let cut = self.standing != Standing::Open || self.mode == Mode::ProbeRtt;
+        self.saved_window = if cut { self.saved_window.max(self.window) } else { self.window };
+    }
+
+    /// The window during recovery and at its end; true when it follows what is delivered.
+    fn recover_or_restore(&mut self, ack: &Ack, delivery: &Delivery) -> bool {
+        let mut window = self.window.saturating_sub(delivery.losses).max(1);
+        let conserved = ack.in_flight + ack.delivered;
+        let before = std::mem::replace(&mut self.standing, delivery.standing);
+        if delivery.standing == Standing::Recovery && before != Standing::Recovery {
+            self.conserving = true;
+            self.round_end = self.delivered;
+            window = conserved;
+        } else if before != Standing::Open && delivery.standing == Standing::Open {
+            window = window.max(self.saved_window);
+            self.conserving = false;
+        }
+        self.window = if self.conserving { window.max(conserved) } else { window };
+        self.conserving
+    }
+
+    /// Moves the window towards its target, by no more than was delivered.
+    fn set_window(&mut self, ack: &Ack, delivery: &Delivery) {
+        if ack.delivered > 0 && !self.recover_or_restore(ack, delivery) {
+            let product = self.product(self.estimate(), self.window_gain) + self.lumps();
+            let target = self.with_bursts(product).min(u64::from(u32::MAX)) as u32;
+            if self.full {
+                self.window = (self.window + ack.delivered).min(target);
+            } else if self.window < target || self.delivered < FIRST_WINDOW {
+                self.window += ack.delivered;
+            }
+            self.window = self.window.max(MIN_WINDOW);
+        }
+        if self.mode == Mode::ProbeRtt {
+            self.window = self.window.min(MIN_WINDOW);
+        }
+    }
+
+    /// Segments by which acknowledgements come in lumps.
+    fn lumps(&self) -> u64 {
+        if self.full { self.aggregation.window(self.estimate()) } else { 0 }
+    }
+
+    /// Leaves PROBE_RTT when it has lasted long enough.
+    fn end_probe_rtt(&mut self, now: Instant) {
+        if self.probe_rtt_end.is_none_or(|end| now <= end) {
+            return;
+        }
+        self.min_rtt_at = now;
+        self.window = self.window.max(self.saved_window);
+        if self.full {
+            self.cruise();
+        } else {
+            self.mode = Mode::Startup;
+        }
+    }
+
+    /// Enters PROBE_BW at a random phase.
+    fn cruise(&mut self) {
+        self.mode = Mode::ProbeBandwidth;
+        self.phase = CYCLE.len() - 1 - self.random.random_range(0..FIRST_PHASES) as usize;
+        self.next_phase();
+    }
+
+    fn next_phase(&mut self) {
+        self.phase = (self.phase + 1) % CYCLE.len();
+        self.phase_start = self.delivered_at;
+    }
+}
+
+/// Whole microseconds.
+fn micros(time: Duration) -> u64 {
+    (time.ns() / 1000).max(0).unsigned_abs()
+}
+
+impl Controller for Bbr {
+    /// Nothing: all that counts comes with [`Controller::on_delivery`].
+    fn on_ack(&mut self, _ack: &Ack) {}
+
+    fn on_delivery(&mut self, ack: &Ack, delivery: &Delivery) {
+        self.delivered = delivery.delivered;
+        self.delivered_at = delivery.at;
+        self.lost = delivery.lost;
+        self.update_model(ack, delivery);
+        self.set_pacing_rate(self.pacing_gain, delivery.smoothed);
+        self.set_window(ack, delivery);
+    }
+
+    /// The window stays; it is remembered, because recovery cuts it.
+    fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {
+        self.save_window();
+    }
+
+    fn on_timeout(&mut self, _now: Instant, in_flight: u32, reduced: bool) {
+        if !reduced {
+            self.save_window();
+        }
+        self.window = 1;
+        self.standing = Standing::Loss;
+        self.full_bandwidth = 0;
+        // Everything in flight counts as lost, and the timeout as the end of a round trip.
+        self.lost += u64::from(in_flight);
+        self.round_start = true;
+        self.sample_long_term(1, false);
+    }
+
+    /// The window comes back when recovery ends; growth and losses of the time before said nothing about the path.
+    fn on_undo(&mut self, _window: f64, _ssthresh: f64) {
+        (self.full_bandwidth, self.full_rounds) = (0, 0);
+        let totals = self.totals();
+        self.long_term.reset(&totals);
+    }
+
+    fn on_open(&mut self, rtt: Duration) {
+        self.min_rtt = Some(micros(rtt));
+        self.seen_rtt = true;
+        self.start_pacing(micros(rtt));
+    }
+
+    fn on_resume(&mut self, now: Instant) {
+        self.resumed = true;
+        self.aggregation.restart(now);
+        match self.mode {
+            Mode::ProbeBandwidth => self.set_pacing_rate(UNIT, None),
+            Mode::ProbeRtt => self.end_probe_rtt(now),
+            Mode::Startup | Mode::Drain => {}
+        }
+    }
+
+    fn owns_window(&self) -> bool {
+        true
+    }
+
+    fn holds_back(&self) -> bool {
+        self.holding_back
+    }
+
+    #[inline]
+    fn window(&self) -> f64 {
+        f64::from(self.window)
+    }
+
+    /// What DRAIN emptied the pipe to; infinite before.
+    #[inline]
+    fn ssthresh(&self) -> f64 {
+        self.ssthresh
+    }
+
+    #[inline]
+    fn pacing_rate(&self) -> Option<Rate> {
+        Some(Rate::from_bps(self.pacing_rate * 8 * self.wire / self.mss))
+    }
+
+    fn least_burst(&self) -> Option<u32> {
+        Some(self.fewest())
+    }
+}

@@ -1,0 +1,270 @@
+//! Bursts: how many segments leave back to back.
+//!
+//! A host that leaves segmentation to its card, or to the last step of its stack, hands down large packets; so does Linux whether it
+//! paces or not. How large they get follows the rate at which the window leaves, about a millisecond of it. A sender that could
+//! send but a small part waits for the next acknowledgement to make it more, when that is likely to come soon. So bursts form even where
+//! acknowledgements come evenly.
+
+use std::collections::VecDeque;
+
+use super::*;
+
+/// Most payload bytes in a burst: what one packet may hold while it is unsegmented (65535 less headers in Linux).
+const LARGEST: u64 = 65_215;
+/// A burst lasts 1/2^10 s, about a millisecond (Linux's `sk_pacing_shift`).
+const SHIFT: u32 = 10;
+/// On short paths bursts are longer: by the largest one, halved for every 2^19 ns of the smallest round-trip time (Linux's
+/// `tcp_tso_rtt_log`, in units of 1024 ns there).
+const RTT_STEP: u64 = 512_000;
+/// Fewest segments a burst is planned with, unless the controller says (Linux's `tcp_min_tso_segs`).
+const FEWEST: u32 = 2;
+/// An unpaced sender counts on leaving at so many percent of its window per round trip: below half of its threshold, and above.
+const EARLY_PERCENT: u64 = 200;
+const LATE_PERCENT: u64 = 120;
+/// A share of the window that is sent at once if it may (Linux's `tcp_tso_win_divisor`).
+const DIVISOR: u64 = 3;
+/// A sender waits only if it has sent within this time, and if an acknowledgement should come within it (ns).
+const SOON: u64 = 1_000_000;
+/// Segments in each of the buffers that the application fills: the largest burst of full segments.
+const BUFFER: u64 = 45;
+/// The first of those are smaller, at most half of the window that the receiver has announced by then: 64 kB for the three that fit into
+/// the first send buffer, and two segments more for each that has arrived when there is room for the fourth, which the first window is.
+const FIRST_BUFFERS: [u64; 4] = [22, 44, 66, 99];
+
+/// Where the buffer ends that begins with segment `start`.
+fn buffer_end(start: u64) -> u64 {
+    FIRST_BUFFERS.into_iter().find(|end| *end > start).unwrap_or(start + BUFFER)
+}
+
+/// The bursts of one flow.
+#[derive(Debug)]
+pub(super) struct Bursts {
+    kind: Burst,
+    /// Segments that the present burst may still have.
+    left: u32,
+    /// The most that a burst may have, as of the last.
+    most: u64,
+    /// Where the buffer ends that the next segment is in, and the one after it. A burst does not cross the end of a buffer unless
+    /// the part before is too short.
+    buffers: [u64; 2],
+    /// Of each burst that is under way, one past its last segment, and when it left (ns).
+    under_way: VecDeque<(u64, u64)>,
+}
+
+impl Bursts {
+    pub(super) fn new(kind: Burst) -> Bursts {
+        Bursts {
+            kind,
+            left: 0,
+            most: FEWEST.into(),
+            buffers: [FIRST_BUFFERS[0], FIRST_BUFFERS[1]],
+            under_way: VecDeque::new(),
+        }
+    }
+
+    /// Whether bursts may have more than one segment.
+    #[inline]
+    pub(super) fn are_large(&self) -> bool {
+        self.kind == Burst::Host
+    }
+
+    /// Whether the next segment belongs to a burst that has begun.
+    #[inline]
+    pub(super) fn is_within(&self) -> bool {
+        self.left > 0
+    }
+
+    /// A segment of the burst has left.
+    #[inline]
+    pub(super) fn sent(&mut self) {
+        self.left -= 1;
+    }
+
+    /// There is nothing more to send.
+    #[inline]
+    pub(super) fn end(&mut self) {
+        self.left = 0;
+    }
+
+    /// Segments from `next` on in the same buffer, of which there are at least `wanted` if the following buffer has them.
+    fn buffered(&mut self, next: u64, wanted: u64) -> u64 {
+        let [first, second] = &mut self.buffers;
+        while *first <= next {
+            (*first, *second) = (*second, buffer_end(*second));
+        }
+        *first = (*first).max((next + wanted).min(*second));
+        *first - next
+    }
+
+    /// When the burst left whose segment `una` is (ns).
+    fn departure(&mut self, una: u64) -> Option<u64> {
+        while self.under_way.front().is_some_and(|(end, _)| *end <= una) {
+            self.under_way.pop_front();
+        }
+        self.under_way.front().map(|(_, time)| *time)
+    }
+
+    /// One past the last segment of the bursts that left before `time` (ns).
+    pub(super) fn left_before(&self, time: u64) -> u64 {
+        let count = self.under_way.partition_point(|(_, left)| *left < time);
+        count.checked_sub(1).and_then(|last| self.under_way.get(last)).map_or(0, |(end, _)| *end)
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.under_way.capacity() * size_of::<(u64, u64)>()
+    }
+}
+
+/// Whether the window is what limits a flow. What was seen last counts until all that had been sent by then is acknowledged, unless
+/// the window is found to limit, or more is found to be under way, before.
+#[derive(Debug, Default)]
+pub(super) struct Usage {
+    /// Something has been sent since the last look.
+    sent: bool,
+    limited: bool,
+    /// The most segments that were sent and not acknowledged.
+    most: u64,
+    until: u64,
+}
+
+impl Usage {
+    #[inline]
+    pub(super) fn sent(&mut self) {
+        self.sent = true;
+    }
+}
+
+impl Sender {
+    /// Nothing more leaves now, for want of window if `limited`.
+    #[inline]
+    pub(super) fn pause(&mut self, limited: bool) -> Option<Packet> {
+        let usage = &mut self.usage;
+        if std::mem::take(&mut usage.sent) || limited {
+            let out = self.next - self.una;
+            if limited || self.una >= usage.until || !usage.limited && out > usage.most {
+                (usage.limited, usage.most, usage.until) = (limited, out, self.next);
+            }
+        }
+        None
+    }
+
+    /// Whether the window, and not the application or the receiver, limits the flow.
+    #[inline]
+    pub(super) fn is_window_limited(&self) -> bool {
+        self.usage.limited || self.in_slow_start() && u64::from(self.cwnd) < 2 * self.usage.most
+    }
+
+    /// Begins a burst, or says that it is better to wait, and whether the window is the reason.
+    #[inline]
+    pub(super) fn begin_burst(&mut self, now: u64, in_flight: u64) -> Option<bool> {
+        if self.bursts.kind == Burst::Single {
+            self.bursts.left = 1;
+            return None;
+        }
+        let available = self.written.min(self.limit) - self.next;
+        let window = u64::from(self.cwnd);
+        let room = window - in_flight;
+        // Two packets at least should be under way.
+        let quota = room.min((window / 2).max(1));
+        if room < self.bursts.most {
+            self.bursts.most = self.largest_burst();
+        }
+        let quota = quota.min(self.bursts.most);
+        let buffered = self.bursts.buffered(self.next, quota);
+        if buffered > 1 && buffered <= available && self.defers(now, room, buffered) {
+            return Some(room <= buffered && room < self.limit - self.next);
+        }
+        let size = quota.min(buffered).min(available);
+        self.bursts.left = size as u32;
+        self.bursts.under_way.push_back((self.next + size, now));
+        self.bursts.most = self.largest_burst();
+        None
+    }
+
+    /// Whether to wait for more than the window has `room` for, with `buffered` segments that could leave together.
+    fn defers(&mut self, now: u64, room: u64, buffered: u64) -> bool {
+        let last = self.pacer.as_ref().map_or(0, Pacer::next).max(self.last_sent);
+        let recovering = matches!(self.state, State::Recovery | State::Loss);
+        if recovering || now > last + SOON {
+            return false;
+        }
+        let room = room.min(self.limit - self.next);
+        let share = u64::from(self.cwnd).min(self.limit - self.una);
+        if room >= self.bursts.most || room >= buffered || DIVISOR * room >= share {
+            return false;
+        }
+        let smoothed = self.rtt.smoothed();
+        if smoothed == 0 {
+            return false;
+        }
+        let Some(departure) = self.bursts.departure(self.una) else { return false };
+        departure + smoothed <= now + SOON.min(smoothed / 2)
+    }
+
+    /// The most segments that a burst may have.
+    fn largest_burst(&self) -> u64 {
+        let mss = u64::from(self.size).saturating_sub(SEGMENT_OVERHEAD.into()).max(1);
+        let bytes_per_second = match self.controller.pacing_rate() {
+            Some(rate) => rate.bps() / 8 * mss / u64::from(self.size),
+            None => self.usual_rate(mss),
+        };
+        let fewest = self.controller.least_burst().unwrap_or(FEWEST);
+        largest(bytes_per_second, self.rtt.min(), mss).max(fewest.into())
+    }
+
+    /// The rate of payload that a window a round trip is, and a little more.
+    fn usual_rate(&self, mss: u64) -> u64 {
+        let window = u64::from(self.cwnd);
+        let percent =
+            if self.cwnd < self.controller.ssthresh() as u32 / 2 { EARLY_PERCENT } else { LATE_PERCENT };
+        let window = window.max(self.next - self.una);
+        match self.rtt.smoothed() / 1000 {
+            0 => u64::MAX,
+            smoothed => window * mss * percent * 10_000 / smoothed,
+        }
+    }
+}
+
+/// The most full segments in a burst at a rate of payload, on a path with a smallest round-trip time (ns).
+fn largest(bytes_per_second: u64, min_rtt: u64, mss: u64) -> u64 {
+    let halvings = min_rtt / RTT_STEP;
+    let more = if halvings < u64::from(u32::BITS) { LARGEST >> halvings } else { 0 };
+    ((bytes_per_second >> SHIFT) + more).min(LARGEST) / mss
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_last_a_millisecond_and_are_longer_on_short_paths() {
+        // 12.5 MB/s are 12.2 kB in 1/1024 s.
+        let long = 40_000_000;
+        assert_eq!(largest(1_250_000, long, 1448), 0);
+        assert_eq!(largest(12_500_000, long, 1448), 8);
+        assert_eq!(largest(125_000_000, long, 1448), 45);
+        // An eighth of the largest burst on top.
+        assert_eq!(largest(1_250_000, 3 * RTT_STEP, 1448), (LARGEST / 8 + 1_220) / 1448);
+        assert_eq!(largest(0, 0, 1448), 45);
+    }
+
+    #[test]
+    fn a_buffer_that_is_too_short_is_filled_from_the_next_only() {
+        let mut bursts = Bursts::new(Burst::Host);
+        assert_eq!(bursts.buffered(0, 10), 22);
+        assert_eq!(bursts.buffered(20, 10), 10);
+        assert_eq!(bursts.buffered(30, 10), 14);
+        assert_eq!(bursts.buffered(44, 45), 45);
+        assert_eq!(bursts.buffered(89, 30), 30, "10 are left of the fourth and 45 follow");
+        assert_eq!(bursts.buffered(119, 2), 25);
+        assert_eq!(bursts.buffered(144, 2), 45);
+    }
+
+    #[test]
+    fn departures_are_those_of_the_first_burst_under_way() {
+        let mut bursts = Bursts::new(Burst::Host);
+        bursts.under_way.extend([(10, 100), (20, 200)]);
+        assert_eq!([0, 9, 10, 19].map(|una| bursts.departure(una)), [100, 100, 200, 200].map(Some));
+        assert_eq!(bursts.departure(20), None);
+    }
+}

@@ -1,0 +1,70 @@
+//! What controllers that own their window need: samples of the rate of delivery, and pacing.
+
+use super::*;
+
+impl Sender {
+    /// Nothing can leave now; if the application has nothing either, samples of the rate will know.
+    #[inline]
+    pub(super) fn look_for_data(&mut self, now: u64) {
+        if let Some(rates) = &mut self.rates
+            && self.next == self.written
+            && self.application.written(now, self.next) == self.next
+        {
+            rates.starve();
+        }
+    }
+
+    /// Notes for a sample of the rate that segment `seq` leaves, `alone` when nothing else is in flight.
+    #[inline]
+    pub(super) fn note(&mut self, now: u64, seq: u64, alone: bool) {
+        let Some(rates) = &mut self.rates else { return };
+        if alone && rates.is_limited() {
+            self.controller.on_resume(Instant::from_ns(now));
+            self.cwnd = whole(self.controller.window());
+        }
+        rates.sent(now, seq - self.una, self.una == self.next);
+    }
+
+    pub(super) fn pace(&mut self, now: u64, size: u16, first: bool) {
+        let pace = Pace {
+            rate: self.controller.pacing_rate(),
+            bursts: self.bursts.are_large(),
+            cwnd: self.cwnd,
+            smoothed: self.rtt.smoothed(),
+            slow_start: self.in_slow_start(),
+        };
+        if let Some(pacer) = &mut self.pacer {
+            pacer.sent(now, size, first, &pace);
+        }
+    }
+
+    /// Tells a controller that owns its window what an acknowledgement says about the rate of delivery; `flight` and `losses`
+    /// are from before it.
+    pub(super) fn deliver(&mut self, news: &Ack, flight: u64, losses: u64) {
+        let Some(rates) = &mut self.rates else { return };
+        let now = news.now.ns();
+        let sample = rates.sample(now, news.delivered.into(), self.rtt.min());
+        let lost = self.scoreboard.losses();
+        let smoothed = self.rtt.smoothed();
+        let delivery = Delivery {
+            delivered: rates.delivered(),
+            at: rates.delivered_at(),
+            lost,
+            losses: (lost - losses) as u32,
+            flight_before: flight as u32,
+            departure: Instant::from_ns(self.pacer.as_ref().map_or(now, |pacer| pacer.next().max(now))),
+            standing: match self.state {
+                State::Open | State::Reducing => Standing::Open,
+                State::Recovery => Standing::Recovery,
+                State::Loss => Standing::Loss,
+            },
+            smoothed: (smoothed > 0).then(|| Duration::from_ns(smoothed as i64)),
+            sample,
+        };
+        self.controller.on_delivery(news, &delivery);
+        if self.controller.holds_back() {
+            rates.limit(news.in_flight.into());
+        }
+        self.cwnd = whole(self.controller.window());
+    }
+}
