@@ -1,0 +1,200 @@
+//! Delays, rates and queue disciplines as lines for `tc`.
+
+use headway_core::queue::{CodelConfig, PieConfig, QueueSpec, RampConfig, RedConfig, StepConfig};
+use headway_core::units::WIRE_OVERHEAD;
+use headway_core::{Bytes, Duration, Mistake};
+use headway_sim::scenario::{Buffer, LinkSpec};
+
+use crate::plan::{PlannedNode, PlannedRed};
+
+/// What a wire has besides an IP packet and the Ethernet header that the kernel counts, bytes.
+const STAB: u64 = WIRE_OVERHEAD.get() - 14;
+/// Packets that a stage holds which must not drop any.
+const UNLIMITED: u32 = 100_000_000;
+/// Handles of `tbf` and of the discipline below it, and of the class in which the latter stands.
+const DISCIPLINE: u32 = 0x20_0000;
+/// See [`DISCIPLINE`].
+const DISCIPLINE_CLASS: u32 = 0x10_0001;
+/// A rate that is no limit: with one, `netem` keeps packets in their order.
+const ANY_RATE: &str = "8tbit";
+
+/// The discipline that lets every packet go at the time it carries.
+pub(crate) const RELEASE: &str = "fq limit 10000000 flow_limit 10000000 timer_slack 0";
+
+/// Puts everything of a direction onto its first device; `full` is the wire size of a full packet.
+pub(crate) fn install(
+    number: usize,
+    spec: &LinkSpec,
+    device: &str,
+    fixed: Duration,
+    full: Bytes,
+    node: &mut PlannedNode,
+) -> Result<(), Mistake> {
+    let refuse = |key: &str, what: &str| {
+        Err(Mistake::new(
+            &format!("link[{number}].{key}"),
+            &format!("the kernel has no {what}; the simulator has"),
+        ))
+    };
+    if spec.trace.is_some() {
+        return refuse("trace", "links that follow a trace");
+    }
+    if spec.police.is_some() {
+        return refuse("police", "policer before a queue");
+    }
+    if matches!(&spec.queue, Some(QueueSpec::Red(config)) if config.adaptive) {
+        // `tc` passes the wish on in a field that the kernel reads back but does not start its timer by.
+        return refuse("queue.adaptive", "adaptation of RED that `tc` could start");
+    }
+    let delay = format!(
+        "qdisc add dev {device} root handle 1: stab overhead {STAB} linklayer ethernet netem limit {UNLIMITED} delay {}",
+        time(fixed)
+    );
+    let Some(rate) = spec.rate else {
+        if fixed > Duration::ZERO {
+            node.tc.push(delay);
+        }
+        return Ok(());
+    };
+    node.tc.push(delay);
+    let burst = spec.burst.unwrap_or(full).get();
+    let bucket = |limit: u32| {
+        let rate = rate.bps();
+        format!("qdisc add dev {device} parent 1:1 handle 10: tbf rate {rate}bit burst {burst} limit {limit}")
+    };
+    let below = |line: &str| format!("qdisc add dev {device} parent 10:1 handle 20: {line}");
+    if let Some(queue) = &spec.kernel_queue {
+        node.tc.extend([bucket(u32::MAX), below(&queue.to_string())]);
+        return Ok(());
+    }
+    let buffer = spec.buffer_at(rate);
+    let queue = spec.queue.clone().map(|queue| match buffer {
+        Buffer::Bytes(bytes) => queue.or_limits(Some(bytes), None),
+        Buffer::Packets(packets) => queue.or_limits(None, Some(packets)),
+    });
+    let limits = queue.as_ref().map_or(
+        match buffer {
+            Buffer::Bytes(bytes) => (Some(bytes), None),
+            Buffer::Packets(packets) => (None, Some(packets)),
+        },
+        QueueSpec::limits,
+    );
+    let bytes = limits.0.map_or(u32::MAX, whole);
+    node.tc.push(bucket(bytes));
+    let room = Room { bytes: limits.0, packets: limits.1, full };
+    let line = match &queue {
+        None | Some(QueueSpec::DropTail(_)) => room.packets.map(|packets| format!("pfifo limit {packets}")),
+        Some(QueueSpec::Red(config)) => Some(red(config, &room, rate.bps())),
+        Some(QueueSpec::Codel(config)) => Some(codel(config, &room)),
+        Some(QueueSpec::Pie(config)) => Some(pie(config, &room)),
+        Some(QueueSpec::Step(config)) => {
+            node.red.push(step(config, device, bytes));
+            None
+        }
+        Some(QueueSpec::Ramp(config)) => {
+            node.red.push(ramp(config, device, bytes));
+            None
+        }
+    };
+    node.tc.extend(line.map(|line| below(&line)));
+    Ok(())
+}
+
+/// What loses, delays and reorders packets at random; `None` if nothing does.
+pub(crate) fn random_stage(spec: &LinkSpec) -> Option<String> {
+    let mut line = format!("netem limit {UNLIMITED}");
+    if spec.jitter > Duration::ZERO {
+        // Evenly between zero and the jitter.
+        let half = time(Duration::from_ns(spec.jitter.ns() / 2));
+        line += &format!(" delay {half} {half}");
+    }
+    if spec.loss > 0.0 {
+        line += &format!(" loss random {}%", spec.loss * 100.0);
+    }
+    if spec.jitter > Duration::ZERO && !spec.reordering {
+        line += &format!(" rate {ANY_RATE}");
+    }
+    (spec.jitter > Duration::ZERO || spec.loss > 0.0).then_some(line)
+}
+
+/// A time as `tc` reads it: microseconds, a fraction of a nanosecond longer, because it cuts off what rounding leaves.
+fn time(time: Duration) -> String {
+    format!("{}.{:03}4us", time.ns() / 1000, time.ns() % 1000)
+}
+
+/// The room of a queue.
+struct Room {
+    bytes: Option<Bytes>,
+    packets: Option<u32>,
+    full: Bytes,
+}
+
+impl Room {
+    /// In packets, for disciplines that count those.
+    fn in_packets(&self) -> u32 {
+        let full = self.bytes.map(|bytes| whole(Bytes::new(bytes.get() / self.full.get())).max(1));
+        self.packets.or(full).unwrap_or(UNLIMITED)
+    }
+
+    /// In bytes, for disciplines that count those.
+    fn in_bytes(&self) -> u32 {
+        let full = self.packets.map(|packets| self.full * u64::from(packets));
+        self.bytes.or(full).map_or(u32::MAX, whole)
+    }
+}
+
+fn whole(bytes: Bytes) -> u32 {
+    u32::try_from(bytes.get()).unwrap_or(u32::MAX)
+}
+
+fn red(config: &RedConfig, room: &Room, rate: u64) -> String {
+    let RedConfig { min, max, probability, packet, .. } = config;
+    let ecn = if config.ecn { " ecn" } else { "" };
+    format!(
+        "red limit {} min {} max {} avpkt {} burst {} probability {probability} bandwidth {rate}bit{ecn}",
+        room.in_bytes(),
+        min.get(),
+        max.get(),
+        packet.get(),
+        config.burst()
+    )
+}
+
+fn codel(config: &CodelConfig, room: &Room) -> String {
+    let ecn = if config.ecn { "ecn" } else { "noecn" };
+    let us = |time: Duration| time.ns() / 1000;
+    let (target, interval) = (us(config.target), us(config.interval));
+    format!("codel limit {} target {target}us interval {interval}us {ecn}", room.in_packets())
+}
+
+fn pie(config: &PieConfig, room: &Room) -> String {
+    let us = |time: Duration| time.ns() / 1000;
+    let ecn = if config.ecn_threshold > 0.0 { "ecn" } else { "noecn" };
+    let (target, update) = (us(config.target), us(config.update));
+    format!("pie limit {} target {target}us tupdate {update}us {ecn}", room.in_packets())
+}
+
+fn step(config: &StepConfig, device: &str, limit: u32) -> PlannedRed {
+    // Marked is what finds more than the threshold before it.
+    let threshold = whole(config.threshold).saturating_add(1);
+    PlannedRed { min: threshold, max: threshold, probability: 1.0, ..place(device, limit) }
+}
+
+fn ramp(config: &RampConfig, device: &str, limit: u32) -> PlannedRed {
+    let (min, max) = (whole(config.min), whole(config.max));
+    // The kernel spaces marks evenly: between two are up to 1 / p packets and on average half as many, where packets that are
+    // judged one by one have 1 / p between them.
+    PlannedRed { min, max, probability: config.probability / 2.0, ..place(device, limit) }
+}
+
+fn place(device: &str, limit: u32) -> PlannedRed {
+    PlannedRed {
+        device: device.to_owned(),
+        parent: DISCIPLINE_CLASS,
+        handle: DISCIPLINE,
+        limit,
+        min: 0,
+        max: 0,
+        probability: 1.0,
+    }
+}

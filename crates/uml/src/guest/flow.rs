@@ -1,0 +1,307 @@
+//! A TCP flow: both ends, in their namespaces.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::net::{SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd as _};
+
+use headway_core::{Bytes, Duration, Rate};
+use nix::errno::Errno;
+use nix::sys::socket::{setsockopt, sockopt};
+use socket2::{Domain, Socket, Type};
+
+use super::events::{Actor, Events, Side};
+use super::{Failure, option, system};
+use crate::plan::PlannedFlow;
+use crate::report::FlowLook;
+use crate::tcp_info::TcpInfo;
+
+/// Where flow 0 listens; the others follow.
+const FIRST_PORT: u16 = 5001;
+/// Bytes that one call writes at most.
+const CHUNK: usize = 1 << 22;
+/// Unread bytes that wake the reader at most: every wake costs as much as dozens of packets.
+const LOW: u64 = 1 << 22;
+/// How often an application with a rate reads or writes.
+const TICK: Duration = Duration::from_ms(1);
+/// The controller with which a connection is opened whose own one is chosen later.
+const OPENING: &str = "reno";
+/// Where the kernel lists its congestion controls.
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+/// What stands for "no slow-start threshold yet" in the kernel.
+const NO_THRESHOLD: u32 = 0x7fff_ffff;
+
+/// A flow under way.
+#[derive(Debug)]
+pub(super) struct Flow {
+    plan: PlannedFlow,
+    number: usize,
+    listener: TcpListener,
+    sender: Option<TcpStream>,
+    receiver: Option<TcpStream>,
+    /// Payload bytes written, and read.
+    written: u64,
+    read: u64,
+    started: bool,
+    closed: bool,
+    finished: Option<Duration>,
+}
+
+impl Flow {
+    /// A flow whose receiver listens.
+    pub(super) fn listen(
+        number: usize,
+        plan: &PlannedFlow,
+        nodes: &[File],
+        events: &mut Events,
+    ) -> Result<Flow, Failure> {
+        system::enter(&nodes[plan.to])?;
+        let socket = endpoint(first_controller(plan)).map_err(|error| failed(number, "listen", error))?;
+        let listen = || -> io::Result<TcpListener> {
+            let buffer =
+                usize::try_from(plan.receive_buffer).unwrap_or(usize::MAX).min(i32::MAX as usize / 2);
+            setsockopt(&socket, sockopt::RcvBufForce, &buffer)?;
+            let clamp = i32::try_from(plan.receive_buffer).unwrap_or(i32::MAX);
+            option::set(&socket, option::WINDOW_CLAMP, clamp)?;
+            socket.bind(&SocketAddrV4::new(plan.destination, port(number)).into())?;
+            socket.listen(1)?;
+            Ok(socket.into())
+        };
+        let listener = listen().map_err(|error| failed(number, "listen", error))?;
+        events.watch(listener.as_fd(), Actor::Flow(number, Side::Listener), false)?;
+        Ok(Flow {
+            plan: plan.clone(),
+            number,
+            listener,
+            sender: None,
+            receiver: None,
+            written: 0,
+            read: 0,
+            started: false,
+            closed: false,
+            finished: None,
+        })
+    }
+
+    /// Opens the connection.
+    pub(super) fn connect(&mut self, nodes: &[File], events: &mut Events) -> Result<(), Failure> {
+        system::enter(&nodes[self.plan.from])?;
+        let connect = || -> io::Result<TcpStream> {
+            let socket = endpoint(first_controller(&self.plan))?;
+            if self.plan.pacing {
+                // Any limit makes the kernel pace; this one is above every rate.
+                option::set(&socket, option::MAX_PACING_RATE, u64::MAX - 1)?;
+            }
+            socket.bind(&SocketAddrV4::new(self.plan.source, 0).into())?;
+            socket.set_nonblocking(true)?;
+            let address = SocketAddrV4::new(self.plan.destination, port(self.number));
+            match socket.connect(&address.into()) {
+                Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+                _ => Ok(socket.into()),
+            }
+        };
+        let sender = connect().map_err(|error| failed(self.number, "connect", error))?;
+        // Whether it may write is asked only from the start on.
+        events.watch(sender.as_fd(), Actor::Flow(self.number, Side::Sender), false)?;
+        self.sender = Some(sender);
+        Ok(())
+    }
+
+    /// Takes the connection that has come.
+    pub(super) fn accept(&mut self, events: &mut Events) -> Result<(), Failure> {
+        let (receiver, _) = self.listener.accept().map_err(|error| failed(self.number, "accept", error))?;
+        receiver.set_nonblocking(true).map_err(|error| failed(self.number, "accept", error))?;
+        let low = LOW.min(self.plan.receive_buffer / 16).max(1) as i32;
+        option::set(&receiver, option::RECEIVE_LOW, low)
+            .map_err(|error| failed(self.number, "accept", error))?;
+        if self.plan.read_rate.is_none() {
+            events.watch(receiver.as_fd(), Actor::Flow(self.number, Side::Receiver), false)?;
+        }
+        self.receiver = Some(receiver);
+        Ok(())
+    }
+
+    /// The application begins to write.
+    pub(super) fn start(&mut self, now: Duration, events: &mut Events) -> Result<(), Failure> {
+        self.started = true;
+        if let (false, Some(sender)) = (self.plan.parameters.is_empty(), &self.sender) {
+            for (file, value) in &self.plan.parameters {
+                system::write(file, value)?;
+            }
+            choose(sender, &self.plan.controller).map_err(|error| failed(self.number, "start", error))?;
+        }
+        if self.plan.application_rate.is_none() {
+            let Some(sender) = &self.sender else { return Ok(()) };
+            events.change(sender.as_fd(), Actor::Flow(self.number, Side::Sender), true)?;
+        }
+        self.write(now, events)
+    }
+
+    /// The time of an application with a rate, at either end, has come.
+    pub(super) fn tick(&mut self, now: Duration, side: Side, events: &mut Events) -> Result<(), Failure> {
+        match side {
+            Side::Sender => self.write(now, events),
+            _ => self.read(now, events),
+        }
+    }
+
+    /// Writes as much as may be written now.
+    pub(super) fn write(&mut self, now: Duration, events: &mut Events) -> Result<(), Failure> {
+        if !self.started || self.closed {
+            return self.await_end(now, events);
+        }
+        let Some(sender) = &mut self.sender else { return Ok(()) };
+        let stopped = self.plan.stop.is_some_and(|stop| now >= stop);
+        let due = self.plan.application_rate.map_or(u64::MAX, |rate| offered(rate, now - self.plan.start));
+        let end = self.plan.size.unwrap_or(u64::MAX);
+        while !stopped && self.written < due.min(end) {
+            let left = due.min(end) - self.written;
+            let part = CHUNK.min(usize::try_from(left).unwrap_or(CHUNK));
+            match sender.write(&ZEROES[..part]) {
+                Ok(written) => {
+                    self.written += written as u64;
+                    if written < part {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(failed(self.number, "send", error)),
+            }
+        }
+        if stopped || self.written == end {
+            self.closed = true;
+            sender.shutdown(std::net::Shutdown::Write).map_err(|error| failed(self.number, "end", error))?;
+            events.change(sender.as_fd(), Actor::Flow(self.number, Side::Sender), false)?;
+        } else if self.plan.application_rate.is_some() {
+            events.at(now + TICK, Actor::Tick(self.number, Side::Sender));
+        }
+        Ok(())
+    }
+
+    /// The receiver closes when it has all.
+    fn await_end(&mut self, now: Duration, events: &mut Events) -> Result<(), Failure> {
+        let (true, Some(sender)) = (self.closed, &self.sender) else { return Ok(()) };
+        let mut byte = [0];
+        // An error means that the receiver has gone, like the end of the stream.
+        if !matches!(io::Read::read(&mut &*sender, &mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        {
+            self.finished.get_or_insert(now);
+            events.forget(sender.as_fd())?;
+        }
+        Ok(())
+    }
+
+    /// Reads as much as may be read now, without looking at it.
+    pub(super) fn read(&mut self, now: Duration, events: &mut Events) -> Result<(), Failure> {
+        let Some(receiver) = &self.receiver else { return Ok(()) };
+        let due = self.plan.read_rate.map_or(u64::MAX, |rate| offered(rate, now - self.plan.start));
+        let mut ended = false;
+        while self.read < due {
+            let most = usize::try_from(due - self.read).unwrap_or(usize::MAX).min(i32::MAX as usize);
+            match discard(receiver, most) {
+                Ok(0) => {
+                    ended = true;
+                    break;
+                }
+                Ok(read) => {
+                    self.read += read as u64;
+                    if read < most {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(failed(self.number, "receive", error)),
+            }
+        }
+        if ended {
+            // Counters stay readable: only the sending direction is closed.
+            receiver
+                .shutdown(std::net::Shutdown::Write)
+                .map_err(|error| failed(self.number, "end", error))?;
+            if self.plan.read_rate.is_none() {
+                events.forget(receiver.as_fd())?;
+            }
+        } else if self.plan.read_rate.is_some() {
+            events.at(now + TICK, Actor::Tick(self.number, Side::Receiver));
+        }
+        Ok(())
+    }
+
+    /// What the kernel counts.
+    pub(super) fn look(&self) -> FlowLook {
+        let (Some(sender), Some(receiver)) = (&self.sender, &self.receiver) else {
+            return FlowLook::default();
+        };
+        let (sent, received) = (TcpInfo::of(sender), TcpInfo::of(receiver));
+        let us = |us: u32| Duration::from_us(i64::from(us));
+        FlowLook {
+            received: received.bytes_received(),
+            sent: sent.data_segments_out().into(),
+            retransmitted: sent.retransmitted().into(),
+            timeouts: sent.timeouts().into(),
+            marks: sent.delivered_marked().into(),
+            cwnd: sent.cwnd(),
+            ssthresh: Some(sent.ssthresh()).filter(|ssthresh| *ssthresh < NO_THRESHOLD),
+            srtt: us(sent.rtt()),
+            min_rtt: us(Some(sent.min_rtt()).filter(|us| *us < u32::MAX).unwrap_or(0)),
+            pacing: Rate::of(Bytes::new(sent.pacing_rate()), Duration::from_ms(1000)).unwrap_or_default(),
+            finished: self.finished,
+        }
+    }
+}
+
+static ZEROES: [u8; CHUNK] = [0; CHUNK];
+
+fn port(number: usize) -> u16 {
+    // Flows that share a port by wrapping around have different addresses.
+    FIRST_PORT + (number % 60_000) as u16
+}
+
+/// Bytes that an application of this rate has handled after a time.
+fn offered(rate: Rate, time: Duration) -> u64 {
+    if time > Duration::ZERO { rate.bytes_in(time).get() } else { 0 }
+}
+
+/// A controller with parameters takes them when it is chosen, which is at the start.
+fn first_controller(plan: &PlannedFlow) -> &str {
+    if plan.parameters.is_empty() { &plan.controller } else { OPENING }
+}
+
+fn endpoint(controller: &str) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM.cloexec(), None)?;
+    choose(&socket, controller)?;
+    Ok(socket)
+}
+
+/// Sets the congestion control of a socket.
+fn choose(socket: &impl AsFd, controller: &str) -> io::Result<()> {
+    setsockopt(socket, sockopt::TcpCongestion, &OsString::from(controller)).map_err(|error| match error {
+        Errno::ENOENT => missing(controller),
+        other => io::Error::from(other),
+    })
+}
+
+/// The error of a congestion control that the kernel does not have, with those that it has.
+fn missing(controller: &str) -> io::Error {
+    let known = fs::read_to_string(AVAILABLE).unwrap_or_default();
+    let known: Vec<&str> = known.split_whitespace().collect();
+    let sentence = format!(
+        "this kernel does not have the congestion control `{controller}`; it has {}",
+        known.join(", ")
+    );
+    io::Error::new(io::ErrorKind::NotFound, sentence)
+}
+
+/// Takes bytes out of the receive buffer without copying them.
+fn discard(stream: &TcpStream, most: usize) -> io::Result<usize> {
+    // SAFETY: with MSG_TRUNC a TCP socket does not write to the buffer, so that it may be absent.
+    let got = unsafe {
+        libc::recv(stream.as_raw_fd(), std::ptr::null_mut(), most, libc::MSG_TRUNC | libc::MSG_DONTWAIT)
+    };
+    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+}
+
+fn failed(number: usize, verb: &str, error: io::Error) -> Failure {
+    Failure::of(format!("flow {number} cannot {verb}"), error)
+}

@@ -1,0 +1,205 @@
+//! The program that runs inside: it builds the network, sends and receives, and writes down what it sees.
+//!
+//! It is the first and only program of the guest. One thread does everything, because a switch between programs costs
+//! more there than a hundred packets.
+
+mod capture;
+mod device;
+mod events;
+mod flow;
+mod option;
+mod records;
+mod red;
+mod source;
+mod system;
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+
+use headway_core::Duration;
+
+use crate::plan::Plan;
+use crate::report::{End, Line, Look};
+use capture::Capture;
+use events::{Actor, Events, Side};
+use flow::Flow;
+use records::Records;
+use source::Source;
+
+/// The word of the kernel's command line that makes this program a guest.
+pub(crate) const SIGN: &str = "HEADWAY_GUEST";
+/// The host's folder as the kernel sees it: where it was started. Its own path must not be on the command line, from which random
+/// numbers are made.
+pub(crate) const FOLDER: &str = "/proc/self/cwd";
+/// Name of the first program in the host's folder.
+pub(crate) const PROGRAM: &str = "init";
+/// Name of the plan in the host's folder.
+pub(crate) const PLAN: &str = "plan.json";
+/// Name of the report in the host's folder.
+pub(crate) const REPORT: &str = "report.jsonl";
+/// Begin of a line on the console that says how far the run is, in nanoseconds of virtual time.
+pub(crate) const PROGRESS: &str = "headway: at ";
+/// How many such lines there are at most.
+const PROGRESS_LINES: i64 = 200;
+
+/// Why the guest gives up, as a sentence.
+#[derive(Debug)]
+struct Failure(String);
+
+impl Failure {
+    fn of(what: String, error: impl Into<std::io::Error>) -> Failure {
+        Failure(format!("{what}: {}", error.into()))
+    }
+}
+
+/// Does the plan in the host's folder and powers the machine off.
+///
+/// Returns only where this is not the first program of a guest, and then at once.
+pub fn main() {
+    if std::process::id() != 1 || std::env::var_os(SIGN).is_none() {
+        return;
+    }
+    let place = match system::mount_all(Path::new(FOLDER)) {
+        Ok(place) => place,
+        Err(Failure(sentence)) => {
+            eprintln!("headway: {sentence}");
+            system::power_off()
+        }
+    };
+    let report = File::create(place.join(REPORT)).map(BufWriter::new);
+    match report {
+        Err(error) => eprintln!("headway: cannot write the report: {error}"),
+        Ok(mut report) => {
+            let ended = run(&place, &mut report);
+            let line = match ended {
+                Ok(end) => Line::End(end),
+                Err(Failure(sentence)) => Line::Failed(sentence),
+            };
+            if let Err(Failure(sentence)) = tell(&mut report, &line) {
+                eprintln!("headway: {sentence}");
+            }
+            // Errors show in the report, whose last line is missing then.
+            let _ = report.flush();
+        }
+    }
+    system::power_off()
+}
+
+fn tell(report: &mut BufWriter<File>, line: &Line) -> Result<(), Failure> {
+    let text = serde_json::to_string(line).map_err(|error| Failure(error.to_string()))?;
+    writeln!(report, "{text}").map_err(|error| Failure::of("cannot write the report".to_owned(), error))
+}
+
+fn run(place: &Path, report: &mut BufWriter<File>) -> Result<End, Failure> {
+    let text = std::fs::read_to_string(place.join(PLAN))
+        .map_err(|error| Failure::of("cannot read the plan".to_owned(), error))?;
+    let plan: Plan = serde_json::from_str(&text)
+        .map_err(|error| Failure(format!("cannot understand the plan: {error}")))?;
+    for module in &plan.modules {
+        system::load(module)?;
+    }
+    let nodes = system::build(&plan)?;
+    let records = Records::watch(&plan.directions, &nodes)?;
+    let mut events = Events::new(plan.lead)?;
+    let mut flows = Vec::new();
+    for (number, flow) in plan.flows.iter().enumerate() {
+        flows.push(Flow::listen(number, flow, &nodes, &mut events)?);
+        events.at(flow.start - plan.lead, Actor::Connect(number));
+        events.at(flow.start, Actor::Start(number));
+        if let Some(stop) = flow.stop {
+            events.at(stop, Actor::Stop(number));
+        }
+        if flow.read_rate.is_some() {
+            events.at(flow.start, Actor::Tick(number, Side::Receiver));
+        }
+    }
+    let mut sources = Vec::new();
+    for (number, source) in plan.sources.iter().enumerate() {
+        sources.push(Source::new(number, source, &nodes)?);
+        events.at(source.start - plan.lead, Actor::Source(number));
+    }
+    let mut captures = Vec::new();
+    for direction in &plan.directions {
+        let Some(name) = &direction.capture else { continue };
+        let capture = Capture::new(direction, name, &nodes, place)?;
+        events.watch(capture.descriptor(), Actor::Capture(captures.len()), false)?;
+        captures.push(capture);
+    }
+    events.at(plan.warmup, Actor::Warm);
+    events.at(Duration::ZERO, Actor::Progress);
+    for (index, &look) in plan.looks.iter().enumerate() {
+        events.at(look, Actor::Look(index));
+    }
+    let rest = if captures.is_empty() { Duration::ZERO } else { capture::DELAY };
+    events.at(plan.looks.last().copied().unwrap_or_default() + rest, Actor::Over);
+    let mut guest = Guest { plan: &plan, nodes, events, flows, sources, captures, records, report };
+    guest.run()?;
+    let waits = guest.records.waits()?;
+    guest.captures.iter_mut().try_for_each(Capture::finish)?;
+    Ok(End { waits })
+}
+
+/// A guest at work.
+struct Guest<'a> {
+    plan: &'a Plan,
+    nodes: Vec<File>,
+    events: Events,
+    flows: Vec<Flow>,
+    sources: Vec<Source>,
+    captures: Vec<Capture>,
+    records: Records,
+    report: &'a mut BufWriter<File>,
+}
+
+impl Guest<'_> {
+    fn run(&mut self) -> Result<(), Failure> {
+        let mut due = Vec::new();
+        let mut over = false;
+        while !over {
+            let now = self.events.wait(&mut due)?;
+            for actor in due.drain(..) {
+                over |= actor == Actor::Over;
+                self.act(actor, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, actor: Actor, now: Duration) -> Result<(), Failure> {
+        let Guest { nodes, events, flows, sources, captures, .. } = self;
+        match actor {
+            Actor::Look(index) => self.look(index),
+            Actor::Over => Ok(()),
+            Actor::Warm => self.records.reset(),
+            Actor::Progress => self.show(now),
+            Actor::Connect(number) => flows[number].connect(nodes, events),
+            Actor::Start(number) => flows[number].start(now, events),
+            Actor::Stop(number) => flows[number].write(now, events),
+            Actor::Tick(number, side) => flows[number].tick(now, side, events),
+            Actor::Flow(number, Side::Listener) => flows[number].accept(events),
+            Actor::Flow(number, Side::Sender) => flows[number].write(now, events),
+            Actor::Flow(number, Side::Receiver) => flows[number].read(now, events),
+            Actor::Source(number) => sources[number].work(now, events),
+            Actor::Capture(number) => captures[number].work(),
+        }
+    }
+
+    /// Says how far the run is, and lets the host see what has been reported.
+    fn show(&mut self, now: Duration) -> Result<(), Failure> {
+        println!("{PROGRESS}{}", now.ns());
+        let end = self.plan.looks.last().copied().unwrap_or_default();
+        self.events.at(now + Duration::from_ns(end.ns() / PROGRESS_LINES), Actor::Progress);
+        self.report.flush().map_err(|error| Failure::of("cannot write the report".to_owned(), error))
+    }
+
+    fn look(&mut self, index: usize) -> Result<(), Failure> {
+        let look = Look {
+            at: self.plan.looks[index],
+            flows: self.flows.iter().map(Flow::look).collect(),
+            directions: self.records.look()?,
+            sources: self.sources.iter().map(Source::look).collect::<Result<_, _>>()?,
+        };
+        tell(self.report, &Line::Look(look))
+    }
+}

@@ -1,0 +1,146 @@
+//! What the module `headway_record` counts at the devices of links.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+
+use super::{Failure, system};
+use crate::plan::PlannedDirection;
+use crate::report::DirectionLook;
+
+const COUNTERS: &str = "/proc/headway_record";
+const DELAYS: &str = "/proc/headway_record_delays";
+
+/// The records, by direction.
+#[derive(Debug)]
+pub(super) struct Records {
+    counters: File,
+    text: String,
+    /// What is watched, in the order in which it was put under watch.
+    watched: Vec<Watched>,
+    /// What had been counted before the module began anew, by direction.
+    base: Vec<DirectionLook>,
+}
+
+/// What a slot of the module is about.
+#[derive(Clone, Copy, Debug)]
+enum Watched {
+    /// The queue of the direction of this number.
+    Queue(usize),
+    /// What loses its packets at random.
+    Random(usize),
+}
+
+impl Records {
+    /// Puts the device of every direction in which packets are delayed under watch.
+    pub(super) fn watch(directions: &[PlannedDirection], nodes: &[File]) -> Result<Records, Failure> {
+        let mut watched = Vec::new();
+        for (index, direction) in directions.iter().enumerate() {
+            if let Some(fixed) = direction.fixed {
+                system::enter(&nodes[direction.node])?;
+                say(&format!("watch {} {}", direction.device, fixed.ns()))?;
+                watched.push(Watched::Queue(index));
+            }
+            if let Some((node, device)) = &direction.random {
+                system::enter(&nodes[*node])?;
+                say(&format!("watch {device} 0"))?;
+                watched.push(Watched::Random(index));
+            }
+        }
+        let counters =
+            File::open(COUNTERS).map_err(|error| Failure::of(format!("cannot open {COUNTERS}"), error))?;
+        Ok(Records {
+            counters,
+            text: String::new(),
+            watched,
+            base: vec![DirectionLook::default(); directions.len()],
+        })
+    }
+
+    /// Begins waiting times and their maximum anew; counters go on.
+    pub(super) fn reset(&mut self) -> Result<(), Failure> {
+        self.base = self.look()?;
+        say("reset")
+    }
+
+    /// What has been counted.
+    pub(super) fn look(&mut self) -> Result<Vec<DirectionLook>, Failure> {
+        system::reread(&self.counters, &mut self.text)?;
+        let mut looks = self.base.clone();
+        let mut lines = self.text.lines();
+        for watched in &self.watched {
+            let line = lines.next().unwrap_or_default();
+            let now = direction(line).ok_or_else(|| Failure(format!("{COUNTERS} holds `{line}`")))?;
+            match *watched {
+                Watched::Queue(index) => {
+                    looks[index] = DirectionLook { lost: looks[index].lost, ..sum(&now, &self.base[index]) };
+                }
+                Watched::Random(index) => looks[index].lost = now.dropped + self.base[index].lost,
+            }
+        }
+        Ok(looks)
+    }
+
+    /// The histogram of waiting times of every direction, as bins with their counts.
+    pub(super) fn waits(&self) -> Result<Vec<Vec<(usize, u64)>>, Failure> {
+        let text = std::fs::read_to_string(DELAYS)
+            .map_err(|error| Failure::of(format!("cannot read {DELAYS}"), error))?;
+        let mut waits = vec![Vec::new(); self.base.len()];
+        for line in text.lines() {
+            let numbers: Vec<u64> = line.split(' ').filter_map(|number| number.parse().ok()).collect();
+            let [slot, bin, count] = numbers[..] else {
+                return Err(Failure(format!("{DELAYS} holds `{line}`")));
+            };
+            match self.watched.get(slot as usize) {
+                Some(Watched::Queue(index)) => waits[*index].push((bin as usize, count)),
+                Some(Watched::Random(_)) => (),
+                None => return Err(Failure(format!("{DELAYS} holds `{line}`"))),
+            }
+        }
+        Ok(waits)
+    }
+}
+
+/// Counters together with those of before; the rest is as it is now.
+fn sum(now: &DirectionLook, base: &DirectionLook) -> DirectionLook {
+    DirectionLook {
+        arrived: now.arrived + base.arrived,
+        departed: now.departed + base.departed,
+        measured: now.measured + base.measured,
+        cross: now.cross + base.cross,
+        marked: now.marked + base.marked,
+        waited: now.waited + base.waited,
+        dropped: now.dropped + base.dropped,
+        ..*now
+    }
+}
+
+fn say(command: &str) -> Result<(), Failure> {
+    // Opened for every command: the module looks at the namespace of the writer.
+    OpenOptions::new()
+        .write(true)
+        .open(COUNTERS)
+        .and_then(|mut file| file.write_all(command.as_bytes()))
+        .map_err(|error| Failure::of(format!("the records refuse `{command}`"), error))
+}
+
+/// `slot arrived departed measured cross ce waited waited_max queue packets queue_max dropped`.
+fn direction(line: &str) -> Option<DirectionLook> {
+    let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().ok()).collect::<Option<_>>()?;
+    let [_, arrived, departed, measured, cross, marked, waited, waited_max, queue, _, _, dropped] =
+        numbers[..]
+    else {
+        return None;
+    };
+    Some(DirectionLook {
+        arrived,
+        departed,
+        measured,
+        cross,
+        marked,
+        waited,
+        waited_max,
+        queue,
+        dropped,
+        lost: 0,
+    })
+}

@@ -1,0 +1,88 @@
+//! RED by netlink: `tc` cannot express an average that is the queue as it is.
+
+use std::io;
+use std::os::fd::AsRawFd as _;
+
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, sendto, socket,
+};
+
+use super::Failure;
+use crate::plan::PlannedRed;
+
+/// Message, flags and attributes of `include/uapi/linux/rtnetlink.h` and `pkt_sched.h`.
+const RTM_NEWQDISC: u16 = 36;
+const REQUEST_ACK_CREATE_EXCLUSIVE: u16 = 0x1 | 0x4 | 0x400 | 0x200;
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+const TCA_RED_PARMS: u16 = 1;
+const TCA_RED_STAB: u16 = 2;
+const TCA_RED_MAX_P: u16 = 3;
+const TC_RED_ECN: u8 = 1;
+/// Bytes of the table by which the average decays while the queue is empty; without averaging it is not used.
+const STAB: usize = 256;
+
+/// Puts RED with an averaging weight of 1 into its place.
+pub(super) fn install(red: &PlannedRed) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::of(format!("cannot put RED on {}", red.device), error);
+    let index = nix::net::if_::if_nametoindex(red.device.as_str()).map_err(|error| failed(error.into()))?;
+    let message = message(red, index);
+    let talk = || -> nix::Result<Vec<u8>> {
+        let netlink = socket(
+            AddressFamily::Netlink,
+            SockType::Raw,
+            SockFlag::SOCK_CLOEXEC,
+            SockProtocol::NetlinkRoute,
+        )?;
+        bind(netlink.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
+        sendto(netlink.as_raw_fd(), &message, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
+        let mut answer = vec![0; 4096];
+        let length = recv(netlink.as_raw_fd(), &mut answer, MsgFlags::empty())?;
+        answer.truncate(length);
+        Ok(answer)
+    };
+    let answer = talk().map_err(|error| failed(error.into()))?;
+    // An acknowledgement is an error message whose number is zero.
+    let number =
+        answer.get(16..20).and_then(|bytes| bytes.try_into().ok()).map_or(-libc::EIO, i32::from_ne_bytes);
+    if number == 0 { Ok(()) } else { Err(failed(io::Error::from_raw_os_error(-number))) }
+}
+
+fn message(red: &PlannedRed, index: u32) -> Vec<u8> {
+    let mut parameters = Vec::new();
+    for value in [red.limit, red.min, red.max] {
+        parameters.extend(value.to_ne_bytes());
+    }
+    // Wlog 0 is a weight of 1; the decay while idle (Scell_log) has no meaning then.
+    parameters.extend([0, slope(red), 0, TC_RED_ECN]);
+    let probability = (red.probability * f64::from(u32::MAX)) as u32;
+    let mut options = attribute(TCA_RED_PARMS, &parameters);
+    options.extend(attribute(TCA_RED_STAB, &[0; STAB]));
+    options.extend(attribute(TCA_RED_MAX_P, &probability.to_ne_bytes()));
+    let mut body = vec![0; 4];
+    for value in [index, red.handle, red.parent, 0] {
+        body.extend(value.to_ne_bytes());
+    }
+    body.extend(attribute(TCA_KIND, b"red\0"));
+    body.extend(attribute(TCA_OPTIONS, &options));
+    let mut message = ((body.len() + 16) as u32).to_ne_bytes().to_vec();
+    message.extend(RTM_NEWQDISC.to_ne_bytes());
+    message.extend(REQUEST_ACK_CREATE_EXCLUSIVE.to_ne_bytes());
+    message.extend([1, 0, 0, 0, 0, 0, 0, 0]);
+    message.extend(body);
+    message
+}
+
+/// Plog: probability over the width of the ramp, as a negative power of two.
+fn slope(red: &PlannedRed) -> u8 {
+    let width = f64::from(red.max.saturating_sub(red.min));
+    if width == 0.0 { 0 } else { (width / red.probability).log2().ceil().clamp(0.0, 31.0) as u8 }
+}
+
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut bytes = ((value.len() + 4) as u16).to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}

@@ -1,0 +1,178 @@
+//! A source of datagrams: the packets of a traffic model, which the kernel's own `fq` releases at their times.
+
+use std::fs::File;
+use std::io;
+use std::net::{SocketAddrV4, UdpSocket};
+use std::os::fd::AsRawFd as _;
+
+use headway_core::Duration;
+use headway_core::units::WIRE_OVERHEAD;
+use headway_sim::traffic::{Emission, Generator};
+use nix::sys::socket::{setsockopt, sockopt};
+use socket2::{Domain, Socket, Type};
+
+use super::events::{Actor, Events};
+use super::{Failure, option, system};
+use crate::plan::PlannedSource;
+use crate::report::SourceLook;
+
+/// Packets are handed over this long before the first of them leaves, and as many as leave within it.
+const AHEAD: Duration = Duration::from_ms(5);
+/// Headers of IP and UDP.
+const HEADERS: u64 = 28;
+/// The least packet on the wire: its headers and no payload.
+const LEAST: u64 = HEADERS + 38;
+/// Datagrams that a call hands over at most.
+const MOST: usize = 64;
+/// The port of all sources; nobody listens.
+const PORT: u16 = 9;
+
+/// `struct sock_txtime`: the clock of departure times.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct TransmitTime {
+    clock: i32,
+    flags: u32,
+}
+
+/// A source under way.
+pub(super) struct Source {
+    plan: PlannedSource,
+    number: usize,
+    socket: UdpSocket,
+    generator: Generator,
+    /// The emission that comes next.
+    next: Option<Emission>,
+    sent: u64,
+    sent_bytes: u64,
+    /// Counters of the device at which packets arrive.
+    arrived: [File; 2],
+}
+
+impl Source {
+    /// A source that has not begun.
+    pub(super) fn new(number: usize, plan: &PlannedSource, nodes: &[File]) -> Result<Source, Failure> {
+        system::enter(&nodes[plan.from])?;
+        let open = || -> io::Result<UdpSocket> {
+            let socket = Socket::new(Domain::IPV4, Type::DGRAM.cloexec(), None)?;
+            setsockopt(&socket, sockopt::SndBufForce, &(i32::MAX as usize / 2))?;
+            let clock = TransmitTime { clock: libc::CLOCK_MONOTONIC, flags: 0 };
+            option::set(&socket, option::TXTIME, clock)?;
+            socket.bind(&SocketAddrV4::new(plan.source, PORT).into())?;
+            socket.connect(&SocketAddrV4::new(plan.destination, PORT).into())?;
+            Ok(socket.into())
+        };
+        let socket = open().map_err(|error| failed(number, error))?;
+        let counters = system::device_counters(&nodes[plan.to], &plan.sink)?;
+        let mut generator = plan.traffic.generator(plan.seed, plan.number);
+        let next = generator.next();
+        Ok(Source {
+            plan: plan.clone(),
+            number,
+            socket,
+            generator,
+            next,
+            sent: 0,
+            sent_bytes: 0,
+            arrived: counters,
+        })
+    }
+
+    /// Hands the packets of the next few milliseconds to the kernel.
+    pub(super) fn work(&mut self, now: Duration, events: &mut Events) -> Result<(), Failure> {
+        let until = now + AHEAD * 2;
+        let mut batch: Vec<(i64, u64)> = Vec::with_capacity(MOST);
+        while let Some(emission) = self.next {
+            let at = self.plan.start + emission.at;
+            if self.plan.stop.is_some_and(|stop| at >= stop) {
+                self.next = None;
+                break;
+            }
+            if at > until {
+                events.at(at - AHEAD, Actor::Source(self.number));
+                break;
+            }
+            let size = emission.size.get().max(LEAST);
+            batch.push((events.zero() + at.ns(), size - LEAST));
+            self.sent += 1;
+            self.sent_bytes += size;
+            self.next = self.generator.next();
+            if batch.len() == MOST {
+                self.hand_over(&batch)?;
+                batch.clear();
+            }
+        }
+        self.hand_over(&batch)
+    }
+
+    /// Sends datagrams with their departure times and payloads.
+    fn hand_over(&self, batch: &[(i64, u64)]) -> Result<(), Failure> {
+        let mut parts: Vec<libc::iovec> = batch
+            .iter()
+            .map(|(_, size)| libc::iovec {
+                iov_base: ZEROES.as_ptr().cast_mut().cast(),
+                iov_len: *size as usize,
+            })
+            .collect();
+        let mut times: Vec<Control> = batch.iter().map(|(at, _)| Control::at(*at)).collect();
+        let mut headers: Vec<libc::mmsghdr> = parts
+            .iter_mut()
+            .zip(&mut times)
+            .map(|(part, time)| {
+                // SAFETY: all bit patterns of this plain structure are valid; zero is absent.
+                let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+                header.msg_hdr.msg_iov = part;
+                header.msg_hdr.msg_iovlen = 1;
+                header.msg_hdr.msg_control = std::ptr::from_mut(time).cast();
+                header.msg_hdr.msg_controllen = size_of::<Control>();
+                header
+            })
+            .collect();
+        let mut done = 0;
+        while done < headers.len() {
+            let rest = &mut headers[done..];
+            // SAFETY: the headers point to parts and times, which outlive the call; the kernel only reads the payload.
+            let sent =
+                unsafe { libc::sendmmsg(self.socket.as_raw_fd(), rest.as_mut_ptr(), rest.len() as u32, 0) };
+            if sent <= 0 {
+                return Err(failed(self.number, io::Error::last_os_error()));
+            }
+            done += sent as usize;
+        }
+        Ok(())
+    }
+
+    /// What it sent and what arrived.
+    pub(super) fn look(&self) -> Result<SourceLook, Failure> {
+        let [delivered, bytes] = [&self.arrived[0], &self.arrived[1]].map(system::number);
+        let delivered = delivered?;
+        // The device counts IP bytes.
+        let bytes = bytes? + delivered * WIRE_OVERHEAD.get();
+        Ok(SourceLook { sent: self.sent, sent_bytes: self.sent_bytes, delivered, delivered_bytes: bytes })
+    }
+}
+
+static ZEROES: [u8; 1 << 16] = [0; 1 << 16];
+
+/// A control message with a departure time, `SCM_TXTIME`.
+#[repr(C)]
+struct Control {
+    header: libc::cmsghdr,
+    at: u64,
+}
+
+impl Control {
+    fn at(time: i64) -> Control {
+        let header = libc::cmsghdr {
+            cmsg_len: size_of::<Control>(),
+            cmsg_level: libc::SOL_SOCKET,
+            // SCM_TXTIME is SO_TXTIME.
+            cmsg_type: option::TXTIME.1,
+        };
+        Control { header, at: time.unsigned_abs() }
+    }
+}
+
+fn failed(number: usize, error: io::Error) -> Failure {
+    Failure::of(format!("source {number} cannot send"), error)
+}

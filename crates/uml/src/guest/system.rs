@@ -1,0 +1,192 @@
+//! What has to be there before anything runs: file systems, modules, namespaces, links.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nix::kmod::{ModuleInitFlags, finit_module};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, setns};
+
+use super::Failure;
+use crate::plan::{Plan, PlannedModule, PlannedNode};
+
+/// Where the host's folder appears in the guest.
+const RESULTS: &str = "/run/results";
+/// Folders that hold `ip` and `tc`.
+const PROGRAMS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+/// Settings of the whole machine: pages that TCP may take. Both ends are in this kernel, so the limits are out of the way.
+const MACHINE: [(&str, &str); 1] = [("net/ipv4/tcp_mem", "4000000 6000000 8000000")];
+/// Settings of every namespace: forwarding without checks, buffers that never limit, nothing kept from one connection to the
+/// next, and no chatter that nobody asked for.
+const NAMESPACE: [(&str, &str); 10] = [
+    ("net/ipv6/conf/all/disable_ipv6", "1"),
+    ("net/ipv6/conf/default/disable_ipv6", "1"),
+    ("net/ipv4/ip_forward", "1"),
+    ("net/ipv4/conf/all/rp_filter", "0"),
+    ("net/ipv4/conf/default/rp_filter", "0"),
+    ("net/ipv4/conf/all/send_redirects", "0"),
+    ("net/ipv4/conf/default/send_redirects", "0"),
+    ("net/ipv4/conf/all/accept_local", "1"),
+    ("net/ipv4/tcp_no_metrics_save", "1"),
+    ("net/ipv4/tcp_rmem", "4096 131072 2147483647"),
+];
+
+/// Bytes of a file of the kernel that are read at least.
+const READ: usize = 1 << 16;
+
+/// Mounts what programs expect, and the host's folder; returns where that appears.
+pub(super) fn mount_all(folder: &Path) -> Result<PathBuf, Failure> {
+    let kinds = [("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/run"), ("devtmpfs", "/dev")];
+    for (kind, place) in kinds {
+        mount(Some(kind), place, Some(kind), MsFlags::empty(), None::<&str>)
+            .map_err(|error| Failure::of(format!("cannot mount {place}"), error))?;
+    }
+    for place in ["/run/netns", RESULTS] {
+        fs::create_dir_all(place).map_err(|error| Failure::of(format!("cannot make {place}"), error))?;
+    }
+    mount(Some("none"), RESULTS, Some("hostfs"), MsFlags::empty(), Some(folder))
+        .map_err(|error| Failure::of(format!("cannot mount {}", folder.display()), error))?;
+    Ok(PathBuf::from(RESULTS))
+}
+
+/// Loads a module.
+pub(super) fn load(module: &PlannedModule) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::of(format!("cannot load {}", module.file.display()), error);
+    let file = File::open(&module.file).map_err(failed)?;
+    let parameters = CString::new(module.parameters.as_str()).map_err(|error| failed(error.into()))?;
+    finit_module(&file, &parameters, ModuleInitFlags::empty()).map_err(|error| failed(error.into()))
+}
+
+/// Makes all namespaces and links, and returns a handle of every namespace.
+pub(super) fn build(plan: &Plan) -> Result<Vec<File>, Failure> {
+    settings(&MACHINE)?;
+    let names: Vec<String> = plan.nodes.iter().map(|node| format!("netns add {}", node.name)).collect();
+    batch("ip", None, &names)?;
+    let open = |node: &PlannedNode| {
+        let path = Path::new("/run/netns").join(&node.name);
+        File::open(&path).map_err(|error| Failure::of(format!("cannot open {}", path.display()), error))
+    };
+    let handles = plan.nodes.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    for handle in &handles {
+        enter(handle)?;
+        settings(&NAMESPACE)?;
+        settings(&[("net/ipv4/tcp_wmem", &format!("4096 65536 {}", plan.send_buffer))])?;
+    }
+    batch("ip", None, &plan.wires)?;
+    for (node, handle) in plan.nodes.iter().zip(&handles) {
+        enter(handle)?;
+        if !plan.offloads {
+            for device in &node.devices {
+                super::device::disable_offloads(device)?;
+            }
+        }
+        batch("ip", Some(&node.name), &node.ip)?;
+        batch("tc", Some(&node.name), &node.tc)?;
+        for red in &node.red {
+            super::red::install(red)?;
+        }
+    }
+    Ok(handles)
+}
+
+/// Moves this program into a namespace.
+pub(super) fn enter(namespace: &File) -> Result<(), Failure> {
+    setns(namespace, CloneFlags::CLONE_NEWNET)
+        .map_err(|error| Failure::of("cannot enter a namespace".to_owned(), error))
+}
+
+fn settings(values: &[(&str, &str)]) -> Result<(), Failure> {
+    for (key, value) in values {
+        write(&Path::new("/proc/sys").join(key), value)?;
+    }
+    Ok(())
+}
+
+/// Writes a value into a file of the kernel.
+pub(super) fn write(path: &Path, value: &str) -> Result<(), Failure> {
+    fs::write(path, value)
+        .map_err(|error| Failure::of(format!("cannot write `{value}` into {}", path.display()), error))
+}
+
+/// Lets a program of iproute2 do all lines, in a namespace of this name.
+fn batch(program: &str, namespace: Option<&str>, lines: &[String]) -> Result<(), Failure> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let path = PROGRAMS.iter().map(|folder| Path::new(folder).join(program)).find(|path| path.exists());
+    let path = path.ok_or_else(|| Failure(format!("`{program}` is missing: install iproute2")))?;
+    let file = format!("/run/{program}.batch");
+    write(Path::new(&file), &(lines.join("\n") + "\n"))?;
+    let mut command = Command::new(path);
+    if let Some(name) = namespace {
+        command.args(["-netns", name]);
+    }
+    let output = command
+        .args(["-batch", &file])
+        .output()
+        .map_err(|error| Failure::of(format!("cannot run {program}"), error))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let words = String::from_utf8_lossy(&output.stderr);
+    let line = words.rsplit(':').next().and_then(|number| number.trim().parse::<usize>().ok());
+    let line = line.and_then(|number| lines.get(number.checked_sub(1)?)).map(String::as_str);
+    let words = words.lines().next().unwrap_or_default();
+    Err(Failure(format!("`{program} {}` failed: {words}", line.unwrap_or("-batch"))))
+}
+
+/// Ends the machine.
+pub(super) fn power_off() -> ! {
+    // What was written to the host's folder is there already; nothing else is worth keeping.
+    let _ = nix::sys::reboot::reboot(nix::sys::reboot::RebootMode::RB_POWER_OFF);
+    std::process::exit(1)
+}
+
+/// Reads a file of the kernel from its begin, however often it has been read before.
+pub(super) fn reread(file: &File, text: &mut String) -> Result<(), Failure> {
+    let mut bytes = std::mem::take(text).into_bytes();
+    bytes.resize(bytes.capacity().max(READ), 0);
+    let mut length = 0;
+    loop {
+        if length == bytes.len() {
+            bytes.resize(length * 2, 0);
+        }
+        let got = file
+            .read_at(&mut bytes[length..], length as u64)
+            .map_err(|error| Failure::of("cannot read the records".to_owned(), error))?;
+        if got == 0 {
+            break;
+        }
+        length += got;
+    }
+    bytes.truncate(length);
+    *text = String::from_utf8(bytes).map_err(|_| Failure("the records are no text".to_owned()))?;
+    Ok(())
+}
+
+/// Files with the packets and bytes that a device of a namespace has sent.
+pub(super) fn device_counters(namespace: &File, device: &str) -> Result<[File; 2], Failure> {
+    enter(namespace)?;
+    // What a mount of sysfs shows is the namespace of the one who mounted it.
+    let place = format!("/run/sys-{device}");
+    let failed = |error: io::Error| Failure::of(format!("cannot read the counters of {device}"), error);
+    fs::create_dir_all(&place).map_err(failed)?;
+    mount(Some("sysfs"), place.as_str(), Some("sysfs"), MsFlags::empty(), None::<&str>)
+        .map_err(|error| failed(error.into()))?;
+    let open =
+        |name: &str| File::open(format!("{place}/class/net/{device}/statistics/{name}")).map_err(failed);
+    Ok([open("tx_packets")?, open("tx_bytes")?])
+}
+
+/// The number that a file of the kernel holds.
+pub(super) fn number(file: &File) -> Result<u64, Failure> {
+    let mut text = [0; 32];
+    let length =
+        file.read_at(&mut text, 0).map_err(|error| Failure::of("cannot read a counter".to_owned(), error))?;
+    let text = std::str::from_utf8(&text[..length]).unwrap_or_default().trim();
+    text.parse().map_err(|_| Failure(format!("`{text}` is no counter")))
+}

@@ -1,0 +1,13 @@
+//! The Linux network stack in virtual time: User Mode Linux with time travel, built from Debian's kernel source and run.
+
+mod core;
+mod discipline;
+pub mod guest;
+pub mod kernel;
+pub mod machine;
+pub mod modules;
+pub mod network;
+pub mod place;
+pub mod plan;
+pub mod report;
+pub mod tcp_info;

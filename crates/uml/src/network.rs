@@ -1,0 +1,492 @@
+//! From a scenario to the plan of a guest: nodes become namespaces, links veth pairs with disciplines at both ends.
+//!
+//! A direction with a rate is `netem` with its delay, and below it `tbf` with the discipline: first the propagation, then the
+//! queue. That is the order of a link turned around, which nobody at its ends can tell, and it needs one device only.
+//! `tbf` lets a packet go when its transmission would begin; so the time of one is part of the delay.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use headway_core::control::Kind;
+use headway_core::units::WIRE_OVERHEAD;
+use headway_core::{Bytes, Duration, Mistake};
+use headway_sim::scenario::{EcnMode, FlowController, FlowSpec, LinkSpec, Scenario, Topology};
+
+use crate::discipline;
+use crate::plan::{Plan, PlannedDirection, PlannedFlow, PlannedNode, PlannedSource};
+
+/// Connections are opened this many round trips before time zero, and at least so long before.
+const LEAD_ROUND_TRIPS: i64 = 3;
+/// See [`LEAD_ROUND_TRIPS`].
+const LEAST_LEAD: Duration = Duration::from_ms(10);
+/// Wire bytes of an acknowledgement: IP, TCP with timestamps, and what is around them.
+const ACKNOWLEDGEMENT: Bytes = Bytes::new(90);
+/// Memory of a guest without packets, and what a flow takes at least.
+const BASE_MEMORY: Bytes = Bytes::new(512 << 20);
+/// See [`BASE_MEMORY`].
+const FLOW_MEMORY: Bytes = Bytes::new(200_000);
+/// Memory for a byte in a queue or on a wire.
+const MEMORY_FACTOR: u64 = 20;
+/// What a sender's socket may hold of what queues and wires hold: more than ever is under way, and in any case so many bytes.
+const SEND_FACTOR: u64 = 8;
+/// See [`SEND_FACTOR`].
+const LEAST_SEND: u64 = 16 << 20;
+/// The most links and sources: as many as there are addresses for.
+const MOST_LINKS: usize = 1 << 14;
+/// The most flows; each takes two sockets.
+const MOST_FLOWS: u64 = 10_000;
+
+/// What a run wants besides the scenario.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes {
+    /// Whether segmentation and receive offloads stay on.
+    pub offloads: bool,
+    /// Whether what leaves into each direction is captured.
+    pub capture: bool,
+}
+
+/// The plan of a scenario with a seed; `folder` is the host's place for the report. Modules are for the caller to add.
+///
+/// # Errors
+/// Names the key that the kernel cannot do.
+pub fn plan(scenario: &Scenario, seed: u64, folder: &Path, wishes: &Wishes) -> Result<Plan, Mistake> {
+    check(scenario)?;
+    let mut network = Network::new(scenario, folder, wishes);
+    network.find_loads()?;
+    for link in 0..scenario.link.len() {
+        network.add_link(link);
+    }
+    network.add_directions(wishes)?;
+    for group in 0..scenario.flow.len() {
+        network.add_flows(group)?;
+    }
+    for number in 0..scenario.traffic.len() {
+        network.add_source(number, seed)?;
+    }
+    Ok(network.plan)
+}
+
+/// Memory that the guest needs: for every packet that queues and wires hold at once what the kernel takes for it, several times
+/// over, because both ends keep data, too.
+pub fn memory(scenario: &Scenario) -> Bytes {
+    BASE_MEMORY + held(scenario) * MEMORY_FACTOR + FLOW_MEMORY * scenario.flow_count()
+}
+
+/// What queues and wires hold at once, both ways.
+fn held(scenario: &Scenario) -> Bytes {
+    let of = |link: &LinkSpec| {
+        let rate = link.rate.unwrap_or_default();
+        link.buffer_at(rate).bytes(scenario.mtu) + rate.bytes_in((link.delay + link.jitter) * 2)
+    };
+    scenario.link.iter().map(of).sum()
+}
+
+/// A network under construction.
+struct Network<'a> {
+    scenario: &'a Scenario,
+    topology: Topology,
+    plan: Plan,
+    /// Whether full packets travel in a direction, or acknowledgements only.
+    loaded: Vec<bool>,
+    /// How packets get into each direction.
+    hops: Vec<Hop>,
+    /// Namespace and device that have its delay and queue.
+    queues: Vec<(usize, String)>,
+    /// Those that lose or delay packets at random.
+    randoms: Vec<Option<(usize, String)>>,
+}
+
+/// The begin of a direction: node, device and the address of the next node.
+#[derive(Clone, Debug)]
+struct Hop {
+    node: usize,
+    device: String,
+    next: Ipv4Addr,
+}
+
+impl<'a> Network<'a> {
+    fn new(scenario: &'a Scenario, folder: &Path, wishes: &Wishes) -> Network<'a> {
+        let topology = Topology::new(scenario);
+        let count = topology.directions().len();
+        let nodes = (0..topology.node_count()).map(|number| node(format!("n{number}"))).collect();
+        let round_trip: Duration = scenario.link.iter().map(|link| (link.delay + link.jitter) * 2).sum();
+        let plan = Plan {
+            folder: folder.to_owned(),
+            modules: Vec::new(),
+            nodes,
+            wires: Vec::new(),
+            directions: Vec::new(),
+            flows: Vec::new(),
+            sources: Vec::new(),
+            send_buffer: (held(scenario) * SEND_FACTOR).get().clamp(LEAST_SEND, i32::MAX as u64),
+            lead: (round_trip * LEAD_ROUND_TRIPS).max(LEAST_LEAD),
+            warmup: scenario.warmup,
+            looks: looks(scenario),
+            offloads: wishes.offloads,
+        };
+        let nowhere = Hop { node: 0, device: String::new(), next: Ipv4Addr::UNSPECIFIED };
+        Network {
+            scenario,
+            topology,
+            plan,
+            loaded: vec![false; count],
+            hops: vec![nowhere; count],
+            queues: vec![(0, String::new()); count],
+            randoms: vec![None; count],
+        }
+    }
+
+    /// Finds the directions in which more than acknowledgements travel.
+    fn find_loads(&mut self) -> Result<(), Mistake> {
+        let flows = self.scenario.flow.iter().map(|flow| (&flow.from, &flow.to, &flow.via));
+        let traffic = self.scenario.traffic.iter().map(|source| (&source.from, &source.to, &source.via));
+        for (from, to, via) in flows.chain(traffic) {
+            for direction in self.route(from, to, via)? {
+                self.loaded[direction] = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn route(&self, from: &str, to: &str, via: &[String]) -> Result<Vec<usize>, Mistake> {
+        self.topology.route(from, to, via).map_err(|reason| Mistake::new("via", &reason))
+    }
+
+    /// Wires a link up: one veth pair, or a chain of them when its stages need several devices. What is between two pairs passes
+    /// packets on as they are.
+    fn add_link(&mut self, link: usize) {
+        let spec = &self.scenario.link[link];
+        let [from, to] = [&spec.from, &spec.to].map(|name| self.topology.number(name).unwrap_or_default());
+        let random = discipline::random_stage(spec);
+        let ends = [from, to].map(|node| usize::from(self.is_sender(node)));
+        let wires =
+            ends.map(|queue| queue + 1 + usize::from(random.is_some())).into_iter().max().unwrap_or(1);
+        let mut chain = vec![from];
+        for index in 1..wires {
+            chain.push(self.plan.nodes.len());
+            self.plan.nodes.push(node(format!("w{link}-{index}")));
+        }
+        chain.push(to);
+        let mut ways = [Vec::new(), Vec::new()];
+        for (index, pair) in chain.windows(2).enumerate() {
+            let pair = [(pair[0], format!("l{link}-{index}a")), (pair[1], format!("l{link}-{index}b"))];
+            self.wire(link, &pair);
+            let [there, back] = pair;
+            ways[0].push(there);
+            ways[1].insert(0, back);
+        }
+        for index in 1..wires {
+            self.pass_on(&ways[1][wires - index], &ways[0][index]);
+        }
+        self.address(link, [&ways[0][0], &ways[1][0]]);
+        let directions: Vec<usize> =
+            (0..self.loaded.len()).filter(|index| self.topology.directions()[*index].link == link).collect();
+        for (end, index) in directions.into_iter().enumerate() {
+            let way = &ways[end];
+            self.hops[index] =
+                Hop { node: way[0].0, device: way[0].1.clone(), next: link_address(link, 1 - end) };
+            self.queues[index] = way[ends[end]].clone();
+            if let Some(stage) = &random {
+                let (node, device) = &way[ends[end] + 1];
+                self.randoms[index] = Some((*node, device.clone()));
+                self.plan.nodes[*node].tc.push(format!("qdisc add dev {device} root handle 1: {stage}"));
+            }
+        }
+    }
+
+    /// Whether TCP sends data from a node. Its packets are as large as can be until they leave their first device, so that a queue
+    /// there would see the wrong ones, and would be seen by the sender, too.
+    fn is_sender(&self, node: usize) -> bool {
+        self.scenario.flow.iter().any(|flow| self.topology.number(&flow.from) == Some(node))
+    }
+
+    /// Lays a veth pair between two namespaces; its ends have the addresses of those of the whole link.
+    fn wire(&mut self, link: usize, ends: &[(usize, String); 2]) {
+        let mtu = self.scenario.mtu;
+        let [one, other] = ends;
+        let name = |node: usize| &self.plan.nodes[node].name;
+        self.plan.wires.push(format!(
+            "link add {} netns {} address {} mtu {mtu} type veth peer name {} netns {} address {} mtu {mtu}",
+            one.1,
+            name(one.0),
+            mac(link, 0),
+            other.1,
+            name(other.0),
+            mac(link, 1)
+        ));
+        for (node, device) in ends {
+            let node = &mut self.plan.nodes[*node];
+            node.devices.push(device.clone());
+            node.ip.push(format!("link set {device} up"));
+        }
+    }
+
+    /// Lets two devices of a namespace be one wire.
+    fn pass_on(&mut self, one: &(usize, String), other: &(usize, String)) {
+        let node = &mut self.plan.nodes[one.0];
+        for (entry, exit) in [(one, other), (other, one)] {
+            node.tc.push(format!("qdisc add dev {} clsact", entry.1));
+            node.tc.push(format!(
+                "filter add dev {} ingress matchall action mirred egress redirect dev {}",
+                entry.1, exit.1
+            ));
+        }
+    }
+
+    /// Gives the ends of a link their addresses. Neighbours are known from the begin: a link may lead one way only.
+    fn address(&mut self, link: usize, ends: [&(usize, String); 2]) {
+        for (end, (node, device)) in ends.into_iter().enumerate() {
+            let (own, peer, mac) = (link_address(link, end), link_address(link, 1 - end), mac(link, 1 - end));
+            let ip = &mut self.plan.nodes[*node].ip;
+            ip.push(format!("addr add {own}/30 dev {device}"));
+            ip.push(format!("neigh add {peer} lladdr {mac} dev {device} nud permanent"));
+        }
+    }
+
+    /// Puts delay, rate and discipline on the device at the begin of every direction.
+    fn add_directions(&mut self, wishes: &Wishes) -> Result<(), Mistake> {
+        for (index, direction) in self.topology.directions().iter().enumerate() {
+            let spec = &self.scenario.link[direction.link];
+            let (node, device) = self.queues[index].clone();
+            let full = Bytes::new(u64::from(self.scenario.mtu)) + WIRE_OVERHEAD;
+            let packet = if self.loaded[index] { full } else { ACKNOWLEDGEMENT };
+            // A token bucket lets whole bursts go at once; then there is no time of transmission.
+            let busy = spec
+                .rate
+                .filter(|_| spec.burst.is_none())
+                .map_or(Duration::ZERO, |rate| rate.time_for(packet));
+            let fixed = spec.delay + busy;
+            discipline::install(direction.link, spec, &device, fixed, full, &mut self.plan.nodes[node])?;
+            self.plan.directions.push(PlannedDirection {
+                node,
+                device,
+                fixed: Some(fixed).filter(|fixed| *fixed > Duration::ZERO),
+                random: self.randoms[index].clone(),
+                capture: wishes.capture.then(|| format!("{}.pcap", direction.name.replace("->", "-"))),
+            });
+        }
+        Ok(())
+    }
+
+    /// Makes packets to an address take a path; `metrics` belong to the route of the first node.
+    fn lead(&mut self, destination: Ipv4Addr, path: &[usize], metrics: &str) {
+        for (index, hop) in path.iter().map(|direction| &self.hops[*direction]).enumerate() {
+            let metrics = if index == 0 { metrics } else { "" };
+            let line = format!("route add {destination}/32 via {} dev {}{metrics}", hop.next, hop.device);
+            self.plan.nodes[hop.node].ip.push(line);
+        }
+    }
+
+    /// Gives a group of flows addresses of its own at both ends, so that each can take its own path.
+    fn add_flows(&mut self, group: usize) -> Result<(), Mistake> {
+        let spec = &self.scenario.flow[group];
+        let [from, to] = [&spec.from, &spec.to].map(|name| self.topology.number(name).unwrap_or_default());
+        let [source, destination] = [address(16, group), address(17, group)];
+        self.plan.nodes[from].ip.push(format!("addr add {source}/32 dev lo"));
+        self.plan.nodes[to].ip.push(format!("addr add {destination}/32 dev lo"));
+        let there = self.route(&spec.from, &spec.to, &spec.via)?;
+        let via: Vec<String> = spec.via.iter().rev().cloned().collect();
+        let back = self.route(&spec.to, &spec.from, &via)?;
+        let mut metrics = format!(" initcwnd {}", spec.initial_window);
+        if spec.ecn == EcnMode::Classic {
+            metrics += " features ecn";
+        }
+        self.lead(destination, &there, &metrics);
+        self.lead(source, &back, if spec.ack_every == 1 { " quickack 1" } else { "" });
+        let (controller, parameters) = controller(spec, self.scenario);
+        for index in 0..spec.count {
+            self.plan.flows.push(PlannedFlow {
+                from,
+                to,
+                source,
+                destination,
+                controller: controller.clone(),
+                start: spec.start + spec.stagger * i64::try_from(index).unwrap_or(i64::MAX),
+                stop: spec.stop,
+                size: spec.size.map(|size| size.get()),
+                application_rate: spec.application_rate,
+                read_rate: spec.read_rate,
+                receive_buffer: spec.receive_buffer.get(),
+                pacing: spec.pacing,
+                parameters: parameters.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Gives a source a namespace that releases its packets, and at the other end a device that swallows them.
+    fn add_source(&mut self, number: usize, seed: u64) -> Result<(), Mistake> {
+        let spec = &self.scenario.traffic[number];
+        let [from, to] = [&spec.from, &spec.to].map(|name| self.topology.number(name).unwrap_or_default());
+        let own = self.plan.nodes.len();
+        self.plan.nodes.push(node(format!("x{number}")));
+        let link = self.scenario.link.len() + number;
+        let ends = [(own, format!("x{number}a")), (from, format!("x{number}b"))];
+        self.wire(link, &ends);
+        self.address(link, [&ends[0], &ends[1]]);
+        let (device, next) = (&ends[0].1, link_address(link, 1));
+        let [source, destination] = [address(18, number), address(19, number)];
+        let sink = format!("s{number}");
+        let node = &mut self.plan.nodes[own];
+        node.ip.push(format!("addr add {source}/32 dev lo"));
+        node.ip.push(format!("route add {destination}/32 via {next} dev {device}"));
+        node.tc.push(format!("qdisc add dev {device} root handle 1: {}", discipline::RELEASE));
+        let path = self.route(&spec.from, &spec.to, &spec.via)?;
+        self.lead(destination, &path, "");
+        let node = &mut self.plan.nodes[to];
+        node.ip.push(format!("link add {sink} mtu {} type dummy", self.scenario.mtu));
+        node.ip.push(format!("link set {sink} up"));
+        node.ip.push(format!("route add {destination}/32 dev {sink}"));
+        self.plan.sources.push(PlannedSource {
+            from: own,
+            to,
+            source,
+            destination,
+            sink,
+            start: spec.start,
+            stop: spec.stop,
+            traffic: spec.traffic.clone(),
+            seed,
+            number: number as u64,
+        });
+        Ok(())
+    }
+}
+
+fn node(name: String) -> PlannedNode {
+    PlannedNode { name, ip: vec!["link set lo up".to_owned()], ..PlannedNode::default() }
+}
+
+/// The address of an end of a link, or of what leads from a source to its node.
+fn link_address(link: usize, end: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, (link >> 6) as u8, ((link & 63) << 2) as u8, 1 + end as u8)
+}
+
+fn mac(link: usize, end: usize) -> String {
+    format!("02:00:00:{:02x}:{:02x}:{:02x}", link >> 8 & 255, link & 255, 1 + end)
+}
+
+/// Address number `number` of a kind.
+fn address(kind: u8, number: usize) -> Ipv4Addr {
+    Ipv4Addr::new(172, kind, (number >> 8) as u8, number as u8)
+}
+
+/// The kernel's name of a flow's controller, and what to write where before a connection with it is opened.
+fn controller(spec: &FlowSpec, scenario: &Scenario) -> (String, Vec<(PathBuf, String)>) {
+    let set = |window: u32, rate: u64| {
+        let folder = Path::new("/sys/module/headway_fixed/parameters");
+        vec![(folder.join("window"), window.to_string()), (folder.join("rate"), rate.to_string())]
+    };
+    match &spec.controller {
+        FlowController::Known(Kind::FixedWindow { segments }) => {
+            ("headway_fixed".to_owned(), set(*segments, 0))
+        }
+        FlowController::Known(Kind::FixedRate { rate }) => {
+            // The kernel paces payload.
+            let payload = f64::from(scenario.mss()) / f64::from(scenario.mtu + WIRE_OVERHEAD.get() as u32);
+            ("headway_fixed".to_owned(), set(0, (rate.bps_f64() / 8.0 * payload) as u64))
+        }
+        FlowController::Known(kind) => (kind.to_string(), Vec::new()),
+        FlowController::Kernel(controller) => (controller.name().to_owned(), Vec::new()),
+    }
+}
+
+/// All times at which counters are looked at.
+fn looks(scenario: &Scenario) -> Vec<Duration> {
+    let ends = (1..=scenario.duration.ns() / scenario.interval.ns()).map(|index| scenario.interval * index);
+    let mut looks: Vec<Duration> = ends.chain([scenario.warmup, scenario.duration]).collect();
+    looks.sort();
+    looks.dedup();
+    looks
+}
+
+/// Names what the kernel cannot do.
+fn check(scenario: &Scenario) -> Result<(), Mistake> {
+    let refuse = |key: &str, what: &str| Err(Mistake::new(key, &format!("{what}; the simulator can")));
+    if !scenario.measure.is_empty() {
+        return refuse("measure[0]", "the kernel's world has no measurements of available bandwidth");
+    }
+    if let Some(host) = scenario.host.keys().next() {
+        return refuse(&format!("host.{host}"), "the kernel's world has no network cards");
+    }
+    if scenario.flow_count() > MOST_FLOWS {
+        return refuse("flow", &format!("the kernel's world runs at most {MOST_FLOWS} flows"));
+    }
+    if scenario.link.len() + scenario.traffic.len() > MOST_LINKS {
+        return refuse("link", &format!("the kernel's world has at most {MOST_LINKS} links and sources"));
+    }
+    for (index, flow) in scenario.flow.iter().enumerate() {
+        let dctcp = flow.controller.kind_on_linux() == Some(Kind::Dctcp);
+        let rules = [
+            (
+                "ecn",
+                dctcp == (flow.ecn == EcnMode::Dctcp),
+                "the kernel uses the echo of DCTCP with `dctcp` and only with it",
+            ),
+            ("ack-every", flow.ack_every <= 2, "the kernel acknowledges every second segment, or every one"),
+        ];
+        if let Some((key, _, what)) = rules.iter().find(|(_, right, _)| !right) {
+            return refuse(&format!("flow[{index}].{key}"), what);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The plan of a path over a router with these keys of its second link and of its flow.
+    fn planned(link: &str, flow: &str) -> Result<Plan, Mistake> {
+        let text = format!(
+            "duration = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"r\"\n[[link]]\nfrom = \"r\"\nto = \"b\"\n\
+             rate = \"8 Mb/s\"\n{link}\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n{flow}\n"
+        );
+        let scenario = Scenario::parse(&text, Path::new("x.toml"), &[]).unwrap();
+        plan(&scenario, 1, Path::new(""), &Wishes::default())
+    }
+
+    #[test]
+    fn a_kernels_queue_stands_below_the_bucket() {
+        let plan =
+            planned("kernel-queue = \"fq_codel limit 1000 target 5ms\"", "controller = \"reno\"").unwrap();
+        let lines: Vec<&str> = plan.nodes.iter().flat_map(|node| &node.tc).map(String::as_str).collect();
+        let device = &plan.directions[2].device;
+        let of_device = |line: &&&str| line.contains(&format!(" dev {device} "));
+        let found: Vec<_> = lines.iter().filter(of_device).collect();
+        let bucket = format!(
+            "qdisc add dev {device} parent 1:1 handle 10: tbf rate 8000000bit burst 1538 limit {}",
+            u32::MAX
+        );
+        assert_eq!(*found[1], bucket);
+        assert_eq!(
+            *found[2],
+            format!("qdisc add dev {device} parent 10:1 handle 20: fq_codel limit 1000 target 5ms")
+        );
+        assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn a_kernels_controller_keeps_its_name() {
+        let plan = planned("", "controller = \"kernel:my_module\"").unwrap();
+        assert_eq!((plan.flows[0].controller.as_str(), plan.flows[0].parameters.len()), ("my_module", 0));
+    }
+
+    #[test]
+    fn the_echo_of_dctcp_belongs_to_a_kernels_dctcp_too() {
+        let ecn = "ecn = \"dctcp\"\ncontroller = ";
+        for controller in ["\"dctcp\"", "\"kernel:dctcp\""] {
+            assert_eq!(planned("", &format!("{ecn}{controller}")).unwrap().flows[0].controller, "dctcp");
+            let mistake = planned("", &format!("controller = {controller}")).unwrap_err();
+            assert_eq!(mistake.key(), Some("flow[0].ecn"));
+        }
+        assert_eq!(planned("", &format!("{ecn}\"kernel:vegas\"")).unwrap_err().key(), Some("flow[0].ecn"));
+    }
+
+    #[test]
+    fn red_that_adapts_is_refused() {
+        let red = "queue = { kind = \"red\", min = \"30 kB\", max = \"90 kB\", adaptive = true }";
+        let mistake = planned(red, "controller = \"reno\"").unwrap_err();
+        assert_eq!(mistake.key(), Some("link[1].queue.adaptive"));
+    }
+}
