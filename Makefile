@@ -6,24 +6,33 @@ REPORT ?= report
 # Where and in which version the benchmark installs ns-3.
 NS3_VENV = target/ns3
 NS3_VERSION = 3.44.post0
+# The simulator beside the stack of Linux in virtual time, over a part of all cells.
+QUICK_COMPARISON = target/debug/headway compare scenarios/compare.toml --on sim,uml --matrix --quick
 
-.PHONY: help demo test lint bench accuracy compare repro install clean setup
+.PHONY: help demo test lint bench accuracy compare repro uml install clean setup
 
 help:
 	@echo 'make demo       measure an emulated path with every method; writes $(REPORT)/report.html'
-	@echo 'make test       formatting, lints and all tests'
+	@echo 'make test       formatting, lints and all tests, those in a Linux kernel included where one can be built'
 	@echo 'make bench      speed of the estimators and of the simulator, beside ns-3 where it installs; CPU use of idle programs'
 	@echo 'make accuracy   the accuracy table on emulated paths (about 15 minutes)'
 	@echo 'make compare    the simulator beside the TCP of this host, 24 cells (about 15 minutes)'
 	@echo 'make repro      published experiments in a simulated testbed (under a minute); writes $(REPORT)/repro'
+	@echo 'make uml        the Linux kernel for stacks in virtual time (about 5 minutes once), kept in ~/.cache/headway'
 	@echo 'make install    the headway binary, man pages and shell completions, below PREFIX (/usr/local)'
 
 demo: setup
 	$(CARGO) build --release --locked --bin headway
 	target/release/headway demo --output $(REPORT)
 
+# Where the kernel cannot be built, the tests that run in it say so and pass.
 test: setup lint
+	$(CARGO) build --locked --bin headway
+	-target/debug/headway uml build
 	$(CARGO) test --workspace --locked
+	@if target/debug/headway uml path >/dev/null; \
+	then $(QUICK_COMPARISON); \
+	else echo 'The simulator was not compared with the stack of Linux: there is no kernel.'; fi
 
 lint:
 	$(CARGO) fmt --all --check
@@ -54,6 +63,10 @@ repro: setup
 	$(CARGO) build --release --locked --bin headway
 	-target/release/headway repro all --output $(REPORT)/repro
 
+uml: setup
+	$(CARGO) build --release --locked --bin headway
+	target/release/headway uml build
+
 PREFIX ?= /usr/local
 install: setup
 	$(CARGO) build --release --locked --bin headway
@@ -67,12 +80,14 @@ clean:
 	$(CARGO) clean
 	rm -rf $(REPORT)
 
-# What must be on the system: a linker for Rust, and `ip` to wire up emulated paths.
+# What must be on the system: a linker for Rust, `ip` to wire up emulated paths, and what the kernel is built with.
 setup:
 	@command -v $(CARGO) >/dev/null || { echo 'Rust is missing: install it from https://rustup.rs and run make again.' >&2; exit 1; }
 	@packages=; \
 	command -v cc >/dev/null || packages="$$packages gcc libc6-dev"; \
 	command -v ip >/dev/null || packages="$$packages iproute2"; \
+	for tool in make flex bison bc patch; do command -v $$tool >/dev/null || packages="$$packages $$tool"; done; \
+	command -v xz >/dev/null || packages="$$packages xz-utils"; \
 	if [ -z "$$packages" ]; then :; \
 	elif [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq --no-install-recommends $$packages; \
 	else echo "These system packages are missing:$$packages. Install them with: sudo apt-get install$$packages" >&2; exit 1; fi

@@ -14,6 +14,7 @@ mod run;
 mod serve;
 mod stage;
 mod token;
+mod uml;
 
 use std::process::ExitCode;
 
@@ -46,8 +47,11 @@ enum Command {
     Lab(lab::Args),
     #[command(hide = true)]
     Endpoint(run::endpoint::EndpointArgs),
+    #[command(hide = true)]
+    Guest(run::uml::GuestArgs),
     Accuracy(accuracy::AccuracyArgs),
     Repro(repro::ReproArgs),
+    Uml(uml::UmlArgs),
     Generate(generate::GenerateArgs),
 }
 
@@ -59,9 +63,11 @@ fn main() -> ExitCode {
         Command::Run(args) => (args.json(), run::run(&args)),
         Command::Compare(args) => (args.json(), compare::run(&args)),
         Command::Endpoint(args) => (false, run::endpoint::run(&args).map(|()| ExitCode::SUCCESS)),
+        Command::Guest(args) => (false, finished(run::uml::guest(&args))),
         Command::Lab(args) => (false, lab::run(args).map_err(Failed::from)),
         Command::Accuracy(args) => (false, accuracy::run(&args).map(|()| ExitCode::SUCCESS)),
         Command::Repro(args) => (args.json(), repro::run(&args).map(|()| ExitCode::SUCCESS)),
+        Command::Uml(args) => (args.json(), uml::run(&args)),
         Command::Generate(args) => (false, generate::run(&args).map(|()| ExitCode::SUCCESS)),
     };
     result.unwrap_or_else(|failed| {

@@ -80,16 +80,20 @@ fn a_run_leaves_a_folder_that_stands_alone() {
     assert!(manifest["scenario"].as_str().unwrap().contains("[[traffic]]"));
     let summary = json(&output.join("summary.json"));
     assert_eq!(summary["measured_ns"], 1_000_000_000u64);
-    for (file, lines) in
-        [("flows.csv", 3), ("links.csv", 11), ("goodput.csv", 1 + 20 * 2), ("truth.csv", 1 + 20 * 10)]
-    {
+    for (file, lines) in [
+        ("flows.csv", 3),
+        ("links.csv", 11),
+        ("goodput.csv", 1 + 20 * 2),
+        ("tcp.csv", 1 + 20 * 2),
+        ("truth.csv", 1 + 20 * 10),
+    ] {
         let text = std::fs::read_to_string(output.join(file)).unwrap();
         assert_eq!(text.lines().count(), lines, "{file}");
         let columns = text.lines().next().unwrap().split(',').count();
         assert!(text.lines().all(|line| line.split(',').count() == columns), "{file}");
     }
     let page = std::fs::read_to_string(output.join("report.html")).unwrap();
-    assert_eq!(page.matches("<svg").count(), 3);
+    assert_eq!(page.matches("<svg").count(), 5);
     assert!(!page.contains("http://www.example") && page.ends_with("</html>\n"));
 }
 
@@ -221,6 +225,59 @@ fn the_lab_says_what_it_cannot_do() {
             args.extend(["--set", change]);
         }
         fails(&run(name, &args), words);
+    }
+}
+
+#[test]
+fn what_only_a_kernel_has_is_refused_elsewhere() {
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let queue = "link.0.kernel-queue=fq_codel limit 1000";
+    let cases: [(&[&str], &str); 7] = [
+        (
+            &["--on", "sim", "--set", "flow.0.controller=kernel:vegas"],
+            "`flow[0].controller`: the simulator has no `kernel:vegas`; `--on uml` has",
+        ),
+        (&["--on", "sim", "--controller", "kernel:vegas"], "`flow[0].controller`: the simulator has no"),
+        (&["--on", "sim", "--controller", "vegas"], "--controller: `vegas` is not `reno`"),
+        (&["--on", "uml", "--controller", "no name"], "--controller: `no name` is not `reno`"),
+        (
+            &["--on", "sim", "--set", queue],
+            "`link[0].kernel-queue`: the simulator has no `fq_codel limit 1000`",
+        ),
+        (
+            &["--on", "lab", "--controller", "kernel:vegas"],
+            "the lab cannot do `flow[0].controller`: it has no `kernel:vegas`; `--on uml` has",
+        ),
+        (&["--on", "lab", "--set", queue], "the lab cannot do `link[0].kernel-queue`"),
+    ];
+    // The file's own limit would stand beside the kernel's queue.
+    let text = std::fs::read_to_string(scenario("compare.toml")).unwrap().replace("buffer", "# buffer");
+    let file = folder.path().join("scenario.toml");
+    std::fs::write(&file, text).unwrap();
+    for (args, words) in cases {
+        let mut command = Command::new(PROGRAM);
+        let output = command.arg("run").arg(&file).args(["--force", "--output", out]).args(args).output();
+        fails(&output.unwrap(), words);
+    }
+}
+
+#[test]
+fn a_controller_for_all_flows_is_a_change_like_others() {
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let cases = [
+        ("red-dctcp.toml", "cubic", vec!["flow.0.controller=cubic", "flow.0.ecn=off"]),
+        ("parking-lot.toml", "dctcp", vec!["flow.0.controller=dctcp", "flow.0.ecn=dctcp"]),
+    ];
+    for (name, controller, first) in cases {
+        let args = ["--on", "sim", "--set", "duration=1500 ms", "--set", "warmup=0", "--output", out];
+        let printed = run(name, &[&args[..], &["--controller", controller]].concat());
+        assert!(printed.status.success(), "{printed:?}");
+        let manifest = json(&folder.path().join("manifest.json"));
+        let set: Vec<&str> =
+            manifest["set"].as_array().unwrap().iter().map(|set| set.as_str().unwrap()).collect();
+        assert_eq!(set[2..4], first, "{name}");
     }
 }
 

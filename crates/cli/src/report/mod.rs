@@ -1,4 +1,5 @@
 //! Pictures and pages.
 
 pub(crate) mod chart;
+pub(crate) mod dots;
 pub(crate) mod page;

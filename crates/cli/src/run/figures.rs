@@ -142,6 +142,11 @@ fn mean_of_senders(series: &Series, value: impl Fn(&TcpInterval) -> Option<f64>)
     })
 }
 
+/// The mean congestion window of flows that have begun, in segments; `None` where the world does not tell.
+pub(crate) fn mean_window(series: &Series) -> Option<Curve> {
+    (!series.tcp.is_empty()).then(|| mean_of_senders(series, window))
+}
+
 /// The congestion window in segments, once the flow has begun.
 fn window(tcp: &TcpInterval) -> Option<f64> {
     tcp.srtt.map(|_| f64::from(tcp.cwnd))

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use headway_sim::record::{Results, spread};
+use headway_sim::scenario::Change;
 use serde_json::{Value, json};
 
 use super::{Outcome, RunArgs, figures};
@@ -39,10 +40,10 @@ impl Folder {
         Ok(Folder { path: path.to_owned(), old: old.unwrap_or_default() })
     }
 
-    /// Writes results in place of earlier ones.
+    /// Writes results in place of earlier ones; the scenario is its file with what was changed in it.
     pub(crate) fn write(
         &self,
-        scenario: &str,
+        scenario: (&str, &[Change]),
         args: &RunArgs,
         outcomes: &[Outcome],
         partial: bool,
@@ -58,6 +59,14 @@ impl Folder {
             for (name, text) in contents(&run.results)? {
                 let file = Path::new(&sub).join(name);
                 stage::write(&self.path.join(&file), &text)?;
+                files.push(file);
+            }
+            for (folder, name) in
+                run.captures.iter().flat_map(|kept| kept.names.iter().map(|name| (&kept.folder, name)))
+            {
+                let file = Path::new(&sub).join(name);
+                fs::copy(folder.path().join(name), self.path.join(&file))
+                    .with_context(|| format!("cannot keep {name}"))?;
                 files.push(file);
             }
         }
@@ -92,6 +101,9 @@ fn contents(results: &Results) -> anyhow::Result<Vec<(&'static str, String)>> {
         ("truth.csv", results.truth_csv()),
         ("report.html", figures::page(results)?),
     ];
+    if !results.series.tcp.is_empty() {
+        files.push(("tcp.csv", results.tcp_csv()));
+    }
     if !results.streams.is_empty() {
         files.push(("streams.csv", results.streams_csv()));
     }
@@ -99,14 +111,20 @@ fn contents(results: &Results) -> anyhow::Result<Vec<(&'static str, String)>> {
 }
 
 /// Everything needed to repeat the run; what differs from run to run is below `run`.
-fn manifest(scenario: &str, args: &RunArgs, outcomes: &[Outcome], partial: bool, files: &[PathBuf]) -> Value {
+fn manifest(
+    (scenario, set): (&str, &[Change]),
+    args: &RunArgs,
+    outcomes: &[Outcome],
+    partial: bool,
+    files: &[PathBuf],
+) -> Value {
     let wall: f64 = outcomes.iter().map(|run| run.wall.as_secs_f64()).sum();
     let events: u64 = outcomes.iter().map(|run| run.events).sum();
     let troubles: Vec<_> = outcomes.iter().filter_map(|run| run.trouble.as_ref()).collect();
     json!({
         FORMAT: 1,
         "scenario": scenario,
-        "set": args.set.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "set": set.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "world": args.on.to_string(),
         "seeds": outcomes.iter().map(|run| run.results.summary.seed).collect::<Vec<_>>(),
         "partial": partial,

@@ -1,40 +1,45 @@
-//! `headway run`: a scenario in the simulator or in a lab.
+//! `headway run`: a scenario in the simulator, in the Linux stack in virtual time, or in a lab.
 
+mod controller;
 pub(crate) mod endpoint;
-mod figures;
+pub(crate) mod figures;
 mod folder;
 pub(crate) mod lab;
 mod pacing;
 pub(crate) mod sim;
 pub(crate) mod table;
+pub(crate) mod uml;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use headway_core::Bytes;
+use headway_core::{Bytes, Duration};
 use headway_sim::record::{Results, spread};
 use headway_sim::scenario::{Change, Scenario};
+use headway_uml::network::Wishes;
 
 use crate::exit::{Code, Failed};
 use folder::Folder;
 
 /// Runs a scenario: a network, its flows and its traffic, as a TOML file describes them.
 ///
-/// The simulator runs it in virtual time; the same seed gives the same bytes, whatever the machine and the number of
-/// jobs. The lab runs it with this host's TCP on an emulated path in real time, if it is two hosts with one
-/// bottleneck between them. A folder receives the summary, every flow and link, time series, the truth of what was free,
-/// and a page of figures.
+/// The simulator (sim) runs it in virtual time, and so does the network stack of Linux itself (uml), in a kernel that runs as a
+/// program; in both the same seed gives the same bytes, whatever the machine and the number of jobs. The lab runs it with this
+/// host's TCP on an emulated path in real time, if it is two hosts with one bottleneck between them. A folder receives the
+/// summary, every flow and link, time series, the truth of what was free, and a page of figures.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     headway run scenarios/dumbbell-cubic.toml --on sim\n  \
     headway run scenarios/dumbbell-cubic.toml --on lab --set flow.0.count=2 --set \"link.1.rate=50 Mb/s\"\n  \
-    headway run scenarios/red-dctcp.toml --on sim --repeat 10 --jobs 2\n\n\
-    What a file may say: docs/simulate.md.")]
+    headway run scenarios/red-dctcp.toml --on sim --repeat 10 --jobs 2\n  \
+    headway run scenarios/dumbbell-cubic.toml --on uml --pcap\n\n\
+    What a file may say: docs/simulate.md; how the kernel's world is built: docs/uml.md.")]
 pub(crate) struct RunArgs {
     /// Scenario (TOML).
     file: PathBuf,
@@ -50,12 +55,32 @@ pub(crate) struct RunArgs {
     /// Runs so many times, with consecutive seeds, and sums up.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), value_name = "N")]
     repeat: u32,
-    /// Simulations at the same time; results do not depend on it.
+    /// Runs in virtual time at the same time; results do not depend on it.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024), value_name = "N")]
     jobs: u32,
     /// Memory that all jobs together may take; default: three quarters of what is available.
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
+    /// With --on uml: compiles the kernel module in this folder and loads it; may be repeated.
+    #[arg(long, value_name = "DIR")]
+    module: Vec<PathBuf>,
+    /// With --on uml: writes the packets that each link sends into a pcap file with nanoseconds.
+    #[arg(long)]
+    pcap: bool,
+    /// With --on uml: leaves segmentation and receive offloads on, several times faster.
+    #[arg(long)]
+    offloads: bool,
+    /// With --on uml: a kernel with its own checks (KASAN, lockdep), many times slower.
+    #[arg(long)]
+    debug: bool,
+    /// With --on uml: the longest real time for which virtual time may stand still; default 2 min.
+    #[arg(long, value_name = "TIME")]
+    patience: Option<Duration>,
+    /// The congestion controller of all flows, in place of those in the file; their ECN becomes what it needs.
+    ///
+    /// With --on uml also the name of one that only the kernel or a module has.
+    #[arg(long, value_name = "NAME")]
+    controller: Option<String>,
     /// Folder of the results; default `results/NAME-WORLD`.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -72,6 +97,8 @@ pub(crate) struct RunArgs {
 pub(crate) enum World {
     /// The simulator.
     Sim,
+    /// The TCP stack of Linux in virtual time.
+    Uml,
     /// An emulated path with this host's TCP.
     Lab,
 }
@@ -80,6 +107,7 @@ impl fmt::Display for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             World::Sim => "sim",
+            World::Uml => "uml",
             World::Lab => "lab",
         })
     }
@@ -93,9 +121,36 @@ pub(crate) struct Outcome {
     pub(crate) wall: std::time::Duration,
     /// Why the run does not count, if it does not.
     pub(crate) trouble: Option<String>,
+    /// Files that the run wrote besides its results.
+    pub(crate) captures: Option<Captures>,
+}
+
+/// Captures of packets, in a folder that goes away with this.
+pub(crate) struct Captures {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) names: Vec<String>,
 }
 
 impl RunArgs {
+    fn uml_settings(&self) -> uml::Settings {
+        let default = uml::Settings::default();
+        uml::Settings {
+            modules: self.module.clone(),
+            debug: self.debug,
+            wishes: Wishes { offloads: self.offloads, capture: self.pcap },
+            patience: self.patience.map_or(default.patience, Duration::to_std),
+        }
+    }
+
+    /// The scenario with all changes, and these.
+    fn scenario(&self, text: &str) -> anyhow::Result<(Scenario, Vec<Change>)> {
+        let scenario = Scenario::parse(text, &self.file, &self.set)?;
+        let Some(name) = &self.controller else { return Ok((scenario, self.set.clone())) };
+        let others = controller::changes(name, self.on, &scenario)?;
+        let set = [self.set.clone(), others].concat();
+        Ok((Scenario::parse(text, &self.file, &set)?, set))
+    }
+
     pub(crate) fn json(&self) -> bool {
         self.json
     }
@@ -104,7 +159,7 @@ impl RunArgs {
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failed> {
     let text = std::fs::read_to_string(&args.file)
         .with_context(|| format!("cannot read {}", args.file.display()))?;
-    let scenario = Scenario::parse(&text, &args.file, &args.set)?;
+    let (scenario, set) = args.scenario(&text)?;
     let first = args.seed.unwrap_or(scenario.seed);
     let seeds: Vec<u64> = (0..u64::from(args.repeat)).map(|index| first.wrapping_add(index)).collect();
     let default = || PathBuf::from("results").join(format!("{}-{}", scenario.name, args.on));
@@ -113,10 +168,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failed> {
     let interrupted = interruption()?;
     let outcomes = match args.on {
         World::Sim => sim::run(&scenario, &seeds, args.jobs, limit(args.memory)?, &interrupted)?,
+        World::Uml => {
+            let settings = args.uml_settings();
+            uml::Prepared::new(&scenario, &settings, &interrupted)?.run(&seeds, args.jobs, &interrupted)?
+        }
         World::Lab => lab::run(&scenario, &seeds, &interrupted)?,
     };
     let partial = outcomes.len() < seeds.len() || outcomes.iter().any(|run| run.results.summary.partial);
-    folder.write(&text, args, &outcomes, partial)?;
+    folder.write((&text, &set), args, &outcomes, partial)?;
     print(args, &outcomes, &path)?;
     Ok(if partial { Code::Interrupted.into() } else { ExitCode::SUCCESS })
 }
@@ -150,6 +209,42 @@ fn print(args: &RunArgs, outcomes: &[Outcome], path: &Path) -> anyhow::Result<()
     }
     println!("results: {}", path.display());
     Ok(())
+}
+
+/// Does `work` for every seed, `jobs` at a time, and returns the outcomes in the order of the seeds; those not begun before an
+/// interruption are missing.
+pub(crate) fn side_by_side(
+    seeds: &[u64],
+    jobs: u32,
+    interrupted: &AtomicBool,
+    work: impl Fn(u64) -> anyhow::Result<Outcome> + Sync,
+) -> anyhow::Result<Vec<Outcome>> {
+    let next = AtomicUsize::new(0);
+    let outcomes: Vec<Mutex<Option<anyhow::Result<Outcome>>>> =
+        seeds.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        while !is_set(interrupted)
+            && let index = next.fetch_add(1, Ordering::Relaxed)
+            && let Some(&seed) = seeds.get(index)
+        {
+            let outcome = work(seed);
+            if outcome.is_err() {
+                // Nothing can come of the others.
+                next.store(seeds.len(), Ordering::Relaxed);
+            }
+            if let Ok(mut place) = outcomes[index].lock() {
+                *place = Some(outcome);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..(jobs as usize).min(seeds.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let done = outcomes.into_iter().map(|place| place.into_inner().ok().flatten());
+    done.take_while(Option::is_some).flatten().collect()
 }
 
 /// Becomes true with Ctrl-C or SIGTERM; a second one ends the program at once.

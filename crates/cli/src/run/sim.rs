@@ -1,8 +1,6 @@
 //! Runs in the simulator, several at a time.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant as Clock;
 
 use anyhow::Context as _;
@@ -10,7 +8,7 @@ use headway_core::{Bytes, Instant};
 use headway_sim::record::Run;
 use headway_sim::scenario::Scenario;
 
-use super::{Outcome, is_set};
+use super::{Outcome, is_set, side_by_side};
 use crate::progress::Progress;
 
 /// Steps of the bar for every run.
@@ -24,36 +22,13 @@ pub(crate) fn run(
     memory: Bytes,
     interrupted: &AtomicBool,
 ) -> anyhow::Result<Vec<Outcome>> {
-    let jobs = (jobs as usize).min(seeds.len());
-    let limit = Bytes::new(memory.get() / jobs as u64);
+    let jobs = jobs.min(u32::try_from(seeds.len()).unwrap_or(u32::MAX)).max(1);
+    let limit = Bytes::new(memory.get() / u64::from(jobs));
     let progress = Progress::new(STEPS * seeds.len() as u64);
-    let next = AtomicUsize::new(0);
-    let outcomes: Vec<Mutex<Option<anyhow::Result<Outcome>>>> =
-        seeds.iter().map(|_| Mutex::new(None)).collect();
-    let work = || {
-        while !is_set(interrupted)
-            && let index = next.fetch_add(1, Ordering::Relaxed)
-            && let Some(&seed) = seeds.get(index)
-        {
-            progress.say(format!("{} in the simulator, seed {seed}", scenario.name));
-            let outcome = one(scenario, seed, limit, &progress, interrupted);
-            if outcome.is_err() {
-                // Nothing can come of the others.
-                next.store(seeds.len(), Ordering::Relaxed);
-            }
-            if let Ok(mut place) = outcomes[index].lock() {
-                *place = Some(outcome);
-            }
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 1..jobs {
-            scope.spawn(work);
-        }
-        work();
-    });
-    let done = outcomes.into_iter().map(|place| place.into_inner().ok().flatten());
-    done.take_while(Option::is_some).flatten().collect()
+    side_by_side(seeds, jobs, interrupted, |seed| {
+        progress.say(format!("{} in the simulator, seed {seed}", scenario.name));
+        one(scenario, seed, limit, &progress, interrupted)
+    })
 }
 
 fn one(
@@ -76,5 +51,5 @@ fn one(
         shown = steps;
     }
     let events = run.events();
-    Ok(Outcome { results: run.finish(), events, wall: begin.elapsed(), trouble: None })
+    Ok(Outcome { results: run.finish(), events, wall: begin.elapsed(), trouble: None, captures: None })
 }

@@ -1,0 +1,200 @@
+//! Dots in groups, over the areas in which they should lie, as stand-alone SVG text.
+
+use std::error::Error;
+
+use headway_repro::figure::style::{FONT, INK};
+use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::chart::COLOURS;
+
+const WIDTH: u32 = 960;
+/// Room for the legend.
+const HEAD: u32 = 62;
+const PANEL: u32 = 230;
+/// Room below the last panel for the names of groups and of the axis.
+const FOOT: u32 = 30;
+/// The area in which dots should lie.
+const BAND: RGBColor = RGBColor(214, 214, 214);
+
+/// One number of one cell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dot {
+    /// Beyond every number when it is infinite.
+    pub(crate) value: f64,
+    /// Number of its kind in the legend.
+    pub(crate) kind: usize,
+    /// Whether it is drawn as a circle and not as a ring.
+    pub(crate) filled: bool,
+}
+
+/// Dots that belong together, evenly spaced; a place may stay empty.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub(crate) name: String,
+    /// Half the height of the grey area around zero.
+    pub(crate) band: Option<f64>,
+    pub(crate) dots: Vec<Option<Dot>>,
+}
+
+/// One number of all cells.
+#[derive(Clone, Debug)]
+pub(crate) struct Panel {
+    /// The axis with its unit.
+    pub(crate) y: String,
+    /// Where the axis ends on both sides; dots beyond are drawn at the end as triangles.
+    pub(crate) limit: f64,
+    pub(crate) groups: Vec<Group>,
+}
+
+/// What the dots mean.
+#[derive(Clone, Debug)]
+pub(crate) struct Legend {
+    /// Names of the colours.
+    pub(crate) kinds: Vec<String>,
+    pub(crate) filled: String,
+    pub(crate) ring: String,
+    pub(crate) band: String,
+    /// What goes from left to right.
+    pub(crate) x: String,
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Plane<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type Failure = Box<dyn Error>;
+
+/// Panels one below the other, with the legend above them.
+pub(crate) fn panels(panels: &[Panel], legend: &Legend) -> Result<String, Failure> {
+    let mut svg = String::new();
+    {
+        let height = HEAD + PANEL * panels.len() as u32 + FOOT;
+        let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
+        area.fill(&WHITE)?;
+        let (head, mut rest) = area.split_vertically(HEAD);
+        draw_legend(&head, legend)?;
+        for panel in panels {
+            let (mine, others) = rest.split_vertically(PANEL);
+            draw_panel(&mine, panel)?;
+            rest = others;
+        }
+        let style = (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
+        rest.draw(&Text::new(legend.x.clone(), (WIDTH as i32 / 2, 4), style))?;
+        area.present()?;
+    }
+    Ok(svg)
+}
+
+fn draw_legend(area: &Area<'_>, legend: &Legend) -> Result<(), Failure> {
+    let style = || (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+    let step = (WIDTH as i32 - 80) / 3;
+    for (place, (name, colour)) in legend.kinds.iter().zip(COLOURS).enumerate() {
+        let x = 70 + place as i32 * step;
+        area.draw(&Circle::new((x, 18), 4, colour.filled()))?;
+        area.draw(&Text::new(name.clone(), (x + 12, 18), style()))?;
+    }
+    area.draw(&Circle::new((70, 44), 4, INK.filled()))?;
+    area.draw(&Text::new(legend.filled.clone(), (82, 44), style()))?;
+    area.draw(&Circle::new((70 + step, 44), 4, INK.stroke_width(1)))?;
+    area.draw(&Text::new(legend.ring.clone(), (82 + step, 44), style()))?;
+    area.draw(&Rectangle::new([(62 + 2 * step, 37), (78 + 2 * step, 51)], BAND.filled()))?;
+    area.draw(&Text::new(legend.band.clone(), (84 + 2 * step, 44), style()))?;
+    Ok(())
+}
+
+fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Failure> {
+    let (count, limit) = (panel.groups.len().max(1) as f64, panel.limit);
+    let mut chart = ChartBuilder::on(area)
+        .margin(10)
+        .x_label_area_size(24)
+        .y_label_area_size(64)
+        .build_cartesian_2d(0.0..count, -limit * 1.08..limit * 1.08)?;
+    for (index, group) in panel.groups.iter().enumerate() {
+        if let Some(band) = group.band {
+            let corners = [(index as f64, -band.min(limit)), (index as f64 + 1.0, band.min(limit))];
+            chart.draw_series([Rectangle::new(corners, BAND.filled())])?;
+        }
+    }
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .disable_x_axis()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(INK.mix(0.12))
+        .axis_style(INK)
+        .label_style((FONT, 14).into_font().color(&INK))
+        .y_desc(panel.y.clone())
+        .y_labels(5)
+        .y_label_formatter(&|value| signed(*value))
+        .draw()?;
+    chart.draw_series([PathElement::new([(0.0, 0.0), (count, 0.0)], INK.stroke_width(1))])?;
+    let label = (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
+    for (index, group) in panel.groups.iter().enumerate() {
+        let left = index as f64;
+        if index > 0 {
+            let line = [(left, -limit * 1.08), (left, limit * 1.08)];
+            chart.draw_series([PathElement::new(line, INK.mix(0.5))])?;
+        }
+        let below = EmptyElement::at((left + 0.5, -limit * 1.08))
+            + Text::new(group.name.clone(), (0, 6), label.clone());
+        chart.draw_series([below])?;
+        draw_dots(&mut chart, group, left, limit)?;
+    }
+    Ok(())
+}
+
+fn draw_dots(chart: &mut Plane<'_, '_>, group: &Group, left: f64, limit: f64) -> Result<(), Failure> {
+    let step = 1.0 / (group.dots.len() + 1) as f64;
+    for (place, dot) in group.dots.iter().enumerate() {
+        let Some(dot) = dot else { continue };
+        let x = left + (place + 1) as f64 * step;
+        let colour = COLOURS[dot.kind % COLOURS.len()];
+        let style = if dot.filled { colour.filled() } else { colour.stroke_width(1) };
+        if dot.value.abs() <= limit {
+            chart.draw_series([Circle::new((x, dot.value), 3, style)])?;
+            continue;
+        }
+        let tip = if dot.value > 0.0 { -5 } else { 5 };
+        let corners = vec![(-4, 0), (4, 0), (0, tip), (-4, 0)];
+        let at = EmptyElement::at((x, limit.copysign(dot.value)));
+        if dot.filled {
+            chart.draw_series([at + Polygon::new(corners, style)])?;
+        } else {
+            chart.draw_series([at + PathElement::new(corners, style)])?;
+        }
+    }
+    Ok(())
+}
+
+/// A number with its sign, without zeros at its end.
+fn signed(value: f64) -> String {
+    let rounded = (value * 1e3).round() / 1e3;
+    if rounded == 0.0 { "0".to_owned() } else { format!("{rounded:+}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dots_beyond_the_axis_become_triangles() {
+        let dot = |value| Some(Dot { value, kind: 0, filled: true });
+        let dots = vec![dot(1.0), dot(-3.0), None, dot(99.0), dot(f64::NEG_INFINITY)];
+        let group = Group { name: "reno".to_owned(), band: Some(3.0), dots };
+        let panel = Panel { y: "goodput, %".to_owned(), limit: 10.0, groups: vec![group] };
+        let text = |text: &str| text.to_owned();
+        let legend = Legend {
+            kinds: vec![text("1 Gb/s")],
+            filled: text("one flow"),
+            ring: text("four flows"),
+            band: text("band"),
+            x: text("controller"),
+        };
+        let svg = panels(&[panel], &legend).unwrap();
+        // One circle for each kind, two for the shapes, and two dots.
+        assert_eq!(svg.matches("<circle").count(), 5);
+        assert_eq!(svg.matches("<polygon").count(), 2);
+        assert!(["goodput, %", "1 Gb/s", "four flows", "controller"].iter().all(|word| svg.contains(word)));
+    }
+}

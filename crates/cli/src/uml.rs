@@ -1,0 +1,184 @@
+//! `headway uml`: the Linux network stack in virtual time.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use headway_uml::kernel::{self, BuildError, Kernel, Options, Phase};
+
+use crate::exit::{Code, Failed};
+use crate::progress::Progress;
+
+/// Builds and keeps the Linux kernel whose network stack runs in virtual time.
+#[derive(Args, Debug)]
+pub(crate) struct UmlArgs {
+    #[command(subcommand)]
+    command: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Build(BuildArgs),
+    Path(PathArgs),
+    Clean(CleanArgs),
+}
+
+/// Builds the kernel from Debian's source package, as any user: minutes the first time, nothing when it is kept.
+///
+/// Kept are the kernel and what modules are compiled against, in $HEADWAY_CACHE, else $XDG_CACHE_HOME/headway, else
+/// ~/.cache/headway. Another version of Headway with another patch or configuration builds its own.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Exit codes:
+  0    the kernel is there
+  1    it cannot be built; the message says why and what to do
+  2    wrong arguments
+  130  interrupted; nothing of the unfinished kernel was kept")]
+struct BuildArgs {
+    /// With the kernel's own checks (KASAN, lockdep, UBSAN), ten times slower, kept beside the other.
+    #[arg(long)]
+    debug: bool,
+    /// Fetch the newest package and build it even when a kernel is kept.
+    #[arg(long)]
+    force: bool,
+    /// Print one JSON object: version, folder, binary, cached, seconds.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the path of the kernel that runs use.
+#[derive(Args, Debug)]
+struct PathArgs {
+    /// The one with the kernel's own checks.
+    #[arg(long)]
+    debug: bool,
+}
+
+/// Removes all kept kernels, with their modules, and says how much that was.
+#[derive(Args, Debug)]
+struct CleanArgs {}
+
+impl UmlArgs {
+    pub(crate) fn json(&self) -> bool {
+        matches!(&self.command, What::Build(args) if args.json)
+    }
+}
+
+pub(crate) fn run(args: &UmlArgs) -> Result<ExitCode, Failed> {
+    match &args.command {
+        What::Build(args) => build(args)?,
+        What::Path(args) => path(args)?,
+        What::Clean(CleanArgs {}) => clean()?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn build(args: &BuildArgs) -> Result<(), Failed> {
+    let began = Instant::now();
+    let options = Options { debug: args.debug, cache: cache()? };
+    let kept = Kernel::cached(&options).filter(|_| !args.force);
+    let cached = kept.is_some();
+    let kernel = match kept {
+        Some(kernel) => kernel,
+        None => compile(&options, args.force, &*interruption()?).map_err(failed)?,
+    };
+    if args.json {
+        println!(
+            "{}",
+            serde_json::json!({
+                "version": kernel.version,
+                "folder": kernel.folder,
+                "binary": kernel.binary(),
+                "cached": cached,
+                "seconds": (began.elapsed().as_secs_f64() * 1e3).round() / 1e3,
+            })
+        );
+    } else {
+        let how =
+            if cached { "was there".to_owned() } else { format!("took {} s", began.elapsed().as_secs()) };
+        println!("Linux {} {how}: {}", kernel.version, kernel.binary().display());
+    }
+    Ok(())
+}
+
+/// Ends the build in order with the first signal; the next one ends the process.
+fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&interrupted))?;
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    Ok(interrupted)
+}
+
+/// The kernel that runs use, built first when there is none.
+pub(crate) fn kernel(debug: bool, interrupted: &AtomicBool) -> anyhow::Result<Kernel> {
+    let options = Options { debug, cache: cache()? };
+    match Kernel::cached(&options) {
+        Some(kernel) => Ok(kernel),
+        None => Ok(compile(&options, false, interrupted)?),
+    }
+}
+
+fn compile(options: &Options, force: bool, interrupted: &AtomicBool) -> Result<Kernel, BuildError> {
+    let bar = Progress::new(0);
+    let mut shown = None;
+    let mut tell = |now: kernel::Progress| {
+        if shown != Some(now.phase) {
+            shown = Some(now.phase);
+            bar.begin(title(now.phase), now.total);
+        }
+        bar.reach(now.done, now.total);
+    };
+    if force {
+        Kernel::rebuild(options, &mut tell, interrupted)
+    } else {
+        Kernel::build(options, &mut tell, interrupted)
+    }
+}
+
+fn failed(error: BuildError) -> Failed {
+    match error {
+        BuildError::Interrupted => Failed::new(Code::Interrupted, error),
+        error => error.into(),
+    }
+}
+
+fn title(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Wait => "waiting for another build in the same cache",
+        Phase::Fetch => "fetching the kernel's source from Debian (MB)",
+        Phase::Unpack => "unpacking and patching (MB)",
+        Phase::Configure => "configuring (steps)",
+        Phase::Compile => "compiling (objects)",
+    }
+}
+
+fn path(args: &PathArgs) -> Result<(), Failed> {
+    let options = Options { debug: args.debug, cache: cache()? };
+    let Some(kernel) = Kernel::cached(&options) else {
+        let flag = if args.debug { " --debug" } else { "" };
+        return Err(
+            anyhow::anyhow!("there is no kernel yet; build one with `headway uml build{flag}`").into()
+        );
+    };
+    println!("{}", kernel.binary().display());
+    Ok(())
+}
+
+fn clean() -> Result<(), Failed> {
+    let cleaned = kernel::clean(&cache()?)?;
+    let kernels = if cleaned.kernels == 1 { "kernel" } else { "kernels" };
+    println!("Removed {} {kernels}, {} MB.", cleaned.kernels, cleaned.bytes.div_ceil(1_000_000));
+    Ok(())
+}
+
+/// Where kernels are kept, and what runs need for a while.
+pub(crate) fn cache() -> anyhow::Result<PathBuf> {
+    let cache = kernel::default_cache();
+    cache.context("there is no home folder to keep kernels in; set HEADWAY_CACHE to a folder")
+}

@@ -1,0 +1,311 @@
+//! `headway run --on uml` as a user meets it: real kernels in virtual time.
+//!
+//! Where there is no kernel, which takes minutes to build, these tests say so and pass.
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration as Time, Instant as Clock};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
+
+/// Whether there is a kernel; says so if not.
+fn has_kernel() -> bool {
+    let found = Command::new(PROGRAM).args(["uml", "path"]).output().unwrap().status.success();
+    if !found {
+        eprintln!("skipped: there is no kernel; `headway uml build` makes one");
+    }
+    found
+}
+
+/// A scenario in a folder of its own, and where its results go.
+struct Try {
+    folder: TempDir,
+}
+
+impl Try {
+    fn new(scenario: &str) -> Try {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("x.toml"), scenario).unwrap();
+        Try { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, output: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.arg("run").arg(self.path("x.toml")).args(["--on", "uml", "--output"]).arg(self.path(output));
+        command.args(args);
+        command
+    }
+
+    fn run(&self, output: &str, args: &[&str]) -> Output {
+        self.command(output, args).output().unwrap()
+    }
+
+    /// The summary of a run that must succeed.
+    fn summary(&self, args: &[&str]) -> Value {
+        let output = self.run("out", args);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&std::fs::read(self.path("out/summary.json")).unwrap()).unwrap()
+    }
+}
+
+/// Every file of results by its name, without the manifest.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = entries.filter(|path| path.file_name().unwrap() != "manifest.json");
+    files.map(|path| (path.file_name().unwrap().into(), std::fs::read(&path).unwrap())).collect()
+}
+
+/// Stamp (ns) and length of every packet of a capture with nanoseconds.
+fn packets(file: &Path) -> Vec<(u64, u32)> {
+    let bytes = std::fs::read(file).unwrap();
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    assert_eq!(word(0), 0xa1b2_3c4d, "nanoseconds");
+    let mut packets = Vec::new();
+    let mut at = 24;
+    while at < bytes.len() {
+        packets.push((u64::from(word(at)) * 1_000_000_000 + u64::from(word(at + 4)), word(at + 12)));
+        at += 16 + word(at + 8) as usize;
+    }
+    packets
+}
+
+/// Two flows over a bottleneck with RED, and Poisson traffic beside them.
+const MIXED: &str = r#"
+duration = "2 s"
+warmup = "500 ms"
+nodes = ["a", "b", "c"]
+[[link]]
+from = "a"
+to = "b"
+[[link]]
+from = "b"
+to = "c"
+rate = "20 Mb/s"
+delay = "5 ms"
+buffer = "60 kB"
+queue = { kind = "red", min = "10 kB", max = "30 kB" }
+[[flow]]
+from = "a"
+to = "c"
+count = 2
+controller = "cubic"
+[[traffic]]
+from = "a"
+to = "c"
+model = "poisson"
+rate = "4 Mb/s"
+"#;
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
+    if !has_kernel() {
+        return;
+    }
+    let run = Try::new(MIXED);
+    for (output, seed) in [("one", "7"), ("two", "7"), ("three", "8")] {
+        assert!(run.run(output, &["--pcap", "--seed", seed]).status.success());
+    }
+    let [one, two, three] = ["one", "two", "three"].map(|output| files(&run.path(output)));
+    assert!(one.contains_key(Path::new("b-c.pcap")) && one.contains_key(Path::new("summary.json")));
+    assert!(one == two, "a run with the same seed differs");
+    for name in ["b-c.pcap", "summary.json", "truth.csv"] {
+        assert!(one[Path::new(name)] != three[Path::new(name)], "{name} does not depend on the seed");
+    }
+}
+
+#[test]
+fn flows_and_traffic_share_a_bottleneck_and_every_packet_is_accounted_for() {
+    if !has_kernel() {
+        return;
+    }
+    let summary = Try::new(MIXED).summary(&[]);
+    let link = &summary["links"][2];
+    assert_eq!(link["link"], "b->c");
+    let number = |value: &Value| value.as_f64().unwrap();
+    assert!(number(&link["utilisation"]) > 0.9, "{link}");
+    let source = &summary["traffic"][0];
+    let (sent, arrived) = (number(&source["sent"]), number(&source["delivered"]));
+    assert!((number(&source["sent_bps"]) / 4e6 - 1.0).abs() < 0.2, "{source}");
+    assert!(arrived <= sent && arrived > 0.8 * sent, "{source}");
+    let cross = number(&link["cross_bps"]) / number(&source["delivered_bps"]);
+    assert!((cross - 1.0).abs() < 0.02, "{cross}");
+    let goodput = number(&summary["total"]["goodput_bps"]) * 1538.0 / 1448.0;
+    assert!((goodput / number(&link["measured_bps"]) - 1.0).abs() < 0.02, "{summary}");
+}
+
+/// More datagrams than a link can carry, after one that finds it idle.
+fn overload(mbps: u32) -> String {
+    format!(
+        r#"
+duration = "60 ms"
+interval = "10 ms"
+nodes = ["a", "b", "c"]
+[[link]]
+from = "a"
+to = "b"
+[[link]]
+from = "b"
+to = "c"
+rate = "{mbps} Mb/s"
+delay = "30 ms"
+buffer = "1 MB"
+[[traffic]]
+from = "a"
+to = "c"
+model = "cbr"
+rate = "{} Mb/s"
+"#,
+        mbps + mbps / 5
+    )
+}
+
+#[test]
+fn delays_are_exact_to_the_microsecond_and_gaps_to_the_nanosecond() {
+    if !has_kernel() {
+        return;
+    }
+    for mbps in [100, 1_000, 10_000] {
+        let run = Try::new(&overload(mbps));
+        run.summary(&["--pcap"]);
+        let (before, after) = (packets(&run.path("out/a-b.pcap")), packets(&run.path("out/b-c.pcap")));
+        assert!(after.len() > 100, "{} packets", after.len());
+        // A packet leaves when it would have been sent whole: after the delay and 1538 bytes at the rate.
+        let whole = 1538.0 * 8e3 / f64::from(mbps);
+        let delay = (after[0].0 - before[0].0) as f64 - 30e6 - whole;
+        assert!(delay.abs() <= 1_000.0, "{mbps} Mb/s: the delay is off by {delay} ns");
+        for pair in after.windows(2) {
+            let gap = (pair[1].0 - pair[0].0) as f64;
+            assert!((gap - whole).abs() <= 1.0, "{mbps} Mb/s: a gap of {gap} ns instead of {whole} ns");
+        }
+    }
+}
+
+#[test]
+fn a_module_of_ours_is_the_controller_of_a_flow() {
+    if !has_kernel() {
+        return;
+    }
+    let scenario = |controller: &str| {
+        format!(
+            "duration = \"3 s\"\nwarmup = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"100 Mb/s\"\ndelay = \"10 ms\"\n\
+             [[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"{controller}\"\n"
+        )
+    };
+    let goodput = |controller: &str| {
+        let summary = Try::new(&scenario(controller)).summary(&[]);
+        (summary["total"]["goodput_bps"].as_f64().unwrap(), summary)
+    };
+    // Ten segments a round trip of a little more than 20 ms, and half of the link.
+    let (window, _) = goodput("fixed-window:10");
+    assert!((window / (10.0 * 1448.0 * 8.0 / 0.0202) - 1.0).abs() < 0.03, "{window}");
+    let (rate, summary) = goodput("fixed-rate:50 Mb/s");
+    assert!((rate / (50e6 * 1448.0 / 1538.0) - 1.0).abs() < 0.02, "{rate}");
+    assert_eq!(summary["total"]["retransmitted"], 0);
+}
+
+/// A module whose start does what the text says.
+fn module(run: &Try, body: &str) -> PathBuf {
+    let folder = run.path("module");
+    std::fs::create_dir(&folder).unwrap();
+    let text = format!(
+        "#include <linux/module.h>\n#include <linux/slab.h>\n#include <linux/mm.h>\nstatic int __init begin(void)\n{{\n{body}\n\treturn 0;\n}}\n\
+         module_init(begin);\nMODULE_LICENSE(\"GPL\");\n"
+    );
+    std::fs::write(folder.join("hostile.c"), text).unwrap();
+    folder
+}
+
+/// Processes that work in a folder whose path contains something.
+fn processes(name: &str) -> Vec<i32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let names = |number: &i32| {
+        let folder = std::fs::read_link(format!("/proc/{number}/cwd")).unwrap_or_default();
+        folder.to_string_lossy().contains(name)
+    };
+    numbers.filter(names).collect()
+}
+
+#[test]
+fn guests_that_panic_hang_or_run_out_of_memory_are_ended_with_their_last_words() {
+    if !has_kernel() {
+        return;
+    }
+    let trials = [
+        ("panic(\"on purpose\");", "Kernel panic - not syncing: on purpose"),
+        ("*(volatile int *)8 = 1;", "ernel panic"),
+        ("for (;;) cpu_relax();", "virtual time stood"),
+        ("for (;;) if (!kmalloc(4096, GFP_KERNEL | __GFP_NOFAIL)) break;", "deadlocked on memory"),
+    ];
+    for (body, words) in trials {
+        let run = Try::new(MIXED);
+        let folder = module(&run, body);
+        let output = run.run("out", &["--patience", "5 s", "--module", folder.to_str().unwrap()]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && errors.contains(words), "{body}: {errors}");
+    }
+}
+
+#[test]
+fn ctrl_c_leaves_a_partial_result_and_no_process() {
+    if !has_kernel() {
+        return;
+    }
+    let run = Try::new(&MIXED.replace("2 s", "20000 s"));
+    let mut child = run.command("out", &[]).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let guest = format!("run-{}-", child.id());
+    let begin = Clock::now();
+    while processes(&guest).is_empty() || begin.elapsed() < Time::from_secs(2) {
+        assert!(begin.elapsed() < Time::from_secs(60), "no guest has started");
+        std::thread::sleep(Time::from_millis(20));
+    }
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(processes(&guest), Vec::<i32>::new());
+    let summary = std::fs::read(run.path("out/summary.json")).unwrap();
+    let summary: Value = serde_json::from_slice(&summary).unwrap();
+    assert_eq!(summary["partial"], true);
+}
+
+#[test]
+fn guests_end_with_a_program_that_is_killed() {
+    if !has_kernel() {
+        return;
+    }
+    let run = Try::new(&MIXED.replace("2 s", "20000 s"));
+    let mut child = run.command("out", &[]).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let guest = format!("run-{}-", child.id());
+    let begin = Clock::now();
+    while processes(&guest).is_empty() {
+        assert!(begin.elapsed() < Time::from_secs(60), "no guest has started");
+        std::thread::sleep(Time::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    while !processes(&guest).is_empty() {
+        assert!(begin.elapsed() < Time::from_secs(60), "the guest goes on");
+        std::thread::sleep(Time::from_millis(20));
+    }
+}
+
+#[test]
+fn what_the_kernel_cannot_do_is_said_before_anything_starts() {
+    let run = Try::new(&MIXED.replace(
+        "buffer = \"60 kB\"",
+        "buffer = \"60 kB\"\npolice = { rate = \"1 Mb/s\", burst = \"10 kB\" }",
+    ));
+    let output = run.run("out", &[]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && errors.contains("link[1].police"), "{errors}");
+}
