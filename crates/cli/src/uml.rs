@@ -39,7 +39,7 @@ Exit codes:
   2    wrong arguments
   130  interrupted; nothing of the unfinished kernel was kept")]
 struct BuildArgs {
-    /// With the kernel's own checks (KASAN, lockdep, UBSAN), ten times slower, kept beside the other.
+    /// With the kernel's own checks (KASAN, lockdep, UBSAN), many times slower, kept beside the other.
     #[arg(long)]
     debug: bool,
     /// Fetch the newest package and build it even when a kernel is kept.

@@ -1,7 +1,7 @@
 //! A core of the host for each guest.
 //!
 //! A guest consists of processes of which one waits for the other at every system call. On one core that is a switch; across
-//! two it is an interrupt from one to the other, and several times as slow.
+//! two it is an interrupt from one to the other, and up to four times as slow.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 pub struct Plan {
     /// The host's folder for plan, report and captures.
     pub folder: PathBuf,
-    /// Compiled kernel modules to be loaded, with their parameters.
-    pub modules: Vec<PlannedModule>,
+    /// Compiled kernel modules to be loaded.
+    pub modules: Vec<PathBuf>,
     /// Network namespaces.
     pub nodes: Vec<PlannedNode>,
     /// Lines for `ip -batch` that wire the namespaces up, before anything else.
@@ -34,15 +34,6 @@ pub struct Plan {
     pub looks: Vec<Duration>,
     /// Whether segmentation and receive offloads stay on.
     pub offloads: bool,
-}
-
-/// A module and what is written after its name to `insmod`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PlannedModule {
-    /// The `.ko` file.
-    pub file: PathBuf,
-    /// Parameters such as `window=10`.
-    pub parameters: String,
 }
 
 /// A network namespace.

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
-use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -11,6 +10,7 @@ use std::time::{Duration as Span, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use headway_core::{Duration, Instant};
+use headway_uml::tcp_info::TcpInfo;
 use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Deserialize, Serialize};
 
@@ -220,50 +220,15 @@ impl Sending {
         let info = TcpInfo::of(&self.stream);
         Counters {
             received: 0,
-            sent: info.u32(156).into(),
-            retransmitted: info.u32(100).into(),
-            cwnd: info.u32(80),
-            ssthresh: info.u32(76),
-            pacing: info.u64(104),
-            srtt_us: info.u32(68),
-            min_rtt_us: info.u32(148),
+            sent: info.data_segments_out().into(),
+            retransmitted: info.retransmitted().into(),
+            cwnd: info.cwnd(),
+            ssthresh: info.ssthresh(),
+            pacing: info.pacing_rate(),
+            srtt_us: info.rtt(),
+            min_rtt_us: info.min_rtt(),
             finished: Instant::from_ns(self.finished.load(Ordering::Relaxed)),
         }
-    }
-}
-
-/// `struct tcp_info` of the kernel, which is longer than that of the C library.
-struct TcpInfo([u8; 256]);
-
-impl TcpInfo {
-    fn of(stream: &TcpStream) -> TcpInfo {
-        let mut bytes = [0; 256];
-        let mut length = bytes.len() as libc::socklen_t;
-        // SAFETY: both pointers are valid for writing, and `length` is the room at the first. What a kernel does not know
-        // or refuses stays zero.
-        unsafe {
-            libc::getsockopt(
-                stream.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                bytes.as_mut_ptr().cast(),
-                &raw mut length,
-            );
-        }
-        TcpInfo(bytes)
-    }
-
-    /// The field at this offset (`include/uapi/linux/tcp.h`): 68 rtt, 76 snd_ssthresh, 80 snd_cwnd, 100 total_retrans,
-    /// 148 min_rtt, 156 data_segs_out.
-    fn u32(&self, offset: usize) -> u32 {
-        let field = self.0[offset..].first_chunk().copied().unwrap_or_default();
-        u32::from_ne_bytes(field)
-    }
-
-    /// As for [`TcpInfo::u32`]: 104 pacing_rate.
-    fn u64(&self, offset: usize) -> u64 {
-        let field = self.0[offset..].first_chunk().copied().unwrap_or_default();
-        u64::from_ne_bytes(field)
     }
 }
 

@@ -30,7 +30,7 @@ use folder::Folder;
 /// Runs a scenario: a network, its flows and its traffic, as a TOML file describes them.
 ///
 /// The simulator (sim) runs it in virtual time, and so does the network stack of Linux itself (uml), in a kernel that runs as a
-/// program; in both the same seed gives the same bytes, whatever the machine and the number of jobs. The lab runs it with this
+/// program; in both the same seed gives the same bytes, whatever the number of jobs. The lab runs it with this
 /// host's TCP on an emulated path in real time, if it is two hosts with one bottleneck between them. A folder receives the
 /// summary, every flow and link, time series, the truth of what was free, and a page of figures.
 #[derive(Args, Debug)]
@@ -67,7 +67,7 @@ pub(crate) struct RunArgs {
     /// With --on uml: writes the packets that each link sends into a pcap file with nanoseconds.
     #[arg(long)]
     pcap: bool,
-    /// With --on uml: leaves segmentation and receive offloads on, several times faster.
+    /// With --on uml: leaves segmentation and receive offloads on.
     #[arg(long)]
     offloads: bool,
     /// With --on uml: a kernel with its own checks (KASAN, lockdep), many times slower.

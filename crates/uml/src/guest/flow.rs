@@ -21,7 +21,7 @@ use crate::tcp_info::TcpInfo;
 const FIRST_PORT: u16 = 5001;
 /// Bytes that one call writes at most.
 const CHUNK: usize = 1 << 22;
-/// Unread bytes that wake the reader at most: every wake costs as much as dozens of packets.
+/// Unread bytes that wake the reader at most: every wake costs switches between processes of the host.
 const LOW: u64 = 1 << 22;
 /// How often an application with a rate reads or writes.
 const TICK: Duration = Duration::from_ms(1);

@@ -1,7 +1,7 @@
 //! The program that runs inside: it builds the network, sends and receives, and writes down what it sees.
 //!
-//! It is the first and only program of the guest. One thread does everything, because a switch between programs costs
-//! more there than a hundred packets.
+//! It is the first and only program of the guest. One thread does everything, because a switch between programs
+//! is slow there.
 
 mod capture;
 mod device;

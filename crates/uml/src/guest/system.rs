@@ -1,6 +1,5 @@
 //! What has to be there before anything runs: file systems, modules, namespaces, links.
 
-use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -12,7 +11,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns};
 
 use super::Failure;
-use crate::plan::{Plan, PlannedModule, PlannedNode};
+use crate::plan::{Plan, PlannedNode};
 
 /// Where the host's folder appears in the guest.
 const RESULTS: &str = "/run/results";
@@ -54,11 +53,10 @@ pub(super) fn mount_all(folder: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Loads a module.
-pub(super) fn load(module: &PlannedModule) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::of(format!("cannot load {}", module.file.display()), error);
-    let file = File::open(&module.file).map_err(failed)?;
-    let parameters = CString::new(module.parameters.as_str()).map_err(|error| failed(error.into()))?;
-    finit_module(&file, &parameters, ModuleInitFlags::empty()).map_err(|error| failed(error.into()))
+pub(super) fn load(module: &Path) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::of(format!("cannot load {}", module.display()), error);
+    let file = File::open(module).map_err(failed)?;
+    finit_module(&file, c"", ModuleInitFlags::empty()).map_err(|error| failed(error.into()))
 }
 
 /// Makes all namespaces and links, and returns a handle of every namespace.

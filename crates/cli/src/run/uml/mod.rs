@@ -12,7 +12,7 @@ use headway_uml::machine::Machine;
 use headway_uml::modules::OWN_MODULES;
 use headway_uml::network::{self, Wishes};
 use headway_uml::place;
-use headway_uml::plan::{Plan, PlannedModule};
+use headway_uml::plan::Plan;
 
 use super::{Captures, Outcome, side_by_side};
 use crate::progress::Progress;
@@ -57,7 +57,7 @@ pub(crate) struct Prepared<'a> {
     topology: Topology,
     settings: &'a Settings,
     kernel: PathBuf,
-    modules: Vec<PlannedModule>,
+    modules: Vec<PathBuf>,
     program: PathBuf,
 }
 
@@ -73,10 +73,7 @@ impl<'a> Prepared<'a> {
         let kernel = uml::kernel(settings.debug, interrupted)?;
         let own = OWN_MODULES.iter().map(|module| kernel.module(module.name, &[(module.file, module.text)]));
         let users = settings.modules.iter().map(|folder| kernel.module_from(folder));
-        let modules = own
-            .chain(users)
-            .map(|file| Ok(PlannedModule { file: file?, parameters: String::new() }))
-            .collect::<anyhow::Result<_>>()?;
+        let modules = own.chain(users).collect::<Result<_, _>>()?;
         Ok(Prepared {
             scenario,
             topology: Topology::new(scenario),
