@@ -1,0 +1,12 @@
+//! Compiles the C headers that the kernel uses, too, into this crate.
+
+fn main() {
+    println!("cargo:rerun-if-changed=c");
+    cc::Build::new()
+        .file("c/ls_aimd.c")
+        .flag_if_supported("-std=c11")
+        .warnings_into_errors(true)
+        .extra_warnings(true)
+        .opt_level(2)
+        .compile("headway_arithmetic");
+}

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * LS-AIMD: Reno and DCTCP below two segments a round trip (A. S. Ahmed, Extending TCP for Low Round Trip Delay, Oslo, 2019).
+ *
+ * In a nutshell:
+ *   - The window W is in bytes, with a fraction, and may be as small as two bytes.
+ *   - While W is below `delta` segments (the "sub-MSS" regime), segments leave one at a time, a gap of s RTT / W apart, and at most
+ *     `delta` are in flight: the packet conservation clock. Above, acknowledgements clock the sender out as usual.
+ *   - Every round trip W grows by C k0 lg(S / k1 + 1) bytes, S being the slow-start threshold: about a segment for usual windows,
+ *     and never more than S for small ones. It grows in marked rounds, too.
+ *   - The first mark of a round sets S and W to W / 2 (Reno) or W (1 - alpha / 2) (DCTCP).
+ *
+ *        mark: W = S = cut(W)                          W >= delta segments
+ *       +------+                              +----------------------------------+
+ *       |      v                              |                                  v
+ *     +----------+                      +-----------+   W < delta segments   +-----------+
+ *     | sub-MSS: | -------------------> |           | ---------------------> |           |
+ *     | the PCC  |                      | (update)  |                        | ACK clock |
+ *     +----------+                      +-----------+                        +-----------+
+ *
+ * Nothing here knows sockets or clocks. Sequence numbers may count bytes or segments, as long as the caller is consistent.
+ * Numbers in comments such as "2.7" are sections of the specification.
+ */
+#ifndef HEADWAY_LS_AIMD_H
+#define HEADWAY_LS_AIMD_H
+
+#include "dctcp_alpha.h"
+#include "fixed_log2.h"
+#include "numbers.h"
+
+/* Before the first reduction there is no threshold. */
+#define LS_UNLIMITED (~0ULL)
+/* Least window and threshold unless configured, bytes (2.10): chosen by the author, who thinks it may be lowered. */
+#define LS_FLOOR 2
+/* Largest window, bytes: what TCP can announce (RFC 7323). It keeps all products below 2^64. */
+#define LS_LARGEST (1ULL << 30)
+/* Fixed-point bits of the logarithm (2.7). With 9, a window of 2 B of jumbo segments would never grow again. */
+#define LS_LOG_BITS 16
+/* The scale of the increase, C, in units of 2^-16. */
+#define LS_SCALE_BITS 16
+#define LS_SCALE_ONE (1U << LS_SCALE_BITS)
+/* Most segments that one acknowledgement below `delta` segments counts for: larger stretches only come from the time before. */
+#define LS_MOST_STRETCH 64
+/* Weight 1/8 of the newest round-trip time, as everywhere in TCP (RFC 6298). */
+#define LS_RTT_SHIFT 3
+/* Weight 1/32 of the newest window in the fraction of marks that an automatic C follows: slower than alpha, lest C follow noise. */
+#define LS_MARKS_SHIFT 5
+
+enum ls_algorithm {
+	LS_RENO,
+	LS_DCTCP,
+};
+
+/* What the user sets. */
+struct ls_config {
+	/* One of enum ls_algorithm. */
+	hw_u32 algorithm;
+	/* Segments for which the receiver may send one acknowledgement, 1 to 16: the stretch factor (2.2). */
+	hw_u32 delta;
+	/* C in units of 2^-16, 1 to 65536; zero for automatic (2.9). */
+	hw_u32 scale;
+	/* Least window, bytes, at least 1: what a forger of marks can push a sender down to (2.15). */
+	hw_u32 floor;
+	/* The increase is weighed by the window after the cut that the same acknowledgement caused, not before it (2.8). */
+	hw_u32 after_cut;
+	/* One segment a round trip in place of the logarithm: plain AIMD with a window that may be small (2.16). */
+	hw_u32 linear;
+};
+
+/* What one connection remembers; the kernel gives a congestion control 104 bytes. */
+struct ls_state {
+	/* W and S in bytes, Q9. */
+	hw_u64 window;
+	hw_u64 ssthresh;
+	/* Above `delta` segments: increase that has not made a whole segment yet, Q9 bytes times segments (2.8). */
+	hw_u64 credit;
+	/* Smoothed round-trip time of the newest segments acknowledged, ns; zero before the first sample (2.5). */
+	hw_u64 rtt;
+	/* W and S before the last reduction, for those that turn out to be needless. */
+	hw_u64 prior_window;
+	hw_u64 prior_ssthresh;
+	/* Payload bytes of a full segment, s. */
+	hw_u32 mss;
+	/* Increase for S, bytes a round trip, Q9, without C. */
+	hw_u32 add;
+	/* C in units of 2^-16. */
+	hw_u32 scale;
+	/* alpha times 16, and the slower average of marks times 32. */
+	hw_u32 alpha;
+	hw_u32 marks;
+	/* Segments acknowledged since the averages were updated, and those of them that were marked. */
+	hw_u32 total;
+	hw_u32 marked;
+	/* The averages are updated when everything before `round_end` is acknowledged; acknowledgements up to `cut_end` tell of
+	 * what was sent before the last reduction. */
+	hw_u32 round_end;
+	hw_u32 cut_end;
+	/* Whether the packet conservation clock is on. */
+	hw_u32 submss;
+};
+
+/* What one acknowledgement says. */
+struct ls_ack {
+	/* First sequence number not acknowledged, and next to be sent. */
+	hw_u32 una;
+	hw_u32 next;
+	/* Whole segments acknowledged for the first time; less than one counts as none (2.15). */
+	hw_u32 acked;
+	/* Of those, the marked ones; for a classic echo, all. */
+	hw_u32 marked;
+	/* Segments in flight before. */
+	hw_u32 in_flight;
+	/* Whether the window, and not the application, limits the connection. */
+	hw_u32 limited;
+	/* Round-trip time of the newest segment acknowledged, ns; zero if it was sent twice or the receiver held the
+	 * acknowledgement back until its timer expired (2.5). */
+	hw_u64 rtt;
+};
+
+/* K0 for segments of `mss` bytes, so that an increase is about a segment at usual windows; K1 = K0 + 1 (2.6). */
+HW_INLINE hw_u32 ls_growth_exponent(hw_u32 mss)
+{
+	if (mss <= 1948)
+		return 8;
+	if (mss <= 4448)
+		return 9;
+	return 10;
+}
+
+/* Increase a round trip, k0 lg(S / k1 + 1) bytes, for a threshold of `ssthresh` bytes; both Q9 (2.7). */
+HW_INLINE hw_u32 ls_add(hw_u64 ssthresh, hw_u32 k0)
+{
+	const hw_u32 fraction = LS_LOG_BITS - HW_Q9;
+	hw_u64 shifted = (ssthresh + (1ULL << (k0 + 1 + HW_Q9))) << fraction;
+	hw_u64 logarithm = (hw_u64)(hw_log2(shifted, LS_LOG_BITS) - ((hw_s64)(k0 + 1) << LS_LOG_BITS));
+
+	return (hw_u32)((logarithm << k0) >> fraction);
+}
+
+/* Whole segments in the window. */
+HW_INLINE hw_u32 ls_segments(const struct ls_state *ls)
+{
+	return (hw_u32)(ls->window / ((hw_u64)ls->mss << HW_Q9));
+}
+
+/* Bytes of the window beyond whole segments, Q9. */
+HW_INLINE hw_u32 ls_fraction(const struct ls_state *ls)
+{
+	return (hw_u32)(ls->window % ((hw_u64)ls->mss << HW_Q9));
+}
+
+/* Most segments in flight: the window, or `delta` when the clock decides (2.1). */
+HW_INLINE hw_u32 ls_cwnd(const struct ls_state *ls, const struct ls_config *config)
+{
+	return ls->submss ? config->delta : ls_segments(ls);
+}
+
+/* Time from the departure of one segment to that of the next of `bytes`, s RTT / W in ns, while the clock is on (2.3). */
+HW_INLINE hw_u64 ls_gap(const struct ls_state *ls, hw_u32 bytes)
+{
+	return (((hw_u64)bytes * ls->rtt) << HW_Q9) / ls->window;
+}
+
+/* Keeps the window in its range and tells whether the clock decides from now on (2.1, 2.2). */
+HW_INLINE void ls_update_regime(struct ls_state *ls, const struct ls_config *config)
+{
+	hw_u32 submss;
+
+	ls->window = hw_max(ls->window, (hw_u64)config->floor << HW_Q9);
+	ls->window = hw_min(ls->window, LS_LARGEST << HW_Q9);
+	submss = ls->window < ((hw_u64)config->delta * ls->mss) << HW_Q9;
+	if (submss != ls->submss)
+		ls->credit = 0;
+	ls->submss = submss;
+}
+
+/*
+ * C in units of 2^-16 for an average of marks (a fraction, DCTCP_FRACTION_BITS).
+ *
+ * All who share a queue see the same fraction of marks, whatever their windows, so they come to about the same C without knowing
+ * of each other; a C that followed the own window would make the increase multiplicative, and shares would not converge. Up to half of all
+ * segments marked, C is 1. From there it halves with every 1/20, so that more marks mean less increase, which means fewer
+ * marks: at the windows that need it the two meet at 55 to 85 % marked, short of saturation.
+ */
+HW_INLINE hw_u32 ls_automatic_scale(hw_u32 marks)
+{
+	const hw_u32 knee = DCTCP_ONE / 2;
+	const hw_u32 steepness = 20;
+
+	if (marks <= knee)
+		return LS_SCALE_ONE;
+	return (hw_u32)hw_max(hw_exp2_negative((marks - knee) / (DCTCP_ONE >> 16) * steepness), 1);
+}
+
+/* Bytes a round trip that the window grows by, C add, in units of 2^-16 (2.9). */
+HW_INLINE hw_u64 ls_increase(const struct ls_state *ls)
+{
+	hw_u64 increase = ((hw_u64)ls->add * ls->scale) >> HW_Q9;
+
+	/* Below the threshold of a timeout, and before there is one: at most a segment (2.13). */
+	if (ls->window < ls->ssthresh)
+		increase = hw_min(increase, (hw_u64)ls->mss << LS_SCALE_BITS);
+	return increase;
+}
+
+/* Sets the threshold, and the increase that follows from it (2.6). */
+HW_INLINE void ls_set_ssthresh(struct ls_state *ls, const struct ls_config *config, hw_u64 ssthresh)
+{
+	ls->ssthresh = ssthresh;
+	if (config->linear || ssthresh == LS_UNLIMITED)
+		ls->add = ls->mss << HW_Q9;
+	else
+		ls->add = ls_add(ssthresh, ls_growth_exponent(ls->mss));
+}
+
+/* Counts marks; once a window of data updates alpha, and C if that is automatic (2.11). */
+HW_INLINE void ls_count_marks(struct ls_state *ls, const struct ls_config *config, const struct ls_ack *ack)
+{
+	hw_u32 fraction;
+
+	ls->total += ack->acked;
+	ls->marked += ack->marked;
+	if (!ls->total || hw_before(ack->una, ls->round_end))
+		return;
+	fraction = dctcp_fraction(ls->marked, ls->total);
+	ls->alpha = dctcp_average(ls->alpha, fraction, DCTCP_GAIN_SHIFT);
+	ls->marks = dctcp_average(ls->marks, fraction, LS_MARKS_SHIFT);
+	if (!config->scale)
+		ls->scale = ls_automatic_scale(ls->marks >> LS_MARKS_SHIFT);
+	ls->total = 0;
+	ls->marked = 0;
+	ls->round_end = ack->next;
+}
+
+/* The window that a reduction starts from: not more than is used, where that can be told (2.10). */
+HW_INLINE hw_u64 ls_base(const struct ls_state *ls, const struct ls_config *config, hw_u32 in_flight)
+{
+	if (ls->submss)
+		return ls->window;
+	return hw_min(ls->window, ((hw_u64)hw_max(in_flight, config->delta) * ls->mss) << HW_Q9);
+}
+
+/* Sets window and threshold to `ssthresh`, Q9 bytes; `next` ends the round in which further marks mean nothing (2.12). */
+HW_INLINE void ls_reduce_to(struct ls_state *ls, const struct ls_config *config, hw_u64 ssthresh, hw_u32 next)
+{
+	ls->prior_window = ls->window;
+	ls->prior_ssthresh = ls->ssthresh;
+	ls_set_ssthresh(ls, config, hw_max(ssthresh, (hw_u64)config->floor << HW_Q9));
+	ls->window = ls->ssthresh;
+	ls->credit = 0;
+	ls->cut_end = next;
+}
+
+/* Answers the first mark of a round. */
+HW_INLINE void ls_on_mark(struct ls_state *ls, const struct ls_config *config, hw_u32 in_flight, hw_u32 next)
+{
+	hw_u64 base = ls_base(ls, config, in_flight);
+	hw_u64 cut = base / 2;
+
+	if (config->algorithm == LS_DCTCP)
+		cut = (base * ls->alpha) >> (DCTCP_FRACTION_BITS + DCTCP_GAIN_SHIFT + 1);
+	ls_reduce_to(ls, config, base - cut, next);
+}
+
+/* Grows the window by what `acked` segments stand for, s / W round trips each at a window of `weight`, Q9 bytes (2.8). */
+HW_INLINE void ls_grow(struct ls_state *ls, hw_u32 acked, hw_u64 weight)
+{
+	const hw_u64 segment = (hw_u64)ls->mss << HW_Q9;
+	hw_u64 round;
+
+	if (ls->submss) {
+		hw_u64 segments = hw_min(acked, LS_MOST_STRETCH);
+
+		/* Below 2^31 of increase, 2^16 of segment, 2^6 segments and 9 bits of shift: 2^62. */
+		ls->window += ((ls_increase(ls) * ls->mss * segments << HW_Q9) / weight) >> (LS_SCALE_BITS - HW_Q9);
+		return;
+	}
+	if (ls->window < ls->ssthresh) {
+		hw_u64 needed = (ls->ssthresh - ls->window + segment - 1) / segment;
+		hw_u32 used = (hw_u32)hw_min(acked, needed);
+
+		ls->window = hw_min(ls->window + used * segment, ls->ssthresh);
+		acked -= used;
+	}
+	if (!acked)
+		return;
+	round = segment * hw_max(ls_segments(ls), 1);
+	ls->credit += (ls_increase(ls) * acked) >> (LS_SCALE_BITS - HW_Q9);
+	if (ls->credit >= round) {
+		ls->window += ls->credit / round * segment;
+		ls->credit %= round;
+	}
+}
+
+/* A connection that starts with `window` segments of `mss` bytes. */
+HW_INLINE void ls_init(struct ls_state *ls, const struct ls_config *config, hw_u32 window, hw_u32 mss, hw_u32 next)
+{
+	*ls = (struct ls_state){ 0 };
+	ls->mss = mss;
+	ls->window = ((hw_u64)window * mss) << HW_Q9;
+	ls->prior_window = ls->window;
+	ls->prior_ssthresh = LS_UNLIMITED;
+	ls_set_ssthresh(ls, config, LS_UNLIMITED);
+	ls->scale = config->scale ? config->scale : LS_SCALE_ONE;
+	ls->alpha = DCTCP_ONE << DCTCP_GAIN_SHIFT;
+	ls->round_end = next;
+	ls->cut_end = next - 1;
+	ls_update_regime(ls, config);
+}
+
+/* An acknowledgement arrived (2.12). */
+HW_INLINE void ls_on_ack(struct ls_state *ls, const struct ls_config *config, const struct ls_ack *ack)
+{
+	hw_u64 before = ls->window;
+
+	if (ack->rtt) {
+		if (ls->rtt)
+			ls->rtt += (ack->rtt >> LS_RTT_SHIFT) - (ls->rtt >> LS_RTT_SHIFT);
+		else
+			ls->rtt = ack->rtt;
+	}
+	ls_count_marks(ls, config, ack);
+	if (ack->marked && hw_before(ls->cut_end, ack->una))
+		ls_on_mark(ls, config, ack->in_flight, ack->next);
+	if (ack->acked && ack->limited)
+		ls_grow(ls, ack->acked, config->after_cut ? ls->window : before);
+	ls_update_regime(ls, config);
+}
+
+/* Segments were lost: halves the window, whatever the algorithm; call once an episode (2.14). */
+HW_INLINE void ls_on_loss(struct ls_state *ls, const struct ls_config *config, hw_u32 in_flight, hw_u32 next)
+{
+	ls_reduce_to(ls, config, ls_base(ls, config, in_flight) / 2, next);
+	ls_update_regime(ls, config);
+}
+
+/* The retransmission timer expired: starts again from one segment. With `reduced` the threshold has been set already (2.14). */
+HW_INLINE void ls_on_timeout(struct ls_state *ls, const struct ls_config *config, hw_u32 next, int reduced)
+{
+	hw_u64 segment = (hw_u64)ls->mss << HW_Q9;
+
+	if (!reduced)
+		ls_reduce_to(ls, config, ls->window / 2, next);
+	ls->window = segment;
+	ls->credit = 0;
+	ls_update_regime(ls, config);
+}
+
+/* The last reduction was needless (2.20). */
+HW_INLINE void ls_undo(struct ls_state *ls, const struct ls_config *config)
+{
+	ls->window = hw_max(ls->window, ls->prior_window);
+	ls_set_ssthresh(ls, config, hw_max(ls->ssthresh, ls->prior_ssthresh));
+	ls_update_regime(ls, config);
+}
+
+/* Full segments have another size now; windows are in bytes and stay (2.1). */
+HW_INLINE void ls_set_mss(struct ls_state *ls, const struct ls_config *config, hw_u32 mss)
+{
+	ls->window += ls->credit / hw_max(ls_segments(ls), 1);
+	ls->credit = 0;
+	ls->mss = mss;
+	ls_set_ssthresh(ls, config, ls->ssthresh);
+	ls_update_regime(ls, config);
+}
+
+#endif

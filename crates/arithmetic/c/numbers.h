@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Types and helpers for integer arithmetic that compiles everywhere: as BPF, in a kernel module, in user space.
+ *
+ * Nothing here needs a header. BPF has neither floating point nor signed 64-bit division, and wants loops with constant bounds.
+ */
+#ifndef HEADWAY_NUMBERS_H
+#define HEADWAY_NUMBERS_H
+
+typedef unsigned char hw_u8;
+typedef unsigned int hw_u32;
+typedef int hw_s32;
+typedef unsigned long long hw_u64;
+typedef long long hw_s64;
+
+#define HW_INLINE static inline __attribute__((always_inline, unused))
+
+/* Bits of fraction of a window in bytes: its least step is 2^-9 B (ls-aimd 2.1). */
+#define HW_Q9 9
+
+HW_INLINE hw_u64 hw_min(hw_u64 a, hw_u64 b)
+{
+	return a < b ? a : b;
+}
+
+HW_INLINE hw_u64 hw_max(hw_u64 a, hw_u64 b)
+{
+	return a > b ? a : b;
+}
+
+/* Whether sequence number `a` comes before `b`; both wrap. */
+HW_INLINE int hw_before(hw_u32 a, hw_u32 b)
+{
+	return (hw_s32)(a - b) < 0;
+}
+
+#endif

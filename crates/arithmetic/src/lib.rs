@@ -1,0 +1,16 @@
+//! Integer arithmetic that the kernel and the simulator share: plain C headers in `c/`, and safe access to them.
+//!
+//! The headers compile as BPF, in a kernel module and here, and have no types of the kernel. Windows in bytes are in Q9: with nine
+//! bits of fraction.
+
+mod ls_aimd;
+mod numbers;
+
+pub use ls_aimd::{
+    Ack, Algorithm, Config, LARGEST_WINDOW, LsAimd, MOST_STRETCH, SCALE_ONE, UNLIMITED, add, automatic_scale,
+    growth_exponent,
+};
+pub use numbers::{FRACTION_BITS, average, exp2_negative, log2};
+
+/// Bits of fraction of a window in bytes: its least step is 2^-9 B (ls-aimd 2.1).
+pub const Q9: u32 = 9;

@@ -1,0 +1,215 @@
+//! LS-AIMD: the state of one connection and what moves it.
+
+/// Before the first reduction there is no threshold.
+pub const UNLIMITED: u64 = u64::MAX;
+/// C of 1.
+pub const SCALE_ONE: u32 = 1 << 16;
+/// Largest window, in bytes.
+pub const LARGEST_WINDOW: u64 = 1 << 30;
+/// Most segments that one acknowledgement below `delta` segments counts for.
+pub const MOST_STRETCH: u32 = 64;
+/// What alpha is multiplied by in the state, besides its 20 bits of fraction: 2^4.
+const ALPHA_SHIFT: u32 = 4;
+/// The same for the slower average of marks.
+const MARKS_SHIFT: u32 = 5;
+
+/// How a mark reduces the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Algorithm {
+    /// By half.
+    Reno = 0,
+    /// By half of the fraction of segments that are marked.
+    Dctcp = 1,
+}
+
+/// What the user sets.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Config {
+    /// How a mark reduces the window.
+    pub algorithm: Algorithm,
+    /// Segments for which the receiver may send one acknowledgement, 1 to 16.
+    pub delta: u32,
+    /// Scale of the increase, C, in units of 2^-16; zero for automatic (ls-aimd 2.9).
+    pub scale: u32,
+    /// Least window in bytes, at least 1.
+    pub floor: u32,
+    /// Whether the increase is weighed by the window after the cut that the same acknowledgement caused (ls-aimd 2.8).
+    pub after_cut: u32,
+    /// Whether the window grows by a segment a round trip in place of the logarithm.
+    pub linear: u32,
+}
+
+impl Config {
+    /// As published: C of 1, a stretch factor of 2, a floor of 2 bytes.
+    pub const fn new(algorithm: Algorithm) -> Config {
+        Config { algorithm, delta: 2, scale: SCALE_ONE, floor: 2, after_cut: 0, linear: 0 }
+    }
+}
+
+/// What one acknowledgement says; sequence numbers wrap.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Ack {
+    /// First sequence number not acknowledged.
+    pub una: u32,
+    /// Next sequence number to be sent.
+    pub next: u32,
+    /// Whole segments acknowledged for the first time.
+    pub acked: u32,
+    /// Of those, the marked ones.
+    pub marked: u32,
+    /// Segments in flight before.
+    pub in_flight: u32,
+    /// 1 if the window limits the connection, 0 if the application does.
+    pub limited: u32,
+    /// Round-trip time of the newest segment acknowledged, ns; zero if there is no valid one (ls-aimd 2.5).
+    pub rtt: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+struct State {
+    window: u64,
+    ssthresh: u64,
+    credit: u64,
+    rtt: u64,
+    prior_window: u64,
+    prior_ssthresh: u64,
+    mss: u32,
+    add: u32,
+    scale: u32,
+    alpha: u32,
+    marks: u32,
+    total: u32,
+    marked: u32,
+    round_end: u32,
+    cut_end: u32,
+    submss: u32,
+}
+
+unsafe extern "C" {
+    safe fn headway_ls_add(ssthresh: u64, exponent: u32) -> u32;
+    safe fn headway_ls_growth_exponent(mss: u32) -> u32;
+    safe fn headway_ls_automatic_scale(marks: u32) -> u32;
+    safe fn headway_ls_cwnd(ls: &State, config: &Config) -> u32;
+    safe fn headway_ls_gap(ls: &State, bytes: u32) -> u64;
+    safe fn headway_ls_init(ls: &mut State, config: &Config, window: u32, mss: u32, next: u32);
+    safe fn headway_ls_on_ack(ls: &mut State, config: &Config, ack: &Ack);
+    safe fn headway_ls_on_loss(ls: &mut State, config: &Config, in_flight: u32, next: u32);
+    safe fn headway_ls_on_timeout(ls: &mut State, config: &Config, next: u32, reduced: u32);
+    safe fn headway_ls_undo(ls: &mut State, config: &Config);
+    safe fn headway_ls_set_mss(ls: &mut State, config: &Config, mss: u32);
+}
+
+/// Increase a round trip for a threshold of `ssthresh` bytes, with k0 = 2^`exponent`; both Q9 (ls-aimd 2.7).
+pub fn add(ssthresh: u64, exponent: u32) -> u32 {
+    headway_ls_add(ssthresh.min(LARGEST_WINDOW << super::Q9), exponent)
+}
+
+/// The exponent K0 for segments of `mss` bytes; K1 is one more (ls-aimd 2.6).
+pub fn growth_exponent(mss: u32) -> u32 {
+    headway_ls_growth_exponent(mss)
+}
+
+/// C in units of 2^-16 for an average fraction of marks with 20 bits of fraction.
+pub fn automatic_scale(marks: u32) -> u32 {
+    headway_ls_automatic_scale(marks)
+}
+
+/// One connection.
+#[derive(Clone, Debug)]
+pub struct LsAimd {
+    config: Config,
+    state: State,
+}
+
+impl LsAimd {
+    /// A connection that starts in slow start with `window` segments of `mss` bytes, 1 to 65535, and sequence number `next`.
+    pub fn new(config: Config, window: u32, mss: u32, next: u32) -> LsAimd {
+        let mut state = State::default();
+        headway_ls_init(&mut state, &config, window, mss.clamp(1, 65_535), next);
+        LsAimd { config, state }
+    }
+
+    /// An acknowledgement arrived.
+    pub fn on_ack(&mut self, ack: &Ack) {
+        headway_ls_on_ack(&mut self.state, &self.config, ack);
+    }
+
+    /// Segments were lost; call once an episode.
+    pub fn on_loss(&mut self, in_flight: u32, next: u32) {
+        headway_ls_on_loss(&mut self.state, &self.config, in_flight, next);
+    }
+
+    /// The retransmission timer expired; `reduced` if the threshold was for the same losses.
+    pub fn on_timeout(&mut self, next: u32, reduced: bool) {
+        headway_ls_on_timeout(&mut self.state, &self.config, next, reduced.into());
+    }
+
+    /// The last reduction was needless.
+    pub fn undo(&mut self) {
+        headway_ls_undo(&mut self.state, &self.config);
+    }
+
+    /// Full segments have `mss` payload bytes from now on, 1 to 65535.
+    pub fn set_mss(&mut self, mss: u32) {
+        headway_ls_set_mss(&mut self.state, &self.config, mss.clamp(1, 65_535));
+    }
+
+    /// Most segments in flight.
+    pub fn cwnd(&self) -> u32 {
+        headway_ls_cwnd(&self.state, &self.config)
+    }
+
+    /// Whether the packet conservation clock decides when segments leave.
+    pub fn is_clocked(&self) -> bool {
+        self.state.submss != 0
+    }
+
+    /// Time between the departures of segments of `bytes` while the clock decides, ns; zero before the first round-trip time.
+    pub fn gap(&self, bytes: u32) -> u64 {
+        headway_ls_gap(&self.state, bytes)
+    }
+
+    /// The window in bytes, Q9.
+    pub fn window(&self) -> u64 {
+        self.state.window
+    }
+
+    /// The threshold in bytes, Q9; [`UNLIMITED`] before the first reduction.
+    pub fn ssthresh(&self) -> u64 {
+        self.state.ssthresh
+    }
+
+    /// Increase a round trip in bytes, Q9, without C.
+    pub fn add(&self) -> u32 {
+        self.state.add
+    }
+
+    /// C in units of 2^-16.
+    pub fn scale(&self) -> u32 {
+        self.state.scale
+    }
+
+    /// Estimated fraction of segments that are marked, 0 to 1.
+    pub fn alpha(&self) -> f64 {
+        f64::from(self.state.alpha) / f64::from(1_u32 << (super::FRACTION_BITS + ALPHA_SHIFT))
+    }
+
+    /// The slower average of marks that an automatic C follows, 0 to 1.
+    pub fn marks(&self) -> f64 {
+        f64::from(self.state.marks) / f64::from(1_u32 << (super::FRACTION_BITS + MARKS_SHIFT))
+    }
+
+    /// Smoothed round-trip time of the newest segments, ns; zero before the first sample (`SRTT_pace`).
+    pub fn rtt(&self) -> u64 {
+        self.state.rtt
+    }
+
+    /// Payload bytes of a full segment.
+    pub fn mss(&self) -> u32 {
+        self.state.mss
+    }
+}

@@ -1,0 +1,383 @@
+//! LS-AIMD: the specification's vectors, facts about single events, and a million random states.
+
+use headway_arithmetic::{
+    Ack, Algorithm, Config, LARGEST_WINDOW, LsAimd, MOST_STRETCH, Q9, SCALE_ONE, UNLIMITED, add,
+    automatic_scale, growth_exponent, log2,
+};
+use proptest::prelude::*;
+
+const JUMBO: u32 = 8948;
+const ETHERNET: u32 = 1448;
+const RENO: Config = Config::new(Algorithm::Reno);
+const DCTCP: Config = Config::new(Algorithm::Dctcp);
+
+/// A connection and what its acknowledgements say about the sequence space, in segments.
+struct Connection {
+    ls: LsAimd,
+    una: u32,
+    next: u32,
+}
+
+impl Connection {
+    fn new(config: Config, window: u32, mss: u32) -> Connection {
+        Connection { ls: LsAimd::new(config, window, mss, 0), una: 0, next: 0 }
+    }
+
+    /// One that losses have taken out of slow start, to a window of `segments` or little less.
+    fn at(config: Config, mss: u32, segments: f64) -> Connection {
+        let halvings = (256.0 / segments).log2().floor();
+        let mut connection = Connection::new(config, (segments * 2.0_f64.powf(halvings)) as u32, mss);
+        connection.ls.on_ack(&Ack { rtt: 1_000_000, ..Ack::default() });
+        (0..halvings as u32).for_each(|_| connection.ls.on_loss(u32::MAX, 0));
+        connection
+    }
+
+    /// Sends a window (a segment while the clock is on) and has `acked` segments acknowledged, all marked or none.
+    fn ack(&mut self, acked: u32, marked: bool) {
+        self.next = self.next.max(self.una + self.ls.cwnd().max(acked));
+        if self.ls.is_clocked() {
+            self.next = self.una + acked;
+        }
+        self.acknowledge(acked, marked);
+    }
+
+    fn acknowledge(&mut self, acked: u32, marked: bool) {
+        let in_flight = self.next - self.una;
+        self.una += acked;
+        let marked = if marked { acked.max(1) } else { 0 };
+        let (una, next) = (self.una, self.next);
+        self.ls.on_ack(&Ack { una, next, acked, marked, in_flight, limited: 1, rtt: 1_000_000 });
+    }
+
+    fn bytes(&self) -> f64 {
+        bytes(self.ls.window())
+    }
+
+    fn segments(&self) -> f64 {
+        self.bytes() / f64::from(self.ls.mss())
+    }
+}
+
+fn bytes(q9: u64) -> f64 {
+    q9 as f64 / f64::from(1_u32 << Q9)
+}
+
+/// The increase in double precision.
+fn exact_add(ssthresh: f64, exponent: u32) -> f64 {
+    let k0 = f64::from(1_u32 << exponent);
+    k0 * (ssthresh / (2.0 * k0) + 1.0).log2()
+}
+
+/// ls-aimd 2.7.
+#[test]
+fn the_increase_has_the_published_values() {
+    let vectors = [
+        (1, 368, 368),
+        (2, 736, 736),
+        (16, 5818, 5880),
+        (100, 33_736, 36_048),
+        (512, 131_072, 168_776),
+        (724, 166_652, 228_952),
+        (1448, 253_838, 404_472),
+        (2236, 317_738, 558_224),
+        (2896, 358_442, 666_608),
+        (8948, 551_500, 1_271_232),
+        (10_000, 571_440, 1_340_336),
+        (28_960, 766_384, 2_055_392),
+        (89_480, 977_468, 2_874_104),
+        (1_448_000, 1_502_888, 4_963_776),
+    ];
+    for (ssthresh, ethernet, jumbo) in vectors {
+        assert_eq!((add(ssthresh << Q9, 8), add(ssthresh << Q9, 10)), (ethernet, jumbo), "S = {ssthresh} B");
+    }
+}
+
+/// ls-aimd F21: with nine bits a window of 2 B of jumbo segments would never grow again.
+#[test]
+fn nine_bits_of_logarithm_would_not_do() {
+    let with = |bits: u32| (log2((2 + 2048) << bits, bits) - (11 << bits)) << 10;
+    assert_eq!(with(9), 0);
+    assert!(with(16) > 0);
+}
+
+#[test]
+fn constants_follow_the_segment_size_and_keep_the_increase_below_the_threshold() {
+    assert_eq!([536, ETHERNET, 4000, JUMBO, 65_495].map(growth_exponent), [8, 8, 9, 10, 10]);
+    // At S = 1 B, where it is steepest, it is 0.72 B.
+    for exponent in [8, 9, 10] {
+        assert!(add(1 << Q9, exponent) < 1 << Q9);
+    }
+}
+
+/// ls-aimd F05: the clock is on exactly below two segments.
+#[test]
+fn the_clock_decides_below_two_segments() {
+    let mut connection = Connection::at(RENO, ETHERNET, 0.5);
+    let mut crossed = false;
+    for _ in 0..2000 {
+        connection.ack(1, false);
+        let below = connection.ls.window() < u64::from(2 * ETHERNET) << Q9;
+        assert_eq!(connection.ls.is_clocked(), below);
+        assert_eq!(connection.ls.cwnd(), if below { 2 } else { connection.segments() as u32 });
+        crossed |= !below;
+    }
+    assert!(crossed);
+}
+
+/// ls-aimd F07.
+#[test]
+fn the_gap_is_a_segment_at_the_rate_of_the_window() {
+    let connection = Connection::at(RENO, ETHERNET, 0.5);
+    let gap = connection.ls.gap(ETHERNET) as f64;
+    let expected = 1e6 * f64::from(ETHERNET) / connection.bytes();
+    assert!((gap / expected - 1.0).abs() < 1e-6, "{gap} of {expected}");
+    assert_eq!(LsAimd::new(RENO, 1, ETHERNET, 0).gap(ETHERNET), 0, "before the first round-trip time");
+}
+
+/// ls-aimd F04.
+#[test]
+fn marks_never_take_a_window_below_its_floor() {
+    for mss in [ETHERNET, JUMBO] {
+        let mut connection = Connection::new(Config { scale: 512, ..RENO }, 10, mss);
+        for _ in 0..100 {
+            connection.ack(1, true);
+            assert!(connection.ls.window() >= 2 << Q9);
+        }
+    }
+    let mut high = Connection::new(Config { floor: 700, scale: 2, ..RENO }, 10, ETHERNET);
+    (0..100).for_each(|_| high.ack(1, true));
+    assert!((700.0..710.0).contains(&high.bytes()), "{}", high.bytes());
+}
+
+/// ls-aimd F29, F30 and F31.
+#[test]
+fn the_first_mark_of_a_round_cuts_at_once_and_the_others_do_not() {
+    let mut reno = Connection::new(RENO, 40, ETHERNET);
+    reno.next = 40;
+    (0..10).for_each(|_| reno.acknowledge(1, true));
+    assert_eq!(reno.ls.cwnd(), 20);
+    assert_eq!(bytes(reno.ls.ssthresh()), f64::from(20 * ETHERNET));
+
+    let mut dctcp = Connection::new(DCTCP, 40, ETHERNET);
+    dctcp.next = 40;
+    dctcp.acknowledge(40, false);
+    let alpha = dctcp.ls.alpha();
+    assert_eq!(alpha, 15.0 / 16.0);
+    let before = dctcp.bytes();
+    dctcp.next = 40 + dctcp.ls.cwnd();
+    dctcp.acknowledge(1, true);
+    assert!((dctcp.bytes() / (before * (1.0 - dctcp.ls.alpha() / 2.0)) - 1.0).abs() < 1e-4);
+}
+
+/// ls-aimd F32: with one segment in flight every acknowledgement ends a round.
+#[test]
+fn every_mark_cuts_while_one_segment_is_in_flight() {
+    let mut connection = Connection::at(Config { scale: 1, ..RENO }, JUMBO, 1.5);
+    for _ in 0..8 {
+        let before = connection.bytes();
+        connection.ack(1, true);
+        assert!((connection.bytes() / before - 0.5).abs() < 0.01);
+    }
+}
+
+/// ls-aimd F25 and F26: what a window grows by in a round trip does not depend on the regime.
+#[test]
+fn the_increase_of_a_round_trip_is_the_same_in_both_regimes() {
+    for (mss, segments) in [(ETHERNET, 0.3), (JUMBO, 0.3), (JUMBO, 1.0), (ETHERNET, 1.8), (JUMBO, 20.0)] {
+        let config = Config { scale: 256, ..RENO };
+        let mut connection = Connection::at(config, mss, segments);
+        let increase = f64::from(connection.ls.add()) / 512.0 / 256.0;
+        let (before, mut round_trips) = (connection.bytes(), 0.0);
+        while round_trips < 40.0 {
+            round_trips += 1.0 / connection.segments();
+            connection.ack(1, false);
+        }
+        let mut grown = connection.bytes() - before;
+        if !connection.ls.is_clocked() {
+            // Up to a segment waits as a remainder.
+            grown = grown.max((increase * round_trips / f64::from(mss)).floor() * f64::from(mss));
+            assert!(increase * round_trips - grown < f64::from(mss));
+        } else {
+            assert!((grown / (increase * round_trips) - 1.0).abs() < 0.02, "{mss} {segments}: {grown}");
+        }
+    }
+}
+
+/// ls-aimd F27.
+#[test]
+fn a_marked_round_grows_too() {
+    let mut connection = Connection::at(RENO, ETHERNET, 0.9);
+    let before = connection.bytes();
+    connection.ack(1, true);
+    let increase = f64::from(connection.ls.add()) / 512.0;
+    let expected = before / 2.0 + increase * f64::from(ETHERNET) / before;
+    assert!((connection.bytes() / expected - 1.0).abs() < 1e-3);
+    let mut after = Connection::at(Config { after_cut: 1, ..RENO }, ETHERNET, 0.9);
+    let before = after.bytes();
+    after.ack(1, true);
+    let expected = before / 2.0 + f64::from(after.ls.add()) / 512.0 * f64::from(ETHERNET) / (before / 2.0);
+    assert!((after.bytes() / expected - 1.0).abs() < 1e-3);
+}
+
+/// ls-aimd F34.
+#[test]
+fn slow_start_doubles_until_the_first_mark_and_does_not_below_two_segments() {
+    let mut connection = Connection::new(DCTCP, 10, ETHERNET);
+    for round in 1..6 {
+        connection.ack(connection.ls.cwnd(), false);
+        assert_eq!(connection.ls.cwnd(), 10 << round);
+    }
+    connection.ls.on_timeout(connection.next, false);
+    let before = connection.bytes();
+    assert_eq!(before, f64::from(ETHERNET));
+    connection.ack(1, false);
+    assert!(connection.ls.is_clocked() || connection.bytes() <= 2.0 * before);
+}
+
+/// ls-aimd F35: acknowledgements of less than a segment count for nothing.
+#[test]
+fn divided_acknowledgements_do_not_grow_a_window() {
+    let mut connection = Connection::at(RENO, ETHERNET, 0.7);
+    let before = connection.ls.window();
+    for _ in 0..10 {
+        connection.ack(0, false);
+    }
+    assert_eq!(connection.ls.window(), before);
+}
+
+/// ls-aimd F36.
+#[test]
+fn a_timeout_restarts_from_one_segment_with_the_clock_on() {
+    let mut connection = Connection::new(RENO, 20, JUMBO);
+    connection.ls.on_timeout(20, false);
+    assert_eq!(connection.ls.window(), u64::from(JUMBO) << Q9);
+    assert!(connection.ls.is_clocked());
+    let ssthresh = connection.ls.ssthresh();
+    connection.ls.on_timeout(20, true);
+    assert_eq!(connection.ls.ssthresh(), ssthresh);
+    connection.ls.undo();
+    assert_eq!((connection.ls.window(), connection.ls.ssthresh()), (u64::from(20 * JUMBO) << Q9, UNLIMITED));
+}
+
+/// ls-aimd 2.1: bytes are the truth.
+#[test]
+fn another_segment_size_leaves_the_window_alone() {
+    let mut connection = Connection::at(RENO, ETHERNET, 3.5);
+    let before = connection.ls.window();
+    connection.ls.set_mss(JUMBO);
+    assert_eq!(connection.ls.window(), before);
+    assert!(connection.ls.is_clocked());
+    assert_eq!(connection.ls.add(), add(connection.ls.ssthresh(), 10));
+}
+
+/// ls-aimd F37 and F39.
+#[test]
+fn without_the_logarithm_it_is_additive_increase_with_a_small_window() {
+    let mut connection = Connection::at(Config { linear: 1, ..RENO }, ETHERNET, 0.8);
+    let before = connection.bytes();
+    connection.ack(1, false);
+    let expected = before + f64::from(ETHERNET) * f64::from(ETHERNET) / before;
+    assert!((connection.bytes() / expected - 1.0).abs() < 1e-3);
+}
+
+#[test]
+fn an_automatic_scale_is_one_up_to_half_marked_and_halves_every_twentieth() {
+    let scale = |marks: f64| automatic_scale((marks * f64::from(1 << 20)) as u32);
+    assert_eq!([0.0, 0.2, 0.5].map(scale), [SCALE_ONE; 3]);
+    for (halvings, marks) in [(1, 0.55), (4, 0.7), (10, 1.0)] {
+        let expected = SCALE_ONE >> halvings;
+        assert!(scale(marks).abs_diff(expected) <= expected / 100 + 1, "{marks}: {}", scale(marks));
+    }
+}
+
+/// What can happen to a connection.
+#[derive(Clone, Debug)]
+enum Event {
+    Ack { acked: u32, marked: bool, limited: bool, rtt: u64 },
+    Loss,
+    Timeout(bool),
+    Undo,
+    Mss(u32),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let rtt = prop_oneof![Just(0), 1_u64..8_000_000_000];
+    prop_oneof![
+        12 => (0_u32..40, any::<bool>(), any::<bool>(), rtt)
+            .prop_map(|(acked, marked, limited, rtt)| Event::Ack { acked, marked, limited, rtt }),
+        1 => Just(Event::Loss),
+        1 => any::<bool>().prop_map(Event::Timeout),
+        1 => Just(Event::Undo),
+        1 => (1_u32..=65_535).prop_map(Event::Mss),
+    ]
+}
+
+fn config() -> impl Strategy<Value = Config> {
+    (any::<bool>(), 1_u32..=16, 0_u32..=SCALE_ONE, 1_u32..3000, 0_u32..2, 0_u32..2).prop_map(
+        |(reno, delta, scale, floor, after_cut, linear)| Config {
+            algorithm: if reno { Algorithm::Reno } else { Algorithm::Dctcp },
+            delta,
+            scale,
+            floor,
+            after_cut,
+            linear,
+        },
+    )
+}
+
+proptest! {
+    // With up to 100 events each, a million states.
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+    #[test]
+    fn no_state_is_out_of_range(
+        config in config(),
+        window in 1_u32..100_000,
+        mss in 1_u32..=65_535,
+        start in any::<u32>(),
+        events in proptest::collection::vec(event(), 1..100),
+    ) {
+        let mut ls = LsAimd::new(config, window, mss, start);
+        let (mut una, mut next) = (start, start);
+        for event in events {
+            let before = ls.window();
+            next = next.max(una.wrapping_add(ls.cwnd().min(1000)));
+            match event {
+                Event::Ack { acked, marked, limited, rtt } => {
+                    let acked = acked.min(next.wrapping_sub(una));
+                    let in_flight = next.wrapping_sub(una);
+                    una = una.wrapping_add(acked);
+                    let marked = if marked { acked } else { 0 };
+                    ls.on_ack(&Ack { una, next, acked, marked, in_flight, limited: limited.into(), rtt });
+                    if marked == 0 && acked <= MOST_STRETCH {
+                        prop_assert!(ls.window() >= before.min(LARGEST_WINDOW << Q9), "unmarked windows do not shrink");
+                    }
+                }
+                Event::Loss => ls.on_loss(next.wrapping_sub(una), next),
+                Event::Timeout(reduced) => ls.on_timeout(next, reduced),
+                Event::Undo => ls.undo(),
+                Event::Mss(mss) => ls.set_mss(mss),
+            }
+            let clocked = ls.window() < u64::from(config.delta * ls.mss()) << Q9;
+            prop_assert!(ls.window() >= u64::from(config.floor) << Q9);
+            prop_assert!(ls.window() <= LARGEST_WINDOW << Q9);
+            prop_assert_eq!(ls.is_clocked(), clocked);
+            prop_assert!(ls.cwnd() >= 1);
+            prop_assert!((0.0..=1.0).contains(&ls.alpha()) && (0.0..=1.0).contains(&ls.marks()));
+            prop_assert!((1..=SCALE_ONE).contains(&ls.scale()));
+            if ls.ssthresh() != UNLIMITED && config.linear == 0 {
+                prop_assert!(u64::from(ls.add()) <= ls.ssthresh());
+            }
+        }
+    }
+
+    #[test]
+    fn the_increase_is_exact_to_a_thousandth_and_monotone(ssthresh in 1_u64..1 << 30, more in 0_u64..1 << 20, exponent in 8_u32..=10) {
+        let increase = add(ssthresh << Q9, exponent);
+        let exact = exact_add(ssthresh as f64, exponent);
+        // The last bit of the logarithm is 2^-16 k0.
+        prop_assert!((bytes(increase.into()) - exact).abs() <= exact * 1e-3 + f64::from(1_u32 << exponent) / 2048.0);
+        prop_assert!(add((ssthresh + more) << Q9, exponent) >= increase);
+        prop_assert!(u64::from(increase) <= ssthresh << Q9);
+    }
+}
