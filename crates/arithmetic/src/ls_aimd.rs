@@ -11,7 +11,7 @@ pub const MOST_STRETCH: u32 = 64;
 /// What alpha is multiplied by in the state, besides its 20 bits of fraction: 2^4.
 const ALPHA_SHIFT: u32 = 4;
 /// The same for the slower average of marks.
-const MARKS_SHIFT: u32 = 5;
+const MARKS_SHIFT: u32 = 9;
 
 /// How a mark reduces the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ struct State {
 unsafe extern "C" {
     safe fn headway_ls_add(ssthresh: u64, exponent: u32) -> u32;
     safe fn headway_ls_growth_exponent(mss: u32) -> u32;
-    safe fn headway_ls_automatic_scale(marks: u32) -> u32;
+    safe fn headway_ls_automatic_scale(algorithm: Algorithm, marks: u32) -> u32;
     safe fn headway_ls_cwnd(ls: &State, config: &Config) -> u32;
     safe fn headway_ls_gap(ls: &State, bytes: u32) -> u64;
     safe fn headway_ls_init(ls: &mut State, config: &Config, window: u32, mss: u32, next: u32);
@@ -114,8 +114,8 @@ pub fn growth_exponent(mss: u32) -> u32 {
 }
 
 /// C in units of 2^-16 for an average fraction of marks with 20 bits of fraction.
-pub fn automatic_scale(marks: u32) -> u32 {
-    headway_ls_automatic_scale(marks)
+pub fn automatic_scale(algorithm: Algorithm, marks: u32) -> u32 {
+    headway_ls_automatic_scale(algorithm, marks)
 }
 
 /// One connection.

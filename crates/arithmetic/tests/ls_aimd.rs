@@ -281,12 +281,19 @@ fn without_the_logarithm_it_is_additive_increase_with_a_small_window() {
 }
 
 #[test]
-fn an_automatic_scale_is_one_up_to_half_marked_and_halves_every_twentieth() {
-    let scale = |marks: f64| automatic_scale((marks * f64::from(1 << 20)) as u32);
-    assert_eq!([0.0, 0.2, 0.5].map(scale), [SCALE_ONE; 3]);
-    for (halvings, marks) in [(1, 0.55), (4, 0.7), (10, 1.0)] {
-        let expected = SCALE_ONE >> halvings;
-        assert!(scale(marks).abs_diff(expected) <= expected / 100 + 1, "{marks}: {}", scale(marks));
+fn an_automatic_scale_falls_with_the_fraction_of_marks() {
+    let scale = |algorithm, marks: f64| automatic_scale(algorithm, (marks * f64::from(1 << 20)) as u32);
+    assert_eq!([0.0, 0.2, 0.5].map(|marks| scale(Algorithm::Dctcp, marks)), [SCALE_ONE; 3]);
+    assert_eq!([0.0, 0.0199].map(|marks| scale(Algorithm::Reno, marks)), [SCALE_ONE; 2]);
+    let halvings = [
+        (Algorithm::Dctcp, 0.5625, 1),
+        (Algorithm::Dctcp, 0.75, 4),
+        (Algorithm::Dctcp, 1.0, 8),
+        (Algorithm::Reno, 0.05, 6),
+    ];
+    for (algorithm, marks, halvings) in halvings {
+        let (found, expected) = (scale(algorithm, marks), SCALE_ONE >> halvings);
+        assert!(found.abs_diff(expected) <= expected / 100 + 1, "{algorithm:?} {marks}: {found}");
     }
 }
 

@@ -29,8 +29,10 @@ pub struct FlowStatistics {
     pub reductions: u64,
     /// Of the reductions, those taken back because nothing had been lost.
     pub undone: u64,
-    /// Congestion window now, segments.
+    /// The most segments that may be in flight now.
     pub cwnd: u32,
+    /// Congestion window now, segments; a fraction of one for controllers that can.
+    pub window: f64,
     /// Slow-start threshold now, segments; infinite before the first reduction.
     pub ssthresh: f64,
     /// Smoothed round-trip time now; `None` before the first measurement.

@@ -5,10 +5,14 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ack, Bbr, Congestion, Controller, Cubic, Dctcp, Delivery, FixedRate, FixedWindow, Reno, Start};
+use super::{
+    Ack, Algorithm, Bbr, Congestion, Controller, Cubic, Dctcp, Delivery, FixedRate, FixedWindow, LsAimd,
+    LsParameters, Reno, Start,
+};
 use crate::units::{Duration, Instant, Rate};
 
-/// A congestion controller by name; text such as `cubic`, `fixed-window:100` or `fixed-rate:10 Mb/s`.
+/// A congestion controller by name; text such as `cubic`, `ls-dctcp:c=1/8`, `fixed-window:100` or
+/// `fixed-rate:10 Mb/s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Kind {
@@ -20,6 +24,10 @@ pub enum Kind {
     Dctcp,
     /// [`Bbr`].
     Bbr,
+    /// [`LsAimd`] that halves.
+    LsReno(LsParameters),
+    /// [`LsAimd`] that reduces by half of the fraction of marks.
+    LsDctcp(LsParameters),
     /// [`FixedWindow`].
     FixedWindow {
         /// The window, at least 1.
@@ -34,7 +42,10 @@ pub enum Kind {
 
 /// Why a text names no controller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not `reno`, `cubic`, `dctcp`, `bbr`, `fixed-window:SEGMENTS` or `fixed-rate:RATE`")]
+#[error(
+    "`{0}` is not `reno`, `cubic`, `dctcp`, `bbr`, `ls-reno`, `ls-dctcp` (with `:c=1/8,delta=2`), `fixed-window:SEGMENTS` or \
+     `fixed-rate:RATE`"
+)]
 pub struct ParseKindError(String);
 
 impl Kind {
@@ -46,6 +57,12 @@ impl Kind {
             Kind::Cubic => AnyController::Cubic(Cubic::new(initial_window)),
             Kind::Dctcp => AnyController::Dctcp(Dctcp::new(initial_window)),
             Kind::Bbr => AnyController::Bbr(Box::new(Bbr::new(start))),
+            Kind::LsReno(parameters) => {
+                AnyController::LsAimd(Box::new(LsAimd::new(Algorithm::Reno, parameters, start)))
+            }
+            Kind::LsDctcp(parameters) => {
+                AnyController::LsAimd(Box::new(LsAimd::new(Algorithm::Dctcp, parameters, start)))
+            }
             Kind::FixedWindow { segments } => AnyController::FixedWindow(FixedWindow::new(segments)),
             Kind::FixedRate { rate } => AnyController::FixedRate(FixedRate::new(rate)),
         }
@@ -55,11 +72,17 @@ impl Kind {
 impl fmt::Display for Kind {
     /// The text that reads back as the same kind.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let with = |name: &str, parameters: &LsParameters| match parameters.to_string() {
+            text if text.is_empty() => name.to_owned(),
+            text => format!("{name}:{text}"),
+        };
         match self {
             Kind::Reno => f.pad("reno"),
             Kind::Cubic => f.pad("cubic"),
             Kind::Dctcp => f.pad("dctcp"),
             Kind::Bbr => f.pad("bbr"),
+            Kind::LsReno(parameters) => f.pad(&with("ls-reno", parameters)),
+            Kind::LsDctcp(parameters) => f.pad(&with("ls-dctcp", parameters)),
             Kind::FixedWindow { segments } => f.pad(&format!("fixed-window:{segments}")),
             // The shortest number that is exact, unlike the three digits that a rate prints as.
             Kind::FixedRate { rate } => f.pad(&format!("fixed-rate:{} Mb/s", rate.mbps())),
@@ -80,6 +103,10 @@ impl FromStr for Kind {
             ("cubic", None) => Some(Kind::Cubic),
             ("dctcp", None) => Some(Kind::Dctcp),
             ("bbr", None) => Some(Kind::Bbr),
+            ("ls-reno", None) => Some(Kind::LsReno(LsParameters::default())),
+            ("ls-dctcp", None) => Some(Kind::LsDctcp(LsParameters::default())),
+            ("ls-reno", Some(parameters)) => parameters.parse().ok().map(Kind::LsReno),
+            ("ls-dctcp", Some(parameters)) => parameters.parse().ok().map(Kind::LsDctcp),
             ("fixed-window", Some(count)) => {
                 count.parse().ok().filter(|count| *count > 0).map(|segments| Kind::FixedWindow { segments })
             }
@@ -117,6 +144,8 @@ pub enum AnyController {
     Dctcp(Dctcp),
     /// BBR, version 1; in a box, because its state is larger than that of all others together.
     Bbr(Box<Bbr>),
+    /// LS-AIMD of either algorithm; in a box for the same reason.
+    LsAimd(Box<LsAimd>),
     /// A constant window.
     FixedWindow(FixedWindow),
     /// A constant rate.
@@ -131,6 +160,7 @@ macro_rules! dispatch {
             AnyController::Cubic($controller) => $call,
             AnyController::Dctcp($controller) => $call,
             AnyController::Bbr($controller) => $call,
+            AnyController::LsAimd($controller) => $call,
             AnyController::FixedWindow($controller) => $call,
             AnyController::FixedRate($controller) => $call,
         }
@@ -215,6 +245,16 @@ impl Controller for AnyController {
     }
 
     #[inline]
+    fn flight_limit(&self) -> u32 {
+        dispatch!(self, controller => controller.flight_limit())
+    }
+
+    #[inline]
+    fn gap(&self) -> Option<Duration> {
+        dispatch!(self, controller => controller.gap())
+    }
+
+    #[inline]
     fn ssthresh(&self) -> f64 {
         dispatch!(self, controller => controller.ssthresh())
     }
@@ -236,6 +276,8 @@ mod tests {
             Kind::Cubic,
             Kind::Dctcp,
             Kind::Bbr,
+            Kind::LsReno(LsParameters::default()),
+            Kind::LsDctcp(LsParameters { shift: Some(7), delta: 4, after_cut: true }),
             Kind::FixedWindow { segments: 100 },
             Kind::FixedRate { rate: Rate::from_bps(10_000_000) },
             Kind::FixedRate { rate: Rate::from_bps(12_345_678_901) },
@@ -244,8 +286,8 @@ mod tests {
         for kind in kinds {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
-        assert_eq!("fixed-rate:10 Mb/s".parse(), Ok(kinds[5]));
-        assert_eq!(kinds[5].to_string(), "fixed-rate:10 Mb/s");
+        assert_eq!("fixed-rate:10 Mb/s".parse(), Ok(kinds[7]));
+        assert_eq!(kinds[7].to_string(), "fixed-rate:10 Mb/s");
     }
 
     #[test]
@@ -255,6 +297,7 @@ mod tests {
             "vegas",
             "reno:1",
             "bbr:2",
+            "ls-dctcp:c=3",
             "fixed-window",
             "fixed-window:0",
             "fixed-rate:10",

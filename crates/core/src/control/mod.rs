@@ -12,6 +12,7 @@ mod fixed_rate;
 mod fixed_window;
 mod hystart;
 mod kind;
+mod ls_aimd;
 mod reno;
 mod window;
 
@@ -20,7 +21,9 @@ pub use cubic::Cubic;
 pub use dctcp::Dctcp;
 pub use fixed_rate::FixedRate;
 pub use fixed_window::FixedWindow;
+pub use headway_arithmetic::Algorithm;
 pub use kind::{AnyController, Kind, ParseKindError};
+pub use ls_aimd::{LsAimd, LsParameters};
 pub use reno::Reno;
 
 /// What one acknowledgement told the sender. Counts are in segments.
@@ -169,6 +172,18 @@ pub trait Controller {
 
     /// The congestion window in segments, at least a fraction of one.
     fn window(&self) -> f64;
+
+    /// The most segments that may be in flight: the whole ones of the window, at least one.
+    fn flight_limit(&self) -> u32 {
+        (self.window() as u32).max(1)
+    }
+
+    /// The least time from the departure of one segment to that of the next, whatever acknowledgements come; `None` if these decide.
+    ///
+    /// It may change with every acknowledgement, and the departure that is pending then moves, earlier or later.
+    fn gap(&self) -> Option<Duration> {
+        None
+    }
 
     /// The slow-start threshold in segments; infinite before the first reduction.
     fn ssthresh(&self) -> f64;

@@ -134,7 +134,7 @@ impl Scenario {
             ack: AckPolicy { every: spec.ack_every, timeout: spec.ack_timeout },
             ecn: spec.ecn.into(),
             pacing: spec.pacing,
-            burst: Burst::Host,
+            burst: if spec.offload { Burst::Host } else { Burst::Single },
             card,
         }
     }

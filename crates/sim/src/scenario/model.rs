@@ -172,6 +172,9 @@ pub struct FlowSpec {
     /// Whether segments are spread over the round trip; default no.
     #[serde(default)]
     pub pacing: bool,
+    /// Whether the host leaves segmentation to its card, so that segments leave in bursts; default yes.
+    #[serde(default = "yes")]
+    pub offload: bool,
 }
 
 /// ECN as scenario files name it.

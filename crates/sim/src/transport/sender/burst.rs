@@ -157,7 +157,7 @@ impl Sender {
     /// Begins a burst, or says that it is better to wait, and whether the window is the reason.
     #[inline]
     pub(super) fn begin_burst(&mut self, now: u64, in_flight: u64) -> Option<bool> {
-        if self.bursts.kind == Burst::Single {
+        if self.bursts.kind == Burst::Single || self.controller.gap().is_some() {
             self.bursts.left = 1;
             return None;
         }

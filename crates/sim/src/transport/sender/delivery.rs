@@ -20,7 +20,7 @@ impl Sender {
         let Some(rates) = &mut self.rates else { return };
         if alone && rates.is_limited() {
             self.controller.on_resume(Instant::from_ns(now));
-            self.cwnd = whole(self.controller.window());
+            self.cwnd = self.controller.flight_limit();
         }
         rates.sent(now, seq - self.una, self.una == self.next);
     }
@@ -65,6 +65,6 @@ impl Sender {
         if self.controller.holds_back() {
             rates.limit(news.in_flight.into());
         }
-        self.cwnd = whole(self.controller.window());
+        self.cwnd = self.controller.flight_limit();
     }
 }

@@ -124,7 +124,7 @@ impl Sender {
             next: 0,
             limit: (config.receive_buffer.get() / u64::from(config.mss)).max(1),
             written: 0,
-            cwnd: whole(controller.window()),
+            cwnd: controller.flight_limit(),
             state: State::Open,
             high: 0,
             owner,
@@ -169,7 +169,9 @@ impl Sender {
             self.look_for_data(now);
             return self.pause(false);
         }
+        let held = !within && self.clock() > now;
         if !within
+            && !held
             && self.scoreboard.must_resend()
             && let Some(seq) = self.scoreboard.resend(now)
         {
@@ -188,6 +190,9 @@ impl Sender {
             self.bursts.end();
             self.look_for_data(now);
             return self.pause(false);
+        }
+        if held {
+            return self.pause(true);
         }
         let seq = self.next;
         if seq == self.una && seq > 0 {
@@ -210,6 +215,13 @@ impl Sender {
         self.in_flight() < u64::from(self.cwnd)
     }
 
+    /// When the controller lets the next segment leave (ns), zero if acknowledgements decide. It counts from the last departure, and
+    /// is asked for anew at every event, so that the pending departure moves with what acknowledgements tell (ls-aimd 2.4).
+    #[inline]
+    fn clock(&self) -> u64 {
+        self.controller.gap().map_or(0, |gap| self.last_sent + gap.ns().unsigned_abs())
+    }
+
     /// Asks the application for more to send.
     fn write(&mut self, now: u64) {
         self.written = self.application.written(now, self.next);
@@ -228,7 +240,7 @@ impl Sender {
         if idle > timeout {
             let (idle, timeout) = (Duration::from_ns(idle as i64), Duration::from_ns(timeout as i64));
             self.controller.on_idle(Instant::from_ns(now), idle, timeout);
-            self.cwnd = whole(self.controller.window());
+            self.cwnd = self.controller.flight_limit();
         }
     }
 
@@ -322,10 +334,10 @@ impl Sender {
             self.deliver(&news, flight, losses);
         } else if reducing {
             self.begin(now, flight, entry);
-            let target = u64::from(whole(self.controller.window()));
+            let target = u64::from(self.controller.flight_limit());
             self.cwnd = self.reduction.window(delivered, in_flight, target, acked > 0 && !lost);
         } else {
-            self.cwnd = whole(self.controller.window());
+            self.cwnd = self.controller.flight_limit();
         }
         self.set_timer(now, acked > 0);
     }
@@ -420,8 +432,12 @@ impl Sender {
         self.counters = Counters::default();
     }
 
-    pub(crate) fn window(&self) -> u32 {
+    pub(crate) fn cwnd(&self) -> u32 {
         self.cwnd
+    }
+
+    pub(crate) fn window(&self) -> f64 {
+        self.controller.window()
     }
 
     pub(crate) fn ssthresh(&self) -> f64 {
@@ -456,10 +472,4 @@ impl Sender {
             + self.bursts.memory()
             + self.rates.as_ref().map_or(0, |rates| rates.memory())
     }
-}
-
-/// Whole segments of a window, at least one.
-#[inline]
-fn whole(window: f64) -> u32 {
-    (window as u32).max(1)
 }

@@ -98,7 +98,7 @@ impl Sender {
                 self.counters.reductions += 1;
                 self.cwr = self.ecn != Ecn::Off;
                 self.controller.on_congestion(Instant::from_ns(now), flight as u32, Congestion::Loss);
-                self.cwnd = whole(self.controller.window());
+                self.cwnd = self.controller.flight_limit();
             }
         }
     }

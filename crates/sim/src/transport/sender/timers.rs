@@ -50,7 +50,7 @@ impl Sender {
         }
         self.restarted = self.una;
         self.controller.on_timeout(Instant::from_ns(now), flight, reduced);
-        self.cwnd = whole(self.controller.window());
+        self.cwnd = self.controller.flight_limit();
         self.state = State::Loss;
         self.high = self.next;
         self.cwr = self.ecn != Ecn::Off;
@@ -66,7 +66,7 @@ impl Sender {
                 return;
             }
             self.begin(now, flight, entry);
-            let target = u64::from(whole(self.controller.window()));
+            let target = u64::from(self.controller.flight_limit());
             if self.rates.is_none() {
                 self.cwnd = self.reduction.window(0, flight, target, false);
             }
@@ -87,6 +87,10 @@ impl Sender {
             && pacer.blocked(now)
         {
             return at.min(pacer.next());
+        }
+        let clock = self.clock();
+        if clock > now && self.has_window() {
+            return at.min(clock);
         }
         // Without a window it is an acknowledgement that lets the sender ask its application again.
         if self.next == self.written && self.has_window() {

@@ -73,7 +73,7 @@ impl Sender {
         self.undo.open = false;
         self.counters.undone += 1;
         self.controller.on_undo(self.undo.window, self.undo.ssthresh);
-        self.cwnd = whole(self.controller.window());
+        self.cwnd = self.controller.flight_limit();
         if forgive {
             self.scoreboard.forgive(self.una);
         }
