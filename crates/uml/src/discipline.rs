@@ -2,7 +2,7 @@
 
 use headway_core::queue::{CodelConfig, PieConfig, QueueSpec, RampConfig, RedConfig, StepConfig};
 use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Duration, Mistake};
+use headway_core::{Bytes, Duration, Mistake, Rate};
 use headway_sim::scenario::{Buffer, LinkSpec};
 
 use crate::plan::{PlannedNode, PlannedRed};
@@ -15,8 +15,8 @@ const UNLIMITED: u32 = 100_000_000;
 const DISCIPLINE: u32 = 0x20_0000;
 /// See [`DISCIPLINE`].
 const DISCIPLINE_CLASS: u32 = 0x10_0001;
-/// A rate that is no limit: with one, `netem` keeps packets in their order.
-const ANY_RATE: &str = "8tbit";
+/// A rate that is no limit: with one, `netem` keeps packets in their order, so far apart that timers tell them apart.
+const ANY_RATE: Rate = Rate::from_bps(1_000_000_000_000);
 
 /// The discipline that lets every packet go at the time it carries.
 pub(crate) const RELEASE: &str = "fq limit 10000000 flow_limit 10000000 timer_slack 0";
@@ -30,33 +30,22 @@ pub(crate) fn install(
     full: Bytes,
     node: &mut PlannedNode,
 ) -> Result<(), Mistake> {
-    let refuse = |key: &str, what: &str| {
-        Err(Mistake::new(
-            &format!("link[{number}].{key}"),
-            &format!("the kernel has no {what}; the simulator has"),
-        ))
+    check(number, spec)?;
+    let delay = |fixed| {
+        let fixed = time(fixed);
+        format!(
+            "qdisc add dev {device} root handle 1: stab overhead {STAB} linklayer ethernet netem limit {UNLIMITED} delay {fixed}"
+        )
     };
-    if spec.trace.is_some() {
-        return refuse("trace", "links that follow a trace");
-    }
-    if spec.police.is_some() {
-        return refuse("police", "policer before a queue");
-    }
-    if matches!(&spec.queue, Some(QueueSpec::Red(config)) if config.adaptive) {
-        // `tc` passes the wish on in a field that the kernel reads back but does not start its timer by.
-        return refuse("queue.adaptive", "adaptation of RED that `tc` could start");
-    }
-    let delay = format!(
-        "qdisc add dev {device} root handle 1: stab overhead {STAB} linklayer ethernet netem limit {UNLIMITED} delay {}",
-        time(fixed)
-    );
     let Some(rate) = spec.rate else {
         if fixed > Duration::ZERO {
-            node.tc.push(delay);
+            node.tc.push(delay(fixed));
         }
         return Ok(());
     };
-    node.tc.push(delay);
+    // Packets that come together are handed down one by one, so that the first has left when the next needs room.
+    let fixed = (fixed - ANY_RATE.time_for(full)).max(Duration::ZERO);
+    node.tc.push(delay(fixed) + &format!(" rate {}bit", ANY_RATE.bps()));
     let burst = spec.burst.unwrap_or(full).get();
     let bucket = |limit: u32| {
         let rate = rate.bps();
@@ -72,32 +61,43 @@ pub(crate) fn install(
         Buffer::Bytes(bytes) => queue.or_limits(Some(bytes), None),
         Buffer::Packets(packets) => queue.or_limits(None, Some(packets)),
     });
-    let limits = queue.as_ref().map_or(
-        match buffer {
-            Buffer::Bytes(bytes) => (Some(bytes), None),
-            Buffer::Packets(packets) => (None, Some(packets)),
-        },
-        QueueSpec::limits,
-    );
-    let bytes = limits.0.map_or(u32::MAX, whole);
+    let room = Room::new(queue.as_ref(), buffer, full, spec.burst.is_none());
+    let bytes = room.bytes.map_or(u32::MAX, whole);
     node.tc.push(bucket(bytes));
-    let room = Room { bytes: limits.0, packets: limits.1, full };
     let line = match &queue {
         None | Some(QueueSpec::DropTail(_)) => room.packets.map(|packets| format!("pfifo limit {packets}")),
         Some(QueueSpec::Red(config)) => Some(red(config, &room, rate.bps())),
         Some(QueueSpec::Codel(config)) => Some(codel(config, &room)),
         Some(QueueSpec::Pie(config)) => Some(pie(config, &room)),
         Some(QueueSpec::Step(config)) => {
-            node.red.push(step(config, device, bytes));
+            node.red.push(step(config, &room, device));
             None
         }
         Some(QueueSpec::Ramp(config)) => {
-            node.red.push(ramp(config, device, bytes));
+            node.red.push(ramp(config, &room, device));
             None
         }
     };
     node.tc.extend(line.map(|line| below(&line)));
     Ok(())
+}
+
+/// Names what the kernel cannot do.
+fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
+    // `tc` passes the wish to adapt on in a field that the kernel reads back but does not start its timer by.
+    let adaptive = matches!(&spec.queue, Some(QueueSpec::Red(config)) if config.adaptive);
+    let rules = [
+        ("trace", spec.trace.is_some(), "links that follow a trace"),
+        ("police", spec.police.is_some(), "policer before a queue"),
+        ("queue.adaptive", adaptive, "adaptation of RED that `tc` could start"),
+    ];
+    match rules.iter().find(|(_, wanted, _)| *wanted) {
+        Some((key, _, what)) => Err(Mistake::new(
+            &format!("link[{number}].{key}"),
+            &format!("the kernel has no {what}; the simulator has"),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// What loses, delays and reorders packets at random; `None` if nothing does.
@@ -112,7 +112,7 @@ pub(crate) fn random_stage(spec: &LinkSpec) -> Option<String> {
         line += &format!(" loss random {}%", spec.loss * 100.0);
     }
     if spec.jitter > Duration::ZERO && !spec.reordering {
-        line += &format!(" rate {ANY_RATE}");
+        line += &format!(" rate {}bit", ANY_RATE.bps());
     }
     (spec.jitter > Duration::ZERO || spec.loss > 0.0).then_some(line)
 }
@@ -122,14 +122,41 @@ fn time(time: Duration) -> String {
     format!("{}.{:03}4us", time.ns() / 1000, time.ns() % 1000)
 }
 
-/// The room of a queue.
+/// The room of a queue below `tbf`, which has let go the packet that is being sent: one less than the scenario says.
 struct Room {
     bytes: Option<Bytes>,
     packets: Option<u32>,
     full: Bytes,
+    /// What is being sent while something waits.
+    sending: Bytes,
 }
 
 impl Room {
+    /// The room of a discipline, or of a `buffer` without one; `steady` when packets take their time to be sent, and do not wait
+    /// for tokens.
+    fn new(queue: Option<&QueueSpec>, buffer: Buffer, full: Bytes, steady: bool) -> Room {
+        let (bytes, packets) = queue.map_or(
+            match buffer {
+                Buffer::Bytes(bytes) => (Some(bytes), None),
+                Buffer::Packets(packets) => (None, Some(packets)),
+            },
+            QueueSpec::limits,
+        );
+        let sending = if steady { full } else { Bytes::ZERO };
+        Room {
+            // Whatever is sent has been in the queue.
+            bytes: bytes.map(|bytes| Bytes::new(bytes.get().saturating_sub(sending.get())).max(full)),
+            packets: packets.map(|packets| packets.saturating_sub(u32::from(steady)).max(1)),
+            full,
+            sending,
+        }
+    }
+
+    /// A length of the queue as the kernel sees it.
+    fn seen(&self, length: Bytes) -> u32 {
+        whole(Bytes::new(length.get().saturating_sub(self.sending.get())))
+    }
+
     /// In packets, for disciplines that count those.
     fn in_packets(&self) -> u32 {
         let full = self.bytes.map(|bytes| whole(Bytes::new(bytes.get() / self.full.get())).max(1));
@@ -153,8 +180,8 @@ fn red(config: &RedConfig, room: &Room, rate: u64) -> String {
     format!(
         "red limit {} min {} max {} avpkt {} burst {} probability {probability} bandwidth {rate}bit{ecn}",
         room.in_bytes(),
-        min.get(),
-        max.get(),
+        room.seen(*min).max(1),
+        room.seen(*max).max(2),
         packet.get(),
         config.burst()
     )
@@ -174,27 +201,52 @@ fn pie(config: &PieConfig, room: &Room) -> String {
     format!("pie limit {} target {target}us tupdate {update}us {ecn}", room.in_packets())
 }
 
-fn step(config: &StepConfig, device: &str, limit: u32) -> PlannedRed {
+fn step(config: &StepConfig, room: &Room, device: &str) -> PlannedRed {
     // Marked is what finds more than the threshold before it.
-    let threshold = whole(config.threshold).saturating_add(1);
-    PlannedRed { min: threshold, max: threshold, probability: 1.0, ..place(device, limit) }
+    let threshold = room.seen(config.threshold).saturating_add(1);
+    PlannedRed { min: threshold, max: threshold, probability: 1.0, ..place(device, room) }
 }
 
-fn ramp(config: &RampConfig, device: &str, limit: u32) -> PlannedRed {
-    let (min, max) = (whole(config.min), whole(config.max));
+fn ramp(config: &RampConfig, room: &Room, device: &str) -> PlannedRed {
+    let (min, max) = (room.seen(config.min), room.seen(config.max));
     // The kernel spaces marks evenly: between two are up to 1 / p packets and on average half as many, where packets that are
     // judged one by one have 1 / p between them.
-    PlannedRed { min, max, probability: config.probability / 2.0, ..place(device, limit) }
+    PlannedRed { min, max, probability: config.probability / 2.0, ..place(device, room) }
 }
 
-fn place(device: &str, limit: u32) -> PlannedRed {
+fn place(device: &str, room: &Room) -> PlannedRed {
     PlannedRed {
         device: device.to_owned(),
         parent: DISCIPLINE_CLASS,
         handle: DISCIPLINE,
-        limit,
+        limit: room.bytes.map_or(u32::MAX, whole),
         min: 0,
         max: 0,
         probability: 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FULL: Bytes = Bytes::new(1538);
+
+    #[test]
+    fn the_packet_that_is_being_sent_has_left_the_kernels_queue() {
+        let room = Room::new(None, Buffer::Bytes(FULL * 8), FULL, true);
+        assert_eq!((room.bytes, room.seen(FULL * 5)), (Some(FULL * 7), 4 * 1538));
+        assert_eq!(Room::new(None, Buffer::Packets(8), FULL, true).packets, Some(7));
+        // What waits for tokens is still there.
+        let bucket = Room::new(None, Buffer::Bytes(FULL * 8), FULL, false);
+        assert_eq!((bucket.bytes, bucket.seen(FULL)), (Some(FULL * 8), 1538));
+    }
+
+    #[test]
+    fn the_smallest_queue_has_room_for_what_is_sent_next() {
+        let room = |buffer| Room::new(None, buffer, FULL, true);
+        assert_eq!(room(Buffer::Bytes(FULL)).bytes, Some(FULL));
+        assert_eq!(room(Buffer::Packets(1)).packets, Some(1));
+        assert_eq!(room(Buffer::Bytes(FULL)).seen(Bytes::new(1_000)), 0);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A direction with a rate is `netem` with its delay, and below it `tbf` with the discipline: first the propagation, then the
 //! queue. That is the order of a link turned around, which nobody at its ends can tell, and it needs one device only.
-//! `tbf` lets a packet go when its transmission would begin; so the time of one is part of the delay.
+//! `tbf` lets a packet go when its transmission would begin; so the time of one is part of the delay, and what waits is one packet
+//! less than the queue of the scenario.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};

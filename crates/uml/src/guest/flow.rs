@@ -22,7 +22,7 @@ const FIRST_PORT: u16 = 5001;
 /// Bytes that one call writes at most.
 const CHUNK: usize = 1 << 22;
 /// Unread bytes that wake the reader at most: every wake costs switches between processes of the host.
-const LOW: u64 = 1 << 22;
+const LOW: u64 = 1 << 18;
 /// How often an application with a rate reads or writes.
 const TICK: Duration = Duration::from_ms(1);
 /// The controller with which a connection is opened whose own one is chosen later.
