@@ -59,6 +59,9 @@ pub struct LinkStatistics {
     pub delay: Histogram,
 }
 
+/// Bytes of the packet that is being sent, which counts as a whole, and of one that comes.
+const ROOM_TO_LOOK: u64 = 2 * u16::MAX as u64;
+
 /// What a link wants its network to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
@@ -84,8 +87,9 @@ pub struct Link {
     flight: Ring<Packet>,
     /// Position in `flight` of the first packet whose transmission has not ended at the time of the last look.
     unserved: u64,
-    /// Whether the backlog follows from `free`, so that nobody has to look at the packets in between.
-    lazy: bool,
+    /// The queue admits everything while no more than so many bytes remain to be sent, which follows from `free`, so that nobody
+    /// has to look at the packets in between.
+    ample: Option<u64>,
     /// Bytes and packets that wait or are being sent.
     backlog: u64,
     waiting: u32,
@@ -130,9 +134,12 @@ impl Link {
             free: 0,
             flight: Ring::new(),
             unserved: 0,
-            lazy: !staged
-                && config.service.is_steady()
-                && matches!(&config.queue, Queue::DropTail(queue) if queue.asks_for_bytes_only()),
+            ample: match &config.queue {
+                Queue::DropTail(queue) if !staged && config.service.is_steady() => {
+                    queue.room().and_then(|room| room.get().checked_sub(ROOM_TO_LOOK))
+                }
+                _ => None,
+            },
             backlog: 0,
             waiting: 0,
             policer: config.policer.map(|(rate, burst)| TokenBucket::new(rate, burst)),
@@ -225,14 +232,16 @@ impl Link {
     #[inline]
     fn backlog(&mut self, now: u64) -> Backlog {
         let sending = self.free.saturating_sub(now);
-        if self.lazy {
-            let bytes = Bytes::new(self.server.bytes_in(sending));
-            return Backlog {
-                bytes,
-                packets: 0,
-                idle: Duration::ZERO,
-                delay: Duration::from_ns(sending as i64),
-            };
+        if let Some(ample) = self.ample {
+            let bytes = self.server.bytes_in(sending);
+            if bytes <= ample {
+                return Backlog {
+                    bytes: Bytes::new(bytes),
+                    packets: 0,
+                    idle: Duration::ZERO,
+                    delay: Duration::from_ns(sending as i64),
+                };
+            }
         }
         if self.staged.is_none() {
             self.look(now);
@@ -482,9 +491,9 @@ mod tests {
     use headway_core::queue::{DropTailConfig, QueueSpec};
 
     #[test]
-    fn a_limit_in_bytes_counts_what_is_left_of_the_packet_being_sent() {
-        // One byte a nanosecond, and room for two packets.
-        let spec = QueueSpec::DropTail(DropTailConfig { limit: Some(Bytes::new(2_000)), packets: None });
+    fn a_limit_in_bytes_counts_the_whole_packet_being_sent() {
+        // One byte a nanosecond, and room for two packets and a half.
+        let spec = QueueSpec::DropTail(DropTailConfig { limit: Some(Bytes::new(2_500)), packets: None });
         let service = Service::Constant(Rate::from_bps(8_000_000_000));
         let mut link = Link::new(&LinkConfig::new(service, Duration::from_us(1), spec.build(None, 1)), 1, 0);
         let packet = Packet { size: 1_000, ..Packet::default() };

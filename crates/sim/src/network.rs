@@ -107,8 +107,9 @@ impl Network {
         let id = number(self.flows.len());
         let (forward, reverse) = (self.add_route(&config.forward), self.add_route(&config.reverse));
         let seed = random::generator(self.seed, "controller", id.into()).next_u64();
-        self.senders.push(Sender::new(config, id, forward, seed, self.round_trip(config)));
-        self.receivers.push(Receiver::new(config, id, reverse));
+        let round_trip = self.round_trip(config);
+        self.senders.push(Sender::new(config, id, forward, seed, round_trip));
+        self.receivers.push(Receiver::new(config, id, reverse, round_trip));
         self.flows.push(Flow {
             mss: config.mss,
             card: config.card.map_or(HERE, |card| card.0),

@@ -127,9 +127,12 @@ fn a_probe_that_was_needless_costs_nothing_and_one_that_repaired_a_loss_the_wind
         flow.application_rate = Some(Rate::from_bps(1448 * 8));
         flow.ack = AckPolicy { every: 2, timeout: MS(500) };
         flow.size = Some(segments(30));
+        // A window that hardly grows: otherwise all is acknowledged at once.
+        flow.receive_buffer = segments(160);
     };
+    // The first probe comes twice, and makes the receiver acknowledge the next 16 at once.
     let needless = with_cuts(&[], Kind::Reno, slow).run(60.0);
-    assert_eq!((needless.retransmitted, needless.timeouts, needless.reductions), (14, 0, 0), "{needless:?}");
+    assert_eq!((needless.retransmitted, needless.timeouts, needless.reductions), (1, 0, 0), "{needless:?}");
     let lost = with_cuts(&[(4_999_900, 5_000_100)], Kind::Reno, |flow| {
         slow(flow);
         flow.ack.every = 1;

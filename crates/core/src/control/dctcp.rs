@@ -6,14 +6,17 @@ use crate::units::{Duration, Instant};
 
 /// Weight of the newest window of data in the estimate (RFC 8257 4.2; Linux `dctcp_shift_g` 4).
 const GAIN: f64 = 1.0 / 16.0;
+/// The same as a shift, and the parts that Linux's estimate has (`DCTCP_MAX_ALPHA`).
+const SHIFT: u32 = 4;
+const PARTS: u32 = 1024;
 /// Estimates below this become zero: far less than a segment of the largest window, and no denormal numbers.
 const NEGLIGIBLE: f64 = 1e-12;
 
-/// The controller of RFC 8257 with the estimate in full precision (ls-aimd 2.11), not the 10 bits of Linux.
+/// The controller of RFC 8257 with the estimate in full precision (ls-aimd 2.11), or in the ten bits of Linux.
 #[derive(Clone, Debug)]
 pub struct Dctcp {
     window: Window,
-    /// Whether reductions are whole segments, as in Linux; the analysis knows none such.
+    /// Whether reductions are whole segments and the estimate has ten bits, as in Linux; the analysis knows none such.
     whole: bool,
     /// Estimated fraction of segments that are marked, 0 to 1.
     alpha: f64,
@@ -38,7 +41,8 @@ impl Dctcp {
         }
     }
 
-    /// Makes reductions whole segments, as in Linux: small windows then stay when few segments are marked.
+    /// Makes reductions whole segments and the estimate one of ten bits, as in Linux: small windows then stay when few segments are
+    /// marked.
     pub fn set_whole(&mut self, whole: bool) {
         self.whole = whole;
     }
@@ -50,8 +54,13 @@ impl Dctcp {
 
     /// Takes the window of data that has just been acknowledged into the estimate.
     fn update_alpha(&mut self, next: u64) {
-        let fraction = f64::from(self.marked) / f64::from(self.delivered.max(1));
-        self.alpha += GAIN * (fraction - self.alpha);
+        let delivered = self.delivered.max(1);
+        if self.whole {
+            self.alpha = f64::from(rounded(self.parts(), self.marked, delivered)) / f64::from(PARTS);
+        } else {
+            let fraction = f64::from(self.marked) / f64::from(delivered);
+            self.alpha += GAIN * (fraction - self.alpha);
+        }
         if self.alpha < NEGLIGIBLE {
             self.alpha = 0.0;
         }
@@ -59,6 +68,19 @@ impl Dctcp {
         self.marked = 0;
         self.end = next;
     }
+
+    /// `alpha` in [`PARTS`].
+    fn parts(&self) -> u32 {
+        (self.alpha * f64::from(PARTS)) as u32
+    }
+}
+
+/// An estimate in [`PARTS`] after a window of `delivered` segments, as Linux computes it: one that would shrink by less than a part is
+/// forgotten, and a share of marks below a 64th adds nothing. So an estimate below a 64th is no more than a sixteenth of the share.
+fn rounded(alpha: u32, marked: u32, delivered: u32) -> u32 {
+    let decay = if alpha >> SHIFT > 0 { alpha >> SHIFT } else { alpha };
+    let share = (u64::from(marked) * u64::from(PARTS >> SHIFT) / u64::from(delivered)) as u32;
+    (alpha - decay + share).min(PARTS)
 }
 
 impl Controller for Dctcp {
@@ -172,6 +194,14 @@ mod tests {
         dctcp.on_congestion(Instant::ZERO, 100, Congestion::Mark);
         dctcp.on_further_losses(81);
         assert_eq!((dctcp.window(), dctcp.ssthresh()), (40.0, 40.0));
+    }
+
+    #[test]
+    fn the_estimate_of_ten_bits_forgets_what_is_small() {
+        let after = |alpha, marked| (0..400).fold(alpha, |alpha, _| rounded(alpha, marked, 40));
+        assert_eq!([40, 20, 12, 4, 0].map(|marked| after(PARTS, marked)), [1024, 527, 319, 111, 0]);
+        // From below a 64th on it grows only where more than a quarter is marked.
+        assert_eq!([40, 12, 4].map(|marked| after(0, marked)), [1024, 304, 6]);
     }
 
     #[test]

@@ -30,9 +30,9 @@ impl DropTail {
         DropTail { limit: Limit::new(config.limit, config.packets) }
     }
 
-    /// Whether it looks at nothing but the bytes of the backlog.
-    pub fn asks_for_bytes_only(&self) -> bool {
-        self.limit.is_of_bytes()
+    /// The room in wire bytes, if it looks at nothing else.
+    pub fn room(&self) -> Option<Bytes> {
+        self.limit.in_bytes_only()
     }
 }
 

@@ -16,9 +16,9 @@ impl Limit {
         Limit { bytes: bytes.unwrap_or(Bytes::new(u64::MAX)), packets: packets.unwrap_or(u32::MAX) }
     }
 
-    /// Whether packets are not counted.
-    pub(super) fn is_of_bytes(&self) -> bool {
-        self.packets == u32::MAX
+    /// The bytes, where packets are not counted.
+    pub(super) fn in_bytes_only(&self) -> Option<Bytes> {
+        (self.packets == u32::MAX).then_some(self.bytes)
     }
 
     /// Whether a packet of `size` still fits.

@@ -3,7 +3,7 @@
 use headway_core::Rate;
 
 use super::range_set::RangeSet;
-use crate::config::{Ecn, TcpConfig};
+use crate::config::{Burst, Ecn, TcpConfig};
 use crate::packet::{
     CE, CWR, DUPLICATE, ECE, Kind, Packet, REPORT, RETRANSMITTED, Report, SACK_BLOCKS, WINDOW_PROBE,
 };
@@ -15,8 +15,22 @@ const FIRST_BLOCK: u16 = 12;
 const MORE_BLOCK: u16 = 8;
 /// Segments that are acknowledged at once when a flow begins, so that slow start is not held up (Linux's quick mode).
 const QUICK: u32 = 16;
-/// The same when a mark comes that the sender has not heard of yet: its window may be small from now on (Linux).
+/// While its window grows, a host acknowledges every segment at once. It grows by so many segments for each that comes.
+const GROWTH: u64 = 2;
+/// By so much of itself it grows altogether, as a ratio: from the half of its buffer that a host takes for payload at first, to 153/256,
+/// which it finds when the first full segment has come (Linux's `tcp_grow_window` and `scaling_ratio`; 1448 bytes take 2408 of memory).
+const WINDOW_GROWTH: (u64, u64) = (153 - 128, 128);
+/// The same when a mark comes that the sender has not heard of yet: its window may be small from now on (Linux, without DCTCP).
 const QUICK_AFTER_MARK: u32 = 2;
+/// Segments out of order that are acknowledged at once after every advance (Linux's `TCP_FASTRETRANS_THRESH`).
+const PROMPT: u32 = 3;
+/// Most segments out of order whose acknowledgement waits for a common one (Linux's `tcp_comp_sack_nr`).
+const MOST_COMPRESSED: u32 = 44;
+/// That waits for so many parts of the round-trip time, at most so long, and up to so much longer for something else to happen, ns
+/// (Linux: 5 %, `tcp_comp_sack_delay_ns`, `tcp_comp_sack_slack_ns`).
+const COMPRESSION_SHARE: u64 = 20;
+const LONGEST_COMPRESSION: u64 = 1_000_000;
+const COMPRESSION_SLACK: u64 = 100_000;
 
 /// The receiver of one flow.
 #[derive(Debug)]
@@ -38,6 +52,8 @@ pub(crate) struct Receiver {
     demanding: bool,
     /// The next segment in order is acknowledged at once.
     at_once: bool,
+    /// How segments out of order share acknowledgements.
+    compression: Compression,
     /// The largest sum of acknowledgement and window told so far.
     edge: u64,
     /// Segments the receive buffer holds.
@@ -50,6 +66,44 @@ pub(crate) struct Receiver {
     last: (u64, u8),
     received: u64,
     marked: u64,
+}
+
+/// Acknowledgements of segments out of order that wait for more of them, as Linux lets them.
+#[derive(Debug, Default)]
+struct Compression {
+    /// How long one waits, ns; none waits when absent.
+    wait: Option<u64>,
+    /// The first missing segment at the last one, and how many were acknowledged at once since it changed.
+    next: u64,
+    prompt: u32,
+    /// Segments that wait, and since when they may be acknowledged (ns).
+    waiting: u32,
+    due: u64,
+}
+
+impl Compression {
+    /// `round_trip` is the time that an empty path takes (ns).
+    fn new(round_trip: u64) -> Compression {
+        let wait = (round_trip / COMPRESSION_SHARE).min(LONGEST_COMPRESSION);
+        Compression { wait: (round_trip > 0).then_some(wait), ..Compression::default() }
+    }
+
+    /// Whether a segment out of order waits, while `next` is the first that is missing.
+    fn holds(&mut self, now: u64, next: u64) -> bool {
+        let Some(wait) = self.wait else { return false };
+        if self.next != next {
+            (self.next, self.prompt) = (next, 0);
+        }
+        if self.prompt < PROMPT {
+            self.prompt += 1;
+            return false;
+        }
+        if self.waiting == 0 {
+            self.due = now + wait;
+        }
+        self.waiting += 1;
+        self.waiting <= MOST_COMPRESSED && now < self.due
+    }
 }
 
 /// An application that reads slowly.
@@ -88,13 +142,17 @@ impl Reader {
 }
 
 impl Receiver {
-    pub(crate) fn new(config: &TcpConfig, owner: u32, route: u32) -> Receiver {
+    /// A receiver that has got nothing yet. A host knows the `round_trip` time of an empty path (ns) since its connection was opened.
+    pub(crate) fn new(config: &TcpConfig, owner: u32, route: u32, round_trip: u64) -> Receiver {
+        let round_trip = if config.burst == Burst::Host { round_trip } else { 0 };
         let buffer = (config.receive_buffer.get() / u64::from(config.mss)).max(1);
+        let growth =
+            if config.burst == Burst::Host { buffer * WINDOW_GROWTH.0 / WINDOW_GROWTH.1 / GROWTH } else { 0 };
         Receiver {
             next: 0,
             unacknowledged: 0,
             every: config.ack.every,
-            quick: QUICK,
+            quick: QUICK.max(growth as u32),
             deadline: u64::MAX,
             timeout: config.ack.timeout.ns().unsigned_abs(),
             owner,
@@ -103,6 +161,7 @@ impl Receiver {
             echo: false,
             demanding: false,
             at_once: false,
+            compression: Compression::new(round_trip),
             edge: buffer,
             buffer,
             early: RangeSet::default(),
@@ -157,7 +216,7 @@ impl Receiver {
             self.on_signal(segment);
         }
         if segment.seq != self.next || segment.has(WINDOW_PROBE) || !self.early.is_empty() {
-            return Some(self.on_irregular(now, segment));
+            return self.on_irregular(now, segment);
         }
         self.next += 1;
         self.unacknowledged += 1;
@@ -177,7 +236,7 @@ impl Receiver {
             self.demanding = false;
             self.at_once = true;
         }
-        if marked && !self.demanding && self.ecn != Ecn::Off {
+        if marked && !self.demanding && self.ecn == Ecn::Classic {
             self.demanding = true;
             self.quick = self.quick.max(QUICK_AFTER_MARK);
         }
@@ -186,11 +245,14 @@ impl Receiver {
         }
     }
 
-    /// A segment out of order, one that fills a hole, or a window probe: all acknowledged at once.
-    fn on_irregular(&mut self, now: u64, segment: &Packet) -> Packet {
-        let seq = segment.seq;
+    /// A segment out of order, one that fills a hole, or a window probe: acknowledged at once, unless many are out of order.
+    fn on_irregular(&mut self, now: u64, segment: &Packet) -> Option<Packet> {
+        let (seq, before) = (segment.seq, self.next);
         let mut fresh = segment.has(WINDOW_PROBE);
-        if !segment.has(WINDOW_PROBE) && seq >= self.next {
+        if seq < self.next {
+            // What has come twice shows that acknowledgements are missing.
+            self.quick = self.quick.max(QUICK);
+        } else if !segment.has(WINDOW_PROBE) {
             let range = self.early.insert(seq..seq + 1, |_| fresh = true);
             if range.start == self.next {
                 self.next = range.end;
@@ -200,11 +262,17 @@ impl Receiver {
             }
             self.recent.iter_mut().filter(|start| **start < self.next).for_each(|start| *start = u64::MAX);
         }
+        let news = !fresh || self.next > before + 1 || self.early.is_empty();
+        if !news && self.quick == 0 && !self.at_once && self.compression.holds(now, self.next) {
+            self.deadline = self.compression.due + COMPRESSION_SLACK;
+            return None;
+        }
+        self.quick = self.quick.saturating_sub(1);
         let mut ack = self.acknowledge(now);
         if !fresh {
             ack.flags |= DUPLICATE;
         }
-        ack
+        Some(ack)
     }
 
     /// Puts the range that changed last first among the SACK blocks (RFC 2018 4).
@@ -226,6 +294,7 @@ impl Receiver {
     fn acknowledge(&mut self, now: u64) -> Packet {
         self.unacknowledged = 0;
         self.at_once = false;
+        self.compression.waiting = 0;
         self.deadline = u64::MAX;
         let edge = match self.reader {
             None => self.next + self.buffer - self.early.len().min(self.buffer),
@@ -295,7 +364,7 @@ mod tests {
     /// Which of these segments, told by their flags, are acknowledged at once; quick mode is over.
     fn acknowledged<const N: usize>(ecn: Ecn, flags: [u8; N]) -> [bool; N] {
         let config = TcpConfig { ecn, ..TcpConfig::new(Controller::Dctcp, Vec::new(), Vec::new()) };
-        let mut receiver = Receiver::new(&config, 0, 0);
+        let mut receiver = Receiver::new(&config, 0, 0, 0);
         receiver.quick = 0;
         let mut seq = 0;
         flags.map(|flags| {
@@ -312,14 +381,51 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_marks_and_what_follows_it_is_acknowledged_at_once() {
-        // The change itself, and two in quick mode that the mark begins.
+    fn a_change_of_marks_is_acknowledged_at_once() {
         let marks = acknowledged(Ecn::Dctcp, [0, CE, CE, CE, CE, 0]);
-        assert_eq!(marks, [false, true, true, false, true, true]);
+        assert_eq!(marks, [false, true, false, true, false, true]);
+    }
+
+    #[test]
+    fn a_mark_that_is_news_begins_quick_mode_for_two() {
+        assert_eq!(acknowledged(Ecn::Classic, [0, CE, CE, CE, CE]), [false, true, true, false, true]);
     }
 
     #[test]
     fn the_word_of_a_reduction_is_acknowledged_at_once() {
         assert_eq!(acknowledged(Ecn::Classic, [CWR, 0, 0, CWR]), [true, false, true, true]);
+    }
+
+    /// A receiver behind a path of 10 ms whose window has grown.
+    fn grown() -> Receiver {
+        let config = TcpConfig::new(Controller::Reno, Vec::new(), Vec::new());
+        let mut receiver = Receiver::new(&config, 0, 0, 10_000_000);
+        receiver.quick = 0;
+        receiver
+    }
+
+    #[test]
+    fn segments_out_of_order_share_acknowledgements_after_three() {
+        let mut receiver = grown();
+        let mut at = |now, seq| receiver.on_segment(now, &Packet { seq, ..Packet::default() }).is_some();
+        let prompt: Vec<bool> = (1..6).map(|seq| at(0, seq)).collect();
+        assert_eq!(prompt, [true, true, true, false, false]);
+        // A twentieth of the round trip later, and then by the timer.
+        assert!(!at(499_999, 6) && at(500_000, 7) && !at(600_000, 8));
+        assert_eq!(receiver.deadline(), 600_000 + 500_000 + COMPRESSION_SLACK);
+        // What fills the hole is news.
+        assert!(receiver.on_segment(700_000, &Packet::default()).is_some_and(|ack| ack.seq == 9));
+        assert_eq!(receiver.deadline(), u64::MAX);
+    }
+
+    #[test]
+    fn every_segment_is_acknowledged_while_the_window_grows() {
+        let config = TcpConfig::new(Controller::Reno, Vec::new(), Vec::new());
+        let mut receiver = Receiver::new(&config, 0, 0, 10_000_000);
+        let segments = config.receive_buffer.get() / u64::from(config.mss);
+        let at_once = |seq| receiver.on_segment(0, &Packet { seq, ..Packet::default() }).is_some();
+        let count = (0..segments).map(at_once).take_while(|at_once| *at_once).count() as u64;
+        // It grows by a fifth.
+        assert!(count.abs_diff(segments / 10) <= segments / 300, "{count} of {segments}");
     }
 }

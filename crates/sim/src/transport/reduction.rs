@@ -4,7 +4,7 @@
 /// One reduction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reduction {
-    /// Window before, segments.
+    /// Window before, segments; zero when the window does not change.
     before: u64,
     /// Segments reported since the reduction began.
     delivered: u64,
@@ -17,6 +17,11 @@ impl Reduction {
         Reduction { before: u64::from(before).max(1), delivered: 0, sent: 0 }
     }
 
+    /// That of a controller that does not give way: the window is the target at once.
+    pub(crate) fn none() -> Reduction {
+        Reduction::default()
+    }
+
     #[inline]
     pub(crate) fn sent(&mut self) {
         self.sent += 1;
@@ -25,8 +30,7 @@ impl Reduction {
     /// The window after an acknowledgement of `delivered` segments; `target` is where the reduction ends, `progress` whether the
     /// acknowledgement advanced and found no new loss.
     pub(crate) fn window(&mut self, delivered: u64, in_flight: u64, target: u64, progress: bool) -> u32 {
-        if target >= self.before {
-            // A controller that does not give way.
+        if self.before == 0 {
             return target as u32;
         }
         self.delivered += delivered;
@@ -61,5 +65,12 @@ mod tests {
         }
         assert!((49..=51).contains(&sent), "{sent} segments sent");
         assert_eq!(in_flight, 50);
+    }
+
+    #[test]
+    fn one_that_reduces_nothing_lets_go_one_more_than_arrives() {
+        let mut reduction = Reduction::new(100);
+        assert_eq!(reduction.window(2, 90, 100, true), 93);
+        assert_eq!(reduction.window(20, 80, 100, true), 100);
     }
 }

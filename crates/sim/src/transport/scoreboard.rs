@@ -241,27 +241,28 @@ impl Scoreboard {
         self.resent
     }
 
-    /// The next segment to be sent again, which the caller then does.
-    pub(crate) fn resend(&mut self, now: u64) -> Option<u64> {
-        let segment = match self.again.pop_first() {
-            Some(segment) => segment,
-            None => {
-                let segment = self.sacked.next_hole(self.cursor);
-                if segment >= self.edge {
-                    return None;
-                }
-                self.cursor = segment + 1;
-                segment
-            }
-        };
-        self.resent += 1;
-        self.log.push_back((segment, now));
-        Some(segment)
+    /// The next segment to be sent again.
+    #[inline]
+    pub(crate) fn next_lost(&self) -> Option<u64> {
+        if !self.must_resend() {
+            return None;
+        }
+        let fresh = || Some(self.sacked.next_hole(self.cursor)).filter(|segment| *segment < self.edge);
+        self.again.first().copied().or_else(fresh)
     }
 
-    /// Whether [`Scoreboard::resend`] has something to send.
+    /// Segment `segment`, which [`Scoreboard::next_lost`] has given, is sent again.
+    pub(crate) fn resend(&mut self, now: u64, segment: u64) {
+        if !self.again.remove(&segment) {
+            self.cursor = segment + 1;
+        }
+        self.resent += 1;
+        self.log.push_back((segment, now));
+    }
+
+    /// Whether lost segments have not been sent again.
     #[inline]
-    pub(crate) fn must_resend(&self) -> bool {
+    fn must_resend(&self) -> bool {
         self.lost > self.resent
     }
 
@@ -274,6 +275,13 @@ impl Scoreboard {
 mod tests {
     use super::*;
 
+    /// Sends the next lost segment again.
+    fn resend(board: &mut Scoreboard, now: u64) -> Option<u64> {
+        let segment = board.next_lost()?;
+        board.resend(now, segment);
+        Some(segment)
+    }
+
     #[test]
     fn three_sacked_segments_make_the_holes_below_them_lost() {
         let mut board = Scoreboard::default();
@@ -284,7 +292,8 @@ mod tests {
         assert_eq!(board.sack(11..13, |_| ()) + board.sack(14..15, |_| ()), 1);
         assert!(board.detect(0, 10, (0, 0), false, 5));
         assert_eq!((board.lost, board.absent()), (2, 5));
-        assert_eq!((board.resend(7), board.resend(7), board.resend(7)), (Some(10), Some(13), None));
+        assert_eq!((resend(&mut board, 7), resend(&mut board, 7)), (Some(10), Some(13)));
+        assert_eq!(resend(&mut board, 7), None);
         assert_eq!(board.absent(), 3);
         assert_eq!(board.acknowledge(10, 13, |_| ()), 1);
         assert_eq!((board.lost, board.resent, board.absent()), (1, 1, 1));
@@ -297,12 +306,12 @@ mod tests {
         let mut board = Scoreboard::default();
         board.sack(1..4, |_| ());
         assert!(board.detect(0, 0, (0, 0), false, 5));
-        assert_eq!(board.resend(100), Some(0));
+        assert_eq!(resend(&mut board, 100), Some(0));
         assert!(!board.must_resend());
         board.sack(4..5, |_| ());
         assert!(board.detect(0, 0, (101, 0), true, 5));
         assert!(board.must_resend());
-        assert_eq!(board.resend(200), Some(0));
+        assert_eq!(resend(&mut board, 200), Some(0));
         board.acknowledge(0, 5, |_| ());
         assert!(board.is_clean() && board.absent() == 0);
     }
@@ -336,7 +345,7 @@ mod tests {
         board.sack(4..6, |_| ());
         board.lose_all(2, 10);
         assert_eq!((board.lost, board.absent()), (6, 8));
-        let resent: Vec<u64> = std::iter::from_fn(|| board.resend(0)).collect();
+        let resent: Vec<u64> = std::iter::from_fn(|| resend(&mut board, 0)).collect();
         assert_eq!(resent, [2, 3, 6, 7, 8, 9]);
         assert_eq!(board.acknowledge(2, 10, |_| ()), 6);
         assert!(board.is_clean());

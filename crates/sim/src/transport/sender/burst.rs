@@ -6,6 +6,7 @@
 //! acknowledgements come evenly.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::*;
 
@@ -42,6 +43,8 @@ pub(super) struct Bursts {
     kind: Burst,
     /// Segments that the present burst may still have.
     left: u32,
+    /// Those that the present burst may still have which are sent again; empty when none is.
+    again: Range<u64>,
     /// The most that a burst may have, as of the last.
     most: u64,
     /// Where the buffer ends that the next segment is in, and the one after it. A burst does not cross the end of a buffer unless
@@ -56,6 +59,7 @@ impl Bursts {
         Bursts {
             kind,
             left: 0,
+            again: 0..0,
             most: FEWEST.into(),
             buffers: [FIRST_BUFFERS[0], FIRST_BUFFERS[1]],
             under_way: VecDeque::new(),
@@ -68,10 +72,22 @@ impl Bursts {
         self.kind == Burst::Host
     }
 
-    /// Whether the next segment belongs to a burst that has begun.
+    /// Whether the next segment belongs to a burst that has begun; `lost` is what would be sent again next.
     #[inline]
-    pub(super) fn is_within(&self) -> bool {
-        self.left > 0
+    pub(super) fn is_within(&self, lost: Option<u64>) -> bool {
+        self.left > 0 || lost.is_some_and(|seq| !self.again.is_empty() && seq == self.again.start)
+    }
+
+    /// Whether no burst of new segments has begun.
+    #[inline]
+    pub(super) fn may_resend(&self) -> bool {
+        self.left == 0
+    }
+
+    /// The next segment of a burst is sent again.
+    #[inline]
+    pub(super) fn resent(&mut self) {
+        self.again.start += 1;
     }
 
     /// A segment of the burst has left.
@@ -94,6 +110,13 @@ impl Bursts {
         }
         *first = (*first).max((next + wanted).min(*second));
         *first - next
+    }
+
+    /// Begins to send the segments from `seq` on again, at most `most`: no more at once than left at once.
+    fn resend(&mut self, seq: u64, most: u64) {
+        let index = self.under_way.partition_point(|(end, _)| *end <= seq);
+        let end = self.under_way.get(index).map_or(seq + 1, |(end, _)| *end);
+        self.again = seq..end.min(seq + most);
     }
 
     /// When the burst left whose segment `una` is (ns).
@@ -138,6 +161,7 @@ impl Sender {
     /// Nothing more leaves now, for want of window if `limited`.
     #[inline]
     pub(super) fn pause(&mut self, limited: bool) -> Option<Packet> {
+        self.bursts.again = 0..0;
         let usage = &mut self.usage;
         if std::mem::take(&mut usage.sent) || limited {
             let out = self.next - self.una;
@@ -154,10 +178,21 @@ impl Sender {
         self.usage.limited || self.in_slow_start() && u64::from(self.cwnd) < 2 * self.usage.most
     }
 
+    /// Begins a burst of segments that are sent again.
+    pub(super) fn begin_resending(&mut self, seq: u64) {
+        let most = if self.leaves_singly() { 1 } else { self.largest_burst() };
+        self.bursts.resend(seq, most);
+    }
+
+    /// Whether every segment is a burst of its own, as where a controller sets the gaps.
+    fn leaves_singly(&self) -> bool {
+        self.bursts.kind == Burst::Single || self.controller.gap().is_some()
+    }
+
     /// Begins a burst, or says that it is better to wait, and whether the window is the reason.
     #[inline]
     pub(super) fn begin_burst(&mut self, now: u64, in_flight: u64) -> Option<bool> {
-        if self.bursts.kind == Burst::Single || self.controller.gap().is_some() {
+        if self.leaves_singly() {
             self.bursts.left = 1;
             return None;
         }
@@ -258,6 +293,21 @@ mod tests {
         assert_eq!(bursts.buffered(89, 30), 30, "10 are left of the fourth and 45 follow");
         assert_eq!(bursts.buffered(119, 2), 25);
         assert_eq!(bursts.buffered(144, 2), 45);
+    }
+
+    #[test]
+    fn what_left_together_is_sent_again_together() {
+        let mut bursts = Bursts::new(Burst::Host);
+        bursts.under_way.extend([(10, 100), (20, 200)]);
+        let mut again = |seq, most| {
+            bursts.resend(seq, most);
+            bursts.again.clone()
+        };
+        assert_eq!([again(4, 45), again(12, 45), again(12, 3)], [4..10, 12..20, 12..15]);
+        bursts.resent();
+        assert!(bursts.is_within(Some(13)) && !bursts.is_within(Some(14)) && !bursts.is_within(None));
+        bursts.again = 15..15;
+        assert!(!bursts.is_within(Some(15)));
     }
 
     #[test]

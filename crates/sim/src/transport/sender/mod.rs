@@ -6,6 +6,8 @@
 mod burst;
 mod delivery;
 mod tail;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod undo;
 
@@ -164,24 +166,15 @@ impl Sender {
         if in_flight >= u64::from(self.cwnd) {
             return self.pause(true);
         }
-        let within = self.bursts.is_within();
+        let lost = self.scoreboard.next_lost();
+        let within = self.bursts.is_within(lost);
         if !within && self.pacer.as_ref().is_some_and(|pacer| pacer.blocked(now)) {
             self.look_for_data(now);
             return self.pause(false);
         }
         let held = !within && self.clock() > now;
-        if !within
-            && !held
-            && self.scoreboard.must_resend()
-            && let Some(seq) = self.scoreboard.resend(now)
-        {
-            self.counters.resent += 1;
-            self.note(now, seq, in_flight == 0);
-            self.undo.resent(now);
-            if seq == self.una {
-                self.deadline = now + self.rtt.timeout();
-            }
-            return Some(self.segment(now, seq, RETRANSMITTED, true));
+        if !held && let Some(seq) = lost.filter(|_| self.bursts.may_resend()) {
+            return Some(self.resend(now, seq, in_flight, !within));
         }
         if self.next == self.written {
             self.write(now);
@@ -208,6 +201,22 @@ impl Sender {
         let segment = self.segment(now, seq, flags, !within);
         self.arm_probe(now);
         Some(segment)
+    }
+
+    /// Sends a lost segment again, the `first` of a burst or not.
+    fn resend(&mut self, now: u64, seq: u64, in_flight: u64, first: bool) -> Packet {
+        if first {
+            self.begin_resending(seq);
+        }
+        self.bursts.resent();
+        self.scoreboard.resend(now, seq);
+        self.counters.resent += 1;
+        self.note(now, seq, in_flight == 0);
+        self.undo.resent(now);
+        if seq == self.una {
+            self.deadline = now + self.rtt.timeout();
+        }
+        self.segment(now, seq, RETRANSMITTED, first)
     }
 
     #[inline]
@@ -377,11 +386,16 @@ impl Sender {
     /// Leaves recovery when it is over, and enters it when there is a reason.
     #[inline]
     fn change_state(&mut self, echo: bool) -> Entry {
-        let over = self.state != State::Open && self.una >= self.high;
+        let over = match self.state {
+            State::Open => false,
+            // Until something sent after it is acknowledged, so that the word of it has reached the receiver (Linux).
+            State::Reducing => self.una > self.high,
+            State::Recovery | State::Loss => self.una >= self.high,
+        };
         let before = if over { State::Open } else { self.state };
         self.state = match before {
             State::Open | State::Reducing if self.scoreboard.has_lost() => State::Recovery,
-            State::Open if echo && self.is_new_echo() => State::Reducing,
+            State::Open if echo && self.ecn != Ecn::Off => State::Reducing,
             _ => before,
         };
         match before {
@@ -389,12 +403,6 @@ impl Sender {
             State::Reducing => Entry::Deeper,
             _ => Entry::New,
         }
-    }
-
-    /// Whether an echo tells of something sent since the last reduction. The one that ends the reduction does not: it tells of a
-    /// segment sent before, and a classic receiver repeats it until it has the first segment sent after.
-    fn is_new_echo(&self) -> bool {
-        self.ecn != Ecn::Off && self.una > self.high
     }
 
     /// Begins a reduction; one that was under way because of marks goes on with retransmissions.
@@ -421,6 +429,9 @@ impl Sender {
         let cause = if self.state == State::Recovery { Congestion::Loss } else { Congestion::Mark };
         self.reduction = Reduction::new(self.cwnd);
         self.controller.on_congestion(Instant::from_ns(now), flight as u32, cause);
+        if matches!(self.controller, AnyController::FixedWindow(_) | AnyController::FixedRate(_)) {
+            self.reduction = Reduction::none();
+        }
         self.cwr = self.ecn != Ecn::Off;
     }
 
