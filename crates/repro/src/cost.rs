@@ -2,6 +2,7 @@
 
 use crate::context::Size;
 use crate::experiment::{Experiment, Study};
+use crate::shared_link::{SETTINGS, Setting};
 
 /// Packets of one tuning besides its train: about eight pairs of streams whose lengths halve the range of 60 to 3000.
 const TUNING: usize = 2 * 8 * 700;
@@ -41,6 +42,14 @@ impl Experiment {
                 let packets = study.streams_read().into_iter();
                 packets.map(|read| read.averages.values().len() * read.shape.length()).sum::<usize>()
                     * size.of(study.streams)
+            }
+            Study::SharedLink(study) => {
+                let here =
+                    SETTINGS.iter().filter(|setting| study.settings.iter().any(|name| name == setting.name));
+                let seconds = size.of(study.milliseconds) as f64 / 1e3;
+                let bits = |setting: &Setting| (setting.mbps * setting.seconds) as f64 * 1e6 * seconds;
+                let packets: f64 = here.map(|setting| bits(setting) / 8.0 / setting.mtu as f64).sum();
+                packets as usize * study.variants.len() * size.of(study.runs)
             }
             Study::Series(study) => size.of(study.streams) * study.shape.length(),
             Study::Windows(study) => size.of(study.streams) * study.length,

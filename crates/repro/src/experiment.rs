@@ -1,7 +1,12 @@
 //! What an experiment file says.
 
+use std::collections::BTreeMap;
+
+use headway_core::control::Kind;
 use headway_core::{Bytes, Duration, Rate, Schedule, Shape};
 use serde::{Deserialize, Serialize};
+
+use crate::shared_link::Marking;
 
 /// One experiment of a paper: what is sent over which path, and what was published about it.
 #[derive(Clone, Debug, Deserialize)]
@@ -183,6 +188,8 @@ pub enum Study {
     GapEstimates(GapEstimates),
     /// Error of the gaps when many flows share a sender.
     GapFlows(GapFlows),
+    /// The queue of a link that long flows with a short round trip share.
+    SharedLink(SharedLink),
     /// How much the rate of a paced sender varies.
     GapBursts(GapBursts),
     /// The stream length that PRC-MT settles on.
@@ -195,6 +202,22 @@ pub enum Study {
     Series(Series),
     /// The mean of the first gaps after an interrupt, over their number.
     Windows(Windows),
+}
+
+/// Parameters of [`Study::SharedLink`].
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SharedLink {
+    /// How the link marks.
+    pub marking: Marking,
+    /// Controllers by the name that measures begin with.
+    pub variants: BTreeMap<String, Kind>,
+    /// Experiments of the thesis, `1` to `4H`; those in which all variants run.
+    pub settings: Vec<String>,
+    /// Runs of each with different seeds; the median is reported.
+    pub runs: Count,
+    /// How long what lasts a second in the thesis lasts.
+    pub milliseconds: Count,
 }
 
 /// Parameters of [`Study::GapErrors`].

@@ -1,4 +1,4 @@
-//! The experiments of the Rapid and BASS papers in a simulated testbed: published numbers beside measured ones.
+//! The experiments of the papers in a simulated testbed: published numbers beside measured ones.
 //!
 //! An experiment is a file below `papers/`; [`catalogue`] holds them all. [`run()`] carries one out, and [`page`] and
 //! [`Outcome`] put the result into words, numbers and figures. The result is a function of experiment, seed and
@@ -11,6 +11,7 @@ pub mod experiment;
 pub mod figure;
 mod outcome;
 pub mod page;
+pub mod shared_link;
 mod statistics;
 mod study;
 

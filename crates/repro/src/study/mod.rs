@@ -11,6 +11,7 @@ mod lengths;
 mod path;
 mod sender;
 mod series;
+mod shared_link;
 mod windows;
 
 use crate::context::{Context, Interrupted};
@@ -32,6 +33,7 @@ pub fn run(experiment: &Experiment, context: &Context<'_>) -> Result<Outcome, In
         Study::Errors(study) => errors::run(study, experiment, context),
         Study::Series(study) => series::run(study, experiment, context),
         Study::Windows(study) => windows::run(study, experiment, context),
+        Study::SharedLink(study) => shared_link::run(study, experiment, context),
         Study::GapFlows(study) => gap_flows::run(study, experiment, context),
     }?;
     Ok(Outcome::new(experiment, context, findings))

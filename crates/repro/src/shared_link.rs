@@ -1,0 +1,258 @@
+//! Long flows that share a link with a short round trip: the testbed of LS-AIMD (ls-aimd 4.1, 4.2).
+
+use headway_core::control::Kind;
+use headway_core::queue::{DropTailConfig, QueueSpec, RampConfig, RedConfig, StepConfig};
+use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_sim::config::{AckPolicy, Burst, Ecn, Service};
+use headway_sim::{FlowId, LinkConfig, LinkId, Network, TcpConfig, random};
+use rand::RngExt as _;
+
+use crate::statistics::{deviation, mean};
+
+/// Bytes of a frame besides its IP packet as the thesis counts them, for rates and windows (ls-aimd 1.1).
+const FRAME: u64 = 18;
+/// The same on our wire: with preamble and gap.
+const WIRE: u64 = 38;
+/// Evenly distributed delay of every packet at its sender: without it saturated senders become exactly periodic (ls-aimd 4.8).
+const SEND_JITTER: Duration = Duration::from_us(20);
+/// How often the state of the flows is looked at, and length of the intervals of utilisation (ls-aimd 4.3).
+const LOOK: Duration = Duration::from_ms(10);
+/// Buffer of the bottleneck (ls-aimd 4.2).
+const BUFFER: Duration = Duration::from_ms(200);
+
+/// One column of the table of experiments (ls-aimd 4.2).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting {
+    /// Its number.
+    pub(crate) name: &'static str,
+    /// Rate of the link, Mb/s of frames.
+    pub(crate) mbps: u64,
+    /// Round-trip time without queues, us.
+    pub(crate) base: u64,
+    /// Largest IP packet, bytes.
+    pub(crate) mtu: u64,
+    /// Segments that the receiver acknowledges at once.
+    pub(crate) stretch: u32,
+    /// Number of flows; one starts a second.
+    pub(crate) flows: u64,
+    /// How long each of them sends, s.
+    pub(crate) seconds: u64,
+    /// Target of the queue, us.
+    pub(crate) target: u64,
+}
+
+const fn setting(name: &'static str, mbps: u64, base: u64, mtu: u64, flows: u64, seconds: u64) -> Setting {
+    let target = if mbps == 200 { 500 } else { 250 };
+    Setting { name, mbps, base, mtu, stretch: 1, flows, seconds, target }
+}
+
+/// All experiments.
+pub(crate) const SETTINGS: [Setting; 12] = [
+    setting("1", 200, 300, 1500, 1, 10),
+    setting("2", 200, 300, 1500, 2, 20),
+    setting("3A", 200, 100, 1500, 8, 40),
+    Setting { stretch: 2, ..setting("3B", 200, 100, 1500, 8, 40) },
+    setting("4A", 600, 250, 1500, 16, 40),
+    setting("4B", 600, 500, 1500, 16, 40),
+    setting("4C", 600, 750, 1500, 16, 40),
+    setting("4D", 600, 1000, 1500, 16, 40),
+    setting("4E", 600, 250, 9000, 16, 40),
+    setting("4F", 600, 500, 9000, 16, 40),
+    setting("4G", 600, 750, 9000, 16, 40),
+    setting("4H", 600, 1000, 9000, 16, 40),
+];
+
+/// How the bottleneck marks (ls-aimd 2.18).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Marking {
+    /// By the average queue, adaptively.
+    Ramp,
+    /// Everything above a threshold.
+    Step,
+    /// By the present queue.
+    Instantaneous,
+}
+
+impl Marking {
+    /// The echo that goes with it: the Reno family has the classic one.
+    fn echo(self) -> Ecn {
+        if self == Marking::Ramp { Ecn::Classic } else { Ecn::Dctcp }
+    }
+}
+
+impl Setting {
+    /// The rate on our wire at which a full packet takes as long as there.
+    pub(crate) fn rate(&self) -> Rate {
+        Rate::from_bps(self.mbps * 1_000_000 * (self.mtu + WIRE) / (self.mtu + FRAME))
+    }
+
+    /// Bytes on our wire that are sent in `us`.
+    fn bytes(&self, us: u64) -> Bytes {
+        self.rate().bytes_in(Duration::from_us(us as i64))
+    }
+
+    fn queue(&self, marking: Marking) -> QueueSpec {
+        let limit = Some(self.rate().bytes_in(BUFFER));
+        let min = self.bytes(self.target);
+        match marking {
+            Marking::Ramp => QueueSpec::Red(RedConfig {
+                min,
+                max: self.bytes(3 * self.target),
+                probability: 0.1,
+                adaptive: true,
+                ecn: true,
+                burst: Some(if self.mbps == 200 { 20 } else { 31 }),
+                packet: Bytes::new(1000),
+                limit,
+                packets: None,
+            }),
+            // Two packets of 1500 bytes at least, which no setting needs.
+            Marking::Step => QueueSpec::Step(StepConfig { threshold: min, limit, packets: None }),
+            Marking::Instantaneous => QueueSpec::Ramp(RampConfig {
+                min,
+                max: self.bytes(2 * self.target),
+                probability: 1.0,
+                limit,
+                packets: None,
+            }),
+        }
+    }
+
+    /// When the last flow has been there for a second: what is counted begins (ls-aimd 4.1, E21).
+    fn begin(&self, second: Duration) -> Instant {
+        Instant::ZERO + second * self.flows as i64
+    }
+}
+
+/// What was seen while all flows were active. Times in us, fractions of 1.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) mean: f64,
+    pub(crate) deviation: f64,
+    pub(crate) p95: f64,
+    pub(crate) p99: f64,
+    pub(crate) max: f64,
+    pub(crate) utilisation: f64,
+    /// The least utilisation of 10 ms.
+    pub(crate) least_utilisation: f64,
+    pub(crate) marked: f64,
+    /// Standard deviation of the throughputs of flows over their mean.
+    pub(crate) spread: f64,
+    /// The same over 10 ms, of one flow, in the mean of all.
+    pub(crate) unsteadiness: f64,
+    /// Share of looks at which a flow's window was at its floor of two segments.
+    pub(crate) at_two: f64,
+    /// Mean correlation of the windows of two flows.
+    pub(crate) correlation: f64,
+    /// Packets dropped and sent again, and timeouts: none in any experiment.
+    pub(crate) losses: u64,
+}
+
+/// Runs one experiment, whose seconds last `second` each.
+pub(crate) fn run(
+    setting: &Setting,
+    marking: Marking,
+    controller: Kind,
+    seed: u64,
+    second: Duration,
+) -> Seen {
+    let mut network = Network::new(seed);
+    let half = Duration::from_ns(setting.base as i64 * 500);
+    let queue_seed = random::generator(seed, "queue", 0).random();
+    let rate = setting.rate();
+    let queue = setting.queue(marking).build(Some(rate), queue_seed);
+    let bottleneck = network.add_link(&LinkConfig::new(Service::Constant(rate), half, queue));
+    let drop_tail = || QueueSpec::DropTail(DropTailConfig::default()).build(None, 0);
+    let back = network.add_link(&LinkConfig::new(Service::Unlimited, half, drop_tail()));
+    let flows: Vec<FlowId> = (0..setting.flows)
+        .map(|flow| {
+            let access = LinkConfig {
+                jitter: SEND_JITTER,
+                ..LinkConfig::new(Service::Unlimited, Duration::ZERO, drop_tail())
+            };
+            let access = network.add_link(&access);
+            let start = Instant::ZERO + second * flow as i64;
+            network.add_tcp(&TcpConfig {
+                start,
+                stop: Some(start + second * setting.seconds as i64),
+                mss: (setting.mtu - 52) as u32,
+                ack: AckPolicy { every: setting.stretch, timeout: Duration::from_ms(40) },
+                ecn: marking.echo(),
+                burst: Burst::Single,
+                ..TcpConfig::new(controller, vec![access, bottleneck], vec![back])
+            })
+        })
+        .collect();
+    let begin = setting.begin(second);
+    let end = (begin + second).max(Instant::ZERO + second * setting.seconds as i64);
+    network.run_until(begin);
+    network.reset_statistics();
+    watch(&mut network, setting, bottleneck, &flows, end)
+}
+
+fn watch(
+    network: &mut Network,
+    setting: &Setting,
+    bottleneck: LinkId,
+    flows: &[FlowId],
+    end: Instant,
+) -> Seen {
+    let time = (end - network.now()).secs_f64();
+    let mut seen = Seen { least_utilisation: 1.0, ..Seen::default() };
+    let mut windows: Vec<Vec<f64>> = vec![Vec::new(); flows.len()];
+    let mut goodputs: Vec<Vec<f64>> = vec![Vec::new(); flows.len()];
+    let mut delivered = vec![0; flows.len()];
+    let mut sent = 0;
+    while network.now() < end {
+        let from = network.now();
+        network.run_until((from + LOOK).min(end));
+        let capacity = setting.rate().bytes_in(network.now() - from).get() as f64;
+        let now = network.link(bottleneck).statistics().served_tcp.bytes.get();
+        seen.least_utilisation = seen.least_utilisation.min((now - sent) as f64 / capacity);
+        sent = now;
+        for (index, flow) in flows.iter().enumerate() {
+            let flow = network.flow(*flow);
+            windows[index].push(flow.window);
+            goodputs[index].push((flow.delivered - delivered[index]) as f64);
+            delivered[index] = flow.delivered;
+            seen.at_two += f64::from(u32::from(flow.cwnd <= 2));
+        }
+    }
+    let looks = windows.iter().map(Vec::len).sum::<usize>().max(1) as f64;
+    seen.at_two /= looks;
+    seen.utilisation = sent as f64 * 8.0 / time / setting.rate().bps_f64();
+    let statistics = network.link(bottleneck).statistics();
+    let delay = &statistics.delay;
+    seen.mean = delay.mean().us();
+    seen.deviation = delay.deviation().us();
+    seen.p95 = delay.quantile(0.95).us();
+    seen.p99 = delay.quantile(0.99).us();
+    seen.max = delay.max().us();
+    seen.marked = statistics.marked as f64 / statistics.served_tcp.packets.max(1) as f64;
+    let of = |flow: &FlowId| network.flow(*flow);
+    let again: u64 = flows.iter().map(|flow| of(flow).retransmitted + of(flow).timeouts).sum();
+    seen.losses = statistics.dropped.packets + again;
+    let shares: Vec<f64> = flows.iter().map(|flow| of(flow).delivered as f64).collect();
+    seen.spread = deviation(&shares) / mean(&shares).max(1.0);
+    let steady: Vec<f64> = goodputs.iter().map(|flow| deviation(flow) / mean(flow).max(1e-9)).collect();
+    seen.unsteadiness = mean(&steady);
+    seen.correlation = correlation(&windows);
+    seen
+}
+
+/// Mean correlation of all pairs of series; zero for a single one.
+fn correlation(series: &[Vec<f64>]) -> f64 {
+    // The variance of a sum is that of its parts and twice all covariances.
+    let standard: Vec<Vec<f64>> = series
+        .iter()
+        .filter_map(|values| {
+            let (middle, width) = (mean(values), deviation(values));
+            (width > 0.0).then(|| values.iter().map(|value| (value - middle) / width).collect())
+        })
+        .collect();
+    let count = standard.len() as f64;
+    let Some(length) = standard.first().map(Vec::len).filter(|_| standard.len() > 1) else { return 0.0 };
+    let sums: Vec<f64> = (0..length).map(|i| standard.iter().map(|values| values[i]).sum()).collect();
+    (deviation(&sums).powi(2) - count) / (count * (count - 1.0))
+}
