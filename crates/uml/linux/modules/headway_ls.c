@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * LS-AIMD Reno and DCTCP: windows down to bytes, with the packet conservation
+ * clock as it was meant.
+ *
+ * The arithmetic is in ls_aimd.h. What a module can do and BPF cannot: the
+ * departure that is pending moves, earlier or later, with every acknowledgment,
+ * and a departure that comes late is not made up for.
+ *
+ * A connection takes its values from the module parameters at the moment it is
+ * given the controller, and keeps them.
+ */
+#include <linux/module.h>
+#include <net/tcp.h>
+
+#include "ls_aimd.h"
+
+static unsigned int scale;
+module_param(scale, uint, 0644);
+MODULE_PARM_DESC(scale, "scale C of the increase in units of 2^-16, 0 to follow the marks");
+
+static unsigned int delta = 2;
+module_param(delta, uint, 0644);
+MODULE_PARM_DESC(delta, "segments for which the receiver may send one acknowledgment, 1 to 16");
+
+static unsigned int after_cut;
+module_param(after_cut, uint, 0644);
+MODULE_PARM_DESC(after_cut, "weigh the increase by the window after the cut");
+
+static unsigned int least = LS_FLOOR;
+module_param(least, uint, 0644);
+MODULE_PARM_DESC(least, "least window in bytes");
+
+/*
+ * A receiver holds an acknowledgment back for this long at least when it waits
+ * for a second segment.
+ */
+#define DELAYED_ACK_US (40 * USEC_PER_MSEC)
+
+/* The state of a connection, at most ICSK_CA_PRIV_SIZE bytes */
+struct ls_connection {
+	struct ls_state ls;
+	u32 scale;
+	/* Segments the peer had reported as marked after the last ack */
+	u32 delivered_ce;
+	/* As a receiver: what was expected after the last change of marks */
+	u32 rcv_nxt;
+	u8 ce;
+	u8 delta;
+	u8 after_cut;
+	u8 undoable;
+};
+
+static struct tcp_congestion_ops ls_dctcp_ops;
+
+static struct ls_config ls_config_of(const struct sock *sk)
+{
+	const struct ls_connection *c = inet_csk_ca(sk);
+	const struct tcp_congestion_ops *ops = READ_ONCE(inet_csk(sk)->icsk_ca_ops);
+
+	return (struct ls_config){
+		.algorithm = ops == &ls_dctcp_ops ? LS_DCTCP : LS_RENO,
+		.delta = c->delta,
+		.scale = c->scale,
+		.floor = clamp(READ_ONCE(least), 1U, 65536U),
+		.after_cut = c->after_cut,
+	};
+}
+
+/* In segments, and for what TCP does with it at least two */
+static u32 ls_ssthresh_segments(const struct ls_state *ls)
+{
+	if (ls->ssthresh == LS_UNLIMITED)
+		return TCP_INFINITE_SSTHRESH;
+	return max_t(u64, ls->ssthresh / ((u64)ls->mss << HW_Q9), 2);
+}
+
+/* When the segment left that was sent last */
+static u64 ls_last_departure(struct sock *sk, long rtt_us)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct sk_buff *skb = tcp_rtx_queue_tail(sk);
+
+	if (skb)
+		return skb->skb_mstamp_ns;
+	/* All is acknowledged, so it is the newest that the ack reports. */
+	return tp->tcp_clock_cache - (u64)max(rtt_us, 0L) * NSEC_PER_USEC;
+}
+
+/* Moves the departure that is pending; TCP arms its timer anew when it tries to send, right after the ack (2.4). */
+static void ls_move_departure(struct sock *sk, u64 at)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	tp->tcp_wstamp_ns = at;
+	if (hrtimer_is_queued(&tp->pacing_timer) &&
+	    hrtimer_try_to_cancel(&tp->pacing_timer) == 1)
+		__sock_put(sk);
+}
+
+/* Tells TCP the window, and the pace while the clock is on */
+static void ls_apply(struct sock *sk)
+{
+	const struct ls_connection *c = inet_csk_ca(sk);
+	struct ls_config config = ls_config_of(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 gap = c->ls.submss ? ls_gap(&c->ls, c->ls.mss) : 0;
+
+	tcp_snd_cwnd_set(tp, min(ls_cwnd(&c->ls, &config), tp->snd_cwnd_clamp));
+	tp->snd_ssthresh = ls_ssthresh_segments(&c->ls);
+	if (gap) {
+		u64 rate = max_t(u64, div64_u64((u64)c->ls.mss * NSEC_PER_SEC, gap), 1);
+
+		WRITE_ONCE(sk->sk_pacing_rate, min_t(u64, rate, READ_ONCE(sk->sk_max_pacing_rate)));
+		cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
+		return;
+	}
+	WRITE_ONCE(sk->sk_pacing_rate, READ_ONCE(sk->sk_max_pacing_rate));
+	if (sk->sk_pacing_rate == ~0UL)
+		cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
+}
+
+static void ls_start(struct sock *sk)
+{
+	struct ls_connection *c = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct ls_config config;
+
+	memset(c, 0, sizeof(*c));
+	c->scale = min(READ_ONCE(scale), LS_SCALE_ONE);
+	c->delta = clamp(READ_ONCE(delta), 1U, 16U);
+	c->after_cut = !!READ_ONCE(after_cut);
+	c->delivered_ce = tp->delivered_ce;
+	c->rcv_nxt = tp->rcv_nxt;
+	config = ls_config_of(sk);
+	ls_init(&c->ls, &config, tcp_snd_cwnd(tp), tp->mss_cache, tp->snd_nxt);
+	if (tp->snd_ssthresh < TCP_INFINITE_SSTHRESH)
+		ls_set_ssthresh(&c->ls, &config, ((u64)tp->snd_ssthresh * tp->mss_cache) << HW_Q9);
+	ls_apply(sk);
+}
+
+/* Round-trip time of the newest segment, ns; 0 if the receiver's timer is in it (2.5) */
+static u64 ls_rtt_sample(const struct sock *sk, const struct rate_sample *rs)
+{
+	const struct ls_connection *c = inet_csk_ca(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (rs->rtt_us < 0 || rs->is_ack_delayed)
+		return 0;
+	if (c->ls.submss && rs->acked_sacked == 1 &&
+	    rs->rtt_us >= (long)tcp_min_rtt(tp) + (long)DELAYED_ACK_US)
+		return 0;
+	return (u64)max(rs->rtt_us, 1L) * NSEC_PER_USEC;
+}
+
+/* Whether the window, and not the application, limits the connection */
+static u32 ls_limited(const struct sock *sk, const struct rate_sample *rs)
+{
+	const struct ls_connection *c = inet_csk_ca(sk);
+
+	/* While segments are paced, fewer than the window are in flight even if there is always something to send. */
+	return c->ls.submss ? !rs->is_app_limited : tcp_is_cwnd_limited(sk);
+}
+
+/*
+ * Called for each acknowledgment, in every state, once TCP has digested it. That
+ * of a client's SYN comes before ls_start(): the state is still all zeros.
+ */
+static void ls_cong_control(struct sock *sk, u32 una, int flag,
+			    const struct rate_sample *rs)
+{
+	struct ls_connection *c = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 cut_end = c->ls.cut_end;
+	struct ls_config config;
+	struct ls_ack ack;
+
+	if (!inet_csk(sk)->icsk_ca_initialized)
+		return;
+	config = ls_config_of(sk);
+	ack = (struct ls_ack){
+		.una = tp->snd_una,
+		.next = tp->snd_nxt,
+		.acked = rs->acked_sacked,
+		.marked = min_t(u32, tp->delivered_ce - c->delivered_ce, rs->acked_sacked),
+		.in_flight = rs->prior_in_flight,
+		.limited = ls_limited(sk, rs) && inet_csk(sk)->icsk_ca_state != TCP_CA_Recovery,
+		.rtt = ls_rtt_sample(sk, rs),
+	};
+	c->delivered_ce = tp->delivered_ce;
+	if (tp->mss_cache != c->ls.mss)
+		ls_set_mss(&c->ls, &config, tp->mss_cache);
+	ls_on_ack(&c->ls, &config, &ack);
+	if (c->ls.cut_end != cut_end) {
+		c->undoable = 0;
+		/* TCP says so by itself when it enters its CWR state, which is not when we reduce. */
+		if (tp->ecn_flags & TCP_ECN_OK)
+			tp->ecn_flags |= TCP_ECN_QUEUE_CWR;
+	}
+	ls_apply(sk);
+	if (c->ls.submss && c->ls.rtt)
+		ls_move_departure(sk, ls_last_departure(sk, rs->rtt_us) + ls_gap(&c->ls, c->ls.mss));
+}
+
+static void ls_set_state(struct sock *sk, u8 state)
+{
+	struct ls_connection *c = inet_csk_ca(sk);
+	struct ls_config config = ls_config_of(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	/* What is lost was sent before the last reduction, which answered for it. */
+	bool reduced = before(tp->snd_una, c->ls.cut_end);
+
+	if (!c->ls.mss)
+		return;
+	if (state == TCP_CA_Recovery && !reduced) {
+		c->undoable = 1;
+		ls_on_loss(&c->ls, &config, tp->packets_out, tp->snd_nxt);
+	} else if (state == TCP_CA_Loss) {
+		c->undoable |= !reduced;
+		ls_on_timeout(&c->ls, &config, tp->snd_nxt, reduced);
+	} else {
+		return;
+	}
+	ls_apply(sk);
+}
+
+/* TCP asks when it enters one of its states; reductions happen above. */
+static u32 ls_ssthresh(struct sock *sk)
+{
+	const struct ls_connection *c = inet_csk_ca(sk);
+
+	return c->ls.mss ? ls_ssthresh_segments(&c->ls) : tcp_sk(sk)->snd_ssthresh;
+}
+
+static u32 ls_undo_cwnd(struct sock *sk)
+{
+	struct ls_connection *c = inet_csk_ca(sk);
+	struct ls_config config = ls_config_of(sk);
+
+	if (c->undoable) {
+		c->undoable = 0;
+		ls_undo(&c->ls, &config);
+		ls_apply(sk);
+	}
+	return tcp_snd_cwnd(tcp_sk(sk));
+}
+
+/*
+ * The receiver's part for DCTCP: an ack covers marked segments only, or unmarked
+ * ones only (RFC 8257 3.2).
+ */
+static void ls_echo(struct sock *sk, enum tcp_ca_event event)
+{
+	struct ls_connection *c = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	bool ce = event == CA_EVENT_ECN_IS_CE;
+
+	if (event != CA_EVENT_ECN_IS_CE && event != CA_EVENT_ECN_NO_CE)
+		return;
+	if (c->ce != ce) {
+		/* What came before the change is acknowledged with its own echo. */
+		if (inet_csk(sk)->icsk_ack.pending & ICSK_ACK_TIMER) {
+			if (c->ce)
+				tp->ecn_flags |= TCP_ECN_DEMAND_CWR;
+			else
+				tp->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
+			__tcp_send_ack(sk, c->rcv_nxt, 0);
+		}
+		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
+	}
+	c->rcv_nxt = tp->rcv_nxt;
+	c->ce = ce;
+	if (ce)
+		tp->ecn_flags |= TCP_ECN_DEMAND_CWR;
+	else
+		tp->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
+}
+
+/* Single segments while the clock is on, as TCP builds bursts on any device */
+static u32 ls_min_tso_segs(struct sock *sk)
+{
+	const struct ls_connection *c = inet_csk_ca(sk);
+
+	return c->ls.submss ? 1 : 2;
+}
+
+static struct tcp_congestion_ops ls_dctcp_ops __read_mostly = {
+	.name = "ls_dctcp",
+	.owner = THIS_MODULE,
+	.flags = TCP_CONG_NEEDS_ECN | TCP_CONG_NON_RESTRICTED,
+	.init = ls_start,
+	.cong_control = ls_cong_control,
+	.set_state = ls_set_state,
+	.ssthresh = ls_ssthresh,
+	.undo_cwnd = ls_undo_cwnd,
+	.cwnd_event = ls_echo,
+	.min_tso_segs = ls_min_tso_segs,
+};
+
+static struct tcp_congestion_ops ls_reno_ops __read_mostly = {
+	.name = "ls_reno",
+	.owner = THIS_MODULE,
+	.flags = TCP_CONG_NON_RESTRICTED,
+	.init = ls_start,
+	.cong_control = ls_cong_control,
+	.set_state = ls_set_state,
+	.ssthresh = ls_ssthresh,
+	.undo_cwnd = ls_undo_cwnd,
+	.min_tso_segs = ls_min_tso_segs,
+};
+
+static int __init ls_register(void)
+{
+	int error;
+
+	BUILD_BUG_ON(sizeof(struct ls_connection) > ICSK_CA_PRIV_SIZE);
+	error = tcp_register_congestion_control(&ls_dctcp_ops);
+	if (error)
+		return error;
+	error = tcp_register_congestion_control(&ls_reno_ops);
+	if (error)
+		tcp_unregister_congestion_control(&ls_dctcp_ops);
+	return error;
+}
+
+static void __exit ls_unregister(void)
+{
+	tcp_unregister_congestion_control(&ls_reno_ops);
+	tcp_unregister_congestion_control(&ls_dctcp_ops);
+}
+
+module_init(ls_register);
+module_exit(ls_unregister);
+MODULE_DESCRIPTION("LS-AIMD Reno and DCTCP with the packet conservation clock");
+MODULE_LICENSE("GPL");
