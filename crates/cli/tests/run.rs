@@ -233,7 +233,8 @@ fn what_only_a_kernel_has_is_refused_elsewhere() {
     let folder = TempDir::new().unwrap();
     let out = folder.path().to_str().unwrap();
     let queue = "link.0.kernel-queue=fq_codel limit 1000";
-    let cases: [(&[&str], &str); 7] = [
+    let program = "program=[{at=\"client\",command=\"true\"}]";
+    let cases: [(&[&str], &str); 9] = [
         (
             &["--on", "sim", "--set", "flow.0.controller=kernel:vegas"],
             "`flow[0].controller`: the simulator has no `kernel:vegas`; `--on uml` has",
@@ -250,6 +251,8 @@ fn what_only_a_kernel_has_is_refused_elsewhere() {
             "the lab cannot do `flow[0].controller`: it has no `kernel:vegas`; `--on uml` has",
         ),
         (&["--on", "lab", "--set", queue], "the lab cannot do `link[0].kernel-queue`"),
+        (&["--on", "sim", "--set", program], "`program[0]`: the simulator runs no programs; `--on uml` does"),
+        (&["--on", "lab", "--set", program], "the lab cannot do `program[0]`; `--on uml` can"),
     ];
     // The file's own limit would stand beside the kernel's queue.
     let text = std::fs::read_to_string(scenario("compare.toml")).unwrap().replace("buffer", "# buffer");

@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use crate::core::{self, Core};
 use crate::guest::{FOLDER, PLAN, PROGRAM, PROGRESS, REPORT, SIGN};
 use crate::plan::Plan;
-use crate::report::{End, Line, Look};
+use crate::report::{End, Line, Look, ProgramEnd};
 
 /// Date of every run on the guest's clock, 2026-01-01 00:00 UTC, ns.
 const DATE: &str = "1767225600000000000";
@@ -115,6 +115,8 @@ pub struct Machine {
 pub struct Report {
     /// All looks, ascending.
     pub looks: Vec<Look>,
+    /// Programs that have ended, in that order.
+    pub programs: Vec<ProgramEnd>,
     /// The end; `None` when the run was interrupted.
     pub end: Option<End>,
 }
@@ -299,6 +301,7 @@ fn read(path: &Path, words: &Words) -> Result<Report, GuestError> {
         let bytes = bytes?;
         match serde_json::from_slice(&bytes) {
             Ok(Line::Look(look)) => report.looks.push(look),
+            Ok(Line::Program(end)) => report.programs.push(end),
             Ok(Line::End(end)) => report.end = Some(end),
             Ok(Line::Failed(sentence)) => return Err(GuestError::Failed(sentence)),
             Err(error) if error.is_eof() => break,
@@ -339,6 +342,8 @@ mod tests {
             directions: Vec::new(),
             flows: Vec::new(),
             sources: Vec::new(),
+            programs: Vec::new(),
+            hosts: Vec::new(),
             send_buffer: 0,
             lead: Duration::ZERO,
             warmup: Duration::ZERO,

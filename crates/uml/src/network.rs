@@ -5,6 +5,9 @@
 //! `tbf` lets a packet go when its transmission would begin; so the time of one is part of the delay, and what waits is one packet
 //! less than the queue of the scenario.
 
+mod check;
+mod programs;
+
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
@@ -26,16 +29,14 @@ const ACKNOWLEDGEMENT: Bytes = Bytes::new(90);
 const BASE_MEMORY: Bytes = Bytes::new(512 << 20);
 /// See [`BASE_MEMORY`].
 const FLOW_MEMORY: Bytes = Bytes::new(200_000);
+/// What a program of the host may take on average.
+const PROGRAM_MEMORY: Bytes = Bytes::new(128 << 20);
 /// Memory for a byte in a queue or on a wire.
 const MEMORY_FACTOR: u64 = 20;
 /// What a sender's socket may hold of what queues and wires hold: more than ever is under way, and in any case so many bytes.
 const SEND_FACTOR: u64 = 8;
 /// See [`SEND_FACTOR`].
 const LEAST_SEND: u64 = 16 << 20;
-/// The most links and sources: as many as there are addresses for.
-const MOST_LINKS: usize = 1 << 14;
-/// The most flows; each takes two sockets.
-const MOST_FLOWS: u64 = 10_000;
 
 /// What a run wants besides the scenario.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +52,7 @@ pub struct Wishes {
 /// # Errors
 /// Names the key that the kernel cannot do.
 pub fn plan(scenario: &Scenario, seed: u64, folder: &Path, wishes: &Wishes) -> Result<Plan, Mistake> {
-    check(scenario)?;
+    check::check(scenario)?;
     let mut network = Network::new(scenario, folder, wishes);
     network.find_loads()?;
     for link in 0..scenario.link.len() {
@@ -64,13 +65,17 @@ pub fn plan(scenario: &Scenario, seed: u64, folder: &Path, wishes: &Wishes) -> R
     for number in 0..scenario.traffic.len() {
         network.add_source(number, seed)?;
     }
+    network.add_programs();
     Ok(network.plan)
 }
 
 /// Memory that the guest needs: for every packet that queues and wires hold at once what the kernel takes for it, several times
 /// over, because both ends keep data, too.
 pub fn memory(scenario: &Scenario) -> Bytes {
-    BASE_MEMORY + held(scenario) * MEMORY_FACTOR + FLOW_MEMORY * scenario.flow_count()
+    BASE_MEMORY
+        + held(scenario) * MEMORY_FACTOR
+        + FLOW_MEMORY * scenario.flow_count()
+        + PROGRAM_MEMORY * scenario.program.len() as u64
 }
 
 /// What queues and wires hold at once, both ways.
@@ -119,6 +124,8 @@ impl<'a> Network<'a> {
             directions: Vec::new(),
             flows: Vec::new(),
             sources: Vec::new(),
+            programs: Vec::new(),
+            hosts: Vec::new(),
             send_buffer: (held(scenario) * SEND_FACTOR).get().clamp(LEAST_SEND, i32::MAX as u64),
             lead: (round_trip * LEAD_ROUND_TRIPS).max(LEAST_LEAD),
             warmup: scenario.warmup,
@@ -145,6 +152,10 @@ impl<'a> Network<'a> {
             for direction in self.route(from, to, via)? {
                 self.loaded[direction] = true;
             }
+        }
+        // Nobody knows which way programs send.
+        for direction in programs::directions(self.scenario, &self.topology) {
+            self.loaded[direction] = true;
         }
         Ok(())
     }
@@ -198,7 +209,9 @@ impl<'a> Network<'a> {
     /// Whether TCP sends data from a node. Its packets are as large as can be until they leave their first device, so that a queue
     /// there would see the wrong ones, and would be seen by the sender, too.
     fn is_sender(&self, node: usize) -> bool {
-        self.scenario.flow.iter().any(|flow| self.topology.number(&flow.from) == Some(node))
+        let programs = self.scenario.program.iter().map(|program| &program.at);
+        let mut senders = self.scenario.flow.iter().map(|flow| &flow.from).chain(programs);
+        senders.any(|name| self.topology.number(name) == Some(node))
     }
 
     /// Lays a veth pair between two namespaces; its ends have the addresses of those of the whole link.
@@ -401,38 +414,6 @@ fn looks(scenario: &Scenario) -> Vec<Duration> {
     looks
 }
 
-/// Names what the kernel cannot do.
-fn check(scenario: &Scenario) -> Result<(), Mistake> {
-    let refuse = |key: &str, what: &str| Err(Mistake::new(key, &format!("{what}; the simulator can")));
-    if !scenario.measure.is_empty() {
-        return refuse("measure[0]", "the kernel's world has no measurements of available bandwidth");
-    }
-    if let Some(host) = scenario.host.keys().next() {
-        return refuse(&format!("host.{host}"), "the kernel's world has no network cards");
-    }
-    if scenario.flow_count() > MOST_FLOWS {
-        return refuse("flow", &format!("the kernel's world runs at most {MOST_FLOWS} flows"));
-    }
-    if scenario.link.len() + scenario.traffic.len() > MOST_LINKS {
-        return refuse("link", &format!("the kernel's world has at most {MOST_LINKS} links and sources"));
-    }
-    for (index, flow) in scenario.flow.iter().enumerate() {
-        let dctcp = flow.controller.kind_on_linux() == Some(Kind::Dctcp);
-        let rules = [
-            (
-                "ecn",
-                dctcp == (flow.ecn == EcnMode::Dctcp),
-                "the kernel uses the echo of DCTCP with `dctcp` and only with it",
-            ),
-            ("ack-every", flow.ack_every <= 2, "the kernel acknowledges every second segment, or every one"),
-        ];
-        if let Some((key, _, what)) = rules.iter().find(|(_, right, _)| !right) {
-            return refuse(&format!("flow[{index}].{key}"), what);
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -482,6 +463,21 @@ mod tests {
             assert_eq!(mistake.key(), Some("flow[0].ecn"));
         }
         assert_eq!(planned("", &format!("{ecn}\"kernel:vegas\"")).unwrap_err().key(), Some("flow[0].ecn"));
+    }
+
+    #[test]
+    fn nodes_with_programs_reach_each_other_and_have_their_controller() {
+        let programs = "[[program]]\nat = \"b\"\ncommand = \"true\"\nstop = \"2 s\"\ncontroller = \"dctcp\"\n\
+                        [[program]]\nat = \"a\"\ncommand = \"true\"";
+        let plan = planned("", &format!("controller = \"reno\"\n{programs}")).unwrap();
+        let hosts: Vec<String> = plan.hosts.iter().map(|(at, name)| format!("{name} {at}")).collect();
+        assert_eq!(hosts, ["a 172.20.0.1", "r 172.20.0.2", "b 172.20.0.3"]);
+        let has = |node: usize, begin: &str| plan.nodes[node].ip.iter().any(|line| line.starts_with(begin));
+        assert!(has(0, "route add 172.20.0.3/32 via 10.0.0.2 dev l0-0a src 172.20.0.1"));
+        assert!(has(1, "route add 172.20.0.3/32 via ") && has(2, "route add 172.20.0.1/32 via "));
+        assert_eq!(plan.nodes[2].controller.as_deref(), Some("dctcp"));
+        assert_eq!(plan.nodes[0].controller, None);
+        assert_eq!(plan.programs[0].stop, Duration::from_ms(1_000), "the run ends before");
     }
 
     #[test]

@@ -24,6 +24,10 @@ pub struct Plan {
     pub flows: Vec<PlannedFlow>,
     /// Sources of datagrams, in the order of the scenario.
     pub sources: Vec<PlannedSource>,
+    /// Programs, in the order of the scenario.
+    pub programs: Vec<PlannedProgram>,
+    /// Addresses of nodes with their names, as programs find them; empty without programs.
+    pub hosts: Vec<(Ipv4Addr, String)>,
     /// The most that a sender's socket may hold, in bytes as the kernel counts them.
     pub send_buffer: u64,
     /// From the opening of connections to time zero.
@@ -49,6 +53,8 @@ pub struct PlannedNode {
     pub red: Vec<PlannedRed>,
     /// Network devices.
     pub devices: Vec<String>,
+    /// Congestion control of sockets that choose none; `None` for the kernel's own.
+    pub controller: Option<String>,
 }
 
 /// RED that judges by the queue as it is.
@@ -139,4 +145,28 @@ pub struct PlannedSource {
     pub seed: u64,
     /// See `seed`.
     pub number: u64,
+}
+
+/// A program of the host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedProgram {
+    /// Number of the node at which it runs.
+    pub node: usize,
+    /// What that node calls itself.
+    pub host: String,
+    /// What the shell runs.
+    pub command: String,
+    /// The host's folder in which it starts.
+    pub directory: PathBuf,
+    /// When it starts.
+    pub start: Duration,
+    /// When it is ended.
+    pub stop: Duration,
+}
+
+impl PlannedProgram {
+    /// Names of the files in the plan's folder that receive what program `number` prints, and its errors.
+    pub fn outputs(number: usize) -> [String; 2] {
+        ["out", "err"].map(|kind| format!("program-{number}.{kind}"))
+    }
 }

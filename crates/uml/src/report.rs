@@ -81,6 +81,21 @@ pub struct SourceLook {
     pub delivered_bytes: u64,
 }
 
+/// How a program ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProgramEnd {
+    /// Its number in the plan.
+    pub program: usize,
+    /// When, from time zero of the scenario.
+    pub at: Duration,
+    /// Its exit status; `None` when a signal ended it.
+    pub status: Option<i32>,
+    /// That signal.
+    pub signal: Option<i32>,
+    /// Whether it was ended because its time was over.
+    pub stopped: bool,
+}
+
 /// The last line of a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct End {
@@ -94,6 +109,8 @@ pub struct End {
 pub enum Line {
     /// Counters at a time.
     Look(Look),
+    /// A program has ended.
+    Program(ProgramEnd),
     /// The run is over.
     End(End),
     /// The guest could not do its plan.

@@ -40,9 +40,10 @@ fn outcome(goodput: u64, delay: u64) -> Outcome {
         links: vec![link("server->client", 0.02), link("client->server", 0.98)],
         traffic: Vec::new(),
         measurements: Vec::new(),
+        programs: Vec::new(),
     };
     let results = Results { summary, flows: Vec::new(), series: Series::default(), streams: Vec::new() };
-    Outcome { results, events: 1_000, wall: Span::from_millis(delay), trouble: None, captures: None }
+    Outcome { results, events: 1_000, wall: Span::from_millis(delay), trouble: None, files: None }
 }
 
 fn file() -> PathBuf {

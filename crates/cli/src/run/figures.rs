@@ -4,8 +4,8 @@ use headway_core::{Bytes, Instant, Rate};
 use headway_sim::record::{Results, Series, Summary, TcpInterval};
 
 use super::table::{
-    FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, TRAFFIC_COLUMNS, flow_rows, link_rows, measure_rows,
-    traffic_rows,
+    FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, PROGRAM_COLUMNS, TRAFFIC_COLUMNS, flow_rows, link_rows,
+    measure_rows, program_rows, traffic_rows,
 };
 use crate::report::chart::{self, Curve, MOST_CURVES, Mark};
 use crate::report::page;
@@ -33,6 +33,10 @@ pub(crate) fn page(results: &Results) -> anyhow::Result<String> {
         body += &page::table(TRAFFIC_COLUMNS, &traffic_rows(summary));
     }
     body += &measurements(results)?;
+    if !summary.programs.is_empty() {
+        body += "<h2>Programs</h2>\n";
+        body += &page::table(PROGRAM_COLUMNS, &program_rows(summary));
+    }
     if let Some((name, curves)) = truth(summary, &results.series) {
         body += &format!("<h2>What was free on {}</h2>\n", page::escaped(&name));
         body += &figure(&curves, "rate on the wire, Mb/s")?;

@@ -62,7 +62,7 @@ impl Folder {
                 files.push(file);
             }
             for (folder, name) in
-                run.captures.iter().flat_map(|kept| kept.names.iter().map(|name| (&kept.folder, name)))
+                run.files.iter().flat_map(|kept| kept.names.iter().map(|name| (&kept.folder, name)))
             {
                 let file = Path::new(&sub).join(name);
                 fs::copy(folder.path().join(name), self.path.join(&file))
@@ -120,7 +120,8 @@ fn manifest(
 ) -> Value {
     let wall: f64 = outcomes.iter().map(|run| run.wall.as_secs_f64()).sum();
     let events: u64 = outcomes.iter().map(|run| run.events).sum();
-    let troubles: Vec<_> = outcomes.iter().filter_map(|run| run.trouble.as_ref()).collect();
+    let troubles: Vec<_> =
+        outcomes.iter().flat_map(|run| run.trouble.iter().cloned().chain(run.failures())).collect();
     json!({
         FORMAT: 1,
         "scenario": scenario,

@@ -38,7 +38,9 @@ use folder::Folder;
     headway run scenarios/dumbbell-cubic.toml --on sim\n  \
     headway run scenarios/dumbbell-cubic.toml --on lab --set flow.0.count=2 --set \"link.1.rate=50 Mb/s\"\n  \
     headway run scenarios/red-dctcp.toml --on sim --repeat 10 --jobs 2\n  \
-    headway run scenarios/dumbbell-cubic.toml --on uml --pcap\n\n\
+    headway run scenarios/dumbbell-cubic.toml --on uml --pcap\n  \
+    headway run scenarios/iperf3.toml --on uml\n\n\
+    The exit code is 1 when a program of the scenario fails; its results are written nevertheless.\n\
     What a file may say: docs/simulate.md; how the kernel's world is built: docs/uml.md.")]
 pub(crate) struct RunArgs {
     /// Scenario (TOML).
@@ -122,13 +124,24 @@ pub(crate) struct Outcome {
     /// Why the run does not count, if it does not.
     pub(crate) trouble: Option<String>,
     /// Files that the run wrote besides its results.
-    pub(crate) captures: Option<Captures>,
+    pub(crate) files: Option<RunFiles>,
 }
 
-/// Captures of packets, in a folder that goes away with this.
-pub(crate) struct Captures {
+/// Captures of packets and outputs of programs, in a folder that goes away with this.
+pub(crate) struct RunFiles {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) names: Vec<String>,
+}
+
+impl Outcome {
+    /// A sentence for every program that failed.
+    fn failures(&self) -> impl Iterator<Item = String> {
+        let failed = self.results.summary.programs.iter().filter(|program| program.failed());
+        failed.map(|program| {
+            let (number, at) = (program.program, &program.at);
+            format!("program {number} at {at} failed: {}; see program-{number}.err", program.ending())
+        })
+    }
 }
 
 impl RunArgs {
@@ -177,7 +190,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failed> {
     let partial = outcomes.len() < seeds.len() || outcomes.iter().any(|run| run.results.summary.partial);
     folder.write((&text, &set), args, &outcomes, partial)?;
     print(args, &outcomes, &path)?;
-    Ok(if partial { Code::Interrupted.into() } else { ExitCode::SUCCESS })
+    let failed = outcomes.iter().any(|run| run.failures().next().is_some());
+    Ok(match (partial, failed) {
+        (true, _) => Code::Interrupted.into(),
+        (false, true) => Code::Other.into(),
+        (false, false) => ExitCode::SUCCESS,
+    })
 }
 
 fn print(args: &RunArgs, outcomes: &[Outcome], path: &Path) -> anyhow::Result<()> {
@@ -198,6 +216,9 @@ fn print(args: &RunArgs, outcomes: &[Outcome], path: &Path) -> anyhow::Result<()
         let summary = &run.results.summary;
         if let Some(trouble) = &run.trouble {
             println!("Seed {} does not count: {trouble}", summary.seed);
+        }
+        for failure in run.failures() {
+            println!("Seed {}: {failure}", summary.seed);
         }
         if summary.partial {
             let seconds = (summary.warmup_ns + summary.measured_ns) as f64 / 1e9;

@@ -51,5 +51,5 @@ fn one(
         shown = steps;
     }
     let events = run.events();
-    Ok(Outcome { results: run.finish(), events, wall: begin.elapsed(), trouble: None, captures: None })
+    Ok(Outcome { results: run.finish(), events, wall: begin.elapsed(), trouble: None, files: None })
 }

@@ -2,7 +2,7 @@
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use headway_core::{Duration, Rate};
-use headway_sim::record::{LinkResult, MeasureResult, SourceResult, Spread, Summary, Total};
+use headway_sim::record::{LinkResult, MeasureResult, ProgramResult, SourceResult, Spread, Summary, Total};
 
 /// A table whose first column is text and whose others are numbers.
 pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> Table {
@@ -115,6 +115,30 @@ pub(crate) fn measure_rows(summary: &Summary) -> Vec<[String; 6]> {
     summary.measurements.iter().map(row).collect()
 }
 
+/// The columns of [`program_rows`].
+pub(crate) const PROGRAM_COLUMNS: [&str; 4] = ["program", "began", "ended", "with"];
+
+/// Programs, and how they ended.
+pub(crate) fn program_rows(summary: &Summary) -> Vec<[String; 4]> {
+    let time = |ns: u64| Duration::from_ns(ns as i64).to_string();
+    let row = |one: &ProgramResult| {
+        let mut command: String = one.command.chars().take(COMMAND).collect();
+        if command.len() < one.command.len() {
+            command += "...";
+        }
+        [
+            format!("{} {}: {command}", one.program, one.at),
+            time(one.started_ns),
+            one.ended_ns.map(time).unwrap_or_default(),
+            one.ending(),
+        ]
+    };
+    summary.programs.iter().map(row).collect()
+}
+
+/// Characters of a command that a table shows.
+const COMMAND: usize = 40;
+
 /// What a run found out.
 pub(crate) fn summary(summary: &Summary) -> String {
     let seconds = summary.measured_ns as f64 / 1e9;
@@ -129,6 +153,9 @@ pub(crate) fn summary(summary: &Summary) -> String {
     }
     if !summary.measurements.is_empty() {
         text += &format!("\n{}", table(MEASURE_COLUMNS, measure_rows(summary)));
+    }
+    if !summary.programs.is_empty() {
+        text += &format!("\n{}", table(PROGRAM_COLUMNS, program_rows(summary)));
     }
     text
 }

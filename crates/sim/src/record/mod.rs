@@ -12,7 +12,9 @@ use crate::measurement::StreamTruth;
 pub use recorder::Run;
 pub use series::{Interval, Series, TcpInterval};
 pub use spread::{Spread, spread};
-pub use summary::{FlowResult, Group, LinkResult, MeasureResult, SourceResult, Summary, Total};
+pub use summary::{
+    FlowResult, Group, LinkResult, MeasureResult, ProgramResult, SourceResult, Summary, Total,
+};
 
 /// All that a run found out.
 #[derive(Clone, Debug, PartialEq)]

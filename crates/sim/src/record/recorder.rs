@@ -149,6 +149,7 @@ impl<'a> Run<'a> {
             links,
             traffic: (0..self.built.sources.len()).map(|index| self.source(index, counted)).collect(),
             measurements: self.measurements(),
+            programs: Vec::new(),
         };
         let streams = self.streams();
         Results { summary, flows, series: self.series, streams }

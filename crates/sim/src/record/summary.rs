@@ -34,6 +34,9 @@ pub struct Summary {
     /// Measurements of available bandwidth.
     #[serde(default)]
     pub measurements: Vec<MeasureResult>,
+    /// Programs; left out where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<ProgramResult>,
 }
 
 /// Flows together. Goodput counts payload bytes that arrived in order.
@@ -137,6 +140,44 @@ pub struct LinkResult {
     pub marked: u64,
     /// Share of packets that did not come through.
     pub loss: f64,
+}
+
+/// A program that ran at a node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProgramResult {
+    /// Number in the scenario.
+    pub program: u64,
+    /// The node.
+    pub at: String,
+    /// What the shell was given.
+    pub command: String,
+    /// When it started.
+    pub started_ns: u64,
+    /// When it ended; absent when it had not, because the run was interrupted.
+    pub ended_ns: Option<u64>,
+    /// Its exit status; absent when a signal ended it.
+    pub exit_status: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Whether it was ended because its time was over.
+    pub stopped: bool,
+}
+
+impl ProgramResult {
+    /// Whether it ended by itself and without success.
+    pub fn failed(&self) -> bool {
+        self.ended_ns.is_some() && !self.stopped && self.exit_status != Some(0)
+    }
+
+    /// How it ended, such as `exit status 3`.
+    pub fn ending(&self) -> String {
+        match (self.exit_status, self.signal) {
+            _ if self.stopped => "stopped".to_owned(),
+            (Some(status), _) => format!("exit status {status}"),
+            (None, Some(signal)) => format!("signal {signal}"),
+            (None, None) => "not ended".to_owned(),
+        }
+    }
 }
 
 /// A source of datagrams.

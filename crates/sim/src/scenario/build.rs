@@ -71,6 +71,9 @@ impl Scenario {
         if needed > limit {
             return Err(Error::Memory { needed, limit });
         }
+        if !self.program.is_empty() {
+            return Err(Mistake::new("program[0]", "the simulator runs no programs; `--on uml` does").into());
+        }
         let mut builder =
             Builder { topology: Topology::new(self), network: Network::new(seed), links: Vec::new() };
         builder.add_links(self, seed)?;

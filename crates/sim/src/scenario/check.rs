@@ -8,6 +8,7 @@ use headway_core::queue::QueueSpec;
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Mistake, Rate};
 
+use super::check_program::check_programs;
 use super::check_traffic::check_traffic;
 use super::model::{Buffer, FlowSpec, LinkSpec, MeasureSpec, Scenario};
 use super::route::Topology;
@@ -35,8 +36,13 @@ impl Scenario {
         self.check_times()?;
         check("mtu", (576..=9000).contains(&self.mtu), "must lie between 576 and 9000 bytes")?;
         check("link", !self.link.is_empty(), "a network needs at least one [[link]]")?;
-        let nothing = self.flow.is_empty() && self.traffic.is_empty() && self.measure.is_empty();
-        check("flow", !nothing, "there is neither a [[flow]] nor [[traffic]] nor [[measure]]")?;
+        let silent = self.flow.is_empty() && self.traffic.is_empty();
+        let nothing = silent && self.measure.is_empty() && self.program.is_empty();
+        check(
+            "flow",
+            !nothing,
+            "there is neither a [[flow]] nor [[traffic]] nor [[measure]] nor [[program]]",
+        )?;
         self.check_count()?;
         self.check_nodes()?;
         for (index, link) in self.link.iter().enumerate() {
@@ -56,6 +62,7 @@ impl Scenario {
         for (index, measure) in self.measure.iter().enumerate() {
             self.check_measure(&topology, &format!("measure[{index}]"), measure)?;
         }
+        check_programs(&topology, self)?;
         for (name, host) in &self.host {
             let table = format!("host.{name}");
             check(&table, topology.has(name), "is not one of the nodes")?;

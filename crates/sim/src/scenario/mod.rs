@@ -3,6 +3,7 @@
 mod build;
 mod change;
 mod check;
+mod check_program;
 mod check_traffic;
 mod controller;
 mod error;
@@ -17,7 +18,9 @@ pub use change::Change;
 pub use controller::{FlowController, KernelController};
 pub use error::Error;
 pub use kernel_queue::KernelQueue;
-pub use model::{Buffer, EcnMode, FlowSpec, HostSpec, LinkSpec, MeasureSpec, Police, Scenario, TrafficSpec};
+pub use model::{
+    Buffer, EcnMode, FlowSpec, HostSpec, LinkSpec, MeasureSpec, Police, ProgramSpec, Scenario, TrafficSpec,
+};
 pub use route::{Direction, Topology};
 pub use trace::Trace;
 

@@ -56,6 +56,9 @@ pub struct Scenario {
     /// Measurements of available bandwidth.
     #[serde(default)]
     pub measure: Vec<MeasureSpec>,
+    /// Programs of the host that run at nodes.
+    #[serde(default)]
+    pub program: Vec<ProgramSpec>,
     /// Properties of hosts, by node.
     #[serde(default)]
     pub host: BTreeMap<String, HostSpec>,
@@ -241,6 +244,23 @@ pub struct MeasureSpec {
     /// Where the receiver takes its stamps; default in the driver.
     #[serde(default = "driver")]
     pub stamp: Stamp,
+}
+
+/// A program of the host that runs at a node, where the network is a kernel's.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ProgramSpec {
+    /// The node.
+    pub at: String,
+    /// What `/bin/sh -c` runs there.
+    pub command: String,
+    /// When it starts; default 0.
+    #[serde(default)]
+    pub start: Duration,
+    /// When it is ended; default with the run.
+    pub stop: Option<Duration>,
+    /// The congestion controller of sockets at this node that choose none; default the kernel's.
+    pub controller: Option<FlowController>,
 }
 
 /// Properties of a host.

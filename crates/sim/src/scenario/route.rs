@@ -53,6 +53,15 @@ impl Topology {
         self.leaving.len()
     }
 
+    /// Names of all nodes, by their numbers.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names = vec![""; self.node_count()];
+        for (name, number) in &self.nodes {
+            names[*number] = name;
+        }
+        names
+    }
+
     /// The number of the node of this name.
     pub fn number(&self, node: &str) -> Option<usize> {
         self.nodes.get(node).copied()

@@ -216,6 +216,48 @@ fn a_kernels_queue_is_one_line_and_stands_alone() {
 }
 
 #[test]
+fn programs_run_at_nodes_that_can_be_hosts() {
+    let program = "[[program]]\nat = \"a\"\ncommand = \"true\"\n";
+    let cases = [
+        ("at = \"a\"", "at = \"c\"", "x.toml, line 36: `program[0].at`: `c` is not one of the nodes"),
+        ("\"true\"", "\" \"", "x.toml, line 37: `program[0].command`: must not be empty"),
+        (
+            "\"true\"",
+            "\"true\"\nstart = \"10 s\"",
+            "x.toml, line 38: `program[0].start`: must be earlier than",
+        ),
+        ("\"true\"", "\"true\"\nstop = \"0 s\"", "x.toml, line 38: `program[0].stop`: must be later than"),
+        (
+            "\"true\"",
+            "\"true\"\ncontroller = \"fixed-window:10\"",
+            "x.toml, line 38: `program[0].controller`: must be one without a number",
+        ),
+        (
+            "[\"a\", \"left\"",
+            "[\"0\", \"a\", \"left\"",
+            "x.toml, line 3: `nodes`: `0` cannot be the name of a host",
+        ),
+        (
+            "[\"a\", \"left\"",
+            "[\"A\", \"a\", \"left\"",
+            "x.toml, line 3: `nodes`: `a` is also there in other",
+        ),
+    ];
+    let text = format!("{GOOD}\n{program}");
+    for (from, to, expected) in cases {
+        let found = read(&text.replacen(from, to, 1), &[]).unwrap_err().to_string();
+        assert!(found.starts_with(expected), "found    {found}\nexpected {expected}");
+    }
+    let other = "controller = \"dctcp\"\n";
+    let two = format!("{text}{other}{program}controller = \"kernel:vegas\"\n");
+    let found = read(&two, &[]).unwrap_err().to_string();
+    assert!(found.contains("`program[1].controller`: differs from that of `program[0]`"), "{found}");
+    let alone = text.split("[[flow]]").next().unwrap().to_owned() + program;
+    let found = read(&alone, &[]).unwrap().build(1, Bytes::new(1 << 30)).unwrap_err().to_string();
+    assert_eq!(found, "`program[0]`: the simulator runs no programs; `--on uml` does");
+}
+
+#[test]
 fn flows_need_a_way_there_and_back() {
     let text = GOOD.replacen("to = \"b\"\n", "to = \"b\"\nduplex = false\n", 1);
     let found = read(&text, &[]).unwrap_err().to_string();

@@ -43,6 +43,12 @@ pub(super) enum Actor {
     Stop(usize),
     /// An application with a rate at an end of a flow.
     Tick(usize, Side),
+    /// A program starts.
+    Launch(usize),
+    /// A program is ended.
+    Halt(usize),
+    /// A program has ended.
+    Exit(usize),
     /// A descriptor of a flow is ready.
     Flow(usize, Side),
     /// A source makes its next packets.

@@ -283,7 +283,7 @@ fn choose(socket: &impl AsFd, controller: &str) -> io::Result<()> {
 }
 
 /// The error of a congestion control that the kernel does not have, with those that it has.
-fn missing(controller: &str) -> io::Error {
+pub(super) fn missing(controller: &str) -> io::Error {
     let known = fs::read_to_string(AVAILABLE).unwrap_or_default();
     let known: Vec<&str> = known.split_whitespace().collect();
     let sentence = format!(

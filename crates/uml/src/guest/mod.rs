@@ -1,13 +1,14 @@
 //! The program that runs inside: it builds the network, sends and receives, and writes down what it sees.
 //!
-//! It is the first and only program of the guest. One thread does everything, because a switch between programs
-//! is slow there.
+//! It is the first program of the guest, and the only one unless the scenario names others. One thread does everything, because a
+//! switch between programs is slow there.
 
 mod capture;
 mod device;
 mod events;
 mod flow;
 mod option;
+mod program;
 mod records;
 mod red;
 mod source;
@@ -19,11 +20,12 @@ use std::path::Path;
 
 use headway_core::Duration;
 
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedProgram};
 use crate::report::{End, Line, Look};
 use capture::Capture;
 use events::{Actor, Events, Side};
 use flow::Flow;
+use program::Program;
 use records::Records;
 use source::Source;
 
@@ -119,6 +121,7 @@ fn run(place: &Path, report: &mut BufWriter<File>) -> Result<End, Failure> {
         sources.push(Source::new(number, source, &nodes)?);
         events.at(source.start - plan.lead, Actor::Source(number));
     }
+    let programs = programs(&plan, place, &mut events)?;
     let mut captures = Vec::new();
     for direction in &plan.directions {
         let Some(name) = &direction.capture else { continue };
@@ -133,11 +136,22 @@ fn run(place: &Path, report: &mut BufWriter<File>) -> Result<End, Failure> {
     }
     let rest = if captures.is_empty() { Duration::ZERO } else { capture::DELAY };
     events.at(plan.looks.last().copied().unwrap_or_default() + rest, Actor::Over);
-    let mut guest = Guest { plan: &plan, nodes, events, flows, sources, captures, records, report };
+    let mut guest = Guest { plan: &plan, nodes, events, flows, sources, programs, captures, records, report };
     guest.run()?;
     let waits = guest.records.waits()?;
     guest.captures.iter_mut().try_for_each(Capture::finish)?;
     Ok(End { waits })
+}
+
+/// All programs, with the times at which they start and end.
+fn programs(plan: &Plan, place: &Path, events: &mut Events) -> Result<Vec<Program>, Failure> {
+    program::prepare(&plan.hosts)?;
+    let one = |(number, program): (usize, &PlannedProgram)| {
+        events.at(program.start, Actor::Launch(number));
+        events.at(program.stop, Actor::Halt(number));
+        Program::new(number, program, place)
+    };
+    plan.programs.iter().enumerate().map(one).collect()
 }
 
 /// A guest at work.
@@ -147,6 +161,7 @@ struct Guest<'a> {
     events: Events,
     flows: Vec<Flow>,
     sources: Vec<Source>,
+    programs: Vec<Program>,
     captures: Vec<Capture>,
     records: Records,
     report: &'a mut BufWriter<File>,
@@ -156,7 +171,7 @@ impl Guest<'_> {
     fn run(&mut self) -> Result<(), Failure> {
         let mut due = Vec::new();
         let mut over = false;
-        while !over {
+        while !over || !self.programs.iter().all(Program::is_over) {
             let now = self.events.wait(&mut due)?;
             for actor in due.drain(..) {
                 over |= actor == Actor::Over;
@@ -167,7 +182,7 @@ impl Guest<'_> {
     }
 
     fn act(&mut self, actor: Actor, now: Duration) -> Result<(), Failure> {
-        let Guest { nodes, events, flows, sources, captures, .. } = self;
+        let Guest { nodes, events, flows, sources, programs, captures, .. } = self;
         match actor {
             Actor::Look(index) => self.look(index),
             Actor::Over => Ok(()),
@@ -177,6 +192,15 @@ impl Guest<'_> {
             Actor::Start(number) => flows[number].start(now, events),
             Actor::Stop(number) => flows[number].write(now, events),
             Actor::Tick(number, side) => flows[number].tick(now, side, events),
+            Actor::Launch(number) => programs[number].start(nodes, events),
+            Actor::Halt(number) => {
+                programs[number].halt(now, events);
+                Ok(())
+            }
+            Actor::Exit(number) => match programs[number].collect(now, events)? {
+                Some(end) => tell(self.report, &Line::Program(end)),
+                None => Ok(()),
+            },
             Actor::Flow(number, Side::Listener) => flows[number].accept(events),
             Actor::Flow(number, Side::Sender) => flows[number].write(now, events),
             Actor::Flow(number, Side::Receiver) => flows[number].read(now, events),

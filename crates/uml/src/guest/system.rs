@@ -34,6 +34,9 @@ const NAMESPACE: [(&str, &str); 10] = [
     ("net/ipv4/tcp_rmem", "4096 131072 2147483647"),
 ];
 
+/// The congestion control of sockets that choose none.
+const CONTROLLER: &str = "net/ipv4/tcp_congestion_control";
+
 /// Bytes of a file of the kernel that are read at least.
 const READ: usize = 1 << 16;
 
@@ -62,6 +65,7 @@ pub(super) fn load(module: &Path) -> Result<(), Failure> {
 /// Makes all namespaces and links, and returns a handle of every namespace.
 pub(super) fn build(plan: &Plan) -> Result<Vec<File>, Failure> {
     settings(&MACHINE)?;
+    allow_controllers(plan)?;
     let names: Vec<String> = plan.nodes.iter().map(|node| format!("netns add {}", node.name)).collect();
     batch("ip", None, &names)?;
     let open = |node: &PlannedNode| {
@@ -69,10 +73,13 @@ pub(super) fn build(plan: &Plan) -> Result<Vec<File>, Failure> {
         File::open(&path).map_err(|error| Failure::of(format!("cannot open {}", path.display()), error))
     };
     let handles = plan.nodes.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-    for handle in &handles {
+    for (node, handle) in plan.nodes.iter().zip(&handles) {
         enter(handle)?;
         settings(&NAMESPACE)?;
         settings(&[("net/ipv4/tcp_wmem", &format!("4096 65536 {}", plan.send_buffer))])?;
+        if let Some(controller) = &node.controller {
+            settings(&[(CONTROLLER, controller)])?;
+        }
     }
     batch("ip", None, &plan.wires)?;
     for (node, handle) in plan.nodes.iter().zip(&handles) {
@@ -89,6 +96,20 @@ pub(super) fn build(plan: &Plan) -> Result<Vec<File>, Failure> {
         }
     }
     Ok(handles)
+}
+
+/// Lets namespaces have the congestion controls of their plan by default: there only those are allowed that the whole machine has had.
+fn allow_controllers(plan: &Plan) -> Result<(), Failure> {
+    let file = Path::new("/proc/sys").join(CONTROLLER);
+    let usual = fs::read_to_string(&file)
+        .map_err(|error| Failure::of(format!("cannot read {}", file.display()), error))?;
+    for controller in plan.nodes.iter().filter_map(|node| node.controller.as_ref()) {
+        fs::write(&file, controller).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Failure(super::flow::missing(controller).to_string()),
+            _ => Failure::of(format!("cannot choose the congestion control `{controller}`"), error),
+        })?;
+    }
+    write(&file, usual.trim_end())
 }
 
 /// Moves this program into a namespace.

@@ -90,7 +90,7 @@ fn one(
         truth: &truth,
     };
     let (results, trouble) = run.results();
-    Ok(Outcome { results, events: 0, wall: clock.elapsed(), trouble, captures: None })
+    Ok(Outcome { results, events: 0, wall: clock.elapsed(), trouble, files: None })
 }
 
 /// What an endpoint has to do: look at every interval's end, at the end of warm-up and at the end.

@@ -47,6 +47,7 @@ impl Run<'_> {
             // Cross traffic is counted at its queue, all sources together: its rates are those of the links.
             traffic: Vec::new(),
             measurements: Vec::new(),
+            programs: Vec::new(),
         };
         (Results { summary, flows, series: self.series(), streams: Vec::new() }, trouble)
     }

@@ -36,6 +36,11 @@ struct Way {
 impl Translated {
     /// Translates, or says which key the lab cannot do.
     pub(crate) fn new(scenario: &Scenario) -> anyhow::Result<Translated> {
+        if !scenario.program.is_empty() {
+            bail!(
+                "the lab cannot do `program[0]`; `--on uml` can, and `headway lab` lets you run programs yourself"
+            );
+        }
         let first = scenario.flow.first().context("the lab needs a [[flow]]")?;
         if scenario.flow_count() > MOST_FLOWS {
             bail!("the lab runs at most {MOST_FLOWS} flows; this scenario has {}", scenario.flow_count());

@@ -12,9 +12,9 @@ use headway_uml::machine::Machine;
 use headway_uml::modules::OWN_MODULES;
 use headway_uml::network::{self, Wishes};
 use headway_uml::place;
-use headway_uml::plan::Plan;
+use headway_uml::plan::{Plan, PlannedProgram};
 
-use super::{Captures, Outcome, side_by_side};
+use super::{Outcome, RunFiles, side_by_side};
 use crate::progress::Progress;
 use crate::uml;
 
@@ -120,9 +120,15 @@ impl<'a> Prepared<'a> {
         })?;
         let run = results::Run { scenario: self.scenario, topology: &self.topology, seed, report: &report };
         let results = run.results();
-        let names: Vec<String> =
-            plan.directions.into_iter().filter_map(|direction| direction.capture).collect();
-        let captures = (!names.is_empty()).then_some(Captures { folder, names });
-        Ok(Outcome { results, events: 0, wall: begin.elapsed(), trouble: None, captures })
+        let names = written(&plan, folder.path());
+        let files = (!names.is_empty()).then_some(RunFiles { folder, names });
+        Ok(Outcome { results, events: 0, wall: begin.elapsed(), trouble: None, files })
     }
+}
+
+/// Captures and outputs of programs; a run that was interrupted early may not have begun them.
+fn written(plan: &Plan, folder: &Path) -> Vec<String> {
+    let captures = plan.directions.iter().filter_map(|direction| direction.capture.clone());
+    let outputs = (0..plan.programs.len()).flat_map(PlannedProgram::outputs);
+    captures.chain(outputs).filter(|name| folder.join(name).exists()).collect()
 }

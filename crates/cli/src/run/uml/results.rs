@@ -3,7 +3,8 @@
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_sim::Histogram;
 use headway_sim::record::{
-    FlowResult, Group, Interval, LinkResult, Results, Series, SourceResult, Summary, TcpInterval, Total,
+    FlowResult, Group, Interval, LinkResult, ProgramResult, Results, Series, SourceResult, Summary,
+    TcpInterval, Total,
 };
 use headway_sim::scenario::{FlowSpec, Scenario, Topology};
 use headway_sim::traffic::percentiles::Percentiles;
@@ -41,6 +42,7 @@ impl Run<'_> {
             links: (0..self.topology.directions().len()).map(|index| self.link(index)).collect(),
             traffic: (0..self.scenario.traffic.len()).map(|index| self.source(index)).collect(),
             measurements: Vec::new(),
+            programs: (0..self.scenario.program.len()).map(|index| self.program(index)).collect(),
         };
         Results { summary, flows, series: self.series(), streams: Vec::new() }
     }
@@ -159,6 +161,22 @@ impl Run<'_> {
             delivered: after.delivered - before.delivered,
             sent_bps: bps(Bytes::new(after.sent_bytes - before.sent_bytes), self.counted()),
             delivered_bps: bps(Bytes::new(after.delivered_bytes - before.delivered_bytes), self.counted()),
+        }
+    }
+
+    fn program(&self, index: usize) -> ProgramResult {
+        let spec = &self.scenario.program[index];
+        let end = self.report.programs.iter().find(|end| end.program == index);
+        let ns = |time: Duration| time.ns().unsigned_abs();
+        ProgramResult {
+            program: index as u64,
+            at: spec.at.clone(),
+            command: spec.command.clone(),
+            started_ns: ns(spec.start),
+            ended_ns: end.map(|end| ns(end.at)),
+            exit_status: end.and_then(|end| end.status),
+            signal: end.and_then(|end| end.signal),
+            stopped: end.is_some_and(|end| end.stopped),
         }
     }
 

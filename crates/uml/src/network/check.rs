@@ -1,0 +1,42 @@
+//! What a kernel cannot do of a scenario.
+
+use headway_core::Mistake;
+use headway_core::control::Kind;
+use headway_sim::scenario::{EcnMode, Scenario};
+
+/// The most links and sources: as many as there are addresses for.
+const MOST_LINKS: usize = 1 << 14;
+/// The most flows; each takes two sockets.
+const MOST_FLOWS: u64 = 10_000;
+
+/// Names what the kernel cannot do.
+pub(super) fn check(scenario: &Scenario) -> Result<(), Mistake> {
+    let refuse = |key: &str, what: &str| Err(Mistake::new(key, &format!("{what}; the simulator can")));
+    if !scenario.measure.is_empty() {
+        return refuse("measure[0]", "the kernel's world has no measurements of available bandwidth");
+    }
+    if let Some(host) = scenario.host.keys().next() {
+        return refuse(&format!("host.{host}"), "the kernel's world has no network cards");
+    }
+    if scenario.flow_count() > MOST_FLOWS {
+        return refuse("flow", &format!("the kernel's world runs at most {MOST_FLOWS} flows"));
+    }
+    if scenario.link.len() + scenario.traffic.len() > MOST_LINKS {
+        return refuse("link", &format!("the kernel's world has at most {MOST_LINKS} links and sources"));
+    }
+    for (index, flow) in scenario.flow.iter().enumerate() {
+        let dctcp = flow.controller.kind_on_linux() == Some(Kind::Dctcp);
+        let rules = [
+            (
+                "ecn",
+                dctcp == (flow.ecn == EcnMode::Dctcp),
+                "the kernel uses the echo of DCTCP with `dctcp` and only with it",
+            ),
+            ("ack-every", flow.ack_every <= 2, "the kernel acknowledges every second segment, or every one"),
+        ];
+        if let Some((key, _, what)) = rules.iter().find(|(_, right, _)| !right) {
+            return refuse(&format!("flow[{index}].{key}"), what);
+        }
+    }
+    Ok(())
+}
