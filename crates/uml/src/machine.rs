@@ -184,10 +184,15 @@ impl Machine {
             .arg(format!("{SIGN}=1"));
         command.env_clear().env("UML_SEED", self.seed.to_string()).current_dir(folder).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let parent = Pid::this();
         // SAFETY: between fork and exec only system calls are made, which touch no memory of others.
         unsafe {
             command.pre_exec(move || {
                 nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+                // The parent may have died before the line above.
+                if nix::unistd::getppid() != parent {
+                    return Err(std::io::ErrorKind::Interrupted.into());
+                }
                 core.map_or(Ok(()), core::pin)
             });
         }
