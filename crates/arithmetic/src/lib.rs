@@ -12,5 +12,13 @@ pub use ls_aimd::{
 };
 pub use numbers::{FRACTION_BITS, average, exp2_negative, log2};
 
+/// The headers by name, for those who compile them elsewhere: the MIT licence or GPL-2.0.
+pub const HEADERS: [(&str, &str); 4] = [
+    ("dctcp_alpha.h", include_str!("../c/dctcp_alpha.h")),
+    ("fixed_log2.h", include_str!("../c/fixed_log2.h")),
+    ("ls_aimd.h", include_str!("../c/ls_aimd.h")),
+    ("numbers.h", include_str!("../c/numbers.h")),
+];
+
 /// Bits of fraction of a window in bytes: its least step is 2^-9 B (ls-aimd 2.1).
 pub const Q9: u32 = 9;

@@ -11,7 +11,7 @@ mod programs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-use headway_core::control::Kind;
+use headway_core::control::{Kind, LsParameters};
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Mistake};
 use headway_sim::scenario::{EcnMode, FlowController, FlowSpec, LinkSpec, Scenario, Topology};
@@ -308,6 +308,16 @@ impl<'a> Network<'a> {
         self.lead(destination, &there, &metrics);
         self.lead(source, &back, if spec.ack_every == 1 { " quickack 1" } else { "" });
         let (controller, parameters) = controller(spec, self.scenario);
+        let opening = match spec.ecn {
+            _ if parameters.is_empty() => controller.as_str(),
+            EcnMode::Dctcp => "dctcp",
+            EcnMode::Off | EcnMode::Classic => "reno",
+        };
+        if let Some(first) = there.first().filter(|_| !spec.offload) {
+            let hop = &self.hops[*first];
+            // Makes TCP hand down one segment at a time.
+            self.plan.nodes[hop.node].ip.push(format!("link set dev {} gso_max_segs 1", hop.device));
+        }
         for index in 0..spec.count {
             self.plan.flows.push(PlannedFlow {
                 from,
@@ -315,6 +325,7 @@ impl<'a> Network<'a> {
                 source,
                 destination,
                 controller: controller.clone(),
+                opening: opening.to_owned(),
                 start: spec.start + spec.stagger * i64::try_from(index).unwrap_or(i64::MAX),
                 stop: spec.stop,
                 size: spec.size.map(|size| size.get()),
@@ -400,9 +411,24 @@ fn controller(spec: &FlowSpec, scenario: &Scenario) -> (String, Vec<(PathBuf, St
             let payload = f64::from(scenario.mss()) / f64::from(scenario.mtu + WIRE_OVERHEAD.get() as u32);
             ("headway_fixed".to_owned(), set(0, (rate.bps_f64() / 8.0 * payload) as u64))
         }
+        FlowController::Known(Kind::LsReno(parameters)) => ("ls_reno".to_owned(), ls_parameters(parameters)),
+        FlowController::Known(Kind::LsDctcp(parameters)) => {
+            ("ls_dctcp".to_owned(), ls_parameters(parameters))
+        }
         FlowController::Known(kind) => (kind.to_string(), Vec::new()),
         FlowController::Kernel(controller) => (controller.name().to_owned(), Vec::new()),
     }
+}
+
+/// What the module of LS-AIMD is told.
+fn ls_parameters(parameters: &LsParameters) -> Vec<(PathBuf, String)> {
+    let folder = Path::new("/sys/module/headway_ls/parameters");
+    let set = |name: &str, value: u32| (folder.join(name), value.to_string());
+    vec![
+        set("scale", parameters.scale()),
+        set("delta", parameters.delta),
+        set("after_cut", parameters.after_cut.into()),
+    ]
 }
 
 /// All times at which counters are looked at.

@@ -102,8 +102,10 @@ pub struct PlannedFlow {
     pub source: Ipv4Addr,
     /// See `source`.
     pub destination: Ipv4Addr,
-    /// Congestion control of both ends.
+    /// Congestion control of the sender.
     pub controller: String,
+    /// The one that both ends have while the connection is opened; the receiver keeps it, and with it the way of echoing marks.
+    pub opening: String,
     /// When it starts to send.
     pub start: Duration,
     /// When the application stops writing.
@@ -118,7 +120,8 @@ pub struct PlannedFlow {
     pub receive_buffer: u64,
     /// Whether the kernel spreads segments over the round trip.
     pub pacing: bool,
-    /// Parameters of the module that has the controller, as file and value, to be set before the connection is opened.
+    /// Parameters of the module that has the controller, as file and value, to be set before it is chosen, which
+    /// is when the flow starts.
     pub parameters: Vec<(PathBuf, String)>,
 }
 

@@ -30,6 +30,13 @@ impl Default for LsParameters {
     }
 }
 
+impl LsParameters {
+    /// C in units of 2^-16, zero for automatic.
+    pub fn scale(&self) -> u32 {
+        self.shift.map_or(0, |shift| SCALE_ONE >> shift)
+    }
+}
+
 impl fmt::Display for LsParameters {
     /// What differs from the default, so nothing for the default itself.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,7 +98,7 @@ impl LsAimd {
         let config = Config {
             algorithm,
             delta: parameters.delta,
-            scale: parameters.shift.map_or(0, |shift| SCALE_ONE >> shift),
+            scale: parameters.scale(),
             floor: FLOOR,
             after_cut: parameters.after_cut.into(),
             linear: 0,

@@ -25,8 +25,6 @@ const CHUNK: usize = 1 << 22;
 const LOW: u64 = 1 << 18;
 /// How often an application with a rate reads or writes.
 const TICK: Duration = Duration::from_ms(1);
-/// The controller with which a connection is opened whose own one is chosen later.
-const OPENING: &str = "reno";
 /// Where the kernel lists its congestion controls.
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 /// What stands for "no slow-start threshold yet" in the kernel.
@@ -57,7 +55,7 @@ impl Flow {
         events: &mut Events,
     ) -> Result<Flow, Failure> {
         system::enter(&nodes[plan.to])?;
-        let socket = endpoint(first_controller(plan)).map_err(|error| failed(number, "listen", error))?;
+        let socket = endpoint(&plan.opening).map_err(|error| failed(number, "listen", error))?;
         let listen = || -> io::Result<TcpListener> {
             let buffer =
                 usize::try_from(plan.receive_buffer).unwrap_or(usize::MAX).min(i32::MAX as usize / 2);
@@ -88,7 +86,7 @@ impl Flow {
     pub(super) fn connect(&mut self, nodes: &[File], events: &mut Events) -> Result<(), Failure> {
         system::enter(&nodes[self.plan.from])?;
         let connect = || -> io::Result<TcpStream> {
-            let socket = endpoint(first_controller(&self.plan))?;
+            let socket = endpoint(&self.plan.opening)?;
             if self.plan.pacing {
                 // Any limit makes the kernel pace; this one is above every rate.
                 option::set(&socket, option::MAX_PACING_RATE, u64::MAX - 1)?;
@@ -261,11 +259,6 @@ fn port(number: usize) -> u16 {
 /// Bytes that an application of this rate has handled after a time.
 fn offered(rate: Rate, time: Duration) -> u64 {
     if time > Duration::ZERO { rate.bytes_in(time).get() } else { 0 }
-}
-
-/// A controller with parameters takes them when it is chosen, which is at the start.
-fn first_controller(plan: &PlannedFlow) -> &str {
-    if plan.parameters.is_empty() { &plan.controller } else { OPENING }
 }
 
 fn endpoint(controller: &str) -> io::Result<Socket> {

@@ -25,12 +25,12 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Mistake> {
         return refuse("link", &format!("the kernel's world has at most {MOST_LINKS} links and sources"));
     }
     for (index, flow) in scenario.flow.iter().enumerate() {
-        let dctcp = flow.controller.kind_on_linux() == Some(Kind::Dctcp);
+        let dctcp = matches!(flow.controller.kind_on_linux(), Some(Kind::Dctcp | Kind::LsDctcp(_)));
         let rules = [
             (
                 "ecn",
                 dctcp == (flow.ecn == EcnMode::Dctcp),
-                "the kernel uses the echo of DCTCP with `dctcp` and only with it",
+                "the kernel uses the echo of DCTCP with `dctcp` and `ls-dctcp`, and only with them",
             ),
             ("ack-every", flow.ack_every <= 2, "the kernel acknowledges every second segment, or every one"),
         ];

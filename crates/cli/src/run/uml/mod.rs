@@ -71,7 +71,11 @@ impl<'a> Prepared<'a> {
         // Mistakes show before a kernel is built for nothing.
         network::plan(scenario, scenario.seed, Path::new(""), &settings.wishes)?;
         let kernel = uml::kernel(settings.debug, interrupted)?;
-        let own = OWN_MODULES.iter().map(|module| kernel.module(module.name, &[(module.file, module.text)]));
+        let own = OWN_MODULES.iter().map(|module| {
+            let sources = module.sources();
+            let sources: Vec<_> = sources.iter().map(|(file, text)| (file.as_str(), *text)).collect();
+            kernel.module(module.name, &sources)
+        });
         let users = settings.modules.iter().map(|folder| kernel.module_from(folder));
         let modules = own.chain(users).collect::<Result<_, _>>()?;
         Ok(Prepared {
