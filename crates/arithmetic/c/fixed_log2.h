@@ -14,7 +14,7 @@
 #define HW_WORD 64
 
 /* lg(x) of x > 0, both with `p` bits of fraction, 1 <= p <= 30; rounded down. x must be below 2^63. */
-HW_INLINE hw_s64 hw_log2(hw_u64 x, hw_u32 p)
+HW_FUNCTION hw_s64 hw_log2(hw_u64 x, hw_u32 p)
 {
 	const hw_u64 one = 1ULL << p;
 	hw_s64 y = 0;

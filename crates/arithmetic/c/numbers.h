@@ -15,6 +15,13 @@ typedef long long hw_s64;
 
 #define HW_INLINE static inline __attribute__((always_inline, unused))
 
+/* A function with loops: as BPF one of its own, which is verified once, for any arguments, and not at every place of use. */
+#ifdef __bpf__
+#define HW_FUNCTION __attribute__((noinline, used))
+#else
+#define HW_FUNCTION HW_INLINE
+#endif
+
 /* Bits of fraction of a window in bytes: its least step is 2^-9 B (ls-aimd 2.1). */
 #define HW_Q9 9
 

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Plain AIMD with a floor of two segments, to compare with: Reno (RFC 5681, RFC 3168) and DCTCP (RFC 8257). ALGORITHM says which.
+ *
+ * It differs from the kernel's own in what the engine does for all: the window is cut at once and once a round, and alpha has 20
+ * bits, without which results would not be comparable (ls-aimd 2.11).
+ */
+#ifndef HEADWAY_AIMD_BPF_H
+#define HEADWAY_AIMD_BPF_H
+
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+
+#include "intf.h"
+#include "ls_aimd.h"
+
+/* Least window and threshold, segments: below it acknowledgements might not come (RFC 5681 3.1). */
+#define AIMD_FLOOR 2
+/* Segments that a connection may start again with after silence: the initial window (RFC 6928). */
+#define AIMD_RESTART_WINDOW 10
+
+struct algorithm {
+	/* Segments; `credit` are those acknowledged that have not made the window grow yet. */
+	u32 cwnd;
+	u32 credit;
+	u32 ssthresh;
+	/* Before the last reduction, for those that turn out to be needless. */
+	u32 prior_cwnd;
+	u32 prior_ssthresh;
+	u32 mss;
+	/* alpha times 16; segments acknowledged in this round, and those of them that were marked. */
+	u32 alpha;
+	u32 total;
+	u32 marked;
+	u32 round_end;
+	u32 cut_end;
+	/* Smoothed, as of LS-AIMD: for telemetry only, so ns in 32 bits. */
+	u32 rtt;
+};
+
+static __always_inline void algorithm_init(struct algorithm *a, u32 window, u32 ssthresh, u32 mss, u32 next)
+{
+	*a = (struct algorithm){
+		.cwnd = window,
+		.ssthresh = ssthresh,
+		.prior_cwnd = window,
+		.prior_ssthresh = ssthresh,
+		.mss = mss,
+		.alpha = DCTCP_ONE << DCTCP_GAIN_SHIFT,
+		.round_end = next,
+		.cut_end = next - 1,
+	};
+}
+
+static __always_inline void aimd_reduce_to(struct algorithm *a, u32 window, u32 next)
+{
+	a->prior_cwnd = a->cwnd;
+	a->prior_ssthresh = a->ssthresh;
+	a->ssthresh = hw_max(window, AIMD_FLOOR);
+	a->cwnd = a->ssthresh;
+	a->credit = 0;
+	a->cut_end = next;
+}
+
+static __always_inline void aimd_on_mark(struct algorithm *a, u32 in_flight, u32 next)
+{
+	u64 base = hw_min(a->cwnd, hw_max(in_flight, AIMD_FLOOR));
+	u64 cut = base / 2;
+
+	if (ALGORITHM == LS_DCTCP)
+		cut = (base * a->alpha) >> (DCTCP_FRACTION_BITS + DCTCP_GAIN_SHIFT + 1);
+	aimd_reduce_to(a, base - cut, next);
+}
+
+static __always_inline void aimd_count_marks(struct algorithm *a, const struct ls_ack *ack)
+{
+	a->total += ack->acked;
+	a->marked += ack->marked;
+	if (!a->total || hw_before(ack->una, a->round_end))
+		return;
+	a->alpha = dctcp_average(a->alpha, dctcp_fraction(a->marked, a->total), DCTCP_GAIN_SHIFT);
+	a->total = 0;
+	a->marked = 0;
+	a->round_end = ack->next;
+}
+
+static __always_inline void aimd_grow(struct algorithm *a, u32 acked)
+{
+	if (a->cwnd < a->ssthresh) {
+		u32 used = hw_min(acked, a->ssthresh - a->cwnd);
+
+		a->cwnd += used;
+		acked -= used;
+	}
+	a->credit += acked;
+	if (a->credit >= a->cwnd) {
+		u32 grown = a->credit / hw_max(a->cwnd, 1);
+
+		a->credit -= grown * a->cwnd;
+		a->cwnd += grown;
+	}
+}
+
+static __always_inline void algorithm_on_ack(struct algorithm *a, const struct ls_ack *ack)
+{
+	u32 fresh = hw_before(a->cut_end, ack->una);
+
+	if (ack->rtt)
+		a->rtt = a->rtt ? a->rtt - (a->rtt >> LS_RTT_SHIFT) + (ack->rtt >> LS_RTT_SHIFT) : ack->rtt;
+	if (ALGORITHM == LS_DCTCP)
+		aimd_count_marks(a, ack);
+	if (!fresh)
+		return;
+	if (ack->marked)
+		aimd_on_mark(a, ack->in_flight, ack->next);
+	else if (ack->limited)
+		aimd_grow(a, ack->acked);
+}
+
+static __always_inline void algorithm_on_loss(struct algorithm *a, u32 in_flight, u32 next)
+{
+	aimd_reduce_to(a, hw_min(a->cwnd, hw_max(in_flight, AIMD_FLOOR)) / 2, next);
+}
+
+static __always_inline void algorithm_on_timeout(struct algorithm *a, u32 next, u32 reduced)
+{
+	if (!reduced)
+		aimd_reduce_to(a, a->cwnd / 2, next);
+	a->cwnd = 1;
+}
+
+static __always_inline void algorithm_undo(struct algorithm *a)
+{
+	a->cwnd = hw_max(a->cwnd, a->prior_cwnd);
+	a->ssthresh = hw_max(a->ssthresh, a->prior_ssthresh);
+}
+
+static __always_inline void algorithm_set_mss(struct algorithm *a, u32 mss)
+{
+	a->mss = mss;
+}
+
+static __always_inline void algorithm_restart(struct algorithm *a)
+{
+	if (a->cwnd <= AIMD_RESTART_WINDOW)
+		return;
+	a->ssthresh = hw_max(a->ssthresh, a->cwnd / 4 * 3);
+	a->cwnd = AIMD_RESTART_WINDOW;
+	a->credit = 0;
+}
+
+static __always_inline u32 algorithm_mss(const struct algorithm *a)
+{
+	return a->mss;
+}
+
+static __always_inline u32 algorithm_cut_end(const struct algorithm *a)
+{
+	return a->cut_end;
+}
+
+static __always_inline u32 algorithm_cwnd(const struct algorithm *a)
+{
+	return a->cwnd;
+}
+
+static __always_inline u32 algorithm_ssthresh(const struct algorithm *a)
+{
+	return a->ssthresh;
+}
+
+/* Acknowledgements clock segments out, always. */
+static __always_inline u64 algorithm_gap(const struct algorithm *a)
+{
+	return 0;
+}
+
+static __always_inline u32 algorithm_submss(const struct algorithm *a)
+{
+	return 0;
+}
+
+static __always_inline void algorithm_record(const struct algorithm *a, struct hw_record *r)
+{
+	r->window = ((u64)a->cwnd * a->mss) << HW_Q9;
+	r->ssthresh = a->ssthresh < TCP_INFINITE_SSTHRESH ? ((u64)a->ssthresh * a->mss) << HW_Q9 : LS_UNLIMITED;
+	r->rtt_pace = a->rtt;
+	r->add = a->mss << HW_Q9;
+	r->scale = LS_SCALE_ONE;
+	r->alpha = a->alpha >> DCTCP_GAIN_SHIFT;
+	r->submss = 0;
+}
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What all controllers have in common: everything but the algorithm.
+ *
+ * An algorithm (ls.bpf.h, aimd.bpf.h) says what the window is; the engine tells it what happened and the kernel what to do:
+ *
+ *	acknowledgement --> cong_control --> algorithm_on_ack -------+
+ *	losses ----------->  set_state ----> algorithm_on_loss ------+--> apply: snd_cwnd, snd_ssthresh, sk_pacing_rate
+ *	timeout ---------->  set_state ----> algorithm_on_timeout ---+
+ *	needless after all-> undo_cwnd ----> algorithm_undo ---------+
+ *
+ * cong_control is there, so the kernel leaves the window alone, also while it is in the states CWR and Recovery. Rounds are the
+ * algorithm's own (ls-aimd 2.12): the kernel's CWR state would let a sender of one segment a round ignore every second mark.
+ */
+#ifndef HEADWAY_ENGINE_BPF_H
+#define HEADWAY_ENGINE_BPF_H
+
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+#include "intf.h"
+
+#define NSEC_PER_SEC 1000000000ULL
+#define NSEC_PER_USEC 1000ULL
+/* No pacing, and no limit of the user's to it. */
+#define UNPACED (~0UL)
+/* Ask for ECN in the handshake whatever net.ipv4.tcp_ecn says, and make all segments ECN-capable, from the first. */
+#define TCP_CONG_NEEDS_ECN 2
+/* Bits of ecn_flags: ECN was agreed on, as in RFC 3168 or the accurate one; the next new segment says that the window was reduced. */
+#define TCP_ECN_MODE_RFC3168 1
+#define TCP_ECN_MODE_ACCECN 16
+#define TCP_ECN_QUEUE_CWR 2
+#define SOL_TCP 6
+#define TCP_CONGESTION 13
+/* Fewest segments in one buffer: the kernel's own default. */
+#define MIN_TSO_SEGS 2
+
+char gpl[] SEC("license") = "GPL";
+
+struct hw_counters counters;
+
+#define COUNT(what, n) __sync_fetch_and_add(&counters.what, n)
+
+/* What is kept for a connection; the kernel has 104 bytes for it. */
+struct connection {
+	struct algorithm algorithm;
+	/* Segments the peer had reported as marked after the last acknowledgement. */
+	u32 delivered_ce;
+	/* As a receiver: whether the last segment was marked, and what was expected after it. */
+	u32 ce;
+	u32 rcv_nxt;
+	/* Whether the last reduction was for losses, and can turn out to be needless. */
+	u32 undoable;
+};
+
+_Static_assert(sizeof(struct connection) <= sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv),
+	       "the kernel gives a congestion control 104 bytes");
+
+static __always_inline struct tcp_sock *tcp_sk(struct sock *sk)
+{
+	return (struct tcp_sock *)sk;
+}
+
+static __always_inline struct inet_connection_sock *inet_csk(struct sock *sk)
+{
+	return (struct inet_connection_sock *)sk;
+}
+
+static __always_inline struct connection *connection(struct sock *sk)
+{
+	return (struct connection *)inet_csk(sk)->icsk_ca_priv;
+}
+
+/* Whether hw_init has been: the kernel reports the acknowledgement of a SYN before it. */
+static __always_inline int initialised(struct sock *sk)
+{
+	return algorithm_mss(&connection(sk)->algorithm) != 0;
+}
+
+/* Bytes a second that put one segment every `gap` ns: the kernel's pacing counts payload (ls-aimd 6.4). */
+static __always_inline unsigned long rate_of_gap(u32 mss, u64 gap)
+{
+	return hw_max(mss * NSEC_PER_SEC / gap, 1);
+}
+
+/* Tells the kernel the window, and the rate while the algorithm paces. */
+static __always_inline void apply(struct sock *sk)
+{
+	struct algorithm *algorithm = &connection(sk)->algorithm;
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 gap = algorithm_gap(algorithm);
+
+	tp->snd_cwnd = hw_min(algorithm_cwnd(algorithm), tp->snd_cwnd_clamp);
+	tp->snd_ssthresh = algorithm_ssthresh(algorithm);
+	if (gap) {
+		sk->sk_pacing_rate = hw_min(rate_of_gap(algorithm_mss(algorithm), gap), sk->sk_max_pacing_rate);
+		/* Where fq paces, it has said so here, and reads the same rate. */
+		if (sk->sk_pacing_status == SK_PACING_NONE)
+			sk->sk_pacing_status = SK_PACING_NEEDED;
+		return;
+	}
+	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
+	/* A socket that asks for pacing may fill the queues of its host; one that is clocked by acknowledgements must not. */
+	if (sk->sk_pacing_rate == UNPACED && sk->sk_pacing_status == SK_PACING_NEEDED)
+		sk->sk_pacing_status = SK_PACING_NONE;
+}
+
+/* Whether the window, and not the application, limits the connection (RFC 7661). */
+static __always_inline u32 limited(struct tcp_sock *tp, const struct algorithm *algorithm, const struct rate_sample *rs)
+{
+	/* While segments are paced, fewer than the window are in flight even if there is always something to send. */
+	if (algorithm_submss(algorithm))
+		return !rs->is_app_limited;
+	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
+		return 1;
+	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
+}
+
+/* Round-trip time of the newest segment acknowledged, ns; zero if there is no sample (ls-aimd 2.5). */
+static __always_inline u64 rtt_sample(const struct rate_sample *rs)
+{
+	long rtt = rs->rtt_us;
+
+	if (rtt < 0 || rs->is_ack_delayed)
+		return 0;
+	return hw_max(rtt, 1) * NSEC_PER_USEC;
+}
+
+#include "telemetry.bpf.h"
+
+SEC("struct_ops")
+void BPF_PROG(hw_init, struct sock *sk)
+{
+	struct connection *c = connection(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	/* The one controller that every kernel has. */
+	char fallback[] = "reno";
+
+	/* This family's segments are ECN-capable even if the peer knows no ECN: marks would be neither drops nor heard of. */
+	if (FLAGS & TCP_CONG_NEEDS_ECN && !(tp->ecn_flags & (TCP_ECN_MODE_RFC3168 | TCP_ECN_MODE_ACCECN))) {
+		COUNT(without_ecn, 1);
+		bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, fallback, sizeof(fallback));
+		return;
+	}
+	COUNT(connections, 1);
+	algorithm_init(&c->algorithm, tp->snd_cwnd, tp->snd_ssthresh, tp->mss_cache, tp->snd_nxt);
+	c->delivered_ce = tp->delivered_ce;
+	c->ce = 0;
+	c->rcv_nxt = tp->rcv_nxt;
+	c->undoable = 0;
+	apply(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(hw_release, struct sock *sk)
+{
+	COUNT(closed, 1);
+	/* The next controller, if there is one, is not to inherit a pace. */
+	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
+}
+
+SEC("struct_ops")
+void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct rate_sample *rs)
+{
+	struct connection *c = connection(sk);
+	struct algorithm *algorithm = &c->algorithm;
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 cut_end = algorithm_cut_end(algorithm);
+	u32 submss = algorithm_submss(algorithm);
+	struct ls_ack ack = {
+		.una = tp->snd_una,
+		.next = tp->snd_nxt,
+		.acked = rs->acked_sacked,
+		.marked = hw_min(tp->delivered_ce - c->delivered_ce, rs->acked_sacked),
+		.in_flight = rs->prior_in_flight,
+		.limited = limited(tp, algorithm, rs),
+		.rtt = rtt_sample(rs),
+	};
+
+	if (!initialised(sk))
+		return;
+	c->delivered_ce = tp->delivered_ce;
+	if (tp->mss_cache != algorithm_mss(algorithm))
+		algorithm_set_mss(algorithm, tp->mss_cache);
+	algorithm_on_ack(algorithm, &ack);
+	if (algorithm_cut_end(algorithm) != cut_end) {
+		COUNT(mark_cuts, 1);
+		c->undoable = 0;
+		/* The kernel says so by itself when it enters its CWR state, which is not when we reduce. */
+		if (tp->ecn_flags & TCP_ECN_MODE_RFC3168)
+			tp->ecn_flags |= TCP_ECN_QUEUE_CWR;
+	}
+	if (ack.marked)
+		COUNT(marked, ack.marked);
+	if (!submss && algorithm_submss(algorithm))
+		COUNT(submss_entries, 1);
+	apply(sk);
+	record(sk, &ack);
+}
+
+SEC("struct_ops")
+void BPF_PROG(hw_set_state, struct sock *sk, u8 state)
+{
+	struct connection *c = connection(sk);
+	struct algorithm *algorithm = &c->algorithm;
+	struct tcp_sock *tp = tcp_sk(sk);
+	/* Whether what is lost was sent before the last reduction, which answered for it then. */
+	u32 reduced = hw_before(tp->snd_una, algorithm_cut_end(algorithm));
+
+	if (!initialised(sk))
+		return;
+	if (state == TCP_CA_Recovery && !reduced) {
+		COUNT(loss_cuts, 1);
+		c->undoable = 1;
+		algorithm_on_loss(algorithm, tp->packets_out, tp->snd_nxt);
+	} else if (state == TCP_CA_Loss) {
+		COUNT(timeouts, 1);
+		c->undoable |= !reduced;
+		algorithm_on_timeout(algorithm, tp->snd_nxt, reduced);
+	} else {
+		return;
+	}
+	apply(sk);
+}
+
+/* The kernel asks when it enters one of its own states; reductions happen above. */
+SEC("struct_ops")
+u32 BPF_PROG(hw_ssthresh, struct sock *sk)
+{
+	return initialised(sk) ? algorithm_ssthresh(&connection(sk)->algorithm) : tcp_sk(sk)->snd_ssthresh;
+}
+
+SEC("struct_ops")
+u32 BPF_PROG(hw_undo_cwnd, struct sock *sk)
+{
+	struct connection *c = connection(sk);
+
+	if (c->undoable) {
+		COUNT(undone, 1);
+		c->undoable = 0;
+		algorithm_undo(&c->algorithm);
+		apply(sk);
+	}
+	return tcp_sk(sk)->snd_cwnd;
+}
+
+/* After silence longer than a timeout nobody knows what the path carries (RFC 5681 4.1). */
+static __always_inline void after_idle(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	s32 idle = (s32)((u32)bpf_jiffies64() - tp->lsndtime);
+
+	if (!initialised(sk) || idle <= (s32)inet_csk(sk)->icsk_rto)
+		return;
+	algorithm_restart(&connection(sk)->algorithm);
+	apply(sk);
+}
+
+#endif

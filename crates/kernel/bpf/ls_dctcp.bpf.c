@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* LS-AIMD DCTCP: reductions by the fraction of segments that are marked, windows down to a few bytes. */
+#define ALGORITHM LS_DCTCP
+/* DCTCP must not meet a queue that drops what is not ECN-capable, so SYNs are, too. */
+#define FLAGS TCP_CONG_NEEDS_ECN
+
+#include "ls.bpf.h"
+#include "engine.bpf.h"
+#include "echo.bpf.h"
+
+SEC("struct_ops")
+void BPF_PROG(hw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
+	if (event == CA_EVENT_TX_START)
+		after_idle(sk);
+	else if (event == CA_EVENT_ECN_IS_CE || event == CA_EVENT_ECN_NO_CE)
+		echo(sk, event == CA_EVENT_ECN_IS_CE);
+}
+
+SEC("struct_ops")
+u32 BPF_PROG(hw_min_tso_segs, struct sock *sk)
+{
+	return algorithm_submss(&connection(sk)->algorithm) ? 1 : MIN_TSO_SEGS;
+}
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops ls_dctcp = {
+	.init = (void *)hw_init,
+	.release = (void *)hw_release,
+	.cong_control = (void *)hw_cong_control,
+	.set_state = (void *)hw_set_state,
+	.cwnd_event = (void *)hw_cwnd_event,
+	.ssthresh = (void *)hw_ssthresh,
+	.undo_cwnd = (void *)hw_undo_cwnd,
+	.min_tso_segs = (void *)hw_min_tso_segs,
+	.flags = FLAGS,
+	.name = "ls_dctcp",
+};

@@ -1,0 +1,210 @@
+//! Loads a controller's programs into the kernel and registers it.
+
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use libbpf_rs::{
+    Link, MapCore as _, MapInfo, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel, RingBufferBuilder,
+    set_print,
+};
+
+use crate::controller::{Controller, LsOptions};
+use crate::default::available;
+use crate::error::Error;
+use crate::telemetry::{Record, program_ids};
+
+/// Longest name of a controller: the kernel has 16 bytes with a zero at the end.
+const LONGEST_NAME: usize = 15;
+/// From the name to the flags in `struct tcp_congestion_ops` of `bpf/vmlinux.h`.
+const FLAGS_AFTER_NAME: usize = 16;
+/// Programs without privileges, and other network namespaces, may choose the controller (linux/tcp.h).
+const TCP_CONG_NON_RESTRICTED: u8 = 1;
+/// Room for records: at a million acknowledgements a second that of 40 ms.
+const RECORDS: u32 = 4 << 20;
+
+/// How to load a controller.
+#[derive(Clone, Debug)]
+pub struct Loader {
+    controller: Controller,
+    name: String,
+    options: LsOptions,
+    telemetry: bool,
+    unrestricted: bool,
+}
+
+impl Loader {
+    /// A controller under its own name, without telemetry.
+    pub fn new(controller: Controller) -> Loader {
+        Loader {
+            controller,
+            name: controller.name().to_owned(),
+            options: LsOptions::default(),
+            telemetry: false,
+            unrestricted: false,
+        }
+    }
+
+    /// Registers it under another name: names are those of the whole host.
+    pub fn name(mut self, name: &str) -> Loader {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// Sets what LS-AIMD leaves open; the others have nothing to set.
+    pub fn options(mut self, options: LsOptions) -> Loader {
+        self.options = options;
+        self
+    }
+
+    /// Records every acknowledgement, see [`Loaded::poll`].
+    pub fn telemetry(mut self, on: bool) -> Loader {
+        self.telemetry = on;
+        self
+    }
+
+    /// Lets programs without CAP_NET_ADMIN and other network namespaces choose it.
+    pub fn unrestricted(mut self, on: bool) -> Loader {
+        self.unrestricted = on;
+        self
+    }
+
+    /// Loads and registers it.
+    ///
+    /// # Errors
+    /// When the kernel or the user cannot, or the name is taken.
+    pub fn load(&self) -> Result<Loaded, Error> {
+        crate::support::check()?;
+        check_name(&self.name)?;
+        if available()?.contains(&self.name) {
+            return Err(Error::NameTaken(self.name.clone(), "another program or the kernel itself".to_owned()));
+        }
+        set_print(Some((PrintLevel::Debug, log)));
+        let refused = |reason| self.refused(reason);
+        let mut open = ObjectBuilder::default().open_memory(self.controller.object()).map_err(refused)?;
+        self.configure(&mut open).map_err(refused)?;
+        let mut object = open.load().map_err(refused)?;
+        let ops = object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
+        let link = match ops {
+            Some(mut ops) => ops.attach_struct_ops().map_err(refused)?,
+            None => return Err(Error::BadName(self.name.clone())),
+        };
+        Ok(Loaded { name: self.name.clone(), link, object })
+    }
+
+    fn configure(&self, open: &mut OpenObject) -> libbpf_rs::Result<()> {
+        for mut map in open.maps_mut() {
+            match map.name().to_str() {
+                Some(".rodata.options") => map.set_initial_value(&self.options.to_bytes())?,
+                Some(".rodata.telemetry") => {
+                    map.set_initial_value(&u32::from(self.telemetry).to_ne_bytes())?;
+                }
+                Some("records") if self.telemetry => map.set_max_entries(RECORDS)?,
+                _ if map.map_type() == MapType::StructOps => self.configure_ops(&mut map),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes name and flags over those the operations were compiled with.
+    fn configure_ops(&self, map: &mut OpenMapMut<'_>) {
+        let Some(value) = map.initial_value_mut() else { return };
+        let compiled = padded(self.controller.name());
+        let Some(at) = value.windows(compiled.len()).position(|window| window == compiled) else { return };
+        value[at..at + compiled.len()].copy_from_slice(&padded(&self.name));
+        if self.unrestricted {
+            // Little-endian or not, the flags in use are all in one byte.
+            let flags = &mut value[at + FLAGS_AFTER_NAME..at + FLAGS_AFTER_NAME + 4];
+            let set = u32::from_ne_bytes([flags[0], flags[1], flags[2], flags[3]]) | u32::from(TCP_CONG_NON_RESTRICTED);
+            flags.copy_from_slice(&set.to_ne_bytes());
+        }
+    }
+
+    fn refused(&self, reason: libbpf_rs::Error) -> Error {
+        match reason.kind() {
+            libbpf_rs::ErrorKind::PermissionDenied => Error::Forbidden,
+            libbpf_rs::ErrorKind::AlreadyExists => {
+                Error::NameTaken(self.name.clone(), "another program".to_owned())
+            }
+            _ => Error::Refused { name: self.name.clone(), reason },
+        }
+    }
+}
+
+/// A controller that is on: connections can choose it until this is dropped; those that have it keep it.
+#[derive(Debug)]
+pub struct Loaded {
+    name: String,
+    // Dropped before the object: unregistered first.
+    link: Link,
+    object: Object,
+}
+
+impl Loaded {
+    /// The name to choose it by.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number of the map with the counters, for [`counters`](crate::counters).
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn counters_map(&self) -> Result<u32, Error> {
+        let map = self.object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
+        let map = map.ok_or_else(|| Error::BadName(self.name.clone()))?;
+        Ok(MapInfo::new(map.as_fd()).map_err(Error::bpf("look at a BPF map"))?.info.id)
+    }
+
+    /// The numbers of the programs, for [`cost`](crate::cost).
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn programs(&self) -> Result<Vec<u32>, Error> {
+        program_ids(&self.object)
+    }
+
+    /// Takes it off; connections that have it keep it.
+    pub fn unload(self) {
+        drop(self.link);
+    }
+
+    /// Hands every record that arrives within `patience` to `take`.
+    ///
+    /// # Errors
+    /// When the records cannot be read, for instance because telemetry is off.
+    pub fn poll(&self, patience: Duration, mut take: impl FnMut(Record)) -> Result<(), Error> {
+        let action = "read the records of acknowledgements";
+        let records = self.object.maps().find(|map| map.name() == "records");
+        let records = records.ok_or_else(|| Error::BadName(self.name.clone()))?;
+        let mut builder = RingBufferBuilder::new();
+        let read = move |bytes: &[u8]| {
+            if let Some(record) = Record::from_bytes(bytes) {
+                take(record);
+            }
+            0
+        };
+        builder.add(&records, read).map_err(Error::bpf(action))?;
+        builder.build().and_then(|ring| ring.poll(patience)).map_err(Error::bpf(action))
+    }
+}
+
+fn log(_level: PrintLevel, message: String) {
+    tracing::debug!(target: "libbpf", "{}", message.trim_end());
+}
+
+/// A name as the kernel keeps it.
+fn padded(name: &str) -> [u8; LONGEST_NAME + 1] {
+    let mut bytes = [0; LONGEST_NAME + 1];
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    bytes
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    let letters = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if letters && (1..=LONGEST_NAME).contains(&name.len()) {
+        Ok(())
+    } else {
+        Err(Error::BadName(name.to_owned()))
+    }
+}

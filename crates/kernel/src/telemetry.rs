@@ -1,0 +1,188 @@
+//! What loaded controllers tell: records of acknowledgements, counters, the time they take (`bpf/intf.h`).
+
+use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
+
+use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
+use serde::Serialize;
+
+use crate::error::Error;
+
+/// One acknowledgement (`struct hw_record`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Record {
+    /// Monotonic time, ns.
+    pub time: u64,
+    /// W, Q9 bytes.
+    pub window: u64,
+    /// S, Q9 bytes; all bits set before the first reduction.
+    pub ssthresh: u64,
+    /// Smoothed round-trip time of newest segments, which paces, ns.
+    pub rtt_pace: u64,
+    /// The kernel's smoothed round-trip time, which sets its timers, ns.
+    pub rtt_loss: u64,
+    /// Bytes a second; all bits set when nothing is paced.
+    pub pacing_rate: u64,
+    /// Increase a round trip without C, Q9 bytes.
+    pub add: u32,
+    /// C in units of 2^-16.
+    pub scale: u32,
+    /// alpha in units of 2^-20.
+    pub alpha: u32,
+    /// The kernel's window, segments.
+    pub cwnd: u32,
+    /// Segments acknowledged.
+    pub acked: u32,
+    /// Those of them that were marked.
+    pub marked: u32,
+    /// Port on this host.
+    pub local_port: u16,
+    /// The peer's port.
+    pub peer_port: u16,
+    /// 1 while the window is below `delta` segments.
+    pub submss: u32,
+}
+
+impl Record {
+    /// The header of a table whose lines [`Record::to_csv`] makes.
+    pub const CSV_HEADER: &str = "time_ns,local_port,peer_port,window_bytes,ssthresh_bytes,add_bytes,scale,alpha,rtt_pace_ns,rtt_loss_ns,\
+         pacing_bytes_per_s,cwnd,acked,marked,submss";
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Record> {
+        // SAFETY: any bits are a valid Record, as it is integers only; the length is checked, and the address need not be aligned.
+        (bytes.len() == size_of::<Record>()).then(|| unsafe { bytes.as_ptr().cast::<Record>().read_unaligned() })
+    }
+
+    /// A line of a table; what does not apply is empty.
+    pub fn to_csv(&self) -> String {
+        let bytes = |q9: u64| q9 as f64 / 512.0;
+        let unless_all = |value: u64, text: String| if value == u64::MAX { String::new() } else { text };
+        format!(
+            "{},{},{},{:.3},{},{:.3},{:.6},{:.6},{},{},{},{},{},{},{}",
+            self.time,
+            self.local_port,
+            self.peer_port,
+            bytes(self.window),
+            unless_all(self.ssthresh, format!("{:.3}", bytes(self.ssthresh))),
+            bytes(self.add.into()),
+            f64::from(self.scale) / f64::from(1 << 16),
+            f64::from(self.alpha) / f64::from(1 << 20),
+            self.rtt_pace,
+            self.rtt_loss,
+            unless_all(self.pacing_rate, self.pacing_rate.to_string()),
+            self.cwnd,
+            self.acked,
+            self.marked,
+            self.submss,
+        )
+    }
+}
+
+/// What happened since a controller was loaded, in all its connections (`struct hw_counters`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Connections that came.
+    pub connections: u64,
+    /// Those of them that left.
+    pub closed: u64,
+    /// Connections that came without the ECN they need and were given to Reno.
+    pub without_ecn: u64,
+    /// Segments reported as marked.
+    pub marked: u64,
+    /// Reductions after a mark.
+    pub mark_cuts: u64,
+    /// Reductions after losses.
+    pub loss_cuts: u64,
+    /// Timeouts.
+    pub timeouts: u64,
+    /// Reductions after losses or timeouts that were taken back.
+    pub undone: u64,
+    /// How often a connection went below `delta` segments.
+    pub submss_entries: u64,
+    /// Records that telemetry had no room for.
+    pub records_lost: u64,
+}
+
+impl Counters {
+    /// Connections that have the controller now.
+    pub fn open(&self) -> u64 {
+        self.connections.saturating_sub(self.closed)
+    }
+}
+
+/// Reads the counters in the map of this number.
+///
+/// # Errors
+/// When the map is gone or the user may not look.
+pub fn counters(map: u32) -> Result<Counters, Error> {
+    let action = "read the counters of a controller";
+    let handle = MapHandle::from_map_id(map).map_err(Error::bpf(action))?;
+    let value = handle.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(action))?;
+    let value = value.filter(|bytes| bytes.len() == size_of::<Counters>()).unwrap_or_default();
+    if value.is_empty() {
+        return Ok(Counters::default());
+    }
+    // SAFETY: any bits are valid Counters, as they are integers only; the length was checked, and the address need not be aligned.
+    Ok(unsafe { value.as_ptr().cast::<Counters>().read_unaligned() })
+}
+
+/// What a program took so far.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cost {
+    /// Its name.
+    pub program: String,
+    /// How often it was called while times were taken.
+    pub calls: u64,
+    /// How long all these calls took, ns.
+    pub nanoseconds: u64,
+}
+
+/// What the programs of these numbers took while times were taken (see [`measure_costs`]).
+pub fn cost(programs: &[u32]) -> Vec<Cost> {
+    ProgInfoIter::default()
+        .filter(|info| programs.contains(&info.id))
+        .map(|info| Cost {
+            program: info.name.to_string_lossy().into_owned(),
+            calls: info.run_cnt,
+            nanoseconds: info.run_time_ns,
+        })
+        .collect()
+}
+
+/// Makes the kernel take the time of every call of every BPF program for as long as the result is held.
+///
+/// # Errors
+/// When the user may not.
+pub fn measure_costs() -> Result<OwnedFd, Error> {
+    // SAFETY: a system call with a number.
+    let raw = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+    if raw < 0 {
+        let reason = libbpf_rs::Error::from_raw_os_error(-raw);
+        return Err(Error::Bpf { action: "take the time of BPF programs", reason });
+    }
+    // SAFETY: `raw` is an open descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// The numbers of the programs of an object.
+pub(crate) fn program_ids(object: &Object) -> Result<Vec<u32>, Error> {
+    let ids = object.progs().map(|program| libbpf_rs::Program::id_from_fd(program.as_fd()));
+    ids.collect::<Result<_, _>>().map_err(Error::bpf("look at a BPF program"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_leave_out_what_does_not_apply() {
+        let bytes = [0xff; size_of::<Record>()];
+        let record = Record::from_bytes(&bytes).map(|record| Record { window: 1024, time: 7, ..record }).unwrap();
+        let line = record.to_csv();
+        assert!(line.starts_with("7,65535,65535,2.000,,"), "{line}");
+        assert_eq!(line.split(',').count(), Record::CSV_HEADER.split(',').count());
+        assert_eq!(Record::from_bytes(&bytes[1..]), None);
+    }
+}

@@ -1,0 +1,162 @@
+//! Two hosts on a wire: threads in network namespaces of their own.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::process::Command;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use headway_kernel::{Error, Loaded, Loader};
+use nix::sched::{CloneFlags, unshare};
+use socket2::{Domain, SockAddr, Socket, Type};
+
+/// The client's addresses end in 1, the server's in 2.
+pub(crate) const V4: [&str; 2] = ["10.78.0.1", "10.78.0.2"];
+pub(crate) const V6: [&str; 2] = ["fd78::1", "fd78::2"];
+const PATIENCE: Duration = Duration::from_secs(20);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A host: what runs on it runs in its network namespace.
+pub(crate) struct Host {
+    jobs: Sender<Job>,
+    thread: i32,
+}
+
+impl Host {
+    fn new() -> Result<Host, nix::Error> {
+        let (jobs, inbox) = channel::<Job>();
+        let (ready, is_ready) = channel();
+        thread::spawn(move || {
+            let made = unshare(CloneFlags::CLONE_NEWNET).map(|()| nix::unistd::gettid().as_raw());
+            ready.send(made).unwrap();
+            inbox.iter().for_each(|job| job());
+        });
+        is_ready.recv().unwrap().map(|thread| Host { jobs, thread })
+    }
+
+    /// Runs `work` on this host and waits for it.
+    pub(crate) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let (done, result) = channel();
+        let job = Box::new(move || done.send(work()).unwrap());
+        self.jobs.send(job).unwrap();
+        result.recv().expect("the work panicked on its host")
+    }
+
+    /// Sets whether connections use ECN: 0 never, 1 ask, 2 answer.
+    pub(crate) fn set_ecn(&self, value: &'static str) {
+        self.run(move || std::fs::write("/proc/sys/net/ipv4/tcp_ecn", value).unwrap());
+    }
+
+    /// Runs `ip` on this host.
+    fn ip(&self, arguments: String) {
+        self.run(move || {
+            let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();
+            assert!(status.success(), "ip {arguments}");
+        });
+    }
+}
+
+/// Two hosts and the wire between them.
+pub(crate) struct Path {
+    pub(crate) client: Host,
+    pub(crate) server: Host,
+}
+
+impl Path {
+    /// A path whose hosts ask for ECN, unless this machine lets nobody make one or load a controller: then says so.
+    pub(crate) fn new() -> Option<Path> {
+        if let Err(error) = headway_kernel::check() {
+            println!("SKIPPED: {error}");
+            return None;
+        }
+        let (client, server) = match (Host::new(), Host::new()) {
+            (Ok(client), Ok(server)) => (client, server),
+            (Err(error), _) | (_, Err(error)) => {
+                println!("SKIPPED: this host lets nobody make network namespaces ({error}); run as root");
+                return None;
+            }
+        };
+        client.ip(format!("link add eth0 type veth peer name eth0 netns {}", server.thread));
+        for (host, last) in [(&client, 0), (&server, 1)] {
+            // Without duplicate address detection, which would take a second.
+            host.ip(format!("addr add {}/24 dev eth0", V4[last]));
+            host.ip(format!("addr add {}/64 dev eth0 nodad", V6[last]));
+            host.ip("link set lo up".to_owned());
+            host.ip("link set eth0 up".to_owned());
+            host.set_ecn("1");
+        }
+        Some(Path { client, server })
+    }
+
+    /// A connection from client to server, which have both asked for `controller`.
+    pub(crate) fn connect(&self, to: &str, controller: &str) -> (Socket, TcpStream) {
+        self.connect_to(to, controller, controller)
+    }
+
+    /// A connection from a client that has asked for `controller` to a server that has asked for another.
+    pub(crate) fn connect_to(&self, to: &str, controller: &str, other: &str) -> (Socket, TcpStream) {
+        let address = SocketAddr::new(to.parse::<IpAddr>().unwrap(), 0);
+        let domain = Domain::for_address(address);
+        let controller = controller.to_owned();
+        let other = other.to_owned();
+        let listener = self.server.run(move || {
+            let listener = Socket::new(domain, Type::STREAM, None).unwrap();
+            listener.set_tcp_congestion(other.as_bytes()).unwrap();
+            listener.bind(&SockAddr::from(address)).unwrap();
+            listener.listen(1).unwrap();
+            listener
+        });
+        let address = listener.local_addr().unwrap();
+        let socket = self.client.run(move || {
+            let socket = Socket::new(domain, Type::STREAM, None).unwrap();
+            socket.set_tcp_congestion(controller.as_bytes()).unwrap();
+            socket.set_write_timeout(Some(PATIENCE)).unwrap();
+            socket.connect(&address).unwrap();
+            socket
+        });
+        let (accepted, _) = listener.accept().unwrap();
+        accepted.set_read_timeout(Some(PATIENCE)).unwrap();
+        (socket, accepted.into())
+    }
+}
+
+/// Sends `bytes` and waits until they have been read.
+pub(crate) fn transfer(from: &Socket, to: &mut TcpStream, bytes: usize) {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let block = vec![0; 64 << 10];
+            let mut left = bytes;
+            while left > 0 {
+                left -= (&*from).write(&block[..left.min(block.len())]).unwrap();
+            }
+        });
+        let mut block = vec![0; 64 << 10];
+        let mut left = bytes;
+        while left > 0 {
+            let read = to.read(&mut block).unwrap();
+            assert!(read > 0, "the connection ended {left} bytes early");
+            left -= read;
+        }
+    });
+}
+
+/// The name of the controller a socket has.
+pub(crate) fn controller_of(socket: &Socket) -> String {
+    let name = socket.tcp_congestion().unwrap();
+    String::from_utf8(name).unwrap().trim_end_matches('\0').to_owned()
+}
+
+/// Ends a connection in order.
+pub(crate) fn close(socket: &Socket, mut peer: TcpStream) {
+    socket.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(peer.read(&mut [0]).unwrap(), 0);
+}
+
+/// Loads under a name that no other test has.
+pub(crate) fn load(loader: Loader, what: &str) -> (Loaded, String) {
+    let name = format!("t{}_{what}", std::process::id());
+    let loaded: Result<Loaded, Error> = loader.name(&name).load();
+    (loaded.unwrap_or_else(|error| panic!("{error}: {error:?}")), name)
+}
