@@ -19,7 +19,7 @@ help:
 	@echo 'make compare    the simulator beside the TCP of this host, 24 cells (about 15 minutes)'
 	@echo 'make repro      published experiments in a simulated testbed (under a minute); writes $(REPORT)/repro'
 	@echo 'make uml        the Linux kernel for stacks in virtual time (about 5 minutes once), kept in ~/.cache/headway'
-	@echo 'make install    the headway binary, man pages and shell completions, below PREFIX (/usr/local)'
+	@echo 'make install    the headway binary, man pages, shell completions and a systemd unit, below PREFIX (/usr/local)'
 
 demo: setup
 	$(CARGO) build --release --locked --bin headway
@@ -71,6 +71,8 @@ PREFIX ?= /usr/local
 install: setup
 	$(CARGO) build --release --locked --bin headway
 	install -D target/release/headway $(DESTDIR)$(PREFIX)/bin/headway
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|@BINDIR@|$(PREFIX)/bin|' crates/kernel/headway-cc@.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/headway-cc@.service
 	target/release/headway generate man $(DESTDIR)$(PREFIX)/share/man/man1
 	target/release/headway generate completions bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	target/release/headway generate completions zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions
@@ -80,14 +82,17 @@ clean:
 	$(CARGO) clean
 	rm -rf $(REPORT)
 
-# What must be on the system: a linker for Rust, `ip` to wire up emulated paths, and what the kernel is built with.
+# What must be on the system: a linker for Rust, `ip` to wire up emulated paths, what the kernel is built with, and clang with two
+# libraries' headers for the controllers that are BPF.
 setup:
 	@command -v $(CARGO) >/dev/null || { echo 'Rust is missing: install it from https://rustup.rs and run make again.' >&2; exit 1; }
 	@packages=; \
 	command -v cc >/dev/null || packages="$$packages gcc libc6-dev"; \
 	command -v ip >/dev/null || packages="$$packages iproute2"; \
-	for tool in make flex bison bc patch; do command -v $$tool >/dev/null || packages="$$packages $$tool"; done; \
+	for tool in make flex bison bc patch clang pkg-config; do command -v $$tool >/dev/null || packages="$$packages $$tool"; done; \
 	command -v xz >/dev/null || packages="$$packages xz-utils"; \
+	test -e /usr/include/libelf.h || packages="$$packages libelf-dev"; \
+	test -e /usr/include/zlib.h || packages="$$packages zlib1g-dev"; \
 	if [ -z "$$packages" ]; then :; \
 	elif [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq --no-install-recommends $$packages; \
 	else echo "These system packages are missing:$$packages. Install them with: sudo apt-get install$$packages" >&2; exit 1; fi

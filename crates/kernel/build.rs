@@ -38,7 +38,9 @@ fn compile(clang: &str, source: &Path) -> Result<(), String> {
         .status();
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(_) => Err(format!("`{clang}` cannot compile {}; Headway needs clang 14 or later.", source.display())),
+        Ok(_) => {
+            Err(format!("`{clang}` cannot compile {}; Headway needs clang 14 or later.", source.display()))
+        }
         Err(error) => Err(format!(
             "Headway's congestion controllers are BPF programs and need clang, but `{clang}` cannot be run ({error}). \
              Install it with `sudo apt-get install clang` or `make setup`, or name another one in the variable CLANG."

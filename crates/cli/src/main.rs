@@ -1,6 +1,7 @@
 //! The `headway` command: arguments and printing, nothing else.
 
 mod accuracy;
+mod cc;
 mod compare;
 mod demo;
 mod exit;
@@ -12,6 +13,7 @@ mod report;
 mod repro;
 mod run;
 mod serve;
+mod service;
 mod stage;
 mod token;
 mod uml;
@@ -45,6 +47,7 @@ enum Command {
     Run(run::RunArgs),
     Compare(compare::CompareArgs),
     Lab(lab::Args),
+    Cc(cc::CcArgs),
     #[command(hide = true)]
     Endpoint(run::endpoint::EndpointArgs),
     #[command(hide = true)]
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Endpoint(args) => (false, run::endpoint::run(&args).map(|()| ExitCode::SUCCESS)),
         Command::Guest(args) => (false, finished(run::uml::guest(&args))),
         Command::Lab(args) => (false, lab::run(args).map_err(Failed::from)),
+        Command::Cc(args) => (args.json(), finished(cc::run(&args))),
         Command::Accuracy(args) => (false, accuracy::run(&args).map(|()| ExitCode::SUCCESS)),
         Command::Repro(args) => (args.json(), repro::run(&args).map(|()| ExitCode::SUCCESS)),
         Command::Uml(args) => (args.json(), uml::run(&args)),

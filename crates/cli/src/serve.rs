@@ -1,17 +1,16 @@
 //! `headway serve`: answers the measurements of other hosts until it is interrupted.
 
+use crate::service::{print_line, start_log};
 use crate::token;
 use anyhow::{Context, Result};
 use headway_core::{Bytes, Duration, Rate};
 use headway_net::{Counts, DEFAULT_PORT, Limits, Server, ServerConfig, ServerHandle, TlsServer};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::io::{IsTerminal, Write};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use tracing::info;
-use tracing_subscriber::EnvFilter;
 
 /// What the command line says.
 #[derive(Debug, clap::Args)]
@@ -90,7 +89,7 @@ fn report_period(text: &str) -> Result<Duration, String> {
 
 /// Serves until SIGINT or SIGTERM; a second one ends the process at once.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    start_log()?;
+    start_log("info")?;
     let config = configure(args)?;
     let fingerprint = config.tls.as_ref().map(TlsServer::fingerprint);
     let server = Server::bind(config).with_context(|| format!("cannot listen on port {}", args.port))?;
@@ -99,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let (port, addresses) = (server.port(), server.addresses());
     info!(port, ?addresses, fingerprint, "listening");
     if args.json {
-        print_line(&serde_json::json!({
+        print_line(serde_json::json!({
             "event": "listening", "port": port, "addresses": addresses, "fingerprint": fingerprint,
         }));
     }
@@ -132,17 +131,6 @@ fn configure(args: &Args) -> Result<ServerConfig> {
     limits.session_time = args.max_session_time.map_or(limits.session_time, Duration::to_std);
     limits.idle = args.idle_timeout.map_or(limits.idle, Duration::to_std);
     Ok(config)
-}
-
-/// Logs to standard error; the variable RUST_LOG chooses how much.
-fn start_log() -> Result<()> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .try_init()
-        .map_err(|error| anyhow::anyhow!("cannot start the log: {error}"))
 }
 
 /// Stops the server on the first signal and the process on the second.
@@ -179,14 +167,8 @@ fn report(event: &str, handle: &ServerHandle, json: bool) {
     let open = handle.open_sessions();
     info!(open, ?counts, "{event}");
     if json {
-        print_line(&serde_json::json!({ "event": event, "open_sessions": open, "counts": counts }));
+        print_line(serde_json::json!({ "event": event, "open_sessions": open, "counts": counts }));
     }
-}
-
-/// Prints one line at once; a closed standard output is not worth stopping for.
-fn print_line(value: &serde_json::Value) {
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{value}").and_then(|()| out.flush());
 }
 
 #[cfg(test)]

@@ -45,7 +45,9 @@ impl Controller {
     pub fn summary(self) -> &'static str {
         match self {
             Controller::LsReno => "LS-AIMD Reno: halves at marks, windows down to a few bytes",
-            Controller::LsDctcp => "LS-AIMD DCTCP: reduces by the fraction of marks, windows down to a few bytes",
+            Controller::LsDctcp => {
+                "LS-AIMD DCTCP: reduces by the fraction of marks, windows down to a few bytes"
+            }
             Controller::HwReno => "Reno with ECN and a floor of two segments, to compare with",
             Controller::HwDctcp => "DCTCP with a floor of two segments, to compare with",
         }

@@ -22,7 +22,9 @@ pub enum Error {
     #[error("this kernel is older than Linux 6.10, the first that tells controllers enough; update it")]
     TooOld,
     /// Not allowed.
-    #[error("loading a congestion controller needs root (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN on the host); run it with sudo")]
+    #[error(
+        "loading a congestion controller needs root (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN on the host); run it with sudo"
+    )]
     Forbidden,
     /// There is a controller of this name.
     #[error(

@@ -54,12 +54,14 @@ impl Instance {
         let made = DirBuilder::new().recursive(true).mode(0o755).create(FOLDER);
         made.map_err(Error::file("make", FOLDER))?;
         let path = Path::new(FOLDER).join(format!("{}.json", note.name));
-        let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o644).open(&path);
+        let file =
+            OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o644).open(&path);
         let file = file.map_err(Error::file("write", &path))?;
-        let mut lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, reason)| match reason {
-            Errno::EWOULDBLOCK => Error::NameTaken(note.name.clone(), holder(&note.name)),
-            reason => Error::File { action: "lock", path: path.clone(), reason: reason.into() },
-        })?;
+        let mut lock =
+            Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, reason)| match reason {
+                Errno::EWOULDBLOCK => Error::NameTaken(note.name.clone(), holder(&note.name)),
+                reason => Error::File { action: "lock", path: path.clone(), reason: reason.into() },
+            })?;
         let text = serde_json::to_string(note).map_err(io::Error::from);
         let written = text.and_then(|text| {
             lock.set_len(0)?;
@@ -112,6 +114,14 @@ impl Ended {
         if let Some(default) = &self.note.default {
             default.restore(&self.note.name)?;
         }
+        self.forget()
+    }
+
+    /// Forgets it, without restoring anything.
+    ///
+    /// # Errors
+    /// When its file cannot be removed.
+    pub fn forget(&self) -> Result<(), Error> {
         match fs::remove_file(&self.path) {
             Err(reason) if reason.kind() != io::ErrorKind::NotFound => {
                 Err(Error::File { action: "remove", path: self.path.clone(), reason })
@@ -142,7 +152,8 @@ fn holder(name: &str) -> String {
 fn files() -> Vec<(PathBuf, Note, bool)> {
     let Ok(entries) = fs::read_dir(FOLDER) else { return Vec::new() };
     let paths = entries.flatten().map(|entry| entry.path());
-    let mut files: Vec<_> = paths.filter_map(|path| read(&path).map(|(note, locked)| (path, note, locked))).collect();
+    let mut files: Vec<_> =
+        paths.filter_map(|path| read(&path).map(|(note, locked)| (path, note, locked))).collect();
     files.sort_by(|(a, ..), (b, ..)| a.cmp(b));
     files
 }

@@ -4,8 +4,8 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use libbpf_rs::{
-    Link, MapCore as _, MapInfo, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel, RingBufferBuilder,
-    set_print,
+    Link, MapCore as _, MapInfo, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel,
+    RingBufferBuilder, set_print,
 };
 
 use crate::controller::{Controller, LsOptions};
@@ -76,7 +76,10 @@ impl Loader {
         crate::support::check()?;
         check_name(&self.name)?;
         if available()?.contains(&self.name) {
-            return Err(Error::NameTaken(self.name.clone(), "another program or the kernel itself".to_owned()));
+            return Err(Error::NameTaken(
+                self.name.clone(),
+                "another program or the kernel itself".to_owned(),
+            ));
         }
         set_print(Some((PrintLevel::Debug, log)));
         let refused = |reason| self.refused(reason);
@@ -115,7 +118,8 @@ impl Loader {
         if self.unrestricted {
             // Little-endian or not, the flags in use are all in one byte.
             let flags = &mut value[at + FLAGS_AFTER_NAME..at + FLAGS_AFTER_NAME + 4];
-            let set = u32::from_ne_bytes([flags[0], flags[1], flags[2], flags[3]]) | u32::from(TCP_CONG_NON_RESTRICTED);
+            let set = u32::from_ne_bytes([flags[0], flags[1], flags[2], flags[3]])
+                | u32::from(TCP_CONG_NON_RESTRICTED);
             flags.copy_from_slice(&set.to_ne_bytes());
         }
     }
@@ -185,7 +189,12 @@ impl Loaded {
             0
         };
         builder.add(&records, read).map_err(Error::bpf(action))?;
-        builder.build().and_then(|ring| ring.poll(patience)).map_err(Error::bpf(action))
+        let ring = builder.build().map_err(Error::bpf(action))?;
+        match ring.poll(patience) {
+            // A signal came: who waits for one looks now.
+            Err(reason) if reason.kind() == libbpf_rs::ErrorKind::Interrupted => Ok(()),
+            result => result.map_err(Error::bpf(action)),
+        }
     }
 }
 

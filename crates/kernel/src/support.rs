@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use libbpf_rs::btf::{Btf, ReferencesType as _};
 use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
+use libbpf_rs::btf::{Btf, ReferencesType as _};
 
 use crate::error::Error;
 
@@ -52,7 +52,9 @@ fn cong_control_arguments(btf: &Btf<'_>) -> Option<usize> {
 /// Whether the capabilities in `/proc/PID/status` suffice.
 fn privileged(status: &str) -> bool {
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let Some(bits) = effective.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()) else { return false };
+    let Some(bits) = effective.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()) else {
+        return false;
+    };
     let has = |capability: u32| bits >> capability & 1 == 1;
     has(CAP_NET_ADMIN) && (has(CAP_SYS_ADMIN) || has(CAP_BPF) && has(CAP_PERFMON))
 }

@@ -51,7 +51,8 @@ impl Record {
 
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Record> {
         // SAFETY: any bits are a valid Record, as it is integers only; the length is checked, and the address need not be aligned.
-        (bytes.len() == size_of::<Record>()).then(|| unsafe { bytes.as_ptr().cast::<Record>().read_unaligned() })
+        (bytes.len() == size_of::<Record>())
+            .then(|| unsafe { bytes.as_ptr().cast::<Record>().read_unaligned() })
     }
 
     /// A line of a table; what does not apply is empty.
@@ -179,7 +180,8 @@ mod tests {
     #[test]
     fn lines_leave_out_what_does_not_apply() {
         let bytes = [0xff; size_of::<Record>()];
-        let record = Record::from_bytes(&bytes).map(|record| Record { window: 1024, time: 7, ..record }).unwrap();
+        let record =
+            Record::from_bytes(&bytes).map(|record| Record { window: 1024, time: 7, ..record }).unwrap();
         let line = record.to_csv();
         assert!(line.starts_with("7,65535,65535,2.000,,"), "{line}");
         assert_eq!(line.split(',').count(), Record::CSV_HEADER.split(',').count());

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use headway_kernel::{Controller, Error, LsOptions, Loader, Record, available, counters};
+use headway_kernel::{Controller, Error, Loader, LsOptions, Record, available, counters};
 use libbpf_rs::{ObjectBuilder, TC_INGRESS, TcHookBuilder};
 use path::{Path, V4, V6, close, controller_of, load, transfer};
 use std::os::fd::AsFd as _;
@@ -123,7 +123,13 @@ fn saturate(path: &Path, loader: Loader, what: &str) -> (Vec<Record>, usize) {
         });
         while start.elapsed() < Duration::from_secs(2) {
             let late = start.elapsed() > Duration::from_secs(1);
-            loaded.poll(Duration::from_millis(50), |record| if late { records.push(record) }).unwrap();
+            loaded
+                .poll(Duration::from_millis(50), |record| {
+                    if late {
+                        records.push(record)
+                    }
+                })
+                .unwrap();
         }
         done.store(true, Ordering::Relaxed);
         sender.join().unwrap();

@@ -1,0 +1,161 @@
+//! `headway cc`: congestion controllers for this kernel.
+
+mod on;
+mod show;
+mod stop;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use headway_kernel::{Controller, LsOptions};
+
+/// Congestion controllers for this kernel: on while the program runs, afterwards the kernel is as before.
+///
+/// A controller is a set of BPF programs: no module, no other kernel. Connections choose it by name, with the option of their
+/// program (`iperf3 -C ls_dctcp`), by route (`ip route change ... congctl ls_dctcp`) or, with --default, all by themselves.
+/// Those that have it when it goes keep it until they end.
+#[derive(Args, Debug)]
+pub(crate) struct CcArgs {
+    #[command(subcommand)]
+    command: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// LS-AIMD DCTCP: DCTCP that works below two segments a round trip.
+    LsDctcp(LsArgs),
+    /// LS-AIMD Reno: Reno with ECN that works below two segments a round trip.
+    LsReno(LsArgs),
+    /// Plain DCTCP with a floor of two segments, to compare with.
+    HwDctcp(OnArgs),
+    /// Plain Reno with ECN and a floor of two segments, to compare with.
+    HwReno(OnArgs),
+    /// Lists the controllers that can be turned on.
+    List(ShowArgs),
+    /// Shows which controllers are on, and what killed programs left behind.
+    Status(ShowArgs),
+    /// Shows what happened in the connections of the controllers that are on.
+    Stats(StatsArgs),
+    Stop(StopArgs),
+}
+
+#[derive(Args, Debug)]
+struct LsArgs {
+    /// Segments for which the receiver may send one acknowledgement, 1 to 16: below so many, segments are paced one by one.
+    #[arg(long, value_name = "SEGMENTS", default_value_t = LsOptions::default().delta, value_parser = clap::value_parser!(u32).range(1..=16))]
+    delta: u32,
+    /// Scale C of the increase, 2^-16 to 1, or `auto`, which makes it follow the fraction of marks.
+    #[arg(long, value_name = "C", default_value = "1", value_parser = scale)]
+    scale: u32,
+    /// Least window in bytes, 1 to 65536.
+    #[arg(long, value_name = "BYTES", default_value_t = LsOptions::default().floor, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    floor: u32,
+    #[command(flatten)]
+    on: OnArgs,
+}
+
+#[derive(Args, Debug)]
+struct OnArgs {
+    /// Register it under another name, of at most 15 letters, digits or `_`; names are those of the whole host.
+    #[arg(long)]
+    name: Option<String>,
+    /// Make it the default of this network namespace, for new connections that ask for none; the former one comes back at the end.
+    #[arg(long)]
+    default: bool,
+    /// Let programs without CAP_NET_ADMIN choose it, and other network namespaces make it their default.
+    #[arg(long)]
+    unrestricted: bool,
+    /// Return when it is on and leave it on, until `headway cc stop`.
+    #[arg(long)]
+    background: bool,
+    /// Write a line for every acknowledgement to this file (CSV): window, threshold, increase, alpha, round-trip times, pace.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Print JSON lines: one when it is on, one with the counters when it is off.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+struct ShowArgs {
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+struct StatsArgs {
+    /// Take one second's time of every call, and show what a call costs.
+    #[arg(long)]
+    cost: bool,
+    /// Print JSON: an array with an object for each controller that is on.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Ends programs that have controllers on, and removes what killed ones left behind.
+#[derive(Args, Debug)]
+struct StopArgs {
+    /// Names of controllers, as in `headway cc status` [default: all].
+    names: Vec<String>,
+}
+
+impl CcArgs {
+    pub(crate) fn json(&self) -> bool {
+        match &self.command {
+            What::LsDctcp(args) | What::LsReno(args) => args.on.json,
+            What::HwDctcp(args) | What::HwReno(args) => args.json,
+            What::List(args) | What::Status(args) => args.json,
+            What::Stats(args) => args.json,
+            What::Stop(_) => false,
+        }
+    }
+}
+
+impl LsArgs {
+    fn options(&self) -> LsOptions {
+        LsOptions { delta: self.delta, scale: self.scale, floor: self.floor }
+    }
+}
+
+pub(crate) fn run(args: &CcArgs) -> Result<()> {
+    crate::service::start_log("warn")?;
+    match &args.command {
+        What::LsDctcp(args) => on::run(Controller::LsDctcp, args.options(), &args.on),
+        What::LsReno(args) => on::run(Controller::LsReno, args.options(), &args.on),
+        What::HwDctcp(args) => on::run(Controller::HwDctcp, LsOptions::default(), args),
+        What::HwReno(args) => on::run(Controller::HwReno, LsOptions::default(), args),
+        What::List(args) => show::list(args.json),
+        What::Status(args) => show::status(args.json),
+        What::Stats(args) => show::stats(args.cost, args.json),
+        What::Stop(args) => stop::run(&args.names),
+    }
+}
+
+/// Reads C in units of 2^-16; zero for automatic.
+fn scale(text: &str) -> Result<u32, String> {
+    if text == "auto" {
+        return Ok(0);
+    }
+    let value = text.parse::<f64>().ok().map(|value| value * f64::from(LsOptions::SCALE_ONE));
+    match value {
+        Some(value) if (1.0..=f64::from(LsOptions::SCALE_ONE)).contains(&value) => Ok(value.round() as u32),
+        _ => Err("C is a number from 0.0000153 (2^-16) to 1, or `auto`".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_are_shares_or_automatic() {
+        assert_eq!(scale("auto"), Ok(0));
+        assert_eq!(scale("1"), Ok(65_536));
+        assert_eq!(scale("0.0078125"), Ok(512));
+        assert!(
+            scale("0").is_err() && scale("1.1").is_err() && scale("NaN").is_err() && scale("much").is_err()
+        );
+    }
+}

@@ -1,0 +1,199 @@
+//! A controller that is on until this program is told to end.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use headway_kernel::{
+    Controller, Counters, Default, Instance, Loaded, Loader, LsOptions, Note, Record, counters, ended,
+    running,
+};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::OnArgs;
+use super::show::describe_counters;
+use super::stop::describe_ended;
+use crate::service::print_line;
+
+/// How often a program that records looks for a signal; one that does not is woken by it.
+const ROUND: Duration = Duration::from_millis(100);
+
+pub(super) fn run(controller: Controller, options: LsOptions, args: &OnArgs) -> Result<()> {
+    if args.background {
+        return background();
+    }
+    // Registered before anything is changed, so that no signal can leave it changed.
+    let end = signals()?;
+    tidy(args.default)?;
+    let name = args.name.clone().unwrap_or_else(|| controller.name().to_owned());
+    check_default(args.default)?;
+    if let Some(other) = running().into_iter().find(|note| note.name == name) {
+        bail!("{name} is on already (process {}); end that with `headway cc stop {name}`", other.pid);
+    }
+    let loader = Loader::new(controller).name(&name).options(options).telemetry(args.log.is_some());
+    let loaded = loader.unrestricted(args.unrestricted || args.default).load()?;
+    let note = Note {
+        pid: std::process::id(),
+        controller,
+        name: name.clone(),
+        options,
+        default: args.default.then(Default::here).transpose()?,
+        counters_map: loaded.counters_map()?,
+        programs: loaded.programs()?,
+    };
+    let instance = Instance::announce(&note)?;
+    let result = stay(&loaded, &note, args, &end);
+    // Undone in the opposite order, whatever happened.
+    let restored = note.default.as_ref().map_or(Ok(()), |default| default.restore(&name));
+    drop(instance);
+    let counted = counters(note.counters_map);
+    loaded.unload();
+    result?;
+    restored?;
+    report_off(&name, counted.ok(), args.json);
+    Ok(())
+}
+
+/// Changes the default, says that the controller is on, and waits for the end.
+fn stay(loaded: &Loaded, note: &Note, args: &OnArgs, end: &UnixStream) -> Result<()> {
+    let mut log = args.log.as_ref().map(|path| {
+        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let mut file = BufWriter::new(file);
+        writeln!(file, "{}", Record::CSV_HEADER)?;
+        anyhow::Ok(file)
+    });
+    let log = log.take().transpose()?;
+    if note.default.is_some() {
+        Default::set(&note.name).context("it cannot be made the default")?;
+    }
+    report_on(note, args.json);
+    match log {
+        None => {
+            // Readable when a signal has come.
+            (&*end).read_exact(&mut [0])?;
+            Ok(())
+        }
+        Some(log) => record(loaded, log, end),
+    }
+}
+
+/// Writes records until the end.
+fn record(loaded: &Loaded, mut log: BufWriter<File>, end: &UnixStream) -> Result<()> {
+    end.set_nonblocking(true)?;
+    let mut failed = None;
+    while failed.is_none() && (&*end).read(&mut [0]).is_err() {
+        loaded.poll(ROUND, |record| {
+            if let Err(reason) = writeln!(log, "{}", record.to_csv()) {
+                failed.get_or_insert(reason);
+            }
+        })?;
+    }
+    match failed.map_or_else(|| log.flush(), Err) {
+        Ok(()) => Ok(()),
+        Err(reason) => Err(reason).context("cannot write the log"),
+    }
+}
+
+/// Tells what killed programs left behind; what is in the way of a new default is removed.
+fn tidy(default: bool) -> Result<()> {
+    for ended in ended() {
+        let name = &ended.note.name;
+        eprintln!("headway: {}", describe_ended(&ended)?);
+        let harmless = ended.note.default.is_none() || (!ended.is_elsewhere()? && ended.default()?.is_none());
+        if harmless || (default && !ended.is_elsewhere()?) {
+            ended.clean().with_context(|| format!("cannot remove what {name} left"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Two cannot both put back what was before.
+fn check_default(default: bool) -> Result<()> {
+    if !default {
+        return Ok(());
+    }
+    for note in running() {
+        if note.default.as_ref().is_some_and(|default| default.holds(&note.name).unwrap_or(false)) {
+            bail!(
+                "{} (process {}) is the default of this network namespace; end that first with `headway cc stop {}`",
+                note.name,
+                note.pid,
+                note.name
+            );
+        }
+    }
+    Ok(())
+}
+
+fn report_on(note: &Note, json: bool) {
+    if json {
+        print_line(serde_json::json!({ "event": "on", "instance": note }));
+        return;
+    }
+    let name = &note.name;
+    print_line(format_args!("{name} is on (process {})", note.pid));
+    if let Some(default) = &note.default {
+        print_line(format_args!(
+            "  new connections of this network namespace have it; before they had {}",
+            default.former
+        ));
+    } else {
+        print_line(format_args!("  a program:  iperf3 -C {name} -c HOST"));
+        print_line(format_args!("  a route:    ip route change PREFIX via GATEWAY congctl {name}"));
+    }
+    let ecn = match note.controller {
+        Controller::LsDctcp | Controller::HwDctcp => "both ends need it, and marks on the way",
+        Controller::LsReno | Controller::HwReno => "needs ECN: sysctl -w net.ipv4.tcp_ecn=1",
+    };
+    print_line(format_args!("  {ecn}\nCtrl-C takes it off."));
+}
+
+fn report_off(name: &str, counted: Option<Counters>, json: bool) {
+    if json {
+        print_line(serde_json::json!({ "event": "off", "name": name, "counters": counted }));
+        return;
+    }
+    print_line(format_args!("{name} is off; connections that have it keep it until they end"));
+    if let Some(counted) = counted {
+        print_line(describe_counters(&counted));
+    }
+}
+
+/// A stream that becomes readable when this process is asked to end.
+fn signals() -> Result<UnixStream> {
+    let (read, write) = UnixStream::pair()?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+    }
+    Ok(read)
+}
+
+/// Starts this very command in a session of its own and returns when it is on.
+fn background() -> Result<()> {
+    let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--background");
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // SAFETY: between fork and exec only `setsid` is called, which is a plain system call.
+    unsafe { command.pre_exec(|| Ok(nix::unistd::setsid().map(|_| ())?)) };
+    let mut child = command.spawn().context("cannot start in the background")?;
+    let (Some(stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        bail!("cannot hear from the background");
+    };
+    let mut first = String::new();
+    BufReader::new(stdout).read_line(&mut first)?;
+    if first.is_empty() {
+        let mut said = String::new();
+        stderr.read_to_string(&mut said)?;
+        let said = said.trim_end().trim_start_matches("headway: ").to_owned();
+        bail!(if said.is_empty() { "it ended in the background without a word".to_owned() } else { said });
+    }
+    print_line(first.trim_end());
+    if !first.starts_with('{') {
+        print_line("  end it with: headway cc stop");
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! What there is, what is on, and what it does.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use headway_kernel::{
+    Controller, Cost, Counters, LsOptions, Note, cost, counters, current_default, ended, measure_costs,
+    running,
+};
+use serde_json::{Value, json};
+
+use super::stop::describe_ended;
+use crate::service::print_line;
+
+/// How long calls are timed.
+const TIMED: Duration = Duration::from_secs(1);
+
+pub(super) fn list(json: bool) -> Result<()> {
+    let running = running();
+    let on = |controller| running.iter().filter(move |note| note.controller == controller);
+    if json {
+        let all = Controller::ALL.map(|controller| {
+            json!({
+                "controller": controller,
+                "name": controller.name(),
+                "summary": controller.summary(),
+                "on": on(controller).map(|note| &note.name).collect::<Vec<_>>(),
+            })
+        });
+        print_line(json!(all));
+        return Ok(());
+    }
+    for controller in Controller::ALL {
+        let state = if on(controller).next().is_some() { " (on)" } else { "" };
+        print_line(format_args!("{:9} {}{state}", controller.command(), controller.summary()));
+    }
+    Ok(())
+}
+
+pub(super) fn status(json: bool) -> Result<()> {
+    let (running, ended) = (running(), ended());
+    let default = current_default()?;
+    if json {
+        let left: Vec<_> = ended.iter().map(|ended| &ended.note).collect();
+        print_line(json!({ "default": default, "on": running, "left_behind": left }));
+        return Ok(());
+    }
+    print_line(format_args!("default of this network namespace: {default}"));
+    if running.is_empty() {
+        print_line("no controller of Headway is on");
+    }
+    for note in &running {
+        print_line(describe(note));
+    }
+    for ended in &ended {
+        print_line(describe_ended(ended)?);
+    }
+    Ok(())
+}
+
+fn describe(note: &Note) -> String {
+    let mut text = format!("{} is on (process {})", note.name, note.pid);
+    if matches!(note.controller, Controller::LsDctcp | Controller::LsReno) {
+        let LsOptions { delta, scale, floor } = note.options;
+        let scale = match scale {
+            0 => "auto".to_owned(),
+            scale => (f64::from(scale) / f64::from(LsOptions::SCALE_ONE)).to_string(),
+        };
+        text += &format!(": delta {delta}, scale {scale}, floor {floor} B");
+    }
+    if let Some(default) = &note.default {
+        text += &format!("; made the default, before it was {}", default.former);
+    }
+    text
+}
+
+pub(super) fn stats(timed: bool, json: bool) -> Result<()> {
+    let running = running();
+    let before: Vec<Vec<Cost>> = running.iter().map(|note| cost(&note.programs)).collect();
+    if timed {
+        let _timing = measure_costs()?;
+        std::thread::sleep(TIMED);
+    }
+    let mut all = Vec::new();
+    for (note, before) in running.iter().zip(before) {
+        let costs = if timed { called(cost(&note.programs), &before) } else { Vec::new() };
+        all.push((note, counters(note.counters_map)?, costs));
+    }
+    if json {
+        print_line(Value::from_iter(all.iter().map(|(note, counters, costs)| {
+            let costs = timed.then_some(costs);
+            json!({ "name": note.name, "open": counters.open(), "counters": counters, "costs": costs })
+        })));
+        return Ok(());
+    }
+    if all.is_empty() {
+        print_line("no controller of Headway is on");
+    }
+    for (note, counters, costs) in all {
+        print_line(format_args!("{} (process {})", note.name, note.pid));
+        print_line(describe_counters(&counters));
+        for Cost { program, calls, nanoseconds } in costs {
+            print_line(format_args!("  {program:16} {calls} calls, {} ns each", nanoseconds / calls));
+        }
+    }
+    Ok(())
+}
+
+/// What was spent since `before`, of programs that were called.
+fn called(now: Vec<Cost>, before: &[Cost]) -> Vec<Cost> {
+    let since = |mut now: Cost| {
+        if let Some(before) = before.iter().find(|before| before.program == now.program) {
+            now.calls -= before.calls.min(now.calls);
+            now.nanoseconds -= before.nanoseconds.min(now.nanoseconds);
+        }
+        now
+    };
+    now.into_iter().map(since).filter(|cost| cost.calls > 0).collect()
+}
+
+pub(super) fn describe_counters(counters: &Counters) -> String {
+    let mut text = format!(
+        "  connections      {} now, {} in all, {} more without the ECN they need (given to reno)\n  \
+           marks            {} segments, {} reductions\n  \
+           losses           {} reductions, {} timeouts, {} taken back\n  \
+           below delta      {} times",
+        counters.open(),
+        counters.connections,
+        counters.without_ecn,
+        counters.marked,
+        counters.mark_cuts,
+        counters.loss_cuts,
+        counters.timeouts,
+        counters.undone,
+        counters.submss_entries,
+    );
+    if counters.records_lost > 0 {
+        text += &format!("\n  records          {} lost, the log has gaps", counters.records_lost);
+    }
+    text
+}

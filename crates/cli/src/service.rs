@@ -1,0 +1,24 @@
+//! What programs that run until they are told to end have in common.
+
+use std::fmt::Display;
+use std::io::{IsTerminal, Write};
+
+use anyhow::Result;
+use tracing_subscriber::EnvFilter;
+
+/// Logs to standard error; the variable RUST_LOG chooses how much, and `level` when it is not set.
+pub(crate) fn start_log(level: &str) -> Result<()> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .try_init()
+        .map_err(|error| anyhow::anyhow!("cannot start the log: {error}"))
+}
+
+/// Prints one line at once; a closed standard output is not worth stopping for.
+pub(crate) fn print_line(line: impl Display) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}

@@ -1,0 +1,230 @@
+//! `headway cc` as people use it: on, off, killed, twice, without privileges.
+//!
+//! Every test is in a network namespace of its own. Where the machine allows neither that nor controllers it says so and passes.
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Nobody.
+const UNPRIVILEGED: u32 = 65_534;
+
+/// Enters a network namespace of its own and returns a name that no other test has; `None` where there can be no controller.
+fn start(what: &str) -> Option<String> {
+    if let Err(error) = headway_kernel::check() {
+        println!("SKIPPED: {error}");
+        return None;
+    }
+    if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
+        println!("SKIPPED: this host lets nobody make network namespaces ({error}); run as root");
+        return None;
+    }
+    Some(format!("t{}_{what}", std::process::id()))
+}
+
+fn headway(arguments: &[&str]) -> Output {
+    Command::new(PROGRAM).arg("cc").args(arguments).output().unwrap()
+}
+
+/// `headway cc` with these arguments, which must succeed, and what it printed.
+fn printed(arguments: &[&str]) -> String {
+    let output = headway(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&printed(arguments)).unwrap()
+}
+
+/// A controller that is on, from the program that has it on.
+struct On {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl On {
+    fn new(name: &str, arguments: &[&str]) -> On {
+        let mut command = Command::new(PROGRAM);
+        command.arg("cc").args(arguments).args(["--json", "--name", name]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut on = On { child, lines };
+        let event = on.event();
+        assert_eq!((&event["event"], &event["instance"]["name"]), (&"on".into(), &name.into()));
+        on
+    }
+
+    fn event(&mut self) -> Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// Sends a signal and waits for the end.
+    fn end(&mut self, signal: Signal) -> ExitStatus {
+        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+        self.child.wait().unwrap()
+    }
+}
+
+fn available() -> Vec<String> {
+    headway_kernel::available().unwrap()
+}
+
+fn default() -> String {
+    headway_kernel::current_default().unwrap()
+}
+
+/// Waits until the kernel has forgotten the controller of a process that was killed.
+fn wait_gone(name: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    while available().iter().any(|available| available == name) {
+        assert!(Instant::now() < deadline, "{name} is still there");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_controller_is_on_until_a_signal() {
+    let Some(name) = start("signal") else { return };
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let mut on = On::new(&name, &["ls-dctcp", "--scale", "auto", "--delta", "3", "--floor", "10"]);
+        assert!(available().contains(&name));
+        let status = json(&["status", "--json"]);
+        let me = status["on"].as_array().unwrap().iter().find(|note| note["name"] == name.as_str()).unwrap();
+        assert_eq!(me["options"], serde_json::json!({ "delta": 3, "scale": 0, "floor": 10 }));
+        assert!(on.end(signal).success());
+        let off = on.event();
+        assert_eq!((&off["event"], &off["counters"]["connections"]), (&"off".into(), &0.into()));
+        assert!(!available().contains(&name));
+    }
+}
+
+#[test]
+fn the_default_is_changed_and_restored() {
+    let Some(name) = start("default") else { return };
+    let former = default();
+    let mut on = On::new(&name, &["ls-reno", "--default"]);
+    assert_eq!(default(), name);
+    let second = headway(&["hw-reno", "--default", "--name", &format!("{name}2")]);
+    assert!(!second.status.success());
+    assert!(String::from_utf8_lossy(&second.stderr).contains("is the default of this network namespace"));
+    assert!(on.end(Signal::SIGINT).success());
+    assert_eq!(default(), former);
+}
+
+#[test]
+fn a_default_that_somebody_changed_since_is_left_alone() {
+    let Some(name) = start("changed") else { return };
+    let mut on = On::new(&name, &["hw-reno", "--default"]);
+    std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno").unwrap();
+    assert!(on.end(Signal::SIGINT).success());
+    assert_eq!(default(), "reno");
+}
+
+#[test]
+fn nothing_is_left_of_a_killed_program() {
+    let Some(name) = start("killed") else { return };
+    let mut on = On::new(&name, &["hw-dctcp"]);
+    on.end(Signal::SIGKILL);
+    wait_gone(&name);
+    // Its file is reported and removed by whoever comes next.
+    On::new(&name, &["hw-dctcp"]).end(Signal::SIGINT);
+    assert!(!available().contains(&name));
+    assert!(!std::path::Path::new("/run/headway/cc").join(format!("{name}.json")).exists());
+}
+
+#[test]
+fn the_default_of_a_killed_program_is_reported_and_restored() {
+    let Some(name) = start("left") else { return };
+    let former = default();
+    On::new(&name, &["ls-dctcp", "--default"]).end(Signal::SIGKILL);
+    wait_gone(&name);
+    assert_eq!(default(), name, "the kernel keeps what is a default");
+    let status = printed(&["status"]);
+    assert!(status.contains(&format!("`headway cc stop {name}` restores {former}")), "{status}");
+    printed(&["stop", &name]);
+    assert_eq!(default(), former);
+
+    On::new(&name, &["ls-dctcp", "--default"]).end(Signal::SIGKILL);
+    wait_gone(&name);
+    On::new(&name, &["ls-dctcp", "--default"]).end(Signal::SIGTERM);
+    assert_eq!(default(), former, "a new one restores first");
+}
+
+#[test]
+fn two_programs_see_each_other() {
+    let Some(name) = start("two") else { return };
+    let other = format!("t{}_other", std::process::id());
+    let mut first = On::new(&name, &["ls-dctcp"]);
+    let mut second = On::new(&other, &["ls-dctcp"]);
+    let status = printed(&["status"]);
+    assert!(
+        status.contains(&format!("{name} is on")) && status.contains(&format!("{other} is on")),
+        "{status}"
+    );
+    let third = headway(&["hw-reno", "--name", &name]);
+    let sentence = format!("{name} is on already (process {})", first.child.id());
+    assert!(String::from_utf8_lossy(&third.stderr).contains(&sentence), "{third:?}");
+    assert!(first.end(Signal::SIGINT).success());
+    assert!(available().contains(&other));
+    let stats = json(&["stats", "--json"]);
+    assert!(stats.as_array().unwrap().iter().any(|entry| entry["name"] == other.as_str()), "{stats}");
+    assert!(second.end(Signal::SIGINT).success());
+}
+
+#[test]
+fn in_the_background_until_stopped() {
+    let Some(name) = start("back") else { return };
+    let said = printed(&["hw-reno", "--background", "--name", &name]);
+    assert!(said.starts_with(&format!("{name} is on")), "{said}");
+    assert!(available().contains(&name));
+    let again = headway(&["hw-reno", "--background", "--name", &name]);
+    assert!(!again.status.success());
+    assert!(String::from_utf8_lossy(&again.stderr).contains("is on already"));
+    assert_eq!(printed(&["stop", &name]), format!("{name} is off\n"));
+    assert!(!available().contains(&name));
+    assert!(!headway(&["stop", &name]).status.success());
+}
+
+#[test]
+fn without_privileges_it_says_what_it_needs() {
+    let Some(name) = start("nobody") else { return };
+    // Where nobody may run it: a folder of root's above it would forbid that.
+    let copy = tempfile::Builder::new().prefix("headway").tempdir_in("/tmp").unwrap();
+    let program = copy.path().join("headway");
+    std::fs::copy(PROGRAM, &program).unwrap();
+    std::fs::set_permissions(copy.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = Command::new(&program);
+    command.args(["cc", "ls-dctcp", "--json", "--name", &name]).uid(UNPRIVILEGED).gid(UNPRIVILEGED);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let sentence = "loading a congestion controller needs root (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN on the host); run it with sudo";
+    assert_eq!(String::from_utf8_lossy(&output.stderr), format!("headway: {sentence}\n"));
+    let error: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&error["type"], &error["error"]), (&"error".into(), &sentence.into()));
+    assert!(
+        Command::new(&program).args(["cc", "status"]).uid(UNPRIVILEGED).output().unwrap().status.success()
+    );
+}
+
+#[test]
+fn wrong_options_are_mistakes() {
+    for arguments in
+        [["--scale", "2"], ["--delta", "0"], ["--floor", "0"], ["--name", "much-too-long-a-name"]]
+    {
+        let output = Command::new(PROGRAM).args(["cc", "ls-dctcp"]).args(arguments).output().unwrap();
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(!output.stderr.is_empty());
+    }
+}
