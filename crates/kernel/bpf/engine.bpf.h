@@ -34,6 +34,8 @@
 #define TCP_ECN_QUEUE_CWR 2
 #define SOL_TCP 6
 #define TCP_CONGESTION 13
+/* Least time for which a receiver that waits for a second segment holds an acknowledgement back, us. */
+#define DELAYED_ACK_US 40000
 /* Fewest segments in one buffer: the kernel's own default. */
 #define MIN_TSO_SEGS 2
 
@@ -118,12 +120,19 @@ static __always_inline u32 limited(struct tcp_sock *tp, const struct algorithm *
 	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
 }
 
-/* Round-trip time of the newest segment acknowledged, ns; zero if there is no sample (ls-aimd 2.5). */
-static __always_inline u64 rtt_sample(const struct rate_sample *rs)
+/*
+ * Round-trip time of the newest segment acknowledged, ns; zero if there is no sample (ls-aimd 2.5).
+ *
+ * The kernel suspects a held-back acknowledgement only behind a segment that is not full. When full ones are paced further apart
+ * than a receiver waits, its timer is in every sample, and would slow the sender down ever more.
+ */
+static __always_inline u64 rtt_sample(struct tcp_sock *tp, const struct algorithm *algorithm, const struct rate_sample *rs)
 {
 	long rtt = rs->rtt_us;
 
 	if (rtt < 0 || rs->is_ack_delayed)
+		return 0;
+	if (algorithm_submss(algorithm) && rs->acked_sacked == 1 && rtt >= (long)tp->rtt_min.s[0].v + DELAYED_ACK_US)
 		return 0;
 	return hw_max(rtt, 1) * NSEC_PER_USEC;
 }
@@ -176,7 +185,7 @@ void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct 
 		.marked = hw_min(tp->delivered_ce - c->delivered_ce, rs->acked_sacked),
 		.in_flight = rs->prior_in_flight,
 		.limited = limited(tp, algorithm, rs),
-		.rtt = rtt_sample(rs),
+		.rtt = rtt_sample(tp, algorithm, rs),
 	};
 
 	if (!initialised(sk))

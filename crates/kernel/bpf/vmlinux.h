@@ -74,6 +74,14 @@ struct inet_connection_sock {
 	u64 icsk_ca_priv[13];
 };
 
+struct minmax_sample {
+	u32 v;
+};
+
+struct minmax {
+	struct minmax_sample s[3];
+};
+
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u32 mss_cache;
@@ -90,6 +98,7 @@ struct tcp_sock {
 	u32 delivered_ce;
 	u32 max_packets_out;
 	u32 srtt_us;
+	struct minmax rtt_min;
 	u32 lsndtime;
 	u8 ecn_flags;
 	u8 is_cwnd_limited : 1;

@@ -49,11 +49,19 @@ impl Host {
         self.run(move || std::fs::write("/proc/sys/net/ipv4/tcp_ecn", value).unwrap());
     }
 
-    /// Runs `ip` on this host.
+    /// Runs `tc` on this host.
+    pub(crate) fn tc(&self, arguments: &str) {
+        self.command("tc", arguments.to_owned());
+    }
+
     fn ip(&self, arguments: String) {
+        self.command("ip", arguments);
+    }
+
+    fn command(&self, program: &'static str, arguments: String) {
         self.run(move || {
-            let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();
-            assert!(status.success(), "ip {arguments}");
+            let status = Command::new(program).args(arguments.split(' ')).status().unwrap();
+            assert!(status.success(), "{program} {arguments}");
         });
     }
 }
