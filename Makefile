@@ -44,6 +44,7 @@ bench: setup
 	target/release/headway accuracy --idle
 	$(CARGO) bench --locked -p headway-sim --bench scheduler
 	$(CARGO) bench --locked -p headway-sim --bench packets
+	$(CARGO) bench --locked -p headway-kernel
 	@if python3 -m venv $(NS3_VENV) \
 	&& $(NS3_VENV)/bin/pip install --quiet --prefer-binary ns3==$(NS3_VERSION); \
 	then $(NS3_VENV)/bin/python bench/ns3_dumbbell.py; \

@@ -3,7 +3,8 @@
 //! Every test is in a network namespace of its own. Where the machine allows neither that nor controllers it says so and passes.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -108,6 +109,30 @@ fn a_controller_is_on_until_a_signal() {
         assert_eq!((&off["event"], &off["counters"]["connections"]), (&"off".into(), &0.into()));
         assert!(!available().contains(&name));
     }
+}
+
+#[test]
+fn the_log_has_every_acknowledgement() {
+    let Some(name) = start("log") else { return };
+    for arguments in ["link set lo up", "addr add 10.79.0.1/32 dev lo"] {
+        assert!(Command::new("ip").args(arguments.split(' ')).status().unwrap().success());
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut on = On::new(&name, &["ls-reno", "--default", "--log", file.path().to_str().unwrap()]);
+    let listener = TcpListener::bind("10.79.0.1:0").unwrap();
+    let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut receiver, _) = listener.accept().unwrap();
+    for _ in 0..100 {
+        sender.write_all(&[0; 10_000]).unwrap();
+        receiver.read_exact(&mut [0; 10_000]).unwrap();
+    }
+    assert!(on.end(Signal::SIGINT).success());
+    assert_eq!(on.event()["counters"]["connections"], 2);
+    let text = std::fs::read_to_string(file.path()).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("time_ns,local_port,") && lines.len() > 20, "{} lines", lines.len());
+    let fields = lines[0].split(',').count();
+    assert!(lines.iter().all(|line| line.split(',').count() == fields));
 }
 
 #[test]

@@ -12,30 +12,22 @@ const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 /// Of the thread, as threads of one process may be in different namespaces.
 const NAMESPACE: &str = "/proc/thread-self/ns/net";
 
-/// A changed default: of which network namespace, and what it was before.
+/// What the default of a network namespace was before it was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Default {
+pub struct FormerDefault {
     /// The controller that was the default.
     pub former: String,
     /// The number of the network namespace, as in `/proc/PID/ns/net`.
     pub namespace: u64,
 }
 
-impl Default {
-    /// What is the default here and now.
+impl FormerDefault {
+    /// What is the default here and now, before it is changed.
     ///
     /// # Errors
     /// When the kernel does not tell.
-    pub fn here() -> Result<Default, Error> {
-        Ok(Default { former: current_default()?, namespace: namespace()? })
-    }
-
-    /// Makes `name` the default of this network namespace.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn set(name: &str) -> Result<(), Error> {
-        fs::write(DEFAULT, name).map_err(Error::file("write to", DEFAULT))
+    pub fn here() -> Result<FormerDefault, Error> {
+        Ok(FormerDefault { former: current_default()?, namespace: namespace()? })
     }
 
     /// Makes the former controller the default again, unless it is not `name` any more: then somebody else has decided.
@@ -43,7 +35,7 @@ impl Default {
     /// # Errors
     /// When the kernel refuses.
     pub fn restore(&self, name: &str) -> Result<(), Error> {
-        if self.holds(name)? { Default::set(&self.former) } else { Ok(()) }
+        if self.holds(name)? { set_default(&self.former) } else { Ok(()) }
     }
 
     /// Whether `name` is the default in the namespace that this is about, and that is the one we are in.
@@ -53,6 +45,14 @@ impl Default {
     pub fn holds(&self, name: &str) -> Result<bool, Error> {
         Ok(self.namespace == namespace()? && current_default()? == name)
     }
+}
+
+/// Makes `name` the default of this network namespace.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn set_default(name: &str) -> Result<(), Error> {
+    fs::write(DEFAULT, name).map_err(Error::file("write to", DEFAULT))
 }
 
 /// The default of this network namespace.

@@ -1,7 +1,7 @@
 //! Who on this host has a controller on, and what those left behind that were killed.
 //!
 //! Each has a file that it keeps locked. The kernel releases the lock whatever ends the process, so a file without a lock is of one
-//! that could not clean up.
+//! that could not clean up. Only root may open them: a lock of somebody else's would make a dead process look alive.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -13,7 +13,7 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
 use crate::controller::{Controller, LsOptions};
-use crate::default::{self, Default};
+use crate::default::{self, FormerDefault};
 use crate::error::Error;
 
 /// Only root can load controllers, so only root can write here.
@@ -31,7 +31,7 @@ pub struct Note {
     /// How LS-AIMD was set.
     pub options: LsOptions,
     /// The default it has changed.
-    pub default: Option<Default>,
+    pub default: Option<FormerDefault>,
     /// The number of the map with its counters.
     pub counters_map: u32,
     /// The numbers of its programs.
@@ -55,7 +55,7 @@ impl Instance {
         made.map_err(Error::file("make", FOLDER))?;
         let path = Path::new(FOLDER).join(format!("{}.json", note.name));
         let file =
-            OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o644).open(&path);
+            OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path);
         let file = file.map_err(Error::file("write", &path))?;
         let mut lock =
             Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, reason)| match reason {
@@ -92,7 +92,7 @@ impl Ended {
     ///
     /// # Errors
     /// When the kernel does not tell.
-    pub fn default(&self) -> Result<Option<&Default>, Error> {
+    pub fn default(&self) -> Result<Option<&FormerDefault>, Error> {
         let Some(default) = &self.note.default else { return Ok(None) };
         Ok(default.holds(&self.note.name)?.then_some(default))
     }

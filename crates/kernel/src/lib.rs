@@ -12,7 +12,7 @@ mod support;
 mod telemetry;
 
 pub use controller::{Controller, LsOptions};
-pub use default::{Default, available, current_default};
+pub use default::{FormerDefault, available, current_default, set_default};
 pub use error::Error;
 pub use instance::{Ended, Instance, Note, ended, running};
 pub use loader::{Loaded, Loader};

@@ -4,14 +4,14 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use libbpf_rs::{
-    Link, MapCore as _, MapInfo, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel,
+    Link, Map, MapCore as _, MapInfo, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject, PrintLevel,
     RingBufferBuilder, set_print,
 };
 
 use crate::controller::{Controller, LsOptions};
 use crate::default::available;
 use crate::error::Error;
-use crate::telemetry::{Record, program_ids};
+use crate::telemetry::{Counters, Record, program_ids, read_counters};
 
 /// Longest name of a controller: the kernel has 16 bytes with a zero at the end.
 const LONGEST_NAME: usize = 15;
@@ -155,9 +155,22 @@ impl Loaded {
     /// # Errors
     /// When the kernel does not tell.
     pub fn counters_map(&self) -> Result<u32, Error> {
-        let map = self.object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
-        let map = map.ok_or_else(|| Error::BadName(self.name.clone()))?;
+        let map = self.map(".bss")?;
         Ok(MapInfo::new(map.as_fd()).map_err(Error::bpf("look at a BPF map"))?.info.id)
+    }
+
+    /// What happened so far.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn counters(&self) -> Result<Counters, Error> {
+        read_counters(&self.map(".bss")?)
+    }
+
+    /// The map whose name ends like this.
+    fn map(&self, end: &str) -> Result<Map<'_>, Error> {
+        let map = self.object.maps().find(|map| map.name().to_string_lossy().ends_with(end));
+        map.ok_or_else(|| Error::BadName(self.name.clone()))
     }
 
     /// The numbers of the programs, for [`cost`](crate::cost).
@@ -179,8 +192,7 @@ impl Loaded {
     /// When the records cannot be read, for instance because telemetry is off.
     pub fn poll(&self, patience: Duration, mut take: impl FnMut(Record)) -> Result<(), Error> {
         let action = "read the records of acknowledgements";
-        let records = self.object.maps().find(|map| map.name() == "records");
-        let records = records.ok_or_else(|| Error::BadName(self.name.clone()))?;
+        let records = self.map("records")?;
         let mut builder = RingBufferBuilder::new();
         let read = move |bytes: &[u8]| {
             if let Some(record) = Record::from_bytes(bytes) {

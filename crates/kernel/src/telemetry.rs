@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
 
 use libbpf_rs::query::ProgInfoIter;
-use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -118,13 +118,17 @@ impl Counters {
 /// # Errors
 /// When the map is gone or the user may not look.
 pub fn counters(map: u32) -> Result<Counters, Error> {
+    let handle = MapHandle::from_map_id(map).map_err(Error::bpf("look at the counters of a controller"))?;
+    read_counters(&handle)
+}
+
+/// Reads the counters in this map.
+pub(crate) fn read_counters(map: &impl MapCore) -> Result<Counters, Error> {
     let action = "read the counters of a controller";
-    let handle = MapHandle::from_map_id(map).map_err(Error::bpf(action))?;
-    let value = handle.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(action))?;
-    let value = value.filter(|bytes| bytes.len() == size_of::<Counters>()).unwrap_or_default();
-    if value.is_empty() {
+    let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(action))?;
+    let Some(value) = value.filter(|bytes| bytes.len() == size_of::<Counters>()) else {
         return Ok(Counters::default());
-    }
+    };
     // SAFETY: any bits are valid Counters, as they are integers only; the length was checked, and the address need not be aligned.
     Ok(unsafe { value.as_ptr().cast::<Counters>().read_unaligned() })
 }

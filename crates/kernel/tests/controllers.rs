@@ -8,15 +8,23 @@ mod path;
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::fd::AsFd as _;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use headway_kernel::{Controller, Error, Loader, LsOptions, Record, available, counters};
 use libbpf_rs::{ObjectBuilder, TC_INGRESS, TcHookBuilder};
-use path::{Path, V4, V6, close, controller_of, load, transfer};
+use path::{Path, V4, V6, close, load, transfer};
+use socket2::Socket;
 
 const MEGABYTE: usize = 1 << 20;
+
+/// The name of the controller a socket has.
+fn controller_of(socket: &Socket) -> String {
+    let name = socket.tcp_congestion().unwrap();
+    String::from_utf8(name).unwrap().trim_end_matches('\0').to_owned()
+}
 
 #[test]
 fn every_controller_carries_data_over_both_protocols() {
@@ -29,7 +37,7 @@ fn every_controller_carries_data_over_both_protocols() {
             assert_eq!(controller_of(&socket), name);
             close(&socket, peer);
         }
-        let counted = counters(loaded.counters_map().unwrap()).unwrap();
+        let counted = loaded.counters().unwrap();
         assert_eq!((counted.connections, counted.without_ecn, counted.marked), (4, 0, 0), "{name}");
     }
 }
@@ -94,7 +102,7 @@ fn without_ecn_a_connection_gets_reno() {
     let (socket, mut peer) = path.connect_to(V4[1], &name, "reno");
     transfer(&socket, &mut peer, MEGABYTE);
     assert_eq!(controller_of(&socket), "reno");
-    let counted = counters(loaded.counters_map().unwrap()).unwrap();
+    let counted = loaded.counters().unwrap();
     assert_eq!((counted.connections, counted.without_ecn), (0, 1), "{counted:?}");
 }
 
@@ -126,7 +134,7 @@ fn saturate(path: &Path, loader: Loader, what: &str, to_the_end: bool) -> Satura
         let mut marking = true;
         while start.elapsed() < Duration::from_secs(2) {
             if is_late() && marking && !to_the_end {
-                path.server.tc("qdisc del dev eth0 clsact");
+                path.server.run(unmark);
                 marking = false;
             }
             loaded
@@ -157,6 +165,12 @@ fn mark_everything() {
     let interface = nix::net::if_::if_nametoindex("eth0").unwrap();
     let mut hook = TcHookBuilder::new(program.as_fd()).ifindex(interface as i32).hook(TC_INGRESS);
     hook.create().unwrap().attach().unwrap();
+}
+
+/// Takes the marking off again.
+fn unmark() {
+    let status = Command::new("tc").args(["qdisc", "del", "dev", "eth0", "clsact"]).status().unwrap();
+    assert!(status.success());
 }
 
 /// The mean of the windows, bytes.

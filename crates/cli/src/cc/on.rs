@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use headway_kernel::{
-    Controller, Counters, Default, Instance, Loaded, Loader, LsOptions, Note, Record, counters, ended,
-    running,
+    Controller, Counters, FormerDefault, Instance, Loaded, Loader, LsOptions, Note, Record, ended, running,
+    set_default,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -41,7 +41,7 @@ pub(super) fn run(controller: Controller, options: LsOptions, args: &OnArgs) -> 
         controller,
         name: name.clone(),
         options,
-        default: args.default.then(Default::here).transpose()?,
+        default: args.default.then(FormerDefault::here).transpose()?,
         counters_map: loaded.counters_map()?,
         programs: loaded.programs()?,
     };
@@ -50,7 +50,7 @@ pub(super) fn run(controller: Controller, options: LsOptions, args: &OnArgs) -> 
     // Undone in the opposite order, whatever happened.
     let restored = note.default.as_ref().map_or(Ok(()), |default| default.restore(&name));
     drop(instance);
-    let counted = counters(note.counters_map);
+    let counted = loaded.counters();
     loaded.unload();
     result?;
     restored?;
@@ -68,7 +68,7 @@ fn stay(loaded: &Loaded, note: &Note, args: &OnArgs, end: &UnixStream) -> Result
     });
     let log = log.take().transpose()?;
     if note.default.is_some() {
-        Default::set(&note.name).context("it cannot be made the default")?;
+        set_default(&note.name).context("it cannot be made the default")?;
     }
     report_on(note, args.json);
     match log {

@@ -15,7 +15,15 @@ use crate::service::print_line;
 /// How long calls are timed.
 const TIMED: Duration = Duration::from_secs(1);
 
+/// Only root may see the notes of other programs.
+fn warn_unprivileged() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("headway: run it with sudo to see which controllers are on");
+    }
+}
+
 pub(super) fn list(json: bool) -> Result<()> {
+    warn_unprivileged();
     let running = running();
     let on = |controller| running.iter().filter(move |note| note.controller == controller);
     if json {
@@ -38,6 +46,7 @@ pub(super) fn list(json: bool) -> Result<()> {
 }
 
 pub(super) fn status(json: bool) -> Result<()> {
+    warn_unprivileged();
     let (running, ended) = (running(), ended());
     let default = current_default()?;
     if json {
@@ -75,6 +84,7 @@ fn describe(note: &Note) -> String {
 }
 
 pub(super) fn stats(timed: bool, json: bool) -> Result<()> {
+    warn_unprivileged();
     let running = running();
     let before: Vec<Vec<Cost>> = running.iter().map(|note| cost(&note.programs)).collect();
     if timed {

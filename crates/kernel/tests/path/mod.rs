@@ -49,19 +49,11 @@ impl Host {
         self.run(move || std::fs::write("/proc/sys/net/ipv4/tcp_ecn", value).unwrap());
     }
 
-    /// Runs `tc` on this host.
-    pub(crate) fn tc(&self, arguments: &str) {
-        self.command("tc", arguments.to_owned());
-    }
-
+    /// Runs `ip` on this host.
     fn ip(&self, arguments: String) {
-        self.command("ip", arguments);
-    }
-
-    fn command(&self, program: &'static str, arguments: String) {
         self.run(move || {
-            let status = Command::new(program).args(arguments.split(' ')).status().unwrap();
-            assert!(status.success(), "{program} {arguments}");
+            let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();
+            assert!(status.success(), "ip {arguments}");
         });
     }
 }
@@ -148,12 +140,6 @@ pub(crate) fn transfer(from: &Socket, to: &mut TcpStream, bytes: usize) {
             left -= read;
         }
     });
-}
-
-/// The name of the controller a socket has.
-pub(crate) fn controller_of(socket: &Socket) -> String {
-    let name = socket.tcp_congestion().unwrap();
-    String::from_utf8(name).unwrap().trim_end_matches('\0').to_owned()
 }
 
 /// Ends a connection in order.
