@@ -364,15 +364,20 @@ impl Network {
         while let Some(segment) = self.senders[flow].poll(self.now) {
             self.forward(&segment);
         }
-        let deadline = self.senders[flow].deadline();
-        if deadline < self.flows[flow].retransmit {
-            self.flows[flow].retransmit = deadline;
-            self.schedule.insert(deadline, Topic::Retransmit, flow);
-        }
+        self.arm_retransmission(flow);
         let wake = self.senders[flow].wake(self.now);
         if wake < self.flows[flow].send {
             self.flows[flow].send = wake;
             self.schedule.insert(wake, Topic::Send, flow);
+        }
+    }
+
+    #[inline]
+    fn arm_retransmission(&mut self, flow: usize) {
+        let deadline = self.senders[flow].deadline();
+        if deadline < self.flows[flow].retransmit {
+            self.flows[flow].retransmit = deadline;
+            self.schedule.insert(deadline, Topic::Retransmit, flow);
         }
     }
 
@@ -393,9 +398,11 @@ impl Network {
             return;
         }
         self.flows[flow].retransmit = u64::MAX;
-        if self.senders[flow].deadline() <= self.now
-            && let Some(probe) = self.senders[flow].on_timeout(self.now)
-        {
+        if self.senders[flow].deadline() > self.now {
+            // Nothing has happened to the sender: what it waits with, to send more at once, has to go on waiting.
+            return self.arm_retransmission(flow);
+        }
+        if let Some(probe) = self.senders[flow].on_timeout(self.now) {
             self.forward(&probe);
         }
         self.transmit(flow);
