@@ -46,7 +46,7 @@ struct LsArgs {
     #[arg(long, value_name = "SEGMENTS", default_value_t = LsOptions::default().delta, value_parser = clap::value_parser!(u32).range(1..=16))]
     delta: u32,
     /// Scale C of the increase, 2^-16 to 1, or `auto`, which makes it follow the fraction of marks.
-    #[arg(long, value_name = "C", default_value = "1", value_parser = scale)]
+    #[arg(long, value_name = "C", default_value = "auto", value_parser = scale)]
     scale: u32,
     /// Least window in bytes, 1 to 65536.
     #[arg(long, value_name = "BYTES", default_value_t = LsOptions::default().floor, value_parser = clap::value_parser!(u32).range(1..=65_536))]

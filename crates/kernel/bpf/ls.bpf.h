@@ -21,7 +21,7 @@ struct ls_options {
 
 const volatile struct ls_options options SEC(".rodata.options") = {
 	.delta = 2,
-	.scale = LS_SCALE_ONE,
+	.scale = 0,
 	.floor = LS_FLOOR,
 };
 

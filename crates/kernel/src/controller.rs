@@ -86,6 +86,6 @@ impl LsOptions {
 
 impl Default for LsOptions {
     fn default() -> LsOptions {
-        LsOptions { delta: 2, scale: LsOptions::SCALE_ONE, floor: 2 }
+        LsOptions { delta: 2, scale: 0, floor: 2 }
     }
 }
