@@ -1,6 +1,6 @@
 //! Queues of links that long flows with a short round trip share (ls-aimd 4.4, 4.7).
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use headway_core::Duration;
 use headway_core::control::Kind;
@@ -36,8 +36,11 @@ impl Cell<'_> {
     }
 }
 
+/// A number of a run.
+type Number = fn(&Seen) -> f64;
+
 /// What is measured of a run, by name; the table shows the first nine in this order.
-const MEASURES: [(&str, fn(&Seen) -> f64); 12] = [
+const MEASURES: [(&str, Number); 12] = [
     ("mean", |seen| seen.mean),
     ("deviation", |seen| seen.deviation),
     ("p95", |seen| seen.p95),
@@ -93,42 +96,51 @@ pub(super) fn run(
 
 /// Numbers that are about several settings or variants.
 fn derive(measures: &mut Measures, cells: &[Cell<'_>]) {
-    let mut mean: BTreeMap<(&str, &str), f64> = BTreeMap::new();
-    for cell in cells {
-        mean.insert((cell.variant, cell.setting.name), cell.median(|seen| seen.mean));
-    }
-    for cell in cells {
-        let here = mean[&(cell.variant, cell.setting.name)];
-        if let Some(baseline) = mean.get(&("aimd", cell.setting.name)).filter(|_| cell.variant != "aimd") {
+    let mean = |variant: &str, setting: &str| {
+        let cell = cells.iter().find(|cell| cell.variant == variant && cell.setting.name == setting);
+        cell.map(|cell| cell.median(|seen| seen.mean))
+    };
+    for cell in cells.iter().filter(|cell| cell.variant != "aimd") {
+        let here = cell.median(|seen| seen.mean);
+        if let Some(baseline) = mean("aimd", cell.setting.name) {
             let name = format!("{}/{}", cell.variant, cell.setting.name);
             measures.insert(format!("{name}/ratio"), baseline / here);
             measures.insert(format!("{name}/saving"), baseline - here);
         }
     }
     // How much longer the queue gets when the round trip gets shorter by as much (H2).
-    if let (Some(short), Some(long)) = (mean.get(&("aimd", "4E")), mean.get(&("aimd", "4H"))) {
+    if let (Some(short), Some(long)) = (mean("aimd", "4E"), mean("aimd", "4H")) {
         measures.insert("aimd/slope".to_owned(), (long - short) / 750.0);
     }
-    for (variant, settings) in [("1500", "ABCD"), ("9000", "EFGH")] {
-        let of = |cell: &&Cell<'_>| {
-            cell.setting.name.strip_prefix('4').is_some_and(|letter| settings.contains(letter))
-        };
-        let names: std::collections::BTreeSet<&str> = cells.iter().map(|cell| cell.variant).collect();
-        for name in names {
-            let here: Vec<&Cell<'_>> = cells.iter().filter(of).filter(|cell| cell.variant == name).collect();
-            let means = || here.iter().map(|cell| mean[&(cell.variant, cell.setting.name)]);
-            let mut insert = |what: &str, value| measures.insert(format!("{name}/{variant}/{what}"), value);
-            insert("mean-least", smallest(means()));
-            insert("mean-most", largest(means()));
-            insert(
-                "utilisation-least",
-                smallest(here.iter().map(|cell| cell.median(|seen| seen.utilisation))),
-            );
-            insert("marked-least", smallest(here.iter().map(|cell| cell.median(|seen| seen.marked))));
-            insert("marked-most", largest(here.iter().map(|cell| cell.median(|seen| seen.marked))));
-            insert("spread-most", largest(here.iter().map(|cell| cell.median(|seen| seen.spread))));
+    for variant in variants(cells) {
+        for mtu in [1500, 9000] {
+            let here = cells.iter().filter(|cell| cell.variant == variant);
+            let here: Vec<_> = here.filter(|cell| cell.setting.mtu == mtu && is_crowd(cell)).collect();
+            extremes(measures, &format!("{variant}/{mtu}"), &here);
         }
     }
+}
+
+/// The least and the most over the settings of a packet size.
+fn extremes(measures: &mut Measures, name: &str, cells: &[&Cell<'_>]) {
+    let all = |what: Number| cells.iter().map(move |cell| cell.median(what));
+    let mut insert = |what: &str, value| measures.insert(format!("{name}/{what}"), value);
+    insert("mean-least", smallest(all(|seen| seen.mean)));
+    insert("mean-most", largest(all(|seen| seen.mean)));
+    insert("utilisation-least", smallest(all(|seen| seen.utilisation)));
+    insert("marked-least", smallest(all(|seen| seen.marked)));
+    insert("marked-most", largest(all(|seen| seen.marked)));
+    insert("spread-most", largest(all(|seen| seen.spread)));
+}
+
+/// Whether the setting is one of those with 16 flows.
+fn is_crowd(cell: &Cell<'_>) -> bool {
+    cell.setting.flows == 16
+}
+
+/// The names of the variants, each once.
+fn variants<'a>(cells: &[Cell<'a>]) -> BTreeSet<&'a str> {
+    cells.iter().map(|cell| cell.variant).collect()
 }
 
 fn table(cells: &[Cell<'_>]) -> Table {
@@ -163,7 +175,7 @@ fn figure(cells: &[Cell<'_>]) -> Figure {
     let mut panels = Vec::new();
     for (mtu, what) in [(1500, "MTU 1500"), (9000, "MTU 9000")] {
         let here: Vec<&Cell<'_>> =
-            cells.iter().filter(|cell| cell.setting.mtu == mtu && cell.setting.flows == 16).collect();
+            cells.iter().filter(|cell| cell.setting.mtu == mtu && is_crowd(cell)).collect();
         if here.is_empty() {
             continue;
         }
@@ -174,9 +186,8 @@ fn figure(cells: &[Cell<'_>]) -> Figure {
         )
         .logarithmic();
         let mut use_of_link = Panel::new("", "round trip without queue, us", "utilisation");
-        let names: std::collections::BTreeSet<&str> = here.iter().map(|cell| cell.variant).collect();
-        for name in names {
-            let points = |what: fn(&Seen) -> f64| {
+        for name in variants(cells) {
+            let points = |what: Number| {
                 let of = here.iter().filter(|cell| cell.variant == name);
                 of.map(|cell| (cell.setting.base as f64, cell.median(what))).collect()
             };
