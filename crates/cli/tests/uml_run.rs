@@ -17,11 +17,20 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
 
 /// Whether there is a kernel; says so if not.
 fn has_kernel() -> bool {
-    let found = Command::new(PROGRAM).args(["uml", "path"]).output().unwrap().status.success();
-    if !found {
-        eprintln!("skipped: there is no kernel; `headway uml build` makes one");
+    is_there(&[])
+}
+
+/// Whether there is a kernel that checks itself; says so if not.
+fn has_debug_kernel() -> bool {
+    is_there(&["--debug"])
+}
+
+fn is_there(kind: &[&str]) -> bool {
+    let output = Command::new(PROGRAM).args(["uml", "path"]).args(kind).output().unwrap();
+    if !output.status.success() {
+        eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    found
+    output.status.success()
 }
 
 /// A scenario in a folder of its own, and where its results go.
@@ -254,6 +263,48 @@ fn guests_that_panic_hang_or_run_out_of_memory_are_ended_with_their_last_words()
         let output = run.run("out", &["--patience", "5 s", "--module", folder.to_str().unwrap()]);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && errors.contains(words), "{body}: {errors}");
+    }
+}
+
+#[test]
+fn a_kernel_with_checks_runs_flows_of_our_module_and_finds_nothing() {
+    if !has_debug_kernel() {
+        return;
+    }
+    let run = Try::new(&MIXED.replace("controller = \"cubic\"", "controller = \"fixed-window:10\""));
+    let summary = run.summary(&["--debug"]);
+    assert!(summary["total"]["goodput_bps"].as_f64().unwrap() > 1e6, "{summary}");
+}
+
+#[test]
+fn what_the_checks_of_a_kernel_find_in_a_module_is_the_error_of_the_run() {
+    if !has_debug_kernel() {
+        return;
+    }
+    let trials = [
+        (
+            "char *text = kmalloc(8, GFP_KERNEL); OPTIMIZER_HIDE_VAR(text); text[8] = 1; kfree(text);",
+            ["BUG: KASAN: slab-out-of-bounds in begin+", "Write of size 1 at addr"],
+        ),
+        (
+            "char *text = kmalloc(8, GFP_KERNEL); OPTIMIZER_HIDE_VAR(text); kfree(text); text[0] = 1;",
+            ["BUG: KASAN: slab-use-after-free in begin+", "[hostile]"],
+        ),
+        (
+            "static DEFINE_SPINLOCK(one); static DEFINE_SPINLOCK(two);\n\
+             spin_lock(&one); spin_lock(&two); spin_unlock(&two); spin_unlock(&one);\n\
+             spin_lock(&two); spin_lock(&one); spin_unlock(&one); spin_unlock(&two);",
+            ["WARNING: possible circular locking dependency detected", "begin+"],
+        ),
+        ("WARN_ON(1);", ["WARNING: CPU: 0", "hostile.c:"]),
+    ];
+    for (body, words) in trials {
+        let run = Try::new(MIXED);
+        let folder = module(&run, body);
+        let output = run.run("out", &["--debug", "--module", folder.to_str().unwrap()]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{body}");
+        assert!(words.iter().all(|words| errors.contains(words)), "{body}: {errors}");
     }
 }
 

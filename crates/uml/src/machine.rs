@@ -28,6 +28,14 @@ const TICK: Span = Span::from_millis(20);
 const LAST_WORDS: usize = 12;
 /// See [`LAST_WORDS`].
 const LINE: usize = 300;
+/// How a kernel with checks begins to tell what it found, and lines that are kept from there on.
+const FINDINGS: [&str; 3] = ["BUG: ", "WARNING: ", "UBSAN: "];
+/// See [`FINDINGS`].
+const FINDING_LINES: usize = 40;
+/// How long a kernel that has found something may go on, so that all of it is told.
+const SETTLE: Span = Span::from_millis(200);
+/// What checks need beside the memory of a guest without: as much again, and this.
+const CHECK_MEMORY: Bytes = Bytes::new(256 << 20);
 /// Parts of lines that every start prints, and of a trace, which pushes the sentence before it away.
 const NOISE: [&str; 6] = [
     "Failed to initialize ubd device",
@@ -65,6 +73,14 @@ pub enum GuestError {
         /// How it ended.
         status: String,
         /// What the console said last.
+        words: Words,
+    },
+    /// The kernel's checks found a mistake, and the kernel would have gone on.
+    #[error("the kernel found a mistake at {at} of virtual time{words}")]
+    Found {
+        /// When.
+        at: Duration,
+        /// What it found.
         words: Words,
     },
     /// The report cannot be understood.
@@ -108,6 +124,8 @@ pub struct Machine {
     pub seed: u64,
     /// How long virtual time may stand still, in real time.
     pub patience: Span,
+    /// Whether the kernel checks itself; what it finds then ends the run.
+    pub checks: bool,
 }
 
 /// What a guest reported.
@@ -147,7 +165,8 @@ impl Machine {
             if let Some(status) = guest.child.try_wait()? {
                 break Some(status);
             }
-            if interrupted.load(Ordering::Relaxed) {
+            let found = self.checks && guest.console.found().is_some_and(|since| since.elapsed() > SETTLE);
+            if found || interrupted.load(Ordering::Relaxed) {
                 break None;
             }
             if last.1.elapsed() > self.patience {
@@ -162,22 +181,30 @@ impl Machine {
         };
         let words = guest.end();
         let report = read(&plan.folder.join(REPORT), &words)?;
+        let at = guest.console.at().unwrap_or_default();
         match status {
             Some(status) if report.end.is_none() => {
-                let at = guest.console.at().unwrap_or_default();
                 Err(GuestError::Died { at, status: status.to_string(), words })
             }
+            _ if self.checks && guest.console.found().is_some() => Err(GuestError::Found { at, words }),
             _ => Ok(report),
         }
     }
 
     fn command(&self, folder: &Path, core: Option<usize>) -> Command {
         let mut command = Command::new(&self.kernel);
+        // Findings that are warnings are as deadly as those that are errors, and both are shown.
+        let (memory, checks) = match self.checks {
+            true => (self.memory * 2 + CHECK_MEMORY, ["loglevel=5", "panic_on_warn=1"].as_slice()),
+            false => (self.memory, ["quiet"].as_slice()),
+        };
         command
-            .arg(format!("mem={}M", self.memory.get() >> 20))
+            .arg(format!("mem={}M", memory.get() >> 20))
             .args(["rootfstype=hostfs", "rootflags=/", "ro"])
             .arg(format!("init={FOLDER}/{PROGRAM}"))
-            .args(["con=null", "con0=fd:0,fd:1", "quiet", "panic=-1", "oops=panic"])
+            .args(["con=null", "con0=fd:0,fd:1"])
+            .args(checks)
+            .args(["panic=-1", "oops=panic"])
             .args(["time-travel=inf-cpu", &format!("time-travel-start={DATE}")])
             .arg(format!("uml_dir={FOLDER}/"))
             .args(&self.arguments)
@@ -253,8 +280,18 @@ impl Drop for Guest {
 /// What a guest says.
 #[derive(Debug, Default)]
 struct Console {
-    /// Virtual time as last heard, and the last lines.
-    heard: Mutex<(Option<Duration>, VecDeque<String>)>,
+    heard: Mutex<Heard>,
+}
+
+/// See [`Console`].
+#[derive(Debug, Default)]
+struct Heard {
+    /// Virtual time.
+    at: Option<Duration>,
+    /// The last lines; after a finding, those that are not in it.
+    last: VecDeque<String>,
+    /// When the first finding began, in real time, and its first lines, with the trace.
+    found: Option<(Clock, VecDeque<String>)>,
 }
 
 impl Console {
@@ -274,27 +311,51 @@ impl Console {
         let Ok(mut heard) = self.heard.lock() else { return };
         let at = text.strip_prefix(PROGRESS).and_then(|ns| ns.parse().ok());
         if let Some(ns) = at {
-            heard.0 = Some(Duration::from_ns(ns));
+            heard.at = Some(Duration::from_ns(ns));
+            return;
+        }
+        if heard.found.is_none() && FINDINGS.iter().any(|begin| text.contains(begin)) {
+            heard.found = Some((Clock::now(), VecDeque::new()));
+            heard.last.clear();
+        }
+        if let Some((_, lines)) = &mut heard.found
+            && lines.len() < FINDING_LINES
+        {
+            lines.extend((!is_dump(&text)).then_some(text));
         } else if !text.is_empty() && !is_noise(&text) {
-            heard.1.push_back(text);
-            if heard.1.len() > LAST_WORDS {
-                heard.1.pop_front();
+            heard.last.push_back(text);
+            if heard.last.len() > LAST_WORDS {
+                heard.last.pop_front();
             }
         }
     }
 
     fn at(&self) -> Option<Duration> {
-        self.heard.lock().ok()?.0
+        self.heard.lock().ok()?.at
+    }
+
+    /// When the kernel began to tell of a finding.
+    fn found(&self) -> Option<Clock> {
+        self.heard.lock().ok()?.found.as_ref().map(|(since, _)| *since)
     }
 
     fn words(&self) -> Words {
-        Words(self.heard.lock().map(|heard| heard.1.clone()).unwrap_or_default())
+        let Ok(heard) = self.heard.lock() else { return Words::default() };
+        let found = heard.found.iter().flat_map(|(_, lines)| lines);
+        Words(found.chain(&heard.last).cloned().collect())
     }
 }
 
 fn is_noise(text: &str) -> bool {
+    NOISE.iter().any(|noise| text.contains(noise)) || is_dump(text)
+}
+
+/// Whether a line, after the time that some kernels put before it, is a part of the stack as numbers, or nothing.
+fn is_dump(text: &str) -> bool {
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_hexdigit());
-    NOISE.iter().any(|noise| text.contains(noise)) || text.split(' ').all(is_number)
+    let stamped = text.trim_start_matches(|c: char| "<>".contains(c) || c.is_ascii_digit());
+    let text = stamped.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(text, |(_, rest)| rest);
+    text.trim() == "Stack:" || text.split(' ').all(is_number)
 }
 
 /// Reads a report; what an interruption cut off is left out.
@@ -327,6 +388,11 @@ mod tests {
 
     /// What comes of a kernel that is this shell script, run in the folder of the report.
     fn run(script: &str) -> Result<Report, GuestError> {
+        run_with(script, false)
+    }
+
+    /// The same for a kernel that may have checks.
+    fn run_with(script: &str, checks: bool) -> Result<Report, GuestError> {
         let folder = tempfile::tempdir().unwrap();
         let kernel = folder.path().join("kernel");
         std::fs::write(&kernel, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -338,6 +404,7 @@ mod tests {
             memory: Bytes::new(1 << 28),
             seed: 1,
             patience: Span::from_millis(300),
+            checks,
         };
         let plan = Plan {
             folder: folder.path().to_owned(),
@@ -382,6 +449,23 @@ mod tests {
         let complaint = complaint("echo 'headway: at 5'; sleep 600 & echo $! > pid; sleep 600");
         assert!(complaint.contains("virtual time stood at 5 ns"), "{complaint}");
         assert!(begin.elapsed() < Span::from_secs(60));
+    }
+
+    #[test]
+    fn what_checks_find_ends_a_run_and_is_told_with_its_trace() {
+        let end = r#"echo '{"end":{"waits":[]}}' > report.jsonl"#;
+        let lines = "[ 0.1] WARNING: possible recursive locking detected\\n[ 0.1] Stack:\\n\
+                     [ 0.1]  00000001 6cd175d0\\n[ 0.1]  [<6051680d>] ? begin+0x14";
+        let script = format!("echo 'headway: at 7'; printf 'before\\n{lines}\\n'; {end}");
+        assert!(run_with(&script, false).is_ok());
+        for script in [script.clone(), format!("{script}; sleep 600")] {
+            let complaint = run_with(&script, true).unwrap_err().to_string();
+            let expected = "the kernel found a mistake at 7 ns of virtual time; its last words:\n  \
+                            [ 0.1] WARNING: possible recursive locking detected\n  \
+                            [ 0.1]  [<6051680d>] ? begin+0x14";
+            assert_eq!(complaint, expected);
+        }
+        assert!(run_with(end, true).is_ok());
     }
 
     #[test]

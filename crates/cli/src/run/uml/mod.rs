@@ -114,6 +114,7 @@ impl<'a> Prepared<'a> {
             memory: network::memory(self.scenario),
             seed,
             patience: self.settings.patience,
+            checks: self.settings.debug,
         };
         let mut shown = 0;
         let report = machine.run(&plan, interrupted, |at| {
