@@ -13,7 +13,7 @@ use crate::exit::{Code, Failed};
 use crate::progress::Progress;
 use crate::stage;
 
-/// Repeats the experiments of the papers in a simulated 10 Gb/s testbed and prints published numbers beside measured ones.
+/// Repeats the experiments of the papers in simulated testbeds and prints published numbers beside measured ones.
 ///
 /// Every published number has a band in which ours counts as agreeing, with a reason; what lies outside fails. Numbers that
 /// say how right an estimator is stand beside those of the null estimator, which looks at nothing. The same seed gives the
@@ -26,7 +26,7 @@ Exit codes:
   2    wrong arguments
   130  interrupted; the experiments finished by then were printed")]
 pub(crate) struct ReproArgs {
-    /// Experiments or papers: `rapid/G4`, `bass/P7`, `rapid`, `bass`, `all`.
+    /// Experiments or papers: `rapid/G4`, `bass/P7`, `ls-aimd/R2`, `rapid`, `bass`, `ls-aimd`, `all`.
     #[arg(value_name = "NAME", required_unless_present = "list")]
     names: Vec<String>,
     /// Print what there is instead: name, title, cost, and what is published.
@@ -156,7 +156,7 @@ fn write(folder: &Path, outcomes: &[Outcome], context: &Context<'_>) -> anyhow::
         stage::write(&folder.join("table.csv"), &outcome.table.csv())?;
     }
     let heading = format!(
-        "Experiments of the Rapid and BASS papers in a simulated 10 Gb/s testbed; {} run, seed {}, headway {}.",
+        "Experiments of the papers on Rapid, BASS and LS-AIMD in simulated testbeds; {} run, seed {}, headway {}.",
         context.size.name(),
         context.seed,
         env!("CARGO_PKG_VERSION")
