@@ -36,6 +36,9 @@ impl Cell<'_> {
     }
 }
 
+/// The most curves that have colours of their own.
+const MOST_CURVES: usize = 6;
+
 /// A number of a run.
 type Number = fn(&Seen) -> f64;
 
@@ -171,6 +174,7 @@ fn table(cells: &[Cell<'_>]) -> Table {
     table
 }
 
+/// Delay and utilisation over the round trip, or over each other where there are too many variants to tell apart.
 fn figure(cells: &[Cell<'_>]) -> Figure {
     let mut panels = Vec::new();
     for (mtu, what) in [(1500, "MTU 1500"), (9000, "MTU 9000")] {
@@ -179,22 +183,42 @@ fn figure(cells: &[Cell<'_>]) -> Figure {
         if here.is_empty() {
             continue;
         }
-        let mut delay = Panel::new(
-            &format!("16 flows, 600 Mb/s, {what}"),
-            "round trip without queue, us",
-            "mean queueing delay, us",
-        )
-        .logarithmic();
-        let mut use_of_link = Panel::new("", "round trip without queue, us", "utilisation");
-        for name in variants(cells) {
-            let points = |what: Number| {
-                let of = here.iter().filter(|cell| cell.variant == name);
-                of.map(|cell| (cell.setting.base as f64, cell.median(what))).collect()
-            };
-            delay = delay.with(Curve::line(name, points(|seen| seen.mean)));
-            use_of_link = use_of_link.with(Curve::line(name, points(|seen| seen.utilisation)));
+        let title = format!("16 flows, 600 Mb/s, {what}");
+        if variants(cells).len() > MOST_CURVES {
+            panels.push(trade_off(&title, &here));
+        } else {
+            panels.extend(over_round_trip(&title, &here, &variants(cells)));
         }
-        panels.extend([delay, use_of_link]);
     }
     Figure::curves(panels)
+}
+
+fn over_round_trip(title: &str, cells: &[&Cell<'_>], variants: &BTreeSet<&str>) -> [Panel; 2] {
+    let x = "round trip without queue, us";
+    let mut delay = Panel::new(title, x, "mean queueing delay, us").logarithmic();
+    let mut use_of_link = Panel::new("", x, "utilisation");
+    for name in variants {
+        let points = |what: Number| {
+            let of = cells.iter().filter(|cell| cell.variant == *name);
+            of.map(|cell| (cell.setting.base as f64, cell.median(what))).collect()
+        };
+        delay = delay.with(Curve::line(name, points(|seen| seen.mean)));
+        use_of_link = use_of_link.with(Curve::line(name, points(|seen| seen.utilisation)));
+    }
+    [delay, use_of_link]
+}
+
+/// A line a setting from variant to variant in the order of their names, and where `auto` lies.
+fn trade_off(title: &str, cells: &[&Cell<'_>]) -> Panel {
+    let point = |cell: &&Cell<'_>| (cell.median(|seen| seen.mean), cell.median(|seen| seen.utilisation));
+    let mut panel = Panel::new(title, "mean queueing delay, us", "utilisation");
+    for setting in
+        SETTINGS.iter().filter(|setting| cells.iter().any(|cell| cell.setting.name == setting.name))
+    {
+        let of = cells.iter().copied().filter(|cell| cell.setting.name == setting.name);
+        let fixed = of.filter(|cell| cell.variant != "auto").map(|cell| point(&cell)).collect();
+        panel = panel.with(Curve::line(&format!("round trip {} us", setting.base), fixed));
+    }
+    let auto = cells.iter().filter(|cell| cell.variant == "auto").map(point).collect();
+    panel.with(Curve::dots("automatic", auto))
 }
