@@ -35,8 +35,12 @@ fn all_scenarios_of_the_repository_can_be_built() {
         if std::fs::read_to_string(file).unwrap().contains("[forward]") {
             continue;
         }
-        Scenario::load(file, &[]).unwrap().build(1, LIMIT).unwrap();
-        count += 1;
+        let scenario = Scenario::load(file, &[]).unwrap();
+        // Programs of the host run on the stack of Linux only.
+        if scenario.program.is_empty() {
+            scenario.build(1, LIMIT).unwrap();
+            count += 1;
+        }
     }
     assert!(count >= 6, "{count}");
 }
