@@ -85,8 +85,12 @@ fn stay(loaded: &Loaded, note: &Note, args: &OnArgs, end: &UnixStream) -> Result
 fn record(loaded: &Loaded, mut log: BufWriter<File>, end: &UnixStream) -> Result<()> {
     end.set_nonblocking(true)?;
     let mut failed = None;
-    while failed.is_none() && (&*end).read(&mut [0]).is_err() {
-        loaded.poll(ROUND, |record| {
+    let mut over = false;
+    while failed.is_none() && !over {
+        // Looked at before, so that the last round takes what has come until the end.
+        over = (&*end).read(&mut [0]).is_ok();
+        let wait = if over { Duration::ZERO } else { ROUND };
+        loaded.poll(wait, |record| {
             if let Err(reason) = writeln!(log, "{}", record.to_csv()) {
                 failed.get_or_insert(reason);
             }
