@@ -17,7 +17,7 @@ help:
 	@echo 'make bench      speed of the estimators and of the simulator, beside ns-3 where it installs; CPU use of idle programs'
 	@echo 'make accuracy   the accuracy table on emulated paths (about 15 minutes)'
 	@echo 'make compare    the simulator beside the TCP of this host, 24 cells (about 15 minutes)'
-	@echo 'make repro      published experiments in a simulated testbed (under a minute); writes $(REPORT)/repro'
+	@echo 'make repro      published experiments in a simulated testbed (a minute or two); writes $(REPORT)/repro'
 	@echo 'make uml        the Linux kernel for stacks in virtual time (about 5 minutes once), kept in ~/.cache/headway'
 	@echo 'make install    the headway binary, man pages, shell completions and a systemd unit, below PREFIX (/usr/local)'
 

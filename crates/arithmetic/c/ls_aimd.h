@@ -10,13 +10,12 @@
  *     and never more than S for small ones. It grows in marked rounds, too.
  *   - The first mark of a round sets S and W to W / 2 (Reno) or W (1 - alpha / 2) (DCTCP).
  *
- *        mark: W = S = cut(W)                          W >= delta segments
- *       +------+                              +----------------------------------+
- *       |      v                              |                                  v
- *     +----------+                      +-----------+   W < delta segments   +-----------+
- *     | sub-MSS: | -------------------> |           | ---------------------> |           |
- *     | the PCC  |                      | (update)  |                        | ACK clock |
- *     +----------+                      +-----------+                        +-----------+
+ *                     W >= delta segments
+ *      +-----------+ ---------------------> +-----------+
+ *      |  sub-MSS: |                        |   above:  |      in both, at the first mark of a round: W = S = cut(W)
+ *      | the clock |                        | ACK clock |
+ *      +-----------+ <--------------------- +-----------+
+ *                     W < delta segments
  *
  * Nothing here knows sockets or clocks. Sequence numbers may count bytes or segments, as long as the caller is consistent.
  * Numbers in comments such as "2.7" are sections of the specification.
@@ -86,7 +85,7 @@ struct ls_state {
 	hw_u32 add;
 	/* C in units of 2^-16. */
 	hw_u32 scale;
-	/* alpha times 16, and the slower average of marks times 32. */
+	/* alpha times 2^DCTCP_GAIN_SHIFT, and the slower average of marks times 2^LS_MARKS_SHIFT. */
 	hw_u32 alpha;
 	hw_u32 marks;
 	/* Segments acknowledged since the averages were updated, and those of them that were marked. */
@@ -142,12 +141,6 @@ HW_INLINE hw_u32 ls_add(hw_u64 ssthresh, hw_u32 k0)
 HW_INLINE hw_u32 ls_segments(const struct ls_state *ls)
 {
 	return (hw_u32)(ls->window / ((hw_u64)ls->mss << HW_Q9));
-}
-
-/* Bytes of the window beyond whole segments, Q9. */
-HW_INLINE hw_u32 ls_fraction(const struct ls_state *ls)
-{
-	return (hw_u32)(ls->window % ((hw_u64)ls->mss << HW_Q9));
 }
 
 /* Most segments in flight: the window, or `delta` when the clock decides (2.1). */

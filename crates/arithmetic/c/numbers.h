@@ -7,7 +7,6 @@
 #ifndef HEADWAY_NUMBERS_H
 #define HEADWAY_NUMBERS_H
 
-typedef unsigned char hw_u8;
 typedef unsigned int hw_u32;
 typedef int hw_s32;
 typedef unsigned long long hw_u64;

@@ -107,16 +107,6 @@ impl LsAimd {
         LsAimd { ls, delta: parameters.delta, next: 0 }
     }
 
-    /// C, 2^-16 to 1: by itself it follows the fraction of marks.
-    pub fn scale(&self) -> f64 {
-        f64::from(self.ls.scale()) / f64::from(SCALE_ONE)
-    }
-
-    /// The estimated fraction of segments that are marked, 0 to 1.
-    pub fn alpha(&self) -> f64 {
-        self.ls.alpha()
-    }
-
     /// Bytes in Q9 as segments.
     fn segments(&self, bytes: u64) -> f64 {
         bytes as f64 / (f64::from(self.ls.mss()) * f64::from(1_u32 << Q9))
