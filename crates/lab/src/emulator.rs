@@ -1,6 +1,5 @@
 //! The thread that forwards frames: reads arrivals, asks the links, and sends on time.
 
-use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::mem::size_of;
 use std::os::fd::AsRawFd;
@@ -12,8 +11,9 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 use crate::clock;
+use crate::ecn::ETHERNET;
 use crate::frames::Frames;
-use crate::link::{Link, Verdict};
+use crate::lane::Lane;
 use crate::port::{BATCH, Port, Received};
 use crate::spec::{Cross, Direction, PathSpec, Spec};
 use crate::truth::Interval;
@@ -36,8 +36,6 @@ const SETTLED: Duration = Duration::from_us(20);
 const JUMP: Duration = Duration::from_ms(1);
 /// How often finished intervals are handed to the writer.
 const HAND_OVER: Duration = Duration::from_ms(100);
-/// Bytes of an Ethernet header before the IP packet.
-const ETHERNET: usize = 14;
 /// Room beyond MTU and Ethernet header, for tagged frames.
 const SPARE: usize = 8;
 
@@ -58,21 +56,6 @@ pub(crate) enum Report {
     Synced(Sender<()>),
     /// A sentence for the log.
     Trouble(String),
-}
-
-struct Held {
-    frame: u32,
-    len: usize,
-    release: Instant,
-}
-
-/// One direction: frames come in at port `from` and leave at port `to`.
-struct Lane {
-    direction: Direction,
-    from: usize,
-    to: usize,
-    link: Link,
-    held: VecDeque<Held>,
 }
 
 pub(crate) struct Emulator {
@@ -104,17 +87,9 @@ impl Emulator {
         reports: Sender<Report>,
     ) -> Emulator {
         let start = clock::now();
-        let lane = |direction, from, to, link| Lane {
-            direction,
-            from,
-            to,
-            link,
-            held: VecDeque::with_capacity(1024),
-        };
-        let [forward, reverse] = links(spec, start);
         Emulator {
             ports: [client, server],
-            lanes: [lane(Direction::Forward, 0, 1, forward), lane(Direction::Reverse, 1, 0, reverse)],
+            lanes: lanes(spec, start),
             frames: Frames::new(spec.mtu as usize + ETHERNET + SPARE),
             received: Vec::with_capacity(BATCH),
             orders,
@@ -155,18 +130,17 @@ impl Emulator {
         let mut next = Instant::from_ns(u64::MAX / 2);
         let mut now = clock::now();
         for lane in &mut self.lanes {
-            while let Some(held) = lane.held.front() {
+            lane.settle(now, &mut self.frames);
+            while let Some(held) = lane.first() {
                 if held.release > now {
                     next = next.min(held.release);
                     break;
                 }
-                let bytes = &self.frames.get(held.frame)[..held.len];
+                let bytes = &self.frames.get(held.frame.number)[..held.frame.len];
                 if self.ports[lane.to].send(bytes).is_err() {
                     self.send_errors += 1;
                 }
-                lane.link.released(held.release, now - held.release);
-                self.frames.give(held.frame);
-                lane.held.pop_front();
+                lane.released(now, &mut self.frames);
                 now = clock::now();
             }
         }
@@ -181,13 +155,8 @@ impl Emulator {
             let more =
                 self.ports[lane.from].receive(&mut self.frames, max, &mut self.received).unwrap_or(false);
             any |= more;
-            for Received { frame, len, stamp } in self.received.drain(..) {
-                let ip = len.saturating_sub(ETHERNET) as u64;
-                let fits = len <= self.frames.get(frame).len();
-                match lane.link.offer(stamp, ip) {
-                    Verdict::Deliver(release) if fits => lane.held.push_back(Held { frame, len, release }),
-                    _ => self.frames.give(frame),
-                }
+            for received in self.received.drain(..) {
+                lane.receive(received, &mut self.frames);
             }
         }
         any
@@ -228,8 +197,8 @@ impl Emulator {
             }
             Order::Path(path, answer) => {
                 let [forward, reverse] = &mut self.lanes;
-                forward.link.set_link(now, &path.forward);
-                reverse.link.set_link(now, &path.reverse);
+                forward.set_link(now, &path.forward);
+                reverse.set_link(now, &path.reverse);
                 self.spec.forward = path.forward;
                 self.spec.reverse = Some(path.reverse);
                 let _ = answer.send(now);
@@ -265,11 +234,9 @@ impl Emulator {
             return;
         }
         let now = clock::now();
-        for (lane, link) in self.lanes.iter_mut().zip(links(&self.spec, now)) {
-            lane.link = link;
-            for held in lane.held.drain(..) {
-                self.frames.give(held.frame);
-            }
+        for (lane, new) in self.lanes.iter_mut().zip(lanes(&self.spec, now)) {
+            lane.clear(&mut self.frames);
+            *lane = new;
         }
         self.next_tick = now;
         self.next_hand_over = now;
@@ -278,7 +245,8 @@ impl Emulator {
 
     /// Sleeps until a frame or an order arrives, or until shortly before the next release or tick.
     fn wait(&mut self) {
-        let next = self.lanes.iter().filter_map(|lane| lane.held.front()).map(|held| held.release - MARGIN);
+        let release = |lane: &Lane| lane.first().map(|held| held.release - MARGIN);
+        let next = self.lanes.iter().flat_map(|lane| release(lane).into_iter().chain(lane.next_event()));
         let until = next.fold(self.next_tick, Instant::min);
         let left = until - clock::now();
         if left <= Duration::ZERO {
@@ -304,11 +272,9 @@ impl Emulator {
     }
 }
 
-/// The links of a scenario, empty.
-fn links(spec: &Spec, start: Instant) -> [Link; 2] {
-    let path = spec.path();
-    [(Direction::Forward, &path.forward), (Direction::Reverse, &path.reverse)]
-        .map(|(direction, link)| Link::new(direction, link, &spec.cross, spec.seed, start, spec.interval))
+/// Both directions of a scenario, empty.
+fn lanes(spec: &Spec, start: Instant) -> [Lane; 2] {
+    [Lane::new(spec, Direction::Forward, (0, 1), start), Lane::new(spec, Direction::Reverse, (1, 0), start)]
 }
 
 /// Asks the kernel for punctuality: what it grants is used, what it refuses is returned as sentences.

@@ -11,6 +11,7 @@
 pub mod coalesce;
 pub mod cross;
 pub mod daemon;
+pub mod delay_trace;
 pub mod error;
 pub mod lab;
 pub mod link;
@@ -22,14 +23,17 @@ pub mod truth;
 
 mod clock;
 mod control;
+mod ecn;
 mod emulator;
 mod frames;
 mod interface;
+mod lane;
 mod namespace;
 mod port;
 mod process;
 mod writer;
 
+pub use delay_trace::DelayTrace;
 pub use emulator::host_processor;
 pub use error::Error;
 pub use lab::{Lab, Life, Live};

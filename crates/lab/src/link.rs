@@ -1,36 +1,52 @@
 //! One direction of the path: queue, wire, delay, loss, the receiver's network card, and the cross traffic.
 
-use headway_core::{Duration, Instant};
+use std::collections::VecDeque;
+
+use headway_core::{Bytes, Duration, Instant};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::coalesce::Coalescer;
 use crate::cross::Source;
+use crate::delay_trace::Following;
 use crate::meter::{Meter, Owner};
-use crate::queue::{Queue, wire_size};
+use crate::queue::{Queue, Service, wire_size};
 use crate::spec::{Cross, Direction, LinkSpec};
 use crate::truth::Interval;
 
 /// What became of a packet of the hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is to be handed to the receiver at this time.
-    Deliver(Instant),
+    /// It is to be handed to the receiver.
+    Deliver {
+        /// When.
+        at: Instant,
+        /// Whether it is to be marked CE before.
+        marked: bool,
+    },
     /// It went over the wire and was lost there.
     Lost,
-    /// It found the queue full.
+    /// The queue dropped it.
     Dropped,
+    /// The queue decides at its turn: see [`Link::decided`].
+    Waits,
 }
 
 /// A link as pure arithmetic: the caller says when packets arrive and is told when they leave.
 #[derive(Clone, Debug)]
 pub struct Link {
     queue: Queue,
-    /// The same queue without the hosts' packets, to tell whose fault a drop was.
+    /// Whose packets wait for their turn, and their sizes.
+    waiting: VecDeque<(Owner, Bytes)>,
+    /// What became of the hosts' packets that waited.
+    decided: VecDeque<Verdict>,
+    /// Drop-tail without the hosts' packets, to tell whose fault a drop was.
     shadow: Queue,
     sources: Vec<Source>,
     meter: Meter,
     delay: Duration,
+    /// What the delay follows instead.
+    following: Option<Following>,
     loss: f64,
     coalescer: Option<Coalescer>,
     rng: Pcg64Mcg,
@@ -53,13 +69,15 @@ impl Link {
         start: Instant,
         interval: Duration,
     ) -> Link {
-        let queue = Queue::new(spec.rate, spec.buffer_size());
         let mut link = Link {
-            shadow: queue.clone(),
-            queue,
+            queue: Queue::new(spec.rate, &spec.discipline(), 0),
+            waiting: VecDeque::new(),
+            decided: VecDeque::new(),
+            shadow: Queue::new(spec.rate, &spec.drop_tail(), 0),
             sources: Vec::new(),
             meter: Meter::new(start, interval, spec.rate),
             delay: spec.delay,
+            following: Following::new(spec, start),
             loss: spec.loss,
             coalescer: None,
             rng: Pcg64Mcg::seed_from_u64(0),
@@ -69,13 +87,19 @@ impl Link {
             clock: start,
             last_delivery: Instant::ZERO,
         };
+        link.queue.change(start, spec.rate, &spec.discipline(), link.sub_seed(QUEUE));
         link.rng = Pcg64Mcg::seed_from_u64(link.sub_seed(LOSS));
         link.coalescer = link.card(spec);
         link.set_cross(start, cross);
         link
     }
 
-    /// Lets cross traffic arrive up to and including `time`.
+    /// Logs how long every packet waited, in the `delays` of the intervals.
+    pub fn log_delays(&mut self) {
+        self.meter.log_delays();
+    }
+
+    /// Lets time pass up to and including `time`: cross traffic arrives, and what waits has its turns.
     pub fn advance(&mut self, time: Instant) {
         while let Some(source) = self.sources.iter_mut().min_by_key(|source| source.next()) {
             let (at, size) = (source.next(), source.size());
@@ -83,51 +107,107 @@ impl Link {
                 break;
             }
             source.step();
+            self.take_turns(at);
             self.meter.cross_offered(at, size);
-            let alone = self.shadow.push(at, size).is_some();
-            match self.queue.push(at, size) {
-                Some(service) => {
-                    self.meter.carried(Owner::Cross, service, size);
-                    self.meter.queued(at, service.start);
-                    self.meter.backlog(at, self.queue.scaled_backlog(at));
-                }
+            let alone = self.shadow.push(at, size, false).is_some();
+            match self.queue.push(at, size, false) {
+                Some(accepted) => self.taken(at, Owner::Cross, size, accepted.service),
                 None => self.meter.cross_dropped(at, alone),
             }
         }
+        self.take_turns(time);
         self.clock = self.clock.max(time);
     }
 
-    /// A packet of the hosts with IP length `ip` bytes arrives at `at`; one that is reported late counts as arriving now.
-    pub fn offer(&mut self, at: Instant, ip: u64) -> Verdict {
+    /// A packet of the hosts with IP length `ip` bytes arrives at `at`, ECN-capable or not; one that is reported late counts as arriving now.
+    pub fn offer(&mut self, at: Instant, ip: u64, ect: bool) -> Verdict {
         let at = at.max(self.clock);
         self.advance(at);
         let size = wire_size(ip);
-        let Some(service) = self.queue.push(at, size) else {
+        let Some(accepted) = self.queue.push(at, size, ect) else {
             self.meter.host_dropped(at);
             return Verdict::Dropped;
         };
-        self.meter.carried(Owner::Host, service, size);
-        self.meter.queued(at, service.start);
+        self.taken(at, Owner::Host, size, accepted.service);
+        match accepted.service {
+            Some(service) => self.deliver(service, accepted.marked),
+            None => Verdict::Waits,
+        }
+    }
+
+    /// What became of the oldest packet of the hosts that waited, when that is decided.
+    pub fn decided(&mut self) -> Option<Verdict> {
+        self.decided.pop_front()
+    }
+
+    /// When the next packet has its turn; `None` when none waits for one.
+    pub fn next_turn(&self) -> Option<Instant> {
+        self.queue.next_turn()
+    }
+
+    /// Counts a packet that the queue has taken in at `at`.
+    fn taken(&mut self, at: Instant, owner: Owner, size: Bytes, service: Option<Service>) {
+        match service {
+            Some(service) => {
+                self.meter.carried(owner, service, size);
+                self.meter.queued(at, service.start);
+            }
+            None => self.waiting.push_back((owner, size)),
+        }
         self.meter.backlog(at, self.queue.scaled_backlog(at));
+    }
+
+    /// Gives all packets their turns that have them up to `time`.
+    fn take_turns(&mut self, time: Instant) {
+        while let Some(served) = self.queue.serve(time) {
+            let Some((owner, size)) = self.waiting.pop_front() else { return };
+            match (served.service, owner) {
+                (Some((service, marked)), owner) => {
+                    self.meter.carried(owner, service, size);
+                    self.meter.queued(served.arrived, service.start);
+                    if owner == Owner::Host {
+                        let verdict = self.deliver(service, marked);
+                        self.decided.push_back(verdict);
+                    }
+                }
+                (None, Owner::Host) => {
+                    self.meter.host_dropped(served.arrived);
+                    self.decided.push_back(Verdict::Dropped);
+                }
+                // It had found room, and would have without the hosts' packets, too.
+                (None, Owner::Cross) => self.meter.cross_dropped(served.arrived, true),
+            }
+        }
+    }
+
+    /// A packet of the hosts has gone over the wire.
+    fn deliver(&mut self, service: Service, marked: bool) -> Verdict {
+        if marked {
+            self.meter.host_marked(service.start);
+        }
         // Lost on the wire, after it took its share of the capacity: the truth does not depend on losses.
         if self.loss > 0.0 && self.rng.random::<f64>() < self.loss {
-            self.meter.host_lost(at);
+            self.meter.host_lost(service.start);
             return Verdict::Lost;
         }
-        let arrival = service.finish + self.delay;
+        let finish = service.finish;
+        let arrival =
+            finish + self.following.as_ref().map_or(self.delay, |following| following.delay(finish));
         let delivery = self.coalescer.as_mut().map_or(arrival, |card| card.deliver(arrival));
         // A path whose delay shrinks does not reorder.
         self.last_delivery = self.last_delivery.max(delivery);
-        Verdict::Deliver(self.last_delivery)
+        Verdict::Deliver { at: self.last_delivery, marked }
     }
 
     /// From `at` on the link is another one; what is queued leaves as it was promised.
     pub fn set_link(&mut self, at: Instant, spec: &LinkSpec) {
+        self.advance(at);
         self.generation += 1;
-        self.queue.change(at, spec.rate, spec.buffer_size());
-        self.shadow.change(at, spec.rate, spec.buffer_size());
+        self.queue.change(at, spec.rate, &spec.discipline(), self.sub_seed(QUEUE));
+        self.shadow.change(at, spec.rate, &spec.drop_tail(), 0);
         self.meter.set_capacity(at, spec.rate);
         self.delay = spec.delay;
+        self.following = Following::new(spec, at);
         self.loss = spec.loss;
         self.coalescer = self.card(spec);
     }
@@ -142,7 +222,7 @@ impl Link {
             }
         }
         // The shadow forgets what hosts' packets did to the queue of earlier traffic.
-        self.shadow = self.queue.clone();
+        self.shadow.follow(&self.queue);
     }
 
     /// Counts a packet that was due at `due` and left `late` after that.
@@ -157,7 +237,8 @@ impl Link {
 
     /// The next interval of the truth that is complete, when there is one.
     pub fn take_finished(&mut self) -> Option<Interval> {
-        self.meter.take_finished(self.clock)
+        // What waits for its turn is counted when it had it.
+        self.meter.take_finished(self.queue.oldest().map_or(self.clock, |oldest| oldest.min(self.clock)))
     }
 
     fn card(&self, spec: &LinkSpec) -> Option<Coalescer> {
@@ -181,28 +262,28 @@ impl Link {
 /// Parts of the seed beyond the numbers of the cross sources.
 const LOSS: u64 = 1 << 19;
 const CARD: u64 = LOSS + 1;
+const QUEUE: u64 = LOSS + 2;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::spec::Model;
-    use headway_core::{Bytes, Rate};
+    use headway_core::Rate;
+    use headway_core::queue::{CodelConfig, QueueSpec, StepConfig};
 
     const START: Instant = Instant::from_ns(1_000_000_000);
     const MS10: Duration = Duration::from_ms(10);
 
     fn spec() -> LinkSpec {
-        LinkSpec {
-            rate: Rate::from_mbps(100.0),
-            delay: Duration::from_ms(10),
-            buffer: Some(Bytes::new(250_000)),
-            loss: 0.0,
-            coalesce: None,
-        }
+        LinkSpec { buffer: Some(Bytes::new(250_000)), ..LinkSpec::new(Rate::from_mbps(100.0), MS10) }
     }
 
     fn cross(model: Model, mbps: f64) -> Cross {
         Cross::new(Direction::Forward, model, Rate::from_mbps(mbps))
+    }
+
+    fn delivered(at: Instant) -> Verdict {
+        Verdict::Deliver { at, marked: false }
     }
 
     fn link(spec: &LinkSpec, cross: &[Cross]) -> Link {
@@ -211,8 +292,8 @@ mod tests {
 
     #[test]
     fn a_lone_packet_takes_serialisation_plus_delay() {
-        let verdict = link(&spec(), &[]).offer(START, 1500);
-        assert_eq!(verdict, Verdict::Deliver(START + MS10 + Duration::from_ns(123_040)));
+        let verdict = link(&spec(), &[]).offer(START, 1500, false);
+        assert_eq!(verdict, delivered(START + MS10 + Duration::from_ns(123_040)));
     }
 
     #[test]
@@ -220,8 +301,8 @@ mod tests {
         let mut link = link(&spec(), &[]);
         // Two packets at once every millisecond: the second waits for the 123.04 us of the first.
         for k in 0..10 {
-            link.offer(START + Duration::from_ms(k), 1500);
-            link.offer(START + Duration::from_ms(k), 1500);
+            link.offer(START + Duration::from_ms(k), 1500, false);
+            link.offer(START + Duration::from_ms(k), 1500, false);
         }
         link.advance(START + MS10);
         let interval = link.take_finished().unwrap();
@@ -234,8 +315,9 @@ mod tests {
     fn loss_stays_within_three_sigma() {
         let mut link = link(&LinkSpec { loss: 0.01, ..spec() }, &[]);
         let n = 100_000;
-        let lost =
-            (0..n).filter(|k| link.offer(START + Duration::from_us(200) * *k, 1500) == Verdict::Lost).count();
+        let lost = (0..n)
+            .filter(|k| link.offer(START + Duration::from_us(200) * *k, 1500, false) == Verdict::Lost)
+            .count();
         let (mean, sigma) = (n as f64 * 0.01, (n as f64 * 0.01 * 0.99).sqrt());
         assert!((lost as f64 - mean).abs() < 3.0 * sigma, "{lost}");
     }
@@ -249,7 +331,7 @@ mod tests {
             let mut delivered = 0u64;
             // Hosts send 20 Mb/s of their own.
             while at < end {
-                delivered += u64::from(matches!(link.offer(at, 1500), Verdict::Deliver(_)));
+                delivered += u64::from(matches!(link.offer(at, 1500, false), Verdict::Deliver { .. }));
                 at += Duration::from_ns(615_200);
             }
             link.advance(end + Duration::from_ms(1000));
@@ -273,7 +355,7 @@ mod tests {
         let mut link = link(&spec(), &[cross(Model::Cbr, 90.0)]);
         // 50 Mb/s of host traffic on top of 90 overflows a link of 100.
         for k in 0..20_000 {
-            link.offer(START + Duration::from_ns(246_080) * k, 1500);
+            link.offer(START + Duration::from_ns(246_080) * k, 1500, false);
         }
         let mut sums = (0, 0, 0);
         while let Some(interval) = link.take_finished() {
@@ -298,9 +380,9 @@ mod tests {
     #[test]
     fn a_shorter_delay_does_not_reorder() {
         let mut link = link(&spec(), &[]);
-        let Verdict::Deliver(first) = link.offer(START, 1500) else { panic!("dropped") };
+        let Verdict::Deliver { at: first, .. } = link.offer(START, 1500, false) else { panic!("dropped") };
         link.set_link(START, &LinkSpec { delay: Duration::from_ms(1), ..spec() });
-        let Verdict::Deliver(second) = link.offer(START, 1500) else { panic!("dropped") };
+        let Verdict::Deliver { at: second, .. } = link.offer(START, 1500, false) else { panic!("dropped") };
         assert!(second >= first);
     }
 
@@ -318,5 +400,65 @@ mod tests {
         let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64 * 100.0 / 1e6;
         assert!((mean(&log[..100]) - 80.0).abs() < 5.0);
         assert!((mean(&log[100..200]) - 10.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn a_discipline_marks_what_may_be_marked() {
+        let step = QueueSpec::Step(StepConfig { threshold: Bytes::new(3_000), limit: None, packets: None });
+        let mut link = link(&LinkSpec { queue: Some(step), ..spec() }, &[]);
+        let mut offer = |ect| link.offer(START, 1500, ect);
+        let marks: Vec<bool> =
+            (0..4).map(|_| matches!(offer(true), Verdict::Deliver { marked: true, .. })).collect();
+        assert_eq!(marks, [false, false, true, true]);
+        assert_eq!(offer(false), Verdict::Dropped);
+        link.advance(START + MS10);
+        let interval = link.take_finished().unwrap();
+        assert_eq!((interval.host_marks, interval.host_drops), (2, 1));
+    }
+
+    #[test]
+    fn packets_that_wait_for_their_turn_leave_in_order_and_are_all_counted() {
+        let codel = QueueSpec::Codel(CodelConfig::default());
+        let spec = LinkSpec { queue: Some(codel), buffer: Some(Bytes::new(10_000_000)), ..spec() };
+        // 120 Mb/s on a link of 100: soon packets wait too long.
+        let mut link = link(&spec, &[cross(Model::Cbr, 60.0)]);
+        let (mut waiting, mut deliveries, mut dropped, mut marked) = (0u64, Vec::new(), 0u64, 0u64);
+        for k in 0..20_000 {
+            let at = START + Duration::from_ns(205_067) * k;
+            let verdict = link.offer(at, 1500, k % 2 == 0);
+            assert_eq!(verdict, Verdict::Waits);
+            waiting += 1;
+            while let Some(verdict) = link.decided() {
+                waiting -= 1;
+                match verdict {
+                    Verdict::Deliver { at, marked: mark } => {
+                        deliveries.push(at);
+                        marked += u64::from(mark);
+                    }
+                    Verdict::Dropped => dropped += 1,
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        assert!(deliveries.is_sorted() && dropped > 20 && marked > 20, "{dropped} {marked}");
+        link.advance(START + Duration::from_ms(60_000));
+        assert_eq!(std::iter::from_fn(|| link.decided()).count() as u64, waiting);
+        let log: Vec<Interval> = std::iter::from_fn(|| link.take_finished()).collect();
+        let sum = |value: fn(&Interval) -> u64| log.iter().map(value).sum::<u64>();
+        assert_eq!(sum(|i| i.host_bits), (20_000 - sum(|i| i.host_drops)) * 1538 * 8);
+        assert!(sum(|i| i.host_drops) >= dropped && sum(|i| i.host_marks) >= marked);
+        for interval in &log {
+            assert!(interval.cross_bits + interval.host_bits <= 1_000_000 + 1, "{interval:?}");
+        }
+    }
+
+    #[test]
+    fn the_delay_follows_its_trace() {
+        let trace = serde_json::from_str(r#"[["0 s", "10 ms"], ["1 s", "30 ms"]]"#).unwrap();
+        let mut link = link(&LinkSpec { delay_trace: Some(trace), ..spec() }, &[]);
+        let sent = Duration::from_ns(123_040);
+        assert_eq!(link.offer(START, 1500, false), delivered(START + sent + MS10));
+        let later = START + Duration::from_ms(1_000);
+        assert_eq!(link.offer(later, 1500, false), delivered(later + sent + MS10 * 3));
     }
 }

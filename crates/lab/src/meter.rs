@@ -29,19 +29,27 @@ pub struct Meter {
     /// Number of the first open interval since the epoch; intervals lie on whole multiples of their length.
     first: u64,
     open: VecDeque<Open>,
+    logs_delays: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Open {
     interval: Interval,
     max_backlog: u128,
+    /// How long every packet waited, in microseconds, when that is logged.
+    delays: Vec<u32>,
 }
 
 impl Meter {
     /// A meter whose first interval contains `start`.
     pub fn new(start: Instant, length: Duration, capacity: Rate) -> Meter {
         let length = length.ns().max(1) as u64;
-        Meter { length, capacity, first: start.ns() / length, open: VecDeque::new() }
+        Meter { length, capacity, first: start.ns() / length, open: VecDeque::new(), logs_delays: false }
+    }
+
+    /// Logs how long every packet waited.
+    pub fn log_delays(&mut self) {
+        self.logs_delays = true;
     }
 
     /// From `at` on the link has another capacity.
@@ -79,14 +87,19 @@ impl Meter {
         self.at(at).interval.cross_offered_bits += size.get() * 8;
     }
 
-    /// A cross packet found the queue full; `by_hosts` when it would have found room without the hosts' packets.
+    /// The queue dropped a cross packet; `by_hosts` when it would have found room without the hosts' packets.
     pub fn cross_dropped(&mut self, at: Instant, by_hosts: bool) {
         let interval = &mut self.at(at).interval;
         interval.cross_drops += 1;
         interval.cross_drops_due_to_hosts += u64::from(by_hosts);
     }
 
-    /// A packet of the hosts found the queue full.
+    /// The queue marked a packet of the hosts.
+    pub fn host_marked(&mut self, at: Instant) {
+        self.at(at).interval.host_marks += 1;
+    }
+
+    /// The queue dropped a packet of the hosts.
     pub fn host_dropped(&mut self, at: Instant) {
         self.at(at).interval.host_drops += 1;
     }
@@ -104,10 +117,14 @@ impl Meter {
     /// A packet that arrived at `at` waits until its transmission begins at `start`.
     pub fn queued(&mut self, at: Instant, start: Instant) {
         let waits = start - at;
-        let interval = &mut self.at(at).interval;
+        let logs = self.logs_delays;
+        let Open { interval, delays, .. } = self.at(at);
         interval.queued += 1;
         interval.queued_time += waits;
         interval.max_queued_time = interval.max_queued_time.max(waits);
+        if logs {
+            delays.push(u32::try_from(waits.ns() / 1_000).unwrap_or(u32::MAX));
+        }
     }
 
     /// The queue held `backlog` (bits times 10^9) just after an arrival.
@@ -135,7 +152,7 @@ impl Meter {
         self.slot(self.first);
         self.first += 1;
         let open = self.open.pop_front()?;
-        Some(Interval { max_queue: unscale(open.max_backlog), ..open.interval })
+        Some(Interval { max_queue: unscale(open.max_backlog), delays: bins(open.delays), ..open.interval })
     }
 
     fn add(&mut self, owner: Owner, number: u64, bits: u64) {
@@ -156,10 +173,16 @@ impl Meter {
         while self.open.len() <= index {
             let start = Instant::from_ns((self.first + self.open.len() as u64) * self.length);
             let interval = Interval::empty(start, Duration::from_ns(self.length as i64), self.capacity);
-            self.open.push_back(Open { interval, max_backlog: 0 });
+            self.open.push_back(Open { interval, max_backlog: 0, delays: Vec::new() });
         }
         &mut self.open[index]
     }
+}
+
+/// Every value and how often it is there, ascending.
+fn bins(mut values: Vec<u32>) -> Vec<(u32, u32)> {
+    values.sort_unstable();
+    values.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u32)).collect()
 }
 
 #[cfg(test)]
@@ -197,6 +220,18 @@ mod tests {
             }
             proptest::prop_assert_eq!(sum, packets.iter().map(|p| p.2 * 8).sum::<u64>());
         }
+    }
+
+    #[test]
+    fn delays_are_logged_in_bins_of_a_microsecond() {
+        let mut meter = Meter::new(at(100), MS10, Rate::from_mbps(1.0));
+        meter.queued(at(100), at(101));
+        meter.log_delays();
+        for ns in [2_999, 0, 2_000, 77_000, 999] {
+            meter.queued(at(100), at(100) + Duration::from_ns(ns));
+        }
+        assert_eq!(meter.take_finished(at(110)).unwrap().delays, [(0, 2), (2, 2), (77, 1)]);
+        assert_eq!(meter.take_finished(at(120)).unwrap().delays, []);
     }
 
     #[test]

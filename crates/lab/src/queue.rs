@@ -1,7 +1,10 @@
-//! A drop-tail queue in front of a wire of constant rate, in exact integer arithmetic.
+//! A first-in first-out queue with a discipline in front of a wire of constant rate, in exact integer arithmetic.
 
+use std::collections::VecDeque;
+
+use headway_core::queue::{self, Backlog, Discipline, QueueSpec, Verdict};
 use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Instant, Rate};
+use headway_core::{Bytes, Duration, Instant, Rate};
 
 const NS: u64 = 1_000_000_000;
 
@@ -19,57 +22,117 @@ pub struct Service {
     pub finish: Instant,
 }
 
-/// A FIFO of bytes that drains at a constant rate and refuses what does not fit.
+/// What a queue does with a packet that it takes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Whether it was marked CE on arrival.
+    pub marked: bool,
+    /// When it occupies the wire; `None` when that is decided at its turn (see [`Queue::serve`]).
+    pub service: Option<Service>,
+}
+
+/// What becomes of a packet at its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// When it arrived.
+    pub arrived: Instant,
+    /// When it occupies the wire, and whether it is marked; `None` when it was dropped.
+    pub service: Option<(Service, bool)>,
+}
+
+/// A FIFO that drains at a constant rate and whose discipline marks and drops.
 ///
 /// Its backlog counts what has not left yet, including the rest of the packet in service.
-/// The fraction of a nanosecond that a packet takes is carried over, so the long-run rate is exact.
 #[derive(Clone, Debug)]
 pub struct Queue {
-    rate: u64,
-    limit: u64,
-    /// When the wire falls free: `free` nanoseconds and `part / rate` of one more.
-    free: u64,
-    part: u64,
-    /// What was queued before the last change of rate leaves until then, at `old_rate` on average.
-    switch: u64,
-    old_rate: u64,
+    wire: Wire,
+    discipline: queue::Queue,
+    /// When the packets that have a service finish; those of the past go at the next arrival.
+    finishes: VecDeque<u64>,
+    /// Packets whose turn decides, when the discipline judges departures.
+    waiting: VecDeque<Waiting>,
+    waiting_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    arrived: Instant,
+    size: Bytes,
+    ect: bool,
+    marked: bool,
 }
 
 impl Queue {
-    /// An empty queue that drains at `rate` (which must not be zero) and holds at most `limit`.
-    pub fn new(rate: Rate, limit: Bytes) -> Queue {
-        Queue { rate: rate.bps().max(1), limit: limit.get(), free: 0, part: 0, switch: 0, old_rate: 0 }
+    /// An empty queue that drains at `rate` (which must not be zero); `seed` decides random choices of the discipline.
+    pub fn new(rate: Rate, spec: &QueueSpec, seed: u64) -> Queue {
+        Queue {
+            wire: Wire { rate: rate.bps().max(1), free: 0, part: 0, switch: 0, old_rate: 0 },
+            discipline: spec.build(Some(rate), seed),
+            finishes: VecDeque::new(),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+        }
     }
 
-    /// Changes rate and limit at `now` for packets to come; what is queued leaves as it was promised.
-    pub fn change(&mut self, now: Instant, rate: Rate, limit: Bytes) {
-        let left = u128::from(self.free.saturating_sub(now.ns()));
-        self.old_rate = self.scaled_backlog(now).checked_div(left).unwrap_or(0) as u64;
-        self.switch = self.free;
-        self.part = 0;
-        self.rate = rate.bps().max(1);
-        self.limit = limit.get();
+    /// Changes rate and discipline at `now`; what has a service leaves as it was promised, the rest is the new discipline's.
+    pub fn change(&mut self, now: Instant, rate: Rate, spec: &QueueSpec, seed: u64) {
+        self.wire.change(now, rate);
+        self.discipline = spec.build(Some(rate), seed);
     }
 
-    /// Takes a packet of `size` on the wire that arrives at `now`; `None` when the buffer has no room for all of it.
+    /// Holds from now on what `other` holds.
+    pub fn follow(&mut self, other: &Queue) {
+        self.wire = other.wire.clone();
+        self.finishes.clone_from(&other.finishes);
+        for packet in &other.waiting {
+            self.finishes.push_back(self.wire.send(packet.arrived, packet.size).finish.ns());
+        }
+    }
+
+    /// Takes a packet of `size` on the wire that arrives at `now`, ECN-capable or not; `None` when it is dropped.
     ///
-    /// Arrival times must not decrease.
-    pub fn push(&mut self, now: Instant, size: Bytes) -> Option<Service> {
-        let bits = size.get() * 8;
-        if self.scaled_backlog(now) + u128::from(bits) * u128::from(NS)
-            > u128::from(self.limit) * 8 * u128::from(NS)
-        {
-            return None;
+    /// Arrival times must not decrease, and all turns up to `now` must have been served.
+    pub fn push(&mut self, now: Instant, size: Bytes, ect: bool) -> Option<Accepted> {
+        let backlog = self.backlog_seen(now);
+        let marked = match self.discipline.on_arrival(now, &backlog, size, ect) {
+            Verdict::Accept => false,
+            Verdict::Mark => true,
+            Verdict::Drop => return None,
+        };
+        // After a change of discipline packets may still wait: nobody overtakes them.
+        if self.discipline.judges_departures() || !self.waiting.is_empty() {
+            self.waiting.push_back(Waiting { arrived: now, size, ect, marked });
+            self.waiting_bytes += size.get();
+            return Some(Accepted { marked, service: None });
         }
-        if self.free <= now.ns() {
-            self.free = now.ns();
-            self.part = 0;
-        }
-        let start = Instant::from_ns(self.free);
-        let work = self.part + bits * NS;
-        self.free += work / self.rate;
-        self.part = work % self.rate;
-        Some(Service { start, finish: Instant::from_ns(self.free) })
+        let service = self.wire.send(now, size);
+        self.finishes.push_back(service.finish.ns());
+        Some(Accepted { marked, service: Some(service) })
+    }
+
+    /// When the next waiting packet has its turn; `None` when none waits for one.
+    pub fn next_turn(&self) -> Option<Instant> {
+        self.waiting.front().map(|first| first.arrived.max(Instant::from_ns(self.wire.free)))
+    }
+
+    /// When the oldest packet that waits for its turn arrived.
+    pub fn oldest(&self) -> Option<Instant> {
+        self.waiting.front().map(|first| first.arrived)
+    }
+
+    /// Gives the next packet its turn if that is due by `now`; call until `None`.
+    pub fn serve(&mut self, now: Instant) -> Option<Served> {
+        let turn = self.next_turn().filter(|turn| *turn <= now)?;
+        let Waiting { arrived, size, ect, marked } = self.waiting.pop_front()?;
+        self.waiting_bytes -= size.get();
+        let behind = self.backlog_seen(turn);
+        let verdict = self.discipline.on_departure(turn, &behind, turn - arrived, size, ect);
+        let service = (verdict != Verdict::Drop).then(|| {
+            let service = self.wire.send(turn, size);
+            self.finishes.push_back(service.finish.ns());
+            (service, marked || verdict == Verdict::Mark)
+        });
+        Some(Served { arrived, service })
     }
 
     /// What has not left at `now`.
@@ -79,6 +142,61 @@ impl Queue {
 
     /// The backlog in bits times 10^9, which needs no division.
     pub(crate) fn scaled_backlog(&self, now: Instant) -> u128 {
+        self.wire.scaled_backlog(now) + u128::from(self.waiting_bytes * 8) * u128::from(NS)
+    }
+
+    /// The queue as a packet finds it.
+    fn backlog_seen(&mut self, now: Instant) -> Backlog {
+        while self.finishes.front().is_some_and(|finish| *finish <= now.ns()) {
+            self.finishes.pop_front();
+        }
+        let waits = Duration::from_ns(self.wire.free.saturating_sub(now.ns()) as i64);
+        let behind = Rate::from_bps(self.wire.rate).time_for(Bytes::new(self.waiting_bytes));
+        let empty = self.finishes.is_empty() && self.waiting.is_empty();
+        let idle = if empty { now.ns().saturating_sub(self.wire.free) } else { 0 };
+        Backlog {
+            bytes: self.backlog(now),
+            packets: u32::try_from(self.finishes.len() + self.waiting.len()).unwrap_or(u32::MAX),
+            idle: Duration::from_ns(idle as i64),
+            delay: waits + behind,
+        }
+    }
+}
+
+/// A wire of constant rate. The fraction of a nanosecond that a packet takes is carried over, so the long-run rate is exact.
+#[derive(Clone, Debug)]
+struct Wire {
+    rate: u64,
+    /// When it falls free: `free` nanoseconds and `part / rate` of one more.
+    free: u64,
+    part: u64,
+    /// What was on it before the last change of rate leaves until then, at `old_rate` on average.
+    switch: u64,
+    old_rate: u64,
+}
+
+impl Wire {
+    fn change(&mut self, now: Instant, rate: Rate) {
+        let left = u128::from(self.free.saturating_sub(now.ns()));
+        self.old_rate = self.scaled_backlog(now).checked_div(left).unwrap_or(0) as u64;
+        self.switch = self.free;
+        self.part = 0;
+        self.rate = rate.bps().max(1);
+    }
+
+    fn send(&mut self, now: Instant, size: Bytes) -> Service {
+        if self.free <= now.ns() {
+            self.free = now.ns();
+            self.part = 0;
+        }
+        let start = Instant::from_ns(self.free);
+        let work = self.part + size.get() * 8 * NS;
+        self.free += work / self.rate;
+        self.part = work % self.rate;
+        Service { start, finish: Instant::from_ns(self.free) }
+    }
+
+    fn scaled_backlog(&self, now: Instant) -> u128 {
         if now.ns() >= self.free {
             return 0;
         }
@@ -97,16 +215,28 @@ pub(crate) fn unscale(backlog: u128) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headway_core::Duration;
+    use headway_core::queue::{CodelConfig, DropTailConfig};
+
+    fn drop_tail(limit: u64) -> QueueSpec {
+        QueueSpec::DropTail(DropTailConfig { limit: Some(Bytes::new(limit)), packets: None })
+    }
+
+    fn queue(rate: Rate, limit: u64) -> Queue {
+        Queue::new(rate, &drop_tail(limit), 1)
+    }
+
+    fn push(queue: &mut Queue, now: Instant, size: u64) -> Option<Service> {
+        queue.push(now, Bytes::new(size), false).map(|accepted| accepted.service.unwrap())
+    }
 
     #[test]
     fn a_million_packets_leave_at_exactly_the_rate() {
         for (mbps, size) in [(7.0, 1538), (97.3, 1538), (500.0, 102), (3.0, 9038)] {
             let rate = Rate::from_mbps(mbps);
-            let mut queue = Queue::new(rate, Bytes::new(u64::MAX / 16));
+            let mut queue = queue(rate, u64::MAX / 16);
             let mut finish = Instant::ZERO;
             for _ in 0..1_000_000 {
-                finish = queue.push(Instant::ZERO, Bytes::new(size)).unwrap().finish;
+                finish = push(&mut queue, Instant::ZERO, size).unwrap().finish;
             }
             let exact = u128::from(size) * 8 * 1_000_000 * u128::from(NS) / u128::from(rate.bps());
             assert_eq!(u128::from(finish.ns()), exact);
@@ -115,38 +245,81 @@ mod tests {
 
     #[test]
     fn drop_tail_is_exact_at_the_byte_limit() {
-        let mut queue = Queue::new(Rate::from_mbps(100.0), Bytes::new(3 * 1538));
+        let mut queue = queue(Rate::from_mbps(100.0), 3 * 1538);
         let now = Instant::from_ns(1_000_000);
         for _ in 0..3 {
-            assert!(queue.push(now, Bytes::new(1538)).is_some());
+            assert!(push(&mut queue, now, 1538).is_some());
         }
         assert_eq!(queue.backlog(now), Bytes::new(3 * 1538));
-        assert!(queue.push(now, Bytes::new(1)).is_none());
+        assert!(push(&mut queue, now, 1).is_none());
         // One byte takes 80 ns at 100 Mb/s.
         let later = now + Duration::from_ns(80 * 102);
-        assert!(queue.push(later, Bytes::new(103)).is_none());
-        assert!(queue.push(later, Bytes::new(102)).is_some());
+        assert!(push(&mut queue, later, 103).is_none());
+        assert!(push(&mut queue, later, 102).is_some());
     }
 
     #[test]
     fn an_idle_wire_starts_at_the_arrival() {
-        let mut queue = Queue::new(Rate::from_mbps(100.0), Bytes::new(10_000));
-        let service = queue.push(Instant::from_ns(500), Bytes::new(1250)).unwrap();
+        let mut queue = queue(Rate::from_mbps(100.0), 10_000);
+        let service = push(&mut queue, Instant::from_ns(500), 1250).unwrap();
         assert_eq!(service, Service { start: Instant::from_ns(500), finish: Instant::from_ns(100_500) });
-        let service = queue.push(Instant::from_ns(100_400), Bytes::new(125)).unwrap();
+        let service = push(&mut queue, Instant::from_ns(100_400), 125).unwrap();
         assert_eq!(service.start, Instant::from_ns(100_500));
         assert_eq!(queue.backlog(Instant::from_ns(9_000_000)), Bytes::ZERO);
     }
 
     #[test]
     fn a_change_of_rate_keeps_what_was_promised() {
-        let mut queue = Queue::new(Rate::from_mbps(10.0), Bytes::new(10_000));
-        let first = queue.push(Instant::ZERO, Bytes::new(1250)).unwrap();
-        queue.change(Instant::ZERO, Rate::from_mbps(100.0), Bytes::new(2_500));
+        let mut queue = queue(Rate::from_mbps(10.0), 10_000);
+        let first = push(&mut queue, Instant::ZERO, 1250).unwrap();
+        queue.change(Instant::ZERO, Rate::from_mbps(100.0), &drop_tail(2_500), 1);
         assert_eq!(queue.backlog(Instant::ZERO), Bytes::new(1250));
-        let second = queue.push(Instant::ZERO, Bytes::new(1250)).unwrap();
+        let second = push(&mut queue, Instant::ZERO, 1250).unwrap();
         assert_eq!(queue.backlog(Instant::ZERO), Bytes::new(2500));
         assert_eq!(second.start, first.finish);
         assert_eq!(second.finish - second.start, Duration::from_us(100));
+    }
+
+    #[test]
+    fn a_discipline_that_judges_departures_has_its_say_at_each_turn() {
+        let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
+        // 12304 bits a packet: a millisecond each.
+        let mut queue = Queue::new(Rate::from_bps(12_304_000), &QueueSpec::Codel(CodelConfig::default()), 1);
+        for _ in 0..300 {
+            let accepted = queue.push(at(0), Bytes::new(1538), true).unwrap();
+            assert_eq!(accepted, Accepted { marked: false, service: None });
+        }
+        assert_eq!(queue.backlog(at(0)), Bytes::new(300 * 1538));
+        assert_eq!((queue.next_turn(), queue.oldest()), (Some(at(0)), Some(at(0))));
+        let first = queue.serve(at(0)).unwrap().service.unwrap();
+        assert_eq!(first, (Service { start: at(0), finish: at(1) }, false));
+        assert_eq!(queue.serve(at(0)), None);
+        assert_eq!(queue.next_turn(), Some(at(1)));
+        let mut marked = Vec::new();
+        while let Some(served) = queue.serve(at(298)) {
+            let (service, mark) = served.service.unwrap();
+            assert_eq!(service.finish, service.start + Duration::from_ms(1));
+            if mark {
+                marked.push(service.start);
+            }
+        }
+        // 5 ms are reached at the fifth packet, 100 ms later the first is marked, and after 100 ms the second.
+        assert_eq!(marked[..2], [at(105), at(205)]);
+    }
+
+    #[test]
+    fn nobody_overtakes_packets_that_wait_when_the_discipline_changes() {
+        let mut queue = Queue::new(Rate::from_mbps(10.0), &QueueSpec::Codel(CodelConfig::default()), 1);
+        for _ in 0..2 {
+            queue.push(Instant::ZERO, Bytes::new(1250), false).unwrap();
+        }
+        queue.change(Instant::ZERO, Rate::from_mbps(10.0), &drop_tail(10_000), 1);
+        assert_eq!(queue.push(Instant::ZERO, Bytes::new(1250), false).unwrap().service, None);
+        let later = Instant::from_ns(3_000_000);
+        let starts: Vec<u64> = std::iter::from_fn(|| queue.serve(later))
+            .map(|served| served.service.unwrap().0.start.ns())
+            .collect();
+        assert_eq!(starts, [0, 1_000_000, 2_000_000]);
+        assert!(push(&mut queue, later, 1250).is_some());
     }
 }

@@ -5,9 +5,11 @@ use std::path::Path;
 use std::str::FromStr;
 
 use headway_core::mistake::check;
+use headway_core::queue::{DropTailConfig, QueueSpec};
 use headway_core::{Bytes, Duration, Mistake, Rate};
 use serde::{Deserialize, Serialize};
 
+use crate::delay_trace::DelayTrace;
 use crate::error::Error;
 use crate::queue::wire_size;
 
@@ -62,6 +64,9 @@ pub struct Spec {
     /// Length of the truth log's intervals, 1 ms to 1 s; default 10 ms.
     #[serde(default = "default_interval")]
     pub interval: Duration,
+    /// Whether the truth log has how long every packet waited, in microseconds; default no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub delays: bool,
     /// The link from client to server.
     pub forward: LinkSpec,
     /// The link from server to client; default: the rate and delay of the forward link, without loss and coalescing.
@@ -81,9 +86,18 @@ pub struct LinkSpec {
     /// Time from the last bit's departure to its arrival; default 0.
     #[serde(default)]
     pub delay: Duration,
-    /// Room of the drop-tail queue in wire bytes; default 100 ms at the rate, but at least 64 kB.
+    /// What the delay follows instead; default nothing.
+    #[serde(default, rename = "delay-trace", skip_serializing_if = "Option::is_none")]
+    pub delay_trace: Option<DelayTrace>,
+    /// Delay of every packet of the hosts before the queue, drawn evenly from zero to this, at most 1 s; default 0.
+    #[serde(default)]
+    pub jitter: Duration,
+    /// Room of the queue in wire bytes; default 100 ms at the rate, but at least 64 kB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer: Option<Bytes>,
+    /// The discipline of the queue, whose room is `buffer` unless it has its own; default drop-tail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueSpec>,
     /// Probability that a packet of the hosts is lost on the wire, at least 0 and less than 1; default 0.
     #[serde(default)]
     pub loss: f64,
@@ -157,13 +171,34 @@ fn default_size() -> Bytes {
 impl LinkSpec {
     /// A link with the default buffer, without loss and coalescing.
     pub fn new(rate: Rate, delay: Duration) -> LinkSpec {
-        LinkSpec { rate, delay, buffer: None, loss: 0.0, coalesce: None }
+        LinkSpec {
+            rate,
+            delay,
+            delay_trace: None,
+            jitter: Duration::ZERO,
+            buffer: None,
+            queue: None,
+            loss: 0.0,
+            coalesce: None,
+        }
     }
 
     /// The buffer with its default: 100 ms at the rate, the depth of a common access router, and at least 64 kB.
     pub fn buffer_size(&self) -> Bytes {
         let depth = self.rate.bytes_in(Duration::from_ms(100));
         self.buffer.unwrap_or(depth.max(Bytes::new(64_000)))
+    }
+
+    /// The discipline with its default and its room.
+    pub(crate) fn discipline(&self) -> QueueSpec {
+        self.queue
+            .as_ref()
+            .map_or_else(|| self.drop_tail(), |queue| queue.clone().or_limits(Some(self.buffer_size()), None))
+    }
+
+    /// A queue of the same room that drops what does not fit.
+    pub(crate) fn drop_tail(&self) -> QueueSpec {
+        QueueSpec::DropTail(DropTailConfig { limit: Some(self.buffer_size()), packets: None })
     }
 }
 
@@ -200,6 +235,7 @@ impl Spec {
             seed: default_seed(),
             mtu: default_mtu(),
             interval: default_interval(),
+            delays: false,
             forward,
             reverse: None,
             cross: Vec::new(),
@@ -230,9 +266,22 @@ impl Spec {
     /// # Errors
     /// Names the file, and the line and key when one is at fault.
     pub fn parse(text: &str, path: &Path) -> Result<Spec, Error> {
-        let spec: Spec = toml::from_str(text).map_err(|e| Mistake::at(text, path, e.span(), e.message()))?;
+        let mut spec: Spec =
+            toml::from_str(text).map_err(|e| Mistake::at(text, path, e.span(), e.message()))?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        spec.load_traces(folder).map_err(|e| e.located(text, path))?;
         spec.check().map_err(|e| e.located(text, path))?;
         Ok(spec)
+    }
+
+    fn load_traces(&mut self, folder: &Path) -> Result<(), Mistake> {
+        let links = [("forward", Some(&mut self.forward)), ("reverse", self.reverse.as_mut())];
+        for (table, link) in links {
+            if let Some(trace) = link.and_then(|link| link.delay_trace.as_mut()) {
+                trace.load(folder, &format!("{table}.delay-trace"))?;
+            }
+        }
+        Ok(())
     }
 
     /// Checks all values.
@@ -300,6 +349,15 @@ fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), Mistake> {
     let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
     check("rate", MIN_RATE <= link.rate && link.rate <= MAX_RATE, RATE_RULE)?;
     check("delay", link.delay <= Duration::from_ms(10_000), "must be at most 10 s")?;
+    check("jitter", link.jitter <= Duration::from_ms(1_000), "must be at most 1 s")?;
+    if let Some(trace) = &link.delay_trace {
+        trace.check(&format!("{table}.delay-trace"))?;
+    }
+    if let Some(queue) = &link.queue {
+        queue
+            .validate()
+            .map_err(|error| Mistake::new(&format!("{table}.queue.{}", error.key), error.reason))?;
+    }
     check("loss", (0.0..1.0).contains(&link.loss), "must be at least 0 and less than 1")?;
     let coalesce = link.coalesce.is_none_or(|t| t > Duration::ZERO && t <= Duration::from_ms(10));
     check("coalesce", coalesce, "must be more than 0 and at most 10 ms")?;

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::spec::Direction;
 
 /// What passed one direction of the path in one interval; all rates and bits count wire bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
     /// Begin, on `CLOCK_REALTIME`.
     pub start: Instant,
@@ -26,13 +26,15 @@ pub struct Interval {
     pub cross_bits: u64,
     /// Bits of the hosts' packets that went over the wire.
     pub host_bits: u64,
-    /// Packets of the hosts that found the queue full.
+    /// Packets of the hosts that the queue dropped.
     pub host_drops: u64,
+    /// Packets of the hosts that the queue marked CE.
+    pub host_marks: u64,
     /// Packets of the hosts that were lost on the wire.
     pub host_lost: u64,
     /// Packets of the hosts that the emulator did not read in time (a fault of the machine, not of the path).
     pub host_missed: u64,
-    /// Cross packets that found the queue full.
+    /// Cross packets that the queue dropped.
     pub cross_drops: u64,
     /// Cross packets that would have found room without the hosts' packets.
     pub cross_drops_due_to_hosts: u64,
@@ -52,6 +54,9 @@ pub struct Interval {
     pub very_late: u64,
     /// The latest delivery.
     pub max_late: Duration,
+    /// How long packets waited, in whole microseconds, and how many of them; ascending, and empty unless it is logged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delays: Vec<(u32, u32)>,
 }
 
 /// Bytes by which [`Truth::load_since`] goes back at first: about a minute of intervals of 10 ms.
@@ -60,7 +65,7 @@ const PIECE: u64 = 1 << 20;
 /// The first line of a truth file.
 pub(crate) const HEADER: &str = "direction,start_ns,length_ns,capacity_bps,cross_offered_bps,cross_bits,free_bps,host_bits,\
 host_drops,host_lost,host_missed,cross_drops,cross_drops_due_to_hosts,max_queue_bytes,\
-queued,queued_ns,max_queued_ns,released,late_250us,late_1ms,max_late_ns";
+queued,queued_ns,max_queued_ns,released,late_250us,late_1ms,max_late_ns,host_marks,delays_us";
 
 impl Interval {
     /// An interval in which nothing happened.
@@ -89,9 +94,9 @@ impl Interval {
 
     pub(crate) fn write_csv(&self, direction: Direction, out: &mut String) {
         // Writing to a string cannot fail.
-        let _ = writeln!(
+        let _ = write!(
             out,
-            "{direction},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+            "{direction},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},",
             self.start.ns(),
             self.length.ns(),
             self.capacity.bps(),
@@ -112,20 +117,31 @@ impl Interval {
             self.late,
             self.very_late,
             self.max_late.ns(),
+            self.host_marks,
         );
+        for (index, (delay, packets)) in self.delays.iter().enumerate() {
+            let space = if index > 0 { " " } else { "" };
+            let _ = write!(out, "{space}{delay}:{packets}");
+        }
+        out.push('\n');
     }
 
     fn read_csv(line: &str) -> Option<(Direction, Interval)> {
         let (direction, rest) = line.split_once(',')?;
         let direction = direction.parse().ok()?;
-        let mut fields = [0u64; 20];
+        let mut fields = [0u64; 21];
         let mut values = rest.split(',');
         for field in &mut fields {
             *field = values.next()?.parse().ok()?;
         }
         let [start, length, capacity, offered, cross_bits, _free, rest @ ..] = fields;
         let [host_bits, host_drops, host_lost, host_missed, cross_drops, due, max_queue, ..] = rest;
-        let [.., queued, queued_time, max_queued_time, released, late, very_late, max_late] = rest;
+        let [.., queued, queued_time, max_queued_time, released, late, very_late, max_late, host_marks] =
+            rest;
+        let delays = values.next()?.split_ascii_whitespace().map(|bin| {
+            let (delay, packets) = bin.split_once(':')?;
+            Some((delay.parse().ok()?, packets.parse().ok()?))
+        });
         let length = Duration::from_ns(length as i64);
         let interval = Interval {
             start: Instant::from_ns(start),
@@ -135,6 +151,7 @@ impl Interval {
             cross_bits,
             host_bits,
             host_drops,
+            host_marks,
             host_lost,
             host_missed,
             cross_drops,
@@ -147,6 +164,7 @@ impl Interval {
             late,
             very_late,
             max_late: Duration::from_ns(max_late as i64),
+            delays: delays.collect::<Option<_>>()?,
         };
         values.next().is_none().then_some((direction, interval))
     }
@@ -356,6 +374,8 @@ mod tests {
             host_drops: 4,
             host_lost: 5,
             host_missed: 6,
+            host_marks: 8,
+            delays: vec![(0, 3), (12, 4)],
             ..Interval::empty(at(ms), Duration::from_ms(10), Rate::from_mbps(100.0))
         }
     }

@@ -1,0 +1,149 @@
+//! A one-way delay that changes as a list or a file says.
+
+use std::path::{Path, PathBuf};
+
+use headway_core::mistake::check;
+use headway_core::{Duration, Instant, Mistake};
+use serde::{Deserialize, Serialize};
+
+use crate::spec::LinkSpec;
+
+/// Delays and when they begin, counted from when the link came up; the last one stays.
+///
+/// In a scenario file a list such as `[["0 s", "10 ms"], ["5 s", "30 ms"]]`, or the name of a file with two numbers of milliseconds
+/// on each line: a time and the delay from then on. What stands after `#` is a comment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
+pub struct DelayTrace {
+    /// Not read yet.
+    file: Option<PathBuf>,
+    points: Vec<(Duration, Duration)>,
+}
+
+/// As it stands in a file.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    File(PathBuf),
+    Points(Vec<(Duration, Duration)>),
+}
+
+impl From<Written> for DelayTrace {
+    fn from(written: Written) -> DelayTrace {
+        match written {
+            Written::File(file) => DelayTrace { file: Some(file), points: Vec::new() },
+            Written::Points(points) => DelayTrace { file: None, points },
+        }
+    }
+}
+
+impl From<DelayTrace> for Written {
+    fn from(trace: DelayTrace) -> Written {
+        trace.file.map_or(Written::Points(trace.points), Written::File)
+    }
+}
+
+impl DelayTrace {
+    /// Reads the file, when there is one, from `folder`; errors name `key`.
+    pub(crate) fn load(&mut self, folder: &Path, key: &str) -> Result<(), Mistake> {
+        let Some(file) = self.file.take() else { return Ok(()) };
+        let path = folder.join(&file);
+        let wrong = |why: String| Mistake::new(key, &format!("{}: {why}", path.display()));
+        let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+        for (number, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if line.is_empty() {
+                continue;
+            }
+            let point = point(line)
+                .ok_or_else(|| wrong(format!("line {}: not two numbers of milliseconds", number + 1)))?;
+            self.points.push(point);
+        }
+        Ok(())
+    }
+
+    /// Refuses what cannot be followed.
+    pub(crate) fn check(&self, key: &str) -> Result<(), Mistake> {
+        check(key, !self.points.is_empty(), "has no points")?;
+        let ascending = self.points.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        check(key, ascending, "must have ascending times")?;
+        let range = Duration::ZERO..=Duration::from_ms(10_000);
+        let bounded = self.points.iter().all(|(at, delay)| *at >= Duration::ZERO && range.contains(delay));
+        check(key, bounded, "must have times of at least 0 and delays of at most 10 s")
+    }
+
+    /// The delay so long after the beginning; before the first time, that of the first.
+    pub fn at(&self, since: Duration) -> Duration {
+        let index = self.points.partition_point(|(at, _)| *at <= since).saturating_sub(1);
+        self.points.get(index).map_or(Duration::ZERO, |(_, delay)| *delay)
+    }
+}
+
+/// A line of a file.
+fn point(line: &str) -> Option<(Duration, Duration)> {
+    let mut numbers = line.split([' ', '\t', ',']).filter(|word| !word.is_empty()).map(str::parse::<f64>);
+    let (at, delay) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    let right = numbers.next().is_none() && (0.0..1e9).contains(&at) && (0.0..1e9).contains(&delay);
+    right.then(|| (Duration::from_secs_f64(at / 1e3), Duration::from_secs_f64(delay / 1e3)))
+}
+
+/// A delay that is what a trace says.
+#[derive(Clone, Debug)]
+pub(crate) struct Following {
+    trace: DelayTrace,
+    /// From when on its times count.
+    begin: Instant,
+}
+
+impl Following {
+    /// The delay of a link that comes up at `begin`, when it has a trace.
+    pub(crate) fn new(link: &LinkSpec, begin: Instant) -> Option<Following> {
+        link.delay_trace.clone().map(|trace| Following { trace, begin })
+    }
+
+    /// The delay of a packet that has left the queue at `at`.
+    pub(crate) fn delay(&self, at: Instant) -> Duration {
+        self.trace.at(at - self.begin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_delay_is_that_of_the_last_point_passed() {
+        let trace: DelayTrace =
+            serde_json::from_str(r#"[["1 s", "10 ms"], ["2 s", "30 ms"], ["2500 ms", "0 ms"]]"#).unwrap();
+        assert!(trace.check("x").is_ok());
+        let ms = |at| trace.at(Duration::from_ms(at)).ms();
+        assert_eq!([ms(0), ms(1_999), ms(2_000), ms(2_499), ms(9_000)], [10.0, 10.0, 30.0, 30.0, 0.0]);
+    }
+
+    #[test]
+    fn a_file_has_two_numbers_a_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |text: &str| {
+            std::fs::write(folder.path().join("t"), text).unwrap();
+            let mut trace: DelayTrace = serde_json::from_str("\"t\"").unwrap();
+            trace.load(folder.path(), "forward.delay-trace")?;
+            trace.check("forward.delay-trace").map(|()| trace)
+        };
+        let trace = read("# ms, ms\n0 10.5\n\n100,20 # later\n").unwrap();
+        assert_eq!(trace.at(Duration::from_ms(99)), Duration::from_us(10_500));
+        assert_eq!(trace.at(Duration::from_ms(100)), Duration::from_ms(20));
+        let again: DelayTrace = serde_json::from_str(&serde_json::to_string(&trace).unwrap()).unwrap();
+        assert_eq!(again, trace);
+        for (text, complaint) in [
+            ("0 10\n5\n", "line 2"),
+            ("0 x\n", "line 1"),
+            ("0 10 3\n", "line 1"),
+            ("", "no points"),
+            ("5 1\n5 2\n", "ascending"),
+            ("0 10001\n", "at most 10 s"),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains(complaint) && error.contains("forward.delay-trace"), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! One direction of the path with the frames that are on it.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use headway_core::{Duration, Instant};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use crate::ecn::{self, ETHERNET};
+use crate::frames::Frames;
+use crate::link::{Link, Verdict};
+use crate::port::Received;
+use crate::spec::{Direction, LinkSpec, Spec};
+
+/// A frame in the frame memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Frame {
+    pub(crate) number: u32,
+    /// With the Ethernet header.
+    pub(crate) len: usize,
+}
+
+/// A frame that is to be handed to the receiver.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    pub(crate) frame: Frame,
+    pub(crate) release: Instant,
+}
+
+/// Frames come in at port `from` and leave at port `to`.
+pub(crate) struct Lane {
+    pub(crate) direction: Direction,
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) link: Link,
+    jitter: Duration,
+    rng: Pcg64Mcg,
+    /// Frames that jitter keeps from the queue, by time of arrival there and by number of the draw.
+    arriving: BinaryHeap<Reverse<(Instant, u64, Frame)>>,
+    drawn: u64,
+    /// Frames that wait in the queue for their turn.
+    waiting: VecDeque<Frame>,
+    held: VecDeque<Held>,
+}
+
+impl Lane {
+    /// An empty lane from port `from` to port `to`.
+    pub(crate) fn new(spec: &Spec, direction: Direction, ports: (usize, usize), start: Instant) -> Lane {
+        let path = spec.path();
+        let link = match direction {
+            Direction::Forward => &path.forward,
+            Direction::Reverse => &path.reverse,
+        };
+        let mut lane = Lane {
+            direction,
+            from: ports.0,
+            to: ports.1,
+            link: Link::new(direction, link, &spec.cross, spec.seed, start, spec.interval),
+            jitter: link.jitter,
+            rng: Pcg64Mcg::seed_from_u64(spec.seed.wrapping_add(ports.0 as u64)),
+            arriving: BinaryHeap::new(),
+            drawn: 0,
+            waiting: VecDeque::new(),
+            held: VecDeque::with_capacity(1024),
+        };
+        if spec.delays {
+            lane.link.log_delays();
+        }
+        lane
+    }
+
+    /// From `at` on the link is another one.
+    pub(crate) fn set_link(&mut self, at: Instant, spec: &LinkSpec) {
+        self.jitter = spec.jitter;
+        self.link.set_link(at, spec);
+    }
+
+    /// A frame has come in.
+    pub(crate) fn receive(&mut self, received: Received, frames: &mut Frames) {
+        let Received { frame: number, len, stamp } = received;
+        let frame = Frame { number, len };
+        if self.jitter == Duration::ZERO {
+            self.offer(stamp, frame, frames);
+        } else {
+            let at = stamp + Duration::from_ns(self.rng.random_range(0..=self.jitter.ns()));
+            self.drawn += 1;
+            self.arriving.push(Reverse((at, self.drawn, frame)));
+        }
+    }
+
+    /// Does what is due by `now`: frames reach the queue or have their turn there.
+    pub(crate) fn settle(&mut self, now: Instant, frames: &mut Frames) {
+        while let Some(&Reverse((at, _, frame))) = self.arriving.peek()
+            && at <= now
+        {
+            self.arriving.pop();
+            self.offer(at, frame, frames);
+        }
+        while let Some(turn) = self.link.next_turn()
+            && turn <= now
+        {
+            self.link.advance(turn);
+        }
+        self.place_decided(frames);
+    }
+
+    /// The first frame to be handed over.
+    pub(crate) fn first(&self) -> Option<Held> {
+        self.held.front().copied()
+    }
+
+    /// Forgets the first frame to be handed over, which was sent at `now`.
+    pub(crate) fn released(&mut self, now: Instant, frames: &mut Frames) {
+        if let Some(held) = self.held.pop_front() {
+            self.link.released(held.release, now - held.release);
+            frames.give(held.frame.number);
+        }
+    }
+
+    /// When [`Lane::settle`] has something to do next.
+    pub(crate) fn next_event(&self) -> Option<Instant> {
+        let arrival = self.arriving.peek().map(|Reverse((at, ..))| *at);
+        arrival.into_iter().chain(self.link.next_turn()).min()
+    }
+
+    /// Forgets all frames.
+    pub(crate) fn clear(&mut self, frames: &mut Frames) {
+        let arriving = self.arriving.drain().map(|Reverse((_, _, frame))| frame);
+        let held = self.held.drain(..).map(|held| held.frame);
+        for frame in arriving.chain(self.waiting.drain(..)).chain(held) {
+            frames.give(frame.number);
+        }
+    }
+
+    fn offer(&mut self, at: Instant, frame: Frame, frames: &mut Frames) {
+        let bytes = frames.get(frame.number);
+        // What is larger than the memory for frames arrived cut off.
+        let Some(bytes) = bytes.get(..frame.len) else {
+            frames.give(frame.number);
+            return;
+        };
+        let ip = frame.len.saturating_sub(ETHERNET) as u64;
+        let verdict = self.link.offer(at, ip, ecn::is_capable(bytes));
+        // Turns up to now come first: those frames are older.
+        self.place_decided(frames);
+        self.place(frame, verdict, frames);
+    }
+
+    fn place_decided(&mut self, frames: &mut Frames) {
+        while let Some(verdict) = self.link.decided()
+            && let Some(frame) = self.waiting.pop_front()
+        {
+            self.place(frame, verdict, frames);
+        }
+    }
+
+    fn place(&mut self, frame: Frame, verdict: Verdict, frames: &mut Frames) {
+        match verdict {
+            Verdict::Deliver { at: release, marked } => {
+                if marked {
+                    ecn::mark(&mut frames.get_mut(frame.number)[..frame.len]);
+                }
+                self.held.push_back(Held { frame, release });
+            }
+            Verdict::Waits => self.waiting.push_back(frame),
+            Verdict::Lost | Verdict::Dropped => frames.give(frame.number),
+        }
+    }
+}
