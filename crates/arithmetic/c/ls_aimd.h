@@ -42,6 +42,14 @@
 #define LS_MOST_STRETCH 64
 /* Weight 1/8 of the newest round-trip time, as everywhere in TCP (RFC 6298). */
 #define LS_RTT_SHIFT 3
+/*
+ * Where departures cannot be moved once they are set, the window is answered a gap late, which below a segment is longer than a round trip.
+ * With the gains above the queue then swings, and a tenth of the capacity is lost whatever C is (16 flows of a quarter of a segment). Round-trip
+ * times of weight 1/32 and a quarter of the cut while segments are paced bring 97 % back; C must begin to fall at fewer marks then, as a
+ * window that is cut less has more of them.
+ */
+#define LS_FIXED_RTT_SHIFT 5
+#define LS_FIXED_CUT_SHIFT 2
 /* Weight 1/512 of the newest window in the fraction of marks that an automatic C follows. At one segment a window each sample is a
  * single bit; with 1/256 the noise in C already costs 0.5 % of utilisation and doubles the spread of throughputs. */
 #define LS_MARKS_SHIFT 9
@@ -65,6 +73,8 @@ struct ls_config {
 	hw_u32 after_cut;
 	/* One segment a round trip in place of the logarithm: plain AIMD with a window that may be small (2.16). */
 	hw_u32 linear;
+	/* The caller cannot move a departure once it is set; counts with an automatic C. */
+	hw_u32 fixed_departures;
 };
 
 /* What one connection remembers; the kernel gives a congestion control 104 bytes. */
@@ -176,17 +186,24 @@ HW_INLINE void ls_update_regime(struct ls_state *ls, const struct ls_config *con
  *
  * Up to a fraction `knee` C is 1; from there it halves with every 1 / `steepness`. More marks mean less increase, which means fewer
  * marks, so the two meet short of saturation: DCTCP, whose marked fraction p and window w obey p^2 = 2 C add s / w^2, at 0.5 to 0.65
- * for windows of a quarter of a segment and more; Reno, with p = 2 C add s / w^2, at 0.02 to 0.04. The average is so slow (LS_MARKS_SHIFT)
+ * for windows of a quarter of a segment and more; Reno, with p = 2 C add s / w^2, at 0.02 to 0.04. With `gentle` cuts the knee is at fewer marks. The average is so slow (LS_MARKS_SHIFT)
  * beside the window, which answers within a few rounds, that the loop behaves like one low pass and cannot oscillate.
  */
-HW_INLINE hw_u32 ls_automatic_scale(hw_u32 algorithm, hw_u32 marks)
+HW_INLINE hw_u32 ls_automatic_scale(hw_u32 algorithm, hw_u32 marks, int gentle)
 {
-	const hw_u32 knee = algorithm == LS_DCTCP ? DCTCP_ONE / 2 : DCTCP_ONE / 50;
+	const hw_u32 dctcp_knee = gentle ? DCTCP_ONE * 5 / 16 : DCTCP_ONE / 2;
+	const hw_u32 knee = algorithm == LS_DCTCP ? dctcp_knee : DCTCP_ONE / 50;
 	const hw_u32 steepness = algorithm == LS_DCTCP ? 16 : 200;
 
 	if (marks <= knee)
 		return LS_SCALE_ONE;
 	return (hw_u32)hw_max(hw_exp2_negative((marks - knee) / (DCTCP_ONE >> 16) * steepness), 1);
+}
+
+/* Whether cuts are gentle because departures follow late. Above `delta` segments acknowledgements clock them, and late is nothing. */
+HW_INLINE int ls_is_gentle(const struct ls_state *ls, const struct ls_config *config)
+{
+	return config->fixed_departures && !config->scale && config->algorithm == LS_DCTCP && ls->submss;
 }
 
 /* Bytes a round trip that the window grows by, C add, in units of 2^-16 (2.9). */
@@ -223,7 +240,7 @@ HW_INLINE void ls_count_marks(struct ls_state *ls, const struct ls_config *confi
 	ls->alpha = dctcp_average(ls->alpha, fraction, DCTCP_GAIN_SHIFT);
 	ls->marks = dctcp_average(ls->marks, fraction, LS_MARKS_SHIFT);
 	if (!config->scale)
-		ls->scale = ls_automatic_scale(config->algorithm, ls->marks >> LS_MARKS_SHIFT);
+		ls->scale = ls_automatic_scale(config->algorithm, ls->marks >> LS_MARKS_SHIFT, ls_is_gentle(ls, config));
 	ls->total = 0;
 	ls->marked = 0;
 	ls->round_end = ack->next;
@@ -256,6 +273,8 @@ HW_INLINE void ls_on_mark(struct ls_state *ls, const struct ls_config *config, h
 
 	if (config->algorithm == LS_DCTCP)
 		cut = (base * ls->alpha) >> (DCTCP_FRACTION_BITS + DCTCP_GAIN_SHIFT + 1);
+	if (ls_is_gentle(ls, config))
+		cut >>= LS_FIXED_CUT_SHIFT;
 	ls_reduce_to(ls, config, base - cut, next);
 }
 
@@ -308,11 +327,12 @@ HW_INLINE void ls_init(struct ls_state *ls, const struct ls_config *config, hw_u
 /* An acknowledgement arrived (2.12). */
 HW_INLINE void ls_on_ack(struct ls_state *ls, const struct ls_config *config, const struct ls_ack *ack)
 {
+	const hw_u32 shift = ls_is_gentle(ls, config) ? LS_FIXED_RTT_SHIFT : LS_RTT_SHIFT;
 	hw_u64 before = ls->window;
 
 	if (ack->rtt) {
 		if (ls->rtt)
-			ls->rtt += (ack->rtt >> LS_RTT_SHIFT) - (ls->rtt >> LS_RTT_SHIFT);
+			ls->rtt += (ack->rtt >> shift) - (ls->rtt >> shift);
 		else
 			ls->rtt = ack->rtt;
 	}

@@ -39,12 +39,23 @@ pub struct Config {
     pub after_cut: u32,
     /// Whether the window grows by a segment a round trip in place of the logarithm.
     pub linear: u32,
+    /// Whether the caller cannot move a departure once it is set, which makes the answer to marks gentler below `delta` segments;
+    /// only with DCTCP and an automatic C.
+    pub fixed_departures: u32,
 }
 
 impl Config {
     /// As published: C of 1, a stretch factor of 2, a floor of 2 bytes.
     pub const fn new(algorithm: Algorithm) -> Config {
-        Config { algorithm, delta: 2, scale: SCALE_ONE, floor: 2, after_cut: 0, linear: 0 }
+        Config {
+            algorithm,
+            delta: 2,
+            scale: SCALE_ONE,
+            floor: 2,
+            after_cut: 0,
+            linear: 0,
+            fixed_departures: 0,
+        }
     }
 }
 
@@ -92,7 +103,7 @@ struct State {
 unsafe extern "C" {
     safe fn headway_ls_add(ssthresh: u64, exponent: u32) -> u32;
     safe fn headway_ls_growth_exponent(mss: u32) -> u32;
-    safe fn headway_ls_automatic_scale(algorithm: Algorithm, marks: u32) -> u32;
+    safe fn headway_ls_automatic_scale(algorithm: Algorithm, marks: u32, gentle: i32) -> u32;
     safe fn headway_ls_cwnd(ls: &State, config: &Config) -> u32;
     safe fn headway_ls_gap(ls: &State, bytes: u32) -> u64;
     safe fn headway_ls_init(ls: &mut State, config: &Config, window: u32, mss: u32, next: u32);
@@ -114,8 +125,8 @@ pub fn growth_exponent(mss: u32) -> u32 {
 }
 
 /// C in units of 2^-16 for an average fraction of marks with 20 bits of fraction.
-pub fn automatic_scale(algorithm: Algorithm, marks: u32) -> u32 {
-    headway_ls_automatic_scale(algorithm, marks)
+pub fn automatic_scale(algorithm: Algorithm, marks: u32, gentle: bool) -> u32 {
+    headway_ls_automatic_scale(algorithm, marks, gentle.into())
 }
 
 /// One connection.

@@ -282,7 +282,8 @@ fn without_the_logarithm_it_is_additive_increase_with_a_small_window() {
 
 #[test]
 fn an_automatic_scale_falls_with_the_fraction_of_marks() {
-    let scale = |algorithm, marks: f64| automatic_scale(algorithm, (marks * f64::from(1 << 20)) as u32);
+    let scale =
+        |algorithm, marks: f64| automatic_scale(algorithm, (marks * f64::from(1 << 20)) as u32, false);
     assert_eq!([0.0, 0.2, 0.5].map(|marks| scale(Algorithm::Dctcp, marks)), [SCALE_ONE; 3]);
     assert_eq!([0.0, 0.0199].map(|marks| scale(Algorithm::Reno, marks)), [SCALE_ONE; 2]);
     let halvings = [
@@ -295,6 +296,24 @@ fn an_automatic_scale_falls_with_the_fraction_of_marks() {
         let (found, expected) = (scale(algorithm, marks), SCALE_ONE >> halvings);
         assert!(found.abs_diff(expected) <= expected / 100 + 1, "{algorithm:?} {marks}: {found}");
     }
+}
+
+/// Where departures cannot be moved: a quarter of the cut while segments are paced, and only then.
+#[test]
+fn late_departures_are_answered_gently_below_two_segments() {
+    let cut = |config: Config, segments: f64| {
+        let mut connection = Connection::at(config, JUMBO, segments);
+        let before = connection.bytes();
+        connection.ls.on_ack(&Ack { una: 1, next: 1, acked: 1, marked: 1, in_flight: 1, ..Ack::default() });
+        (before - connection.bytes()) / before
+    };
+    let automatic = Config { scale: 0, ..DCTCP };
+    let fixed = Config { fixed_departures: 1, ..automatic };
+    assert!((cut(fixed, 0.5) / cut(automatic, 0.5) - 0.25).abs() < 1e-3);
+    assert!((cut(fixed, 5.0) / cut(automatic, 5.0) - 1.0).abs() < 1e-9);
+    // Who sets C gets what was published.
+    let published = Config { fixed_departures: 1, ..DCTCP };
+    assert!((cut(published, 0.5) / cut(DCTCP, 0.5) - 1.0).abs() < 1e-9);
 }
 
 /// What can happen to a connection.
@@ -320,14 +339,15 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 fn config() -> impl Strategy<Value = Config> {
-    (any::<bool>(), 1_u32..=16, 0_u32..=SCALE_ONE, 1_u32..3000, 0_u32..2, 0_u32..2).prop_map(
-        |(reno, delta, scale, floor, after_cut, linear)| Config {
+    (any::<bool>(), 1_u32..=16, 0_u32..=SCALE_ONE, 1_u32..3000, 0_u32..2, 0_u32..2, 0_u32..2).prop_map(
+        |(reno, delta, scale, floor, after_cut, linear, fixed_departures)| Config {
             algorithm: if reno { Algorithm::Reno } else { Algorithm::Dctcp },
             delta,
             scale,
             floor,
             after_cut,
             linear,
+            fixed_departures,
         },
     )
 }

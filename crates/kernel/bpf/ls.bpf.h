@@ -39,6 +39,8 @@ static __always_inline struct ls_config config(void)
 		.delta = options.delta,
 		.scale = options.scale,
 		.floor = options.floor,
+		/* The kernel sets a departure when the one before it leaves, and lets no program move it. */
+		.fixed_departures = 1,
 	};
 }
 

@@ -58,7 +58,7 @@ pub enum Error {
     #[error("`ip` could not set up {node}: {message}")]
     Ip {
         /// In which node.
-        node: &'static str,
+        node: String,
         /// What it said.
         message: String,
     },

@@ -21,8 +21,22 @@ const OFFLOADS: [(u32, &str); 6] = [
 ];
 
 /// Runs the lines of `batch` through `ip` in this process's network namespace; `node` is named in errors.
-pub(crate) fn ip(node: &'static str, batch: &str) -> Result<(), Error> {
-    let mut child = spawn_ip()?;
+pub(crate) fn ip(node: &str, batch: &str) -> Result<(), Error> {
+    let command = |program: &str| {
+        let mut command = Command::new(program);
+        command.args(["-batch", "-"]);
+        Ok(command)
+    };
+    ip_with(command, node, batch)
+}
+
+/// Runs the lines of `batch` through the `ip -batch -` that `command` makes of a program's name.
+pub(crate) fn ip_with(
+    command: impl Fn(&'static str) -> Result<Command, Error>,
+    node: &str,
+    batch: &str,
+) -> Result<(), Error> {
+    let mut child = spawn_ip(command)?;
     if let Some(mut input) = child.stdin.take() {
         input.write_all(batch.as_bytes()).map_err(Error::system("talk to `ip`"))?;
     }
@@ -31,18 +45,14 @@ pub(crate) fn ip(node: &'static str, batch: &str) -> Result<(), Error> {
         return Ok(());
     }
     let message = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
-    Err(Error::Ip { node, message })
+    Err(Error::Ip { node: node.to_owned(), message })
 }
 
-fn spawn_ip() -> Result<std::process::Child, Error> {
+fn spawn_ip(command: impl Fn(&'static str) -> Result<Command, Error>) -> Result<std::process::Child, Error> {
     // An ordinary user's PATH may lack the folders of system programs.
     for program in ["ip", "/usr/sbin/ip", "/sbin/ip"] {
-        let spawned = Command::new(program)
-            .args(["-batch", "-"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn();
+        let spawned =
+            command(program)?.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         match spawned {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             other => return other.map_err(Error::system("run `ip`")),

@@ -15,7 +15,8 @@ pub use crate::control::Live;
 use crate::control::{Answer, Request, ask};
 use crate::daemon::{READY, Start, log};
 use crate::error::Error;
-use crate::namespace;
+use crate::interface;
+use crate::namespace::{self, INTERFACE};
 use crate::process::{Process, readable};
 use crate::spec::{Cross, Direction, PathSpec, Spec};
 use crate::state::{self, LOG, Node, OLD_TRUTH, State, TRUTH};
@@ -153,6 +154,21 @@ impl Lab {
         command.args(args);
         namespace::enter(&mut command, *holder, self.state.rootless)?;
         Ok(command)
+    }
+
+    /// Makes the receivers of a node's IPv4 connections acknowledge every segment at once.
+    ///
+    /// # Errors
+    /// When there is no such node, or the lab has gone.
+    pub fn acknowledge_at_once(&self, node: &str) -> Result<(), Error> {
+        let (node, _) = self.node(node)?;
+        let [a, b, c, _] = node.v4.octets();
+        let route = format!("{a}.{b}.{c}.0/24");
+        let line = format!(
+            "route change {route} dev {INTERFACE} proto kernel scope link src {} quickack 1\n",
+            node.v4
+        );
+        interface::ip_with(|program| self.command(&node.name, program, ["-batch", "-"]), &node.name, &line)
     }
 
     /// Replaces all cross traffic and returns since when; start and stop of the sources count from then.

@@ -35,6 +35,9 @@ pub(crate) struct Lane {
     pub(crate) to: usize,
     pub(crate) link: Link,
     jitter: Duration,
+    reordering: bool,
+    /// When the last frame with jitter arrives at the queue.
+    last: Instant,
     rng: Pcg64Mcg,
     /// Frames that jitter keeps from the queue, by time of arrival there and by number of the draw.
     arriving: BinaryHeap<Reverse<(Instant, u64, Frame)>>,
@@ -58,6 +61,8 @@ impl Lane {
             to: ports.1,
             link: Link::new(direction, link, &spec.cross, spec.seed, start, spec.interval),
             jitter: link.jitter,
+            reordering: link.reordering,
+            last: Instant::ZERO,
             rng: Pcg64Mcg::seed_from_u64(spec.seed.wrapping_add(ports.0 as u64)),
             arriving: BinaryHeap::new(),
             drawn: 0,
@@ -73,6 +78,7 @@ impl Lane {
     /// From `at` on the link is another one.
     pub(crate) fn set_link(&mut self, at: Instant, spec: &LinkSpec) {
         self.jitter = spec.jitter;
+        self.reordering = spec.reordering;
         self.link.set_link(at, spec);
     }
 
@@ -83,7 +89,11 @@ impl Lane {
         if self.jitter == Duration::ZERO {
             self.offer(stamp, frame, frames);
         } else {
-            let at = stamp + Duration::from_ns(self.rng.random_range(0..=self.jitter.ns()));
+            let mut at = stamp + Duration::from_ns(self.rng.random_range(0..=self.jitter.ns()));
+            if !self.reordering {
+                at = at.max(self.last);
+            }
+            self.last = at;
             self.drawn += 1;
             self.arriving.push(Reverse((at, self.drawn, frame)));
         }

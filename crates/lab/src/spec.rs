@@ -92,6 +92,9 @@ pub struct LinkSpec {
     /// Delay of every packet of the hosts before the queue, drawn evenly from zero to this, at most 1 s; default 0.
     #[serde(default)]
     pub jitter: Duration,
+    /// Whether jitter may let packets overtake each other; default no.
+    #[serde(default)]
+    pub reordering: bool,
     /// Room of the queue in wire bytes; default 100 ms at the rate, but at least 64 kB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer: Option<Bytes>,
@@ -176,6 +179,7 @@ impl LinkSpec {
             delay,
             delay_trace: None,
             jitter: Duration::ZERO,
+            reordering: false,
             buffer: None,
             queue: None,
             loss: 0.0,

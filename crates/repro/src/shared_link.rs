@@ -1,7 +1,7 @@
 //! Long flows that share a link with a short round trip: the testbed of LS-AIMD (ls-aimd 4.1, 4.2).
 
 use headway_core::control::Kind;
-use headway_core::queue::{DropTailConfig, QueueSpec, RampConfig, RedConfig, StepConfig};
+use headway_core::queue::{ADAPTATION, DropTailConfig, QueueSpec, RampConfig, RedConfig, StepConfig};
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_sim::config::{AckPolicy, Burst, Ecn, Service};
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, TcpConfig, random};
@@ -101,6 +101,7 @@ impl Setting {
                 max: self.bytes(3 * self.target),
                 probability: 0.1,
                 adaptive: true,
+                adaptation: ADAPTATION,
                 ecn: true,
                 burst: Some(if self.mbps == 200 { 20 } else { 31 }),
                 packet: Bytes::new(1000),

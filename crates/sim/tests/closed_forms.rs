@@ -3,7 +3,7 @@
 mod support;
 
 use headway_core::control::Kind;
-use headway_core::queue::{DropTailConfig, QueueSpec, RampConfig, RedConfig};
+use headway_core::queue::{ADAPTATION, DropTailConfig, QueueSpec, RampConfig, RedConfig};
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_sim::config::{Ecn, Service};
 use headway_sim::traffic::Traffic;
@@ -286,6 +286,7 @@ fn red_marks_along_its_ramp() {
         max: Bytes::new(100 * SEGMENT),
         probability: 0.2,
         adaptive: false,
+        adaptation: ADAPTATION,
         ecn: true,
         burst: None,
         packet: Bytes::new(SEGMENT),

@@ -3,7 +3,9 @@
 mod support;
 
 use headway_core::control::Kind;
-use headway_core::queue::{CodelConfig, DropTailConfig, PieConfig, QueueSpec, RedConfig, StepConfig};
+use headway_core::queue::{
+    ADAPTATION, CodelConfig, DropTailConfig, PieConfig, QueueSpec, RedConfig, StepConfig,
+};
 use headway_core::{Bytes, Duration, Rate};
 use headway_sim::config::{AckPolicy, Ecn, Service};
 use headway_sim::host::nic::Coalescing;
@@ -34,6 +36,7 @@ fn queues() -> impl Strategy<Value = QueueSpec> {
         max: Bytes::new(30_000),
         probability: 0.3,
         adaptive: true,
+        adaptation: ADAPTATION,
         ecn: true,
         burst: None,
         packet: Bytes::new(1_538),

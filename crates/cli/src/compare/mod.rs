@@ -21,7 +21,7 @@ use std::thread;
 use anyhow::Context as _;
 use clap::Args;
 use headway_core::Bytes;
-use headway_sim::scenario::{Change, Scenario};
+use headway_sim::scenario::{Change, MOST_DILATION, Scenario};
 use serde_json::{Value, json};
 
 use crate::exit::{Code, Failed};
@@ -61,6 +61,9 @@ pub(crate) struct CompareArgs {
     /// Sets a value of the scenario; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Change>,
+    /// Runs everything slower by this factor: rates divided, times multiplied, ratios the same.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_DILATION)), value_name = "N")]
+    dilate: u32,
     /// Instead of one comparison a matrix of cells over link 0 and flow 0.
     ///
     /// 288 cells: reno, cubic, dctcp and bbr at 100 Mb/s, 1 and 10 Gb/s, round trips of 1, 10, 30 and 100 ms, buffers of 0.25,
@@ -118,7 +121,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failed> {
 
 /// One comparison.
 fn single(args: &CompareArgs, interrupted: &AtomicBool) -> Result<ExitCode, Failed> {
-    let scenario = Scenario::load(&args.file, &args.set)?;
+    let scenario = Scenario::load(&args.file, &args.set)?.dilated(args.dilate)?;
     let memory = run::limit(None)?;
     let in_world = |world| one(&scenario, world, memory, interrupted);
     let Some(outcomes) = all_worlds(&args.on, in_world, interrupted)? else {
@@ -190,7 +193,9 @@ fn cells(args: &CompareArgs) -> anyhow::Result<Vec<(Cell, Scenario)>> {
         cells = cell::only(cells, text)?;
     }
     let load = |cell: Cell| {
-        let scenario = Scenario::load(&args.file, &cell.changes).with_context(|| cell.to_string())?;
+        let scenario = Scenario::load(&args.file, &cell.changes)
+            .with_context(|| cell.to_string())?
+            .dilated(args.dilate)?;
         Ok((cell, scenario))
     };
     cells.into_iter().map(load).collect()

@@ -13,6 +13,7 @@ use headway_core::{Duration, Instant};
 use headway_uml::tcp_info::TcpInfo;
 use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Deserialize, Serialize};
+use socket2::{Domain, Socket, Type};
 
 use super::{interruption, is_set};
 use crate::exit::Failed;
@@ -34,7 +35,22 @@ pub(crate) struct Plan {
     pub(crate) begin: Instant,
     /// Times at which counters are looked at, ascending; the last one ends the run.
     pub(crate) looks: Vec<Instant>,
+    /// Whether connections ask for ECN whatever their controller.
+    pub(crate) ecn: bool,
     pub(crate) flows: Vec<PlannedFlow>,
+}
+
+impl Plan {
+    /// All controllers, in the order in which flows name them first.
+    fn controllers(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for flow in &self.flows {
+            if !names.contains(&flow.controller.as_str()) {
+                names.push(&flow.controller);
+            }
+        }
+        names
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,16 +91,25 @@ pub(crate) struct Counters {
     pub(crate) pacing: u64,
     pub(crate) srtt_us: u32,
     pub(crate) min_rtt_us: u32,
+    pub(crate) timeouts: u64,
+    /// Segments that the receiver reported as marked.
+    pub(crate) marks: u64,
     /// When all was acknowledged; zero before.
     pub(crate) finished: Instant,
 }
 
+/// Where the receiver of flows with the first controller listens; those with others follow.
 const PORT: u16 = 5001;
+/// Connections that may wait to be accepted: all flows connect at the same time (at most 100).
+const BACKLOG: i32 = 128;
 /// How often an end looks whether it shall end early.
 const PATIENCE: Span = Span::from_millis(20);
 /// The largest buffers of the kernel here: two bandwidth-delay products of 1 Gb/s and 250 ms.
 const BUFFERS: [(&str, &str); 2] =
     [("tcp_rmem", "4096 1048576 67108864"), ("tcp_wmem", "4096 65536 67108864")];
+
+/// By itself the kernel only agrees to ECN.
+const ASKS_FOR_ECN: (&str, &str) = ("tcp_ecn", "1");
 
 /// The line by which an end says that it is ready.
 pub(crate) const READY: &str = "ready";
@@ -92,7 +117,7 @@ pub(crate) const READY: &str = "ready";
 pub(crate) fn run(args: &EndpointArgs) -> Result<(), Failed> {
     let plan: Plan =
         serde_json::from_str(&args.plan).context("this command is only for `headway run --on lab`")?;
-    for (key, value) in BUFFERS {
+    for (key, value) in BUFFERS.into_iter().chain(plan.ecn.then_some(ASKS_FOR_ECN)) {
         let path = format!("/proc/sys/net/ipv4/{key}");
         std::fs::write(&path, value).with_context(|| format!("cannot write {path}"))?;
     }
@@ -121,16 +146,23 @@ fn watch(plan: &Plan, ended: &AtomicBool, counters: impl Fn() -> Vec<Counters>) 
 }
 
 fn receive(plan: &Plan, ended: &AtomicBool) -> anyhow::Result<Vec<Look>> {
-    let listener = TcpListener::bind((plan.address, PORT)).context("cannot listen")?;
+    let listeners: Vec<TcpListener> = plan
+        .controllers()
+        .iter()
+        .zip(PORT..)
+        .map(|(name, port)| listen(plan, name, port))
+        .collect::<Result<_, _>>()?;
     println!("{READY}");
     let received: Arc<[AtomicU64]> = plan.flows.iter().map(|_| AtomicU64::new(0)).collect();
-    let counts = Arc::clone(&received);
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let counts = Arc::clone(&counts);
-            thread::spawn(move || drain(stream, &counts));
-        }
-    });
+    for listener in listeners {
+        let counts = Arc::clone(&received);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let counts = Arc::clone(&counts);
+                thread::spawn(move || drain(stream, &counts));
+            }
+        });
+    }
     let counters = || {
         let count = |received: &AtomicU64| Counters {
             received: received.load(Ordering::Relaxed),
@@ -139,6 +171,22 @@ fn receive(plan: &Plan, ended: &AtomicBool) -> anyhow::Result<Vec<Look>> {
         received.iter().map(count).collect()
     };
     Ok(watch(plan, ended, counters))
+}
+
+/// Connections take the controller of the socket that listens, and with it the way in which they echo marks.
+fn listen(plan: &Plan, controller: &str, port: u16) -> anyhow::Result<TcpListener> {
+    let socket = socket(controller)?;
+    socket.bind(&SocketAddrV4::new(plan.address, port).into()).context("cannot listen")?;
+    socket.listen(BACKLOG).context("cannot listen")?;
+    Ok(TcpListener::from(socket))
+}
+
+/// A socket with a congestion controller.
+fn socket(controller: &str) -> anyhow::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    setsockopt(&socket, sockopt::TcpCongestion, &OsString::from(controller))
+        .with_context(|| format!("this kernel does not have the congestion control `{controller}`"))?;
+    Ok(socket)
 }
 
 /// Reads until the sender closes; the first four bytes say which flow it is.
@@ -190,11 +238,10 @@ fn connect_all(plan: &Plan) -> anyhow::Result<Vec<TcpStream>> {
 }
 
 fn connect(plan: &Plan, index: usize, flow: &PlannedFlow) -> anyhow::Result<TcpStream> {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
-    let controller = OsString::from(&flow.controller);
-    setsockopt(&socket, sockopt::TcpCongestion, &controller)
-        .with_context(|| format!("this kernel does not have the congestion control `{}`", flow.controller))?;
-    socket.connect(&SocketAddrV4::new(plan.address, PORT).into()).context("cannot connect")?;
+    let socket = socket(&flow.controller)?;
+    let listener = plan.controllers().into_iter().zip(PORT..).find(|(name, _)| *name == flow.controller);
+    let port = listener.map_or(PORT, |(_, port)| port);
+    socket.connect(&SocketAddrV4::new(plan.address, port).into()).context("cannot connect")?;
     let mut stream = TcpStream::from(socket);
     stream.write_all(&u32::try_from(index)?.to_be_bytes())?;
     Ok(stream)
@@ -227,6 +274,8 @@ impl Sending {
             pacing: info.pacing_rate(),
             srtt_us: info.rtt(),
             min_rtt_us: info.min_rtt(),
+            timeouts: info.timeouts().into(),
+            marks: info.delivered_marked().into(),
             finished: Instant::from_ns(self.finished.load(Ordering::Relaxed)),
         }
     }

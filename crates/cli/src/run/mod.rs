@@ -21,7 +21,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use headway_core::{Bytes, Duration};
 use headway_sim::record::{Results, spread};
-use headway_sim::scenario::{Change, Scenario};
+use headway_sim::scenario::{Change, MOST_DILATION, Scenario};
 use headway_uml::network::Wishes;
 
 use crate::exit::{Code, Failed};
@@ -37,6 +37,7 @@ use folder::Folder;
 #[command(after_help = "Examples:\n  \
     headway run scenarios/dumbbell-cubic.toml --on sim\n  \
     headway run scenarios/dumbbell-cubic.toml --on lab --set flow.0.count=2 --set \"link.1.rate=50 Mb/s\"\n  \
+    headway run scenarios/ls-dctcp.toml --on lab --dilate 10\n  \
     headway run scenarios/red-dctcp.toml --on sim --repeat 10 --jobs 2\n  \
     headway run scenarios/dumbbell-cubic.toml --on uml --pcap\n  \
     headway run scenarios/iperf3.toml --on uml\n\n\
@@ -54,6 +55,10 @@ pub(crate) struct RunArgs {
     /// Sets a value of the scenario, such as `link.0.rate=50 Mb/s` or `flow.1.controller=reno`; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Change>,
+    /// Runs everything slower by this factor: rates divided, times multiplied, ratios the same; for --on lab, whose timers are
+    /// the more exact the slower things are.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_DILATION)), value_name = "N")]
+    dilate: u32,
     /// Runs so many times, with consecutive seeds, and sums up.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), value_name = "N")]
     repeat: u32,
@@ -173,6 +178,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failed> {
     let text = std::fs::read_to_string(&args.file)
         .with_context(|| format!("cannot read {}", args.file.display()))?;
     let (scenario, set) = args.scenario(&text)?;
+    let scenario = scenario.dilated(args.dilate)?;
     let first = args.seed.unwrap_or(scenario.seed);
     let seeds: Vec<u64> = (0..u64::from(args.repeat)).map(|index| first.wrapping_add(index)).collect();
     let default = || PathBuf::from("results").join(format!("{}-{}", scenario.name, args.on));

@@ -102,6 +102,7 @@ impl LsAimd {
             floor: FLOOR,
             after_cut: parameters.after_cut.into(),
             linear: 0,
+            fixed_departures: 0,
         };
         let ls = arithmetic::LsAimd::new(config, start.window, start.mss, 0);
         LsAimd { ls, delta: parameters.delta, next: 0 }

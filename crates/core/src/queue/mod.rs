@@ -19,7 +19,7 @@ pub use codel::{Codel, CodelConfig};
 pub use drop_tail::{DropTail, DropTailConfig};
 pub use pie::{Pie, PieConfig};
 pub use ramp::{Ramp, RampConfig};
-pub use red::{Red, RedConfig};
+pub use red::{ADAPTATION, Red, RedConfig};
 pub use spec::{Queue, QueueSpec, QueueSpecError};
 pub use step::{Step, StepConfig};
 pub use token_bucket::TokenBucket;

@@ -9,8 +9,8 @@ use super::spec::{QueueSpecError, require};
 use super::{Backlog, Discipline, Verdict};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
-/// How often adaptive RED looks at the average (Linux, after Floyd, Gummadi and Shenker, Adaptive RED).
-const ADAPTATION: Duration = Duration::from_ms(500);
+/// How often adaptive RED looks at the average unless told otherwise (Linux, after Floyd, Gummadi and Shenker, Adaptive RED).
+pub const ADAPTATION: Duration = Duration::from_ms(500);
 /// Adaptive RED aims at the middle of the ramp: between these fractions of it nothing changes (ls-aimd 2.18).
 const MIDDLE: (f64, f64) = (0.4, 0.6);
 /// The adaptive probability grows while it is at most this (ls-aimd 2.18).
@@ -37,9 +37,12 @@ pub struct RedConfig {
     /// Probability of a mark just below `max`, above 0 and at most 1; default 0.1 (ls-aimd 2.18).
     #[serde(default = "default_probability")]
     pub probability: f64,
-    /// Whether `probability` is adapted every 500 ms to keep the average in the middle of the ramp; default no.
+    /// Whether `probability` is adapted to keep the average in the middle of the ramp; default no.
     #[serde(default)]
     pub adaptive: bool,
+    /// How often it is adapted; default 500 ms as in Linux, which has no other.
+    #[serde(default = "default_adaptation")]
+    pub adaptation: Duration,
     /// Whether ECN-capable packets are marked instead of dropped; default yes.
     #[serde(default = "default_ecn")]
     pub ecn: bool,
@@ -62,6 +65,10 @@ fn default_probability() -> f64 {
     0.1
 }
 
+fn default_adaptation() -> Duration {
+    ADAPTATION
+}
+
 fn default_ecn() -> bool {
     true
 }
@@ -76,6 +83,7 @@ impl RedConfig {
         require(self.max > self.min, "max", "must be above `min`")?;
         let probable = self.probability > 0.0 && self.probability <= 1.0;
         require(probable, "probability", "must be above 0 and at most 1")?;
+        require(self.adaptation > Duration::ZERO, "adaptation", "must be above zero")?;
         require(self.packet > Bytes::ZERO, "packet", "must be above zero")?;
         require(self.min > self.packet, "min", "must be above `packet`")?;
         require(self.weight().is_some(), "burst", "must be at least `min` / `packet`")
@@ -137,6 +145,7 @@ pub struct Red {
     /// When the probability is adapted next; absent before the first packet.
     adapt_at: Option<Instant>,
     adaptive: bool,
+    adaptation: Duration,
     spacing: Spacing,
 }
 
@@ -160,6 +169,7 @@ impl Red {
             slope: config.probability / (max - min),
             adapt_at: None,
             adaptive: config.adaptive,
+            adaptation: config.adaptation,
             spacing: Spacing::new(seed),
         }
     }
@@ -177,11 +187,11 @@ impl Red {
     /// Adapts the probability as often as has become due since the last packet.
     fn adapt(&mut self, now: Instant) {
         let Some(due) = self.adapt_at.filter(|due| *due <= now) else {
-            self.adapt_at = self.adapt_at.or(Some(now + ADAPTATION));
+            self.adapt_at = self.adapt_at.or(Some(now + self.adaptation));
             return;
         };
-        let times = (now - due).ns() / ADAPTATION.ns() + 1;
-        self.adapt_at = Some(due + ADAPTATION * times);
+        let times = (now - due).ns() / self.adaptation.ns() + 1;
+        self.adapt_at = Some(due + self.adaptation * times);
         let middle = (self.average.bytes - self.min) / (self.max - self.min);
         for _ in 0..times.min(MOST_ADAPTATIONS) {
             if middle > MIDDLE.1 && self.probability <= ADAPTIVE_MAX {
@@ -301,6 +311,7 @@ mod tests {
             max: Bytes::new(37_500),
             probability: 0.1,
             adaptive: false,
+            adaptation: ADAPTATION,
             ecn: true,
             burst: None,
             packet: Bytes::new(1000),

@@ -271,8 +271,8 @@ impl FlowSpec {
 }
 
 impl LinkSpec {
-    /// The discipline with its limit.
-    fn queue_spec(&self, rate: Option<Rate>) -> QueueSpec {
+    /// The discipline with its limit, served at `rate` or without taking time.
+    pub fn queue_spec(&self, rate: Option<Rate>) -> QueueSpec {
         let (limit, packets) = match rate.map(|rate| self.buffer_at(rate)).or(self.buffer) {
             Some(Buffer::Bytes(bytes)) => (Some(bytes), None),
             Some(Buffer::Packets(packets)) => (None, Some(packets)),

@@ -20,6 +20,9 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// It cannot be made slower.
+    #[error("dilation: {0}")]
+    Dilation(String),
     /// A file resisted.
     #[error("cannot {action} {}: {reason}", path.display())]
     File {

@@ -6,6 +6,7 @@ mod check;
 mod check_program;
 mod check_traffic;
 mod controller;
+mod dilate;
 mod error;
 mod kernel_queue;
 mod model;
@@ -16,6 +17,7 @@ pub(crate) use build::SERIES_FLOWS;
 pub use build::{Built, Line};
 pub use change::Change;
 pub use controller::{FlowController, KernelController};
+pub use dilate::MOST_DILATION;
 pub use error::Error;
 pub use kernel_queue::KernelQueue;
 pub use model::{

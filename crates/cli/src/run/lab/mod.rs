@@ -1,5 +1,7 @@
 //! Runs with this host's TCP on an emulated path, in real time.
 
+mod controllers;
+mod programs;
 mod results;
 mod translate;
 
@@ -12,9 +14,12 @@ use std::time::{Duration as Span, Instant as Clock};
 use anyhow::{Context as _, bail};
 use headway_core::{Duration, Instant};
 use headway_lab::{Lab, Life};
-use headway_sim::scenario::Scenario;
+use headway_sim::scenario::{EcnMode, Scenario};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+
+use controllers::Controllers;
+use programs::Programs;
 
 use super::endpoint::{Look, Plan, PlannedFlow, READY, Role, now};
 use super::{Outcome, is_set};
@@ -23,7 +28,7 @@ use crate::stage;
 pub(crate) use translate::Translated;
 
 /// From the start of the endpoints to time zero: connections are opened meanwhile.
-const LEAD: Duration = Duration::from_ms(500);
+const LEAD: Duration = Duration::from_ms(1_000);
 /// How often the bar moves and Ctrl-C is looked for.
 const TICK: Span = Span::from_millis(100);
 
@@ -34,6 +39,7 @@ pub(crate) fn run(
     interrupted: &AtomicBool,
 ) -> anyhow::Result<Vec<Outcome>> {
     let translated = Translated::new(scenario)?;
+    let controllers = Controllers::load(scenario)?;
     let ticks = scenario.duration.to_std().as_millis().div_ceil(TICK.as_millis()) as u64;
     let progress = Progress::new(ticks * seeds.len() as u64);
     let mut outcomes = Vec::new();
@@ -43,7 +49,7 @@ pub(crate) fn run(
         }
         progress
             .say(format!("{} in the lab, seed {seed}, {} of real time", scenario.name, scenario.duration));
-        outcomes.push(one(scenario, &translated, seed, &progress, interrupted)?);
+        outcomes.push(one(scenario, &translated, &controllers, seed, &progress, interrupted)?);
     }
     Ok(outcomes)
 }
@@ -51,6 +57,7 @@ pub(crate) fn run(
 fn one(
     scenario: &Scenario,
     translated: &Translated,
+    controllers: &Controllers,
     seed: u64,
     progress: &Progress,
     interrupted: &AtomicBool,
@@ -58,19 +65,30 @@ fn one(
     let clock = Clock::now();
     let spec = translated.spec(seed);
     let lab = Lab::up(&spec, &format!("run-{}-{seed}", std::process::id()), Life::Owned)?;
+    if scenario.flow.iter().any(|flow| flow.ack_every == 1) {
+        lab.acknowledge_at_once("server")?;
+    }
+    let mut programs = Programs::new(scenario, translated, controllers, &lab)?;
     let begin = now() + LEAD + translated.round_trip() * 4;
-    let mut receiver = Endpoint::start(&lab, "server", &plan(scenario, &lab, Role::Receive, begin)?)?;
-    let mut sender = Endpoint::start(&lab, "client", &plan(scenario, &lab, Role::Send, begin)?)?;
+    let plan = |role| plan(scenario, controllers, &lab, role, begin);
+    let mut receiver = Endpoint::start(&lab, "server", &plan(Role::Receive)?)?;
+    let mut sender = Endpoint::start(&lab, "client", &plan(Role::Send)?)?;
     if now() > begin {
         bail!("the machine is too busy to start the flows in time");
     }
     thread::sleep((begin - now()).to_std());
     lab.set_cross(&translated.cross)?;
     let end = begin + scenario.duration;
+    let mut tick = now();
     while now() < end && !is_set(interrupted) {
-        thread::sleep((end - now()).to_std().min(TICK));
-        progress.advance(1);
+        let next = programs.settle(now() - begin)?.map_or(end, |next| end.min(begin + next));
+        thread::sleep((next - now()).to_std().min(TICK));
+        if now() >= tick {
+            tick += Duration::from(TICK);
+            progress.advance(1);
+        }
     }
+    programs.end(now() - begin)?;
     if is_set(interrupted) {
         sender.end();
         receiver.end();
@@ -89,12 +107,20 @@ fn one(
         received: &received,
         truth: &truth,
     };
-    let (results, trouble) = run.results();
-    Ok(Outcome { results, events: 0, wall: clock.elapsed(), trouble, files: None })
+    let (mut results, trouble) = run.results();
+    let (ended, files) = programs.finish();
+    results.summary.programs = ended;
+    Ok(Outcome { results, events: 0, wall: clock.elapsed(), trouble, files })
 }
 
 /// What an endpoint has to do: look at every interval's end, at the end of warm-up and at the end.
-fn plan(scenario: &Scenario, lab: &Lab, role: Role, begin: Instant) -> anyhow::Result<Plan> {
+fn plan(
+    scenario: &Scenario,
+    controllers: &Controllers,
+    lab: &Lab,
+    role: Role,
+    begin: Instant,
+) -> anyhow::Result<Plan> {
     let mut looks: Vec<Instant> = (1..=scenario.duration.ns() / scenario.interval.ns())
         .map(|index| begin + scenario.interval * index)
         .chain([begin + scenario.warmup, begin + scenario.duration])
@@ -102,17 +128,18 @@ fn plan(scenario: &Scenario, lab: &Lab, role: Role, begin: Instant) -> anyhow::R
     looks.sort();
     looks.dedup();
     let mut flows = Vec::new();
-    for spec in &scenario.flow {
+    for (group, spec) in scenario.flow.iter().enumerate() {
         for index in 0..spec.count {
             flows.push(PlannedFlow {
-                controller: spec.controller.to_string(),
+                controller: controllers.of_flow(group).to_owned(),
                 start: begin + (spec.starts(index) - Instant::ZERO),
                 stop: spec.stop.map(|stop| begin + stop),
                 size: spec.size.map(|size| size.get()),
             });
         }
     }
-    Ok(Plan { role, address: lab.v4("server")?, begin, looks, flows })
+    let ecn = scenario.flow.iter().any(|flow| flow.ecn == EcnMode::Classic);
+    Ok(Plan { role, address: lab.v4("server")?, begin, looks, ecn, flows })
 }
 
 /// A process in a node.

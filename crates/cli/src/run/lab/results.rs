@@ -1,5 +1,7 @@
 //! From what endpoints and emulator counted to results as the simulator gives them.
 
+use std::collections::BTreeMap;
+
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_lab::{Direction, Interval as Logged, Truth};
 use headway_sim::record::{
@@ -96,9 +98,9 @@ impl Run<'_> {
                 goodput_bps: bps(goodput, self.counted()),
                 sent: sent.sent - sent_before.sent,
                 retransmitted: sent.retransmitted - sent_before.retransmitted,
-                timeouts: None,
+                timeouts: Some(sent.timeouts - sent_before.timeouts),
                 recoveries: None,
-                marks: None,
+                marks: Some(sent.marks - sent_before.marks),
                 cwnd: sent.cwnd,
                 srtt_ns: us(sent.srtt_us),
                 min_rtt_ns: us(sent.min_rtt_us),
@@ -139,6 +141,7 @@ impl Run<'_> {
             delay_max_ns: part.iter().map(|i| i.max_queued_time.ns().unsigned_abs()).max().unwrap_or(0),
             arrived: queued + drops,
             dropped: drops,
+            marked: sum(|i| i.host_marks),
             lost: sum(|i| i.host_lost),
             ..LinkResult::default()
         };
@@ -161,8 +164,8 @@ impl Run<'_> {
             pacing: pacing(rate, self.scenario),
             sent: after.sent.saturating_sub(before.sent),
             retransmitted: after.retransmitted.saturating_sub(before.retransmitted),
-            timeouts: None,
-            marks: None,
+            timeouts: Some(after.timeouts.saturating_sub(before.timeouts)),
+            marks: Some(after.marks.saturating_sub(before.marks)),
         }
     }
 
@@ -211,24 +214,19 @@ fn interval(part: &[Logged]) -> Interval {
     }
 }
 
-/// The waiting time below which `share` of the packets lie, taking those of an interval of 1 ms as equal.
+/// The waiting time below which `share` of the packets lie, ns.
 fn quantile(part: &[Logged], share: f64) -> u64 {
-    let mut delays: Vec<(u64, u64)> = part
-        .iter()
-        .filter(|interval| interval.queued > 0)
-        .map(|interval| (interval.queued_time.ns().unsigned_abs() / interval.queued, interval.queued))
-        .collect();
-    delays.sort_unstable();
-    let all: u64 = delays.iter().map(|(_, count)| count).sum();
-    let rank = (all as f64 * share) as u64;
-    let mut seen = 0;
-    for (delay, count) in &delays {
-        seen += count;
-        if seen > rank {
-            return *delay;
-        }
+    let mut delays: BTreeMap<u32, u64> = BTreeMap::new();
+    for (delay, packets) in part.iter().flat_map(|interval| &interval.delays) {
+        *delays.entry(*delay).or_default() += u64::from(*packets);
     }
-    delays.last().map_or(0, |(delay, _)| *delay)
+    let rank = (delays.values().sum::<u64>() as f64 * share) as u64;
+    let mut seen = 0;
+    let at_rank = delays.iter().find(|(_, packets)| {
+        seen += *packets;
+        seen > rank
+    });
+    at_rank.or(delays.last_key_value()).map_or(0, |(delay, _)| u64::from(*delay) * 1_000)
 }
 
 fn bps(bytes: Bytes, time: Duration) -> u64 {

@@ -1,19 +1,19 @@
 //! From a scenario to an emulated path: two hosts and one bottleneck in each direction at most.
 
 use anyhow::{Context as _, bail};
-use headway_core::control::Kind;
-use headway_core::queue::QueueSpec;
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Rate};
 use headway_lab::{Cross, Direction, LinkSpec as LabLink, Model, Spec};
-use headway_sim::scenario::{Buffer, EcnMode, FlowSpec, LinkSpec, Scenario, Topology, TrafficSpec};
+use headway_sim::scenario::{EcnMode, FlowSpec, LinkSpec, Scenario, Topology, TrafficSpec};
 use headway_sim::traffic::Traffic;
+
+use super::controllers;
 
 /// Flows beyond this would be slowed down by the machine and not by the path.
 const MOST_FLOWS: u64 = 100;
 /// The rate of a direction without a bottleneck: the fastest of the emulator.
 const UNLIMITED: Rate = Rate::from_bps(10_000_000_000);
-/// Intervals of the truth log: short enough that the delays within one hardly differ.
+/// Intervals of the truth log: warm-up ends at most so far from where it should.
 const INTERVAL: Duration = Duration::from_ms(1);
 
 /// A scenario as the lab runs it.
@@ -23,6 +23,37 @@ pub(crate) struct Translated {
     pub(crate) cross: Vec<Cross>,
     /// Names of the bottlenecks in results.
     pub(crate) names: [String; 2],
+    ends: Ends,
+}
+
+/// The two hosts.
+#[derive(Debug)]
+struct Ends {
+    client: String,
+    server: String,
+    /// Nodes to pass from client to server.
+    via: Vec<String>,
+}
+
+impl Ends {
+    /// Where flows begin and end; without flows, where programs run.
+    fn of(scenario: &Scenario) -> anyhow::Result<Ends> {
+        let mut nodes: Vec<&String> =
+            scenario.flow.iter().take(1).flat_map(|flow| [&flow.from, &flow.to]).collect();
+        for program in &scenario.program {
+            if !nodes.contains(&&program.at) {
+                nodes.push(&program.at);
+            }
+        }
+        let via = scenario.flow.first().map(|flow| flow.via.clone()).unwrap_or_default();
+        match nodes[..] {
+            [client, server] => Ok(Ends { client: client.clone(), server: server.clone(), via }),
+            _ => bail!(
+                "the lab has two hosts: flows and programs must be at two nodes, and here are at {}",
+                nodes.len()
+            ),
+        }
+    }
 }
 
 /// One way of all flows.
@@ -36,12 +67,7 @@ struct Way {
 impl Translated {
     /// Translates, or says which key the lab cannot do.
     pub(crate) fn new(scenario: &Scenario) -> anyhow::Result<Translated> {
-        if !scenario.program.is_empty() {
-            bail!(
-                "the lab cannot do `program[0]`; `--on uml` can, and `headway lab` lets you run programs yourself"
-            );
-        }
-        let first = scenario.flow.first().context("the lab needs a [[flow]]")?;
+        let ends = Ends::of(scenario)?;
         if scenario.flow_count() > MOST_FLOWS {
             bail!("the lab runs at most {MOST_FLOWS} flows; this scenario has {}", scenario.flow_count());
         }
@@ -55,14 +81,14 @@ impl Translated {
             bail!("the lab cannot do `interval` below 10 ms");
         }
         for (index, flow) in scenario.flow.iter().enumerate() {
-            check_flow(index, flow, first)?;
+            check_flow(index, flow, &scenario.flow[0])?;
         }
         let topology = Topology::new(scenario);
         let route =
             |from: &str, to: &str, via: &[String]| topology.route(from, to, via).map_err(anyhow::Error::msg);
-        let back: Vec<String> = first.via.iter().rev().cloned().collect();
-        let forward = way(scenario, &topology, &route(&first.from, &first.to, &first.via)?)?;
-        let reverse = way(scenario, &topology, &route(&first.to, &first.from, &back)?)?;
+        let back: Vec<String> = ends.via.iter().rev().cloned().collect();
+        let forward = way(scenario, &topology, &route(&ends.client, &ends.server, &ends.via)?)?;
+        let reverse = way(scenario, &topology, &route(&ends.server, &ends.client, &back)?)?;
         let mut cross = Vec::new();
         for (index, traffic) in scenario.traffic.iter().enumerate() {
             let path = route(&traffic.from, &traffic.to, &traffic.via)?;
@@ -77,11 +103,22 @@ impl Translated {
         let path = Spec {
             mtu: scenario.mtu,
             interval: INTERVAL,
+            delays: true,
             reverse: Some(reverse.link),
             ..Spec::new(forward.link)
         };
         path.validate().context("the lab cannot emulate this path")?;
-        Ok(Translated { path, cross, names })
+        Ok(Translated { path, cross, names, ends })
+    }
+
+    /// The node of the lab that stands for a node of the scenario.
+    pub(crate) fn node(&self, name: &str) -> &'static str {
+        if name == self.ends.client { "client" } else { "server" }
+    }
+
+    /// Both nodes of the lab with their names in the scenario.
+    pub(crate) fn hosts(&self) -> [(&'static str, &str); 2] {
+        [("client", &self.ends.client), ("server", &self.ends.server)]
     }
 
     /// Time to the other end and back without queues.
@@ -97,23 +134,19 @@ impl Translated {
 }
 
 fn check_flow(index: usize, flow: &FlowSpec, first: &FlowSpec) -> anyhow::Result<()> {
-    if flow.controller.known().is_none() {
-        bail!(
-            "the lab cannot do `flow[{index}].controller`: it has no `{}`; `--on uml` has",
-            flow.controller
-        );
-    }
+    controllers::check(index, flow)?;
     let same = (&flow.from, &flow.to, &flow.via) == (&first.from, &first.to, &first.via);
+    // The echo of DCTCP is the controller's affair, the rest a setting of the host.
+    let classic = |flow: &FlowSpec| flow.ecn == EcnMode::Classic;
     let keys = [
         ("from", same),
-        ("controller", matches!(flow.controller.known(), Some(Kind::Reno | Kind::Cubic))),
         ("application-rate", flow.application_rate.is_none()),
         ("read-rate", flow.read_rate.is_none()),
         ("initial-window", flow.initial_window == 10),
         ("receive-buffer", flow.receive_buffer >= Bytes::new(64_000_000)),
-        ("ack-every", flow.ack_every == 2),
+        ("ack-every", flow.ack_every == first.ack_every && flow.ack_every <= 2),
         ("ack-timeout", flow.ack_timeout == Duration::from_ms(40)),
-        ("ecn", flow.ecn == EcnMode::Off),
+        ("ecn", flow.ecn == EcnMode::Dctcp || first.ecn == EcnMode::Dctcp || classic(flow) == classic(first)),
         ("pacing", !flow.pacing),
     ];
     refuse(&format!("flow[{index}]"), &keys)
@@ -128,25 +161,28 @@ fn refuse(table: &str, keys: &[(&str, bool)]) -> anyhow::Result<()> {
     }
 }
 
-/// The links of one way as one: at most one of them has a rate, their delays add up.
+/// The links of one way as one: at most one of them has a rate, and one jitter; their delays add up.
 fn way(scenario: &Scenario, topology: &Topology, path: &[usize]) -> anyhow::Result<Way> {
     let directions = path.iter().map(|&index| (index, &topology.directions()[index]));
     let mut found: Option<Way> = None;
     let mut delay = Duration::ZERO;
+    let mut jitter: Option<(Duration, bool)> = None;
     let mut delivered = 1.0;
     for (index, direction) in directions.clone() {
         let link = &scenario.link[direction.link];
         check_link(direction.link, link)?;
         delay += link.delay;
         delivered *= 1.0 - link.loss;
+        if link.jitter > Duration::ZERO && jitter.replace((link.jitter, link.reordering)).is_some() {
+            bail!("the lab cannot do `link[{}].jitter`: another link has some, too", direction.link);
+        }
         let Some(rate) = link.rate else { continue };
         if let Some(other) = &found {
             bail!("the lab cannot do a second link with a rate: {} and {}", other.name, direction.name);
         }
-        let Buffer::Bytes(buffer) = link.buffer_at(rate) else {
-            bail!("the lab cannot do `link[{}].buffer` in packets: its queue counts bytes", direction.link);
-        };
-        let link = LabLink { buffer: Some(buffer), ..LabLink::new(rate, Duration::ZERO) };
+        let queue = Some(link.queue_spec(Some(rate)));
+        let buffer = Some(link.buffer_at(rate).bytes(scenario.mtu));
+        let link = LabLink { buffer, queue, ..LabLink::new(rate, Duration::ZERO) };
         found = Some(Way { link, bottleneck: index, name: direction.name.clone() });
     }
     let unlimited = || {
@@ -157,6 +193,7 @@ fn way(scenario: &Scenario, topology: &Topology, path: &[usize]) -> anyhow::Resu
     let mut way = found.or_else(unlimited).context("the lab needs a path of links")?;
     way.link.delay = delay;
     way.link.loss = 1.0 - delivered;
+    (way.link.jitter, way.link.reordering) = jitter.unwrap_or_default();
     Ok(way)
 }
 
@@ -164,14 +201,9 @@ fn check_link(index: usize, link: &LinkSpec) -> anyhow::Result<()> {
     if let Some(queue) = &link.kernel_queue {
         bail!("the lab cannot do `link[{index}].kernel-queue`: it has no `{queue}`; `--on uml` has");
     }
-    let limits = match &link.queue {
-        None => Some((None, None)),
-        Some(queue @ QueueSpec::DropTail(_)) => Some(queue.limits()),
-        Some(_) => None,
-    };
     let keys = [
-        ("queue", limits == Some((None, None))),
-        ("jitter", link.jitter == Duration::ZERO),
+        // The lab's jitter is before its queue: where that of a link without a rate is.
+        ("jitter", link.jitter == Duration::ZERO || link.rate.is_none()),
         ("trace", link.trace.is_none()),
         ("burst", link.burst.is_none()),
         ("police", link.police.is_none()),
