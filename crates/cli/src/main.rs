@@ -1,6 +1,7 @@
 //! The `headway` command: arguments and printing, nothing else.
 
 mod accuracy;
+mod calc;
 mod cc;
 mod compare;
 mod demo;
@@ -54,6 +55,7 @@ enum Command {
     Guest(run::uml::GuestArgs),
     Accuracy(accuracy::AccuracyArgs),
     Repro(repro::ReproArgs),
+    Calc(calc::CalcArgs),
     Uml(uml::UmlArgs),
     Generate(generate::GenerateArgs),
 }
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Lab(args) => (false, lab::run(args).map_err(Failed::from)),
         Command::Cc(args) => (args.json(), finished(cc::run(&args))),
         Command::Accuracy(args) => (false, accuracy::run(&args).map(|()| ExitCode::SUCCESS)),
+        Command::Calc(args) => (args.json(), calc::run(&args)),
         Command::Repro(args) => (args.json(), repro::run(&args).map(|()| ExitCode::SUCCESS)),
         Command::Uml(args) => (args.json(), uml::run(&args)),
         Command::Generate(args) => (false, generate::run(&args).map(|()| ExitCode::SUCCESS)),

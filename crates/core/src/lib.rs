@@ -4,6 +4,7 @@
 //! randomness are arguments. References such as `rapid 2.9` name the chapter of the
 //! specification that a rule or constant comes from.
 
+pub mod calculate;
 pub mod control;
 pub mod denoise;
 pub mod estimate;

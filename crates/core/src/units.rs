@@ -104,7 +104,8 @@ impl fmt::Display for Rate {
             0..1_000 => (bits, "b/s"),
             1_000..999_500 => (bits / 1e3, "kb/s"),
             999_500..999_500_000 => (bits / 1e6, "Mb/s"),
-            _ => (bits / 1e9, "Gb/s"),
+            999_500_000..999_500_000_000 => (bits / 1e9, "Gb/s"),
+            _ => (bits / 1e12, "Tb/s"),
         };
         let digits = if value >= 99.95 {
             0
@@ -396,7 +397,7 @@ impl FromStr for Rate {
         if text.trim() == "0" {
             return Ok(Rate::ZERO);
         }
-        const UNITS: [(&str, f64); 12] = [
+        const UNITS: [(&str, f64); 15] = [
             ("b/s", 1.0),
             ("bps", 1.0),
             ("bit/s", 1.0),
@@ -409,6 +410,9 @@ impl FromStr for Rate {
             ("Gb/s", 1e9),
             ("Gbps", 1e9),
             ("Gbit/s", 1e9),
+            ("Tb/s", 1e12),
+            ("Tbps", 1e12),
+            ("Tbit/s", 1e12),
         ];
         parse(text, "a rate such as `100 Mb/s`", &UNITS).map(Rate::from_bps_f64)
     }

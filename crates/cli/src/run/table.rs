@@ -5,7 +5,10 @@ use headway_core::{Duration, Rate};
 use headway_sim::record::{LinkResult, MeasureResult, ProgramResult, SourceResult, Spread, Summary, Total};
 
 /// A table whose first column is text and whose others are numbers.
-pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> Table {
+pub(crate) fn table(
+    header: impl IntoIterator<Item: Into<Cell>>,
+    rows: impl IntoIterator<Item: IntoIterator<Item = String>>,
+) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     table.set_header(header);
