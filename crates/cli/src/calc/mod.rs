@@ -145,10 +145,10 @@ fn digits(value: f64) -> String {
 /// A time with four significant digits.
 fn exact(time: Duration) -> String {
     match time.ns() {
-        0 => "none".to_owned(),
-        ..1_000 => format!("{} ns", time.ns()),
-        ..10_000_000 => format!("{} us", digits(time.us())),
-        ..10_000_000_000 => format!("{} ms", digits(time.ms())),
+        ..=0 => "none".to_owned(),
+        1..1_000 => format!("{} ns", time.ns()),
+        1_000..10_000_000 => format!("{} us", digits(time.us())),
+        10_000_000..10_000_000_000 => format!("{} ms", digits(time.ms())),
         _ => format!("{} s", digits(time.secs_f64())),
     }
 }
