@@ -492,6 +492,15 @@ mod tests {
     }
 
     #[test]
+    fn controllers_that_are_simulated_only_are_refused() {
+        let mistake = planned("", "controller = \"subtcp\"").unwrap_err();
+        assert_eq!(mistake.key(), Some("flow[0].controller"));
+        assert!(mistake.to_string().contains("the kernel has no `subtcp`"), "{mistake}");
+        // A user's module may have the name.
+        assert_eq!(planned("", "controller = \"kernel:nice\"").unwrap().flows[0].controller, "nice");
+    }
+
+    #[test]
     fn nodes_with_programs_reach_each_other_and_have_their_controller() {
         let programs = "[[program]]\nat = \"b\"\ncommand = \"true\"\nstop = \"2 s\"\ncontroller = \"dctcp\"\n\
                         [[program]]\nat = \"a\"\ncommand = \"true\"";

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Ack, Algorithm, Bbr, Congestion, Controller, Cubic, Dctcp, Delivery, FixedRate, FixedWindow, LsAimd,
-    LsParameters, Reno, Start,
+    LsParameters, Nice, Reno, Rfc3168, Sdc, Start, Subtcp,
 };
 use crate::units::{Duration, Instant, Rate};
 
@@ -28,6 +28,14 @@ pub enum Kind {
     LsReno(LsParameters),
     /// [`LsAimd`] that reduces by half of the fraction of marks.
     LsDctcp(LsParameters),
+    /// [`Rfc3168`].
+    Rfc3168,
+    /// [`Sdc`].
+    Sdc,
+    /// [`Subtcp`].
+    Subtcp,
+    /// [`Nice`].
+    Nice,
     /// [`FixedWindow`].
     FixedWindow {
         /// The window, at least 1.
@@ -43,8 +51,8 @@ pub enum Kind {
 /// Why a text names no controller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not `reno`, `cubic`, `dctcp`, `bbr`, `ls-reno`, `ls-dctcp` (with `:c=1/8,delta=2`), `fixed-window:SEGMENTS` or \
-     `fixed-rate:RATE`"
+    "`{0}` is not `reno`, `cubic`, `dctcp`, `bbr`, `ls-reno`, `ls-dctcp` (with `:c=1/8,delta=2`), `rfc3168`, `sdc`, `subtcp`, \
+     `nice`, `fixed-window:SEGMENTS` or `fixed-rate:RATE`"
 )]
 pub struct ParseKindError(String);
 
@@ -63,9 +71,18 @@ impl Kind {
             Kind::LsDctcp(parameters) => {
                 AnyController::LsAimd(Box::new(LsAimd::new(Algorithm::Dctcp, parameters, start)))
             }
+            Kind::Rfc3168 => AnyController::Rfc3168(Rfc3168::new(initial_window)),
+            Kind::Sdc => AnyController::Sdc(Sdc::new(initial_window)),
+            Kind::Subtcp => AnyController::Subtcp(Subtcp::new(initial_window)),
+            Kind::Nice => AnyController::Nice(Box::new(Nice::new(initial_window))),
             Kind::FixedWindow { segments } => AnyController::FixedWindow(FixedWindow::new(segments)),
             Kind::FixedRate { rate } => AnyController::FixedRate(FixedRate::new(rate)),
         }
+    }
+
+    /// Whether Linux has this controller, by itself or with a module of ours; proposals to compare with are simulated only.
+    pub fn is_on_linux(&self) -> bool {
+        !matches!(self, Kind::Rfc3168 | Kind::Sdc | Kind::Subtcp | Kind::Nice)
     }
 }
 
@@ -83,6 +100,10 @@ impl fmt::Display for Kind {
             Kind::Bbr => f.pad("bbr"),
             Kind::LsReno(parameters) => f.pad(&with("ls-reno", parameters)),
             Kind::LsDctcp(parameters) => f.pad(&with("ls-dctcp", parameters)),
+            Kind::Rfc3168 => f.pad("rfc3168"),
+            Kind::Sdc => f.pad("sdc"),
+            Kind::Subtcp => f.pad("subtcp"),
+            Kind::Nice => f.pad("nice"),
             Kind::FixedWindow { segments } => f.pad(&format!("fixed-window:{segments}")),
             // The shortest number that is exact, unlike the three digits that a rate prints as.
             Kind::FixedRate { rate } => f.pad(&format!("fixed-rate:{} Mb/s", rate.mbps())),
@@ -103,6 +124,10 @@ impl FromStr for Kind {
             ("cubic", None) => Some(Kind::Cubic),
             ("dctcp", None) => Some(Kind::Dctcp),
             ("bbr", None) => Some(Kind::Bbr),
+            ("rfc3168", None) => Some(Kind::Rfc3168),
+            ("sdc", None) => Some(Kind::Sdc),
+            ("subtcp", None) => Some(Kind::Subtcp),
+            ("nice", None) => Some(Kind::Nice),
             ("ls-reno", None) => Some(Kind::LsReno(LsParameters::default())),
             ("ls-dctcp", None) => Some(Kind::LsDctcp(LsParameters::default())),
             ("ls-reno", Some(parameters)) => parameters.parse().ok().map(Kind::LsReno),
@@ -146,6 +171,14 @@ pub enum AnyController {
     Bbr(Box<Bbr>),
     /// LS-AIMD of either algorithm; in a box for the same reason.
     LsAimd(Box<LsAimd>),
+    /// RFC 3168 at one segment.
+    Rfc3168(Rfc3168),
+    /// Sender delay control.
+    Sdc(Sdc),
+    /// SUBTCP.
+    Subtcp(Subtcp),
+    /// TCP Nice; in a box for the same reason.
+    Nice(Box<Nice>),
     /// A constant window.
     FixedWindow(FixedWindow),
     /// A constant rate.
@@ -161,6 +194,10 @@ macro_rules! dispatch {
             AnyController::Dctcp($controller) => $call,
             AnyController::Bbr($controller) => $call,
             AnyController::LsAimd($controller) => $call,
+            AnyController::Rfc3168($controller) => $call,
+            AnyController::Sdc($controller) => $call,
+            AnyController::Subtcp($controller) => $call,
+            AnyController::Nice($controller) => $call,
             AnyController::FixedWindow($controller) => $call,
             AnyController::FixedRate($controller) => $call,
         }
@@ -250,8 +287,8 @@ impl Controller for AnyController {
     }
 
     #[inline]
-    fn gap(&self) -> Option<Duration> {
-        dispatch!(self, controller => controller.gap())
+    fn gap(&self, next: u64) -> Option<Duration> {
+        dispatch!(self, controller => controller.gap(next))
     }
 
     #[inline]
@@ -276,6 +313,10 @@ mod tests {
             Kind::Cubic,
             Kind::Dctcp,
             Kind::Bbr,
+            Kind::Rfc3168,
+            Kind::Sdc,
+            Kind::Subtcp,
+            Kind::Nice,
             Kind::LsReno(LsParameters::default()),
             Kind::LsDctcp(LsParameters { shift: Some(7), delta: 4, after_cut: true }),
             Kind::FixedWindow { segments: 100 },
@@ -286,8 +327,8 @@ mod tests {
         for kind in kinds {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
-        assert_eq!("fixed-rate:10 Mb/s".parse(), Ok(kinds[7]));
-        assert_eq!(kinds[7].to_string(), "fixed-rate:10 Mb/s");
+        assert_eq!("fixed-rate:10 Mb/s".parse(), Ok(kinds[11]));
+        assert_eq!(kinds[11].to_string(), "fixed-rate:10 Mb/s");
     }
 
     #[test]

@@ -174,32 +174,19 @@ impl Controller for LsAimd {
     }
 
     #[inline]
-    fn gap(&self) -> Option<Duration> {
+    fn gap(&self, _next: u64) -> Option<Duration> {
         self.ls.is_clocked().then(|| Duration::from_ns(self.ls.gap(self.ls.mss()) as i64))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{START, ack};
+    use super::super::testing::{START, ack, delivery};
     use super::*;
 
     fn deliver(controller: &mut LsAimd, ack: &Ack) {
         controller.on_ack(ack);
-        controller.on_delivery(
-            ack,
-            &Delivery {
-                delivered: ack.una,
-                at: ack.now,
-                lost: 0,
-                losses: 0,
-                flight_before: 1,
-                departure: ack.now,
-                standing: Standing::Open,
-                smoothed: None,
-                sample: None,
-            },
-        );
+        controller.on_delivery(ack, &delivery(Duration::ZERO));
     }
 
     #[test]
@@ -219,14 +206,14 @@ mod tests {
     fn below_two_segments_a_gap_decides() {
         let parameters = LsParameters { shift: Some(7), ..LsParameters::default() };
         let mut controller = LsAimd::new(Algorithm::Reno, parameters, &Start { window: 2, ..START });
-        assert_eq!((controller.gap(), controller.flight_limit()), (None, 2));
+        assert_eq!((controller.gap(0), controller.flight_limit()), (None, 2));
         let rtt = Duration::from_ms(1);
         for una in 1..=2 {
             deliver(&mut controller, &Ack { marked: 1, una, next: una, rtt: Some(rtt), ..ack(1) });
         }
         let window = controller.window();
         assert!((0.49..0.52).contains(&window), "{window}");
-        let gap = controller.gap().expect("the clock is on");
+        let gap = controller.gap(0).expect("the clock is on");
         assert!((gap.ms() * window - 1.0).abs() < 1e-3, "{gap}");
         assert_eq!(controller.flight_limit(), 2);
     }

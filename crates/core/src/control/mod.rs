@@ -13,7 +13,11 @@ mod fixed_window;
 mod hystart;
 mod kind;
 mod ls_aimd;
+mod nice;
 mod reno;
+mod rfc3168;
+mod sdc;
+mod subtcp;
 mod window;
 
 pub use bbr::Bbr;
@@ -24,7 +28,11 @@ pub use fixed_window::FixedWindow;
 pub use headway_arithmetic::Algorithm;
 pub use kind::{AnyController, Kind, ParseKindError};
 pub use ls_aimd::{LsAimd, LsParameters};
+pub use nice::Nice;
 pub use reno::Reno;
+pub use rfc3168::Rfc3168;
+pub use sdc::Sdc;
+pub use subtcp::Subtcp;
 
 /// What one acknowledgement told the sender. Counts are in segments.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +47,8 @@ pub struct Ack {
     pub marked: u32,
     /// Round-trip time of the newest segment it covers; `None` when that was retransmitted.
     pub rtt: Option<Duration>,
+    /// The retransmission timeout from now on.
+    pub timeout: Duration,
     /// Segments in flight after this acknowledgement.
     pub in_flight: u32,
     /// Whether the window, and not the application or the receiver, limited the flight before this acknowledgement.
@@ -180,8 +190,9 @@ pub trait Controller {
 
     /// The least time from the departure of one segment to that of the next, whatever acknowledgements come; `None` if these decide.
     ///
-    /// It may change with every acknowledgement, and the departure that is pending then moves, earlier or later.
-    fn gap(&self) -> Option<Duration> {
+    /// It may change with every acknowledgement, and the departure that is pending then moves, earlier or later. `next` is the number of
+    /// the next segment to be sent for the first time.
+    fn gap(&self, _next: u64) -> Option<Duration> {
         None
     }
 
@@ -209,11 +220,26 @@ mod testing {
             acked,
             marked: 0,
             rtt: None,
+            timeout: Duration::from_ms(200),
             in_flight: 0,
             window_limited: true,
             una: 0,
             next: 0,
             reducing: false,
+        }
+    }
+    /// What an acknowledgement on a path with this round-trip time says to controllers that own their window.
+    pub(super) fn delivery(smoothed: Duration) -> Delivery {
+        Delivery {
+            delivered: 1,
+            at: Instant::ZERO,
+            lost: 0,
+            losses: 0,
+            flight_before: 1,
+            departure: Instant::ZERO,
+            standing: Standing::Open,
+            smoothed: Some(smoothed),
+            sample: None,
         }
     }
 }

@@ -6,6 +6,10 @@ use crate::units::Duration;
 /// The least slow-start threshold in segments (RFC 5681, equation 4).
 pub(super) const MIN_SSTHRESH: f64 = 2.0;
 
+/// The least window in segments of controllers whose source names none: a run of marks would silence a flow for good, because
+/// only acknowledgements make it faster again.
+pub(super) const LEAST: f64 = 1.0 / 1024.0;
+
 /// A congestion window in segments with its slow-start threshold.
 #[derive(Clone, Debug)]
 pub(super) struct Window {

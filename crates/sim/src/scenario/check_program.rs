@@ -81,5 +81,7 @@ fn check_program(
     check("stop", program.stop.is_none_or(|stop| stop > program.start), "must be later than `start`")?;
     let kind = program.controller.as_ref().and_then(|controller| controller.known());
     let fixed = matches!(kind, Some(Kind::FixedWindow { .. } | Kind::FixedRate { .. }));
-    check("controller", !fixed, "must be one without a number: those are for flows")
+    check("controller", !fixed, "must be one without a number: those are for flows")?;
+    let on_linux = kind.is_none_or(|kind| kind.is_on_linux());
+    check("controller", on_linux, "must be one that Linux has: programs do not run in the simulator")
 }

@@ -26,6 +26,10 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Mistake> {
     }
     for (index, flow) in scenario.flow.iter().enumerate() {
         let dctcp = matches!(flow.controller.kind_on_linux(), Some(Kind::Dctcp | Kind::LsDctcp(_)));
+        if let Some(kind) = flow.controller.known().filter(|kind| !kind.is_on_linux()) {
+            let what = format!("the kernel has no `{kind}`; `--on sim` has");
+            return refuse(&format!("flow[{index}].controller"), &what);
+        }
         let rules = [
             (
                 "ecn",

@@ -186,7 +186,7 @@ impl Sender {
 
     /// Whether every segment is a burst of its own, as where a controller sets the gaps.
     fn leaves_singly(&self) -> bool {
-        self.bursts.kind == Burst::Single || self.controller.gap().is_some()
+        self.bursts.kind == Burst::Single || self.controller.gap(self.next).is_some()
     }
 
     /// Begins a burst, or says that it is better to wait, and whether the window is the reason.

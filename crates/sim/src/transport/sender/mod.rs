@@ -228,7 +228,7 @@ impl Sender {
     /// is asked for anew at every event, so that the pending departure moves with what acknowledgements tell (ls-aimd 2.4).
     #[inline]
     fn clock(&self) -> u64 {
-        self.controller.gap().map_or(0, |gap| self.last_sent + gap.ns().unsigned_abs())
+        self.controller.gap(self.next).map_or(0, |gap| self.last_sent + gap.ns().unsigned_abs())
     }
 
     /// Asks the application for more to send.
@@ -331,6 +331,7 @@ impl Sender {
             acked: acked as u32,
             marked: marked as u32,
             rtt,
+            timeout: Duration::from_ns(self.rtt.timeout() as i64),
             in_flight: in_flight as u32,
             window_limited: self.is_window_limited(),
             una: self.una,

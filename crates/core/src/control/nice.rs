@@ -1,0 +1,224 @@
+//! TCP Nice: Vegas that gives way to everybody, with windows down to 1/48 of a segment (Venkataramani et al.; ls-aimd 3).
+
+use super::window::Window;
+use super::{Ack, Congestion, Controller, Delivery};
+use crate::units::{Duration, Instant};
+
+/// Where between the least and the greatest round-trip time a segment counts as congested.
+const THRESHOLD: f64 = 0.2;
+/// Share of a window's segments that have to be congested for it to halve.
+const FRACTION: f64 = 0.5;
+/// Segments of its own in the queue below which Vegas grows, and above which it shrinks.
+const FEW: f64 = 1.0;
+const MANY: f64 = 3.0;
+/// The least window in segments: two in 96 round trips.
+const LEAST: f64 = 1.0 / 48.0;
+/// Below this window, pairs leave by a timer; a receiver that acknowledges every second segment answers them at once.
+const PAIR: f64 = 2.0;
+
+/// A transport for the background: any queue makes it give way.
+#[derive(Clone, Debug)]
+pub struct Nice {
+    window: Window,
+    smoothed: Option<Duration>,
+    /// Least and greatest round-trip time so far; the greatest begins as twice the first.
+    extremes: Option<(Duration, Duration)>,
+    /// The least round-trip time of this round.
+    least: Option<Duration>,
+    /// Segments of this round that were congested.
+    congested: u32,
+    /// A round ends when everything below this segment is acknowledged.
+    end: u64,
+    /// Whether slow start grows in this round: in every second one, as that of Vegas.
+    doubling: bool,
+    /// The next segment to be sent for the first time, as of the last acknowledgement.
+    next: u64,
+    /// The first segment of a pair since windows were below [`PAIR`]; every second one after it is another.
+    first: u64,
+}
+
+impl Nice {
+    /// A controller that starts with `initial_window` segments, at least one.
+    pub fn new(initial_window: u32) -> Nice {
+        Nice {
+            window: Window::new(initial_window),
+            smoothed: None,
+            extremes: None,
+            least: None,
+            congested: 0,
+            end: 0,
+            doubling: true,
+            next: 0,
+            first: 0,
+        }
+    }
+
+    fn in_pairs(&self) -> bool {
+        self.window.size < PAIR
+    }
+
+    fn resize(&mut self, size: f64) {
+        if size < PAIR && !self.in_pairs() {
+            self.first = self.next;
+        }
+        self.window.size = size.max(LEAST);
+        self.window.ssthresh = self.window.size;
+    }
+
+    fn measure(&mut self, rtt: Duration, segments: u32) {
+        let (least, greatest) =
+            self.extremes.map_or((rtt, rtt * 2), |(least, greatest)| (least.min(rtt), greatest.max(rtt)));
+        self.extremes = Some((least, greatest));
+        self.least = Some(self.least.map_or(rtt, |least| least.min(rtt)));
+        if rtt > least + (greatest - least).scale(THRESHOLD) {
+            self.congested += segments;
+        }
+    }
+
+    /// Judges a round: halves when much of it was congested, otherwise follows Vegas.
+    fn judge(&mut self, may_grow: bool) {
+        let (Some((base, _)), Some(rtt)) = (self.extremes, self.least) else { return };
+        let size = self.window.size;
+        let queued = size * ((rtt - base).secs_f64() / rtt.secs_f64());
+        if f64::from(self.congested) > FRACTION * size {
+            self.resize(size / 2.0);
+        } else if self.window.in_slow_start() {
+            self.doubling = !self.doubling;
+            if queued > FEW {
+                self.resize(size);
+            }
+        } else if queued > MANY {
+            self.resize(size - 1.0);
+        } else if queued < FEW && may_grow {
+            self.resize(size + 1.0);
+        }
+    }
+}
+
+impl Controller for Nice {
+    fn on_ack(&mut self, ack: &Ack) {
+        self.next = ack.next;
+        if let Some(rtt) = ack.rtt {
+            self.measure(rtt, ack.delivered);
+        }
+        if self.window.in_slow_start() && self.doubling && !ack.reducing && ack.window_limited {
+            self.window.slow_start(f64::from(ack.delivered));
+        }
+        if ack.una >= self.end {
+            // Marks and losses have been answered by themselves.
+            if !ack.reducing {
+                self.judge(ack.window_limited);
+            }
+            (self.end, self.least, self.congested) = (ack.next, None, 0);
+        }
+    }
+
+    fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {
+        self.resize(self.window.size / 2.0);
+    }
+
+    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, _reduced: bool) {
+        self.resize(self.window.size.min(2.0) / 2.0);
+    }
+
+    fn on_undo(&mut self, window: f64, ssthresh: f64) {
+        self.window.restore(window, ssthresh);
+    }
+
+    fn on_delivery(&mut self, _ack: &Ack, delivery: &Delivery) {
+        self.smoothed = delivery.smoothed;
+    }
+
+    /// It owns its window, because one below two segments cannot be come down to in proportion.
+    fn owns_window(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn window(&self) -> f64 {
+        self.window.size
+    }
+
+    #[inline]
+    fn flight_limit(&self) -> u32 {
+        self.window.size.max(PAIR) as u32
+    }
+
+    #[inline]
+    fn gap(&self, next: u64) -> Option<Duration> {
+        let smoothed = self.smoothed.filter(|_| self.in_pairs())?;
+        if next.wrapping_sub(self.first) % 2 == 1 {
+            return Some(Duration::ZERO);
+        }
+        // The timer counts whole round trips.
+        Some(smoothed * (PAIR / self.window.size).round() as i64)
+    }
+
+    fn ssthresh(&self) -> f64 {
+        self.window.ssthresh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{ack, delivery};
+    use super::*;
+
+    const BASE: Duration = Duration::from_ms(10);
+
+    /// A controller in congestion avoidance with this window, which knows round-trip times of 10 to 20 ms.
+    fn nice(window: u32) -> Nice {
+        let mut nice = Nice::new(2 * window);
+        nice.on_delivery(&ack(1), &delivery(BASE));
+        nice.measure(BASE, 0);
+        nice.on_congestion(Instant::ZERO, window, Congestion::Loss);
+        (nice.end, nice.least) = (10, None);
+        nice
+    }
+
+    /// Ten segments of this round-trip time end a round.
+    fn round(nice: &mut Nice, rtt: Duration) {
+        for una in 1..=10 {
+            nice.on_ack(&Ack { rtt: Some(rtt), una, next: 10, ..ack(1) });
+        }
+    }
+
+    #[test]
+    fn a_window_halves_when_half_of_it_is_a_fifth_of_the_way_to_the_longest_delay() {
+        let mut near = nice(10);
+        round(&mut near, BASE.scale(1.19));
+        assert_eq!(near.window(), 10.0);
+        let mut far = nice(10);
+        round(&mut far, BASE.scale(1.21));
+        assert_eq!(far.window(), 5.0);
+    }
+
+    #[test]
+    fn vegas_keeps_one_to_three_segments_in_the_queue() {
+        let after = |window, delay: f64| {
+            let mut nice = nice(window);
+            round(&mut nice, BASE.scale(delay));
+            nice.window()
+        };
+        // What is queued is the window times the share of its round trip that is queueing.
+        assert_eq!(
+            [after(10, 1.0), after(10, 1.1), after(10, 1.15), after(40, 1.1)],
+            [11.0, 11.0, 10.0, 39.0]
+        );
+    }
+
+    /// One segment in 48 round trips at least: two in 96, back to back.
+    #[test]
+    fn small_windows_are_pairs_on_a_timer_of_whole_round_trips() {
+        let mut nice = nice(2);
+        assert_eq!((nice.gap(0), nice.flight_limit()), (None, 2));
+        for trips in [2, 4, 8, 16, 32, 64, 96, 96] {
+            nice.on_congestion(Instant::ZERO, 2, Congestion::Mark);
+            assert_eq!(
+                [0, 1, 2].map(|next| nice.gap(next)),
+                [Some(BASE * trips), Some(Duration::ZERO), Some(BASE * trips)]
+            );
+        }
+        assert_eq!((nice.window(), nice.flight_limit()), (1.0 / 48.0, 2));
+    }
+}

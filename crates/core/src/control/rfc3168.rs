@@ -1,0 +1,142 @@
+//! RFC 3168: Reno that answers marks even with a window of one segment, by waiting for its retransmission timer (ls-aimd 3).
+
+use super::window::Window;
+use super::{Ack, Congestion, Controller};
+use crate::units::{Duration, Instant};
+
+/// Longest wait: that of the retransmission timer.
+const LONGEST: Duration = Duration::from_ms(120_000);
+/// Most doublings of the wait: 2^10 of the least timeout of Linux, 200 ms, are beyond [`LONGEST`].
+const MOST_DOUBLINGS: u32 = 10;
+
+/// Reno with windows down to one segment; marked there, it sends again only when the timer expires (RFC 3168 6.1.2).
+#[derive(Clone, Debug)]
+pub struct Rfc3168 {
+    window: Window,
+    /// From the last departure to the next while the flow waits.
+    wait: Option<Duration>,
+    /// Marks in a row with a window of one segment: each doubles the wait.
+    doublings: u32,
+    /// How long ago the segment that was acknowledged last had left.
+    age: Duration,
+    timeout: Duration,
+}
+
+impl Rfc3168 {
+    /// A controller that starts with `initial_window` segments, at least one.
+    pub fn new(initial_window: u32) -> Rfc3168 {
+        Rfc3168 {
+            window: Window::new(initial_window),
+            wait: None,
+            doublings: 0,
+            age: Duration::ZERO,
+            timeout: Duration::ZERO,
+        }
+    }
+
+    /// Sets the timer anew, from this acknowledgement on.
+    fn wait(&mut self) {
+        let timeout = Duration::from_ns(self.timeout.ns().saturating_mul(1 << self.doublings));
+        self.wait = Some(self.age + timeout.min(LONGEST));
+        self.doublings = (self.doublings + 1).min(MOST_DOUBLINGS);
+    }
+}
+
+impl Controller for Rfc3168 {
+    #[inline]
+    fn on_ack(&mut self, ack: &Ack) {
+        self.age = ack.rtt.unwrap_or(Duration::ZERO);
+        self.timeout = ack.timeout;
+        if ack.marked == 0 && ack.delivered > 0 {
+            self.wait = None;
+            self.doublings = 0;
+        }
+        self.window.grow_additively(ack);
+    }
+
+    fn on_congestion(&mut self, _now: Instant, _in_flight: u32, cause: Congestion) {
+        if cause == Congestion::Mark && self.window.size <= 1.0 {
+            self.wait();
+            return;
+        }
+        let half = (self.window.size / 2.0).floor();
+        self.window.reduce(half);
+        // Unlike the threshold the window may be one.
+        self.window.size = half.max(1.0);
+    }
+
+    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, reduced: bool) {
+        self.wait = None;
+        self.window.restart((self.window.size / 2.0).floor(), reduced);
+    }
+
+    fn on_undo(&mut self, window: f64, ssthresh: f64) {
+        self.window.restore(window, ssthresh);
+    }
+
+    fn on_idle(&mut self, _now: Instant, idle: Duration, timeout: Duration) {
+        self.window.wake(idle, timeout);
+    }
+
+    #[inline]
+    fn window(&self) -> f64 {
+        self.window.size
+    }
+
+    #[inline]
+    fn gap(&self, _next: u64) -> Option<Duration> {
+        self.wait
+    }
+
+    #[inline]
+    fn ssthresh(&self) -> f64 {
+        self.window.ssthresh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::ack;
+    use super::*;
+
+    const RTT: Duration = Duration::from_ms(1);
+    const TIMEOUT: Duration = Duration::from_ms(201);
+
+    /// A segment is acknowledged, marked or not, in a round of its own.
+    fn acknowledge(controller: &mut Rfc3168, marked: bool) {
+        let marks = u32::from(marked);
+        let ack = Ack { rtt: Some(RTT), timeout: TIMEOUT, marked: marks, reducing: marked, ..ack(1) };
+        controller.on_ack(&ack);
+        if marked {
+            controller.on_congestion(Instant::ZERO, 1, Congestion::Mark);
+        }
+    }
+
+    #[test]
+    fn the_window_halves_down_to_one_segment() {
+        let mut controller = Rfc3168::new(4);
+        acknowledge(&mut controller, true);
+        assert_eq!((controller.window(), controller.gap(0)), (2.0, None));
+        acknowledge(&mut controller, true);
+        assert_eq!((controller.window(), controller.gap(0)), (1.0, None));
+    }
+
+    /// F43: the wait counts from the acknowledgement, doubles with every mark, and ends with the first segment that is not marked.
+    #[test]
+    fn with_one_segment_each_mark_doubles_the_wait() {
+        let mut controller = Rfc3168::new(1);
+        for doublings in 0..4 {
+            acknowledge(&mut controller, true);
+            assert_eq!(controller.gap(0), Some(RTT + TIMEOUT * (1 << doublings)));
+        }
+        acknowledge(&mut controller, false);
+        assert_eq!((controller.window(), controller.gap(0)), (2.0, None));
+        acknowledge(&mut controller, true);
+        acknowledge(&mut controller, true);
+        assert_eq!(controller.gap(0), Some(RTT + TIMEOUT));
+        for _ in 0..50 {
+            acknowledge(&mut controller, true);
+        }
+        assert_eq!(controller.gap(0), Some(RTT + LONGEST));
+    }
+}

@@ -1,0 +1,141 @@
+//! SDC: TCP whose sender delays segments in place of windows below eight of them (Hsiao et al.; ls-aimd 3).
+
+use super::window::{LEAST, Window};
+use super::{Ack, Congestion, Controller, Delivery};
+use crate::units::{Duration, Instant};
+
+/// The least window in segments: three duplicate acknowledgements and some losses fit into it (ls-aimd 3).
+const KEPT: f64 = 8.0;
+
+/// Sender delay control: below eight segments the window stays and the round trip grows by a delay.
+///
+/// With a window `w` that TCP would have, that delay is `(8 / w - 1)` round trips, so that `8 / (rtt + delay) = w / rtt`. The
+/// source says that the delay shrinks about as fast as TCP would increase: here by what makes one segment more of `w` for every eight
+/// acknowledged.
+#[derive(Clone, Debug)]
+pub struct Sdc {
+    /// The window of a TCP with this rate.
+    window: Window,
+    rtt: Option<Duration>,
+}
+
+impl Sdc {
+    /// A controller that starts with `initial_window` segments, at least one.
+    pub fn new(initial_window: u32) -> Sdc {
+        Sdc { window: Window::new(initial_window), rtt: None }
+    }
+
+    /// Sets window and threshold to `size`, which may be a fraction.
+    fn reduce(&mut self, size: f64) {
+        self.window.reduce(size);
+        if size < KEPT {
+            self.window.size = size.max(LEAST);
+            self.window.ssthresh = self.window.size;
+        }
+    }
+
+    fn delays(&self) -> bool {
+        self.window.size < KEPT
+    }
+}
+
+impl Controller for Sdc {
+    fn on_ack(&mut self, ack: &Ack) {
+        if !self.delays() || self.window.in_slow_start() {
+            self.window.grow_additively(ack);
+        } else if !ack.reducing && ack.window_limited {
+            self.window.size += f64::from(ack.delivered) / KEPT;
+        }
+    }
+
+    fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {
+        self.reduce(self.window.size / 2.0);
+    }
+
+    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, reduced: bool) {
+        let below = self.window.size.min(1.0) / 2.0;
+        self.window.restart(self.window.size / 2.0, reduced);
+        // With less than a segment there is nothing to start again from: the rate halves.
+        if below < 0.5 {
+            self.reduce(below);
+        }
+    }
+
+    fn on_undo(&mut self, window: f64, ssthresh: f64) {
+        self.window.restore(window, ssthresh);
+    }
+
+    fn on_delivery(&mut self, _ack: &Ack, delivery: &Delivery) {
+        self.rtt = delivery.smoothed;
+    }
+
+    /// It owns its window, because delays and not proportional reduction bring its rate down.
+    fn owns_window(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn window(&self) -> f64 {
+        self.window.size
+    }
+
+    #[inline]
+    fn flight_limit(&self) -> u32 {
+        self.window.size.max(KEPT) as u32
+    }
+
+    #[inline]
+    fn gap(&self, _next: u64) -> Option<Duration> {
+        let rtt = self.rtt.filter(|_| self.delays())?;
+        Some(rtt.scale(1.0 / self.window.size))
+    }
+
+    fn ssthresh(&self) -> f64 {
+        self.window.ssthresh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{ack, delivery};
+    use super::*;
+
+    /// The example of the source: eight segments in 1 ms and 1 ms of delay are four in 1 ms.
+    #[test]
+    fn a_window_of_four_is_one_of_eight_with_as_much_delay_as_round_trip() {
+        let mut sdc = Sdc::new(8);
+        assert_eq!((sdc.gap(0), sdc.flight_limit()), (None, 8));
+        sdc.on_delivery(&ack(1), &delivery(Duration::from_ms(1)));
+        sdc.on_congestion(Instant::ZERO, 8, Congestion::Mark);
+        assert_eq!((sdc.window(), sdc.flight_limit()), (4.0, 8));
+        assert_eq!(sdc.gap(0).map(|gap| gap * 8), Some(Duration::from_ms(2)));
+    }
+
+    #[test]
+    fn eight_acknowledgements_make_a_segment_more() {
+        let mut sdc = Sdc::new(8);
+        for _ in 0..5 {
+            sdc.on_congestion(Instant::ZERO, 8, Congestion::Mark);
+        }
+        assert_eq!(sdc.window(), 0.25);
+        for _ in 0..8 {
+            sdc.on_ack(&ack(1));
+        }
+        assert_eq!(sdc.window(), 1.25);
+        sdc.on_ack(&Ack { reducing: true, ..ack(8) });
+        assert_eq!(sdc.window(), 1.25);
+    }
+
+    #[test]
+    fn from_eight_segments_on_it_is_reno() {
+        let mut sdc = Sdc::new(32);
+        sdc.on_congestion(Instant::ZERO, 32, Congestion::Loss);
+        assert_eq!((sdc.window(), sdc.gap(0)), (16.0, None));
+        sdc.on_ack(&ack(16));
+        assert_eq!((sdc.window(), sdc.flight_limit()), (17.0, 17));
+        sdc.on_timeout(Instant::ZERO, 17, false);
+        assert_eq!((sdc.window(), sdc.ssthresh()), (1.0, 8.5));
+        sdc.on_timeout(Instant::ZERO, 1, false);
+        assert_eq!(sdc.window(), 1.0);
+    }
+}

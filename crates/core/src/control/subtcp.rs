@@ -1,0 +1,119 @@
+//! SUBTCP: TCP that grows in proportion to its rate, and below one segment waits longer between them (Feng et al.; ls-aimd 3).
+
+use super::window::{LEAST, MIN_SSTHRESH};
+use super::{Ack, Congestion, Controller, Delivery};
+use crate::units::{Duration, Instant};
+
+/// What a window grows by in a round, a share of itself. The source says "a percentage" and not which; with this one a halving takes
+/// fourteen rounds to come back.
+const SHARE: f64 = 0.05;
+
+/// TCP with sub-linear growth: a share of the window a round trip, at most a segment; windows below one segment are gaps between single
+/// ones.
+#[derive(Clone, Debug)]
+pub struct Subtcp {
+    size: f64,
+    ssthresh: f64,
+    rtt: Option<Duration>,
+}
+
+impl Subtcp {
+    /// A controller that starts with `initial_window` segments, at least one.
+    pub fn new(initial_window: u32) -> Subtcp {
+        Subtcp { size: f64::from(initial_window.max(1)), ssthresh: f64::INFINITY, rtt: None }
+    }
+}
+
+impl Controller for Subtcp {
+    fn on_ack(&mut self, ack: &Ack) {
+        if ack.reducing || !ack.window_limited {
+            return;
+        }
+        let acked = f64::from(ack.delivered);
+        if self.size < self.ssthresh {
+            self.size = (self.size + acked).min(self.ssthresh);
+        } else {
+            // A segment is a round where the window is smaller, and the window's share of one where it is larger.
+            let share = SHARE * self.size.min(1.0);
+            self.size += acked * share.min(1.0 / self.size);
+        }
+    }
+
+    fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {
+        self.size = (self.size / 2.0).max(LEAST);
+        self.ssthresh = self.size;
+    }
+
+    /// Below one segment the wait doubles once more.
+    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, reduced: bool) {
+        let half = (self.size / 2.0).max(LEAST);
+        if self.size <= 1.0 {
+            self.size = half;
+            self.ssthresh = half;
+        } else {
+            self.size = 1.0;
+            self.ssthresh = if reduced { self.ssthresh } else { half.max(MIN_SSTHRESH) };
+        }
+    }
+
+    fn on_undo(&mut self, window: f64, ssthresh: f64) {
+        self.size = self.size.max(window);
+        self.ssthresh = self.ssthresh.max(ssthresh);
+    }
+
+    fn on_delivery(&mut self, _ack: &Ack, delivery: &Delivery) {
+        self.rtt = delivery.smoothed;
+    }
+
+    /// It owns its window, because one below a segment cannot be come down to in proportion.
+    fn owns_window(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn window(&self) -> f64 {
+        self.size
+    }
+
+    #[inline]
+    fn gap(&self, _next: u64) -> Option<Duration> {
+        let rtt = self.rtt.filter(|_| self.size < 1.0)?;
+        Some(rtt.scale(1.0 / self.size))
+    }
+
+    fn ssthresh(&self) -> f64 {
+        self.ssthresh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{ack, delivery};
+    use super::*;
+
+    #[test]
+    fn below_one_segment_marks_double_the_gap_and_successes_shorten_it_by_a_share() {
+        let mut subtcp = Subtcp::new(1);
+        subtcp.on_delivery(&ack(1), &delivery(Duration::from_ms(1)));
+        assert_eq!(subtcp.gap(0), None);
+        for gap in [2, 4, 8] {
+            subtcp.on_congestion(Instant::ZERO, 1, Congestion::Mark);
+            assert_eq!((subtcp.gap(0), subtcp.flight_limit()), (Some(Duration::from_ms(gap)), 1));
+        }
+        subtcp.on_ack(&ack(1));
+        assert_eq!(subtcp.window(), 0.125 * 1.05);
+        subtcp.on_timeout(Instant::ZERO, 1, false);
+        assert_eq!(subtcp.window(), 0.125 * 1.05 / 2.0);
+    }
+
+    #[test]
+    fn growth_is_a_share_of_the_window_and_at_most_a_segment_a_round_trip() {
+        let grown = |window: u32| {
+            let mut subtcp = Subtcp::new(2 * window);
+            subtcp.on_congestion(Instant::ZERO, window, Congestion::Mark);
+            subtcp.on_ack(&ack(window));
+            subtcp.window() - f64::from(window)
+        };
+        assert!((grown(10) - 0.5).abs() < 1e-9 && (grown(100) - 1.0).abs() < 1e-9);
+    }
+}
