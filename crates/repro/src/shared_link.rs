@@ -131,6 +131,8 @@ impl Setting {
 pub(crate) struct Seen {
     pub(crate) mean: f64,
     pub(crate) deviation: f64,
+    /// 5th, 25th, 50th, 75th and 95th percentile.
+    pub(crate) quantiles: [f64; 5],
     pub(crate) p95: f64,
     pub(crate) p99: f64,
     pub(crate) max: f64,
@@ -227,6 +229,7 @@ fn watch(
     let delay = &statistics.delay;
     seen.mean = delay.mean().us();
     seen.deviation = delay.deviation().us();
+    seen.quantiles = [0.05, 0.25, 0.5, 0.75, 0.95].map(|share| delay.quantile(share).us());
     seen.p95 = delay.quantile(0.95).us();
     seen.p99 = delay.quantile(0.99).us();
     seen.max = delay.max().us();

@@ -1,4 +1,4 @@
-//! Boxes: how the errors of several estimators are distributed.
+//! Boxes: how the errors of several estimators, or the delays of several controllers, are distributed.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -6,7 +6,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::CannotDraw;
 use super::style::{self, CONTRAST, FONT, INK, SERIES};
 
-/// The distribution of one estimator's errors.
+/// The distribution of what one estimator or controller does.
 #[derive(Clone, Debug)]
 pub struct BoxMark {
     /// Its name.
@@ -25,12 +25,14 @@ pub(super) fn svg(axis: &str, marks: &[BoxMark]) -> Result<String, CannotDraw> {
         area.fill(&WHITE).map_err(CannotDraw::new)?;
         let reach = marks.iter().flat_map(|mark| mark.quantiles).filter(|value| value.is_finite());
         let reach = reach.fold(10.0, |reach: f64, value| reach.max(value.abs())) * 1.05;
+        let negative = marks.iter().any(|mark| mark.quantiles.iter().any(|value| *value < 0.0));
+        let left = if negative { -reach } else { 0.0 };
         let count = marks.len() as f64;
         let mut chart = ChartBuilder::on(&area)
             .margin(12)
             .x_label_area_size(44)
             .y_label_area_size(210)
-            .build_cartesian_2d(-reach..reach, count..0.0)
+            .build_cartesian_2d(left..reach, count..0.0)
             .map_err(CannotDraw::new)?;
         chart
             .configure_mesh()
@@ -41,7 +43,7 @@ pub(super) fn svg(axis: &str, marks: &[BoxMark]) -> Result<String, CannotDraw> {
             .axis_style(INK)
             .label_style((FONT, 14).into_font().color(&INK))
             .x_desc(format!("{axis}: 5th to 95th percentile, quartiles, median"))
-            .x_label_formatter(&style::number(2.0 * reach))
+            .x_label_formatter(&style::number(reach - left))
             .draw()
             .map_err(CannotDraw::new)?;
         let zero = PathElement::new([(0.0, 0.0), (0.0, count)], INK.mix(0.5));
@@ -49,7 +51,7 @@ pub(super) fn svg(axis: &str, marks: &[BoxMark]) -> Result<String, CannotDraw> {
         let label = (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
         for (index, mark) in marks.iter().enumerate() {
             let y = index as f64 + 0.5;
-            let name = Text::new(mark.name.clone(), (-reach * 1.015, y), label.clone());
+            let name = Text::new(mark.name.clone(), (left - 0.012 * (reach - left), y), label.clone());
             chart.draw_series([name]).map_err(CannotDraw::new)?;
             if mark.quantiles.iter().all(|value| value.is_finite()) {
                 draw(mark, y, &mut chart)?;

@@ -7,7 +7,7 @@ use headway_core::control::Kind;
 
 use crate::context::{Context, Interrupted};
 use crate::experiment::{Experiment, SharedLink};
-use crate::figure::{Curve, Figure, Panel};
+use crate::figure::{BoxMark, Curve, Figure, Panel};
 use crate::outcome::{Findings, Measures, Table};
 use crate::shared_link::{SETTINGS, Seen, Setting, run as simulate};
 use crate::statistics::{largest, quantile, smallest, sorted};
@@ -38,6 +38,8 @@ impl Cell<'_> {
 
 /// The most curves that have colours of their own.
 const MOST_CURVES: usize = 6;
+/// The most settings that are shown one by one: with so few there are no curves over the round trip.
+const MOST_SINGLE: usize = 2;
 
 /// A number of a run.
 type Number = fn(&Seen) -> f64;
@@ -174,8 +176,12 @@ fn table(cells: &[Cell<'_>]) -> Table {
     table
 }
 
-/// Delay and utilisation over the round trip, or over each other where there are too many variants to tell apart.
+/// Delay and utilisation over the round trip, or over each other where there are too many variants to tell apart; with few settings
+/// how the delay is distributed.
 fn figure(cells: &[Cell<'_>]) -> Figure {
+    if settings(cells).count() <= MOST_SINGLE {
+        return distributions(cells);
+    }
     let mut panels = Vec::new();
     for (mtu, what) in [(1500, "MTU 1500"), (9000, "MTU 9000")] {
         let here: Vec<&Cell<'_>> =
@@ -191,6 +197,32 @@ fn figure(cells: &[Cell<'_>]) -> Figure {
         }
     }
     Figure::curves(panels)
+}
+
+/// The settings of the cells, each once.
+fn settings(cells: &[Cell<'_>]) -> impl Iterator<Item = &'static Setting> {
+    SETTINGS.iter().filter(|setting| cells.iter().any(|cell| cell.setting.name == setting.name))
+}
+
+/// The queueing delay of every variant, and its utilisation beside its name.
+fn distributions(cells: &[Cell<'_>]) -> Figure {
+    let mut marks = Vec::new();
+    for setting in settings(cells) {
+        for cell in cells.iter().filter(|cell| cell.setting.name == setting.name) {
+            let utilisation = cell.median(|seen| seen.utilisation);
+            marks.push(BoxMark {
+                name: format!("{} {}, uses {utilisation:.3}", setting.name, cell.variant),
+                quantiles: [0, 1, 2, 3, 4].map(|index| cell.median(|seen| seen.quantiles[index])),
+                null: false,
+            });
+        }
+    }
+    Figure::Boxes { axis: "queueing delay, us".to_owned(), marks }
+}
+
+/// Mean queueing delay in us, and utilisation.
+fn point(cell: &Cell<'_>) -> (f64, f64) {
+    (cell.median(|seen| seen.mean), cell.median(|seen| seen.utilisation))
 }
 
 fn over_round_trip(title: &str, cells: &[&Cell<'_>], variants: &BTreeSet<&str>) -> [Panel; 2] {
@@ -210,15 +242,14 @@ fn over_round_trip(title: &str, cells: &[&Cell<'_>], variants: &BTreeSet<&str>) 
 
 /// A line a setting from variant to variant in the order of their names, and where `auto` lies.
 fn trade_off(title: &str, cells: &[&Cell<'_>]) -> Panel {
-    let point = |cell: &&Cell<'_>| (cell.median(|seen| seen.mean), cell.median(|seen| seen.utilisation));
     let mut panel = Panel::new(title, "mean queueing delay, us", "utilisation");
     for setting in
         SETTINGS.iter().filter(|setting| cells.iter().any(|cell| cell.setting.name == setting.name))
     {
         let of = cells.iter().copied().filter(|cell| cell.setting.name == setting.name);
-        let fixed = of.filter(|cell| cell.variant != "auto").map(|cell| point(&cell)).collect();
+        let fixed = of.filter(|cell| cell.variant != "auto").map(|cell| point(cell)).collect();
         panel = panel.with(Curve::line(&format!("round trip {} us", setting.base), fixed));
     }
-    let auto = cells.iter().filter(|cell| cell.variant == "auto").map(point).collect();
+    let auto = cells.iter().filter(|cell| cell.variant == "auto").map(|cell| point(cell)).collect();
     panel.with(Curve::dots("automatic", auto))
 }
