@@ -26,7 +26,8 @@ pub(super) fn svg(axis: &str, marks: &[BoxMark]) -> Result<String, CannotDraw> {
         let reach = marks.iter().flat_map(|mark| mark.quantiles).filter(|value| value.is_finite());
         let reach = reach.fold(10.0, |reach: f64, value| reach.max(value.abs())) * 1.05;
         let negative = marks.iter().any(|mark| mark.quantiles.iter().any(|value| *value < 0.0));
-        let left = if negative { -reach } else { 0.0 };
+        // Where nothing is negative, zero is a little beside the names.
+        let left = if negative { -reach } else { -0.02 * reach };
         let count = marks.len() as f64;
         let mut chart = ChartBuilder::on(&area)
             .margin(12)
@@ -51,7 +52,7 @@ pub(super) fn svg(axis: &str, marks: &[BoxMark]) -> Result<String, CannotDraw> {
         let label = (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
         for (index, mark) in marks.iter().enumerate() {
             let y = index as f64 + 0.5;
-            let name = Text::new(mark.name.clone(), (left - 0.012 * (reach - left), y), label.clone());
+            let name = Text::new(mark.name.clone(), (left, y), label.clone());
             chart.draw_series([name]).map_err(CannotDraw::new)?;
             if mark.quantiles.iter().all(|value| value.is_finite()) {
                 draw(mark, y, &mut chart)?;

@@ -1,6 +1,7 @@
 //! Panels of curves over a common kind of axis.
 
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::CannotDraw;
 use super::style::{self, Chart, FONT, INK, SERIES};
@@ -38,6 +39,8 @@ pub struct Panel {
     axes: (String, String),
     curves: Vec<Curve>,
     logarithmic: bool,
+    /// What the vertical axis reaches over in any case.
+    reach: Option<(f64, f64)>,
 }
 
 impl Panel {
@@ -48,6 +51,7 @@ impl Panel {
             axes: (x.to_owned(), y.to_owned()),
             curves: Vec::new(),
             logarithmic: false,
+            reach: None,
         }
     }
 
@@ -62,6 +66,11 @@ impl Panel {
         Panel { logarithmic: true, ..self }
     }
 
+    /// The panel with a vertical axis from `low` to `high` at least, so that differences without meaning look small.
+    pub(crate) fn reaching(self, low: f64, high: f64) -> Panel {
+        Panel { reach: Some((low, high)), ..self }
+    }
+
     /// A value in the coordinates of the vertical axis.
     fn height(&self, value: f64) -> f64 {
         if self.logarithmic { value.log10() } else { value }
@@ -73,7 +82,7 @@ impl Panel {
         drawn.filter(|(x, y)| x.is_finite() && y.is_finite()).collect()
     }
 
-    /// Ranges of both axes that hold all points and intervals, with a margin above for the names.
+    /// Ranges of both axes that hold all points and intervals.
     fn ranges(&self) -> ((f64, f64), (f64, f64)) {
         let (mut x, mut y) = (Limits::new(), Limits::new());
         for curve in &self.curves {
@@ -86,12 +95,17 @@ impl Panel {
                 y.include(self.height(*high));
             }
         }
+        for end in self.reach.iter().flat_map(|(low, high)| [*low, *high]) {
+            y.include(self.height(end));
+        }
         if !self.logarithmic && y.low > 0.0 && y.low < 0.5 * y.high {
             y.low = 0.0;
         }
         let (low, high) = y.ends();
-        let names = 0.08 * self.curves.len() as f64;
-        (x.ends(), (low - 0.04 * (high - low), high + (0.04 + names) * (high - low)))
+        let (left, right) = x.ends();
+        // Lines may begin at an axis; dots would be cut in half.
+        let beside = if self.curves.iter().all(|curve| curve.line) { 0.0 } else { 0.02 * (right - left) };
+        ((left - beside, right + beside), (low - 0.04 * (high - low), high + 0.04 * (high - low)))
     }
 }
 
@@ -125,6 +139,11 @@ impl Limits {
 }
 
 const WIDTH: u32 = 960;
+/// Letters of the names beside a panel are about as wide, px, and this is what comes before and behind them.
+const LETTER: u32 = 8;
+const SIGN: u32 = 40;
+/// Height of a name beside a panel, px.
+const LINE: i32 = 18;
 const PANEL_HEIGHT: u32 = 330;
 
 pub(super) fn svg(panels: &[Panel]) -> Result<String, CannotDraw> {
@@ -143,7 +162,8 @@ pub(super) fn svg(panels: &[Panel]) -> Result<String, CannotDraw> {
 
 fn draw(panel: &Panel, area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>) -> Result<(), CannotDraw> {
     let ((left, right), (low, high)) = panel.ranges();
-    let mut builder = ChartBuilder::on(area);
+    let (area, beside) = area.split_horizontally(WIDTH - names_width(panel));
+    let mut builder = ChartBuilder::on(&area);
     builder.margin(12).x_label_area_size(44).y_label_area_size(64);
     if !panel.title.is_empty() {
         builder.caption(&panel.title, (FONT, 16).into_font().color(&INK));
@@ -156,8 +176,34 @@ fn draw(panel: &Panel, area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift
     for (curve, colour) in panel.curves.iter().zip(SERIES.iter().cycle()) {
         draw_curve(panel, curve, *colour, &mut chart)?;
     }
-    if panel.curves.len() > 1 {
-        style::legend(&mut chart)?;
+    draw_names(panel, &beside)
+}
+
+/// What the names of curves take beside a panel, px; nothing where there is one curve.
+fn names_width(panel: &Panel) -> u32 {
+    let longest = panel.curves.iter().map(|curve| curve.name.chars().count()).max();
+    longest.filter(|_| panel.curves.len() > 1).map_or(0, |letters| SIGN + LETTER * letters as u32)
+}
+
+/// Draws the names beside the panel, where they hide no curve.
+fn draw_names(
+    panel: &Panel,
+    area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+) -> Result<(), CannotDraw> {
+    if panel.curves.len() < 2 {
+        return Ok(());
+    }
+    let font = (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+    for (row, (curve, colour)) in panel.curves.iter().zip(SERIES.iter().cycle()).enumerate() {
+        let y = 52 + LINE * row as i32;
+        if curve.line {
+            let line = PathElement::new([(0, y), (18, y)], colour.stroke_width(2));
+            area.draw(&line).map_err(CannotDraw::new)?;
+        } else {
+            area.draw(&Circle::new((9, y), 4, colour.filled())).map_err(CannotDraw::new)?;
+        }
+        let name = Text::new(curve.name.clone(), (26, y), font.clone());
+        area.draw(&name).map_err(CannotDraw::new)?;
     }
     Ok(())
 }
@@ -177,17 +223,10 @@ fn draw_curve(
         }
     }
     if curve.line {
-        chart
-            .draw_series(LineSeries::new(points, colour.stroke_width(2)))
-            .map_err(CannotDraw::new)?
-            .label(&curve.name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+        chart.draw_series(LineSeries::new(points, colour.stroke_width(2))).map_err(CannotDraw::new)?;
     } else {
-        chart
-            .draw_series(points.into_iter().map(|point| Circle::new(point, 4, colour.filled())))
-            .map_err(CannotDraw::new)?
-            .label(&curve.name)
-            .legend(move |(x, y)| Circle::new((x + 9, y), 4, colour.filled()));
+        let dots = points.into_iter().map(|point| Circle::new(point, 4, colour.filled()));
+        chart.draw_series(dots).map_err(CannotDraw::new)?;
     }
     Ok(())
 }

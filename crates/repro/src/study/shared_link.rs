@@ -41,6 +41,9 @@ const MOST_CURVES: usize = 6;
 /// The most settings that are shown one by one: with so few there are no curves over the round trip.
 const MOST_SINGLE: usize = 2;
 
+/// Axes of utilisation begin here at the latest.
+const LEAST_USE: f64 = 0.9;
+
 /// A number of a run.
 type Number = fn(&Seen) -> f64;
 
@@ -228,7 +231,7 @@ fn point(cell: &Cell<'_>) -> (f64, f64) {
 fn over_round_trip(title: &str, cells: &[&Cell<'_>], variants: &BTreeSet<&str>) -> [Panel; 2] {
     let x = "round trip without queue, us";
     let mut delay = Panel::new(title, x, "mean queueing delay, us").logarithmic();
-    let mut use_of_link = Panel::new("", x, "utilisation");
+    let mut use_of_link = Panel::new("", x, "utilisation").reaching(LEAST_USE, 1.0);
     for name in variants {
         let points = |what: Number| {
             let of = cells.iter().filter(|cell| cell.variant == *name);
@@ -242,7 +245,7 @@ fn over_round_trip(title: &str, cells: &[&Cell<'_>], variants: &BTreeSet<&str>) 
 
 /// A line a setting from variant to variant in the order of their names, and where `auto` lies.
 fn trade_off(title: &str, cells: &[&Cell<'_>]) -> Panel {
-    let mut panel = Panel::new(title, "mean queueing delay, us", "utilisation");
+    let mut panel = Panel::new(title, "mean queueing delay, us", "utilisation").reaching(LEAST_USE, 1.0);
     for setting in
         SETTINGS.iter().filter(|setting| cells.iter().any(|cell| cell.setting.name == setting.name))
     {
