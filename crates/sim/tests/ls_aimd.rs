@@ -77,6 +77,16 @@ fn the_queue_follows_the_target_where_dctcp_cannot() {
     assert!(fairness > 0.95, "{fairness}");
 }
 
+/// ls-aimd F44: other proposals bring the queue down, too; what they give up for it differs.
+#[test]
+fn other_ways_below_two_segments_have_a_short_queue() {
+    for text in ["rfc3168", "sdc", "subtcp", "nice"] {
+        let (delay, utilisation, _) = Crowd::new(text, |_| {}).seen();
+        assert!(delay < 0.15 * 3600.0, "{text}: {delay} us");
+        assert!(utilisation > 0.6, "{text}: {utilisation}");
+    }
+}
+
 /// ls-aimd F10 and F48.
 #[test]
 fn at_most_two_segments_are_in_flight_and_none_is_lost() {
