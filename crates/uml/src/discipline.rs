@@ -66,7 +66,10 @@ pub(crate) fn install(
     node.tc.push(bucket(bytes));
     let line = match &queue {
         None | Some(QueueSpec::DropTail(_)) => room.packets.map(|packets| format!("pfifo limit {packets}")),
-        Some(QueueSpec::Red(config)) => Some(red(config, &room, rate.bps())),
+        Some(QueueSpec::Red(config)) => {
+            node.red.push(red(config, &room, device));
+            None
+        }
         Some(QueueSpec::Codel(config)) => Some(codel(config, &room)),
         Some(QueueSpec::Pie(config)) => Some(pie(config, &room)),
         Some(QueueSpec::Step(config)) => {
@@ -84,12 +87,9 @@ pub(crate) fn install(
 
 /// Names what the kernel cannot do.
 fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
-    // `tc` passes the wish to adapt on in a field that the kernel reads back but does not start its timer by.
-    let adaptive = matches!(&spec.queue, Some(QueueSpec::Red(config)) if config.adaptive);
     let rules = [
         ("trace", spec.trace.is_some(), "links that follow a trace"),
         ("police", spec.police.is_some(), "policer before a queue"),
-        ("queue.adaptive", adaptive, "adaptation of RED that `tc` could start"),
     ];
     match rules.iter().find(|(_, wanted, _)| *wanted) {
         Some((key, _, what)) => Err(Mistake::new(
@@ -174,19 +174,6 @@ fn whole(bytes: Bytes) -> u32 {
     u32::try_from(bytes.get()).unwrap_or(u32::MAX)
 }
 
-fn red(config: &RedConfig, room: &Room, rate: u64) -> String {
-    let RedConfig { min, max, probability, packet, .. } = config;
-    let ecn = if config.ecn { " ecn" } else { "" };
-    format!(
-        "red limit {} min {} max {} avpkt {} burst {} probability {probability} bandwidth {rate}bit{ecn}",
-        room.in_bytes(),
-        room.seen(*min).max(1),
-        room.seen(*max).max(2),
-        packet.get(),
-        config.burst()
-    )
-}
-
 fn codel(config: &CodelConfig, room: &Room) -> String {
     let ecn = if config.ecn { "ecn" } else { "noecn" };
     let us = |time: Duration| time.ns() / 1000;
@@ -199,6 +186,20 @@ fn pie(config: &PieConfig, room: &Room) -> String {
     let ecn = if config.ecn_threshold > 0.0 { "ecn" } else { "noecn" };
     let (target, update) = (us(config.target), us(config.update));
     format!("pie limit {} target {target}us tupdate {update}us {ecn}", room.in_packets())
+}
+
+fn red(config: &RedConfig, room: &Room, device: &str) -> PlannedRed {
+    PlannedRed {
+        limit: room.in_bytes(),
+        min: room.seen(config.min).max(1),
+        max: room.seen(config.max).max(2),
+        probability: config.probability,
+        // That of the scenario, whatever is left of its thresholds here.
+        weight_log: config.weight_log().unwrap_or(0),
+        adaptive: config.adaptive,
+        ecn: config.ecn,
+        ..place(device, room)
+    }
 }
 
 fn step(config: &StepConfig, room: &Room, device: &str) -> PlannedRed {
@@ -223,6 +224,9 @@ fn place(device: &str, room: &Room) -> PlannedRed {
         min: 0,
         max: 0,
         probability: 1.0,
+        weight_log: 0,
+        adaptive: false,
+        ecn: true,
     }
 }
 
@@ -240,6 +244,30 @@ mod tests {
         // What waits for tokens is still there.
         let bucket = Room::new(None, Buffer::Bytes(FULL * 8), FULL, false);
         assert_eq!((bucket.bytes, bucket.seen(FULL)), (Some(FULL * 8), 1538));
+    }
+
+    #[test]
+    fn red_has_the_weight_and_the_wishes_of_the_scenario() {
+        let config = RedConfig {
+            min: Bytes::new(18_750),
+            max: Bytes::new(56_250),
+            probability: 0.1,
+            adaptive: true,
+            ecn: true,
+            burst: Some(31),
+            packet: Bytes::new(1000),
+            limit: Some(Bytes::new(15_000_000)),
+            packets: None,
+        };
+        // A jumbo frame is half of `min`, which must not make the average slower.
+        for full in [FULL, Bytes::new(9038)] {
+            let spec = QueueSpec::Red(config.clone());
+            let room = Room::new(Some(&spec), Buffer::Packets(1), full, true);
+            let red = red(&config, &room, "l0-0a");
+            assert_eq!((red.weight_log, red.adaptive, red.ecn), (4, true, true));
+            assert_eq!(u64::from(red.min), 18_750 - full.get());
+            assert_eq!((red.max - red.min, u64::from(red.limit)), (37_500, 15_000_000 - full.get()));
+        }
     }
 
     #[test]

@@ -514,11 +514,4 @@ mod tests {
         assert_eq!(plan.nodes[0].controller, None);
         assert_eq!(plan.programs[0].stop, Duration::from_ms(1_000), "the run ends before");
     }
-
-    #[test]
-    fn red_that_adapts_is_refused() {
-        let red = "queue = { kind = \"red\", min = \"30 kB\", max = \"90 kB\", adaptive = true }";
-        let mistake = planned(red, "controller = \"reno\"").unwrap_err();
-        assert_eq!(mistake.key(), Some("link[1].queue.adaptive"));
-    }
 }

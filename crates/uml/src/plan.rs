@@ -49,7 +49,7 @@ pub struct PlannedNode {
     pub ip: Vec<String>,
     /// Lines for `tc -batch` within it: disciplines.
     pub tc: Vec<String>,
-    /// RED disciplines with an average that `tc` cannot express.
+    /// RED disciplines, which `tc` cannot express.
     pub red: Vec<PlannedRed>,
     /// Network devices.
     pub devices: Vec<String>,
@@ -57,7 +57,7 @@ pub struct PlannedNode {
     pub controller: Option<String>,
 }
 
-/// RED that judges by the queue as it is.
+/// RED, by the average queue or by the queue as it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedRed {
     /// The device.
@@ -74,6 +74,12 @@ pub struct PlannedRed {
     pub max: u32,
     /// Probability of a mark just below `max`.
     pub probability: f64,
+    /// Weight of a packet in the average, as a negative power of two; zero judges by the queue as it is.
+    pub weight_log: u8,
+    /// Whether the probability follows the average.
+    pub adaptive: bool,
+    /// Whether packets that can be marked are, and not dropped.
+    pub ecn: bool,
 }
 
 /// A direction of a link.

@@ -24,7 +24,7 @@ const DECREASE: f64 = 0.9;
 /// Adaptations that can be due at once: after these 0.5 has shrunk below [`ADAPTIVE_MIN`] and does not change any more.
 const MOST_ADAPTATIONS: i64 = 40;
 /// The averaging weight is at least 2 to minus this (Linux).
-const LEAST_WEIGHT: u32 = 31;
+const LEAST_WEIGHT: u8 = 31;
 
 /// Parameters of RED. Sizes are wire bytes of the average queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -86,7 +86,7 @@ impl RedConfig {
         require(self.adaptation > Duration::ZERO, "adaptation", "must be above zero")?;
         require(self.packet > Bytes::ZERO, "packet", "must be above zero")?;
         require(self.min > self.packet, "min", "must be above `packet`")?;
-        require(self.weight().is_some(), "burst", "must be at least `min` / `packet`")
+        require(self.weight_log().is_some(), "burst", "must be at least `min` / `packet`")
     }
 
     /// Packets that may arrive in a burst: as given, or as the authors of RED advise, but never fewer than `min` holds.
@@ -96,21 +96,22 @@ impl RedConfig {
         self.burst.map_or(advised, f64::from)
     }
 
-    /// Weight of a packet in the average, the largest power of two that lets a burst pass; `None` if the burst alone would
-    /// bring the average to `min` whatever the weight.
-    fn weight(&self) -> Option<f64> {
+    /// Weight of a packet in the average, as a negative power of two: the largest that lets a burst pass. `None` if the burst alone
+    /// would bring the average to `min` whatever the weight.
+    pub fn weight_log(&self) -> Option<u8> {
         // The rule of Linux: the least Wlog with burst + 1 - min / packet <= (1 - (1 - W)^burst) / W.
         let burst = self.burst();
         let room = burst + 1.0 - self.min.get() as f64 / self.packet.get() as f64;
-        let mut weight = 1.0;
-        for _ in 1..=LEAST_WEIGHT {
-            weight /= 2.0;
-            if room >= 1.0 && room <= (1.0 - power(1.0 - weight, burst)) / weight {
-                return Some(weight);
-            }
-        }
-        None
+        (1..=LEAST_WEIGHT).find(|log| {
+            let weight = inverse(*log);
+            room >= 1.0 && room <= (1.0 - power(1.0 - weight, burst)) / weight
+        })
     }
+}
+
+/// Two to minus this.
+fn inverse(log: u8) -> f64 {
+    1.0 / f64::from(1_u32 << log)
 }
 
 /// `base` to the power of `exponent`, the same on every machine; between whole exponents it is a straight line.
@@ -161,7 +162,7 @@ impl Red {
             max,
             average: Average {
                 bytes: 0.0,
-                weight: config.weight().unwrap_or(1.0),
+                weight: config.weight_log().map_or(1.0, inverse),
                 packets_per_ns: 1.0 / packet_time.max(1.0),
                 updated: Instant::ZERO,
             },
@@ -342,14 +343,14 @@ mod tests {
 
     #[test]
     fn the_weight_follows_from_the_burst_as_in_linux() {
-        assert_eq!(config().weight(), Some(1.0 / 16.0));
-        assert_eq!(RedConfig { burst: Some(20), ..config() }.weight(), Some(1.0 / 16.0));
+        assert_eq!(config().weight_log(), Some(4));
+        assert_eq!(RedConfig { burst: Some(20), ..config() }.weight_log(), Some(4));
         let fast =
             RedConfig { min: Bytes::new(18_750), max: Bytes::new(56_250), burst: Some(31), ..config() };
-        assert_eq!(fast.weight(), Some(1.0 / 16.0));
-        assert_eq!(RedConfig { burst: Some(5), ..config() }.weight(), None);
+        assert_eq!(fast.weight_log(), Some(4));
+        assert_eq!(RedConfig { burst: Some(5), ..config() }.weight_log(), None);
         let narrow = RedConfig { min: Bytes::new(1_500), max: Bytes::new(1_600), ..config() };
-        assert_eq!(narrow.weight(), Some(0.5));
+        assert_eq!(narrow.weight_log(), Some(1));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! RED by netlink: `tc` cannot express an average that is the queue as it is.
+//! RED by netlink: `tc` cannot express an average that is the queue as it is, and its wish to adapt does not start the kernel's timer.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -19,10 +19,12 @@ const TCA_RED_PARMS: u16 = 1;
 const TCA_RED_STAB: u16 = 2;
 const TCA_RED_MAX_P: u16 = 3;
 const TC_RED_ECN: u8 = 1;
-/// Bytes of the table by which the average decays while the queue is empty; without averaging it is not used.
+const TC_RED_ADAPTATIVE: u8 = 4;
+/// Bytes of the table by which the average decays while the queue is empty. It is never used: `tbf` above looks into the queue
+/// before it takes a packet, so RED is not asked while there is none, which is how it would notice.
 const STAB: usize = 256;
 
-/// Puts RED with an averaging weight of 1 into its place.
+/// Puts RED into its place.
 pub(super) fn install(red: &PlannedRed) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::of(format!("cannot put RED on {}", red.device), error);
     let index = nix::net::if_::if_nametoindex(red.device.as_str()).map_err(|error| failed(error.into()))?;
@@ -49,14 +51,8 @@ pub(super) fn install(red: &PlannedRed) -> Result<(), Failure> {
 }
 
 fn message(red: &PlannedRed, index: u32) -> Vec<u8> {
-    let mut parameters = Vec::new();
-    for value in [red.limit, red.min, red.max] {
-        parameters.extend(value.to_ne_bytes());
-    }
-    // Wlog 0 is a weight of 1; the decay while idle (Scell_log) has no meaning then.
-    parameters.extend([0, slope(red), 0, TC_RED_ECN]);
     let probability = (red.probability * f64::from(u32::MAX)) as u32;
-    let mut options = attribute(TCA_RED_PARMS, &parameters);
+    let mut options = attribute(TCA_RED_PARMS, &parameters(red));
     options.extend(attribute(TCA_RED_STAB, &[0; STAB]));
     options.extend(attribute(TCA_RED_MAX_P, &probability.to_ne_bytes()));
     let mut body = vec![0; 4];
@@ -73,6 +69,19 @@ fn message(red: &PlannedRed, index: u32) -> Vec<u8> {
     message
 }
 
+/// `struct tc_red_qopt`.
+fn parameters(red: &PlannedRed) -> Vec<u8> {
+    let mut parameters = Vec::new();
+    for value in [red.limit, red.min, red.max] {
+        parameters.extend(value.to_ne_bytes());
+    }
+    // The kernel starts to adapt by the flag in this place; `tc` sets the one in an attribute of its own.
+    let flags = if red.ecn { TC_RED_ECN } else { 0 } | if red.adaptive { TC_RED_ADAPTATIVE } else { 0 };
+    // Wlog, Plog, and Scell_log, which belongs to the table.
+    parameters.extend([red.weight_log, slope(red), 0, flags]);
+    parameters
+}
+
 /// Plog: probability over the width of the ramp, as a negative power of two.
 fn slope(red: &PlannedRed) -> u8 {
     let width = f64::from(red.max.saturating_sub(red.min));
@@ -85,4 +94,29 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes.extend(value);
     bytes.resize(bytes.len().next_multiple_of(4), 0);
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weight_and_flags_are_where_the_kernel_reads_them() {
+        let red = PlannedRed {
+            device: "l0-0a".to_owned(),
+            parent: 0x10_0001,
+            handle: 0x20_0000,
+            limit: 5_000_000,
+            min: 12_500,
+            max: 37_500,
+            probability: 0.1,
+            weight_log: 4,
+            adaptive: true,
+            ecn: true,
+        };
+        assert_eq!(parameters(&red)[12..], [4, 18, 0, TC_RED_ECN | TC_RED_ADAPTATIVE]);
+        let present = PlannedRed { weight_log: 0, adaptive: false, ecn: false, ..red };
+        assert_eq!(parameters(&present)[12..], [0, 18, 0, 0]);
+        assert_eq!(parameters(&present)[..4], 5_000_000_u32.to_ne_bytes());
+    }
 }
