@@ -1,19 +1,22 @@
 //! `headway repro`: published numbers beside ours.
 
+mod linux;
+mod table;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
-use clap::Args;
-use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
-use headway_repro::{Context, Experiment, Interrupted, Outcome, Size, catalogue, page};
+use clap::{Args, ValueEnum};
+use comfy_table::{Cell, ContentArrangement, Table, presets};
+use headway_repro::{Check, Context, Experiment, Outcome, SIMULATOR, Size, catalogue, page};
 
 use crate::exit::{Code, Failed};
 use crate::progress::Progress;
 use crate::stage;
 
-/// Repeats the experiments of the papers in simulated testbeds and prints published numbers beside measured ones.
+/// Repeats the experiments of the papers in simulated testbeds, or on the stack of Linux, and prints published numbers beside measured ones.
 ///
 /// Every published number has a band in which ours counts as agreeing, with a reason; what lies outside fails. Numbers that
 /// say how right an estimator is stand beside those of the null estimator, which looks at nothing. The same seed gives the
@@ -29,6 +32,10 @@ pub(crate) struct ReproArgs {
     /// Experiments or papers: `rapid/G4`, `bass/P7`, `ls-aimd/R2`, `rapid`, `bass`, `ls-aimd`, `all`.
     #[arg(value_name = "NAME", required_unless_present = "list")]
     names: Vec<String>,
+    /// Where they run: `sim`, `uml`, or `sim,uml` for both side by side. Only those of LS-AIMD have a testbed in `uml`, the stack of
+    /// Linux in virtual time.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "sim", value_name = "WORLD")]
+    on: Vec<Testbed>,
     /// Print what there is instead: name, title, cost, and what is published.
     #[arg(long)]
     list: bool,
@@ -52,7 +59,28 @@ pub(crate) struct ReproArgs {
     json: bool,
 }
 
+/// Where an experiment runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Testbed {
+    /// The simulator.
+    Sim,
+    /// The stack of Linux in virtual time.
+    Uml,
+}
+
+impl Testbed {
+    fn has(self, experiment: &Experiment) -> bool {
+        self == Testbed::Sim || headway_repro::runs_elsewhere(experiment)
+    }
+}
+
 impl ReproArgs {
+    /// Where an experiment runs, in the order of the columns.
+    fn testbeds(&self, experiment: &Experiment) -> Vec<Testbed> {
+        let asked = |testbed: &Testbed| self.on.contains(testbed) && testbed.has(experiment);
+        [Testbed::Sim, Testbed::Uml].into_iter().filter(asked).collect()
+    }
+
     pub(crate) fn json(&self) -> bool {
         self.json
     }
@@ -63,6 +91,10 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failed> {
         return list(args);
     }
     let experiments = catalogue::select(&args.names)?;
+    if let Some(experiment) = experiments.iter().find(|experiment| args.testbeds(experiment).is_empty()) {
+        let only = format!("{} runs in the simulator only: --on sim, or --on sim,uml", experiment.id);
+        return Err(anyhow::anyhow!(only).into());
+    }
     let [stop, over] = [false; 2].map(|set| Arc::new(AtomicBool::new(set)));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // The first signal stops the experiments; the next one, or one while results are written, ends the process.
@@ -73,7 +105,7 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failed> {
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, usize::from);
     let size = if args.full { Size::Full } else { Size::Quick };
     let context = Context { size, seed: args.seed, jobs, stop: &stop };
-    let outcomes = carry_out(&experiments, &context)?;
+    let outcomes = carry_out(args, &experiments, &context)?;
     over.store(true, Ordering::Relaxed);
     print(args, &outcomes)?;
     if let Some(folder) = &args.output {
@@ -83,21 +115,30 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failed> {
         }
     }
     if stop.load(Ordering::Relaxed) {
-        let done = format!("interrupted after {} of {} experiments", outcomes.len(), experiments.len());
+        let all: usize = experiments.iter().map(|experiment| args.testbeds(experiment).len()).sum();
+        let done = format!("interrupted after {} of {all} experiments", outcomes.len());
         return Err(Failed::new(Code::Interrupted, anyhow::anyhow!(done)));
     }
     verdict(&outcomes)
 }
 
 /// All experiments in turn, as far as the user lets us.
-fn carry_out(experiments: &[Experiment], context: &Context<'_>) -> Result<Vec<Outcome>, Failed> {
+fn carry_out(
+    args: &ReproArgs,
+    experiments: &[Experiment],
+    context: &Context<'_>,
+) -> Result<Vec<Outcome>, Failed> {
     let progress = Progress::new(experiments.len() as u64);
     let mut outcomes = Vec::new();
     for experiment in experiments {
         progress.say(format!("{}: {}", experiment.id, experiment.title));
-        match headway_repro::run(experiment, context) {
-            Ok(outcome) => outcomes.push(outcome),
-            Err(Interrupted) => break,
+        for testbed in args.testbeds(experiment) {
+            let outcome = match testbed {
+                Testbed::Sim => headway_repro::run(experiment, context).ok(),
+                Testbed::Uml => linux::run(experiment, context, &progress)?,
+            };
+            let Some(outcome) = outcome else { return Ok(outcomes) };
+            outcomes.push(outcome);
         }
         progress.step();
     }
@@ -109,54 +150,43 @@ fn print(args: &ReproArgs, outcomes: &[Outcome]) -> Result<(), Failed> {
         println!("{}", serde_json::to_string_pretty(outcomes)?);
         return Ok(());
     }
-    for outcome in outcomes {
+    for worlds in outcomes.chunk_by(|one, other| one.id == other.id) {
+        let outcome = &worlds[0];
         println!("{}: {} ({})", outcome.id, outcome.title, outcome.source);
-        println!("Evidence: {}: {}.", outcome.evidence.label(), outcome.evidence.meaning());
-        println!("{}", table(outcome));
-        for check in outcome.checks.iter().filter(|check| !check.passed) {
+        for outcome in worlds {
+            println!("Evidence: {}: {}.", outcome.evidence.label(), outcome.evidence.meaning());
+        }
+        println!("{}", table::checks(worlds));
+        for (outcome, check) in failed(worlds) {
             if let Some(why) = &check.claim.deviation {
-                println!("Not reached: {}: {why}", check.claim.measure);
+                let place = if worlds.len() > 1 { format!(" in {}", outcome.world) } else { String::new() };
+                println!("Not reached{place}: {}: {why}", check.claim.measure);
             }
         }
-        for remark in &outcome.remarks {
-            println!("{remark}");
+        let mut said = Vec::new();
+        for remark in worlds.iter().flat_map(|outcome| &outcome.remarks) {
+            if !said.contains(&remark) {
+                println!("{remark}");
+                said.push(remark);
+            }
         }
         println!();
     }
     Ok(())
 }
 
-fn table(outcome: &Outcome) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["published", "measure", "measured", "null", "band", "", "reason for the band"]);
-    for check in &outcome.checks {
-        let (verdict, colour) = if check.passed { ("holds", Color::Blue) } else { ("FAILS", Color::Red) };
-        let number = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-        table.add_row([
-            Cell::new(&check.claim.published),
-            Cell::new(&check.claim.measure),
-            number(page::with_unit(check.measured, &check.claim.unit)),
-            number(check.null.map_or(String::new(), page::number)),
-            number(check.claim.band()),
-            Cell::new(verdict).fg(colour),
-            Cell::new(&check.claim.reason),
-        ]);
-    }
-    table
-}
-
 fn write(folder: &Path, outcomes: &[Outcome], context: &Context<'_>) -> anyhow::Result<()> {
     for outcome in outcomes {
-        let figure = outcome.figure.svg().with_context(|| outcome.id.clone())?;
-        let folder = folder.join(&outcome.id);
+        let figure = outcome.figure.svg().with_context(|| outcome.name())?;
+        let folder = folder.join(outcome.name());
         stage::write(&folder.join("figure.svg"), &figure)?;
         stage::write(&folder.join("results.json"), &serde_json::to_string_pretty(outcome)?)?;
         stage::write(&folder.join("table.csv"), &outcome.table.csv())?;
     }
+    let simulated = outcomes.iter().all(|outcome| outcome.world == SIMULATOR);
+    let elsewhere = if simulated { "" } else { " and on the stack of Linux in virtual time (@uml)" };
     let heading = format!(
-        "Experiments of the papers on Rapid, BASS and LS-AIMD in simulated testbeds; {} run, seed {}, headway {}.",
+        "Experiments of the papers on Rapid, BASS and LS-AIMD in simulated testbeds{elsewhere}; {} run, seed {}, headway {}.",
         context.size.name(),
         context.seed,
         env!("CARGO_PKG_VERSION")
@@ -167,16 +197,19 @@ fn write(folder: &Path, outcomes: &[Outcome], context: &Context<'_>) -> anyhow::
 /// An error that names every claim that fails.
 fn verdict(outcomes: &[Outcome]) -> Result<(), Failed> {
     let all: usize = outcomes.iter().map(|outcome| outcome.checks.len()).sum();
-    let failed: Vec<String> = outcomes
-        .iter()
-        .flat_map(|outcome| outcome.checks.iter().map(move |check| (outcome, check)))
-        .filter(|(_, check)| !check.passed)
-        .map(|(outcome, check)| format!("{}: {}", outcome.id, check.claim.measure))
+    let failed: Vec<String> = failed(outcomes)
+        .map(|(outcome, check)| format!("{}: {}", outcome.name(), check.claim.measure))
         .collect();
     if failed.is_empty() {
         return Ok(());
     }
     Err(anyhow::anyhow!("{} of {all} claims fail:\n  {}", failed.len(), failed.join("\n  ")).into())
+}
+
+/// The claims that fail.
+fn failed(outcomes: &[Outcome]) -> impl Iterator<Item = (&Outcome, &Check)> {
+    let all = outcomes.iter().flat_map(|outcome| outcome.checks.iter().map(move |check| (outcome, check)));
+    all.filter(|(_, check)| !check.passed)
 }
 
 /// Columns of the list where the width is not given by a terminal.

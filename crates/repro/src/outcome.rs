@@ -10,6 +10,9 @@ use crate::experiment::{Claim, Evidence, Experiment};
 use crate::figure::Figure;
 use crate::page;
 
+/// What results call the simulator.
+pub const SIMULATOR: &str = "sim";
+
 /// Measured numbers by name, `who/what`.
 pub(crate) type Measures = BTreeMap<String, f64>;
 
@@ -86,6 +89,8 @@ pub struct Check {
 pub struct Outcome {
     /// Paper and number.
     pub id: String,
+    /// Where it was carried out: [`SIMULATOR`], or the name of another world.
+    pub world: &'static str,
     /// What it is about.
     pub title: String,
     /// Where it is published.
@@ -112,35 +117,48 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Holds the claims against what was found.
-    pub(crate) fn new(experiment: &Experiment, context: &Context<'_>, findings: Findings) -> Outcome {
+    /// Holds the claims against what was found. The simulator must have found all that claims are about; of another world those
+    /// about something else are left out, and named.
+    pub(crate) fn new(
+        experiment: &Experiment,
+        context: &Context<'_>,
+        world: &'static str,
+        findings: Findings,
+    ) -> Outcome {
+        let judged = |measure: &str| world == SIMULATOR || findings.value(measure).is_some();
         let check = |claim: &Claim| {
             let measured = findings.value(&claim.measure).unwrap_or(f64::NAN);
             let null = findings.nulls.get(&claim.measure).copied();
             Check { claim: claim.clone(), measured, null, passed: claim.holds(measured) }
         };
-        let notes: Vec<String> = experiment
-            .notes
-            .iter()
-            .map(|note| {
-                let measured = findings.value(&note.measure).unwrap_or(f64::NAN);
-                format!("Not published: {}: {}.", note.text, page::with_unit(measured, &note.unit))
-            })
-            .collect();
+        let unknown = experiment.claims.iter().filter(|claim| !judged(&claim.measure));
+        let notes = experiment.notes.iter().filter(|note| judged(&note.measure)).map(|note| {
+            let measured = findings.value(&note.measure).unwrap_or(f64::NAN);
+            format!("Not published: {}: {}.", note.text, page::with_unit(measured, &note.unit))
+        });
+        let skipped =
+            unknown.map(|claim| format!("Not measured in {world}, and not judged: {}.", claim.measure));
+        let remarks: Vec<String> = notes.chain(skipped).collect();
         Outcome {
             id: experiment.id.clone(),
+            world,
             title: experiment.title.clone(),
             source: experiment.source.clone(),
             published: experiment.published.clone(),
             evidence: experiment.evidence,
             size: Size::name(context.size),
             seed: context.seed,
-            checks: experiment.claims.iter().map(check).collect(),
+            checks: experiment.claims.iter().filter(|claim| judged(&claim.measure)).map(check).collect(),
             measures: findings.measures,
             table: findings.table,
-            remarks: experiment.remarks.iter().cloned().chain(findings.remarks).chain(notes).collect(),
+            remarks: experiment.remarks.iter().cloned().chain(findings.remarks).chain(remarks).collect(),
             figure: findings.figure,
         }
+    }
+
+    /// The name among all results: that of the experiment, with the world unless it is the simulator.
+    pub fn name(&self) -> String {
+        if self.world == SIMULATOR { self.id.clone() } else { format!("{}@{}", self.id, self.world) }
     }
 
     /// Whether every claim holds.

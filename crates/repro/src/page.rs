@@ -73,7 +73,7 @@ fn summary(page: &mut String, outcomes: &[Outcome]) {
             escape(&outcome.title),
             outcome.evidence.label(),
             outcome.checks.len(),
-            id = outcome.id,
+            id = outcome.name(),
         );
     }
     page.push_str("</table>\n");
@@ -88,7 +88,7 @@ fn section(page: &mut String, outcome: &Outcome) -> Result<(), CannotDraw> {
         escape(&outcome.published),
         outcome.evidence.label(),
         outcome.evidence.meaning(),
-        id = outcome.id,
+        id = outcome.name(),
     );
     page.push_str(
         "<table>\n<tr><th>claim</th><th>measured</th><th>band</th><th>null</th><th>verdict</th><th>reason for the band</th></tr>\n",

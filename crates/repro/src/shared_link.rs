@@ -1,5 +1,10 @@
 //! Long flows that share a link with a short round trip: the testbed of LS-AIMD (ls-aimd 4.1, 4.2).
 
+mod elsewhere;
+
+pub use elsewhere::{BOTTLENECK, Records, Request, World};
+pub(crate) use elsewhere::{scenario, seen};
+
 use headway_core::control::Kind;
 use headway_core::queue::{ADAPTATION, DropTailConfig, QueueSpec, RampConfig, RedConfig, StepConfig};
 use headway_core::{Bytes, Duration, Instant, Rate};
@@ -120,9 +125,19 @@ impl Setting {
         }
     }
 
+    /// Time from the bottleneck to the receiver, and from there back to a sender.
+    fn half(&self) -> Duration {
+        Duration::from_ns(self.base as i64 * 500)
+    }
+
     /// When the last flow has been there for a second: what is counted begins (ls-aimd 4.1, E21).
     fn begin(&self, second: Duration) -> Instant {
         Instant::ZERO + second * self.flows as i64
+    }
+
+    /// When the first flow stops, or a single second has been counted.
+    fn end(&self, second: Duration) -> Instant {
+        (self.begin(second) + second).max(Instant::ZERO + second * self.seconds as i64)
     }
 }
 
@@ -146,7 +161,7 @@ pub(crate) struct Seen {
     pub(crate) unsteadiness: f64,
     /// Share of looks at which a flow's window was at its floor of two segments.
     pub(crate) at_two: f64,
-    /// Mean correlation of the windows of two flows.
+    /// Mean correlation of the windows of two flows; not a number where windows are known in whole segments only.
     pub(crate) correlation: f64,
     /// Packets dropped and sent again, and timeouts: none in any experiment.
     pub(crate) losses: u64,
@@ -161,7 +176,7 @@ pub(crate) fn run(
     second: Duration,
 ) -> Seen {
     let mut network = Network::new(seed);
-    let half = Duration::from_ns(setting.base as i64 * 500);
+    let half = setting.half();
     let queue_seed = random::generator(seed, "queue", 0).random();
     let rate = setting.rate();
     let queue = setting.queue(marking).build(Some(rate), queue_seed);
@@ -187,11 +202,9 @@ pub(crate) fn run(
             })
         })
         .collect();
-    let begin = setting.begin(second);
-    let end = (begin + second).max(Instant::ZERO + second * setting.seconds as i64);
-    network.run_until(begin);
+    network.run_until(setting.begin(second));
     network.reset_statistics();
-    watch(&mut network, setting, bottleneck, &flows, end)
+    watch(&mut network, setting, bottleneck, &flows, setting.end(second))
 }
 
 fn watch(

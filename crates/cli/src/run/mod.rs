@@ -110,13 +110,20 @@ pub(crate) enum World {
     Lab,
 }
 
-impl fmt::Display for World {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl World {
+    /// The name on the command line and in results.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
             World::Sim => "sim",
             World::Uml => "uml",
             World::Lab => "lab",
-        })
+        }
+    }
+}
+
+impl fmt::Display for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 

@@ -15,8 +15,9 @@ mod shared_link;
 mod windows;
 
 use crate::context::{Context, Interrupted};
-use crate::experiment::{Experiment, Study};
-use crate::outcome::Outcome;
+use crate::experiment::{Evidence, Experiment, Study};
+use crate::outcome::{Outcome, SIMULATOR};
+use crate::shared_link::World;
 
 /// Carries an experiment out and holds what was published against it.
 ///
@@ -36,5 +37,27 @@ pub fn run(experiment: &Experiment, context: &Context<'_>) -> Result<Outcome, In
         Study::SharedLink(study) => shared_link::run(study, experiment, context),
         Study::GapFlows(study) => gap_flows::run(study, experiment, context),
     }?;
-    Ok(Outcome::new(experiment, context, findings))
+    Ok(Outcome::new(experiment, context, SIMULATOR, findings))
+}
+
+/// Whether an experiment can be carried out in another world than the simulator, too.
+pub fn runs_elsewhere(experiment: &Experiment) -> bool {
+    matches!(experiment.study, Study::SharedLink(_))
+}
+
+/// Carries an experiment out on the stack of Linux, which results call `name`, and judges the claims about what is measured
+/// there; `None` for an experiment that only the simulator can do.
+///
+/// # Errors
+/// [`Interrupted`] when the context or the world says to stop.
+pub fn run_in(
+    world: &World<'_>,
+    name: &'static str,
+    experiment: &Experiment,
+    context: &Context<'_>,
+) -> Result<Option<Outcome>, Interrupted> {
+    let Study::SharedLink(study) = &experiment.study else { return Ok(None) };
+    let findings = shared_link::run_in(world, study, experiment, context)?;
+    let outcome = Outcome::new(experiment, context, name, findings);
+    Ok(Some(Outcome { evidence: Evidence::Kernel, ..outcome }))
 }

@@ -9,10 +9,10 @@ use crate::context::{Context, Interrupted};
 use crate::experiment::{Experiment, SharedLink};
 use crate::figure::{BoxMark, Curve, Figure, Panel};
 use crate::outcome::{Findings, Measures, Table};
-use crate::shared_link::{SETTINGS, Seen, Setting, run as simulate};
+use crate::shared_link::{self as link, Request, SETTINGS, Seen, Setting, World};
 use crate::statistics::{largest, quantile, smallest, sorted};
 
-/// A controller in a setting, and which run of it.
+/// A controller in a setting.
 struct Part<'a> {
     variant: &'a str,
     controller: Kind,
@@ -68,19 +68,53 @@ pub(super) fn run(
     experiment: &Experiment,
     context: &Context<'_>,
 ) -> Result<Findings, Interrupted> {
-    let runs = context.size.of(study.runs);
     let second = Duration::from_ms(context.size.of(study.milliseconds) as i64);
-    let named = |setting: &&Setting| study.settings.iter().any(|name| name == setting.name);
-    let mut parts = Vec::new();
-    for (variant, controller) in &study.variants {
-        for setting in SETTINGS.iter().filter(named) {
-            parts.extend((0..runs).map(|_| Part { variant, controller: *controller, setting }));
-        }
-    }
-    let seen = context.map(&parts, |index, part| {
-        let seed = context.seed_of(&experiment.id, index);
-        Ok(simulate(part.setting, study.marking, part.controller, seed, second))
+    carry_out(study, experiment, context, |_, part, seed| {
+        Ok(link::run(part.setting, study.marking, part.controller, seed, second))
+    })
+}
+
+/// The same in another world.
+pub(super) fn run_in(
+    world: &World<'_>,
+    study: &SharedLink,
+    experiment: &Experiment,
+    context: &Context<'_>,
+) -> Result<Findings, Interrupted> {
+    let milliseconds = context.size.of(study.kernel_milliseconds);
+    let second = Duration::from_ms(milliseconds as i64);
+    let all = parts(study, context.size.of(study.runs)).len();
+    let mut findings = carry_out(study, experiment, context, |index, part, seed| {
+        let Part { variant, setting, .. } = part;
+        let request = Request {
+            name: format!(
+                "{} on Linux, {variant} in {}, {} of {all}",
+                experiment.id,
+                setting.name,
+                index + 1
+            ),
+            scenario: link::scenario(setting, study.marking, part.controller, second),
+            seed,
+        };
+        Ok(link::seen(setting, second, &world(&request)?))
     })?;
+    // What its records do not have is not measured there.
+    findings.measures.retain(|_, value| !value.is_nan());
+    let shorter = format!("What lasts a second in the thesis lasts {milliseconds} ms on the stack of Linux.");
+    findings.remarks.push(shorter);
+    Ok(findings)
+}
+
+fn carry_out(
+    study: &SharedLink,
+    experiment: &Experiment,
+    context: &Context<'_>,
+    work: impl Fn(usize, &Part<'_>, u64) -> Result<Seen, Interrupted> + Sync,
+) -> Result<Findings, Interrupted> {
+    let runs = context.size.of(study.runs);
+    let parts = parts(study, runs);
+    let seen =
+        context.map(&parts, |index, part| work(index, part, context.seed_of(&experiment.id, index)))?;
     let cells: Vec<Cell<'_>> = parts
         .chunks(runs)
         .zip(seen.chunks(runs))
@@ -100,6 +134,18 @@ pub(super) fn run(
     measures.insert("losses".to_owned(), losses as f64);
     derive(&mut measures, &cells);
     Ok(Findings { measures, table: table(&cells), figure: figure(&cells), ..Findings::default() })
+}
+
+/// Every variant in every setting, each as often as it runs.
+fn parts(study: &SharedLink, runs: usize) -> Vec<Part<'_>> {
+    let named = |setting: &&Setting| study.settings.iter().any(|name| name == setting.name);
+    let mut parts = Vec::new();
+    for (variant, controller) in &study.variants {
+        for setting in SETTINGS.iter().filter(named) {
+            parts.extend((0..runs).map(|_| Part { variant, controller: *controller, setting }));
+        }
+    }
+    parts
 }
 
 /// Numbers that are about several settings or variants.

@@ -7,8 +7,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration as Span, Instant as Clock};
 
 use anyhow::Context as _;
+use headway_sim::Histogram;
+use headway_sim::record::Results;
 use headway_sim::scenario::{Scenario, Topology};
-use headway_uml::machine::Machine;
+use headway_uml::machine::{Machine, Report};
 use headway_uml::modules::OWN_MODULES;
 use headway_uml::network::{self, Wishes};
 use headway_uml::place;
@@ -104,6 +106,36 @@ impl<'a> Prepared<'a> {
 
     fn one(&self, seed: u64, progress: &Progress, interrupted: &AtomicBool) -> anyhow::Result<Outcome> {
         let begin = Clock::now();
+        let mut shown = 0;
+        let guest = self.start(seed, interrupted, |part| {
+            let steps = (part.clamp(0.0, 1.0) * STEPS as f64) as u64;
+            progress.advance(steps - shown);
+            shown = steps;
+        })?;
+        let results = self.recorded(seed, &guest.report).results();
+        let names = written(&guest.plan, guest.folder.path());
+        let files = (!names.is_empty()).then_some(RunFiles { folder: guest.folder, names });
+        Ok(Outcome { results, events: 0, wall: begin.elapsed(), trouble: None, files })
+    }
+
+    /// Runs with one seed, and also returns the waiting times at a direction of a link; partial after an interruption.
+    pub(crate) fn results_and_waits(
+        &self,
+        seed: u64,
+        direction: usize,
+        interrupted: &AtomicBool,
+    ) -> anyhow::Result<(Results, Histogram)> {
+        let guest = self.start(seed, interrupted, |_| ())?;
+        let run = self.recorded(seed, &guest.report);
+        Ok((run.results(), run.waits(direction)))
+    }
+
+    fn recorded<'b>(&'b self, seed: u64, report: &'b Report) -> results::Run<'b> {
+        results::Run { scenario: self.scenario, topology: &self.topology, seed, report }
+    }
+
+    /// A guest from its start to its end; `tell` hears which part of the time has passed.
+    fn start(&self, seed: u64, interrupted: &AtomicBool, mut tell: impl FnMut(f64)) -> anyhow::Result<Guest> {
         let folder = place::folder(&uml::cache()?).context("cannot write into the cache")?;
         let plan = network::plan(self.scenario, seed, folder.path(), &self.settings.wishes)?;
         let plan = Plan { modules: self.modules.clone(), ..plan };
@@ -116,19 +148,17 @@ impl<'a> Prepared<'a> {
             patience: self.settings.patience,
             checks: self.settings.debug,
         };
-        let mut shown = 0;
-        let report = machine.run(&plan, interrupted, |at| {
-            let part = at.secs_f64() / self.scenario.duration.secs_f64();
-            let steps = (part.clamp(0.0, 1.0) * STEPS as f64) as u64;
-            progress.advance(steps - shown);
-            shown = steps;
-        })?;
-        let run = results::Run { scenario: self.scenario, topology: &self.topology, seed, report: &report };
-        let results = run.results();
-        let names = written(&plan, folder.path());
-        let files = (!names.is_empty()).then_some(RunFiles { folder, names });
-        Ok(Outcome { results, events: 0, wall: begin.elapsed(), trouble: None, files })
+        let report =
+            machine.run(&plan, interrupted, |at| tell(at.secs_f64() / self.scenario.duration.secs_f64()))?;
+        Ok(Guest { folder, plan, report })
     }
+}
+
+/// A guest that has ended or was interrupted, and its folder.
+struct Guest {
+    folder: tempfile::TempDir,
+    plan: Plan,
+    report: Report,
 }
 
 /// Captures and outputs of programs; a run that was interrupted early may not have begun them.

@@ -97,9 +97,7 @@ impl Run<'_> {
     fn link(&self, index: usize) -> LinkResult {
         let direction = &self.topology.directions()[index];
         let seen = self.counted_direction(index);
-        let empty = Vec::new();
-        let bins = self.report.end.as_ref().and_then(|end| end.waits.get(index)).unwrap_or(&empty);
-        let waits = Histogram::of_bins(bins, seen.waited, seen.waited_max);
+        let waits = self.waits(index);
         let rate = self.scenario.link[direction.link].rate;
         let capacity = rate.map(|rate| rate.bytes_in(self.counted())).filter(|bytes| *bytes > Bytes::ZERO);
         let ns = |time: Duration| time.ns().unsigned_abs();
@@ -124,6 +122,13 @@ impl Run<'_> {
         };
         result.loss = result.loss_share();
         result
+    }
+
+    /// Waiting times at a direction since warm-up.
+    pub(super) fn waits(&self, index: usize) -> Histogram {
+        let seen = self.counted_direction(index);
+        let bins = self.report.end.as_ref().and_then(|end| end.waits.get(index));
+        Histogram::of_bins(bins.map_or(&[], Vec::as_slice), seen.waited, seen.waited_max)
     }
 
     /// What a direction did since warm-up.

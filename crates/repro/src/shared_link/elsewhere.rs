@@ -1,0 +1,161 @@
+//! The same testbed in another world: as a scenario, and what its records say.
+
+use std::fmt::Write as _;
+
+use headway_core::control::Kind;
+use headway_core::{Bytes, Duration, Instant};
+use headway_sim::Histogram;
+use headway_sim::record::Results;
+
+use super::{LOOK, Marking, SEND_JITTER, Seen, Setting};
+use crate::context::Interrupted;
+use crate::statistics::{deviation, mean, smallest};
+
+/// The bottleneck among the links of a scenario: the first one.
+pub const BOTTLENECK: usize = 0;
+
+/// A run that another world is to carry out.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Experiment, variant and setting, and how many runs there are.
+    pub name: String,
+    /// The network and its flows, as a scenario file; [`BOTTLENECK`] is the link that is looked at.
+    pub scenario: String,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// What another world has recorded of a run.
+#[derive(Clone, Debug)]
+pub struct Records {
+    /// As of any scenario.
+    pub results: Results,
+    /// Waiting times at the bottleneck.
+    pub waits: Histogram,
+}
+
+/// Carries out a run in another world. It says that it was interrupted, too, when it failed, and keeps the reason.
+pub type World<'a> = dyn Fn(&Request) -> Result<Records, Interrupted> + Sync + 'a;
+
+/// The experiment as a scenario file.
+pub(crate) fn scenario(setting: &Setting, marking: Marking, controller: Kind, second: Duration) -> String {
+    let [begin, end] = [setting.begin(second), setting.end(second)].map(|at| (at - Instant::ZERO).ns());
+    let half = setting.half().ns();
+    let queue = toml::Value::try_from(setting.queue(marking)).expect("made of numbers and words");
+    let mut text = format!(
+        "duration = \"{end} ns\"\nwarmup = \"{begin} ns\"\ninterval = \"{} ns\"\nmtu = {}\n\
+         [[link]]\nfrom = \"switch\"\nto = \"receiver\"\nduplex = false\nrate = \"{} b/s\"\ndelay = \"{half} ns\"\n\
+         queue = {queue}\n",
+        LOOK.ns(),
+        setting.mtu,
+        setting.rate().bps(),
+    );
+    let ecn = if marking == Marking::Ramp { "classic" } else { "dctcp" };
+    for flow in 0..setting.flows as i64 {
+        let start = second * flow;
+        let stop = start + second * setting.seconds as i64;
+        // Acknowledgements return by a link of their own, which is unlimited.
+        let _ = write!(
+            text,
+            "[[link]]\nfrom = \"sender{flow}\"\nto = \"switch\"\nduplex = false\njitter = \"{} ns\"\n\
+             [[link]]\nfrom = \"receiver\"\nto = \"sender{flow}\"\nduplex = false\ndelay = \"{half} ns\"\n\
+             [[flow]]\nfrom = \"sender{flow}\"\nto = \"receiver\"\ncontroller = \"{controller}\"\necn = \"{ecn}\"\n\
+             start = \"{} ns\"\nstop = \"{} ns\"\nack-every = {}\noffload = false\n",
+            SEND_JITTER.ns(),
+            start.ns(),
+            stop.ns(),
+            setting.stretch,
+        );
+    }
+    text
+}
+
+/// What the records say about the time that counts. They do not have windows below a segment, and so no correlation of windows.
+pub(crate) fn seen(setting: &Setting, second: Duration, records: &Records) -> Seen {
+    let Records { results: Results { summary, flows, series, .. }, waits } = records;
+    let begin = setting.begin(second);
+    let counted = || (0..series.ends.len()).filter(|index| series.ends[*index] > begin);
+    let link = &summary.links[BOTTLENECK];
+    let least = counted().filter_map(|index| {
+        let interval = &series.links[BOTTLENECK][index];
+        interval.capacity.map(|capacity| interval.measured.get() as f64 / capacity.get() as f64)
+    });
+    let of_flow = |goodput: &Vec<Bytes>| {
+        let values: Vec<f64> = counted().map(|index| goodput[index].get() as f64).collect();
+        deviation(&values) / mean(&values).max(1e-9)
+    };
+    let shares: Vec<f64> = flows.iter().map(|flow| flow.goodput_bytes as f64).collect();
+    let at_two: Vec<f64> = series
+        .tcp
+        .iter()
+        .flat_map(|flow| counted().map(|index| f64::from(u32::from(flow[index].cwnd <= 2))))
+        .collect();
+    let again = flows.iter().map(|flow| flow.retransmitted + flow.timeouts.unwrap_or_default());
+    Seen {
+        mean: waits.mean().us(),
+        deviation: waits.deviation().us(),
+        p95: waits.quantile(0.95).us(),
+        p99: waits.quantile(0.99).us(),
+        max: waits.max().us(),
+        utilisation: link.utilisation.unwrap_or(f64::NAN),
+        least_utilisation: smallest(least),
+        marked: link.marked as f64 / link.arrived.max(1) as f64,
+        spread: deviation(&shares) / mean(&shares).max(1.0),
+        unsteadiness: mean(&series.goodput.iter().map(of_flow).collect::<Vec<f64>>()),
+        at_two: mean(&at_two),
+        correlation: f64::NAN,
+        losses: link.dropped + again.sum::<u64>(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use headway_sim::record::Run;
+    use headway_sim::scenario::Scenario;
+
+    use super::super::{SETTINGS, run};
+    use super::*;
+
+    fn read(setting: &Setting, marking: Marking, controller: &str, second: Duration) -> Scenario {
+        let controller = controller.parse().expect("a controller");
+        let text = scenario(setting, marking, controller, second);
+        Scenario::parse(&text, Path::new("x.toml"), &[]).expect("a scenario")
+    }
+
+    #[test]
+    fn every_setting_is_a_scenario() {
+        for setting in &SETTINGS {
+            for marking in [Marking::Ramp, Marking::Step, Marking::Instantaneous] {
+                let scenario = read(setting, marking, "ls-dctcp:c=1,after-cut", Duration::from_ms(500));
+                assert_eq!(scenario.link[BOTTLENECK].queue, Some(setting.queue(marking)));
+                assert_eq!(scenario.flow_count(), setting.flows);
+                assert_eq!(scenario.flow[0].controller.to_string(), "ls-dctcp:c=1,after-cut");
+            }
+        }
+    }
+
+    /// The simulator may be the other world, too, but for what the records of waiting times give.
+    #[test]
+    fn the_scenario_is_the_network_that_is_simulated() {
+        let second = Duration::from_ms(100);
+        let setting = SETTINGS.iter().find(|setting| setting.name == "4E").expect("a setting");
+        let scenario = read(setting, Marking::Step, "ls-dctcp", second);
+        let mut simulation = Run::new(&scenario, 1, Bytes::new(1 << 30)).expect("a network");
+        while simulation.step().expect("enough memory") {}
+        let results = simulation.finish();
+        let link = &results.summary.links[BOTTLENECK];
+        let waits = Histogram::of_bins(&[(0, 1)], link.delay_mean_ns, link.delay_max_ns);
+        let there = seen(setting, second, &Records { results, waits });
+        let here = run(setting, Marking::Step, "ls-dctcp".parse().expect("a controller"), 1, second);
+        let near =
+            |one: f64, other: f64, part: f64| assert!((one / other - 1.0).abs() < part, "{there:?} {here:?}");
+        near(there.mean, here.mean, 0.05);
+        near(there.utilisation, here.utilisation, 0.01);
+        near(there.marked, here.marked, 0.1);
+        near(there.unsteadiness, here.unsteadiness, 0.2);
+        assert!((there.at_two - here.at_two).abs() < 0.05, "{there:?} {here:?}");
+        assert_eq!((there.losses, there.correlation.is_nan()), (0, true));
+    }
+}
