@@ -51,3 +51,11 @@ fn an_unknown_name_is_an_error_that_says_where_the_names_are() {
     assert!(text(&output.stderr).contains("--list"));
     assert_eq!(repro(&[]).status.code(), Some(2));
 }
+
+#[test]
+fn what_only_the_simulator_can_do_is_refused_elsewhere() {
+    let output = repro(&["rapid/B4", "--on", "uml"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("rapid/B4 runs in the simulator only"), "{}", text(&output.stderr));
+    assert_eq!(repro(&["rapid/B4", "--on", "lab"]).status.code(), Some(2));
+}

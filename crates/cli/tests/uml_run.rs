@@ -526,31 +526,3 @@ fn iperf3_measures_the_bottleneck() {
     let whole = 100e6 * 1448.0 / 1538.0;
     assert!((0.95..=1.0).contains(&(rate / whole)), "{rate}");
 }
-
-/// The arithmetic is the same C; the clock that acts on it is ours in the one world and Linux's timers in the other.
-#[test]
-fn ls_dctcp_keeps_the_queue_that_it_keeps_in_the_simulator() {
-    if !has_kernel() {
-        return;
-    }
-    let case = Try::new(include_str!("../../../scenarios/ls-dctcp.toml"));
-    let shorter = ["--set", "duration=6 s", "--set", "warmup=3 s"];
-    let in_kernel = bottleneck(&case.summary(&shorter));
-    let mut simulator = Command::new(PROGRAM);
-    simulator.arg("run").arg(case.path("x.toml")).args(["--on", "sim", "--output"]).arg(case.path("sim"));
-    let output = simulator.args(shorter).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let summary = std::fs::read(case.path("sim/summary.json")).unwrap();
-    let simulated = bottleneck(&serde_json::from_slice(&summary).unwrap());
-    assert!((in_kernel.0 / simulated.0 - 1.0).abs() < 0.05, "{in_kernel:?} {simulated:?}");
-    assert!((in_kernel.1 - simulated.1).abs() < 0.01, "{in_kernel:?} {simulated:?}");
-    // A threshold of 250 us, and no capacity given away.
-    assert!(in_kernel.0 < 1.25 * 250_000.0 && in_kernel.1 > 0.97, "{in_kernel:?}");
-}
-
-/// Mean queueing delay (ns) and utilisation of the link that marks.
-fn bottleneck(summary: &Value) -> (f64, f64) {
-    let links = summary["links"].as_array().unwrap();
-    let link = links.iter().find(|link| link["marked"].as_u64().unwrap() > 0).unwrap();
-    (link["delay_mean_ns"].as_f64().unwrap(), link["utilisation"].as_f64().unwrap())
-}

@@ -111,17 +111,29 @@ pub(crate) fn seen(setting: &Setting, second: Duration, records: &Records) -> Se
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::sync::atomic::AtomicBool;
 
     use headway_sim::record::Run;
     use headway_sim::scenario::Scenario;
 
     use super::super::{SETTINGS, run};
     use super::*;
+    use crate::{Context, Size, catalogue, run_in};
 
     fn read(setting: &Setting, marking: Marking, controller: &str, second: Duration) -> Scenario {
         let controller = controller.parse().expect("a controller");
         let text = scenario(setting, marking, controller, second);
         Scenario::parse(&text, Path::new("x.toml"), &[]).expect("a scenario")
+    }
+
+    /// What the simulator makes of it, but for the quantiles of waiting times.
+    fn simulated(scenario: &Scenario, seed: u64) -> Records {
+        let mut simulation = Run::new(scenario, seed, Bytes::new(1 << 30)).expect("a network");
+        while simulation.step().expect("enough memory") {}
+        let results = simulation.finish();
+        let link = &results.summary.links[BOTTLENECK];
+        let waits = Histogram::of_bins(&[(0, 1)], link.delay_mean_ns, link.delay_max_ns);
+        Records { results, waits }
     }
 
     #[test]
@@ -136,18 +148,12 @@ mod tests {
         }
     }
 
-    /// The simulator may be the other world, too, but for what the records of waiting times give.
     #[test]
     fn the_scenario_is_the_network_that_is_simulated() {
         let second = Duration::from_ms(100);
         let setting = SETTINGS.iter().find(|setting| setting.name == "4E").expect("a setting");
         let scenario = read(setting, Marking::Step, "ls-dctcp", second);
-        let mut simulation = Run::new(&scenario, 1, Bytes::new(1 << 30)).expect("a network");
-        while simulation.step().expect("enough memory") {}
-        let results = simulation.finish();
-        let link = &results.summary.links[BOTTLENECK];
-        let waits = Histogram::of_bins(&[(0, 1)], link.delay_mean_ns, link.delay_max_ns);
-        let there = seen(setting, second, &Records { results, waits });
+        let there = seen(setting, second, &simulated(&scenario, 1));
         let here = run(setting, Marking::Step, "ls-dctcp".parse().expect("a controller"), 1, second);
         let near =
             |one: f64, other: f64, part: f64| assert!((one / other - 1.0).abs() < part, "{there:?} {here:?}");
@@ -157,5 +163,30 @@ mod tests {
         near(there.unsteadiness, here.unsteadiness, 0.2);
         assert!((there.at_two - here.at_two).abs() < 0.05, "{there:?} {here:?}");
         assert_eq!((there.losses, there.correlation.is_nan()), (0, true));
+    }
+
+    #[test]
+    fn claims_about_what_another_world_does_not_measure_are_named_and_not_judged() {
+        let text = include_str!("../../../../papers/ls-aimd/R2/experiment.toml");
+        let text = text.replace("quick = 500", "quick = 5");
+        let experiment = catalogue::parse("ls-aimd/R2", &text).expect("as before");
+        let stop = AtomicBool::new(false);
+        let context = Context { size: Size::Quick, seed: 1, jobs: 2, stop: &stop };
+        let world = |request: &Request| {
+            let scenario = Scenario::parse(&request.scenario, Path::new("x.toml"), &[]).expect("a scenario");
+            Ok(simulated(&scenario, request.seed))
+        };
+        let outcome =
+            run_in(&world, "uml", &experiment, &context).expect("nobody interrupts").expect("a testbed");
+        assert_eq!((outcome.name().as_str(), outcome.world), ("ls-aimd/R2@uml", "uml"));
+        let skipped = "c-1-before/3A/correlation minus c-1-before/3B/correlation";
+        assert!(
+            outcome.checks.iter().all(|check| check.claim.measure != skipped && !check.measured.is_nan())
+        );
+        assert_eq!(outcome.checks.len() + 1, experiment.claims.len());
+        assert!(outcome.remarks.iter().any(|remark| remark.contains(skipped)), "{:?}", outcome.remarks);
+        assert!(outcome.remarks.iter().any(|remark| remark.contains(" 5 ms ")), "{:?}", outcome.remarks);
+        let interrupted = run_in(&|_| Err(Interrupted), "uml", &experiment, &context);
+        assert_eq!(interrupted.err(), Some(Interrupted));
     }
 }
