@@ -319,6 +319,9 @@ impl<'a> Network<'a> {
             self.plan.nodes[hop.node].ip.push(format!("link set dev {} gso_max_segs 1", hop.device));
         }
         for index in 0..spec.count {
+            let start = spec.start + spec.stagger * i64::try_from(index).unwrap_or(i64::MAX);
+            // Packets of a handshake cannot be marked without DCTCP; a queue that marks everything would drop them for ever.
+            let open = if spec.ecn == EcnMode::Classic { Duration::ZERO } else { start };
             self.plan.flows.push(PlannedFlow {
                 from,
                 to,
@@ -326,7 +329,8 @@ impl<'a> Network<'a> {
                 destination,
                 controller: controller.clone(),
                 opening: opening.to_owned(),
-                start: spec.start + spec.stagger * i64::try_from(index).unwrap_or(i64::MAX),
+                open,
+                start,
                 stop: spec.stop,
                 size: spec.size.map(|size| size.get()),
                 application_rate: spec.application_rate,
@@ -472,6 +476,18 @@ mod tests {
             format!("qdisc add dev {device} parent 10:1 handle 20: fq_codel limit 1000 target 5ms")
         );
         assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn connections_are_open_when_a_queue_begins_to_drop_what_it_cannot_mark() {
+        let opened = |ecn: &str, controller: &str| {
+            let keys = format!("start = \"1 s\"\necn = \"{ecn}\"\ncontroller = \"{controller}\"");
+            let plan = planned("", &keys).unwrap();
+            (plan.flows[0].start, plan.flows[0].open)
+        };
+        let second = Duration::from_ms(1000);
+        assert_eq!(opened("classic", "reno"), (second, Duration::ZERO));
+        assert_eq!(opened("dctcp", "dctcp"), (second, second));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub struct Plan {
     pub hosts: Vec<(Ipv4Addr, String)>,
     /// The most that a sender's socket may hold, in bytes as the kernel counts them.
     pub send_buffer: u64,
-    /// From the opening of connections to time zero.
+    /// From the first opening of connections to time zero.
     pub lead: Duration,
     /// When counters start to count.
     pub warmup: Duration,
@@ -112,6 +112,8 @@ pub struct PlannedFlow {
     pub controller: String,
     /// The one that both ends have while the connection is opened; the receiver keeps it, and with it the way of echoing marks.
     pub opening: String,
+    /// When its connection is to be open; it is opened [`Plan::lead`] before.
+    pub open: Duration,
     /// When it starts to send.
     pub start: Duration,
     /// When the application stops writing.

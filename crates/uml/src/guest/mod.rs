@@ -107,7 +107,7 @@ fn run(place: &Path, report: &mut BufWriter<File>) -> Result<End, Failure> {
     let mut flows = Vec::new();
     for (number, flow) in plan.flows.iter().enumerate() {
         flows.push(Flow::listen(number, flow, &nodes, &mut events)?);
-        events.at(flow.start - plan.lead, Actor::Connect(number));
+        events.at(flow.open - plan.lead, Actor::Connect(number));
         events.at(flow.start, Actor::Start(number));
         if let Some(stop) = flow.stop {
             events.at(stop, Actor::Stop(number));
