@@ -138,6 +138,8 @@ pub struct TcpConfig {
     pub pacing: bool,
     /// How many segments leave back to back.
     pub burst: Burst,
+    /// Whether DCTCP reduces by whole segments and estimates in ten bits, as in Linux; closed forms know neither.
+    pub whole: bool,
     /// The network card that the receiving host coalesces interrupts with; every segment is handed up at once when absent.
     pub card: Option<CardId>,
 }
@@ -166,6 +168,7 @@ impl TcpConfig {
             ecn: Ecn::Off,
             pacing: false,
             burst: Burst::Host,
+            whole: true,
             card: None,
         }
     }

@@ -138,6 +138,7 @@ impl Scenario {
             ecn: spec.ecn.into(),
             pacing: spec.pacing,
             burst: if spec.offload { Burst::Host } else { Burst::Single },
+            whole: true,
             card,
         }
     }

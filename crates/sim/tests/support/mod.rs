@@ -49,7 +49,12 @@ pub fn link(rate: Rate, delay: Duration, queue: Queue) -> LinkConfig {
 /// A flow that starts at once, always has data, and is acknowledged segment by segment.
 pub fn flow(controller: Kind, forward: LinkId, reverse: LinkId) -> TcpConfig {
     let ack = AckPolicy { every: 1, timeout: Duration::from_ms(40) };
-    TcpConfig { ack, burst: Burst::Single, ..TcpConfig::new(controller, vec![forward], vec![reverse]) }
+    TcpConfig {
+        ack,
+        burst: Burst::Single,
+        whole: false,
+        ..TcpConfig::new(controller, vec![forward], vec![reverse])
+    }
 }
 
 pub fn segments(count: u64) -> Bytes {

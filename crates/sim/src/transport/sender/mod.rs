@@ -114,7 +114,7 @@ impl Sender {
         let start = Start { window: config.initial_window, mss: config.mss, wire, seed };
         let mut controller = config.controller.build(&start);
         controller.set_paced(config.pacing);
-        controller.set_whole(config.burst == Burst::Host);
+        controller.set_whole(config.whole);
         let mut rtt = Rtt::new();
         if config.burst == Burst::Host && round_trip > 0 {
             rtt.measured(round_trip);
