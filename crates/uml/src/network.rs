@@ -481,13 +481,13 @@ mod tests {
     #[test]
     fn connections_are_open_when_a_queue_begins_to_drop_what_it_cannot_mark() {
         let opened = |ecn: &str, controller: &str| {
-            let keys = format!("start = \"1 s\"\necn = \"{ecn}\"\ncontroller = \"{controller}\"");
+            let keys = format!("start = \"500 ms\"\necn = \"{ecn}\"\ncontroller = \"{controller}\"");
             let plan = planned("", &keys).unwrap();
             (plan.flows[0].start, plan.flows[0].open)
         };
-        let second = Duration::from_ms(1000);
-        assert_eq!(opened("classic", "reno"), (second, Duration::ZERO));
-        assert_eq!(opened("dctcp", "dctcp"), (second, second));
+        let start = Duration::from_ms(500);
+        assert_eq!(opened("classic", "reno"), (start, Duration::ZERO));
+        assert_eq!(opened("dctcp", "dctcp"), (start, start));
     }
 
     #[test]
