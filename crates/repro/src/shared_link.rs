@@ -22,6 +22,8 @@ const WIRE: u64 = 38;
 const SEND_JITTER: Duration = Duration::from_us(20);
 /// How often the state of the flows is looked at, and length of the intervals of utilisation (ls-aimd 4.3).
 const LOOK: Duration = Duration::from_ms(10);
+/// Shares of the packets that waited for less than the five numbers of a box.
+const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
 /// Buffer of the bottleneck (ls-aimd 4.2).
 const BUFFER: Duration = Duration::from_ms(200);
 
@@ -242,7 +244,7 @@ fn watch(
     let delay = &statistics.delay;
     seen.mean = delay.mean().us();
     seen.deviation = delay.deviation().us();
-    seen.quantiles = [0.05, 0.25, 0.5, 0.75, 0.95].map(|share| delay.quantile(share).us());
+    seen.quantiles = QUANTILES.map(|share| delay.quantile(share).us());
     seen.p95 = delay.quantile(0.95).us();
     seen.p99 = delay.quantile(0.99).us();
     seen.max = delay.max().us();

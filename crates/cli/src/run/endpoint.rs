@@ -25,16 +25,14 @@ pub(crate) struct EndpointArgs {
     plan: String,
 }
 
-/// What both ends have to know. Times are on `CLOCK_REALTIME`, which both share.
+/// What both ends have to know. Times count from time zero, which an end is told when both are ready.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) role: Role,
     /// Where the receiver listens.
     pub(crate) address: Ipv4Addr,
-    /// Time zero of the scenario.
-    pub(crate) begin: Instant,
     /// Times at which counters are looked at, ascending; the last one ends the run.
-    pub(crate) looks: Vec<Instant>,
+    pub(crate) looks: Vec<Duration>,
     /// Whether connections ask for ECN whatever their controller.
     pub(crate) ecn: bool,
     pub(crate) flows: Vec<PlannedFlow>,
@@ -62,12 +60,12 @@ pub(crate) enum Role {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PlannedFlow {
     pub(crate) controller: String,
-    pub(crate) start: Instant,
-    pub(crate) stop: Option<Instant>,
+    pub(crate) start: Duration,
+    pub(crate) stop: Option<Duration>,
     pub(crate) size: Option<u64>,
 }
 
-/// What an end counted at one time, for every flow.
+/// What an end counted at one time, on `CLOCK_REALTIME`, for every flow.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Look {
     pub(crate) at: Instant,
@@ -130,10 +128,18 @@ pub(crate) fn run(args: &EndpointArgs) -> Result<(), Failed> {
     Ok(())
 }
 
+/// Says that this end is ready, and hears when time zero is.
+fn ready() -> anyhow::Result<Instant> {
+    println!("{READY}");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).context("cannot hear when to begin")?;
+    Ok(serde_json::from_str(&line)?)
+}
+
 /// Looks at all planned times, or at the present instead of the rest when this program shall end.
-fn watch(plan: &Plan, ended: &AtomicBool, counters: impl Fn() -> Vec<Counters>) -> Vec<Look> {
+fn watch(plan: &Plan, begin: Instant, ended: &AtomicBool, counters: impl Fn() -> Vec<Counters>) -> Vec<Look> {
     let mut looks = Vec::new();
-    for &at in &plan.looks {
+    for at in plan.looks.iter().map(|at| begin + *at) {
         while now() < at && !is_set(ended) {
             thread::sleep((at - now()).to_std().min(PATIENCE));
         }
@@ -152,7 +158,6 @@ fn receive(plan: &Plan, ended: &AtomicBool) -> anyhow::Result<Vec<Look>> {
         .zip(PORT..)
         .map(|(name, port)| listen(plan, name, port))
         .collect::<Result<_, _>>()?;
-    println!("{READY}");
     let received: Arc<[AtomicU64]> = plan.flows.iter().map(|_| AtomicU64::new(0)).collect();
     for listener in listeners {
         let counts = Arc::clone(&received);
@@ -170,7 +175,8 @@ fn receive(plan: &Plan, ended: &AtomicBool) -> anyhow::Result<Vec<Look>> {
         };
         received.iter().map(count).collect()
     };
-    Ok(watch(plan, ended, counters))
+    let begin = ready()?;
+    Ok(watch(plan, begin, ended, counters))
 }
 
 /// Connections take the controller of the socket that listens, and with it the way in which they echo marks.
@@ -212,18 +218,19 @@ struct Sending {
 }
 
 fn send(plan: &Plan, ended: &AtomicBool) -> anyhow::Result<Vec<Look>> {
+    let streams = connect_all(plan)?;
+    let begin = ready()?;
     let mut flows = Vec::new();
-    for (flow, stream) in plan.flows.iter().zip(connect_all(plan)?) {
+    for (flow, stream) in plan.flows.iter().zip(streams) {
         let sending = Arc::new(Sending { stream, finished: AtomicU64::new(0) });
         flows.push(Arc::clone(&sending));
-        let (flow, begin) = (flow.clone(), plan.begin);
+        let flow = flow.clone();
         thread::spawn(move || {
             // An error means that the receiver has gone: then the run is over.
             let _ = sending.fill(&flow, begin);
         });
     }
-    println!("{READY}");
-    Ok(watch(plan, ended, || flows.iter().map(|flow| flow.counters()).collect()))
+    Ok(watch(plan, begin, ended, || flows.iter().map(|flow| flow.counters()).collect()))
 }
 
 /// Opens all connections ahead of their start and at the same time, so that first segments leave when they should.
@@ -250,10 +257,10 @@ fn connect(plan: &Plan, index: usize, flow: &PlannedFlow) -> anyhow::Result<TcpS
 impl Sending {
     /// Writes from start to stop, or so many bytes, and waits until the receiver has all of it.
     fn fill(&self, flow: &PlannedFlow, begin: Instant) -> std::io::Result<()> {
-        thread::sleep((flow.start - now()).to_std());
+        thread::sleep((begin + flow.start - now()).to_std());
         let buffer = vec![0; 1 << 16];
         let mut left = flow.size.unwrap_or(u64::MAX);
-        while left > 0 && flow.stop.is_none_or(|stop| now() < stop) {
+        while left > 0 && flow.stop.is_none_or(|stop| now() < begin + stop) {
             let part = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
             left -= (&self.stream).write(&buffer[..part])? as u64;
         }

@@ -7,7 +7,7 @@ use headway_core::{Bytes, Duration, Instant};
 use headway_sim::Histogram;
 use headway_sim::record::Results;
 
-use super::{LOOK, Marking, SEND_JITTER, Seen, Setting};
+use super::{LOOK, Marking, QUANTILES, SEND_JITTER, Seen, Setting};
 use crate::context::Interrupted;
 use crate::statistics::{deviation, mean, smallest};
 
@@ -94,6 +94,7 @@ pub(crate) fn seen(setting: &Setting, second: Duration, records: &Records) -> Se
     Seen {
         mean: waits.mean().us(),
         deviation: waits.deviation().us(),
+        quantiles: QUANTILES.map(|share| waits.quantile(share).us()),
         p95: waits.quantile(0.95).us(),
         p99: waits.quantile(0.99).us(),
         max: waits.max().us(),

@@ -5,7 +5,7 @@ mod programs;
 mod results;
 mod translate;
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdout, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -27,8 +27,8 @@ use crate::progress::Progress;
 use crate::stage;
 pub(crate) use translate::Translated;
 
-/// From the start of the endpoints to time zero: connections are opened meanwhile.
-const LEAD: Duration = Duration::from_ms(1_000);
+/// From when both endpoints are ready to time zero, of which they have to hear.
+const LEAD: Duration = Duration::from_ms(100);
 /// How often the bar moves and Ctrl-C is looked for.
 const TICK: Span = Span::from_millis(100);
 
@@ -69,13 +69,12 @@ fn one(
         lab.acknowledge_at_once("server")?;
     }
     let mut programs = Programs::new(scenario, translated, controllers, &lab)?;
-    let begin = now() + LEAD + translated.round_trip() * 4;
-    let plan = |role| plan(scenario, controllers, &lab, role, begin);
+    let plan = |role| plan(scenario, controllers, &lab, role);
     let mut receiver = Endpoint::start(&lab, "server", &plan(Role::Receive)?)?;
     let mut sender = Endpoint::start(&lab, "client", &plan(Role::Send)?)?;
-    if now() > begin {
-        bail!("the machine is too busy to start the flows in time");
-    }
+    let begin = now() + LEAD;
+    receiver.begin(begin)?;
+    sender.begin(begin)?;
     thread::sleep((begin - now()).to_std());
     lab.set_cross(&translated.cross)?;
     let end = begin + scenario.duration;
@@ -114,16 +113,10 @@ fn one(
 }
 
 /// What an endpoint has to do: look at every interval's end, at the end of warm-up and at the end.
-fn plan(
-    scenario: &Scenario,
-    controllers: &Controllers,
-    lab: &Lab,
-    role: Role,
-    begin: Instant,
-) -> anyhow::Result<Plan> {
-    let mut looks: Vec<Instant> = (1..=scenario.duration.ns() / scenario.interval.ns())
-        .map(|index| begin + scenario.interval * index)
-        .chain([begin + scenario.warmup, begin + scenario.duration])
+fn plan(scenario: &Scenario, controllers: &Controllers, lab: &Lab, role: Role) -> anyhow::Result<Plan> {
+    let mut looks: Vec<Duration> = (1..=scenario.duration.ns() / scenario.interval.ns())
+        .map(|index| scenario.interval * index)
+        .chain([scenario.warmup, scenario.duration])
         .collect();
     looks.sort();
     looks.dedup();
@@ -132,14 +125,14 @@ fn plan(
         for index in 0..spec.count {
             flows.push(PlannedFlow {
                 controller: controllers.of_flow(group).to_owned(),
-                start: begin + (spec.starts(index) - Instant::ZERO),
-                stop: spec.stop.map(|stop| begin + stop),
+                start: spec.starts(index) - Instant::ZERO,
+                stop: spec.stop,
                 size: spec.size.map(|size| size.get()),
             });
         }
     }
     let ecn = scenario.flow.iter().any(|flow| flow.ecn == EcnMode::Classic);
-    Ok(Plan { role, address: lab.v4("server")?, begin, looks, ecn, flows })
+    Ok(Plan { role, address: lab.v4("server")?, looks, ecn, flows })
 }
 
 /// A process in a node.
@@ -155,7 +148,8 @@ impl Endpoint {
             lab.command(node, program, ["endpoint".to_owned(), serde_json::to_string(plan)?])?;
         stage::end_with_this_process(&mut command);
         stage::punctual(&mut command);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let mut output = BufReader::new(child.stdout.take().context("no output")?);
         let mut line = String::new();
         output.read_line(&mut line)?;
@@ -164,6 +158,12 @@ impl Endpoint {
             bail!("the {node} could not start: {}", endpoint.complaint());
         }
         Ok(endpoint)
+    }
+
+    /// Tells it when time zero is, on `CLOCK_REALTIME`.
+    fn begin(&mut self, begin: Instant) -> anyhow::Result<()> {
+        let mut input = self.child.stdin.take().context("no input")?;
+        Ok(input.write_all(format!("{}\n", serde_json::to_string(&begin)?).as_bytes())?)
     }
 
     /// What it said before it ended.

@@ -121,12 +121,6 @@ impl Translated {
         [("client", &self.ends.client), ("server", &self.ends.server)]
     }
 
-    /// Time to the other end and back without queues.
-    pub(crate) fn round_trip(&self) -> Duration {
-        let path = self.path.path();
-        path.forward.delay + path.reverse.delay
-    }
-
     /// The path with this seed; cross traffic is added when the flows begin.
     pub(crate) fn spec(&self, seed: u64) -> Spec {
         Spec { seed, ..self.path.clone() }
