@@ -35,11 +35,17 @@ Scenario file, with the defaults of what may be left out:
   seed = 1                 # of everything random: the same seed gives the same cross traffic
   mtu = 1500               # 1280 to 9000
   interval = \"10 ms\"       # of the truth log
+  delays = false           # whether that has how long every packet waited, in bins of a microsecond
 
   [forward]                # client -> server
   rate = \"100 Mb/s\"        # required; on the wire, where a packet takes its IP length + 38 bytes
   delay = \"0 ms\"           # after the last bit has left
-  buffer = \"1.25 MB\"       # 100 ms at the rate, at least 64 kB; drop-tail, in wire bytes
+  delay-trace = \"FILE\"     # none; instead of `delay`: a time and the delay from then on in each line, in milliseconds,
+                           # or a list such as [[\"0 s\", \"10 ms\"], [\"5 s\", \"30 ms\"]]
+  jitter = \"0 ms\"          # of hosts: drawn evenly from zero to this for every packet, before the queue
+  reordering = false       # whether jitter may let packets overtake each other
+  buffer = \"1.25 MB\"       # 100 ms at the rate, at least 64 kB; in wire bytes
+  queue = { kind = \"step\", threshold = \"30 kB\" }   # drop-tail; red, ramp, step, codel, pie as in docs/simulate.md
   loss = 0.0               # probability per packet
   coalesce = \"120 us\"      # none; least time between interrupts of the receiver's card
 

@@ -225,8 +225,8 @@ pub struct SharedLink {
     pub runs: Count,
     /// How long what lasts a second in the thesis lasts.
     pub milliseconds: Count,
-    /// The same on the stack of Linux, where packets take ten times as long to compute.
-    pub kernel_milliseconds: Count,
+    /// The same on the stack of Linux, where packets take ten times as long to compute; absent when no kernel has the controllers.
+    pub kernel_milliseconds: Option<Count>,
 }
 
 /// Parameters of [`Study::GapErrors`].

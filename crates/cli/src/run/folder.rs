@@ -126,6 +126,7 @@ fn manifest(
         FORMAT: 1,
         "scenario": scenario,
         "set": set.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "dilation": args.dilate,
         "world": args.on.to_string(),
         "seeds": outcomes.iter().map(|run| run.results.summary.seed).collect::<Vec<_>>(),
         "partial": partial,

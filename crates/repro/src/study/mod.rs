@@ -14,6 +14,8 @@ mod series;
 mod shared_link;
 mod windows;
 
+use headway_core::Duration;
+
 use crate::context::{Context, Interrupted};
 use crate::experiment::{Evidence, Experiment, Study};
 use crate::outcome::{Outcome, SIMULATOR};
@@ -42,7 +44,7 @@ pub fn run(experiment: &Experiment, context: &Context<'_>) -> Result<Outcome, In
 
 /// Whether an experiment can be carried out in another world than the simulator, too.
 pub fn runs_elsewhere(experiment: &Experiment) -> bool {
-    matches!(experiment.study, Study::SharedLink(_))
+    matches!(&experiment.study, Study::SharedLink(study) if study.kernel_milliseconds.is_some())
 }
 
 /// Carries an experiment out on the stack of Linux, which results call `name`, and judges the claims about what is measured
@@ -57,7 +59,9 @@ pub fn run_in(
     context: &Context<'_>,
 ) -> Result<Option<Outcome>, Interrupted> {
     let Study::SharedLink(study) = &experiment.study else { return Ok(None) };
-    let findings = shared_link::run_in(world, study, experiment, context)?;
+    let Some(milliseconds) = study.kernel_milliseconds else { return Ok(None) };
+    let second = Duration::from_ms(context.size.of(milliseconds) as i64);
+    let findings = shared_link::run_in(world, study, second, experiment, context)?;
     let outcome = Outcome::new(experiment, context, name, findings);
     Ok(Some(Outcome { evidence: Evidence::Kernel, ..outcome }))
 }

@@ -74,15 +74,14 @@ pub(super) fn run(
     })
 }
 
-/// The same in another world.
+/// The same in another world, where what lasts a second in the thesis lasts for `second`.
 pub(super) fn run_in(
     world: &World<'_>,
     study: &SharedLink,
+    second: Duration,
     experiment: &Experiment,
     context: &Context<'_>,
 ) -> Result<Findings, Interrupted> {
-    let milliseconds = context.size.of(study.kernel_milliseconds);
-    let second = Duration::from_ms(milliseconds as i64);
     let all = parts(study, context.size.of(study.runs)).len();
     let mut findings = carry_out(study, experiment, context, |index, part, seed| {
         let Part { variant, setting, .. } = part;
@@ -100,7 +99,8 @@ pub(super) fn run_in(
     })?;
     // What its records do not have is not measured there.
     findings.measures.retain(|_, value| !value.is_nan());
-    let shorter = format!("What lasts a second in the thesis lasts {milliseconds} ms on the stack of Linux.");
+    let shorter =
+        format!("What lasts a second in the thesis lasts {:.0} ms on the stack of Linux.", second.ms());
     findings.remarks.push(shorter);
     Ok(findings)
 }

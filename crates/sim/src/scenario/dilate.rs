@@ -11,7 +11,7 @@ use crate::traffic::Traffic;
 pub const MOST_DILATION: u32 = 1_000;
 
 impl Scenario {
-    /// The same scenario with rates divided and times multiplied by `factor`, from 1 to [`MOST_DILATION`].
+    /// The same scenario with rates divided and times multiplied by `factor`, from 1 to [`MOST_DILATION`]; `-x10` is added to its name.
     ///
     /// Windows, probabilities and ratios stay what they are, while timers of a host in real time come out the more exactly the larger the factor.
     /// Timers of TCP are not dilated: delayed acknowledgements and the least retransmission timeout are constants of the kernel.
@@ -27,6 +27,7 @@ impl Scenario {
         if factor == 1 {
             return Ok(scenario);
         }
+        scenario.name += &format!("-x{factor}");
         let others = [
             ("measure", self.measure.is_empty()),
             ("program", self.program.is_empty()),
