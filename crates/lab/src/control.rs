@@ -26,7 +26,7 @@ const MAX_SYNC: Duration = Duration::from_secs(60);
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Request {
     SetCross(Vec<Cross>),
-    SetPath(PathSpec),
+    SetPath(Box<PathSpec>),
     Sync(Instant),
     Status,
 }
@@ -90,7 +90,7 @@ impl Desk {
             Request::SetPath(path) => {
                 path.validate(self.mtu).map_err(|e| e.to_string())?;
                 let since = self.order(PATIENCE, |answer| Order::Path(path.clone(), answer))?;
-                self.update(|live| live.path = path);
+                self.update(|live| live.path = *path);
                 Ok(Answer::Since(since))
             }
             Request::Sync(until) => {

@@ -44,7 +44,7 @@ pub(crate) enum Order {
     /// Replace the cross traffic; answered with the time from which it holds.
     Cross(Vec<Cross>, Sender<Instant>),
     /// Replace the path; answered with the time from which it holds.
-    Path(PathSpec, Sender<Instant>),
+    Path(Box<PathSpec>, Sender<Instant>),
     /// Answer once all intervals that begin before this time are in the file.
     Sync(Instant, Sender<()>),
 }

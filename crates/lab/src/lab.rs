@@ -184,7 +184,7 @@ impl Lab {
     /// # Errors
     /// When a value is out of its range or the lab has gone.
     pub fn set_path(&self, path: &PathSpec) -> Result<Instant, Error> {
-        self.since(&Request::SetPath(path.clone()))
+        self.since(&Request::SetPath(Box::new(path.clone())))
     }
 
     /// What the lab does at present.

@@ -1,6 +1,6 @@
 //! Delays, rates and queue disciplines as lines for `tc`.
 
-use headway_core::queue::{CodelConfig, PieConfig, QueueSpec, RampConfig, RedConfig, StepConfig};
+use headway_core::queue::{ADAPTATION, CodelConfig, PieConfig, QueueSpec, RampConfig, RedConfig, StepConfig};
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Mistake, Rate};
 use headway_sim::scenario::{Buffer, LinkSpec};
@@ -87,7 +87,16 @@ pub(crate) fn install(
 
 /// Names what the kernel cannot do.
 fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
+    let red = |queue: &QueueSpec| match queue {
+        QueueSpec::Red(config) => config.adaptive && config.adaptation != ADAPTATION,
+        _ => false,
+    };
     let rules = [
+        (
+            "queue.adaptation",
+            spec.queue.as_ref().is_some_and(red),
+            "other time than 500 ms between adaptations",
+        ),
         ("trace", spec.trace.is_some(), "links that follow a trace"),
         ("police", spec.police.is_some(), "policer before a queue"),
     ];
@@ -253,6 +262,7 @@ mod tests {
             max: Bytes::new(56_250),
             probability: 0.1,
             adaptive: true,
+            adaptation: ADAPTATION,
             ecn: true,
             burst: Some(31),
             packet: Bytes::new(1000),
