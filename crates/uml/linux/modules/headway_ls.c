@@ -177,6 +177,12 @@ static void ls_cong_control(struct sock *sk, u32 una, int flag,
 
 	if (!inet_csk(sk)->icsk_ca_initialized)
 		return;
+	/*
+	 * The SYN was ECN-capable, and a controller chosen before its answer came makes segments so even if that agrees to no ECN, perhaps
+	 * because the first SYN was lost. Marks would be neither drops nor heard of.
+	 */
+	if (!(tp->ecn_flags & TCP_ECN_OK))
+		INET_ECN_dontxmit(sk);
 	config = ls_config_of(sk);
 	ack = (struct ls_ack){
 		.una = tp->snd_una,
