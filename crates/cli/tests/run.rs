@@ -321,13 +321,15 @@ fn controllers_that_the_kernel_lacks_are_loaded_for_a_run_in_the_lab() {
         let summary = json(&folder.path().join("summary.json"));
         let link = &summary["links"][0];
         assert_eq!(link["capacity_bps"], 60_000_000);
+        // A machine that is too busy says so, and its numbers are not looked at.
+        if summary["valid"] == false {
+            println!("SKIPPED: {}", json(&folder.path().join("manifest.json"))["troubles"]);
+            return;
+        }
         assert!(link["marked"].as_u64().unwrap() > 100, "{summary}");
-        delays.push((link["delay_mean_ns"].as_f64().unwrap(), summary["valid"] == true));
+        delays.push(link["delay_mean_ns"].as_f64().unwrap());
     }
-    let [(dctcp, true), (ls, true)] = delays[..] else {
-        println!("SKIPPED: the machine was too busy");
-        return;
-    };
+    let (dctcp, ls) = (delays[0], delays[1]);
     assert!((25e6..40e6).contains(&dctcp) && ls < dctcp / 2.0, "{dctcp} {ls}");
 }
 

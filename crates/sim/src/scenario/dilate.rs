@@ -164,7 +164,7 @@ mod tests {
     }
 
     const FLOWS: &str = r#"
-duration = "2 s"
+duration = "7 s"
 warmup = "1 s"
 [[link]]
 from = "a"

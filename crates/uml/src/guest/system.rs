@@ -37,6 +37,9 @@ const NAMESPACE: [(&str, &str); 10] = [
 /// The congestion control of sockets that choose none.
 const CONTROLLER: &str = "net/ipv4/tcp_congestion_control";
 
+/// What `fs.nr_open` allows.
+const MOST_FILES: u64 = 1 << 20;
+
 /// Bytes of a file of the kernel that are read at least.
 const READ: usize = 1 << 16;
 
@@ -53,6 +56,17 @@ pub(super) fn mount_all(folder: &Path) -> Result<PathBuf, Failure> {
     mount(Some("none"), RESULTS, Some("hostfs"), MsFlags::empty(), Some(folder))
         .map_err(|error| Failure::of(format!("cannot mount {}", folder.display()), error))?;
     Ok(PathBuf::from(RESULTS))
+}
+
+/// Lets this program have as many files open as the kernel allows: a flow has two sockets, and the usual limit is 1024.
+pub(super) fn allow_files() -> Result<(), Failure> {
+    let limit = libc::rlimit { rlim_cur: MOST_FILES, rlim_max: MOST_FILES };
+    // SAFETY: the structure is valid.
+    let result = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    if result == 0 {
+        return Ok(());
+    }
+    Err(Failure::of("cannot raise the limit of open files".to_owned(), io::Error::last_os_error()))
 }
 
 /// Loads a module.
