@@ -14,7 +14,8 @@ impl Scenario {
     /// The same scenario with rates divided and times multiplied by `factor`, from 1 to [`MOST_DILATION`]; `-x10` is added to its name.
     ///
     /// Windows, probabilities and ratios stay what they are, while timers of a host in real time come out the more exactly the larger the factor.
-    /// Timers of TCP are not dilated: delayed acknowledgements and the least retransmission timeout are constants of the kernel.
+    /// What is a constant of the kernel is not dilated: delayed acknowledgements, the least retransmission timeout, and the millisecond whose segments
+    /// a host with segmentation offload hands to its card at once.
     ///
     /// # Errors
     /// When the factor is out of its range, or names the first thing that cannot be dilated.
@@ -181,6 +182,7 @@ stagger = "10 ms"
 controller = "reno"
 ecn = "classic"
 ack-every = 1
+offload = false
 [[traffic]]
 from = "a"
 to = "b"
