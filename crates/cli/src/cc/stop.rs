@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use headway_kernel::{Ended, ended, running};
+use headway_kernel::{Ended, available, ended, running};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -22,7 +22,8 @@ pub(super) fn run(names: &[String]) -> Result<()> {
         kill(Pid::from_raw(note.pid as i32), Signal::SIGTERM)
             .with_context(|| format!("cannot end process {}; run this with sudo", note.pid))?;
         let deadline = Instant::now() + PATIENCE;
-        while running().iter().any(|other| other.pid == note.pid) {
+        // The kernel takes a controller off a moment after its program has ended.
+        while running().iter().any(|other| other.pid == note.pid) || available()?.contains(&note.name) {
             if Instant::now() > deadline {
                 bail!("process {} with {} does not end; end it with: kill -9 {0}", note.pid, note.name);
             }
