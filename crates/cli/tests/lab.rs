@@ -432,7 +432,8 @@ fn an_ordinary_user_can_have_a_lab() {
     std::os::unix::fs::chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
     // The build folder may be closed to others.
     let program = folder.path().join("program");
-    std::fs::copy(PROGRAM, &program).unwrap();
+    // By another program: children that other tests start at this moment would inherit the file open for writing, and nobody could run it.
+    assert!(Command::new("cp").arg(PROGRAM).arg(&program).status().unwrap().success());
     let file = scenario(folder.path(), "[forward]\nrate = \"10 Mb/s\"\n");
     let headway = |args: &[&str]| {
         let mut command = Command::new(&program);
