@@ -196,7 +196,7 @@ fn check_link(index: usize, link: &LinkSpec) -> anyhow::Result<()> {
         bail!("the lab cannot do `link[{index}].kernel-queue`: it has no `{queue}`; `--on uml` has");
     }
     let keys = [
-        // The lab's jitter is before its queue: where that of a link without a rate is.
+        // The lab's jitter is before its queue: that of a link with a rate comes behind.
         ("jitter", link.jitter == Duration::ZERO || link.rate.is_none()),
         ("trace", link.trace.is_none()),
         ("burst", link.burst.is_none()),
