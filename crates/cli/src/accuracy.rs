@@ -13,6 +13,7 @@ use headway_lab::Model;
 use serde::Serialize;
 
 use crate::exit::Failed;
+use crate::out::say;
 use crate::progress::Progress;
 use crate::stage::{self, Scored, Stage};
 
@@ -90,16 +91,16 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<(), Failed> {
         }
     }
     drop(progress);
-    println!("{}", table(&cells));
+    say!("{}", table(&cells));
     if interrupted.load(Ordering::Relaxed) {
-        println!("Interrupted: {} of {} cells, the last one incomplete.", cells.len(), plans.len());
+        say!("Interrupted: {} of {} cells, the last one incomplete.", cells.len(), plans.len());
     }
     for verdict in verdicts(&cells, args) {
-        println!("{verdict}");
+        say!("{verdict}");
     }
     if let Some(path) = &args.output {
         stage::write(path, &serde_json::to_string_pretty(&cells)?)?;
-        println!("every run: {}", path.display());
+        say!("every run: {}", path.display());
     }
     Ok(())
 }
@@ -341,9 +342,9 @@ fn idle() -> Result<(), Failed> {
         match used {
             Some(used) => {
                 let share = used.as_secs_f64() / WATCHED.as_secs_f64() * 100.0;
-                println!("{name:8} {share:5.2} % of one core between streams (target: under 5 %)");
+                say!("{name:8} {share:5.2} % of one core between streams (target: under 5 %)");
             }
-            None => println!("{name:8} ended early"),
+            None => say!("{name:8} ended early"),
         }
     }
     client.kill()?;

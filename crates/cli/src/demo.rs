@@ -11,6 +11,7 @@ use headway_lab::{Direction, Model, Truth};
 
 use crate::exit::Failed;
 use crate::measure::streams::StreamFile;
+use crate::out::say;
 use crate::progress::Progress;
 use crate::report::chart::{self, Curve, GapSeries, Mark, Row};
 use crate::report::page::{self, Figures};
@@ -64,12 +65,9 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failed> {
     let contrasted = contrast(&stage, streams.path(), &progress)?;
     drop(progress);
 
-    println!(
-        "Every method, 100 Mb/s with 40 Mb/s of Poisson cross traffic, RTT 20 ms:\n{}\n",
-        table(&compared)
-    );
-    println!("The default method while the cross traffic changes:\n{}\n", table(&followed));
-    println!(
+    say!("Every method, 100 Mb/s with 40 Mb/s of Poisson cross traffic, RTT 20 ms:\n{}\n", table(&compared));
+    say!("The default method while the cross traffic changes:\n{}\n", table(&followed));
+    say!(
         "500 Mb/s with 200 Mb/s of cross traffic and a receiver that coalesces for 120 us:\n{}\n",
         table(&contrasted)
     );
@@ -87,7 +85,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failed> {
     let everything =
         serde_json::json!({ "methods": compared, "tracking": followed, "coalescing": contrasted });
     stage::write(&args.output.join("demo.json"), &serde_json::to_string_pretty(&everything)?)?;
-    println!("Figures: {}", report.display());
+    say!("Figures: {}", report.display());
     Ok(())
 }
 

@@ -12,6 +12,10 @@ use clap::Subcommand;
 use headway_lab::{Direction, Interval, Lab, Life, LinkSpec, Spec};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::exit::Code;
+use crate::out::{say, tell};
+use crate::run::{interruption, is_set};
+
 /// Emulated paths on this machine, with a known truth
 ///
 /// A lab has two nodes, `client` and `server`, with a network of their own each, and between them an
@@ -136,20 +140,26 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
 fn up(file: &std::path::Path, name: Option<String>, foreground: bool) -> Result<ExitCode> {
     let spec = Spec::load(file)?;
     for warning in spec.warnings() {
-        eprintln!("headway: warning: {warning}");
+        tell!("headway: warning: {warning}");
     }
     let name = name.or_else(|| spec.name.clone()).unwrap_or_else(|| "lab".to_owned());
-    // Registered before the lab exists, so that no signal can end this process and leave it unsaid.
-    let ended = signals()?;
-    let lab = Lab::up(&spec, &name, if foreground { Life::Owned } else { Life::Detached })?;
-    print!("{}", describe(&lab));
+    // Until here a signal ends this process, and with it the lab.
+    let lab = Lab::up(&spec, &name, Life::Owned)?;
     if foreground {
-        println!("Ctrl-C takes it down.");
+        let ended = signals()?;
+        say!("{}\nCtrl-C takes it down.", describe(&lab));
         wait(&lab, &ended)?;
         lab.down()?;
-    } else {
-        println!("take it down with: headway lab down {name}");
+        return Ok(ExitCode::SUCCESS);
     }
+    let interrupted = interruption()?;
+    let lab = lab.detach()?;
+    if is_set(&interrupted) {
+        lab.down()?;
+        tell!("headway: interrupted; the lab is down again");
+        return Ok(Code::Interrupted.into());
+    }
+    say!("{}\ntake it down with: headway lab down {name}", describe(&lab));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -164,7 +174,7 @@ fn describe(lab: &Lab) -> String {
         text += &format!("  {:7}   {}  {}\n", node.name, node.v4, node.v6);
     }
     text += &format!("  truth     {}\n", lab.truth_path().display());
-    text + &format!("enter it with: headway lab exec --name {name} client -- COMMAND\n")
+    text + &format!("enter it with: headway lab exec --name {name} client -- COMMAND")
 }
 
 fn describe_link(link: &LinkSpec) -> String {
@@ -212,7 +222,7 @@ fn find(name: Option<&str>) -> Result<Lab> {
     if let Some(name) = name {
         return Ok(Lab::attach(name)?);
     }
-    let mut labs = Lab::list();
+    let mut labs = Lab::list()?;
     match (labs.pop(), labs.is_empty()) {
         (Some(lab), true) => Ok(lab),
         (None, _) => bail!("no lab is up; start one with `headway lab up FILE`"),
@@ -225,7 +235,7 @@ fn find(name: Option<&str>) -> Result<Lab> {
 
 fn down(name: Option<String>, all: bool, truth: Option<PathBuf>) -> Result<ExitCode> {
     let names = match name {
-        _ if all => headway_lab::lab::names(),
+        _ if all => headway_lab::lab::names()?,
         Some(name) => vec![name],
         None => vec![find(None)?.name().to_owned()],
     };
@@ -238,30 +248,30 @@ fn down(name: Option<String>, all: bool, truth: Option<PathBuf>) -> Result<ExitC
         if !headway_lab::lab::down(&name)? && !all {
             bail!("no lab `{name}` is up; `headway lab status` lists those that are");
         }
-        println!("lab {name} is down");
+        say!("lab {name} is down");
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn status(json: bool) -> Result<ExitCode> {
-    let labs = Lab::list();
+    let labs = Lab::list()?;
     if json {
         let labs: Vec<_> = labs.iter().map(as_json).collect();
-        println!("{}", serde_json::to_string_pretty(&labs)?);
+        say!("{}", serde_json::to_string_pretty(&labs)?);
         return Ok(ExitCode::SUCCESS);
     }
     if labs.is_empty() {
-        println!("no lab is up");
+        say!("no lab is up");
     }
     for lab in &labs {
-        print!("{}", describe(lab));
+        say!("{}", describe(lab));
         let Ok(live) = lab.live() else {
-            println!("  it does not answer");
+            say!("  it does not answer");
             continue;
         };
         for (direction, now) in [(Direction::Forward, live.forward), (Direction::Reverse, live.reverse)] {
             let text = now.as_ref().map_or("nothing logged yet".to_owned(), describe_interval);
-            println!("  {direction} now: {text}");
+            say!("  {direction} now: {text}");
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,8 @@
 //! The `headway` command: arguments and printing, nothing else.
 
+// These panic when nobody reads; `out` has what takes their place.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod accuracy;
 mod calc;
 mod cc;
@@ -9,6 +12,7 @@ mod exit;
 mod generate;
 mod lab;
 mod measure;
+mod out;
 mod progress;
 mod report;
 mod repro;
@@ -24,6 +28,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use exit::Failed;
+use out::{say, tell};
 
 /// Measures how much bandwidth a network path has left, from the gaps between packets.
 #[derive(Debug, Parser)]
@@ -61,7 +66,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let (json, result) = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(asked) => return explain(&asked),
+    };
+    let (json, result) = match cli.command {
         Command::Measure(args) => (args.json(), measure::run(&args).map(|()| ExitCode::SUCCESS)),
         Command::Serve(args) => (args.json(), finished(serve::run(&args))),
         Command::Demo(args) => (false, demo::run(&args).map(|()| ExitCode::SUCCESS)),
@@ -77,13 +86,27 @@ fn main() -> ExitCode {
         Command::Uml(args) => (args.json(), uml::run(&args)),
         Command::Generate(args) => (false, generate::run(&args).map(|()| ExitCode::SUCCESS)),
     };
+    // What was done is no success when its result could not be printed.
+    let result = result.and_then(|code| Ok(out::check().map(|()| code)?));
     result.unwrap_or_else(|failed| {
         if json {
-            println!("{}", failed.to_json());
+            say!("{}", failed.to_json());
         }
-        eprintln!("headway: {failed}");
+        tell!("headway: {failed}");
         failed.code.into()
     })
+}
+
+/// Prints the help that was asked for, or what is wrong with the arguments.
+fn explain(asked: &clap::Error) -> ExitCode {
+    let code = u8::try_from(asked.exit_code()).unwrap_or(1);
+    match asked.print() {
+        Err(reason) if !asked.use_stderr() && !out::is_gone(&reason) => {
+            tell!("headway: cannot write to standard output: {reason}");
+            exit::Code::Other.into()
+        }
+        _ => code.into(),
+    }
 }
 
 fn finished(result: anyhow::Result<()>) -> Result<ExitCode, Failed> {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::out::{plain, tell};
+
 /// Where no bar is shown, how far work is gets a line this often.
 const SECONDS_A_LINE: u64 = 10;
 
@@ -44,9 +46,9 @@ impl Progress {
     /// Says what is going on now.
     pub(crate) fn say(&self, what: String) {
         if self.tells() {
-            eprintln!("{what}");
+            tell!("{what}");
         }
-        self.bar.set_message(what);
+        self.bar.set_message(plain(&what).into_owned());
     }
 
     /// Begins another piece of work, of so many steps.
@@ -63,7 +65,7 @@ impl Progress {
         self.bar.set_position(done);
         let moments = self.bar.elapsed().as_secs() / SECONDS_A_LINE;
         if self.tells() && moments > self.told.swap(moments, Ordering::Relaxed) {
-            eprintln!("{}: {done} of {steps}", self.bar.message());
+            tell!("{}: {done} of {steps}", self.bar.message());
         }
     }
 

@@ -13,6 +13,7 @@ use comfy_table::{Cell, ContentArrangement, Table, presets};
 use headway_repro::{Check, Context, Experiment, Outcome, SIMULATOR, Size, catalogue, page};
 
 use crate::exit::{Code, Failed};
+use crate::out::say;
 use crate::progress::Progress;
 use crate::stage;
 
@@ -111,7 +112,7 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failed> {
     if let Some(folder) = &args.output {
         write(folder, &outcomes, &context)?;
         if !args.json {
-            println!("Figures: {}", folder.join("index.html").display());
+            say!("Figures: {}", folder.join("index.html").display());
         }
     }
     if stop.load(Ordering::Relaxed) {
@@ -147,30 +148,30 @@ fn carry_out(
 
 fn print(args: &ReproArgs, outcomes: &[Outcome]) -> Result<(), Failed> {
     if args.json {
-        println!("{}", serde_json::to_string_pretty(outcomes)?);
+        say!("{}", serde_json::to_string_pretty(outcomes)?);
         return Ok(());
     }
     for worlds in outcomes.chunk_by(|one, other| one.id == other.id) {
         let outcome = &worlds[0];
-        println!("{}: {} ({})", outcome.id, outcome.title, outcome.source);
+        say!("{}: {} ({})", outcome.id, outcome.title, outcome.source);
         for outcome in worlds {
-            println!("Evidence: {}: {}.", outcome.evidence.label(), outcome.evidence.meaning());
+            say!("Evidence: {}: {}.", outcome.evidence.label(), outcome.evidence.meaning());
         }
-        println!("{}", table::checks(worlds));
+        say!("{}", table::checks(worlds));
         for (outcome, check) in failed(worlds) {
             if let Some(why) = &check.claim.deviation {
                 let place = if worlds.len() > 1 { format!(" in {}", outcome.world) } else { String::new() };
-                println!("Not reached{place}: {}: {why}", check.claim.measure);
+                say!("Not reached{place}: {}: {why}", check.claim.measure);
             }
         }
         let mut said = Vec::new();
         for remark in worlds.iter().flat_map(|outcome| &outcome.remarks) {
             if !said.contains(&remark) {
-                println!("{remark}");
+                say!("{remark}");
                 said.push(remark);
             }
         }
-        println!();
+        say!();
     }
     Ok(())
 }
@@ -226,7 +227,7 @@ fn list(args: &ReproArgs) -> Result<(), Failed> {
                 "packets": { "quick": e.packets(Size::Quick), "full": e.packets(Size::Full) },
             })
         };
-        println!("{}", serde_json::to_string_pretty(&experiments.iter().map(entry).collect::<Vec<_>>())?);
+        say!("{}", serde_json::to_string_pretty(&experiments.iter().map(entry).collect::<Vec<_>>())?);
         return Ok(());
     }
     let mut table = Table::new();
@@ -248,6 +249,6 @@ fn list(args: &ReproArgs) -> Result<(), Failed> {
             Cell::new(&experiment.published),
         ]);
     }
-    println!("{table}");
+    say!("{table}");
     Ok(())
 }

@@ -1,10 +1,12 @@
 //! What programs that run until they are told to end have in common.
 
 use std::fmt::Display;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 use anyhow::Result;
 use tracing_subscriber::EnvFilter;
+
+use crate::out::say;
 
 /// Logs to standard error; the variable RUST_LOG chooses how much, and `level` when it is not set.
 pub(crate) fn start_log(level: &str) -> Result<()> {
@@ -13,12 +15,13 @@ pub(crate) fn start_log(level: &str) -> Result<()> {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
+        // That would be said on standard error, too, and end the thread.
+        .log_internal_errors(false)
         .try_init()
         .map_err(|error| anyhow::anyhow!("cannot start the log: {error}"))
 }
 
 /// Prints one line at once; a closed standard output is not worth stopping for.
 pub(crate) fn print_line(line: impl Display) {
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    say!("{line}");
 }

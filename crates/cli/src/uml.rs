@@ -11,6 +11,7 @@ use clap::{Args, Subcommand};
 use headway_uml::kernel::{self, BuildError, Kernel, Options, Phase};
 
 use crate::exit::{Code, Failed};
+use crate::out::say;
 use crate::progress::Progress;
 
 /// Builds and keeps the Linux kernel whose network stack runs in virtual time.
@@ -87,7 +88,7 @@ fn build(args: &BuildArgs) -> Result<(), Failed> {
         None => compile(&options, args.force, &*interruption()?).map_err(failed)?,
     };
     if args.json {
-        println!(
+        say!(
             "{}",
             serde_json::json!({
                 "version": kernel.version,
@@ -100,7 +101,7 @@ fn build(args: &BuildArgs) -> Result<(), Failed> {
     } else {
         let how =
             if cached { "was there".to_owned() } else { format!("took {} s", began.elapsed().as_secs()) };
-        println!("Linux {} {how}: {}", kernel.version, kernel.binary().display());
+        say!("Linux {} {how}: {}", kernel.version, kernel.binary().display());
     }
     Ok(())
 }
@@ -166,14 +167,14 @@ fn path(args: &PathArgs) -> Result<(), Failed> {
             anyhow::anyhow!("there is no kernel yet; build one with `headway uml build{flag}`").into()
         );
     };
-    println!("{}", kernel.binary().display());
+    say!("{}", kernel.binary().display());
     Ok(())
 }
 
 fn clean() -> Result<(), Failed> {
     let cleaned = kernel::clean(&cache()?)?;
     let kernels = if cleaned.kernels == 1 { "kernel" } else { "kernels" };
-    println!("Removed {} {kernels}, {} MB.", cleaned.kernels, cleaned.bytes.div_ceil(1_000_000));
+    say!("Removed {} {kernels}, {} MB.", cleaned.kernels, cleaned.bytes.div_ceil(1_000_000));
     Ok(())
 }
 

@@ -314,7 +314,7 @@ fn down_removes_all_even_what_runs_inside() {
     let folder = lab.truth_path().parent().unwrap().to_owned();
     let taken = Lab::up_with(Path::new(PROGRAM), lab.spec(), &name, Life::Owned).unwrap_err();
     assert!(taken.to_string().contains("is up already"), "{taken}");
-    assert!(Lab::list().iter().any(|other| other.name() == name));
+    assert!(Lab::list().unwrap().iter().any(|other| other.name() == name));
     lab.down().unwrap();
     guest.wait().unwrap();
     assert!(!folder.exists());

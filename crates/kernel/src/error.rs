@@ -61,8 +61,13 @@ pub enum Error {
         /// What the system said.
         reason: io::Error,
     },
+    /// Somebody else can write where notes are kept.
+    #[error("{} must be a folder that only root can write to; remove it, and it is made again", .0.display())]
+    Folder(PathBuf),
     /// Another instance of ours has made its controller the default here.
-    #[error("process {pid} has made {name} the default of this network namespace; end that first")]
+    #[error(
+        "{name} (process {pid}) is the default of this network namespace; end that first with `headway cc stop {name}`"
+    )]
     DefaultTaken {
         /// The other's process.
         pid: u32,

@@ -1,23 +1,29 @@
 //! Who on this host has a controller on, and what those left behind that were killed.
 //!
 //! Each has a file that it keeps locked. The kernel releases the lock whatever ends the process, so a file without a lock is of one
-//! that could not clean up. Only root may open them: a lock of somebody else's would make a dead process look alive.
+//! that could not clean up. Only root may open them: a lock of somebody else's would make a dead process look alive. The former
+//! default of a network namespace has a file of its own, which stays until it is restored (see `notes.rs`).
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::controller::{Controller, LsOptions};
-use crate::default::{self, FormerDefault};
+use crate::default::{FormerDefault, Namespace, current_default, set_default};
 use crate::error::Error;
+use crate::notes::{self, Store};
 
 /// Only root can load controllers, so only root can write here.
 const FOLDER: &str = "/run/headway/cc";
+/// Held by whoever changes notes or defaults.
+const LOCK: &str = ".lock";
+/// How files of former defaults begin; no controller's name has this dash.
+const FORMER: &str = "default-";
 
 /// What others may know of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,132 +44,222 @@ pub struct Note {
     pub programs: Vec<u32>,
 }
 
-/// The file of this process, there for as long as this value is.
+/// This process among those that have controllers on, until [`Instance::end`].
 #[derive(Debug)]
 pub struct Instance {
-    path: PathBuf,
+    note: Note,
+    /// Tells others that this process lives.
     _lock: Flock<File>,
 }
 
 impl Instance {
-    /// Tells others of this process.
+    /// What others know of it.
+    pub fn note(&self) -> &Note {
+        &self.note
+    }
+
+    /// Restores the default that this process has changed, and removes its file.
     ///
     /// # Errors
-    /// When the file cannot be written or another instance has the name.
-    pub fn announce(note: &Note) -> Result<Instance, Error> {
+    /// When the kernel or the disk refuses; what could not be restored stays noted.
+    pub fn end(self) -> Result<(), Error> {
+        notes::end(&mut Notes::lock()?, &self.note)
+    }
+}
+
+/// The notes of this host. While this value lives, no other process changes notes or defaults.
+#[derive(Debug)]
+pub struct Notes {
+    _lock: Flock<File>,
+    /// The file of this process, once it is there.
+    own: Option<Flock<File>>,
+}
+
+impl Notes {
+    /// Waits for its turn, which takes as long as another process needs to load a controller.
+    ///
+    /// # Errors
+    /// When the folder cannot be made, or somebody else than root can write there.
+    pub fn lock() -> Result<Notes, Error> {
         let made = DirBuilder::new().recursive(true).mode(0o755).create(FOLDER);
         made.map_err(Error::file("make", FOLDER))?;
-        let path = Path::new(FOLDER).join(format!("{}.json", note.name));
-        let file =
-            OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path);
-        let file = file.map_err(Error::file("write", &path))?;
-        let mut lock =
-            Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, reason)| match reason {
-                Errno::EWOULDBLOCK => Error::NameTaken(note.name.clone(), holder(&note.name)),
-                reason => Error::File { action: "lock", path: path.clone(), reason: reason.into() },
-            })?;
-        let text = serde_json::to_string(note).map_err(io::Error::from);
-        let written = text.and_then(|text| {
-            lock.set_len(0)?;
-            lock.write_all(text.as_bytes())
-        });
-        written.map_err(Error::file("write", &path))?;
-        Ok(Instance { path, _lock: lock })
+        check_folder(Path::new(FOLDER))?;
+        let path = Path::new(FOLDER).join(LOCK);
+        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let file = file.map_err(Error::file("open", &path))?;
+        Ok(Notes { _lock: lock(file, &path)?, own: None })
     }
-}
 
-impl Drop for Instance {
-    fn drop(&mut self) {
-        // What remains of it would only be reported as that of a killed instance.
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
-/// An instance that was killed before it could clean up.
-#[derive(Clone, Debug)]
-pub struct Ended {
-    /// What it had said.
-    pub note: Note,
-    path: PathBuf,
-}
-
-impl Ended {
-    /// The default that is still its controller, in this network namespace.
+    /// Tells others of this process and, with `default`, makes its controller the default of this network namespace.
     ///
     /// # Errors
-    /// When the kernel does not tell.
-    pub fn default(&self) -> Result<Option<&FormerDefault>, Error> {
-        let Some(default) = &self.note.default else { return Ok(None) };
-        Ok(default.holds(&self.note.name)?.then_some(default))
+    /// When another instance has the name or the default, or the kernel or the disk refuses.
+    pub fn start(mut self, mut note: Note, default: bool) -> Result<Instance, Error> {
+        notes::start(&mut self, &mut note, default)?;
+        let own = self.own.take().ok_or_else(|| Error::BadName(note.name.clone()))?;
+        Ok(Instance { note, _lock: own })
     }
 
-    /// Whether the default it changed is one of another network namespace.
+    /// Restores the former default of this network namespace if one of these names, or of any when there are none, took its place.
     ///
     /// # Errors
-    /// When the kernel does not tell.
-    pub fn is_elsewhere(&self) -> Result<bool, Error> {
-        let here = default::namespace()?;
-        Ok(self.note.default.as_ref().is_some_and(|default| default.namespace != here))
+    /// When the kernel refuses; the note stays then.
+    pub fn restore(&mut self, names: &[&str]) -> Result<(), Error> {
+        notes::restore(self, names)
     }
 
-    /// Restores what it changed in this network namespace, and forgets it.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn clean(&self) -> Result<(), Error> {
-        if let Some(default) = &self.note.default {
-            default.restore(&self.note.name)?;
-        }
-        self.forget()
-    }
-
-    /// Forgets it, without restoring anything.
+    /// Forgets a former default without restoring it.
     ///
     /// # Errors
     /// When its file cannot be removed.
-    pub fn forget(&self) -> Result<(), Error> {
-        match fs::remove_file(&self.path) {
-            Err(reason) if reason.kind() != io::ErrorKind::NotFound => {
-                Err(Error::File { action: "remove", path: self.path.clone(), reason })
-            }
-            _ => Ok(()),
+    pub fn forget_default(&mut self, former: &FormerDefault) -> Result<(), Error> {
+        self.forget(former.namespace)
+    }
+
+    /// Forgets those that were killed; defaults that they changed stay noted.
+    ///
+    /// # Errors
+    /// When a file cannot be removed.
+    pub fn forget_ended(&mut self) -> Result<(), Error> {
+        notes::forget_ended(self)
+    }
+
+    /// The former defaults that no living program will restore.
+    ///
+    /// # Errors
+    /// When the kernel does not tell, or a note cannot be read.
+    pub fn left_behind(&self) -> Result<Vec<FormerDefault>, Error> {
+        notes::left_behind(self)
+    }
+}
+
+/// Whoever can write there could name other defaults, or make the dead look alive.
+fn check_folder(path: &Path) -> Result<(), Error> {
+    let is = fs::symlink_metadata(path).map_err(Error::file("look at", path))?;
+    if is.is_dir() && is.uid() == nix::unistd::geteuid().as_raw() && is.permissions().mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(Error::Folder(path.to_owned()))
+}
+
+fn lock(file: File, path: &Path) -> Result<Flock<File>, Error> {
+    let locked = Flock::lock(file, FlockArg::LockExclusive);
+    locked.map_err(|(_, reason)| Error::File { action: "lock", path: path.to_owned(), reason: reason.into() })
+}
+
+fn file_of(name: &str) -> PathBuf {
+    Path::new(FOLDER).join(format!("{name}.json"))
+}
+
+fn file_of_former(namespace: Namespace) -> PathBuf {
+    file_of(&format!("{FORMER}{}", namespace.cookie))
+}
+
+/// Writes a file so that a reader sees all of it or what was before, whatever happens to this process, and returns it locked.
+fn replace(path: &Path, value: &impl Serialize) -> Result<Flock<File>, Error> {
+    let new = path.with_extension("new");
+    let written = || {
+        let mut file =
+            OpenOptions::new().create(true).truncate(true).read(true).write(true).mode(0o600).open(&new)?;
+        file.write_all(serde_json::to_string(value)?.as_bytes())?;
+        io::Result::Ok(file)
+    };
+    let file = written().map_err(Error::file("write", &new))?;
+    let lock = lock(file, &new)?;
+    fs::rename(&new, path).map_err(Error::file("write", path))?;
+    Ok(lock)
+}
+
+fn remove(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(reason) if reason.kind() != io::ErrorKind::NotFound => {
+            Err(Error::File { action: "remove", path: path.to_owned(), reason })
         }
+        _ => Ok(()),
+    }
+}
+
+impl Store for Notes {
+    fn here(&self) -> Result<Namespace, Error> {
+        Namespace::here()
+    }
+
+    fn current(&self) -> Result<String, Error> {
+        current_default()
+    }
+
+    fn set(&mut self, name: &str) -> Result<(), Error> {
+        set_default(name)
+    }
+
+    fn formers(&self) -> Result<Vec<FormerDefault>, Error> {
+        let mut formers = Vec::new();
+        for path in files(true) {
+            let former = read(&path).map_err(Error::file("understand", &path))?;
+            formers.extend(former.map(|(former, _)| former));
+        }
+        Ok(formers)
+    }
+
+    fn keep(&mut self, former: &FormerDefault) -> Result<(), Error> {
+        replace(&file_of_former(former.namespace), former).map(|_| ())
+    }
+
+    fn forget(&mut self, namespace: Namespace) -> Result<(), Error> {
+        remove(&file_of_former(namespace))
+    }
+
+    fn instances(&self) -> Result<Vec<(Note, bool)>, Error> {
+        Ok(instances())
+    }
+
+    fn announce(&mut self, note: &Note) -> Result<(), Error> {
+        self.own = Some(replace(&file_of(&note.name), note)?);
+        Ok(())
+    }
+
+    fn withdraw(&mut self, name: &str) -> Result<(), Error> {
+        remove(&file_of(name))
     }
 }
 
 /// The instances that run, by name.
 pub fn running() -> Vec<Note> {
-    files().into_iter().filter(|(_, _, locked)| *locked).map(|(_, note, _)| note).collect()
+    instances().into_iter().filter(|(_, lives)| *lives).map(|(note, _)| note).collect()
 }
 
 /// Those that were killed, by name.
-pub fn ended() -> Vec<Ended> {
-    let unlocked = files().into_iter().filter(|(_, _, locked)| !*locked);
-    unlocked.map(|(path, note, _)| Ended { note, path }).collect()
+pub fn ended() -> Vec<Note> {
+    instances().into_iter().filter(|(_, lives)| !*lives).map(|(note, _)| note).collect()
 }
 
-/// Who has the controller of this name, in words.
-fn holder(name: &str) -> String {
-    let other = running().into_iter().find(|note| note.name == name);
-    other.map_or_else(|| "another program".to_owned(), |note| format!("process {}", note.pid))
+/// All that can be read, by name, and whether their authors live.
+fn instances() -> Vec<(Note, bool)> {
+    files(false).iter().filter_map(|path| read(path).ok().flatten()).collect()
 }
 
-/// All notes, with their files and whether their authors live.
-fn files() -> Vec<(PathBuf, Note, bool)> {
+/// The files of former defaults, or those of instances, in order.
+fn files(formers: bool) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(FOLDER) else { return Vec::new() };
-    let paths = entries.flatten().map(|entry| entry.path());
-    let mut files: Vec<_> =
-        paths.filter_map(|path| read(&path).map(|(note, locked)| (path, note, locked))).collect();
-    files.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+    let is_wanted = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.ends_with(".json") && name.starts_with(FORMER) == formers
+    };
+    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_wanted).collect();
+    files.sort();
     files
 }
 
-fn read(path: &Path) -> Option<(Note, bool)> {
-    let mut file = File::open(path).ok()?;
+/// What a file says and whether it is locked; `None` when it is gone.
+fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<(T, bool)>> {
+    let mut file = match OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path) {
+        Err(reason) if reason.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
     let mut text = String::new();
-    file.read_to_string(&mut text).ok()?;
-    let note = serde_json::from_str(&text).ok()?;
+    file.read_to_string(&mut text)?;
+    let value = serde_json::from_str(&text)?;
     // A shared lock does not disturb others who look at the same time; it is gone with `file`.
     let locked = Flock::lock(file, FlockArg::LockSharedNonblock).is_err();
-    Some((note, locked))
+    Ok(Some((value, locked)))
 }

@@ -1,69 +1,65 @@
 //! The process behind a lab: makes the namespaces, runs the emulator, answers, and cleans up.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::AsRawFd;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::base::{Base, Folder, Lock};
 use crate::control::{Desk, Live};
 use crate::emulator::{Emulator, prioritise};
 use crate::error::Error;
+use crate::inhabitants::{inhabitants, sweep};
 use crate::interface;
+use crate::life::{self, Ending};
 use crate::namespace::{self, Holder, INTERFACE};
 use crate::port::Port;
-use crate::process::Process;
-use crate::spec::Spec;
-use crate::state::{self, CONTROL, Node, State};
+use crate::process::{Process, boot, close_all_but};
+use crate::start::{READY, STAY, Start};
+use crate::state::{CONTROL, Node, State};
 use crate::writer::TruthLog;
 
 /// How long processes in the nodes may take to end by themselves before they are killed.
 const GRACE: Duration = Duration::from_secs(1);
-
-/// What the starter writes on the daemon's standard input, as one line of JSON.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Start {
-    pub(crate) name: String,
-    pub(crate) folder: PathBuf,
-    pub(crate) owned: bool,
-    pub(crate) spec: Spec,
-}
-
-/// The line on standard output that says that the lab is up.
-pub(crate) const READY: &str = "ready";
+/// How long the holders may need to kill those that have not ended.
+const HOLDERS_GRACE: Duration = Duration::from_secs(5);
 
 /// Runs the daemon: the whole of the hidden command `lab daemon`; call it while the process has one thread.
 ///
-/// Standard input carries the start line; for an owned lab its end then means that the owner died.
+/// Standard input carries the start line; its end then means that the starter died, unless the line `stay` came before.
 /// Standard output gets one line: `ready`, or the sentence that says what went wrong.
 ///
 /// # Errors
 /// When the lab cannot be brought up; this was already reported on standard output.
 pub fn run() -> Result<(), Error> {
     let mut line = String::new();
-    BufReader::with_capacity(1, io::stdin())
-        .read_line(&mut line)
-        .map_err(Error::system("read the start line"))?;
+    io::stdin().read_line(&mut line).map_err(Error::system("read the start line"))?;
     let start: Start = serde_json::from_str(&line).map_err(|e| Error::Daemon(format!("start line: {e}")))?;
+    // What the starter had open is none of our business, and somebody may wait until it is closed.
+    close_all_but(&[start.lock]);
     match Daemon::set_up(&start) {
-        Ok(daemon) => daemon.serve(start.owned),
+        Ok(daemon) => daemon.serve(),
         Err(error) => {
-            println!("{error}");
+            // Nobody listens any more when the starter was killed.
+            let _ = writeln!(io::stdout(), "{error}");
             Err(error)
         }
     }
 }
 
 struct Daemon {
-    folder: PathBuf,
+    folder: Folder,
+    state: State,
     holders: [Holder; 2],
+    /// Held to the very end.
+    _lock: Lock,
     listener: UnixListener,
     signals: UnixStream,
     desk: Arc<Desk>,
@@ -72,6 +68,9 @@ struct Daemon {
 impl Daemon {
     fn set_up(start: &Start) -> Result<Daemon, Error> {
         let spec = &start.spec;
+        let gone = || Error::NotUp(start.name.clone());
+        let folder = Base::open()?.ok_or_else(gone)?.find(&start.name)?.ok_or_else(gone)?;
+        let lock = inherited(start.lock, &folder)?;
         // A session of its own: keys pressed in the starter's terminal do not reach it, and it has a
         // scheduling group of its own. It fails only for one who leads a session already.
         let _ = nix::unistd::setsid();
@@ -82,14 +81,14 @@ impl Daemon {
         let _ = std::env::set_current_dir("/");
         let rootless = namespace::enter_router()?;
         let nodes = Node::pair();
-        let holders = connect(&nodes, spec.mtu)?;
+        let holders = connect(&nodes, spec.mtu, &lock)?;
         let open = |name| Port::open(name).map_err(Error::system("open a packet socket"));
         let (client, server) = (open("client")?, open("server")?);
 
         // Threads may start from here on.
         let signals = signals().map_err(Error::system("listen for signals"))?;
-        let log = TruthLog::create(&start.folder)?;
-        let path = start.folder.join(CONTROL);
+        let log = TruthLog::create(folder.path())?;
+        let path = folder.path().join(CONTROL);
         let listener = UnixListener::bind(&path).map_err(|e| Error::file("listen at", &path, e))?;
 
         let (wake, woken) = UnixStream::pair().map_err(Error::system("make a pipe to the emulator"))?;
@@ -116,31 +115,35 @@ impl Daemon {
         let [client, server] = nodes;
         let state = State {
             name: start.name.clone(),
+            boot: boot(),
+            owner: start.owner,
+            ending: false,
+            networks: holders.iter().map(|holder| holder.network).collect(),
             daemon: Process::this().ok_or_else(|| Error::Daemon("there is no /proc".to_owned()))?,
             nodes: vec![(client, holders[0].process), (server, holders[1].process)],
             rootless,
             spec: spec.clone(),
         };
-        state.write(&start.folder)?;
-        Ok(Daemon { folder: start.folder.clone(), holders, listener, signals, desk: Arc::new(desk) })
+        state.write(&folder)?;
+        Ok(Daemon { folder, state, holders, _lock: lock, listener, signals, desk: Arc::new(desk) })
     }
 
     /// Says that the lab is up, serves until it shall end, and removes everything.
-    fn serve(self, owned: bool) -> Result<(), Error> {
+    fn serve(mut self) -> Result<(), Error> {
         let mut out = io::stdout();
         let told = writeln!(out, "{READY}").and_then(|()| out.flush());
         if let Err(error) = told.and_then(|()| detach_output()) {
             tracing::warn!("nobody waits for this lab any more: {error}");
-            return self.clean_up();
+            return life::now(life::end(&mut self));
         }
         loop {
             let entry = |fd: i32| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-            let stdin = if owned { 0 } else { -1 };
+            let stdin = if self.state.owner.is_some() { 0 } else { -1 };
             let mut fds = [entry(self.listener.as_raw_fd()), entry(self.signals.as_raw_fd()), entry(stdin)];
             // SAFETY: three valid pollfds; a negative descriptor is ignored by poll.
             unsafe { libc::poll(fds.as_mut_ptr(), 3, -1) };
-            if fds[1].revents != 0 || fds[2].revents != 0 {
-                return self.clean_up();
+            if fds[1].revents != 0 || (fds[2].revents != 0 && !self.stays()) {
+                return life::now(life::end(&mut self));
             }
             if fds[0].revents != 0
                 && let Ok((stream, _)) = self.listener.accept()
@@ -152,38 +155,83 @@ impl Daemon {
         }
     }
 
-    /// Ends what runs in the nodes; the nodes themselves and their links end with this process.
-    fn clean_up(self) -> Result<(), Error> {
-        let guests: Vec<Process> =
-            self.holders.iter().flat_map(|holder| namespace::inhabitants(holder.process)).collect();
-        let handles: Vec<_> = guests.iter().filter_map(Process::open).collect();
+    /// Whether the starter has let the lab live on, or has died.
+    fn stays(&mut self) -> bool {
+        let mut line = String::new();
+        let heard = io::stdin().read_line(&mut line);
+        if heard.is_err() || line.trim_end() != STAY {
+            return false;
+        }
+        self.state.owner = None;
+        match self.state.write(&self.folder) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::error!("{error}");
+                false
+            }
+        }
+    }
+}
+
+impl Ending for Daemon {
+    async fn close(&mut self) -> Result<(), Error> {
+        State::close(&self.folder)
+    }
+
+    async fn ask_programs(&mut self) {
+        let inside = |holder: &Holder| inhabitants(holder.network.number, holder.process.pid);
+        let programs: Vec<Process> = self.holders.iter().flat_map(inside).collect();
+        let handles: Vec<_> = programs.iter().filter_map(Process::open).collect();
         for handle in &handles {
             let _ = handle.signal(libc::SIGTERM);
         }
         let deadline = Instant::now() + GRACE;
         for handle in &handles {
-            if !handle.wait_until(deadline) {
-                let _ = handle.signal(libc::SIGKILL);
-            }
+            handle.wait_until(deadline);
         }
-        for holder in &self.holders {
-            if let Some(handle) = holder.process.open() {
-                let _ = handle.signal(libc::SIGKILL);
-                handle.wait_until(Instant::now() + GRACE);
-            }
+    }
+
+    async fn dismiss_holders(&mut self) -> bool {
+        self.holders.iter().for_each(Holder::dismiss);
+        let deadline = Instant::now() + HOLDERS_GRACE;
+        let gone = |holder: &Holder| {
+            let ended = holder.process.open().is_none_or(|handle| handle.wait_until(deadline));
             // Our child: without this it would stay in the process table until we end, or longer.
             let flags = Some(nix::sys::wait::WaitPidFlag::WNOHANG);
             let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(holder.process.pid), flags);
-        }
-        state::remove(&self.folder)
+            ended
+        };
+        self.holders.iter().all(gone)
+    }
+
+    async fn sweep(&mut self) {
+        // This process is in the user namespace of the lab already.
+        self.state.networks.iter().for_each(|network| sweep(*network, false));
+    }
+
+    async fn remove(&mut self) -> Result<(), Error> {
+        self.folder.remove()
     }
 }
 
+/// The lock that the starter has left us, kept from programs that we start.
+fn inherited(number: RawFd, folder: &Folder) -> Result<Lock, Error> {
+    // SAFETY: only compared, and refused when it is not open.
+    let is_ours = number > 2 && folder.is_lock(&unsafe { BorrowedFd::borrow_raw(number) });
+    if !is_ours {
+        return Err(Error::Daemon("this command is only for `headway lab up`".to_owned()));
+    }
+    // SAFETY: open, as was just seen, and nobody else here knows of it.
+    let file = File::from(unsafe { OwnedFd::from_raw_fd(number) });
+    fcntl(&file, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map_err(Error::system("keep the lab's lock"))?;
+    Ok(Lock(file))
+}
+
 /// Makes the nodes and links them to this process's namespace.
-fn connect(nodes: &[Node; 2], mtu: u32) -> Result<[Holder; 2], Error> {
+fn connect(nodes: &[Node; 2], mtu: u32, lock: &Lock) -> Result<[Holder; 2], Error> {
     let [client, server] = nodes;
     interface::sysctl(&[("ipv6/conf/default/disable_ipv6", "1"), ("ipv6/conf/all/disable_ipv6", "1")])?;
-    let mut holders = [Holder::fork(client, server, mtu)?, Holder::fork(server, client, mtu)?];
+    let mut holders = [Holder::fork(client, server, mtu, lock)?, Holder::fork(server, client, mtu, lock)?];
     let mut batch = String::new();
     for (name, holder) in ["client", "server"].iter().zip(&holders) {
         let pid = holder.process.pid;
@@ -217,10 +265,4 @@ fn detach_output() -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     Ok(())
-}
-
-/// The file that gets what the daemon has to say.
-pub(crate) fn log(folder: &Path) -> Result<File, Error> {
-    let path = folder.join(state::LOG);
-    File::create(&path).map_err(|e| Error::file("make", &path, e))
 }

@@ -31,6 +31,22 @@ pub enum Error {
     /// A name that cannot be used for a lab.
     #[error("`{0}` cannot name a lab: use 1 to 32 letters, digits, `-`, `_` or `.`, not starting with a dot")]
     Name(String),
+    /// A place for labs where others could put files.
+    #[error(
+        "{} {why}; whoever can write there could have your files removed and your programs ended. \
+         Remove it, or set XDG_RUNTIME_DIR to a folder of yours that is closed to others", path.display()
+    )]
+    Unsafe {
+        /// The place.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A lab whose processes do not end.
+    #[error(
+        "the processes of lab `{0}` do not end; end those named `lab-client`, `lab-server` and `headway lab daemon` by hand"
+    )]
+    Endless(String),
     /// A lab of this name is up.
     #[error("lab `{0}` is up already; take it down with `headway lab down {0}` or choose another name")]
     AlreadyUp(String),

@@ -1,31 +1,26 @@
 //! Labs as seen by their users.
 
 use std::ffi::OsStr;
-use std::fs::DirBuilder;
-use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant as Clock};
+use std::process::{Child, Command};
+use std::time::Duration;
 
 use headway_core::Instant;
 
+use crate::base::{Base, Folder, check_name};
 pub use crate::control::Live;
 use crate::control::{Answer, Request, ask};
-use crate::daemon::{READY, Start, log};
 use crate::error::Error;
+use crate::host::Host;
 use crate::interface;
+use crate::life::{self, now};
 use crate::namespace::{self, INTERFACE};
-use crate::process::{Process, readable};
+use crate::process::Process;
 use crate::spec::{Cross, Direction, PathSpec, Spec};
-use crate::state::{self, LOG, Node, OLD_TRUTH, State, TRUTH};
+use crate::start::{self, Started};
+use crate::state::{Node, OLD_TRUTH, State, TRUTH};
 use crate::truth::Truth;
-
-/// Bringing a lab up takes about 0.1 s; this much longer means that it never will.
-const UP_PATIENCE: Duration = Duration::from_secs(30);
-/// Taking a lab down takes at most the second that processes in it get to end by themselves.
-const DOWN_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a lab lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +35,7 @@ pub enum Life {
 #[derive(Debug)]
 pub struct Lab {
     state: State,
-    folder: PathBuf,
+    folder: Folder,
     /// The daemon, when it is our child.
     child: Option<Child>,
     life: Life,
@@ -62,21 +57,22 @@ impl Lab {
     /// As for [`Lab::up`].
     pub fn up_with(program: &Path, spec: &Spec, name: &str, life: Life) -> Result<Lab, Error> {
         spec.validate()?;
-        let folder = state::folder(name)?;
-        let _lock = state::lock()?;
-        if let Some(state) = State::read(&folder)
-            && state.daemon.alive()
-        {
-            return Err(Error::AlreadyUp(name.to_owned()));
+        check_name(name)?;
+        let Started { folder, state, child } = now(life::up(&Host::for_up(program, spec)?, name))?;
+        let lab = Lab { state, folder, child: Some(child), life: Life::Owned };
+        if life == Life::Detached { lab.detach() } else { Ok(lab) }
+    }
+
+    /// Lets it live until somebody takes it down.
+    ///
+    /// # Errors
+    /// When its daemon does not hear us; the lab goes then.
+    pub fn detach(mut self) -> Result<Lab, Error> {
+        if let Some(child) = &mut self.child {
+            start::stay(child)?;
         }
-        state::remove(&folder)?;
-        DirBuilder::new().mode(0o700).create(&folder).map_err(|e| Error::file("make", &folder, e))?;
-        let started = start(program, spec, name, &folder, life);
-        if started.is_err() {
-            // The first error is the one to report.
-            let _ = state::remove(&folder);
-        }
-        started
+        self.life = Life::Detached;
+        Ok(self)
     }
 
     /// A lab that somebody brought up.
@@ -84,18 +80,24 @@ impl Lab {
     /// # Errors
     /// When no lab of this name is up.
     pub fn attach(name: &str) -> Result<Lab, Error> {
-        let folder = state::folder(name)?;
-        match State::read(&folder) {
-            Some(state) if state.daemon.alive() => {
+        check_name(name)?;
+        let not_up = || Error::NotUp(name.to_owned());
+        let base = Base::open()?.ok_or_else(not_up)?;
+        let folder = base.find(name)?.ok_or_else(not_up)?;
+        match State::read(&folder)? {
+            Some(state) if !state.ending && state.daemon.alive() => {
                 Ok(Lab { state, folder, child: None, life: Life::Detached })
             }
-            _ => Err(Error::NotUp(name.to_owned())),
+            _ => Err(not_up()),
         }
     }
 
     /// All labs of this user that are up, in order of their names.
-    pub fn list() -> Vec<Lab> {
-        state::names().iter().filter_map(|name| Lab::attach(name).ok()).collect()
+    ///
+    /// # Errors
+    /// When others could have put files where labs are.
+    pub fn list() -> Result<Vec<Lab>, Error> {
+        Ok(names()?.iter().filter_map(|name| Lab::attach(name).ok()).collect())
     }
 
     /// The lab's name.
@@ -152,7 +154,7 @@ impl Lab {
         let (_, holder) = self.node(node)?;
         let mut command = Command::new(program);
         command.args(args);
-        namespace::enter(&mut command, *holder, self.state.rootless)?;
+        namespace::enter(&mut command, &self.folder, &self.state, *holder)?;
         Ok(command)
     }
 
@@ -192,7 +194,7 @@ impl Lab {
     /// # Errors
     /// When the lab has gone.
     pub fn live(&self) -> Result<Live, Error> {
-        match ask(&self.folder, &Request::Status)? {
+        match ask(self.folder.path(), &Request::Status)? {
             Answer::Status(live) => Ok(*live),
             other => Err(unexpected(&other)),
         }
@@ -200,7 +202,7 @@ impl Lab {
 
     /// The truth file, which goes when the lab goes.
     pub fn truth_path(&self) -> PathBuf {
-        self.folder.join(TRUTH)
+        self.folder.path().join(TRUTH)
     }
 
     /// All of the truth up to `until` at least, waiting for it; at most a minute ahead.
@@ -219,9 +221,9 @@ impl Lab {
     /// # Errors
     /// When the lab has gone or its file cannot be read.
     pub fn truth_between(&self, from: Instant, to: Instant) -> Result<Truth, Error> {
-        ask(&self.folder, &Request::Sync(to))?;
+        ask(self.folder.path(), &Request::Sync(to))?;
         let mut truth = Truth::load_since(&self.truth_path(), from)?;
-        let old = self.folder.join(OLD_TRUTH);
+        let old = self.folder.path().join(OLD_TRUTH);
         let short = truth.intervals(Direction::Forward).first().is_none_or(|first| first.start > from);
         if short && old.exists() {
             truth.prepend(Truth::load_since(&old, from)?);
@@ -243,31 +245,21 @@ impl Lab {
     }
 
     fn end(&mut self) -> Result<(), Error> {
-        if let Some(handle) = self.state.daemon.open() {
-            let deadline = Clock::now() + DOWN_PATIENCE;
-            let asked = handle.signal(libc::SIGTERM);
-            if asked.is_err() || !handle.wait_until(deadline) {
-                handle.signal(libc::SIGKILL).map_err(Error::system("end the lab's daemon"))?;
-                handle.wait_until(Clock::now() + DOWN_PATIENCE);
-            }
-        }
-        if let Some(mut child) = self.child.take() {
-            let _ = child.wait();
-        }
-        for holder in self.holders() {
-            holder.wait_gone(DOWN_PATIENCE);
-        }
         self.life = Life::Detached;
-        // A lab of the same name may have come up since.
-        let _lock = state::lock()?;
-        match State::read(&self.folder) {
-            Some(state) if state.daemon.alive() => Ok(()),
-            _ => state::remove(&self.folder),
+        let ended = match Host::for_down()? {
+            Some(host) => now(life::down(&host, &self.state.name, Some(&self.folder))).map(|_| ()),
+            None => Ok(()),
+        };
+        if let Some(mut child) = self.child.take() {
+            // Where it did not end when asked, the end of its input is another word for it.
+            drop(child.stdin.take());
+            let _ = if ended.is_ok() { child.wait().map(Some) } else { child.try_wait() };
         }
+        ended
     }
 
     fn since(&self, request: &Request) -> Result<Instant, Error> {
-        match ask(&self.folder, request)? {
+        match ask(self.folder.path(), request)? {
             Answer::Since(instant) => Ok(instant),
             other => Err(unexpected(&other)),
         }
@@ -296,74 +288,18 @@ impl Drop for Lab {
 /// # Errors
 /// As for [`Lab::down`].
 pub fn down(name: &str) -> Result<bool, Error> {
-    if let Ok(lab) = Lab::attach(name) {
-        lab.down()?;
-        return Ok(true);
-    }
-    let folder = state::folder(name)?;
-    let there = folder.exists();
-    let _lock = state::lock()?;
-    state::remove(&folder)?;
-    Ok(there)
+    check_name(name)?;
+    Host::for_down()?.map_or(Ok(false), |host| now(life::down(&host, name, None)))
 }
 
 /// The names of all labs of this user, alive or dead.
-pub fn names() -> Vec<String> {
-    state::names()
+///
+/// # Errors
+/// When others could have put files where labs are.
+pub fn names() -> Result<Vec<String>, Error> {
+    Ok(Base::open()?.map_or_else(Vec::new, |base| base.names()))
 }
 
 fn unexpected(answer: &Answer) -> Error {
     Error::Daemon(format!("the lab answered something else: {answer:?}"))
-}
-
-fn start(program: &Path, spec: &Spec, name: &str, folder: &Path, life: Life) -> Result<Lab, Error> {
-    let mut child = Command::new(program)
-        .args(["lab", "daemon"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(log(folder)?)
-        .spawn()
-        .map_err(|e| Error::file("run", program, e))?;
-    let owned = life == Life::Owned;
-    let line = Start { name: name.to_owned(), folder: folder.to_owned(), owned, spec: spec.clone() };
-    let told = tell(&mut child, &line).and_then(|()| hear(&mut child, folder));
-    let answer = match told {
-        Ok(answer) => answer,
-        Err(error) => {
-            // It did not get far enough to have made anything that outlives it.
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(error);
-        }
-    };
-    if answer != READY {
-        let _ = child.wait();
-        return Err(Error::Daemon(answer));
-    }
-    if !owned {
-        child.stdin = None;
-    }
-    let state = State::read(folder).ok_or_else(|| Error::NotUp(name.to_owned()))?;
-    Ok(Lab { state, folder: folder.to_owned(), child: Some(child), life })
-}
-
-fn tell(child: &mut Child, start: &Start) -> Result<(), Error> {
-    let mut line = serde_json::to_string(start).unwrap_or_default();
-    line.push('\n');
-    let Some(input) = &mut child.stdin else { return Ok(()) };
-    input.write_all(line.as_bytes()).map_err(Error::system("talk to the lab's daemon"))
-}
-
-fn hear(child: &mut Child, folder: &Path) -> Result<String, Error> {
-    let silent = || {
-        let log = std::fs::read_to_string(folder.join(LOG)).unwrap_or_default();
-        Error::Daemon(format!("the lab's daemon ended during set-up: {}", log.trim()))
-    };
-    let output = child.stdout.take().ok_or_else(silent)?;
-    if !readable(&output, UP_PATIENCE) {
-        return Err(Error::Daemon("the lab's daemon does not say that it is ready".to_owned()));
-    }
-    let mut line = String::new();
-    BufReader::new(output).read_line(&mut line).map_err(Error::system("hear from the lab's daemon"))?;
-    if line.is_empty() { Err(silent()) } else { Ok(line.trim_end().to_owned()) }
 }

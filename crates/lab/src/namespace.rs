@@ -3,17 +3,21 @@
 use std::ffi::CStr;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use nix::fcntl::AtFlags;
 use nix::sched::{CloneFlags, setns, unshare};
-use nix::unistd::{ForkResult, fork, getegid, geteuid, getpid, getppid};
+use nix::unistd::{AccessFlags, ForkResult, faccessat, fork, getegid, geteuid};
 
+use crate::base::{Folder, Lock};
 use crate::error::Error;
+use crate::inhabitants::{end_neighbours, own_network};
 use crate::interface;
-use crate::process::Process;
-use crate::state::Node;
+use crate::process::{Process, close_all_but};
+use crate::state::{Network, Node, STATE, State};
 
 /// Moves this process, which must have one thread, into a new network namespace; through a new user
 /// namespace when that is the only way. Returns whether it was.
@@ -35,29 +39,34 @@ pub(crate) fn enter_router() -> Result<bool, Error> {
 }
 
 /// A process that holds a node's namespace, with the line on which it reports.
+///
+/// When the line is cut, because the daemon says so or has died, it ends what runs in the node, and then itself.
 pub(crate) struct Holder {
     pub(crate) process: Process,
+    pub(crate) network: Network,
     line: BufReader<UnixStream>,
 }
 
 impl Holder {
     /// Forks a process into a network namespace of its own; the caller must have one thread.
-    pub(crate) fn fork(node: &Node, peer: &Node, mtu: u32) -> Result<Holder, Error> {
+    ///
+    /// `lock` says that the lab is in use as long as the process lives.
+    pub(crate) fn fork(node: &Node, peer: &Node, mtu: u32, lock: &Lock) -> Result<Holder, Error> {
         let (ours, theirs) = UnixStream::pair().map_err(Error::system("make a pipe to a node"))?;
-        let parent = getpid();
         // SAFETY: this process has one thread, so the child may do everything.
         match unsafe { fork() }.map_err(Error::system("fork"))? {
             ForkResult::Child => {
                 drop(ours);
-                hold(node, peer, mtu, parent, theirs)
+                hold(node, peer, mtu, lock, theirs)
             }
             ForkResult::Parent { child } => {
                 drop(theirs);
                 let process = Process::of(child.as_raw())
                     .ok_or_else(|| Error::Daemon(format!("the holder of {} ended at once", node.name)))?;
-                let mut holder = Holder { process, line: BufReader::new(ours) };
-                holder.report()?;
-                Ok(holder)
+                let mut line = BufReader::new(ours);
+                let network = serde_json::from_str(&report(&mut line)?)
+                    .map_err(|e| Error::Daemon(format!("what the holder of {} says: {e}", node.name)))?;
+                Ok(Holder { process, network, line })
             }
         }
     }
@@ -65,44 +74,54 @@ impl Holder {
     /// Tells the node that its interface is there and waits until it is configured.
     pub(crate) fn configure(&mut self) -> Result<(), Error> {
         self.line.get_mut().write_all(b"\n").map_err(Error::system("talk to a node"))?;
-        self.report()
+        report(&mut self.line).map(|_| ())
     }
 
-    fn report(&mut self) -> Result<(), Error> {
-        let mut line = String::new();
-        self.line.read_line(&mut line).map_err(Error::system("hear from a node"))?;
-        match line.trim_end() {
-            "ok" => Ok(()),
-            "" => Err(Error::Daemon("a node ended during set-up".to_owned())),
-            message => Err(Error::Daemon(message.to_owned())),
-        }
+    /// Has it end what runs in the node, and itself.
+    pub(crate) fn dismiss(&self) {
+        // It fails only when it has ended.
+        let _ = self.line.get_ref().shutdown(std::net::Shutdown::Both);
     }
 }
 
+/// What a node says when a step has succeeded.
+fn report(line: &mut BufReader<UnixStream>) -> Result<String, Error> {
+    let mut text = String::new();
+    line.read_line(&mut text).map_err(Error::system("hear from a node"))?;
+    match text.trim_end_matches('\n') {
+        "" => Err(Error::Daemon("a node ended during set-up".to_owned())),
+        text => text.strip_prefix(OK).map(str::to_owned).ok_or_else(|| Error::Daemon(text.to_owned())),
+    }
+}
+
+/// How a report of success begins.
+const OK: &str = "ok ";
+
 /// The life of a holder.
-fn hold(node: &Node, peer: &Node, mtu: u32, parent: nix::unistd::Pid, mut line: UnixStream) -> ! {
-    let report = |result: Result<(), Error>, line: &mut UnixStream| {
+fn hold(node: &Node, peer: &Node, mtu: u32, lock: &Lock, mut line: UnixStream) -> ! {
+    let tell = |result: Result<String, Error>, line: &mut UnixStream| {
         let text = match &result {
-            Ok(()) => "ok\n".to_owned(),
+            Ok(answer) => format!("{OK}{answer}\n"),
             Err(error) => format!("{error}\n"),
         };
         if line.write_all(text.as_bytes()).is_err() || result.is_err() {
             exit();
         }
     };
-    report(isolate(node, parent), &mut line);
+    tell(isolate(node), &mut line);
     let mut go = [0u8];
     if line.read_exact(&mut go).is_err() {
         exit();
     }
-    report(configure(node, peer, mtu), &mut line);
-    drop(line);
-    // Keep nothing that another process could wait for: above all not the daemon's pipe to its parent.
-    // SAFETY: this process uses no descriptor any more.
-    unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0) };
-    loop {
-        nix::unistd::pause();
-    }
+    tell(configure(node, peer, mtu).map(|()| String::new()), &mut line);
+    // Nothing is kept that another process could wait for: above all not the daemon's pipe to its parent.
+    // SAFETY: the three are not used any more.
+    unsafe { libc::syscall(libc::SYS_close_range, 0, 2, 0) };
+    close_all_but(&[line.as_raw_fd(), lock.0.as_raw_fd()]);
+    // It ends when the daemon does, in whatever way.
+    while line.read(&mut go).is_err_and(|reason| reason.kind() == io::ErrorKind::Interrupted) {}
+    end_neighbours();
+    exit();
 }
 
 fn exit() -> ! {
@@ -110,13 +129,7 @@ fn exit() -> ! {
     unsafe { libc::_exit(1) }
 }
 
-fn isolate(node: &Node, parent: nix::unistd::Pid) -> Result<(), Error> {
-    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)
-        .map_err(Error::system("bind a node to its lab"))?;
-    // The parent may have died before the line above.
-    if getppid() != parent {
-        exit();
-    }
+fn isolate(node: &Node) -> Result<String, Error> {
     let name: &CStr = if node.name == "client" { c"lab-client" } else { c"lab-server" };
     // Only what `ps` shows.
     let _ = nix::sys::prctl::set_name(name);
@@ -130,7 +143,9 @@ fn isolate(node: &Node, parent: nix::unistd::Pid) -> Result<(), Error> {
         ("ipv6/conf/default/accept_ra", "0"),
         ("ipv6/conf/default/accept_dad", "0"),
         ("ipv6/conf/all/accept_dad", "0"),
-    ])
+    ])?;
+    let network = own_network().map_err(Error::system("tell a node's network from others"))?;
+    Ok(serde_json::to_string(&network).unwrap_or_default())
 }
 
 fn configure(node: &Node, peer: &Node, mtu: u32) -> Result<(), Error> {
@@ -157,45 +172,37 @@ fn configure(node: &Node, peer: &Node, mtu: u32) -> Result<(), Error> {
 /// The name of the one interface of a node.
 pub(crate) const INTERFACE: &str = "eth0";
 
-/// Makes `command` run in the namespaces of `holder`.
-pub(crate) fn enter(command: &mut Command, holder: Process, rootless: bool) -> Result<(), Error> {
+/// Makes `command` run in a node of a lab that is up, unless that is ending before it can begin.
+pub(crate) fn enter(
+    command: &mut Command,
+    folder: &Folder,
+    state: &State,
+    holder: Process,
+) -> Result<(), Error> {
+    let gone = || Error::Daemon("the node is gone".to_owned());
     let open = |kind: &str| {
         let path = format!("/proc/{}/ns/{kind}", holder.pid);
         fs::File::open(&path).map_err(|e| Error::file("open", path.as_ref(), e))
     };
-    let user = if rootless { Some(open("user")?) } else { None };
+    let user = if state.rootless { Some(open("user")?) } else { None };
     let network = open("net")?;
+    let daemon = state.daemon.open().ok_or_else(gone)?;
     // The files are held, so if the process is the right one now, they are the right ones too.
     if !holder.alive() {
-        return Err(Error::Daemon("the node is gone".to_owned()));
+        return Err(gone());
     }
+    let folder = folder.fd();
     let join = move || {
         if let Some(user) = &user {
             setns(user, CloneFlags::CLONE_NEWUSER)?;
         }
         setns(&network, CloneFlags::CLONE_NEWNET)?;
-        Ok(())
+        // What runs in a node is ended after the lab was closed or its daemon has died. So whoever is inside and sees neither is not
+        // overlooked.
+        let open = faccessat(&*folder, STATE, AccessFlags::F_OK, AtFlags::empty()).is_ok();
+        if open && !daemon.has_ended() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENETDOWN)) }
     };
-    // SAFETY: between fork and exec only `setns` is called, which is a plain system call.
+    // SAFETY: between fork and exec only plain system calls are made.
     unsafe { command.pre_exec(join) };
     Ok(())
-}
-
-/// All processes whose network namespace is that of `holder`, without the holder itself.
-pub(crate) fn inhabitants(holder: Process) -> Vec<Process> {
-    let link = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
-    let Some(home) = link(&holder.pid.to_string()) else { return Vec::new() };
-    if !holder.alive() {
-        return Vec::new();
-    }
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    entries
-        .flatten()
-        .filter_map(|entry| {
-            let pid = entry.file_name().into_string().ok()?;
-            let number: i32 = pid.parse().ok()?;
-            (number != holder.pid && link(&pid)? == home).then_some(())?;
-            Process::of(number)
-        })
-        .collect()
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ impl Process {
     }
 
     /// A handle that stays with this process whatever happens to its number; `None` when it is gone.
-    pub(crate) fn open(&self) -> Option<Handle> {
+    pub fn open(&self) -> Option<Handle> {
         // SAFETY: plain system call; the result is checked before it is used.
         let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid, 0) };
         if raw < 0 {
@@ -52,12 +52,17 @@ impl Process {
 }
 
 /// A process held by descriptor.
-pub(crate) struct Handle {
-    pub(crate) fd: OwnedFd,
+#[derive(Debug)]
+pub struct Handle {
+    fd: OwnedFd,
 }
 
 impl Handle {
-    pub(crate) fn signal(&self, signal: libc::c_int) -> io::Result<()> {
+    /// Sends a signal.
+    ///
+    /// # Errors
+    /// When that is not allowed, or the process has ended.
+    pub fn signal(&self, signal: libc::c_int) -> io::Result<()> {
         // SAFETY: plain system call without pointers to our memory.
         let result = unsafe {
             libc::syscall(
@@ -71,8 +76,15 @@ impl Handle {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
+    /// Whether it has ended; one system call.
+    pub(crate) fn has_ended(&self) -> bool {
+        let mut poll = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: `poll` is one valid pollfd.
+        unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
+    }
+
     /// Waits until it has ended; false when it has not by `deadline`.
-    pub(crate) fn wait_until(&self, deadline: Instant) -> bool {
+    pub fn wait_until(&self, deadline: Instant) -> bool {
         readable(&self.fd, deadline.saturating_duration_since(Instant::now()))
     }
 }
@@ -90,6 +102,25 @@ pub(crate) fn readable(fd: &impl AsRawFd, timeout: Duration) -> bool {
             return result > 0;
         }
     }
+}
+
+/// Closes all descriptors of this process but these and the first three, which may be those of others that wait for their end.
+pub(crate) fn close_all_but(kept: &[RawFd]) {
+    let mut kept: Vec<RawFd> = kept.iter().copied().chain([0, 1, 2]).collect();
+    kept.sort_unstable();
+    kept.push(RawFd::MAX);
+    for gap in kept.windows(2) {
+        let (first, last) = (gap[0] + 1, gap[1] - 1);
+        if first <= last {
+            // SAFETY: the caller has nothing open but what is kept.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
+    }
+}
+
+/// What names the time since this host has started; numbers of processes and networks mean nothing beyond it.
+pub(crate) fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 fn start_time(pid: i32) -> Option<u64> {

@@ -1,15 +1,14 @@
 //! What is known about the labs of this user, in one folder each.
 
-use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 
+use crate::base::Folder;
 use crate::error::Error;
-use crate::process::Process;
+use crate::process::{Process, boot};
 use crate::spec::Spec;
 
 /// One end of the path.
@@ -41,105 +40,74 @@ impl Node {
     }
 }
 
+/// A network namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network {
+    /// Its number, as in `/proc/PID/ns/net`; the kernel gives it to another one later.
+    pub number: u64,
+    /// Its cookie (`SO_NETNS_COOKIE`), which no other one gets before the host restarts.
+    pub cookie: u64,
+}
+
 /// A lab that was brought up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// Its name.
     pub name: String,
+    /// Since when the host runs: processes and networks of an earlier time are gone.
+    pub boot: String,
     /// The process of the emulator.
     pub daemon: Process,
+    /// Whose end ends the lab; `None` when it stays until somebody takes it down.
+    pub owner: Option<Process>,
     /// The nodes and the processes that hold them.
     pub nodes: Vec<(Node, Process)>,
+    /// Their networks.
+    pub networks: Vec<Network>,
     /// Whether a user namespace had to be made.
     pub rootless: bool,
+    /// Whether it is ending: then nobody can enter any more.
+    #[serde(skip)]
+    pub ending: bool,
     /// The scenario.
     pub spec: Spec,
 }
 
 impl State {
-    /// The files of the lab in `folder`; `None` when there are none or they cannot be understood.
-    pub(crate) fn read(folder: &Path) -> Option<State> {
-        let text = fs::read_to_string(folder.join(STATE)).ok()?;
-        serde_json::from_str(&text).ok()
+    /// The state of the lab in `folder`; `None` before it is up and after it has ended.
+    pub(crate) fn read(folder: &Folder) -> Result<Option<State>, Error> {
+        for (file, ending) in [(STATE, false), (ENDING, true)] {
+            let mut text = String::new();
+            match folder.file(file, OFlag::O_RDONLY) {
+                Err(Error::File { reason, .. }) if reason.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened?.read_to_string(&mut text),
+            }
+            .map_err(|e| Error::file("read", &folder.path().join(file), e))?;
+            let read = serde_json::from_str::<State>(&text).ok().filter(|state| state.boot == boot());
+            return Ok(read.map(|state| State { ending, ..state }));
+        }
+        Ok(None)
     }
 
     /// Writes the state so that a reader sees all or nothing.
-    pub(crate) fn write(&self, folder: &Path) -> Result<(), Error> {
-        let (new, path) = (folder.join("state.json.new"), folder.join(STATE));
-        let text = serde_json::to_string_pretty(self).unwrap_or_default();
-        fs::write(&new, text).map_err(|e| Error::file("write", &new, e))?;
-        fs::rename(&new, &path).map_err(|e| Error::file("write", &path, e))
+    pub(crate) fn write(&self, folder: &Folder) -> Result<(), Error> {
+        let failed = |e| Error::file("write", &folder.path().join(NEW), e);
+        let mut file = folder.file(NEW, OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_TRUNC)?;
+        file.write_all(&serde_json::to_vec_pretty(self).map_err(|e| failed(e.into()))?).map_err(failed)?;
+        folder.rename(NEW, STATE)
+    }
+
+    /// Lets nobody enter the lab any more.
+    pub(crate) fn close(folder: &Folder) -> Result<(), Error> {
+        folder.rename(STATE, ENDING)
     }
 }
 
+/// There while programs can enter the lab.
 pub(crate) const STATE: &str = "state.json";
+const ENDING: &str = "ending.json";
+const NEW: &str = "state.json.new";
 pub(crate) const TRUTH: &str = "truth.csv";
 pub(crate) const OLD_TRUTH: &str = "truth.old.csv";
 pub(crate) const LOG: &str = "daemon.log";
 pub(crate) const CONTROL: &str = "control";
-
-/// The folder that holds one folder per lab of this user.
-pub(crate) fn base() -> PathBuf {
-    let uid = nix::unistd::geteuid();
-    if uid.is_root() {
-        return PathBuf::from("/run/headway/lab");
-    }
-    match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
-        Some(dir) => PathBuf::from(dir).join("headway/lab"),
-        None => PathBuf::from(format!("/tmp/headway-{uid}/lab")),
-    }
-}
-
-/// The folder of the lab `name`.
-pub(crate) fn folder(name: &str) -> Result<PathBuf, Error> {
-    let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
-    if name.is_empty() || name.len() > 32 || name.starts_with('.') || !letters {
-        return Err(Error::Name(name.to_owned()));
-    }
-    Ok(base().join(name))
-}
-
-/// Keeps other processes from bringing labs up or down until dropped.
-pub(crate) struct Lock {
-    _file: fs::File,
-}
-
-/// Makes the base folder, for this user only, and locks it.
-pub(crate) fn lock() -> Result<Lock, Error> {
-    let base = base();
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&base)
-        .map_err(|e| Error::file("make", &base, e))?;
-    // In /tmp anybody could have made the folder before us.
-    let owner = fs::metadata(&base).map_err(|e| Error::file("read", &base, e))?.uid();
-    if owner != nix::unistd::geteuid().as_raw() {
-        let source = io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user");
-        return Err(Error::file("use", &base, source));
-    }
-    let path = base.join(".lock");
-    let file = fs::File::create(&path).map_err(|e| Error::file("make", &path, e))?;
-    file.lock().map_err(|e| Error::file("lock", &path, e))?;
-    Ok(Lock { _file: file })
-}
-
-/// Names of all folders of labs, dead or alive, in order.
-pub(crate) fn names() -> Vec<String> {
-    let Ok(entries) = fs::read_dir(base()) else { return Vec::new() };
-    let mut names: Vec<String> = entries
-        .flatten()
-        .filter(|entry| entry.path().is_dir())
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
-    names.sort();
-    names
-}
-
-/// Removes the folder of a lab; it is no error when it is gone.
-pub(crate) fn remove(folder: &Path) -> Result<(), Error> {
-    match fs::remove_dir_all(folder) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::file("remove", folder, e)),
-        _ => Ok(()),
-    }
-}

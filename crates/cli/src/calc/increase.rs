@@ -6,6 +6,7 @@ use headway_core::{Bytes, Duration};
 use serde::Serialize;
 
 use super::{Size, digits, exact, line, mss, print_json, scale, share_of_one, time};
+use crate::out::say;
 
 /// Parts of a byte in which kernels count windows.
 const PARTS: f64 = 512.0;
@@ -85,7 +86,7 @@ pub(super) fn run(args: &IncreaseArgs) -> anyhow::Result<()> {
     if args.json {
         return print_json(&grown);
     }
-    println!("threshold of {} B, k0 = {}, k1 = {}", grown.ssthresh_bytes, grown.k0_bytes, grown.k1_bytes);
+    say!("threshold of {} B, k0 = {}, k1 = {}", grown.ssthresh_bytes, grown.k0_bytes, grown.k1_bytes);
     let whole = format!("{} B a round trip", digits(grown.increase_bytes));
     line(&format!("increase, C = {}", share_of_one(args.scale)), &whole);
     let parts = format!("{fixed_point}/512 = {} B without C", digits(grown.fixed_point_bytes));
@@ -112,7 +113,7 @@ pub(super) fn gap(args: &GapArgs) -> anyhow::Result<()> {
         });
     }
     let (window, mss) = (args.window.get(), args.mss.get());
-    println!("window of {window} B, segments of {mss} B, round trip {}", exact(args.rtt));
+    say!("window of {window} B, segments of {mss} B, round trip {}", exact(args.rtt));
     line("one departure every", &exact(gap));
     Ok(())
 }

@@ -12,6 +12,7 @@ use headway_core::calculate::{FRAME_OVERHEAD, SEGMENT_OVERHEAD};
 use headway_core::{Bytes, Duration, Rate};
 
 use crate::exit::Failed;
+use crate::out::say;
 
 /// Calculates what equal flows that share a link need: windows, rates, queues, and the increase of LS-AIMD.
 ///
@@ -170,12 +171,12 @@ fn flows(count: u32) -> String {
 
 /// A line of a result: what it is, aligned, and the value.
 fn line(what: &str, value: &str) {
-    println!("  {what:<25} {value}");
+    say!("  {what:<25} {value}");
 }
 
 /// Prints a result as one JSON object.
 fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    println!("{}", serde_json::to_string(value)?);
+    say!("{}", serde_json::to_string(value)?);
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use headway_core::{Duration, Rate};
 use serde::Serialize;
 
 use super::{Size, exact, flows, line, print_json, rate, time};
+use crate::out::say;
 
 /// The rate, or the round-trip time, at which the fair window is two segments.
 ///
@@ -68,7 +69,7 @@ pub(super) fn run(args: &RequiredArgs) -> anyhow::Result<()> {
         });
     }
     let (of, frame) = (flows(args.flows), args.size.frame().get());
-    println!("{of} with windows of {} segments, frames of {frame} B", args.segments);
+    say!("{of} with windows of {} segments, frames of {frame} B", args.segments);
     if let (Some(given), Some(rate), Some(flow)) = (args.rtt, rate, flow_rate) {
         line(&format!("round trip {}", exact(given)), &format!("rate {rate}, {flow} a flow"));
     }

@@ -6,6 +6,7 @@ use headway_core::{Duration, Rate};
 use serde::Serialize;
 
 use super::print_json;
+use crate::out::say;
 use crate::run::table::table;
 
 /// The thesis' tables of fair windows, in segments: Q0 (principle), Q1 (data centre), Q2 (broadband), Q3 (processes of one host).
@@ -48,9 +49,9 @@ pub(super) fn run(args: &TablesArgs) -> anyhow::Result<()> {
     }
     for (index, table) in tables.enumerate() {
         if index > 0 {
-            println!();
+            say!();
         }
-        println!("{}, {}, frames of {} B", table.name, table.title, table.frame);
+        say!("{}, {}, frames of {} B", table.name, table.title, table.frame);
         print(table);
     }
     Ok(())
@@ -93,5 +94,5 @@ fn print(published: &Published) {
             rows.push(row);
         }
     }
-    println!("{}", table(header, rows));
+    say!("{}", table(header, rows));
 }

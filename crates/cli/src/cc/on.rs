@@ -4,19 +4,18 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use headway_kernel::{
-    Controller, Counters, FormerDefault, Instance, Loaded, Loader, LsOptions, Note, Record, ended, running,
-    set_default,
-};
+use headway_kernel::{Controller, Counters, Loaded, Loader, LsOptions, Note, Notes, Record, ended, running};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::OnArgs;
 use super::show::describe_counters;
-use super::stop::describe_ended;
+use super::stop::{describe_ended, describe_left};
+use crate::out::tell;
 use crate::service::print_line;
 
 /// How often a program that records looks for a signal; one that does not is woken by it.
@@ -28,49 +27,48 @@ pub(super) fn run(controller: Controller, options: LsOptions, args: &OnArgs) -> 
     }
     // Registered before anything is changed, so that no signal can leave it changed.
     let end = signals()?;
-    tidy(args.default)?;
+    headway_kernel::check()?;
+    let log = args.log.as_deref().map(start_log).transpose()?;
     let name = args.name.clone().unwrap_or_else(|| controller.name().to_owned());
-    check_default(args.default)?;
+    // Held until others can see this program, so that two do not start at the same time.
+    let notes = Notes::lock()?;
+    tell(&notes)?;
     if let Some(other) = running().into_iter().find(|note| note.name == name) {
         bail!("{name} is on already (process {}); end that with `headway cc stop {name}`", other.pid);
     }
-    let loader = Loader::new(controller).name(&name).options(options).telemetry(args.log.is_some());
+    let loader = Loader::new(controller).name(&name).options(options).telemetry(log.is_some());
     let loaded = loader.unrestricted(args.unrestricted || args.default).load()?;
     let note = Note {
         pid: std::process::id(),
         controller,
         name: name.clone(),
         options,
-        default: args.default.then(FormerDefault::here).transpose()?,
+        default: None,
         counters_map: loaded.counters_map()?,
         programs: loaded.programs()?,
     };
-    let instance = Instance::announce(&note)?;
-    let result = stay(&loaded, &note, args, &end);
+    let instance = notes.start(note, args.default)?;
+    report_on(instance.note(), args.json);
+    let result = stay(&loaded, log, &end);
     // Undone in the opposite order, whatever happened.
-    let restored = note.default.as_ref().map_or(Ok(()), |default| default.restore(&name));
-    drop(instance);
+    let restored = instance.end();
     let counted = loaded.counters();
     loaded.unload();
     result?;
-    restored?;
+    restored.context("the former default is not restored")?;
     report_off(&name, counted.ok(), args.json);
     Ok(())
 }
 
-/// Changes the default, says that the controller is on, and waits for the end.
-fn stay(loaded: &Loaded, note: &Note, args: &OnArgs, end: &UnixStream) -> Result<()> {
-    let mut log = args.log.as_ref().map(|path| {
-        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-        let mut file = BufWriter::new(file);
-        writeln!(file, "{}", Record::CSV_HEADER)?;
-        anyhow::Ok(file)
-    });
-    let log = log.take().transpose()?;
-    if note.default.is_some() {
-        set_default(&note.name).context("it cannot be made the default")?;
-    }
-    report_on(note, args.json);
+fn start_log(path: &Path) -> Result<BufWriter<File>> {
+    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut file = BufWriter::new(file);
+    writeln!(file, "{}", Record::CSV_HEADER)?;
+    Ok(file)
+}
+
+/// Waits for the end.
+fn stay(loaded: &Loaded, log: Option<BufWriter<File>>, end: &UnixStream) -> Result<()> {
     match log {
         None => {
             // Readable when a signal has come.
@@ -102,33 +100,13 @@ fn record(loaded: &Loaded, mut log: BufWriter<File>, end: &UnixStream) -> Result
     }
 }
 
-/// Tells what killed programs left behind; what is in the way of a new default is removed.
-fn tidy(default: bool) -> Result<()> {
+/// Tells what killed programs left behind.
+fn tell(notes: &Notes) -> Result<()> {
     for ended in ended() {
-        let name = &ended.note.name;
-        eprintln!("headway: {}", describe_ended(&ended)?);
-        let harmless = ended.note.default.is_none() || (!ended.is_elsewhere()? && ended.default()?.is_none());
-        if harmless || (default && !ended.is_elsewhere()?) {
-            ended.clean().with_context(|| format!("cannot remove what {name} left"))?;
-        }
+        tell!("headway: {}", describe_ended(&ended));
     }
-    Ok(())
-}
-
-/// Two cannot both put back what was before.
-fn check_default(default: bool) -> Result<()> {
-    if !default {
-        return Ok(());
-    }
-    for note in running() {
-        if note.default.as_ref().is_some_and(|default| default.holds(&note.name).unwrap_or(false)) {
-            bail!(
-                "{} (process {}) is the default of this network namespace; end that first with `headway cc stop {}`",
-                note.name,
-                note.pid,
-                note.name
-            );
-        }
+    for former in notes.left_behind()? {
+        tell!("headway: {}", describe_left(&former)?);
     }
     Ok(())
 }

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use headway_kernel::{
-    Controller, Cost, Counters, LsOptions, Note, cost, counters, current_default, ended, measure_costs,
-    running,
+    Controller, Cost, Counters, FormerDefault, LsOptions, Note, Notes, cost, counters, current_default,
+    ended, measure_costs, running,
 };
 use serde_json::{Value, json};
 
-use super::stop::describe_ended;
+use super::stop::{describe_ended, describe_left};
+use crate::out::tell;
 use crate::service::print_line;
 
 /// How long calls are timed.
@@ -18,7 +19,7 @@ const TIMED: Duration = Duration::from_secs(1);
 /// Only root may see the notes of other programs.
 fn warn_unprivileged() {
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("headway: run it with sudo to see which controllers are on");
+        tell!("headway: run it with sudo to see which controllers are on");
     }
 }
 
@@ -47,11 +48,12 @@ pub(super) fn list(json: bool) -> Result<()> {
 
 pub(super) fn status(json: bool) -> Result<()> {
     warn_unprivileged();
-    let (running, ended) = (running(), ended());
+    let (running, ended, left) = (running(), ended(), left_behind()?);
     let default = current_default()?;
     if json {
-        let left: Vec<_> = ended.iter().map(|ended| &ended.note).collect();
-        print_line(json!({ "default": default, "on": running, "left_behind": left }));
+        print_line(
+            json!({ "default": default, "on": running, "left_behind": ended, "defaults_left_behind": left }),
+        );
         return Ok(());
     }
     print_line(format_args!("default of this network namespace: {default}"));
@@ -62,9 +64,17 @@ pub(super) fn status(json: bool) -> Result<()> {
         print_line(describe(note));
     }
     for ended in &ended {
-        print_line(describe_ended(ended)?);
+        print_line(describe_ended(ended));
+    }
+    for former in &left {
+        print_line(describe_left(former)?);
     }
     Ok(())
+}
+
+/// What nobody else may see is nothing to them.
+fn left_behind() -> Result<Vec<FormerDefault>> {
+    if nix::unistd::geteuid().is_root() { Ok(Notes::lock()?.left_behind()?) } else { Ok(Vec::new()) }
 }
 
 fn describe(note: &Note) -> String {

@@ -4,9 +4,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use headway_kernel::{Ended, available, ended, running};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use headway_kernel::{FormerDefault, Namespace, Note, Notes, available, ended, running};
+use headway_lab::Process;
+use signal_hook::consts::SIGTERM;
 
 use crate::service::print_line;
 
@@ -15,35 +15,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const ROUND: Duration = Duration::from_millis(20);
 
 pub(super) fn run(names: &[String]) -> Result<()> {
-    let wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted.replace('-', "_") == name);
+    let names: Vec<String> = names.iter().map(|name| name.replace('-', "_")).collect();
+    let wanted = |name: &String| names.is_empty() || names.contains(name);
     let mut found = 0;
     for note in running().into_iter().filter(|note| wanted(&note.name)) {
-        // The file's lock says that the process lives.
-        kill(Pid::from_raw(note.pid as i32), Signal::SIGTERM)
-            .with_context(|| format!("cannot end process {}; run this with sudo", note.pid))?;
-        let deadline = Instant::now() + PATIENCE;
-        // The kernel takes a controller off a moment after its program has ended.
-        while running().iter().any(|other| other.pid == note.pid) || available()?.contains(&note.name) {
-            if Instant::now() > deadline {
-                bail!("process {} with {} does not end; end it with: kill -9 {0}", note.pid, note.name);
-            }
-            sleep(ROUND);
-        }
+        end(&note)?;
         print_line(format_args!("{} is off", note.name));
         found += 1;
     }
-    for ended in ended().into_iter().filter(|ended| wanted(&ended.note.name)) {
-        print_line(describe_ended(&ended)?);
-        if !ended.is_elsewhere()? {
-            ended.clean().context("it cannot be removed; run this with sudo")?;
-            print_line("removed");
-        } else if !names.is_empty() {
-            // Whoever names it may know that there is no such namespace any more.
-            ended.forget().context("it cannot be forgotten; run this with sudo")?;
-            print_line("forgotten");
-        }
-        found += 1;
-    }
+    found += clean(&wanted, !names.is_empty())?;
     if found == 0 && !names.is_empty() {
         bail!(
             "no controller of Headway named {} is on; `headway cc status` shows those that are",
@@ -53,24 +33,68 @@ pub(super) fn run(names: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// What a killed program left behind, and what to do about it.
-pub(super) fn describe_ended(ended: &Ended) -> Result<String> {
-    let note = &ended.note;
-    let killed = format!("process {} was killed while {} was on", note.pid, note.name);
-    let Some(default) = &note.default else {
-        return Ok(format!("{killed}; the kernel has taken it off, nothing is left"));
-    };
-    Ok(if ended.is_elsewhere()? {
-        format!(
-            "{killed} and was the default of another network namespace; `headway cc stop {}` run there restores {}",
-            note.name, default.former
-        )
-    } else if ended.default()?.is_some() {
-        format!(
-            "{killed}; it is still the default here, `headway cc stop {}` restores {}",
-            note.name, default.former
-        )
+/// Ends a program and waits until its controller is off.
+fn end(note: &Note) -> Result<()> {
+    let process = Process::of(note.pid as i32).and_then(|process| process.open());
+    // Whoever has the file locked lives, and has this number; the handle was taken before that was looked at.
+    let lives = running().iter().any(|other| other.pid == note.pid && other.name == note.name);
+    if let (Some(process), true) = (process, lives) {
+        let asked = process.signal(SIGTERM);
+        asked.with_context(|| format!("cannot end process {}; run this with sudo", note.pid))?;
+    }
+    let deadline = Instant::now() + PATIENCE;
+    // The kernel takes a controller off a moment after its program has ended.
+    while running().iter().any(|other| other.pid == note.pid) || available()?.contains(&note.name) {
+        if Instant::now() > deadline {
+            bail!("process {} with {} does not end; end it with: kill -9 {0}", note.pid, note.name);
+        }
+        sleep(ROUND);
+    }
+    Ok(())
+}
+
+/// Removes what killed programs left behind; how many things that were.
+fn clean(wanted: &impl Fn(&String) -> bool, named: bool) -> Result<usize> {
+    let ended: Vec<_> = ended().into_iter().filter(|note| wanted(&note.name)).collect();
+    if !nix::unistd::geteuid().is_root() {
+        return Ok(0);
+    }
+    let mut notes = Notes::lock()?;
+    let left = notes.left_behind()?.into_iter().filter(|former| former.names.iter().any(wanted));
+    let left: Vec<_> = left.collect();
+    for note in &ended {
+        print_line(describe_ended(note));
+    }
+    notes.forget_ended()?;
+    let here = Namespace::here()?;
+    for former in &left {
+        print_line(describe_left(former)?);
+        if former.namespace == here {
+            let names: Vec<&str> = former.names.iter().map(String::as_str).collect();
+            notes.restore(&names).context("the former default is not restored")?;
+            print_line("restored");
+        } else if named && !former.namespace.may_be_kept() {
+            notes.forget_default(former)?;
+            print_line("that namespace has gone: forgotten");
+        }
+    }
+    Ok(ended.len() + left.len())
+}
+
+/// What the kernel has taken off since.
+pub(super) fn describe_ended(note: &Note) -> String {
+    format!("process {} was killed while {} was on; the kernel has taken it off", note.pid, note.name)
+}
+
+/// A default that a killed program left behind, and what to do about it.
+pub(super) fn describe_left(former: &FormerDefault) -> Result<String> {
+    let (name, before) = (former.names.join(" or "), &former.former);
+    let stop = format!("headway cc stop {}", former.names.join(" "));
+    Ok(if former.namespace == Namespace::here()? {
+        format!("{name} was left behind as the default here, `{stop}` restores {before}")
     } else {
-        format!("{killed}; somebody has changed the default since, nothing is left")
+        format!(
+            "{name} was left behind as the default of another network namespace; `{stop}` run there restores {before}"
+        )
     })
 }

@@ -25,6 +25,7 @@ use headway_sim::scenario::{Change, MOST_DILATION, Scenario};
 use serde_json::{Value, json};
 
 use crate::exit::{Code, Failed};
+use crate::out::{say, tell};
 use crate::run::{self, Outcome, World, lab, sim, uml};
 use crate::stage;
 use cell::Cell;
@@ -130,9 +131,9 @@ fn single(args: &CompareArgs, interrupted: &AtomicBool) -> Result<ExitCode, Fail
     let comparison = Comparison::new(&scenario, (&[], &args.set), &args.on, &outcomes)?;
     let tallies = tallies(std::slice::from_ref(&comparison));
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&comparison)?);
+        say!("{}", serde_json::to_string_pretty(&comparison)?);
     } else {
-        println!("{}", print::comparison(&comparison));
+        say!("{}", print::comparison(&comparison));
     }
     let page = || page::comparison(&scenario, &comparison, &outcomes);
     write(args, &serde_json::to_value(&comparison)?, page)?;
@@ -157,7 +158,7 @@ fn many(args: &CompareArgs, interrupted: &AtomicBool) -> Result<ExitCode, Failed
         };
         let comparison = Comparison::new(scenario, (&cell.labels, &cell.changes), &args.on, &outcomes)?;
         let number = begun.fetch_add(1, Ordering::Relaxed) + 1;
-        eprintln!("{number} of {}: {}", cells.len(), print::progress(&comparison));
+        tell!("{number} of {}: {}", cells.len(), print::progress(&comparison));
         Ok(Some(comparison))
     };
     let Done { results, error } = pool::each(&cells, jobs, interrupted, work);
@@ -165,9 +166,9 @@ fn many(args: &CompareArgs, interrupted: &AtomicBool) -> Result<ExitCode, Failed
     let tallies = tallies(&results);
     let value = matrix_value(&results, &tallies, partial)?;
     if !args.json {
-        println!("{}", print::matrix(&results, &tallies, cells.len()));
+        say!("{}", print::matrix(&results, &tallies, cells.len()));
     } else if error.is_none() {
-        println!("{}", serde_json::to_string_pretty(&value)?);
+        say!("{}", serde_json::to_string_pretty(&value)?);
     }
     if !results.is_empty() {
         write(args, &value, || page::matrix(&results, &tallies, cells.len()))?;
@@ -225,7 +226,7 @@ fn one(
         if valid || tries == TRIES || run::is_set(interrupted) {
             return Ok(Some(outcome));
         }
-        eprintln!("repeated, because {}", outcome.trouble.unwrap_or_default());
+        tell!("repeated, because {}", outcome.trouble.unwrap_or_default());
     }
 }
 
@@ -275,7 +276,7 @@ fn write(args: &CompareArgs, value: &Value, page: impl Fn() -> anyhow::Result<St
     stage::write(&report, &page()?)?;
     stage::write(&folder.join("compare.json"), &format!("{}\n", serde_json::to_string_pretty(value)?))?;
     if !args.json {
-        println!("Figures: {}", report.display());
+        say!("Figures: {}", report.display());
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Driving a session through one measurement after the other.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Span, SystemTime, UNIX_EPOCH};
@@ -15,6 +15,7 @@ use super::report::{self, Context, Direction, Line};
 use super::streams::StreamWriter;
 use super::watch::Watch;
 use crate::exit::{Code, Failed};
+use crate::out::{self, say, tell};
 
 /// How often a pause between measurements looks for Ctrl-C.
 const NAP: Span = Span::from_millis(100);
@@ -208,7 +209,10 @@ impl Runner<'_> {
 
     fn print(&mut self, context: &Context, answer: &Answer) -> Result<(), Failed> {
         if let Some(watch) = &mut self.watch {
-            watch.show(context, answer)?;
+            match watch.show(context, answer) {
+                Err(reason) if out::is_gone(&reason) => std::process::exit(0),
+                shown => shown?,
+            }
         } else if self.args.json {
             print_line(&serde_json::to_string(&Line::new(context, answer))?)?;
         } else if self.args.csv {
@@ -224,7 +228,7 @@ impl Runner<'_> {
         if self.args.json {
             print_line(&failed.to_json())?;
         } else if self.watch.is_none() {
-            eprintln!("headway: {failed}");
+            tell!("headway: {failed}");
         }
         Ok(())
     }
@@ -247,11 +251,11 @@ impl Runner<'_> {
 
 /// Prints a line; when nobody reads any more, as after `| head`, the program is done.
 fn print_line(text: &str) -> Result<(), Failed> {
-    let mut out = std::io::stdout().lock();
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
-        result => Ok(result?),
+    say!("{text}");
+    if out::is_closed() {
+        std::process::exit(0);
     }
+    Ok(out::check()?)
 }
 
 fn stream(

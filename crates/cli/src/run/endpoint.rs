@@ -17,6 +17,7 @@ use socket2::{Domain, Socket, Type};
 
 use super::{interruption, is_set};
 use crate::exit::Failed;
+use crate::out::say;
 
 /// Sends or receives the TCP flows of a scenario in a lab.
 #[derive(clap::Args, Debug)]
@@ -124,13 +125,13 @@ pub(crate) fn run(args: &EndpointArgs) -> Result<(), Failed> {
         Role::Receive => receive(&plan, &ended)?,
         Role::Send => send(&plan, &ended)?,
     };
-    println!("{}", serde_json::to_string(&looks)?);
+    say!("{}", serde_json::to_string(&looks)?);
     Ok(())
 }
 
 /// Says that this end is ready, and hears when time zero is.
 fn ready() -> anyhow::Result<Instant> {
-    println!("{READY}");
+    say!("{READY}");
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).context("cannot hear when to begin")?;
     Ok(serde_json::from_str(&line)?)

@@ -25,6 +25,7 @@ use headway_sim::scenario::{Change, MOST_DILATION, Scenario};
 use headway_uml::network::Wishes;
 
 use crate::exit::{Code, Failed};
+use crate::out::say;
 use folder::Folder;
 
 /// Runs a scenario: a network, its flows and its traffic, as a TOML file describes them.
@@ -218,30 +219,30 @@ fn print(args: &RunArgs, outcomes: &[Outcome], path: &Path) -> anyhow::Result<()
             [one] if args.repeat == 1 => serde_json::to_value(one)?,
             all => serde_json::json!({ "runs": all, "spread": spread(all) }),
         };
-        println!("{}", serde_json::to_string_pretty(&value)?);
+        say!("{}", serde_json::to_string_pretty(&value)?);
         return Ok(());
     }
     match &summaries[..] {
-        [one] if args.repeat == 1 => println!("{}", table::summary(one)),
-        all => println!("{}", table::spread(&spread(all))),
+        [one] if args.repeat == 1 => say!("{}", table::summary(one)),
+        all => say!("{}", table::spread(&spread(all))),
     }
     for run in outcomes {
         let summary = &run.results.summary;
         if let Some(trouble) = &run.trouble {
-            println!("Seed {} does not count: {trouble}", summary.seed);
+            say!("Seed {} does not count: {trouble}", summary.seed);
         }
         for failure in run.failures() {
-            println!("Seed {}: {failure}", summary.seed);
+            say!("Seed {}: {failure}", summary.seed);
         }
         if summary.partial {
             let seconds = (summary.warmup_ns + summary.measured_ns) as f64 / 1e9;
-            println!("Interrupted: seed {} ran only {seconds:.1} s.", summary.seed);
+            say!("Interrupted: seed {} ran only {seconds:.1} s.", summary.seed);
         }
     }
     if outcomes.len() < args.repeat as usize {
-        println!("Interrupted: {} of {} runs.", outcomes.len(), args.repeat);
+        say!("Interrupted: {} of {} runs.", outcomes.len(), args.repeat);
     }
-    println!("results: {}", path.display());
+    say!("results: {}", path.display());
     Ok(())
 }
 

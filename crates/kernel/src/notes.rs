@@ -1,0 +1,137 @@
+//! What must be written down, and in which order, so that no default of a network namespace is ever lost.
+//!
+//! A program may be killed between any two of these steps. So the former default is on the disk before the default is changed, stays
+//! there until it has been restored, and is taken over, not overwritten, by the next program that changes the default.
+
+use crate::default::{FormerDefault, Namespace};
+use crate::error::Error;
+use crate::instance::Note;
+
+/// Where notes are kept and defaults changed; nobody else changes either meanwhile.
+pub(crate) trait Store {
+    /// The network namespace we are in.
+    fn here(&self) -> Result<Namespace, Error>;
+    /// Its default.
+    fn current(&self) -> Result<String, Error>;
+    /// Changes its default.
+    fn set(&mut self, name: &str) -> Result<(), Error>;
+    /// The defaults that are to be restored, of all namespaces.
+    fn formers(&self) -> Result<Vec<FormerDefault>, Error>;
+    /// Writes one down in place of the one of the same namespace.
+    fn keep(&mut self, former: &FormerDefault) -> Result<(), Error>;
+    /// Forgets the one of a namespace.
+    fn forget(&mut self, namespace: Namespace) -> Result<(), Error>;
+    /// The notes of all instances, and whether their programs live.
+    fn instances(&self) -> Result<Vec<(Note, bool)>, Error>;
+    /// Tells others of this program; its note is that of a living one until the program ends.
+    fn announce(&mut self, note: &Note) -> Result<(), Error>;
+    /// Removes the note of an instance.
+    fn withdraw(&mut self, name: &str) -> Result<(), Error>;
+}
+
+/// Announces an instance and, where its note has a default, makes it that of this network namespace.
+pub(crate) fn start(store: &mut impl Store, note: &mut Note, default: bool) -> Result<(), Error> {
+    forget_ended(store)?;
+    refuse_taken(store, &note.name, default)?;
+    if !default {
+        return store.announce(note);
+    }
+    let mut former = forget_obsolete(store)?.map_or_else(|| former_of_now(store), Ok)?;
+    if !former.names.contains(&note.name) {
+        former.names.push(note.name.clone());
+    }
+    // Until the change has happened, the default may be that of before, which can be ours too, or the new one.
+    store.keep(&former)?;
+    note.default = Some(former.clone());
+    store.announce(note)?;
+    former.names = vec![note.name.clone()];
+    store.set(&note.name).and_then(|()| store.keep(&former)).inspect_err(|_| {
+        // The reason is what counts; what cannot be undone now stays noted.
+        let _ = end(store, note);
+    })
+}
+
+/// Undoes [`start`]; a default that cannot be restored stays noted.
+pub(crate) fn end(store: &mut impl Store, note: &Note) -> Result<(), Error> {
+    let restored = if note.default.is_some() { restore(store, &[&note.name]) } else { Ok(()) };
+    store.withdraw(&note.name)?;
+    restored
+}
+
+/// Restores the former default of this network namespace, if one of these names, or any name when there are none, took its place.
+pub(crate) fn restore(store: &mut impl Store, names: &[&str]) -> Result<(), Error> {
+    let Some(former) = forget_obsolete(store)? else { return Ok(()) };
+    if !names.is_empty() && !names.iter().any(|name| former.names.iter().any(|own| own == name)) {
+        return Ok(());
+    }
+    store.set(&former.former)?;
+    store.forget(former.namespace)
+}
+
+/// Removes the notes of programs that were killed, whose controllers the kernel has taken off.
+pub(crate) fn forget_ended(store: &mut impl Store) -> Result<(), Error> {
+    for (note, lives) in store.instances()? {
+        if !lives {
+            store.withdraw(&note.name)?;
+        }
+    }
+    Ok(())
+}
+
+/// The former defaults whose change no living program will take back.
+pub(crate) fn left_behind(store: &impl Store) -> Result<Vec<FormerDefault>, Error> {
+    let instances = store.instances()?;
+    let owned = |former: &FormerDefault| {
+        let mut living = instances.iter().filter(|(_, lives)| *lives);
+        living.any(|(note, _)| is_owner(note, former))
+    };
+    let here = store.here()?;
+    let current = store.current()?;
+    let obsolete = |former: &FormerDefault| former.namespace == here && !former.names.contains(&current);
+    Ok(store.formers()?.into_iter().filter(|former| !owned(former) && !obsolete(former)).collect())
+}
+
+/// Whether the instance has changed this default, and nobody has taken it over since.
+fn is_owner(note: &Note, former: &FormerDefault) -> bool {
+    let changed = note.default.as_ref().is_some_and(|own| own.namespace == former.namespace);
+    changed && former.names.contains(&note.name)
+}
+
+fn refuse_taken(store: &impl Store, name: &str, default: bool) -> Result<(), Error> {
+    let living = store.instances()?.into_iter().filter(|(_, lives)| *lives);
+    let running: Vec<Note> = living.map(|(note, _)| note).collect();
+    if let Some(other) = running.iter().find(|other| other.name == name) {
+        return Err(Error::NameTaken(name.to_owned(), format!("process {}", other.pid)));
+    }
+    if !default {
+        return Ok(());
+    }
+    // Two cannot both put back what was before.
+    let (here, current) = (store.here()?, store.current()?);
+    let of_here = |note: &&Note| note.default.as_ref().is_some_and(|own| own.namespace == here);
+    match running.iter().filter(of_here).find(|other| other.name == current) {
+        Some(other) => Err(Error::DefaultTaken { pid: other.pid, name: other.name.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// What was noted of this namespace, unless its default is none of ours any more: then somebody else has decided since.
+fn forget_obsolete(store: &mut impl Store) -> Result<Option<FormerDefault>, Error> {
+    let here = store.here()?;
+    let Some(former) = store.formers()?.into_iter().find(|former| former.namespace == here) else {
+        return Ok(None);
+    };
+    if former.names.contains(&store.current()?) {
+        return Ok(Some(former));
+    }
+    store.forget(here)?;
+    Ok(None)
+}
+
+fn former_of_now(store: &impl Store) -> Result<FormerDefault, Error> {
+    Ok(FormerDefault { former: store.current()?, namespace: store.here()?, names: Vec::new() })
+}
+
+#[cfg(test)]
+#[path = "notes_tests.rs"]
+mod tests;

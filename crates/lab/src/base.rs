@@ -1,0 +1,277 @@
+//! Where the labs of a user are: a folder for each, in one that nobody else can write to.
+//!
+//! Folders and files are opened relative to the folder they are in and never through links, because the place may be one where
+//! anybody can make files, and what is found there says which files are removed and which processes are ended.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open, openat, renameat};
+use nix::sys::stat::{FileStat, Mode, fstat, mkdirat};
+use nix::unistd::geteuid;
+
+use crate::error::Error;
+
+/// Held by whoever brings labs up or removes what is left of them.
+const LOCK: &str = ".lock";
+/// In a lab's folder; held by all processes of the lab, so that without a lock none of them lives.
+const USE: &str = "use";
+
+/// The folder of all labs of this user.
+#[derive(Debug)]
+pub(crate) struct Base {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+/// The folder of a lab.
+#[derive(Clone, Debug)]
+pub(crate) struct Folder {
+    fd: Arc<OwnedFd>,
+    path: PathBuf,
+}
+
+/// An exclusive lock, until it and its copies in other processes are closed.
+pub(crate) struct Lock(pub(crate) File);
+
+/// The folder in which ours are, and their names from there on.
+fn place() -> (PathBuf, bool, [String; 2]) {
+    let names = |first: &str| [first.to_owned(), "lab".to_owned()];
+    let uid = geteuid();
+    if uid.is_root() {
+        return ("/run".into(), false, names("headway"));
+    }
+    match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
+        Some(dir) => (dir.into(), true, names("headway")),
+        None => ("/tmp".into(), false, names(&format!("headway-{uid}"))),
+    }
+}
+
+impl Base {
+    /// The folder, if it is there.
+    ///
+    /// # Errors
+    /// When somebody else can write to it.
+    pub(crate) fn open() -> Result<Option<Base>, Error> {
+        let (top, own, names) = place();
+        Base::walk(&top, own, &names, false)
+    }
+
+    /// The folder, made when it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be made, or somebody else can write to it.
+    pub(crate) fn make() -> Result<Base, Error> {
+        let (top, own, names) = place();
+        let gone = || Error::file("make", &top, io::ErrorKind::NotFound.into());
+        Base::walk(&top, own, &names, true)?.ok_or_else(gone)
+    }
+
+    /// From `top`, which is the user's own or a place where nobody removes what belongs to others.
+    fn walk(top: &Path, own: bool, names: &[String], make: bool) -> Result<Option<Base>, Error> {
+        let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+        let mut fd = match open(top, flags, Mode::empty()) {
+            Err(Errno::ENOENT) if !make => return Ok(None),
+            other => other.map_err(|e| Error::file("open", top, e.into()))?,
+        };
+        check_top(top, &stat(&fd, top)?, own)?;
+        let mut path = top.to_owned();
+        for name in names {
+            path.push(name);
+            if make {
+                make_at(&fd, name, &path)?;
+            }
+            match open_at(&fd, name, &path)? {
+                Some(next) => fd = next,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(Base { fd, path }))
+    }
+
+    /// Waits for the right to bring labs up and to remove what is left of them.
+    pub(crate) fn lock(&self) -> Result<Lock, Error> {
+        let path = self.path.join(LOCK);
+        let file = file_at(&self.fd, LOCK, OFlag::O_RDWR | OFlag::O_CREAT, &path)?;
+        file.lock().map_err(|e| Error::file("lock", &path, e))?;
+        Ok(Lock(file))
+    }
+
+    /// Names of all folders of labs, dead or alive, in order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(&self.path) else { return Vec::new() };
+        let names = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let mut names: Vec<String> = names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.retain(|name| check_name(name).is_ok());
+        names.sort();
+        names
+    }
+
+    /// The folder of a lab, if there is one.
+    pub(crate) fn find(&self, name: &str) -> Result<Option<Folder>, Error> {
+        check_name(name)?;
+        let path = self.path.join(name);
+        Ok(open_at(&self.fd, name, &path)?.map(|fd| Folder { fd: Arc::new(fd), path }))
+    }
+
+    /// Makes the folder of a lab, used by this process.
+    pub(crate) fn create(&self, name: &str) -> Result<(Folder, Lock), Error> {
+        check_name(name)?;
+        let path = self.path.join(name);
+        make_at(&self.fd, name, &path)?;
+        let gone = || Error::file("make", &path, io::ErrorKind::NotFound.into());
+        let folder = self.find(name)?.ok_or_else(gone)?;
+        let file = folder.file(USE, OFlag::O_RDWR | OFlag::O_CREAT)?;
+        file.lock().map_err(|e| Error::file("lock", &folder.path.join(USE), e))?;
+        Ok((folder, Lock(file)))
+    }
+}
+
+impl Folder {
+    /// Its place. Nobody else can put another one there: all folders on the way were looked at.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A file in it.
+    pub(crate) fn file(&self, name: &str, flags: OFlag) -> Result<File, Error> {
+        file_at(&*self.fd, name, flags, &self.path.join(name))
+    }
+
+    /// Puts a file in the place of another.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
+        let failed = |e: Errno| Error::file("write", &self.path.join(to), e.into());
+        renameat(&*self.fd, from, &*self.fd, to).map_err(failed)
+    }
+
+    /// Whether a process of the lab lives.
+    pub(crate) fn is_used(&self) -> Result<bool, Error> {
+        let file = match self.file(USE, OFlag::O_RDONLY) {
+            Err(Error::File { reason, .. }) if reason.kind() == io::ErrorKind::NotFound => return Ok(false),
+            other => other?,
+        };
+        // Shared, so that two who look at the same time do not disturb each other.
+        match file.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(fs::TryLockError::WouldBlock) => Ok(true),
+            Err(fs::TryLockError::Error(e)) => Err(Error::file("lock", &self.path.join(USE), e)),
+        }
+    }
+
+    /// Whether `lock` is the one that the processes of this lab hold.
+    pub(crate) fn is_lock(&self, lock: &impl AsFd) -> bool {
+        let own = self.file(USE, OFlag::O_RDONLY).ok().and_then(|file| fstat(&file).ok());
+        let theirs = fstat(lock).ok();
+        matches!((own, theirs), (Some(own), Some(theirs)) if is_same(&own, &theirs))
+    }
+
+    /// The folder as a descriptor.
+    pub(crate) fn fd(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.fd)
+    }
+
+    /// Removes it; it is no error when it is gone.
+    pub(crate) fn remove(&self) -> Result<(), Error> {
+        match fs::remove_dir_all(&self.path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::file("remove", &self.path, e)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl PartialEq for Folder {
+    fn eq(&self, other: &Folder) -> bool {
+        matches!((fstat(&*self.fd), fstat(&*other.fd)), (Ok(own), Ok(others)) if is_same(&own, &others))
+    }
+}
+
+fn is_same(one: &FileStat, other: &FileStat) -> bool {
+    (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+}
+
+/// Refuses what cannot be the name of a lab.
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
+    let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    if name.is_empty() || name.len() > 32 || name.starts_with('.') || !letters {
+        return Err(Error::Name(name.to_owned()));
+    }
+    Ok(())
+}
+
+fn unsafe_place(path: &Path, why: &str) -> Error {
+    Error::Unsafe { path: path.to_owned(), why: why.to_owned() }
+}
+
+fn stat(fd: &impl AsFd, path: &Path) -> Result<FileStat, Error> {
+    fstat(fd).map_err(|e| Error::file("look at", path, e.into()))
+}
+
+/// Bits of a mode that let others write.
+const OTHERS_WRITE: libc::mode_t = 0o022;
+/// Others may make files, but not remove those of others.
+const STICKY: libc::mode_t = 0o1000;
+
+fn check_top(path: &Path, is: &FileStat, own: bool) -> Result<(), Error> {
+    if own {
+        return check_own(path, is);
+    }
+    let trusted = is.st_uid == 0 || is.st_uid == geteuid().as_raw();
+    if trusted && (is.st_mode & OTHERS_WRITE == 0 || is.st_mode & STICKY != 0) {
+        return Ok(());
+    }
+    Err(unsafe_place(path, "lets others remove your files"))
+}
+
+fn check_own(path: &Path, is: &FileStat) -> Result<(), Error> {
+    let refuse = |why: String| Err(unsafe_place(path, &why));
+    if is.st_uid != geteuid().as_raw() {
+        return refuse(format!("belongs to another user (number {})", is.st_uid));
+    }
+    if is.st_mode & OTHERS_WRITE != 0 {
+        return refuse(format!("can be written to by others (mode {:o})", is.st_mode & 0o7777));
+    }
+    Ok(())
+}
+
+fn make_at(fd: &impl AsFd, name: &str, path: &Path) -> Result<(), Error> {
+    match mkdirat(fd, name, Mode::S_IRWXU) {
+        Err(Errno::EEXIST) => Ok(()),
+        made => made.map_err(|e| Error::file("make", path, e.into())),
+    }
+}
+
+/// A folder of this user's; `None` when there is none.
+fn open_at(fd: &impl AsFd, name: &str, path: &Path) -> Result<Option<OwnedFd>, Error> {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+    let opened = match openat(fd, name, flags, Mode::empty()) {
+        Err(Errno::ENOENT) => return Ok(None),
+        // What a link gives differs from kernel to kernel.
+        Err(Errno::ELOOP | Errno::ENOTDIR) => {
+            return Err(unsafe_place(path, "is a link or a file, not a folder"));
+        }
+        other => other.map_err(|e| Error::file("open", path, e.into()))?,
+    };
+    check_own(path, &stat(&opened, path)?)?;
+    Ok(Some(opened))
+}
+
+fn file_at(fd: &impl AsFd, name: &str, flags: OFlag, path: &Path) -> Result<File, Error> {
+    // A pipe would make the opening wait.
+    let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
+    let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+    let opened = openat(fd, name, flags, mode).map_err(|e| Error::file("open", path, e.into()))?;
+    let is = stat(&opened, path)?;
+    if is.st_mode & libc::S_IFMT != libc::S_IFREG {
+        return Err(unsafe_place(path, "is no regular file"));
+    }
+    check_own(path, &is)?;
+    Ok(File::from(opened))
+}
+
+#[cfg(test)]
+#[path = "base_tests.rs"]
+mod tests;

@@ -1,0 +1,114 @@
+//! Labs on this machine, as `life.rs` asks for them.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::base::{Base, Folder, Lock};
+use crate::error::Error;
+use crate::inhabitants::sweep;
+use crate::life::System;
+use crate::process::Process;
+use crate::spec::Spec;
+use crate::start::{self, Started};
+use crate::state::State;
+
+/// Taking a lab down takes at most the second that processes in it get to end by themselves.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often a lab that is ending is looked at.
+const ROUND: Duration = Duration::from_millis(10);
+
+/// This machine, with what is to be brought up if anything is.
+pub(crate) struct Host<'a> {
+    base: Base,
+    what: Option<(&'a Path, &'a Spec)>,
+    deadline: Cell<Instant>,
+}
+
+impl<'a> Host<'a> {
+    /// To bring up a lab with the daemon of `program`.
+    pub(crate) fn for_up(program: &'a Path, spec: &'a Spec) -> Result<Host<'a>, Error> {
+        Ok(Host { base: Base::make()?, what: Some((program, spec)), deadline: deadline() })
+    }
+
+    /// To take labs down; `None` when there can be none.
+    pub(crate) fn for_down() -> Result<Option<Host<'static>>, Error> {
+        Ok(Base::open()?.map(|base| Host { base, what: None, deadline: deadline() }))
+    }
+}
+
+fn deadline() -> Cell<Instant> {
+    Cell::new(Instant::now() + PATIENCE)
+}
+
+impl System for Host<'_> {
+    type Lock = Lock;
+    type Folder = Folder;
+    type State = State;
+    type Started = Started;
+
+    async fn lock(&self) -> Result<Lock, Error> {
+        self.base.lock()
+    }
+
+    async fn names(&self) -> Result<Vec<String>, Error> {
+        Ok(self.base.names())
+    }
+
+    async fn find(&self, name: &str) -> Result<Option<Folder>, Error> {
+        self.base.find(name)
+    }
+
+    async fn is_used(&self, folder: &Folder) -> Result<bool, Error> {
+        folder.is_used()
+    }
+
+    async fn state(&self, folder: &Folder) -> Result<Option<State>, Error> {
+        State::read(folder)
+    }
+
+    async fn is_doomed(&self, state: &State) -> Result<bool, Error> {
+        Ok(state.ending || state.owner.is_some_and(|owner| !owner.alive()))
+    }
+
+    async fn start(&self, name: &str) -> Result<Started, Error> {
+        let Some((program, spec)) = self.what else { return Err(Error::NotUp(name.to_owned())) };
+        start::start(&self.base, program, spec, name)
+    }
+
+    async fn ask_to_end(&self, state: &State) -> Result<(), Error> {
+        signal(state.daemon, libc::SIGTERM)
+    }
+
+    async fn wait(&self) -> bool {
+        thread::sleep(ROUND);
+        let late = Instant::now() > self.deadline.get();
+        if late {
+            self.deadline.set(Instant::now() + PATIENCE);
+        }
+        !late
+    }
+
+    async fn force_to_end(&self, state: &State) -> Result<(), Error> {
+        signal(state.daemon, libc::SIGKILL)
+    }
+
+    async fn sweep(&self, state: &State) -> Result<(), Error> {
+        state.networks.iter().for_each(|network| sweep(*network, state.rootless));
+        Ok(())
+    }
+
+    async fn remove(&self, folder: &Folder) -> Result<(), Error> {
+        folder.remove()
+    }
+}
+
+/// Signals a process if it is still the one that it was.
+fn signal(process: Process, signal: libc::c_int) -> Result<(), Error> {
+    let Some(handle) = process.open() else { return Ok(()) };
+    match handle.signal(signal) {
+        Err(_) if handle.has_ended() => Ok(()),
+        result => result.map_err(Error::system("end the lab's daemon")),
+    }
+}

@@ -1,0 +1,162 @@
+//! What runs in the networks of a lab.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use crate::process::Process;
+use crate::state::Network;
+
+/// How long a killed process may take to end before it is looked for again.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The network of this process.
+pub(crate) fn own_network() -> io::Result<Network> {
+    Ok(Network { number: fs::metadata("/proc/self/ns/net")?.ino(), cookie: cookie()? })
+}
+
+/// All processes whose network has this number, but not `except`.
+///
+/// The number is that of one network only as long as something keeps it.
+pub(crate) fn inhabitants(number: u64, except: i32) -> Vec<Process> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let inside = |pid: &i32| {
+        *pid != except && fs::metadata(format!("/proc/{pid}/ns/net")).is_ok_and(|is| is.ino() == number)
+    };
+    pids.filter(inside).filter_map(Process::of).collect()
+}
+
+/// Ends all processes in this process's network, and those that they start meanwhile.
+pub(crate) fn end_neighbours() {
+    let Ok(number) = fs::metadata("/proc/self/ns/net").map(|is| is.ino()) else { return };
+    let own = std::process::id() as i32;
+    // One that is started while the others are looked at can be missed once.
+    let mut quiet = 0;
+    while quiet < 2 {
+        let found = inhabitants(number, own);
+        quiet = if found.is_empty() { quiet + 1 } else { 0 };
+        kill_all(&found);
+    }
+}
+
+/// Ends all processes in a network that none of ours holds any more.
+pub(crate) fn sweep(network: Network, rootless: bool) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let found = inhabitants(network.number, 0);
+        // The number may be that of another network by now.
+        let ours: Vec<Process> =
+            found.into_iter().filter(|one| cookie_of(one, rootless) == Some(network.cookie)).collect();
+        kill_all(&ours);
+        if ours.is_empty() || Instant::now() > deadline {
+            return;
+        }
+    }
+}
+
+fn kill_all(processes: &[Process]) {
+    let handles: Vec<_> = processes.iter().filter_map(Process::open).collect();
+    for handle in &handles {
+        // It may end at this moment.
+        let _ = handle.signal(libc::SIGKILL);
+    }
+    let deadline = Instant::now() + PATIENCE;
+    for handle in &handles {
+        handle.wait_until(deadline);
+    }
+}
+
+/// The cookie of this thread's network.
+fn cookie() -> io::Result<u64> {
+    // SAFETY: plain system call; the result is checked before it is used.
+    let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `socket` is an open descriptor that nobody else owns.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    let mut cookie = 0u64;
+    let mut size = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the option is a number of 64 bits, for which there is room.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut size,
+        )
+    };
+    if result == 0 { Ok(cookie) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The cookie of the network that a process is in.
+fn cookie_of(process: &Process, rootless: bool) -> Option<u64> {
+    let open = |kind: &str| File::open(format!("/proc/{}/ns/{kind}", process.pid)).ok();
+    let user = if rootless { Some(open("user")?) } else { None };
+    let network = open("net")?;
+    // What is open is of this process only if it still has its number.
+    if !process.alive() {
+        return None;
+    }
+    let (mut answer, told) = io::pipe().ok()?;
+    // SAFETY: the child makes system calls only, as this process may have other threads.
+    match unsafe { libc::fork() } {
+        ..0 => None,
+        0 => tell_cookie(user.as_ref().map(AsRawFd::as_raw_fd), network.as_raw_fd(), told.as_raw_fd()),
+        child => {
+            drop(told);
+            let mut bytes = [0; 8];
+            let read = answer.read_exact(&mut bytes);
+            // SAFETY: our own child; how it ended does not matter.
+            unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+            read.ok().map(|()| u64::from_ne_bytes(bytes))
+        }
+    }
+}
+
+/// The life of a process that enters a network and says which one it is.
+fn tell_cookie(user: Option<RawFd>, network: RawFd, told: RawFd) -> ! {
+    // SAFETY: system calls on open descriptors and a buffer of our own.
+    unsafe {
+        let entered = user.is_none_or(|user| libc::setns(user, libc::CLONE_NEWUSER) == 0)
+            && libc::setns(network, libc::CLONE_NEWNET) == 0;
+        if entered && let Ok(cookie) = cookie() {
+            libc::write(told, cookie.to_ne_bytes().as_ptr().cast(), 8);
+        }
+        libc::_exit(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_in_the_network_with_this_cookie_is_ended() {
+        let mut command = Command::new("sleep");
+        command.arg("60");
+        // SAFETY: one system call between fork and exec.
+        unsafe { command.pre_exec(|| Ok(nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)?)) };
+        let Ok(mut child) = command.spawn() else {
+            println!("SKIPPED: this host lets nobody make network namespaces; run as root");
+            return;
+        };
+        let process = Process::of(child.id() as i32).unwrap();
+        let number = fs::metadata(format!("/proc/{}/ns/net", process.pid)).unwrap().ino();
+        let cookie = cookie_of(&process, false).unwrap();
+        assert_ne!(cookie, own_network().unwrap().cookie);
+        assert_eq!(cookie_of(&Process::this().unwrap(), false), Some(own_network().unwrap().cookie));
+        sweep(Network { number, cookie: cookie + 1 }, false);
+        assert!(child.try_wait().unwrap().is_none(), "a network of another cookie is another one");
+        sweep(Network { number, cookie }, false);
+        assert!(!process.alive());
+        child.wait().unwrap();
+    }
+}
