@@ -1,5 +1,6 @@
 //! `headway demo`: the main job on an emulated path, with its picture.
 
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -12,6 +13,7 @@ use headway_lab::{Direction, Model, Truth};
 use crate::exit::Failed;
 use crate::measure::streams::StreamFile;
 use crate::out::say;
+use crate::output::Output;
 use crate::progress::Progress;
 use crate::report::chart::{self, Curve, GapSeries, Mark, Row};
 use crate::report::page::{self, Figures};
@@ -61,8 +63,10 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failed> {
 
     let compared = compare(&stage, &progress)?;
     let (followed, truth, begin) = follow(&stage, &progress)?;
-    let streams = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
-    let contrasted = contrast(&stage, streams.path(), &progress)?;
+    // Without a name, so that nothing of it is left whatever ends this program.
+    let kept = tempfile::tempfile().context("cannot make a temporary file")?;
+    let streams = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), kept.as_raw_fd()));
+    let contrasted = contrast(&stage, &streams, &progress)?;
     drop(progress);
 
     say!("Every method, 100 Mb/s with 40 Mb/s of Poisson cross traffic, RTT 20 ms:\n{}\n", table(&compared));
@@ -75,17 +79,17 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failed> {
     let figures = Figures {
         tracking: tracking_figure(&truth, &followed, begin)?,
         methods: methods_figure(&compared)?,
-        coalescing: gaps_figure(streams.path())?,
+        coalescing: gaps_figure(&streams)?,
     };
-    let report = args.output.join("report.html");
-    stage::write(&report, &page::html(&figures, &compared, &followed, &contrasted))?;
-    stage::write(&args.output.join("tracking.svg"), &figures.tracking)?;
-    stage::write(&args.output.join("methods.svg"), &figures.methods)?;
-    stage::write(&args.output.join("gaps.svg"), &figures.coalescing)?;
+    let output = Output::make(&args.output)?;
+    output.write("report.html", &page::html(&figures, &compared, &followed, &contrasted))?;
+    output.write("tracking.svg", &figures.tracking)?;
+    output.write("methods.svg", &figures.methods)?;
+    output.write("gaps.svg", &figures.coalescing)?;
     let everything =
         serde_json::json!({ "methods": compared, "tracking": followed, "coalescing": contrasted });
-    stage::write(&args.output.join("demo.json"), &serde_json::to_string_pretty(&everything)?)?;
-    say!("Figures: {}", report.display());
+    output.write("demo.json", &serde_json::to_string_pretty(&everything)?)?;
+    say!("Figures: {}", args.output.join("report.html").display());
     Ok(())
 }
 

@@ -14,8 +14,8 @@ use headway_repro::{Check, Context, Experiment, Outcome, SIMULATOR, Size, catalo
 
 use crate::exit::{Code, Failed};
 use crate::out::say;
+use crate::output::Output;
 use crate::progress::Progress;
-use crate::stage;
 
 /// Repeats the experiments of the papers in simulated testbeds, or on the stack of Linux, and prints published numbers beside measured ones.
 ///
@@ -177,12 +177,13 @@ fn print(args: &ReproArgs, outcomes: &[Outcome]) -> Result<(), Failed> {
 }
 
 fn write(folder: &Path, outcomes: &[Outcome], context: &Context<'_>) -> anyhow::Result<()> {
+    let output = Output::make(folder)?;
     for outcome in outcomes {
         let figure = outcome.figure.svg().with_context(|| outcome.name())?;
-        let folder = folder.join(outcome.name());
-        stage::write(&folder.join("figure.svg"), &figure)?;
-        stage::write(&folder.join("results.json"), &serde_json::to_string_pretty(outcome)?)?;
-        stage::write(&folder.join("table.csv"), &outcome.table.csv())?;
+        let folder = PathBuf::from(outcome.name());
+        output.write(folder.join("figure.svg"), &figure)?;
+        output.write(folder.join("results.json"), &serde_json::to_string_pretty(outcome)?)?;
+        output.write(folder.join("table.csv"), &outcome.table.csv())?;
     }
     let simulated = outcomes.iter().all(|outcome| outcome.world == SIMULATOR);
     let elsewhere = if simulated { "" } else { " and on the stack of Linux in virtual time (@uml)" };
@@ -192,7 +193,7 @@ fn write(folder: &Path, outcomes: &[Outcome], context: &Context<'_>) -> anyhow::
         context.seed,
         env!("CARGO_PKG_VERSION")
     );
-    stage::write(&folder.join("index.html"), &page::html(outcomes, &heading)?)
+    output.write("index.html", &page::html(outcomes, &heading)?)
 }
 
 /// An error that names every claim that fails.

@@ -49,7 +49,8 @@ impl DelayTrace {
         let Some(file) = self.file.take() else { return Ok(()) };
         let path = folder.join(&file);
         let wrong = |why: String| Mistake::new(key, &format!("{}: {why}", path.display()));
-        let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+        let text =
+            headway_input::text(&path, headway_input::TRACE).map_err(|error| wrong(error.to_string()))?;
         for (number, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
             if line.is_empty() {

@@ -9,6 +9,7 @@ use headway_core::queue::{DropTailConfig, QueueSpec};
 use headway_core::{Bytes, Duration, Mistake, Rate};
 use serde::{Deserialize, Serialize};
 
+use crate::base::check_name;
 use crate::delay_trace::DelayTrace;
 use crate::error::Error;
 use crate::queue::wire_size;
@@ -257,7 +258,8 @@ impl Spec {
     /// # Errors
     /// Names the file, and the line and key when one is at fault.
     pub fn load(path: &Path) -> Result<Spec, Error> {
-        let text = std::fs::read_to_string(path).map_err(|e| Error::file("read", path, e))?;
+        let text =
+            headway_input::text(path, headway_input::SCENARIO).map_err(|e| Error::file("read", path, e))?;
         let mut spec = Spec::parse(&text, path)?;
         if spec.name.is_none() {
             spec.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
@@ -315,6 +317,8 @@ impl Spec {
     }
 
     fn check(&self) -> Result<(), Mistake> {
+        let named = self.name.as_deref().is_none_or(|name| check_name(name).is_ok());
+        check("name", named, "must be 1 to 32 letters, digits, `-`, `_` or `.`, not starting with a dot")?;
         check("mtu", (1280..=9000).contains(&self.mtu), "must lie between 1280 and 9000 bytes")?;
         let interval = Duration::from_ms(1) <= self.interval && self.interval <= Duration::from_ms(1000);
         check("interval", interval, "must lie between 1 ms and 1 s")?;
@@ -417,6 +421,7 @@ batch = 20.0
     #[test]
     fn mistakes_name_file_line_and_key() {
         let cases = [
+            ("access", "a\\u001b[2J", "x.toml, line 2: `name`: must be 1 to 32"),
             ("40 Mb/s", "40", "x.toml, line 13: `cross[0].rate`: `40` is not a rate"),
             ("\"40 Mb/s", "\"0 Mb/s", "x.toml, line 13: `cross[0].rate`: must lie between"),
             ("0.01", "1.0", "x.toml, line 8: `forward.loss`: must be at least 0"),

@@ -159,8 +159,15 @@ fn background() -> Result<()> {
     let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--background");
     let mut command = Command::new(std::env::current_exe()?);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // SAFETY: between fork and exec only `setsid` is called, which is a plain system call.
-    unsafe { command.pre_exec(|| Ok(nix::unistd::setsid().map(|_| ())?)) };
+    let alone = || {
+        nix::unistd::setsid()?;
+        // What we have open is none of its business, and somebody may wait until it is closed.
+        // SAFETY: a plain system call; nothing is closed before the program begins.
+        unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+        Ok(())
+    };
+    // SAFETY: between fork and exec only plain system calls are made.
+    unsafe { command.pre_exec(alone) };
     let mut child = command.spawn().context("cannot start in the background")?;
     let (Some(stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
         bail!("cannot hear from the background");

@@ -26,8 +26,8 @@ use serde_json::{Value, json};
 
 use crate::exit::{Code, Failed};
 use crate::out::{say, tell};
+use crate::output::Output;
 use crate::run::{self, Outcome, World, lab, sim, uml};
-use crate::stage;
 use cell::Cell;
 use comparison::Comparison;
 use pool::Done;
@@ -272,11 +272,11 @@ fn matrix_value(done: &[Comparison], tallies: &[Tally], partial: bool) -> anyhow
 /// Writes the page and the numbers, if a folder was named.
 fn write(args: &CompareArgs, value: &Value, page: impl Fn() -> anyhow::Result<String>) -> anyhow::Result<()> {
     let Some(folder) = &args.output else { return Ok(()) };
-    let report = folder.join("report.html");
-    stage::write(&report, &page()?)?;
-    stage::write(&folder.join("compare.json"), &format!("{}\n", serde_json::to_string_pretty(value)?))?;
+    let output = Output::make(folder)?;
+    output.write("report.html", &page()?)?;
+    output.write("compare.json", &format!("{}\n", serde_json::to_string_pretty(value)?))?;
     if !args.json {
-        say!("Figures: {}", report.display());
+        say!("Figures: {}", folder.join("report.html").display());
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use headway_core::measure::{Answer, Method};
 use headway_core::{Bytes, Duration, Instant};
+use headway_sim::record::quoted;
 use serde::{Deserialize, Serialize};
 
 /// Which way the probes went, seen from the machine that ran `headway measure`.
@@ -149,15 +150,6 @@ pub(crate) fn csv_row(line: &Line) -> String {
         line.interrupted.to_string(),
     ]
     .join(",")
-}
-
-/// A field that may hold a comma or a quote, as RFC 4180 wants it.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
 }
 
 /// The result as a paragraph for a person.

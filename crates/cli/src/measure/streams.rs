@@ -53,8 +53,8 @@ pub(crate) struct Denoised {
 
 impl StreamFile {
     pub(crate) fn read(path: &Path) -> anyhow::Result<StreamFile> {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = headway_input::text(path, headway_input::TRACE)
+            .with_context(|| format!("cannot read {}", path.display()))?;
         let mut streams: Vec<StreamRecord> = Vec::new();
         for (number, line) in text.lines().enumerate().skip(1) {
             let Some((id, average, arrival)) = parse(line) else {

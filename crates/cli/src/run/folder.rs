@@ -9,7 +9,7 @@ use headway_sim::scenario::Change;
 use serde_json::{Value, json};
 
 use super::{Outcome, RunArgs, figures};
-use crate::stage;
+use crate::output::Output;
 
 /// The file that makes a folder one of results.
 const MANIFEST: &str = "manifest.json";
@@ -48,24 +48,23 @@ impl Folder {
         outcomes: &[Outcome],
         partial: bool,
     ) -> anyhow::Result<()> {
-        for file in &self.old {
-            // Files that somebody has removed already are no harm.
-            let _ = fs::remove_file(self.path.join(file));
-        }
+        let output = Output::make(&self.path)?;
+        self.old.iter().for_each(|file| output.remove(file));
         let mut files = Vec::new();
         for run in outcomes {
             let sub =
                 if args.repeat > 1 { format!("seed-{}", run.results.summary.seed) } else { String::new() };
             for (name, text) in contents(&run.results)? {
                 let file = Path::new(&sub).join(name);
-                stage::write(&self.path.join(&file), &text)?;
+                output.write(&file, &text)?;
                 files.push(file);
             }
             for (folder, name) in
                 run.files.iter().flat_map(|kept| kept.names.iter().map(|name| (&kept.folder, name)))
             {
                 let file = Path::new(&sub).join(name);
-                fs::copy(folder.path().join(name), self.path.join(&file))
+                output
+                    .copy(&folder.path().join(name), &file)
                     .with_context(|| format!("cannot keep {name}"))?;
                 files.push(file);
             }
@@ -73,11 +72,11 @@ impl Folder {
         if args.repeat > 1 {
             let summaries: Vec<_> = outcomes.iter().map(|run| run.results.summary.clone()).collect();
             let text = json!({ "partial": partial, "runs": summaries, "spread": spread(&summaries) });
-            stage::write(&self.path.join("summary.json"), &pretty(&text)?)?;
+            output.write("summary.json", &pretty(&text)?)?;
             files.push("summary.json".into());
         }
         let manifest = manifest(scenario, args, outcomes, partial, &files);
-        stage::write(&self.path.join(MANIFEST), &pretty(&manifest)?)
+        output.write(MANIFEST, &pretty(&manifest)?)
     }
 }
 

@@ -23,6 +23,7 @@ use headway_core::{Bytes, Duration};
 use headway_sim::record::{Results, spread};
 use headway_sim::scenario::{Change, MOST_DILATION, Scenario};
 use headway_uml::network::Wishes;
+use headway_uml::place::Place;
 
 use crate::exit::{Code, Failed};
 use crate::out::say;
@@ -142,7 +143,7 @@ pub(crate) struct Outcome {
 
 /// Captures of packets and outputs of programs, in a folder that goes away with this.
 pub(crate) struct RunFiles {
-    pub(crate) folder: tempfile::TempDir,
+    pub(crate) folder: Place,
     pub(crate) names: Vec<String>,
 }
 
@@ -183,7 +184,7 @@ impl RunArgs {
 }
 
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failed> {
-    let text = std::fs::read_to_string(&args.file)
+    let text = headway_input::text(&args.file, headway_input::SCENARIO)
         .with_context(|| format!("cannot read {}", args.file.display()))?;
     let (scenario, set) = args.scenario(&text)?;
     let scenario = scenario.dilated(args.dilate)?;

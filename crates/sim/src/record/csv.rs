@@ -162,11 +162,32 @@ fn or_empty(value: Option<impl Display>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// RFC 4180: quotes around what has commas, quotes or line ends.
-fn quoted(text: &str) -> String {
+/// A field with text: quotes around what has commas, quotes or line ends (RFC 4180), and `'` before what a spreadsheet would take for
+/// a formula.
+pub fn quoted(text: &str) -> String {
+    let formula = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
     if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
+        format!("\"{formula}{}\"", text.replace('"', "\"\""))
     } else {
-        text.to_owned()
+        format!("{formula}{text}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_one_field_and_no_formula() {
+        for (text, field) in [
+            ("a->b", "a->b"),
+            ("a, \"b\"", "\"a, \"\"b\"\"\""),
+            ("=1+1", "'=1+1"),
+            ("@SUM(A1,A2)", "\"'@SUM(A1,A2)\""),
+            ("-2", "'-2"),
+            ("+x", "'+x"),
+        ] {
+            assert_eq!(quoted(text), field);
+        }
     }
 }

@@ -9,6 +9,7 @@ mod summary;
 
 use crate::measurement::StreamTruth;
 
+pub use csv::quoted;
 pub use recorder::Run;
 pub use series::{Interval, Series, TcpInterval};
 pub use spread::{Spread, spread};

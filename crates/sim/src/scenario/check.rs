@@ -33,6 +33,7 @@ impl Scenario {
     /// Names the key at fault.
     pub(super) fn check(&self) -> Result<(), Mistake> {
         check("name", !self.name.contains('/'), "must not contain `/`: it is part of the name of a folder")?;
+        self.check_names()?;
         self.check_times()?;
         check("mtu", (576..=9000).contains(&self.mtu), "must lie between 576 and 9000 bytes")?;
         check("link", !self.link.is_empty(), "a network needs at least one [[link]]")?;
@@ -70,6 +71,23 @@ impl Scenario {
             check(&format!("{table}.coalescing"), mistake.is_none(), mistake.unwrap_or_default())?;
         }
         Ok(())
+    }
+
+    /// Names are printed, on terminals too, and are parts of the names of files.
+    fn check_names(&self) -> Result<(), Mistake> {
+        let printable = |key: &str, name: &str| {
+            let rule = "must not contain control characters, such as ends of lines";
+            check(key, !name.contains(char::is_control), rule)
+        };
+        printable("name", &self.name)?;
+        self.nodes.iter().try_for_each(|node| printable("nodes", node))?;
+        for (index, link) in self.link.iter().enumerate() {
+            printable(&format!("link[{index}].from"), &link.from)?;
+            printable(&format!("link[{index}].to"), &link.to)?;
+        }
+        let named =
+            self.flow.iter().enumerate().filter_map(|(index, flow)| Some((index, flow.name.as_ref()?)));
+        named.into_iter().try_for_each(|(index, name)| printable(&format!("flow[{index}].name"), name))
     }
 
     fn check_times(&self) -> Result<(), Mistake> {

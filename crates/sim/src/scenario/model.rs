@@ -327,7 +327,8 @@ impl Scenario {
     /// # Errors
     /// Names the file with line and key, or the change, at fault.
     pub fn load(path: &Path, changes: &[Change]) -> Result<Scenario, Error> {
-        let text = std::fs::read_to_string(path).map_err(|e| Error::file("read", path, e))?;
+        let text =
+            headway_input::text(path, headway_input::SCENARIO).map_err(|e| Error::file("read", path, e))?;
         Scenario::parse(&text, path, changes)
     }
 

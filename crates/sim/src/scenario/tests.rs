@@ -118,6 +118,12 @@ fn mistakes_name_file_line_and_key() {
         ("warmup = \"2 s\"", "warmup = \"-2 s\"", "x.toml, line 2: `warmup`: `-2 s` is not a time"),
         ("duration = \"10 s\"", "duration = \"0 s\"", "x.toml, line 1: `duration`: must be more than 0"),
         ("warmup", "interval = \"1 us\"\nwarmup", "x.toml, line 2: `interval`: must not divide"),
+        (
+            "warmup",
+            "name = \"a\\u001b[2J\"\nwarmup",
+            "x.toml, line 2: `name`: must not contain control characters",
+        ),
+        ("\"right\", \"b\"", "\"right\", \"b\\n\"", "x.toml, line 3: `nodes`: must not contain control"),
         ("warmup", "mtu = 100\nwarmup", "x.toml, line 2: `mtu`: must lie between"),
         ("\"right\", \"b\"", "\"b\", \"b\", \"right\"", "x.toml, line 3: `nodes`: names a node twice"),
         ("police", "trace = \"no.trace\" #", "x.toml, line 15: `link[1].trace`: takes the place of `rate`"),

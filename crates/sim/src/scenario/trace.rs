@@ -24,7 +24,8 @@ impl Trace {
     /// # Errors
     /// When the file cannot be read or a line is not a time at least as late as the one before.
     pub fn load(path: &Path) -> Result<Trace, Error> {
-        let text = std::fs::read_to_string(path).map_err(|e| Error::file("read", path, e))?;
+        let text =
+            headway_input::text(path, headway_input::TRACE).map_err(|e| Error::file("read", path, e))?;
         Ok(Trace::parse(&text, path)?)
     }
 

@@ -101,7 +101,8 @@ fn read(folder: &Path) -> Result<Vec<(String, String)>, BuildError> {
                 "its sources are larger than 16 MB; give a module's own folder",
             ));
         }
-        let text = std::fs::read_to_string(&path).map_err(BuildError::file("read", &path))?;
+        let text =
+            headway_input::text(&path, headway_input::SCENARIO).map_err(BuildError::file("read", &path))?;
         sources.push((file, text));
     }
     sources.sort();

@@ -15,16 +15,16 @@ use headway_core::Duration;
 use headway_lab::Lab;
 use headway_sim::record::ProgramResult;
 use headway_sim::scenario::{ProgramSpec, Scenario};
+use headway_uml::place::{self, Place};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use tempfile::TempDir;
 
 use super::controllers::Controllers;
 use super::translate::Translated;
 use crate::run::RunFiles;
-use crate::stage;
+use crate::{stage, uml};
 
 /// From the request to end to the end by force.
 const GRACE: Span = Span::from_secs(1);
@@ -36,8 +36,8 @@ const MOST_OUTPUT: u64 = 1 << 30;
 /// All programs of a run.
 pub(super) struct Programs<'a> {
     scenario: &'a Scenario,
-    /// Files that programs write, and one with the names of the nodes.
-    folder: TempDir,
+    /// Files that programs write, and one with the names of the nodes; `None` where there are no programs.
+    folder: Option<Place>,
     programs: Vec<Program>,
 }
 
@@ -57,7 +57,10 @@ impl<'a> Programs<'a> {
         controllers: &Controllers,
         lab: &Lab,
     ) -> anyhow::Result<Programs<'a>> {
-        let folder = TempDir::new().context("cannot make a folder for the output of programs")?;
+        if scenario.program.is_empty() {
+            return Ok(Programs { scenario, folder: None, programs: Vec::new() });
+        }
+        let folder = place::folder(&uml::cache()?).context("cannot write into the cache")?;
         let hosts = folder.path().join("hosts");
         let mut lines = "127.0.0.1 localhost\n".to_owned();
         for (node, name) in translated.hosts() {
@@ -73,7 +76,7 @@ impl<'a> Programs<'a> {
             let command = command(scenario, spec, lab, node, &hosts, &output_names(number), folder.path())?;
             programs.push(Program { command, running: None, ended: None, stopped: false });
         }
-        Ok(Programs { scenario, folder, programs })
+        Ok(Programs { scenario, folder: Some(folder), programs })
     }
 
     /// Starts and ends what is due `at` this time of the scenario, and returns when something will be next.
@@ -121,7 +124,7 @@ impl<'a> Programs<'a> {
         });
         let results = results.collect();
         let names: Vec<String> = (0..self.programs.len()).flat_map(output_names).collect();
-        let files = (!names.is_empty()).then_some(RunFiles { folder: self.folder, names });
+        let files = self.folder.map(|folder| RunFiles { folder, names });
         (results, files)
     }
 }

@@ -156,7 +156,7 @@ impl<'a> Prepared<'a> {
 
 /// A guest that has ended or was interrupted, and its folder.
 struct Guest {
-    folder: tempfile::TempDir,
+    folder: place::Place,
     plan: Plan,
     report: Report,
 }

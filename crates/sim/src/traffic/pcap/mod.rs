@@ -75,7 +75,7 @@ impl Capture {
     /// Linux' cooked one.
     pub fn read(path: &Path) -> Result<Capture, CaptureError> {
         let unreadable = |source| CaptureError::Unreadable { path: path.to_owned(), source };
-        let contents = std::fs::read(path).map_err(unreadable)?;
+        let contents = headway_input::bytes(path, headway_input::CAPTURE).map_err(unreadable)?;
         Capture::parse(path, &contents)
     }
 
