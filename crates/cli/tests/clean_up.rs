@@ -497,7 +497,8 @@ fn a_killed_run_in_the_lab_leaves_nothing_that_the_next_does_not_remove() {
     );
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
     let left = fs::read_dir(&cache).unwrap().flatten();
-    let left: Vec<_> = left.filter(|entry| entry.file_name().to_string_lossy().starts_with("run-")).collect();
+    let left: Vec<_> =
+        left.filter(|entry| entry.file_name().to_string_lossy().starts_with("running-")).collect();
     assert!(left.is_empty(), "{left:?}");
 }
 

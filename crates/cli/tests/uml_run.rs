@@ -315,7 +315,7 @@ fn ctrl_c_leaves_a_partial_result_and_no_process() {
     }
     let run = Try::new(&MIXED.replace("2 s", "20000 s"));
     let mut child = run.command("out", &[]).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-    let guest = format!("run-{}-", child.id());
+    let guest = format!("running-{}-", child.id());
     let begin = Clock::now();
     while processes(&guest).is_empty() || begin.elapsed() < Time::from_secs(2) {
         assert!(begin.elapsed() < Time::from_secs(60), "no guest has started");
@@ -336,7 +336,7 @@ fn guests_end_with_a_program_that_is_killed() {
     }
     let run = Try::new(&MIXED.replace("2 s", "20000 s"));
     let mut child = run.command("out", &[]).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-    let guest = format!("run-{}-", child.id());
+    let guest = format!("running-{}-", child.id());
     let begin = Clock::now();
     // A kernel that is just starting has a child, stopped for a moment, that nothing would end.
     while processes(&guest).is_empty() || begin.elapsed() < Time::from_secs(2) {

@@ -69,7 +69,8 @@ impl System for Host<'_> {
     }
 
     async fn is_doomed(&self, state: &State) -> Result<bool, Error> {
-        Ok(state.ending || state.owner.is_some_and(|owner| !owner.alive()))
+        let is_dead = |process: Process| !process.alive();
+        Ok(state.ending || is_dead(state.daemon) || state.owner.is_some_and(is_dead))
     }
 
     async fn start(&self, name: &str) -> Result<Started, Error> {

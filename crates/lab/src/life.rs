@@ -31,7 +31,7 @@ pub(crate) trait System {
     async fn is_used(&self, folder: &Self::Folder) -> Result<bool, Error>;
     /// `None` before the lab is complete.
     async fn state(&self, folder: &Self::Folder) -> Result<Option<Self::State>, Error>;
-    /// Whether it is ending, or will because who brought it up has died.
+    /// Whether it is ending, or will because its daemon or who brought it up has died.
     async fn is_doomed(&self, state: &Self::State) -> Result<bool, Error>;
     /// Makes the folder and has a daemon bring the lab up that lives no longer than this process.
     async fn start(&self, name: &str) -> Result<Self::Started, Error>;

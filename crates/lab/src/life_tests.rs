@@ -201,7 +201,8 @@ impl System for Here {
 
     async fn is_doomed(&self, state: &State) -> Result<bool, Error> {
         step().await;
-        Ok(state.ending || state.owner.is_some_and(|owner| !self.world.borrow().lives(owner)))
+        let is_dead = |pid: Pid| !self.world.borrow().lives(pid);
+        Ok(state.ending || is_dead(state.daemon) || state.owner.is_some_and(is_dead))
     }
 
     async fn start(&self, name: &str) -> Result<Pid, Error> {

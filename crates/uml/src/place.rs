@@ -2,12 +2,16 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tempfile::TempDir;
 
 /// How folders of runs begin.
-const PREFIX: &str = "run-";
+const PREFIX: &str = "running-";
+/// How long a killed process may take to end, ms.
+const PATIENCE: u16 = 1000;
 
 /// A folder in the cache that goes away with the value.
 #[derive(Debug)]
@@ -38,14 +42,56 @@ pub fn folder(cache: &Path) -> io::Result<Place> {
     for entry in fs::read_dir(cache)?.flatten() {
         let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         if is_ours && entry.file_type()?.is_dir() && File::open(entry.path())?.try_lock().is_ok() {
+            end_guest(cache, &entry.path());
             // What cannot be removed now is tried again by the next.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
-    let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(cache)?;
+    // The number is for people who look.
+    let prefix = format!("{PREFIX}{}-", std::process::id());
+    let folder = tempfile::Builder::new().prefix(&prefix).tempdir_in(cache)?;
     let lock = File::open(folder.path())?;
     lock.lock()?;
     Ok(Place { folder, _lock: lock })
+}
+
+/// Ends the kernels that run in a folder that was left behind.
+///
+/// A kernel ends with the program that runs it. But while it starts it has a child that waits to be traced, and goes on waiting when
+/// the kernel has been killed.
+fn end_guest(cache: &Path, folder: &Path) {
+    let Ok(kernels) = fs::canonicalize(cache.join("kernel")) else { return };
+    let Ok(folder) = fs::canonicalize(folder) else { return };
+    let is_guest = |process: &Path| {
+        let link = |name: &str| fs::read_link(process.join(name)).unwrap_or_default();
+        link("exe").starts_with(&kernels) && link("cwd") == folder
+    };
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(number) = process.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        if is_guest(&process.path()) {
+            end(number, || is_guest(&process.path()));
+        }
+    }
+}
+
+/// Kills a process if it is still the one that is meant once its number cannot become another's any more, and waits for its end.
+fn end(number: i32, is_meant: impl Fn() -> bool) {
+    // SAFETY: plain system call; the result is checked before it is used.
+    let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, number, 0) };
+    let Ok(raw) = i32::try_from(raw) else { return };
+    if raw < 0 {
+        return;
+    }
+    // SAFETY: `raw` is an open descriptor that nobody else owns.
+    let process = unsafe { OwnedFd::from_raw_fd(raw) };
+    if is_meant() {
+        let nothing = std::ptr::null::<libc::siginfo_t>();
+        // SAFETY: no memory of ours is touched. It fails when the process has ended, which is as well.
+        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, raw, libc::SIGKILL, nothing, 0) };
+        let _ = poll(&mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)], PollTimeout::from(PATIENCE));
+    }
 }
 
 #[cfg(test)]
@@ -56,7 +102,7 @@ mod tests {
     fn what_a_killed_program_left_is_removed_and_nothing_else() {
         let cache = tempfile::tempdir().unwrap();
         // Its number may be that of another program by now.
-        let old = cache.path().join(format!("run-{}-x", std::process::id()));
+        let old = cache.path().join(format!("running-{}-x", std::process::id()));
         let other = cache.path().join("kernel");
         fs::create_dir(&old).unwrap();
         fs::create_dir(&other).unwrap();

@@ -1,0 +1,379 @@
+//! Every command killed at random moments: what is left is ended and removed by the next one.
+//!
+//! `HEADWAY_KILLS=40 cargo test -p headway --test kills -- --test-threads 1` kills each of them forty times, which takes some minutes.
+//! Without the variable it is twice. The moments are those of fixed seeds, but what a command does at them is not.
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use headway_lab::Process;
+use nix::sched::{CloneFlags, unshare};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
+const MARK: &str = "HEADWAY_TEST_MARK";
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How often each command is killed.
+fn kills() -> u64 {
+    std::env::var("HEADWAY_KILLS").ok().and_then(|count| count.parse().ok()).unwrap_or(2)
+}
+
+/// A command's test: its folder, and how its processes are known.
+struct Trial {
+    name: String,
+    folder: TempDir,
+    state: u64,
+}
+
+impl Trial {
+    fn new(what: &str) -> Trial {
+        let state = what.bytes().fold(1, |state: u64, byte| state.wrapping_mul(257) + u64::from(byte));
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("cache")).unwrap();
+        fs::create_dir_all(folder.path().join("tmp")).unwrap();
+        Trial { name: format!("k{}_{what}", std::process::id()), folder, state }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
+        command
+            .env(MARK, &self.name)
+            .env("TMPDIR", self.path("tmp"))
+            .env("HEADWAY_CACHE", self.path("cache"));
+        command
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    /// A moment within so many milliseconds (splitmix64).
+    fn moment(&mut self, within: u64) -> Duration {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Duration::from_micros((mixed ^ (mixed >> 31)) % (within * 1000))
+    }
+
+    /// Starts a command and kills it at a random moment within so many milliseconds.
+    fn killed(&mut self, arguments: &[&str], within: u64) {
+        let mut child = self.quiet(arguments);
+        std::thread::sleep(self.moment(within));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    fn quiet(&self, arguments: &[&str]) -> Child {
+        self.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    fn output(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// What the command printed, which must succeed.
+    fn printed(&self, arguments: &[&str]) -> String {
+        let output = self.output(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Nothing of it lives, and nothing of it lies in its temporary folder, its cache or among the labs.
+    fn check_gone(&self, round: u64) {
+        let mark = format!("{MARK}={}", self.name);
+        for process in processes() {
+            let environment = fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
+            let place = fs::read_link(format!("/proc/{}/cwd", process.pid)).unwrap_or_default();
+            let ours = environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+                || place.starts_with(self.folder.path());
+            assert!(!ours || process.wait_gone(PATIENCE), "round {round}: {process:?} lives, in {place:?}");
+        }
+        assert_eq!(entries(&self.path("tmp")), [] as [String; 0], "round {round}");
+        assert!(entries(&self.path("cache")).iter().all(|name| name == "kernel"), "round {round}");
+        let labs: Value = serde_json::from_str(&self.printed(&["lab", "status", "--json"])).unwrap();
+        assert!(
+            labs.as_array().unwrap().iter().all(|lab| lab["name"] != self.name.as_str()),
+            "round {round}"
+        );
+    }
+}
+
+fn entries(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn processes() -> Vec<Process> {
+    entries(Path::new("/proc")).iter().filter_map(|name| Process::of(name.parse().ok()?)).collect()
+}
+
+/// A trial with a scenario for labs; `None` where there can be none.
+fn with_lab(what: &str) -> Option<Trial> {
+    let trial = Trial::new(what);
+    trial.write("path.toml", "[forward]\nrate = \"10 Mb/s\"\n");
+    let up = trial.output(&["lab", "up", "path.toml", "--name", &trial.name]);
+    let said = String::from_utf8_lossy(&up.stderr);
+    if said.contains("this host lets you make neither") || said.contains("install the package") {
+        println!("SKIPPED: {said}");
+        return None;
+    }
+    assert!(up.status.success(), "{said}");
+    trial.printed(&["lab", "down", &trial.name]);
+    Some(trial)
+}
+
+#[test]
+fn lab_up() {
+    let Some(mut trial) = with_lab("up") else { return };
+    let name = trial.name.clone();
+    let up = ["lab", "up", "path.toml", "--name", &name];
+    for round in 0..kills() {
+        trial.killed(&up, 120);
+        // It may have been up already.
+        let again = trial.output(&up);
+        let said = String::from_utf8_lossy(&again.stderr);
+        assert!(again.status.success() || said.contains("is up already"), "round {round}: {said}");
+        trial.printed(&["lab", "down", &name]);
+        trial.check_gone(round);
+    }
+}
+
+#[test]
+fn lab_up_in_the_foreground() {
+    let Some(mut trial) = with_lab("foreground") else { return };
+    let name = trial.name.clone();
+    for round in 0..kills() {
+        trial.killed(&["lab", "up", "path.toml", "--name", &name, "--foreground"], 200);
+        trial.printed(&["lab", "up", "path.toml", "--name", &name]);
+        trial.printed(&["lab", "down", &name]);
+        trial.check_gone(round);
+    }
+}
+
+#[test]
+fn lab_down() {
+    let Some(mut trial) = with_lab("down") else { return };
+    let name = trial.name.clone();
+    for round in 0..kills() {
+        trial.printed(&["lab", "up", "path.toml", "--name", &name]);
+        // It does not end when asked.
+        let mut inside = trial.quiet(&[
+            "lab",
+            "exec",
+            "--name",
+            &name,
+            "client",
+            "--",
+            "sh",
+            "-c",
+            "trap '' TERM; sleep 99",
+        ]);
+        trial.killed(&["lab", "down", &name], 1200);
+        // Whether there was something left or not.
+        trial.output(&["lab", "down", &name]);
+        inside.wait().unwrap();
+        trial.check_gone(round);
+    }
+}
+
+#[test]
+fn lab_exec() {
+    let Some(mut trial) = with_lab("exec") else { return };
+    let name = trial.name.clone();
+    for round in 0..kills() {
+        trial.printed(&["lab", "up", "path.toml", "--name", &name]);
+        trial
+            .killed(&["lab", "exec", "--name", &name, "client", "--", "sh", "-c", "sleep 99 & sleep 99"], 40);
+        trial.printed(&["lab", "down", &name]);
+        trial.check_gone(round);
+    }
+}
+
+#[test]
+fn lab_daemons_beside_exec() {
+    let Some(mut trial) = with_lab("daemon") else { return };
+    let name = trial.name.clone();
+    for round in 0..kills() {
+        trial.printed(&["lab", "up", "path.toml", "--name", &name]);
+        let labs: Value = serde_json::from_str(&trial.printed(&["lab", "status", "--json"])).unwrap();
+        let lab = labs.as_array().unwrap().iter().find(|lab| lab["name"] == name.as_str()).unwrap();
+        let mut all: Vec<Process> = serde_json::from_value(lab["holders"].clone()).unwrap();
+        // In turn the daemon alone, and all that could clean up after it.
+        if round % 2 == 0 {
+            all.clear();
+        }
+        all.push(serde_json::from_value(lab["daemon"].clone()).unwrap());
+        let mut inside =
+            trial.quiet(&["lab", "exec", "--name", &name, "client", "--", "sh", "-c", "sleep 99 & sleep 99"]);
+        std::thread::sleep(trial.moment(40));
+        for process in all {
+            process.open().unwrap().signal(libc::SIGKILL).unwrap();
+        }
+        trial.printed(&["lab", "up", "path.toml", "--name", &name]);
+        inside.wait().unwrap();
+        trial.printed(&["lab", "down", &name]);
+        trial.check_gone(round);
+    }
+}
+
+/// A trial in a network namespace of its own; `None` where there can be no controller.
+fn with_controller(what: &str) -> Option<Trial> {
+    if let Err(error) = headway_kernel::check() {
+        println!("SKIPPED: {error}");
+        return None;
+    }
+    if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
+        println!("SKIPPED: this host lets nobody make network namespaces ({error}); run as root");
+        return None;
+    }
+    Some(Trial::new(what))
+}
+
+/// No controller of this name, no note of it, and the default of before.
+fn check_controller(trial: &Trial, former: &str, round: u64) {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while headway_kernel::available().unwrap().contains(&trial.name) {
+        assert!(std::time::Instant::now() < deadline, "round {round}: {} is still there", trial.name);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(headway_kernel::current_default().unwrap(), former, "round {round}");
+    let status: Value = serde_json::from_str(&trial.printed(&["cc", "status", "--json"])).unwrap();
+    let text = status.to_string();
+    assert!(!text.contains(&trial.name), "round {round}: {text}");
+    trial.check_gone(round);
+}
+
+#[test]
+fn cc_with_default() {
+    let Some(mut trial) = with_controller("cc") else { return };
+    let name = trial.name.clone();
+    let former = headway_kernel::current_default().unwrap();
+    for round in 0..kills() {
+        let on = ["cc", "ls-dctcp", "--name", &name, "--default"];
+        // As often as it takes for the name to be free again, each at another moment.
+        trial.killed(&on, 150);
+        trial.killed(&on[..4], 150);
+        trial.killed(&on, 150);
+        // There may be nothing left.
+        trial.output(&["cc", "stop", &name]);
+        check_controller(&trial, &former, round);
+    }
+}
+
+#[test]
+fn cc_stop() {
+    let Some(mut trial) = with_controller("stop") else { return };
+    let name = trial.name.clone();
+    let former = headway_kernel::current_default().unwrap();
+    for round in 0..kills() {
+        trial.printed(&["cc", "hw-reno", "--name", &name, "--default", "--background"]);
+        trial.killed(&["cc", "stop", &name], 40);
+        trial.output(&["cc", "stop", &name]);
+        check_controller(&trial, &former, round);
+    }
+}
+
+const RUN: &str = r#"
+duration = "800 ms"
+warmup = "100 ms"
+[[link]]
+from = "a"
+to = "b"
+rate = "10 Mb/s"
+delay = "1 ms"
+[[flow]]
+from = "a"
+to = "b"
+controller = "reno"
+[[program]]
+at = "a"
+command = "sleep 100 & sleep 100"
+stop = "500 ms"
+"#;
+
+#[test]
+fn run_on_lab() {
+    let Some(mut trial) = with_lab("run") else { return };
+    trial.write("run.toml", RUN);
+    for round in 0..kills() {
+        trial.killed(&["run", "run.toml", "--on", "lab", "--force"], 1500);
+        trial.output(&["run", "run.toml", "--on", "lab", "--force"]);
+        trial.check_gone(round);
+        let labs = trial.printed(&["lab", "status", "--json"]);
+        assert!(!labs.contains("\"run-"), "round {round}: {labs}");
+    }
+}
+
+#[test]
+fn run_on_uml() {
+    let path = Command::new(PROGRAM).args(["uml", "path"]).output().unwrap();
+    if !path.status.success() {
+        println!("SKIPPED: {}", String::from_utf8_lossy(&path.stderr));
+        return;
+    }
+    let kernel = PathBuf::from(String::from_utf8(path.stdout).unwrap().trim());
+    let mut trial = Trial::new("uml");
+    symlink(kernel.parent().unwrap().parent().unwrap(), trial.path("cache/kernel")).unwrap();
+    trial.write("run.toml", RUN);
+    for round in 0..kills() {
+        trial.killed(&["run", "run.toml", "--on", "uml", "--force"], 1000);
+        trial.output(&["run", "run.toml", "--on", "uml", "--force"]);
+        trial.check_gone(round);
+    }
+}
+
+/// A server and its port.
+fn server(trial: &Trial, port: &str) -> (Child, String) {
+    let mut command = trial.command(&["serve", "--bind", "127.0.0.1", "--port", port, "--json"]);
+    let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let port = serde_json::from_str::<Value>(&line).unwrap()["port"].to_string();
+    (server, port)
+}
+
+#[test]
+fn measure() {
+    let mut trial = Trial::new("measure");
+    let (mut server, port) = server(&trial, "0");
+    for _ in 0..kills() {
+        trial.killed(&["measure", "127.0.0.1", "--port", &port, "--streams", "streams.csv"], 600);
+    }
+    // The server goes on. Whether this machine paces well enough for an answer does not matter.
+    let next = trial.output(&["measure", "127.0.0.1", "--port", &port, "--duration", "300ms"]);
+    assert!(matches!(next.status.code(), Some(0 | 6)), "{next:?}");
+    server.kill().unwrap();
+    server.wait().unwrap();
+    trial.check_gone(0);
+}
+
+#[test]
+fn serve() {
+    let mut trial = Trial::new("serve");
+    let (mut first, port) = server(&trial, "0");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    for round in 0..kills() {
+        let mut client = trial.quiet(&["measure", "127.0.0.1", "--port", &port]);
+        trial.killed(&["serve", "--bind", "127.0.0.1", "--port", &port], 400);
+        client.wait().unwrap();
+        // The port is free again.
+        let (mut next, again) = server(&trial, &port);
+        assert_eq!(again, port, "round {round}");
+        next.kill().unwrap();
+        next.wait().unwrap();
+        trial.check_gone(round);
+    }
+}
