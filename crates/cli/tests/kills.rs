@@ -101,7 +101,8 @@ impl Trial {
             assert!(!ours || process.wait_gone(PATIENCE), "round {round}: {process:?} lives, in {place:?}");
         }
         assert_eq!(entries(&self.path("tmp")), [] as [String; 0], "round {round}");
-        assert!(entries(&self.path("cache")).iter().all(|name| name == "kernel"), "round {round}");
+        let cached = entries(&self.path("cache"));
+        assert!(cached.iter().all(|name| name == "kernel"), "round {round}: {cached:?}");
         let labs: Value = serde_json::from_str(&self.printed(&["lab", "status", "--json"])).unwrap();
         assert!(
             labs.as_array().unwrap().iter().all(|lab| lab["name"] != self.name.as_str()),
@@ -220,6 +221,7 @@ fn lab_daemons_beside_exec() {
         std::thread::sleep(trial.moment(40));
         for process in all {
             process.open().unwrap().signal(libc::SIGKILL).unwrap();
+            assert!(process.wait_gone(PATIENCE));
         }
         trial.printed(&["lab", "up", "path.toml", "--name", &name]);
         inside.wait().unwrap();
@@ -309,7 +311,7 @@ fn run_on_lab() {
     trial.write("run.toml", RUN);
     for round in 0..kills() {
         trial.killed(&["run", "run.toml", "--on", "lab", "--force"], 1500);
-        trial.output(&["run", "run.toml", "--on", "lab", "--force"]);
+        trial.printed(&["run", "run.toml", "--on", "lab", "--force"]);
         trial.check_gone(round);
         let labs = trial.printed(&["lab", "status", "--json"]);
         assert!(!labs.contains("\"run-"), "round {round}: {labs}");
@@ -329,7 +331,7 @@ fn run_on_uml() {
     trial.write("run.toml", RUN);
     for round in 0..kills() {
         trial.killed(&["run", "run.toml", "--on", "uml", "--force"], 1000);
-        trial.output(&["run", "run.toml", "--on", "uml", "--force"]);
+        trial.printed(&["run", "run.toml", "--on", "uml", "--force"]);
         trial.check_gone(round);
     }
 }

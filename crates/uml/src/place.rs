@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tempfile::TempDir;
@@ -11,7 +12,9 @@ use tempfile::TempDir;
 /// How folders of runs begin.
 const PREFIX: &str = "running-";
 /// How long a killed process may take to end, ms.
-const PATIENCE: u16 = 1000;
+const PATIENCE: u16 = 2000;
+/// How often a lock is tried whose owner was killed.
+const ROUND: Duration = Duration::from_millis(10);
 
 /// A folder in the cache that goes away with the value.
 #[derive(Debug)]
@@ -40,19 +43,36 @@ pub fn folder(cache: &Path) -> io::Result<Place> {
     let turn = File::open(cache)?;
     turn.lock()?;
     for entry in fs::read_dir(cache)?.flatten() {
-        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-        if is_ours && entry.file_type()?.is_dir() && File::open(entry.path())?.try_lock().is_ok() {
+        let name = entry.file_name();
+        let Some(number) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
+        if entry.file_type()?.is_dir() && is_left(&File::open(entry.path())?, number) {
             end_guest(cache, &entry.path());
             // What cannot be removed now is tried again by the next.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
-    // The number is for people who look.
     let prefix = format!("{PREFIX}{}-", std::process::id());
     let folder = tempfile::Builder::new().prefix(&prefix).tempdir_in(cache)?;
     let lock = File::open(folder.path())?;
     lock.lock()?;
     Ok(Place { folder, _lock: lock })
+}
+
+/// Whether nobody holds the lock of a folder; `number` begins with the number of the program that has made it.
+fn is_left(folder: &File, number: &str) -> bool {
+    let has_ended = || {
+        let number = number.split('-').next().unwrap_or_default();
+        !Path::new("/proc").join(number).exists()
+    };
+    let deadline = Instant::now() + Duration::from_millis(PATIENCE.into());
+    // A program that was killed while it started another one has left a copy of the lock with that, until it has begun or ended.
+    while folder.try_lock().is_err() {
+        if !has_ended() || Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(ROUND);
+    }
+    true
 }
 
 /// Ends the kernels that run in a folder that was left behind.
