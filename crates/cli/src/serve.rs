@@ -33,9 +33,9 @@ pub(crate) struct Args {
     /// Sessions at the same time.
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().sessions)]
     max_sessions: usize,
-    /// Sessions at the same time from one address.
-    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().sessions_per_address)]
-    max_sessions_per_address: usize,
+    /// Sessions at the same time from one network (IPv4 /24 or IPv6 /48).
+    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().sessions_per_network)]
+    max_sessions_per_network: usize,
     /// Fastest stream to send to a client, such as `1 Gb/s`, not zero [default: 10 Gb/s].
     #[arg(long, value_name = "RATE", value_parser = some_rate)]
     max_rate: Option<Rate>,
@@ -124,7 +124,7 @@ fn configure(args: &Args) -> Result<ServerConfig> {
     }
     let limits = &mut config.limits;
     limits.sessions = args.max_sessions;
-    limits.sessions_per_address = args.max_sessions_per_address;
+    limits.sessions_per_network = args.max_sessions_per_network;
     limits.stream_packets = args.max_stream_packets.min(Limits::default().stream_packets);
     limits.reverse_rate = args.max_rate.unwrap_or(limits.reverse_rate);
     limits.session_bytes = args.max_session_bytes.unwrap_or(limits.session_bytes);

@@ -135,7 +135,7 @@ impl Session {
         let wanted = self.announce(schedule, Direction::Forward)?;
         let stream = wanted.stream;
         let plan = Plan { session: self.id, stream, size: wanted.size, gaps: &schedule.gaps };
-        let sent = send_stream(&self.socket, &plan, &self.stop, &mut self.clock)?;
+        let sent = send_stream(&self.socket, &plan, |_| self.stop.load(Ordering::Relaxed), &mut self.clock)?;
         self.go_on()?;
         let straggler = self.straggler();
         self.channel
