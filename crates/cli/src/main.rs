@@ -9,6 +9,7 @@ mod exit;
 mod generate;
 mod lab;
 mod measure;
+mod outlet;
 mod progress;
 mod report;
 mod repro;
