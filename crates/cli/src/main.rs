@@ -13,6 +13,7 @@ mod generate;
 mod lab;
 mod measure;
 mod out;
+mod outlet;
 mod output;
 mod progress;
 mod report;

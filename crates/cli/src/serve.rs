@@ -1,12 +1,14 @@
 //! `headway serve`: answers the measurements of other hosts until it is interrupted.
 
-use crate::service::{print_line, start_log};
+use crate::outlet::Outlet;
+use crate::service::start_log_to;
 use crate::token;
 use anyhow::{Context, Result};
 use headway_core::{Bytes, Duration, Rate};
 use headway_net::{Counts, DEFAULT_PORT, Limits, Server, ServerConfig, ServerHandle, TlsServer};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::io::Write as _;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -33,9 +35,9 @@ pub(crate) struct Args {
     /// Sessions at the same time.
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().sessions)]
     max_sessions: usize,
-    /// Sessions at the same time from one address.
-    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().sessions_per_address)]
-    max_sessions_per_address: usize,
+    /// Sessions at the same time from one network (IPv4 /24 or IPv6 /48).
+    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().sessions_per_network)]
+    max_sessions_per_network: usize,
     /// Fastest stream to send to a client, such as `1 Gb/s`, not zero [default: 10 Gb/s].
     #[arg(long, value_name = "RATE", value_parser = some_rate)]
     max_rate: Option<Rate>,
@@ -89,7 +91,7 @@ fn report_period(text: &str) -> Result<Duration, String> {
 
 /// Serves until SIGINT or SIGTERM; a second one ends the process at once.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    start_log("info")?;
+    let output = Output::start(args.json)?;
     let config = configure(args)?;
     let fingerprint = config.tls.as_ref().map(TlsServer::fingerprint);
     let server = Server::bind(config).with_context(|| format!("cannot listen on port {}", args.port))?;
@@ -97,19 +99,53 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     stop_on_signals(handle.clone())?;
     let (port, addresses) = (server.port(), server.addresses());
     info!(port, ?addresses, fingerprint, "listening");
-    if args.json {
-        print_line(serde_json::json!({
-            "event": "listening", "port": port, "addresses": addresses, "fingerprint": fingerprint,
-        }));
-    }
+    output.event(&serde_json::json!({
+        "event": "listening", "port": port, "addresses": addresses, "fingerprint": fingerprint,
+    }));
     let (ended, end) = channel::<()>();
-    let (every, json, reporting) = (args.report_every.to_std(), args.json, handle.clone());
-    let reporter = std::thread::spawn(move || report_changes(&reporting, &end, every, json));
+    let (every, out, reporting) = (args.report_every.to_std(), output.clone(), handle.clone());
+    let reporter = std::thread::spawn(move || report_changes(&reporting, &end, every, &out));
     let result = server.run().context("serving failed");
     drop(ended);
     let _ = reporter.join();
-    report("stopped", &handle, args.json);
+    report("stopped", &handle, &output);
+    output.finish();
     result
+}
+
+/// Where a server says what it does, which may be full, closed or not read: that must not stop it, nor a signal.
+#[derive(Clone, Debug)]
+struct Output {
+    log: Outlet,
+    /// Events as JSON, if wanted.
+    events: Option<Outlet>,
+}
+
+impl Output {
+    fn start(json: bool) -> Result<Output> {
+        let log = Outlet::start(std::io::stderr()).context("cannot start the log")?;
+        let writer = log.clone();
+        start_log_to(move || writer.clone(), "info")?;
+        let events = json.then(|| Outlet::start(std::io::stdout())).transpose();
+        Ok(Output { log, events: events.context("cannot write to standard output")? })
+    }
+
+    fn event(&self, event: &serde_json::Value) {
+        if let Some(mut events) = self.events.clone() {
+            // It never fails.
+            let _ = events.write_all(format!("{event}\n").as_bytes());
+        }
+    }
+
+    /// Lines that were not written.
+    fn lost(&self) -> u64 {
+        self.log.lost() + self.events.as_ref().map_or(0, Outlet::lost)
+    }
+
+    fn finish(&self) {
+        self.log.finish();
+        self.events.iter().for_each(Outlet::finish);
+    }
 }
 
 /// Turns the arguments into a configuration.
@@ -124,7 +160,7 @@ fn configure(args: &Args) -> Result<ServerConfig> {
     }
     let limits = &mut config.limits;
     limits.sessions = args.max_sessions;
-    limits.sessions_per_address = args.max_sessions_per_address;
+    limits.sessions_per_network = args.max_sessions_per_network;
     limits.stream_packets = args.max_stream_packets.min(Limits::default().stream_packets);
     limits.reverse_rate = args.max_rate.unwrap_or(limits.reverse_rate);
     limits.session_bytes = args.max_session_bytes.unwrap_or(limits.session_bytes);
@@ -139,8 +175,8 @@ fn stop_on_signals(handle: ServerHandle) -> Result<()> {
     std::thread::spawn(move || {
         let mut signals = signals.forever();
         if signals.next().is_some() {
-            info!("stopping");
             handle.stop();
+            info!("stopping");
         }
         if let Some(signal) = signals.next() {
             std::process::exit(128 + signal);
@@ -150,25 +186,24 @@ fn stop_on_signals(handle: ServerHandle) -> Result<()> {
 }
 
 /// Shows the counters from time to time until the other side of `end` is dropped.
-fn report_changes(handle: &ServerHandle, end: &Receiver<()>, every: std::time::Duration, json: bool) {
+fn report_changes(handle: &ServerHandle, end: &Receiver<()>, every: std::time::Duration, output: &Output) {
     let mut shown = Counts::default();
     while end.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
         let counts = handle.counts();
         if counts != shown {
             shown = counts;
-            report("counters", handle, json);
+            report("counters", handle, output);
         }
     }
 }
 
-/// Shows the counters in the log and, if wanted, as JSON.
-fn report(event: &str, handle: &ServerHandle, json: bool) {
-    let counts = handle.counts();
-    let open = handle.open_sessions();
-    info!(open, ?counts, "{event}");
-    if json {
-        print_line(serde_json::json!({ "event": event, "open_sessions": open, "counts": counts }));
-    }
+/// Shows the counters in the log and, if wanted, as JSON: one line each, whatever happened.
+fn report(event: &str, handle: &ServerHandle, output: &Output) {
+    let (counts, open, lost_lines) = (handle.counts(), handle.open_sessions(), output.lost());
+    info!(open, lost_lines, ?counts, "{event}");
+    output.event(&serde_json::json!({
+        "event": event, "open_sessions": open, "lost_lines": lost_lines, "counts": counts,
+    }));
 }
 
 #[cfg(test)]

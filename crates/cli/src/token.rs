@@ -1,5 +1,8 @@
 //! The shared token of server and clients.
 
+use std::env::VarError;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -11,14 +14,20 @@ const TOKEN_VARIABLE: &str = "HEADWAY_TOKEN";
 /// The shortest token accepted, in bytes: a listener can try tokens against a proof, so short ones would be found.
 const SHORTEST_TOKEN: usize = 16;
 
+/// The longest token file, in bytes: far more than a token needs, and no device without an end.
+const LONGEST_FILE: u64 = 4096;
+
 /// The token from a file or the environment; a file's trailing white space does not count.
 pub(crate) fn read(file: Option<&Path>) -> Result<Option<Token>> {
     let text = match file {
-        Some(path) => std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the token from {}", path.display()))?,
+        Some(path) => {
+            read_file(path).with_context(|| format!("cannot read the token from {}", path.display()))?
+        }
         None => match std::env::var(TOKEN_VARIABLE) {
             Ok(text) => text,
-            Err(_) => return Ok(None),
+            Err(VarError::NotPresent) => return Ok(None),
+            // Taken for no token, it would open a server to everybody.
+            Err(VarError::NotUnicode(_)) => bail!("the variable {TOKEN_VARIABLE} is not valid UTF-8"),
         },
     };
     let text = text.trim();
@@ -26,4 +35,13 @@ pub(crate) fn read(file: Option<&Path>) -> Result<Option<Token>> {
         bail!("the token has {} characters; take at least {SHORTEST_TOKEN} random ones", text.len());
     }
     Ok(Some(Token::new(text)))
+}
+
+fn read_file(path: &Path) -> Result<String> {
+    let mut text = String::new();
+    let length = File::open(path)?.take(LONGEST_FILE + 1).read_to_string(&mut text)? as u64;
+    if length > LONGEST_FILE {
+        bail!("it has more than {LONGEST_FILE} bytes");
+    }
+    Ok(text)
 }

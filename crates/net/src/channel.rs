@@ -3,6 +3,7 @@
 use crate::protocol::{Decoder, FrameError, Message, encode};
 use crate::transport::{Stopped, Transport};
 use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,9 @@ const HANDSHAKE_FRAME: usize = 512;
 
 /// How long a message may take to leave. A peer that does not read for this long is gone.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long reading what is there already may take: a peer that keeps sending must not keep this side reading.
+const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What TLS adds to a message at most, in bytes: header, explicit nonce, content type and tag of one record.
 const TLS_RECORD: u64 = 32;
@@ -104,12 +108,30 @@ impl Channel {
         Ok(self.transport.flush()?)
     }
 
-    /// Waits for the next message until `deadline`; with one in the past, takes only what is there.
+    /// Waits for the next message until `deadline`.
     ///
     /// # Errors
     /// Any [`ChannelError`].
     pub(crate) fn receive(&mut self, deadline: Instant) -> Result<Message, ChannelError> {
         self.transport.socket_mut().set_deadline(deadline);
+        self.next()
+    }
+
+    /// Takes the next message if it is there already.
+    ///
+    /// # Errors
+    /// Any [`ChannelError`] but the timeout.
+    pub(crate) fn try_receive(&mut self) -> Result<Option<Message>, ChannelError> {
+        self.transport.socket_mut().do_not_wait(Instant::now() + READ_TIMEOUT);
+        match self.next() {
+            Ok(message) => Ok(Some(message)),
+            Err(ChannelError::Timeout) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads until there is a whole message, as long as the transport waits.
+    fn next(&mut self) -> Result<Message, ChannelError> {
         let mut buffer = [0; 4096];
         loop {
             if let Some(message) = self.decoder.take()? {
@@ -122,16 +144,14 @@ impl Channel {
         }
     }
 
-    /// Takes the next message if it is there already.
-    ///
-    /// # Errors
-    /// Any [`ChannelError`] but the timeout.
-    pub(crate) fn try_receive(&mut self) -> Result<Option<Message>, ChannelError> {
-        match self.receive(Instant::now()) {
-            Ok(message) => Ok(Some(message)),
-            Err(ChannelError::Timeout) => Ok(None),
-            Err(error) => Err(error),
-        }
+    /// Whether the peer has closed the connection, or this side its reading end; what was sent before may still be there.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.transport.socket().is_closed()
+    }
+
+    /// The TCP connection.
+    pub(crate) fn tcp(&self) -> &TcpStream {
+        self.transport.socket().tcp()
     }
 
     /// Bytes moved in both directions, without TCP and IP headers.

@@ -1,5 +1,6 @@
 //! What a server counts, for its log.
 
+use crate::protocol::RefusedBy;
 use crate::receive::Oddities;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -28,20 +29,46 @@ macro_rules! counters {
 counters! {
     /// TCP connections accepted.
     connections,
-    /// TCP connections closed at once, because too many handshakes were under way.
-    connections_dropped,
-    /// Handshakes that failed: strangers, other versions, timeouts.
+    /// Connections closed at once: too many a second from their network, or from all strangers.
+    dropped_too_often,
+    /// Connections closed at once: too many at the same time from their network, or in all.
+    dropped_too_many,
+    /// Connections closed at once because this host had no file, memory or thread for them.
+    dropped_out_of_resources,
+    /// Handshakes that failed: strangers, other versions, connections closed.
     handshakes_failed,
-    /// Sessions refused by a limit or for want of the right token.
-    sessions_refused,
+    /// Handshakes not finished in time.
+    handshakes_late,
+    /// Handshakes broken off because another network with fewer connections needed the place.
+    handshakes_displaced,
+    /// Sessions that ended without a proved address.
+    sessions_unproved,
+    /// Sessions ended because another network with fewer sessions needed the place.
+    sessions_displaced,
+    /// Refusals for want of the right token.
+    refused_token,
+    /// Refusals because there were too many sessions in all.
+    refused_sessions,
+    /// Refusals because there were too many sessions from one network.
+    refused_sessions_of_network,
+    /// Refusals of streams that were too fast.
+    refused_rate,
+    /// Refusals of streams that took too long, or too much of a processor.
+    refused_stream_time,
+    /// Refusals because a session had used its bytes or its time.
+    refused_used_up,
+    /// Refusals because other streams were being sent.
+    refused_busy,
+    /// Refusals of requests that were out of order, out of range or before the proof.
+    refused_other,
+    /// Reverse streams cut short because their client had gone.
+    streams_cut,
     /// Sessions opened.
     sessions,
     /// Streams received from clients.
     forward_streams,
     /// Streams sent to clients.
     reverse_streams,
-    /// Requests within sessions that a limit refused.
-    requests_refused,
     /// Probe packets received, on the wire.
     packets_received,
     /// Probe packets sent.
@@ -62,6 +89,8 @@ counters! {
     datagrams_reordered,
     /// Datagrams of the right session at the wrong time.
     datagrams_unexpected,
+    /// Lines about single sessions that were not logged because there were too many.
+    log_lines_withheld,
 }
 
 /// Raises one counter by one.
@@ -75,6 +104,24 @@ pub(crate) fn add(counter: &AtomicU64, amount: u64) {
 }
 
 impl Counters {
+    /// The counter of refusals for a reason.
+    pub(crate) fn refused(&self, reason: RefusedBy) -> &AtomicU64 {
+        match reason {
+            RefusedBy::TokenRequired | RefusedBy::WrongToken => &self.refused_token,
+            RefusedBy::Sessions => &self.refused_sessions,
+            RefusedBy::SessionsPerAddress => &self.refused_sessions_of_network,
+            RefusedBy::Rate => &self.refused_rate,
+            RefusedBy::StreamTime => &self.refused_stream_time,
+            RefusedBy::SessionBytes | RefusedBy::SessionTime | RefusedBy::Idle => &self.refused_used_up,
+            RefusedBy::Busy => &self.refused_busy,
+            RefusedBy::StreamPackets
+            | RefusedBy::PacketSize
+            | RefusedBy::AddressNotProved
+            | RefusedBy::OutOfOrder
+            | RefusedBy::Stopping => &self.refused_other,
+        }
+    }
+
     /// Adds what was odd about a stream.
     pub(crate) fn add_oddities(&self, odd: &Oddities) {
         add(&self.datagrams_malformed, odd.malformed);

@@ -1,5 +1,6 @@
 //! What a server does for its clients at most.
 
+use crate::pacing::SPIN_BELOW;
 use crate::protocol::{MAX_STREAM_PACKETS, PacketSize, RefusedBy};
 use headway_core::{Bytes, Duration, Rate};
 use std::time::Duration as Span;
@@ -7,14 +8,16 @@ use std::time::Duration as Span;
 /// The caps of a server; the defaults suit one that faces the Internet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Sessions at the same time. Each costs a thread and up to 40 MB of socket buffers.
+    /// Sessions at the same time, of clients that have proved token and address. Each costs a thread and, while a stream
+    /// is under way, up to 10 MB of socket buffers.
     pub sessions: usize,
-    /// Sessions at the same time from one IPv4 address or IPv6 /64 prefix.
-    pub sessions_per_address: usize,
-    /// Handshakes at the same time, in all. More connections are closed at once.
+    /// Sessions at the same time from one network: an IPv4 /24 or IPv6 /48 prefix.
+    pub sessions_per_network: usize,
+    /// Connections at the same time that have not proved token and address, in all. Further ones take the place of the
+    /// oldest from the network that has most.
     pub handshakes: usize,
-    /// Handshakes at the same time from one IPv4 address or IPv6 /64 prefix.
-    pub handshakes_per_address: usize,
+    /// Connections at the same time from one network that have not proved token and address.
+    pub handshakes_per_network: usize,
     /// Fastest reverse stream, over its duration, counting wire bytes.
     pub reverse_rate: Rate,
     /// Bytes that one session may move in both directions, on the wire.
@@ -37,15 +40,16 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             sessions: 32,
-            sessions_per_address: 4,
+            sessions_per_network: 4,
             handshakes: 64,
-            handshakes_per_address: 8,
+            handshakes_per_network: 8,
             reverse_rate: Rate::from_bps(10_000_000_000),
             // A measurement moves some ten megabytes; this lets one session repeat it all day.
             session_bytes: Bytes::new(100_000_000_000),
             session_time: Span::from_secs(24 * 3600),
             idle: Span::from_secs(120),
-            handshake: Span::from_secs(10),
+            // Five round trips of 0.6 s, and some time to work.
+            handshake: Span::from_secs(5),
             stream_packets: MAX_STREAM_PACKETS,
             stream_time: Span::from_secs(30),
             messages_per_second: 1000,
@@ -84,7 +88,45 @@ impl Request<'_> {
     pub(crate) fn duration(&self) -> Duration {
         self.gaps.iter().copied().sum()
     }
+
+    /// What sending the stream takes of a processor, by its shortest gap.
+    pub(crate) fn work(&self) -> Work {
+        let gap = self.gaps.iter().copied().min().unwrap_or_default();
+        let share = if gap < DENSE {
+            WHOLE_PROCESSOR
+        } else {
+            (i64::from(WHOLE_PROCESSOR) * SPIN_BELOW.ns() / gap.ns()).max(1) as u32
+        };
+        let time = self.duration().max(SEND * self.gaps.len() as i64);
+        let time = time.scale(f64::from(share) / f64::from(WHOLE_PROCESSOR)) + PREPARE;
+        Work { share, time: time.to_std() }
+    }
 }
+
+/// How much of a processor something takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// Thousandths of a processor, see [`WHOLE_PROCESSOR`].
+    pub share: u32,
+    /// Time on a whole processor.
+    pub time: Span,
+}
+
+/// The share of work that leaves a processor no time for anything else.
+pub(crate) const WHOLE_PROCESSOR: u32 = 1000;
+
+/// A stream with a gap shorter than this has a processor for itself: pacing spins before each packet.
+const DENSE: Duration = Duration::from_us(400);
+
+/// Time that sending one packet takes, rounded up.
+const SEND: Duration = Duration::from_us(5);
+
+/// Time for preparing a stream and for reading its stamps.
+const PREPARE: Duration = Duration::from_ms(1);
+
+/// The most that one stream may take of a processor: while it does, others wait. The streams of all methods stay below
+/// half of this: at most 320 gaps of 400 us (`prc-mt`), and wider ones need no processor for themselves.
+const MOST_WORK: Span = Span::from_millis(250);
 
 /// What one session has used of its limits.
 #[derive(Debug, Default)]
@@ -99,7 +141,7 @@ impl Usage {
             return Err(RefusedBy::StreamPackets);
         }
         let duration = request.duration();
-        if duration.to_std() > limits.stream_time {
+        if duration.to_std() > limits.stream_time || request.reverse && request.work().time > MOST_WORK {
             return Err(RefusedBy::StreamTime);
         }
         let allowed = limits.reverse_rate.bytes_in(duration).get().saturating_add(burst(limits));
@@ -157,6 +199,25 @@ mod tests {
         let mut used = fresh();
         assert_eq!(ask(&mut used, 99, us(124), true), Ok(()));
         assert_eq!(ask(&mut used, 99, us(124), true), Err(RefusedBy::SessionBytes));
+    }
+
+    #[test]
+    fn streams_cost_what_their_shortest_gap_makes_pacing_spin() {
+        let work = |gaps: &[Duration]| Request { size: size(), gaps, reverse: true }.work();
+        let (us, ms) = (Duration::from_us, Duration::from_ms);
+        assert_eq!(work(&[us(190); 1000]), Work { share: 1000, time: Span::from_millis(191) });
+        assert_eq!(work(&[us(0); 1000]), Work { share: 1000, time: Span::from_millis(6) });
+        assert_eq!(work(&[ms(2); 100]), Work { share: 100, time: Span::from_millis(21) });
+        assert_eq!(work(&[ms(30_000)]), Work { share: 1, time: Span::from_millis(31) });
+        assert_eq!(work(&[ms(100), us(10)]).share, 1000, "the shortest gap counts");
+        let limits = Limits::default();
+        let ask = |gaps: &[Duration], reverse| {
+            Usage::default().grant(&limits, &Request { size: size(), gaps, reverse })
+        };
+        assert_eq!(ask(&[us(190); 1300], true), Ok(()));
+        assert_eq!(ask(&[us(190); 1400], true), Err(RefusedBy::StreamTime));
+        assert_eq!(ask(&[us(190); 1400], false), Ok(()), "receiving costs little");
+        assert_eq!(ask(&[ms(29_000), us(10)], true), Err(RefusedBy::StreamTime));
     }
 
     #[test]

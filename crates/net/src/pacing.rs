@@ -12,10 +12,9 @@
 use crate::clock::monotonic;
 use headway_core::{Duration, Instant};
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A wait longer than this is slept through: shorter ones leave too little after the margin to be worth a sleep.
-const SPIN_BELOW: Duration = Duration::from_us(200);
+pub(crate) const SPIN_BELOW: Duration = Duration::from_us(200);
 
 /// A sleep ends this long before the target. Waking takes 30 us, 60 us in one of a hundred cases.
 const WAKE_MARGIN: Duration = Duration::from_us(120);
@@ -42,14 +41,19 @@ const GAP_EXCESS_FLOOR: Duration = Duration::from_ms(1);
 /// ... or by this many times itself, for slow streams.
 const GAP_EXCESS_FACTOR: i64 = 4;
 
-/// Calls `send` for each of `gaps.len() + 1` packets at its time; stops early when `stop` is set.
+/// Calls `send` for each of `gaps.len() + 1` packets at its time; stops early when `stop`, which gets CLOCK_MONOTONIC again
+/// and again, says so.
 ///
 /// Returns whether all were sent.
-pub(crate) fn run(gaps: &[Duration], stop: &AtomicBool, mut send: impl FnMut(u32)) -> bool {
+pub(crate) fn run(
+    gaps: &[Duration],
+    mut stop: impl FnMut(Instant) -> bool,
+    mut send: impl FnMut(u32),
+) -> bool {
     // The kernel may add the thread's slack, 50 us by default, to every sleep.
     let slack = nix::sys::prctl::get_timerslack();
     let _ = nix::sys::prctl::set_timerslack(1);
-    let complete = send_all(gaps, stop, &mut send);
+    let complete = send_all(gaps, &mut stop, &mut send);
     if let Ok(slack) = slack {
         let _ = nix::sys::prctl::set_timerslack(slack as _);
     }
@@ -57,7 +61,7 @@ pub(crate) fn run(gaps: &[Duration], stop: &AtomicBool, mut send: impl FnMut(u32
 }
 
 /// The loop of [`run`].
-fn send_all(gaps: &[Duration], stop: &AtomicBool, send: &mut impl FnMut(u32)) -> bool {
+fn send_all(gaps: &[Duration], stop: &mut impl FnMut(Instant) -> bool, send: &mut impl FnMut(u32)) -> bool {
     let mut target = monotonic() + LEAD_IN;
     for index in 0..=gaps.len() {
         let Some(actual) = wait_until(target, stop) else {
@@ -76,13 +80,13 @@ fn next_target(target: Instant, actual: Instant, gap: Duration) -> Instant {
     if actual - target < gap { target + gap } else { actual + gap }
 }
 
-/// Returns as soon as possible after `target`, with the time it is then; `None` when `stop` is set meanwhile.
-fn wait_until(target: Instant, stop: &AtomicBool) -> Option<Instant> {
+/// Returns as soon as possible after `target`, with the time it is then; `None` when `stop` says so meanwhile.
+fn wait_until(target: Instant, stop: &mut impl FnMut(Instant) -> bool) -> Option<Instant> {
     loop {
-        if stop.load(Ordering::Relaxed) {
+        let now = monotonic();
+        if stop(now) {
             return None;
         }
-        let now = monotonic();
         if now >= target {
             return Some(now);
         }
@@ -120,6 +124,7 @@ pub(crate) fn gaps_kept(intended: &[Duration], sent: &[Instant]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     fn us(us: i64) -> Duration {
         Duration::from_us(us)
@@ -158,18 +163,18 @@ mod tests {
     fn packets_leave_at_their_times() {
         let mut times = Vec::new();
         let gaps = [us(300), us(20), us(500)];
-        assert!(run(&gaps, &AtomicBool::new(false), |_| times.push(monotonic())));
+        assert!(run(&gaps, |_| false, |_| times.push(monotonic())));
         assert_eq!(times.len(), 4);
         // Only a lower bound holds on a busy machine: the first packet may be late by up to its gap and the rest on time.
         assert!(times[3] - times[0] >= us(520));
-        assert!(!run(&gaps, &AtomicBool::new(true), |_| times.push(monotonic())));
+        assert!(!run(&gaps, |_| true, |_| times.push(monotonic())));
     }
 
     #[test]
     fn a_long_gap_does_not_keep_it_from_stopping() {
-        let stop = AtomicBool::new(false);
+        let stop = Cell::new(false);
         let start = monotonic();
-        assert!(!run(&[us(30_000_000)], &stop, |_| stop.store(true, Ordering::Relaxed)));
+        assert!(!run(&[us(30_000_000)], |_| stop.get(), |_| stop.set(true)));
         assert!(monotonic() - start < us(5_000_000));
     }
 }

@@ -177,7 +177,8 @@ pub(crate) fn receive_stream(
 ) -> Result<(ReceivedStream, Message), ChannelError> {
     let mut sorter = Sorter::new(expected, expected.size.payload(socket.family()));
     let mut batch = Batch::new();
-    let nap = nap(socket, &expected);
+    let shortest = nap(socket, &expected);
+    let mut nap = shortest;
     clock.begin();
     // In slices, so that a flag on the channel that asks to stop is seen soon.
     let slice = |left: Span| left.min(STOP_CHECK);
@@ -198,6 +199,7 @@ pub(crate) fn receive_stream(
             socket.discard(Queue::Errors);
             readable([channel.as_fd(), socket.as_fd()], slice(left))?;
         } else {
+            nap = next_nap(nap, shortest, arrived);
             std::thread::sleep(nap);
         }
     };
@@ -213,8 +215,32 @@ pub(crate) fn receive_stream(
     Ok((sorter.received, message))
 }
 
+/// The sleep after one that brought `arrived` packets: while none come there is nothing to overflow, and a sender that
+/// announces close packets and sends none must not keep this side looking.
+fn next_nap(nap: Span, shortest: Span, arrived: usize) -> Span {
+    if arrived > 0 { shortest } else { (nap * 2).min(LONGEST_NAP) }
+}
+
 /// The sleep between two looks at the receive buffer: a quarter of the time in which the stream could fill it.
 fn nap(socket: &ProbeSocket, expected: &Expected) -> Span {
     let gap = expected.duration.to_std() / expected.count.max(1);
     (socket.buffer_time(expected.size, gap) / 4).clamp(SHORTEST_NAP, LONGEST_NAP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_become_rare_while_nothing_comes() {
+        let mut nap = SHORTEST_NAP;
+        let naps: Vec<u128> = (0..5)
+            .map(|_| {
+                nap = next_nap(nap, SHORTEST_NAP, 0);
+                nap.as_micros()
+            })
+            .collect();
+        assert_eq!(naps, [400, 800, 1600, 2000, 2000]);
+        assert_eq!(next_nap(nap, SHORTEST_NAP, 1), SHORTEST_NAP);
+    }
 }

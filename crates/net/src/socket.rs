@@ -10,11 +10,16 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Receive buffer asked for, in bytes: 10 ms of full packets at 10 Gb/s, counted as the kernel counts them.
-const RECEIVE_BUFFER: usize = 16 * 1024 * 1024;
+/// Receive buffer asked for between streams, in bytes; the kernel counts twice as much of its own memory. Somebody who
+/// sends while nobody reads can fill no more than this.
+const QUIET_BUFFER: usize = 64 * 1024;
+
+/// The largest receive buffer asked for during a stream, in bytes: 4 ms of full packets at 10 Gb/s as the kernel counts
+/// them, twice the longest pause between two looks at it.
+const LARGEST_BUFFER: usize = 4 * 1024 * 1024;
 
 /// Send buffer asked for, in bytes, so that a busy queue discipline does not refuse packets.
-const SEND_BUFFER: usize = 4 * 1024 * 1024;
+const SEND_BUFFER: usize = 1024 * 1024;
 
 /// What the kernel charges for one datagram beyond its payload, in bytes: its own bookkeeping, rounded up.
 const BOOKKEEPING: usize = 1024;
@@ -30,8 +35,6 @@ const DISCARD_BATCHES: usize = 1024;
 pub(crate) struct ProbeSocket {
     socket: Socket,
     peer: SocketAddr,
-    /// Receive buffer granted, in bytes as the kernel counts them.
-    buffer: usize,
 }
 
 impl ProbeSocket {
@@ -48,8 +51,12 @@ impl ProbeSocket {
         socket.connect(&SockAddr::from(peer))?;
         socket.set_nonblocking(true)?;
         never_fragment(&socket, Family::of(peer.ip()))?;
-        let buffer = enlarge_buffers(&socket);
-        let probe = ProbeSocket { socket, peer, buffer };
+        // The forced variant needs CAP_NET_ADMIN; without it the kernel's own limit holds.
+        if setsockopt(&socket, sockopt::SndBufForce, &SEND_BUFFER).is_err() {
+            let _ = socket.set_send_buffer_size(SEND_BUFFER);
+        }
+        let probe = ProbeSocket { socket, peer };
+        probe.give_room_back();
         probe.stamp_from_zero()?;
         // A shared port may have handed this socket datagrams of others before it was connected.
         probe.discard(Queue::Data);
@@ -119,9 +126,27 @@ impl ProbeSocket {
         let _ = self.socket.take_error();
     }
 
+    /// Enlarges the receive buffer, as far as allowed, for a stream: for its packets, or for the stamps of those sent.
+    pub(crate) fn make_room(&self, size: PacketSize, packets: usize) {
+        let bytes = (usize::from(size.ip()) + BOOKKEEPING).saturating_mul(packets);
+        self.set_receive_buffer(bytes.clamp(QUIET_BUFFER, LARGEST_BUFFER));
+    }
+
+    /// Makes the receive buffer small again.
+    pub(crate) fn give_room_back(&self) {
+        self.set_receive_buffer(QUIET_BUFFER);
+    }
+
+    fn set_receive_buffer(&self, bytes: usize) {
+        if setsockopt(&self.socket, sockopt::RcvBufForce, &bytes).is_err() {
+            let _ = self.socket.set_recv_buffer_size(bytes);
+        }
+    }
+
     /// The time that the receive buffer holds packets of `size` arriving `gap` apart.
     pub(crate) fn buffer_time(&self, size: PacketSize, gap: Duration) -> Duration {
-        let packets = self.buffer / (usize::from(size.ip()) + BOOKKEEPING);
+        let buffer = self.socket.recv_buffer_size().unwrap_or(0);
+        let packets = buffer / (usize::from(size.ip()) + BOOKKEEPING);
         gap.saturating_mul(u32::try_from(packets).unwrap_or(u32::MAX))
     }
 
@@ -152,10 +177,12 @@ impl AsFd for ProbeSocket {
 
 /// Lets several sockets of this program bind the same port.
 ///
+/// Not by `SO_REUSEADDR`, with which any user of this host could bind it, too, and be sent what is meant for the server;
+/// with `SO_REUSEPORT` alone only sockets of the same user can.
+///
 /// # Errors
 /// As `setsockopt`.
 pub(crate) fn share_port(socket: &Socket) -> io::Result<()> {
-    socket.set_reuse_address(true)?;
     socket.set_reuse_port(true)
 }
 
@@ -176,18 +203,6 @@ fn never_fragment(socket: &Socket, family: Family) -> io::Result<()> {
         )
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Enlarges the buffers as far as allowed and returns the receive buffer granted, in bytes.
-fn enlarge_buffers(socket: &Socket) -> usize {
-    // The forced variant needs CAP_NET_ADMIN; without it the kernel's own limit holds.
-    if setsockopt(socket, sockopt::RcvBufForce, &RECEIVE_BUFFER).is_err() {
-        let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
-    }
-    if setsockopt(socket, sockopt::SndBufForce, &SEND_BUFFER).is_err() {
-        let _ = socket.set_send_buffer_size(SEND_BUFFER);
-    }
-    socket.recv_buffer_size().unwrap_or(0)
 }
 
 /// Waits until one of `files` can be read or `timeout` is over; whether each can.
@@ -218,5 +233,6 @@ pub(crate) fn wait<const N: usize>(
         Ok(_) | Err(nix::errno::Errno::EINTR) => {}
         Err(error) => return Err(error.into()),
     }
-    Ok(poll_files.map(|file| file.revents().is_some_and(|flags| !flags.is_empty())))
+    // No flags at all mean that there are some which the library does not know, such as `POLLRDHUP`.
+    Ok(poll_files.map(|file| file.revents().is_none_or(|flags| !flags.is_empty())))
 }

@@ -5,19 +5,24 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::{AcceptedAlert, Acceptor};
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, ServerConfig, ServerConnection,
-    SignatureScheme, StreamOwned,
+    ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
+    StreamOwned,
 };
 use sha2::{Digest, Sha256};
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 /// What a server sends in its handshake beyond its certificates, in bytes, rounded up: hello, signature, tickets.
 const HANDSHAKE_REST: usize = 2048;
+
+/// The largest PEM file read, in bytes: the authorities that systems trust have 250 kB, a device has no end.
+const LARGEST_FILE: u64 = 4 * 1024 * 1024;
 
 /// Why TLS could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -55,11 +60,9 @@ impl TlsServer {
     /// Any [`TlsSetupError`] but the fingerprint's.
     pub fn from_files(certificates: &Path, key: &Path) -> Result<TlsServer, TlsSetupError> {
         let chain = read_certificates(certificates)?;
-        let key_der = PrivateKeyDer::from_pem_file(key).map_err(|error| TlsSetupError::File {
-            what: "a private key",
-            path: key.to_owned(),
-            reason: error.to_string(),
-        })?;
+        let what = "a private key";
+        let key_der = PrivateKeyDer::from_pem_slice(&read_file(key, what)?)
+            .map_err(|error| file_error(key, what, error.to_string()))?;
         let size = chain.iter().map(|certificate| certificate.len()).sum::<usize>() + HANDSHAKE_REST;
         let fingerprint = chain.first().map(|leaf| Sha256::digest(leaf).into()).unwrap_or_default();
         let config = ServerConfig::builder_with_provider(provider())
@@ -80,9 +83,31 @@ impl TlsServer {
         self.padding
     }
 
-    /// Puts the server's side of TLS on a connection; the handshake happens with the first read.
-    pub(crate) fn accept(&self, stream: DeadlineStream) -> io::Result<Transport> {
-        let connection = ServerConnection::new(Arc::clone(&self.config)).map_err(io::Error::other)?;
+    /// Puts the server's side of TLS on a connection. `turn` is called when all is there for the expensive part, the
+    /// signature, and its result dropped after it; the rest of the handshake happens with the first read.
+    ///
+    /// # Errors
+    /// As TCP's, those of `turn`, and [`io::ErrorKind::InvalidData`] when the client does not speak TLS.
+    pub(crate) fn accept<T>(
+        &self,
+        mut stream: DeadlineStream,
+        turn: impl FnOnce(&DeadlineStream) -> io::Result<T>,
+    ) -> io::Result<Transport> {
+        let mut acceptor = Acceptor::default();
+        let accepted = loop {
+            if acceptor.read_tls(&mut stream)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            match acceptor.accept() {
+                Ok(Some(accepted)) => break accepted,
+                Ok(None) => {}
+                Err((error, mut alert)) => return Err(refuse(&error, &mut alert, &mut stream)),
+            }
+        };
+        let turn = turn(&stream)?;
+        let connection = accepted.into_connection(Arc::clone(&self.config));
+        drop(turn);
+        let connection = connection.map_err(|(error, mut alert)| refuse(&error, &mut alert, &mut stream))?;
         Ok(Transport::Server(Box::new(StreamOwned::new(connection, stream))))
     }
 }
@@ -150,19 +175,41 @@ impl TlsClient {
     }
 }
 
+/// Tells a client by an alert that the handshake failed; the error for this side.
+fn refuse(error: &rustls::Error, alert: &mut AcceptedAlert, stream: &mut DeadlineStream) -> io::Error {
+    let _ = alert.write_all(stream);
+    io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+}
+
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsSetupError> {
-    let failed = |reason: String| TlsSetupError::File { what: "certificates", path: path.to_owned(), reason };
-    let certificates: Vec<_> = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect)
-        .map_err(|error| failed(error.to_string()))?;
+    let what = "certificates";
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(&read_file(path, what)?)
+        .collect::<Result<_, _>>()
+        .map_err(|error| file_error(path, what, error.to_string()))?;
     if certificates.is_empty() {
-        return Err(failed("there are none".to_owned()));
+        return Err(file_error(path, what, "there are none".to_owned()));
     }
     Ok(certificates)
+}
+
+/// Reads a file of at most [`LARGEST_FILE`] bytes.
+fn read_file(path: &Path, what: &'static str) -> Result<Vec<u8>, TlsSetupError> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(LARGEST_FILE + 1).read_to_end(&mut bytes))
+        .map_err(|error| file_error(path, what, error.to_string()))?;
+    if bytes.len() as u64 > LARGEST_FILE {
+        return Err(file_error(path, what, format!("it has more than {LARGEST_FILE} bytes")));
+    }
+    Ok(bytes)
+}
+
+fn file_error(path: &Path, what: &'static str, reason: String) -> TlsSetupError {
+    TlsSetupError::File { what, path: path.to_owned(), reason }
 }
 
 /// 32 bytes from 64 hexadecimal digits, with or without colons between them.

@@ -8,7 +8,6 @@ use crate::socket::ProbeSocket;
 use crate::stamp::transmit_times;
 use headway_core::{Duration, Instant};
 use std::io;
-use std::sync::atomic::AtomicBool;
 
 /// Different paddings prepared for a stream, used in turn.
 ///
@@ -33,6 +32,8 @@ pub(crate) struct Plan<'a> {
 pub(crate) struct SentStream {
     /// When each packet left, on CLOCK_REALTIME.
     pub times: Vec<Instant>,
+    /// How many packets left, fewer when the stream was cut short.
+    pub count: u64,
     /// Where the times come from.
     pub source: StampSource,
     /// Whether the gaps were kept.
@@ -41,14 +42,15 @@ pub(crate) struct SentStream {
     pub clock_stepped: bool,
 }
 
-/// Sends a stream in real time; setting `stop` cuts it short, which counts as gaps not kept.
+/// Sends a stream in real time; it is cut short, which counts as gaps not kept, when `stop` says so at some time of
+/// CLOCK_MONOTONIC.
 ///
 /// # Errors
 /// Only if stamping cannot be switched on; packets that the kernel does not take are gaps not kept.
 pub(crate) fn send_stream(
     socket: &ProbeSocket,
     plan: &Plan<'_>,
-    stop: &AtomicBool,
+    stop: impl FnMut(Instant) -> bool,
     clock: &mut Watch,
 ) -> io::Result<SentStream> {
     let count = plan.gaps.len() + 1;
@@ -81,11 +83,12 @@ pub(crate) fn send_stream(
         Some(kernel) => (kernel, StampSource::Kernel),
         None => (times, StampSource::Program),
     };
+    let sent = times.len() as u64;
     let gaps_kept = complete && failed == 0 && pacing::gaps_kept(plan.gaps, &times);
     // A stream cut short still reports one time a packet.
     let last = times.last().copied().unwrap_or_default();
     times.resize(count, last);
-    Ok(SentStream { times, source, gaps_kept, clock_stepped })
+    Ok(SentStream { times, count: sent, source, gaps_kept, clock_stepped })
 }
 
 /// Datagrams with padding; their headers are written when they are sent.

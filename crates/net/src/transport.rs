@@ -23,6 +23,8 @@ pub(crate) struct Stopped;
 pub(crate) struct DeadlineStream {
     tcp: TcpStream,
     deadline: Instant,
+    /// Whether to wait until the deadline for what is not there yet.
+    patient: bool,
     /// Ends waits when set.
     stop: Option<Arc<AtomicBool>>,
     /// Bytes that went out and came in, TLS included.
@@ -38,12 +40,31 @@ impl DeadlineStream {
     pub(crate) fn new(tcp: TcpStream) -> io::Result<DeadlineStream> {
         tcp.set_nonblocking(true)?;
         tcp.set_nodelay(true)?;
-        Ok(DeadlineStream { tcp, deadline: Instant::now(), stop: None, sent: 0, received: 0 })
+        Ok(DeadlineStream { tcp, deadline: Instant::now(), patient: true, stop: None, sent: 0, received: 0 })
     }
 
-    /// When reads and writes give up.
+    /// When reads and writes give up, also if there is more to read or room to write.
     pub(crate) fn set_deadline(&mut self, deadline: Instant) {
         self.deadline = deadline;
+        self.patient = true;
+    }
+
+    /// Makes reads take only what is there, and that until the deadline.
+    pub(crate) fn do_not_wait(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+        self.patient = false;
+    }
+
+    /// Whether the peer has closed the connection, or this side its reading end.
+    pub(crate) fn is_closed(&self) -> bool {
+        // Errors and hang-ups are reported, too. A poll that fails says nothing.
+        let closed = PollFlags::from_bits_retain(libc::POLLRDHUP);
+        wait([self.tcp.as_fd()], closed, Duration::ZERO).is_ok_and(|[closed]| closed)
+    }
+
+    /// The connection below.
+    pub(crate) fn tcp(&self) -> &TcpStream {
+        &self.tcp
     }
 
     /// Makes reads and writes end with [`Stopped`] once the flag is set.
@@ -60,11 +81,16 @@ impl DeadlineStream {
                 Some(_) => left.min(STOP_CHECK),
                 None => left,
             };
-            let [ready] = wait([self.tcp.as_fd()], events, slice)?;
+            // Looked at first: a peer that always has something to read would otherwise never be late.
+            if left == Duration::ZERO {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let [ready] =
+                wait([self.tcp.as_fd()], events, if self.patient { slice } else { Duration::ZERO })?;
             if ready {
                 return Ok(());
             }
-            if left == Duration::ZERO {
+            if !self.patient {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
         }

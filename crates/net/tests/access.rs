@@ -30,7 +30,7 @@ fn the_token_must_be_right() {
     options.token = token;
     let mut session = Session::connect(&options).unwrap();
     assert_eq!(session.send_stream(&steady(10, 50)).unwrap().record.lost(), 0);
-    assert_eq!(server.handle.counts().sessions_refused, 2);
+    assert_eq!(server.handle.counts().refused_token, 2);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn files_that_are_no_certificates_are_named() {
 
 #[test]
 fn sessions_are_limited_in_all_and_per_address() {
-    let limits = Limits { sessions: 1, sessions_per_address: 4, ..Limits::default() };
+    let limits = Limits { sessions: 1, sessions_per_network: 4, ..Limits::default() };
     let server = Running::start(ServerConfig { limits, ..config() });
     let first = Session::connect(&server.options()).unwrap();
     assert!(matches!(refused(&server.options()), NetError::Refused(RefusedBy::Sessions)));
@@ -165,7 +165,7 @@ fn sessions_are_limited_in_all_and_per_address() {
     }
     assert!(Session::connect(&server.options()).is_ok());
 
-    let limits = Limits { sessions_per_address: 1, ..Limits::default() };
+    let limits = Limits { sessions_per_network: 1, ..Limits::default() };
     let server = Running::start(ServerConfig { limits, ..config() });
     let _first = Session::connect(&server.options()).unwrap();
     assert!(matches!(refused(&server.options()), NetError::Refused(RefusedBy::SessionsPerAddress)));
@@ -192,7 +192,8 @@ fn streams_beyond_the_limits_are_refused_and_the_session_goes_on() {
     assert_eq!(session.send_stream(&steady(300, 50)).unwrap().record.lost(), 0);
     assert_eq!(reason(session.send_stream(&steady(600, 50)).unwrap_err()), RefusedBy::SessionBytes);
     assert_eq!(session.receive_stream(&steady(100, 150)).unwrap().record.lost(), 0);
-    assert_eq!(server.handle.counts().requests_refused, 3);
+    let counts = server.handle.counts();
+    assert_eq!((counts.refused_rate, counts.refused_stream_time, counts.refused_used_up), (1, 1, 1));
 }
 
 #[test]

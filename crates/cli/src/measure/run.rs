@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Span, SystemTime, UNIX_EPOCH};
 
-use headway_core::measure::{Answer, Failure, LONGEST_STREAM, Measurement, Step};
+use headway_core::measure::{Answer, Failure, LONGEST_STREAM, Measurement, SLOWEST, Step};
 use headway_core::{Bytes, Instant, Schedule};
 use headway_net::{ConnectOptions, NetError, Session, StampSource, StreamOutcome};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -111,6 +111,14 @@ impl Runner<'_> {
     fn measure(&mut self, direction: Direction) -> Result<(), Failed> {
         self.connect()?;
         let Some(session) = &mut self.session else { return Ok(()) };
+        let most = session.reverse_rate();
+        if direction == Direction::Reverse && most < SLOWEST {
+            let reason = anyhow::anyhow!(
+                "the server sends at {most} at most, but {SLOWEST} is the least that can be measured; have its \
+                 --max-rate raised"
+            );
+            return Err(Failed::new(Code::Refused, reason));
+        }
         let config = self.args.config(direction, session);
         let started = now();
         let clock = std::time::Instant::now();

@@ -127,7 +127,7 @@ fn fastest_quarter(record: &StreamRecord) -> Option<Rate> {
 }
 
 /// The lowest capacity that can be measured: the first start-up stream would overflow the buffers of anything slower.
-const SLOWEST: Rate = Rate::from_bps(1_000_000);
+pub const SLOWEST: Rate = Rate::from_bps(1_000_000);
 
 impl Measurement {
     /// The answer so far; final once [`Measurement::next_step`] says so.

@@ -7,6 +7,7 @@ use crate::auth::Token;
 use crate::channel::{Channel, ChannelError};
 use crate::clock::Watch;
 use crate::error::NetError;
+use crate::pacing;
 use crate::protocol::{
     Announce, DEFAULT_PORT, Direction, GapRuns, Message, PacketSize, Report, SentReport, StampSource,
 };
@@ -132,10 +133,11 @@ impl Session {
     /// [`NetError::Interrupted`], after which the session is of no more use, [`NetError::BadStream`], [`NetError::Refused`], [`NetError::ConnectionLost`], [`NetError::Timeout`],
     /// [`NetError::Protocol`] or [`NetError::System`]. Lost packets are no error.
     pub fn send_stream(&mut self, schedule: &Schedule) -> Result<StreamOutcome, NetError> {
+        let began = Deadline::now();
         let wanted = self.announce(schedule, Direction::Forward)?;
         let stream = wanted.stream;
         let plan = Plan { session: self.id, stream, size: wanted.size, gaps: &schedule.gaps };
-        let sent = send_stream(&self.socket, &plan, &self.stop, &mut self.clock)?;
+        let sent = send_stream(&self.socket, &plan, |_| self.stop.load(Ordering::Relaxed), &mut self.clock)?;
         self.go_on()?;
         let straggler = self.straggler();
         self.channel
@@ -147,6 +149,9 @@ impl Session {
         };
         let received = expand(&report, schedule.packets())
             .ok_or_else(|| NetError::Protocol("a report does not fit its stream".to_owned()))?;
+        if !report.clock_stepped && span(&received) > longest_span(began.elapsed()) {
+            return Err(NetError::Protocol("a report spans more time than has passed".to_owned()));
+        }
         let halves = Halves {
             sent: sent.times,
             received,
@@ -191,11 +196,12 @@ impl Session {
             .ok_or_else(|| NetError::Protocol("a report does not fit its stream".to_owned()))?;
         let (arrivals, received_by) = arrival_times(&received.arrivals);
         let halves = Halves {
+            // Judged here, too: rates are worked out from these times, whatever the server says of them.
+            gaps_kept: gaps_kept && pacing::gaps_kept(&schedule.gaps, &sent),
             sent,
             received: arrivals,
             sent_by: source,
             received_by,
-            gaps_kept,
             clock_stepped: clock_stepped || received.clock_stepped,
             duplicates: received.duplicates,
         };
@@ -379,6 +385,17 @@ fn expand(report: &Report, count: usize) -> Option<Vec<Option<Instant>>> {
     lost.peek().is_none().then_some(times)
 }
 
+/// From the earliest to the latest arrival.
+fn span(times: &[Option<Instant>]) -> Span {
+    let known = || times.iter().flatten().map(|time| time.ns());
+    Span::from_nanos(known().max().unwrap_or(0) - known().min().unwrap_or(0))
+}
+
+/// The longest time that the server's clock can show for what took `elapsed` here: clocks differ by some 500 ppm at most.
+fn longest_span(elapsed: Span) -> Span {
+    elapsed + elapsed / 1000 + Span::from_millis(1)
+}
+
 /// Both ends' knowledge of one stream.
 struct Halves {
     sent: Vec<Instant>,
@@ -437,6 +454,17 @@ impl Halves {
 mod tests {
     use super::*;
     use crate::protocol::TimeList;
+
+    #[test]
+    fn no_report_spans_more_time_than_has_passed() {
+        let at = |ns| Some(Instant::from_ns(ns));
+        let second = Span::from_secs(1);
+        assert_eq!(span(&[at(5_000_000_000), None, at(4_000_000_000)]), second, "in any order");
+        assert_eq!((span(&[]), span(&[None, None]), span(&[at(7)])), (Span::ZERO, Span::ZERO, Span::ZERO));
+        assert!(span(&[at(0), at(1_000_500_000)]) < longest_span(second), "the clocks differ a little");
+        assert!(span(&[at(0), at(1_010_000_000)]) > longest_span(second));
+        assert!(span(&[at(0), at(u64::MAX)]) > longest_span(Span::from_secs(86_400)));
+    }
 
     #[test]
     fn reports_expand_or_are_refused() {

@@ -44,6 +44,9 @@ impl PacketSize {
     /// The smallest packet.
     pub const SMALLEST: PacketSize = PacketSize(PacketSize::MIN_IP);
 
+    /// The largest packet.
+    pub const LARGEST: PacketSize = PacketSize(PacketSize::MAX_IP);
+
     /// A packet whose IP packet has `bytes` bytes; `None` outside [`PacketSize::MIN_IP`] to [`PacketSize::MAX_IP`].
     pub const fn from_ip(bytes: u16) -> Option<PacketSize> {
         if bytes < PacketSize::MIN_IP || bytes > PacketSize::MAX_IP {

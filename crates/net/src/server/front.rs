@@ -1,16 +1,19 @@
 //! The thread that accepts connections and answers UDP hellos.
 
+use super::network::Network;
+use super::places::Place;
 use super::{Shared, handshake, hello::HelloSocket};
 use crate::counters::count;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use tracing::{debug, error, warn};
+use std::time::Instant;
+use tracing::{error, warn};
 
 /// Connections waiting to be accepted.
 const BACKLOG: i32 = 128;
@@ -20,6 +23,13 @@ const PORT_TRIES: u32 = 16;
 
 /// Pause after accepting failed for want of files or memory, which would otherwise be tried again at once for ever.
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// Buffers asked for a control connection, in bytes; the kernel counts twice as much. A client's longest useful
+/// message has some kilobytes, and what does not fit waits at the client ...
+const RECEIVE_BUFFER: usize = 64 * 1024;
+
+/// ... while the report of the longest stream, 160 kB, is to leave at once.
+const SEND_BUFFER: usize = 256 * 1024;
 
 /// The listening sockets of one address.
 #[derive(Debug)]
@@ -61,7 +71,7 @@ impl Front {
     pub(super) fn run(&self, shared: &Arc<Shared>) -> io::Result<()> {
         let mut threads: Vec<JoinHandle<()>> = Vec::new();
         let result = loop {
-            if shared.stop.load(Ordering::Relaxed) {
+            if shared.stopping() {
                 break Ok(());
             }
             if let Err(error) = self.wait(shared) {
@@ -69,12 +79,14 @@ impl Front {
             }
             for door in &self.doors {
                 door.udp.answer(shared);
-                threads.extend(door.accept(shared));
+                threads.extend(door.accept(shared, threads.len()));
             }
             threads.retain(|thread| !thread.is_finished());
         };
         shared.stop.store(true, Ordering::Relaxed);
-        shared.registry.end_connections();
+        // In this order, in which connections move, so that none is missed.
+        shared.strangers.end_all();
+        shared.sessions.end_all();
         for thread in threads {
             if thread.join().is_err() {
                 error!("a session thread panicked");
@@ -98,8 +110,8 @@ impl Front {
 }
 
 impl Door {
-    /// Starts a thread for a waiting connection, if there is one and the limits allow it.
-    fn accept(&self, shared: &Arc<Shared>) -> Option<JoinHandle<()>> {
+    /// Starts a thread for a waiting connection, if there is one and the limits allow it beside `threads` others.
+    fn accept(&self, shared: &Arc<Shared>, threads: usize) -> Option<JoinHandle<()>> {
         let (tcp, peer) = match self.tcp.accept() {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -107,24 +119,59 @@ impl Door {
                     error.raw_os_error(),
                     Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS)
                 ) {
-                    warn!(%error, "cannot accept connections");
+                    out_of_resources(shared, &error);
                     std::thread::sleep(ACCEPT_PAUSE);
                 }
                 return None;
             }
         };
         count(&shared.counters.connections);
-        let Some(slot) = shared.registry.begin_handshake(peer.ip()) else {
-            count(&shared.counters.connections_dropped);
-            debug!(%peer, "too many handshakes, connection dropped");
+        let network = Network::of(peer.ip());
+        if !shared.newcomers.admit(network, Instant::now()) {
+            count(&shared.counters.dropped_too_often);
             return None;
+        }
+        // Connections that lost their place need a moment to end; this bounds how many of them there are.
+        if threads >= shared.limits.sessions + 2 * shared.limits.handshakes {
+            count(&shared.counters.dropped_too_many);
+            return None;
+        }
+        let place = match shared.strangers.take(network, &tcp) {
+            Ok(Ok(place)) => place,
+            Ok(Err(_)) => {
+                count(&shared.counters.dropped_too_many);
+                return None;
+            }
+            Err(error) => {
+                out_of_resources(shared, &error);
+                return None;
+            }
         };
-        let shared = Arc::clone(shared);
+        let visitor = Visitor { tcp, peer, network, place };
+        let moved = Arc::clone(shared);
         std::thread::Builder::new()
             .name("session".to_owned())
-            .spawn(move || handshake::serve(&shared, tcp, peer, slot))
-            .inspect_err(|error| warn!(%error, "cannot start a session thread"))
+            .spawn(move || handshake::serve(&moved, visitor))
+            .inspect_err(|error| out_of_resources(shared, error))
             .ok()
+    }
+}
+
+/// An accepted connection.
+#[derive(Debug)]
+pub(super) struct Visitor {
+    pub tcp: TcpStream,
+    pub peer: SocketAddr,
+    pub network: Network,
+    /// Among the strangers.
+    pub place: Place,
+}
+
+/// Counts a connection for which this host had no file, memory or thread.
+fn out_of_resources(shared: &Shared, error: &io::Error) {
+    count(&shared.counters.dropped_out_of_resources);
+    if shared.may_log() {
+        warn!(%error, "cannot serve a connection");
     }
 }
 
@@ -163,6 +210,9 @@ fn open(address: SocketAddr) -> io::Result<Door> {
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
+    // Accepted connections inherit these, which keeps the kernel from making them larger by itself.
+    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+    socket.set_send_buffer_size(SEND_BUFFER)?;
     socket.bind(&SockAddr::from(address))?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;

@@ -1,19 +1,19 @@
 //! From an accepted connection to an open session.
 
-use super::registry::Slot;
-use super::session::Session;
+use super::front::Visitor;
+use super::network::Network;
+use super::session::{Guest, Session};
 use super::{Shared, session};
 use crate::auth::{Nonces, Prover, random};
 use crate::channel::{Channel, ChannelError};
 use crate::counters::count;
+use crate::limits::{WHOLE_PROCESSOR, Work};
 use crate::protocol::preamble::PREAMBLE_LEN;
 use crate::protocol::{Message, NONCE_LEN, Preamble, PreambleError, RefusedBy};
 use crate::transport::{DeadlineStream, Transport};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::Ordering;
-use std::time::Instant;
-use tracing::{debug, info, info_span};
+use std::time::{Duration, Instant};
+use tracing::{debug, info_span};
 
 /// Why a connection did not become a session.
 #[derive(Debug, thiserror::Error)]
@@ -26,57 +26,68 @@ enum HandshakeError {
     Unexpected(&'static str),
     #[error("refused: {0}")]
     Refused(RefusedBy),
-    #[error(transparent)]
-    Io(#[from] io::Error),
+    #[error("others needed the place")]
+    Displaced,
     #[error(transparent)]
     Channel(#[from] ChannelError),
 }
 
-/// Serves one connection to its end.
-pub(super) fn serve(shared: &Shared, tcp: TcpStream, peer: SocketAddr, handshake: Slot) {
-    let _span = info_span!("session", %peer).entered();
-    let Ok(_noted) = shared.registry.note_connection(&tcp) else {
-        return;
-    };
-    // Stopping may have closed the noted connections just before this one was noted.
-    if shared.stop.load(Ordering::Relaxed) {
-        return;
+impl From<io::Error> for HandshakeError {
+    fn from(error: io::Error) -> HandshakeError {
+        ChannelError::from(error).into()
     }
-    let opened = open(shared, tcp, peer);
-    drop(handshake);
-    match opened {
-        Ok((session, slot)) => {
-            count(&shared.counters.sessions);
-            info!("session opened");
-            session::run(session);
-            drop(slot);
-        }
-        Err(HandshakeError::Refused(reason)) => {
-            count(&shared.counters.sessions_refused);
-            info!(%reason, "session refused");
-        }
-        Err(error) => {
+}
+
+/// How long a client may take for its first bytes: it has nothing to wait for before it sends them.
+const FIRST_BYTES: Duration = Duration::from_secs(3);
+
+/// Serves one connection to its end.
+pub(super) fn serve(shared: &Shared, visitor: Visitor) {
+    let _span = info_span!("session", peer = %visitor.peer).entered();
+    let error = match open(shared, visitor) {
+        Ok(session) => return session::run(session),
+        Err(error) => error,
+    };
+    debug!(%error, "handshake failed");
+    match error {
+        HandshakeError::Refused(reason) => count(shared.counters.refused(reason)),
+        HandshakeError::Displaced => count(&shared.counters.handshakes_displaced),
+        HandshakeError::Channel(ChannelError::Timeout) => count(&shared.counters.handshakes_late),
+        HandshakeError::Unexpected(_) | HandshakeError::Channel(ChannelError::Frame(_)) => {
             count(&shared.counters.handshakes_failed);
-            if matches!(
-                error,
-                HandshakeError::Unexpected(_) | HandshakeError::Channel(ChannelError::Frame(_))
-            ) {
-                count(&shared.counters.messages_malformed);
-            }
-            debug!(%error, "handshake failed");
+            count(&shared.counters.messages_malformed);
         }
+        _ => count(&shared.counters.handshakes_failed),
     }
 }
 
 /// Goes through the handshake, all of it before one deadline.
 ///
 /// At every point the client has sent more bytes than the server: see [`Message::ClientHello`].
-fn open(shared: &Shared, tcp: TcpStream, peer: SocketAddr) -> Result<(Session<'_>, Slot), HandshakeError> {
+fn open(shared: &Shared, visitor: Visitor) -> Result<Session<'_>, HandshakeError> {
+    let Visitor { tcp, peer, network, place } = visitor;
     let deadline = Instant::now() + shared.limits.handshake;
     let local = tcp.local_addr()?;
-    let mut stream = DeadlineStream::new(tcp)?;
+    let stream = DeadlineStream::new(tcp)?;
+    let opened = agree(shared, stream, network, deadline);
+    // A connection that lost its place looks closed, but was not by the client.
+    let (channel, proof) =
+        if place.is_lost() { opened.map_err(|_| HandshakeError::Displaced)? } else { opened? };
+    let id = shared.proofs.begin(peer.ip())?;
+    Ok(Session::new(shared, channel, Guest { id, local, network, place }, proof))
+}
+
+/// Speaks with the client until its token is checked; what shows the client that this side knows it, too.
+fn agree(
+    shared: &Shared,
+    mut stream: DeadlineStream,
+    network: Network,
+    deadline: Instant,
+) -> Result<(Channel, Option<[u8; 32]>), HandshakeError> {
+    stream.set_deadline(deadline.min(Instant::now() + FIRST_BYTES));
+    let theirs = read_preamble(&mut stream)?;
     stream.set_deadline(deadline);
-    let mut channel = Channel::new(greet(shared, stream)?);
+    let mut channel = Channel::new(greet(shared, stream, theirs, network, deadline)?);
 
     let client = match channel.receive(deadline)? {
         Message::ClientHello { nonce, padding }
@@ -93,31 +104,33 @@ fn open(shared: &Shared, tcp: TcpStream, peer: SocketAddr) -> Result<(Session<'_
         Message::ClientProof { proof } => proof,
         other => return Err(HandshakeError::Unexpected(other.name())),
     };
-    let admitted =
-        check_token(shared, &nonces, proof).and_then(|()| shared.registry.begin_session(peer.ip()));
-    let slot = match admitted {
-        Ok(slot) => slot,
-        Err(reason) => {
-            channel.send_by(&Message::Refused(reason), deadline)?;
-            return Err(HandshakeError::Refused(reason));
-        }
-    };
+    if let Err(reason) = check_token(shared, &nonces, proof) {
+        channel.send_by(&Message::Refused(reason), deadline)?;
+        return Err(HandshakeError::Refused(reason));
+    }
     channel.allow_long_frames();
-    let id = shared.registry.await_proof(peer.ip())?;
     // Only a client that has proved to know the token gets here with one set.
-    let proof = shared.token.as_ref().map(|token| token.proof(Prover::Server, &nonces));
-    let session = Session::new(shared, channel, id, local, proof);
-    Ok((session, slot))
+    Ok((channel, shared.token.as_ref().map(|token| token.proof(Prover::Server, &nonces))))
 }
 
-/// Exchanges preambles and, if configured, sets up TLS.
-fn greet(shared: &Shared, mut stream: DeadlineStream) -> Result<Transport, HandshakeError> {
+/// Reads the client's preamble, whatever its version.
+fn read_preamble(stream: &mut DeadlineStream) -> Result<Result<Preamble, PreambleError>, HandshakeError> {
     let mut theirs = [0; PREAMBLE_LEN];
     stream.read_exact(&mut theirs)?;
-    let theirs = Preamble::parse(&theirs);
-    if theirs == Err(PreambleError::NotHeadway) {
-        return Err(PreambleError::NotHeadway.into());
+    match Preamble::parse(&theirs) {
+        Err(PreambleError::NotHeadway) => Err(PreambleError::NotHeadway.into()),
+        other => Ok(other),
     }
+}
+
+/// Answers the preamble and, if configured, sets up TLS.
+fn greet(
+    shared: &Shared,
+    mut stream: DeadlineStream,
+    theirs: Result<Preamble, PreambleError>,
+    network: Network,
+    deadline: Instant,
+) -> Result<Transport, HandshakeError> {
     let padding = shared.tls.as_ref().map_or(0, |tls| tls.padding());
     stream.write_all(&Preamble::new(padding).to_bytes())?;
     let theirs = theirs?;
@@ -131,7 +144,16 @@ fn greet(shared: &Shared, mut stream: DeadlineStream) -> Result<Transport, Hands
     if padded < u64::from(padding) {
         return Err(HandshakeError::NoTls);
     }
-    Ok(tls.accept(stream)?)
+    let turn = |stream: &DeadlineStream| {
+        let patience = deadline.saturating_duration_since(Instant::now());
+        let work = Work { share: WHOLE_PROCESSOR, time: Duration::ZERO };
+        shared
+            .turns
+            .tls
+            .take(network, work, patience, || shared.stopping() || stream.is_closed())
+            .ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    };
+    Ok(tls.accept(stream, turn)?)
 }
 
 /// Whether the client may have a session as far as the token is concerned.

@@ -83,7 +83,7 @@ impl HelloSocket {
             count(&counters.datagrams_unexpected);
             return Ok(());
         }
-        let Some(cookie) = shared.registry.hello(header.session, sender) else {
+        let Some(cookie) = shared.proofs.hello(header.session, sender) else {
             count(&counters.datagrams_wrong_session);
             return Ok(());
         };

@@ -8,24 +8,30 @@
 mod front;
 mod handshake;
 mod hello;
-mod registry;
+mod network;
+mod newcomers;
+mod places;
+mod proofs;
 mod session;
 mod streams;
 mod turns;
 
 use crate::auth::Token;
-use crate::counters::{Counters, Counts};
+use crate::counters::{Counters, Counts, count};
 use crate::limits::Limits;
 use crate::protocol::DEFAULT_PORT;
 use crate::tls::TlsServer;
 use front::Front;
-use registry::Registry;
+use newcomers::{Bucket, Newcomers, Pace};
+use places::Places;
+use proofs::Proofs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use turns::Turns;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use turns::{Allowance, Turns};
 
 /// What a server is to do.
 #[derive(Clone, Debug)]
@@ -61,11 +67,64 @@ struct Shared {
     tls: Option<TlsServer>,
     limits: Limits,
     counters: Counters,
-    registry: Registry,
-    turns: Turns,
+    newcomers: Newcomers,
+    /// Places of connections that have not proved token and address.
+    strangers: Places,
+    /// Places of those that have, which strangers cannot take.
+    sessions: Places,
+    proofs: Proofs,
+    turns: AllTurns,
+    log: Mutex<Bucket>,
     stop: AtomicBool,
     /// Readable once the server is to stop.
     wake: (io::PipeReader, io::PipeWriter),
+}
+
+/// Lines about single sessions in the log. Two a second are 40 MB a day; what goes beyond is only counted.
+const LOG_LINES: Pace = Pace { burst: 100.0, per_second: 2.0 };
+
+impl Shared {
+    /// Whether a line about a single session may be logged; one that may not is counted.
+    fn may_log(&self) -> bool {
+        let may = self.log.lock().unwrap_or_else(PoisonError::into_inner).take(LOG_LINES, Instant::now());
+        if !may {
+            count(&self.counters.log_lines_withheld);
+        }
+        may
+    }
+
+    /// Whether the server is to end.
+    fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// The turns for all that keeps a processor busy.
+#[derive(Debug)]
+struct AllTurns {
+    /// Streams whose packets are so close that a processor does nothing else.
+    dense: Turns,
+    /// Other streams, which wake up for each packet.
+    sparse: Turns,
+    /// TLS handshakes.
+    tls: Turns,
+}
+
+impl AllTurns {
+    /// For dense streams half of this host's processors, at least one, and as much for sparse ones: these use
+    /// about half of what they are counted as.
+    fn for_this_host() -> AllTurns {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let half = (processors / 2).max(1);
+        let most = half as u32 * 1000;
+        let all = Allowance { burst: f64::INFINITY, share: half as f64 };
+        // A measurement takes up to 0.5 s of a processor in some seconds, with methods other than the default 2 s.
+        let network = Allowance { burst: 2.0, share: 0.25 * half as f64 };
+        // An RSA signature takes 1 to 6 ms, one with an elliptic curve 0.1 ms.
+        let tls =
+            Turns::new(1000, Allowance { burst: 0.25, share: 0.05 }, Allowance { burst: 0.25, share: 0.25 });
+        AllTurns { dense: Turns::new(most, network, all), sparse: Turns::new(most, network, all), tls }
+    }
 }
 
 /// A server that listens but does not answer before [`Server::run`].
@@ -88,9 +147,14 @@ impl Server {
     /// When the port is taken or an address is not the host's.
     pub fn bind(config: ServerConfig) -> io::Result<Server> {
         let front = Front::bind(&config.bind, config.port)?;
+        let now = Instant::now();
         let shared = Arc::new(Shared {
-            registry: Registry::new(&config.limits),
-            turns: Turns::for_this_host(),
+            newcomers: Newcomers::new(now),
+            strangers: Places::new(config.limits.handshakes, config.limits.handshakes_per_network, 1),
+            sessions: Places::new(config.limits.sessions, config.limits.sessions_per_network, 2),
+            proofs: Proofs::default(),
+            turns: AllTurns::for_this_host(),
+            log: Mutex::new(Bucket::full(LOG_LINES, now)),
             token: config.token,
             tls: config.tls,
             limits: config.limits,
@@ -138,8 +202,8 @@ impl ServerHandle {
         self.shared.counters.counts()
     }
 
-    /// The sessions open at this moment.
+    /// The sessions with a proved address that are open at this moment.
     pub fn open_sessions(&self) -> usize {
-        self.shared.registry.open_sessions()
+        self.shared.sessions.taken()
     }
 }

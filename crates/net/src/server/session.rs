@@ -1,6 +1,8 @@
 //! One open session: reads requests and answers them, one after the other.
 
 use super::Shared;
+use super::network::Network;
+use super::places::{Full, Place};
 use crate::channel::{Channel, ChannelError};
 use crate::clock::Watch;
 use crate::counters::count;
@@ -8,13 +10,12 @@ use crate::limits::Usage;
 use crate::protocol::{COOKIE_LEN, Message, RefusedBy};
 use crate::socket::{ProbeSocket, STOP_CHECK};
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
-/// How long a session may live without a proved UDP address: a client sends its five hellos within seconds, and
-/// a stranger must not hold a place for longer.
-const UNPROVED_TIME: Duration = Duration::from_secs(30);
+/// How long a session may live without a proved UDP address: a client sends its five hellos within 6 s on a path with a
+/// round trip of 0.6 s, and a stranger must not hold a place for longer.
+const UNPROVED_TIME: Duration = Duration::from_secs(10);
 
 /// Messages that a session may send before the proof; a client needs one or two.
 const UNPROVED_MESSAGES: u32 = 8;
@@ -24,13 +25,22 @@ fn lifetime(session_time: Duration, proved: bool) -> Duration {
     if proved { session_time } else { session_time.min(UNPROVED_TIME) }
 }
 
+/// Whom a session is with.
+pub(super) struct Guest {
+    /// The number that every datagram of the session carries.
+    pub id: u64,
+    /// The server's address of the control connection, which its probes leave from, too.
+    pub local: SocketAddr,
+    pub network: Network,
+    /// Among the strangers before the proof, among the sessions after it.
+    pub place: Place,
+}
+
 /// The state of a session.
 pub(super) struct Session<'a> {
     pub(super) shared: &'a Shared,
     pub(super) channel: Channel,
-    pub(super) id: u64,
-    /// The server's address of the control connection, which its probes leave from, too.
-    local: SocketAddr,
+    pub(super) guest: Guest,
     /// Shows the client that this side knows the token, too.
     proof: Option<[u8; 32]>,
     /// There once the client's address is proved.
@@ -49,15 +59,13 @@ impl<'a> Session<'a> {
     pub(super) fn new(
         shared: &'a Shared,
         channel: Channel,
-        id: u64,
-        local: SocketAddr,
+        guest: Guest,
         proof: Option<[u8; 32]>,
     ) -> Session<'a> {
         Session {
             shared,
             channel,
-            id,
-            local,
+            guest,
             proof,
             socket: None,
             next_stream: 0,
@@ -73,11 +81,17 @@ impl<'a> Session<'a> {
     fn serve(&mut self) -> Result<(), ChannelError> {
         let max_packets = self.shared.limits.stream_packets;
         let reverse_bps = self.shared.limits.reverse_rate.bps();
-        let welcome = Message::Welcome { session: self.id, max_packets, reverse_bps, proof: self.proof };
+        let welcome =
+            Message::Welcome { session: self.guest.id, max_packets, reverse_bps, proof: self.proof };
         self.channel.send(&welcome)?;
         let mut messages = 0;
         loop {
             match self.channel.receive(self.deadline()) {
+                // A client with messages waiting all the time does not stay for longer either.
+                Ok(_) if Instant::now() >= self.end() => {
+                    let reason = self.why_over();
+                    return self.reply(&Message::Refused(reason));
+                }
                 Ok(_) if self.socket.is_none() && messages >= UNPROVED_MESSAGES => {
                     return self.reply(&Message::Refused(RefusedBy::AddressNotProved));
                 }
@@ -89,7 +103,7 @@ impl<'a> Session<'a> {
                 Err(error) => return Err(error),
             }
             messages += 1;
-            if self.shared.stop.load(Ordering::Relaxed) {
+            if self.shared.stopping() || self.guest.place.is_lost() {
                 return Ok(());
             }
             self.throttle.pause();
@@ -117,16 +131,21 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Sleeps for the time owed, but not beyond the end of the session or of the server.
+    /// Sleeps for the time owed, but not beyond the end of the session, of its client or of the server.
     pub(super) fn repay(&self, owed: Duration) {
         let until = self.end().min(Instant::now() + owed);
-        while !self.shared.stop.load(Ordering::Relaxed) {
+        while !self.is_over() {
             let left = until.saturating_duration_since(Instant::now());
             if left == Duration::ZERO {
                 return;
             }
             std::thread::sleep(left.min(STOP_CHECK));
         }
+    }
+
+    /// Whether nobody waits for an answer any more: the client has gone, or the session is to end.
+    pub(super) fn is_over(&self) -> bool {
+        self.shared.stopping() || self.channel.is_closed()
     }
 
     /// Sends an answer; until the address is proved only if the client has sent enough bytes for it.
@@ -139,7 +158,7 @@ impl<'a> Session<'a> {
         match message {
             Message::Ping { number } => self.reply(&Message::Pong { number }),
             Message::Hellos => {
-                let (seen, elsewhere) = self.shared.registry.hellos(self.id);
+                let (seen, elsewhere) = self.shared.proofs.hellos(self.guest.id);
                 self.reply(&Message::HellosSeen { seen, elsewhere })
             }
             Message::Cookie(cookie) => self.prove_address(&cookie),
@@ -151,12 +170,20 @@ impl<'a> Session<'a> {
 
     /// Opens the session's UDP socket if the cookie is right.
     fn prove_address(&mut self, cookie: &[u8; COOKIE_LEN]) -> Result<(), ChannelError> {
-        let Some(address) = self.shared.registry.prove(self.id, cookie) else {
+        let Some(address) = self.shared.proofs.prove(self.guest.id, cookie) else {
             return self.refuse(RefusedBy::AddressNotProved);
         };
-        let socket = ProbeSocket::connect(self.local, address)?;
-        debug!(%address, "UDP address proved");
-        self.socket = Some(socket);
+        match self.shared.sessions.take(self.guest.network, self.channel.tcp())? {
+            Ok(place) => self.guest.place = place,
+            Err(Full::All) => return self.refuse(RefusedBy::Sessions),
+            Err(Full::Network) => return self.refuse(RefusedBy::SessionsPerAddress),
+        }
+        self.shared.newcomers.proved(self.guest.network, Instant::now());
+        self.socket = Some(ProbeSocket::connect(self.guest.local, address)?);
+        count(&self.shared.counters.sessions);
+        if self.shared.may_log() {
+            info!(%address, "session opened");
+        }
         self.channel.send(&Message::AddressProved)
     }
 
@@ -164,12 +191,12 @@ impl<'a> Session<'a> {
     pub(super) fn out_of_order(&mut self, message: &Message) -> Result<(), ChannelError> {
         count(&self.shared.counters.messages_malformed);
         debug!(message = message.name(), "message out of order");
-        self.reply(&Message::Refused(RefusedBy::OutOfOrder))
+        self.refuse(RefusedBy::OutOfOrder)
     }
 
     /// Refuses a request; the session goes on.
     pub(super) fn refuse(&mut self, reason: RefusedBy) -> Result<(), ChannelError> {
-        count(&self.shared.counters.requests_refused);
+        count(self.shared.counters.refused(reason));
         debug!(%reason, "request refused");
         self.reply(&Message::Refused(reason))
     }
@@ -178,19 +205,25 @@ impl<'a> Session<'a> {
 /// Serves a session to its end.
 pub(super) fn run(mut session: Session<'_>) {
     let result = session.serve();
-    session.shared.registry.forget(session.id);
-    if session.shared.stop.load(Ordering::Relaxed) {
+    let shared = session.shared;
+    shared.proofs.forget(session.guest.id);
+    if shared.stopping() {
         let _ = session.reply(&Message::Refused(RefusedBy::Stopping));
+    } else if session.guest.place.is_lost() {
+        count(&shared.counters.sessions_displaced);
+        let _ = session.reply(&Message::Refused(RefusedBy::Sessions));
     }
-    let streams = session.streams;
-    let seconds = session.started.elapsed().as_secs_f64();
-    match result {
-        Ok(()) | Err(ChannelError::Closed) => info!(streams, seconds, "session ended"),
-        Err(error) => {
-            if matches!(error, ChannelError::Frame(_)) {
-                count(&session.shared.counters.messages_malformed);
-            }
-            warn!(streams, seconds, %error, "session broken off");
+    if matches!(result, Err(ChannelError::Frame(_))) {
+        count(&shared.counters.messages_malformed);
+    }
+    if session.socket.is_none() {
+        count(&shared.counters.sessions_unproved);
+    } else if shared.may_log() {
+        let streams = session.streams;
+        let seconds = session.started.elapsed().as_secs_f64();
+        match result {
+            Ok(()) | Err(ChannelError::Closed) => info!(streams, seconds, "session ended"),
+            Err(error) => warn!(streams, seconds, %error, "session broken off"),
         }
     }
 }

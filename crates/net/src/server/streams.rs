@@ -1,10 +1,10 @@
 //! The streams of a session.
 
 use super::session::Session;
-use super::turns::PATIENCE;
 use crate::channel::ChannelError;
+use crate::clock::monotonic;
 use crate::counters::{add, count};
-use crate::limits::{Request, owed};
+use crate::limits::{Request, WHOLE_PROCESSOR, owed};
 use crate::protocol::{Announce, Direction, Message, PacketSize, RefusedBy, Report, SentReport, TimeList};
 use crate::receive::{Expected, drain_stale, receive_stream};
 use crate::size_test::{checked, cost, receive_sizes, send_sizes};
@@ -12,6 +12,13 @@ use crate::stamp::arrival_times;
 use crate::transmit::{Plan, send_stream};
 use headway_core::{Bytes, Duration};
 use std::time::{Duration as Span, Instant};
+
+/// Longest wait for a turn to send: shorter than the ten seconds a client waits for an answer unless told otherwise, so
+/// that it still hears why nothing comes.
+const PATIENCE: Span = Span::from_secs(8);
+
+/// Time between two looks at whether the client of a stream is still there, which take about 1 us.
+const LOOK: Duration = Duration::from_ms(20);
 
 /// The longest wait for stragglers that a client may ask for.
 const LONGEST_STRAGGLER: Span = Span::from_secs(2);
@@ -37,10 +44,17 @@ impl Session<'_> {
         };
         self.next_stream = announce.stream.saturating_add(1);
         self.streams += 1;
-        match announce.direction {
+        if let Some(socket) = &self.socket {
+            socket.make_room(granted.size, granted.gaps.len() + 1);
+        }
+        let result = match announce.direction {
             Direction::Forward => self.receive(&granted),
             Direction::Reverse => self.send(&granted),
+        };
+        if let Some(socket) = &self.socket {
+            socket.give_room_back();
         }
+        result
     }
 
     /// Checks an announcement against the state of the session and the limits.
@@ -66,10 +80,10 @@ impl Session<'_> {
         };
         let counters = &self.shared.counters;
         let stream = granted.stream;
-        counters.add_oddities(&drain_stale(socket, self.id, stream));
+        counters.add_oddities(&drain_stale(socket, self.guest.id, stream));
         self.channel.send(&Message::Ready { stream })?;
         let expected = Expected {
-            session: self.id,
+            session: self.guest.id,
             stream,
             count: granted.gaps.len() as u32 + 1,
             size: granted.size,
@@ -107,18 +121,30 @@ impl Session<'_> {
         };
         let stream = granted.stream;
         let shared = self.shared;
-        let Some(turn) = shared.turns.take(PATIENCE.min(shared.limits.stream_time), &shared.stop) else {
+        let request = Request { size: granted.size, gaps: &granted.gaps, reverse: true };
+        let work = request.work();
+        let turns = if work.share == WHOLE_PROCESSOR { &shared.turns.dense } else { &shared.turns.sparse };
+        let Some(turn) = turns.take(self.guest.network, work, PATIENCE, || self.is_over()) else {
             return self.refuse(RefusedBy::Busy);
         };
         self.channel.send(&Message::Ready { stream })?;
-        let plan = Plan { session: self.id, stream, size: granted.size, gaps: &granted.gaps };
-        let sent = send_stream(socket, &plan, &self.shared.stop, &mut self.clock)?;
+        let plan = Plan { session: self.guest.id, stream, size: granted.size, gaps: &granted.gaps };
+        let mut looked = monotonic();
+        let channel = &self.channel;
+        let gone = |now| {
+            if now - looked < LOOK {
+                return shared.stopping();
+            }
+            looked = now;
+            shared.stopping() || channel.is_closed()
+        };
+        let sent = send_stream(socket, &plan, gone, &mut self.clock)?;
         drop(turn);
         let counters = &self.shared.counters;
-        let request = Request { size: granted.size, gaps: &granted.gaps, reverse: true };
         count(&counters.reverse_streams);
-        add(&counters.packets_sent, request.packets());
-        add(&counters.bytes_sent, request.bytes().get());
+        add(&counters.streams_cut, u64::from(sent.count < request.packets()));
+        add(&counters.packets_sent, sent.count);
+        add(&counters.bytes_sent, (granted.size.wire() * sent.count).get());
         self.channel.send(&Message::Sent(SentReport {
             stream,
             times: TimeList::encode(sent.times),
@@ -144,16 +170,16 @@ impl Session<'_> {
         if let Err(reason) = self.usage.charge(&self.shared.limits, cost(&wanted) * 2) {
             return self.refuse(reason);
         }
-        self.shared.counters.add_oddities(&drain_stale(socket, self.id, self.next_stream));
+        self.shared.counters.add_oddities(&drain_stale(socket, self.guest.id, self.next_stream));
         self.channel.send(&Message::SizeReady)?;
         let straggler = match self.channel.receive(self.deadline())? {
             Message::SizeEnd { straggler_ns } => straggler(straggler_ns),
             other => return self.out_of_order(&other),
         };
-        let arrived = receive_sizes(socket, self.id, &wanted, straggler, &self.shared.stop);
+        let arrived = receive_sizes(socket, self.guest.id, &wanted, straggler, &self.shared.stop);
         // A client that sent nothing learns nothing from probes in the other direction.
         let start = Instant::now();
-        let bytes = if arrived.is_empty() { Bytes::ZERO } else { send_sizes(socket, self.id, &wanted) };
+        let bytes = if arrived.is_empty() { Bytes::ZERO } else { send_sizes(socket, self.guest.id, &wanted) };
         let owed = owed(&self.shared.limits, bytes, start.elapsed().into());
         add(&self.shared.counters.bytes_sent, bytes.get());
         let arrived = arrived.into_iter().map(PacketSize::ip).collect();

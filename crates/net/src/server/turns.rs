@@ -1,87 +1,277 @@
-//! Whose turn it is to send: pacing keeps a processor busy, so only some streams are paced at the same time.
+//! Whose turn it is to use a processor, shared fairly among networks by the time they had it.
 
-use crate::socket::STOP_CHECK;
-use std::sync::atomic::{AtomicBool, Ordering};
+use super::network::Network;
+use crate::limits::Work;
+use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Longest wait for a turn: shorter than the ten seconds a client waits for an answer unless told otherwise, so that
-/// it still hears why nothing comes.
-pub(super) const PATIENCE: Duration = Duration::from_secs(8);
+/// Longest time between two looks at whether a waiting client is still there and its turn has come.
+const LOOK: Duration = Duration::from_millis(10);
 
-/// A number of streams that may be sent at the same time.
+/// A network that had so much more than another one waits a moment for it: a measurement asks for stream after stream,
+/// a round trip apart, and would otherwise find somebody else's turn begun each time. In seconds of a processor.
+const MUCH_MORE: f64 = 0.5;
+
+/// ... this long after the other one's last turn, more than most round trips.
+const MOMENT: Duration = Duration::from_millis(100);
+
+/// Networks remembered, beyond which those that owe nothing are forgotten.
+const MOST_ACCOUNTS: usize = 1024;
+
+/// How much may be had: seconds of a processor at once, and share of a processor on average.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance {
+    pub burst: f64,
+    pub share: f64,
+}
+
+/// Processor time of which several turns may run side by side.
 #[derive(Debug)]
 pub(super) struct Turns {
-    free: Mutex<usize>,
-    given_back: Condvar,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Thousandths of a processor that may be in use at the same time.
+    most: u32,
+    network: Allowance,
+    all: Allowance,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    used: u32,
+    next: u64,
+    waiting: Vec<Waiting>,
+    accounts: HashMap<Network, Account>,
+    all: Account,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    id: u64,
+    network: Network,
+    share: u32,
+}
+
+/// What was had and is not yet earned back, in seconds of a processor.
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    debt: f64,
+    at: Option<Instant>,
+    /// When the last turn ended.
+    ended: Option<Instant>,
+}
+
+impl Account {
+    fn debt(&self, allowance: Allowance, now: Instant) -> f64 {
+        let earned = self.at.map_or(0.0, |at| now.saturating_duration_since(at).as_secs_f64());
+        (self.debt - earned * allowance.share).max(0.0)
+    }
+
+    fn charge(&mut self, seconds: f64, allowance: Allowance, now: Instant) {
+        self.debt = self.debt(allowance, now) + seconds;
+        self.at = Some(now);
+    }
 }
 
 impl Turns {
-    /// Half of this host's processors, at least one: the rest is for receiving and for everything else.
-    pub(super) fn for_this_host() -> Turns {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Turns::new((processors / 2).max(1))
+    pub(super) fn new(most: u32, network: Allowance, all: Allowance) -> Turns {
+        Turns { state: Mutex::default(), changed: Condvar::new(), most, network, all }
     }
 
-    fn new(places: usize) -> Turns {
-        Turns { free: Mutex::new(places), given_back: Condvar::new() }
-    }
-
-    /// Waits for a turn, given back when dropped; `None` when it does not come in time or `stop` is set.
-    pub(super) fn take(&self, patience: Duration, stop: &AtomicBool) -> Option<Turn<'_>> {
+    /// Waits for a turn, given back when dropped; `None` when it does not come in time or `gone` says that nobody
+    /// waits for it any more.
+    pub(super) fn take(
+        &self,
+        network: Network,
+        work: Work,
+        patience: Duration,
+        mut gone: impl FnMut() -> bool,
+    ) -> Option<Turn<'_>> {
         let deadline = Instant::now() + patience;
-        let mut free = self.lock();
+        let mut state = self.lock();
+        let share = work.share.min(self.most);
+        let id = state.next;
+        state.next += 1;
+        state.waiting.push(Waiting { id, network, share });
         loop {
-            if *free > 0 {
-                *free -= 1;
-                return Some(Turn(self));
+            let now = Instant::now();
+            let mine = self.next(&state, now).is_some_and(|next| next.id == id);
+            if mine || now >= deadline || gone() {
+                state.waiting.retain(|waiting| waiting.id != id);
+                self.changed.notify_all();
+                if !mine {
+                    return None;
+                }
+                self.begin(&mut state, network, share, work.time, now);
+                return Some(Turn { turns: self, network, share, planned: work.time, begun: now });
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left == Duration::ZERO || stop.load(Ordering::Relaxed) {
-                return None;
-            }
-            let waited = self.given_back.wait_timeout(free, left.min(STOP_CHECK));
-            free = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let left = deadline.saturating_duration_since(now);
+            let waited = self.changed.wait_timeout(state, left.min(LOOK));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
+    /// Who is to begin now: of those that may, the one whose network had least, if it fits beside the turns under way.
+    fn next(&self, state: &State, now: Instant) -> Option<Waiting> {
+        if state.all.debt(self.all, now) > self.all.burst {
+            return None;
+        }
+        let debt = |network| state.accounts.get(network).map_or(0.0, |it| it.debt(self.network, now));
+        let active = state
+            .accounts
+            .values()
+            .filter(|it| it.ended.is_some_and(|ended| now.saturating_duration_since(ended) < MOMENT))
+            .map(|it| it.debt(self.network, now))
+            .fold(f64::INFINITY, f64::min);
+        let most = self.network.burst.min(active + MUCH_MORE);
+        let may = state.waiting.iter().map(|it| (debt(&it.network), it)).filter(|(debt, _)| *debt <= most);
+        let (_, first) =
+            may.min_by(|(a, first), (b, second)| a.total_cmp(b).then(first.id.cmp(&second.id)))?;
+        (state.used + first.share <= self.most).then_some(*first)
+    }
+
+    fn begin(&self, state: &mut State, network: Network, share: u32, time: Duration, now: Instant) {
+        if state.accounts.len() >= MOST_ACCOUNTS {
+            state.accounts.retain(|_, account| account.debt(self.network, now) > 0.0);
+        }
+        state.used += share;
+        self.charge(state, network, time.as_secs_f64(), now);
+    }
+
+    fn charge(&self, state: &mut State, network: Network, seconds: f64, now: Instant) {
+        state.accounts.entry(network).or_default().charge(seconds, self.network, now);
+        state.all.charge(seconds, self.all, now);
+    }
+
     /// A lock that a panicking thread left behind is still good: all changes here are single steps.
-    fn lock(&self) -> MutexGuard<'_, usize> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The right to send a stream.
+/// The right to use a processor, or a part of one.
 #[derive(Debug)]
-pub(super) struct Turn<'a>(&'a Turns);
+pub(super) struct Turn<'a> {
+    turns: &'a Turns,
+    network: Network,
+    share: u32,
+    planned: Duration,
+    begun: Instant,
+}
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        *self.0.lock() += 1;
-        self.0.given_back.notify_one();
+        let now = Instant::now();
+        let used = (now - self.begun).as_secs_f64() * f64::from(self.share) / 1000.0;
+        let mut state = self.turns.lock();
+        state.used -= self.share;
+        // What took longer than planned is charged, too.
+        let more = (used - self.planned.as_secs_f64()).max(0.0);
+        self.turns.charge(&mut state, self.network, more, now);
+        if let Some(account) = state.accounts.get_mut(&self.network) {
+            account.ended = Some(now);
+        }
+        self.turns.changed.notify_all();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::IpAddr;
 
-    #[test]
-    fn turns_are_few_and_come_back() {
-        let (turns, go) = (Turns::new(1), AtomicBool::new(false));
-        let first = turns.take(Duration::ZERO, &go).unwrap();
-        assert!(turns.take(Duration::from_millis(10), &go).is_none(), "in time");
-        assert!(turns.take(Duration::from_secs(60), &AtomicBool::new(true)).is_none(), "stopped");
-        std::thread::scope(|scope| {
-            let second = scope.spawn(|| turns.take(Duration::from_secs(60), &go).is_some());
-            drop(first);
-            assert!(second.join().unwrap());
-        });
-        assert!(turns.take(Duration::ZERO, &go).is_some());
+    const PLENTY: Allowance = Allowance { burst: 1e9, share: 1.0 };
+
+    fn network(number: u8) -> Network {
+        Network::of(IpAddr::from([10, 0, number, 1]))
+    }
+
+    /// A whole processor for this long.
+    fn work(ms: u64) -> Work {
+        Work { share: 1000, time: Duration::from_millis(ms) }
+    }
+
+    fn waiting(id: u64, number: u8) -> Waiting {
+        Waiting { id, network: network(number), share: 1000 }
     }
 
     #[test]
-    fn every_host_has_a_turn() {
-        assert!(Turns::for_this_host().take(Duration::ZERO, &AtomicBool::new(false)).is_some());
+    fn turns_are_few_and_come_back() {
+        let turns = Turns::new(1000, PLENTY, PLENTY);
+        let take = |patience| turns.take(network(1), work(1), patience, || false);
+        let first = take(Duration::ZERO).unwrap();
+        assert!(take(Duration::from_millis(10)).is_none(), "in time");
+        let minute = Duration::from_secs(60);
+        assert!(turns.take(network(1), work(1), minute, || true).is_none(), "nobody waits");
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| take(minute).is_some());
+            drop(first);
+            assert!(second.join().unwrap());
+        });
+        assert!(take(Duration::ZERO).is_some());
+        assert!(turns.lock().waiting.is_empty());
+    }
+
+    #[test]
+    fn parts_of_a_processor_run_side_by_side() {
+        let turns = Turns::new(1000, PLENTY, PLENTY);
+        let part = Work { share: 400, time: Duration::ZERO };
+        let take = |part| turns.take(network(1), part, Duration::ZERO, || false);
+        let both = (take(part).unwrap(), take(part).unwrap());
+        assert!(take(part).is_none());
+        assert!(take(Work { share: 200, ..part }).is_some());
+        drop(both);
+        assert!(take(Work { share: 5000, ..part }).is_some(), "nobody wants more than there is");
+    }
+
+    #[test]
+    fn the_network_that_had_least_goes_first() {
+        let turns = Turns::new(1000, PLENTY, PLENTY);
+        let now = Instant::now();
+        let mut state =
+            State { waiting: vec![waiting(1, 1), waiting(2, 1), waiting(3, 2)], ..State::default() };
+        assert_eq!(turns.next(&state, now).unwrap().id, 1, "all had the same");
+        turns.charge(&mut state, network(1), 0.2, now);
+        assert_eq!(turns.next(&state, now).unwrap().id, 3);
+        turns.charge(&mut state, network(2), 0.3, now);
+        assert_eq!(turns.next(&state, now).unwrap().id, 1);
+        state.used = 1;
+        assert!(turns.next(&state, now).is_none(), "and nobody overtakes it");
+    }
+
+    #[test]
+    fn a_network_that_had_much_leaves_others_a_moment() {
+        let turns = Turns::new(1000, PLENTY, PLENTY);
+        let now = Instant::now();
+        let mut state = State { waiting: vec![waiting(1, 1)], ..State::default() };
+        turns.charge(&mut state, network(1), 1.5, now);
+        turns.charge(&mut state, network(2), 0.1, now);
+        state.accounts.get_mut(&network(2)).unwrap().ended = Some(now);
+        assert!(turns.next(&state, now + Duration::from_millis(50)).is_none());
+        assert!(turns.next(&state, now + Duration::from_millis(150)).is_some());
+        turns.charge(&mut state, network(2), 1.2, now);
+        assert!(turns.next(&state, now).is_some(), "not when both had about the same");
+    }
+
+    #[test]
+    fn nobody_has_more_than_is_allowed_however_long_it_asks() {
+        let (quarter, half) = (Allowance { burst: 1.0, share: 0.25 }, Allowance { burst: 2.0, share: 0.5 });
+        let turns = Turns::new(1000, quarter, half);
+        // A hundred seconds of asking without a pause, by one network and by four.
+        for (networks, expected) in [(1, 26.0), (4, 52.0)] {
+            let start = Instant::now();
+            let mut state = State::default();
+            let mut had = 0.0;
+            for step in 0..1000 {
+                let now = start + Duration::from_millis(100 * step);
+                state.waiting = (1..=networks).map(|number| waiting(u64::from(number), number)).collect();
+                if let Some(next) = turns.next(&state, now) {
+                    turns.charge(&mut state, next.network, 0.1, now);
+                    had += 0.1;
+                }
+            }
+            assert!(f64::abs(had - expected) < 0.5, "{networks} networks had {had} s");
+        }
     }
 }

@@ -5,8 +5,9 @@ pub(crate) mod certificate;
 pub(crate) mod raw;
 pub(crate) mod relay;
 
-use headway_core::{Bytes, Duration, Rate, Schedule};
-use headway_net::{ConnectOptions, Counts, Limits, Server, ServerConfig, ServerHandle};
+use headway_core::measure::{Answer, Config, Failure, Measurement, Method, Step};
+use headway_core::{Bytes, Duration, Instant, Rate, Schedule};
+use headway_net::{ConnectOptions, Counts, Limits, NetError, Server, ServerConfig, ServerHandle, Session};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::thread::JoinHandle;
 
@@ -62,7 +63,7 @@ pub(crate) fn config() -> ServerConfig {
     }
     ServerConfig {
         bind,
-        limits: Limits { sessions_per_address: 32, ..Limits::default() },
+        limits: Limits { sessions_per_network: 32, ..Limits::default() },
         ..ServerConfig::default()
     }
 }
@@ -77,4 +78,54 @@ pub(crate) fn steady(packets: usize, gap_us: i64) -> Schedule {
     let gap = Duration::from_us(gap_us);
     let average = Rate::of(packet, gap).unwrap_or(Rate::ZERO);
     Schedule { packet, gaps: vec![gap; packets - 1], average }
+}
+
+/// The rate up to which [`measure`] looks: low, so that a busy machine can send it evenly.
+pub(crate) const MEASURED: Rate = Rate::from_bps(20_000_000);
+
+/// Measures as `headway measure` does, up to [`MEASURED`], which loopback carries.
+///
+/// # Errors
+/// When a stream is refused or the session ends.
+pub(crate) fn measure(session: &mut Session, reverse: bool) -> Result<Answer, NetError> {
+    let config = Config {
+        method: Method::default(),
+        packet: Bytes::new(1538),
+        budget: None,
+        // Far more than it takes: what a busy machine needs is not the matter here.
+        duration: Some(Duration::from_ms(60_000)),
+        rtt: session.rtt(),
+        top_rate: MEASURED,
+        train_rate: MEASURED,
+    };
+    let start = std::time::Instant::now();
+    let now = || Instant::ZERO + start.elapsed().into();
+    let mut measurement = Measurement::new(config, now());
+    loop {
+        match measurement.next_step(now()) {
+            Step::Send(schedule) => {
+                let outcome = if reverse {
+                    session.receive_stream(&schedule)?
+                } else {
+                    session.send_stream(&schedule)?
+                };
+                measurement.observe(now(), &outcome.record, outcome.refusal);
+            }
+            Step::Wait(time) => std::thread::sleep(time.to_std()),
+            Step::Done => return Ok(measurement.answer()),
+        }
+    }
+}
+
+/// Measures in both directions over a new session, as an honest client does beside an attack.
+pub(crate) fn measure_undisturbed(options: &ConnectOptions) {
+    let mut session = Session::connect(options).expect("a session for an honest client");
+    for reverse in [false, true] {
+        let answer = measure(&mut session, reverse).expect("streams for an honest client");
+        match answer.available {
+            Ok(interval) => assert!(interval.rate >= MEASURED.scale(0.9), "{answer:?}"),
+            Err(Failure::SenderGaps) => println!("INVALID: this machine is too busy to send evenly"),
+            Err(failure) => panic!("{failure}: {answer:?}"),
+        }
+    }
 }

@@ -6,8 +6,20 @@ use headway_net::protocol::probe::{HEADER_LEN, HELLO_LEN, cookie, hello};
 use headway_net::protocol::{
     Announce, Decoder, Direction, GapRuns, Header, Kind, Message, PacketSize, Preamble, encode,
 };
+use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+
+/// A TCP connection to a server on 127.0.0.1 from an address of this host.
+///
+/// # Errors
+/// As the system calls behind it.
+pub(crate) fn connection(source: Ipv4Addr, port: u16) -> std::io::Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.bind(&SocketAddr::from((source, 0)).into())?;
+    socket.connect(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into())?;
+    Ok(socket.into())
+}
 
 /// A control connection and a UDP socket.
 pub(crate) struct Raw {
@@ -23,8 +35,13 @@ pub(crate) struct Raw {
 impl Raw {
     /// Connects and does nothing else.
     pub(crate) fn connect(port: u16) -> Raw {
-        let tcp = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("a server");
-        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        Raw::connect_from(Ipv4Addr::LOCALHOST, port)
+    }
+
+    /// Connects from an address of 127.0.0.0/8, which tells the server which network this client is in.
+    pub(crate) fn connect_from(source: Ipv4Addr, port: u16) -> Raw {
+        let tcp = connection(source, port).expect("a server");
+        let udp = UdpSocket::bind((source, 0)).expect("a free port");
         udp.connect((Ipv4Addr::LOCALHOST, port)).expect("an address");
         let wait = Some(std::time::Duration::from_secs(5));
         tcp.set_read_timeout(wait).expect("a time");
@@ -34,7 +51,12 @@ impl Raw {
 
     /// Opens a session whose UDP address is not proved.
     pub(crate) fn enter(port: u16) -> Raw {
-        let mut raw = Raw::connect(port);
+        Raw::enter_from(Ipv4Addr::LOCALHOST, port)
+    }
+
+    /// The same from another address.
+    pub(crate) fn enter_from(source: Ipv4Addr, port: u16) -> Raw {
+        let mut raw = Raw::connect_from(source, port);
         raw.greet();
         raw.say(&Message::ClientHello { nonce: [1; 32], padding: vec![0; 64] });
         assert!(matches!(raw.hear(), Some(Message::ServerHello { .. })));
@@ -48,15 +70,25 @@ impl Raw {
 
     /// Opens a session and proves the UDP address.
     pub(crate) fn open(port: u16) -> Raw {
-        let mut raw = Raw::enter(port);
-        raw.datagram(&hello(Kind::Hello, raw.session, &[0; 16]));
+        Raw::open_from(Ipv4Addr::LOCALHOST, port)
+    }
+
+    /// The same from another address.
+    pub(crate) fn open_from(source: Ipv4Addr, port: u16) -> Raw {
+        let mut raw = Raw::enter_from(source, port);
+        assert_eq!(raw.prove(), Message::AddressProved);
+        raw
+    }
+
+    /// Shows the server the UDP address; its answer to the cookie.
+    pub(crate) fn prove(&mut self) -> Message {
+        self.datagram(&hello(Kind::Hello, self.session, &[0; 16]));
         let mut answer = [0; 100];
-        let length = raw.udp.recv(&mut answer).expect("a cookie");
-        raw.received += length;
+        let length = self.udp.recv(&mut answer).expect("a cookie");
+        self.received += length;
         assert_eq!(length, HELLO_LEN);
         let cookie = cookie(&answer[..length]).expect("a cookie");
-        assert_eq!(raw.ask(&Message::Cookie(cookie)), Message::AddressProved);
-        raw
+        self.ask(&Message::Cookie(cookie))
     }
 
     /// Exchanges preambles.
@@ -104,6 +136,12 @@ impl Raw {
     pub(crate) fn datagram(&mut self, datagram: &[u8]) {
         let _ = self.udp.send(datagram);
         self.sent += datagram.len();
+    }
+
+    /// Asks for a reverse stream of `count` packets of 200 bytes; the server's answer.
+    pub(crate) fn ask_reverse(&mut self, stream: u32, count: usize, gap: Duration) -> Message {
+        let gaps = GapRuns::encode(&vec![gap; count - 1]);
+        self.ask(&Message::Announce(Announce { stream, direction: Direction::Reverse, ip_size: 200, gaps }))
     }
 
     /// Announces a forward stream of `count` packets of 200 bytes.

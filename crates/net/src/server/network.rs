@@ -1,0 +1,35 @@
+//! Whom a client counts as.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The network of a client: its IPv4 /24 or IPv6 /48 prefix, the smallest that are routed on their own.
+///
+/// Customers get whole prefixes, of IPv6 up to a /48: counted by the address or the /64, a single one of them could
+/// take every place of a server. Whoever shares a network shares its places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Network(IpAddr);
+
+impl Network {
+    /// The network that an address is in.
+    pub(super) fn of(address: IpAddr) -> Network {
+        Network(match address.to_canonical() {
+            IpAddr::V4(v4) => Ipv4Addr::from_bits(v4.to_bits() & (!0 << 8)).into(),
+            IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (!0 << 80)).into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_prefix_are_one_network() {
+        let network = |address: &str| Network::of(address.parse().unwrap());
+        assert_eq!(network("192.0.2.1"), network("192.0.2.255"));
+        assert_eq!(network("192.0.2.1"), network("::ffff:192.0.2.9"));
+        assert_ne!(network("192.0.2.1"), network("192.0.3.1"));
+        assert_eq!(network("2001:db8:1::1"), network("2001:db8:1:ff00::9"));
+        assert_ne!(network("2001:db8:1::1"), network("2001:db8:2::1"));
+    }
+}

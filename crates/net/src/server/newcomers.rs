@@ -1,0 +1,154 @@
+//! How often strangers may connect.
+
+use super::network::Network;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How fast something may happen: so often at once, and so often a second on average.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    pub burst: f64,
+    pub per_second: f64,
+}
+
+/// What is left of a [`Pace`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bucket {
+    left: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    pub(super) fn full(pace: Pace, now: Instant) -> Bucket {
+        Bucket { left: pace.burst, at: now }
+    }
+
+    /// Takes one if there is one.
+    pub(super) fn take(&mut self, pace: Pace, now: Instant) -> bool {
+        self.add(now.saturating_duration_since(self.at).as_secs_f64() * pace.per_second, pace);
+        self.at = now;
+        let enough = self.left >= 1.0;
+        if enough {
+            self.left -= 1.0;
+        }
+        enough
+    }
+
+    fn add(&mut self, amount: f64, pace: Pace) {
+        self.left = (self.left + amount).min(pace.burst);
+    }
+}
+
+/// Connections from one network: a monitoring host opens one a measurement, and gets those back (see [`REFUND`]).
+const NETWORK: Pace = Pace { burst: 32.0, per_second: 2.0 };
+
+/// Connections from all networks that have not proved an address lately. Each costs a thread for a moment, some 100 us.
+const ALL: Pace = Pace { burst: 200.0, per_second: 100.0 };
+
+/// What a client that proves its address gets back of its connection. The rest holds the sessions of a network, which
+/// cost some 300 us each, to 20 a second.
+const REFUND: f64 = 0.9;
+
+/// A network is known for this long after a proof.
+const KNOWN: Duration = Duration::from_secs(3600);
+
+/// Networks remembered, about 100 bytes each.
+const MOST_NETWORKS: usize = 4096;
+
+/// Limits connections a second by network and in all.
+#[derive(Debug)]
+pub(super) struct Newcomers(Mutex<Book>);
+
+#[derive(Debug)]
+struct Book {
+    all: Bucket,
+    networks: HashMap<Network, Account>,
+}
+
+#[derive(Debug)]
+struct Account {
+    bucket: Bucket,
+    proved: Option<Instant>,
+}
+
+impl Account {
+    fn known(&self, now: Instant) -> bool {
+        self.proved.is_some_and(|proved| now.saturating_duration_since(proved) < KNOWN)
+    }
+}
+
+impl Newcomers {
+    pub(super) fn new(now: Instant) -> Newcomers {
+        Newcomers(Mutex::new(Book { all: Bucket::full(ALL, now), networks: HashMap::new() }))
+    }
+
+    /// Whether a connection may be answered at all.
+    pub(super) fn admit(&self, network: Network, now: Instant) -> bool {
+        let Book { all, networks } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if networks.len() >= MOST_NETWORKS && !networks.contains_key(&network) {
+            // What strangers used is forgotten, which the limit for all of them makes up for.
+            networks.retain(|_, account| account.known(now));
+            if networks.len() >= MOST_NETWORKS {
+                networks.clear();
+            }
+        }
+        let account = networks
+            .entry(network)
+            .or_insert_with(|| Account { bucket: Bucket::full(NETWORK, now), proved: None });
+        account.bucket.take(NETWORK, now) && (account.known(now) || all.take(ALL, now))
+    }
+
+    /// A client of the network has proved its address, and the token if there is one.
+    pub(super) fn proved(&self, network: Network, now: Instant) {
+        let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(account) = book.networks.get_mut(&network) {
+            account.proved = Some(now);
+            account.bucket.add(REFUND, NETWORK);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::IpAddr;
+
+    fn network(number: u16) -> Network {
+        let [high, low] = number.to_be_bytes();
+        Network::of(IpAddr::from([10, high, low, 1]))
+    }
+
+    #[test]
+    fn a_network_cannot_come_again_without_end() {
+        let start = Instant::now();
+        let newcomers = Newcomers::new(start);
+        let admitted = |at: Duration| (0..100).filter(|_| newcomers.admit(network(1), start + at)).count();
+        assert_eq!(admitted(Duration::ZERO), 32);
+        assert_eq!(admitted(Duration::from_secs(5)), 10);
+        assert!(newcomers.admit(network(2), start), "others can");
+    }
+
+    #[test]
+    fn those_that_prove_their_address_can_come_again() {
+        let start = Instant::now();
+        let newcomers = Newcomers::new(start);
+        for second in 0..1000 {
+            let now = start + Duration::from_millis(100 * second);
+            assert!(newcomers.admit(network(1), now));
+            newcomers.proved(network(1), now);
+        }
+    }
+
+    #[test]
+    fn a_flood_from_many_networks_does_not_shut_known_ones_out() {
+        let start = Instant::now();
+        let newcomers = Newcomers::new(start);
+        assert!(newcomers.admit(network(0), start));
+        newcomers.proved(network(0), start);
+        let admitted = (1..20_000).filter(|number| newcomers.admit(network(*number), start)).count();
+        assert_eq!(admitted, 199);
+        assert!(newcomers.admit(network(0), start));
+        assert!(newcomers.0.lock().unwrap().networks.len() <= MOST_NETWORKS);
+    }
+}
