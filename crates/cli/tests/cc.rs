@@ -188,6 +188,74 @@ fn the_default_of_a_killed_program_is_reported_and_restored() {
 }
 
 #[test]
+fn the_first_default_survives_whatever_is_started_and_killed() {
+    let Some(name) = start("first") else { return };
+    let former = default();
+    let other = format!("t{}_after", std::process::id());
+    On::new(&name, &["hw-reno", "--default"]).end(Signal::SIGKILL);
+    wait_gone(&name);
+    // It has the same name and does not care for the default.
+    On::new(&name, &["hw-reno"]).end(Signal::SIGKILL);
+    wait_gone(&name);
+    On::new(&other, &["hw-reno", "--default"]).end(Signal::SIGKILL);
+    wait_gone(&other);
+    printed(&["stop", &other]);
+    assert_eq!(default(), former);
+}
+
+#[test]
+fn a_default_that_cannot_be_restored_is_not_forgotten() {
+    let Some(name) = start("failed") else { return };
+    let gone = format!("t{}_gone", std::process::id());
+    // The former default is one that has gone meanwhile.
+    let mut first = On::new(&gone, &["hw-reno", "--unrestricted"]);
+    std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", &gone).unwrap_or_default();
+    if default() != gone {
+        first.end(Signal::SIGINT);
+        println!("SKIPPED: only controllers for everybody can be a default here");
+        return;
+    }
+    let mut second = On::new(&name, &["hw-reno", "--default"]);
+    first.end(Signal::SIGINT);
+    wait_gone(&gone);
+    assert!(!second.end(Signal::SIGINT).success());
+    let status = printed(&["status"]);
+    assert!(status.contains(&format!("restores {gone}")), "{status}");
+    // Until it can be restored again, or somebody decides.
+    assert!(!headway(&["stop", &name]).status.success());
+    assert!(printed(&["status"]).contains(&format!("restores {gone}")));
+    std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno").unwrap();
+    assert!(!printed(&["status"]).contains(&gone));
+    // Nothing is to be done, but whoever does something tidies up.
+    headway(&["stop", &name]);
+    let notes = std::fs::read_dir("/run/headway/cc").unwrap().flatten();
+    let texts = notes.map(|note| std::fs::read_to_string(note.path()).unwrap_or_default());
+    assert!(texts.into_iter().all(|text| !text.contains(&name)));
+}
+
+#[test]
+fn the_default_of_another_namespace_is_forgotten_only_with_that() {
+    let Some(name) = start("else") else { return };
+    On::new(&name, &["hw-reno", "--default"]).end(Signal::SIGKILL);
+    let home = std::fs::File::open("/proc/thread-self/ns/net").unwrap();
+    unshare(CloneFlags::CLONE_NEWNET).unwrap();
+    let mut inside = Command::new("sleep");
+    let enter = move || Ok(nix::sched::setns(&home, CloneFlags::CLONE_NEWNET)?);
+    // SAFETY: one system call between fork and exec.
+    let mut inside = unsafe { inside.arg("1000").pre_exec(enter) }.spawn().unwrap();
+    assert!(printed(&["stop", &name]).contains("run there restores"));
+    assert!(printed(&["status"]).contains(&name), "it was forgotten, although it can still be restored");
+    inside.kill().unwrap();
+    inside.wait().unwrap();
+    // `inside` was the last one; the kernel lets go of a namespace a little later.
+    let deadline = Instant::now() + PATIENCE;
+    while printed(&["status"]).contains(&name) {
+        assert!(Instant::now() < deadline, "it is not forgotten");
+        printed(&["stop", &name]);
+    }
+}
+
+#[test]
 fn two_programs_see_each_other() {
     let Some(name) = start("two") else { return };
     let other = format!("t{}_other", std::process::id());

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use nix::sched::{CloneFlags, setns};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -40,13 +41,30 @@ impl Namespace {
     pub fn may_be_kept(&self) -> bool {
         let entries = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten();
         let is_it = |path: &Path| match fs::metadata(path) {
-            Ok(metadata) => metadata.ino() == self.number,
+            // The number may be that of another one by now.
+            Ok(metadata) if metadata.ino() == self.number => {
+                cookie_of(path).is_none_or(|cookie| cookie == self.cookie)
+            }
+            Ok(_) => false,
             // What we must not look at may be it.
             Err(reason) => reason.kind() == std::io::ErrorKind::PermissionDenied,
         };
-        entries("/proc").any(|process| is_it(&process.path().join("ns/net")))
+        // The first process may be closed even to root; it is not alone where it is.
+        let others = entries("/proc").filter(|process| process.file_name() != "1");
+        others.into_iter().any(|process| is_it(&process.path().join("ns/net")))
             || entries(NAMED).any(|name| is_it(&name.path()))
     }
+}
+
+/// The cookie of the namespace that a file names; `None` when we may not enter it.
+fn cookie_of(path: &Path) -> Option<u64> {
+    let file = fs::File::open(path).ok()?;
+    // Only the thread that looks is somewhere else.
+    let look = move || {
+        setns(&file, CloneFlags::CLONE_NEWNET).ok()?;
+        cookie().ok()
+    };
+    std::thread::spawn(look).join().ok()?
 }
 
 /// The cookie of this thread's network namespace.

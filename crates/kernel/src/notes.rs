@@ -68,14 +68,15 @@ pub(crate) fn restore(store: &mut impl Store, names: &[&str]) -> Result<(), Erro
     store.forget(former.namespace)
 }
 
-/// Removes the notes of programs that were killed, whose controllers the kernel has taken off.
+/// Removes the notes of programs that were killed, whose controllers the kernel has taken off, and that of a default here that
+/// somebody else has changed since.
 pub(crate) fn forget_ended(store: &mut impl Store) -> Result<(), Error> {
     for (note, lives) in store.instances()? {
         if !lives {
             store.withdraw(&note.name)?;
         }
     }
-    Ok(())
+    forget_obsolete(store).map(|_| ())
 }
 
 /// The former defaults whose change no living program will take back.
