@@ -15,7 +15,7 @@ const SECOND_SHIFT: u32 = 10;
 /// (1 + beta) / (3 (1 - beta)) (RFC 9438 4.3), in the eighths of Linux.
 const RENO_EIGHTHS: u32 = 15;
 /// The window grows by at most a segment every so many acknowledged: 1.5 times a round trip (RFC 9438 4.2).
-const LEAST_COUNT: u32 = 2;
+const LEAST_COUNT: f64 = 2.0;
 /// Where the function does not ask for growth, segments of the window times this grow by one (Linux).
 const STILL: u32 = 100;
 /// Before the first loss the window grows by a segment every so many acknowledged at least, 5 % a round trip (Linux).
@@ -39,9 +39,10 @@ pub struct Cubic {
     epoch: Option<Epoch>,
     /// Segments to be acknowledged for each that the window grows by. Whole ones, as all the counts here: in small windows what is
     /// rounded away makes up much of the growth.
-    count: u32,
-    /// At which tick and for which window the function was worked out last.
-    computed: (u64, u32),
+    count: f64,
+    /// At which tick and for which window the function was worked out last, and until when that holds.
+    computed: (u64, f64),
+    fresh_until: Instant,
 }
 
 /// One stretch of growth between two reductions.
@@ -55,7 +56,7 @@ struct Epoch {
     /// The window Reno would have by now, in segments.
     reno: u32,
     /// Segments acknowledged that `reno` does not count yet.
-    acked: u32,
+    acked: f64,
 }
 
 impl Epoch {
@@ -69,7 +70,7 @@ impl Epoch {
             plateau_after: cube_root(cubed) as u64,
             plateau: last_max.max(window),
             reno: window,
-            acked: 0,
+            acked: 0.0,
         }
     }
 
@@ -89,10 +90,11 @@ impl Epoch {
     /// Lets Reno's window grow with what has been acknowledged, and gives it.
     fn grow_reno(&mut self, window: u32) -> u32 {
         let per_segment = window * RENO_EIGHTHS / 8;
-        if self.acked > per_segment {
-            let segments = (self.acked - 1) / per_segment;
+        let acked = self.acked as u32;
+        if acked > per_segment {
+            let segments = (acked - 1) / per_segment;
             self.reno += segments;
-            self.acked -= segments * per_segment;
+            self.acked = f64::from(acked - segments * per_segment);
         }
         self.reno
     }
@@ -131,8 +133,9 @@ impl Cubic {
             last_max: 0,
             min_rtt: None,
             epoch: None,
-            count: FIRST_COUNT,
-            computed: (0, 0),
+            count: LEAST_COUNT,
+            computed: (0, 0.0),
+            fresh_until: Instant::ZERO,
         }
     }
 
@@ -158,32 +161,30 @@ impl Cubic {
     #[inline]
     fn update_count(&mut self, now: Instant, acked: f64) {
         if let Some(epoch) = &mut self.epoch {
-            epoch.acked += acked as u32;
+            epoch.acked += acked;
         }
-        let (time, window) = self.computed;
-        if self.window.size != f64::from(window) || tick(now).saturating_sub(time) > REFRESH {
-            self.compute_count(now, acked as u32);
+        if self.window.size != self.computed.1 || now >= self.fresh_until {
+            self.compute_count(now, acked);
         }
     }
 
     /// Works `count` out so that the window reaches in a round trip what cubic function or Reno ask for (RFC 9438 4.2, 4.3).
-    fn compute_count(&mut self, now: Instant, acked: u32) {
-        let (tick, window) = (tick(now), self.window.size as u32);
+    fn compute_count(&mut self, now: Instant, acked: f64) {
+        let (tick, window) = (self::tick(now), self.window.size as u32);
         if self.epoch.is_none() || tick != self.computed.0 {
-            self.computed = (tick, window);
+            self.computed = (tick, self.window.size);
+            self.fresh_until = Instant::from_ns((tick + REFRESH + 1) * TICK);
             let start = || Epoch { acked, ..Epoch::new(now, window, self.last_max) };
             let epoch = self.epoch.get_or_insert_with(start);
             let ahead = ticks_up(self.min_rtt.unwrap_or_default());
             let target = epoch.target(tick.saturating_sub(self::tick(epoch.start)) + ahead);
-            self.count = if target > window { window / (target - window) } else { window * STILL };
-            if self.last_max == 0 {
-                self.count = self.count.min(FIRST_COUNT);
-            }
+            let count = if target > window { window / (target - window) } else { window * STILL };
+            self.count = f64::from(if self.last_max == 0 { count.min(FIRST_COUNT) } else { count });
         }
         let Some(epoch) = &mut self.epoch else { return };
         let reno = epoch.grow_reno(window);
         if reno > window {
-            self.count = self.count.min(window / (reno - window));
+            self.count = self.count.min(f64::from(window / (reno - window)));
         }
         self.count = self.count.max(LEAST_COUNT);
     }
@@ -209,7 +210,7 @@ impl Controller for Cubic {
         }
         if acked > 0.0 {
             self.update_count(ack.now, acked);
-            self.window.grow(f64::from(self.count), acked);
+            self.window.grow(self.count, acked);
         }
     }
 
@@ -229,7 +230,7 @@ impl Controller for Cubic {
         self.last_max = 0;
         self.min_rtt = None;
         self.epoch = None;
-        self.computed = (0, 0);
+        self.computed = (0, 0.0);
     }
 
     fn on_undo(&mut self, window: f64, ssthresh: f64) {
@@ -319,10 +320,10 @@ mod tests {
         let mut cubic = reduced_to(7);
         let at = |ms| Instant::ZERO + Duration::from_ms(ms);
         cubic.on_ack(&Ack { now: at(1), ..ack(1) });
-        assert_eq!((cubic.count, cubic.window()), (7, 7.0));
+        assert_eq!((cubic.count, cubic.window()), (7.0, 7.0));
         // Half a second later 10 - 0.4 * (1.957 - 0.5)^3 are 9: two more than there are, so one for every third that is acknowledged.
         cubic.on_ack(&Ack { now: at(501), ..ack(1) });
-        assert_eq!(cubic.count, 3);
+        assert_eq!(cubic.count, 3.0);
     }
 
     #[test]
@@ -331,13 +332,13 @@ mod tests {
         let at = |us| Instant::ZERO + Duration::from_us(us);
         cubic.on_ack(&Ack { now: at(5_000), ..ack(1) });
         cubic.on_ack(&Ack { now: at(6_000), ..ack(7) });
-        assert_eq!((cubic.count, cubic.window()), (8, 9.0));
+        assert_eq!((cubic.count, cubic.window()), (8.0, 9.0));
         // 38 segments make two of Reno's, each 15/8 windows: his is 10.
         cubic.on_ack(&Ack { now: at(6_500), ..ack(30) });
-        assert_eq!((cubic.count, cubic.window()), (9, 12.0));
+        assert_eq!((cubic.count, cubic.window()), (9.0, 12.0));
         // The function has been worked out in this tick. The 6 left and 120 make five more, of 22 segments each: 15.
         cubic.on_ack(&Ack { now: at(6_900), ..ack(120) });
-        assert_eq!(cubic.count, 4);
+        assert_eq!(cubic.count, 4.0);
     }
 
     #[test]
@@ -374,6 +375,6 @@ mod tests {
         let later = Instant::from_ns(60_000_000_001);
         cubic.on_idle(later, Duration::from_ms(60_000), Duration::MAX);
         cubic.on_ack(&Ack { now: later, ..ack(1) });
-        assert!(cubic.count > 5, "{}", cubic.count);
+        assert!(cubic.count > 5.0, "{}", cubic.count);
     }
 }
