@@ -20,6 +20,11 @@ const GROWTH: u64 = 2;
 /// By so much of itself it grows altogether, as a ratio: from the half of its buffer that a host takes for payload at first, to 153/256,
 /// which it finds when the first full segment has come (Linux's `tcp_grow_window` and `scaling_ratio`; 1448 bytes take 2408 of memory).
 const WINDOW_GROWTH: (u64, u64) = (153 - 128, 128);
+/// What the window field holds, in units of a power of two that is chosen by the buffer at first: so that it can tell twice as much, but
+/// at most 14 bits (Linux's `tcp_select_initial_window`, RFC 7323 2.3).
+const FIELD: u64 = 65_535;
+const FIELD_BITS: u32 = 15;
+const MOST_SCALE: u32 = 14;
 /// The same when a mark comes that the sender has not heard of yet: its window may be small from now on (Linux, without DCTCP).
 const QUICK_AFTER_MARK: u32 = 2;
 /// Segments out of order that are acknowledged at once after every advance (Linux's `TCP_FASTRETRANS_THRESH`).
@@ -142,6 +147,11 @@ impl Reader {
     }
 }
 
+/// The largest window, in bytes, that a host with this buffer can tell.
+fn most_told(buffer: u64) -> u64 {
+    FIELD << buffer.max(1).ilog2().saturating_sub(FIELD_BITS).min(MOST_SCALE)
+}
+
 impl Receiver {
     /// A receiver that has got nothing yet. A host knows the `round_trip` time of an empty path (ns) since its connection was opened.
     pub(crate) fn new(config: &TcpConfig, owner: u32, route: u32, round_trip: u64) -> Receiver {
@@ -164,7 +174,8 @@ impl Receiver {
             compression: Compression::new(round_trip),
             edge: buffer,
             buffer,
-            most: buffer + growth,
+            most: (buffer + growth)
+                .min((most_told(config.receive_buffer.get()) / u64::from(config.mss)).max(1)),
             early: RangeSet::default(),
             recent: [u64::MAX; SACK_BLOCKS],
             reader: config.read_rate.map(|rate| Reader::new(rate, config.mss)),
