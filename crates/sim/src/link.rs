@@ -284,7 +284,7 @@ impl Link {
         self.backlog -= u64::from(size);
         self.waiting -= 1;
         match kind {
-            Kind::Segment | Kind::Ack => self.statistics.served_tcp.add(size),
+            Kind::Segment | Kind::Ack | Kind::Syn | Kind::SynAck => self.statistics.served_tcp.add(size),
             Kind::Datagram => self.statistics.served_other.add(size),
             Kind::Probe => self.statistics.served_probe.add(size),
         }
@@ -382,7 +382,8 @@ impl Link {
         let staged = self.staged.as_ref().map_or(0, |staged| {
             staged.queue.memory() + staged.overtaking.as_ref().map_or(0, |flight| flight.len() * 100)
         });
-        size_of::<Link>() + self.flight.memory() + staged + size_of::<Histogram>()
+        let discarded = self.discarded.capacity() * size_of::<u32>();
+        size_of::<Link>() + self.flight.memory() + staged + discarded + size_of::<Histogram>()
     }
 }
 

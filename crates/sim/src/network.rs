@@ -108,7 +108,9 @@ impl Network {
         let (forward, reverse) = (self.add_route(&config.forward), self.add_route(&config.reverse));
         let seed = random::generator(self.seed, "controller", id.into()).next_u64();
         let round_trip = self.round_trip(config);
-        self.senders.push(Sender::new(config, id, forward, seed, round_trip));
+        let sender = Sender::new(config, (id, forward), seed, round_trip, self.now);
+        let begin = sender.begin_at().max(self.now);
+        self.senders.push(sender);
         self.receivers.push(Receiver::new(config, id, reverse, round_trip));
         self.flows.push(Flow {
             mss: config.mss,
@@ -117,10 +119,10 @@ impl Network {
             base_delivered: 0,
             base_marked: 0,
             retransmit: u64::MAX,
-            send: config.start.ns().max(self.now),
+            send: begin,
             acknowledge: u64::MAX,
         });
-        self.schedule.insert(config.start.ns().max(self.now), Topic::Send, id as usize);
+        self.schedule.insert(begin, Topic::Send, id as usize);
         FlowId(id)
     }
 
@@ -290,6 +292,15 @@ impl Network {
                 self.senders[owner].on_ack(self.now, packet, report.as_ref());
                 self.transmit(owner);
             }
+            Kind::Syn => {
+                let answer = self.receivers[owner].answer(packet);
+                self.forward(&answer);
+            }
+            Kind::SynAck => {
+                self.senders[owner].opened(self.now, packet.sent);
+                let begin = self.senders[owner].begin_at().max(self.now);
+                self.wake(owner, begin);
+            }
             Kind::Datagram => self.sources[owner].delivered(packet.size),
             Kind::Probe => self.probers[owner].arrived(self.now, packet.seq),
         }
@@ -366,9 +377,15 @@ impl Network {
         }
         self.arm_retransmission(flow);
         let wake = self.senders[flow].wake(self.now);
-        if wake < self.flows[flow].send {
-            self.flows[flow].send = wake;
-            self.schedule.insert(wake, Topic::Send, flow);
+        self.wake(flow, wake);
+    }
+
+    /// Lets a sender look what to send at `at` at the latest.
+    #[inline]
+    fn wake(&mut self, flow: usize, at: u64) {
+        if at < self.flows[flow].send {
+            self.flows[flow].send = at;
+            self.schedule.insert(at, Topic::Send, flow);
         }
     }
 
@@ -388,6 +405,10 @@ impl Network {
             return;
         }
         self.flows[flow].send = u64::MAX;
+        if let Some((syn, again)) = self.senders[flow].ask(self.now) {
+            self.forward(&syn);
+            return self.wake(flow, again);
+        }
         self.senders[flow].on_wake(self.now);
         self.transmit(flow);
     }
@@ -398,7 +419,7 @@ impl Network {
             return;
         }
         self.flows[flow].retransmit = u64::MAX;
-        if self.senders[flow].deadline() > self.now {
+        if !self.senders[flow].is_due(self.now) {
             // Nothing has happened to the sender: what it waits with, to send more at once, has to go on waiting.
             return self.arm_retransmission(flow);
         }
@@ -507,11 +528,15 @@ impl Network {
         let links: usize = self.links.iter().map(Link::memory).sum();
         let senders: usize = self.senders.iter().map(Sender::memory).sum();
         let receivers: usize = self.receivers.iter().map(Receiver::memory).sum();
+        let probers: usize = self.probers.iter().map(Prober::memory).sum();
+        let cards: usize = self.cards.iter().map(|card| card.nic.memory()).sum();
         let rest = self.flows.len() * size_of::<Flow>() + self.sources.len() * size_of::<Source>();
         Bytes::new(
             (links
                 + senders
                 + receivers
+                + probers
+                + cards
                 + rest
                 + self.schedule.memory()
                 + self.reports.memory()

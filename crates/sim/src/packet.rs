@@ -13,6 +13,9 @@ pub(crate) enum Kind {
     Segment,
     /// A TCP acknowledgement without data.
     Ack,
+    /// The packet that asks for a TCP connection, and the answer.
+    Syn,
+    SynAck,
 }
 
 /// The packet is ECN-capable.
@@ -41,7 +44,7 @@ pub(crate) const REPORT: u8 = 128;
 pub(crate) struct Packet {
     /// On a link: when it arrives at the far end (ns), or when it joined the queue while it waits there.
     pub at: u64,
-    /// When the segment was sent (ns); in an acknowledgement: when the segment that caused it was sent.
+    /// When the segment was sent (ns); in an acknowledgement: when the segment that caused it was sent, in an answer: when it was asked.
     pub sent: u64,
     /// Number of the segment or datagram; in an acknowledgement: of the first segment that is missing.
     pub seq: u64,

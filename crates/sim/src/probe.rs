@@ -73,6 +73,10 @@ impl Prober {
         }
     }
 
+    pub(crate) fn memory(&self) -> usize {
+        self.planned.capacity() * size_of::<(u64, u16)>() + self.log.capacity() * size_of::<ProbeLog>()
+    }
+
     fn entry(&mut self, seq: u64) -> Option<&mut ProbeLog> {
         self.log.get_mut(usize::try_from(seq.checked_sub(self.forgotten)?).ok()?)
     }

@@ -56,6 +56,8 @@ const INDEX_BITS: u32 = 22;
 pub(crate) const MAX_COMPONENTS: usize = 1 << INDEX_BITS;
 /// Bits that hold topic and component; the 39 bits above them count insertions, so that ties go by age.
 const TARGET_BITS: u32 = INDEX_BITS + 3;
+/// What an insertion adds to the age.
+const OLDER: u64 = 1 << TARGET_BITS;
 
 /// A pending event. The order of the keys is the order of the events: time, then age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,7 +87,8 @@ impl Event {
 #[derive(Debug, Default)]
 pub struct Schedule {
     heap: Vec<Event>,
-    inserted: u64,
+    /// That of the event inserted last, in multiples of [`OLDER`].
+    age: u64,
 }
 
 impl Schedule {
@@ -101,9 +104,27 @@ impl Schedule {
 
     #[inline]
     fn event(&mut self, time: u64, topic: Topic, index: usize) -> Event {
-        self.inserted += 1;
+        let (age, over) = self.age.overflowing_add(OLDER);
+        self.age = age;
+        if over {
+            self.rejuvenate();
+        }
         let target = (topic as u64) << INDEX_BITS | index as u64;
-        Event(u128::from(time) << 64 | u128::from(self.inserted << TARGET_BITS | target))
+        Event(u128::from(time) << 64 | u128::from(self.age | target))
+    }
+
+    /// Counts ages from the beginning again, when there are no higher ones: after 5.5e11 insertions, which is about a day.
+    #[cold]
+    fn rejuvenate(&mut self) {
+        // Events in order are a heap.
+        self.heap.sort_unstable();
+        self.age = 0;
+        for event in &mut self.heap {
+            self.age += OLDER;
+            let (time, target) = (event.0 >> 64, event.0 as u64 & (OLDER - 1));
+            *event = Event(time << 64 | u128::from(self.age | target));
+        }
+        self.age += OLDER;
     }
 
     /// Adds an event.
@@ -193,6 +214,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_order_survives_more_insertions_than_the_age_has_bits_for() {
+        let mut schedule = Schedule { age: 0_u64.wrapping_sub(6 * OLDER), ..Schedule::default() };
+        let mut expected = Vec::new();
+        for age in 0..12 {
+            let time = if age % 3 == 0 { 7 } else { 9 };
+            schedule.insert(time, Topic::Send, age);
+            expected.push((time, age));
+        }
+        // Those of the same time in the order of insertion.
+        expected.sort_unstable();
+        let next = |_| {
+            let event = schedule.peek().expect("as many as were inserted");
+            schedule.remove_first();
+            (event.time(), event.index())
+        };
+        assert_eq!((0..12).map(next).collect::<Vec<_>>(), expected);
     }
 
     #[test]

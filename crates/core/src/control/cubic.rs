@@ -7,21 +7,23 @@ use crate::units::{Duration, Instant};
 
 /// What is left of a window after a reduction (Linux; 0.7 in RFC 9438 4.6).
 const BETA: f64 = 717.0 / 1024.0;
-/// Steepness of the cubic function in segments per second cubed (RFC 9438 4.1).
-const C: f64 = 0.4;
+/// Steepness of the cubic function in segments per second cubed, in parts of 1024: 0.4 (RFC 9438 4.1; Linux's `bic_scale` 41, times ten).
+const C: u64 = 410;
+/// The function counts time in parts of a second, 2^10 of them (Linux's `BICTCP_HZ`).
+const SECOND_SHIFT: u32 = 10;
 /// Windows of acknowledgements after which a Reno flow with the same mean would have grown by one segment: nearly
 /// (1 + beta) / (3 (1 - beta)) (RFC 9438 4.3), in the eighths of Linux.
-const RENO_WINDOWS: f64 = 15.0 / 8.0;
+const RENO_EIGHTHS: u32 = 15;
 /// The window grows by at most a segment every so many acknowledged: 1.5 times a round trip (RFC 9438 4.2).
 const LEAST_COUNT: f64 = 2.0;
 /// Where the function does not ask for growth, segments of the window times this grow by one (Linux).
-const STILL: f64 = 100.0;
+const STILL: u32 = 100;
 /// Before the first loss the window grows by a segment every so many acknowledged at least, 5 % a round trip (Linux).
-const FIRST_COUNT: f64 = 20.0;
-/// The function is worked out again when the window has changed, but not more often than this: a clock tick of Linux.
-const TICK: Duration = Duration::from_ms(1);
-/// It is also worked out again after this time (Linux: 1/32 s).
-const REFRESH: Duration = Duration::from_ns(31_250_000);
+const FIRST_COUNT: u32 = 20;
+/// The function is worked out again when the window has changed, but once in a tick of Linux's clock only, ns.
+const TICK: u64 = 1_000_000;
+/// It is also worked out again after more than so many ticks (Linux: 1/32 s).
+const REFRESH: u64 = 31;
 /// Round-trip times are not looked at for this long after a reduction: they contain the queue that caused it (Linux).
 const SETTLING: Duration = Duration::from_ms(1000);
 
@@ -31,47 +33,82 @@ pub struct Cubic {
     window: Window,
     hystart: HyStart,
     /// The window before the last reduction, less if it was smaller than the one before (fast convergence); 0 if none.
-    last_max: f64,
+    last_max: u32,
     min_rtt: Option<Duration>,
     /// The growth since the last reduction; absent until the first acknowledgement after it.
     epoch: Option<Epoch>,
-    /// Segments to be acknowledged for each that the window grows by.
+    /// Segments to be acknowledged for each that the window grows by. Whole ones, as all the counts here: in small windows what is
+    /// rounded away makes up much of the growth.
     count: f64,
-    /// When and for which window `count` was worked out.
-    computed: (Instant, f64),
+    /// At which tick and for which window the function was worked out last, and until when that holds.
+    computed: (u64, f64),
+    fresh_until: Instant,
 }
 
 /// One stretch of growth between two reductions.
 #[derive(Clone, Debug)]
 struct Epoch {
     start: Instant,
-    /// Time from the start to the plateau in seconds, RFC 9438's K.
-    plateau_after: f64,
+    /// Time from the start to the plateau in 2^-10 s, RFC 9438's K.
+    plateau_after: u64,
     /// Window at the plateau in segments, RFC 9438's W_max.
-    plateau: f64,
+    plateau: u32,
     /// The window Reno would have by now, in segments.
-    reno: f64,
+    reno: u32,
     /// Segments acknowledged that `reno` does not count yet.
     acked: f64,
 }
 
 impl Epoch {
     /// An epoch that starts with `window` and returns to `last_max`.
-    fn new(start: Instant, window: f64, last_max: f64) -> Epoch {
+    fn new(start: Instant, window: u32, last_max: u32) -> Epoch {
+        let lost = f64::from(last_max.saturating_sub(window));
+        // In units of 2^-30 s^3, as the function below.
+        let cubed = lost * (1_u64 << (10 + 3 * SECOND_SHIFT)) as f64 / C as f64;
         Epoch {
             start,
-            plateau_after: cube_root((last_max - window).max(0.0) / C),
+            plateau_after: cube_root(cubed) as u64,
             plateau: last_max.max(window),
             reno: window,
             acked: 0.0,
         }
     }
 
-    /// The window the cubic function asks for at `time` since the start.
-    fn target(&self, time: Duration) -> f64 {
-        let offset = time.secs_f64() - self.plateau_after;
-        self.plateau + C * offset * offset * offset
+    /// The window the cubic function asks for at `time`, in ticks since the start.
+    fn target(&self, time: u64) -> u32 {
+        let time = (time << SECOND_SHIFT) / 1000;
+        let offset = time.abs_diff(self.plateau_after);
+        let off = offset.saturating_pow(3).saturating_mul(C) >> (10 + 3 * SECOND_SHIFT);
+        let off = off.min(u64::from(u32::MAX)) as u32;
+        if time < self.plateau_after {
+            self.plateau.saturating_sub(off)
+        } else {
+            self.plateau.saturating_add(off)
+        }
     }
+
+    /// Lets Reno's window grow with what has been acknowledged, and gives it.
+    fn grow_reno(&mut self, window: u32) -> u32 {
+        let per_segment = window * RENO_EIGHTHS / 8;
+        let acked = self.acked as u32;
+        if acked > per_segment {
+            let segments = (acked - 1) / per_segment;
+            self.reno += segments;
+            self.acked = f64::from(acked - segments * per_segment);
+        }
+        self.reno
+    }
+}
+
+/// The tick of Linux's clock at a time.
+#[inline]
+fn tick(now: Instant) -> u64 {
+    now.ns() / TICK
+}
+
+/// Ticks that a time takes, rounded up.
+fn ticks_up(time: Duration) -> u64 {
+    time.ns().unsigned_abs().div_ceil(TICK)
 }
 
 /// The cube root of a number that is not negative, the same on every machine.
@@ -93,11 +130,12 @@ impl Cubic {
         Cubic {
             window: Window::new(initial_window),
             hystart: HyStart::new(false),
-            last_max: 0.0,
+            last_max: 0,
             min_rtt: None,
             epoch: None,
-            count: FIRST_COUNT,
-            computed: (Instant::ZERO, 0.0),
+            count: LEAST_COUNT,
+            computed: (0, 0.0),
+            fresh_until: Instant::ZERO,
         }
     }
 
@@ -122,38 +160,33 @@ impl Cubic {
     /// Brings `count` up to date after `acked` more segments.
     #[inline]
     fn update_count(&mut self, now: Instant, acked: f64) {
-        let Some(epoch) = &mut self.epoch else {
-            self.epoch = Some(Epoch { acked, ..Epoch::new(now, self.window.size, self.last_max) });
-            return self.follow_function(now);
-        };
-        epoch.acked += acked;
-        let (time, window) = self.computed;
-        let elapsed = now - time;
-        if elapsed > REFRESH || (self.window.size != window && elapsed >= TICK) {
-            self.follow_function(now);
+        if let Some(epoch) = &mut self.epoch {
+            epoch.acked += acked;
+        }
+        if self.window.size != self.computed.1 || now >= self.fresh_until {
+            self.compute_count(now, acked);
         }
     }
 
     /// Works `count` out so that the window reaches in a round trip what cubic function or Reno ask for (RFC 9438 4.2, 4.3).
-    fn follow_function(&mut self, now: Instant) {
+    fn compute_count(&mut self, now: Instant, acked: f64) {
+        let (tick, window) = (self::tick(now), self.window.size as u32);
+        if self.epoch.is_none() || tick != self.computed.0 {
+            self.computed = (tick, self.window.size);
+            self.fresh_until = Instant::from_ns((tick + REFRESH + 1) * TICK);
+            let start = || Epoch { acked, ..Epoch::new(now, window, self.last_max) };
+            let epoch = self.epoch.get_or_insert_with(start);
+            let ahead = ticks_up(self.min_rtt.unwrap_or_default());
+            let target = epoch.target(tick.saturating_sub(self::tick(epoch.start)) + ahead);
+            let count = if target > window { window / (target - window) } else { window * STILL };
+            self.count = f64::from(if self.last_max == 0 { count.min(FIRST_COUNT) } else { count });
+        }
         let Some(epoch) = &mut self.epoch else { return };
-        let window = self.window.size;
-        self.computed = (now, window);
-        let growth = epoch.target(now - epoch.start + self.min_rtt.unwrap_or_default()) - window;
-        let mut count = if growth * STILL > 1.0 { window / growth } else { window * STILL };
-        if self.last_max == 0.0 {
-            count = count.min(FIRST_COUNT);
+        let reno = epoch.grow_reno(window);
+        if reno > window {
+            self.count = self.count.min(f64::from(window / (reno - window)));
         }
-        let per_segment = window * RENO_WINDOWS;
-        if epoch.acked > per_segment {
-            let segments = (epoch.acked / per_segment).floor();
-            epoch.reno += segments;
-            epoch.acked -= segments * per_segment;
-        }
-        if epoch.reno > window {
-            count = count.min(window / (epoch.reno - window));
-        }
-        self.count = count.max(LEAST_COUNT);
+        self.count = self.count.max(LEAST_COUNT);
     }
 
     /// The window after a reduction, in whole segments.
@@ -182,9 +215,10 @@ impl Controller for Cubic {
     }
 
     fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {
-        let window = self.window.size;
+        let window = self.window.size as u32;
         // Fast convergence: a flow that is losing ground makes room for those that gain it (RFC 9438 4.7).
-        self.last_max = if window < self.last_max { (window * (1.0 + BETA) / 2.0).floor() } else { window };
+        self.last_max =
+            if window < self.last_max { (self.window.size * (1.0 + BETA) / 2.0) as u32 } else { window };
         self.epoch = None;
         self.window.reduce(self.reduced());
     }
@@ -193,16 +227,17 @@ impl Controller for Cubic {
     fn on_timeout(&mut self, _now: Instant, _in_flight: u32, reduced: bool) {
         self.window.restart(self.reduced(), reduced);
         self.hystart.reset();
-        self.last_max = 0.0;
+        self.last_max = 0;
         self.min_rtt = None;
         self.epoch = None;
+        self.computed = (0, 0.0);
     }
 
-    /// Time without data does not count, lest the window jump to where the function has got meanwhile (RFC 9438 5.8).
     fn on_undo(&mut self, window: f64, ssthresh: f64) {
         self.window.restore(window, ssthresh);
     }
 
+    /// Time without data does not count, lest the window jump to where the function has got meanwhile (RFC 9438 5.8).
     fn on_idle(&mut self, now: Instant, idle: Duration, timeout: Duration) {
         self.window.wake(idle, timeout);
         if let Some(epoch) = &mut self.epoch {
@@ -271,16 +306,51 @@ mod tests {
         assert!((cubic.window() - (14.0 + 100.0 * 8.0 / 15.0)).abs() < 6.0, "{}", cubic.window());
     }
 
+    /// A controller that has just been reduced to `window` segments from as many that the function is nearly flat.
+    fn reduced_to(window: u32) -> Cubic {
+        let mut cubic = Cubic::new((f64::from(window) / BETA).ceil() as u32);
+        cubic.on_congestion(Instant::ZERO, window, Congestion::Loss);
+        assert_eq!(cubic.window(), f64::from(window));
+        cubic
+    }
+
+    #[test]
+    fn counts_are_whole_segments() {
+        // At the begin of an epoch with 7 of 10 segments the function is less than 3 below 10, which are 2 whole ones.
+        let mut cubic = reduced_to(7);
+        let at = |ms| Instant::ZERO + Duration::from_ms(ms);
+        cubic.on_ack(&Ack { now: at(1), ..ack(1) });
+        assert_eq!((cubic.count, cubic.window()), (7.0, 7.0));
+        // Half a second later 10 - 0.4 * (1.957 - 0.5)^3 are 9: two more than there are, so one for every third that is acknowledged.
+        cubic.on_ack(&Ack { now: at(501), ..ack(1) });
+        assert_eq!(cubic.count, 3.0);
+    }
+
+    #[test]
+    fn renos_window_counts_within_a_tick_too() {
+        let mut cubic = reduced_to(8);
+        let at = |us| Instant::ZERO + Duration::from_us(us);
+        cubic.on_ack(&Ack { now: at(5_000), ..ack(1) });
+        cubic.on_ack(&Ack { now: at(6_000), ..ack(7) });
+        assert_eq!((cubic.count, cubic.window()), (8.0, 9.0));
+        // 38 segments make two of Reno's, each 15/8 windows: his is 10.
+        cubic.on_ack(&Ack { now: at(6_500), ..ack(30) });
+        assert_eq!((cubic.count, cubic.window()), (9.0, 12.0));
+        // The function has been worked out in this tick. The 6 left and 120 make five more, of 22 segments each: 15.
+        cubic.on_ack(&Ack { now: at(6_900), ..ack(120) });
+        assert_eq!(cubic.count, 4.0);
+    }
+
     #[test]
     fn fast_convergence_remembers_less_than_the_window() {
         let mut cubic = Cubic::new(1000);
         cubic.on_congestion(Instant::ZERO, 1000, Congestion::Loss);
-        assert_eq!(cubic.last_max, 1000.0);
+        assert_eq!(cubic.last_max, 1000);
         cubic.on_congestion(Instant::ZERO, 700, Congestion::Mark);
-        assert_eq!(cubic.last_max, 595.0);
+        assert_eq!(cubic.last_max, 595);
         assert_eq!(cubic.window(), 490.0);
         cubic.on_timeout(Instant::ZERO, 490, false);
-        assert_eq!((cubic.window(), cubic.ssthresh(), cubic.last_max), (1.0, 343.0, 0.0));
+        assert_eq!((cubic.window(), cubic.ssthresh(), cubic.last_max), (1.0, 343.0, 0));
     }
 
     #[test]

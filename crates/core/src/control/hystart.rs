@@ -63,7 +63,7 @@ impl HyStart {
 
     /// Whether slow start should end at `window` segments, given a round-trip time and the least one of the flow.
     pub(super) fn path_is_full(&mut self, ack: &Ack, window: f64, rtt: Duration, min_rtt: Duration) -> bool {
-        if self.found || window < LOW_WINDOW {
+        if self.found {
             return false;
         }
         if ack.una > self.end {
@@ -72,6 +72,10 @@ impl HyStart {
             self.end = ack.next;
             self.samples = 0;
             self.round_rtt = Duration::MAX;
+        }
+        // Rounds begin below it, too: one that began when it was reached would look shorter than it is (Linux).
+        if window < LOW_WINDOW {
+            return false;
         }
         // Both are looked at, because both keep state.
         let train = self.train_is_long(ack.now, window, min_rtt);
@@ -131,6 +135,18 @@ mod tests {
         assert_eq!(found_after(&mut HyStart::new(false), 15.0, spacing, RTT), None);
         assert_eq!(found_after(&mut HyStart::new(true), 20.0, spacing, RTT), None);
         assert_eq!(found_after(&mut HyStart::new(false), 20.0, Duration::from_ms(3), RTT), None);
+    }
+
+    #[test]
+    fn a_round_in_which_the_window_becomes_large_enough_begins_with_its_first_acknowledgement() {
+        let mut hystart = HyStart::new(false);
+        let found = (1..=30_u32).find(|index| {
+            let now = Instant::from_ns(1_000_000_000) + Duration::from_ms(1) * i64::from(*index);
+            let ack = Ack { now, una: u64::from(*index), next: 100, ..ack(1) };
+            hystart.path_is_full(&ack, f64::from(*index), RTT, RTT)
+        });
+        // The train is long after 20.5 ms, but begins again when its acknowledgements were not looked at.
+        assert_eq!(found, None);
     }
 
     #[test]

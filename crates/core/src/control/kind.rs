@@ -246,8 +246,8 @@ impl Controller for AnyController {
         dispatch!(self, controller => controller.on_further_losses(window));
     }
 
-    fn on_open(&mut self, rtt: Duration) {
-        dispatch!(self, controller => controller.on_open(rtt));
+    fn on_open(&mut self, now: Instant, rtt: Duration) {
+        dispatch!(self, controller => controller.on_open(now, rtt));
     }
 
     #[inline]

@@ -39,13 +39,12 @@ pub use subtcp::Subtcp;
 pub struct Ack {
     /// When it arrived.
     pub now: Instant,
-    /// Segments it reports for the first time, cumulatively or selectively.
+    /// Segments it reports for the first time, cumulatively or selectively; this is what grows a window.
     pub delivered: u32,
-    /// Segments it acknowledges cumulatively for the first time; this is what grows a window.
-    pub acked: u32,
     /// Of `delivered`, those the receiver saw marked CE, as far as the echo tells (exact with the DCTCP echo).
     pub marked: u32,
-    /// Round-trip time of the newest segment it covers; `None` when that was retransmitted.
+    /// Round-trip time of the newest segment that it reports for the first time and that was sent once only; in their stead of a
+    /// retransmission in whole milliseconds, which is what time stamps tell; `None` if neither is known.
     pub rtt: Option<Duration>,
     /// The retransmission timeout from now on.
     pub timeout: Duration,
@@ -120,6 +119,8 @@ pub struct RateSample {
     pub interval: Option<Duration>,
     /// Whether the application had nothing to send then.
     pub app_limited: bool,
+    /// Whether the receiver may have held the acknowledgement back: a single segment was under way, and it was not full.
+    pub delayed: bool,
 }
 
 /// Why a window is reduced.
@@ -152,8 +153,8 @@ pub trait Controller {
     /// The last reduction or timeout was needless; before it the window and the threshold were these.
     fn on_undo(&mut self, _window: f64, _ssthresh: f64) {}
 
-    /// The connection was opened over a path with this round-trip time, before anything was sent.
-    fn on_open(&mut self, _rtt: Duration) {}
+    /// The connection was opened at `now`, before anything was sent; its packets took this round-trip time.
+    fn on_open(&mut self, _now: Instant, _rtt: Duration) {}
 
     /// The flow starts sending again after having been idle for `idle`, longer than its retransmission `timeout`.
     fn on_idle(&mut self, _now: Instant, _idle: Duration, _timeout: Duration) {}
@@ -212,12 +213,11 @@ mod testing {
     /// Ten full segments of an MTU of 1500.
     pub(super) const START: Start = Start { window: 10, mss: 1448, wire: 1538, seed: 1 };
 
-    /// An acknowledgement of `acked` segments by a flow that its window limits.
-    pub(super) fn ack(acked: u32) -> Ack {
+    /// An acknowledgement of `delivered` segments by a flow that its window limits.
+    pub(super) fn ack(delivered: u32) -> Ack {
         Ack {
             now: Instant::ZERO,
-            delivered: acked,
-            acked,
+            delivered,
             marked: 0,
             rtt: None,
             timeout: Duration::from_ms(200),

@@ -158,6 +158,10 @@ impl<T> Nic<T> {
         Some((packet, at))
     }
 
+    pub(crate) fn memory(&self) -> usize {
+        self.ring.capacity() * size_of::<T>()
+    }
+
     /// Packets that have arrived and not been handed up.
     pub fn held(&self) -> usize {
         self.ring.len()

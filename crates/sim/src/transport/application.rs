@@ -33,6 +33,11 @@ impl Application {
         }
     }
 
+    /// When it begins (ns).
+    pub(crate) fn start(&self) -> u64 {
+        self.start
+    }
+
     /// The number of the last segment.
     #[inline]
     pub(crate) fn last(&self) -> u64 {

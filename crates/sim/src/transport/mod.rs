@@ -9,3 +9,4 @@ mod reduction;
 mod rtt;
 mod scoreboard;
 pub(crate) mod sender;
+mod ticks;

@@ -128,6 +128,7 @@ impl Rates {
             delivered: self.delivered - note.delivered,
             interval: (interval >= min_rtt).then(|| Duration::from_ns(interval as i64)),
             app_limited: note.app_limited,
+            delayed: false,
         })
     }
 

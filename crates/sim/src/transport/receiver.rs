@@ -20,6 +20,11 @@ const GROWTH: u64 = 2;
 /// By so much of itself it grows altogether, as a ratio: from the half of its buffer that a host takes for payload at first, to 153/256,
 /// which it finds when the first full segment has come (Linux's `tcp_grow_window` and `scaling_ratio`; 1448 bytes take 2408 of memory).
 const WINDOW_GROWTH: (u64, u64) = (153 - 128, 128);
+/// What the window field holds, in units of a power of two that is chosen by the buffer at first: so that it can tell twice as much, but
+/// at most 14 bits (Linux's `tcp_select_initial_window`, RFC 7323 2.3).
+const FIELD: u64 = 65_535;
+const FIELD_BITS: u32 = 15;
+const MOST_SCALE: u32 = 14;
 /// The same when a mark comes that the sender has not heard of yet: its window may be small from now on (Linux, without DCTCP).
 const QUICK_AFTER_MARK: u32 = 2;
 /// Segments out of order that are acknowledged at once after every advance (Linux's `TCP_FASTRETRANS_THRESH`).
@@ -56,8 +61,9 @@ pub(crate) struct Receiver {
     compression: Compression,
     /// The largest sum of acknowledgement and window told so far.
     edge: u64,
-    /// Segments the receive buffer holds.
+    /// Segments the receive buffer holds at first, and when its window has grown.
     buffer: u64,
+    most: u64,
     early: RangeSet,
     /// First members of the ranges in `early` that changed last, newest first.
     recent: [u64; SACK_BLOCKS],
@@ -141,18 +147,22 @@ impl Reader {
     }
 }
 
+/// The largest window, in bytes, that a host with this buffer can tell.
+fn most_told(buffer: u64) -> u64 {
+    FIELD << buffer.max(1).ilog2().saturating_sub(FIELD_BITS).min(MOST_SCALE)
+}
+
 impl Receiver {
     /// A receiver that has got nothing yet. A host knows the `round_trip` time of an empty path (ns) since its connection was opened.
     pub(crate) fn new(config: &TcpConfig, owner: u32, route: u32, round_trip: u64) -> Receiver {
         let round_trip = if config.burst == Burst::Host { round_trip } else { 0 };
         let buffer = (config.receive_buffer.get() / u64::from(config.mss)).max(1);
-        let growth =
-            if config.burst == Burst::Host { buffer * WINDOW_GROWTH.0 / WINDOW_GROWTH.1 / GROWTH } else { 0 };
+        let growth = if config.burst == Burst::Host { buffer * WINDOW_GROWTH.0 / WINDOW_GROWTH.1 } else { 0 };
         Receiver {
             next: 0,
             unacknowledged: 0,
             every: config.ack.every,
-            quick: QUICK.max(growth as u32),
+            quick: QUICK.max((growth / GROWTH) as u32),
             deadline: u64::MAX,
             timeout: config.ack.timeout.ns().unsigned_abs(),
             owner,
@@ -164,6 +174,8 @@ impl Receiver {
             compression: Compression::new(round_trip),
             edge: buffer,
             buffer,
+            most: (buffer + growth)
+                .min((most_told(config.receive_buffer.get()) / u64::from(config.mss)).max(1)),
             early: RangeSet::default(),
             recent: [u64::MAX; SACK_BLOCKS],
             reader: config.read_rate.map(|rate| Reader::new(rate, config.mss)),
@@ -171,6 +183,11 @@ impl Receiver {
             received: 0,
             marked: 0,
         }
+    }
+
+    /// The answer to the packet that asks for a connection.
+    pub(crate) fn answer(&self, syn: &Packet) -> Packet {
+        Packet { route: self.route, kind: Kind::SynAck, at: 0, ..*syn }
     }
 
     /// Segments that arrived in order.
@@ -297,7 +314,10 @@ impl Receiver {
         self.compression.waiting = 0;
         self.deadline = u64::MAX;
         let edge = match self.reader {
-            None => self.next + self.buffer - self.early.len().min(self.buffer),
+            None => {
+                let room = self.room();
+                self.next + room - self.early.len().min(room)
+            }
             Some(_) => self.open(now),
         };
         self.edge = self.edge.max(edge);
@@ -333,17 +353,23 @@ impl Receiver {
         self.recent.iter().filter(|start| **start != u64::MAX).filter_map(|start| self.early.range_of(*start))
     }
 
+    /// Segments that the buffer holds by now.
+    #[inline]
+    fn room(&self) -> u64 {
+        (self.buffer + GROWTH * self.received).min(self.most)
+    }
+
     /// The right edge of the window with a slow reader; when it is nearly shut, sets the time of an update.
     fn open(&mut self, now: u64) -> u64 {
+        let buffer = self.room();
         let Some(reader) = &mut self.reader else { return self.edge };
         reader.advance(now, self.next);
         let unread = self.next - reader.read;
-        let room = self.buffer.saturating_sub(unread + self.early.len());
+        let room = buffer.saturating_sub(unread + self.early.len());
         // Small windows are not told (RFC 1122 4.2.3.3).
-        let worth = (self.buffer / 2).min(2);
+        let worth = (buffer / 2).min(2);
         if room < worth {
-            let target =
-                (self.next + self.early.len() + worth).saturating_sub(self.buffer).max(reader.read + 1);
+            let target = (self.next + self.early.len() + worth).saturating_sub(buffer).max(reader.read + 1);
             self.deadline = (reader.since + reader.time(target - reader.base)).max(now + 1);
             return self.edge;
         }

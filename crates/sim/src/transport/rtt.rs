@@ -16,16 +16,20 @@ pub(crate) struct Rtt {
     variation: u64,
     min: u64,
     backoff: u32,
+    /// Timeout without back-off, ns.
+    timeout: u64,
 }
 
 impl Rtt {
     pub(crate) fn new() -> Rtt {
-        Rtt { smoothed: 0, variation: 0, min: u64::MAX, backoff: 0 }
+        Rtt { smoothed: 0, variation: 0, min: u64::MAX, backoff: 0, timeout: FIRST_TIMEOUT }
     }
 
+    /// Takes in the round-trip times of the oldest and of the newest segment that an acknowledgement reports: the timeout has to cover
+    /// the one, the path is judged by the other.
     #[inline]
-    pub(crate) fn measured(&mut self, rtt: u64) {
-        self.min = self.min.min(rtt);
+    pub(crate) fn measured(&mut self, rtt: u64, newest: u64) {
+        self.min = self.min.min(newest);
         if self.smoothed == 0 {
             (self.smoothed, self.variation) = (rtt, rtt / 2);
         } else {
@@ -34,15 +38,12 @@ impl Rtt {
             self.smoothed = self.smoothed - self.smoothed / 8 + rtt / 8;
         }
         self.backoff = 0;
+        self.timeout = (self.smoothed + (4 * self.variation).max(MIN_VARIATION)).min(MAX_TIMEOUT);
     }
 
     #[inline]
     pub(crate) fn timeout(&self) -> u64 {
-        let timeout = match self.smoothed {
-            0 => FIRST_TIMEOUT,
-            smoothed => smoothed + (4 * self.variation).max(MIN_VARIATION),
-        };
-        (timeout << self.backoff).min(MAX_TIMEOUT)
+        (self.timeout << self.backoff).min(MAX_TIMEOUT)
     }
 
     pub(crate) fn back_off(&mut self) {
@@ -71,14 +72,16 @@ mod tests {
         let mut rtt = Rtt::new();
         assert_eq!(rtt.timeout(), 1_000_000_000);
         for _ in 0..200 {
-            rtt.measured(100_000_000);
+            rtt.measured(100_000_000, 100_000_000);
         }
         assert_eq!(rtt.timeout() / 1_000_000, 300);
         rtt.back_off();
         rtt.back_off();
         assert_eq!(rtt.timeout() / 1_000_000, 1_200);
-        rtt.measured(100_000_000);
+        rtt.measured(100_000_000, 100_000_000);
         assert_eq!(rtt.timeout() / 1_000_000, 300);
         assert_eq!(rtt.min(), 100_000_000);
+        rtt.measured(140_000_000, 90_000_000);
+        assert_eq!((rtt.smoothed() / 1_000_000, rtt.min()), (105, 90_000_000));
     }
 }

@@ -13,10 +13,9 @@ const MEMORY: u32 = 16;
 /// Most quarters of a round-trip time, as in Linux.
 const MOST_QUARTERS: u64 = 255;
 
-/// The scoreboard. Loss detection is RACK's (RFC 8985) as Linux has it: until reordering has been seen, every hole below
-/// the highest SACKed segment is lost once three segments have been SACKed or recovery is under way; afterwards holes are
-/// given a quarter of the smallest round-trip time, and another quarter for every round trip in which a first copy arrives after
-/// the segment was sent again.
+/// The scoreboard. What is lost is found by [`super::sender::rack`]: until reordering has been seen, at once when three segments have
+/// been SACKed or recovery is under way; otherwise segments are given a quarter of the smallest round-trip time to be overtaken, and
+/// another quarter for every round trip in which a retransmission turns out to have been needless.
 #[derive(Debug, Default)]
 pub(crate) struct Scoreboard {
     sacked: RangeSet,
@@ -44,8 +43,6 @@ pub(crate) struct Scoreboard {
     memory: u32,
     /// The next quarter is not added before this segment is acknowledged.
     round: u64,
-    /// With reordering: holes below the first number are lost at the second.
-    patience: VecDeque<(u64, u64)>,
 }
 
 impl Scoreboard {
@@ -72,6 +69,11 @@ impl Scoreboard {
         self.late = !resent && self.log.front().is_some_and(|(_, first)| sent < *first);
     }
 
+    /// The receiver has got a retransmission that it did not need.
+    pub(crate) fn resent_in_vain(&mut self) {
+        self.vain |= self.reordering;
+    }
+
     /// How many quarters of the smallest round-trip time holes are given; adds one after a round trip with a retransmission in vain.
     pub(crate) fn quarters(&mut self, una: u64, next: u64) -> u64 {
         if std::mem::take(&mut self.vain) && una >= self.round {
@@ -82,8 +84,8 @@ impl Scoreboard {
         self.quarters + 1
     }
 
-    /// A recovery begins.
-    pub(crate) fn recover(&mut self) {
+    /// A recovery is over that was not in vain.
+    pub(crate) fn recovered(&mut self) {
         self.memory = self.memory.saturating_sub(1);
         if self.memory == 0 {
             self.quarters = 0;
@@ -96,22 +98,24 @@ impl Scoreboard {
         self.losses
     }
 
-    /// Everything below `ack` has arrived; returns how many segments of `una..ack` had not been reported, after calling `fresh`
-    /// with each of them.
-    pub(crate) fn acknowledge(&mut self, una: u64, ack: u64, mut fresh: impl FnMut(u64)) -> u64 {
-        let mut delivered = 0;
+    /// Everything below `ack` has arrived; calls `fresh` with each segment of `una..ack` that had not been reported, and whether it has
+    /// been sent again.
+    pub(crate) fn acknowledge(&mut self, una: u64, ack: u64, mut fresh: impl FnMut(u64, bool)) {
         let mut segment = self.sacked.next_hole(una);
         let highest = self.sacked.end().unwrap_or(0);
         while segment < ack {
-            delivered += 1;
-            fresh(segment);
+            fresh(segment, segment < self.cursor);
             self.report(segment, highest);
             segment = self.sacked.next_hole(segment + 1);
         }
         self.sacked.remove_below(ack);
-        self.edge = self.edge.max(ack);
-        self.cursor = self.cursor.max(ack);
-        delivered
+        self.advance(ack);
+    }
+
+    /// Nothing below `una` is looked at any more.
+    pub(crate) fn advance(&mut self, una: u64) {
+        self.edge = self.edge.max(una);
+        self.cursor = self.cursor.max(una);
     }
 
     /// A segment has been reported for the first time.
@@ -125,71 +129,29 @@ impl Scoreboard {
         }
         if segment < highest && (!resent || self.late) {
             self.reordering = true;
-            self.vain |= resent;
         }
     }
 
-    /// A SACK block has come; returns how many of its segments had not been reported, after calling `fresh` with each of them.
-    pub(crate) fn sack(&mut self, block: Range<u64>, mut fresh: impl FnMut(u64)) -> u64 {
+    /// A SACK block has come; calls `fresh` with each of its segments that had not been reported, and whether it has been sent again.
+    pub(crate) fn sack(&mut self, block: Range<u64>, mut fresh: impl FnMut(u64, bool)) {
         let highest = self.sacked.end().unwrap_or(0);
-        let mut delivered = 0;
         let mut sacked = std::mem::take(&mut self.sacked);
         sacked.insert(block, |part| {
-            delivered += part.end - part.start;
             part.for_each(|segment| {
-                fresh(segment);
+                fresh(segment, segment < self.cursor);
                 self.report(segment, highest);
             });
         });
         self.sacked = sacked;
-        delivered
     }
 
-    /// Looks for losses after an acknowledgement; `newest` is when the newest reported segment was sent, `wait` how long to
-    /// wait for reordered ones. Segments below `old` left so long before the newest one that they are not waited for. Returns
-    /// whether any loss is new.
-    pub(crate) fn detect(
-        &mut self,
-        now: u64,
-        una: u64,
-        (newest, old): (u64, u64),
-        recovering: bool,
-        wait: u64,
-    ) -> bool {
-        let mut found =
-            self.detect_resent(una, if self.reordering { newest.saturating_sub(wait) } else { newest });
-        let Some(highest) = self.sacked.end() else { return found };
-        if !self.reordering && (recovering || self.sacked.len() >= DUP_THRESHOLD) {
-            self.patience.clear();
-            return self.lose_below(highest) || found;
-        }
-        if old > self.edge {
-            found |= self.lose_below(old.min(highest));
-        }
-        if highest > self.edge && self.patience.back().is_none_or(|(edge, _)| *edge < highest) {
-            self.patience.push_back((highest, now + wait));
-        }
-        found |= self.wait_over(now);
-        found
+    /// Whether holes are given no time: nothing has been overtaken, and three segments are SACKed or losses being repaired.
+    pub(crate) fn is_impatient(&self, recovering: bool) -> bool {
+        !self.reordering && (recovering || self.sacked.len() >= DUP_THRESHOLD)
     }
 
-    /// Declares lost what has been waited for long enough.
-    pub(crate) fn wait_over(&mut self, now: u64) -> bool {
-        let mut found = false;
-        while let Some((edge, _)) = self.patience.front().copied().filter(|(_, at)| *at <= now) {
-            self.patience.pop_front();
-            found |= self.lose_below(edge);
-        }
-        found
-    }
-
-    /// When the wait for reordered segments ends; `u64::MAX` when there is none.
-    #[inline]
-    pub(crate) fn patience(&self) -> u64 {
-        self.patience.front().map_or(u64::MAX, |(_, at)| *at)
-    }
-
-    fn lose_below(&mut self, edge: u64) -> bool {
+    /// Segments below `edge` that have not been reported are lost; says whether that is new of any.
+    pub(crate) fn lose_below(&mut self, edge: u64) -> bool {
         let before = self.lost;
         let mut segment = self.sacked.next_hole(self.edge);
         while segment < edge {
@@ -201,19 +163,51 @@ impl Scoreboard {
         self.lost > before
     }
 
-    /// Retransmissions sent before `newest` and not reported are lost, because something sent then has been.
-    fn detect_resent(&mut self, una: u64, newest: u64) -> bool {
+    /// The last segment below `edge` that is neither reported nor known to be lost.
+    pub(crate) fn last_hole(&self, edge: u64) -> Option<u64> {
+        let last = edge.checked_sub(1).filter(|last| *last >= self.edge)?;
+        let hole = match self.sacked.range_of(last) {
+            Some(range) => range.start.checked_sub(1)?,
+            None => last,
+        };
+        (hole >= self.edge).then_some(hole)
+    }
+
+    /// Whether a retransmission is under way, as far as the sender knows.
+    fn is_open(&self, una: u64, segment: u64) -> bool {
+        segment >= una
+            && segment < self.cursor
+            && !self.again.contains(&segment)
+            && self.sacked.range_of(segment).is_none()
+    }
+
+    /// Retransmissions that left by `old`, and before the one of the segment `newest` (when, and one past its number), are lost unless they
+    /// have been reported.
+    pub(crate) fn lose_resent(&mut self, una: u64, newest: (u64, u64), old: u64) -> bool {
         let mut found = false;
-        while let Some((segment, _)) = self.log.front().copied().filter(|(_, sent)| *sent < newest) {
+        let earlier = |entry: &(u64, u64)| entry.1 <= old && (entry.1, entry.0 + 1) < newest;
+        while let Some((segment, _)) = self.log.front().copied().filter(earlier) {
             self.log.pop_front();
-            let open = segment >= una && segment < self.cursor && self.sacked.range_of(segment).is_none();
-            if open && self.again.insert(segment) {
+            if self.is_open(una, segment) {
+                self.again.insert(segment);
                 self.resent -= 1;
                 self.losses += 1;
                 found = true;
             }
         }
         found
+    }
+
+    /// When a segment was sent again last, as far as that is known (ns).
+    pub(crate) fn resent_at(&self, segment: u64) -> Option<u64> {
+        self.log.iter().rev().find(|entry| entry.0 == segment).map(|(_, sent)| *sent)
+    }
+
+    /// When the last retransmission left before `newest`, as in [`Scoreboard::lose_resent`], that has not been reported (ns).
+    pub(crate) fn last_resent(&self, una: u64, newest: (u64, u64)) -> Option<u64> {
+        let count = self.log.partition_point(|(segment, sent)| (*sent, *segment + 1) < newest);
+        let open = |entry: &&(u64, u64)| self.is_open(una, entry.0);
+        self.log.range(..count).rev().find(open).map(|(_, sent)| *sent)
     }
 
     /// After a timeout everything that has not been reported is lost, retransmissions too.
@@ -225,7 +219,6 @@ impl Scoreboard {
         self.resent = 0;
         self.again.clear();
         self.log.clear();
-        self.patience.clear();
     }
 
     /// Nothing counts as lost any more; `una` is the first segment not acknowledged.
@@ -233,7 +226,6 @@ impl Scoreboard {
         (self.edge, self.cursor, self.lost, self.resent) = (una, una, 0, 0);
         self.again.clear();
         self.log.clear();
-        self.patience.clear();
     }
 
     /// Segments that have been sent again and not been reported since.
@@ -267,7 +259,7 @@ impl Scoreboard {
     }
 
     pub(crate) fn memory(&self) -> usize {
-        self.sacked.memory() + self.again.len() * 16 + (self.log.capacity() + self.patience.capacity()) * 16
+        self.sacked.memory() + (self.again.len() + self.log.capacity()) * 16
     }
 }
 
@@ -282,72 +274,80 @@ mod tests {
         Some(segment)
     }
 
+    /// How many segments a SACK block reports for the first time.
+    fn sack(board: &mut Scoreboard, block: Range<u64>) -> usize {
+        let mut count = 0;
+        board.sack(block, |_, _| count += 1);
+        count
+    }
+
+    /// How many segments an acknowledgement reports for the first time.
+    fn acknowledge(board: &mut Scoreboard, una: u64, ack: u64) -> usize {
+        let mut count = 0;
+        board.acknowledge(una, ack, |_, _| count += 1);
+        count
+    }
+
     #[test]
     fn three_sacked_segments_make_the_holes_below_them_lost() {
         let mut board = Scoreboard::default();
-        board.acknowledge(0, 10, |_| ());
-        assert_eq!(board.sack(11..13, |_| ()), 2);
-        assert!(!board.detect(0, 10, (0, 0), false, 5));
+        acknowledge(&mut board, 0, 10);
+        assert_eq!(sack(&mut board, 11..13), 2);
+        assert!(!board.is_impatient(false) && board.is_impatient(true));
         assert_eq!(board.absent(), 2);
-        assert_eq!(board.sack(11..13, |_| ()) + board.sack(14..15, |_| ()), 1);
-        assert!(board.detect(0, 10, (0, 0), false, 5));
-        assert_eq!((board.lost, board.absent()), (2, 5));
+        assert_eq!(sack(&mut board, 11..13) + sack(&mut board, 14..15), 1);
+        assert!(board.is_impatient(false));
+        assert_eq!([15, 14, 12, 10].map(|edge| board.last_hole(edge)), [Some(13), Some(13), Some(10), None]);
+        assert!(board.lose_below(14));
+        assert_eq!((board.lost, board.absent(), board.last_hole(15)), (2, 5, None));
         assert_eq!((resend(&mut board, 7), resend(&mut board, 7)), (Some(10), Some(13)));
         assert_eq!(resend(&mut board, 7), None);
         assert_eq!(board.absent(), 3);
-        assert_eq!(board.acknowledge(10, 13, |_| ()), 1);
+        assert_eq!(acknowledge(&mut board, 10, 13), 1);
         assert_eq!((board.lost, board.resent, board.absent()), (1, 1, 1));
-        assert_eq!(board.acknowledge(13, 15, |_| ()), 1);
+        assert_eq!(acknowledge(&mut board, 13, 15), 1);
         assert!(board.is_clean() && !board.reordering);
     }
 
     #[test]
     fn a_retransmission_is_lost_when_something_sent_later_arrives() {
         let mut board = Scoreboard::default();
-        board.sack(1..4, |_| ());
-        assert!(board.detect(0, 0, (0, 0), false, 5));
+        sack(&mut board, 1..4);
+        assert!(board.lose_below(4));
         assert_eq!(resend(&mut board, 100), Some(0));
         assert!(!board.must_resend());
-        board.sack(4..5, |_| ());
-        assert!(board.detect(0, 0, (101, 0), true, 5));
+        sack(&mut board, 4..5);
+        // What left in the same burst tells by its number.
+        assert!(!board.lose_resent(0, (100, 1), 100) && board.last_resent(0, (100, 1)).is_none());
+        assert!(!board.lose_resent(0, (100, 5), 99));
+        assert_eq!(board.last_resent(0, (100, 5)), Some(100));
+        assert!(board.lose_resent(0, (100, 5), 100) && board.last_resent(0, (100, 5)).is_none());
         assert!(board.must_resend());
         assert_eq!(resend(&mut board, 200), Some(0));
-        board.acknowledge(0, 5, |_| ());
+        acknowledge(&mut board, 0, 5);
         assert!(board.is_clean() && board.absent() == 0);
     }
 
     #[test]
     fn reordering_makes_it_patient() {
         let mut board = Scoreboard::default();
-        board.sack(1..2, |_| ());
-        assert!(!board.detect(10, 0, (0, 0), false, 5));
-        assert_eq!(board.patience(), 15);
-        assert_eq!(board.acknowledge(0, 2, |_| ()), 1);
+        sack(&mut board, 1..2);
+        assert_eq!(acknowledge(&mut board, 0, 2), 1);
         assert!(board.reordering);
-        board.sack(3..9, |_| ());
-        assert!(!board.detect(20, 2, (0, 0), false, 5));
-        assert!(board.wait_over(25) && board.lost == 1);
-    }
-
-    #[test]
-    fn what_left_long_before_is_lost_with_the_first_that_arrives() {
-        let mut board = Scoreboard::default();
-        board.sack(10..11, |_| ());
-        // Segments below 8 left more than the wait before the one that has arrived.
-        assert!(board.detect(10, 2, (9, 8), false, 5));
-        assert_eq!((board.lost, board.patience()), (8, 15));
+        sack(&mut board, 3..9);
+        assert!(!board.is_impatient(false) && !board.is_impatient(true));
     }
 
     #[test]
     fn a_timeout_loses_everything_that_is_not_sacked() {
         let mut board = Scoreboard::default();
-        board.acknowledge(0, 2, |_| ());
-        board.sack(4..6, |_| ());
+        acknowledge(&mut board, 0, 2);
+        sack(&mut board, 4..6);
         board.lose_all(2, 10);
         assert_eq!((board.lost, board.absent()), (6, 8));
         let resent: Vec<u64> = std::iter::from_fn(|| resend(&mut board, 0)).collect();
         assert_eq!(resent, [2, 3, 6, 7, 8, 9]);
-        assert_eq!(board.acknowledge(2, 10, |_| ()), 6);
+        assert_eq!(acknowledge(&mut board, 2, 10), 6);
         assert!(board.is_clean());
     }
 }

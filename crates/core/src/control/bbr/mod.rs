@@ -324,8 +324,9 @@ impl Controller for Bbr {
         self.long_term.reset(&totals);
     }
 
-    fn on_open(&mut self, rtt: Duration) {
+    fn on_open(&mut self, now: Instant, rtt: Duration) {
         self.min_rtt = Some(micros(rtt));
+        self.min_rtt_at = now;
         self.seen_rtt = true;
         self.start_pacing(micros(rtt));
     }

@@ -152,8 +152,10 @@ impl Bbr {
 
     fn update_min_rtt(&mut self, ack: &Ack, delivery: &Delivery) {
         let expired = ack.now > self.min_rtt_at + MIN_RTT_AGE;
+        // An old minimum does not give way to a time that may contain the receiver's patience.
+        let delayed = delivery.sample.is_some_and(|sample| sample.delayed);
         if let Some(rtt) = ack.rtt.map(micros)
-            && (expired || self.min_rtt.is_none_or(|min| rtt < min))
+            && (expired && !delayed || self.min_rtt.is_none_or(|min| rtt < min))
         {
             self.min_rtt = Some(rtt);
             self.min_rtt_at = ack.now;

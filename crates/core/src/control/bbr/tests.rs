@@ -42,6 +42,7 @@ impl Path {
                 delivered: per_rtt,
                 interval: Some(rtt),
                 app_limited: false,
+                delayed: false,
             }),
         };
         change(&mut ack, &mut delivery);
@@ -198,4 +199,25 @@ fn slow_flows_send_single_segments_and_fast_ones_bursts_of_a_millisecond() {
         bbr.pacing_rate = rate;
         assert_eq!(bbr.burst(), burst, "{rate}");
     }
+}
+
+#[test]
+fn a_held_back_acknowledgement_does_not_replace_an_old_minimum() {
+    let mut path = Path::cruising();
+    path.now += 11_000 * MS;
+    path.ack(80, 40, |_, delivery| {
+        delivery.sample = delivery.sample.map(|s| RateSample { delayed: true, ..s })
+    });
+    assert_eq!(path.bbr.min_rtt, Some(40_000));
+    path.ack(81, 40, |_, _| ());
+    assert_eq!(path.bbr.min_rtt, Some(81_000));
+}
+
+#[test]
+fn the_round_trip_of_a_connection_opened_late_counts_from_then() {
+    let mut path = Path::new();
+    path.now = 60_000 * MS;
+    path.bbr.on_open(Instant::from_ns(path.now), Duration::from_ms(40));
+    path.ack(45, 1, |_, _| ());
+    assert_eq!((path.bbr.mode, path.bbr.min_rtt), (Mode::Startup, Some(40_000)));
 }

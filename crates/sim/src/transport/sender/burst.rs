@@ -5,7 +5,6 @@
 //! send but a small part waits for the next acknowledgement to make it more, when that is likely to come soon. So bursts form even where
 //! acknowledgements come evenly.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::*;
@@ -50,8 +49,6 @@ pub(super) struct Bursts {
     /// Where the buffer ends that the next segment is in, and the one after it. A burst does not cross the end of a buffer unless
     /// the part before is too short.
     buffers: [u64; 2],
-    /// Of each burst that is under way, one past its last segment, and when it left (ns).
-    under_way: VecDeque<(u64, u64)>,
 }
 
 impl Bursts {
@@ -62,7 +59,6 @@ impl Bursts {
             again: 0..0,
             most: FEWEST.into(),
             buffers: [FIRST_BUFFERS[0], FIRST_BUFFERS[1]],
-            under_way: VecDeque::new(),
         }
     }
 
@@ -111,31 +107,6 @@ impl Bursts {
         *first = (*first).max((next + wanted).min(*second));
         *first - next
     }
-
-    /// Begins to send the segments from `seq` on again, at most `most`: no more at once than left at once.
-    fn resend(&mut self, seq: u64, most: u64) {
-        let index = self.under_way.partition_point(|(end, _)| *end <= seq);
-        let end = self.under_way.get(index).map_or(seq + 1, |(end, _)| *end);
-        self.again = seq..end.min(seq + most);
-    }
-
-    /// When the burst left whose segment `una` is (ns).
-    fn departure(&mut self, una: u64) -> Option<u64> {
-        while self.under_way.front().is_some_and(|(end, _)| *end <= una) {
-            self.under_way.pop_front();
-        }
-        self.under_way.front().map(|(_, time)| *time)
-    }
-
-    /// One past the last segment of the bursts that left before `time` (ns).
-    pub(super) fn left_before(&self, time: u64) -> u64 {
-        let count = self.under_way.partition_point(|(_, left)| *left < time);
-        count.checked_sub(1).and_then(|last| self.under_way.get(last)).map_or(0, |(end, _)| *end)
-    }
-
-    pub(super) fn memory(&self) -> usize {
-        self.under_way.capacity() * size_of::<(u64, u64)>()
-    }
 }
 
 /// Whether the window is what limits a flow. What was seen last counts until all that had been sent by then is acknowledged, unless
@@ -160,10 +131,14 @@ impl Usage {
 impl Sender {
     /// Nothing more leaves now, for want of window if `limited`.
     #[inline]
-    pub(super) fn pause(&mut self, limited: bool) -> Option<Packet> {
+    pub(super) fn pause(&mut self, now: u64, limited: bool) -> Option<Packet> {
         self.bursts.again = 0..0;
+        let sent = std::mem::take(&mut self.usage.sent);
+        if sent || self.tail.progress {
+            self.arm_probe(now, sent);
+        }
         let usage = &mut self.usage;
-        if std::mem::take(&mut usage.sent) || limited {
+        if sent || limited {
             let out = self.next - self.una;
             if limited || self.una >= usage.until || !usage.limited && out > usage.most {
                 (usage.limited, usage.most, usage.until) = (limited, out, self.next);
@@ -178,10 +153,10 @@ impl Sender {
         self.usage.limited || self.in_slow_start() && u64::from(self.cwnd) < 2 * self.usage.most
     }
 
-    /// Begins a burst of segments that are sent again.
+    /// Begins a burst of segments that are sent again: no more at once than left at once.
     pub(super) fn begin_resending(&mut self, seq: u64) {
         let most = if self.leaves_singly() { 1 } else { self.largest_burst() };
-        self.bursts.resend(seq, most);
+        self.bursts.again = seq..self.departures.end_of_burst(seq).min(seq + most);
     }
 
     /// Whether every segment is a burst of its own, as where a controller sets the gaps.
@@ -194,6 +169,7 @@ impl Sender {
     pub(super) fn begin_burst(&mut self, now: u64, in_flight: u64) -> Option<bool> {
         if self.leaves_singly() {
             self.bursts.left = 1;
+            self.departures.note(self.next + 1, now);
             return None;
         }
         let available = self.written.min(self.limit) - self.next;
@@ -211,16 +187,15 @@ impl Sender {
         }
         let size = quota.min(buffered).min(available);
         self.bursts.left = size as u32;
-        self.bursts.under_way.push_back((self.next + size, now));
+        self.departures.note(self.next + size, now);
         self.bursts.most = self.largest_burst();
         None
     }
 
     /// Whether to wait for more than the window has `room` for, with `buffered` segments that could leave together.
-    fn defers(&mut self, now: u64, room: u64, buffered: u64) -> bool {
+    fn defers(&self, now: u64, room: u64, buffered: u64) -> bool {
         let last = self.pacer.as_ref().map_or(0, Pacer::next).max(self.last_sent);
-        let recovering = matches!(self.state, State::Recovery | State::Loss);
-        if recovering || now > last + SOON {
+        if self.state.recovers() || now > last + SOON {
             return false;
         }
         let room = room.min(self.limit - self.next);
@@ -232,7 +207,7 @@ impl Sender {
         if smoothed == 0 {
             return false;
         }
-        let Some(departure) = self.bursts.departure(self.una) else { return false };
+        let Some(departure) = self.departures.first() else { return false };
         departure + smoothed <= now + SOON.min(smoothed / 2)
     }
 
@@ -296,25 +271,12 @@ mod tests {
     }
 
     #[test]
-    fn what_left_together_is_sent_again_together() {
+    fn what_is_sent_again_belongs_to_the_burst_up_to_its_end() {
         let mut bursts = Bursts::new(Burst::Host);
-        bursts.under_way.extend([(10, 100), (20, 200)]);
-        let mut again = |seq, most| {
-            bursts.resend(seq, most);
-            bursts.again.clone()
-        };
-        assert_eq!([again(4, 45), again(12, 45), again(12, 3)], [4..10, 12..20, 12..15]);
+        bursts.again = 12..14;
         bursts.resent();
         assert!(bursts.is_within(Some(13)) && !bursts.is_within(Some(14)) && !bursts.is_within(None));
-        bursts.again = 15..15;
-        assert!(!bursts.is_within(Some(15)));
-    }
-
-    #[test]
-    fn departures_are_those_of_the_first_burst_under_way() {
-        let mut bursts = Bursts::new(Burst::Host);
-        bursts.under_way.extend([(10, 100), (20, 200)]);
-        assert_eq!([0, 9, 10, 19].map(|una| bursts.departure(una)), [100, 100, 200, 200].map(Some));
-        assert_eq!(bursts.departure(20), None);
+        bursts.resent();
+        assert!(!bursts.is_within(Some(14)));
     }
 }

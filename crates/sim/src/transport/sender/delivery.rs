@@ -43,7 +43,13 @@ impl Sender {
     pub(super) fn deliver(&mut self, news: &Ack, flight: u64, losses: u64) {
         let Some(rates) = &mut self.rates else { return };
         let now = news.now.ns();
-        let sample = rates.sample(now, news.delivered.into(), self.rtt.min());
+        let mut sample = rates.sample(now, news.delivered.into(), self.rtt.min());
+        if let Some(sample) = &mut sample {
+            // The last segment is the only one that may be short.
+            sample.delayed = sample.delivered == 1
+                && self.una > self.application.last()
+                && self.application.last_size() < self.size;
+        }
         let lost = self.scoreboard.losses();
         let smoothed = self.rtt.smoothed();
         let delivery = Delivery {

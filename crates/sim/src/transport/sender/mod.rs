@@ -5,6 +5,10 @@
 
 mod burst;
 mod delivery;
+mod departures;
+mod handshake;
+pub(super) mod rack;
+mod report;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -15,6 +19,9 @@ use headway_core::control::{Ack, AnyController, Congestion, Controller, Delivery
 use headway_core::{Duration, Instant};
 
 use self::burst::{Bursts, Usage};
+use self::departures::Departures;
+use self::handshake::Handshake;
+use self::rack::Rack;
 use self::tail::Tail;
 use self::undo::Undo;
 use super::application::Application;
@@ -23,8 +30,9 @@ use super::rates::Rates;
 use super::reduction::Reduction;
 use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
+use super::ticks::Timer;
 use crate::config::{Burst, Ecn, TcpConfig};
-use crate::packet::{CWR, ECE, ECT, Kind, Packet, RETRANSMITTED, Report, WINDOW_PROBE};
+use crate::packet::{CWR, DUPLICATE, ECE, ECT, Kind, Packet, RETRANSMITTED, Report, WINDOW_PROBE};
 
 /// Bytes of a segment on the wire besides its payload: 20 + 32 of headers with timestamps, and 38 of Ethernet.
 pub(crate) const SEGMENT_OVERHEAD: u32 = 90;
@@ -40,6 +48,14 @@ enum State {
     Recovery,
     /// Everything is sent again after a timeout.
     Loss,
+}
+
+impl State {
+    /// Whether losses are being repaired.
+    #[inline]
+    fn recovers(self) -> bool {
+        matches!(self, State::Recovery | State::Loss)
+    }
 }
 
 /// How a reduction was entered.
@@ -83,16 +99,17 @@ pub(crate) struct Sender {
     size: u16,
     ecn: Ecn,
     cwr: bool,
-    /// When the retransmission or persist timer expires (ns).
-    deadline: u64,
+    /// The retransmission or persist timer.
+    deadline: Timer,
     /// The first segment not acknowledged at the last timeout.
     restarted: u64,
-    /// When the newest reported segment was sent, and when the last segment was.
-    newest: u64,
+    /// When the last segment was sent (ns).
     last_sent: u64,
     rtt: Rtt,
     controller: AnyController,
+    departures: Departures,
     scoreboard: Scoreboard,
+    rack: Rack,
     reduction: Reduction,
     tail: Tail,
     undo: Undo,
@@ -102,26 +119,33 @@ pub(crate) struct Sender {
     /// For controllers that own their window.
     rates: Option<Box<Rates>>,
     application: Application,
+    /// Absent when the connection is open.
+    handshake: Option<Box<Handshake>>,
     counters: Counters,
     finished: Option<u64>,
 }
 
 impl Sender {
-    /// A sender with nothing under way. A host's connection has been opened before, from which it knows the `round_trip` time
-    /// of an empty path (ns).
-    pub(crate) fn new(config: &TcpConfig, owner: u32, route: u32, seed: u64, round_trip: u64) -> Sender {
+    /// A sender with nothing under way, over a path that takes `round_trip` when it is empty (ns). A host's connection is opened before
+    /// its flow starts, unless there is no time for that.
+    pub(crate) fn new(
+        config: &TcpConfig,
+        (owner, route): (u32, u32),
+        seed: u64,
+        round_trip: u64,
+        now: u64,
+    ) -> Sender {
         let wire = config.mss + SEGMENT_OVERHEAD;
         let start = Start { window: config.initial_window, mss: config.mss, wire, seed };
         let mut controller = config.controller.build(&start);
         controller.set_paced(config.pacing);
         controller.set_whole(config.whole);
-        let mut rtt = Rtt::new();
-        if config.burst == Burst::Host && round_trip > 0 {
-            rtt.measured(round_trip);
-            controller.on_open(Duration::from_ns(round_trip as i64));
-        }
+        let opening = handshake::opening(config, round_trip);
+        // Queues that mark may drop the packets of a handshake, so connections with classic ECN are opened before time zero.
+        let late =
+            opening > now && config.burst == Burst::Host && round_trip > 0 && config.ecn != Ecn::Classic;
         let pacer = (config.pacing || controller.pacing_rate().is_some()).then(Pacer::default);
-        Sender {
+        let mut sender = Sender {
             una: 0,
             next: 0,
             limit: (config.receive_buffer.get() / u64::from(config.mss)).max(1),
@@ -134,14 +158,15 @@ impl Sender {
             size: wire as u16,
             ecn: config.ecn,
             cwr: false,
-            deadline: u64::MAX,
+            deadline: Timer::OFF,
             restarted: 0,
-            newest: 0,
             last_sent: 0,
-            rtt,
+            rtt: Rtt::new(),
             rates: controller.owns_window().then(|| Box::new(Rates::new())),
             controller,
+            departures: Departures::default(),
             scoreboard: Scoreboard::default(),
+            rack: Rack::new(),
             reduction: Reduction::default(),
             tail: Tail::new(),
             undo: Undo::default(),
@@ -149,9 +174,14 @@ impl Sender {
             usage: Usage::default(),
             pacer,
             application: Application::new(config),
+            handshake: late.then(|| Box::new(Handshake::new(opening))),
             counters: Counters::default(),
             finished: None,
+        };
+        if !late && config.burst == Burst::Host && round_trip > 0 {
+            sender.know_round_trip(opening.max(now), round_trip);
         }
+        sender
     }
 
     #[inline]
@@ -164,13 +194,13 @@ impl Sender {
     pub(crate) fn poll(&mut self, now: u64) -> Option<Packet> {
         let in_flight = self.in_flight();
         if in_flight >= u64::from(self.cwnd) {
-            return self.pause(true);
+            return self.pause(now, true);
         }
         let lost = self.scoreboard.next_lost();
         let within = self.bursts.is_within(lost);
         if !within && self.pacer.as_ref().is_some_and(|pacer| pacer.blocked(now)) {
             self.look_for_data(now);
-            return self.pause(false);
+            return self.pause(now, false);
         }
         let held = !within && self.clock() > now;
         if !held && let Some(seq) = lost.filter(|_| self.bursts.may_resend()) {
@@ -182,25 +212,23 @@ impl Sender {
         if self.next >= self.written.min(self.limit) {
             self.bursts.end();
             self.look_for_data(now);
-            return self.pause(false);
+            return self.pause(now, false);
         }
         if held {
-            return self.pause(true);
+            return self.pause(now, true);
         }
         let seq = self.next;
         if seq == self.una && seq > 0 {
             self.restart(now);
         }
         if !within && let Some(limited) = self.begin_burst(now, in_flight) {
-            return self.pause(limited);
+            return self.pause(now, limited);
         }
         self.bursts.sent();
         self.note(now, seq, in_flight == 0);
         self.next += 1;
         let flags = if std::mem::take(&mut self.cwr) { CWR } else { 0 };
-        let segment = self.segment(now, seq, flags, !within);
-        self.arm_probe(now);
-        Some(segment)
+        Some(self.segment(now, seq, flags, !within))
     }
 
     /// Sends a lost segment again, the `first` of a burst or not.
@@ -214,9 +242,19 @@ impl Sender {
         self.note(now, seq, in_flight == 0);
         self.undo.resent(now);
         if seq == self.una {
-            self.deadline = now + self.rtt.timeout();
+            self.deadline = Timer::new(now, self.rtt.timeout());
         }
-        self.segment(now, seq, RETRANSMITTED, first)
+        self.repeat(now, seq, RETRANSMITTED, first)
+    }
+
+    /// A segment that is not sent for the first time, or carries nothing. With classic ECN no queue may mark it: the mark would be taken for
+    /// one of the first copy's way, or go unanswered when it is dropped (RFC 3168 6.1.5, 6.1.6).
+    fn repeat(&mut self, now: u64, seq: u64, flag: u8, first: bool) -> Packet {
+        let mut packet = self.segment(now, seq, flag, first);
+        if self.ecn == Ecn::Classic {
+            packet.flags &= !ECT;
+        }
+        packet
     }
 
     #[inline]
@@ -261,8 +299,8 @@ impl Sender {
         if self.state != State::Open {
             self.reduction.sent();
         }
-        if self.deadline == u64::MAX {
-            self.deadline = now + self.rtt.timeout();
+        if self.deadline.is_off() {
+            self.deadline = Timer::new(now, self.rtt.timeout());
         }
         let size = if seq == self.application.last() { self.application.last_size() } else { self.size };
         if self.pacer.is_some() {
@@ -295,31 +333,24 @@ impl Sender {
         let acked = ack.seq - self.una;
         let clean = self.scoreboard.is_clean() && report.is_none();
         let losses = self.scoreboard.losses();
-        let delivered = if clean { acked } else { self.update_scoreboard(ack, report) };
+        let (delivered, rtt) = match clean {
+            true => (acked, self.take_in_order(now, ack, acked)),
+            false => self.take_report(now, ack, report),
+        };
         if let Some(rates) = &mut self.rates {
-            if clean && acked > 0 {
-                rates.reported(acked - 1);
-            }
             rates.forget(acked);
         }
         self.una = ack.seq;
-        let mut rtt = None;
-        if delivered > 0 {
-            self.newest = self.newest.max(ack.sent);
-            let sample = now - ack.sent;
-            if !ack.has(RETRANSMITTED) {
-                self.rtt.measured(sample);
-                rtt = Some(Duration::from_ns(sample as i64));
-            } else if acked > 0 {
-                // The timestamp tells the copies apart (RFC 6298 3), so the back-off of the timer ends here.
-                self.rtt.measured(sample);
-            }
-        } else if acked == 0 && !opened && clean && !ack.has(ECE) {
+        self.departures.forget(ack.seq);
+        if delivered == 0 && acked == 0 && !opened && clean && ack.flags & (ECE | DUPLICATE) == 0 {
             return;
         }
+        if ack.has(DUPLICATE) && !self.answers_probe(ack) {
+            self.scoreboard.resent_in_vain();
+        }
         self.judge_probe(now, ack, flight);
-        self.consider_undo(ack, acked);
-        let lost = !clean && self.detect(now, self.answers_probe(ack));
+        let undone = self.consider_undo(ack, acked);
+        let lost = (!clean || self.state.recovers()) && (delivered > 0 || undone) && self.detect(now);
         let entry = self.change_state(ack.has(ECE));
         let reducing = matches!(self.state, State::Reducing | State::Recovery);
         let in_flight = self.in_flight();
@@ -328,9 +359,8 @@ impl Sender {
         let news = Ack {
             now: Instant::from_ns(now),
             delivered: delivered as u32,
-            acked: acked as u32,
             marked: marked as u32,
-            rtt,
+            rtt: rtt.map(|rtt| Duration::from_ns(rtt as i64)),
             timeout: Duration::from_ns(self.rtt.timeout() as i64),
             in_flight: in_flight as u32,
             window_limited: self.is_window_limited(),
@@ -356,34 +386,6 @@ impl Sender {
         self.controller.window() < self.controller.ssthresh()
     }
 
-    #[cold]
-    fn update_scoreboard(&mut self, ack: &Packet, report: Option<&Report>) -> u64 {
-        self.scoreboard.caused_by(ack.sent, ack.has(RETRANSMITTED));
-        let (una, ack) = (self.una, ack.seq);
-        let rates = &mut self.rates;
-        let mut fresh = |segment: u64| {
-            if let Some(rates) = rates {
-                rates.reported(segment - una);
-            }
-        };
-        let mut delivered = self.scoreboard.acknowledge(una, ack, &mut fresh);
-        for (from, to) in report.iter().flat_map(|report| report.blocks).filter(|block| block.1 > 0) {
-            delivered += self.scoreboard.sack(ack + u64::from(from)..ack + u64::from(to), &mut fresh);
-        }
-        delivered
-    }
-
-    /// Looks for losses; without patience when a probe of the tail is answered, which left long after everything else.
-    fn detect(&mut self, now: u64, probed: bool) -> bool {
-        let recovering = probed || matches!(self.state, State::Recovery | State::Loss);
-        // RFC 8985 6.2: quarters of the smallest round-trip time, at most the smoothed one.
-        let quarters = self.scoreboard.quarters(self.una, self.next);
-        let wait = (self.rtt.min() / 4).saturating_mul(quarters).min(self.rtt.smoothed());
-        let wait = if probed { 0 } else { wait };
-        let old = self.bursts.left_before(self.newest.saturating_sub(wait));
-        self.scoreboard.detect(now, self.una, (self.newest, old), recovering, wait)
-    }
-
     /// Leaves recovery when it is over, and enters it when there is a reason.
     #[inline]
     fn change_state(&mut self, echo: bool) -> Entry {
@@ -393,6 +395,9 @@ impl Sender {
             State::Reducing => self.una > self.high,
             State::Recovery | State::Loss => self.una >= self.high,
         };
+        if over && self.state.recovers() {
+            self.scoreboard.recovered();
+        }
         let before = if over { State::Open } else { self.state };
         self.state = match before {
             State::Open | State::Reducing if self.scoreboard.has_lost() => State::Recovery,
@@ -416,7 +421,6 @@ impl Sender {
         self.tail.end();
         if self.state == State::Recovery {
             self.counters.recoveries += 1;
-            self.scoreboard.recover();
         }
         if entry == Entry::Deeper {
             // Marks had demanded the reduction anyway.
@@ -481,7 +485,7 @@ impl Sender {
     pub(crate) fn memory(&self) -> usize {
         size_of::<Sender>()
             + self.scoreboard.memory()
-            + self.bursts.memory()
+            + self.departures.memory()
             + self.rates.as_ref().map_or(0, |rates| rates.memory())
     }
 }

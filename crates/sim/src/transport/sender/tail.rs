@@ -5,7 +5,7 @@
 //! to loss detection, long before the retransmission timer would have lost the whole flight.
 
 use super::*;
-use crate::packet::DUPLICATE;
+use crate::transport::ticks::TICK;
 
 /// Least time that a probe waits beyond two round trips, ns: two ticks of Linux's clock.
 const LEAST: u64 = 2_000_000;
@@ -18,17 +18,23 @@ const FIRST: u64 = 1_000_000_000;
 /// The probe of one flow.
 #[derive(Debug)]
 pub(super) struct Tail {
-    /// When it is due (ns); `u64::MAX` when it is not.
-    pub(super) at: u64,
+    pub(super) timer: Timer,
     /// A probe is under way until everything below this is acknowledged and its fate is known.
     high: Option<u64>,
     /// When that was sent, if it was a retransmission.
     again: Option<u64>,
+    /// Something has been acknowledged since the time was set.
+    pub(super) progress: bool,
 }
 
 impl Tail {
     pub(super) fn new() -> Tail {
-        Tail { at: u64::MAX, high: None, again: None }
+        Tail { timer: Timer::OFF, high: None, again: None, progress: false }
+    }
+
+    /// The segment that the probe has repeated.
+    pub(super) fn repeated(&self) -> Option<u64> {
+        self.again.and(self.high).map(|high| high - 1)
     }
 
     /// A reduction or a timeout ends the episode.
@@ -38,25 +44,32 @@ impl Tail {
 }
 
 impl Sender {
-    /// Sets the time of the probe after something has been sent or acknowledged.
+    /// Sets the time of the probe after something has been `sent` or acknowledged; not later than the retransmission timer, and later by
+    /// what the pacer waits.
     #[inline]
-    pub(super) fn arm_probe(&mut self, now: u64) {
+    pub(super) fn arm_probe(&mut self, now: u64, sent: bool) {
+        self.tail.progress = false;
         let open = matches!(self.state, State::Open | State::Reducing) && self.scoreboard.is_clean();
         if !open || self.una == self.next {
-            self.tail.at = u64::MAX;
+            self.tail.timer = Timer::OFF;
             return;
         }
         let wait = match self.rtt.smoothed() {
             0 => FIRST,
             smoothed => 2 * smoothed + if self.next - self.una == 1 { HELD_BACK } else { LEAST },
         };
-        self.tail.at = (now + wait).min(self.deadline);
+        let left = if sent { self.head_sent() } else { None };
+        let timeout = (left.unwrap_or(now) + self.rtt.timeout()).saturating_sub(now);
+        let wait = wait.min(timeout);
+        let pause = self.pacer.as_ref().map_or(0, |pacer| pacer.next().saturating_sub(now) / TICK * TICK);
+        self.tail.timer = Timer::new(now, wait + pause);
     }
 
     /// Sends the probe, unless one is under way.
     pub(super) fn probe_tail(&mut self, now: u64) -> Option<Packet> {
-        self.tail.at = u64::MAX;
+        self.tail.timer = Timer::OFF;
         if self.tail.high.is_some() {
+            self.deadline = self.counting_from(now, self.head_sent());
             return None;
         }
         if self.next == self.written {
@@ -64,6 +77,7 @@ impl Sender {
         }
         let (seq, flags) = if self.next < self.written.min(self.limit) {
             self.note(now, self.next, false);
+            self.departures.note(self.next + 1, now);
             self.next += 1;
             (self.next - 1, 0)
         } else {
@@ -73,8 +87,17 @@ impl Sender {
         };
         self.tail.high = Some(self.next);
         self.tail.again = (flags != 0).then_some(now);
-        self.deadline = now + self.rtt.timeout();
-        Some(self.segment(now, seq, flags, true))
+        self.deadline = Timer::new(now, self.rtt.timeout());
+        Some(match flags {
+            0 => self.segment(now, seq, 0, true),
+            _ => self.repeat(now, seq, flags, true),
+        })
+    }
+
+    /// When the first segment not acknowledged was sent last, while nothing is known to be lost (ns).
+    fn head_sent(&self) -> Option<u64> {
+        let again = self.tail.again.filter(|_| self.tail.repeated() == Some(self.una));
+        again.or(self.departures.first())
     }
 
     /// Whether an acknowledgement was caused by a probe that repeated the last segment.

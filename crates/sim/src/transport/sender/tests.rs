@@ -10,7 +10,7 @@ fn ack(seq: u64, flags: u8) -> Packet {
 /// A host's sender that has sent its first window of ten.
 fn sender(ecn: Ecn) -> Sender {
     let config = TcpConfig { ecn, ..TcpConfig::new(Controlled::Reno, Vec::new(), Vec::new()) };
-    let mut sender = Sender::new(&config, 0, 0, 1, 1_000_000);
+    let mut sender = Sender::new(&config, (0, 0), 1, 1_000_000, 0);
     assert_eq!(std::iter::from_fn(|| sender.poll(0)).count(), 10);
     sender
 }
@@ -48,7 +48,7 @@ fn a_sender_after_rfc_3168_waits_for_its_timer_when_its_only_segment_is_marked()
         initial_window: 1,
         ..TcpConfig::new(Controlled::Rfc3168, Vec::new(), Vec::new())
     };
-    let mut sender = Sender::new(&config, 0, 0, 1, 1_000_000);
+    let mut sender = Sender::new(&config, (0, 0), 1, 1_000_000, 0);
     let mut now = 0;
     for doublings in 0..3 {
         assert_eq!(std::iter::from_fn(|| sender.poll(now)).count(), 1);
@@ -64,4 +64,154 @@ fn a_sender_after_rfc_3168_waits_for_its_timer_when_its_only_segment_is_marked()
     sender.on_ack(now + 1_000_000, &Packet { sent: now, ..ack(4, 0) }, None);
     assert_eq!(std::iter::from_fn(|| sender.poll(now + 1_000_000)).count(), 2);
     assert_eq!(sender.counters.timeouts, 0);
+}
+
+/// When the next timer fires (ns).
+fn due(sender: &mut Sender) -> u64 {
+    while !sender.is_due(sender.deadline()) {}
+    sender.deadline()
+}
+
+/// Lets the next timer fire.
+fn expire(sender: &mut Sender) -> Option<Packet> {
+    let now = due(sender);
+    sender.on_timeout(now)
+}
+
+/// A SACK block of segments beyond an acknowledgement's number.
+fn block(from: u32, to: u32) -> Report {
+    Report { window: 1_000, blocks: [(from, to), (0, 0), (0, 0)] }
+}
+
+#[test]
+fn what_is_sent_again_is_not_ecn_capable_unless_the_controller_needs_ecn() {
+    for (ecn, capable) in [(Ecn::Off, false), (Ecn::Classic, false), (Ecn::Dctcp, true)] {
+        let mut sender = sender(ecn);
+        sender.on_ack(1_000_000, &ack(0, 0), Some(&block(1, 8)));
+        let again = sender.poll(1_000_000).expect("the first segment is lost");
+        assert!(again.has(RETRANSMITTED) && again.has(ECT) == capable, "{ecn:?}");
+        let fresh = sender.poll(1_000_000).expect("the window has room");
+        assert!(!fresh.has(RETRANSMITTED) && fresh.has(ECT) == (ecn != Ecn::Off), "{ecn:?}");
+    }
+}
+
+#[test]
+fn a_probe_of_a_closed_window_is_not_ecn_capable() {
+    let mut sender = sender(Ecn::Classic);
+    sender.on_ack(1_000_000, &Packet { extra: 0, ..ack(10, 0) }, None);
+    sender.limit = 10;
+    sender.set_timer(1_000_000, true);
+    let probe = expire(&mut sender).expect("the window is closed");
+    assert!(probe.has(WINDOW_PROBE) && !probe.has(ECT));
+}
+
+#[test]
+fn a_timeout_during_a_reduction_after_a_mark_does_not_reduce_again() {
+    let mut sender = sender(Ecn::Classic);
+    sender.on_ack(1_000_000, &ack(4, ECE), None);
+    while sender.poll(1_000_000).is_some() {}
+    assert_eq!((sender.state, sender.ssthresh()), (State::Reducing, 5.0));
+    assert!(expire(&mut sender).is_some(), "a probe of the tail");
+    assert!(expire(&mut sender).is_none() && sender.counters.timeouts == 1);
+    assert_eq!((sender.state, sender.cwnd(), sender.ssthresh()), (State::Loss, 1, 5.0));
+}
+
+#[test]
+fn after_the_wait_for_overtaken_segments_a_window_that_the_controller_owns_is_cut_at_once() {
+    let parameters = headway_core::control::LsParameters::default();
+    let config = TcpConfig::new(Controlled::LsReno(parameters), Vec::new(), Vec::new());
+    let mut sender = Sender::new(&config, (0, 0), 1, 1_000_000, 0);
+    while sender.poll(0).is_some() {}
+    // Two segments above a hole are no reason yet.
+    sender.on_ack(1_000_000, &ack(0, 0), Some(&block(1, 3)));
+    assert_eq!(sender.state, State::Open);
+    let before = sender.cwnd();
+    sender.on_wake(sender.wake(1_000_000));
+    assert_eq!((sender.state, sender.cwnd()), (State::Recovery, sender.controller.flight_limit()));
+    assert!(sender.cwnd() < before);
+}
+
+#[test]
+fn the_smoothed_round_trip_is_that_of_the_oldest_segment_and_the_least_that_of_the_newest() {
+    let mut sender = sender(Ecn::Off);
+    let stamped = |seq, sent| Packet { sent, ..ack(seq, 0) };
+    sender.on_ack(1_000_000, &stamped(2, 0), None);
+    while sender.poll(1_000_000).is_some() {}
+    assert_eq!(sender.rtt.smoothed(), 1_000_000);
+    // The first segments left at 0, those after the tenth at 1 ms.
+    sender.on_ack(3_000_000, &stamped(12, 1_000_000), None);
+    assert_eq!((sender.rtt.smoothed(), sender.rtt.min()), (1_250_000, 1_000_000));
+}
+
+#[test]
+fn an_acknowledgement_of_a_retransmission_tells_the_time_in_ticks() {
+    let mut sender = sender(Ecn::Off);
+    sender.on_ack(1_000_000, &ack(0, 0), Some(&block(1, 5)));
+    assert!(sender.poll(1_000_000).is_some_and(|segment| segment.has(RETRANSMITTED)));
+    let answer = Packet { sent: 1_000_000, ..ack(5, RETRANSMITTED) };
+    sender.on_ack(3_900_000, &answer, None);
+    assert_eq!(sender.rtt.smoothed(), 1_000_000 / 8 * 7 + 2_000_000 / 8);
+}
+
+/// When a sender that has sent ten segments at `sent` and hears at `heard` of two above a hole stops waiting for it (ns).
+fn patience(sent: u64, heard: u64) -> u64 {
+    let config = TcpConfig::new(Controlled::Reno, Vec::new(), Vec::new());
+    let mut sender = Sender::new(&config, (0, 0), 1, 20_000_000, 0);
+    while sender.poll(sent).is_some() {}
+    sender.on_ack(heard, &Packet { sent, ..ack(0, 0) }, Some(&block(1, 3)));
+    sender.wake(heard)
+}
+
+#[test]
+fn a_hole_is_waited_for_a_quarter_of_the_least_round_trip_and_two_ticks() {
+    // 5 and 2 ms from now on, in whole ticks, and to the tick after that.
+    assert_eq!(patience(0, 20_000_000), 28_000_000);
+    assert_eq!(patience(500_000, 20_700_000), 28_000_000);
+    // The round trip took longer: a quarter of the least one all the same.
+    assert_eq!(patience(0, 90_300_000), 98_000_000);
+}
+
+#[test]
+fn a_hole_that_left_earlier_is_waited_for_less() {
+    let config = TcpConfig { initial_window: 4, ..TcpConfig::new(Controlled::Reno, Vec::new(), Vec::new()) };
+    let mut sender = Sender::new(&config, (0, 0), 1, 40_000_000, 0);
+    while sender.poll(0).is_some() {}
+    let stamped = |seq, sent| Packet { sent, ..ack(seq, 0) };
+    sender.on_ack(40_000_000, &stamped(1, 0), None);
+    while sender.poll(40_000_000).is_some() {}
+    sender.on_ack(46_000_000, &stamped(2, 0), None);
+    while sender.poll(46_000_000).is_some() {}
+    assert_eq!(sender.departures.of(4).zip(sender.departures.of(6)), Some((40_000_000, 46_000_000)));
+    // The fourth is missing, which left at 40 ms; of those that left 6 ms later one is reported: 4 of 10 ms are left.
+    sender.on_ack(80_000_000, &stamped(4, 40_000_000), Some(&block(1, 2)));
+    assert_eq!(sender.wake(80_000_000), 93_000_000);
+    sender.on_ack(86_000_000, &stamped(4, 46_000_000), Some(&block(1, 3)));
+    assert_eq!(sender.wake(86_000_000), 93_000_000);
+}
+
+#[test]
+fn what_left_before_a_retransmission_that_has_arrived_is_lost_too() {
+    let mut sender = sender(Ecn::Off);
+    // Of ten segments the first and the last are missing.
+    sender.on_ack(1_000_000, &ack(0, 0), Some(&block(1, 9)));
+    sender.limit = 10;
+    assert_eq!(sender.poll(1_000_000).map(|segment| segment.seq), Some(0));
+    sender.on_ack(2_000_000, &Packet { sent: 1_000_000, ..ack(9, RETRANSMITTED) }, None);
+    assert_eq!(
+        sender.poll(2_000_000).map(|segment| (segment.seq, segment.has(RETRANSMITTED))),
+        Some((9, true))
+    );
+}
+
+#[test]
+fn a_probe_of_the_tail_leaves_two_round_trips_and_two_ticks_after_the_last_segment() {
+    let config = TcpConfig::new(Controlled::Reno, Vec::new(), Vec::new());
+    for (sent, leaves) in [(0, 43), (300_000, 43), (999_999, 43)] {
+        let mut sender = Sender::new(&config, (0, 0), 1, 20_000_000, 0);
+        while sender.poll(sent).is_some() {}
+        assert_eq!(due(&mut sender), leaves * 1_000_000);
+    }
+    let mut sender = Sender::new(&config, (0, 0), 1, 20_100_000, 0);
+    while sender.poll(0).is_some() {}
+    assert_eq!(due(&mut sender), 44_000_000);
 }

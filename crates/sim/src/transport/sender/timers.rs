@@ -1,4 +1,4 @@
-//! Timers of a sender: retransmission, persist, the wait for reordered segments, for the pace and for the application.
+//! Timers of a sender: retransmission, persist, the wait for overtaken segments, for the pace and for the application.
 
 use super::*;
 
@@ -7,45 +7,61 @@ impl Sender {
     #[inline]
     pub(super) fn set_timer(&mut self, now: u64, progress: bool) {
         if self.una == self.next {
-            self.deadline = u64::MAX;
-            self.tail.at = u64::MAX;
+            self.deadline = Timer::OFF;
+            self.tail.timer = Timer::OFF;
             if self.finished.is_none() && self.application.is_finished(self.una) {
                 self.finished = Some(now);
             }
             if self.next >= self.limit && self.finished.is_none() {
                 // Only the receive window keeps the flow: the persist timer.
-                self.deadline = now + self.rtt.timeout();
+                self.deadline = Timer::new(now, self.rtt.timeout());
             }
-        } else if progress || self.deadline == u64::MAX {
-            self.deadline = now + self.rtt.timeout();
-            self.arm_probe(now);
+        } else if self.rack.at < u64::MAX {
+            // One timer serves all purposes; that of retransmission goes on when this wait is over.
+            self.tail.timer = Timer::OFF;
+            self.deadline.hold(self.rack.at + 1);
+        } else if progress || self.deadline.is_off() {
+            self.deadline = Timer::new(now, self.rtt.timeout());
+            self.tail.progress = true;
         } else if !self.scoreboard.is_clean() {
-            self.tail.at = u64::MAX;
+            self.tail.timer = Timer::OFF;
         }
+    }
+
+    /// The retransmission timer that is set now and counts from `left`, when the first segment not acknowledged was sent last (ns).
+    pub(super) fn counting_from(&self, now: u64, left: Option<u64>) -> Timer {
+        Timer::new(now, (left.unwrap_or(now) + self.rtt.timeout()).saturating_sub(now))
     }
 
     /// The retransmission timer, the persist timer or the wait for a probe of the tail expired. Poll afterwards; a probe is returned.
     pub(crate) fn on_timeout(&mut self, now: u64) -> Option<Packet> {
-        if self.tail.at <= now {
+        if self.tail.timer.fires(now) {
             return self.probe_tail(now);
         }
         self.rtt.back_off();
-        self.deadline = now + self.rtt.timeout();
+        self.deadline = Timer::new(now, self.rtt.timeout());
         if self.una == self.next {
             if self.next < self.limit {
-                self.deadline = u64::MAX;
+                self.deadline = Timer::OFF;
                 return None;
             }
-            let mut probe = self.segment(now, self.next, WINDOW_PROBE, true);
+            let mut probe = self.repeat(now, self.next, WINDOW_PROBE, true);
             probe.size = SEGMENT_OVERHEAD as u16 + 1;
             return Some(probe);
         }
         self.counters.timeouts += 1;
         let flight = self.in_flight() as u32;
         self.tail.end();
+        self.rack.at = u64::MAX;
         self.scoreboard.lose_all(self.una, self.next);
-        let reduced = self.state == State::Recovery && self.una < self.high;
-        if !reduced && (self.state != State::Loss || self.una > self.restarted) {
+        // At most one reduction for what was under way at the last, unless that was a timeout and something has come since (Linux).
+        let reduced = self.una < self.high
+            && match self.state {
+                State::Open => false,
+                State::Reducing | State::Recovery => true,
+                State::Loss => self.una == self.restarted,
+            };
+        if !reduced {
             self.undo.begin(&self.controller, false, 0);
         }
         self.restarted = self.una;
@@ -57,32 +73,29 @@ impl Sender {
         None
     }
 
-    /// The time to wait for reordered segments, to pace or to write is over. Poll afterwards.
+    /// The time to wait for overtaken segments, to pace or to write is over. Poll afterwards.
+    #[inline]
     pub(crate) fn on_wake(&mut self, now: u64) {
-        if self.scoreboard.wait_over(now) {
-            let flight = self.in_flight();
-            let entry = self.change_state(false);
-            if entry == Entry::None {
-                return;
-            }
-            self.begin(now, flight, entry);
-            let target = u64::from(self.controller.flight_limit());
-            if self.rates.is_none() {
-                self.cwnd = self.reduction.window(0, flight, target, false);
-            }
+        if self.rack.at <= now {
+            self.stop_waiting(now);
         }
     }
 
-    /// When [`Sender::on_timeout`] wants to be called (ns); `u64::MAX` for never.
+    /// A time before which [`Sender::on_timeout`] does not want to be called (ns); `u64::MAX` for never.
     #[inline]
     pub(crate) fn deadline(&self) -> u64 {
-        self.deadline.min(self.tail.at)
+        self.deadline.not_before().min(self.tail.timer.not_before())
+    }
+
+    /// Whether it is time to call [`Sender::on_timeout`]; if not, [`Sender::deadline`] is exact afterwards.
+    pub(crate) fn is_due(&mut self, now: u64) -> bool {
+        self.deadline.fires(now) | self.tail.timer.fires(now)
     }
 
     /// When [`Sender::on_wake`] wants to be called (ns); `u64::MAX` for never. Valid after polling.
     #[inline]
     pub(crate) fn wake(&self, now: u64) -> u64 {
-        let mut at = self.scoreboard.patience();
+        let mut at = self.rack.at;
         if let Some(pacer) = &self.pacer
             && pacer.blocked(now)
         {

@@ -5,7 +5,6 @@
 //! RFC 3708). Then window and threshold become what they were, and nothing counts as lost any more (RFC 4015, as in Linux).
 
 use super::*;
-use crate::packet::DUPLICATE;
 
 /// The last reduction because of losses, as long as it can be undone.
 #[derive(Debug, Default)]
@@ -39,19 +38,18 @@ impl Undo {
 }
 
 impl Sender {
-    /// Looks whether an acknowledgement, which advances by `acked` segments, makes the last reduction needless.
+    /// Looks whether an acknowledgement, which advances by `acked` segments, makes the last reduction needless, and takes that back.
     #[inline]
-    pub(super) fn consider_undo(&mut self, ack: &Packet, acked: u64) {
-        if self.undo.open && (self.state != State::Open || ack.has(DUPLICATE)) {
-            self.look_for_undo(ack, acked);
-        }
+    pub(super) fn consider_undo(&mut self, ack: &Packet, acked: u64) -> bool {
+        let open = self.undo.open && (self.state != State::Open || ack.has(DUPLICATE));
+        open && self.look_for_undo(ack, acked)
     }
 
     #[cold]
-    fn look_for_undo(&mut self, ack: &Packet, acked: u64) {
+    fn look_for_undo(&mut self, ack: &Packet, acked: u64) -> bool {
         if ack.has(ECE) && self.ecn != Ecn::Off {
             self.undo.open = false;
-            return;
+            return false;
         }
         self.undo.twice += u64::from(ack.has(DUPLICATE));
         let in_vain = self.undo.resent > 0 && self.undo.twice >= self.undo.resent;
@@ -67,6 +65,7 @@ impl Sender {
         if undo {
             self.undo_reduction(forgive);
         }
+        undo
     }
 
     fn undo_reduction(&mut self, forgive: bool) {

@@ -1,0 +1,99 @@
+//! When segments left for the first time, burst by burst.
+
+use std::collections::VecDeque;
+
+/// The departures of all segments that are not acknowledged.
+#[derive(Debug, Default)]
+pub(super) struct Departures {
+    /// Of each burst, one past its last segment, and when it left (ns).
+    bursts: VecDeque<(u64, u64)>,
+}
+
+impl Departures {
+    /// The segments below `end` that have not been noted leave now.
+    #[inline]
+    pub(super) fn note(&mut self, end: u64, now: u64) {
+        self.bursts.push_back((end, now));
+    }
+
+    /// All below `una` is acknowledged.
+    #[inline]
+    pub(super) fn forget(&mut self, una: u64) {
+        while self.bursts.front().is_some_and(|(end, _)| *end <= una) {
+            self.bursts.pop_front();
+        }
+    }
+
+    /// When the first segment left that was not acknowledged when something was forgotten last (ns).
+    #[inline]
+    pub(super) fn first(&self) -> Option<u64> {
+        self.bursts.front().map(|(_, left)| *left)
+    }
+
+    /// The burst of a segment.
+    fn burst(&self, segment: u64) -> Option<(u64, u64)> {
+        let index = self.bursts.partition_point(|(end, _)| *end <= segment);
+        self.bursts.get(index).copied()
+    }
+
+    /// When a segment left (ns).
+    pub(super) fn of(&self, segment: u64) -> Option<u64> {
+        self.burst(segment).map(|(_, left)| left)
+    }
+
+    /// One past the last segment that left together with this one.
+    pub(super) fn end_of_burst(&self, segment: u64) -> u64 {
+        self.burst(segment).map_or(segment + 1, |(end, _)| end)
+    }
+
+    /// One past the last segment that left by `time` (ns), but of those that left just then only the ones below `end`; zero if there is none.
+    pub(super) fn by(&self, time: u64, end: u64) -> u64 {
+        let earlier = self.bursts.partition_point(|(_, left)| *left < time);
+        let ends = |index: usize| self.bursts.get(index).map(|(end, _)| *end);
+        let before = earlier.checked_sub(1).and_then(ends).unwrap_or(0);
+        let together = self.bursts.range(earlier..).take_while(|(_, left)| *left == time);
+        together.last().map_or(before, |(last, _)| before.max(end.min(*last)))
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.bursts.capacity() * size_of::<(u64, u64)>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn departures() -> Departures {
+        let mut departures = Departures::default();
+        departures.note(10, 100);
+        departures.note(20, 200);
+        departures
+    }
+
+    #[test]
+    fn segments_leave_with_their_burst() {
+        let departures = departures();
+        assert_eq!(
+            [0, 9, 10, 19, 20].map(|segment| departures.of(segment)),
+            [Some(100), Some(100), Some(200), Some(200), None]
+        );
+        assert_eq!([4, 12, 20].map(|segment| departures.end_of_burst(segment)), [10, 20, 21]);
+        assert_eq!([99, 100, 199, 200, 201].map(|time| departures.by(time, u64::MAX)), [0, 10, 10, 20, 20]);
+        assert_eq!(
+            [(100, 7), (199, 7), (200, 7), (200, 17)].map(|(time, end)| departures.by(time, end)),
+            [7, 10, 10, 17]
+        );
+    }
+
+    #[test]
+    fn what_is_acknowledged_is_forgotten() {
+        let mut departures = departures();
+        departures.forget(9);
+        assert_eq!(departures.first(), Some(100));
+        departures.forget(10);
+        assert_eq!(departures.first(), Some(200));
+        departures.forget(20);
+        assert_eq!(departures.first(), None);
+    }
+}

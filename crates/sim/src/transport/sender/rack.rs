@@ -1,0 +1,96 @@
+//! Loss detection by time (RACK, RFC 8985 6.2, details as in Linux).
+//!
+//! Whatever left before a segment that has been reported, and longer before it than packets are given to be overtaken, is lost; first
+//! copies and retransmissions alike. What left shortly before it is lost when its time is over.
+
+use super::*;
+use crate::transport::ticks::expiry;
+
+/// What the wait for overtaken segments is longer, ns: two ticks (Linux's `TCP_TIMEOUT_MIN_US`).
+const ALLOWANCE: u64 = 2_000_000;
+
+/// The segment that left last among those reported.
+#[derive(Debug)]
+pub(super) struct Rack {
+    /// When it left (ns), and one past its number.
+    sent: u64,
+    end: u64,
+    /// Round-trip time of the segment reported last (ns).
+    rtt: u64,
+    /// When the wait for overtaken segments is over (ns); `u64::MAX` when nothing is waited for.
+    pub(super) at: u64,
+}
+
+impl Rack {
+    pub(super) fn new() -> Rack {
+        Rack { sent: 0, end: 0, rtt: 0, at: u64::MAX }
+    }
+
+    /// Segments below `end`, the last of which left at `sent`, are reported for the first time.
+    #[inline]
+    pub(super) fn advance(&mut self, now: u64, sent: u64, end: u64) {
+        self.rtt = now - sent;
+        if sent >= self.sent {
+            self.end = if sent == self.sent { self.end.max(end) } else { end };
+            self.sent = sent;
+        }
+    }
+}
+
+impl Sender {
+    /// How long segments are given to be overtaken: no time until that has been seen, once three have been reported above a hole or
+    /// losses are being repaired; otherwise quarters of the smallest round-trip time, at most the smoothed one.
+    fn patience(&mut self) -> u64 {
+        let quarters = self.scoreboard.quarters(self.una, self.next);
+        if self.scoreboard.is_impatient(self.state.recovers()) {
+            return 0;
+        }
+        (self.rtt.min() / 4).saturating_mul(quarters).min(self.rtt.smoothed())
+    }
+
+    /// Looks for losses, and sets the time to look again; says whether any is new.
+    pub(super) fn detect(&mut self, now: u64) -> bool {
+        let patience = self.patience();
+        let Rack { sent, end, rtt, .. } = self.rack;
+        self.scoreboard.advance(self.una);
+        let earlier = self.departures.by(sent, end);
+        // What left later than this is waited for.
+        let old = (now - rtt).checked_sub(patience);
+        let found = old.is_some_and(|old| {
+            let edge = if old >= sent { earlier } else { self.departures.by(old, u64::MAX).min(earlier) };
+            let found = self.scoreboard.lose_below(edge);
+            self.scoreboard.lose_resent(self.una, (sent, end), old) || found
+        });
+        let hole = self.scoreboard.last_hole(earlier).and_then(|hole| self.departures.of(hole));
+        let resent = self.scoreboard.last_resent(self.una, (sent, end));
+        self.rack.at = match hole.max(resent) {
+            Some(left) => expiry(now, (left + rtt + patience + ALLOWANCE).saturating_sub(now)),
+            None => u64::MAX,
+        };
+        found
+    }
+
+    /// The wait for overtaken segments is over: those that have not come are lost.
+    pub(super) fn stop_waiting(&mut self, now: u64) {
+        let found = self.detect(now);
+        self.rack.at = u64::MAX;
+        let left = self.scoreboard.resent_at(self.una).or(self.departures.first());
+        self.deadline = self.counting_from(now, left);
+        if !found {
+            return;
+        }
+        let entry = match self.state {
+            State::Recovery => return,
+            State::Reducing => Entry::Deeper,
+            State::Open | State::Loss => Entry::New,
+        };
+        self.state = State::Recovery;
+        let flight = self.in_flight();
+        self.begin(now, flight, entry);
+        let target = self.controller.flight_limit();
+        self.cwnd = match self.rates {
+            Some(_) => target,
+            None => self.reduction.window(1, flight, target.into(), false),
+        };
+    }
+}
