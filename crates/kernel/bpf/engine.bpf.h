@@ -98,15 +98,14 @@ static __always_inline void apply(struct sock *sk)
 	tp->snd_ssthresh = algorithm_ssthresh(algorithm);
 	if (gap) {
 		sk->sk_pacing_rate = hw_min(rate_of_gap(algorithm_mss(algorithm), gap), sk->sk_max_pacing_rate);
-		/* Where fq paces, it has said so here, and reads the same rate. */
-		if (sk->sk_pacing_status == SK_PACING_NONE)
-			sk->sk_pacing_status = SK_PACING_NEEDED;
+		/* Where fq paces, it says so here, perhaps at this moment, and reads the same rate. */
+		__sync_val_compare_and_swap(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 		return;
 	}
 	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
 	/* A socket that asks for pacing may fill the queues of its host; one that is clocked by acknowledgements must not. */
-	if (sk->sk_pacing_rate == UNPACED && sk->sk_pacing_status == SK_PACING_NEEDED)
-		sk->sk_pacing_status = SK_PACING_NONE;
+	if (sk->sk_pacing_rate == UNPACED)
+		__sync_val_compare_and_swap(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
 }
 
 /* Whether the window, and not the application, limits the connection (RFC 7661). */
