@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The controllers, and a link that the tests need.
-const SOURCES: [&str; 5] = ["bpf/ls_reno", "bpf/ls_dctcp", "bpf/hw_reno", "bpf/hw_dctcp", "tests/bpf/mark"];
+const SOURCES: [&str; 5] = ["bpf/ls_reno", "bpf/ls_dctcp", "bpf/hw_reno", "bpf/hw_dctcp", "tests/bpf/link"];
 
 fn main() {
     println!("cargo:rerun-if-changed=bpf");

@@ -13,9 +13,9 @@ hw_u32 headway_ls_automatic_scale(hw_u32 algorithm, hw_u32 marks, int gentle);
 hw_u32 headway_ls_cwnd(const struct ls_state *ls, const struct ls_config *config);
 hw_u64 headway_ls_gap(const struct ls_state *ls, hw_u32 bytes);
 void headway_ls_init(struct ls_state *ls, const struct ls_config *config, hw_u32 window, hw_u32 mss, hw_u32 next);
-void headway_ls_on_ack(struct ls_state *ls, const struct ls_config *config, const struct ls_ack *ack);
-void headway_ls_on_loss(struct ls_state *ls, const struct ls_config *config, hw_u32 in_flight, hw_u32 next);
-void headway_ls_on_timeout(struct ls_state *ls, const struct ls_config *config, hw_u32 next, hw_u32 reduced);
+hw_u32 headway_ls_on_ack(struct ls_state *ls, const struct ls_config *config, const struct ls_ack *ack);
+hw_u32 headway_ls_on_loss(struct ls_state *ls, const struct ls_config *config, hw_u32 in_flight, hw_u32 una, hw_u32 next);
+hw_u32 headway_ls_on_timeout(struct ls_state *ls, const struct ls_config *config, hw_u32 una, hw_u32 next);
 void headway_ls_undo(struct ls_state *ls, const struct ls_config *config);
 void headway_ls_set_mss(struct ls_state *ls, const struct ls_config *config, hw_u32 mss);
 
@@ -64,19 +64,19 @@ void headway_ls_init(struct ls_state *ls, const struct ls_config *config, hw_u32
 	ls_init(ls, config, window, mss, next);
 }
 
-void headway_ls_on_ack(struct ls_state *ls, const struct ls_config *config, const struct ls_ack *ack)
+hw_u32 headway_ls_on_ack(struct ls_state *ls, const struct ls_config *config, const struct ls_ack *ack)
 {
-	ls_on_ack(ls, config, ack);
+	return ls_on_ack(ls, config, ack);
 }
 
-void headway_ls_on_loss(struct ls_state *ls, const struct ls_config *config, hw_u32 in_flight, hw_u32 next)
+hw_u32 headway_ls_on_loss(struct ls_state *ls, const struct ls_config *config, hw_u32 in_flight, hw_u32 una, hw_u32 next)
 {
-	ls_on_loss(ls, config, in_flight, next);
+	return ls_on_loss(ls, config, in_flight, una, next);
 }
 
-void headway_ls_on_timeout(struct ls_state *ls, const struct ls_config *config, hw_u32 next, hw_u32 reduced)
+hw_u32 headway_ls_on_timeout(struct ls_state *ls, const struct ls_config *config, hw_u32 una, hw_u32 next)
 {
-	ls_on_timeout(ls, config, next, (int)reduced);
+	return ls_on_timeout(ls, config, una, next);
 }
 
 void headway_ls_undo(struct ls_state *ls, const struct ls_config *config)

@@ -23,6 +23,7 @@
 #ifndef HEADWAY_LS_AIMD_H
 #define HEADWAY_LS_AIMD_H
 
+#include "cut.h"
 #include "dctcp_alpha.h"
 #include "fixed_log2.h"
 #include "numbers.h"
@@ -101,12 +102,12 @@ struct ls_state {
 	/* Segments acknowledged since the averages were updated, and those of them that were marked. */
 	hw_u32 total;
 	hw_u32 marked;
-	/* The averages are updated when everything before `round_end` is acknowledged; acknowledgements up to `cut_end` tell of
-	 * what was sent before the last reduction. */
+	/* The averages are updated when everything before `round_end` is acknowledged. */
 	hw_u32 round_end;
-	hw_u32 cut_end;
+	/* The last reduction. */
+	struct hw_cut cut;
 	/* Whether the packet conservation clock is on. */
-	hw_u32 submss;
+	hw_u16 submss;
 };
 
 /* What one acknowledgement says. */
@@ -122,6 +123,8 @@ struct ls_ack {
 	hw_u32 in_flight;
 	/* Whether the window, and not the application, limits the connection. */
 	hw_u32 limited;
+	/* Whether losses are being recovered: the window does not grow then. After a timeout, with all that is sent again, it does. */
+	hw_u32 recovering;
 	/* Round-trip time of the newest segment acknowledged, ns; zero if it was sent twice or the receiver held the
 	 * acknowledgement back until its timer expired (2.5). */
 	hw_u64 rtt;
@@ -254,19 +257,18 @@ HW_INLINE hw_u64 ls_base(const struct ls_state *ls, const struct ls_config *conf
 	return hw_min(ls->window, ((hw_u64)hw_max(in_flight, config->delta) * ls->mss) << HW_Q9);
 }
 
-/* Sets window and threshold to `ssthresh`, Q9 bytes; `next` ends the round in which further marks mean nothing (2.12). */
-HW_INLINE void ls_reduce_to(struct ls_state *ls, const struct ls_config *config, hw_u64 ssthresh, hw_u32 next)
+/* Sets window and threshold to `ssthresh`, Q9 bytes (2.12). */
+HW_INLINE void ls_reduce_to(struct ls_state *ls, const struct ls_config *config, hw_u64 ssthresh)
 {
 	ls->prior_window = ls->window;
 	ls->prior_ssthresh = ls->ssthresh;
 	ls_set_ssthresh(ls, config, hw_max(ssthresh, (hw_u64)config->floor << HW_Q9));
 	ls->window = ls->ssthresh;
 	ls->credit = 0;
-	ls->cut_end = next;
 }
 
 /* Answers the first mark of a round. */
-HW_INLINE void ls_on_mark(struct ls_state *ls, const struct ls_config *config, hw_u32 in_flight, hw_u32 next)
+HW_INLINE void ls_on_mark(struct ls_state *ls, const struct ls_config *config, hw_u32 in_flight)
 {
 	hw_u64 base = ls_base(ls, config, in_flight);
 	hw_u64 cut = base / 2;
@@ -275,7 +277,7 @@ HW_INLINE void ls_on_mark(struct ls_state *ls, const struct ls_config *config, h
 		cut = (base * ls->alpha) >> (DCTCP_FRACTION_BITS + DCTCP_GAIN_SHIFT + 1);
 	if (ls_is_gentle(ls, config))
 		cut >>= LS_FIXED_CUT_SHIFT;
-	ls_reduce_to(ls, config, base - cut, next);
+	ls_reduce_to(ls, config, base - cut);
 }
 
 /* Grows the window by what `acked` segments stand for, s / W round trips each at a window of `weight`, Q9 bytes (2.8). */
@@ -320,15 +322,15 @@ HW_INLINE void ls_init(struct ls_state *ls, const struct ls_config *config, hw_u
 	ls->scale = config->scale ? config->scale : LS_SCALE_ONE;
 	ls->alpha = DCTCP_ONE << DCTCP_GAIN_SHIFT;
 	ls->round_end = next;
-	ls->cut_end = next - 1;
 	ls_update_regime(ls, config);
 }
 
-/* An acknowledgement arrived (2.12). */
-HW_INLINE void ls_on_ack(struct ls_state *ls, const struct ls_config *config, const struct ls_ack *ack)
+/* An acknowledgement arrived (2.12). Returns whether it reduced the window. */
+HW_INLINE int ls_on_ack(struct ls_state *ls, const struct ls_config *config, const struct ls_ack *ack)
 {
 	const hw_u32 shift = ls_is_gentle(ls, config) ? LS_FIXED_RTT_SHIFT : LS_RTT_SHIFT;
 	hw_u64 before = ls->window;
+	int cut;
 
 	if (ack->rtt) {
 		if (ls->rtt)
@@ -337,30 +339,42 @@ HW_INLINE void ls_on_ack(struct ls_state *ls, const struct ls_config *config, co
 			ls->rtt = ack->rtt;
 	}
 	ls_count_marks(ls, config, ack);
-	if (ack->marked && hw_before(ls->cut_end, ack->una))
-		ls_on_mark(ls, config, ack->in_flight, ack->next);
-	if (ack->acked && ack->limited)
+	cut = hw_cut_for_mark(&ls->cut, ack->marked, ack->una, ack->next);
+	if (cut)
+		ls_on_mark(ls, config, ack->in_flight);
+	if (ack->acked && ack->limited && !ack->recovering)
 		ls_grow(ls, ack->acked, config->after_cut ? ls->window : before);
 	ls_update_regime(ls, config);
+	return cut;
 }
 
-/* Segments were lost: halves the window, whatever the algorithm; call once an episode (2.14). */
-HW_INLINE void ls_on_loss(struct ls_state *ls, const struct ls_config *config, hw_u32 in_flight, hw_u32 next)
+/*
+ * Segments were lost, `una` being the first not acknowledged: halves the window, whatever the algorithm, once an episode, also if marks have
+ * cut it (2.14, RFC 8257 3.5). Call when an episode begins, and before the acknowledgement that told of it. Returns whether it reduced.
+ */
+HW_INLINE int ls_on_loss(struct ls_state *ls, const struct ls_config *config, hw_u32 in_flight, hw_u32 una, hw_u32 next)
 {
-	ls_reduce_to(ls, config, ls_base(ls, config, in_flight) / 2, next);
+	if (!hw_cut_for_loss(&ls->cut, una, next))
+		return 0;
+	ls_reduce_to(ls, config, ls_base(ls, config, in_flight) / 2);
 	ls_update_regime(ls, config);
+	return 1;
 }
 
-/* The retransmission timer expired: starts again from one segment. With `reduced` the threshold has been set already (2.14). */
-HW_INLINE void ls_on_timeout(struct ls_state *ls, const struct ls_config *config, hw_u32 next, int reduced)
+/*
+ * The retransmission timer expired: starts again from a segment at most (2.14, RFC 5681 3.1). The threshold stays if it was set for what was in
+ * flight, for whatever reason, as in Linux. Returns whether it was set now.
+ */
+HW_INLINE int ls_on_timeout(struct ls_state *ls, const struct ls_config *config, hw_u32 una, hw_u32 next)
 {
-	hw_u64 segment = (hw_u64)ls->mss << HW_Q9;
+	int cut = hw_cut_for_timeout(&ls->cut, una, next);
 
-	if (!reduced)
-		ls_reduce_to(ls, config, ls->window / 2, next);
-	ls->window = segment;
+	if (cut)
+		ls_reduce_to(ls, config, ls->window / 2);
+	ls->window = hw_min(ls->window, (hw_u64)ls->mss << HW_Q9);
 	ls->credit = 0;
 	ls_update_regime(ls, config);
+	return cut;
 }
 
 /* The last reduction was needless (2.20). */

@@ -7,6 +7,7 @@
 #ifndef HEADWAY_NUMBERS_H
 #define HEADWAY_NUMBERS_H
 
+typedef unsigned short hw_u16;
 typedef unsigned int hw_u32;
 typedef int hw_s32;
 typedef unsigned long long hw_u64;

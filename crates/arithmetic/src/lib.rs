@@ -13,7 +13,8 @@ pub use ls_aimd::{
 pub use numbers::{FRACTION_BITS, average, exp2_negative, log2};
 
 /// The headers by name, for those who compile them elsewhere: the MIT licence or GPL-2.0.
-pub const HEADERS: [(&str, &str); 4] = [
+pub const HEADERS: [(&str, &str); 5] = [
+    ("cut.h", include_str!("../c/cut.h")),
     ("dctcp_alpha.h", include_str!("../c/dctcp_alpha.h")),
     ("fixed_log2.h", include_str!("../c/fixed_log2.h")),
     ("ls_aimd.h", include_str!("../c/ls_aimd.h")),

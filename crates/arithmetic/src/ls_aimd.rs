@@ -75,6 +75,8 @@ pub struct Ack {
     pub in_flight: u32,
     /// 1 if the window limits the connection, 0 if the application does.
     pub limited: u32,
+    /// 1 while losses are being recovered, when windows do not grow; not after a timeout.
+    pub recovering: u32,
     /// Round-trip time of the newest segment acknowledged, ns; zero if there is no valid one (ls-aimd 2.5).
     pub rtt: u64,
 }
@@ -96,8 +98,16 @@ struct State {
     total: u32,
     marked: u32,
     round_end: u32,
-    cut_end: u32,
-    submss: u32,
+    cut: Cut,
+    submss: u16,
+}
+
+/// `struct hw_cut`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, packed(2))]
+struct Cut {
+    end: u32,
+    cause: u16,
 }
 
 unsafe extern "C" {
@@ -107,9 +117,9 @@ unsafe extern "C" {
     safe fn headway_ls_cwnd(ls: &State, config: &Config) -> u32;
     safe fn headway_ls_gap(ls: &State, bytes: u32) -> u64;
     safe fn headway_ls_init(ls: &mut State, config: &Config, window: u32, mss: u32, next: u32);
-    safe fn headway_ls_on_ack(ls: &mut State, config: &Config, ack: &Ack);
-    safe fn headway_ls_on_loss(ls: &mut State, config: &Config, in_flight: u32, next: u32);
-    safe fn headway_ls_on_timeout(ls: &mut State, config: &Config, next: u32, reduced: u32);
+    safe fn headway_ls_on_ack(ls: &mut State, config: &Config, ack: &Ack) -> u32;
+    safe fn headway_ls_on_loss(ls: &mut State, config: &Config, in_flight: u32, una: u32, next: u32) -> u32;
+    safe fn headway_ls_on_timeout(ls: &mut State, config: &Config, una: u32, next: u32) -> u32;
     safe fn headway_ls_undo(ls: &mut State, config: &Config);
     safe fn headway_ls_set_mss(ls: &mut State, config: &Config, mss: u32);
 }
@@ -144,19 +154,19 @@ impl LsAimd {
         LsAimd { config, state }
     }
 
-    /// An acknowledgement arrived.
-    pub fn on_ack(&mut self, ack: &Ack) {
-        headway_ls_on_ack(&mut self.state, &self.config, ack);
+    /// An acknowledgement arrived; whether it reduced the window.
+    pub fn on_ack(&mut self, ack: &Ack) -> bool {
+        headway_ls_on_ack(&mut self.state, &self.config, ack) != 0
     }
 
-    /// Segments were lost; call once an episode.
-    pub fn on_loss(&mut self, in_flight: u32, next: u32) {
-        headway_ls_on_loss(&mut self.state, &self.config, in_flight, next);
+    /// An episode of losses begins, `una` being the first sequence number not acknowledged; whether the window was reduced for it.
+    pub fn on_loss(&mut self, in_flight: u32, una: u32, next: u32) -> bool {
+        headway_ls_on_loss(&mut self.state, &self.config, in_flight, una, next) != 0
     }
 
-    /// The retransmission timer expired; `reduced` if the threshold was for the same losses.
-    pub fn on_timeout(&mut self, next: u32, reduced: bool) {
-        headway_ls_on_timeout(&mut self.state, &self.config, next, reduced.into());
+    /// The retransmission timer expired; whether the threshold was reduced, which it is not if it was set for what is in flight.
+    pub fn on_timeout(&mut self, una: u32, next: u32) -> bool {
+        headway_ls_on_timeout(&mut self.state, &self.config, una, next) != 0
     }
 
     /// The last reduction was needless.

@@ -28,7 +28,10 @@ impl Connection {
         let halvings = (256.0 / segments).log2().floor();
         let mut connection = Connection::new(config, (segments * 2.0_f64.powf(halvings)) as u32, mss);
         connection.ls.on_ack(&Ack { rtt: 1_000_000, ..Ack::default() });
-        (0..halvings as u32).for_each(|_| connection.ls.on_loss(u32::MAX, 0));
+        // Everything in between is acknowledged, so that each is an episode of its own.
+        for _ in 0..halvings as u32 {
+            assert!(connection.ls.on_loss(u32::MAX, connection.una, connection.una));
+        }
         connection
     }
 
@@ -46,7 +49,16 @@ impl Connection {
         self.una += acked;
         let marked = if marked { acked.max(1) } else { 0 };
         let (una, next) = (self.una, self.next);
-        self.ls.on_ack(&Ack { una, next, acked, marked, in_flight, limited: 1, rtt: 1_000_000 });
+        self.ls.on_ack(&Ack {
+            una,
+            next,
+            acked,
+            marked,
+            in_flight,
+            limited: 1,
+            rtt: 1_000_000,
+            ..Ack::default()
+        });
     }
 
     fn bytes(&self) -> f64 {
@@ -227,7 +239,7 @@ fn slow_start_doubles_until_the_first_mark_and_does_not_below_two_segments() {
         connection.ack(connection.ls.cwnd(), false);
         assert_eq!(connection.ls.cwnd(), 10 << round);
     }
-    connection.ls.on_timeout(connection.next, false);
+    connection.ls.on_timeout(connection.una, connection.next);
     let before = connection.bytes();
     assert_eq!(before, f64::from(ETHERNET));
     connection.ack(1, false);
@@ -249,14 +261,98 @@ fn divided_acknowledgements_do_not_grow_a_window() {
 #[test]
 fn a_timeout_restarts_from_one_segment_with_the_clock_on() {
     let mut connection = Connection::new(RENO, 20, JUMBO);
-    connection.ls.on_timeout(20, false);
+    assert!(connection.ls.on_timeout(0, 20));
     assert_eq!(connection.ls.window(), u64::from(JUMBO) << Q9);
     assert!(connection.ls.is_clocked());
     let ssthresh = connection.ls.ssthresh();
-    connection.ls.on_timeout(20, true);
+    assert!(!connection.ls.on_timeout(0, 20), "the same flight");
     assert_eq!(connection.ls.ssthresh(), ssthresh);
     connection.ls.undo();
     assert_eq!((connection.ls.window(), connection.ls.ssthresh()), (u64::from(20 * JUMBO) << Q9, UNLIMITED));
+}
+
+#[test]
+fn a_window_does_not_grow_while_losses_are_recovered() {
+    for segments in [0.5, 20.0] {
+        let mut connection = Connection::at(RENO, ETHERNET, segments);
+        let before = connection.ls.window();
+        for recovering in [1, 0] {
+            for una in 1..100 {
+                connection.ls.on_ack(&Ack {
+                    una,
+                    next: una,
+                    acked: 1,
+                    limited: 1,
+                    recovering,
+                    ..Ack::default()
+                });
+            }
+            assert_eq!(connection.ls.window() == before, recovering == 1);
+        }
+    }
+}
+
+/// Below a segment there is nothing to start again from (RFC 5681 3.1: no more than one segment).
+#[test]
+fn a_timeout_does_not_raise_a_small_window() {
+    for segments in [0.036, 0.7, 3.0] {
+        let mut connection = Connection::at(RENO, JUMBO, segments);
+        let expected = (connection.ls.window() / 2).min(u64::from(JUMBO) << Q9);
+        connection.next = connection.una + 2;
+        assert!(connection.ls.on_timeout(connection.una, connection.next));
+        assert_eq!(connection.ls.window(), expected);
+        // It expires again for the same segments.
+        assert!(!connection.ls.on_timeout(connection.una, connection.next));
+        assert_eq!(connection.ls.window(), expected);
+    }
+}
+
+/// RFC 8257 3.5.
+#[test]
+fn a_loss_halves_a_window_that_a_mark_of_the_same_flight_has_cut() {
+    let mut connection = Connection::new(DCTCP, 40, ETHERNET);
+    connection.ack(40, false);
+    connection.next = connection.una + 80;
+    connection.acknowledge(1, true);
+    let cut = connection.bytes();
+    let (una, next) = (connection.una, connection.next);
+    // What a timeout would set the threshold for is in it already.
+    let mut expired = connection.ls.clone();
+    assert!(!expired.on_timeout(una, next));
+    assert_eq!(expired.ssthresh(), connection.ls.ssthresh());
+    assert!(connection.ls.on_loss(80, una, next));
+    assert_eq!(connection.bytes(), cut / 2.0);
+    // Marks and losses of the same flight are answered with that.
+    connection.acknowledge(1, true);
+    assert!(!connection.ls.on_loss(80, connection.una, next));
+    assert!(!connection.ls.on_timeout(connection.una, next));
+    assert!(connection.ls.on_loss(80, next, next + 80), "another episode");
+}
+
+/// Sequence numbers of bytes wrap after 4 GiB; half of that without a reduction looked like one that was yet to come.
+#[test]
+fn marks_and_losses_are_heard_however_long_ago_the_last_reduction_was() {
+    const STEP: u32 = 1 << 20;
+    for start in [0, u32::MAX - STEP / 2, 1 << 31] {
+        let mut ls = LsAimd::new(DCTCP, 100, ETHERNET, start);
+        let mut una = start;
+        let mut advance = |ls: &mut LsAimd, marked| {
+            una = una.wrapping_add(STEP);
+            let acked = STEP / ETHERNET;
+            let next = una.wrapping_add(STEP);
+            (ls.on_ack(&Ack { una, next, acked, marked, in_flight: acked, ..Ack::default() }), una, next)
+        };
+        assert!(advance(&mut ls, 1).0);
+        for _ in 0..5 << (32 - STEP.ilog2()) {
+            let (_, una, next) = advance(&mut ls, 0);
+            assert!(ls.clone().on_loss(9, una, next) && ls.clone().on_timeout(una, next), "at {una}");
+            let (una, next) = (una.wrapping_add(1), next.wrapping_add(1));
+            assert!(
+                ls.clone().on_ack(&Ack { una, next, acked: 1, marked: 1, in_flight: 9, ..Ack::default() }),
+                "at {una}"
+            );
+        }
+    }
 }
 
 /// ls-aimd 2.1: bytes are the truth.
@@ -321,7 +417,7 @@ fn late_departures_are_answered_gently_below_two_segments() {
 enum Event {
     Ack { acked: u32, marked: bool, limited: bool, rtt: u64 },
     Loss,
-    Timeout(bool),
+    Timeout,
     Undo,
     Mss(u32),
 }
@@ -332,7 +428,7 @@ fn event() -> impl Strategy<Value = Event> {
         12 => (0_u32..40, any::<bool>(), any::<bool>(), rtt)
             .prop_map(|(acked, marked, limited, rtt)| Event::Ack { acked, marked, limited, rtt }),
         1 => Just(Event::Loss),
-        1 => any::<bool>().prop_map(Event::Timeout),
+        1 => Just(Event::Timeout),
         1 => Just(Event::Undo),
         1 => (1_u32..=65_535).prop_map(Event::Mss),
     ]
@@ -375,13 +471,18 @@ proptest! {
                     let in_flight = next.wrapping_sub(una);
                     una = una.wrapping_add(acked);
                     let marked = if marked { acked } else { 0 };
-                    ls.on_ack(&Ack { una, next, acked, marked, in_flight, limited: limited.into(), rtt });
+                    ls.on_ack(&Ack { una, next, acked, marked, in_flight, limited: limited.into(), rtt, ..Ack::default() });
                     if marked == 0 && acked <= MOST_STRETCH {
                         prop_assert!(ls.window() >= before.min(LARGEST_WINDOW << Q9), "unmarked windows do not shrink");
                     }
                 }
-                Event::Loss => ls.on_loss(next.wrapping_sub(una), next),
-                Event::Timeout(reduced) => ls.on_timeout(next, reduced),
+                Event::Loss => {
+                    ls.on_loss(next.wrapping_sub(una), una, next);
+                }
+                Event::Timeout => {
+                    ls.on_timeout(una, next);
+                    prop_assert!(ls.window() <= before.min(u64::from(ls.mss()) << Q9).max(u64::from(config.floor) << Q9));
+                }
                 Event::Undo => ls.undo(),
                 Event::Mss(mss) => ls.set_mss(mss),
             }

@@ -12,6 +12,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "intf.h"
+#include "cut.h"
 #include "ls_aimd.h"
 
 /* Least window and threshold, segments: below it acknowledgements might not come (RFC 5681 3.1). */
@@ -33,7 +34,8 @@ struct algorithm {
 	u32 total;
 	u32 marked;
 	u32 round_end;
-	u32 cut_end;
+	/* The last reduction. */
+	struct hw_cut cut;
 	/* Smoothed, as of LS-AIMD: for telemetry only, so ns in 32 bits. */
 	u32 rtt;
 };
@@ -48,28 +50,26 @@ static __always_inline void algorithm_init(struct algorithm *a, u32 window, u32 
 		.mss = mss,
 		.alpha = DCTCP_ONE << DCTCP_GAIN_SHIFT,
 		.round_end = next,
-		.cut_end = next - 1,
 	};
 }
 
-static __always_inline void aimd_reduce_to(struct algorithm *a, u32 window, u32 next)
+static __always_inline void aimd_reduce_to(struct algorithm *a, u32 window)
 {
 	a->prior_cwnd = a->cwnd;
 	a->prior_ssthresh = a->ssthresh;
 	a->ssthresh = hw_max(window, AIMD_FLOOR);
 	a->cwnd = a->ssthresh;
 	a->credit = 0;
-	a->cut_end = next;
 }
 
-static __always_inline void aimd_on_mark(struct algorithm *a, u32 in_flight, u32 next)
+static __always_inline void aimd_on_mark(struct algorithm *a, u32 in_flight)
 {
 	u64 base = hw_min(a->cwnd, hw_max(in_flight, AIMD_FLOOR));
 	u64 cut = base / 2;
 
 	if (ALGORITHM == LS_DCTCP)
 		cut = (base * a->alpha) >> (DCTCP_FRACTION_BITS + DCTCP_GAIN_SHIFT + 1);
-	aimd_reduce_to(a, base - cut, next);
+	aimd_reduce_to(a, base - cut);
 }
 
 static __always_inline void aimd_count_marks(struct algorithm *a, const struct ls_ack *ack)
@@ -101,32 +101,38 @@ static __always_inline void aimd_grow(struct algorithm *a, u32 acked)
 	}
 }
 
-static __always_inline void algorithm_on_ack(struct algorithm *a, const struct ls_ack *ack)
+/* A round whose marks cut the window does not grow it; after a timeout it grows with all that is sent again. */
+static __always_inline u32 algorithm_on_ack(struct algorithm *a, const struct ls_ack *ack)
 {
-	u32 fresh = hw_before(a->cut_end, ack->una);
+	u32 cut = hw_cut_for_mark(&a->cut, ack->marked, ack->una, ack->next);
 
 	if (ack->rtt)
 		a->rtt = a->rtt ? a->rtt - (a->rtt >> LS_RTT_SHIFT) + (ack->rtt >> LS_RTT_SHIFT) : ack->rtt;
 	if (ALGORITHM == LS_DCTCP)
 		aimd_count_marks(a, ack);
-	if (!fresh)
-		return;
-	if (ack->marked)
-		aimd_on_mark(a, ack->in_flight, ack->next);
-	else if (ack->limited)
+	if (cut)
+		aimd_on_mark(a, ack->in_flight);
+	else if (a->cut.cause != HW_MARK && ack->limited && !ack->recovering)
 		aimd_grow(a, ack->acked);
+	return cut;
 }
 
-static __always_inline void algorithm_on_loss(struct algorithm *a, u32 in_flight, u32 next)
+static __always_inline u32 algorithm_on_loss(struct algorithm *a, u32 in_flight, u32 una, u32 next)
 {
-	aimd_reduce_to(a, hw_min(a->cwnd, hw_max(in_flight, AIMD_FLOOR)) / 2, next);
+	if (!hw_cut_for_loss(&a->cut, una, next))
+		return 0;
+	aimd_reduce_to(a, hw_min(a->cwnd, hw_max(in_flight, AIMD_FLOOR)) / 2);
+	return 1;
 }
 
-static __always_inline void algorithm_on_timeout(struct algorithm *a, u32 next, u32 reduced)
+static __always_inline u32 algorithm_on_timeout(struct algorithm *a, u32 una, u32 next)
 {
-	if (!reduced)
-		aimd_reduce_to(a, a->cwnd / 2, next);
+	u32 cut = hw_cut_for_timeout(&a->cut, una, next);
+
+	if (cut)
+		aimd_reduce_to(a, a->cwnd / 2);
 	a->cwnd = 1;
+	return cut;
 }
 
 static __always_inline void algorithm_undo(struct algorithm *a)
@@ -152,11 +158,6 @@ static __always_inline void algorithm_restart(struct algorithm *a)
 static __always_inline u32 algorithm_mss(const struct algorithm *a)
 {
 	return a->mss;
-}
-
-static __always_inline u32 algorithm_cut_end(const struct algorithm *a)
-{
-	return a->cut_end;
 }
 
 static __always_inline u32 algorithm_cwnd(const struct algorithm *a)

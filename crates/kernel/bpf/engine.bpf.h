@@ -98,15 +98,14 @@ static __always_inline void apply(struct sock *sk)
 	tp->snd_ssthresh = algorithm_ssthresh(algorithm);
 	if (gap) {
 		sk->sk_pacing_rate = hw_min(rate_of_gap(algorithm_mss(algorithm), gap), sk->sk_max_pacing_rate);
-		/* Where fq paces, it has said so here, and reads the same rate. */
-		if (sk->sk_pacing_status == SK_PACING_NONE)
-			sk->sk_pacing_status = SK_PACING_NEEDED;
+		/* Where fq paces, it says so here, perhaps at this moment, and reads the same rate. */
+		__sync_val_compare_and_swap(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 		return;
 	}
 	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
 	/* A socket that asks for pacing may fill the queues of its host; one that is clocked by acknowledgements must not. */
-	if (sk->sk_pacing_rate == UNPACED && sk->sk_pacing_status == SK_PACING_NEEDED)
-		sk->sk_pacing_status = SK_PACING_NONE;
+	if (sk->sk_pacing_rate == UNPACED)
+		__sync_val_compare_and_swap(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
 }
 
 /* Whether the window, and not the application, limits the connection (RFC 7661). */
@@ -176,7 +175,6 @@ void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct 
 	struct connection *c = connection(sk);
 	struct algorithm *algorithm = &c->algorithm;
 	struct tcp_sock *tp = tcp_sk(sk);
-	u32 cut_end = algorithm_cut_end(algorithm);
 	u32 submss = algorithm_submss(algorithm);
 	struct ls_ack ack = {
 		.una = tp->snd_una,
@@ -185,6 +183,7 @@ void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct 
 		.marked = hw_min(tp->delivered_ce - c->delivered_ce, rs->acked_sacked),
 		.in_flight = rs->prior_in_flight,
 		.limited = limited(tp, algorithm, rs),
+		.recovering = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state) == TCP_CA_Recovery,
 		.rtt = rtt_sample(tp, algorithm, rs),
 	};
 
@@ -193,8 +192,7 @@ void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct 
 	c->delivered_ce = tp->delivered_ce;
 	if (tp->mss_cache != algorithm_mss(algorithm))
 		algorithm_set_mss(algorithm, tp->mss_cache);
-	algorithm_on_ack(algorithm, &ack);
-	if (algorithm_cut_end(algorithm) != cut_end) {
+	if (algorithm_on_ack(algorithm, &ack)) {
 		COUNT(mark_cuts, 1);
 		c->undoable = 0;
 		/* The kernel says so by itself when it enters its CWR state, which is not when we reduce. */
@@ -215,22 +213,20 @@ void BPF_PROG(hw_set_state, struct sock *sk, u8 state)
 	struct connection *c = connection(sk);
 	struct algorithm *algorithm = &c->algorithm;
 	struct tcp_sock *tp = tcp_sk(sk);
-	/* Whether what is lost was sent before the last reduction, which answered for it then. */
-	u32 reduced = hw_before(tp->snd_una, algorithm_cut_end(algorithm));
+	u32 cut;
 
 	if (!initialised(sk))
 		return;
-	if (state == TCP_CA_Recovery && !reduced) {
-		COUNT(loss_cuts, 1);
-		c->undoable = 1;
-		algorithm_on_loss(algorithm, tp->packets_out, tp->snd_nxt);
+	if (state == TCP_CA_Recovery) {
+		cut = algorithm_on_loss(algorithm, tp->packets_out, tp->snd_una, tp->snd_nxt);
+		COUNT(loss_cuts, cut);
 	} else if (state == TCP_CA_Loss) {
+		cut = algorithm_on_timeout(algorithm, tp->snd_una, tp->snd_nxt);
 		COUNT(timeouts, 1);
-		c->undoable |= !reduced;
-		algorithm_on_timeout(algorithm, tp->snd_nxt, reduced);
 	} else {
 		return;
 	}
+	c->undoable |= cut;
 	apply(sk);
 }
 

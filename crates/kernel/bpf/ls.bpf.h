@@ -54,25 +54,25 @@ static __always_inline void algorithm_init(struct algorithm *a, u32 window, u32 
 		ls_set_ssthresh(&a->ls, &c, ((u64)ssthresh * mss) << HW_Q9);
 }
 
-static __always_inline void algorithm_on_ack(struct algorithm *a, const struct ls_ack *ack)
+static __always_inline u32 algorithm_on_ack(struct algorithm *a, const struct ls_ack *ack)
 {
 	struct ls_config c = config();
 
-	ls_on_ack(&a->ls, &c, ack);
+	return ls_on_ack(&a->ls, &c, ack);
 }
 
-static __always_inline void algorithm_on_loss(struct algorithm *a, u32 in_flight, u32 next)
+static __always_inline u32 algorithm_on_loss(struct algorithm *a, u32 in_flight, u32 una, u32 next)
 {
 	struct ls_config c = config();
 
-	ls_on_loss(&a->ls, &c, in_flight, next);
+	return ls_on_loss(&a->ls, &c, in_flight, una, next);
 }
 
-static __always_inline void algorithm_on_timeout(struct algorithm *a, u32 next, u32 reduced)
+static __always_inline u32 algorithm_on_timeout(struct algorithm *a, u32 una, u32 next)
 {
 	struct ls_config c = config();
 
-	ls_on_timeout(&a->ls, &c, next, reduced);
+	return ls_on_timeout(&a->ls, &c, una, next);
 }
 
 static __always_inline void algorithm_undo(struct algorithm *a)
@@ -105,11 +105,6 @@ static __always_inline void algorithm_restart(struct algorithm *a)
 static __always_inline u32 algorithm_mss(const struct algorithm *a)
 {
 	return a->ls.mss;
-}
-
-static __always_inline u32 algorithm_cut_end(const struct algorithm *a)
-{
-	return a->ls.cut_end;
 }
 
 static __always_inline u32 algorithm_cwnd(const struct algorithm *a)

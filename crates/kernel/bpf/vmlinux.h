@@ -68,6 +68,7 @@ struct inet_sock {
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	__u32 icsk_rto;
+	__u8 icsk_ca_state : 5;
 	struct {
 		__u8 pending;
 	} icsk_ack;

@@ -6,7 +6,7 @@
 mod path;
 
 use std::io::{Read as _, Write as _};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd as _;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use headway_kernel::{Controller, Error, Loader, LsOptions, Record, available, counters};
 use libbpf_rs::{ObjectBuilder, TC_INGRESS, TcHookBuilder};
-use path::{Path, V4, V6, close, load, transfer};
+use path::{PATIENCE, Path, V4, V6, close, load, transfer};
 use socket2::Socket;
 
 const MEGABYTE: usize = 1 << 20;
@@ -115,26 +115,21 @@ struct Saturated {
 
 /// Sends for two seconds over a link that marks everything, or nothing any more in the last.
 fn saturate(path: &Path, loader: Loader, what: &str, to_the_end: bool) -> Saturated {
-    path.server.run(mark_everything);
+    path.server.run(|| treat("mark"));
     let (loaded, name) = load(loader.telemetry(true), what);
-    let (socket, mut peer) = path.connect(V4[1], &name);
-    let end = peer.try_clone().unwrap();
+    let ends = [path.connect(V4[1], &name)];
     let start = Instant::now();
     let is_late = || start.elapsed() > Duration::from_secs(1);
     let mut records = Vec::new();
     let bytes = AtomicUsize::new(0);
-    thread::scope(|scope| {
-        scope.spawn(|| while (&socket).write(&[0; 16 << 10]).is_ok() {});
-        scope.spawn(|| {
-            let mut block = [0; 16 << 10];
-            while let Ok(read @ 1..) = peer.read(&mut block) {
-                bytes.fetch_add(if is_late() { read } else { 0 }, Ordering::Relaxed);
-            }
-        });
+    let count = |_, read| {
+        bytes.fetch_add(if is_late() { read } else { 0 }, Ordering::Relaxed);
+    };
+    flood(&ends, count, || {
         let mut marking = true;
         while start.elapsed() < Duration::from_secs(2) {
             if is_late() && marking && !to_the_end {
-                path.server.run(unmark);
+                path.server.run(leave_alone);
                 marking = false;
             }
             loaded
@@ -145,9 +140,6 @@ fn saturate(path: &Path, loader: Loader, what: &str, to_the_end: bool) -> Satura
                 })
                 .unwrap();
         }
-        // Ends both threads, without waiting for what was written.
-        socket.shutdown(Shutdown::Both).unwrap();
-        end.shutdown(Shutdown::Both).unwrap();
     });
     let counted = counters(loaded.counters_map().unwrap()).unwrap();
     assert!(counted.mark_cuts > 10 && counted.marked > 10, "{counted:?}");
@@ -157,18 +149,40 @@ fn saturate(path: &Path, loader: Loader, what: &str, to_the_end: bool) -> Satura
     Saturated { records, bytes: bytes.into_inner() }
 }
 
-/// Attaches the marking to the interface of this host.
-fn mark_everything() {
-    let object = include_bytes!(concat!(env!("OUT_DIR"), "/mark.bpf.o"));
+/// Writes and reads as much as the connections carry while `work` lasts; `arrived` is told of which connection how many bytes.
+fn flood(ends: &[(Socket, TcpStream)], arrived: impl Fn(usize, usize) + Sync, work: impl FnOnce()) {
+    thread::scope(|scope| {
+        let arrived = &arrived;
+        for (index, (socket, peer)) in ends.iter().enumerate() {
+            scope.spawn(move || while (&*socket).write(&[0; 16 << 10]).is_ok() {});
+            scope.spawn(move || {
+                let mut block = [0; 16 << 10];
+                while let Ok(read @ 1..) = (&*peer).read(&mut block) {
+                    arrived(index, read);
+                }
+            });
+        }
+        work();
+        // Ends the threads, without waiting for what was written.
+        for (socket, peer) in ends {
+            socket.shutdown(Shutdown::Both).unwrap();
+            peer.shutdown(Shutdown::Both).unwrap();
+        }
+    });
+}
+
+/// Has a program of `bpf/link.bpf.c` treat what arrives at the interface of this host.
+fn treat(how: &str) {
+    let object = include_bytes!(concat!(env!("OUT_DIR"), "/link.bpf.o"));
     let object = ObjectBuilder::default().open_memory(object).unwrap().load().unwrap();
-    let program = object.progs().next().unwrap();
+    let program = object.progs().find(|program| program.name() == how).unwrap();
     let interface = nix::net::if_::if_nametoindex("eth0").unwrap();
     let mut hook = TcHookBuilder::new(program.as_fd()).ifindex(interface as i32).hook(TC_INGRESS);
     hook.create().unwrap().attach().unwrap();
 }
 
-/// Takes the marking off again.
-fn unmark() {
+/// Takes the treatment off again.
+fn leave_alone() {
     let status = Command::new("tc").args(["qdisc", "del", "dev", "eth0", "clsact"]).status().unwrap();
     assert!(status.success());
 }
@@ -230,5 +244,105 @@ fn a_receiver_that_waits_does_not_slow_the_pace() {
     for record in records {
         assert!(record.rtt_pace < 20_000_000, "{record:?}");
         assert_eq!(record.window, 512);
+    }
+}
+
+/// Sequence numbers count bytes and wrap: 2 GiB after a reduction it must not look like one that is yet to come.
+#[test]
+fn marks_are_heard_gigabytes_after_the_last_one() {
+    let Some(path) = Path::new() else { return };
+    for controller in [Controller::LsDctcp, Controller::HwDctcp] {
+        let (loaded, name) = load(Loader::new(controller), "wrap");
+        let (socket, mut peer) = path.connect(V4[1], &name);
+        let mut cuts = Vec::new();
+        for unmarked in [2200 * MEGABYTE, 0] {
+            path.server.run(|| treat("mark"));
+            transfer(&socket, &mut peer, MEGABYTE / 4);
+            path.server.run(leave_alone);
+            cuts.push(loaded.counters().unwrap().mark_cuts);
+            transfer(&socket, &mut peer, unmarked);
+        }
+        assert!(0 < cuts[0] && cuts[0] < cuts[1], "{name}: {cuts:?}");
+        close(&socket, peer);
+    }
+}
+
+/// RFC 8257 3.5: a loss halves the window, also when a mark of the same flight has cut it a little.
+#[test]
+fn a_loss_counts_after_a_mark_of_the_same_flight() {
+    let Some(path) = Path::new() else { return };
+    path.server.run(|| treat("mark_then_drop"));
+    for controller in [Controller::LsDctcp, Controller::HwDctcp] {
+        let (loaded, name) = load(Loader::new(controller), "both");
+        let (socket, mut peer) = path.connect(V4[1], &name);
+        transfer(&socket, &mut peer, 100 * MEGABYTE);
+        let counted = loaded.counters().unwrap();
+        assert!(counted.mark_cuts >= 10, "{counted:?}");
+        assert!(counted.loss_cuts * 2 > counted.mark_cuts, "{counted:?}");
+        close(&socket, peer);
+    }
+}
+
+/// Below a segment a window stays where it is; one segment, the window of RFC 5681, would be many times as much.
+#[test]
+fn a_timeout_does_not_raise_a_window_below_a_segment() {
+    let Some(path) = Path::new() else { return };
+    let options = LsOptions { scale: LsOptions::SCALE_ONE / 128, ..LsOptions::default() };
+    let loader = Loader::new(Controller::LsDctcp).options(options).telemetry(true);
+    let (loaded, name) = load(loader, "timeout");
+    let ends = [path.connect(V4[1], &name)];
+    // Polls until it is done, or this has taken too long.
+    let until = |done: &mut dyn FnMut(Option<Record>) -> bool| {
+        let start = Instant::now();
+        let mut is_done = false;
+        while !is_done && start.elapsed() < PATIENCE {
+            let take = |record: Record| is_done |= record.acked > 0 && done(Some(record));
+            loaded.poll(Duration::from_millis(10), take).unwrap();
+            is_done |= done(None);
+        }
+    };
+    let mut after = Vec::new();
+    flood(
+        &ends,
+        |_, _| {},
+        || {
+            path.server.run(|| treat("mark"));
+            until(&mut |record| record.is_some_and(|record| record.window < 300 << 9));
+            path.server.run(leave_alone);
+            path.server.run(|| treat("drop"));
+            until(&mut |_| loaded.counters().unwrap().timeouts > 0);
+            path.server.run(leave_alone);
+            path.server.run(|| treat("mark"));
+            until(&mut |record| {
+                after.extend(record.map(|record| record.window >> 9));
+                after.len() > 10
+            });
+        },
+    );
+    assert!(after.len() > 10 && loaded.counters().unwrap().timeouts > 0, "{after:?}");
+    assert!(after.iter().all(|&window| window < 724), "{after:?} B");
+}
+
+/// The whole can do well while one connection has stopped for good.
+#[test]
+fn the_slowest_of_many_goes_on() {
+    let Some(path) = Path::new() else { return };
+    path.server.run(|| treat("mark"));
+    let options = LsOptions { scale: LsOptions::SCALE_ONE / 128, ..LsOptions::default() };
+    for controller in [Controller::LsDctcp, Controller::LsReno] {
+        let (_loaded, name) = load(Loader::new(controller).options(options), "many");
+        let ends: Vec<_> = (0..50).map(|_| path.connect(V4[1], &name)).collect();
+        let arrived: Vec<_> = ends.iter().map(|_| AtomicUsize::new(0)).collect();
+        let count = |index: usize, read| {
+            arrived[index].fetch_add(read, Ordering::Relaxed);
+        };
+        let mut slowest = Vec::new();
+        flood(&ends, count, || {
+            for _ in 0..2 {
+                thread::sleep(Duration::from_secs(1));
+                slowest.push(arrived.iter().map(|bytes| bytes.swap(0, Ordering::Relaxed)).min());
+            }
+        });
+        assert!(slowest.iter().all(|&bytes| bytes > Some(0)), "{name}: {slowest:?} B a second");
     }
 }

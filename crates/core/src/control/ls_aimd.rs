@@ -88,7 +88,8 @@ impl FromStr for LsParameters {
 pub struct LsAimd {
     ls: arithmetic::LsAimd,
     delta: u32,
-    /// The next segment to be sent for the first time, as of the last acknowledgement.
+    /// The first segment not acknowledged and the next to be sent for the first time, as of the last acknowledgement.
+    una: u32,
     next: u32,
 }
 
@@ -105,7 +106,7 @@ impl LsAimd {
             fixed_departures: 0,
         };
         let ls = arithmetic::LsAimd::new(config, start.window, start.mss, 0);
-        LsAimd { ls, delta: parameters.delta, next: 0 }
+        LsAimd { ls, delta: parameters.delta, una: 0, next: 0 }
     }
 
     /// Bytes in Q9 as segments.
@@ -117,22 +118,26 @@ impl LsAimd {
 impl Controller for LsAimd {
     #[inline]
     fn on_ack(&mut self, ack: &Ack) {
+        self.una = ack.una as u32;
         self.next = ack.next as u32;
     }
 
     /// Marks are answered with the acknowledgement itself, whose rounds are finer than the transport's.
     fn on_congestion(&mut self, _now: Instant, in_flight: u32, cause: Congestion) {
         if cause == Congestion::Loss {
-            self.ls.on_loss(in_flight, self.next);
+            self.ls.on_loss(in_flight, self.una, self.next);
         }
     }
 
     fn on_further_losses(&mut self, window: u32) {
-        self.ls.on_loss(window, self.next);
+        self.ls.on_loss(window, self.una, self.next);
     }
 
-    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, reduced: bool) {
-        self.ls.on_timeout(self.next, reduced);
+    /// Whether the threshold was set for the same flight, for losses or for marks, the arithmetic knows as it does in a kernel.
+    fn on_timeout(&mut self, _now: Instant, in_flight: u32, _reduced: bool) {
+        // What left since the last acknowledgement counts, too.
+        let next = self.next.max(self.una.saturating_add(in_flight));
+        self.ls.on_timeout(self.una, next);
     }
 
     fn on_undo(&mut self, _window: f64, _ssthresh: f64) {
@@ -146,7 +151,8 @@ impl Controller for LsAimd {
             acked: ack.delivered,
             marked: ack.marked,
             in_flight: ack.in_flight.saturating_add(ack.delivered),
-            limited: (ack.window_limited && delivery.standing != Standing::Recovery).into(),
+            limited: ack.window_limited.into(),
+            recovering: (delivery.standing == Standing::Recovery).into(),
             rtt: ack.rtt.map_or(0, |rtt| rtt.ns().unsigned_abs()),
         });
     }

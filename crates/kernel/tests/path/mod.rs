@@ -14,7 +14,8 @@ use socket2::{Domain, SockAddr, Socket, Type};
 /// The client's addresses end in 1, the server's in 2.
 pub(crate) const V4: [&str; 2] = ["10.78.0.1", "10.78.0.2"];
 pub(crate) const V6: [&str; 2] = ["fd78::1", "fd78::2"];
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Nothing here takes longer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 type Job = Box<dyn FnOnce() + Send>;
 

@@ -171,7 +171,6 @@ static void ls_cong_control(struct sock *sk, u32 una, int flag,
 {
 	struct ls_connection *c = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
-	u32 cut_end = c->ls.cut_end;
 	struct ls_config config;
 	struct ls_ack ack;
 
@@ -190,14 +189,14 @@ static void ls_cong_control(struct sock *sk, u32 una, int flag,
 		.acked = rs->acked_sacked,
 		.marked = min_t(u32, tp->delivered_ce - c->delivered_ce, rs->acked_sacked),
 		.in_flight = rs->prior_in_flight,
-		.limited = ls_limited(sk, rs) && inet_csk(sk)->icsk_ca_state != TCP_CA_Recovery,
+		.limited = ls_limited(sk, rs),
+		.recovering = inet_csk(sk)->icsk_ca_state == TCP_CA_Recovery,
 		.rtt = ls_rtt_sample(sk, rs),
 	};
 	c->delivered_ce = tp->delivered_ce;
 	if (tp->mss_cache != c->ls.mss)
 		ls_set_mss(&c->ls, &config, tp->mss_cache);
-	ls_on_ack(&c->ls, &config, &ack);
-	if (c->ls.cut_end != cut_end) {
+	if (ls_on_ack(&c->ls, &config, &ack)) {
 		c->undoable = 0;
 		/* TCP says so by itself when it enters its CWR state, which is not when we reduce. */
 		if (tp->ecn_flags & TCP_ECN_OK)
@@ -213,20 +212,15 @@ static void ls_set_state(struct sock *sk, u8 state)
 	struct ls_connection *c = inet_csk_ca(sk);
 	struct ls_config config = ls_config_of(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
-	/* What is lost was sent before the last reduction, which answered for it. */
-	bool reduced = before(tp->snd_una, c->ls.cut_end);
 
 	if (!c->ls.mss)
 		return;
-	if (state == TCP_CA_Recovery && !reduced) {
-		c->undoable = 1;
-		ls_on_loss(&c->ls, &config, tp->packets_out, tp->snd_nxt);
-	} else if (state == TCP_CA_Loss) {
-		c->undoable |= !reduced;
-		ls_on_timeout(&c->ls, &config, tp->snd_nxt, reduced);
-	} else {
+	if (state == TCP_CA_Recovery)
+		c->undoable |= ls_on_loss(&c->ls, &config, tp->packets_out, tp->snd_una, tp->snd_nxt);
+	else if (state == TCP_CA_Loss)
+		c->undoable |= ls_on_timeout(&c->ls, &config, tp->snd_una, tp->snd_nxt);
+	else
 		return;
-	}
 	ls_apply(sk);
 }
 

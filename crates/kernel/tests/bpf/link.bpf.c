@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What a link does to packets. */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+
+#define TC_ACT_OK 0
+#define TC_ACT_SHOT 2
+/* Shorter packets are acknowledgements. */
+#define LEAST_DATA 1000
+/* Packets with data from one mark to the next. */
+#define PERIOD 100
+
+struct __sk_buff {
+	u32 len;
+};
+
+char gpl[] SEC("license") = "GPL";
+
+u32 packets;
+
+/* Marks every ECN-capable packet. */
+SEC("tc")
+int mark(struct __sk_buff *packet)
+{
+	bpf_skb_ecn_set_ce(packet);
+	return TC_ACT_OK;
+}
+
+/* Marks one packet in so many and drops the next one, which is mostly of the same flight. */
+SEC("tc")
+int mark_then_drop(struct __sk_buff *packet)
+{
+	u32 number;
+
+	if (packet->len < LEAST_DATA)
+		return TC_ACT_OK;
+	number = __sync_fetch_and_add(&packets, 1) % PERIOD;
+	if (number == PERIOD - 2)
+		bpf_skb_ecn_set_ce(packet);
+	return number == PERIOD - 1 ? TC_ACT_SHOT : TC_ACT_OK;
+}
+
+/* Drops everything. */
+SEC("tc")
+int drop(struct __sk_buff *packet)
+{
+	return TC_ACT_SHOT;
+}
