@@ -113,7 +113,9 @@ mod tests {
         symlink(outside.path(), inside.path().join("seed-1")).unwrap();
         output.write("link", "x").unwrap();
         output.write("hard", "x").unwrap();
-        output.copy(&inside.path().join("link"), Path::new("link")).unwrap_err();
+        symlink(&secret, inside.path().join("copy")).unwrap();
+        output.copy(&inside.path().join("link"), Path::new("copy")).unwrap();
+        assert_eq!(std::fs::read_to_string(inside.path().join("copy")).unwrap(), "x");
         let refused = output.write("seed-1/secret", "x").unwrap_err().to_string();
         assert!(refused.contains("seed-1 is a link or a file"), "{refused}");
         output.remove(Path::new("seed-1/secret"));
