@@ -4,8 +4,9 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// The controllers, and a link that the tests need.
-const SOURCES: [&str; 5] = ["bpf/ls_reno", "bpf/ls_dctcp", "bpf/hw_reno", "bpf/hw_dctcp", "tests/bpf/link"];
+/// The controllers; a link, and a controller that stops connections, which tests and examples need.
+const SOURCES: [&str; 6] =
+    ["bpf/ls_reno", "bpf/ls_dctcp", "bpf/hw_reno", "bpf/hw_dctcp", "tests/bpf/link", "tests/bpf/zero"];
 
 fn main() {
     println!("cargo:rerun-if-changed=bpf");

@@ -298,6 +298,13 @@ fn impossible(errors: &str) -> bool {
     found
 }
 
+/// The goodput of the slowest flow as a share of the mean: sums and means look well also when a flow has stopped for good.
+fn slowest_share(summary: &Value) -> f64 {
+    let group = &summary["groups"][0];
+    let of = |key: &str| group[key].as_f64().unwrap();
+    of("goodput_min_bps") * of("flows") / of("goodput_bps")
+}
+
 /// 16 flows of 9000-byte packets over 600 Mb/s and 250 us, ten times slower: with two segments each they hold 34 ms of queue.
 #[test]
 fn controllers_that_the_kernel_lacks_are_loaded_for_a_run_in_the_lab() {
@@ -327,6 +334,7 @@ fn controllers_that_the_kernel_lacks_are_loaded_for_a_run_in_the_lab() {
             return;
         }
         assert!(link["marked"].as_u64().unwrap() > 100, "{summary}");
+        assert!(slowest_share(&summary) > 0.2, "{summary}");
         delays.push(link["delay_mean_ns"].as_f64().unwrap());
     }
     let (dctcp, ls) = (delays[0], delays[1]);
@@ -392,6 +400,7 @@ fn tcp_of_this_host_fills_an_emulated_path() {
     if summary["valid"] == true {
         let goodput = summary["total"]["goodput_bps"].as_f64().unwrap();
         assert!((17e6..19.2e6).contains(&goodput), "{summary}");
+        assert!(slowest_share(&summary) > 0.2, "{summary}");
         let delay = summary["links"][0]["delay_mean_ns"].as_u64().unwrap();
         assert!((1_000_000..21_000_000).contains(&delay), "{summary}");
     } else {

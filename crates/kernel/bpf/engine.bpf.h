@@ -11,6 +11,10 @@
  *
  * cong_control is there, so the kernel leaves the window alone, also while it is in the states CWR and Recovery. Rounds are the
  * algorithm's own (ls-aimd 2.12): the kernel's CWR state would let a sender of one segment a round ignore every second mark.
+ *
+ * There is no min_tso_segs. Half a window of two or three segments is one segment, and the kernel puts no more into a buffer. And it trusts
+ * min_tso_segs: where pace and round trip ask for less than a segment in a buffer, a single zero makes it split one of no bytes off, which the
+ * receiver never acknowledges, so that the connection stops for good (tests/bpf/zero.bpf.c).
  */
 #ifndef HEADWAY_ENGINE_BPF_H
 #define HEADWAY_ENGINE_BPF_H
@@ -36,8 +40,6 @@
 #define TCP_CONGESTION 13
 /* Least time for which a receiver that waits for a second segment holds an acknowledgement back, us. */
 #define DELAYED_ACK_US 40000
-/* Fewest segments in one buffer: the kernel's own default. */
-#define MIN_TSO_SEGS 2
 
 char gpl[] SEC("license") = "GPL";
 

@@ -15,12 +15,6 @@ void BPF_PROG(hw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		after_idle(sk);
 }
 
-SEC("struct_ops")
-u32 BPF_PROG(hw_min_tso_segs, struct sock *sk)
-{
-	return algorithm_submss(&connection(sk)->algorithm) ? 1 : MIN_TSO_SEGS;
-}
-
 SEC(".struct_ops.link")
 struct tcp_congestion_ops ls_reno = {
 	.init = (void *)hw_init,
@@ -30,7 +24,6 @@ struct tcp_congestion_ops ls_reno = {
 	.cwnd_event = (void *)hw_cwnd_event,
 	.ssthresh = (void *)hw_ssthresh,
 	.undo_cwnd = (void *)hw_undo_cwnd,
-	.min_tso_segs = (void *)hw_min_tso_segs,
 	.flags = FLAGS,
 	.name = "ls_reno",
 };

@@ -115,11 +115,12 @@ struct rate_sample {
 
 #pragma clang attribute pop
 
-/* The operations the controllers have; libbpf finds their places in the kernel's own struct. */
+/* The operations the controllers here and in tests have; libbpf finds their places in the kernel's own struct. */
 struct tcp_congestion_ops {
 	u32 (*ssthresh)(struct sock *sk);
 	void (*set_state)(struct sock *sk, u8 state);
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
+	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
 	u32 (*min_tso_segs)(struct sock *sk);
 	void (*cong_control)(struct sock *sk, u32 ack, int flag, const struct rate_sample *rs);
 	u32 (*undo_cwnd)(struct sock *sk);

@@ -3,18 +3,16 @@
 //! Where the machine allows neither namespaces nor controllers each test says so and passes.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
+mod flood;
 mod path;
 
-use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpStream};
-use std::os::fd::AsFd as _;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flood::{flood, treat};
 use headway_kernel::{Controller, Error, Loader, LsOptions, Record, available, counters};
-use libbpf_rs::{ObjectBuilder, TC_INGRESS, TcHookBuilder};
 use path::{PATIENCE, Path, V4, V6, close, load, transfer};
 use socket2::Socket;
 
@@ -147,38 +145,6 @@ fn saturate(path: &Path, loader: Loader, what: &str, to_the_end: bool) -> Satura
     records.retain(|record| record.acked > 0);
     assert!(!records.is_empty());
     Saturated { records, bytes: bytes.into_inner() }
-}
-
-/// Writes and reads as much as the connections carry while `work` lasts; `arrived` is told of which connection how many bytes.
-fn flood(ends: &[(Socket, TcpStream)], arrived: impl Fn(usize, usize) + Sync, work: impl FnOnce()) {
-    thread::scope(|scope| {
-        let arrived = &arrived;
-        for (index, (socket, peer)) in ends.iter().enumerate() {
-            scope.spawn(move || while (&*socket).write(&[0; 16 << 10]).is_ok() {});
-            scope.spawn(move || {
-                let mut block = [0; 16 << 10];
-                while let Ok(read @ 1..) = (&*peer).read(&mut block) {
-                    arrived(index, read);
-                }
-            });
-        }
-        work();
-        // Ends the threads, without waiting for what was written.
-        for (socket, peer) in ends {
-            socket.shutdown(Shutdown::Both).unwrap();
-            peer.shutdown(Shutdown::Both).unwrap();
-        }
-    });
-}
-
-/// Has a program of `bpf/link.bpf.c` treat what arrives at the interface of this host.
-fn treat(how: &str) {
-    let object = include_bytes!(concat!(env!("OUT_DIR"), "/link.bpf.o"));
-    let object = ObjectBuilder::default().open_memory(object).unwrap().load().unwrap();
-    let program = object.progs().find(|program| program.name() == how).unwrap();
-    let interface = nix::net::if_::if_nametoindex("eth0").unwrap();
-    let mut hook = TcHookBuilder::new(program.as_fd()).ifindex(interface as i32).hook(TC_INGRESS);
-    hook.create().unwrap().attach().unwrap();
 }
 
 /// Takes the treatment off again.
@@ -328,6 +294,8 @@ fn a_timeout_does_not_raise_a_window_below_a_segment() {
 fn the_slowest_of_many_goes_on() {
     let Some(path) = Path::new() else { return };
     path.server.run(|| treat("mark"));
+    // As over long round trips: pace and round trip ask for less than a segment in a buffer.
+    path.client.run(|| std::fs::write("/proc/sys/net/ipv4/tcp_tso_rtt_log", "0").unwrap());
     let options = LsOptions { scale: LsOptions::SCALE_ONE / 128, ..LsOptions::default() };
     for controller in [Controller::LsDctcp, Controller::LsReno] {
         let (_loaded, name) = load(Loader::new(controller).options(options), "many");

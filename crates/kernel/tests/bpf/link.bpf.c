@@ -40,6 +40,14 @@ int mark_then_drop(struct __sk_buff *packet)
 	return number == PERIOD - 1 ? TC_ACT_SHOT : TC_ACT_OK;
 }
 
+/* Marks everything, and drops one packet in a hundred. */
+SEC("tc")
+int mark_and_lose(struct __sk_buff *packet)
+{
+	bpf_skb_ecn_set_ce(packet);
+	return bpf_get_prandom_u32() % 100 ? TC_ACT_OK : TC_ACT_SHOT;
+}
+
 /* Drops everything. */
 SEC("tc")
 int drop(struct __sk_buff *packet)

@@ -1,0 +1,100 @@
+//! Many flows that send single segments a gap apart, for as long as you like: does each go on?
+//!
+//! `sudo cargo run --release -p headway-kernel --example soak -- ls-dctcp 200 600 20 lossy`: a controller, flows, seconds, milliseconds from
+//! one segment to the next, and `lossy` for one lost packet in a hundred. Everything is marked, so that windows are below a segment; the gap
+//! is set by SO_MAX_PACING_RATE. With the controller `zero` (tests/bpf/zero.bpf.c) flows do stop. Exits with 1 when one has. With round trips and jitter: `headway run --on lab`, see docs/cc.md.
+#![allow(clippy::unwrap_used, reason = "what cannot be done ends the program, with the reason")]
+
+#[path = "../tests/flood/mod.rs"]
+mod flood;
+#[path = "../tests/path/mod.rs"]
+#[allow(dead_code, reason = "tests use all of it")]
+mod path;
+
+use std::any::Any;
+use std::net::TcpStream;
+use std::os::fd::AsRawFd as _;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flood::{flood, treat};
+use headway_kernel::{Controller, Loader};
+use libbpf_rs::{MapCore as _, MapType, ObjectBuilder};
+use path::{Path, V4, load};
+use socket2::Socket;
+
+/// Payload of a full segment of 1500 bytes.
+const SEGMENT: u64 = 1448;
+/// A flow that delivers nothing for so many gaps, and so long, has stopped; the timeouts of a few losses in a row are shorter.
+const GAPS: u32 = 40;
+const LEAST_PATIENCE: Duration = Duration::from_secs(10);
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [controller, flows, seconds, gap, rest @ ..] = &arguments[..] else {
+        eprintln!("usage: soak CONTROLLER FLOWS SECONDS GAP-MS [lossy]");
+        return ExitCode::from(2);
+    };
+    let gap = Duration::from_millis(gap.parse().unwrap());
+    let Some(path) = Path::new() else { return ExitCode::from(2) };
+    path.server.run(if rest.is_empty() { || treat("mark") } else { || treat("mark_and_lose") });
+    // As over long round trips: less than a segment fits into a buffer.
+    path.client.run(|| std::fs::write("/proc/sys/net/ipv4/tcp_tso_rtt_log", "0").unwrap());
+    let (_on, name) = switch_on(controller);
+    let rate = SEGMENT * 1_000_000 / gap.as_micros() as u64;
+    let ends: Vec<(Socket, TcpStream)> = (0..flows.parse().unwrap())
+        .map(|_| {
+            let (socket, peer) = path.connect(V4[1], &name);
+            peer.set_read_timeout(None).unwrap();
+            socket.set_write_timeout(None).unwrap();
+            pace(&socket, rate);
+            (socket, peer)
+        })
+        .collect();
+    let arrived: Vec<_> = ends.iter().map(|_| AtomicUsize::new(0)).collect();
+    let count = |index: usize, read| {
+        arrived[index].fetch_add(read, Ordering::Relaxed);
+    };
+    let end = Instant::now() + Duration::from_secs(seconds.parse().unwrap());
+    let patience = LEAST_PATIENCE.max(gap * GAPS);
+    let mut stopped = 0;
+    flood(&ends, count, || {
+        while Instant::now() < end {
+            thread::sleep(patience);
+            let read: Vec<_> = arrived.iter().map(|bytes| bytes.swap(0, Ordering::Relaxed)).collect();
+            let stalled = read.iter().filter(|&&bytes| bytes == 0).count();
+            stopped = stopped.max(stalled);
+            let mean = read.iter().sum::<usize>() / read.len();
+            println!(
+                "in {patience:?}: slowest {:?} B, mean {mean} B, {stalled} stopped",
+                read.iter().min().unwrap()
+            );
+        }
+    });
+    if stopped > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Loads one of ours, or the one of tests/bpf/zero.bpf.c. It is on until what comes with its name is dropped.
+fn switch_on(controller: &str) -> (Box<dyn Any>, String) {
+    if let Some(known) = Controller::ALL.into_iter().find(|known| known.command() == controller) {
+        let (loaded, name) = load(Loader::new(known), "soak");
+        return (Box::new(loaded), name);
+    }
+    let object = include_bytes!(concat!(env!("OUT_DIR"), "/zero.bpf.o"));
+    let mut object = ObjectBuilder::default().open_memory(object).unwrap().load().unwrap();
+    let mut ops = object.maps_mut().find(|map| map.map_type() == MapType::StructOps).unwrap();
+    let link = ops.attach_struct_ops().unwrap();
+    (Box::new((link, object)), "headway_zero".to_owned())
+}
+
+/// Bytes a second at most.
+fn pace(socket: &Socket, rate: u64) {
+    // SAFETY: the option reads as many bytes as it is told of; `rate` outlives the call.
+    let result = unsafe {
+        let (value, size) = ((&raw const rate).cast(), size_of_val(&rate) as libc::socklen_t);
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, value, size)
+    };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
