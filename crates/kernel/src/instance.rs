@@ -22,6 +22,8 @@ use crate::notes::{self, Store};
 const FOLDER: &str = "/run/headway/cc";
 /// Held by whoever changes notes or defaults.
 const LOCK: &str = ".lock";
+/// What is written, before it takes the place of a file.
+const NEW: &str = ".new";
 /// How files of former defaults begin; no controller's name has this dash.
 const FORMER: &str = "default-";
 
@@ -87,7 +89,10 @@ impl Notes {
         let path = Path::new(FOLDER).join(LOCK);
         let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
         let file = file.map_err(Error::file("open", &path))?;
-        Ok(Notes { _lock: lock(file, &path)?, own: None })
+        let lock = lock(file, &path)?;
+        // Of a program that was killed while it wrote.
+        remove(&Path::new(FOLDER).join(NEW))?;
+        Ok(Notes { _lock: lock, own: None })
     }
 
     /// Tells others of this process and, with `default`, makes its controller the default of this network namespace.
@@ -157,7 +162,7 @@ fn file_of_former(namespace: Namespace) -> PathBuf {
 
 /// Writes a file so that a reader sees all of it or what was before, whatever happens to this process, and returns it locked.
 fn replace(path: &Path, value: &impl Serialize) -> Result<Flock<File>, Error> {
-    let new = path.with_extension("new");
+    let new = Path::new(FOLDER).join(NEW);
     let written = || {
         let mut file =
             OpenOptions::new().create(true).truncate(true).read(true).write(true).mode(0o600).open(&new)?;
