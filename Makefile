@@ -9,7 +9,7 @@ NS3_VERSION = 3.44.post0
 # The simulator beside the stack of Linux in virtual time, over a part of all cells; fails where too few of them agree.
 QUICK_COMPARISON = target/debug/headway compare scenarios/compare.toml --on sim,uml --matrix --quick --check
 
-.PHONY: help demo test lint bench accuracy compare repro uml install clean setup
+.PHONY: help demo test lint bench accuracy compare repro hostile uml install clean setup
 
 help:
 	@echo 'make demo       measure an emulated path with every method; writes $(REPORT)/report.html'
@@ -18,6 +18,7 @@ help:
 	@echo 'make accuracy   the accuracy table on emulated paths (about 15 minutes)'
 	@echo 'make compare    the simulator beside the TCP of this host, 24 cells (about 15 minutes)'
 	@echo 'make repro      published experiments in a simulated testbed (a minute or two); writes $(REPORT)/repro'
+	@echo 'make hostile    every attack on headway serve at once, beside honest clients, for MINUTES=60 (root only)'
 	@echo 'make uml        the Linux kernel for stacks in virtual time (about 5 minutes once), kept in ~/.cache/headway'
 	@echo 'make install    the headway binary, man pages, shell completions and a systemd unit, below PREFIX (/usr/local)'
 
@@ -82,6 +83,11 @@ install: setup
 clean:
 	$(CARGO) clean
 	rm -rf $(REPORT)
+
+hostile: setup
+	@for tool in ethtool openssl; do command -v $$tool >/dev/null || apt-get install -y -qq --no-install-recommends $$tool; done
+	$(CARGO) build --release --locked --bin headway
+	$(CARGO) run --release --locked -p headway-net --example hostile -- --minutes $(or $(MINUTES),60)
 
 # What must be on the system: a linker for Rust, `ip` to wire up emulated paths, what the kernel is built with, and clang with two
 # libraries' headers for the controllers that are BPF.

@@ -124,9 +124,9 @@ const SEND: Duration = Duration::from_us(5);
 /// Time for preparing a stream and for reading its stamps.
 const PREPARE: Duration = Duration::from_ms(1);
 
-/// The most that one stream may take of a processor: while it does, others wait. The streams of all methods stay below
-/// half of this: at most 320 gaps of 400 us (`prc-mt`), and wider ones need no processor for themselves.
-const MOST_WORK: Span = Span::from_millis(250);
+/// The most that one stream may take of a processor: while it does, others wait. The streams of all methods stay below:
+/// at most 320 gaps of 400 us (`prc-mt`), and wider ones need no processor for themselves.
+const MOST_WORK: Span = Span::from_millis(150);
 
 /// What one session has used of its limits.
 #[derive(Debug, Default)]
@@ -214,9 +214,9 @@ mod tests {
         let ask = |gaps: &[Duration], reverse| {
             Usage::default().grant(&limits, &Request { size: size(), gaps, reverse })
         };
-        assert_eq!(ask(&[us(190); 1300], true), Ok(()));
-        assert_eq!(ask(&[us(190); 1400], true), Err(RefusedBy::StreamTime));
-        assert_eq!(ask(&[us(190); 1400], false), Ok(()), "receiving costs little");
+        assert_eq!(ask(&[us(190); 780], true), Ok(()));
+        assert_eq!(ask(&[us(190); 790], true), Err(RefusedBy::StreamTime));
+        assert_eq!(ask(&[us(190); 790], false), Ok(()), "receiving costs little");
         assert_eq!(ask(&[ms(29_000), us(10)], true), Err(RefusedBy::StreamTime));
     }
 

@@ -47,7 +47,7 @@ fn streams_that_keep_a_processor_busy_are_short_and_give_way() {
                     if stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    match raw.ask_reverse(stream, 1000, spinning) {
+                    match raw.ask_reverse(stream, 700, spinning) {
                         Message::Ready { .. } => assert!(matches!(raw.hear(), Some(Message::Sent(_)))),
                         Message::Refused(RefusedBy::Busy) => {}
                         other => panic!("{other:?}"),

@@ -6,9 +6,12 @@ use headway_net::protocol::probe::{HEADER_LEN, HELLO_LEN, cookie, hello};
 use headway_net::protocol::{
     Announce, Decoder, Direction, GapRuns, Header, Kind, Message, PacketSize, Preamble, encode,
 };
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
 
 /// A TCP connection to a server on 127.0.0.1 from an address of this host.
 ///
@@ -19,6 +22,38 @@ pub(crate) fn connection(source: Ipv4Addr, port: u16) -> std::io::Result<TcpStre
     socket.bind(&SocketAddr::from((source, 0)).into())?;
     socket.connect(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into())?;
     Ok(socket.into())
+}
+
+/// What a TLS client says first; a server does its part of the handshake however often it hears the same.
+pub(crate) fn client_hello() -> Vec<u8> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions of TLS")
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth();
+    let name = ServerName::try_from("127.0.0.1").expect("a name");
+    let mut bytes = Vec::new();
+    let mut connection = ClientConnection::new(Arc::new(config), name).expect("a client");
+    connection.write_tls(&mut bytes).expect("room for a hello");
+    bytes
+}
+
+/// Makes a server go through the expensive part of a TLS handshake, its signature.
+///
+/// # Errors
+/// When the server does not answer.
+pub(crate) fn signature(source: Ipv4Addr, port: u16, hello: &[u8]) -> std::io::Result<()> {
+    let mut tcp = connection(source, port)?;
+    tcp.set_read_timeout(Some(std::time::Duration::from_secs(5)))?;
+    tcp.write_all(&Preamble::new(1).to_bytes())?;
+    let mut theirs = [0; PREAMBLE_LEN];
+    tcp.read_exact(&mut theirs)?;
+    let padding = Preamble::parse(&theirs).map_err(std::io::Error::other)?.tls;
+    tcp.write_all(&vec![0; usize::from(padding)])?;
+    tcp.write_all(hello)?;
+    // Some of the server's part: hello, certificate and signature come at once.
+    tcp.read_exact(&mut [0; 500])
 }
 
 /// A control connection and a UDP socket.
@@ -45,7 +80,7 @@ impl Raw {
         udp.connect((Ipv4Addr::LOCALHOST, port)).expect("an address");
         let wait = Some(std::time::Duration::from_secs(5));
         tcp.set_read_timeout(wait).expect("a time");
-        udp.set_read_timeout(wait).expect("a time");
+        udp.set_read_timeout(Some(std::time::Duration::from_secs(1))).expect("a time");
         Raw { tcp, udp, session: 0, decoder: Decoder::default(), sent: 0, received: 0 }
     }
 
@@ -82,9 +117,14 @@ impl Raw {
 
     /// Shows the server the UDP address; its answer to the cookie.
     pub(crate) fn prove(&mut self) -> Message {
-        self.datagram(&hello(Kind::Hello, self.session, &[0; 16]));
         let mut answer = [0; 100];
-        let length = self.udp.recv(&mut answer).expect("a cookie");
+        // A hello may end at the socket of another session that is just being made, so clients repeat it.
+        let length = (0..5)
+            .find_map(|_| {
+                self.datagram(&hello(Kind::Hello, self.session, &[0; 16]));
+                self.udp.recv(&mut answer).ok()
+            })
+            .expect("a cookie");
         self.received += length;
         assert_eq!(length, HELLO_LEN);
         let cookie = cookie(&answer[..length]).expect("a cookie");

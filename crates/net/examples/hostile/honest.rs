@@ -1,0 +1,89 @@
+//! The honest clients.
+
+use super::path::{CLIENTS, Path, SERVER};
+use super::servers::Servers;
+use std::collections::BTreeMap;
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Forward,
+    Reverse,
+    Tls,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 3] = [Kind::Forward, Kind::Reverse, Kind::Tls];
+
+    /// One after the other.
+    pub(crate) fn of(number: usize) -> Kind {
+        Kind::ALL[number % Kind::ALL.len()]
+    }
+}
+
+/// What a client got.
+pub(crate) struct Answer {
+    pub(crate) kind: Kind,
+    /// What is free, or why that is not known.
+    pub(crate) mbps: Result<f64, String>,
+}
+
+impl Answer {
+    /// Whether the client's own host was too busy, which says nothing about the server.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        let uneven = |reason: &String| reason.contains("could not keep the gaps");
+        self.kind != Kind::Reverse && self.mbps.as_ref().is_err_and(uneven)
+    }
+}
+
+/// One client from its start to its end.
+pub(crate) fn measure(path: &Path, servers: &Servers, kind: Kind) -> Answer {
+    let server = if kind == Kind::Tls { &servers.tls } else { &servers.plain };
+    // Before the servers, with which it shares this machine and would not share another one.
+    let mut command = path.command(CLIENTS, "nice");
+    command.args(["-n", "-10"]).arg(&servers.program).args([
+        "measure",
+        SERVER,
+        "--csv",
+        "--port",
+        &server.port.to_string(),
+    ]);
+    match kind {
+        Kind::Forward => {}
+        Kind::Reverse => drop(command.arg("--reverse")),
+        Kind::Tls => drop(command.args(["--tls-fingerprint", &servers.fingerprint])),
+    }
+    let mbps = match command.env_remove("HEADWAY_TOKEN").output() {
+        Ok(output) => available(&String::from_utf8_lossy(&output.stdout))
+            .ok_or_else(|| String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        Err(error) => Err(error.to_string()),
+    };
+    Answer { kind, mbps }
+}
+
+/// The available bandwidth in a table with one row, in Mb/s.
+fn available(csv: &str) -> Option<f64> {
+    let mut lines = csv.lines();
+    let column = lines.next()?.split(',').position(|name| name == "available_bps")?;
+    Some(lines.next()?.split(',').nth(column)?.parse::<f64>().ok()? / 1e6)
+}
+
+/// Prints the answers of one kind; their median.
+pub(crate) fn summary(answers: &[Answer], kind: Kind) -> f64 {
+    let mut rates = Vec::new();
+    let mut failures: BTreeMap<&str, u32> = BTreeMap::new();
+    for answer in answers.iter().filter(|answer| answer.kind == kind) {
+        match &answer.mbps {
+            Ok(rate) => rates.push(*rate),
+            Err(reason) => *failures.entry(reason).or_default() += 1,
+        }
+    }
+    rates.sort_by(f64::total_cmp);
+    let at = |share: f64| rates.get((rates.len() as f64 * share) as usize).or(rates.last());
+    let [least, median, most] = [0.0, 0.5, 1.0].map(|share| at(share).copied().unwrap_or(f64::NAN));
+    println!("  {kind:?}: {} answers, {least:.1} to {most:.1} Mb/s, median {median:.1}", rates.len());
+    for (reason, count) in failures {
+        println!("    {count} without: {reason}");
+    }
+    median
+}

@@ -1,0 +1,130 @@
+//! All kinds of hostile clients at once against `headway serve`, beside one honest client a second.
+//!
+//! `make hostile MINUTES=60` (as root)
+//!
+//! Two servers (one of them with TLS, its log on a full disk) and the attackers share a network namespace and meet on
+//! loopback, from many networks of 127.0.0.0/8. The honest clients are `headway measure` in another namespace, behind a
+//! link that the kernel shapes to 50 Mb/s in each direction: a path with a known answer, which is not the speed of a
+//! processor. The attackers yield the processors to everybody else, and the honest clients go before the servers, as they
+//! would on hosts of their own. Calm answers come first; every answer under attack is held against their median.
+//! It needs `ip`, `tc`, `ethtool` and `openssl`.
+
+#[path = "../../tests/common/raw.rs"]
+#[allow(dead_code, reason = "the tests use the rest")]
+mod raw;
+
+mod attacks;
+mod honest;
+mod path;
+mod servers;
+
+use honest::{Answer, Kind, measure};
+use path::Path;
+use servers::Servers;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// An error with a sentence.
+type Failure = Box<dyn std::error::Error>;
+
+/// Measurements of each kind before the attacks.
+const CALM: usize = 7;
+
+/// How far an answer under attack may be from the calm ones.
+const TOLERANCE: f64 = 0.1;
+
+/// Share of the honest clients that may get no answer, and share of those whose own host could not send evenly: that
+/// host is this machine, which plays all the roles.
+const UNANSWERED: f64 = 0.02;
+const DISTURBED: f64 = 0.2;
+
+/// Time between two honest clients; one that takes longer delays the next.
+const EVERY: Duration = Duration::from_secs(1);
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match words[..] {
+        ["attack", plain, tls] => attacks::run(plain, tls).map(|()| true),
+        ["--minutes", minutes] => soak(minutes),
+        _ => Err("usage: hostile --minutes N".into()),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("hostile: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether all bounds held.
+fn soak(minutes: &str) -> Result<bool, Failure> {
+    let time = Duration::try_from_secs_f64(minutes.parse::<f64>()? * 60.0)?;
+    let path = Path::make()?;
+    let mut servers = Servers::start(&path)?;
+    let calm: Vec<Answer> =
+        (0..CALM * Kind::ALL.len()).map(|number| measure(&path, &servers, Kind::of(number))).collect();
+    println!("calm");
+    let medians = Kind::ALL.map(|kind| honest::summary(&calm, kind));
+    let resources = servers.resources(&path)?;
+    println!("  {resources}");
+
+    let mut attackers = path
+        .command(path::SERVERS, std::env::current_exe()?)
+        .args(["attack", &servers.plain.port.to_string(), &servers.tls.port.to_string()])
+        .stdin(Stdio::null())
+        .spawn()?;
+    let start = Instant::now();
+    let (mut answers, mut most) = (Vec::new(), resources);
+    while start.elapsed() < time {
+        let next = Instant::now() + EVERY;
+        answers.push(measure(&path, &servers, Kind::of(answers.len())));
+        most = most.max(servers.resources(&path)?);
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+    attackers.kill()?;
+    attackers.wait()?;
+    println!("under attack for {:.1} minutes", start.elapsed().as_secs_f64() / 60.0);
+    for kind in Kind::ALL {
+        honest::summary(&answers, kind);
+    }
+    println!("  at most: {most}");
+    let log = servers.end(start.elapsed())?;
+    println!("  {log}");
+    Ok(judge(&answers, &medians) & most.hold() & log.holds())
+}
+
+/// Whether the honest answers are as the calm ones; prints those that are not.
+fn judge(answers: &[Answer], medians: &[f64; Kind::ALL.len()]) -> bool {
+    let mut far = 0;
+    for answer in answers {
+        let Ok(mbps) = answer.mbps else { continue };
+        let calm = medians[answer.kind as usize];
+        // Also when there is nothing to compare with.
+        if (mbps / calm - 1.0).abs() <= TOLERANCE {
+            continue;
+        }
+        far += 1;
+        println!("  {:?}: {mbps:.1} Mb/s where {calm:.1} was calm", answer.kind);
+    }
+    let all = answers.len();
+    let disturbed = answers.iter().filter(|answer| answer.is_disturbed()).count();
+    let unanswered = answers.iter().filter(|answer| answer.mbps.is_err()).count() - disturbed;
+    println!(
+        "  {all} honest clients: {far} answers off by more than 10 %, {unanswered} without one, {disturbed} without one \
+         because their own host could not send evenly"
+    );
+    let share = |count: usize| count as f64 / all as f64;
+    far == 0 && share(unanswered) <= UNANSWERED && share(disturbed) <= DISTURBED
+}
+
+/// Runs a command that must succeed.
+fn run(command: &mut Command) -> Result<(), Failure> {
+    let output = command.output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)).into())
+}
