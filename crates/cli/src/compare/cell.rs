@@ -5,20 +5,37 @@ use std::fmt;
 use anyhow::bail;
 use headway_sim::scenario::Change;
 
+use super::verdict::Group;
+
 /// One cell of a matrix.
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
-    /// Controller, rate, round-trip time, buffer and number of flows.
+    /// Controller, rate, round-trip time, buffer and number of flows; in the wide matrix controller, class, rate, round-trip
+    /// time and what else is special.
     pub(super) labels: [String; 5],
     pub(super) changes: Vec<Change>,
+    /// What each of several runs changes besides, whose median counts; empty when there is one.
+    pub(super) runs: Vec<Vec<Change>>,
+    /// Whose bands it is judged by; those that follow from its flows when absent.
+    pub(super) group: Option<Group>,
 }
 
 impl Cell {
     /// A cell with all its changes, each as `--set` takes it.
     pub(super) fn new(labels: [String; 5], changes: &[String]) -> anyhow::Result<Cell> {
-        let changes = changes.iter().map(|text| text.parse().map_err(anyhow::Error::msg));
-        Ok(Cell { labels, changes: changes.collect::<anyhow::Result<_>>()? })
+        Ok(Cell { labels, changes: parsed(changes)?, runs: Vec::new(), group: None })
     }
+
+    /// The changes of every run.
+    pub(super) fn each_run(&self) -> Vec<Vec<Change>> {
+        let with = |more: &Vec<Change>| [&self.changes[..], more].concat();
+        if self.runs.is_empty() { vec![self.changes.clone()] } else { self.runs.iter().map(with).collect() }
+    }
+}
+
+/// Changes as `--set` takes them.
+pub(super) fn parsed(changes: &[String]) -> anyhow::Result<Vec<Change>> {
+    changes.iter().map(|text| text.parse().map_err(anyhow::Error::msg)).collect()
 }
 
 impl fmt::Display for Cell {
@@ -81,7 +98,7 @@ mod tests {
         for controller in ["reno", "cubic"] {
             for rate in ["100 Mb/s", "1 Gb/s"] {
                 let labels = [controller, rate, "10 ms", "1 BDP", "1 flow"].map(str::to_owned);
-                cells.push(Cell { labels, changes: Vec::new() });
+                cells.push(Cell::new(labels, &[]).unwrap());
             }
         }
         cells

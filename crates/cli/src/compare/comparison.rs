@@ -1,22 +1,49 @@
 //! One scenario in several worlds.
 
 use anyhow::Context as _;
-use headway_sim::record::{LinkResult, Summary};
+use headway_sim::record::Results;
 use headway_sim::scenario::{Change, Scenario};
 use serde::Serialize;
 
+use super::cell::Cell;
 use super::metrics::{Metric, metrics};
-use super::verdict::{Verdict, judge};
+use super::verdict::{Group, Verdict, judge};
 use crate::run::{Outcome, World};
+
+/// What is compared.
+#[derive(Clone, Debug)]
+pub(super) struct Subject<'a> {
+    /// The scenario, of several runs the first.
+    pub(super) scenario: &'a Scenario,
+    pub(super) labels: &'a [String],
+    pub(super) set: &'a [Change],
+    /// What each of several runs changes besides.
+    pub(super) runs: &'a [Vec<Change>],
+    /// Whose bands it is judged by; those that follow from the scenario when absent.
+    pub(super) group: Option<Group>,
+}
+
+impl<'a> Subject<'a> {
+    pub(super) fn new(scenario: &'a Scenario, set: &'a [Change]) -> Subject<'a> {
+        Subject { scenario, labels: &[], set, runs: &[], group: None }
+    }
+
+    pub(super) fn of(cell: &'a Cell, scenario: &'a Scenario) -> Subject<'a> {
+        Subject { scenario, labels: &cell.labels, set: &cell.changes, runs: &cell.runs, group: cell.group }
+    }
+}
 
 /// A scenario in all worlds.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename = "comparison")]
 pub(super) struct Comparison {
-    /// Controller, rate, round-trip time, buffer and number of flows of a matrix's cell; empty for a single comparison.
+    /// The properties of a matrix's cell; empty for a single comparison.
     #[serde(rename = "cell")]
     pub(super) labels: Vec<String>,
     pub(super) set: Vec<String>,
+    /// What each of several runs changed besides; metrics are medians over them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) runs: Vec<Vec<String>>,
     pub(super) worlds: Vec<String>,
     /// Number of the world that differences are relative to.
     #[serde(skip)]
@@ -57,29 +84,30 @@ pub(super) fn reference(worlds: &[World]) -> usize {
 }
 
 impl Comparison {
-    /// Sets runs of `scenario` in `worlds` side by side.
+    /// Sets runs in `worlds` side by side, of which there are as many in every world.
     pub(super) fn new(
-        scenario: &Scenario,
-        (labels, set): (&[String], &[Change]),
+        subject: &Subject<'_>,
         worlds: &[World],
-        runs: &[Outcome],
+        runs: &[Vec<&Outcome>],
     ) -> anyhow::Result<Comparison> {
         let reference = reference(worlds);
-        let summaries: Vec<&Summary> = runs.iter().map(|run| &run.results.summary).collect();
-        let links = bottleneck(&summaries)?;
-        let metrics = metrics(&summaries, &links, reference);
-        let verdicts = judge(scenario, worlds, reference, &metrics);
+        let results: Vec<Vec<&Results>> =
+            runs.iter().map(|runs| runs.iter().map(|run| &run.results).collect()).collect();
+        let link = bottleneck(&results)?;
+        let metrics = metrics(&results, &link, reference);
+        let verdicts = judge(subject.scenario, subject.group, worlds, reference, &metrics);
         let judged: Vec<bool> = verdicts.iter().filter_map(Verdict::within).collect();
         Ok(Comparison {
-            labels: labels.to_vec(),
-            set: set.iter().map(ToString::to_string).collect(),
+            labels: subject.labels.to_vec(),
+            set: words(subject.set),
+            runs: subject.runs.iter().map(|run| words(run)).collect(),
             worlds: worlds.iter().map(ToString::to_string).collect(),
             reference,
             reference_name: worlds[reference].to_string(),
-            link: links[reference].link.clone(),
+            link,
             within: (!judged.is_empty()).then(|| judged.iter().all(|within| *within)),
-            valid: summaries.iter().all(|summary| summary.valid),
-            speeds: runs.iter().map(Speed::of).collect(),
+            valid: results.iter().flatten().all(|results| results.summary.valid),
+            speeds: runs.iter().map(|runs| Speed::sum(runs.iter().map(|run| Speed::of(run)))).collect(),
             metrics,
             verdicts,
         })
@@ -106,6 +134,16 @@ impl Comparison {
 }
 
 impl Speed {
+    /// Several runs together.
+    pub(super) fn sum(speeds: impl Iterator<Item = Speed>) -> Speed {
+        let none = Speed { virtual_seconds: 0.0, wall_seconds: 0.0, events: 0 };
+        speeds.fold(none, |all, speed| Speed {
+            virtual_seconds: all.virtual_seconds + speed.virtual_seconds,
+            wall_seconds: all.wall_seconds + speed.wall_seconds,
+            events: all.events + speed.events,
+        })
+    }
+
     fn of(run: &Outcome) -> Speed {
         let summary = &run.results.summary;
         Speed {
@@ -121,14 +159,18 @@ impl Speed {
     }
 }
 
-/// The link that all worlds know and that was used most, as each saw it.
-fn bottleneck<'a>(runs: &[&'a Summary]) -> anyhow::Result<Vec<&'a LinkResult>> {
-    let (first, others) = runs.split_first().context("there are no runs")?;
-    let shared = first.links.iter().filter_map(|one| {
-        let same = |run: &&'a Summary| run.links.iter().find(|other| other.link == one.link);
-        let others: Option<Vec<&LinkResult>> = others.iter().map(same).collect();
-        Some((one.utilisation?, std::iter::once(one).chain(others?).collect()))
-    });
-    let most = shared.max_by(|one: &(f64, Vec<_>), other| one.0.total_cmp(&other.0));
-    Ok(most.context("the worlds have no link with a rate in common")?.1)
+/// The name of the link that all worlds know and that was used most in the first run.
+fn bottleneck(worlds: &[Vec<&Results>]) -> anyhow::Result<String> {
+    let mut firsts = worlds.iter().filter_map(|runs| runs.first());
+    let first = firsts.next().context("there are no runs")?;
+    let others: Vec<_> = firsts.collect();
+    let known = |name: &str| others.iter().all(|run| run.summary.links.iter().any(|link| link.link == name));
+    let shared = first.summary.links.iter().filter(|link| known(&link.link));
+    let used = shared.filter_map(|link| Some((link.utilisation?, &link.link)));
+    let most = used.max_by(|one, other| one.0.total_cmp(&other.0));
+    Ok(most.context("the worlds have no link with a rate in common")?.1.clone())
+}
+
+fn words(changes: &[Change]) -> Vec<String> {
+    changes.iter().map(ToString::to_string).collect()
 }

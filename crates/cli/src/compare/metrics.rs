@@ -1,7 +1,7 @@
 //! The numbers that worlds are compared by.
 
 use headway_core::{Duration, Rate};
-use headway_sim::record::{LinkResult, Summary};
+use headway_sim::record::{LinkResult, Results, Total};
 use serde::Serialize;
 
 use crate::run::table::percent;
@@ -10,12 +10,17 @@ pub(super) const GOODPUT: &str = "goodput";
 pub(super) const FAIRNESS: &str = "Jain's index";
 pub(super) const MEAN_DELAY: &str = "mean queueing delay";
 pub(super) const RETRANSMITTED: &str = "retransmitted packets";
+pub(super) const SLOWEST: &str = "slowest flow";
+pub(super) const SLOWEST_SHARE: &str = "slowest flow's share";
+pub(super) const TIMEOUTS: &str = "timeouts";
+pub(super) const COMPLETION: &str = "median completion";
 
 /// The name of a metric where there is little room.
 pub(super) fn short(name: &str) -> &str {
     match name {
         MEAN_DELAY => "mean delay",
         RETRANSMITTED => "retransmitted",
+        COMPLETION => "completion",
         _ => name,
     }
 }
@@ -85,28 +90,62 @@ fn difference(value: f64, reference: f64) -> Option<f64> {
     if value == reference { Some(0.0) } else { (reference != 0.0).then(|| value / reference - 1.0) }
 }
 
-/// All metrics of runs, of which `links` are the bottlenecks.
-pub(super) fn metrics(runs: &[&Summary], links: &[&LinkResult], reference: usize) -> Vec<Metric> {
-    let flows = |name, unit, value: &dyn Fn(&Summary) -> Option<f64>| {
-        Metric::new(name, unit, runs.iter().map(|run| value(run)).collect(), reference)
+/// All metrics of the runs of every world, medians where there are several; `link` is the bottleneck.
+pub(super) fn metrics(worlds: &[Vec<&Results>], link: &str, reference: usize) -> Vec<Metric> {
+    let all = |name, unit, value: &dyn Fn(&Results) -> Option<f64>| {
+        let values = worlds.iter().map(|runs| median(runs.iter().map(|run| value(run)).collect()));
+        Metric::new(name, unit, values.collect(), reference)
     };
-    let queue = |name, unit, value: &dyn Fn(&LinkResult) -> Option<f64>| {
-        Metric::new(name, unit, links.iter().map(|link| value(link)).collect(), reference)
+    let flows = |name, unit, value: fn(&Total) -> Option<f64>| {
+        all(name, unit, &|run: &Results| value(&run.summary.total))
     };
-    let marked = |link: &LinkResult| Some(link.marked as f64 / link.arrived.max(1) as f64);
+    let queue = |name, unit, value: fn(&LinkResult) -> Option<f64>| {
+        all(name, unit, &|run: &Results| value(run.summary.links.iter().find(|one| one.link == link)?))
+    };
+    let ended = |name, share: f64| all(name, Unit::Nanoseconds, &|run: &Results| completion(run, share));
     vec![
-        flows(GOODPUT, Unit::BitsPerSecond, &|run| Some(run.total.goodput_bps as f64)),
-        flows("slowest flow", Unit::BitsPerSecond, &|run| Some(run.total.goodput_min_bps as f64)),
-        flows("fastest flow", Unit::BitsPerSecond, &|run| Some(run.total.goodput_max_bps as f64)),
-        flows(FAIRNESS, Unit::Index, &|run| Some(run.total.fairness)),
-        queue("utilisation", Unit::Share, &|link| link.utilisation),
-        queue(MEAN_DELAY, Unit::Nanoseconds, &|link| Some(link.delay_mean_ns as f64)),
-        queue("99 % queueing delay", Unit::Nanoseconds, &|link| Some(link.delay_p99_ns as f64)),
-        queue("loss", Unit::Share, &|link| Some(link.loss)),
-        queue("marked", Unit::Share, &marked),
-        flows(RETRANSMITTED, Unit::Count, &|run| Some(run.total.retransmitted as f64)),
-        flows("timeouts", Unit::Count, &|run| run.total.timeouts.map(|count| count as f64)),
+        flows(GOODPUT, Unit::BitsPerSecond, |total| Some(total.goodput_bps as f64)),
+        flows(SLOWEST, Unit::BitsPerSecond, |total| Some(total.goodput_min_bps as f64)),
+        flows(SLOWEST_SHARE, Unit::Index, slowest_share),
+        flows("fastest flow", Unit::BitsPerSecond, |total| Some(total.goodput_max_bps as f64)),
+        flows(FAIRNESS, Unit::Index, |total| Some(total.fairness)),
+        queue("utilisation", Unit::Share, |link| link.utilisation),
+        queue(MEAN_DELAY, Unit::Nanoseconds, |link| Some(link.delay_mean_ns as f64)),
+        queue("99 % queueing delay", Unit::Nanoseconds, |link| Some(link.delay_p99_ns as f64)),
+        queue("loss", Unit::Share, |link| Some(link.loss)),
+        queue("marked", Unit::Share, |link| Some(link.marked as f64 / link.arrived.max(1) as f64)),
+        flows(RETRANSMITTED, Unit::Count, |total| Some(total.retransmitted as f64)),
+        flows(TIMEOUTS, Unit::Count, |total| total.timeouts.map(|count| count as f64)),
+        ended(COMPLETION, 0.5),
+        ended("99 % completion", 0.99),
+        ended("longest completion", 1.0),
     ]
+}
+
+/// Goodput of the slowest flow as a part of what each would have if all had the same; `None` without any.
+fn slowest_share(total: &Total) -> Option<f64> {
+    (total.goodput_bps > 0).then(|| (total.goodput_min_bps * total.flows) as f64 / total.goodput_bps as f64)
+}
+
+/// The median; the mean of the two in the middle of an even number, `None` unless every run has a value.
+fn median(values: Vec<Option<f64>>) -> Option<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect::<Option<_>>()?;
+    values.sort_by(f64::total_cmp);
+    let middle = values.len().checked_sub(1)? / 2;
+    Some(f64::midpoint(values[middle], values[values.len() / 2]))
+}
+
+/// The time that a `share` of the flows with a size took at most (ns); `None` without such flows. One that has not ended has
+/// taken all the time since it began.
+fn completion(run: &Results, share: f64) -> Option<f64> {
+    let end = run.summary.warmup_ns + run.summary.measured_ns;
+    let ends = |group: &str| run.flows.iter().any(|flow| flow.group == group && flow.finished_ns.is_some());
+    let sized = run.flows.iter().filter(|flow| ends(&flow.group));
+    let took = sized.map(|flow| flow.finished_ns.unwrap_or(end).saturating_sub(flow.start_ns));
+    let mut times: Vec<u64> = took.collect();
+    times.sort_unstable();
+    let place = (share * times.len() as f64).ceil() as usize;
+    times.get(place.saturating_sub(1)).map(|time| *time as f64)
 }
 
 #[cfg(test)]
@@ -120,6 +159,14 @@ mod tests {
         assert_eq!([0, 1, 2].map(|world| metric.difference_text(world)), ["-1.0 %", "", "+10.0 %"]);
         assert_eq!(difference(0.0, 0.0), Some(0.0));
         assert_eq!(difference(1.0, 0.0), None);
+    }
+
+    #[test]
+    fn several_runs_count_by_their_median() {
+        assert_eq!(median([3.0, 1.0, 2.0].map(Some).to_vec()), Some(2.0));
+        assert_eq!(median([3.0, 1.0].map(Some).to_vec()), Some(2.0));
+        assert_eq!(median(vec![Some(1.0), None]), None);
+        assert_eq!(median(Vec::new()), None);
     }
 
     #[test]

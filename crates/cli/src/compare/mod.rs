@@ -12,6 +12,7 @@ mod real_time;
 #[cfg(test)]
 mod tests;
 mod verdict;
+mod wide;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use headway_core::Bytes;
 use headway_sim::scenario::{Change, MOST_DILATION, Scenario};
 use serde_json::{Value, json};
@@ -29,9 +30,9 @@ use crate::out::{say, tell};
 use crate::output::Output;
 use crate::run::{self, Outcome, World, lab, sim, uml};
 use cell::Cell;
-use comparison::Comparison;
+use comparison::{Comparison, Subject};
 use pool::Done;
-use verdict::{GOAL, Tally};
+use verdict::Tally;
 
 /// Runs a scenario in two or three worlds and prints how far apart their results are.
 ///
@@ -45,12 +46,16 @@ Bands, for every world beside the most real one:
   several flows                      Jain's index within 0.05
   bbr                                goodput within 10 %
   a run in real time (lab)           goodput within 5 %, mean queueing delay within 15 %
+  a cell of the wide matrix          goodput within 5 %, mean queueing delay within 15 % or 0.3 ms, retransmitted packets
+                                     within 30 % or 10 packets, timeouts within 3, slowest flow within 10 % of its goodput or of
+                                     an equal share, median completion of flows with a size within 10 % or 5 ms
 
 Examples:
   headway compare scenarios/compare.toml
   headway compare scenarios/compare.toml --set \"link.0.rate=10 Mb/s\" --set flow.0.controller=reno --json
   headway compare scenarios/compare.toml --matrix --output report/compare
   headway compare scenarios/compare.toml --on sim,uml --matrix --quick --only reno,cubic,1Gb/s --check
+  headway compare scenarios/compare.toml --on sim,uml --matrix wide --check
 
 With --check the exit code is 1 when a group of cells misses its goal; 130 when interrupted.")]
 pub(crate) struct CompareArgs {
@@ -65,16 +70,20 @@ pub(crate) struct CompareArgs {
     /// Runs everything slower by this factor: rates divided, times multiplied, ratios the same.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_DILATION)), value_name = "N")]
     dilate: u32,
-    /// Instead of one comparison a matrix of cells over link 0 and flow 0.
+    /// Instead of one comparison a matrix of cells.
     ///
-    /// 288 cells: reno, cubic, dctcp and bbr at 100 Mb/s, 1 and 10 Gb/s, round trips of 1, 10, 30 and 100 ms, buffers of 0.25,
-    /// 1 and 4 bandwidth-delay products, one flow and four. With lab among the worlds 24 cells: reno and cubic at 10 and
-    /// 100 Mb/s, the file's round trip, buffers of 0.5, 1 and 2 products, one flow and four.
-    #[arg(long)]
-    matrix: bool,
-    /// 40 of the 288 cells, spread over all values; not with lab.
+    /// bottleneck (when none is named): 288 cells over link 0 and flow 0: reno, cubic, dctcp and bbr at 100 Mb/s, 1 and 10 Gb/s, round
+    /// trips of 1, 10, 30 and 100 ms, buffers of 0.25, 1 and 4 bandwidth-delay products, one flow and four. With lab among the
+    /// worlds 24 cells: reno and cubic at 10 and 100 Mb/s, the file's round trip, buffers of 0.5, 1 and 2 products, one flow and four.
+    /// wide: 80 networks unlike those, five of each class, with links and flows of their own, three or five runs a cell, whose median counts; not with lab.
+    #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "bottleneck", value_name = "WHICH")]
+    matrix: Option<Matrix>,
+    /// A part of the cells, spread over all values: 40 of the 288, or one of each class; not with lab.
     #[arg(long, requires = "matrix")]
     quick: bool,
+    /// Draws other networks for the wide matrix, from the same ranges; default 1.
+    #[arg(long, requires = "matrix", value_name = "N")]
+    seed: Option<u32>,
     /// Only cells with these properties, such as `reno,cubic,1Gb/s`: of each kind one of those named.
     #[arg(long, requires = "matrix", value_name = "TEXT")]
     only: Option<String>,
@@ -84,12 +93,19 @@ pub(crate) struct CompareArgs {
     /// Folder for a page of tables and figures, report.html, and for the numbers, compare.json.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// End with exit code 1 when less than 90 % of a group of cells are within their bands.
+    /// End with exit code 1 when less than 90 % of a group of cells, or 95 % of the wide matrix, are within their bands.
     #[arg(long)]
     check: bool,
     /// Print results as JSON: an object, or with --matrix an array of them whose last is the verdict.
     #[arg(long)]
     json: bool,
+}
+
+/// The matrices there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Matrix {
+    Bottleneck,
+    Wide,
 }
 
 /// Runs in real time before the machine is declared too busy.
@@ -117,7 +133,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failed> {
         return Err(anyhow::anyhow!("--on needs two or three worlds, such as `sim,uml`").into());
     }
     let interrupted = run::interruption()?;
-    if args.matrix { many(args, &interrupted) } else { single(args, &interrupted) }
+    if args.matrix.is_some() { many(args, &interrupted) } else { single(args, &interrupted) }
 }
 
 /// One comparison.
@@ -128,7 +144,8 @@ fn single(args: &CompareArgs, interrupted: &AtomicBool) -> Result<ExitCode, Fail
     let Some(outcomes) = all_worlds(&args.on, in_world, interrupted)? else {
         return Ok(Code::Interrupted.into());
     };
-    let comparison = Comparison::new(&scenario, (&[], &args.set), &args.on, &outcomes)?;
+    let runs: Vec<Vec<&Outcome>> = outcomes.iter().map(|outcome| vec![outcome]).collect();
+    let comparison = Comparison::new(&Subject::new(&scenario, &args.set), &args.on, &runs)?;
     let tallies = tallies(std::slice::from_ref(&comparison));
     if args.json {
         say!("{}", serde_json::to_string_pretty(&comparison)?);
@@ -150,13 +167,18 @@ fn many(args: &CompareArgs, interrupted: &AtomicBool) -> Result<ExitCode, Failed
     let jobs = args.jobs();
     let memory = Bytes::new(run::limit(None)?.get() / jobs as u64);
     let begun = AtomicUsize::new(0);
-    let work = |(cell, scenario): &(Cell, Scenario)| {
-        let in_world = |world| one(scenario, world, memory, interrupted);
-        let Some(outcomes) = all_worlds(&args.on, in_world, interrupted).with_context(|| cell.to_string())?
-        else {
-            return Ok(None);
-        };
-        let comparison = Comparison::new(scenario, (&cell.labels, &cell.changes), &args.on, &outcomes)?;
+    let work = |(cell, scenarios): &(Cell, Vec<Scenario>)| {
+        let mut runs: Vec<Vec<Outcome>> = Vec::new();
+        for scenario in scenarios {
+            let in_world = |world| one(scenario, world, memory, interrupted);
+            match all_worlds(&args.on, in_world, interrupted).with_context(|| cell.to_string())? {
+                Some(outcomes) => runs.push(outcomes),
+                None => return Ok(None),
+            }
+        }
+        let of_world = |world: usize| runs.iter().map(|outcomes| &outcomes[world]).collect();
+        let worlds: Vec<Vec<&Outcome>> = (0..args.on.len()).map(of_world).collect();
+        let comparison = Comparison::new(&Subject::of(cell, &scenarios[0]), &args.on, &worlds)?;
         let number = begun.fetch_add(1, Ordering::Relaxed) + 1;
         tell!("{number} of {}: {}", cells.len(), print::progress(&comparison));
         Ok(Some(comparison))
@@ -179,14 +201,18 @@ fn many(args: &CompareArgs, interrupted: &AtomicBool) -> Result<ExitCode, Failed
     }
 }
 
-/// The cells that were asked for, each with its scenario: a mistake shows before anything runs.
-fn cells(args: &CompareArgs) -> anyhow::Result<Vec<(Cell, Scenario)>> {
+/// The cells that were asked for, each with the scenarios of its runs: a mistake shows before anything runs.
+fn cells(args: &CompareArgs) -> anyhow::Result<Vec<(Cell, Vec<Scenario>)>> {
+    let wide = args.matrix == Some(Matrix::Wide);
+    anyhow::ensure!(wide || args.seed.is_none(), "--seed draws networks of the wide matrix: --matrix wide");
     let mut cells = if args.real_time() {
         anyhow::ensure!(
-            !args.quick,
-            "--quick is for worlds in virtual time; with lab there are only 24 cells"
+            !args.quick && !wide,
+            "--quick and the wide matrix are for worlds in virtual time; with lab there are only 24 cells"
         );
         real_time::cells(&Scenario::load(&args.file, &args.set)?, &args.set)?
+    } else if wide {
+        wide::cells(args.seed.map_or(wide::SEED, u64::from), args.quick, &args.set)?
     } else {
         matrix::cells(args.quick, &args.set)?
     };
@@ -194,10 +220,10 @@ fn cells(args: &CompareArgs) -> anyhow::Result<Vec<(Cell, Scenario)>> {
         cells = cell::only(cells, text)?;
     }
     let load = |cell: Cell| {
-        let scenario = Scenario::load(&args.file, &cell.changes)
-            .with_context(|| cell.to_string())?
-            .dilated(args.dilate)?;
-        Ok((cell, scenario))
+        let scenario = |changes: &Vec<Change>| Scenario::load(&args.file, changes)?.dilated(args.dilate);
+        let scenarios = cell.each_run().iter().map(scenario).collect::<Result<_, _>>();
+        let scenarios = scenarios.with_context(|| cell.to_string())?;
+        Ok((cell, scenarios))
     };
     cells.into_iter().map(load).collect()
 }
@@ -263,8 +289,9 @@ fn tallies(done: &[Comparison]) -> Vec<Tally> {
 fn matrix_value(done: &[Comparison], tallies: &[Tally], partial: bool) -> anyhow::Result<Value> {
     let mut all: Vec<Value> = done.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
     let reached = tallies.iter().all(|tally| tally.reached);
+    let goal = tallies.first().map(|tally| tally.group.goal());
     all.push(
-        json!({ "type": "verdict", "goal": GOAL, "reached": reached, "partial": partial, "groups": tallies }),
+        json!({ "type": "verdict", "goal": goal, "reached": reached, "partial": partial, "groups": tallies }),
     );
     Ok(Value::Array(all))
 }

@@ -13,9 +13,8 @@ use crate::run::Outcome;
 use crate::run::figures::{curve, mean_window};
 
 /// How to read the figure of a matrix.
-const FIGURE_NOTE: &str = "Every dot is a cell. Grey is the relative part of the bands: in the upper three panels they bind single \
-    flows, and all flows of bbr or beside a run in real time; Jain's index binds several flows. Of single flows in virtual time, \
-    differences of up to 50 us and of up to 5 packets are within the bands anyway. Triangles lie beyond the axis.";
+const FIGURE_NOTE: &str = "Every dot is a cell. Grey is the relative part of the bands, where a band binds any of the group. \
+    Differences of next to nothing are within the bands anyway. Triangles lie beyond the axis.";
 
 /// The page of one comparison.
 pub(super) fn comparison(
@@ -106,7 +105,7 @@ pub(super) fn matrix(cells: &[Comparison], tallies: &[Tally], all: usize) -> any
         body += &format!("<p class=\"note\">{FIGURE_NOTE}</p>\n");
     }
     body += "<h2>Every cell</h2>\n";
-    let table = page::table(print::CELL_COLUMNS, &print::cell_rows(cells));
+    let table = page::table(print::cell_columns(), &print::cell_rows(cells));
     body += &format!("<div class=\"wide\">{table}</div>\n");
     let worlds = cells.first().map(|cell| cell.worlds.join(", ")).unwrap_or_default();
     Ok(page::document(&format!("Matrix on {worlds}"), &body))

@@ -4,8 +4,10 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use headway_core::Duration;
 
 use super::comparison::{Comparison, Speed};
-use super::metrics::{FAIRNESS, GOODPUT, MEAN_DELAY, Metric, RETRANSMITTED, short};
-use super::verdict::{GOAL, Tally};
+use super::metrics::{
+    COMPLETION, FAIRNESS, GOODPUT, MEAN_DELAY, Metric, RETRANSMITTED, SLOWEST, TIMEOUTS, short,
+};
+use super::verdict::Tally;
 use crate::run::table::percent;
 
 /// The columns of [`metric_rows`]: values of all worlds, then differences of all but the reference.
@@ -105,26 +107,38 @@ pub(super) fn progress(comparison: &Comparison) -> String {
     format!("{} ({}){state}", comparison.cell(), took.join(", "))
 }
 
+/// The columns of [`cell_rows`] between the name of the cell and what the bands say: metrics, with and without the difference.
+const CELL_METRICS: [(&str, bool); 7] = [
+    (GOODPUT, true),
+    (SLOWEST, true),
+    (MEAN_DELAY, true),
+    (RETRANSMITTED, true),
+    (TIMEOUTS, false),
+    (COMPLETION, true),
+    (FAIRNESS, false),
+];
+
 /// The columns of [`cell_rows`].
-pub(super) const CELL_COLUMNS: [&str; 9] =
-    ["cell", "goodput", "off", "mean delay", "off", "retransmitted", "off", "Jain", "bands"];
+pub(super) fn cell_columns() -> Vec<String> {
+    let metrics = CELL_METRICS.iter().map(|(name, _)| short(name).to_owned());
+    ["cell".to_owned()].into_iter().chain(metrics).chain(["bands".to_owned()]).collect()
+}
 
 /// A row for every cell and world other than the reference.
-pub(super) fn cell_rows(cells: &[Comparison]) -> Vec<[String; 9]> {
+pub(super) fn cell_rows(cells: &[Comparison]) -> Vec<Vec<String>> {
     cells.iter().flat_map(|cell| cell.others().map(|world| cell_row(cell, world))).collect()
 }
 
-fn cell_row(cell: &Comparison, world: usize) -> [String; 9] {
-    let pair = |name: &str| match cell.metric(name) {
-        Some(metric) => (
-            format!("{} / {}", metric.text(world), metric.text(cell.reference)),
-            metric.difference_text(world),
-        ),
-        None => Default::default(),
+fn cell_row(cell: &Comparison, world: usize) -> Vec<String> {
+    let pair = |(name, difference): (&str, bool)| {
+        let Some(metric) = cell.metric(name) else { return String::new() };
+        let (value, reference) = (metric.text(world), metric.text(cell.reference));
+        match metric.difference_text(world) {
+            _ if value.is_empty() && reference.is_empty() => String::new(),
+            off if difference && !off.is_empty() => format!("{value} / {reference} ({off})"),
+            _ => format!("{value} / {reference}"),
+        }
     };
-    let ((goodput, goodput_off), (delay, delay_off), (resent, resent_off)) =
-        (pair(GOODPUT), pair(MEAN_DELAY), pair(RETRANSMITTED));
-    let (fairness, _) = pair(FAIRNESS);
     let verdict = cell.verdict(world);
     let bands = match (cell.valid, verdict.and_then(|verdict| verdict.within())) {
         (false, _) => "disturbed".to_owned(),
@@ -138,7 +152,7 @@ fn cell_row(cell: &Comparison, world: usize) -> [String; 9] {
     // With two worlds there is nothing to tell apart.
     let name =
         if cell.worlds.len() > 2 { format!("{}: {}", cell.worlds[world], cell.cell()) } else { cell.cell() };
-    [name, goodput, goodput_off, delay, delay_off, resent, resent_off, fairness, bands]
+    [name].into_iter().chain(CELL_METRICS.map(pair)).chain([bands]).collect()
 }
 
 /// The columns of [`tally_rows`].
@@ -165,15 +179,12 @@ pub(super) fn tally_rows(tallies: &[Tally]) -> Vec<[String; 4]> {
 
 /// Whether every group has enough cells within their bands, as a sentence.
 pub(super) fn verdict(tallies: &[Tally]) -> String {
-    let missed: Vec<String> = tallies
-        .iter()
-        .filter(|tally| !tally.reached)
-        .map(|tally| format!("{} ({} of {})", tally.group.words(), tally.within, tally.cells))
-        .collect();
-    let goal = GOAL * 100.0;
-    if tallies.is_empty() {
-        "No cell has bands.".to_owned()
-    } else if missed.is_empty() {
+    let name = |tally: &Tally| format!("{} ({} of {})", tally.group.words(), tally.within, tally.cells);
+    let missed: Vec<String> = tallies.iter().filter(|tally| !tally.reached).map(name).collect();
+    let Some(first) = tallies.first() else { return "No cell has bands.".to_owned() };
+    // The groups of one matrix have the same goal.
+    let goal = first.group.goal() * 100.0;
+    if missed.is_empty() {
         format!("At least {goal:.0} % of every group of cells are within their bands.")
     } else {
         format!("Less than {goal:.0} % of these are within their bands: {}.", missed.join(", "))
@@ -184,7 +195,7 @@ pub(super) fn verdict(tallies: &[Tally]) -> String {
 pub(super) fn matrix(cells: &[Comparison], tallies: &[Tally], all: usize) -> String {
     let mut text = format!(
         "{}\n\n{}\n{}",
-        table(CELL_COLUMNS.map(str::to_owned).to_vec(), cell_rows(cells)),
+        table(cell_columns(), cell_rows(cells)),
         table(TALLY_COLUMNS.map(str::to_owned).to_vec(), tally_rows(tallies)),
         verdict(tallies)
     );
@@ -200,15 +211,7 @@ pub(super) fn matrix(cells: &[Comparison], tallies: &[Tally], all: usize) -> Str
 /// What all cells together took, world by world.
 pub(super) fn total_speeds(cells: &[Comparison]) -> Option<String> {
     let first = cells.first()?;
-    let sum = |world: usize| {
-        let mut all = Speed { virtual_seconds: 0.0, wall_seconds: 0.0, events: 0 };
-        for speed in cells.iter().map(|cell| &cell.speeds[world]) {
-            all.virtual_seconds += speed.virtual_seconds;
-            all.wall_seconds += speed.wall_seconds;
-            all.events += speed.events;
-        }
-        all
-    };
+    let sum = |world: usize| Speed::sum(cells.iter().map(|cell| cell.speeds[world].clone()));
     Some(speeds(first, &(0..first.worlds.len()).map(sum).collect::<Vec<_>>()))
 }
 

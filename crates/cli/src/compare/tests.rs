@@ -59,7 +59,8 @@ fn scenario(changes: &[&str]) -> Scenario {
 fn the_most_real_world_is_the_reference_wherever_it_stands() {
     let (one, two, lab) = (outcome(90, 11), outcome(99, 10), outcome(100, 10));
     let compare = |worlds: &[World], runs: &[Outcome]| {
-        Comparison::new(&scenario(&[]), (&[], &[]), worlds, runs).unwrap()
+        let runs: Vec<Vec<&Outcome>> = runs.iter().map(|run| vec![run]).collect();
+        Comparison::new(&Subject::new(&scenario(&[]), &[]), worlds, &runs).unwrap()
     };
     let three = compare(&[World::Sim, World::Lab, World::Sim], &[one, lab, two]);
     assert_eq!(three.reference, 1);
@@ -95,7 +96,8 @@ fn some_cells(count: u64) -> Vec<Comparison> {
     let compare = |(off, cell): (u64, &Cell)| {
         let scenario = Scenario::load(&file(), &cell.changes).unwrap();
         let runs = [outcome(100 + off, 10), outcome(100, 10)];
-        Comparison::new(&scenario, (&cell.labels, &cell.changes), &[World::Sim, World::Sim], &runs).unwrap()
+        let runs: Vec<Vec<&Outcome>> = runs.iter().map(|run| vec![run]).collect();
+        Comparison::new(&Subject::of(cell, &scenario), &[World::Sim, World::Sim], &runs).unwrap()
     };
     (0..count).zip(&cells).map(compare).collect()
 }

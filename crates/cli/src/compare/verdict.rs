@@ -3,11 +3,10 @@
 use headway_sim::scenario::Scenario;
 use serde::Serialize;
 
-use super::metrics::{FAIRNESS, GOODPUT, MEAN_DELAY, Metric, RETRANSMITTED};
+use super::metrics::{
+    COMPLETION, FAIRNESS, GOODPUT, MEAN_DELAY, Metric, RETRANSMITTED, SLOWEST_SHARE, TIMEOUTS,
+};
 use crate::run::World;
-
-/// Share of the cells of a group that should be within their bands.
-pub(super) const GOAL: f64 = 0.9;
 
 /// Cells that are judged by the same bands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -21,10 +20,13 @@ pub(super) enum Group {
     Bbr,
     /// Any flows, beside a run in real time.
     RealTime,
+    /// A cell of the wide matrix.
+    Wide,
 }
 
 impl Group {
-    pub(super) const ALL: [Group; 4] = [Group::OneFlow, Group::SeveralFlows, Group::Bbr, Group::RealTime];
+    pub(super) const ALL: [Group; 5] =
+        [Group::OneFlow, Group::SeveralFlows, Group::Bbr, Group::RealTime, Group::Wide];
 
     /// The groups that a scenario belongs to; none for controllers that have no bands.
     pub(super) fn of(scenario: &Scenario, real_time: bool) -> Vec<Group> {
@@ -53,7 +55,13 @@ impl Group {
             Group::SeveralFlows => "several flows",
             Group::Bbr => "bbr",
             Group::RealTime => "beside real time",
+            Group::Wide => "the wide matrix",
         }
+    }
+
+    /// Share of the cells of the group that should be within their bands.
+    pub(super) fn goal(self) -> f64 {
+        if self == Group::Wide { 0.95 } else { 0.9 }
     }
 
     pub(super) fn bands(self) -> impl Iterator<Item = &'static Band> {
@@ -73,7 +81,7 @@ pub(super) struct Band {
     pub(super) words: &'static str,
 }
 
-const BANDS: [Band; 7] = [
+const BANDS: [Band; 13] = [
     Band {
         group: Group::OneFlow,
         metric: GOODPUT,
@@ -118,6 +126,37 @@ const BANDS: [Band; 7] = [
         absolute: 0.0,
         words: "mean queueing delay within 15 %",
     },
+    Band { group: Group::Wide, metric: GOODPUT, relative: 0.05, absolute: 0.0, words: "goodput within 5 %" },
+    Band {
+        group: Group::Wide,
+        metric: MEAN_DELAY,
+        relative: 0.15,
+        absolute: 300e3,
+        words: "mean queueing delay within 15 % or 0.3 ms",
+    },
+    Band {
+        group: Group::Wide,
+        metric: RETRANSMITTED,
+        relative: 0.30,
+        absolute: 10.0,
+        words: "retransmitted packets within 30 % or 10 packets",
+    },
+    Band { group: Group::Wide, metric: TIMEOUTS, relative: 0.0, absolute: 3.0, words: "timeouts within 3" },
+    Band {
+        group: Group::Wide,
+        metric: SLOWEST_SHARE,
+        relative: 0.10,
+        absolute: 0.10,
+        words: "slowest flow within 10 % of its goodput or of an equal share",
+    },
+    Band {
+        group: Group::Wide,
+        metric: COMPLETION,
+        relative: 0.10,
+        // Five ticks of the kernel's timers.
+        absolute: 5e6,
+        words: "median completion within 10 % or 5 ms",
+    },
 ];
 
 impl Band {
@@ -143,9 +182,10 @@ pub(super) struct Verdict {
     pub(super) checks: Vec<Check>,
 }
 
-/// The verdicts on all worlds but the reference.
+/// The verdicts on all worlds but the reference, by the bands of `group` or of those that `scenario` belongs to.
 pub(super) fn judge(
     scenario: &Scenario,
+    group: Option<Group>,
     worlds: &[World],
     reference: usize,
     metrics: &[Metric],
@@ -153,14 +193,17 @@ pub(super) fn judge(
     let others = worlds.iter().enumerate().filter(|(index, _)| *index != reference);
     let verdict = |(index, world): (usize, &World)| {
         let real_time = [*world, worlds[reference]].contains(&World::Lab);
-        let bands = Group::of(scenario, real_time).into_iter().flat_map(Group::bands);
+        let groups = group.map_or_else(|| Group::of(scenario, real_time), |group| vec![group]);
+        let bands = groups.into_iter().flat_map(Group::bands);
         let check = |band: &Band| {
-            let metric = metrics.iter().find(|metric| metric.name == band.metric);
-            let pair = metric.and_then(|metric| metric.values[index].zip(metric.values[reference]));
-            let within = pair.is_some_and(|(value, reference)| band.holds(value, reference));
-            Check { group: band.group, metric: band.metric, within }
+            let metric = metrics.iter().find(|metric| metric.name == band.metric)?;
+            let (value, reference) = (metric.values[index], metric.values[reference]);
+            // What neither of them has, such as completion times of flows without an end, is no difference.
+            value.or(reference)?;
+            let within = value.zip(reference).is_some_and(|(value, reference)| band.holds(value, reference));
+            Some(Check { group: band.group, metric: band.metric, within })
         };
-        Verdict { world: world.to_string(), checks: bands.map(check).collect() }
+        Verdict { world: world.to_string(), checks: bands.filter_map(check).collect() }
     };
     others.map(verdict).collect()
 }
@@ -214,14 +257,14 @@ pub(super) fn tally(world: &str, cells: &[(&Verdict, bool)]) -> Vec<Tally> {
         let within = count(&|checks| checks.iter().all(|check| check.within));
         let band = |band: &Band| BandTally {
             words: band.words,
-            within: count(&|checks| checks.iter().any(|check| check.metric == band.metric && check.within)),
+            within: count(&|checks| checks.iter().all(|check| check.metric != band.metric || check.within)),
         };
         (!mine.is_empty()).then(|| Tally {
             world: world.to_owned(),
             group,
             cells: mine.len(),
             within,
-            reached: within as f64 >= GOAL * mine.len() as f64,
+            reached: within as f64 >= group.goal() * mine.len() as f64,
             bands: group.bands().map(band).collect(),
         })
     };
