@@ -193,7 +193,16 @@ fn is_released(folder: &Path, start: &mut Command) -> bool {
     unsafe { start.pre_exec(inherit) };
     assert!(output(start).status.success());
     drop(lock);
-    File::open(&path).unwrap().try_lock().is_ok()
+    // What other tests are just starting has it, too, until it runs its program.
+    let file = File::open(&path).unwrap();
+    let begin = Instant::now();
+    while file.try_lock().is_err() {
+        if begin.elapsed() > Duration::from_secs(5) {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
 }
 
 #[test]
