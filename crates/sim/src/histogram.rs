@@ -11,7 +11,8 @@ const BINS: usize = (64 - BINS_PER_OCTAVE_LOG2 as usize + 1) << BINS_PER_OCTAVE_
 pub struct Histogram {
     bins: Box<[u64; BINS]>,
     count: u64,
-    sum: u64,
+    /// Wider than what is added: 1e11 packets of a day that waited 0.2 s each would exceed 64 bits.
+    sum: u128,
     max: u64,
 }
 
@@ -38,7 +39,7 @@ impl Histogram {
     /// A histogram that was counted elsewhere with the same bins: their numbers and counts, and the sum and the maximum of all
     /// durations in nanoseconds. Bins that do not exist are left out.
     pub fn of_bins(counts: &[(usize, u64)], sum: u64, max: u64) -> Histogram {
-        let mut histogram = Histogram { sum, max, ..Histogram::default() };
+        let mut histogram = Histogram { sum: sum.into(), max, ..Histogram::default() };
         for &(bin, count) in counts {
             if let Some(place) = histogram.bins.get_mut(bin) {
                 *place += count;
@@ -52,7 +53,7 @@ impl Histogram {
     pub(crate) fn add(&mut self, ns: u64) {
         self.bins[bin(ns)] += 1;
         self.count += 1;
-        self.sum += ns;
+        self.sum += u128::from(ns);
         self.max = self.max.max(ns);
     }
 
@@ -63,7 +64,7 @@ impl Histogram {
 
     /// The exact mean; zero when empty.
     pub fn mean(&self) -> Duration {
-        Duration::from_ns(self.sum.checked_div(self.count).unwrap_or(0) as i64)
+        Duration::from_ns(self.sum.checked_div(self.count.into()).unwrap_or(0) as i64)
     }
 
     /// The standard deviation, within 2 %; zero when empty.
@@ -109,6 +110,14 @@ mod tests {
         }
         assert_eq!(histogram.mean().ns(), 499_999);
         assert_eq!(histogram.max().ns(), 999_999);
+    }
+
+    #[test]
+    fn the_mean_survives_a_sum_of_more_than_64_bits() {
+        let mut histogram = Histogram::of_bins(&[(bin(1 << 40), 1 << 24)], u64::MAX, 1 << 40);
+        (0..1_u64 << 16).for_each(|_| histogram.add(1 << 40));
+        let expected = (u128::from(u64::MAX) + (1 << 56)) / ((1 << 24) + (1 << 16));
+        assert_eq!(histogram.mean().ns() as u128, expected);
     }
 
     #[test]

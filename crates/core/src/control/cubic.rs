@@ -89,7 +89,7 @@ impl Epoch {
 
     /// Lets Reno's window grow with what has been acknowledged, and gives it.
     fn grow_reno(&mut self, window: u32) -> u32 {
-        let per_segment = window * RENO_EIGHTHS / 8;
+        let per_segment = (window.saturating_mul(RENO_EIGHTHS) / 8).max(1);
         let acked = self.acked as u32;
         if acked > per_segment {
             let segments = (acked - 1) / per_segment;
@@ -178,7 +178,8 @@ impl Cubic {
             let epoch = self.epoch.get_or_insert_with(start);
             let ahead = ticks_up(self.min_rtt.unwrap_or_default());
             let target = epoch.target(tick.saturating_sub(self::tick(epoch.start)) + ahead);
-            let count = if target > window { window / (target - window) } else { window * STILL };
+            let count =
+                if target > window { window / (target - window) } else { window.saturating_mul(STILL) };
             self.count = f64::from(if self.last_max == 0 { count.min(FIRST_COUNT) } else { count });
         }
         let Some(epoch) = &mut self.epoch else { return };

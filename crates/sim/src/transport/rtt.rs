@@ -13,7 +13,13 @@ const FIRST_TIMEOUT: u64 = 1_000_000_000;
 pub(crate) struct Rtt {
     /// Smoothed round-trip time, ns; zero before the first measurement.
     smoothed: u64,
+    /// Four times the mean deviation from it, ns, and the most that has been in this round trip.
+    deviation: u64,
+    most: u64,
+    /// The allowance for deviations, ns: grows at once, and shrinks once in a round trip, towards the most in it.
     variation: u64,
+    /// The round trip ends when more than the segments below this are acknowledged.
+    end: u64,
     min: u64,
     backoff: u32,
     /// Timeout without back-off, ns.
@@ -22,23 +28,52 @@ pub(crate) struct Rtt {
 
 impl Rtt {
     pub(crate) fn new() -> Rtt {
-        Rtt { smoothed: 0, variation: 0, min: u64::MAX, backoff: 0, timeout: FIRST_TIMEOUT }
+        Rtt {
+            smoothed: 0,
+            deviation: 0,
+            most: 0,
+            variation: 0,
+            end: 0,
+            min: u64::MAX,
+            backoff: 0,
+            timeout: FIRST_TIMEOUT,
+        }
     }
 
     /// Takes in the round-trip times of the oldest and of the newest segment that an acknowledgement reports: the timeout has to cover
-    /// the one, the path is judged by the other.
+    /// the one, the path is judged by the other. Segments below `una` are acknowledged, those below `next` sent.
     #[inline]
-    pub(crate) fn measured(&mut self, rtt: u64, newest: u64) {
+    pub(crate) fn measured(&mut self, rtt: u64, newest: u64, (una, next): (u64, u64)) {
         self.min = self.min.min(newest);
-        if self.smoothed == 0 {
-            (self.smoothed, self.variation) = (rtt, rtt / 2);
-        } else {
-            let off = self.smoothed.abs_diff(rtt);
-            self.variation = self.variation - self.variation / 4 + off / 4;
-            self.smoothed = self.smoothed - self.smoothed / 8 + rtt / 8;
-        }
         self.backoff = 0;
-        self.timeout = (self.smoothed + (4 * self.variation).max(MIN_VARIATION)).min(MAX_TIMEOUT);
+        if self.smoothed == 0 {
+            (self.smoothed, self.deviation, self.end) = (rtt, 2 * rtt, next);
+            self.variation = self.deviation.max(MIN_VARIATION);
+            self.most = self.variation;
+        } else {
+            self.deviate(rtt);
+            self.smoothed = self.smoothed - self.smoothed / 8 + rtt / 8;
+            if una > self.end {
+                self.variation -= self.variation.saturating_sub(self.most) / 4;
+                (self.end, self.most) = (next, MIN_VARIATION);
+            }
+        }
+        self.timeout = (self.smoothed + self.variation).min(MAX_TIMEOUT);
+    }
+
+    /// A round-trip time well below the smoothed one makes the deviation grow by an eighth of what one above it does: falling is no
+    /// reason to wait longer.
+    #[inline]
+    fn deviate(&mut self, rtt: u64) {
+        let off = self.smoothed.abs_diff(rtt);
+        let kept = self.deviation - self.deviation / 4;
+        self.deviation = if rtt < self.smoothed && off > self.deviation / 4 {
+            self.deviation + (off - self.deviation / 4) / 8
+        } else {
+            kept + off
+        };
+        self.most = self.most.max(self.deviation);
+        self.variation = self.variation.max(self.most);
     }
 
     #[inline]
@@ -71,17 +106,37 @@ mod tests {
     fn the_timeout_follows_the_measurements_and_doubles() {
         let mut rtt = Rtt::new();
         assert_eq!(rtt.timeout(), 1_000_000_000);
-        for _ in 0..200 {
-            rtt.measured(100_000_000, 100_000_000);
+        let ms = 1_000_000;
+        for segment in 0..200 {
+            rtt.measured(100 * ms, 100 * ms, (segment, segment + 10));
         }
-        assert_eq!(rtt.timeout() / 1_000_000, 300);
+        assert_eq!(rtt.timeout() / ms, 300);
         rtt.back_off();
         rtt.back_off();
         assert_eq!(rtt.timeout() / 1_000_000, 1_200);
-        rtt.measured(100_000_000, 100_000_000);
-        assert_eq!(rtt.timeout() / 1_000_000, 300);
+        rtt.measured(100 * ms, 100 * ms, (200, 210));
+        assert_eq!(rtt.timeout() / ms, 300);
         assert_eq!(rtt.min(), 100_000_000);
-        rtt.measured(140_000_000, 90_000_000);
-        assert_eq!((rtt.smoothed() / 1_000_000, rtt.min()), (105, 90_000_000));
+        rtt.measured(140 * ms, 90 * ms, (201, 211));
+        assert_eq!((rtt.smoothed() / ms, rtt.min()), (105, 90 * ms));
+    }
+
+    #[test]
+    fn a_deviation_is_remembered_for_some_round_trips() {
+        let mut rtt = Rtt::new();
+        let ms = 1_000_000;
+        let mut timeouts = Vec::new();
+        // Rounds of ten segments; the fourth takes half a second longer.
+        for segment in 0..120 {
+            let late = if segment / 10 == 3 { 500 } else { 0 };
+            rtt.measured((100 + late) * ms, 100 * ms, (segment, segment + 10));
+            if segment % 10 == 9 {
+                timeouts.push(rtt.timeout() / ms);
+            }
+        }
+        // The first timeout is three round-trip times, or the least allowance.
+        assert_eq!(timeouts[..3], [300, 300, 300]);
+        assert!(timeouts[3] > 1_000, "{timeouts:?}");
+        assert!(timeouts[5] > timeouts[3] / 2 && timeouts[11] < timeouts[3], "{timeouts:?}");
     }
 }

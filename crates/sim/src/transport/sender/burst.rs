@@ -126,6 +126,11 @@ impl Usage {
     pub(super) fn sent(&mut self) {
         self.sent = true;
     }
+
+    /// What has been sent since the last look was a probe.
+    pub(super) fn probed(&mut self) {
+        self.sent = false;
+    }
 }
 
 impl Sender {

@@ -65,7 +65,7 @@ impl Sender {
 
     /// Takes in the first round-trip time (ns).
     pub(super) fn know_round_trip(&mut self, now: u64, round_trip: u64) {
-        self.rtt.measured(round_trip, round_trip);
+        self.rtt.measured(round_trip, round_trip, (0, 0));
         self.controller.on_open(Instant::from_ns(now), Duration::from_ns(round_trip as i64));
         self.cwnd = self.controller.flight_limit();
     }

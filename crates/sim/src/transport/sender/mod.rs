@@ -351,7 +351,7 @@ impl Sender {
         self.judge_probe(now, ack, flight);
         let undone = self.consider_undo(ack, acked);
         let lost = (!clean || self.state.recovers()) && (delivered > 0 || undone) && self.detect(now);
-        let entry = self.change_state(ack.has(ECE));
+        let entry = self.change_state(ack.has(ECE), lost);
         let reducing = matches!(self.state, State::Reducing | State::Recovery);
         let in_flight = self.in_flight();
         let marked = if ack.has(ECE) { delivered } else { 0 };
@@ -386,9 +386,9 @@ impl Sender {
         self.controller.window() < self.controller.ssthresh()
     }
 
-    /// Leaves recovery when it is over, and enters it when there is a reason.
+    /// Leaves recovery when it is over, and enters it when there is a reason: an echo, or segments found `lost`.
     #[inline]
-    fn change_state(&mut self, echo: bool) -> Entry {
+    fn change_state(&mut self, echo: bool, lost: bool) -> Entry {
         let over = match self.state {
             State::Open => false,
             // Until something sent after it is acknowledged, so that the word of it has reached the receiver (Linux).
@@ -402,6 +402,8 @@ impl Sender {
         self.state = match before {
             State::Open | State::Reducing if self.scoreboard.has_lost() => State::Recovery,
             State::Open if echo && self.ecn != Ecn::Off => State::Reducing,
+            // What is sent again after a timeout is lost, too: the path has become worse, and the window is reduced once more (Linux).
+            State::Loss if lost && self.rack.lost_again => State::Recovery,
             _ => before,
         };
         match before {

@@ -17,13 +17,15 @@ pub(super) struct Rack {
     end: u64,
     /// Round-trip time of the segment reported last (ns).
     rtt: u64,
+    /// The last look found a retransmission lost.
+    pub(super) lost_again: bool,
     /// When the wait for overtaken segments is over (ns); `u64::MAX` when nothing is waited for.
     pub(super) at: u64,
 }
 
 impl Rack {
     pub(super) fn new() -> Rack {
-        Rack { sent: 0, end: 0, rtt: 0, at: u64::MAX }
+        Rack { sent: 0, end: 0, rtt: 0, lost_again: false, at: u64::MAX }
     }
 
     /// Segments below `end`, the last of which left at `sent`, are reported for the first time.
@@ -58,8 +60,8 @@ impl Sender {
         let old = (now - rtt).checked_sub(patience);
         let found = old.is_some_and(|old| {
             let edge = if old >= sent { earlier } else { self.departures.by(old, u64::MAX).min(earlier) };
-            let found = self.scoreboard.lose_below(edge);
-            self.scoreboard.lose_resent(self.una, (sent, end), old) || found
+            self.rack.lost_again = self.scoreboard.lose_resent(self.una, (sent, end), old);
+            self.scoreboard.lose_below(edge) || self.rack.lost_again
         });
         let hole = self.scoreboard.last_hole(earlier).and_then(|hole| self.departures.of(hole));
         let resent = self.scoreboard.last_resent(self.una, (sent, end));

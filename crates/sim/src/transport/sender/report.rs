@@ -42,7 +42,7 @@ impl Sender {
         }
         let newest = now - ack.sent;
         let oldest = self.departures.first().map_or(newest, |left| now - left);
-        self.rtt.measured(oldest, newest);
+        self.rtt.measured(oldest, newest, (ack.seq, self.next));
         Some(newest)
     }
 
@@ -93,14 +93,14 @@ impl Sender {
         let since = |segment| now - self.departures.of(segment).unwrap_or(ack.sent);
         let newest = if ack.has(RETRANSMITTED) { since(last) } else { now - ack.sent };
         let oldest = if first == last { newest } else { since(first) };
-        self.rtt.measured(oldest, newest);
+        self.rtt.measured(oldest, newest, (ack.seq, self.next));
         Some(newest)
     }
 
     /// Measures by the time stamp, which tells copies apart but counts in ticks.
     fn measure_by_stamp(&mut self, now: u64, ack: &Packet) -> u64 {
         let rtt = (tick(now) - tick(ack.sent)).max(1) * TICK;
-        self.rtt.measured(rtt, rtt);
+        self.rtt.measured(rtt, rtt, (ack.seq, self.next));
         rtt
     }
 }

@@ -88,10 +88,13 @@ impl Sender {
         self.tail.high = Some(self.next);
         self.tail.again = (flags != 0).then_some(now);
         self.deadline = Timer::new(now, self.rtt.timeout());
-        Some(match flags {
+        let probe = match flags {
             0 => self.segment(now, seq, 0, true),
             _ => self.repeat(now, seq, flags, true),
-        })
+        };
+        // After a probe comes the retransmission timer, not another one.
+        self.usage.probed();
+        Some(probe)
     }
 
     /// When the first segment not acknowledged was sent last, while nothing is known to be lost (ns).

@@ -116,6 +116,50 @@ fn a_probe_of_a_closed_window_is_not_ecn_capable() {
 }
 
 #[test]
+fn a_retransmission_after_a_timeout_that_is_lost_reduces_once_more() {
+    let mut sender = sender(Ecn::Off);
+    assert!(expire(&mut sender).is_some(), "a probe of the tail");
+    assert!(expire(&mut sender).is_none());
+    assert_eq!((sender.state, sender.ssthresh()), (State::Loss, 5.0));
+    let first = sender.last_sent;
+    let now = due(&mut sender) - 100_000_000;
+    // The first segment goes again, and with its acknowledgement the next two; of these the first is lost.
+    assert_eq!(sender.poll(now).map(|segment| segment.seq), Some(0));
+    let answer = |seq, sent| Packet { sent, ..ack(seq, RETRANSMITTED) };
+    sender.on_ack(now + 1_000_000, &answer(1, now), None);
+    let again: Vec<u64> =
+        std::iter::from_fn(|| sender.poll(now + 1_000_000)).map(|segment| segment.seq).collect();
+    assert_eq!((again, sender.state), (vec![1, 2], State::Loss));
+    sender.on_ack(now + 2_000_000, &answer(1, now + 1_000_000), Some(&block(1, 2)));
+    assert_eq!((sender.state, sender.ssthresh(), sender.counters.recoveries), (State::Recovery, 2.0, 1));
+    assert!(first < now && sender.poll(now + 2_000_000).is_some_and(|segment| segment.seq == 1));
+}
+
+#[test]
+fn a_timeout_after_one_that_something_has_come_since_reduces_again() {
+    let mut sender = sender(Ecn::Off);
+    assert!(expire(&mut sender).is_some(), "a probe of the tail");
+    assert!(expire(&mut sender).is_none() && sender.poll(sender.last_sent).is_some());
+    assert!(expire(&mut sender).is_none() && sender.poll(sender.last_sent).is_some());
+    assert_eq!((sender.counters.timeouts, sender.ssthresh()), (2, 5.0));
+    let sent = sender.last_sent;
+    sender.on_ack(sent + 1_000_000, &Packet { sent, ..ack(1, RETRANSMITTED) }, None);
+    while sender.poll(sent + 1_000_000).is_some() {}
+    assert!(expire(&mut sender).is_none());
+    assert_eq!((sender.counters.timeouts, sender.ssthresh()), (3, 2.0));
+}
+
+#[test]
+fn the_retransmission_timer_begins_anew_with_a_probe_of_the_tail() {
+    let mut sender = sender(Ecn::Off);
+    let probed = due(&mut sender);
+    assert!(expire(&mut sender).is_some_and(|probe| probe.seq == 10) && sender.poll(probed).is_none());
+    // 201 ms for a round trip of 1 ms.
+    assert!(due(&mut sender) >= probed + 201_000_000);
+    assert!(expire(&mut sender).is_none() && sender.counters.timeouts == 1);
+}
+
+#[test]
 fn a_timeout_during_a_reduction_after_a_mark_does_not_reduce_again() {
     let mut sender = sender(Ecn::Classic);
     sender.on_ack(1_000_000, &ack(4, ECE), None);
