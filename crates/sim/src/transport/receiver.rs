@@ -2,7 +2,6 @@
 
 use headway_core::Rate;
 
-use super::blocks::Blocks;
 use super::range_set::RangeSet;
 use crate::config::{Burst, Ecn, TcpConfig};
 use crate::packet::{
@@ -30,8 +29,6 @@ const MOST_SCALE: u32 = 14;
 const QUICK_AFTER_MARK: u32 = 2;
 /// Segments out of order that are acknowledged at once after every advance (Linux's `TCP_FASTRETRANS_THRESH`).
 const PROMPT: u32 = 3;
-/// Blocks of a report that a sender can count on hearing of (Linux's `TCP_SACK_BLOCKS_EXPECTED`).
-const BLOCKS_EXPECTED: usize = 2;
 /// Most segments out of order whose acknowledgement waits for a common one (Linux's `tcp_comp_sack_nr`).
 const MOST_COMPRESSED: u32 = 44;
 /// That waits for so many parts of the round-trip time, at most so long, and up to so much longer for something else to happen, ns
@@ -68,7 +65,8 @@ pub(crate) struct Receiver {
     buffer: u64,
     most: u64,
     early: RangeSet,
-    blocks: Blocks,
+    /// First members of the ranges in `early` that changed last, newest first.
+    recent: [u64; SACK_BLOCKS],
     reader: Option<Reader>,
     /// Of the segment that came last: when it was sent, and whether it was a retransmission.
     last: (u64, u8),
@@ -179,7 +177,7 @@ impl Receiver {
             most: (buffer + growth)
                 .min((most_told(config.receive_buffer.get()) / u64::from(config.mss)).max(1)),
             early: RangeSet::default(),
-            blocks: Blocks::default(),
+            recent: [u64::MAX; SACK_BLOCKS],
             reader: config.read_rate.map(|rate| Reader::new(rate, config.mss)),
             last: (0, 0),
             received: 0,
@@ -217,9 +215,6 @@ impl Receiver {
     /// `segment` counts, which is then acknowledged at once.
     #[inline]
     pub(crate) fn before(&mut self, now: u64, segment: &Packet) -> Option<Packet> {
-        if self.compression.waiting > 0 && self.crowds(segment.seq) {
-            return Some(self.acknowledge(now));
-        }
         if self.ecn != Ecn::Dctcp || segment.has(CE) == self.echo {
             return None;
         }
@@ -227,16 +222,6 @@ impl Receiver {
         self.echo = segment.has(CE);
         self.at_once = true;
         due
-    }
-
-    /// Whether a segment out of order belongs to none of the ranges that changed last, so that what waits is better told before a
-    /// block of its own pushes another out of the report (Linux).
-    #[cold]
-    fn crowds(&self, seq: u64) -> bool {
-        if seq <= self.next || self.early.range_of(seq).is_some() {
-            return false;
-        }
-        self.blocks.place(seq).unwrap_or(self.blocks.iter().count()) >= BLOCKS_EXPECTED
     }
 
     /// A segment arrived; gives the acknowledgement it causes at once, if any.
@@ -289,10 +274,10 @@ impl Receiver {
             if range.start == self.next {
                 self.next = range.end;
                 self.early.remove_below(self.next);
-            } else if fresh {
-                self.blocks.add(seq);
+            } else {
+                self.remember(range);
             }
-            self.blocks.forget_below(self.next);
+            self.recent.iter_mut().filter(|start| **start < self.next).for_each(|start| *start = u64::MAX);
         }
         let news = !fresh || self.next > before + 1 || self.early.is_empty();
         if !news && self.quick == 0 && !self.at_once && self.compression.holds(now, self.next) {
@@ -305,6 +290,17 @@ impl Receiver {
             ack.flags |= DUPLICATE;
         }
         Some(ack)
+    }
+
+    /// Puts the range that changed last first among the SACK blocks (RFC 2018 4).
+    fn remember(&mut self, range: std::ops::Range<u64>) {
+        let mut recent = [u64::MAX; SACK_BLOCKS];
+        recent[0] = range.start;
+        let others = self.recent.iter().filter(|start| !range.contains(*start) && **start != u64::MAX);
+        for (slot, start) in recent[1..].iter_mut().zip(others) {
+            *slot = *start;
+        }
+        self.recent = recent;
     }
 
     /// The held back acknowledgement or the window update is due.
@@ -339,8 +335,7 @@ impl Receiver {
         };
         if !self.early.is_empty() {
             ack.flags |= REPORT;
-            let blocks = self.blocks.iter().take(SACK_BLOCKS).count().max(1);
-            ack.size += FIRST_BLOCK + MORE_BLOCK * (blocks - 1) as u16;
+            ack.size += FIRST_BLOCK + MORE_BLOCK * (self.blocks().count().max(1) - 1) as u16;
         }
         ack
     }
@@ -348,12 +343,14 @@ impl Receiver {
     /// What the acknowledgement just given reports, when it is flagged so.
     pub(crate) fn report(&self, ack: &Packet) -> Report {
         let mut report = Report { window: ack.extra, ..Report::default() };
-        // The word of a segment that has come twice takes the room of a block.
-        let room = SACK_BLOCKS - usize::from(ack.has(DUPLICATE));
-        for (block, (start, end)) in report.blocks.iter_mut().zip(self.blocks.iter().take(room)) {
-            *block = ((start - self.next) as u32, (end - self.next) as u32);
+        for (block, range) in report.blocks.iter_mut().zip(self.blocks()) {
+            *block = ((range.start - self.next) as u32, (range.end - self.next) as u32);
         }
         report
+    }
+
+    fn blocks(&self) -> impl Iterator<Item = std::ops::Range<u64>> {
+        self.recent.iter().filter(|start| **start != u64::MAX).filter_map(|start| self.early.range_of(*start))
     }
 
     /// Segments that the buffer holds by now.
@@ -456,40 +453,5 @@ mod tests {
         let count = (0..segments).map(at_once).take_while(|at_once| *at_once).count() as u64;
         // It grows by a fifth.
         assert!(count.abs_diff(segments / 10) <= segments / 300, "{count} of {segments}");
-    }
-
-    /// A host's receiver on a path of 20 ms that has acknowledged these segments out of order, all but the first three in common.
-    fn out_of_order<const N: usize>(segments: [u64; N]) -> Receiver {
-        let config =
-            TcpConfig { burst: Burst::Host, ..TcpConfig::new(Controller::Reno, Vec::new(), Vec::new()) };
-        let mut receiver = Receiver::new(&config, 0, 0, 20_000_000);
-        receiver.quick = 0;
-        for seq in segments {
-            let segment = Packet { seq, kind: Kind::Segment, ..Packet::default() };
-            assert!(receiver.before(0, &segment).is_none());
-            receiver.on_segment(0, &segment);
-        }
-        receiver
-    }
-
-    #[test]
-    fn a_range_that_was_pushed_out_of_the_report_is_not_reported_again() {
-        let mut receiver = out_of_order([2, 4, 6]);
-        for seq in [8, 10, 3] {
-            let segment = Packet { seq, kind: Kind::Segment, ..Packet::default() };
-            receiver.before(0, &segment);
-            receiver.on_segment(0, &segment);
-        }
-        let ack = receiver.on_timer(1_000_000);
-        assert_eq!(receiver.report(&ack).blocks, [(3, 5), (10, 11), (8, 9)]);
-    }
-
-    #[test]
-    fn what_waits_is_told_before_a_third_block_pushes_it_out() {
-        let mut receiver = out_of_order([2, 3, 4, 5, 7]);
-        let third = Packet { seq: 9, kind: Kind::Segment, ..Packet::default() };
-        let ack = receiver.before(0, &third).expect("5 and 7 wait");
-        assert_eq!(receiver.report(&ack).blocks, [(7, 8), (2, 6), (0, 0)]);
-        assert!(receiver.on_segment(0, &third).is_none());
     }
 }

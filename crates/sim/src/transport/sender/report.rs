@@ -67,7 +67,7 @@ impl Sender {
         };
         let (mut below, mut above) = (Fresh::default(), Fresh::default());
         self.scoreboard.acknowledge(una, ack.seq, |segment, again| note(&mut below, segment, again));
-        for (from, to) in report.into_iter().flat_map(Report::ascending) {
+        for (from, to) in report.iter().flat_map(|report| report.blocks).filter(|block| block.1 > 0) {
             let block = ack.seq + u64::from(from)..ack.seq + u64::from(to);
             self.scoreboard.sack(block, |segment, again| note(&mut above, segment, again));
         }

@@ -66,16 +66,6 @@ fn a_sender_after_rfc_3168_waits_for_its_timer_when_its_only_segment_is_marked()
     assert_eq!(sender.counters.timeouts, 0);
 }
 
-#[test]
-fn blocks_of_one_report_are_no_sign_of_reordering_whatever_their_order() {
-    for blocks in [[(5, 7), (1, 2), (0, 0)], [(1, 2), (5, 7), (0, 0)]] {
-        let mut sender = sender(Ecn::Off);
-        sender.on_ack(1_000_000, &ack(0, 0), Some(&Report { window: 1_000, blocks }));
-        // Where packets overtake each other, three reported above a hole would not be enough.
-        assert_eq!(sender.state, State::Recovery, "{blocks:?}");
-    }
-}
-
 /// When the next timer fires (ns).
 fn due(sender: &mut Sender) -> u64 {
     while !sender.is_due(sender.deadline()) {}
@@ -268,21 +258,4 @@ fn a_probe_of_the_tail_leaves_two_round_trips_and_two_ticks_after_the_last_segme
     let mut sender = Sender::new(&config, (0, 0), 1, 20_100_000, 0);
     while sender.poll(0).is_some() {}
     assert_eq!(due(&mut sender), 44_000_000);
-}
-
-#[test]
-fn a_connection_that_has_to_ask_twice_has_no_ecn() {
-    let start = headway_core::Instant::from_ns(1_000_000_000);
-    let config = TcpConfig {
-        ecn: Ecn::Dctcp,
-        burst: Burst::Host,
-        start,
-        ..TcpConfig::new(Controlled::Dctcp, Vec::new(), Vec::new())
-    };
-    let mut sender = Sender::new(&config, (0, 0), 1, 1_000_000, 0);
-    let (first, again) = sender.ask(sender.begin_at()).expect("the connection is not open");
-    let (second, _) = sender.ask(again).expect("nothing has come back");
-    assert_eq!((first.has(ECT), second.has(ECT)), (true, false));
-    sender.opened(again + 1_000_000, again);
-    assert!(sender.poll(again + 1_000_000).is_some_and(|segment| !segment.has(ECT)));
 }
