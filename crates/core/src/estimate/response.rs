@@ -72,7 +72,7 @@ pub fn busy_sample(packets: &[Delayed], packet: Bytes, capacity: Rate) -> Option
 }
 
 /// Points of the grid over the available bandwidth, from just above zero to the capacity.
-const RATE_POINTS: usize = 200;
+pub const RATE_POINTS: usize = 200;
 /// Points of the grid over the spread of the cross traffic.
 const SPREAD_POINTS: usize = 40;
 /// Spread of the cross-traffic rate over [`REFERENCE`], lowest and highest considered, as a share of capacity.
@@ -135,8 +135,8 @@ impl Posterior {
         }
     }
 
-    /// The median and the 90 % interval, the common error included.
-    pub fn credible(&self) -> Credible {
+    /// The density over [`RATE_POINTS`] points up to the capacity, up to a factor.
+    pub fn density(&self) -> [f64; RATE_POINTS] {
         let top = self.log_likelihood.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let mut density = [0.0; RATE_POINTS];
         for row in self.log_likelihood.chunks_exact(RATE_POINTS) {
@@ -144,6 +144,12 @@ impl Posterior {
                 *sum += (likelihood - top).exp();
             }
         }
+        density
+    }
+
+    /// The median and the 90 % interval, the common error included.
+    pub fn credible(&self) -> Credible {
+        let density = self.density();
         let median = quantile(&density, 0.5);
         let widen = |q: f64| (self.common_error.powi(2) + (q - median).powi(2)).sqrt();
         let rate = |share: f64| Rate::from_bps_f64(share * self.capacity_bps);
@@ -167,7 +173,7 @@ fn spread_at(row: usize) -> f64 {
 }
 
 /// Where the cumulated `density` reaches `share`, each point standing for one cell of the grid.
-fn quantile(density: &[f64; RATE_POINTS], share: f64) -> f64 {
+pub(crate) fn quantile(density: &[f64], share: f64) -> f64 {
     let mut left = share * density.iter().sum::<f64>();
     for (point, mass) in density.iter().enumerate() {
         if left <= *mass && *mass > 0.0 {
@@ -175,7 +181,7 @@ fn quantile(density: &[f64; RATE_POINTS], share: f64) -> f64 {
         }
         left -= mass;
     }
-    1.0
+    density.len() as f64 / RATE_POINTS as f64
 }
 
 /// The logarithm of the standard normal distribution function, to about 1e-3 absolute.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::stream::{Refusal, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
-use super::{Measurement, Phase};
+use super::{Measurement, PathKind, Phase, Spread};
 
 /// An available bandwidth with its 90 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,10 @@ pub struct Interval {
 pub struct Answer {
     /// What is free, or why that is not known.
     pub available: Result<Interval, Failure>,
+    /// Intervals at several levels, where the method gives them.
+    pub spread: Option<Spread>,
+    /// What kind of path it is, where the method tells.
+    pub path_kind: Option<PathKind>,
     /// Capacity of the narrow link where the method measures it.
     pub capacity: Option<Rate>,
     /// The highest rate at which packets were actually sent.
@@ -126,6 +130,9 @@ fn fastest_quarter(record: &StreamRecord) -> Option<Rate> {
     Rate::of(record.packet * u64::from(last.index - first.index), last.sent - first.sent)
 }
 
+/// An interval that reaches this share of what stamps can resolve has no upper end.
+const NEAR_LIMIT: f64 = 0.9;
+
 /// The lowest capacity that can be measured: the first start-up stream would overflow the buffers of anything slower.
 pub const SLOWEST: Rate = Rate::from_bps(1_000_000);
 
@@ -135,7 +142,10 @@ impl Measurement {
         let (added_delay, added_delay_max) = self.baseline.added().unwrap_or_default();
         Answer {
             available: self.available(),
-            capacity: self.capacity,
+            spread: self.spread(),
+            path_kind: self.path_kind(),
+            // What stamps cannot resolve is no capacity.
+            capacity: self.capacity.filter(|_| self.stamp_limit.is_none()),
             highest_rate: self.tally.highest,
             streams_used: self.tally.used,
             streams_refused: self.tally.refusals.clone(),
@@ -155,9 +165,13 @@ impl Measurement {
             return Err(Failure::TooSlow);
         }
         let interval = match &self.phase {
-            Phase::Response(response) => {
-                response.credible().map(|c| Interval { rate: c.median, low: c.low, high: Some(c.high) })
-            }
+            Phase::Response(response) => response.spread().map(|spread| {
+                let (low, high) = spread.usual();
+                match self.stamp_limit {
+                    Some(limit) if high > limit.scale(NEAR_LIMIT) => Interval { rate: low, low, high: None },
+                    _ => Interval { rate: spread.median, low, high: Some(high) },
+                }
+            }),
             Phase::Track(track) => track.interval(),
             Phase::Search(search) => search.interval(),
             Phase::AtLeast(rate) => Some(Interval { rate: *rate, low: *rate, high: None }),
@@ -165,6 +179,21 @@ impl Measurement {
         };
         let failure = || self.given_up.map_or_else(|| self.most_frequent_failure(), Failure::from);
         interval.ok_or_else(failure)
+    }
+
+    fn spread(&self) -> Option<Spread> {
+        match &self.phase {
+            Phase::Response(response) => response.spread(),
+            _ => None,
+        }
+    }
+
+    fn path_kind(&self) -> Option<PathKind> {
+        match &self.phase {
+            Phase::Response(_) if self.stamp_limit.is_some() => Some(PathKind::TooFast),
+            Phase::Response(response) if response.spread().is_some() => Some(response.path_kind()),
+            _ => None,
+        }
     }
 
     /// Without an estimate, the commonest refusal explains more than a spent budget does.
