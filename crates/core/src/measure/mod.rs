@@ -99,7 +99,7 @@ pub struct Measurement {
 enum Phase {
     Startup(Startup),
     Capacity(Capacity),
-    Response(Response),
+    Response(Box<Response>),
     Track(Track),
     Search(Search),
     /// The sender's limit was reached without filling the path.
@@ -281,7 +281,7 @@ impl Measurement {
             Method::Response if narrow => {
                 let top =
                     self.stamp_limit.map_or(self.config.top_rate, |limit| limit.min(self.config.top_rate));
-                Phase::Response(Response::new(packet, capacity, start, top))
+                Phase::Response(Box::new(Response::new(packet, capacity, start, top)))
             }
             // The growth of the delay says nothing without the capacity; which rates are too high, it still tells.
             Method::Response => Phase::Track(Track::new(MultiRate::Bass, packet, start, capacity)),
