@@ -4,7 +4,7 @@ use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Rate};
 use headway_sim::scenario::Change;
 
-use super::cell::{Cell, flows};
+use super::cell::{Cell, flows, parsed};
 
 const CONTROLLERS: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
 const RATES_MBPS: [u64; 3] = [100, 1_000, 10_000];
@@ -12,6 +12,9 @@ const ROUND_TRIPS_MS: [i64; 4] = [1, 10, 30, 100];
 /// In bandwidth-delay products.
 const BUFFERS: [f64; 3] = [0.25, 1.0, 4.0];
 const FLOWS: [u64; 2] = [1, 4];
+/// Times between the starts of several flows, in round trips. What they share follows from how slow start ended, and Jain's index of one
+/// run may be anything between 0.65 and 0.98 where the buffer is short: so the median of several counts.
+const STAGGERS: [f64; 3] = [0.0, 0.37, 0.83];
 
 /// A full packet on the wire, with the MTU of 1500 bytes.
 const PACKET: Bytes = Bytes::new(1500 + WIRE_OVERHEAD.get());
@@ -52,8 +55,8 @@ struct Point {
 
 /// All cells, or a subset that is spread over all values; `set` may change anything but the place in the matrix.
 pub(super) fn cells(quick: bool, set: &[Change]) -> anyhow::Result<Vec<Cell>> {
-    let points = if quick { subset() } else { all() };
-    points.iter().map(|point| point.cell(set)).collect()
+    let (points, staggers) = if quick { (subset(), &[][..]) } else { (all(), &STAGGERS[..]) };
+    points.iter().map(|point| point.cell(set, staggers)).collect()
 }
 
 fn all() -> Vec<Point> {
@@ -151,7 +154,7 @@ impl Point {
         Bytes::new(self.product(1.0 + self.buffer).get() * 2).clamp(USUAL_WINDOW, LARGEST_WINDOW)
     }
 
-    fn cell(&self, set: &[Change]) -> anyhow::Result<Cell> {
+    fn cell(&self, set: &[Change], staggers: &[f64]) -> anyhow::Result<Cell> {
         let Point { controller, mbps, round_trip_ms, buffer, flows: count } = *self;
         let rate = if mbps < 1_000 { format!("{mbps} Mb/s") } else { format!("{} Gb/s", mbps / 1_000) };
         let duration = self.duration();
@@ -181,7 +184,15 @@ impl Point {
             format!("{buffer} BDP"),
             flows(count),
         ];
-        Cell::new(labels, &changes)
+        let runs = self.runs(if count > 1 { staggers } else { &[] })?;
+        Ok(Cell { runs, ..Cell::new(labels, &changes)? })
+    }
+
+    /// What the runs of several flows change, one for each stagger in round trips.
+    fn runs(&self, staggers: &[f64]) -> anyhow::Result<Vec<Vec<Change>>> {
+        let stagger =
+            |part: &f64| format!("flow.0.stagger={} us", self.round_trip().scale(*part).us().round());
+        staggers.iter().map(|part| parsed(&[stagger(part)])).collect()
     }
 }
 
@@ -202,6 +213,21 @@ mod tests {
             assert_eq!(scenario.flow[0].controller.to_string(), cell.labels[0]);
             assert_eq!(format!("{} ms", scenario.link[0].delay.ms() * 2.0), cell.labels[2]);
         }
+    }
+
+    #[test]
+    fn several_flows_are_run_with_several_staggers() {
+        let cells = cells(false, &[]).unwrap();
+        let runs = |label: &str| {
+            let cell =
+                cells.iter().find(|cell| cell.labels[2] == "30 ms" && cell.labels[4] == label).unwrap();
+            cell.each_run().iter().map(|run| run.last().unwrap().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(runs("1 flow").len(), 1);
+        assert_eq!(
+            runs("4 flows"),
+            ["flow.0.stagger=0 us", "flow.0.stagger=11100 us", "flow.0.stagger=24900 us"]
+        );
     }
 
     #[test]
