@@ -459,7 +459,8 @@ impl Sender {
         self.undo.begin(&self.controller, marked, self.scoreboard.resent());
         self.counters.reductions += 1;
         let cause = if self.state == State::Recovery { Congestion::Loss } else { Congestion::Mark };
-        self.reduction = Reduction::new(self.cwnd);
+        // A recovery that ends with this acknowledgement has come to its target before.
+        self.reduction = Reduction::new(self.controller.flight_limit());
         self.controller.on_congestion(Instant::from_ns(now), flight as u32, cause);
         if matches!(self.controller, AnyController::FixedWindow(_) | AnyController::FixedRate(_)) {
             self.reduction = Reduction::none();
