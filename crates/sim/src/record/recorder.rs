@@ -279,7 +279,8 @@ impl<'a> Run<'a> {
 
 /// Measurements and their streams.
 impl Run<'_> {
-    fn measurements(&self) -> Vec<MeasureResult> {
+    /// The measurements up to the time reached, the one under way included.
+    pub fn measurements(&self) -> Vec<MeasureResult> {
         let specs = self.built.measurements.iter().zip(&self.scenario.measure).enumerate();
         specs
             .flat_map(|(index, (measurements, spec))| {
@@ -291,6 +292,11 @@ impl Run<'_> {
                 measurements.ended().iter().map(result).chain(unfinished)
             })
             .collect()
+    }
+
+    /// How many measurements have ended.
+    pub fn measured(&self) -> usize {
+        self.built.measurements.iter().map(|measurements| measurements.ended().len()).sum()
     }
 
     fn link_name(&self, link: LinkId) -> String {

@@ -1,7 +1,7 @@
 //! The summary of a run: what happened after warm-up, in numbers with their unit in the name.
 
 use headway_core::Rate;
-use headway_core::measure::Method;
+use headway_core::measure::{Claim, Method};
 use serde::{Deserialize, Serialize};
 
 use crate::config::LinkId;
@@ -206,6 +206,17 @@ pub struct SourceResult {
     pub delivered_bps: u64,
 }
 
+/// An interval that holds what was free with a certain probability, as a measurement claims.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClaimResult {
+    /// The probability, in percent.
+    pub percent: u32,
+    /// Its lower end.
+    pub low_bps: u64,
+    /// Its upper end; absent for "at least".
+    pub high_bps: Option<u64>,
+}
+
 /// One measurement of available bandwidth. Rates count wire bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeasureResult {
@@ -223,6 +234,8 @@ pub struct MeasureResult {
     pub low_bps: Option<u64>,
     /// See `low_bps`.
     pub high_bps: Option<u64>,
+    /// What the estimate claims at several levels; empty where the method has one interval only.
+    pub claims: Vec<ClaimResult>,
     /// Why there is no estimate.
     pub failure: Option<String>,
     /// The capacity found.
@@ -267,6 +280,7 @@ impl MeasureResult {
             available_bps: interval.map(|interval| interval.rate.bps()),
             low_bps: interval.map(|interval| interval.low.bps()),
             high_bps: interval.and_then(|interval| interval.high).map(Rate::bps),
+            claims: answer.claims.iter().map(ClaimResult::from).collect(),
             failure: answer.available.as_ref().err().map(ToString::to_string),
             capacity_bps: answer.capacity.map(Rate::bps),
             free_bps: truth.map(|truth| truth.free.bps()),
@@ -285,12 +299,26 @@ impl MeasureResult {
     /// A measurement that the end of the run cut off.
     pub(super) fn cut_off(self) -> MeasureResult {
         let failure = Some("the run ended before the measurement".to_owned());
-        MeasureResult { available_bps: None, low_bps: None, high_bps: None, failure, ..self }
+        MeasureResult {
+            available_bps: None,
+            low_bps: None,
+            high_bps: None,
+            claims: Vec::new(),
+            failure,
+            ..self
+        }
     }
 
     /// Relative error of the estimate; `None` without estimate or truth.
     pub fn error(&self) -> Option<f64> {
         Some(self.available_bps? as f64 / self.free_bps.filter(|free| *free > 0)? as f64 - 1.0)
+    }
+}
+
+impl From<&Claim> for ClaimResult {
+    fn from(claim: &Claim) -> ClaimResult {
+        let (low, high) = (claim.low.bps(), claim.high.map(Rate::bps));
+        ClaimResult { percent: claim.percent, low_bps: low, high_bps: high }
     }
 }
 
