@@ -44,6 +44,11 @@ impl Draw {
         low + (self.part() * (high - low + 1) as f64) as u64
     }
 
+    /// A number from `low` to `high`, with two decimals.
+    pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
+        ((low + self.part() * (high - low)) * 100.0).round() / 100.0
+    }
+
     /// A number from `low` to `high`, evenly by its logarithm, with two digits.
     pub(crate) fn log(&mut self, low: f64, high: f64) -> f64 {
         let value = low * (high / low).powf(self.part());
