@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use headway_core::queue::{Backlog, Discipline, Queue, TokenBucket, Verdict};
-use headway_core::{Bytes, Duration, Instant};
+use headway_core::{Bytes, Duration, Instant, Rate};
 use rand::Rng;
 
 use crate::config::{LinkConfig, Service};
@@ -95,6 +95,8 @@ pub struct Link {
     backlog: u64,
     waiting: u32,
     policer: Option<TokenBucket>,
+    /// The rate that the policer lets pass in the long run.
+    policed: Option<Rate>,
     staged: Option<Box<Staged>>,
     statistics: LinkStatistics,
     /// Bytes accepted so far, of all packets and of datagrams, never reset: the ground truth of measurements. What is dropped on
@@ -148,6 +150,7 @@ impl Link {
             backlog: 0,
             waiting: 0,
             policer: config.policer.map(|(rate, burst)| TokenBucket::new(rate, burst)),
+            policed: config.policer.map(|(rate, _)| rate),
             staged: staged.then(|| {
                 Box::new(Staged {
                     queue: Ring::new(),
@@ -375,6 +378,12 @@ impl Link {
         self.server.capacity(from, to)
     }
 
+    /// Wire bytes that the link could let pass between two instants: its capacity, or less where its policer lets less pass.
+    pub(crate) fn limit(&self, from: Instant, to: Instant) -> Option<Bytes> {
+        let policed = self.policed.map(|rate| rate.bytes_in(to - from));
+        self.capacity(from, to).into_iter().chain(policed).min()
+    }
+
     /// How long a packet of `size` wire bytes takes when nothing else is on the link (ns).
     pub(crate) fn passage(&self, size: u32) -> u64 {
         let busy =
@@ -543,7 +552,6 @@ impl LinkConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headway_core::Rate;
     use headway_core::queue::{DropTailConfig, QueueSpec};
 
     #[test]

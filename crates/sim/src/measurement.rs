@@ -60,8 +60,8 @@ pub struct Measured {
     pub added_delay_max: Duration,
 }
 
-/// What was free on a path during a measurement: the least over its links of capacity less all other packets that came to the link,
-/// those that were dropped excepted.
+/// What was free on a path during a measurement: the least over its links of capacity, or of what a policer lets pass, less all
+/// other packets that came to the link, those that were dropped excepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truth {
     /// The available bandwidth.
@@ -242,7 +242,7 @@ impl Measurements {
         let links = self.config.path.iter().zip(&current.counted).zip(self.counted(network));
         let on_link = |((id, before), after): ((&LinkId, &Counted), Counted)| {
             let rate = |bytes: u64| Rate::of(Bytes::new(bytes), end - begin);
-            let capacity = rate(network.link(*id).capacity(begin, end)?.get())?;
+            let capacity = rate(network.link(*id).limit(begin, end)?.get())?;
             Some(Truth {
                 free: capacity.saturating_sub(rate(after.others - before.others)?),
                 tight: *id,

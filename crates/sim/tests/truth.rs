@@ -9,7 +9,7 @@ use headway_sim::host::gap::Mechanism;
 use headway_sim::host::nic::Stamp;
 use headway_sim::measurement::{Measured, MeasurementConfig, Measurements, Truth};
 use headway_sim::traffic::Traffic;
-use headway_sim::{LinkId, Network, SourceConfig, TcpConfig};
+use headway_sim::{LinkConfig, LinkId, Network, SourceConfig, TcpConfig};
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;
@@ -80,6 +80,21 @@ fn traffic_over_several_links_counts_on_each_of_them() {
     let truth = truth(&measure(&mut network, &path));
     assert_eq!(truth.tight, path[1]);
     assert_near("free", truth.free.mbps(), 30.0, 0.001);
+}
+
+#[test]
+fn a_policer_is_a_limit_like_a_rate() {
+    let mut network = Network::new(1);
+    let policed = LinkConfig {
+        policer: Some((mbps(60.0), Bytes::new(30_000))),
+        ..link(mbps(100.0), MS(5), drop_tail(None))
+    };
+    let path = [network.add_link(&policed)];
+    network.add_source(&source(path[0], cbr(20.0)));
+    let truth = truth(&measure(&mut network, &path));
+    assert_near("capacity", truth.capacity.mbps(), 60.0, 1e-6);
+    // Probing makes the policer drop some packets of others, which then take nothing of it.
+    assert_near("free", truth.free.mbps(), 40.0, 0.01);
 }
 
 #[test]
