@@ -6,6 +6,7 @@ mod simulated;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use headway_core::Rate;
 use headway_core::measure::Method;
@@ -82,8 +83,8 @@ struct Emulated {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Simulated paths (--on sim)")]
 struct Simulated {
-    /// Only these classes; default: all. An unknown name lists them.
-    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
+    /// Only these classes; default: all.
+    #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(simulated::classes()), value_name = "NAME,...")]
     classes: Vec<String>,
     /// Paths drawn for each class; default 10.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000), value_name = "N")]
@@ -101,7 +102,7 @@ struct Simulated {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["classes", "paths_per_class", "seed", "write_paths"])]
     paths: Vec<PathBuf>,
     /// Only write the paths as scenarios into this folder.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, conflicts_with = "set", value_name = "DIR")]
     write_paths: Option<PathBuf>,
     /// Sets a value of every path, such as `measure.0.budget=16 MB`; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]

@@ -31,6 +31,11 @@ use print::Report;
 use subject::Subject;
 use tally::Judged;
 
+/// Names of all classes of paths.
+pub(super) fn classes() -> impl Iterator<Item = &'static str> {
+    class::CLASSES.iter().map(|class| class.name)
+}
+
 /// A path with a method to measure it by.
 struct Task<'a> {
     subject: &'a Subject,

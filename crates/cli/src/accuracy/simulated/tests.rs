@@ -72,8 +72,8 @@ fn every_class_is_measured_and_the_report_adds_up() {
     let quick: Vec<&str> =
         CLASSES.iter().map(|class| class.name).filter(|name| !FAST.contains(name)).collect();
     let names = quick.join(",");
-    let judged = judged(&["--classes", &names, "--paths-per-class", "1", "--answers", "1", "--seed", "11"]);
-    assert_eq!(judged.len(), quick.len());
+    let judged = judged(&["--classes", &names, "--paths-per-class", "3", "--answers", "1", "--seed", "11"]);
+    assert_eq!(judged.len(), quick.len() * 3);
     for one in &judged {
         let result = &one.result;
         let name = &one.path;
@@ -120,6 +120,7 @@ fn a_file_of_ones_own_is_a_class_of_its_own() {
 
 #[test]
 fn an_unknown_class_is_answered_with_all_there_are() {
-    let error = subject::subjects(&args(&["--classes", "wireless"]).simulated).unwrap_err().to_string();
+    let unknown = Alone::try_parse_from(["accuracy", "--on", "sim", "--classes", "poisson,wireless"]);
+    let error = unknown.map(|_| ()).unwrap_err().to_string();
     assert!(CLASSES.iter().all(|class| error.contains(class.name)), "{error}");
 }
