@@ -6,7 +6,6 @@ mod figure;
 mod matrix;
 mod metrics;
 mod page;
-mod pool;
 mod print;
 mod real_time;
 #[cfg(test)]
@@ -28,10 +27,10 @@ use serde_json::{Value, json};
 use crate::exit::{Code, Failed};
 use crate::out::{say, tell};
 use crate::output::Output;
+use crate::pool::{self, Done};
 use crate::run::{self, Outcome, World, lab, sim, uml};
 use cell::Cell;
 use comparison::{Comparison, Subject};
-use pool::Done;
 use verdict::Tally;
 
 /// Runs a scenario in two or three worlds and prints how far apart their results are.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::estimate::response::LEVELS;
 use crate::stream::{Refusal, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
@@ -18,11 +19,24 @@ pub struct Interval {
     pub high: Option<Rate>,
 }
 
+/// What an answer claims to hold the truth with a certain probability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The probability, in percent.
+    pub percent: u32,
+    /// Lower end of the interval.
+    pub low: Rate,
+    /// Upper end of the interval; `None` when the path has more free than the sender can send.
+    pub high: Option<Rate>,
+}
+
 /// Everything a measurement has to say, final or in passing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// What is free, or why that is not known.
     pub available: Result<Interval, Failure>,
+    /// Intervals of 50, 80, 90 and 95 %; none where the method has only one of 90 %, or there is no answer.
+    pub claims: Vec<Claim>,
     /// Capacity of the narrow link where the method measures it.
     pub capacity: Option<Rate>,
     /// The highest rate at which packets were actually sent.
@@ -133,8 +147,10 @@ impl Measurement {
     /// The answer so far; final once [`Measurement::next_step`] says so.
     pub fn answer(&self) -> Answer {
         let (added_delay, added_delay_max) = self.baseline.added().unwrap_or_default();
+        let available = self.available();
         Answer {
-            available: self.available(),
+            claims: if available.is_ok() { self.claims() } else { Vec::new() },
+            available,
             capacity: self.capacity,
             highest_rate: self.tally.highest,
             streams_used: self.tally.used,
@@ -165,6 +181,21 @@ impl Measurement {
         };
         let failure = || self.given_up.map_or_else(|| self.most_frequent_failure(), Failure::from);
         interval.ok_or_else(failure)
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let levels = LEVELS.iter().map(|(percent, _)| *percent);
+        match &self.phase {
+            Phase::Response(response) => levels
+                .enumerate()
+                .map(|(number, percent)| {
+                    let credible = response.credible_at(number);
+                    Claim { percent, low: credible.low, high: Some(credible.high) }
+                })
+                .collect(),
+            Phase::AtLeast(rate) => levels.map(|percent| Claim { percent, low: *rate, high: None }).collect(),
+            _ => Vec::new(),
+        }
     }
 
     /// Without an estimate, the commonest refusal explains more than a spent budget does.

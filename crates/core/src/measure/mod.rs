@@ -19,7 +19,7 @@ mod search;
 mod startup;
 mod track;
 
-pub use answer::{Answer, Failure, Interval, SLOWEST};
+pub use answer::{Answer, Claim, Failure, Interval, SLOWEST};
 pub use method::Method;
 pub use probe::settings;
 

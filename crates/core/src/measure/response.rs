@@ -184,4 +184,9 @@ impl Response {
     pub(super) fn credible(&self) -> Option<Credible> {
         self.credible
     }
+
+    /// The estimate with the interval of another level, given by its number.
+    pub(super) fn credible_at(&self, level: usize) -> Credible {
+        self.posterior.credible_at(level)
+    }
 }
