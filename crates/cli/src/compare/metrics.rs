@@ -69,7 +69,12 @@ pub(super) struct Metric {
 
 impl Metric {
     /// `runs` are the values of each run in every world.
-    fn new(name: &'static str, unit: Unit, mut runs: Vec<Vec<Option<f64>>>, reference: usize) -> Metric {
+    pub(super) fn new(
+        name: &'static str,
+        unit: Unit,
+        mut runs: Vec<Vec<Option<f64>>>,
+        reference: usize,
+    ) -> Metric {
         let values: Vec<Option<f64>> = runs.iter().map(|runs| median(runs)).collect();
         let base = values[reference];
         let difference = |(index, value): (usize, &Option<f64>)| {
@@ -136,7 +141,7 @@ fn slowest_share(total: &Total) -> Option<f64> {
 }
 
 /// The median; the mean of the two in the middle of an even number, `None` unless every run has a value.
-fn median(values: &[Option<f64>]) -> Option<f64> {
+pub(super) fn median(values: &[Option<f64>]) -> Option<f64> {
     let mut values: Vec<f64> = values.iter().copied().collect::<Option<_>>()?;
     values.sort_by(f64::total_cmp);
     let middle = values.len().checked_sub(1)? / 2;

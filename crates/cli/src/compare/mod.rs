@@ -281,7 +281,12 @@ fn tallies(done: &[Comparison]) -> Vec<Tally> {
         let cells: Vec<_> = done.iter().filter_map(|cell| Some((cell.verdict(world)?, cell.valid))).collect();
         verdict::tally(&first.worlds[world], &cells)
     };
-    first.others().flat_map(of_world).collect()
+    let mut tallies: Vec<Tally> = first.others().flat_map(of_world).collect();
+    let itself: Vec<bool> = done.iter().filter_map(|cell| cell.reference_beside_itself).collect();
+    for tally in tallies.iter_mut().filter(|tally| tally.cells == itself.len()) {
+        tally.reference_beside_itself = Some(itself.iter().filter(|agrees| **agrees).count());
+    }
+    tallies
 }
 
 /// The cells and after them the verdict.
