@@ -26,7 +26,7 @@ const CYCLES: f64 = 12.0;
 const LEAST_ROUNDS: f64 = 200.0;
 /// A cell lasts at least so long, thirty times the least retransmission timeout of 200 ms.
 const LEAST: Duration = Duration::from_ms(6_000);
-/// Packets at which a cell is cut short: 20 s of work at the 400 thousand packets a second of a real stack. Half of
+/// Packets at which a cell is cut short, all its runs together: 20 s of work at the 400 thousand packets a second of a real stack. Half of
 /// the cells would need more for all their cycles, up to hours of virtual time.
 const MOST_PACKETS: u64 = 8_000_000;
 /// Round trips that a cut cell keeps, whatever the number of packets.
@@ -55,8 +55,8 @@ struct Point {
 
 /// All cells, or a subset that is spread over all values; `set` may change anything but the place in the matrix.
 pub(super) fn cells(quick: bool, set: &[Change]) -> anyhow::Result<Vec<Cell>> {
-    let (points, staggers) = if quick { (subset(), &[][..]) } else { (all(), &STAGGERS[..]) };
-    points.iter().map(|point| point.cell(set, staggers)).collect()
+    let points = if quick { subset() } else { all() };
+    points.iter().map(|point| point.cell(set)).collect()
 }
 
 fn all() -> Vec<Point> {
@@ -134,10 +134,18 @@ impl Point {
         }
     }
 
-    /// How long the cell lasts, in whole seconds.
+    /// How often the cell is run.
+    fn runs(&self) -> u64 {
+        if self.flows > 1 { STAGGERS.len() as u64 } else { 1 }
+    }
+
+    /// How long each run of the cell lasts, in whole seconds.
     fn duration(&self) -> Duration {
         let wanted = self.cycle().scale(CYCLES).max(self.round_trip().scale(LEAST_ROUNDS)).max(LEAST);
-        let most = self.rate().time_for(PACKET * MOST_PACKETS).max(self.round_trip().scale(KEPT_ROUNDS));
+        let most = self
+            .rate()
+            .time_for(PACKET * (MOST_PACKETS / self.runs()))
+            .max(self.round_trip().scale(KEPT_ROUNDS));
         Duration::from_ms((wanted.min(most).ms() / 1e3).ceil() as i64 * 1_000)
     }
 
@@ -154,7 +162,7 @@ impl Point {
         Bytes::new(self.product(1.0 + self.buffer).get() * 2).clamp(USUAL_WINDOW, LARGEST_WINDOW)
     }
 
-    fn cell(&self, set: &[Change], staggers: &[f64]) -> anyhow::Result<Cell> {
+    fn cell(&self, set: &[Change]) -> anyhow::Result<Cell> {
         let Point { controller, mbps, round_trip_ms, buffer, flows: count } = *self;
         let rate = if mbps < 1_000 { format!("{mbps} Mb/s") } else { format!("{} Gb/s", mbps / 1_000) };
         let duration = self.duration();
@@ -184,15 +192,15 @@ impl Point {
             format!("{buffer} BDP"),
             flows(count),
         ];
-        let runs = self.runs(if count > 1 { staggers } else { &[] })?;
+        let runs = if count > 1 { self.staggered()? } else { Vec::new() };
         Ok(Cell { runs, ..Cell::new(labels, &changes)? })
     }
 
-    /// What the runs of several flows change, one for each stagger in round trips.
-    fn runs(&self, staggers: &[f64]) -> anyhow::Result<Vec<Vec<Change>>> {
+    /// What the runs of several flows change, one for each stagger.
+    fn staggered(&self) -> anyhow::Result<Vec<Vec<Change>>> {
         let stagger =
             |part: &f64| format!("flow.0.stagger={} us", self.round_trip().scale(*part).us().round());
-        staggers.iter().map(|part| parsed(&[stagger(part)])).collect()
+        STAGGERS.iter().map(|part| parsed(&[stagger(part)])).collect()
     }
 }
 
@@ -252,7 +260,8 @@ mod tests {
     #[test]
     fn the_subset_takes_less_than_eight_minutes_of_two_cores() {
         let packets = |points: Vec<Point>| -> f64 {
-            let bytes = points.iter().map(|point| point.rate().bytes_in(point.duration()).get());
+            let bytes = |point: &Point| point.rate().bytes_in(point.duration()).get() * point.runs();
+            let bytes = points.iter().map(bytes);
             bytes.sum::<u64>() as f64 / PACKET.get() as f64
         };
         let minutes = |packets: f64| packets / 400e3 / 2.0 / 60.0;
