@@ -8,6 +8,7 @@ mod calc;
 mod cc;
 mod compare;
 mod demo;
+mod draw;
 mod exit;
 mod generate;
 mod lab;
@@ -15,6 +16,7 @@ mod measure;
 mod out;
 mod outlet;
 mod output;
+mod pool;
 mod progress;
 mod report;
 mod repro;
@@ -82,7 +84,7 @@ fn main() -> ExitCode {
         Command::Guest(args) => (false, finished(run::uml::guest(&args))),
         Command::Lab(args) => (false, lab::run(args).map_err(Failed::from)),
         Command::Cc(args) => (args.json(), finished(cc::run(&args))),
-        Command::Accuracy(args) => (false, accuracy::run(&args).map(|()| ExitCode::SUCCESS)),
+        Command::Accuracy(args) => (args.json(), accuracy::run(&args)),
         Command::Calc(args) => (args.json(), calc::run(&args)),
         Command::Repro(args) => (args.json(), repro::run(&args).map(|()| ExitCode::SUCCESS)),
         Command::Uml(args) => (args.json(), uml::run(&args)),

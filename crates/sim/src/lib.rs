@@ -18,6 +18,7 @@ pub mod scenario;
 #[doc(hidden)]
 pub mod schedule;
 mod service;
+mod shadow;
 mod source;
 mod statistics;
 pub mod testbed;

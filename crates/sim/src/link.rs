@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use headway_core::queue::{Backlog, Discipline, Queue, TokenBucket, Verdict};
-use headway_core::{Bytes, Duration, Instant};
+use headway_core::{Bytes, Duration, Instant, Rate};
 use rand::Rng;
 
 use crate::config::{LinkConfig, Service};
@@ -16,6 +16,7 @@ use crate::packet::{CE, ECT, Kind, LOST, Packet, REPORT};
 use crate::random::{self, Pcg64Mcg};
 use crate::ring::Ring;
 use crate::service::Server;
+use crate::shadow::Shadow;
 
 /// Packets and bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,10 +95,16 @@ pub struct Link {
     backlog: u64,
     waiting: u32,
     policer: Option<TokenBucket>,
+    /// The rate that the policer lets pass in the long run.
+    policed: Option<Rate>,
     staged: Option<Box<Staged>>,
     statistics: LinkStatistics,
-    /// Bytes of datagrams accepted so far, never reset: the ground truth of probes.
-    other_bytes: u64,
+    /// Bytes accepted so far, of all packets and of datagrams, never reset: the ground truth of measurements. What is dropped on
+    /// leaving the queue counts only when it is a probe.
+    accepted: u64,
+    accepted_datagrams: u64,
+    /// The queue without probes, on the path of a measurement.
+    shadow: Option<Box<Shadow>>,
     /// Reports of acknowledgements that were dropped or lost.
     discarded: Vec<u32>,
 }
@@ -143,6 +150,7 @@ impl Link {
             backlog: 0,
             waiting: 0,
             policer: config.policer.map(|(rate, burst)| TokenBucket::new(rate, burst)),
+            policed: config.policer.map(|(rate, _)| rate),
             staged: staged.then(|| {
                 Box::new(Staged {
                     queue: Ring::new(),
@@ -154,7 +162,9 @@ impl Link {
                 })
             }),
             statistics: LinkStatistics::default(),
-            other_bytes: 0,
+            accepted: 0,
+            accepted_datagrams: 0,
+            shadow: None,
             discarded: Vec::new(),
         }
     }
@@ -164,11 +174,16 @@ impl Link {
     pub(crate) fn push(&mut self, now: u64, packet: &Packet) -> Wish {
         self.statistics.arrived.add(packet.size);
         let size = Bytes::new(packet.size.into());
+        if let Some(shadow) = &mut self.shadow
+            && packet.kind != Kind::Probe
+        {
+            shadow.arrive(now, packet);
+        }
         if let Some(policer) = &mut self.policer
             && !policer.conforms(Instant::from_ns(now), size)
         {
             self.statistics.policed.add(packet.size);
-            self.discard(packet);
+            self.turn_away(packet);
             return Wish::Nothing;
         }
         let backlog = self.backlog(now);
@@ -177,14 +192,15 @@ impl Link {
             Verdict::Mark => self.mark(),
             Verdict::Drop => {
                 self.statistics.dropped.add(packet.size);
-                self.discard(packet);
+                self.turn_away(packet);
                 return Wish::Nothing;
             }
         };
         self.backlog += u64::from(packet.size);
         self.waiting += 1;
+        self.accepted += u64::from(packet.size);
         if packet.kind == Kind::Datagram {
-            self.other_bytes += u64::from(packet.size);
+            self.accepted_datagrams += u64::from(packet.size);
         }
         if self.staged.is_some() { self.wait(now, packet, mark) } else { self.send(now, packet, mark) }
     }
@@ -203,6 +219,17 @@ impl Link {
         packet.route += 1;
         packet.flags |= mark | lost;
         if first { Wish::Arrival(at) } else { Wish::Nothing }
+    }
+
+    /// A packet that finds no room goes no further.
+    #[cold]
+    fn turn_away(&mut self, packet: &Packet) {
+        if let Some(shadow) = &mut self.shadow
+            && packet.kind != Kind::Probe
+        {
+            shadow.turned_away();
+        }
+        self.discard(packet);
     }
 
     /// Remembers the report of an acknowledgement that goes no further.
@@ -351,6 +378,12 @@ impl Link {
         self.server.capacity(from, to)
     }
 
+    /// Wire bytes that the link could let pass between two instants: its capacity, or less where its policer lets less pass.
+    pub(crate) fn limit(&self, from: Instant, to: Instant) -> Option<Bytes> {
+        let policed = self.policed.map(|rate| rate.bytes_in(to - from));
+        self.capacity(from, to).into_iter().chain(policed).min()
+    }
+
     /// How long a packet of `size` wire bytes takes when nothing else is on the link (ns).
     pub(crate) fn passage(&self, size: u32) -> u64 {
         let busy =
@@ -358,9 +391,33 @@ impl Link {
         self.delay + busy
     }
 
+    /// Bytes of all packets accepted since the start of the run.
+    pub(crate) fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
     /// Bytes of datagrams accepted since the start of the run.
-    pub(crate) fn other_bytes(&self) -> u64 {
-        self.other_bytes
+    pub(crate) fn accepted_datagrams(&self) -> u64 {
+        self.accepted_datagrams
+    }
+
+    /// Keeps account, from an idle link on, of what probes do to other packets.
+    pub(crate) fn watch(&mut self) {
+        let (server, queue, policer) = (self.server.clone(), self.queue.clone(), self.policer.clone());
+        self.shadow.get_or_insert_with(|| Box::new(Shadow::new(server, queue, policer)));
+    }
+
+    /// Packets of others turned away since the start of the run, beyond those that would have been without probes; zero unless
+    /// watched.
+    pub(crate) fn displaced(&self) -> i64 {
+        self.shadow.as_ref().map_or(0, |shadow| shadow.displaced())
+    }
+
+    /// How much longer a packet that comes now waits because of probes (ns); zero unless watched.
+    pub(crate) fn added_delay(&mut self, now: u64) -> u64 {
+        let Some(shadow) = &self.shadow else { return 0 };
+        let without = shadow.delay(now);
+        self.backlog(now).delay.ns().unsigned_abs().saturating_sub(without)
     }
 
     /// When the transmission of the last accepted packet ends (ns).
@@ -383,7 +440,8 @@ impl Link {
             staged.queue.memory() + staged.overtaking.as_ref().map_or(0, |flight| flight.len() * 100)
         });
         let discarded = self.discarded.capacity() * size_of::<u32>();
-        size_of::<Link>() + self.flight.memory() + staged + discarded + size_of::<Histogram>()
+        let shadow = self.shadow.as_ref().map_or(0, |shadow| shadow.memory());
+        size_of::<Link>() + self.flight.memory() + staged + discarded + shadow + size_of::<Histogram>()
     }
 }
 
@@ -424,6 +482,12 @@ impl Link {
                     self.backlog -= u64::from(packet.size);
                     self.waiting -= 1;
                     self.statistics.dropped.add(packet.size);
+                    if packet.kind != Kind::Probe {
+                        self.accepted -= u64::from(packet.size);
+                    }
+                    if packet.kind == Kind::Datagram {
+                        self.accepted_datagrams -= u64::from(packet.size);
+                    }
                     self.discard(&packet);
                     continue;
                 }
@@ -488,7 +552,6 @@ impl LinkConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headway_core::Rate;
     use headway_core::queue::{DropTailConfig, QueueSpec};
 
     #[test]

@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_us(100);
 pub struct MeasurementConfig {
     /// Links from sender to receiver.
     pub path: Vec<LinkId>,
-    /// The link whose spare capacity is the truth, one of `path`.
+    /// The link that tells what was free during a stream, one of `path`: that of the lowest rate.
     pub narrow: LinkId,
     /// When the first measurement begins.
     pub start: Instant,
@@ -49,8 +49,29 @@ pub struct Measured {
     pub end: Instant,
     /// What it found.
     pub answer: Answer,
-    /// Capacity of the narrow link less the datagrams that came to it between begin and end; `None` when the capacity is unlimited.
-    pub free: Option<Rate>,
+    /// What was really free; `None` when no link of the path has a rate.
+    pub truth: Option<Truth>,
+    /// Packets of others that links of the path turned away, beyond those that they would have turned away without probes;
+    /// negative where probes have, by chance, saved some.
+    pub displaced: i64,
+    /// Median over streams of the longest that a packet of others had to wait because of the stream, on all links together.
+    pub added_delay: Duration,
+    /// The longest that it had to wait because of any stream.
+    pub added_delay_max: Duration,
+}
+
+/// What was free on a path during a measurement: the least over its links of capacity, or of what a policer lets pass, less all
+/// other packets that came to the link, those that were dropped excepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Truth {
+    /// The available bandwidth.
+    pub free: Rate,
+    /// The link of which this is true, the first one among equals.
+    pub tight: LinkId,
+    /// The available bandwidth in the other reading: the same with all TCP taken away, as if it yielded.
+    pub free_without_tcp: Rate,
+    /// The least capacity of any link.
+    pub capacity: Rate,
 }
 
 /// A stream that was sent, and what was free while it was under way.
@@ -62,9 +83,11 @@ pub struct StreamTruth {
     pub rate: Rate,
     /// Packets sent, and packets lost.
     pub packets: (u32, u32),
-    /// Capacity of the narrow link less the datagrams that left it between the first and the last packet (rapid 2.16); `None`
+    /// Capacity of the narrow link less the other packets that left it between the first and the last packet (rapid 2.16); `None`
     /// when that cannot be known.
     pub free: Option<Rate>,
+    /// The longest that a packet of others, right behind one of the stream, had to wait because of the probing, on all links together.
+    pub added_delay: Duration,
 }
 
 /// Measurements of one path, one after the other. Call [`Measurements::poll`] whenever the network has reached
@@ -87,14 +110,27 @@ pub struct Measurements {
 struct Current {
     measurement: Measurement,
     begin: Instant,
-    /// Bytes of datagrams that the narrow link had accepted when it began.
-    other_bytes: u64,
+    /// Streams that had been sent before it.
+    streams: usize,
+    /// What the links of the path had accepted, and turned away because of probes, when it began.
+    counted: Vec<Counted>,
+    displaced: i64,
+}
+
+/// What a link has accepted since the start of the run, in wire bytes.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    /// All packets but this prober's.
+    others: u64,
+    /// Of these, datagrams.
+    datagrams: u64,
 }
 
 impl Measurements {
     /// Adds measurements to a network; `seed` and `id` choose the random numbers of their hosts.
     pub fn new(network: &mut Network, config: MeasurementConfig, seed: u64, id: u64) -> Measurements {
         let prober = network.add_prober(&config.path, Some(config.narrow));
+        network.watch(&config.path);
         let seed = random::generator(seed, "measurement", id).next_u64();
         Measurements {
             prober,
@@ -141,17 +177,37 @@ impl Measurements {
             self.next = Some(now + self.config.measure.rtt.scale(0.5));
             return;
         }
-        let (measure, narrow) = (self.config.measure, self.config.narrow);
-        let current = self.current.get_or_insert_with(|| Current {
-            measurement: Measurement::new(measure, now),
-            begin: now,
-            other_bytes: network.link(narrow).other_bytes(),
-        });
-        match current.measurement.next_step(now) {
+        let mut current = self.current.take().unwrap_or_else(|| self.begin(network));
+        let step = current.measurement.next_step(now);
+        self.current = Some(current);
+        match step {
             Step::Send(schedule) => self.send(network, schedule),
             Step::Wait(time) => self.next = Some(now + time),
             Step::Done => self.end(network),
         }
+    }
+
+    fn begin(&self, network: &Network) -> Current {
+        Current {
+            measurement: Measurement::new(self.config.measure, network.now()),
+            begin: network.now(),
+            streams: self.streams.len(),
+            counted: self.counted(network),
+            displaced: self.displaced(network),
+        }
+    }
+
+    fn counted(&self, network: &Network) -> Vec<Counted> {
+        let count = |id: &LinkId| {
+            let link = network.link(*id);
+            let own = network.accepted_of(self.prober, *id).get();
+            Counted { others: link.accepted() - own, datagrams: link.accepted_datagrams() }
+        };
+        self.config.path.iter().map(count).collect()
+    }
+
+    fn displaced(&self, network: &Network) -> i64 {
+        self.config.path.iter().map(|link| network.displaced(*link)).sum()
     }
 
     /// Notes the answer beside the truth, and when to begin again.
@@ -167,12 +223,39 @@ impl Measurements {
     pub fn unfinished(&self, network: &Network) -> Option<Measured> {
         let current = self.current.as_ref()?;
         let (begin, end) = (current.begin, network.now());
-        let link = network.link(self.config.narrow);
-        let other = Bytes::new(link.other_bytes() - current.other_bytes);
-        let free = link.capacity(begin, end).and_then(|capacity| {
-            Some(Rate::of(capacity, end - begin)?.saturating_sub(Rate::of(other, end - begin)?))
-        });
-        Some(Measured { begin, end, answer: current.measurement.answer(), free })
+        let mut added: Vec<Duration> =
+            self.streams[current.streams..].iter().map(|stream| stream.added_delay).collect();
+        added.sort_unstable();
+        Some(Measured {
+            begin,
+            end,
+            answer: current.measurement.answer(),
+            truth: self.truth(network, current),
+            displaced: self.displaced(network) - current.displaced,
+            added_delay: added.get(added.len() / 2).copied().unwrap_or_default(),
+            added_delay_max: added.last().copied().unwrap_or_default(),
+        })
+    }
+
+    fn truth(&self, network: &Network, current: &Current) -> Option<Truth> {
+        let (begin, end) = (current.begin, network.now());
+        let links = self.config.path.iter().zip(&current.counted).zip(self.counted(network));
+        let on_link = |((id, before), after): ((&LinkId, &Counted), Counted)| {
+            let rate = |bytes: u64| Rate::of(Bytes::new(bytes), end - begin);
+            let capacity = rate(network.link(*id).limit(begin, end)?.get())?;
+            Some(Truth {
+                free: capacity.saturating_sub(rate(after.others - before.others)?),
+                tight: *id,
+                free_without_tcp: capacity.saturating_sub(rate(after.datagrams - before.datagrams)?),
+                capacity,
+            })
+        };
+        links.filter_map(on_link).reduce(|least, link| Truth {
+            free: least.free.min(link.free),
+            tight: if link.free < least.free { link.tight } else { least.tight },
+            free_without_tcp: least.free_without_tcp.min(link.free_without_tcp),
+            capacity: least.capacity.min(link.capacity),
+        })
     }
 
     fn send(&mut self, network: &mut Network, schedule: Schedule) {
@@ -189,14 +272,14 @@ impl Measurements {
 
     fn observe(&mut self, network: &mut Network, schedule: &Schedule) {
         let log = network.take_probe_log(self.prober);
-        self.streams.push(self.truth(network, schedule, &log));
+        self.streams.push(self.stream_truth(network, schedule, &log));
         let record = self.record(schedule, &log);
         if let Some(current) = &mut self.current {
             current.measurement.observe(network.now(), &record, None);
         }
     }
 
-    fn truth(&self, network: &Network, schedule: &Schedule, log: &[ProbeLog]) -> StreamTruth {
+    fn stream_truth(&self, network: &Network, schedule: &Schedule, log: &[ProbeLog]) -> StreamTruth {
         let ends = log.first().zip(log.last());
         let free = ends.and_then(|(first, last)| {
             let (from, to) = (first.tapped?, last.tapped?);
@@ -209,6 +292,7 @@ impl Measurements {
             rate: schedule.average,
             packets: (log.len() as u32, log.iter().filter(|log| log.arrived.is_none()).count() as u32),
             free,
+            added_delay: log.iter().map(|log| log.added_delay).max().unwrap_or_default(),
         }
     }
 

@@ -155,6 +155,22 @@ impl Network {
         ProberId(id)
     }
 
+    /// Keeps account of what probes do to other packets on `path`; to be called before the network runs.
+    pub fn watch(&mut self, path: &[LinkId]) {
+        path.iter().for_each(|link| self.links[link.0 as usize].watch());
+    }
+
+    /// Packets of others that a watched link has turned away since the start of the run, beyond those that it would have turned away
+    /// without probes; negative where probes have, by chance, saved some.
+    pub fn displaced(&self, link: LinkId) -> i64 {
+        self.links[link.0 as usize].displaced()
+    }
+
+    /// Wire bytes of a prober's packets that `link` has accepted since the start of the run.
+    pub fn accepted_of(&self, prober: ProberId, link: LinkId) -> Bytes {
+        Bytes::new(self.probers[prober.0 as usize].accepted_by(link.0))
+    }
+
     /// Plans a probe packet of `size` wire bytes that enters the path at `at`; times must not go back.
     pub fn send_probe(&mut self, prober: ProberId, at: Instant, size: Bytes) {
         let id = prober.0 as usize;
@@ -271,10 +287,10 @@ impl Network {
             return self.deliver(packet);
         }
         let link = &mut self.links[hop as usize];
-        let before = link.other_bytes();
+        let before = link.accepted();
         let wish = link.push(self.now, packet);
         if packet.kind == Kind::Probe {
-            self.probers[packet.owner as usize].passed(hop, link, before, packet.seq);
+            self.probers[packet.owner as usize].passed(self.now, (hop, link), before, packet.seq);
         }
         self.grant(hop as usize, wish);
     }

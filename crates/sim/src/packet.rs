@@ -81,6 +81,15 @@ pub(crate) struct Report {
     pub blocks: [(u32, u32); SACK_BLOCKS],
 }
 
+impl Report {
+    /// The blocks in ascending order: a block below another of the same report says nothing about which came first.
+    pub(crate) fn ascending(&self) -> impl Iterator<Item = (u32, u32)> + use<> {
+        let mut blocks = self.blocks;
+        blocks.sort_unstable();
+        blocks.into_iter().filter(|block| block.1 > 0)
+    }
+}
+
 /// The reports of all acknowledgements under way.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use headway_core::{Bytes, Instant};
+use headway_core::{Bytes, Duration, Instant};
 
 use crate::link::Link;
 use crate::packet::{Kind, Packet};
@@ -15,8 +15,10 @@ pub struct ProbeLog {
     /// When the tapped link has sent it; `None` when that link serves its queue one packet at a time, or dropped it and none
     /// came after.
     pub tapped: Option<Instant>,
-    /// Bytes of datagrams that the tapped link had accepted before it, since the start of the run.
+    /// Bytes of other packets that the tapped link had accepted before it, since the start of the run.
     pub other_bytes: Bytes,
+    /// How much longer a packet right behind it would wait, summed over the watched links that it passed, because of probes.
+    pub added_delay: Duration,
     /// When it arrived; `None` as long as it has not.
     pub arrived: Option<Instant>,
 }
@@ -31,11 +33,21 @@ pub(crate) struct Prober {
     log: Vec<ProbeLog>,
     /// Packets whose log has been taken.
     forgotten: u64,
+    /// Links and the bytes that they have accepted.
+    accepted: Vec<(u32, u64)>,
 }
 
 impl Prober {
     pub(crate) fn new(owner: u32, route: u32, tap: Option<u32>) -> Prober {
-        Prober { owner, route, tap, planned: VecDeque::new(), log: Vec::new(), forgotten: 0 }
+        Prober {
+            owner,
+            route,
+            tap,
+            planned: VecDeque::new(),
+            log: Vec::new(),
+            forgotten: 0,
+            accepted: Vec::new(),
+        }
     }
 
     /// Plans a packet; true when it is the only one.
@@ -58,19 +70,36 @@ impl Prober {
             sent: Instant::from_ns(now),
             tapped: None,
             other_bytes: Bytes::ZERO,
+            added_delay: Duration::ZERO,
             arrived: None,
         });
         (packet, self.planned.front().map(|(at, _)| *at))
     }
 
-    /// Packet `seq` has come to `link`, number `hop`, which had accepted `other_bytes` of datagrams before.
-    pub(crate) fn passed(&mut self, hop: u32, link: &Link, other_bytes: u64, seq: u64) {
-        if self.tap == Some(hop)
-            && let Some(log) = self.entry(seq)
-        {
-            log.tapped = link.is_immediate().then(|| Instant::from_ns(link.free()));
-            log.other_bytes = Bytes::new(other_bytes);
+    /// Packet `seq` has come to `link`, number `hop`, which had accepted `before` bytes of all packets then.
+    pub(crate) fn passed(&mut self, now: u64, (hop, link): (u32, &mut Link), before: u64, seq: u64) {
+        let own = self.accepted_by(hop);
+        self.accept(hop, link.accepted() - before);
+        let (tapped, added) = (self.tap == Some(hop), link.added_delay(now));
+        if let Some(log) = self.entry(seq) {
+            log.added_delay += Duration::from_ns(added as i64);
+            if tapped {
+                log.tapped = link.is_immediate().then(|| Instant::from_ns(link.free()));
+                log.other_bytes = Bytes::new(before - own);
+            }
         }
+    }
+
+    fn accept(&mut self, hop: u32, bytes: u64) {
+        match self.accepted.iter_mut().find(|(link, _)| *link == hop) {
+            Some((_, sum)) => *sum += bytes,
+            None => self.accepted.push((hop, bytes)),
+        }
+    }
+
+    /// Bytes that link number `hop` has accepted.
+    pub(crate) fn accepted_by(&self, hop: u32) -> u64 {
+        self.accepted.iter().find(|(link, _)| *link == hop).map_or(0, |(_, bytes)| *bytes)
     }
 
     pub(crate) fn memory(&self) -> usize {

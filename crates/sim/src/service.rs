@@ -9,7 +9,7 @@ use crate::config::Service;
 const TRACE_PACKET: u64 = 1538;
 
 /// The server of a queue: says when a packet has been sent. Packets come in order.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Server {
     Unlimited,
     Constant(Constant),
@@ -76,7 +76,7 @@ impl Server {
 }
 
 /// A constant rate. What rounding down to nanoseconds leaves over is carried, so the long-run rate is exact.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Constant {
     /// Bits per second.
     rate: u64,
@@ -117,7 +117,7 @@ impl Constant {
 }
 
 /// Opportunities to send, from a recorded trace.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Trace {
     /// Times within the period (ns), ascending.
     opportunities: Box<[u64]>,

@@ -11,6 +11,8 @@ use crate::plan::{PlannedNode, PlannedRed};
 const STAB: u64 = WIRE_OVERHEAD.get() - 14;
 /// Packets that a stage holds which must not drop any.
 const UNLIMITED: u32 = 100_000_000;
+/// A tick of the kernel.
+const TICK: Duration = Duration::from_ms(1);
 /// Handles of `tbf` and of the discipline below it, and of the class in which the latter stands.
 const DISCIPLINE: u32 = 0x20_0000;
 /// See [`DISCIPLINE`].
@@ -193,7 +195,9 @@ fn codel(config: &CodelConfig, room: &Room) -> String {
 fn pie(config: &PieConfig, room: &Room) -> String {
     let us = |time: Duration| time.ns() / 1000;
     let ecn = if config.ecn_threshold > 0.0 { "ecn" } else { "noecn" };
-    let (target, update) = (us(config.target), us(config.update));
+    // A timer of the kernel that is set for some ticks fires with the one after them.
+    let update = (config.update - TICK).max(TICK);
+    let (target, update) = (us(config.target), us(update));
     format!("pie limit {} target {target}us tupdate {update}us {ecn}", room.in_packets())
 }
 

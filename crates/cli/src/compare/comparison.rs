@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::cell::Cell;
 use super::metrics::{Metric, metrics};
-use super::verdict::{Group, Verdict, judge};
+use super::verdict::{Group, Verdict, agrees_with_itself, judge};
 use crate::run::{Outcome, World};
 
 /// What is compared.
@@ -56,6 +56,9 @@ pub(super) struct Comparison {
     pub(super) metrics: Vec<Metric>,
     pub(super) speeds: Vec<Speed>,
     pub(super) verdicts: Vec<Verdict>,
+    /// Whether every other run of the reference keeps to the bands beside its remaining ones; `None` where there are not several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reference_beside_itself: Option<bool>,
     /// Whether all metrics with bands are within them; `None` when none has.
     pub(super) within: Option<bool>,
     /// Whether the machine left all runs undisturbed.
@@ -108,6 +111,9 @@ impl Comparison {
             within: (!judged.is_empty()).then(|| judged.iter().all(|within| *within)),
             valid: results.iter().flatten().all(|results| results.summary.valid),
             speeds: runs.iter().map(|runs| Speed::sum(runs.iter().map(|run| Speed::of(run)))).collect(),
+            reference_beside_itself: subject
+                .group
+                .and_then(|group| agrees_with_itself(group, reference, &metrics)),
             metrics,
             verdicts,
         })

@@ -4,7 +4,7 @@ use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Rate};
 use headway_sim::scenario::Change;
 
-use super::cell::{Cell, flows};
+use super::cell::{Cell, flows, parsed};
 
 const CONTROLLERS: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
 const RATES_MBPS: [u64; 3] = [100, 1_000, 10_000];
@@ -12,6 +12,9 @@ const ROUND_TRIPS_MS: [i64; 4] = [1, 10, 30, 100];
 /// In bandwidth-delay products.
 const BUFFERS: [f64; 3] = [0.25, 1.0, 4.0];
 const FLOWS: [u64; 2] = [1, 4];
+/// Times between the starts of several flows, in round trips. What they share follows from how slow start ended, and Jain's index of one
+/// run may be anything between 0.65 and 0.98 where the buffer is short: so the median of several counts.
+const STAGGERS: [f64; 3] = [0.0, 0.37, 0.83];
 
 /// A full packet on the wire, with the MTU of 1500 bytes.
 const PACKET: Bytes = Bytes::new(1500 + WIRE_OVERHEAD.get());
@@ -23,7 +26,7 @@ const CYCLES: f64 = 12.0;
 const LEAST_ROUNDS: f64 = 200.0;
 /// A cell lasts at least so long, thirty times the least retransmission timeout of 200 ms.
 const LEAST: Duration = Duration::from_ms(6_000);
-/// Packets at which a cell is cut short: 20 s of work at the 400 thousand packets a second of a real stack. Half of
+/// Packets at which a cell is cut short, all its runs together: 20 s of work at the 400 thousand packets a second of a real stack. Half of
 /// the cells would need more for all their cycles, up to hours of virtual time.
 const MOST_PACKETS: u64 = 8_000_000;
 /// Round trips that a cut cell keeps, whatever the number of packets.
@@ -131,10 +134,18 @@ impl Point {
         }
     }
 
-    /// How long the cell lasts, in whole seconds.
+    /// How often the cell is run.
+    fn runs(&self) -> u64 {
+        if self.flows > 1 { STAGGERS.len() as u64 } else { 1 }
+    }
+
+    /// How long each run of the cell lasts, in whole seconds.
     fn duration(&self) -> Duration {
         let wanted = self.cycle().scale(CYCLES).max(self.round_trip().scale(LEAST_ROUNDS)).max(LEAST);
-        let most = self.rate().time_for(PACKET * MOST_PACKETS).max(self.round_trip().scale(KEPT_ROUNDS));
+        let most = self
+            .rate()
+            .time_for(PACKET * (MOST_PACKETS / self.runs()))
+            .max(self.round_trip().scale(KEPT_ROUNDS));
         Duration::from_ms((wanted.min(most).ms() / 1e3).ceil() as i64 * 1_000)
     }
 
@@ -181,7 +192,15 @@ impl Point {
             format!("{buffer} BDP"),
             flows(count),
         ];
-        Cell::new(labels, &changes)
+        let runs = if count > 1 { self.staggered()? } else { Vec::new() };
+        Ok(Cell { runs, ..Cell::new(labels, &changes)? })
+    }
+
+    /// What the runs of several flows change, one for each stagger.
+    fn staggered(&self) -> anyhow::Result<Vec<Vec<Change>>> {
+        let stagger =
+            |part: &f64| format!("flow.0.stagger={} us", self.round_trip().scale(*part).us().round());
+        STAGGERS.iter().map(|part| parsed(&[stagger(part)])).collect()
     }
 }
 
@@ -202,6 +221,21 @@ mod tests {
             assert_eq!(scenario.flow[0].controller.to_string(), cell.labels[0]);
             assert_eq!(format!("{} ms", scenario.link[0].delay.ms() * 2.0), cell.labels[2]);
         }
+    }
+
+    #[test]
+    fn several_flows_are_run_with_several_staggers() {
+        let cells = cells(false, &[]).unwrap();
+        let runs = |label: &str| {
+            let cell =
+                cells.iter().find(|cell| cell.labels[2] == "30 ms" && cell.labels[4] == label).unwrap();
+            cell.each_run().iter().map(|run| run.last().unwrap().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(runs("1 flow").len(), 1);
+        assert_eq!(
+            runs("4 flows"),
+            ["flow.0.stagger=0 us", "flow.0.stagger=11100 us", "flow.0.stagger=24900 us"]
+        );
     }
 
     #[test]
@@ -226,7 +260,8 @@ mod tests {
     #[test]
     fn the_subset_takes_less_than_eight_minutes_of_two_cores() {
         let packets = |points: Vec<Point>| -> f64 {
-            let bytes = points.iter().map(|point| point.rate().bytes_in(point.duration()).get());
+            let bytes = |point: &Point| point.rate().bytes_in(point.duration()).get() * point.runs();
+            let bytes = points.iter().map(bytes);
             bytes.sum::<u64>() as f64 / PACKET.get() as f64
         };
         let minutes = |packets: f64| packets / 400e3 / 2.0 / 60.0;

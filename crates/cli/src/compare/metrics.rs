@@ -60,18 +60,31 @@ pub(super) struct Metric {
     pub(super) unit: Unit,
     /// In the order of the worlds; `None` where a world does not tell.
     pub(super) values: Vec<Option<f64>>,
+    /// What values are medians of: one of each run in every world; empty where there is but one run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) runs: Vec<Vec<Option<f64>>>,
     /// Value less that of the reference, as a share of the latter; `None` when that is zero, and for the reference itself.
     pub(super) differences: Vec<Option<f64>>,
 }
 
 impl Metric {
-    fn new(name: &'static str, unit: Unit, values: Vec<Option<f64>>, reference: usize) -> Metric {
+    /// `runs` are the values of each run in every world.
+    pub(super) fn new(
+        name: &'static str,
+        unit: Unit,
+        mut runs: Vec<Vec<Option<f64>>>,
+        reference: usize,
+    ) -> Metric {
+        let values: Vec<Option<f64>> = runs.iter().map(|runs| median(runs)).collect();
         let base = values[reference];
         let difference = |(index, value): (usize, &Option<f64>)| {
             if index == reference { None } else { difference((*value)?, base?) }
         };
         let differences = values.iter().enumerate().map(difference).collect();
-        Metric { name, unit, values, differences }
+        if runs.iter().all(|runs| runs.len() == 1) {
+            runs.clear();
+        }
+        Metric { name, unit, values, runs, differences }
     }
 
     /// The value in a world as text; empty where the world does not tell.
@@ -93,8 +106,8 @@ fn difference(value: f64, reference: f64) -> Option<f64> {
 /// All metrics of the runs of every world, medians where there are several; `link` is the bottleneck.
 pub(super) fn metrics(worlds: &[Vec<&Results>], link: &str, reference: usize) -> Vec<Metric> {
     let all = |name, unit, value: &dyn Fn(&Results) -> Option<f64>| {
-        let values = worlds.iter().map(|runs| median(runs.iter().map(|run| value(run)).collect()));
-        Metric::new(name, unit, values.collect(), reference)
+        let runs = worlds.iter().map(|runs| runs.iter().map(|run| value(run)).collect());
+        Metric::new(name, unit, runs.collect(), reference)
     };
     let flows = |name, unit, value: fn(&Total) -> Option<f64>| {
         all(name, unit, &|run: &Results| value(&run.summary.total))
@@ -128,8 +141,8 @@ fn slowest_share(total: &Total) -> Option<f64> {
 }
 
 /// The median; the mean of the two in the middle of an even number, `None` unless every run has a value.
-fn median(values: Vec<Option<f64>>) -> Option<f64> {
-    let mut values: Vec<f64> = values.into_iter().collect::<Option<_>>()?;
+pub(super) fn median(values: &[Option<f64>]) -> Option<f64> {
+    let mut values: Vec<f64> = values.iter().copied().collect::<Option<_>>()?;
     values.sort_by(f64::total_cmp);
     let middle = values.len().checked_sub(1)? / 2;
     Some(f64::midpoint(values[middle], values[values.len() / 2]))
@@ -154,7 +167,7 @@ mod tests {
 
     #[test]
     fn differences_are_relative_to_the_reference() {
-        let values = vec![Some(99.0), Some(100.0), Some(110.0)];
+        let values = [99.0, 100.0, 110.0].map(|value| vec![Some(value)]).to_vec();
         let metric = Metric::new(GOODPUT, Unit::Count, values, 1);
         assert_eq!([0, 1, 2].map(|world| metric.difference_text(world)), ["-1.0 %", "", "+10.0 %"]);
         assert_eq!(difference(0.0, 0.0), Some(0.0));
@@ -163,15 +176,16 @@ mod tests {
 
     #[test]
     fn several_runs_count_by_their_median() {
-        assert_eq!(median([3.0, 1.0, 2.0].map(Some).to_vec()), Some(2.0));
-        assert_eq!(median([3.0, 1.0].map(Some).to_vec()), Some(2.0));
-        assert_eq!(median(vec![Some(1.0), None]), None);
-        assert_eq!(median(Vec::new()), None);
+        let runs = vec![vec![Some(3.0), Some(1.0), Some(2.0)], vec![Some(3.0), Some(1.0), None]];
+        let metric = Metric::new(GOODPUT, Unit::Count, runs.clone(), 0);
+        assert_eq!((metric.values, metric.runs), (vec![Some(2.0), None], runs));
+        assert_eq!(median(&[3.0, 1.0].map(Some)), Some(2.0));
+        assert_eq!(median(&[]), None);
     }
 
     #[test]
     fn what_a_world_does_not_tell_is_left_empty() {
-        let metric = Metric::new("timeouts", Unit::Count, vec![Some(3.0), None], 1);
+        let metric = Metric::new("timeouts", Unit::Count, vec![vec![Some(3.0)], vec![None]], 1);
         assert_eq!((metric.text(0), metric.text(1)), ("3".to_owned(), String::new()));
         assert_eq!(metric.differences, [None, None]);
     }

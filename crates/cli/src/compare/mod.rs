@@ -6,7 +6,6 @@ mod figure;
 mod matrix;
 mod metrics;
 mod page;
-mod pool;
 mod print;
 mod real_time;
 #[cfg(test)]
@@ -28,10 +27,10 @@ use serde_json::{Value, json};
 use crate::exit::{Code, Failed};
 use crate::out::{say, tell};
 use crate::output::Output;
+use crate::pool::{self, Done};
 use crate::run::{self, Outcome, World, lab, sim, uml};
 use cell::Cell;
 use comparison::{Comparison, Subject};
-use pool::Done;
 use verdict::Tally;
 
 /// Runs a scenario in two or three worlds and prints how far apart their results are.
@@ -282,7 +281,12 @@ fn tallies(done: &[Comparison]) -> Vec<Tally> {
         let cells: Vec<_> = done.iter().filter_map(|cell| Some((cell.verdict(world)?, cell.valid))).collect();
         verdict::tally(&first.worlds[world], &cells)
     };
-    first.others().flat_map(of_world).collect()
+    let mut tallies: Vec<Tally> = first.others().flat_map(of_world).collect();
+    let itself: Vec<bool> = done.iter().filter_map(|cell| cell.reference_beside_itself).collect();
+    for tally in tallies.iter_mut().filter(|tally| tally.cells == itself.len()) {
+        tally.reference_beside_itself = Some(itself.iter().filter(|agrees| **agrees).count());
+    }
+    tallies
 }
 
 /// The cells and after them the verdict.

@@ -173,6 +173,9 @@ pub(super) fn tally_rows(tallies: &[Tally]) -> Vec<[String; 4]> {
             rows.push(row(name, tally.within));
             rows.extend(tally.bands.iter().map(|band| row(format!("- {}", band.words), band.within)));
         }
+        if let Some(within) = tally.reference_beside_itself {
+            rows.push(row("for comparison: the reference beside itself, every other run".to_owned(), within));
+        }
     }
     rows
 }

@@ -4,7 +4,7 @@ use headway_sim::scenario::Scenario;
 use serde::Serialize;
 
 use super::metrics::{
-    COMPLETION, FAIRNESS, GOODPUT, MEAN_DELAY, Metric, RETRANSMITTED, SLOWEST_SHARE, TIMEOUTS,
+    COMPLETION, FAIRNESS, GOODPUT, MEAN_DELAY, Metric, RETRANSMITTED, SLOWEST_SHARE, TIMEOUTS, median,
 };
 use crate::run::World;
 
@@ -208,6 +208,22 @@ pub(super) fn judge(
     others.map(verdict).collect()
 }
 
+/// Whether the runs of the reference with even numbers keep to the bands of `group` beside those with odd ones: what chance and small changes
+/// of starts and round trips do to one world alone. `None` with fewer than two runs each.
+pub(super) fn agrees_with_itself(group: Group, reference: usize, metrics: &[Metric]) -> Option<bool> {
+    let halves = |metric: &Metric| -> Option<[Option<f64>; 2]> {
+        let runs = metric.runs.get(reference).filter(|runs| runs.len() >= 4)?;
+        let half = |first: usize| median(&runs.iter().copied().skip(first).step_by(2).collect::<Vec<_>>());
+        Some([half(0), half(1)])
+    };
+    let holds = |band: &Band| -> Option<bool> {
+        let [even, odd] = halves(metrics.iter().find(|metric| metric.name == band.metric)?)?;
+        even.or(odd)?;
+        Some(even.zip(odd).is_some_and(|(even, odd)| band.holds(even, odd)))
+    };
+    group.bands().filter_map(holds).reduce(|all, holds| all && holds)
+}
+
 impl Verdict {
     /// Whether all bands hold; `None` when there are none.
     pub(super) fn within(&self) -> Option<bool> {
@@ -231,6 +247,9 @@ pub(super) struct Tally {
     /// Whether those are enough.
     pub(super) reached: bool,
     pub(super) bands: Vec<BandTally>,
+    /// Cells in which every other run of the reference keeps to the bands beside its remaining ones, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reference_beside_itself: Option<usize>,
 }
 
 /// How many cells of a group keep to one band.
@@ -266,6 +285,7 @@ pub(super) fn tally(world: &str, cells: &[(&Verdict, bool)]) -> Vec<Tally> {
             within,
             reached: within as f64 >= group.goal() * mine.len() as f64,
             bands: group.bands().map(band).collect(),
+            reference_beside_itself: None,
         })
     };
     Group::ALL.into_iter().filter_map(group).collect()
@@ -274,6 +294,7 @@ pub(super) fn tally(world: &str, cells: &[(&Verdict, bool)]) -> Vec<Tally> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::metrics::Unit;
 
     fn band(group: Group, metric: &str) -> &'static Band {
         group.bands().find(|band| band.metric == metric).unwrap_or_else(|| panic!("{group:?} {metric}"))
@@ -318,6 +339,17 @@ mod tests {
         let tallies = tally("sim", &cells);
         assert_eq!((tallies[0].within, tallies[0].reached), (8, false));
         assert!(tally("sim", &[]).is_empty());
+    }
+
+    #[test]
+    fn a_world_is_set_beside_itself_by_every_other_run() {
+        let metric = |runs: [f64; 4]| {
+            let runs = vec![runs.map(Some).to_vec()];
+            vec![Metric::new(TIMEOUTS, Unit::Count, runs, 0)]
+        };
+        let agrees = |runs| agrees_with_itself(Group::Wide, 0, &metric(runs));
+        assert_eq!([agrees([5.0, 7.0, 5.0, 8.0]), agrees([5.0, 9.0, 5.0, 9.0])], [Some(true), Some(false)]);
+        assert_eq!(agrees_with_itself(Group::OneFlow, 0, &metric([1.0; 4])), None);
     }
 
     #[test]

@@ -3,3 +3,4 @@
 pub(crate) mod chart;
 pub(crate) mod dots;
 pub(crate) mod page;
+pub(crate) mod reliability;

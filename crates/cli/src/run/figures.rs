@@ -68,17 +68,30 @@ fn measurements(results: &Results) -> anyhow::Result<String> {
             })
         })
         .collect();
-    if let Some(&link) = busiest(summary).first() {
+    if let Some(link) = tightest(summary) {
         let values = &results.series.links[link];
         let free = curve(&results.series, |i, begin, end| {
-            Rate::of(values[i].free().unwrap_or_default(), end - begin).unwrap_or_default().mbps()
+            Rate::of(values[i].free_of_others().unwrap_or_default(), end - begin).unwrap_or_default().mbps()
         });
         let capacity = summary.links[link].capacity_bps.map_or(1.0, mbps);
         let drawn = chart::truth_and_estimates(&free, &marks, capacity)
             .map_err(|error| anyhow::anyhow!("cannot draw a figure: {error}"))?;
         body += &format!("<figure>{drawn}</figure>\n");
+        let name = page::escaped(&summary.links[link].link);
+        body += &format!(
+            "<p class=\"note\">Truth is what all other traffic, TCP included, left of {name}, the tight link.</p>\n"
+        );
     }
     Ok(body)
+}
+
+/// The number of the link that was the tight one in most measurements, the first in the file among equals.
+fn tightest(summary: &Summary) -> Option<usize> {
+    let times = |index: &usize| {
+        let name = &summary.links[*index].link;
+        summary.measurements.iter().filter(|one| one.tight_link.as_ref() == Some(name)).count()
+    };
+    (0..summary.links.len()).rev().filter(|index| times(index) > 0).max_by_key(times)
 }
 
 fn introduction(summary: &Summary) -> String {

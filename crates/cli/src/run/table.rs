@@ -95,11 +95,20 @@ pub(crate) fn traffic_rows(summary: &Summary) -> Vec<[String; 6]> {
 }
 
 /// The columns of [`measure_rows`].
-pub(crate) const MEASURE_COLUMNS: [&str; 6] =
-    ["measurement", "began", "available", "interval", "was free", "error"];
+pub(crate) const MEASURE_COLUMNS: [&str; 9] = [
+    "measurement",
+    "began",
+    "available",
+    "interval",
+    "was free",
+    "on",
+    "error",
+    "others waited",
+    "others lost",
+];
 
-/// Measurements of available bandwidth beside the truth.
-pub(crate) fn measure_rows(summary: &Summary) -> Vec<[String; 6]> {
+/// Measurements of available bandwidth beside the truth, and what they did to others.
+pub(crate) fn measure_rows(summary: &Summary) -> Vec<[String; 9]> {
     let rate = |bps: Option<u64>| bps.map(|bps| Rate::from_bps(bps).to_string());
     let row = |one: &MeasureResult| {
         let interval = rate(one.low_bps).map(|low| match rate(one.high_bps) {
@@ -112,7 +121,10 @@ pub(crate) fn measure_rows(summary: &Summary) -> Vec<[String; 6]> {
             rate(one.available_bps).or(one.failure.clone()).unwrap_or_default(),
             interval.unwrap_or_default(),
             rate(one.free_bps).unwrap_or_default(),
+            one.tight_link.clone().unwrap_or_default(),
             one.error().map(|error| format!("{:+.1} %", error * 100.0)).unwrap_or_default(),
+            Duration::from_ns(one.added_delay_max_ns as i64).to_string(),
+            one.others_lost.to_string(),
         ]
     };
     summary.measurements.iter().map(row).collect()

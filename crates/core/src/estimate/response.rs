@@ -95,14 +95,14 @@ pub struct Posterior {
     log_likelihood: Vec<f64>,
 }
 
-/// A central estimate with its 90 % interval.
+/// A central estimate with its interval, of 90 % unless it was asked for at another level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credible {
-    /// The 5 % quantile.
+    /// The quantile below which lies half of what is outside of the interval.
     pub low: Rate,
     /// The median.
     pub median: Rate,
-    /// The 95 % quantile.
+    /// The quantile above which lies the other half.
     pub high: Rate,
 }
 

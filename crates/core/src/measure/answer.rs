@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::stream::{Refusal, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
-use super::{Measurement, PathKind, Phase, Spread};
+use super::mixture::LEVELS;
+use super::{Measurement, PathKind, Phase};
 
 /// An available bandwidth with its 90 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,13 +19,24 @@ pub struct Interval {
     pub high: Option<Rate>,
 }
 
+/// What an answer claims to hold the truth with a certain probability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The probability, in percent.
+    pub percent: u32,
+    /// Lower end of the interval.
+    pub low: Rate,
+    /// Upper end of the interval; `None` when the path has more free than the sender can send.
+    pub high: Option<Rate>,
+}
+
 /// Everything a measurement has to say, final or in passing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// What is free, or why that is not known.
     pub available: Result<Interval, Failure>,
-    /// Intervals at several levels, where the method gives them.
-    pub spread: Option<Spread>,
+    /// Intervals of 50, 80, 90 and 95 %; none where the method has only one of 90 %, or there is no answer.
+    pub claims: Vec<Claim>,
     /// What kind of path it is, where the method tells.
     pub path_kind: Option<PathKind>,
     /// Capacity of the narrow link where the method measures it.
@@ -140,9 +152,10 @@ impl Measurement {
     /// The answer so far; final once [`Measurement::next_step`] says so.
     pub fn answer(&self) -> Answer {
         let (added_delay, added_delay_max) = self.baseline.added().unwrap_or_default();
+        let available = self.available();
         Answer {
-            available: self.available(),
-            spread: self.spread(),
+            claims: if available.is_ok() { self.claims() } else { Vec::new() },
+            available,
             path_kind: self.path_kind(),
             // What stamps cannot resolve is no capacity.
             capacity: self.capacity.filter(|_| self.stamp_limit.is_none()),
@@ -181,18 +194,29 @@ impl Measurement {
         interval.ok_or_else(failure)
     }
 
-    fn spread(&self) -> Option<Spread> {
-        match &self.phase {
-            Phase::Response(response) => response.spread(),
-            _ => None,
-        }
-    }
-
     fn path_kind(&self) -> Option<PathKind> {
         match &self.phase {
             Phase::Response(_) if self.stamp_limit.is_some() => Some(PathKind::TooFast),
             Phase::Response(response) if response.spread().is_some() => Some(response.path_kind()),
             _ => None,
+        }
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let at_least = |rate| {
+            LEVELS.iter().map(|(percent, _)| Claim { percent: *percent, low: rate, high: None }).collect()
+        };
+        match (&self.phase, self.available()) {
+            (_, Ok(Interval { low, high: None, .. })) => at_least(low),
+            (Phase::Response(response), _) => response.spread().map_or_else(Vec::new, |spread| {
+                let claim = |((percent, _), (low, high)): (&(u32, f64), (Rate, Rate))| Claim {
+                    percent: *percent,
+                    low,
+                    high: Some(high),
+                };
+                LEVELS.iter().zip(spread.intervals).map(claim).collect()
+            }),
+            _ => Vec::new(),
         }
     }
 

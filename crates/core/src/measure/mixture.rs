@@ -4,16 +4,16 @@ use crate::estimate::belief::{POINTS, Summary};
 use crate::estimate::response::{Posterior, RATE_POINTS, quantile};
 use crate::units::Rate;
 
-/// Levels at which an answer has an interval.
-pub const LEVELS: [f64; 4] = [0.5, 0.8, 0.9, 0.95];
+/// Probabilities of the intervals of an answer, in percent, and how wide each is beside the one of 90 % where the distribution is normal.
+pub(super) const LEVELS: [(u32, f64); 4] = [(50, 0.410), (80, 0.779), (90, 1.0), (95, 1.192)];
 
 /// Central intervals around an estimate, one for each of [`LEVELS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spread {
+pub(super) struct Spread {
     /// The estimate, which is the median.
-    pub median: Rate,
+    pub(super) median: Rate,
     /// Lower and upper end of each interval, narrowest first.
-    pub intervals: [(Rate, Rate); 4],
+    pub(super) intervals: [(Rate, Rate); 4],
 }
 
 impl Spread {
@@ -46,11 +46,12 @@ impl Spread {
         }
         let median = quantile(&mixed, 0.5);
         // Root of the sum of squares: the common error does not depend on the others.
-        let widen = |q: f64, level: f64| ((common * level / 0.9).powi(2) + (q - median).powi(2)).sqrt();
+        let widen = |q: f64, common: f64| (common.powi(2) + (q - median).powi(2)).sqrt();
         let rate = |share: f64| capacity.scale(share.max(0.0));
-        let intervals = LEVELS.map(|level| {
-            let low = median - widen(quantile(&mixed, (1.0 - level) / 2.0), level);
-            let high = median + widen(quantile(&mixed, (1.0 + level) / 2.0), level);
+        let intervals = LEVELS.map(|(percent, width)| {
+            let outside = (1.0 - f64::from(percent) / 100.0) / 2.0;
+            let low = median - widen(quantile(&mixed, outside), common * width);
+            let high = median + widen(quantile(&mixed, 1.0 - outside), common * width);
             (rate(low), rate(high))
         });
         Spread { median: rate(median), intervals }

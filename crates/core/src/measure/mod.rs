@@ -23,9 +23,8 @@ mod stamps;
 mod startup;
 mod track;
 
-pub use answer::{Answer, Failure, Interval, SLOWEST};
+pub use answer::{Answer, Claim, Failure, Interval, SLOWEST};
 pub use method::Method;
-pub use mixture::{LEVELS, Spread};
 pub use path_kind::PathKind;
 pub use probe::settings;
 

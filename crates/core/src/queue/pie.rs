@@ -1,5 +1,7 @@
 //! PIE: drops with a probability that a controller of the queueing delay sets (RFC 8033).
 
+use std::collections::VecDeque;
+
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
@@ -99,7 +101,18 @@ impl PieConfig {
     }
 }
 
+/// A packet that has been accepted.
+#[derive(Clone, Copy, Debug)]
+struct Accepted {
+    arrived: Instant,
+    /// When its transmission starts.
+    starts: Instant,
+}
+
 /// Judges arrivals by a probability that follows the delay.
+///
+/// The delay is what the packet has waited whose transmission started last, zero if it left nothing behind it (RFC 8033 5.1, as in Linux).
+/// So it lags behind a queue that grows.
 #[derive(Clone, Debug)]
 pub struct Pie {
     limit: Limit,
@@ -109,6 +122,10 @@ pub struct Pie {
     sum: f64,
     /// Delay at the last update.
     delay: Duration,
+    /// Packets whose transmission has not started, as far as was looked.
+    waiting: VecDeque<Accepted>,
+    /// What the one that started last has waited, or zero.
+    waited: Duration,
     /// What is left of the burst allowance.
     burst: Duration,
     /// When the probability is updated next; absent before the first packet.
@@ -125,6 +142,8 @@ impl Pie {
             probability: 0.0,
             sum: 0.0,
             delay: Duration::ZERO,
+            waiting: VecDeque::new(),
+            waited: Duration::ZERO,
             burst: config.burst,
             update_at: None,
             random: Pcg64Mcg::seed_from_u64(seed),
@@ -138,21 +157,28 @@ impl Pie {
 
     /// Makes the updates that have become due since the last packet.
     #[inline]
-    fn update(&mut self, now: Instant, backlog: &Backlog) {
+    fn update(&mut self, now: Instant) {
         match self.update_at {
             Some(due) if now < due => (),
-            Some(due) => self.catch_up(due, now, backlog),
+            Some(due) => self.catch_up(due, now),
             None => self.update_at = Some(now + self.config.update),
         }
     }
 
+    /// What the packet has waited whose transmission started last by `now`, if others waited then.
+    fn waited(&mut self, now: Instant) -> Duration {
+        while let Some(packet) = self.waiting.pop_front_if(|packet| packet.starts <= now) {
+            let others = self.waiting.front().is_some_and(|next| next.arrived <= packet.starts);
+            self.waited = if others { packet.starts - packet.arrived } else { Duration::ZERO };
+        }
+        self.waited
+    }
+
     /// Makes the updates from `due` to `now`.
-    ///
-    /// Nothing has arrived meanwhile, so the delay at each of them is known: the queue drained until it is what it is, or empty.
-    fn catch_up(&mut self, mut due: Instant, now: Instant, backlog: &Backlog) {
+    fn catch_up(&mut self, mut due: Instant, now: Instant) {
         while due <= now {
-            let delay = (backlog.delay - backlog.idle + (now - due)).max(Duration::ZERO);
-            if delay == Duration::ZERO && self.is_at_rest() {
+            let delay = self.waited(due);
+            if delay == Duration::ZERO && self.waiting.is_empty() && self.is_at_rest() {
                 // Further updates of an empty queue would change nothing.
                 due += self.config.update * ((now - due).ns() / self.config.update.ns());
             }
@@ -191,8 +217,8 @@ impl Pie {
 
     /// Whether a packet is to be dropped or marked (RFC 8033 4.1, 5.4).
     #[inline]
-    fn drops(&mut self, queued: Bytes) -> bool {
-        let short = self.delay * 2 < self.config.target && self.probability < SAFE_PROBABILITY;
+    fn drops(&mut self, now: Instant, queued: Bytes) -> bool {
+        let short = self.waited(now) * 2 < self.config.target && self.probability < SAFE_PROBABILITY;
         if self.burst > Duration::ZERO || short || queued <= SAFE_BACKLOG {
             return false;
         }
@@ -212,14 +238,18 @@ impl Pie {
 impl Discipline for Pie {
     #[inline]
     fn on_arrival(&mut self, now: Instant, backlog: &Backlog, size: Bytes, ect: bool) -> Verdict {
-        self.update(now, backlog);
-        if !self.limit.admits(backlog, size) {
+        self.update(now);
+        let verdict = if !self.limit.admits(backlog, size) {
             Verdict::Drop
-        } else if self.drops(backlog.bytes) {
+        } else if self.drops(now, backlog.bytes) {
             Verdict::congested(ect && self.probability < self.config.ecn_threshold)
         } else {
             Verdict::Accept
+        };
+        if verdict != Verdict::Drop {
+            self.waiting.push_back(Accepted { arrived: now, starts: now + backlog.delay });
         }
+        verdict
     }
 }
 
@@ -280,7 +310,9 @@ mod tests {
         for load in [1.05, 1.25] {
             let mut pie = Pie::new(&PieConfig::default(), 1);
             Overload::run(&mut pie, load, 300_000, false);
+            // The second run begins at time zero again.
             pie.update_at = None;
+            pie.waiting.clear();
             let state = Overload::run(&mut pie, load, 300_000, false);
             let (drops, expected) = (f64::from(state.drops) / 300_000.0, 1.0 - 1.0 / load);
             assert!((drops / expected - 1.0).abs() < 0.05, "{load}: {drops}, expected {expected}");
@@ -311,27 +343,32 @@ mod tests {
     }
 
     #[test]
+    fn the_delay_is_that_of_the_packet_that_started_last() {
+        let mut pie = Pie::new(&PieConfig::default(), 1);
+        let ms = |ms: i64| Instant::ZERO + Duration::from_ms(ms);
+        for (arrived, starts) in [(0, 0), (1, 10), (2, 20)] {
+            pie.waiting.push_back(Accepted { arrived: ms(arrived), starts: ms(starts) });
+        }
+        // The last leaves nothing behind it.
+        let waited = [5, 10, 19, 20, 50].map(|now| pie.waited(ms(now)).ms());
+        assert_eq!(waited, [0.0, 9.0, 9.0, 0.0, 0.0]);
+    }
+
+    #[test]
     fn updates_missed_in_a_pause_are_made_up_for() {
         let mut pie = Pie::new(&PieConfig::default(), 1);
         let end = Overload::run(&mut pie, 1.25, 100_000, false);
         let mut often = pie.clone();
-        let idle_since = end.now + end.queued;
-        let empty = |now: Instant| Backlog {
-            bytes: Bytes::ZERO,
-            packets: 0,
-            idle: now - idle_since,
-            delay: Duration::ZERO,
-        };
-        let mut now = idle_since;
+        let mut now = end.now + end.queued;
         for _ in 0..100 {
             now += Duration::from_ms(3);
-            often.update(now, &empty(now));
+            often.update(now);
         }
-        pie.update(now, &empty(now));
+        pie.update(now);
         assert!(pie.probability() > 0.0);
         assert_eq!((pie.probability(), pie.update_at), (often.probability(), often.update_at));
         now += Duration::from_ms(86_400_000);
-        pie.update(now, &empty(now));
+        pie.update(now);
         assert!(pie.is_at_rest() && pie.update_at.is_some_and(|due| due > now));
     }
 }

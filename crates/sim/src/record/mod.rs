@@ -14,7 +14,7 @@ pub use recorder::Run;
 pub use series::{Interval, Series, TcpInterval};
 pub use spread::{Spread, spread};
 pub use summary::{
-    FlowResult, Group, LinkResult, MeasureResult, ProgramResult, SourceResult, Summary, Total,
+    ClaimResult, FlowResult, Group, LinkResult, MeasureResult, ProgramResult, SourceResult, Summary, Total,
 };
 
 /// All that a run found out.

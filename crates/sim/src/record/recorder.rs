@@ -166,6 +166,7 @@ impl<'a> Run<'a> {
         for ((id, _), meter) in self.built.links.iter().zip(&mut self.links) {
             let seen = counters(self.built.network.link(*id).statistics());
             meter.now.measured += less(seen.measured, meter.seen.measured);
+            meter.now.probes += less(seen.probes, meter.seen.probes);
             meter.now.cross += less(seen.cross, meter.seen.cross);
             meter.now.dropped += seen.dropped - meter.seen.dropped;
             meter.seen = seen;
@@ -278,17 +279,29 @@ impl<'a> Run<'a> {
 
 /// Measurements and their streams.
 impl Run<'_> {
-    fn measurements(&self) -> Vec<MeasureResult> {
+    /// The measurements up to the time reached, the one under way included.
+    pub fn measurements(&self) -> Vec<MeasureResult> {
         let specs = self.built.measurements.iter().zip(&self.scenario.measure).enumerate();
         specs
             .flat_map(|(index, (measurements, spec))| {
-                let ended = measurements.ended().iter();
+                let result = move |measured: &_| {
+                    MeasureResult::new(index, spec.method, measured, |link| self.link_name(link))
+                };
                 let unfinished = measurements.unfinished(&self.built.network);
-                ended.map(move |measured| MeasureResult::new(index, spec.method, measured)).chain(
-                    unfinished.map(|measured| MeasureResult::unfinished(index, spec.method, &measured)),
-                )
+                let unfinished = unfinished.map(|measured| result(&measured).cut_off());
+                measurements.ended().iter().map(result).chain(unfinished)
             })
             .collect()
+    }
+
+    /// How many measurements have ended.
+    pub fn measured(&self) -> usize {
+        self.built.measurements.iter().map(|measurements| measurements.ended().len()).sum()
+    }
+
+    fn link_name(&self, link: LinkId) -> String {
+        let known = self.built.links.iter().find(|(id, _)| *id == link);
+        known.map(|(_, name)| name.clone()).unwrap_or_default()
     }
 
     fn streams(&self) -> Vec<(u64, StreamTruth)> {
@@ -302,6 +315,7 @@ impl Run<'_> {
 fn counters(seen: &LinkStatistics) -> Interval {
     Interval {
         measured: seen.served_tcp.bytes + seen.served_probe.bytes,
+        probes: seen.served_probe.bytes,
         cross: seen.served_other.bytes,
         dropped: seen.dropped.packets + seen.policed.packets,
         ..Interval::default()

@@ -7,8 +7,10 @@ use headway_core::{Bytes, Duration, Instant, Rate};
 pub struct Interval {
     /// What the link could have sent; `None` when it is unlimited.
     pub capacity: Option<Bytes>,
-    /// TCP segments and acknowledgements: the traffic that is measured.
+    /// TCP segments and acknowledgements, and probes: the traffic that is measured.
     pub measured: Bytes,
+    /// Of these, probes.
+    pub probes: Bytes,
     /// Datagrams of sources: the traffic that measured flows cannot influence.
     pub cross: Bytes,
     /// Packets dropped at the queue.
@@ -21,6 +23,12 @@ impl Interval {
     /// What cross traffic left of the capacity.
     pub fn free(&self) -> Option<Bytes> {
         self.capacity.map(|capacity| Bytes::new(capacity.get().saturating_sub(self.cross.get())))
+    }
+
+    /// What all traffic but probes left of the capacity.
+    pub fn free_of_others(&self) -> Option<Bytes> {
+        let tcp = self.measured.get().saturating_sub(self.probes.get());
+        self.free().map(|free| Bytes::new(free.get().saturating_sub(tcp)))
     }
 }
 

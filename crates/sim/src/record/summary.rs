@@ -1,9 +1,10 @@
 //! The summary of a run: what happened after warm-up, in numbers with their unit in the name.
 
 use headway_core::Rate;
-use headway_core::measure::Method;
+use headway_core::measure::{Claim, Method};
 use serde::{Deserialize, Serialize};
 
+use crate::config::LinkId;
 use crate::measurement::Measured;
 
 /// The summary of one run.
@@ -205,6 +206,17 @@ pub struct SourceResult {
     pub delivered_bps: u64,
 }
 
+/// An interval that holds what was free with a certain probability, as a measurement claims.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClaimResult {
+    /// The probability, in percent.
+    pub percent: u32,
+    /// Its lower end.
+    pub low_bps: u64,
+    /// Its upper end; absent for "at least".
+    pub high_bps: Option<u64>,
+}
+
 /// One measurement of available bandwidth. Rates count wire bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeasureResult {
@@ -222,23 +234,43 @@ pub struct MeasureResult {
     pub low_bps: Option<u64>,
     /// See `low_bps`.
     pub high_bps: Option<u64>,
+    /// What the estimate claims at several levels; empty where the method has one interval only.
+    pub claims: Vec<ClaimResult>,
     /// Why there is no estimate.
     pub failure: Option<String>,
     /// The capacity found.
     pub capacity_bps: Option<u64>,
-    /// What was free from begin to end: capacity of the narrow link less datagrams.
+    /// What was free from begin to end: the least over links of capacity less all traffic that is not this measurement's own.
     pub free_bps: Option<u64>,
+    /// The link of which this is true.
+    pub tight_link: Option<String>,
+    /// The same with all TCP taken away, as if it yielded.
+    pub free_without_tcp_bps: Option<u64>,
+    /// Capacity of the narrow link.
+    pub narrow_bps: Option<u64>,
     /// Streams used, and streams refused.
     pub streams_used: u32,
     /// See `streams_used`.
     pub streams_refused: u32,
     /// Bytes that probing cost.
     pub bytes: u64,
+    /// The longest that packets of others had to wait because of a stream, in the median stream and in any.
+    pub added_delay_ns: u64,
+    /// See `added_delay_ns`.
+    pub added_delay_max_ns: u64,
+    /// Packets of others that were lost because of the probing; negative where it has saved some.
+    pub others_lost: i64,
 }
 
 impl MeasureResult {
-    pub(super) fn new(measure: usize, method: Method, measured: &Measured) -> MeasureResult {
-        let answer = &measured.answer;
+    /// What `measured` says; `name` names the links.
+    pub(super) fn new(
+        measure: usize,
+        method: Method,
+        measured: &Measured,
+        name: impl Fn(LinkId) -> String,
+    ) -> MeasureResult {
+        let (answer, truth) = (&measured.answer, measured.truth);
         let interval = answer.available.as_ref().ok();
         MeasureResult {
             measure: measure as u64,
@@ -248,25 +280,45 @@ impl MeasureResult {
             available_bps: interval.map(|interval| interval.rate.bps()),
             low_bps: interval.map(|interval| interval.low.bps()),
             high_bps: interval.and_then(|interval| interval.high).map(Rate::bps),
+            claims: answer.claims.iter().map(ClaimResult::from).collect(),
             failure: answer.available.as_ref().err().map(ToString::to_string),
             capacity_bps: answer.capacity.map(Rate::bps),
-            free_bps: measured.free.map(Rate::bps),
+            free_bps: truth.map(|truth| truth.free.bps()),
+            tight_link: truth.map(|truth| name(truth.tight)),
+            free_without_tcp_bps: truth.map(|truth| truth.free_without_tcp.bps()),
+            narrow_bps: truth.map(|truth| truth.capacity.bps()),
             streams_used: answer.streams_used,
             streams_refused: answer.streams_refused.values().sum(),
             bytes: answer.bytes.get(),
+            added_delay_ns: measured.added_delay.ns().unsigned_abs(),
+            added_delay_max_ns: measured.added_delay_max.ns().unsigned_abs(),
+            others_lost: measured.displaced,
         }
     }
 
     /// A measurement that the end of the run cut off.
-    pub(super) fn unfinished(measure: usize, method: Method, measured: &Measured) -> MeasureResult {
-        let whole = MeasureResult::new(measure, method, measured);
+    pub(super) fn cut_off(self) -> MeasureResult {
         let failure = Some("the run ended before the measurement".to_owned());
-        MeasureResult { available_bps: None, low_bps: None, high_bps: None, failure, ..whole }
+        MeasureResult {
+            available_bps: None,
+            low_bps: None,
+            high_bps: None,
+            claims: Vec::new(),
+            failure,
+            ..self
+        }
     }
 
     /// Relative error of the estimate; `None` without estimate or truth.
     pub fn error(&self) -> Option<f64> {
         Some(self.available_bps? as f64 / self.free_bps.filter(|free| *free > 0)? as f64 - 1.0)
+    }
+}
+
+impl From<&Claim> for ClaimResult {
+    fn from(claim: &Claim) -> ClaimResult {
+        let (low, high) = (claim.low.bps(), claim.high.map(Rate::bps));
+        ClaimResult { percent: claim.percent, low_bps: low, high_bps: high }
     }
 }
 

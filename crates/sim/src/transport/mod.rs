@@ -1,6 +1,7 @@
 //! TCP: a sender and a receiver per flow, good enough to be compared with the Linux stack.
 
 mod application;
+mod blocks;
 mod pacer;
 mod range_set;
 mod rates;

@@ -2,7 +2,9 @@
 
 use headway_core::Rate;
 
+use super::blocks::Blocks;
 use super::range_set::RangeSet;
+use super::ticks::tick;
 use crate::config::{Burst, Ecn, TcpConfig};
 use crate::packet::{
     CE, CWR, DUPLICATE, ECE, Kind, Packet, REPORT, RETRANSMITTED, Report, SACK_BLOCKS, WINDOW_PROBE,
@@ -17,18 +19,27 @@ const MORE_BLOCK: u16 = 8;
 const QUICK: u32 = 16;
 /// While its window grows, a host acknowledges every segment at once. It grows by so many segments for each that comes.
 const GROWTH: u64 = 2;
-/// By so much of itself it grows altogether, as a ratio: from the half of its buffer that a host takes for payload at first, to 153/256,
+/// To so much of itself it grows, as a ratio: from the half of its buffer that a host takes for payload at first, to 153/256,
 /// which it finds when the first full segment has come (Linux's `tcp_grow_window` and `scaling_ratio`; 1448 bytes take 2408 of memory).
-const WINDOW_GROWTH: (u64, u64) = (153 - 128, 128);
+const WINDOW_GROWTH: (u64, u64) = (153, 128);
+/// Bytes of it that the segment takes whose acknowledgement tells the window, because nobody has read it by then: 2408 of memory.
+const UNREAD: u64 = 2408 * 153 / 256;
 /// What the window field holds, in units of a power of two that is chosen by the buffer at first: so that it can tell twice as much, but
 /// at most 14 bits (Linux's `tcp_select_initial_window`, RFC 7323 2.3).
 const FIELD: u64 = 65_535;
 const FIELD_BITS: u32 = 15;
 const MOST_SCALE: u32 = 14;
+/// The same when nothing has come for longer than a retransmission timeout: the sender's window is small then (Linux's
+/// `tcp_event_data_recv`). Least variation of the round-trip time that such a timeout allows for, ns.
+const LEAST_VARIATION: u64 = 200_000_000;
+/// A stamp may be so many ticks older than the latest (Linux's `TCP_PAWS_WINDOW`).
+const REPLAY_WINDOW: u64 = 1;
 /// The same when a mark comes that the sender has not heard of yet: its window may be small from now on (Linux, without DCTCP).
 const QUICK_AFTER_MARK: u32 = 2;
 /// Segments out of order that are acknowledged at once after every advance (Linux's `TCP_FASTRETRANS_THRESH`).
 const PROMPT: u32 = 3;
+/// Blocks of a report that a sender can count on hearing of (Linux's `TCP_SACK_BLOCKS_EXPECTED`).
+const BLOCKS_EXPECTED: usize = 2;
 /// Most segments out of order whose acknowledgement waits for a common one (Linux's `tcp_comp_sack_nr`).
 const MOST_COMPRESSED: u32 = 44;
 /// That waits for so many parts of the round-trip time, at most so long, and up to so much longer for something else to happen, ns
@@ -61,15 +72,16 @@ pub(crate) struct Receiver {
     compression: Compression,
     /// The largest sum of acknowledgement and window told so far.
     edge: u64,
-    /// Segments the receive buffer holds at first, and when its window has grown.
-    buffer: u64,
-    most: u64,
+    room: Room,
     early: RangeSet,
-    /// First members of the ranges in `early` that changed last, newest first.
-    recent: [u64; SACK_BLOCKS],
+    blocks: Blocks,
     reader: Option<Reader>,
     /// Of the segment that came last: when it was sent, and whether it was a retransmission.
     last: (u64, u8),
+    stamps: Stamps,
+    /// When it came (ns), and how long a silence ends delays of acknowledgements.
+    came: u64,
+    silence: u64,
     received: u64,
     marked: u64,
 }
@@ -109,6 +121,31 @@ impl Compression {
         }
         self.waiting += 1;
         self.waiting <= MOST_COMPRESSED && now < self.due
+    }
+}
+
+/// Protection against wrapped sequence numbers by time stamps (PAWS, RFC 7323 5).
+///
+/// A segment that repeats what has been acknowledged brings a new stamp, and first copies that left well before it and are still under
+/// way, because packets overtake each other, are thrown away: so Linux loses by repairs where nothing was lost.
+#[derive(Debug, Default)]
+struct Stamps {
+    checked: bool,
+    /// The last acknowledgement said that everything below this has arrived.
+    told: u64,
+    /// The latest stamp of the segments that began no later, in ticks.
+    recent: u64,
+}
+
+impl Stamps {
+    /// Takes in the stamp of a segment; says whether the segment counts.
+    #[inline]
+    fn admit(&mut self, segment: &Packet) -> bool {
+        let stamp = tick(segment.sent);
+        if segment.seq <= self.told && stamp >= self.recent {
+            self.recent = stamp;
+        }
+        !self.checked || stamp + REPLAY_WINDOW >= self.recent
     }
 }
 
@@ -152,17 +189,44 @@ fn most_told(buffer: u64) -> u64 {
     FIELD << buffer.max(1).ilog2().saturating_sub(FIELD_BITS).min(MOST_SCALE)
 }
 
+/// What a host has room for, in segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Room {
+    /// At first.
+    first: u64,
+    /// When its window has grown.
+    most: u64,
+    /// By so much it grows, whether that can be told or not.
+    growth: u64,
+}
+
+impl Room {
+    fn new(config: &TcpConfig) -> Room {
+        let (bytes, mss) = (config.receive_buffer.get(), u64::from(config.mss));
+        let first = (bytes / mss).max(1);
+        if config.burst != Burst::Host {
+            return Room { first, most: first, growth: 0 };
+        }
+        let grown = bytes * WINDOW_GROWTH.0 / WINDOW_GROWTH.1;
+        let read = grown.saturating_sub(UNREAD);
+        let told = most_told(bytes);
+        // A window that is told in bytes is a whole number of segments, and stays as it is for less than another one.
+        let stays = told == FIELD && read < (first + 1) * mss;
+        let most = if stays { first } else { read.min(told) / mss };
+        Room { first, most: most.max(1), growth: grown / mss - first.min(grown / mss) }
+    }
+}
+
 impl Receiver {
     /// A receiver that has got nothing yet. A host knows the `round_trip` time of an empty path (ns) since its connection was opened.
     pub(crate) fn new(config: &TcpConfig, owner: u32, route: u32, round_trip: u64) -> Receiver {
         let round_trip = if config.burst == Burst::Host { round_trip } else { 0 };
-        let buffer = (config.receive_buffer.get() / u64::from(config.mss)).max(1);
-        let growth = if config.burst == Burst::Host { buffer * WINDOW_GROWTH.0 / WINDOW_GROWTH.1 } else { 0 };
+        let room = Room::new(config);
         Receiver {
             next: 0,
             unacknowledged: 0,
             every: config.ack.every,
-            quick: QUICK.max((growth / GROWTH) as u32),
+            quick: QUICK.max((room.growth / GROWTH) as u32),
             deadline: u64::MAX,
             timeout: config.ack.timeout.ns().unsigned_abs(),
             owner,
@@ -172,14 +236,18 @@ impl Receiver {
             demanding: false,
             at_once: false,
             compression: Compression::new(round_trip),
-            edge: buffer,
-            buffer,
-            most: (buffer + growth)
-                .min((most_told(config.receive_buffer.get()) / u64::from(config.mss)).max(1)),
+            edge: room.first,
+            room,
             early: RangeSet::default(),
-            recent: [u64::MAX; SACK_BLOCKS],
+            blocks: Blocks::default(),
             reader: config.read_rate.map(|rate| Reader::new(rate, config.mss)),
             last: (0, 0),
+            stamps: Stamps { checked: config.burst == Burst::Host, ..Stamps::default() },
+            came: 0,
+            silence: match config.burst {
+                Burst::Host => round_trip + LEAST_VARIATION.max(2 * round_trip),
+                Burst::Single => u64::MAX,
+            },
             received: 0,
             marked: 0,
         }
@@ -215,6 +283,9 @@ impl Receiver {
     /// `segment` counts, which is then acknowledged at once.
     #[inline]
     pub(crate) fn before(&mut self, now: u64, segment: &Packet) -> Option<Packet> {
+        if self.compression.waiting > 0 && self.crowds(segment.seq) {
+            return Some(self.acknowledge(now));
+        }
         if self.ecn != Ecn::Dctcp || segment.has(CE) == self.echo {
             return None;
         }
@@ -224,10 +295,27 @@ impl Receiver {
         due
     }
 
+    /// Whether a segment out of order belongs to none of the ranges that changed last, so that what waits is better told before a
+    /// block of its own pushes another out of the report (Linux).
+    #[cold]
+    fn crowds(&self, seq: u64) -> bool {
+        if seq <= self.next || self.early.range_of(seq).is_some() {
+            return false;
+        }
+        self.blocks.place(seq).unwrap_or(self.blocks.iter().count()) >= BLOCKS_EXPECTED
+    }
+
     /// A segment arrived; gives the acknowledgement it causes at once, if any.
     #[inline]
     pub(crate) fn on_segment(&mut self, now: u64, segment: &Packet) -> Option<Packet> {
+        if !self.stamps.admit(segment) {
+            return Some(self.refuse(now, segment));
+        }
         self.last = (segment.sent, segment.flags & RETRANSMITTED);
+        if now - self.came > self.silence {
+            self.quick = self.quick.max(QUICK);
+        }
+        self.came = now;
         self.received += 1;
         if segment.flags & (CE | CWR) != 0 {
             self.on_signal(segment);
@@ -243,6 +331,17 @@ impl Receiver {
         }
         self.quick = self.quick.saturating_sub(1);
         Some(self.acknowledge(now))
+    }
+
+    /// A segment is thrown away for its stamp; gives the acknowledgement that answers it.
+    #[cold]
+    fn refuse(&mut self, now: u64, segment: &Packet) -> Packet {
+        let mut ack = self.acknowledge(now);
+        if segment.seq < self.next {
+            self.quick = self.quick.max(QUICK);
+            ack.flags |= DUPLICATE;
+        }
+        ack
     }
 
     /// A segment that is marked, or that says that the sender has reduced its window.
@@ -274,10 +373,10 @@ impl Receiver {
             if range.start == self.next {
                 self.next = range.end;
                 self.early.remove_below(self.next);
-            } else {
-                self.remember(range);
+            } else if fresh {
+                self.blocks.add(seq);
             }
-            self.recent.iter_mut().filter(|start| **start < self.next).for_each(|start| *start = u64::MAX);
+            self.blocks.forget_below(self.next);
         }
         let news = !fresh || self.next > before + 1 || self.early.is_empty();
         if !news && self.quick == 0 && !self.at_once && self.compression.holds(now, self.next) {
@@ -292,17 +391,6 @@ impl Receiver {
         Some(ack)
     }
 
-    /// Puts the range that changed last first among the SACK blocks (RFC 2018 4).
-    fn remember(&mut self, range: std::ops::Range<u64>) {
-        let mut recent = [u64::MAX; SACK_BLOCKS];
-        recent[0] = range.start;
-        let others = self.recent.iter().filter(|start| !range.contains(*start) && **start != u64::MAX);
-        for (slot, start) in recent[1..].iter_mut().zip(others) {
-            *slot = *start;
-        }
-        self.recent = recent;
-    }
-
     /// The held back acknowledgement or the window update is due.
     pub(crate) fn on_timer(&mut self, now: u64) -> Packet {
         self.acknowledge(now)
@@ -310,6 +398,7 @@ impl Receiver {
 
     fn acknowledge(&mut self, now: u64) -> Packet {
         self.unacknowledged = 0;
+        self.stamps.told = self.next;
         self.at_once = false;
         self.compression.waiting = 0;
         self.deadline = u64::MAX;
@@ -335,7 +424,8 @@ impl Receiver {
         };
         if !self.early.is_empty() {
             ack.flags |= REPORT;
-            ack.size += FIRST_BLOCK + MORE_BLOCK * (self.blocks().count().max(1) - 1) as u16;
+            let blocks = self.blocks.iter().take(SACK_BLOCKS).count().max(1);
+            ack.size += FIRST_BLOCK + MORE_BLOCK * (blocks - 1) as u16;
         }
         ack
     }
@@ -343,20 +433,18 @@ impl Receiver {
     /// What the acknowledgement just given reports, when it is flagged so.
     pub(crate) fn report(&self, ack: &Packet) -> Report {
         let mut report = Report { window: ack.extra, ..Report::default() };
-        for (block, range) in report.blocks.iter_mut().zip(self.blocks()) {
-            *block = ((range.start - self.next) as u32, (range.end - self.next) as u32);
+        // The word of a segment that has come twice takes the room of a block.
+        let room = SACK_BLOCKS - usize::from(ack.has(DUPLICATE));
+        for (block, (start, end)) in report.blocks.iter_mut().zip(self.blocks.iter().take(room)) {
+            *block = ((start - self.next) as u32, (end - self.next) as u32);
         }
         report
-    }
-
-    fn blocks(&self) -> impl Iterator<Item = std::ops::Range<u64>> {
-        self.recent.iter().filter(|start| **start != u64::MAX).filter_map(|start| self.early.range_of(*start))
     }
 
     /// Segments that the buffer holds by now.
     #[inline]
     fn room(&self) -> u64 {
-        (self.buffer + GROWTH * self.received).min(self.most)
+        (self.room.first + GROWTH * self.received).min(self.room.most)
     }
 
     /// The right edge of the window with a slow reader; when it is nearly shut, sets the time of an update.
@@ -453,5 +541,80 @@ mod tests {
         let count = (0..segments).map(at_once).take_while(|at_once| *at_once).count() as u64;
         // It grows by a fifth.
         assert!(count.abs_diff(segments / 10) <= segments / 300, "{count} of {segments}");
+    }
+
+    #[test]
+    fn late_first_copies_are_refused_after_a_retransmission() {
+        let mut receiver = grown();
+        let mut at = |seq, sent_ms: u64| {
+            let segment = Packet { seq, sent: sent_ms * 1_000_000, ..Packet::default() };
+            receiver.on_segment(60_000_000, &segment).map(|ack| (ack.seq, ack.has(DUPLICATE)))
+        };
+        // Segments 0 and 1 are in order, 3 comes early, and 1 once more.
+        assert_eq!(
+            [at(0, 1), at(1, 1), at(3, 2), at(1, 9)],
+            [None, Some((2, false)), Some((2, false)), Some((2, true))]
+        );
+        // The third left earlier than the retransmission, by two ticks and by one.
+        assert_eq!(at(2, 7), Some((2, false)));
+        assert_eq!(at(2, 8), Some((4, false)));
+    }
+
+    #[test]
+    fn after_a_silence_every_segment_is_acknowledged() {
+        let mut receiver = grown();
+        let mut at = |now, seq| receiver.on_segment(now, &Packet { seq, ..Packet::default() }).is_some();
+        assert!(!at(0, 0) && at(1_000_000, 1) && !at(200_000_000, 2));
+        // Longer than a round trip of 10 ms and 200 ms.
+        assert!(at(410_000_001, 3) && at(410_000_001, 4));
+    }
+
+    #[test]
+    fn a_window_grows_by_what_headers_take_less_than_was_thought() {
+        let windows = |bytes| {
+            let config = TcpConfig::new(Controller::Reno, Vec::new(), Vec::new());
+            let config = TcpConfig { receive_buffer: headway_core::Bytes::new(bytes), ..config };
+            let Room { first, most, .. } = Room::new(&config);
+            (first, most)
+        };
+        // As Linux was seen to tell them: without a scale a window stays for less than a segment more.
+        assert_eq!(windows(12_000), (8, 8));
+        assert_eq!(windows(30_000), (20, 23));
+        assert_eq!(windows(100_000), (69, 81));
+    }
+
+    /// A host's receiver on a path of 20 ms that has acknowledged these segments out of order, all but the first three in common.
+    fn out_of_order<const N: usize>(segments: [u64; N]) -> Receiver {
+        let config =
+            TcpConfig { burst: Burst::Host, ..TcpConfig::new(Controller::Reno, Vec::new(), Vec::new()) };
+        let mut receiver = Receiver::new(&config, 0, 0, 20_000_000);
+        receiver.quick = 0;
+        for seq in segments {
+            let segment = Packet { seq, kind: Kind::Segment, ..Packet::default() };
+            assert!(receiver.before(0, &segment).is_none());
+            receiver.on_segment(0, &segment);
+        }
+        receiver
+    }
+
+    #[test]
+    fn a_range_that_was_pushed_out_of_the_report_is_not_reported_again() {
+        let mut receiver = out_of_order([2, 4, 6]);
+        for seq in [8, 10, 3] {
+            let segment = Packet { seq, kind: Kind::Segment, ..Packet::default() };
+            receiver.before(0, &segment);
+            receiver.on_segment(0, &segment);
+        }
+        let ack = receiver.on_timer(1_000_000);
+        assert_eq!(receiver.report(&ack).blocks, [(3, 5), (10, 11), (8, 9)]);
+    }
+
+    #[test]
+    fn what_waits_is_told_before_a_third_block_pushes_it_out() {
+        let mut receiver = out_of_order([2, 3, 4, 5, 7]);
+        let third = Packet { seq: 9, kind: Kind::Segment, ..Packet::default() };
+        let ack = receiver.before(0, &third).expect("5 and 7 wait");
+        assert_eq!(receiver.report(&ack).blocks, [(7, 8), (2, 6), (0, 0)]);
+        assert!(receiver.on_segment(0, &third).is_none());
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Scoreboard {
     /// Retransmissions in order of sending: segment, time.
     log: VecDeque<(u64, u64)>,
     reordering: bool,
+    /// By how many segments one has been overtaken at most.
+    overtaken: u64,
     /// Whether the present acknowledgement is older than all retransmissions.
     late: bool,
     /// A segment was sent again in vain.
@@ -129,6 +131,7 @@ impl Scoreboard {
         }
         if segment < highest && (!resent || self.late) {
             self.reordering = true;
+            self.overtaken = self.overtaken.max(highest - segment);
         }
     }
 
@@ -143,6 +146,11 @@ impl Scoreboard {
             });
         });
         self.sacked = sacked;
+    }
+
+    /// Whether segments have been overtaken by more than losses are waited for.
+    pub(crate) fn is_reordered_far(&self) -> bool {
+        self.overtaken > DUP_THRESHOLD
     }
 
     /// Whether holes are given no time: nothing has been overtaken, and three segments are SACKed or losses being repaired.

@@ -1,7 +1,7 @@
 //! The classes of the wide matrix and the ranges of their values.
 
-use super::draw::Draw;
 use super::network::{Flows, MOST_PACKETS, Network, Path, bytes};
+use crate::draw::Draw;
 
 /// Networks with something in common.
 pub(super) struct Class {

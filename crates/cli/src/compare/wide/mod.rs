@@ -4,7 +4,6 @@
 //! seed, so that a change of the simulator can be judged by networks that it was not made for.
 
 mod class;
-mod draw;
 mod network;
 #[cfg(test)]
 mod tests;
@@ -12,8 +11,8 @@ mod tests;
 use headway_sim::scenario::Change;
 
 use self::class::CLASSES;
-use self::draw::Draw;
 use super::cell::Cell;
+use crate::draw::Draw;
 
 /// Cells of every class; any range is divided into as many parts, from each of which one cell has its value.
 const CELLS: usize = 5;
@@ -27,7 +26,7 @@ pub(super) fn cells(seed: u64, quick: bool, set: &[Change]) -> anyhow::Result<Ve
         // Neighbouring classes have different controllers first.
         let places = if quick { number % CELLS..number % CELLS + 1 } else { 0..CELLS };
         for place in places {
-            let network = (class.network)(&mut Draw::new(seed, number, place));
+            let network = (class.network)(&mut Draw::new(seed, number, place, CELLS));
             cells.push(network.cell(class.name, set)?);
         }
     }

@@ -19,11 +19,21 @@ const SECONDS: (f64, f64) = (20.0, 90.0);
 pub(super) const MOST_PACKETS: f64 = 400e3;
 /// Seconds that are left of a cut cell.
 const KEPT: f64 = 10.0;
-/// Of the runs of a cell the parts of all starts, and of the round trip where there is but one flow: so that none lives from a
-/// coincidence of times.
-const RUNS: [(f64, f64); 5] = [(1.0, 1.0), (0.7, 0.98), (1.3, 1.02), (0.85, 0.99), (1.15, 1.01)];
+/// Of the runs of a cell the parts of all starts and of the round trip: so that none lives from a coincidence of times. Both are needed:
+/// flows that start within a burst of each other send the same packets in the same order, whenever exactly that is.
+const RUNS: [(f64, f64); 9] = [
+    (1.0, 1.0),
+    (0.7, 0.98),
+    (1.3, 1.02),
+    (0.85, 0.99),
+    (1.15, 1.01),
+    (0.6, 1.03),
+    (1.4, 0.97),
+    (0.78, 1.015),
+    (1.22, 0.985),
+];
 /// Runs where neither chance nor BBR has a part.
-const FEW: usize = 3;
+const FEW: usize = 5;
 
 /// So many packets, in whole bytes.
 pub(super) fn bytes(packets: f64) -> u64 {
@@ -155,9 +165,12 @@ impl Network {
     fn runs(&self) -> Vec<Vec<String>> {
         let chance = self.random || self.flows.iter().any(|flows| flows.controller == "bbr");
         let run = |(number, (start, round_trip)): (usize, &(f64, f64))| {
-            let part = if self.count() == 1 { *round_trip } else { 1.0 };
             let flows: Vec<String> = self.flows.iter().map(|flows| flows.text(*start)).collect();
-            vec![self.links(part), format!("flow=[{}]", flows.join(", ")), format!("seed={}", number + 1)]
+            vec![
+                self.links(*round_trip),
+                format!("flow=[{}]", flows.join(", ")),
+                format!("seed={}", number + 1),
+            ]
         };
         RUNS.iter().take(if chance { RUNS.len() } else { FEW }).enumerate().map(run).collect()
     }

@@ -38,7 +38,8 @@ fn a_seed_gives_the_same_networks_again_and_another_one_others() {
 #[test]
 fn ranges_are_covered_from_end_to_end() {
     for seed in 0..50 {
-        let mut values: Vec<f64> = (0..CELLS).map(|place| Draw::new(seed, 0, place).log(1.0, 1e5)).collect();
+        let mut values: Vec<f64> =
+            (0..CELLS).map(|place| Draw::new(seed, 0, place, CELLS).log(1.0, 1e5)).collect();
         values.sort_by(f64::total_cmp);
         for (part, value) in values.iter().enumerate() {
             let decade = 10f64.powi(part as i32);
@@ -73,6 +74,6 @@ fn a_cell_is_at_most_a_few_seconds_of_work_of_a_real_stack() {
             scenario.link.iter().filter_map(|link| link.rate).map(bits).sum::<f64>() / (1538.0 * 8.0)
         };
         let all: f64 = scenarios(&cell).iter().map(packets).sum();
-        assert!(all < 5e6, "{cell}: {all} packets");
+        assert!(all < 9e6, "{cell}: {all} packets");
     }
 }

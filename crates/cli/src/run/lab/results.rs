@@ -208,6 +208,7 @@ fn interval(part: &[Logged]) -> Interval {
     Interval {
         capacity: Some(part.iter().map(|i| i.capacity.bytes_in(i.length)).sum()),
         measured: bytes(|i| i.host_bits),
+        probes: Bytes::ZERO,
         cross: bytes(|i| i.cross_bits),
         dropped: part.iter().map(|i| i.host_drops + i.cross_drops).sum(),
         queue: part.iter().map(|i| i.max_queue).max().unwrap_or_default(),

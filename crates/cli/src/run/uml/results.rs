@@ -205,6 +205,7 @@ impl Run<'_> {
                 Interval {
                     capacity: rate.map(|rate| rate.bytes_in(after.at - begin)),
                     measured: Bytes::new(now.measured.saturating_sub(before.measured)),
+                    probes: Bytes::ZERO,
                     cross: Bytes::new(now.cross.saturating_sub(before.cross)),
                     dropped: now.dropped.saturating_sub(before.dropped),
                     queue: Bytes::new(now.queue),

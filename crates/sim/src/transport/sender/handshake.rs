@@ -39,6 +39,10 @@ impl Sender {
     pub(crate) fn ask(&mut self, now: u64) -> Option<(Packet, u64)> {
         let handshake = self.handshake.as_mut()?;
         let again = now + handshake.wait;
+        if handshake.wait > FIRST_WAIT {
+            // What does not answer is asked without ECN, lest ECN be the reason (RFC 3168 6.1.1.1).
+            self.ecn = Ecn::Off;
+        }
         handshake.wait *= 2;
         let syn = Packet {
             sent: now,

@@ -6,6 +6,7 @@
 mod burst;
 mod delivery;
 mod departures;
+mod frto;
 mod handshake;
 pub(super) mod rack;
 mod report;
@@ -20,10 +21,12 @@ use headway_core::{Duration, Instant};
 
 use self::burst::{Bursts, Usage};
 use self::departures::Departures;
+use self::frto::Timeout;
 use self::handshake::Handshake;
 use self::rack::Rack;
+use self::report::News;
 use self::tail::Tail;
-use self::undo::Undo;
+use self::undo::{Undo, Verdict};
 use super::application::Application;
 use super::pacer::{Pace, Pacer};
 use super::rates::Rates;
@@ -101,8 +104,7 @@ pub(crate) struct Sender {
     cwr: bool,
     /// The retransmission or persist timer.
     deadline: Timer,
-    /// The first segment not acknowledged at the last timeout.
-    restarted: u64,
+    timeout: Timeout,
     /// When the last segment was sent (ns).
     last_sent: u64,
     rtt: Rtt,
@@ -159,7 +161,7 @@ impl Sender {
             ecn: config.ecn,
             cwr: false,
             deadline: Timer::OFF,
-            restarted: 0,
+            timeout: Timeout::default(),
             last_sent: 0,
             rtt: Rtt::new(),
             rates: controller.owns_window().then(|| Box::new(Rates::new())),
@@ -192,11 +194,20 @@ impl Sender {
     /// The next segment that may leave now; call until there is none.
     #[inline]
     pub(crate) fn poll(&mut self, now: u64) -> Option<Packet> {
+        let packet = self.next_packet(now);
+        if packet.is_none() && self.timeout.is_without_new_data(self.next, self.high) {
+            return self.next_packet(now);
+        }
+        packet
+    }
+
+    #[inline]
+    fn next_packet(&mut self, now: u64) -> Option<Packet> {
         let in_flight = self.in_flight();
         if in_flight >= u64::from(self.cwnd) {
             return self.pause(now, true);
         }
-        let lost = self.scoreboard.next_lost();
+        let lost = if self.timeout.sends_new_data() { None } else { self.scoreboard.next_lost() };
         let within = self.bursts.is_within(lost);
         if !within && self.pacer.as_ref().is_some_and(|pacer| pacer.blocked(now)) {
             self.look_for_data(now);
@@ -333,10 +344,12 @@ impl Sender {
         let acked = ack.seq - self.una;
         let clean = self.scoreboard.is_clean() && report.is_none();
         let losses = self.scoreboard.losses();
-        let (delivered, rtt) = match clean {
-            true => (acked, self.take_in_order(now, ack, acked)),
+        let reported = match clean {
+            true => News { delivered: acked, rtt: self.take_in_order(now, ack, acked), ..News::default() },
             false => self.take_report(now, ack, report),
         };
+        // What has come twice is delivered, too (Linux).
+        let delivered = reported.delivered + u64::from(ack.has(DUPLICATE));
         if let Some(rates) = &mut self.rates {
             rates.forget(acked);
         }
@@ -349,24 +362,34 @@ impl Sender {
             self.scoreboard.resent_in_vain();
         }
         self.judge_probe(now, ack, flight);
-        let undone = self.consider_undo(ack, acked);
-        let lost = (!clean || self.state.recovers()) && (delivered > 0 || undone) && self.detect(now);
+        let verdict = self.consider_undo(ack, acked);
+        if self.state == State::Loss {
+            self.judge_timeout(now, acked, &reported);
+        }
+        let look = match verdict {
+            Verdict::Stands => reported.delivered > 0,
+            Verdict::Undone => true,
+            Verdict::Awaited => false,
+        };
+        let lost = look && (!clean || self.state.recovers()) && self.detect(now);
         let entry = self.change_state(ack.has(ECE), lost);
         let reducing = matches!(self.state, State::Reducing | State::Recovery);
         let in_flight = self.in_flight();
         let marked = if ack.has(ECE) { delivered } else { 0 };
+        // Segments out of order make a window grow only where they come late, not instead of others (Linux).
+        let grows = acked > 0 || self.scoreboard.is_reordered_far();
         self.counters.echoed += marked;
         let news = Ack {
             now: Instant::from_ns(now),
             delivered: delivered as u32,
             marked: marked as u32,
-            rtt: rtt.map(|rtt| Duration::from_ns(rtt as i64)),
+            rtt: reported.rtt.map(|rtt| Duration::from_ns(rtt as i64)),
             timeout: Duration::from_ns(self.rtt.timeout() as i64),
             in_flight: in_flight as u32,
             window_limited: self.is_window_limited(),
             una: self.una,
             next: self.next,
-            reducing,
+            reducing: reducing || !grows,
         };
         self.controller.on_ack(&news);
         if self.rates.is_some() {
@@ -374,8 +397,10 @@ impl Sender {
             self.deliver(&news, flight, losses);
         } else if reducing {
             self.begin(now, flight, entry);
-            let target = u64::from(self.controller.flight_limit());
-            self.cwnd = self.reduction.window(delivered, in_flight, target, acked > 0 && !lost);
+            if delivered > 0 {
+                let target = u64::from(self.controller.flight_limit());
+                self.cwnd = self.reduction.window(delivered, in_flight, target, acked > 0 && !lost);
+            }
         } else {
             self.cwnd = self.controller.flight_limit();
         }
@@ -434,7 +459,8 @@ impl Sender {
         self.undo.begin(&self.controller, marked, self.scoreboard.resent());
         self.counters.reductions += 1;
         let cause = if self.state == State::Recovery { Congestion::Loss } else { Congestion::Mark };
-        self.reduction = Reduction::new(self.cwnd);
+        // A recovery that ends with this acknowledgement has come to its target before.
+        self.reduction = Reduction::new(self.controller.flight_limit());
         self.controller.on_congestion(Instant::from_ns(now), flight as u32, cause);
         if matches!(self.controller, AnyController::FixedWindow(_) | AnyController::FixedRate(_)) {
             self.reduction = Reduction::none();

@@ -15,7 +15,8 @@ pub(super) struct Rack {
     /// When it left (ns), and one past its number.
     sent: u64,
     end: u64,
-    /// Round-trip time of the segment reported last (ns).
+    /// Round-trip time of the segment reported last (ns): of those in SACK blocks and in order, the last in order. So a hole right
+    /// above what an acknowledgement advances over is given until the next one (Linux).
     rtt: u64,
     /// The last look found a retransmission lost.
     pub(super) lost_again: bool,
@@ -32,10 +33,7 @@ impl Rack {
     #[inline]
     pub(super) fn advance(&mut self, now: u64, sent: u64, end: u64) {
         self.rtt = now - sent;
-        if sent >= self.sent {
-            self.end = if sent == self.sent { self.end.max(end) } else { end };
-            self.sent = sent;
-        }
+        (self.sent, self.end) = (self.sent, self.end).max((sent, end));
     }
 }
 

@@ -14,6 +14,19 @@ struct Fresh {
     again: Option<u64>,
 }
 
+/// What an acknowledgement reports for the first time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct News {
+    /// Segments, in order or in SACK blocks.
+    pub(super) delivered: u64,
+    /// Those in SACK blocks.
+    pub(super) sacked: u64,
+    /// Round-trip time of the newest of them, ns.
+    pub(super) rtt: Option<u64>,
+    /// One of those that were sent before the present recovery began has never been sent again.
+    pub(super) original: bool,
+}
+
 impl Fresh {
     fn add(&mut self, segment: u64, again: bool) {
         self.count += 1;
@@ -46,15 +59,9 @@ impl Sender {
         Some(newest)
     }
 
-    /// An acknowledgement while not everything is in order. Gives the number of segments that it reports for the first time, and the
-    /// round-trip time of the newest.
+    /// An acknowledgement while not everything is in order.
     #[cold]
-    pub(super) fn take_report(
-        &mut self,
-        now: u64,
-        ack: &Packet,
-        report: Option<&Report>,
-    ) -> (u64, Option<u64>) {
+    pub(super) fn take_report(&mut self, now: u64, ack: &Packet, report: Option<&Report>) -> News {
         self.scoreboard.caused_by(ack.sent, ack.has(RETRANSMITTED));
         let una = self.una;
         let probe = self.tail.repeated();
@@ -67,19 +74,31 @@ impl Sender {
         };
         let (mut below, mut above) = (Fresh::default(), Fresh::default());
         self.scoreboard.acknowledge(una, ack.seq, |segment, again| note(&mut below, segment, again));
-        for (from, to) in report.iter().flat_map(|report| report.blocks).filter(|block| block.1 > 0) {
+        for (from, to) in report.into_iter().flat_map(Report::ascending) {
             let block = ack.seq + u64::from(from)..ack.seq + u64::from(to);
             self.scoreboard.sack(block, |segment, again| note(&mut above, segment, again));
         }
-        // A first copy that comes after its retransmission has left tells nothing of what left before that.
-        let last = |fresh: &Fresh| match ack.has(RETRANSMITTED) {
-            true => fresh.again,
-            false => fresh.once.map(|(_, last)| last),
-        };
-        if let Some(last) = last(&above).max(last(&below)) {
+        for fresh in [&above, &below] {
+            self.note_latest(now, ack, fresh);
+        }
+        let once = below.once.into_iter().chain(above.once);
+        News {
+            delivered: below.count + above.count,
+            sacked: above.count,
+            rtt: self.measure(now, ack, &below, &above),
+            original: once.into_iter().any(|(first, _)| first < self.high),
+        }
+    }
+
+    /// Tells loss detection of the last segment reported. A first copy that comes after its retransmission has left tells nothing of what
+    /// left before that.
+    fn note_latest(&mut self, now: u64, ack: &Packet, fresh: &Fresh) {
+        if let Some((_, last)) = fresh.once {
+            self.rack.advance(now, self.departures.of(last).unwrap_or(ack.sent), last + 1);
+        }
+        if let Some(last) = fresh.again.filter(|_| ack.has(RETRANSMITTED)) {
             self.rack.advance(now, ack.sent, last + 1);
         }
-        (below.count + above.count, self.measure(now, ack, &below, &above))
     }
 
     /// Takes in round-trip times: those of segments that have not been sent again; nothing else when one of those acknowledged in order

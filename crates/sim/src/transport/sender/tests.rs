@@ -66,6 +66,16 @@ fn a_sender_after_rfc_3168_waits_for_its_timer_when_its_only_segment_is_marked()
     assert_eq!(sender.counters.timeouts, 0);
 }
 
+#[test]
+fn blocks_of_one_report_are_no_sign_of_reordering_whatever_their_order() {
+    for blocks in [[(5, 7), (1, 2), (0, 0)], [(1, 2), (5, 7), (0, 0)]] {
+        let mut sender = sender(Ecn::Off);
+        sender.on_ack(1_000_000, &ack(0, 0), Some(&Report { window: 1_000, blocks }));
+        // Where packets overtake each other, three reported above a hole would not be enough.
+        assert_eq!(sender.state, State::Recovery, "{blocks:?}");
+    }
+}
+
 /// When the next timer fires (ns).
 fn due(sender: &mut Sender) -> u64 {
     while !sender.is_due(sender.deadline()) {}
@@ -113,9 +123,11 @@ fn a_retransmission_after_a_timeout_that_is_lost_reduces_once_more() {
     assert_eq!((sender.state, sender.ssthresh()), (State::Loss, 5.0));
     let first = sender.last_sent;
     let now = due(&mut sender) - 100_000_000;
+    // There is no room for new data.
+    sender.limit = 11;
     // The first segment goes again, and with its acknowledgement the next two; of these the first is lost.
     assert_eq!(sender.poll(now).map(|segment| segment.seq), Some(0));
-    let answer = |seq, sent| Packet { sent, ..ack(seq, RETRANSMITTED) };
+    let answer = |seq, sent| Packet { sent, extra: 0, ..ack(seq, RETRANSMITTED) };
     sender.on_ack(now + 1_000_000, &answer(1, now), None);
     let again: Vec<u64> =
         std::iter::from_fn(|| sender.poll(now + 1_000_000)).map(|segment| segment.seq).collect();
@@ -226,9 +238,10 @@ fn a_hole_that_left_earlier_is_waited_for_less() {
     sender.on_ack(46_000_000, &stamped(2, 0), None);
     while sender.poll(46_000_000).is_some() {}
     assert_eq!(sender.departures.of(4).zip(sender.departures.of(6)), Some((40_000_000, 46_000_000)));
-    // The fourth is missing, which left at 40 ms; of those that left 6 ms later one is reported: 4 of 10 ms are left.
+    // The fourth is missing, which left at 40 ms, and the last one in order took 80 ms.
     sender.on_ack(80_000_000, &stamped(4, 40_000_000), Some(&block(1, 2)));
-    assert_eq!(sender.wake(80_000_000), 93_000_000);
+    assert_eq!(sender.wake(80_000_000), 133_000_000);
+    // Of those that left 6 ms later one more is reported: 4 of 10 ms are left.
     sender.on_ack(86_000_000, &stamped(4, 46_000_000), Some(&block(1, 3)));
     assert_eq!(sender.wake(86_000_000), 93_000_000);
 }
@@ -258,4 +271,99 @@ fn a_probe_of_the_tail_leaves_two_round_trips_and_two_ticks_after_the_last_segme
     let mut sender = Sender::new(&config, (0, 0), 1, 20_100_000, 0);
     while sender.poll(0).is_some() {}
     assert_eq!(due(&mut sender), 44_000_000);
+}
+
+#[test]
+fn a_connection_that_has_to_ask_twice_has_no_ecn() {
+    let start = headway_core::Instant::from_ns(1_000_000_000);
+    let config = TcpConfig {
+        ecn: Ecn::Dctcp,
+        burst: Burst::Host,
+        start,
+        ..TcpConfig::new(Controlled::Dctcp, Vec::new(), Vec::new())
+    };
+    let mut sender = Sender::new(&config, (0, 0), 1, 1_000_000, 0);
+    let (first, again) = sender.ask(sender.begin_at()).expect("the connection is not open");
+    let (second, _) = sender.ask(again).expect("nothing has come back");
+    assert_eq!((first.has(ECT), second.has(ECT)), (true, false));
+    sender.opened(again + 1_000_000, again);
+    assert!(sender.poll(again + 1_000_000).is_some_and(|segment| !segment.has(ECT)));
+}
+
+/// A sender of four segments at 0, two at 40 ms and two at 60 ms, of which the first two have arrived.
+fn staggered() -> Sender {
+    let config = TcpConfig { initial_window: 4, ..TcpConfig::new(Controlled::Reno, Vec::new(), Vec::new()) };
+    let mut sender = Sender::new(&config, (0, 0), 1, 40_000_000, 0);
+    while sender.poll(0).is_some() {}
+    for (seq, now) in [(1, 40_000_000), (2, 60_000_000)] {
+        sender.on_ack(now, &ack(seq, 0), None);
+        while sender.poll(now).is_some() {}
+    }
+    assert_eq!([4, 6].map(|segment| sender.departures.of(segment)), [Some(40_000_000), Some(60_000_000)]);
+    sender
+}
+
+#[test]
+fn a_hole_above_an_advance_is_lost_with_the_next_acknowledgement() {
+    let mut sender = staggered();
+    let stamped = |seq| Packet { sent: 60_000_000, ..ack(seq, 0) };
+    // The sixth is missing. By the fifth, in order, which left together with it, it would be early; by the seventh it is late.
+    sender.on_ack(81_000_000, &stamped(5), Some(&block(1, 2)));
+    assert_eq!(sender.state, State::Open);
+    sender.on_ack(82_000_000, &stamped(5), Some(&block(1, 3)));
+    assert_eq!(sender.state, State::Recovery);
+}
+
+#[test]
+fn segments_out_of_order_do_not_make_a_window_grow() {
+    let mut sender = staggered();
+    let window = sender.window();
+    sender.on_ack(80_000_000, &ack(2, 0), Some(&block(1, 2)));
+    assert_eq!((sender.state, sender.window()), (State::Open, window));
+    sender.on_ack(80_000_000, &ack(4, 0), None);
+    assert_eq!(sender.window(), window + 1.0);
+}
+
+/// A sender whose first window of ten was silent until the timeout, and which has heard now that the retransmission has arrived.
+fn after_timeout(limit: u64) -> Sender {
+    let mut sender = sender(Ecn::Off);
+    sender.limit = limit;
+    sender.tail.end();
+    assert!(expire(&mut sender).is_none() && sender.counters.timeouts == 1);
+    assert!(sender.poll(300_000_000).is_some_and(|segment| segment.seq == 0 && segment.has(RETRANSMITTED)));
+    let arrived = Packet { sent: 300_000_000, extra: 0, ..ack(1, RETRANSMITTED) };
+    sender.on_ack(301_000_000, &arrived, None);
+    sender
+}
+
+/// The segments that leave now, and whether they were sent before.
+fn sent(sender: &mut Sender, now: u64) -> Vec<(u64, bool)> {
+    std::iter::from_fn(|| sender.poll(now)).map(|segment| (segment.seq, segment.has(RETRANSMITTED))).collect()
+}
+
+#[test]
+fn after_a_timeout_new_data_tell_whether_the_flight_was_lost() {
+    let mut lost = after_timeout(100);
+    assert_eq!(sent(&mut lost, 301_000_000), [(10, false), (11, false)]);
+    lost.on_ack(302_000_000, &Packet { sent: 301_000_000, ..ack(1, 0) }, Some(&block(9, 10)));
+    assert_eq!(sent(&mut lost, 302_000_000), [(1, true)]);
+
+    let mut late = after_timeout(100);
+    assert_eq!(sent(&mut late, 301_000_000), [(10, false), (11, false)]);
+    late.on_ack(302_000_000, &Packet { sent: 300_000_000, ..ack(1, 0) }, Some(&block(1, 2)));
+    assert_eq!((late.state, late.counters.undone, late.window()), (State::Open, 1, 10.0));
+}
+
+#[test]
+fn after_a_timeout_without_new_data_the_flight_is_sent_again_at_once() {
+    assert_eq!(sent(&mut after_timeout(10), 301_000_000), [(1, true), (2, true)]);
+}
+
+#[test]
+fn a_segment_that_came_twice_lets_another_leave_in_recovery() {
+    let mut sender = sender(Ecn::Off);
+    sender.on_ack(1_000_000, &ack(0, 0), Some(&block(1, 5)));
+    assert_eq!(sent(&mut sender, 1_000_000), [(0, true)]);
+    sender.on_ack(1_100_000, &ack(0, DUPLICATE), Some(&block(1, 5)));
+    assert_eq!(sent(&mut sender, 1_100_000).len(), 1);
 }

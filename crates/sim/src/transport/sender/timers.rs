@@ -59,12 +59,13 @@ impl Sender {
             && match self.state {
                 State::Open => false,
                 State::Reducing | State::Recovery => true,
-                State::Loss => self.una == self.restarted,
+                State::Loss => self.timeout.is_at(self.una),
             };
         if !reduced {
             self.undo.begin(&self.controller, false, 0);
         }
-        self.restarted = self.una;
+        let begins = matches!(self.state, State::Open | State::Reducing);
+        self.timeout = Timeout::new(self.una, begins, &self.timeout, self.state == State::Loss);
         self.controller.on_timeout(Instant::from_ns(now), flight, reduced);
         self.cwnd = self.controller.flight_limit();
         self.state = State::Loss;

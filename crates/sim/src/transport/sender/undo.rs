@@ -6,6 +6,15 @@
 
 use super::*;
 
+/// What an acknowledgement makes of the last reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Stands,
+    Undone,
+    /// It was needless, as it seems, but the fate of retransmissions under way is awaited: nothing more is lost now.
+    Awaited,
+}
+
 /// The last reduction because of losses, as long as it can be undone.
 #[derive(Debug, Default)]
 pub(super) struct Undo {
@@ -40,16 +49,19 @@ impl Undo {
 impl Sender {
     /// Looks whether an acknowledgement, which advances by `acked` segments, makes the last reduction needless, and takes that back.
     #[inline]
-    pub(super) fn consider_undo(&mut self, ack: &Packet, acked: u64) -> bool {
-        let open = self.undo.open && (self.state != State::Open || ack.has(DUPLICATE));
-        open && self.look_for_undo(ack, acked)
+    pub(super) fn consider_undo(&mut self, ack: &Packet, acked: u64) -> Verdict {
+        if self.undo.open && (self.state != State::Open || ack.has(DUPLICATE)) {
+            self.look_for_undo(ack, acked)
+        } else {
+            Verdict::Stands
+        }
     }
 
     #[cold]
-    fn look_for_undo(&mut self, ack: &Packet, acked: u64) -> bool {
+    fn look_for_undo(&mut self, ack: &Packet, acked: u64) -> Verdict {
         if ack.has(ECE) && self.ecn != Ecn::Off {
             self.undo.open = false;
-            return false;
+            return Verdict::Stands;
         }
         self.undo.twice += u64::from(ack.has(DUPLICATE));
         let in_vain = self.undo.resent > 0 && self.undo.twice >= self.undo.resent;
@@ -58,14 +70,25 @@ impl Sender {
         let (undo, forgive) = match self.state {
             State::Loss => (acked > 0 && (late || in_vain), true),
             State::Recovery if complete => (late || in_vain, false),
-            // While retransmissions are under way their fate is awaited.
-            State::Recovery => (late && self.scoreboard.resent() == 0 || in_vain, late),
+            State::Recovery if late && self.scoreboard.resent() > 0 => return Verdict::Awaited,
+            State::Recovery => (late || in_vain, late),
             State::Open | State::Reducing => (in_vain, false),
         };
-        if undo {
-            self.undo_reduction(forgive);
+        if !undo {
+            return Verdict::Stands;
         }
-        undo
+        self.undo_reduction(forgive);
+        Verdict::Undone
+    }
+
+    /// The last timeout was needless: what it has reduced is restored unless marks demanded that, and nothing is lost.
+    pub(super) fn undo_timeout(&mut self) {
+        if self.undo.open {
+            self.undo_reduction(true);
+        } else {
+            self.scoreboard.forgive(self.una);
+            self.state = State::Open;
+        }
     }
 
     fn undo_reduction(&mut self, forgive: bool) {

@@ -1,4 +1,4 @@
-//! Work on many cells, several at a time.
+//! Work on many items, several at a time.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -9,13 +9,13 @@ use crate::run::is_set;
 
 /// What came of the items, in their order, and the error that ended the work early, if one did.
 #[derive(Debug)]
-pub(super) struct Done<R> {
-    pub(super) results: Vec<R>,
-    pub(super) error: Option<anyhow::Error>,
+pub(crate) struct Done<R> {
+    pub(crate) results: Vec<R>,
+    pub(crate) error: Option<anyhow::Error>,
 }
 
 /// Does `work` on every item, `jobs` at a time, until an error or an interruption; `work` answers `None` when interrupted.
-pub(super) fn each<T: Sync, R: Send>(
+pub(crate) fn each<T: Sync, R: Send>(
     items: &[T],
     jobs: usize,
     interrupted: &AtomicBool,

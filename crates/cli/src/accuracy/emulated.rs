@@ -1,51 +1,26 @@
-//! `headway accuracy`: how far off the answers are, on emulated paths whose truth is known.
+//! How far off the answers are on emulated paths.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Span;
 
-use clap::Args;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use headway_core::measure::Method;
 use headway_core::{Duration, Rate};
 use headway_lab::Model;
 use serde::Serialize;
 
+use super::{AccuracyArgs, Emulated};
 use crate::exit::Failed;
 use crate::out::say;
 use crate::progress::Progress;
 use crate::stage::{self, Scored, Stage};
 
-/// Measures emulated paths again and again and prints error, coverage and cost beside the targets.
-///
-/// The paths have an RTT of 20 ms, an MTU of 1500 and a drop-tail buffer of 100 ms, but at least 1 MB; cross traffic
-/// goes through the same queue as the probes. Errors are shares of the path's capacity, against what the emulator
-/// logged as free while the measurement ran. Runs that the machine disturbed are void and repeated.
-#[derive(Args, Debug)]
-pub(crate) struct AccuracyArgs {
-    /// Runs that count in each cell.
-    #[arg(long, default_value_t = 10, value_name = "N")]
-    runs: u32,
-    /// Capacities of the path.
-    #[arg(long, value_delimiter = ',', default_values = ["10 Mb/s", "100 Mb/s", "500 Mb/s"], value_name = "RATE,...")]
-    rates: Vec<Rate>,
-    /// Cross traffic as percent of the capacity.
-    #[arg(long, value_delimiter = ',', default_values_t = [0, 40, 80], value_name = "PERCENT,...")]
-    loads: Vec<u32>,
-    /// Methods to compare.
-    #[arg(long, value_delimiter = ',', default_value = "response", value_name = "NAME,...")]
-    methods: Vec<Method>,
-    /// Emulate a receiver that coalesces for 120 us, at 500 Mb/s, and compare BASS with raw gaps.
-    #[arg(long)]
-    coalesce: bool,
-    /// Instead: how much CPU idle programs use while a session is open.
-    #[arg(long)]
-    idle: bool,
-    /// Also write every run as a JSON file.
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
-}
+/// Capacities, and loads in percent, when none are named.
+const RATES_MBPS: [f64; 3] = [10.0, 100.0, 500.0];
+const LOADS: [u32; 3] = [0, 40, 80];
+/// Runs that count in each cell when nobody says otherwise.
+const RUNS: u32 = 10;
 
 /// Coalescing of the paper's first network card (rapid 2.15).
 const COALESCING: Duration = Duration::from_us(120);
@@ -73,19 +48,20 @@ struct Plan {
     coalesce: Option<Duration>,
 }
 
-pub(crate) fn run(args: &AccuracyArgs) -> Result<(), Failed> {
-    if args.idle {
+pub(super) fn run(args: &AccuracyArgs) -> Result<(), Failed> {
+    if args.emulated.idle {
         return idle();
     }
     let plans = plans(args);
-    let progress = Progress::new(plans.len() as u64 * u64::from(args.runs));
+    let runs = args.emulated.runs.unwrap_or(RUNS);
+    let progress = Progress::new(plans.len() as u64 * u64::from(runs));
     let interrupted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))?;
     let mut cells = Vec::new();
     for (index, plan) in plans.iter().enumerate() {
         let what = format!("{} {} {} % {}", plan.rate, traffic(plan.model), plan.load, plan.method);
         progress.say(format!("cell {} of {}: {what}", index + 1, plans.len()));
-        cells.push(cell(plan, args.runs, index as u64, &progress, &interrupted)?);
+        cells.push(cell(plan, runs, index as u64, &progress, &interrupted)?);
         if interrupted.load(Ordering::Relaxed) {
             break;
         }
@@ -95,7 +71,7 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<(), Failed> {
     if interrupted.load(Ordering::Relaxed) {
         say!("Interrupted: {} of {} cells, the last one incomplete.", cells.len(), plans.len());
     }
-    for verdict in verdicts(&cells, args) {
+    for verdict in verdicts(&cells, runs, args.emulated.coalesce) {
         say!("{verdict}");
     }
     if let Some(path) = &args.output {
@@ -106,17 +82,25 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<(), Failed> {
 }
 
 fn plans(args: &AccuracyArgs) -> Vec<Plan> {
-    let methods = if args.coalesce {
-        ["response", "bass", "excursion", "null"].iter().filter_map(|name| name.parse().ok()).collect()
-    } else {
-        args.methods.clone()
+    let Emulated { rates, loads, coalesce, .. } = &args.emulated;
+    let methods = match (coalesce, args.methods.is_empty()) {
+        (true, _) => {
+            ["response", "bass", "excursion", "null"].iter().filter_map(|name| name.parse().ok()).collect()
+        }
+        (false, true) => vec![Method::Response],
+        (false, false) => args.methods.clone(),
     };
-    let rates = if args.coalesce { vec![Rate::from_mbps(500.0)] } else { args.rates.clone() };
-    let coalesce = args.coalesce.then_some(COALESCING);
+    let rates = match (coalesce, rates.is_empty()) {
+        (true, _) => vec![Rate::from_mbps(500.0)],
+        (false, true) => RATES_MBPS.map(Rate::from_mbps).to_vec(),
+        (false, false) => rates.clone(),
+    };
+    let loads = if loads.is_empty() { &LOADS[..] } else { loads };
+    let coalesce = coalesce.then_some(COALESCING);
     let mut plans = Vec::new();
     for rate in rates {
         for model in [Model::Cbr, Model::Poisson, Model::Bursty] {
-            for load in &args.loads {
+            for load in loads {
                 for method in &methods {
                     plans.push(Plan { rate, load: *load, model, method: *method, coalesce });
                 }
@@ -192,7 +176,7 @@ impl CellRuns {
     }
 }
 
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     if values.len() % 2 == 1 {
@@ -254,7 +238,7 @@ fn table(cells: &[CellRuns]) -> Table {
 }
 
 /// The targets for the default method, each with what was reached.
-fn verdicts(all_cells: &[CellRuns], args: &AccuracyArgs) -> Vec<String> {
+fn verdicts(all_cells: &[CellRuns], wanted: u32, coalesce: bool) -> Vec<String> {
     let cells: Vec<&CellRuns> = all_cells.iter().filter(|cell| cell.method == "response").collect();
     if cells.is_empty() {
         return Vec::new();
@@ -293,13 +277,13 @@ fn verdicts(all_cells: &[CellRuns], args: &AccuracyArgs) -> Vec<String> {
             reached(seconds <= 3.0 && bytes <= 2.0)
         ));
     }
-    let short = all_cells.iter().filter(|cell| cell.answered() < args.runs as usize).count();
+    let short = all_cells.iter().filter(|cell| cell.answered() < wanted as usize).count();
     if short > 0 {
         verdicts.push(format!(
             "the machine was too busy: {short} cells have fewer runs that count than asked for"
         ));
     }
-    if args.coalesce {
+    if coalesce {
         let raw = all_cells.iter().filter(|cell| cell.method == "excursion");
         let errors: Vec<f64> = raw.map(CellRuns::median_error).collect();
         let wrong = errors.iter().filter(|error| **error > 0.10).count();

@@ -1,0 +1,153 @@
+//! `headway accuracy`: how far off the answers are, on paths whose truth is known.
+
+mod emulated;
+mod simulated;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
+use headway_core::Rate;
+use headway_core::measure::Method;
+use headway_sim::scenario::Change;
+
+use crate::exit::Failed;
+
+pub(crate) use emulated::traffic;
+
+/// Measures paths whose truth is known, again and again, and prints error, coverage and cost.
+///
+/// On emulated paths (lab) with real packets: an RTT of 20 ms, an MTU of 1500 and a drop-tail buffer of 100 ms, but at least 1 MB;
+/// cross traffic goes through the same queue as the probes. Errors are shares of the path's capacity, against what the emulator
+/// logged as free while the measurement ran. Runs that the machine disturbed are void and repeated.
+///
+/// On simulated paths (sim) in virtual time, of many classes, drawn from a seed: one queue or several, rates from 1 Mb/s to
+/// 100 Gb/s, every kind of traffic, shallow buffers, jitter, loss, shapers, receivers that coalesce. Errors are shares of what was
+/// free, or of a quarter of the narrow link's capacity where less was free.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  headway accuracy
+  headway accuracy --on sim --output report/accuracy
+  headway accuracy --on sim --classes token-bucket,jitter --paths-per-class 10 --seed 7
+  headway accuracy --on sim --paths my-path.toml --answers 20 --methods response,bass
+  headway accuracy --on sim --paths-per-class 2 --write-paths paths
+
+The same seed gives the same paths and answers, whatever the number of jobs.")]
+pub(crate) struct AccuracyArgs {
+    /// Where the paths are: emulated with real packets, or simulated.
+    #[arg(long, value_enum, default_value_t = World::Lab, value_name = "WORLD")]
+    on: World,
+    /// Methods to compare; default: response, on paths of one's own what the file says.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
+    methods: Vec<Method>,
+    /// Also write every answer: for lab a JSON file, for sim a folder with accuracy.json, report.html and reliability.svg.
+    #[arg(long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    emulated: Emulated,
+    #[command(flatten)]
+    simulated: Simulated,
+}
+
+/// Where the paths are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum World {
+    Lab,
+    Sim,
+}
+
+/// Options for emulated paths.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Emulated paths (--on lab)")]
+struct Emulated {
+    /// Runs that count in each cell; default 10.
+    #[arg(long, value_name = "N")]
+    runs: Option<u32>,
+    /// Capacities of the path; default 10, 100 and 500 Mb/s.
+    #[arg(long, value_delimiter = ',', value_name = "RATE,...")]
+    rates: Vec<Rate>,
+    /// Cross traffic as percent of the capacity; default 0, 40 and 80.
+    #[arg(long, value_delimiter = ',', value_name = "PERCENT,...")]
+    loads: Vec<u32>,
+    /// Emulate a receiver that coalesces for 120 us, at 500 Mb/s, and compare BASS with raw gaps.
+    #[arg(long)]
+    coalesce: bool,
+    /// Instead: how much CPU idle programs use while a session is open.
+    #[arg(long)]
+    idle: bool,
+}
+
+/// Options for simulated paths.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Simulated paths (--on sim)")]
+struct Simulated {
+    /// Only these classes; default: all.
+    #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(simulated::classes()), value_name = "NAME,...")]
+    classes: Vec<String>,
+    /// Paths drawn for each class; default 10.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000), value_name = "N")]
+    paths_per_class: Option<u32>,
+    /// Answers on each path, one after the other; default 5.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000), value_name = "N")]
+    answers: Option<u32>,
+    /// Draws other paths; default 1.
+    #[arg(long, value_name = "N")]
+    seed: Option<u32>,
+    /// Paths at the same time; default: one a core.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024), value_name = "N")]
+    jobs: Option<u16>,
+    /// Judge on this path instead: a scenario with a [[measure]], or a folder of them; may be repeated.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["classes", "paths_per_class", "seed", "write_paths"])]
+    paths: Vec<PathBuf>,
+    /// Only write the paths as scenarios into this folder.
+    #[arg(long, conflicts_with = "set", value_name = "DIR")]
+    write_paths: Option<PathBuf>,
+    /// Sets a value of every path, such as `measure.0.budget=16 MB`; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Change>,
+    /// Print the results as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl AccuracyArgs {
+    pub(crate) fn json(&self) -> bool {
+        self.simulated.json
+    }
+}
+
+impl Emulated {
+    fn is_asked_for(&self) -> bool {
+        let lists = !self.rates.is_empty() || !self.loads.is_empty();
+        lists || self.runs.is_some() || self.coalesce || self.idle
+    }
+}
+
+impl Simulated {
+    fn is_asked_for(&self) -> bool {
+        let numbers = [self.paths_per_class, self.answers, self.seed];
+        let lists = !self.classes.is_empty() || !self.paths.is_empty() || !self.set.is_empty();
+        lists
+            || numbers.iter().any(Option::is_some)
+            || self.jobs.is_some()
+            || self.write_paths.is_some()
+            || self.json
+    }
+}
+
+pub(crate) fn run(args: &AccuracyArgs) -> Result<ExitCode, Failed> {
+    let wrong = |options: &str, world: &str| Err(anyhow::anyhow!("{options} are for --on {world}").into());
+    match args.on {
+        World::Lab if args.simulated.is_asked_for() => wrong(
+            "--classes, --paths-per-class, --answers, --seed, --jobs, --paths, --write-paths, --set and --json",
+            "sim",
+        ),
+        World::Sim if args.emulated.is_asked_for() => {
+            wrong("--runs, --rates, --loads, --coalesce and --idle", "lab")
+        }
+        World::Lab => emulated::run(args).map(|()| ExitCode::SUCCESS),
+        World::Sim => simulated::run(args),
+    }
+}

@@ -1,0 +1,77 @@
+//! What a method should reach over all paths, beside what it reached.
+
+use serde::Serialize;
+
+use super::tally::{Judged, Tally};
+
+/// Share of answers whose 90 % interval holds the truth: over all paths, and in the worst class.
+const HELD: (f64, f64) = (0.85, 0.95);
+const HELD_IN_CLASS: f64 = 0.75;
+/// Error of answers with a narrow interval: median and 95th percentile.
+const ERROR: (f64, f64) = (0.05, 0.20);
+const REFUSED: f64 = 0.10;
+/// Packets of others lost for each measurement, on paths whose buffers have room for so many packets.
+const LOST: f64 = 0.1;
+const BUFFER: u64 = 20;
+/// Time that packets of others wait, median and 95th percentile, ms.
+const WAITED: (f64, f64) = (5.0, 20.0);
+
+/// One goal.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Goal {
+    pub(super) goal: String,
+    pub(super) reached: bool,
+    pub(super) found: String,
+}
+
+fn goal(goal: impl Into<String>, reached: bool, found: impl Into<String>) -> Goal {
+    Goal { goal: goal.into(), reached, found: found.into() }
+}
+
+/// The goals that these answers can be held against.
+pub(super) fn goals(classes: &[Tally], all: &Tally, judged: &[Judged]) -> Vec<Goal> {
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let mut goals = Vec::new();
+    if let Some(held) = all.coverage() {
+        let reached = (HELD.0..=HELD.1).contains(&held);
+        goals.push(goal(
+            "the 90 % interval holds the truth in 85 to 95 % of all answers",
+            reached,
+            percent(held),
+        ));
+    }
+    let worst = classes.iter().filter_map(|class| Some((class.coverage()?, &class.class)));
+    if let Some((held, name)) = worst.min_by(|one, other| one.0.total_cmp(&other.0)) {
+        let found = format!("{} in the worst class, {name}", percent(held));
+        goals.push(goal("and in at least 75 % in every class", held >= HELD_IN_CLASS, found));
+    }
+    if let Some((median, p95)) = all.narrow_error_median.zip(all.narrow_error_p95) {
+        let found = format!("{} and {} of {} answers", percent(median), percent(p95), all.narrow);
+        let reached = median <= ERROR.0 && p95 <= ERROR.1;
+        goals.push(goal(
+            "with intervals narrower than 15 % to either side, the median error is at most 5 %, the 95th percentile 20 %",
+            reached,
+            found,
+        ));
+    }
+    goals.push(goal(
+        "at most 10 % of the measurements have no answer",
+        all.refused() <= REFUSED,
+        percent(all.refused()),
+    ));
+    let roomy: Vec<&Judged> = judged.iter().filter(|one| one.least_buffer_packets >= BUFFER).collect();
+    let lost = Tally::new("buffers of 20 packets and more", &roomy).others_lost;
+    goals.push(goal(
+        "at most 1 packet of others is lost in 10 measurements where buffers have room for 20 packets",
+        lost <= LOST,
+        format!("{:.1}", lost * 10.0),
+    ));
+    if let Some((median, p95)) = all.waited_median_ms.zip(all.waited_p95_ms) {
+        goals.push(goal(
+            "packets of others wait 5 ms longer at most in the median, 20 ms in 95 % of the measurements",
+            median <= WAITED.0 && p95 <= WAITED.1,
+            format!("{median:.1} and {p95:.1} ms"),
+        ));
+    }
+    goals
+}

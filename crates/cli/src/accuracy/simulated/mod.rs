@@ -1,0 +1,110 @@
+//! How far off the answers are on simulated paths of many classes.
+
+mod class;
+mod goals;
+mod page;
+mod path;
+mod print;
+mod reliability;
+mod subject;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod traffic;
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use anyhow::Context as _;
+use headway_core::Bytes;
+use headway_core::measure::Method;
+use headway_sim::record::Run;
+
+use super::AccuracyArgs;
+use crate::exit::{Code, Failed};
+use crate::out::say;
+use crate::pool;
+use crate::progress::Progress;
+use crate::run;
+use print::Report;
+use subject::Subject;
+use tally::Judged;
+
+/// Names of all classes of paths.
+pub(super) fn classes() -> impl Iterator<Item = &'static str> {
+    class::CLASSES.iter().map(|class| class.name)
+}
+
+/// A path with a method to measure it by.
+struct Task<'a> {
+    subject: &'a Subject,
+    method: Option<Method>,
+}
+
+pub(super) fn run(args: &AccuracyArgs) -> Result<ExitCode, Failed> {
+    let options = &args.simulated;
+    if let Some(folder) = &options.write_paths {
+        let count = subject::write(options, folder)?;
+        say!("{count} paths: {}", folder.display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let subjects = subject::subjects(options)?;
+    let interrupted = run::interruption()?;
+    let judged = judge(args, &subjects, &interrupted)?;
+    let partial = run::is_set(&interrupted);
+    let reports = Report::of_each_method(&judged);
+    print::print(args, &reports, partial)?;
+    Ok(if partial { Code::Interrupted.into() } else { ExitCode::SUCCESS })
+}
+
+/// All answers of all methods, method by method and in the order of the paths, however many jobs there are.
+fn judge(args: &AccuracyArgs, subjects: &[Subject], interrupted: &AtomicBool) -> anyhow::Result<Vec<Judged>> {
+    let methods: Vec<Option<Method>> =
+        if args.methods.is_empty() { vec![None] } else { args.methods.iter().copied().map(Some).collect() };
+    let tasks: Vec<Task<'_>> = methods
+        .into_iter()
+        .flat_map(|method| subjects.iter().map(move |subject| Task { subject, method }))
+        .collect();
+    let cores = || thread::available_parallelism().map_or(1, usize::from);
+    let jobs = args.simulated.jobs.map_or_else(cores, usize::from).min(tasks.len()).max(1);
+    let memory = Bytes::new(run::limit(None)?.get() / jobs as u64);
+    let answers = args.simulated.answers.unwrap_or(subject::ANSWERS) as usize;
+    let progress = Progress::new(tasks.len() as u64);
+    progress.begin("paths in the simulator", tasks.len() as u64);
+    let done = AtomicU64::new(0);
+    let work = |task: &Task<'_>| {
+        let judged = one(task, answers, memory, interrupted)
+            .with_context(|| format!("the path `{}`", task.subject.scenario.name))?;
+        progress.reach(done.fetch_add(1, Ordering::Relaxed) + 1, tasks.len() as u64);
+        Ok(judged)
+    };
+    let pool::Done { results, error } = pool::each(&tasks, jobs, interrupted, work);
+    error.map_or_else(|| Ok(results.into_iter().flatten().collect()), Err)
+}
+
+/// The answers on one path; `None` when interrupted.
+fn one(
+    task: &Task<'_>,
+    answers: usize,
+    memory: Bytes,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<Option<Vec<Judged>>> {
+    let mut scenario = task.subject.repeated();
+    if let Some(method) = task.method {
+        scenario.measure.iter_mut().for_each(|measure| measure.method = method);
+    }
+    let mut run = Run::new(&scenario, scenario.seed, memory)?;
+    while run.measured() < answers && run.step()? {
+        if run::is_set(interrupted) {
+            return Ok(None);
+        }
+    }
+    let judged = |result| Judged {
+        class: task.subject.class.clone(),
+        path: scenario.name.clone(),
+        least_buffer_packets: task.subject.least_buffer(),
+        result,
+    };
+    Ok(Some(run.measurements().into_iter().take(answers).map(judged).collect()))
+}

@@ -1,0 +1,143 @@
+//! A path to be measured, as the text of a scenario.
+
+use std::fmt::Write as _;
+
+/// Bytes that a packet takes on the wire beside its IP length.
+const OVERHEAD: u32 = 38;
+/// A buffer given in bandwidth-delay products has room for so many full packets at least.
+const LEAST_BUFFER: f64 = 50.0;
+/// No buffer of these paths is larger, in bytes: what the memory of a large switch holds.
+const MOST_BUFFER: f64 = 64e6;
+/// The fastest line of a host, Mb/s.
+const FASTEST_LINE: f64 = 400e3;
+/// Measurements begin so long after the run, in seconds: sources are in equilibrium at once, TCP is not.
+const START: f64 = 0.5;
+const START_WITH_TCP: f64 = 4.0;
+/// Time that an answer takes at most, in seconds and round trips: see `core::measure`, with room for streams that lost packets.
+const ANSWER: f64 = 8.0;
+const ROUND_TRIPS: f64 = 80.0;
+
+/// One link of the path, with traffic of its own.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hop {
+    /// Its rate; without one packets take no time.
+    pub(super) mbps: Option<f64>,
+    /// Room in its queue, in full packets.
+    pub(super) packets: f64,
+    /// Further keys of the link.
+    pub(super) keys: Vec<String>,
+    /// Keys of datagrams that only pass this link.
+    pub(super) traffic: Vec<String>,
+}
+
+/// A path from one host to another.
+#[derive(Clone, Debug)]
+pub(super) struct Path {
+    /// Largest IP packet, bytes.
+    pub(super) mtu: u32,
+    /// Without any queue, and without jitter.
+    pub(super) round_trip_ms: f64,
+    /// Rate of the sender's line as a multiple of the narrow link's.
+    pub(super) line: f64,
+    pub(super) hops: Vec<Hop>,
+    /// Keys of datagrams that pass all links.
+    pub(super) across: Vec<String>,
+    /// Keys of TCP flows that pass all links.
+    pub(super) flows: Vec<String>,
+    /// Time between interrupts of the receiver's card, us.
+    pub(super) coalescing_us: Option<f64>,
+}
+
+impl Path {
+    pub(super) fn new(mtu: u32, round_trip_ms: f64, line: f64) -> Path {
+        Path {
+            mtu,
+            round_trip_ms,
+            line,
+            hops: Vec::new(),
+            across: Vec::new(),
+            flows: Vec::new(),
+            coalescing_us: None,
+        }
+    }
+
+    /// Wire bytes of a full packet.
+    pub(super) fn packet(&self) -> f64 {
+        f64::from(self.mtu + OVERHEAD)
+    }
+
+    /// Packets that bandwidth-delay products of a link at `mbps` are, within what buffers have room for.
+    pub(super) fn packets(&self, mbps: f64, products: f64) -> f64 {
+        let product = mbps * 1e6 * self.round_trip_ms / 1e3 / 8.0 / self.packet();
+        (product * products).min(MOST_BUFFER / self.packet()).max(LEAST_BUFFER).round()
+    }
+
+    /// Adds a link at `mbps` with a buffer in bandwidth-delay products.
+    pub(super) fn hop(&mut self, mbps: f64, products: f64) -> &mut Hop {
+        let packets = self.packets(mbps, products);
+        self.hops.push(Hop { mbps: Some(mbps), packets, ..Hop::default() });
+        let last = self.hops.len() - 1;
+        &mut self.hops[last]
+    }
+
+    /// The rate of the slowest link.
+    pub(super) fn narrow(&self) -> f64 {
+        self.hops.iter().filter_map(|hop| hop.mbps).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The scenario, named `name`, for `answers` measurements one after the other.
+    pub(super) fn text(&self, name: &str, seed: u64, answers: u32) -> String {
+        let start = if self.flows.is_empty() { START } else { START_WITH_TCP };
+        let answer = ANSWER + ROUND_TRIPS * self.round_trip_ms / 1e3;
+        let duration = (start + answer * f64::from(answers)).ceil();
+        let mut text = format!(
+            "# A path of `headway accuracy --on sim`.\nname = \"{name}\"\nseed = {seed}\nduration = \"{duration} s\"\nmtu = {}\n",
+            self.mtu
+        );
+        let last = self.hops.len();
+        for (number, hop) in self.hops.iter().enumerate() {
+            text += &self.link(number, hop);
+        }
+        for (number, hop) in self.hops.iter().enumerate() {
+            hop.traffic.iter().for_each(|keys| text += &table("traffic", number, number + 1, keys));
+        }
+        self.across.iter().for_each(|keys| text += &table("traffic", 0, last, keys));
+        self.flows.iter().for_each(|keys| text += &table("flow", 0, last, keys));
+        let line = digits((self.narrow() * self.line).min(FASTEST_LINE));
+        // One after the other: a measurement begins as soon as it may.
+        let keys = format!("start = \"{start} s\"\nevery = \"1 ms\"\nline = \"{line} Mb/s\"");
+        text += &table("measure", 0, last, &keys);
+        if let Some(interval) = self.coalescing_us {
+            // Writing to a string cannot fail.
+            let _ = write!(
+                text,
+                "\n[host.n{last}]\ncoalescing = {{ kind = \"fixed\", interval = \"{interval} us\" }}\n"
+            );
+        }
+        text
+    }
+
+    fn link(&self, number: usize, hop: &Hop) -> String {
+        let delay = (self.round_trip_ms * 500.0 / self.hops.len() as f64).round();
+        let mut keys = vec![format!("delay = \"{delay} us\"")];
+        if let Some(mbps) = hop.mbps {
+            let bytes = (hop.packets * self.packet()).round();
+            keys.push(format!("rate = \"{} Mb/s\"\nbuffer = \"{bytes} B\"", digits(mbps)));
+        }
+        keys.extend_from_slice(&hop.keys);
+        table("link", number, number + 1, &keys.join("\n"))
+    }
+}
+
+fn table(kind: &str, from: usize, to: usize, keys: &str) -> String {
+    format!("\n[[{kind}]]\nfrom = \"n{from}\"\nto = \"n{to}\"\n{keys}\n")
+}
+
+/// A number with four digits at most.
+pub(super) fn digits(value: f64) -> f64 {
+    if value == 0.0 {
+        return 0.0;
+    }
+    let unit = 10f64.powi(3 - value.abs().log10().floor() as i32);
+    (value * unit).round() / unit
+}

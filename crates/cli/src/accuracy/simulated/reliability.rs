@@ -1,0 +1,37 @@
+//! Whether intervals of several levels hold the truth as often as they claim.
+
+use serde::Serialize;
+
+use super::tally::Judged;
+
+/// Intervals of one level.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Reliability {
+    /// The probability that they claim, in percent.
+    pub(super) percent: u32,
+    /// How many there are.
+    pub(super) intervals: usize,
+    /// How many of them held the truth.
+    pub(super) held: usize,
+}
+
+impl Reliability {
+    /// The share of them that held the truth, in percent.
+    pub(super) fn actual(&self) -> f64 {
+        self.held as f64 / self.intervals.max(1) as f64 * 100.0
+    }
+}
+
+/// All levels that these answers claim anything at, the lowest first.
+pub(super) fn reliability(judged: &[&Judged]) -> Vec<Reliability> {
+    let mut levels: Vec<Reliability> = Vec::new();
+    for (percent, held) in judged.iter().flat_map(|one| one.claims()) {
+        let place = levels.binary_search_by_key(&percent, |level| level.percent).unwrap_or_else(|place| {
+            levels.insert(place, Reliability { percent, intervals: 0, held: 0 });
+            place
+        });
+        levels[place].intervals += 1;
+        levels[place].held += usize::from(held);
+    }
+    levels
+}

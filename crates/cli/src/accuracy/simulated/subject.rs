@@ -1,0 +1,139 @@
+//! The paths that a method is judged on: drawn from a seed, or somebody's own.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use headway_core::{Bytes, Duration};
+use headway_sim::scenario::{Change, Scenario};
+
+use super::class::{CLASSES, Class};
+use crate::accuracy::Simulated;
+use crate::draw::Draw;
+use crate::stage;
+
+/// Paths drawn for each class, answers on each, and the seed, when nobody says otherwise.
+const PATHS_PER_CLASS: u32 = 10;
+pub(super) const ANSWERS: u32 = 5;
+const SEED: u32 = 1;
+/// Between the class and the number in the name of a path.
+const NUMBER: &str = " #";
+
+/// A path that a method is judged on.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    pub(super) class: String,
+    pub(super) scenario: Scenario,
+}
+
+/// The text of a drawn path, and what its file would be called.
+struct Drawn {
+    class: &'static str,
+    /// Such as `narrow-then-tight-03.toml`.
+    file: String,
+    text: String,
+}
+
+/// All paths that were asked for, class by class.
+pub(super) fn subjects(args: &Simulated) -> anyhow::Result<Vec<Subject>> {
+    if args.paths.is_empty() {
+        let drawn = draw(args);
+        return drawn.into_iter().map(|path| Subject::drawn(&path, &args.set)).collect();
+    }
+    let mut subjects = Vec::new();
+    for path in &args.paths {
+        for file in files(path)? {
+            subjects.push(Subject::load(&file, &args.set)?);
+        }
+    }
+    // Answers of a method stand together.
+    subjects.sort_by_key(|subject| subject.scenario.measure[0].method.name());
+    Ok(subjects)
+}
+
+/// Writes the drawn paths as files into a folder; how many there are.
+pub(super) fn write(args: &Simulated, folder: &Path) -> anyhow::Result<usize> {
+    let drawn = draw(args);
+    for path in &drawn {
+        stage::write(&folder.join(&path.file), &path.text)?;
+    }
+    Ok(drawn.len())
+}
+
+fn draw(args: &Simulated) -> Vec<Drawn> {
+    let (seed, places) =
+        (args.seed.unwrap_or(SEED), args.paths_per_class.unwrap_or(PATHS_PER_CLASS) as usize);
+    let answers = args.answers.unwrap_or(ANSWERS);
+    let wanted =
+        |class: &Class| args.classes.is_empty() || args.classes.iter().any(|name| name == class.name);
+    let classes = CLASSES.iter().enumerate().filter(|(_, class)| wanted(class));
+    let path = |number: usize, class: &Class, place: usize| {
+        let path = (class.path)(&mut Draw::new(seed.into(), number, place, places));
+        let name = format!("{}{NUMBER}{}", class.name, place + 1);
+        // Another seed for every path, so that no two have the same traffic.
+        let own = (u64::from(seed) << 30) + ((number as u64) << 20) + place as u64;
+        Drawn {
+            class: class.name,
+            file: format!("{}-{:02}.toml", class.name, place + 1),
+            text: path.text(&name, own, answers),
+        }
+    };
+    classes.flat_map(|(number, class)| (0..places).map(move |place| path(number, class, place))).collect()
+}
+
+/// The file itself, or all scenarios of a folder.
+fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let cannot = || format!("cannot read {}", path.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).with_context(cannot)? {
+        let file = entry.with_context(cannot)?.path();
+        if file.extension().is_some_and(|kind| kind == "toml") {
+            files.push(file);
+        }
+    }
+    if files.is_empty() {
+        bail!("there is no scenario (.toml) in {}", path.display());
+    }
+    files.sort();
+    Ok(files)
+}
+
+impl Subject {
+    fn drawn(drawn: &Drawn, set: &[Change]) -> anyhow::Result<Subject> {
+        let scenario = Scenario::parse(&drawn.text, Path::new(&drawn.file), set)?;
+        Ok(Subject { class: drawn.class.to_owned(), scenario })
+    }
+
+    fn load(file: &Path, set: &[Change]) -> anyhow::Result<Subject> {
+        let scenario = Scenario::load(file, set)?;
+        ensure!(
+            scenario.measure.len() == 1,
+            "{} has {} [[measure]] instead of one",
+            file.display(),
+            scenario.measure.len()
+        );
+        let class = scenario.name.split_once(NUMBER).map_or(scenario.name.as_str(), |(class, _)| class);
+        Ok(Subject { class: class.to_owned(), scenario })
+    }
+
+    /// The scenario with measurements that follow each other as closely as they may, unless it says how often to measure.
+    pub(super) fn repeated(&self) -> Scenario {
+        let mut scenario = self.scenario.clone();
+        for measure in &mut scenario.measure {
+            measure.every.get_or_insert(Duration::from_ms(1));
+        }
+        scenario
+    }
+
+    /// Full packets that the smallest buffer of any link has room for.
+    pub(super) fn least_buffer(&self) -> u64 {
+        let scenario = &self.scenario;
+        let packet = Bytes::new(u64::from(scenario.mtu)) + headway_core::units::WIRE_OVERHEAD;
+        let room = |link: &headway_sim::scenario::LinkSpec| {
+            Some(link.buffer_at(link.rate?).bytes(scenario.mtu).get() / packet.get())
+        };
+        scenario.link.iter().filter_map(room).min().unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,270 @@
+//! What many answers are worth together.
+
+use std::collections::BTreeMap;
+
+use headway_sim::record::MeasureResult;
+use serde::Serialize;
+
+use super::reliability::{Reliability, reliability};
+
+/// One answer beside the truth.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Judged {
+    /// The class of its path.
+    pub(super) class: String,
+    /// The name of its path.
+    pub(super) path: String,
+    /// Full packets that the smallest buffer of the path has room for.
+    pub(super) least_buffer_packets: u64,
+    /// Answer and truth.
+    #[serde(flatten)]
+    pub(super) result: MeasureResult,
+}
+
+/// Where less than this share of the narrow link's capacity is free, errors and widths are shares of this much.
+const LEAST_FREE: f64 = 0.25;
+/// An interval with at most this half width, as a share of the answer, is one to build on.
+const NARROW: f64 = 0.15;
+
+impl Judged {
+    /// What errors and widths are shares of, bit/s: what was free, or a quarter of the narrow link's capacity if that is more.
+    fn scale(&self) -> f64 {
+        self.free().max(LEAST_FREE * self.result.narrow_bps.unwrap_or(0) as f64).max(1.0)
+    }
+
+    fn free(&self) -> f64 {
+        self.result.free_bps.unwrap_or(0) as f64
+    }
+
+    fn rate(&self) -> Option<f64> {
+        self.result.available_bps.map(|bps| bps as f64)
+    }
+
+    /// Whether the answer is a lower bound only.
+    fn is_at_least(&self) -> bool {
+        self.rate().is_some() && self.result.high_bps.is_none()
+    }
+
+    /// Whether the interval held the truth; `None` without an answer.
+    fn held(&self) -> Option<bool> {
+        let low = self.result.low_bps? as f64;
+        Some(low <= self.free() && self.result.high_bps.is_none_or(|high| self.free() <= high as f64))
+    }
+
+    /// Relative error of an answer that is more than a bound.
+    fn error(&self) -> Option<f64> {
+        self.rate().filter(|_| !self.is_at_least()).map(|rate| (rate - self.free()) / self.scale())
+    }
+
+    /// The levels, in percent, at which the answer claims an interval, and whether each held the truth.
+    pub(super) fn claims(&self) -> impl Iterator<Item = (u32, bool)> {
+        let free = self.free();
+        let holds = move |low: u64, high: Option<u64>| {
+            low as f64 <= free && high.is_none_or(|high| free <= high as f64)
+        };
+        // A method without further levels has its interval of 90 %.
+        let only = self.held().filter(|_| self.result.claims.is_empty()).map(|held| (90, held));
+        let claims = self.result.claims.iter();
+        claims.map(move |claim| (claim.percent, holds(claim.low_bps, claim.high_bps))).chain(only)
+    }
+
+    /// Half of the interval's width, bit/s.
+    fn half(&self) -> Option<f64> {
+        Some((self.result.high_bps? as f64 - self.result.low_bps? as f64) / 2.0)
+    }
+
+    fn is_narrow(&self) -> bool {
+        self.half().zip(self.rate()).is_some_and(|(half, rate)| half <= NARROW * rate)
+    }
+}
+
+/// What the answers of a class, or of all classes, are worth. Shares are of one; `None` where nothing can be said.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Tally {
+    /// The class.
+    pub(super) class: String,
+    /// Measurements that ended.
+    pub(super) measurements: usize,
+    /// Those with an answer, bounds included.
+    pub(super) answers: usize,
+    /// Answers that are lower bounds only.
+    pub(super) at_least: usize,
+    /// Measurements without an answer, by reason.
+    pub(super) refusals: BTreeMap<String, usize>,
+    /// Answers whose 90 % interval held the truth.
+    pub(super) held: usize,
+    /// Whether intervals hold the truth as often as they claim.
+    pub(super) reliability: Vec<Reliability>,
+    /// Median of the error, of its absolute value, and the 95th percentile of that.
+    pub(super) bias: Option<f64>,
+    /// See `bias`.
+    pub(super) error_median: Option<f64>,
+    /// See `bias`.
+    pub(super) error_p95: Option<f64>,
+    /// Median of the half width of intervals.
+    pub(super) half_width: Option<f64>,
+    /// Answers with an interval narrower than 15 % of the answer to either side, with their errors.
+    pub(super) narrow: usize,
+    /// See `narrow`.
+    pub(super) narrow_error_median: Option<f64>,
+    /// See `narrow`.
+    pub(super) narrow_error_p95: Option<f64>,
+    /// Median absolute error of one who always answers the narrow link's capacity.
+    pub(super) null_error_median: Option<f64>,
+    /// Median cost.
+    pub(super) bytes: Option<f64>,
+    /// See `bytes`.
+    pub(super) seconds: Option<f64>,
+    /// Packets of others lost because of the probing, for each measurement.
+    pub(super) others_lost: f64,
+    /// Median over measurements of the longest that a packet of others waited because of the median stream.
+    pub(super) waited_median_ms: Option<f64>,
+    /// 95th percentile over measurements of the longest that a packet of others waited because of any stream.
+    pub(super) waited_p95_ms: Option<f64>,
+}
+
+impl Tally {
+    /// Of one class or of several, which are `name` together.
+    pub(super) fn new(name: &str, judged: &[&Judged]) -> Tally {
+        let values = |value: &dyn Fn(&Judged) -> Option<f64>| -> Vec<f64> {
+            judged.iter().filter_map(|one| value(one)).collect()
+        };
+        let absolute = |one: &Judged| one.error().map(f64::abs);
+        let narrow = |one: &Judged| absolute(one).filter(|_| one.is_narrow());
+        let null = |one: &Judged| Some((one.result.narrow_bps? as f64 - one.free()).abs() / one.scale());
+        let count = |is: &dyn Fn(&Judged) -> bool| judged.iter().filter(|one| is(one)).count();
+        let mut refusals = BTreeMap::new();
+        for reason in judged.iter().filter_map(|one| one.result.failure.as_ref()) {
+            *refusals.entry(reason.clone()).or_default() += 1;
+        }
+        let lost: i64 = judged.iter().map(|one| one.result.others_lost).sum();
+        let ms = |ns: u64| Some(ns as f64 / 1e6);
+        Tally {
+            class: name.to_owned(),
+            measurements: judged.len(),
+            answers: count(&|one| one.rate().is_some()),
+            at_least: count(&Judged::is_at_least),
+            refusals,
+            held: count(&|one| one.held() == Some(true)),
+            reliability: reliability(judged),
+            bias: quantile(values(&Judged::error), 0.5),
+            error_median: quantile(values(&absolute), 0.5),
+            error_p95: quantile(values(&absolute), 0.95),
+            half_width: quantile(values(&|one| Some(one.half()? / one.scale())), 0.5),
+            narrow: count(&|one| narrow(one).is_some()),
+            narrow_error_median: quantile(values(&narrow), 0.5),
+            narrow_error_p95: quantile(values(&narrow), 0.95),
+            null_error_median: quantile(values(&null), 0.5),
+            bytes: quantile(values(&|one| Some(one.result.bytes as f64)), 0.5),
+            seconds: quantile(
+                values(&|one| Some((one.result.end_ns - one.result.begin_ns) as f64 / 1e9)),
+                0.5,
+            ),
+            others_lost: lost as f64 / judged.len().max(1) as f64,
+            waited_median_ms: quantile(values(&|one| ms(one.result.added_delay_ns)), 0.5),
+            waited_p95_ms: quantile(values(&|one| ms(one.result.added_delay_max_ns)), 0.95),
+        }
+    }
+
+    /// Share of the answers whose interval held the truth.
+    pub(super) fn coverage(&self) -> Option<f64> {
+        (self.answers > 0).then(|| self.held as f64 / self.answers as f64)
+    }
+
+    /// Share of the measurements without an answer.
+    pub(super) fn refused(&self) -> f64 {
+        (self.measurements - self.answers) as f64 / self.measurements.max(1) as f64
+    }
+}
+
+/// One tally a class, in the order in which classes come first, and one of all.
+pub(super) fn tallies(judged: &[Judged]) -> (Vec<Tally>, Tally) {
+    let mut names: Vec<&str> = Vec::new();
+    for one in judged {
+        if !names.contains(&one.class.as_str()) {
+            names.push(&one.class);
+        }
+    }
+    let class = |name: &&str| {
+        let members: Vec<&Judged> = judged.iter().filter(|one| one.class == *name).collect();
+        Tally::new(name, &members)
+    };
+    (names.iter().map(class).collect(), Tally::new("all", &judged.iter().collect::<Vec<_>>()))
+}
+
+/// The value that a share of all do not exceed; `None` when there are none.
+fn quantile(mut values: Vec<f64>, share: f64) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    let place = share * last as f64;
+    let (below, part) = (place.floor() as usize, place.fract());
+    Some(values[below] + part * (values[(below + 1).min(last)] - values[below]))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+    use super::*;
+    use serde_json::json;
+
+    /// An answer with its interval in Mb/s, where `free` of 100 were free; a failure without one.
+    fn judged(class: &str, free: u64, answer: Option<(u64, u64, Option<u64>)>) -> Judged {
+        let bps = |mbps: u64| mbps * 1_000_000;
+        let claims: Vec<_> = answer
+            .iter()
+            .map(|(rate, low, high)| {
+                let high = high.map(|high| bps((rate + high) / 2));
+                json!({ "percent": 50, "low_bps": bps((rate + low) / 2), "high_bps": high })
+            })
+            .collect();
+        let result = json!({
+            "measure": 0, "method": "response", "begin_ns": 1_000_000_000u64, "end_ns": 3_000_000_000u64,
+            "available_bps": answer.map(|(rate, ..)| bps(rate)),
+            "low_bps": answer.map(|(_, low, _)| bps(low)),
+            "high_bps": answer.and_then(|(.., high)| high.map(bps)),
+            "claims": claims,
+            "failure": answer.is_none().then_some("no luck"),
+            "capacity_bps": null, "free_bps": bps(free), "tight_link": "a->b",
+            "free_without_tcp_bps": bps(free), "narrow_bps": bps(100),
+            "streams_used": 3, "streams_refused": 0, "bytes": 2_000_000,
+            "added_delay_ns": 1_000_000, "added_delay_max_ns": 4_000_000, "others_lost": 2,
+        });
+        let result = serde_json::from_value(result).unwrap();
+        Judged { class: class.to_owned(), path: "p".to_owned(), least_buffer_packets: 50, result }
+    }
+
+    #[test]
+    fn errors_are_shares_of_what_was_free_or_of_a_quarter_of_the_narrow_link() {
+        let all = [
+            judged("a", 50, Some((60, 45, Some(65)))),
+            judged("a", 50, Some((40, 38, Some(42)))),
+            judged("b", 5, Some((10, 4, Some(16)))),
+            judged("b", 50, Some((40, 40, None))),
+            judged("b", 50, None),
+        ];
+        let (classes, whole) = tallies(&all);
+        let shares = |tally: &Tally| (tally.error_median.unwrap() * 1e3).round();
+        assert_eq!(classes.iter().map(shares).collect::<Vec<_>>(), [200.0, 200.0]);
+        assert_eq!((whole.measurements, whole.answers, whole.at_least, whole.held), (5, 4, 1, 3));
+        assert_eq!(whole.refusals, BTreeMap::from([("no luck".to_owned(), 1)]));
+        assert_eq!((classes[0].bias, classes[0].narrow), (Some(0.0), 1));
+        // 10 and 2 of 50, and 6 of a quarter of 100.
+        assert_eq!(whole.half_width, Some(0.2));
+        assert_eq!(whole.null_error_median, Some(1.0));
+        assert_eq!((whole.others_lost, whole.seconds), (2.0, Some(2.0)));
+        assert_eq!((whole.waited_median_ms, whole.waited_p95_ms), (Some(1.0), Some(4.0)));
+    }
+
+    #[test]
+    fn every_level_is_counted_by_itself() {
+        let all = [
+            judged("a", 50, Some((50, 30, Some(70)))),
+            judged("a", 50, Some((30, 20, Some(60)))),
+            judged("a", 50, Some((60, 60, None))),
+            judged("a", 50, None),
+        ];
+        let (_, whole) = tallies(&all);
+        assert_eq!(whole.reliability, [Reliability { percent: 50, intervals: 3, held: 1 }]);
+        assert_eq!(whole.coverage(), Some(2.0 / 3.0));
+    }
+}

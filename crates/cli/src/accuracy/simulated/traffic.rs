@@ -1,0 +1,74 @@
+//! Traffic of the paths, as keys of scenario tables.
+
+use super::path::{Path, digits};
+use crate::draw::Draw;
+
+/// When packets leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Model {
+    Constant,
+    Poisson,
+    Batches,
+    /// Self-similar: sources that are on and off for Pareto times.
+    LongRange,
+}
+
+/// Models without bursts, with bursts, and all.
+pub(super) const SMOOTH: [Model; 2] = [Model::Constant, Model::Poisson];
+pub(super) const BURSTY: [Model; 2] = [Model::Batches, Model::LongRange];
+pub(super) const ALL: [Model; 4] = [Model::Constant, Model::Poisson, Model::Batches, Model::LongRange];
+
+/// From this rate on cross traffic comes in jumbo frames where the path takes them, Mb/s.
+const JUMBO_RATE: f64 = 20e3;
+/// At or below this rate periods of being on and off are longer, as a packet takes a millisecond and more, Mb/s.
+const SLOW: f64 = 10.0;
+const SLOWER: f64 = 8.0;
+
+/// Datagrams of `mbps` in the mean.
+pub(super) fn datagrams(draw: &mut Draw, path: &Path, model: Model, mbps: f64) -> String {
+    let size = if mbps >= JUMBO_RATE && path.mtu > 1500 {
+        path.packet()
+    } else {
+        draw.choose(&[1538.0_f64, 1538.0, 578.0]).min(path.packet())
+    };
+    let rate = digits(mbps);
+    match model {
+        Model::Constant => format!("model = \"cbr\"\nrate = \"{rate} Mb/s\"\nsize = \"{size} B\""),
+        Model::Poisson => format!("model = \"poisson\"\nrate = \"{rate} Mb/s\"\nsize = \"{size} B\""),
+        Model::Batches => {
+            let batch = draw.log(2.0, 30.0);
+            format!("model = \"batches\"\nrate = \"{rate} Mb/s\"\nsize = \"{size} B\"\nbatch = {batch:.1}")
+        }
+        Model::LongRange => {
+            let (sources, shape) = (draw.whole(4, 40), draw.between(1.3, 1.9));
+            let (share, scale) = (draw.between(0.2, 0.6), if mbps <= SLOW { SLOWER } else { 1.0 });
+            let on = draw.log(3.0, 60.0) * scale;
+            on_off(sources, (mbps / sources as f64 / share, share), on, shape, size)
+        }
+    }
+}
+
+/// Sources that are on for `on_ms` in the mean and for a `share` of all time, and then send at a peak in Mb/s.
+pub(super) fn on_off(sources: u64, (peak, share): (f64, f64), on_ms: f64, shape: f64, size: f64) -> String {
+    let [on, off] = [on_ms * 1e3, on_ms * 1e3 * (1.0 - share) / share].map(f64::round);
+    let peak = digits(peak);
+    format!(
+        "model = \"pareto-on-off\"\nsources = {sources}\npeak = \"{peak} Mb/s\"\non = \"{on} us\"\noff = \"{off} us\"\nshape = {shape}\nsize = \"{size} B\""
+    )
+}
+
+/// TCP flows whose applications write `mbps` together, counted on the wire.
+pub(super) fn applications(draw: &mut Draw, path: &Path, mbps: f64) -> String {
+    let (count, controller) = (draw.whole(1, 6), draw.choose(&["cubic", "reno", "bbr"]));
+    let payload = f64::from(path.mtu - 52) / path.packet();
+    let each = digits(mbps * payload / count as f64);
+    format!(
+        "controller = \"{controller}\"\ncount = {count}\nstagger = \"130 ms\"\napplication-rate = \"{each} Mb/s\""
+    )
+}
+
+/// TCP flows that take what they get.
+pub(super) fn greedy(draw: &mut Draw) -> String {
+    let (count, controller) = (draw.whole(1, 4), draw.choose(&["cubic", "reno", "bbr"]));
+    format!("controller = \"{controller}\"\ncount = {count}\nstagger = \"170 ms\"")
+}

@@ -1,0 +1,76 @@
+//! Claimed against actual coverage of intervals, as stand-alone SVG text.
+
+use std::error::Error;
+
+use headway_repro::figure::style::{self, INK, legend_at};
+use plotters::prelude::*;
+
+use super::chart::COLOURS;
+
+/// One class, or all of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) name: String,
+    /// Claimed probability and share of the intervals that held the truth, both in percent, in order.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// The lowest claim on the axis, percent.
+const LOWEST: f64 = 45.0;
+
+/// All answers in colour over the classes in grey; honest intervals lie on the diagonal.
+pub(crate) fn diagram(all: &[Line], classes: &[Line]) -> Result<String, Box<dyn Error>> {
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, (640, 560)).into_drawing_area();
+        area.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(&area)
+            .margin(12)
+            .x_label_area_size(44)
+            .y_label_area_size(56)
+            .build_cartesian_2d(LOWEST..100.0, 0.0..100.0)?;
+        let label = |value: &f64| format!("{value:.0}");
+        style::axes(
+            &mut chart,
+            ("claimed probability, %", "intervals that held the truth, %"),
+            &label,
+            &label,
+        )?;
+        chart.draw_series([PathElement::new([(LOWEST, LOWEST), (100.0, 100.0)], INK.stroke_width(1))])?;
+        let grey = INK.mix(0.22);
+        for (number, class) in classes.iter().enumerate() {
+            let drawn = chart.draw_series(LineSeries::new(class.points.clone(), grey.stroke_width(1)))?;
+            if number == 0 {
+                drawn
+                    .label("each class")
+                    .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], grey.stroke_width(1)));
+            }
+        }
+        for (line, colour) in all.iter().zip(COLOURS) {
+            chart.draw_series(LineSeries::new(line.points.clone(), colour.stroke_width(3)))?;
+            chart
+                .draw_series(line.points.iter().map(|point| Circle::new(*point, 5, colour.filled())))?
+                .label(&line.name)
+                .legend(move |(x, y)| Circle::new((x + 9, y), 5, colour.filled()));
+        }
+        legend_at(&mut chart, SeriesLabelPosition::LowerRight)?;
+        area.present()?;
+    }
+    Ok(svg)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+    use super::*;
+
+    #[test]
+    fn every_level_has_its_point() {
+        let line = |name: &str| Line { name: name.to_owned(), points: vec![(50.0, 40.0), (90.0, 85.0)] };
+        let svg = diagram(&[line("response")], &[line("slow"), line("jitter")]).unwrap();
+        // Two points, and the one of the legend.
+        assert_eq!(svg.matches("<circle").count(), 3);
+        assert_eq!(svg.matches("each class").count(), 1);
+        assert!(svg.contains("claimed probability, %"));
+    }
+}

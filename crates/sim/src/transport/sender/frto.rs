@@ -1,0 +1,70 @@
+//! Whether a timeout was needless (F-RTO, RFC 5682 with SACK, details as in Linux).
+//!
+//! When the retransmission of the first segment is acknowledged, new data are sent before anything else is sent again. If an
+//! acknowledgement then reports something of the old flight, that was only late, and the timeout is taken back; if new data are reported
+//! above holes, the flight was lost.
+
+use super::*;
+
+/// The last timeout.
+#[derive(Debug, Default)]
+pub(super) struct Timeout {
+    /// The first segment that was not acknowledged then.
+    una: u64,
+    /// Whether it was needless is not known.
+    open: bool,
+    /// Until the next acknowledgement only new data are sent.
+    new_data: bool,
+}
+
+impl Timeout {
+    /// The first segment not acknowledged is `una`; the timeout may turn out to be needless if it `begins` a recovery, or if nothing has
+    /// been acknowledged since the last one.
+    pub(super) fn new(una: u64, begins: bool, last: &Timeout, again: bool) -> Timeout {
+        Timeout { una, open: begins || again && last.una == una, new_data: false }
+    }
+
+    /// Whether a timeout with `una` as the first segment not acknowledged repeats this one.
+    pub(super) fn is_at(&self, una: u64) -> bool {
+        self.una == una
+    }
+
+    #[inline]
+    pub(super) fn sends_new_data(&self) -> bool {
+        self.new_data
+    }
+
+    /// What has not been acknowledged is sent again from now on, if new data were asked for and none could be sent beyond `high`.
+    #[inline]
+    pub(super) fn is_without_new_data(&mut self, next: u64, high: u64) -> bool {
+        let without = self.new_data && next == high;
+        if without {
+            (self.open, self.new_data) = (false, false);
+        }
+        without
+    }
+}
+
+impl Sender {
+    /// Hears of an acknowledgement that advances by `acked` segments after a timeout.
+    #[cold]
+    pub(super) fn judge_timeout(&mut self, now: u64, acked: u64, reported: &News) {
+        self.timeout.new_data = false;
+        if !self.timeout.open {
+            return;
+        }
+        if reported.original {
+            self.timeout.open = false;
+            self.undo_timeout();
+        } else if self.next > self.high {
+            self.timeout.open = acked > 0 && reported.sacked == 0;
+        } else if acked > 0 && self.una < self.high {
+            self.high = self.next;
+            if self.next == self.written {
+                self.write(now);
+            }
+            self.timeout.new_data = self.next < self.written.min(self.limit);
+            self.timeout.open = self.timeout.new_data;
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What was free during a measurement, against closed forms.
+
+mod support;
+
+use headway_core::control::Kind;
+use headway_core::measure::{Config, Method};
+use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_sim::host::gap::Mechanism;
+use headway_sim::host::nic::Stamp;
+use headway_sim::measurement::{Measured, MeasurementConfig, Measurements, Truth};
+use headway_sim::traffic::Traffic;
+use headway_sim::{LinkConfig, LinkId, Network, SourceConfig, TcpConfig};
+use support::*;
+
+const MS: fn(i64) -> Duration = Duration::from_ms;
+
+fn cbr(rate: f64) -> Traffic {
+    Traffic::Cbr { rate: mbps(rate), size: Bytes::new(1538) }
+}
+
+/// The first measurement over `path`, begun after a second.
+fn measure(network: &mut Network, path: &[LinkId]) -> Measured {
+    let line = mbps(1000.0);
+    let config = MeasurementConfig {
+        path: path.to_vec(),
+        narrow: path[0],
+        start: Instant::ZERO + MS(1_000),
+        every: None,
+        measure: Config {
+            method: Method::Response,
+            packet: Bytes::new(1538),
+            budget: None,
+            duration: None,
+            rtt: MS(20),
+            top_rate: line,
+            train_rate: line,
+        },
+        line,
+        mechanism: Mechanism::Exact,
+        coalescing: None,
+        stamp: Stamp::Driver,
+    };
+    let mut measurements = Measurements::new(network, config, 1, 0);
+    while let Some(next) = measurements.next() {
+        network.run_until(next);
+        measurements.poll(network);
+    }
+    measurements.ended()[0].clone()
+}
+
+fn truth(measured: &Measured) -> Truth {
+    measured.truth.unwrap_or_else(|| panic!("there is a link with a rate"))
+}
+
+#[test]
+fn the_tight_link_is_the_one_with_the_least_left_not_the_narrow_one() {
+    let mut network = Network::new(1);
+    let rates = [100.0, 250.0, 400.0];
+    let path = rates.map(|rate| network.add_link(&link(mbps(rate), MS(3), drop_tail(Some(1_000_000)))));
+    for (id, load) in path.iter().zip([10.0, 200.0, 100.0]) {
+        network.add_source(&source(*id, cbr(load)));
+    }
+    let measured = measure(&mut network, &path);
+    let truth = truth(&measured);
+    assert_eq!(truth.tight, path[1]);
+    assert_near("capacity", truth.capacity.mbps(), 100.0, 1e-6);
+    assert_near("free", truth.free.mbps(), 50.0, 0.001);
+    assert_eq!(truth.free_without_tcp, truth.free);
+    assert_eq!(measured.displaced, 0);
+}
+
+#[test]
+fn traffic_over_several_links_counts_on_each_of_them() {
+    let mut network = Network::new(1);
+    let path = [60.0, 100.0].map(|rate| network.add_link(&link(mbps(rate), MS(3), drop_tail(None))));
+    let over_both =
+        SourceConfig { path: path.to_vec(), traffic: cbr(20.0), start: Instant::ZERO, stop: None };
+    network.add_source(&over_both);
+    network.add_source(&source(path[1], cbr(50.0)));
+    let truth = truth(&measure(&mut network, &path));
+    assert_eq!(truth.tight, path[1]);
+    assert_near("free", truth.free.mbps(), 30.0, 0.001);
+}
+
+#[test]
+fn a_policer_is_a_limit_like_a_rate() {
+    let mut network = Network::new(1);
+    let policed = LinkConfig {
+        policer: Some((mbps(60.0), Bytes::new(30_000))),
+        ..link(mbps(100.0), MS(5), drop_tail(None))
+    };
+    let path = [network.add_link(&policed)];
+    network.add_source(&source(path[0], cbr(20.0)));
+    let truth = truth(&measure(&mut network, &path));
+    assert_near("capacity", truth.capacity.mbps(), 60.0, 1e-6);
+    // Probing makes the policer drop some packets of others, which then take nothing of it.
+    assert_near("free", truth.free.mbps(), 40.0, 0.01);
+}
+
+#[test]
+fn tcp_is_not_free_unless_it_is_said_to_yield() {
+    let mut network = Network::new(1);
+    let there = network.add_link(&link(mbps(100.0), MS(5), drop_tail(Some(250_000))));
+    let back = network.add_link(&wire(MS(5)));
+    // An application that writes 30 Mb/s of payload in segments of 1448 bytes, which are 1538 on the wire.
+    let payload = 30.0 * 1448.0 / 1538.0;
+    network.add_tcp(&TcpConfig { application_rate: Some(mbps(payload)), ..flow(Kind::Cubic, there, back) });
+    network.add_source(&source(there, cbr(20.0)));
+    let truth = truth(&measure(&mut network, &[there]));
+    assert_near("free", truth.free.mbps(), 50.0, 0.01);
+    assert_near("free without TCP", truth.free_without_tcp.mbps(), 80.0, 0.001);
+}
+
+#[test]
+fn other_measurements_are_others_and_ones_own_probes_are_not() {
+    let mut network = Network::new(1);
+    let path = [network.add_link(&link(mbps(100.0), MS(5), drop_tail(None)))];
+    let other = network.add_prober(&path, None);
+    let every = mbps(25.0).time_for(Bytes::new(1538));
+    for packet in 0..20_000 {
+        network.send_probe(other, Instant::ZERO + every * packet, Bytes::new(1538));
+    }
+    let truth = truth(&measure(&mut network, &path));
+    assert_near("free", truth.free.mbps(), 75.0, 0.001);
+}
+
+/// Packets of 1538 bytes back to back, `count` of them, at the time `at`.
+fn burst(network: &mut Network, path: &[LinkId], at: Instant, count: u32) -> Duration {
+    let prober = network.add_prober(path, None);
+    network.watch(path);
+    for _ in 0..count {
+        network.send_probe(prober, at, Bytes::new(1538));
+    }
+    network.run_until(at + MS(1_000));
+    let log = network.take_probe_log(prober);
+    log.iter().map(|log| log.added_delay).max().unwrap_or_default()
+}
+
+#[test]
+fn probes_add_their_own_transmission_times_to_the_delay_of_others() {
+    // 1538 bytes at 12.304 Mb/s take a millisecond.
+    let rate = Rate::from_bps(12_304_000);
+    for load in [0.0, 0.5] {
+        let mut network = Network::new(1);
+        let path = [network.add_link(&link(rate, MS(1), drop_tail(None)))];
+        network.add_source(&source(path[0], Traffic::Cbr { rate: rate.scale(load), size: Bytes::new(1538) }));
+        assert_eq!(burst(&mut network, &path, at(0.5), 7), MS(7), "load {load}");
+    }
+}
+
+#[test]
+fn two_queues_in_a_row_add_both_delays() {
+    let rate = Rate::from_bps(12_304_000);
+    let mut network = Network::new(1);
+    let path = [rate, rate.scale(0.5)].map(|rate| network.add_link(&link(rate, MS(1), drop_tail(None))));
+    // The last of three waits for itself at the first link, and comes to the second when one of the others has half gone.
+    assert_eq!(burst(&mut network, &path, at(0.5), 3), MS(3 + 4));
+}
+
+#[test]
+fn on_a_full_link_every_probe_that_gets_through_displaces_a_packet() {
+    let rate = Rate::from_bps(12_304_000);
+    for (load, probes) in [(0.5, 0), (0.5, 100), (1.5, 0), (1.5, 100)] {
+        let mut network = Network::new(1);
+        let path = [network.add_link(&link(rate, MS(1), drop_tail(Some(10 * 1538))))];
+        network.add_source(&source(path[0], Traffic::Cbr { rate: rate.scale(load), size: Bytes::new(1538) }));
+        let prober = network.add_prober(&path, None);
+        network.watch(&path);
+        for probe in 0..probes {
+            network.send_probe(prober, at(0.5) + Duration::from_us(3_300) * probe, Bytes::new(1538));
+        }
+        network.run_until(at(2.0));
+        let through = network.take_probe_log(prober).iter().filter(|log| log.arrived.is_some()).count();
+        // Losses that are not the probes' fault do not count.
+        let expected = if load > 1.0 { through as i64 } else { 0 };
+        let displaced = network.displaced(path[0]);
+        println!("load {load}: {through} of {probes} probes got through, {displaced} displaced");
+        assert!((displaced - expected).abs() <= 1, "load {load}, {probes} probes: {displaced}");
+        assert!(probes == 0 || through > 10);
+    }
+}
