@@ -162,7 +162,8 @@ fn every_way_to_fail_has_its_own_reason() {
     };
     assert_eq!(spoiled(100.0, lose_all), Err(Failure::AllLost));
     assert_eq!(spoiled(100.0, lose_half), Err(Failure::Lossy));
-    assert_eq!(spoiled(100.0, swap), Err(Failure::Reordered));
+    // The default method needs no more than how many packets had arrived when.
+    assert!(spoiled(100.0, swap).is_ok());
     assert_eq!(spoiled(100.0, |_| Some(Refusal::SenderGaps)), Err(Failure::SenderGaps));
     assert_eq!(spoiled(100.0, |_| Some(Refusal::ClockStep)), Err(Failure::ClockStep));
     assert_eq!(spoiled(0.5, |_| None), Err(Failure::TooSlow));

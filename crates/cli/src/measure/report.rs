@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use headway_core::measure::{Answer, Method};
+use headway_core::measure::{Answer, Method, PathKind};
 use headway_core::{Bytes, Duration, Instant};
 use headway_sim::record::quoted;
 use serde::{Deserialize, Serialize};
@@ -62,6 +62,9 @@ pub(crate) struct Line {
     /// Absent when the path has more free than the sender can send.
     pub(crate) available_high_bps: Option<u64>,
     pub(crate) capacity_bps: Option<u64>,
+    /// What kind of path it looks like; absent where the method does not tell.
+    #[serde(default)]
+    pub(crate) path_kind: Option<String>,
     pub(crate) highest_rate_bps: u64,
     pub(crate) packet_wire_bytes: u64,
     pub(crate) streams_used: u32,
@@ -96,6 +99,7 @@ impl Line {
             available_low_bps: interval.map(|i| i.low.bps()),
             available_high_bps: interval.and_then(|i| i.high).map(|high| high.bps()),
             capacity_bps: answer.capacity.map(|capacity| capacity.bps()),
+            path_kind: answer.path_kind.map(|kind| kind.name().to_owned()),
             highest_rate_bps: answer.highest_rate.bps(),
             packet_wire_bytes: context.packet.get(),
             streams_used: answer.streams_used,
@@ -171,6 +175,14 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
                     "  available    {}  (90 % interval {} to {high})",
                     interval.rate, interval.low
                 ),
+                None if answer.path_kind == Some(PathKind::TooFast) => {
+                    writeln!(
+                        text,
+                        "  available    at least {}: {}",
+                        interval.low,
+                        PathKind::TooFast.sentence()
+                    )
+                }
                 None => writeln!(
                     text,
                     "  available    at least {}: this sender cannot probe faster, and the path carried it all",
@@ -184,6 +196,9 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
     }
     if let Some(capacity) = answer.capacity {
         let _ = writeln!(text, "  capacity     {capacity}");
+    }
+    if let Some(kind) = answer.path_kind.filter(|kind| *kind != PathKind::TooFast) {
+        let _ = writeln!(text, "  queues       {}", kind.sentence());
     }
     let _ = writeln!(
         text,

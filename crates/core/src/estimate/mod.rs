@@ -1,12 +1,16 @@
 //! From the gaps of a stream to the bandwidth that the path has left.
 
+pub(crate) mod agreement;
+pub(crate) mod belief;
 pub mod excursion;
 pub mod imr;
 mod method;
+mod normal;
 pub mod null;
 pub mod pathchirp;
 pub mod pathload;
 pub mod prc_mt;
+pub(crate) mod reflected;
 pub mod response;
 pub mod trend;
 

@@ -72,7 +72,7 @@ pub fn busy_sample(packets: &[Delayed], packet: Bytes, capacity: Rate) -> Option
 }
 
 /// Points of the grid over the available bandwidth, from just above zero to the capacity.
-const RATE_POINTS: usize = 200;
+pub const RATE_POINTS: usize = 200;
 /// Points of the grid over the spread of the cross traffic.
 const SPREAD_POINTS: usize = 40;
 /// Spread of the cross-traffic rate over [`REFERENCE`], lowest and highest considered, as a share of capacity.
@@ -86,9 +86,6 @@ const SAMPLE_NOISE: f64 = 0.01;
 const COMMON_ERROR: f64 = 0.015;
 /// The same where the receiver coalesces: then the capacity itself is only known from a few events.
 const COMMON_ERROR_COALESCED: f64 = 0.03;
-
-/// Probabilities of intervals in percent, and how wide each is beside the one of 90 % when the distribution is normal.
-pub const LEVELS: [(u32, f64); 4] = [(50, 0.410), (80, 0.779), (90, 1.0), (95, 1.192)];
 
 /// The available bandwidth's posterior distribution over a grid, with a flat prior up to the capacity.
 #[derive(Clone, Debug)]
@@ -138,19 +135,8 @@ impl Posterior {
         }
     }
 
-    /// The median and the 90 % interval, the common error included.
-    pub fn credible(&self) -> Credible {
-        self.between((0.05, 0.95), self.common_error)
-    }
-
-    /// The median and the interval of one of [`LEVELS`], given by its number, the common error included.
-    pub fn credible_at(&self, level: usize) -> Credible {
-        let (percent, width) = LEVELS[level];
-        let outside = (1.0 - f64::from(percent) / 100.0) / 2.0;
-        self.between((outside, 1.0 - outside), self.common_error * width)
-    }
-
-    fn between(&self, (low, high): (f64, f64), common_error: f64) -> Credible {
+    /// The density over [`RATE_POINTS`] points up to the capacity, up to a factor.
+    pub fn density(&self) -> [f64; RATE_POINTS] {
         let top = self.log_likelihood.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let mut density = [0.0; RATE_POINTS];
         for row in self.log_likelihood.chunks_exact(RATE_POINTS) {
@@ -158,13 +144,19 @@ impl Posterior {
                 *sum += (likelihood - top).exp();
             }
         }
+        density
+    }
+
+    /// The median and the 90 % interval, the common error included.
+    pub fn credible(&self) -> Credible {
+        let density = self.density();
         let median = quantile(&density, 0.5);
-        let widen = |q: f64| (common_error.powi(2) + (q - median).powi(2)).sqrt();
+        let widen = |q: f64| (self.common_error.powi(2) + (q - median).powi(2)).sqrt();
         let rate = |share: f64| Rate::from_bps_f64(share * self.capacity_bps);
         Credible {
-            low: rate(median - widen(quantile(&density, low))),
+            low: rate(median - widen(quantile(&density, 0.05))),
             median: rate(median),
-            high: rate(median + widen(quantile(&density, high))),
+            high: rate(median + widen(quantile(&density, 0.95))),
         }
     }
 }
@@ -181,7 +173,7 @@ fn spread_at(row: usize) -> f64 {
 }
 
 /// Where the cumulated `density` reaches `share`, each point standing for one cell of the grid.
-fn quantile(density: &[f64; RATE_POINTS], share: f64) -> f64 {
+pub(crate) fn quantile(density: &[f64], share: f64) -> f64 {
     let mut left = share * density.iter().sum::<f64>();
     for (point, mass) in density.iter().enumerate() {
         if left <= *mass && *mass > 0.0 {
@@ -189,7 +181,7 @@ fn quantile(density: &[f64; RATE_POINTS], share: f64) -> f64 {
         }
         left -= mass;
     }
-    1.0
+    density.len() as f64 / RATE_POINTS as f64
 }
 
 /// The logarithm of the standard normal distribution function, to about 1e-3 absolute.
@@ -227,21 +219,6 @@ mod tests {
         assert!((credible.median.mbps() - 40.0).abs() < 0.3, "{credible:?}");
         assert!(credible.low.mbps() < 38.6 && credible.low.mbps() > 36.0, "{credible:?}");
         assert!(credible.high.mbps() > 41.4 && credible.high.mbps() < 44.0, "{credible:?}");
-    }
-
-    #[test]
-    fn intervals_of_higher_levels_hold_those_of_lower_ones() {
-        let mut posterior = Posterior::new(Rate::from_mbps(100.0));
-        for mbps in [30.0, 35.0, 38.0, 44.0, 52.0] {
-            posterior.add(&sample(mbps, false));
-        }
-        let intervals: Vec<Credible> = (0..LEVELS.len()).map(|level| posterior.credible_at(level)).collect();
-        for pair in intervals.windows(2) {
-            assert_eq!(pair[0].median, pair[1].median);
-            assert!(pair[1].low < pair[0].low && pair[0].high < pair[1].high, "{pair:?}");
-        }
-        assert_eq!(LEVELS[2].0, 90);
-        assert_eq!(intervals[2], posterior.credible());
     }
 
     #[test]

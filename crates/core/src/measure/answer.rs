@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::estimate::response::LEVELS;
 use crate::stream::{Refusal, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
-use super::{Measurement, Phase};
+use super::mixture::LEVELS;
+use super::{Measurement, PathKind, Phase};
 
 /// An available bandwidth with its 90 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct Answer {
     pub available: Result<Interval, Failure>,
     /// Intervals of 50, 80, 90 and 95 %; none where the method has only one of 90 %, or there is no answer.
     pub claims: Vec<Claim>,
+    /// What kind of path it is, where the method tells.
+    pub path_kind: Option<PathKind>,
     /// Capacity of the narrow link where the method measures it.
     pub capacity: Option<Rate>,
     /// The highest rate at which packets were actually sent.
@@ -140,6 +142,9 @@ fn fastest_quarter(record: &StreamRecord) -> Option<Rate> {
     Rate::of(record.packet * u64::from(last.index - first.index), last.sent - first.sent)
 }
 
+/// An interval that reaches this share of what stamps can resolve has no upper end.
+const NEAR_LIMIT: f64 = 0.9;
+
 /// The lowest capacity that can be measured: the first start-up stream would overflow the buffers of anything slower.
 pub const SLOWEST: Rate = Rate::from_bps(1_000_000);
 
@@ -151,7 +156,9 @@ impl Measurement {
         Answer {
             claims: if available.is_ok() { self.claims() } else { Vec::new() },
             available,
-            capacity: self.capacity,
+            path_kind: self.path_kind(),
+            // What stamps cannot resolve is no capacity.
+            capacity: self.capacity.filter(|_| self.stamp_limit.is_none()),
             highest_rate: self.tally.highest,
             streams_used: self.tally.used,
             streams_refused: self.tally.refusals.clone(),
@@ -171,9 +178,13 @@ impl Measurement {
             return Err(Failure::TooSlow);
         }
         let interval = match &self.phase {
-            Phase::Response(response) => {
-                response.credible().map(|c| Interval { rate: c.median, low: c.low, high: Some(c.high) })
-            }
+            Phase::Response(response) => response.spread().map(|spread| {
+                let (low, high) = spread.usual();
+                match self.stamp_limit {
+                    Some(limit) if high > limit.scale(NEAR_LIMIT) => Interval { rate: low, low, high: None },
+                    _ => Interval { rate: spread.median, low, high: Some(high) },
+                }
+            }),
             Phase::Track(track) => track.interval(),
             Phase::Search(search) => search.interval(),
             Phase::AtLeast(rate) => Some(Interval { rate: *rate, low: *rate, high: None }),
@@ -183,17 +194,28 @@ impl Measurement {
         interval.ok_or_else(failure)
     }
 
-    fn claims(&self) -> Vec<Claim> {
-        let levels = LEVELS.iter().map(|(percent, _)| *percent);
+    fn path_kind(&self) -> Option<PathKind> {
         match &self.phase {
-            Phase::Response(response) => levels
-                .enumerate()
-                .map(|(number, percent)| {
-                    let credible = response.credible_at(number);
-                    Claim { percent, low: credible.low, high: Some(credible.high) }
-                })
-                .collect(),
-            Phase::AtLeast(rate) => levels.map(|percent| Claim { percent, low: *rate, high: None }).collect(),
+            Phase::Response(_) if self.stamp_limit.is_some() => Some(PathKind::TooFast),
+            Phase::Response(response) if response.spread().is_some() => Some(response.path_kind()),
+            _ => None,
+        }
+    }
+
+    fn claims(&self) -> Vec<Claim> {
+        let at_least = |rate| {
+            LEVELS.iter().map(|(percent, _)| Claim { percent: *percent, low: rate, high: None }).collect()
+        };
+        match (&self.phase, self.available()) {
+            (_, Ok(Interval { low, high: None, .. })) => at_least(low),
+            (Phase::Response(response), _) => response.spread().map_or_else(Vec::new, |spread| {
+                let claim = |((percent, _), (low, high)): (&(u32, f64), (Rate, Rate))| Claim {
+                    percent: *percent,
+                    low,
+                    high: Some(high),
+                };
+                LEVELS.iter().zip(spread.intervals).map(claim).collect()
+            }),
             _ => Vec::new(),
         }
     }

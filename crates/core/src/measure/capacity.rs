@@ -81,6 +81,15 @@ impl Capacity {
         Ok(())
     }
 
+    /// The time that a coalescing receiver takes for a packet of a batch: the mean of the shorter half of the gaps.
+    pub(super) fn driver(&self) -> Option<Duration> {
+        let mut gaps = self.gaps.clone();
+        gaps.sort_unstable();
+        gaps.truncate(gaps.len() / 2);
+        let count = gaps.len() as i64;
+        (self.coalesced && count > 0).then(|| gaps.into_iter().sum::<Duration>() / count)
+    }
+
     /// The capacity, once any train has arrived.
     ///
     /// Most packets of a train leave a FIFO link back to back, so the median gap is one packet time

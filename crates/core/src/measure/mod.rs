@@ -12,15 +12,20 @@
 mod answer;
 mod capacity;
 mod delay;
+mod marks;
 mod method;
+mod mixture;
+mod path_kind;
 mod probe;
 mod response;
 mod search;
+mod stamps;
 mod startup;
 mod track;
 
 pub use answer::{Answer, Claim, Failure, Interval, SLOWEST};
 pub use method::Method;
+pub use path_kind::PathKind;
 pub use probe::settings;
 
 use crate::estimate::MultiRate;
@@ -33,6 +38,7 @@ use delay::Baseline;
 use probe::Probe;
 use response::Response;
 use search::Search;
+use stamps::Stamps;
 use startup::{Range, Startup};
 use track::Track;
 
@@ -78,6 +84,9 @@ pub struct Measurement {
     ready: Instant,
     available: Option<Rate>,
     capacity: Option<Rate>,
+    stamps: Stamps,
+    /// The highest rate that the receiver's stamps resolve, once trains have come near it.
+    stamp_limit: Option<Rate>,
     baseline: Baseline,
     tally: Tally,
     /// Why no further stream is worth sending.
@@ -89,7 +98,7 @@ pub struct Measurement {
 enum Phase {
     Startup(Startup),
     Capacity(Capacity),
-    Response(Response),
+    Response(Box<Response>),
     Track(Track),
     Search(Search),
     /// The sender's limit was reached without filling the path.
@@ -106,6 +115,8 @@ impl Measurement {
             ready: now,
             available: None,
             capacity: None,
+            stamps: Stamps::default(),
+            stamp_limit: None,
             baseline: Baseline::default(),
             tally: Tally::default(),
             given_up: None,
@@ -137,9 +148,12 @@ impl Measurement {
     /// Takes in what became of a stream: what was seen of it, and why it cannot be used if its sender or a clock failed.
     pub fn observe(&mut self, now: Instant, record: &StreamRecord, refusal: Option<Refusal>) {
         self.tally.sent(record);
+        let sorted = self.reads_sorted().then(|| record.in_order()).flatten();
         let outcome = match (refusal, &self.phase) {
             // A train is to be sent as fast as the sender can; how fast that is does not matter.
-            (None, _) | (Some(Refusal::SenderGaps), Phase::Capacity(_)) => self.take_in(record),
+            (None, _) | (Some(Refusal::SenderGaps), Phase::Capacity(_)) => {
+                self.take_in(sorted.as_ref().unwrap_or(record), sorted.is_some())
+            }
             (Some(refusal), _) => Err(refusal),
         };
         if outcome == Err(Refusal::ClockStep) {
@@ -172,18 +186,22 @@ impl Measurement {
     /// The available bandwidth as far as known.
     fn estimate(&self) -> Option<Rate> {
         match &self.phase {
-            Phase::Response(response) => {
-                response.credible().map(|credible| credible.median).or(self.available)
-            }
+            Phase::Response(response) => response.spread().map(|spread| spread.median).or(self.available),
             _ => self.available,
         }
     }
 
-    fn take_in(&mut self, record: &StreamRecord) -> Result<(), Refusal> {
+    /// Whether packets that overtook others are put back in order: the default method needs no more than how many had arrived when.
+    fn reads_sorted(&self) -> bool {
+        self.config.method == Method::Response
+    }
+
+    fn take_in(&mut self, record: &StreamRecord, overtaken: bool) -> Result<(), Refusal> {
         if record.lost() == record.arrivals.len() {
             return Err(Refusal::Lost);
         }
         self.baseline.observe(record);
+        self.stamps.observe(record);
         match &mut self.phase {
             Phase::Startup(startup) => {
                 if record.lost() > 0 {
@@ -198,7 +216,9 @@ impl Measurement {
                 self.capacity = capacity.capacity().filter(|_| capacity.narrow());
                 self.leave_capacity();
             }
-            Phase::Response(response) => return response.observe(record, &self.baseline, &mut self.probe),
+            Phase::Response(response) => {
+                return response.observe(record, &self.baseline, &mut self.probe, overtaken);
+            }
             Phase::Track(track) => return track.observe(record),
             Phase::Search(search) => return search.observe(record),
             Phase::AtLeast(_) => {}
@@ -248,11 +268,19 @@ impl Measurement {
         }
         let Some(start) = self.available else { return };
         let narrow = trains.narrow();
-        let capacity = self.capacity.unwrap_or(start.scale(UNKNOWN_CAPACITY)).max(start);
+        let limit = self.stamps.limit(self.config.packet, trains.driver());
+        self.stamp_limit = limit.filter(|limit| self.capacity.is_some_and(|capacity| capacity > *limit));
+        if let Some(limit) = self.stamp_limit {
+            self.capacity = Some(limit);
+        }
+        let capacity = self.capacity.unwrap_or(start.scale(UNKNOWN_CAPACITY));
+        let capacity = self.stamp_limit.unwrap_or(capacity.max(start));
         let packet = self.config.packet;
         self.phase = match self.config.method {
             Method::Response if narrow => {
-                Phase::Response(Response::new(packet, capacity, start, self.config.top_rate))
+                let top =
+                    self.stamp_limit.map_or(self.config.top_rate, |limit| limit.min(self.config.top_rate));
+                Phase::Response(Box::new(Response::new(packet, capacity, start, top)))
             }
             // The growth of the delay says nothing without the capacity; which rates are too high, it still tells.
             Method::Response => Phase::Track(Track::new(MultiRate::Bass, packet, start, capacity)),

@@ -108,6 +108,6 @@ pub fn settings(packet: Bytes, capacity: Rate) -> Settings {
 /// The rate at which the stream actually left.
 pub(super) fn send_rate(record: &StreamRecord) -> Option<Rate> {
     let (first, last) = (record.arrivals.first()?, record.arrivals.last()?);
-    let bytes = Bytes::new(record.packet.get() * (record.arrivals.len() as u64 - 1));
+    let bytes = record.packet * u64::from(last.index - first.index);
     Rate::of(bytes, last.sent - first.sent)
 }

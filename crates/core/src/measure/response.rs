@@ -1,10 +1,16 @@
 //! The default method: single-rate streams a little above what is free, read by the rate-response estimator.
 
-use crate::estimate::response::{Credible, Delayed, Posterior, Sample, busy_sample};
+use crate::estimate::agreement::Agreement;
+use crate::estimate::belief::Belief;
+use crate::estimate::reflected::Passage;
+use crate::estimate::response::{Delayed, Posterior, Sample, busy_sample};
 use crate::stream::{Arrival, Refusal, Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 use super::delay::Baseline;
+use super::marks::Marks;
+use super::mixture::Spread;
+use super::path_kind::PathKind;
 use super::probe::Probe;
 
 /// Gaps in a stream: long enough to average over bursts, short enough not to build a long queue.
@@ -25,6 +31,17 @@ const FACTOR_DOWN: f64 = 0.97;
 /// The most it rises to.
 const FACTOR_MAX: f64 = 3.0;
 /// A stream that met a busy queue for less than this share of its time says little.
+/// A baseline that falls by less than this share of a packet time is the same.
+const SAME_BASELINE: f64 = 0.1;
+/// From this probability on one queue is taken for granted, and all streams go to the rate that tells most about it ...
+const SETTLED: f64 = 0.9;
+/// ... after this many streams; until then rates alternate, because only their differences tell how many queues there are.
+const FEWEST: usize = 4;
+const CYCLE: [f64; 6] = [1.35, 1.1, 1.6, 0.95, 1.35, 1.2];
+/// Even then rates differ a little, so that what was taken for granted can turn out wrong.
+const AROUND: [f64; 3] = [1.0, 0.85, 1.2];
+/// Errors common to all streams, as a share of capacity: of the capacity itself, and where the receiver coalesces.
+const COMMON_ERROR: (f64, f64) = (0.015, 0.03);
 const BUSY_SHARE: f64 = 0.25;
 /// Never probe above this multiple of the capacity: it would only lengthen the queue.
 const CAPACITY_MULTIPLE: f64 = 1.15;
@@ -46,9 +63,16 @@ pub(super) struct Response {
     current: Rate,
     factor: f64,
     lowest: Option<Duration>,
-    seen: Vec<Seen>,
+    seen: Vec<(Seen, Marks)>,
     posterior: Posterior,
-    credible: Option<Credible>,
+    belief: Belief,
+    agreement: Agreement,
+    one_queue: f64,
+    sampled: bool,
+    coalesced: bool,
+    jittery: u32,
+    passages: Vec<Passage>,
+    spread: Option<Spread>,
 }
 
 /// What is kept of a stream: its sample changes when the baseline falls.
@@ -90,45 +114,104 @@ impl Response {
             lowest: None,
             seen: Vec::new(),
             posterior: Posterior::new(capacity),
-            credible: None,
+            belief: Belief::new(packet, capacity),
+            agreement: Agreement::default(),
+            one_queue: 1.0,
+            sampled: false,
+            coalesced: false,
+            jittery: 0,
+            passages: Vec::new(),
+            spread: None,
         }
     }
 
     pub(super) fn schedule(&self) -> Schedule {
-        let highest = self.capacity.scale(CAPACITY_MULTIPLE).min(self.top);
+        // Above the narrow link's rate its queue fills, too, and hides how fast that of another link does.
+        let needed = self.current.scale(CAPACITY_MULTIPLE).max(self.capacity);
+        let highest = needed.min(self.capacity.scale(CAPACITY_MULTIPLE)).min(self.top);
         let lowest = self.capacity.scale(LOWEST_SHARE).min(highest);
-        let rate = self.current.scale(self.factor).clamp(lowest, highest);
+        let settled = self.one_queue > SETTLED && self.seen.len() >= FEWEST;
+        let turn = self.seen.len();
+        let factor =
+            if settled { self.factor * AROUND[turn % AROUND.len()] } else { CYCLE[turn % CYCLE.len()] };
+        let rate = self.current.scale(factor).clamp(lowest, highest);
         let gap = rate.time_for(self.packet).ns().max(1);
         let wanted = i64::from(STREAM_GAPS).max(SHORTEST.ns() / gap).min(LONGEST.ns() / gap);
         let gaps = (wanted as u32).clamp(GAP_LIMITS.0, GAP_LIMITS.1);
         Schedule::single_rate(rate, gaps as usize, self.packet)
     }
 
+    /// Takes in a stream; `jittery` when some of its packets overtook others.
     pub(super) fn observe(
         &mut self,
         record: &StreamRecord,
         baseline: &Baseline,
         probe: &mut Probe,
+        jittery: bool,
     ) -> Result<(), Refusal> {
         if record.lost() as f64 > LOSS_TOLERANCE * record.arrivals.len() as f64 {
             return Err(Refusal::Lost);
         }
-        let seen = self.read(record, probe)?;
+        let (seen, marks) = self.read(record, probe)?;
         let sample = seen.sample(baseline, self.packet, self.capacity);
-        self.seen.push(seen);
-        if baseline.lowest() == self.lowest {
-            sample.iter().for_each(|sample| self.posterior.add(sample));
+        self.coalesced |= matches!(seen, Seen::Events(..));
+        self.jittery += u32::from(marks.jittery || jittery);
+        self.seen.push((seen, marks));
+        let fell = self.lowest.zip(baseline.lowest()).map(|(before, now)| before - now);
+        if fell.is_some_and(|fell| fell <= self.capacity.time_for(self.packet).scale(SAME_BASELINE)) {
+            self.take(self.seen.len() - 1, baseline);
         } else {
             self.lowest = baseline.lowest();
             self.posterior = Posterior::new(self.capacity);
-            let samples = self.seen.iter().filter_map(|s| s.sample(baseline, self.packet, self.capacity));
-            samples.for_each(|sample| self.posterior.add(&sample));
+            self.belief.clear();
+            self.agreement = Agreement::default();
+            self.sampled = false;
+            (0..self.seen.len()).for_each(|index| self.take(index, baseline));
         }
-        if self.seen.iter().any(|seen| matches!(seen, Seen::Events(..))) {
-            self.posterior.coalesced();
-        }
+        self.conclude();
         self.aim(record, sample);
         Ok(())
+    }
+
+    /// Takes a stream into both readings.
+    fn take(&mut self, index: usize, baseline: &Baseline) {
+        let (seen, marks) = &self.seen[index];
+        if let Some(sample) = seen.sample(baseline, self.packet, self.capacity) {
+            self.posterior.add(&sample);
+            self.sampled = true;
+            if !sample.censored {
+                let capacity = self.capacity.bps_f64();
+                let (rate, free) = (marks.rate.bps_f64() / capacity, sample.available_bps / capacity);
+                self.agreement.add(rate, free, sample.duration.secs_f64());
+            }
+        }
+        marks.passages(baseline, &mut self.passages);
+        self.belief.add(marks.rate, &self.passages, marks.blur);
+    }
+
+    /// Weighs both readings into one answer.
+    fn conclude(&mut self) {
+        let summary = self.belief.summary(self.agreement.odds());
+        self.one_queue = summary.one_queue;
+        let common = if self.coalesced { COMMON_ERROR.1 } else { COMMON_ERROR.0 };
+        // Jitter decides which gaps look busy, and the reading of these is then biased.
+        let busy = (self.sampled && !self.is_jittery()).then_some(&self.posterior);
+        self.spread = Some(Spread::of(busy, &summary, self.capacity, common));
+    }
+
+    /// Whether most streams met delays that jump from packet to packet.
+    fn is_jittery(&self) -> bool {
+        self.jittery as usize * 2 > self.seen.len()
+    }
+
+    /// What kind of path it looks like.
+    pub(super) fn path_kind(&self) -> PathKind {
+        match self.one_queue {
+            _ if self.is_jittery() => PathKind::Jittery,
+            one_queue if one_queue < 0.5 => PathKind::SeveralQueues,
+            _ if self.coalesced => PathKind::Coalescing,
+            _ => PathKind::OneQueue,
+        }
     }
 
     /// Forgets all samples and keeps the estimate to aim by.
@@ -136,14 +219,19 @@ impl Response {
         self.seen.clear();
         self.lowest = None;
         self.posterior = Posterior::new(self.capacity);
-        self.credible = None;
+        self.belief.clear();
+        self.agreement = Agreement::default();
+        self.jittery = 0;
+        self.sampled = false;
+        self.spread = None;
     }
 
-    fn read(&self, record: &StreamRecord, probe: &mut Probe) -> Result<Seen, Refusal> {
+    fn read(&self, record: &StreamRecord, probe: &mut Probe) -> Result<(Seen, Marks), Refusal> {
         let packet_time = self.capacity.time_for(record.packet);
         if !probe.coalesced(record, packet_time)? {
             let delayed = |a: &Arrival| Some((a.index, a.sent, a.one_way_delay()?));
-            return Ok(Seen::Packets(record.arrivals.iter().filter_map(delayed).collect()));
+            let packets = record.arrivals.iter().filter_map(delayed).collect();
+            return Ok((Seen::Packets(packets), Marks::of_packets(record, packet_time)?));
         }
         let sums = probe.sums(record, packet_time)?;
         let rate = Rate::of(record.packet * sums.samples, sums.send).ok_or(Refusal::SenderGaps)?;
@@ -152,7 +240,8 @@ impl Response {
         let available_bps = (rate.bps_f64() - capacity * growth).min(capacity);
         let late = &record.arrivals[record.arrivals.len() / 2..];
         let late_delay = late.iter().filter_map(Arrival::one_way_delay).min().ok_or(Refusal::Lost)?;
-        Ok(Seen::Events(Sample { available_bps, duration: sums.send, censored: false }, late_delay))
+        let sample = Sample { available_bps, duration: sums.send, censored: false };
+        Ok((Seen::Events(sample, late_delay), Marks::of_events(record)?))
     }
 
     /// Chooses where the next stream goes.
@@ -162,31 +251,21 @@ impl Response {
         let telling = sample.filter(|sample| !sample.censored && sample.duration >= enough);
         let change = if telling.is_some() { FACTOR_DOWN } else { FACTOR_UP };
         self.factor = (self.factor * change).clamp(FACTOR, FACTOR_MAX);
-        if sample.is_some() {
-            let credible = self.posterior.credible();
-            self.current = credible.median;
-            self.credible = Some(credible);
-        } else {
-            // Nothing of the stream queued: at least its rate is free.
-            self.current = self.current.max(record.average);
+        if let Some(spread) = self.spread {
+            self.current = spread.median;
         }
     }
 
     /// Whether the interval is so narrow that more streams are not worth their bytes.
     pub(super) fn sure(&self) -> bool {
         self.seen.len() >= ENOUGH_STREAMS
-            && self.credible.is_some_and(|credible| {
-                let half = credible.high.saturating_sub(credible.low).bps_f64() / 2.0;
-                half < NARROW_ENOUGH * self.capacity.bps_f64()
+            && self.spread.is_some_and(|spread| {
+                let (low, high) = spread.usual();
+                high.saturating_sub(low).bps_f64() / 2.0 < NARROW_ENOUGH * self.capacity.bps_f64()
             })
     }
 
-    pub(super) fn credible(&self) -> Option<Credible> {
-        self.credible
-    }
-
-    /// The estimate with the interval of another level, given by its number.
-    pub(super) fn credible_at(&self, level: usize) -> Credible {
-        self.posterior.credible_at(level)
+    pub(super) fn spread(&self) -> Option<Spread> {
+        self.spread
     }
 }

@@ -97,6 +97,22 @@ impl StreamRecord {
         })
     }
 
+    /// The same stream as if no packet had overtaken another: the packets arrive in order at the times at which any did; `None` when they
+    /// arrived in order.
+    ///
+    /// How many packets had arrived when, which is all that a queue determines, stays the same.
+    pub fn in_order(&self) -> Option<StreamRecord> {
+        let mut times: Vec<Instant> = self.arrivals.iter().filter_map(|arrival| arrival.received).collect();
+        if times.is_sorted() {
+            return None;
+        }
+        times.sort_unstable();
+        let mut sorted = self.clone();
+        let arrived = sorted.arrivals.iter_mut().filter_map(|arrival| arrival.received.as_mut());
+        arrived.zip(times).for_each(|(received, time)| *received = time);
+        Some(sorted)
+    }
+
     /// The number of packets that never arrived.
     pub fn lost(&self) -> usize {
         self.arrivals.iter().filter(|arrival| arrival.received.is_none()).count()
@@ -184,6 +200,13 @@ mod tests {
         assert_eq!(stream(&[Some(5), Some(4)]).gaps(&mut gaps), Err(Refusal::Reordered));
         assert_eq!(stream(&[Some(5)]).gaps(&mut gaps), Err(Refusal::TooShort));
         assert_eq!(stream(&[Some(5), None, None]).lost(), 2);
+    }
+
+    #[test]
+    fn sorting_keeps_the_times_at_which_packets_arrive() {
+        let sorted = stream(&[Some(5), Some(31), None, Some(26)]).in_order().expect("one was overtaken");
+        assert_eq!(sorted, stream(&[Some(5), Some(26), None, Some(31)]));
+        assert_eq!(sorted.in_order(), None);
     }
 
     #[test]

@@ -1,0 +1,269 @@
+//! What streams at several rates say together about a path with any number of queues.
+//!
+//! The delay begins to grow at the available bandwidth A whatever the path. How steeply tells the capacity of the tight link, which need
+//! not be the narrow one: a rate R makes the delay grow by (R - A) / C of the tight link, and two queues that fill at the same time
+//! make it grow more than either. [`Belief`] therefore weighs all of A, that slope, the noise of the cross traffic, and how much
+//! its rate differs from stream to stream, with [`Reflected`] as likelihood of the delays.
+
+use crate::units::{Bytes, Rate};
+
+use super::normal::Normal;
+use super::reflected::{Passage, Reflected};
+
+/// Points over the available bandwidth per capacity of the narrow link.
+const POINTS_PER_CAPACITY: usize = 100;
+/// Points over the available bandwidth; capacities are measured up to 15 % low.
+pub(crate) const POINTS: usize = 115;
+/// Points below zero and above the highest that a single stream may see for its own few milliseconds.
+const MARGIN: usize = 20;
+const STREAM_POINTS: usize = MARGIN + POINTS + MARGIN;
+
+/// Capacity of the tight link as a multiple of the narrow one's; the first is one queue, below one are several that fill together.
+const TIGHT: [f64; 16] =
+    [1.0, 0.55, 0.63, 0.73, 0.85, 1.17, 1.37, 1.6, 1.9, 2.2, 2.6, 3.2, 4.0, 5.2, 7.0, 10.0];
+/// The least of them, with which the delay grows fastest.
+const STEEPEST: f64 = 0.55;
+/// Drifts between which the likelihood is interpolated.
+const DRIFT_STEP: f64 = 0.02;
+/// Where in [`TIGHT`] the tight link is the narrow one.
+const ONE_QUEUE: usize = 0;
+/// How likely one queue is taken to be before anything is known.
+const ONE_QUEUE_PRIOR: f64 = 0.8;
+/// Variance of the delay per time, in packet times of the narrow link: from even traffic to batches of 25 packets at full load.
+const NOISE_RANGE: (f64, f64) = (0.004, 50.0);
+const NOISES: usize = 9;
+/// Standard deviation of the available bandwidth from stream to stream, in points.
+const DRIFTING: [f64; 3] = [0.0, 5.0, 15.0];
+/// Real queues are empty more often than Brownian motion: delays below this many times its variance are taken as none.
+const EMPTY: f64 = 1.0;
+/// Below this point the prior over the available bandwidth is flat, and above in its logarithm.
+const FLAT_BELOW: f64 = 15.0;
+/// How much of every stream's evidence counts: no model is quite right.
+const TEMPER: f64 = 0.7;
+
+/// The posterior distribution over a grid.
+#[derive(Clone, Debug)]
+pub(crate) struct Belief {
+    capacity: f64,
+    packet_time: f64,
+    normal: Normal,
+    kernels: Vec<Vec<f64>>,
+    /// By drifting, noise, tight link and available bandwidth.
+    ln_likelihood: Vec<f64>,
+    /// Working memory: the likelihood over drifts from the slowest on, over what is free, and of one part of the grid.
+    curve: Vec<f64>,
+    slowest: f64,
+    row: Vec<f64>,
+    part: [f64; POINTS],
+}
+
+impl Belief {
+    /// The state before any stream, for packets of this size and a narrow link of this capacity.
+    pub(crate) fn new(packet: Bytes, capacity: Rate) -> Belief {
+        let capacity = capacity.max(Rate::from_bps(1));
+        Belief {
+            capacity: capacity.bps_f64(),
+            packet_time: capacity.time_for(packet).secs_f64().max(1e-9),
+            normal: Normal::new(),
+            kernels: DRIFTING.iter().map(|sd| kernel(*sd)).collect(),
+            ln_likelihood: vec![0.0; DRIFTING.len() * NOISES * TIGHT.len() * POINTS],
+            curve: Vec::new(),
+            slowest: 0.0,
+            row: vec![0.0; STREAM_POINTS],
+            part: [0.0; POINTS],
+        }
+    }
+
+    /// Forgets all streams.
+    pub(crate) fn clear(&mut self) {
+        self.ln_likelihood.fill(0.0);
+    }
+
+    /// Takes in a stream of `rate`: delays in seconds at the ends of its parts. `blur` is a variance that the stamps add to every part, in square
+    /// seconds.
+    pub(crate) fn add(&mut self, rate: Rate, passages: &[Passage], blur: f64) {
+        let rate = rate.bps_f64() / self.capacity;
+        for noise in 0..NOISES {
+            self.draw_curve(rate, noise_at(noise) * self.packet_time, passages, blur);
+            for (tight, &slope) in TIGHT.iter().enumerate() {
+                let top = self.likelihoods(rate, slope);
+                self.spread_out(noise, tight, top);
+            }
+        }
+    }
+
+    /// The logarithm of the stream's likelihood as a function of the drift alone, which all capacities of the tight link share.
+    fn draw_curve(&mut self, rate: f64, variance: f64, passages: &[Passage], blur: f64) {
+        let resolution = self.packet_time / 2.0;
+        self.slowest = (rate - free_at(STREAM_POINTS)) / STEEPEST - 2.0 * DRIFT_STEP;
+        let points = ((rate - free_at(0)) / STEEPEST - self.slowest) / DRIFT_STEP;
+        self.curve.clear();
+        self.curve.resize(points as usize + 4, 0.0);
+        for passage in passages {
+            let variance = variance + blur / passage.time;
+            let empty = resolution.max(EMPTY * variance);
+            for (point, sum) in self.curve.iter_mut().enumerate() {
+                let motion = Reflected { drift: self.slowest + point as f64 * DRIFT_STEP, variance };
+                *sum += if passage.to <= resolution {
+                    motion.ln_at_most(&Passage { to: empty, ..*passage }, &self.normal)
+                } else {
+                    motion.ln_density(passage, &self.normal) + resolution.ln()
+                };
+            }
+        }
+    }
+
+    /// The likelihood for every rate that may have been free while the stream passed, up to a factor whose logarithm is returned.
+    fn likelihoods(&mut self, rate: f64, slope: f64) -> f64 {
+        let mut top = f64::NEG_INFINITY;
+        for (point, value) in self.row.iter_mut().enumerate() {
+            let at = ((rate - free_at(point)) / slope - self.slowest) / DRIFT_STEP;
+            *value = cubic(&self.curve, at);
+            top = top.max(*value);
+        }
+        self.row.iter_mut().for_each(|value| *value = (*value - top).exp());
+        top
+    }
+
+    /// Adds the row to the grid, for every way in which a stream's rate may differ from the mean.
+    fn spread_out(&mut self, noise: usize, tight: usize, top: f64) {
+        for (drifting, kernel) in self.kernels.iter().enumerate() {
+            self.part.fill(0.0);
+            let reach = kernel.len() as i64 / 2;
+            for (weight, shift) in kernel.iter().zip(-reach..) {
+                let first = MARGIN as i64 + shift;
+                let skipped = (-first).max(0) as usize;
+                let values = &self.row[first.max(0) as usize..];
+                self.part[skipped..].iter_mut().zip(values).for_each(|(sum, value)| *sum += weight * value);
+            }
+            let start = ((drifting * NOISES + noise) * TIGHT.len() + tight) * POINTS;
+            let cells = &mut self.ln_likelihood[start..start + POINTS];
+            for (cell, value) in cells.iter_mut().zip(&self.part) {
+                *cell += TEMPER * (value.max(1e-30).ln() + top);
+            }
+        }
+    }
+
+    /// How likely it is that one queue matters, and the density of what is free if so and if not, up to a factor each; `odds` is what else
+    /// speaks for one queue.
+    pub(crate) fn summary(&self, odds: f64) -> Summary {
+        let top = self.ln_likelihood.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let mut summary = Summary { one_queue: 0.0, one: [0.0; POINTS], several: [0.0; POINTS] };
+        let several = (1.0 - ONE_QUEUE_PRIOR) / (TIGHT.len() - 1) as f64;
+        let (mut one, mut others) = (0.0, 0.0);
+        for (index, row) in self.ln_likelihood.chunks_exact(POINTS).enumerate() {
+            let tight = index % TIGHT.len();
+            let one_queue = tight == ONE_QUEUE;
+            let prior = if one_queue { ONE_QUEUE_PRIOR * odds } else { several };
+            let density = if one_queue { &mut summary.one } else { &mut summary.several };
+            let most = (TIGHT[tight].min(1.0) * 1.15 * POINTS_PER_CAPACITY as f64) as usize;
+            for (point, (sum, value)) in density.iter_mut().zip(row).enumerate().take(most) {
+                // Nearly flat in the logarithm: a far tight link would else make rates above all tried likely.
+                let mass = prior * (value - top).exp() / (point as f64 + FLAT_BELOW);
+                *sum += mass;
+                if one_queue { one += mass } else { others += mass }
+            }
+        }
+        summary.one_queue = one / (one + others);
+        summary
+    }
+}
+
+/// What the streams say together.
+#[derive(Clone, Debug)]
+pub(crate) struct Summary {
+    /// How likely it is that only one queue matters.
+    pub(crate) one_queue: f64,
+    /// Density over the available bandwidth with one queue; points are hundredths of the narrow link's capacity.
+    pub(crate) one: [f64; POINTS],
+    /// The same with another tight link, or several.
+    pub(crate) several: [f64; POINTS],
+}
+
+/// What is free at a point of a stream's own grid, as a share of the narrow link's capacity.
+fn free_at(point: usize) -> f64 {
+    (point as f64 + 0.5 - MARGIN as f64) / POINTS_PER_CAPACITY as f64
+}
+
+/// The cubic through the four values around `at`, which has at least one before and two behind it.
+fn cubic(values: &[f64], at: f64) -> f64 {
+    let index = (at as usize).clamp(1, values.len() - 3);
+    let x = at - index as f64;
+    let [a, b, c, d] = [values[index - 1], values[index], values[index + 1], values[index + 2]];
+    b + 0.5 * x * (c - a + x * (2.0 * a - 5.0 * b + 4.0 * c - d + x * (3.0 * (b - c) + d - a)))
+}
+
+/// The noise of a grid row in packet times; rows are evenly spaced in its logarithm.
+fn noise_at(row: usize) -> f64 {
+    let (low, high) = NOISE_RANGE;
+    low * (high / low).powf(row as f64 / (NOISES - 1) as f64)
+}
+
+/// Normal weights around the middle, whose sum is one.
+fn kernel(sd: f64) -> Vec<f64> {
+    let reach = (2.5 * sd).ceil() as i64;
+    let weights: Vec<f64> =
+        (-reach..=reach).map(|x| (-0.5 * (x as f64 / sd.max(1e-9)).powi(2)).exp()).collect();
+    let sum: f64 = weights.iter().sum();
+    weights.iter().map(|weight| weight / sum).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Six streams of 30 ms over a link with 40 of 100 Mb/s free, of which the queue serves `tight` times as much.
+    fn seen(tight: f64, noise: f64) -> Summary {
+        let mut belief = Belief::new(Bytes::new(1_250), Rate::from_mbps(100.0));
+        for (index, rate) in [0.35, 0.45, 0.5, 0.6, 0.7, 0.8].into_iter().cycle().take(18).enumerate() {
+            let mut delay = 0.5e-3;
+            let passages: Vec<Passage> = (0..3)
+                .map(|part| {
+                    let from = delay;
+                    let off = [0.0, noise, -noise][(index + part) % 3];
+                    delay = f64::max(0.0, delay + 10e-3 * (rate - 0.4) / tight + off);
+                    Passage { from, to: delay, time: 10e-3 }
+                })
+                .collect();
+            belief.add(Rate::from_mbps(100.0 * rate), &passages, 0.0);
+        }
+        belief.summary(1.0)
+    }
+
+    fn mean(density: &[f64; POINTS]) -> f64 {
+        let weighted: f64 = density.iter().enumerate().map(|(point, mass)| (point as f64 + 0.5) * mass).sum();
+        weighted / density.iter().sum::<f64>() / POINTS_PER_CAPACITY as f64
+    }
+
+    #[test]
+    fn one_queue_is_believed_where_the_delay_grows_as_its_capacity_says() {
+        let summary = seen(1.0, 0.1e-3);
+        assert!(summary.one_queue > 0.9, "{}", summary.one_queue);
+        assert!((mean(&summary.one) - 0.4).abs() < 0.02, "{}", mean(&summary.one));
+    }
+
+    #[test]
+    fn another_tight_link_is_told_by_its_slope_and_does_not_move_what_is_free() {
+        for tight in [0.7, 1.8, 3.0] {
+            let summary = seen(tight, 0.1e-3);
+            assert!(summary.one_queue < 0.1, "{tight}: {}", summary.one_queue);
+            assert!((mean(&summary.several) - 0.4).abs() < 0.03, "{tight}: {}", mean(&summary.several));
+        }
+    }
+
+    #[test]
+    fn noise_leaves_open_what_it_hides() {
+        let spread = |noise| {
+            let summary = seen(3.0, noise);
+            let middle = mean(&summary.several) * POINTS_PER_CAPACITY as f64;
+            let total: f64 = summary.several.iter().sum();
+            let squares = summary
+                .several
+                .iter()
+                .enumerate()
+                .map(|(point, mass)| mass * (point as f64 + 0.5 - middle).powi(2));
+            (squares.sum::<f64>() / total).sqrt()
+        };
+        assert!(spread(1.5e-3) > 3.0 * spread(0.1e-3), "{} {}", spread(1.5e-3), spread(0.1e-3));
+    }
+}

@@ -1,0 +1,151 @@
+//! The queue of a link as reflected Brownian motion: how likely a delay is after another one.
+//!
+//! Probes at rate R and cross traffic that leaves A free make the queue of a link of capacity C, measured as delay, drift by
+//! (R - A) / C per second. The cross traffic's randomness adds a variance that grows with time, and the queue cannot become
+//! shorter than none. No test for a busy queue is needed, and streams below, at and above A all tell something.
+
+use super::normal::{Normal, ln_density};
+
+/// Delay above that of an empty path as reflected Brownian motion. Delays and times are in one unit, for instance seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Reflected {
+    /// Growth of the delay per time; negative when the link can carry more than comes.
+    pub(super) drift: f64,
+    /// Variance of the growth per time, positive; it has the dimension of a time.
+    pub(super) variance: f64,
+}
+
+/// A delay, a later one, and the time between the two.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Passage {
+    /// The delay at first, zero or more.
+    pub(crate) from: f64,
+    /// The delay then, zero or more.
+    pub(crate) to: f64,
+    /// The time from one to the other, positive.
+    pub(crate) time: f64,
+}
+
+impl Reflected {
+    /// The logarithm of the density of the later delay.
+    pub(super) fn ln_density(&self, passage: &Passage, normal: &Normal) -> f64 {
+        let Passage { from, to, time } = *passage;
+        let spread = (self.variance * time).sqrt();
+        let carried = self.drift * time;
+        let free = ln_density((to - from - carried) / spread) - spread.ln();
+        // What the floor adds, as a share of the free motion's density.
+        let mirrored = (-2.0 * from * to / (spread * spread)).exp();
+        let beyond = (to + from + carried) / spread;
+        if beyond >= 0.0 {
+            let added = mirrored * (1.0 - 2.0 * carried / spread * normal.mills(beyond));
+            return free + (1.0 + added).max(SMALLEST).ln();
+        }
+        let settled = (-2.0 * self.drift / self.variance).ln() + 2.0 * self.drift * to / self.variance;
+        ln_sum(free + mirrored.ln_1p(), settled + normal.ln_upper(beyond))
+    }
+
+    /// The logarithm of the probability that the later delay is at most `to`.
+    pub(super) fn ln_at_most(&self, passage: &Passage, normal: &Normal) -> f64 {
+        let Passage { from, to, time } = *passage;
+        let spread = (self.variance * time).sqrt();
+        let carried = self.drift * time;
+        let (short, beyond) = ((from + carried - to) / spread, (to + from + carried) / spread);
+        if short >= 0.0 {
+            let mirrored = (-2.0 * from * to / (spread * spread)).exp();
+            let rest = normal.mills(short) - mirrored * normal.mills(beyond);
+            return ln_density(short) + rest.max(SMALLEST).ln();
+        }
+        let missed = normal.ln_upper(-short).exp();
+        let reflected = (2.0 * self.drift * to / self.variance + normal.ln_upper(beyond)).exp();
+        (1.0 - missed - reflected).max(SMALLEST).ln()
+    }
+}
+
+/// Where rounding would leave nothing of a difference.
+const SMALLEST: f64 = 1e-12;
+
+/// ln(exp(a) + exp(b)).
+fn ln_sum(a: f64, b: f64) -> f64 {
+    let (high, low) = if a > b { (a, b) } else { (b, a) };
+    high + (low - high).exp().ln_1p()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DRIFTS: [f64; 5] = [-3.0, -0.4, 0.0, 0.3, 2.5];
+
+    fn density(motion: &Reflected, passage: Passage) -> f64 {
+        motion.ln_density(&passage, &Normal::new()).exp()
+    }
+
+    #[test]
+    fn the_density_integrates_to_the_distribution_and_that_to_one() {
+        let normal = Normal::new();
+        for drift in DRIFTS {
+            for (from, variance) in [(0.0, 1.0), (0.7, 0.2), (2.0, 3.0)] {
+                let motion = Reflected { drift, variance };
+                let mut sum = 0.0;
+                let step = 1e-3;
+                for index in 0..24_000 {
+                    let to = (f64::from(index) + 0.5) * step;
+                    sum += step * motion.ln_density(&Passage { from, to, time: 1.5 }, &normal).exp();
+                    if index % 1_000 == 999 {
+                        let end = Passage { from, to: to + step / 2.0, time: 1.5 };
+                        let expected = motion.ln_at_most(&end, &normal).exp();
+                        assert!((sum - expected).abs() < 1e-4, "{motion:?} {end:?}: {sum}, not {expected}");
+                    }
+                }
+                assert!((sum - 1.0).abs() < 1e-3, "{motion:?}: {sum}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_noise_it_follows_the_fluid() {
+        for (drift, from, expected) in [(0.5, 0.0, 1.0), (0.5, 0.3, 1.3), (-0.5, 3.0, 2.0), (-0.5, 0.2, 0.0)]
+        {
+            let motion = Reflected { drift, variance: 1e-5 };
+            let mean: f64 = (0..40_000)
+                .map(|index| (f64::from(index) + 0.5) * 1e-4)
+                .map(|to| to * density(&motion, Passage { from, to, time: 2.0 }) * 1e-4)
+                .sum();
+            assert!((mean - expected).abs() < 1e-3, "{drift}, {from}: {mean}");
+        }
+    }
+
+    #[test]
+    fn without_drift_it_is_the_free_motion_folded_over() {
+        let motion = Reflected { drift: 0.0, variance: 2.0 };
+        let (from, to, time) = (0.4, 0.9, 0.5);
+        let normal = |x: f64| ln_density(x).exp();
+        let expected = normal(to - from) + normal(to + from);
+        assert!((density(&motion, Passage { from, to, time }) - expected).abs() < 1e-9);
+    }
+
+    #[test]
+    fn after_a_long_time_below_what_is_free_delays_are_exponential() {
+        let motion = Reflected { drift: -1.0, variance: 0.5 };
+        for to in [0.1, 0.5, 2.0] {
+            let expected = 4.0 * (-4.0f64 * to).exp();
+            let found = density(&motion, Passage { from: 0.2, to, time: 500.0 });
+            assert!((found / expected - 1.0).abs() < 1e-6, "{to}: {found}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn extreme_drifts_stay_finite() {
+        let normal = Normal::new();
+        for drift in [-1e4, -30.0, 30.0, 1e4] {
+            for to in [0.0, 1e-6, 1.0, 50.0] {
+                let passage = Passage { from: 0.5, to, time: 3.0 };
+                for variance in [1e-4, 10.0] {
+                    let motion = Reflected { drift, variance };
+                    assert!(motion.ln_density(&passage, &normal).is_finite(), "{motion:?} {passage:?}");
+                    assert!(motion.ln_at_most(&passage, &normal).is_finite(), "{motion:?} {passage:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The delays at a few packets of a stream, between which the growth of a queue is judged.
+
+use crate::estimate::reflected::Passage;
+use crate::stream::{Arrival, Refusal, StreamRecord};
+use crate::units::{Duration, Instant, Rate};
+
+use super::delay::Baseline;
+use super::probe;
+
+/// Parts that a stream is judged in: few enough that what comes after a part hardly depends on what came before it.
+const PARTS: usize = 3;
+/// From this share on of a delay's variance from packet to packet, it is noise of the path and not its queue.
+const WHITE: f64 = 0.6;
+
+/// When packets left and what their delays were, and how exactly the latter are known.
+#[derive(Clone, Debug)]
+pub(super) struct Marks {
+    /// The rate at which the stream left.
+    pub(super) rate: Rate,
+    /// Variance of what is no queue in the growth between two marks, in square seconds.
+    pub(super) blur: f64,
+    /// The stream's delays jump from packet to packet more than a queue's can.
+    pub(super) jittery: bool,
+    marks: Vec<(Instant, Duration)>,
+    /// How much of the delay above the lowest is no queue.
+    offset: Duration,
+}
+
+impl Marks {
+    /// Marks at packets that are evenly spaced.
+    pub(super) fn of_packets(record: &StreamRecord, packet_time: Duration) -> Result<Marks, Refusal> {
+        let arrived: Vec<(Instant, Duration)> =
+            record.arrivals.iter().filter_map(|a| Some((a.sent, a.one_way_delay()?))).collect();
+        let (jumps, share) = roughness(&arrived);
+        let mut marks = Marks::pick(record, &arrived, jumps)?;
+        marks.jittery = share > WHITE && jumps > packet_time.secs_f64().powi(2);
+        if marks.jittery {
+            // Evenly distributed noise lies this far above its least value.
+            marks.offset = Duration::from_secs_f64((1.5 * jumps).sqrt());
+        }
+        Ok(marks)
+    }
+
+    /// Marks at the last packets of buffering events; the first event, and the last, which may be cut off, do not count.
+    pub(super) fn of_events(record: &StreamRecord) -> Result<Marks, Refusal> {
+        let rate = probe::send_rate(record).ok_or(Refusal::SenderGaps)?;
+        let gap = rate.time_for(record.packet);
+        let arrived: Vec<&Arrival> = record.arrivals.iter().filter(|a| a.received.is_some()).collect();
+        let gaps: Vec<Duration> =
+            arrived.windows(2).filter_map(|pair| Some(pair[1].received? - pair[0].received?)).collect();
+        let spike = usual_spike(&gaps) / 4;
+        let ends = arrived.iter().zip(&gaps).filter(|(_, gap)| **gap > spike).skip(1);
+        let marks: Vec<(Instant, Duration)> =
+            ends.filter_map(|(a, _)| Some((a.sent, a.one_way_delay()? - gap / 2))).collect();
+        let blur = (gap.secs_f64().powi(2) / 6.0).max(roughness(&marks).0 / 2.0);
+        Marks::pick(record, &marks, blur)
+    }
+
+    fn pick(record: &StreamRecord, all: &[(Instant, Duration)], blur: f64) -> Result<Marks, Refusal> {
+        let rate = probe::send_rate(record).ok_or(Refusal::SenderGaps)?;
+        let last = all.len().saturating_sub(1);
+        let parts = PARTS.min(last);
+        let marks = (0..=parts).filter_map(|part| all.get(part * last / parts.max(1)).copied()).collect();
+        Ok(Marks { rate, blur, jittery: false, marks, offset: Duration::ZERO })
+    }
+
+    /// The passages from mark to mark above the baseline.
+    pub(super) fn passages(&self, baseline: &Baseline, passages: &mut Vec<Passage>) {
+        passages.clear();
+        let above = |delay| (baseline.above(delay) - self.offset).max(Duration::ZERO).secs_f64();
+        passages.extend(self.marks.windows(2).filter(|pair| pair[1].0 > pair[0].0).map(|pair| Passage {
+            from: above(pair[0].1),
+            to: above(pair[1].1),
+            time: (pair[1].0 - pair[0].0).secs_f64(),
+        }));
+    }
+}
+
+/// The mean square of the jumps from one delay to the next in square seconds, and its share of what it is in white noise.
+fn roughness(delays: &[(Instant, Duration)]) -> (f64, f64) {
+    let count = delays.len().max(2) as f64;
+    let value = |delay: &(Instant, Duration)| delay.1.secs_f64();
+    let mean = delays.iter().map(value).sum::<f64>() / count;
+    let variance = delays.iter().map(|delay| (value(delay) - mean).powi(2)).sum::<f64>() / count;
+    let jumps = delays.windows(2).map(|pair| (value(&pair[1]) - value(&pair[0])).powi(2)).sum::<f64>()
+        / (count - 1.0);
+    (jumps, if variance > 0.0 { jumps / (2.0 * variance) } else { 0.0 })
+}
+
+/// The gap that half of the time passes in longer ones than.
+fn usual_spike(gaps: &[Duration]) -> Duration {
+    let mut sorted = gaps.to_vec();
+    sorted.sort_unstable();
+    let mut left = sorted.iter().copied().sum::<Duration>() / 2;
+    for gap in sorted.into_iter().rev() {
+        left -= gap;
+        if left <= Duration::ZERO {
+            return gap;
+        }
+    }
+    Duration::ZERO
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Bytes;
+
+    const PACKET: Bytes = Bytes::new(1_250);
+
+    /// Packets 100 us apart that arrive after these delays in microseconds.
+    fn record(delays: impl Iterator<Item = u64>) -> StreamRecord {
+        let arrivals: Vec<Arrival> = (0..)
+            .zip(delays)
+            .map(|(index, delay)| Arrival {
+                index,
+                size: PACKET,
+                sent: Instant::from_ns(u64::from(index) * 100_000),
+                received: Some(Instant::from_ns(u64::from(index) * 100_000 + delay * 1_000)),
+            })
+            .collect();
+        let intended = vec![Duration::from_us(100); arrivals.len() - 1];
+        StreamRecord { id: 0, packet: PACKET, average: Rate::from_mbps(100.0), intended, arrivals }
+    }
+
+    fn passages(marks: &Marks, record: &StreamRecord) -> Vec<Passage> {
+        let mut baseline = Baseline::default();
+        baseline.observe(record);
+        let mut passages = Vec::new();
+        marks.passages(&baseline, &mut passages);
+        passages
+    }
+
+    #[test]
+    fn a_growing_queue_is_seen_in_equal_parts_and_is_no_jitter() {
+        let record = record((0..97).map(|index| 1_000 + 20 * index));
+        let marks = Marks::of_packets(&record, Duration::from_us(80)).expect("a rate");
+        assert!(!marks.jittery);
+        let passages = passages(&marks, &record);
+        assert_eq!(passages.len(), 3);
+        assert!(
+            (passages[2].to - 1.92e-3).abs() < 1e-9 && (passages[1].time - 3.2e-3).abs() < 1e-9,
+            "{passages:?}"
+        );
+    }
+
+    #[test]
+    fn delays_that_jump_are_jitter_and_its_mean_is_no_queue() {
+        let record = record((0..97).map(|index| 1_000 + index * 37 % 60));
+        let marks = Marks::of_packets(&record, Duration::from_us(10)).expect("a rate");
+        assert!(marks.jittery);
+        assert!((marks.offset.secs_f64() - 30e-6).abs() < 10e-6, "{:?}", marks.offset);
+    }
+
+    #[test]
+    fn the_ends_of_buffering_events_show_a_queue_that_single_packets_hide() {
+        // Interrupts every 1 ms hand up ten packets each, which queue for 10 us more every time.
+        let delay =
+            |index: u64| if index == 0 { 1_900 } else { 2_000 + (9 - index % 10) * 100 + index / 10 * 10 };
+        let record = record((0..120).map(delay));
+        let marks = Marks::of_events(&record).expect("a rate");
+        let passages = passages(&marks, &record);
+        let (first, last) = (passages[0], passages[passages.len() - 1]);
+        assert!((last.to - first.from - 100e-6).abs() < 1e-9, "{passages:?}");
+    }
+}

@@ -1,0 +1,102 @@
+//! Two readings of the same streams as one distribution.
+
+use crate::estimate::belief::{POINTS, Summary};
+use crate::estimate::response::{Posterior, RATE_POINTS, quantile};
+use crate::units::Rate;
+
+/// Probabilities of the intervals of an answer, in percent, and how wide each is beside the one of 90 % where the distribution is normal.
+pub(super) const LEVELS: [(u32, f64); 4] = [(50, 0.410), (80, 0.779), (90, 1.0), (95, 1.192)];
+
+/// Central intervals around an estimate, one for each of [`LEVELS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spread {
+    /// The estimate, which is the median.
+    pub(super) median: Rate,
+    /// Lower and upper end of each interval, narrowest first.
+    pub(super) intervals: [(Rate, Rate); 4],
+}
+
+impl Spread {
+    /// The 90 % interval.
+    pub(super) fn usual(&self) -> (Rate, Rate) {
+        self.intervals[2]
+    }
+
+    /// Weighs the reading for one queue, by how likely that is, and the one for any number of queues; `common` is the error common to all streams,
+    /// as a share of `capacity`.
+    pub(super) fn of(one: Option<&Posterior>, summary: &Summary, capacity: Rate, common: f64) -> Spread {
+        // Points of a two-hundredth of the capacity.
+        let mut mixed = [0.0; 2 * POINTS];
+        let several = summary.several.iter().sum::<f64>();
+        let alone = summary.one.iter().sum::<f64>();
+        for (point, sum) in mixed.iter_mut().enumerate() {
+            let at = point / 2;
+            *sum += (1.0 - summary.one_queue) * share(summary.several[at], several) / 2.0;
+            if one.is_none() {
+                *sum += summary.one_queue * share(summary.one[at], alone) / 2.0;
+            }
+        }
+        if let Some(one) = one {
+            let density = one.density();
+            let total: f64 = density.iter().sum();
+            mixed
+                .iter_mut()
+                .zip(density)
+                .for_each(|(sum, mass)| *sum += summary.one_queue * share(mass, total));
+        }
+        let median = quantile(&mixed, 0.5);
+        // Root of the sum of squares: the common error does not depend on the others.
+        let widen = |q: f64, common: f64| (common.powi(2) + (q - median).powi(2)).sqrt();
+        let rate = |share: f64| capacity.scale(share.max(0.0));
+        let intervals = LEVELS.map(|(percent, width)| {
+            let outside = (1.0 - f64::from(percent) / 100.0) / 2.0;
+            let low = median - widen(quantile(&mixed, outside), common * width);
+            let high = median + widen(quantile(&mixed, 1.0 - outside), common * width);
+            (rate(low), rate(high))
+        });
+        Spread { median: rate(median), intervals }
+    }
+}
+
+const _: () = assert!(RATE_POINTS <= 2 * POINTS, "the reading for one queue ends at the capacity");
+
+/// A mass as a share of the total, of which there may be none.
+fn share(mass: f64, total: f64) -> f64 {
+    if total > 0.0 { mass / total } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All of the belief at one point each.
+    fn summary(one_queue: f64, one: usize, several: usize) -> Summary {
+        let mut summary = Summary { one_queue, one: [0.0; POINTS], several: [0.0; POINTS] };
+        summary.one[one] = 3.0;
+        summary.several[several] = 0.2;
+        summary
+    }
+
+    #[test]
+    fn levels_nest_around_the_median() {
+        let spread = Spread::of(None, &summary(0.7, 60, 30), Rate::from_mbps(100.0), 0.015);
+        assert!((spread.median.mbps() - 60.3).abs() < 0.5, "{spread:?}");
+        for pair in spread.intervals.windows(2) {
+            assert!(pair[1].0 <= pair[0].0 && pair[0].1 <= pair[1].1, "{spread:?}");
+        }
+    }
+
+    #[test]
+    fn an_unlikely_reading_is_inside_the_interval_and_not_in_the_estimate() {
+        let spread = Spread::of(None, &summary(0.9, 60, 30), Rate::from_mbps(100.0), 0.0);
+        assert!(spread.median.mbps() > 60.0, "{spread:?}");
+        assert!(spread.usual().0.mbps() < 31.0 && spread.usual().1.mbps() < 61.5, "{spread:?}");
+    }
+
+    #[test]
+    fn one_reading_alone_is_kept_with_the_common_error() {
+        let spread = Spread::of(None, &summary(1.0, 60, 30), Rate::from_mbps(100.0), 0.02);
+        let (low, high) = spread.usual();
+        assert!((low.mbps() - 58.5).abs() < 0.2 && (high.mbps() - 62.5).abs() < 0.2, "{spread:?}");
+    }
+}

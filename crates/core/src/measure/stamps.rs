@@ -1,0 +1,81 @@
+//! What the receiver's stamps can resolve, which bounds what may be called a capacity.
+
+use crate::stream::StreamRecord;
+use crate::units::{Bytes, Duration, Rate};
+
+/// The coarsest resolution looked for (ns); finer ones are tenths, hundredths and so on.
+const COARSEST: u64 = 1_000_000;
+/// Stamps that have to agree before a resolution is believed.
+const ENOUGH: u32 = 32;
+/// A packet has to take this many times as long as stamps or drivers need, or the receiver is measured and not the link.
+const MARGIN: f64 = 1.5;
+
+/// Collects stamps.
+#[derive(Clone, Debug)]
+pub(super) struct Stamps {
+    resolution: u64,
+    seen: u32,
+}
+
+impl Default for Stamps {
+    fn default() -> Stamps {
+        Stamps { resolution: COARSEST, seen: 0 }
+    }
+}
+
+impl Stamps {
+    pub(super) fn observe(&mut self, record: &StreamRecord) {
+        for received in record.arrivals.iter().filter_map(|arrival| arrival.received) {
+            while self.resolution > 1 && received.ns() % self.resolution != 0 {
+                self.resolution /= 10;
+            }
+            self.seen += 1;
+        }
+    }
+
+    /// The highest rate that can be told from a higher one, if `driver` is the time that the receiver takes for a packet of a batch.
+    pub(super) fn limit(&self, packet: Bytes, driver: Option<Duration>) -> Option<Rate> {
+        let known = self.resolution > 1 && self.seen >= ENOUGH;
+        let resolution = Duration::from_ns(if known { self.resolution as i64 } else { 1 });
+        Rate::of(packet, resolution.max(driver.unwrap_or_default()).scale(MARGIN))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::Arrival;
+    use crate::units::Instant;
+
+    fn stamps(step_ns: u64) -> Stamps {
+        let arrival = |index: u32| Arrival {
+            index,
+            size: Bytes::new(1_538),
+            sent: Instant::from_ns(0),
+            received: Some(Instant::from_ns(u64::from(index) * step_ns)),
+        };
+        let mut stamps = Stamps::default();
+        stamps.observe(&StreamRecord {
+            id: 0,
+            packet: Bytes::new(1_538),
+            average: Rate::from_mbps(1.0),
+            intended: Vec::new(),
+            arrivals: (0..40).map(arrival).collect(),
+        });
+        stamps
+    }
+
+    #[test]
+    fn stamps_in_microseconds_resolve_eight_gigabits_of_full_packets() {
+        let limit = stamps(7_000).limit(Bytes::new(1_538), None).expect("a limit");
+        assert!((limit.mbps() - 8_203.0).abs() < 1.0, "{limit}");
+        let slower = stamps(7_000).limit(Bytes::new(1_538), Some(Duration::from_us(2))).expect("a limit");
+        assert!((slower.mbps() - 4_101.0).abs() < 1.0, "{slower}");
+    }
+
+    #[test]
+    fn stamps_in_nanoseconds_resolve_any_link() {
+        let limit = stamps(7_001).limit(Bytes::new(1_538), None).expect("a limit");
+        assert!(limit > Rate::from_mbps(1_000_000.0), "{limit}");
+    }
+}
