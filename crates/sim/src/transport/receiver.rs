@@ -4,7 +4,8 @@ use headway_core::Rate;
 
 use super::blocks::Blocks;
 use super::range_set::RangeSet;
-use super::ticks::tick;
+use super::room::{GROWTH, Room};
+use super::stamps::Stamps;
 use crate::config::{Burst, Ecn, TcpConfig};
 use crate::packet::{
     CE, CWR, DUPLICATE, ECE, Kind, Packet, REPORT, RETRANSMITTED, Report, SACK_BLOCKS, WINDOW_PROBE,
@@ -17,23 +18,9 @@ const FIRST_BLOCK: u16 = 12;
 const MORE_BLOCK: u16 = 8;
 /// Segments that are acknowledged at once when a flow begins, so that slow start is not held up (Linux's quick mode).
 const QUICK: u32 = 16;
-/// While its window grows, a host acknowledges every segment at once. It grows by so many segments for each that comes.
-const GROWTH: u64 = 2;
-/// To so much of itself it grows, as a ratio: from the half of its buffer that a host takes for payload at first, to 153/256,
-/// which it finds when the first full segment has come (Linux's `tcp_grow_window` and `scaling_ratio`; 1448 bytes take 2408 of memory).
-const WINDOW_GROWTH: (u64, u64) = (153, 128);
-/// Bytes of it that the segment takes whose acknowledgement tells the window, because nobody has read it by then: 2408 of memory.
-const UNREAD: u64 = 2408 * 153 / 256;
-/// What the window field holds, in units of a power of two that is chosen by the buffer at first: so that it can tell twice as much, but
-/// at most 14 bits (Linux's `tcp_select_initial_window`, RFC 7323 2.3).
-const FIELD: u64 = 65_535;
-const FIELD_BITS: u32 = 15;
-const MOST_SCALE: u32 = 14;
-/// The same when nothing has come for longer than a retransmission timeout: the sender's window is small then (Linux's
-/// `tcp_event_data_recv`). Least variation of the round-trip time that such a timeout allows for, ns.
+/// As many when nothing has come for longer than a retransmission timeout, because the sender's window is small then (Linux's
+/// `tcp_event_data_recv`). Such a timeout allows for so much variation of the round-trip time at least, ns.
 const LEAST_VARIATION: u64 = 200_000_000;
-/// A stamp may be so many ticks older than the latest (Linux's `TCP_PAWS_WINDOW`).
-const REPLAY_WINDOW: u64 = 1;
 /// The same when a mark comes that the sender has not heard of yet: its window may be small from now on (Linux, without DCTCP).
 const QUICK_AFTER_MARK: u32 = 2;
 /// Segments out of order that are acknowledged at once after every advance (Linux's `TCP_FASTRETRANS_THRESH`).
@@ -124,31 +111,6 @@ impl Compression {
     }
 }
 
-/// Protection against wrapped sequence numbers by time stamps (PAWS, RFC 7323 5).
-///
-/// A segment that repeats what has been acknowledged brings a new stamp, and first copies that left well before it and are still under
-/// way, because packets overtake each other, are thrown away: so Linux loses by repairs where nothing was lost.
-#[derive(Debug, Default)]
-struct Stamps {
-    checked: bool,
-    /// The last acknowledgement said that everything below this has arrived.
-    told: u64,
-    /// The latest stamp of the segments that began no later, in ticks.
-    recent: u64,
-}
-
-impl Stamps {
-    /// Takes in the stamp of a segment; says whether the segment counts.
-    #[inline]
-    fn admit(&mut self, segment: &Packet) -> bool {
-        let stamp = tick(segment.sent);
-        if segment.seq <= self.told && stamp >= self.recent {
-            self.recent = stamp;
-        }
-        !self.checked || stamp + REPLAY_WINDOW >= self.recent
-    }
-}
-
 /// An application that reads slowly.
 #[derive(Clone, Debug)]
 struct Reader {
@@ -184,39 +146,6 @@ impl Reader {
     }
 }
 
-/// The largest window, in bytes, that a host with this buffer can tell.
-fn most_told(buffer: u64) -> u64 {
-    FIELD << buffer.max(1).ilog2().saturating_sub(FIELD_BITS).min(MOST_SCALE)
-}
-
-/// What a host has room for, in segments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Room {
-    /// At first.
-    first: u64,
-    /// When its window has grown.
-    most: u64,
-    /// By so much it grows, whether that can be told or not.
-    growth: u64,
-}
-
-impl Room {
-    fn new(config: &TcpConfig) -> Room {
-        let (bytes, mss) = (config.receive_buffer.get(), u64::from(config.mss));
-        let first = (bytes / mss).max(1);
-        if config.burst != Burst::Host {
-            return Room { first, most: first, growth: 0 };
-        }
-        let grown = bytes * WINDOW_GROWTH.0 / WINDOW_GROWTH.1;
-        let read = grown.saturating_sub(UNREAD);
-        let told = most_told(bytes);
-        // A window that is told in bytes is a whole number of segments, and stays as it is for less than another one.
-        let stays = told == FIELD && read < (first + 1) * mss;
-        let most = if stays { first } else { read.min(told) / mss };
-        Room { first, most: most.max(1), growth: grown / mss - first.min(grown / mss) }
-    }
-}
-
 impl Receiver {
     /// A receiver that has got nothing yet. A host knows the `round_trip` time of an empty path (ns) since its connection was opened.
     pub(crate) fn new(config: &TcpConfig, owner: u32, route: u32, round_trip: u64) -> Receiver {
@@ -242,7 +171,7 @@ impl Receiver {
             blocks: Blocks::default(),
             reader: config.read_rate.map(|rate| Reader::new(rate, config.mss)),
             last: (0, 0),
-            stamps: Stamps { checked: config.burst == Burst::Host, ..Stamps::default() },
+            stamps: Stamps::new(config.burst == Burst::Host),
             came: 0,
             silence: match config.burst {
                 Burst::Host => round_trip + LEAST_VARIATION.max(2 * round_trip),

@@ -34,9 +34,9 @@ impl Timeout {
         self.new_data
     }
 
-    /// What has not been acknowledged is sent again from now on, if new data were asked for and none could be sent beyond `high`.
+    /// Goes back to sending again what was under way, if new data were asked for and none could be sent beyond `high`; says whether it does.
     #[inline]
-    pub(super) fn is_without_new_data(&mut self, next: u64, high: u64) -> bool {
+    pub(super) fn falls_back(&mut self, next: u64, high: u64) -> bool {
         let without = self.new_data && next == high;
         if without {
             (self.open, self.new_data) = (false, false);

@@ -195,7 +195,7 @@ impl Sender {
     #[inline]
     pub(crate) fn poll(&mut self, now: u64) -> Option<Packet> {
         let packet = self.next_packet(now);
-        if packet.is_none() && self.timeout.is_without_new_data(self.next, self.high) {
+        if packet.is_none() && self.timeout.falls_back(self.next, self.high) {
             return self.next_packet(now);
         }
         packet
