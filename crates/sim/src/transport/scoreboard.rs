@@ -16,7 +16,7 @@ const MOST_QUARTERS: u64 = 255;
 /// The scoreboard. What is lost is found by [`super::sender::rack`]: until reordering has been seen, at once when three segments have
 /// been SACKed or recovery is under way; otherwise segments are given a quarter of the smallest round-trip time to be overtaken, and
 /// another quarter for every round trip in which a retransmission turns out to have been needless.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
     sacked: RangeSet,
     /// Segments below this that have not been reported are lost.
@@ -27,6 +27,8 @@ pub(crate) struct Scoreboard {
     losses: u64,
     /// Lost segments below this have been sent again.
     cursor: u64,
+    /// The same before a timeout or an undone reduction began anew.
+    before: u64,
     /// Lost segments that have been sent again and not been reported since.
     resent: u64,
     /// Of the segments below `cursor`, those whose retransmission is lost too.
@@ -106,7 +108,7 @@ impl Scoreboard {
         let mut segment = self.sacked.next_hole(una);
         let highest = self.sacked.end().unwrap_or(0);
         while segment < ack {
-            fresh(segment, segment < self.cursor);
+            fresh(segment, self.was_resent(segment));
             self.report(segment, highest);
             segment = self.sacked.next_hole(segment + 1);
         }
@@ -120,6 +122,11 @@ impl Scoreboard {
         self.cursor = self.cursor.max(una);
     }
 
+    /// Whether a segment that has not been reported has ever been sent again.
+    fn was_resent(&self, segment: u64) -> bool {
+        segment < self.cursor.max(self.before)
+    }
+
     /// A segment has been reported for the first time.
     fn report(&mut self, segment: u64, highest: u64) {
         let resent = segment < self.cursor;
@@ -129,7 +136,7 @@ impl Scoreboard {
                 self.resent -= 1;
             }
         }
-        if segment < highest && (!resent || self.late) {
+        if segment < highest && (!self.was_resent(segment) || self.late) {
             self.reordering = true;
             self.overtaken = self.overtaken.max(highest - segment);
         }
@@ -141,7 +148,7 @@ impl Scoreboard {
         let mut sacked = std::mem::take(&mut self.sacked);
         sacked.insert(block, |part| {
             part.for_each(|segment| {
-                fresh(segment, segment < self.cursor);
+                fresh(segment, self.was_resent(segment));
                 self.report(segment, highest);
             });
         });
@@ -222,6 +229,7 @@ impl Scoreboard {
     pub(crate) fn lose_all(&mut self, una: u64, next: u64) {
         self.edge = self.edge.max(una);
         self.lose_below(next);
+        self.before = self.before.max(self.cursor);
         self.cursor = una;
         self.losses += self.resent;
         self.resent = 0;
@@ -231,6 +239,7 @@ impl Scoreboard {
 
     /// Nothing counts as lost any more; `una` is the first segment not acknowledged.
     pub(crate) fn forgive(&mut self, una: u64) {
+        self.before = self.before.max(self.cursor);
         (self.edge, self.cursor, self.lost, self.resent) = (una, una, 0, 0);
         self.again.clear();
         self.log.clear();
@@ -355,6 +364,11 @@ mod tests {
         assert_eq!((board.lost, board.absent()), (6, 8));
         let resent: Vec<u64> = std::iter::from_fn(|| resend(&mut board, 0)).collect();
         assert_eq!(resent, [2, 3, 6, 7, 8, 9]);
+        // Another timeout does not forget that they were.
+        board.lose_all(2, 10);
+        let mut again = Vec::new();
+        board.clone().acknowledge(2, 10, |segment, resent| again.push((segment, resent)));
+        assert!(again.len() == 6 && again.iter().all(|(_, resent)| *resent));
         assert_eq!(acknowledge(&mut board, 2, 10), 6);
         assert!(board.is_clean());
     }
