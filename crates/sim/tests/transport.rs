@@ -181,7 +181,8 @@ fn half_of_all_packets_lost_still_lets_a_flow_finish() {
         let flow = pipe.run(3_600.0);
         println!("{controller} {flow:?}");
         let finished = flow.finished.expect("all arrives").ns() as f64 / 1e9;
-        assert_eq!((flow.goodput, flow.undone), (segments(200), 0));
+        // A timeout right after something new has left is taken back when that arrives.
+        assert!(flow.goodput == segments(200) && flow.undone <= 1, "{controller}: {flow:?}");
         assert!(finished < 600.0, "{controller}: {finished} s");
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Scoreboard {
     cursor: u64,
     /// The same before a timeout or an undone reduction began anew.
     before: u64,
+    /// The segment that the last probe of the tail has repeated.
+    probed: Option<u64>,
     /// Lost segments that have been sent again and not been reported since.
     resent: u64,
     /// Of the segments below `cursor`, those whose retransmission is lost too.
@@ -124,7 +126,12 @@ impl Scoreboard {
 
     /// Whether a segment that has not been reported has ever been sent again.
     fn was_resent(&self, segment: u64) -> bool {
-        segment < self.cursor.max(self.before)
+        segment < self.cursor.max(self.before) || self.probed == Some(segment)
+    }
+
+    /// A probe of the tail repeats a segment.
+    pub(crate) fn probe(&mut self, segment: u64) {
+        self.probed = Some(segment);
     }
 
     /// A segment has been reported for the first time.

@@ -64,10 +64,9 @@ impl Sender {
     pub(super) fn take_report(&mut self, now: u64, ack: &Packet, report: Option<&Report>) -> News {
         self.scoreboard.caused_by(ack.sent, ack.has(RETRANSMITTED));
         let una = self.una;
-        let probe = self.tail.repeated();
         let rates = &mut self.rates;
         let mut note = |fresh: &mut Fresh, segment: u64, again| {
-            fresh.add(segment, again || probe == Some(segment));
+            fresh.add(segment, again);
             if let Some(rates) = rates {
                 rates.reported(segment - una);
             }

@@ -83,6 +83,7 @@ impl Sender {
         } else {
             self.note(now, self.next - 1, false);
             self.counters.resent += 1;
+            self.scoreboard.probe(self.next - 1);
             (self.next - 1, RETRANSMITTED)
         };
         self.tail.high = Some(self.next);
