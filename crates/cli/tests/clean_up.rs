@@ -315,7 +315,11 @@ fn interrupt_start(file: &Path, name: &str, mark: &str) -> std::process::ExitSta
     let deadline = Instant::now() + PATIENCE;
     // As slow as a daemon can be.
     let daemon = loop {
-        if let Some(daemon) = marked(mark).into_iter().find(|process| process.pid != own) {
+        // Not before it runs its own program: until then whoever starts it cannot go on.
+        let is_daemon = |pid: i32| {
+            fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|words| words.ends_with(b"daemon\0"))
+        };
+        if let Some(daemon) = marked(mark).into_iter().find(|process| is_daemon(process.pid)) {
             break daemon.open().unwrap();
         }
         assert!(Instant::now() < deadline, "it does not begin");
