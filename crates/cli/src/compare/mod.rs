@@ -72,9 +72,9 @@ pub(crate) struct CompareArgs {
     /// Instead of one comparison a matrix of cells.
     ///
     /// bottleneck (when none is named): 288 cells over link 0 and flow 0: reno, cubic, dctcp and bbr at 100 Mb/s, 1 and 10 Gb/s, round
-    /// trips of 1, 10, 30 and 100 ms, buffers of 0.25, 1 and 4 bandwidth-delay products, one flow and four. With lab among the
+    /// trips of 1, 10, 30 and 100 ms, buffers of 0.25, 1 and 4 bandwidth-delay products, one flow and four (the median of three staggers). With lab among the
     /// worlds 24 cells: reno and cubic at 10 and 100 Mb/s, the file's round trip, buffers of 0.5, 1 and 2 products, one flow and four.
-    /// wide: 80 networks unlike those, five of each class, with links and flows of their own, three or five runs a cell, whose median counts; not with lab.
+    /// wide: 80 networks unlike those, five of each class, with links and flows of their own, five or nine runs a cell, whose median counts; not with lab.
     #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "bottleneck", value_name = "WHICH")]
     matrix: Option<Matrix>,
     /// A part of the cells, spread over all values: 40 of the 288, or one of each class; not with lab.

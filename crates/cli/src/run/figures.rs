@@ -51,7 +51,8 @@ fn measurements(results: &Results) -> anyhow::Result<String> {
         return Ok(String::new());
     }
     let mut body = "<h2>Measurements</h2>\n".to_owned();
-    body += &page::table(MEASURE_COLUMNS, &measure_rows(summary));
+    let table = page::table(MEASURE_COLUMNS, &measure_rows(summary));
+    body += &format!("<div class=\"wide\">{table}</div>\n");
     let mbps = |bps: u64| Rate::from_bps(bps).mbps();
     let marks: Vec<Mark> = summary
         .measurements

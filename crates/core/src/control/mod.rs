@@ -39,7 +39,8 @@ pub use subtcp::Subtcp;
 pub struct Ack {
     /// When it arrived.
     pub now: Instant,
-    /// Segments it reports for the first time, cumulatively or selectively; this is what grows a window.
+    /// Segments it reports for the first time, cumulatively or selectively, and one more when it says that a segment came twice; this is
+    /// what grows a window.
     pub delivered: u32,
     /// Of `delivered`, those the receiver saw marked CE, as far as the echo tells (exact with the DCTCP echo).
     pub marked: u32,
@@ -56,8 +57,8 @@ pub struct Ack {
     pub una: u64,
     /// The number of the next segment to be sent for the first time.
     pub next: u64,
-    /// Whether the sender is in recovery or reducing after a mark; the transport then owns the window. After a timeout
-    /// it does not: the window then grows with every acknowledgement.
+    /// Whether the window must not grow: the sender is in recovery or reducing after a mark, and the transport owns the window; or the
+    /// acknowledgement does not advance. After a timeout the window grows with every acknowledgement that does.
     pub reducing: bool,
 }
 

@@ -17,8 +17,7 @@
 //!   (rapid 2.9, 2.17). A stream during which the queue ran empty then gives a lower bound, a *censored* sample.
 //!
 //! One stream sees the cross traffic of its own few milliseconds only, so its A is a sample with a spread that shrinks
-//! with its duration. [`Posterior`] combines samples and lower bounds into a mean and a credible interval, as in Tobit
-//! regression. Rate-response curves are the idea of TOPP and BART.
+//! with its duration. [`Posterior`] combines samples and lower bounds into one distribution, as in Tobit regression. Rate-response curves are the idea of TOPP and BART.
 
 use crate::units::{Bytes, Duration, Instant, Rate};
 
@@ -81,29 +80,11 @@ const SPREAD_RANGE: (f64, f64) = (0.002, 2.0);
 const REFERENCE: Duration = Duration::from_ms(10);
 /// Error of one sample that does not shrink with its duration (stamps, coalescing), as a share of capacity.
 const SAMPLE_NOISE: f64 = 0.01;
-/// Error common to all samples (capacity, headers not accounted for), as a share of capacity: the
-/// interval is never narrower than this on either side.
-const COMMON_ERROR: f64 = 0.015;
-/// The same where the receiver coalesces: then the capacity itself is only known from a few events.
-const COMMON_ERROR_COALESCED: f64 = 0.03;
-
 /// The available bandwidth's posterior distribution over a grid, with a flat prior up to the capacity.
 #[derive(Clone, Debug)]
 pub struct Posterior {
     capacity_bps: f64,
-    common_error: f64,
     log_likelihood: Vec<f64>,
-}
-
-/// A central estimate with its interval, of 90 % unless it was asked for at another level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Credible {
-    /// The quantile below which lies half of what is outside of the interval.
-    pub low: Rate,
-    /// The median.
-    pub median: Rate,
-    /// The quantile above which lies the other half.
-    pub high: Rate,
 }
 
 impl Posterior {
@@ -111,14 +92,8 @@ impl Posterior {
     pub fn new(capacity: Rate) -> Posterior {
         Posterior {
             capacity_bps: capacity.bps_f64().max(1.0),
-            common_error: COMMON_ERROR,
             log_likelihood: vec![0.0; RATE_POINTS * SPREAD_POINTS],
         }
-    }
-
-    /// Widens the interval for a receiver that coalesces interrupts.
-    pub fn coalesced(&mut self) {
-        self.common_error = COMMON_ERROR_COALESCED;
     }
 
     /// Takes one more sample into account.
@@ -145,19 +120,6 @@ impl Posterior {
             }
         }
         density
-    }
-
-    /// The median and the 90 % interval, the common error included.
-    pub fn credible(&self) -> Credible {
-        let density = self.density();
-        let median = quantile(&density, 0.5);
-        let widen = |q: f64| (self.common_error.powi(2) + (q - median).powi(2)).sqrt();
-        let rate = |share: f64| Rate::from_bps_f64(share * self.capacity_bps);
-        Credible {
-            low: rate(median - widen(quantile(&density, 0.05))),
-            median: rate(median),
-            high: rate(median + widen(quantile(&density, 0.95))),
-        }
     }
 }
 
@@ -205,6 +167,29 @@ fn ln_normal_cdf(z: f64) -> f64 {
 mod tests {
     use super::*;
 
+    /// Error common to all samples, as a share of capacity.
+    const COMMON_ERROR: f64 = 0.015;
+
+    /// The median with the 90 % interval around it.
+    #[derive(Debug)]
+    struct Credible {
+        low: Rate,
+        median: Rate,
+        high: Rate,
+    }
+
+    fn credible(posterior: &Posterior) -> Credible {
+        let density = posterior.density();
+        let median = quantile(&density, 0.5);
+        let widen = |q: f64| (COMMON_ERROR.powi(2) + (q - median).powi(2)).sqrt();
+        let rate = |share: f64| Rate::from_bps_f64(share * posterior.capacity_bps);
+        Credible {
+            low: rate(median - widen(quantile(&density, 0.05))),
+            median: rate(median),
+            high: rate(median + widen(quantile(&density, 0.95))),
+        }
+    }
+
     fn sample(mbps: f64, censored: bool) -> Sample {
         Sample { available_bps: mbps * 1e6, duration: Duration::from_ms(10), censored }
     }
@@ -215,7 +200,7 @@ mod tests {
         for _ in 0..12 {
             posterior.add(&sample(40.0, false));
         }
-        let credible = posterior.credible();
+        let credible = credible(&posterior);
         assert!((credible.median.mbps() - 40.0).abs() < 0.3, "{credible:?}");
         assert!(credible.low.mbps() < 38.6 && credible.low.mbps() > 36.0, "{credible:?}");
         assert!(credible.high.mbps() > 41.4 && credible.high.mbps() < 44.0, "{credible:?}");
@@ -229,7 +214,7 @@ mod tests {
             for mbps in plain {
                 posterior.add(&sample(mbps, mbps >= censored_from));
             }
-            posterior.credible().median
+            credible(&posterior).median
         };
         assert!((median(f64::INFINITY).mbps() - 40.0).abs() < 1.0);
         assert!(median(46.0) > median(f64::INFINITY));
@@ -241,7 +226,7 @@ mod tests {
         for _ in 0..5 {
             posterior.add(&sample(60.0, true));
         }
-        let credible = posterior.credible();
+        let credible = credible(&posterior);
         assert!(credible.low.mbps() > 50.0 && credible.high.mbps() > 90.0, "{credible:?}");
     }
 

@@ -154,7 +154,7 @@ impl Measurement {
         let (added_delay, added_delay_max) = self.baseline.added().unwrap_or_default();
         let available = self.available();
         Answer {
-            claims: if available.is_ok() { self.claims() } else { Vec::new() },
+            claims: available.map_or_else(|_| Vec::new(), |interval| self.claims(interval)),
             available,
             path_kind: self.path_kind(),
             // What stamps cannot resolve is no capacity.
@@ -202,22 +202,14 @@ impl Measurement {
         }
     }
 
-    fn claims(&self) -> Vec<Claim> {
-        let at_least = |rate| {
-            LEVELS.iter().map(|(percent, _)| Claim { percent: *percent, low: rate, high: None }).collect()
-        };
-        match (&self.phase, self.available()) {
-            (_, Ok(Interval { low, high: None, .. })) => at_least(low),
-            (Phase::Response(response), _) => response.spread().map_or_else(Vec::new, |spread| {
-                let claim = |((percent, _), (low, high)): (&(u32, f64), (Rate, Rate))| Claim {
-                    percent: *percent,
-                    low,
-                    high: Some(high),
-                };
-                LEVELS.iter().zip(spread.intervals).map(claim).collect()
-            }),
-            _ => Vec::new(),
+    fn claims(&self, available: Interval) -> Vec<Claim> {
+        let levels = LEVELS.iter().map(|(percent, _)| *percent);
+        if available.high.is_none() {
+            return levels.map(|percent| Claim { percent, low: available.low, high: None }).collect();
         }
+        let Phase::Response(response) = &self.phase else { return Vec::new() };
+        let intervals = response.spread().into_iter().flat_map(|spread| spread.intervals);
+        levels.zip(intervals).map(|(percent, (low, high))| Claim { percent, low, high: Some(high) }).collect()
     }
 
     /// Without an estimate, the commonest refusal explains more than a spent budget does.

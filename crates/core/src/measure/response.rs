@@ -30,7 +30,6 @@ const FACTOR_UP: f64 = 1.2;
 const FACTOR_DOWN: f64 = 0.97;
 /// The most it rises to.
 const FACTOR_MAX: f64 = 3.0;
-/// A stream that met a busy queue for less than this share of its time says little.
 /// A baseline that falls by less than this share of a packet time is the same.
 const SAME_BASELINE: f64 = 0.1;
 /// From this probability on one queue is taken for granted, and all streams go to the rate that tells most about it ...
@@ -40,8 +39,11 @@ const FEWEST: usize = 4;
 const CYCLE: [f64; 6] = [1.35, 1.1, 1.6, 0.95, 1.35, 1.2];
 /// Even then rates differ a little, so that what was taken for granted can turn out wrong.
 const AROUND: [f64; 3] = [1.0, 0.85, 1.2];
-/// Errors common to all streams, as a share of capacity: of the capacity itself, and where the receiver coalesces.
-const COMMON_ERROR: (f64, f64) = (0.015, 0.03);
+/// Error common to all streams (capacity, headers not accounted for), as a share of capacity: no interval is narrower than this on either side.
+const COMMON_ERROR: f64 = 0.015;
+/// The same where the receiver coalesces: then the capacity itself is only known from a few events.
+const COMMON_ERROR_COALESCED: f64 = 0.03;
+/// A stream that met a busy queue for less than this share of its time says little.
 const BUSY_SHARE: f64 = 0.25;
 /// Never probe above this multiple of the capacity: it would only lengthen the queue.
 const CAPACITY_MULTIPLE: f64 = 1.15;
@@ -193,7 +195,7 @@ impl Response {
     fn conclude(&mut self) {
         let summary = self.belief.summary(self.agreement.odds());
         self.one_queue = summary.one_queue;
-        let common = if self.coalesced { COMMON_ERROR.1 } else { COMMON_ERROR.0 };
+        let common = if self.coalesced { COMMON_ERROR_COALESCED } else { COMMON_ERROR };
         // Jitter decides which gaps look busy, and the reading of these is then biased.
         let busy = (self.sampled && !self.is_jittery()).then_some(&self.posterior);
         self.spread = Some(Spread::of(busy, &summary, self.capacity, common));

@@ -111,7 +111,7 @@ struct Accepted {
 
 /// Judges arrivals by a probability that follows the delay.
 ///
-/// The delay is what the packet has waited whose transmission started last, zero if it left nothing behind it (RFC 8033 5.1, as in Linux).
+/// The delay is what the packet has waited whose transmission started last, zero if it left nothing behind it (RFC 8033 4.3, by time stamps, as in Linux).
 /// So it lags behind a queue that grows.
 #[derive(Clone, Debug)]
 pub struct Pie {

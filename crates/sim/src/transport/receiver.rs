@@ -65,10 +65,10 @@ pub(crate) struct Receiver {
     reader: Option<Reader>,
     /// Of the segment that came last: when it was sent, and whether it was a retransmission.
     last: (u64, u8),
-    stamps: Stamps,
     /// When it came (ns), and how long a silence ends delays of acknowledgements.
     came: u64,
     silence: u64,
+    stamps: Stamps,
     received: u64,
     marked: u64,
 }

@@ -8,8 +8,8 @@ use super::page;
 use super::tally::{Judged, Tally, tallies};
 use crate::accuracy::AccuracyArgs;
 use crate::out::say;
+use crate::output::Output;
 use crate::run::table::table;
-use crate::stage;
 
 /// What was found out about one method.
 #[derive(Debug, Serialize)]
@@ -111,11 +111,12 @@ pub(super) fn print(args: &AccuracyArgs, reports: &[Report<'_>], partial: bool) 
     }
     let Some(folder) = &args.output else { return Ok(()) };
     let figure = page::figure(reports)?;
-    stage::write(&folder.join("reliability.svg"), &figure)?;
-    stage::write(&folder.join("report.html"), &page::page(reports, &figure, partial))?;
+    let output = Output::make(folder)?;
+    output.write("reliability.svg", &figure)?;
+    output.write("report.html", &page::page(reports, &figure, partial))?;
     let answers: Vec<&[Judged]> = reports.iter().map(|report| report.judged).collect();
     let all = json!({ "partial": partial, "methods": reports, "answers": answers.concat() });
-    stage::write(&folder.join("accuracy.json"), &format!("{}\n", serde_json::to_string_pretty(&all)?))?;
+    output.write("accuracy.json", &format!("{}\n", serde_json::to_string_pretty(&all)?))?;
     if !args.simulated.json {
         say!("results: {}", folder.display());
     }

@@ -9,7 +9,7 @@ use headway_sim::scenario::{Change, Scenario};
 use super::class::{CLASSES, Class};
 use crate::accuracy::Simulated;
 use crate::draw::Draw;
-use crate::stage;
+use crate::output::Output;
 
 /// Paths drawn for each class, answers on each, and the seed, when nobody says otherwise.
 const PATHS_PER_CLASS: u32 = 10;
@@ -52,9 +52,9 @@ pub(super) fn subjects(args: &Simulated) -> anyhow::Result<Vec<Subject>> {
 
 /// Writes the drawn paths as files into a folder; how many there are.
 pub(super) fn write(args: &Simulated, folder: &Path) -> anyhow::Result<usize> {
-    let drawn = draw(args);
+    let (drawn, output) = (draw(args), Output::make(folder)?);
     for path in &drawn {
-        stage::write(&folder.join(&path.file), &path.text)?;
+        output.write(&path.file, &path.text)?;
     }
     Ok(drawn.len())
 }

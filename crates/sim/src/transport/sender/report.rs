@@ -80,12 +80,12 @@ impl Sender {
         for fresh in [&above, &below] {
             self.note_latest(now, ack, fresh);
         }
-        let once = below.once.into_iter().chain(above.once);
+        let mut once = below.once.into_iter().chain(above.once);
         News {
             delivered: below.count + above.count,
             sacked: above.count,
             rtt: self.measure(now, ack, &below, &above),
-            original: once.into_iter().any(|(first, _)| first < self.high),
+            original: once.any(|(first, _)| first < self.high),
         }
     }
 
