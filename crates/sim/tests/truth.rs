@@ -179,3 +179,16 @@ fn on_a_full_link_every_probe_that_gets_through_displaces_a_packet() {
         assert!(probes == 0 || through > 10);
     }
 }
+
+#[test]
+fn on_a_slow_path_others_hardly_wait_for_probes() {
+    let mut network = Network::new(1);
+    let path = [network.add_link(&link(mbps(4.0), MS(10), drop_tail(Some(60_000))))];
+    network.add_source(&source(path[0], cbr(2.0)));
+    let measured = measure(&mut network, &path);
+    let free = measured.answer.available.expect("an answer").rate.mbps();
+    assert_near("free", free, 2.0, 0.1);
+    assert!(measured.added_delay <= MS(14), "{}", measured.added_delay);
+    assert!(measured.added_delay_max <= MS(20), "{}", measured.added_delay_max);
+    assert_eq!(measured.displaced, 0);
+}

@@ -8,6 +8,10 @@ use super::probe::Probe;
 
 /// Trains sent; the rate-response estimator is insensitive to the capacity, so few suffice.
 const TRAINS: usize = 3;
+/// Shorter ones are sent more often. The queue of a train takes so long to drain, even if all that a link has is free ...
+const LONGEST: Duration = Duration::from_ms(20);
+/// ... but fewer gaps than this would not tell the packet time from others' packets.
+const SHORTEST: usize = 4;
 /// Packets after the first in a train: on slow paths so few that they fit a buffer of 25 kB ...
 const TRAIN: (usize, usize) = (16, 48);
 /// ... and more with the available bandwidth from here on, because a train must outlast several interrupts.
@@ -32,15 +36,17 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
-    pub(super) fn new(config: &Config, available: Rate) -> Capacity {
+    /// Trains of packets of this size for a path on which `available` is free.
+    pub(super) fn new(config: &Config, packet: Bytes, available: Rate) -> Capacity {
         let (short, long) = TRAIN;
         let scaled = short as f64 * available.bps_f64() / FAST.bps_f64();
         let packets = (scaled.ceil() as usize).clamp(short, long);
         let limited = config.train_rate > config.top_rate;
-        let most = if limited { (BURST.get() / config.packet.get().max(1)) as usize } else { long };
-        let packets = packets.min(most.saturating_sub(1)).max(2);
+        let most = if limited { (BURST.get() / packet.get().max(1)) as usize } else { long };
+        let in_time = (available.bytes_in(LONGEST).get() / packet.get().max(1)) as usize;
+        let packets = packets.min(most.saturating_sub(1)).min(in_time).max(SHORTEST);
         Capacity {
-            packet: config.packet,
+            packet,
             rate: config.train_rate,
             packets,
             tried: 0,
@@ -62,7 +68,7 @@ impl Capacity {
 
     /// Whether enough trains were tried.
     pub(super) fn done(&self) -> bool {
-        self.tried >= TRAINS
+        self.tried * self.packets >= TRAINS * TRAIN.0
     }
 
     pub(super) fn refused(&mut self) {

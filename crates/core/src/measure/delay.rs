@@ -1,7 +1,7 @@
 //! The one-way delay that probing met and the part of it that probing caused.
 
 use crate::stream::{Arrival, StreamRecord};
-use crate::units::Duration;
+use crate::units::{Bytes, Duration};
 
 /// How much the one-way delay grew from the first packet of a stream to the last; zero when it fell.
 pub(super) fn growth(record: &StreamRecord) -> Duration {
@@ -13,12 +13,19 @@ pub(super) fn growth(record: &StreamRecord) -> Duration {
 /// The lowest one-way delay seen so far, which stands for an empty path.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Baseline {
+    /// Size of the packets; smaller ones pass an empty path faster.
+    packet: Bytes,
     lowest: Option<Duration>,
     grown: Vec<Duration>,
 }
 
 impl Baseline {
+    /// Takes in a stream; delays of packets of another size are forgotten.
     pub(super) fn observe(&mut self, record: &StreamRecord) {
+        if record.packet != self.packet {
+            self.restart();
+            self.packet = record.packet;
+        }
         let mut delays = record.arrivals.iter().filter_map(Arrival::one_way_delay);
         let Some(first) = delays.next() else { return };
         let (low, high) = delays.fold((first, first), |(low, high), d| (low.min(d), high.max(d)));

@@ -18,6 +18,7 @@ mod mixture;
 mod path_kind;
 mod probe;
 mod response;
+mod room;
 mod search;
 mod stamps;
 mod startup;
@@ -37,6 +38,7 @@ use capacity::Capacity;
 use delay::Baseline;
 use probe::Probe;
 use response::Response;
+use room::Room;
 use search::Search;
 use stamps::Stamps;
 use startup::{Range, Startup};
@@ -88,6 +90,7 @@ pub struct Measurement {
     /// The highest rate that the receiver's stamps resolve, once trains have come near it.
     stamp_limit: Option<Rate>,
     baseline: Baseline,
+    room: Room,
     tally: Tally,
     /// Why no further stream is worth sending.
     given_up: Option<Refusal>,
@@ -118,6 +121,7 @@ impl Measurement {
             stamps: Stamps::default(),
             stamp_limit: None,
             baseline: Baseline::default(),
+            room: Room::default(),
             tally: Tally::default(),
             given_up: None,
             probe: Probe::default(),
@@ -129,7 +133,9 @@ impl Measurement {
         let schedule = match &self.phase {
             Phase::Startup(startup) => startup.schedule(),
             Phase::Capacity(capacity) => capacity.schedule(),
-            Phase::Response(response) if !response.sure() => response.schedule(),
+            Phase::Response(response) if !response.sure() && !self.does_harm() => {
+                response.schedule(&self.room, &self.baseline)
+            }
             Phase::Track(track) if !track.sure() => track.schedule(),
             Phase::Search(search) if !search.sure() => search.schedule(),
             _ => return Step::Done,
@@ -159,6 +165,7 @@ impl Measurement {
         if outcome == Err(Refusal::ClockStep) {
             // Delays from before the step cannot be compared with those after it.
             self.baseline.restart();
+            self.room.restart();
             if let Phase::Response(response) = &mut self.phase {
                 response.restart();
             }
@@ -171,6 +178,12 @@ impl Measurement {
             }
         }
         self.ready = now + self.draining(record);
+    }
+
+    /// Whether others lose packets often enough that a wider interval is the better answer.
+    fn does_harm(&self) -> bool {
+        let answered = matches!(&self.phase, Phase::Response(response) if response.spread().is_some());
+        answered && self.room.overflows(&self.baseline) >= OVERFLOWS
     }
 
     /// How long the queue that a stream added takes to drain beyond the round trip that has passed already.
@@ -201,6 +214,7 @@ impl Measurement {
             return Err(Refusal::Lost);
         }
         self.baseline.observe(record);
+        self.room.observe(record);
         self.stamps.observe(record);
         match &mut self.phase {
             Phase::Startup(startup) => {
@@ -255,10 +269,18 @@ impl Measurement {
             Range::Near(rate) if rate >= self.config.top_rate => Phase::AtLeast(self.config.top_rate),
             Range::Near(rate) => {
                 self.available = Some(rate);
-                Phase::Capacity(Capacity::new(&self.config, rate))
+                Phase::Capacity(Capacity::new(&self.config, self.train_packet(rate), rate))
             }
             Range::AtLeast(rate) => Phase::AtLeast(rate),
         };
+    }
+
+    /// The size of packets in trains where this rate is free.
+    fn train_packet(&self, available: Rate) -> Bytes {
+        match self.config.method {
+            Method::Response => probe::small_enough(self.config.packet, available),
+            _ => self.config.packet,
+        }
     }
 
     fn leave_capacity(&mut self) {
@@ -280,6 +302,7 @@ impl Measurement {
             Method::Response if narrow => {
                 let top =
                     self.stamp_limit.map_or(self.config.top_rate, |limit| limit.min(self.config.top_rate));
+                let packet = probe::small_enough(packet, capacity);
                 Phase::Response(Box::new(Response::new(packet, capacity, start, top)))
             }
             // The growth of the delay says nothing without the capacity; which rates are too high, it still tells.
@@ -314,6 +337,9 @@ const UNKNOWN_CAPACITY: f64 = 2.0;
 /// traffic are not the probing's to wait for.
 const LEAST_SHARE: f64 = 0.1;
 const LONGEST_WAIT: Duration = Duration::from_ms(300);
+
+/// Packets lost at the end of the queue after which the default method has to answer with what it knows.
+const OVERFLOWS: usize = 3;
 
 /// Streams refused one after the other after which going on is pointless.
 const MOST_REFUSED_IN_A_ROW: u32 = 12;

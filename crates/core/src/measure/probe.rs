@@ -12,6 +12,16 @@ const COALESCING_SHARE: f64 = 0.15;
 /// Excess of receive over send gaps that counts, so that stamps of slow streams do not (rapid 2.11, closed loop).
 const RELATIVE_MARGIN: f64 = 0.02;
 
+/// The smallest probe, but no smaller than its headers and a reasonable part of a full packet need (wire bytes).
+const SMALLEST: Bytes = Bytes::new(500);
+/// Time that a probe may take on a link: a stream adds some 24 of these to the delay.
+const PROBE_TIME: Duration = Duration::from_us(800);
+
+/// The size of probes for a path of this rate: less than `packet` where that would fill slow links for too long.
+pub(super) fn small_enough(packet: Bytes, rate: Rate) -> Bytes {
+    rate.bytes_in(PROBE_TIME).max(SMALLEST).min(packet)
+}
+
 /// Working memory that is reused from stream to stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Probe {

@@ -12,15 +12,28 @@ use super::marks::Marks;
 use super::mixture::Spread;
 use super::path_kind::PathKind;
 use super::probe::Probe;
+use super::room::Room;
 
 /// Gaps in a stream: long enough to average over bursts, short enough not to build a long queue.
 const STREAM_GAPS: u32 = 96;
+/// Streams are shorter than they could be by up to this share, each by another part of it (the golden ratio spreads them).
+const UNEVEN: f64 = 0.2;
+const GOLDEN: f64 = 0.618_033_988_75;
 /// A stream lasts at least this long, so that it spans several coalesced interrupts (rapid 2.15: 120 us).
 const SHORTEST: Duration = Duration::from_ms(1);
 /// A stream lasts at most this long, so that slow paths are sampled more than once or twice.
 const LONGEST: Duration = Duration::from_ms(400);
 /// Gaps that a stream has at least and at most, whatever its duration.
 pub(super) const GAP_LIMITS: (u32, u32) = (24, 1024);
+
+/// Before the first answer as little as this share of what start-up found may be free.
+const UNSURE: f64 = 0.5;
+/// Packet times that a stream may add to the delay in any queue; with less it could not be told from stamps and others' packets.
+const LEAST_ADDED: i64 = 4;
+/// Packet times that a stream may add as long as no loss has shown where the queue ends: room for so many is everywhere.
+const USUALLY_ADDED: i64 = 24;
+/// The delay is taken to grow this fast at least, in seconds a second, so that a stream below what is free ends, too.
+const SLOWEST_GROWTH: f64 = 0.02;
 
 /// Probing rate as a multiple of the current estimate: low enough to sample long for its bytes, high enough to keep
 /// the queue busy through the pauses of bursty cross traffic.
@@ -43,6 +56,9 @@ const AROUND: [f64; 3] = [1.0, 0.85, 1.2];
 const COMMON_ERROR: f64 = 0.015;
 /// The same where the receiver coalesces: then the capacity itself is only known from a few events.
 const COMMON_ERROR_COALESCED: f64 = 0.03;
+/// Others' packets, wire bytes; half of one is what the end of a busy time counts too much or too little.
+const FULL_PACKET: Bytes = Bytes::new(1_538);
+const END_SHARE: f64 = 0.5;
 /// A stream that met a busy queue for less than this share of its time says little.
 const BUSY_SHARE: f64 = 0.25;
 /// Never probe above this multiple of the capacity: it would only lengthen the queue.
@@ -52,8 +68,8 @@ const LOWEST_SHARE: f64 = 0.02;
 
 /// Share of packets that may be lost before a stream is refused; the queue then overflowed (rapid 2.13).
 const LOSS_TOLERANCE: f64 = 0.03;
-/// Streams before the interval may be called narrow enough.
-const ENOUGH_STREAMS: usize = 8;
+/// Gaps before the interval may be called narrow enough: eight of the usual streams.
+const ENOUGH_GAPS: u32 = 8 * STREAM_GAPS;
 /// Half width of the interval, as a share of capacity, at which measuring on is not worth its bytes.
 const NARROW_ENOUGH: f64 = 0.025;
 
@@ -66,11 +82,16 @@ pub(super) struct Response {
     factor: f64,
     lowest: Option<Duration>,
     seen: Vec<(Seen, Marks)>,
+    /// Gaps of all streams seen.
+    gaps: u32,
     posterior: Posterior,
     belief: Belief,
     agreement: Agreement,
     one_queue: f64,
     sampled: bool,
+    /// Time with a busy queue, and streams that met it.
+    busy: Duration,
+    busy_streams: u32,
     coalesced: bool,
     jittery: u32,
     passages: Vec<Passage>,
@@ -115,11 +136,14 @@ impl Response {
             factor: FACTOR,
             lowest: None,
             seen: Vec::new(),
+            gaps: 0,
             posterior: Posterior::new(capacity),
             belief: Belief::new(packet, capacity),
             agreement: Agreement::default(),
             one_queue: 1.0,
             sampled: false,
+            busy: Duration::ZERO,
+            busy_streams: 0,
             coalesced: false,
             jittery: 0,
             passages: Vec::new(),
@@ -127,7 +151,23 @@ impl Response {
         }
     }
 
-    pub(super) fn schedule(&self) -> Schedule {
+    /// The next stream, which fits the room that the path has for a queue.
+    pub(super) fn schedule(&self, room: &Room, baseline: &Baseline) -> Schedule {
+        let packet_time = self.capacity.time_for(self.packet);
+        let allowed = room.allowed(baseline, packet_time * USUALLY_ADDED).max(packet_time * LEAST_ADDED);
+        let shortest = if room.is_known(baseline) && !self.coalesced { Duration::ZERO } else { SHORTEST };
+        let rate = self.rate().min(self.gentlest(allowed.max(shortest)));
+        let gap = rate.time_for(self.packet).ns().max(1);
+        let longest = LONGEST.min(allowed.scale(1.0 / self.growth(rate))).max(shortest);
+        let wanted = i64::from(STREAM_GAPS).max(shortest.ns() / gap).min(longest.ns() / gap);
+        // Regular traffic must not meet every stream in the same phase.
+        let phase = (self.seen.len() as f64 * GOLDEN).fract();
+        let gaps = (wanted as f64 * (1.0 - UNEVEN * phase)) as u32;
+        Schedule::single_rate(rate, gaps.clamp(GAP_LIMITS.0, GAP_LIMITS.1) as usize, self.packet)
+    }
+
+    /// The rate that tells most.
+    fn rate(&self) -> Rate {
         // Above the narrow link's rate its queue fills, too, and hides how fast that of another link does.
         let needed = self.current.scale(CAPACITY_MULTIPLE).max(self.capacity);
         let highest = needed.min(self.capacity.scale(CAPACITY_MULTIPLE)).min(self.top);
@@ -136,11 +176,25 @@ impl Response {
         let turn = self.seen.len();
         let factor =
             if settled { self.factor * AROUND[turn % AROUND.len()] } else { CYCLE[turn % CYCLE.len()] };
-        let rate = self.current.scale(factor).clamp(lowest, highest);
-        let gap = rate.time_for(self.packet).ns().max(1);
-        let wanted = i64::from(STREAM_GAPS).max(SHORTEST.ns() / gap).min(LONGEST.ns() / gap);
-        let gaps = (wanted as u32).clamp(GAP_LIMITS.0, GAP_LIMITS.1);
-        Schedule::single_rate(rate, gaps as usize, self.packet)
+        self.current.scale(factor).clamp(lowest, highest)
+    }
+
+    /// How fast a stream of this rate makes the delay grow, in seconds a second, even where only the least is free that may be.
+    fn growth(&self, rate: Rate) -> f64 {
+        (rate.saturating_sub(self.least()).bps_f64() / self.capacity.bps_f64()).max(SLOWEST_GROWTH)
+    }
+
+    /// The highest rate at which the shortest stream adds no more than `allowed`.
+    fn gentlest(&self, allowed: Duration) -> Rate {
+        let shortest = self.capacity.time_for(self.packet) * i64::from(GAP_LIMITS.0);
+        let share = 1.0 - allowed.secs_f64() / shortest.secs_f64();
+        if share > 0.0 { self.least().scale(1.0 / share) } else { self.top }
+    }
+
+    /// The least that may be free.
+    fn least(&self) -> Rate {
+        let least = self.spread.map_or(self.current.scale(UNSURE), |spread| spread.usual().0);
+        least.max(self.capacity.scale(LOWEST_SHARE))
     }
 
     /// Takes in a stream; `jittery` when some of its packets overtook others.
@@ -159,6 +213,7 @@ impl Response {
         self.coalesced |= matches!(seen, Seen::Events(..));
         self.jittery += u32::from(marks.jittery || jittery);
         self.seen.push((seen, marks));
+        self.gaps += record.arrivals.len() as u32;
         let fell = self.lowest.zip(baseline.lowest()).map(|(before, now)| before - now);
         if fell.is_some_and(|fell| fell <= self.capacity.time_for(self.packet).scale(SAME_BASELINE)) {
             self.take(self.seen.len() - 1, baseline);
@@ -168,6 +223,7 @@ impl Response {
             self.belief.clear();
             self.agreement = Agreement::default();
             self.sampled = false;
+            (self.busy, self.busy_streams) = (Duration::ZERO, 0);
             (0..self.seen.len()).for_each(|index| self.take(index, baseline));
         }
         self.conclude();
@@ -182,6 +238,8 @@ impl Response {
             self.posterior.add(&sample);
             self.sampled = true;
             if !sample.censored {
+                self.busy += sample.duration;
+                self.busy_streams += 1;
                 let capacity = self.capacity.bps_f64();
                 let (rate, free) = (marks.rate.bps_f64() / capacity, sample.available_bps / capacity);
                 self.agreement.add(rate, free, sample.duration.secs_f64());
@@ -196,9 +254,18 @@ impl Response {
         let summary = self.belief.summary(self.agreement.odds());
         self.one_queue = summary.one_queue;
         let common = if self.coalesced { COMMON_ERROR_COALESCED } else { COMMON_ERROR };
+        let common = common.hypot(self.end_effect());
         // Jitter decides which gaps look busy, and the reading of these is then biased.
         let busy = (self.sampled && !self.is_jittery()).then_some(&self.posterior);
         self.spread = Some(Spread::of(busy, &summary, self.capacity, common));
+    }
+
+    /// The error of the ends of streams, as a share of capacity: regular traffic puts up to a packet too many or too few into every busy time, and
+    /// always the same where streams are alike.
+    fn end_effect(&self) -> f64 {
+        let usual = self.busy.secs_f64() / f64::from(self.busy_streams.max(1));
+        let packet = self.capacity.time_for(FULL_PACKET).secs_f64();
+        if usual > 0.0 { (END_SHARE * packet / usual).min(0.5) } else { 0.0 }
     }
 
     /// Whether most streams met delays that jump from packet to packet.
@@ -219,12 +286,14 @@ impl Response {
     /// Forgets all samples and keeps the estimate to aim by.
     pub(super) fn restart(&mut self) {
         self.seen.clear();
+        self.gaps = 0;
         self.lowest = None;
         self.posterior = Posterior::new(self.capacity);
         self.belief.clear();
         self.agreement = Agreement::default();
         self.jittery = 0;
         self.sampled = false;
+        (self.busy, self.busy_streams) = (Duration::ZERO, 0);
         self.spread = None;
     }
 
@@ -260,7 +329,7 @@ impl Response {
 
     /// Whether the interval is so narrow that more streams are not worth their bytes.
     pub(super) fn sure(&self) -> bool {
-        self.seen.len() >= ENOUGH_STREAMS
+        self.gaps >= ENOUGH_GAPS
             && self.spread.is_some_and(|spread| {
                 let (low, high) = spread.usual();
                 high.saturating_sub(low).bps_f64() / 2.0 < NARROW_ENOUGH * self.capacity.bps_f64()

@@ -50,7 +50,7 @@ impl Path {
 
     /// Sends one stream through the queue, which the cross traffic of the 300 ms before has filled.
     pub(crate) fn send(&mut self, id: u32, start: Instant, schedule: &Schedule) -> StreamRecord {
-        let service = self.capacity.time_for(PACKET).ns() as u64;
+        let service = |packet| self.capacity.time_for(packet).ns() as u64;
         let fastest = Duration::from_ns(5_000);
         let mut sent = vec![start];
         for gap in &schedule.gaps {
@@ -61,10 +61,10 @@ impl Path {
         let mut received = Vec::new();
         for at in &sent {
             while self.arrivals.get(next_cross).is_some_and(|a| *a <= at.ns()) {
-                free_at = free_at.max(self.arrivals[next_cross]) + service;
+                free_at = free_at.max(self.arrivals[next_cross]) + service(PACKET);
                 next_cross += 1;
             }
-            free_at = free_at.max(at.ns()) + service;
+            free_at = free_at.max(at.ns()) + service(schedule.packet);
             received.push(free_at);
         }
         self.coalesce(&mut received);
