@@ -39,7 +39,7 @@ const EMPTY: f64 = 1.0;
 /// Below this point the prior over the available bandwidth is flat, and above in its logarithm.
 const FLAT_BELOW: f64 = 15.0;
 /// How much of every stream's evidence counts: no model is quite right.
-const TEMPER: f64 = 0.7;
+const TEMPER: f64 = 0.5;
 
 /// The posterior distribution over a grid.
 #[derive(Clone, Debug)]
