@@ -13,6 +13,7 @@ fn config() -> Config {
         method: Method::Response,
         packet: PACKET,
         budget: None,
+        gentle: false,
         duration: None,
         rtt: Duration::from_ms(20),
         top_rate: Rate::from_bps(10_000_000_000),
@@ -190,6 +191,18 @@ fn budget_and_time_are_kept() {
     let outcome = measure(&mut path, Config { duration: Some(Duration::from_ms(600)), ..config() });
     // The last stream is finished: 97 packets at 81 Mb/s and the round trip.
     assert!(outcome.seconds <= 0.65, "{}", outcome.seconds);
+}
+
+#[test]
+fn a_gentle_measurement_takes_longer_and_leaves_pauses() {
+    let measured = |gentle| {
+        let mut path = Path::new(Rate::from_mbps(100.0), Cross::Poisson, 0.4, Duration::ZERO, 3);
+        measure(&mut path, Config { gentle, ..config() })
+    };
+    let (usual, gentle) = (measured(false), measured(true));
+    let load = |outcome: &Outcome| outcome.bytes / outcome.seconds;
+    assert!(load(&gentle) < 0.7 * load(&usual), "{} {}", load(&gentle), load(&usual));
+    assert!(gentle.error.abs() < 0.05, "{}", gentle.error);
 }
 
 #[test]

@@ -22,6 +22,7 @@ fn measure(capacity: Rate, cross: Traffic, packet: u64, coalescing: Option<Coale
         method: Method::Response,
         packet: Bytes::new(packet),
         budget: None,
+        gentle: false,
         duration: None,
         rtt: Duration::from_ms(20),
         top_rate: capacity.scale(2.0),

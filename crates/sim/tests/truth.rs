@@ -30,6 +30,7 @@ fn measure(network: &mut Network, path: &[LinkId]) -> Measured {
             method: Method::Response,
             packet: Bytes::new(1538),
             budget: None,
+            gentle: false,
             duration: None,
             rtt: MS(20),
             top_rate: line,

@@ -62,6 +62,10 @@ pub(crate) struct MeasureArgs {
     /// above; four times that for methods other than the default].
     #[arg(long, short, value_name = "BYTES")]
     budget: Option<Bytes>,
+    /// Take four times as long to do less to others: streams add half as much delay, pauses follow them, and the first packet lost
+    /// from a full queue ends the measurement, with a wider interval.
+    #[arg(long, short)]
+    gentle: bool,
     /// Spend at most this much time per answer, for example `2 s` [default: 2.4 s, or 4.8 s on paths below 30 Mb/s,
     /// and 40 round trips].
     #[arg(long, short, value_name = "TIME")]
@@ -161,6 +165,7 @@ impl MeasureArgs {
             method: self.method,
             packet: session.packet_size(),
             budget: self.budget,
+            gentle: self.gentle,
             duration: self.duration,
             rtt: session.rtt(),
             top_rate,

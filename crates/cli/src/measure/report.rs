@@ -75,6 +75,9 @@ pub(crate) struct Line {
     pub(crate) packets_lost: u64,
     pub(crate) added_delay_median_us: f64,
     pub(crate) added_delay_max_us: f64,
+    /// An estimate, in full packets; absent where it is not known how much others send.
+    #[serde(default)]
+    pub(crate) others_lost: Option<f64>,
     pub(crate) rtt_us: f64,
     pub(crate) receive_stamps: String,
     pub(crate) transmit_stamps: String,
@@ -110,6 +113,7 @@ impl Line {
             packets_lost: answer.lost,
             added_delay_median_us: answer.added_delay.us(),
             added_delay_max_us: answer.added_delay_max.us(),
+            others_lost: answer.others_lost,
             rtt_us: context.rtt.us(),
             receive_stamps: context.receive_stamps.clone(),
             transmit_stamps: context.transmit_stamps.clone(),
@@ -216,8 +220,12 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
     );
     let _ = writeln!(
         text,
-        "  side effects delay grew by {} in the median stream, {} at most; {} of {} probe packets lost",
-        answer.added_delay, answer.added_delay_max, answer.lost, answer.packets
+        "  side effects delay grew by {} in the median stream, {} at most; {} of {} probe packets lost{}",
+        answer.added_delay,
+        answer.added_delay_max,
+        answer.lost,
+        answer.packets,
+        others_lost(answer)
     );
     let _ = writeln!(
         text,
@@ -225,6 +233,14 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
         context.rtt, context.packet, context.receive_stamps, context.transmit_stamps
     );
     text
+}
+
+/// What the probes' losses say about those of others.
+fn others_lost(answer: &Answer) -> String {
+    match answer.others_lost {
+        Some(packets) if packets >= 0.5 => format!(", and about {packets:.0} of others"),
+        _ => String::new(),
+    }
 }
 
 fn refusals(answer: &Answer) -> String {

@@ -6,6 +6,7 @@ use crate::stream::{Refusal, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
 use super::mixture::LEVELS;
+use super::probe::{self, FULL_PACKET};
 use super::{Measurement, PathKind, Phase};
 
 /// An available bandwidth with its 90 % interval.
@@ -57,6 +58,9 @@ pub struct Answer {
     pub added_delay: Duration,
     /// The most it grew in any stream.
     pub added_delay_max: Duration,
+    /// Full packets of others that were lost while streams passed, if as many of them as of the probes were; some would have been lost
+    /// anyway. `None` while it is not known how much others send.
+    pub others_lost: Option<f64>,
 }
 
 /// Why there is no answer.
@@ -112,6 +116,8 @@ pub(super) struct Tally {
     packets: u64,
     lost: u64,
     highest: Rate,
+    /// Time that streams took to leave, each times the share of its packets that were lost.
+    lossy: Duration,
     refusals: BTreeMap<Refusal, u32>,
     used_before: u32,
 }
@@ -125,6 +131,8 @@ impl Tally {
         self.bytes += record.packet * record.arrivals.len() as u64;
         self.packets += record.arrivals.len() as u64;
         self.lost += record.lost() as u64;
+        self.lossy +=
+            probe::sent_for(record).scale(record.lost() as f64 / record.arrivals.len().max(1) as f64);
         let highest = fastest_quarter(record);
         self.highest = self.highest.max(highest.unwrap_or(Rate::ZERO));
     }
@@ -167,6 +175,7 @@ impl Measurement {
             lost: self.tally.lost,
             added_delay,
             added_delay_max,
+            others_lost: self.others_lost(available),
         }
     }
 
@@ -192,6 +201,14 @@ impl Measurement {
         };
         let failure = || self.given_up.map_or_else(|| self.most_frequent_failure(), Failure::from);
         interval.ok_or_else(failure)
+    }
+
+    fn others_lost(&self, available: Result<Interval, Failure>) -> Option<f64> {
+        if self.tally.lossy == Duration::ZERO {
+            return Some(0.0);
+        }
+        let others = self.capacity?.saturating_sub(available.ok()?.rate);
+        Some(others.bytes_in(self.tally.lossy).get() as f64 / FULL_PACKET.get() as f64)
     }
 
     fn path_kind(&self) -> Option<PathKind> {

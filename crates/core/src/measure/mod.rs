@@ -56,6 +56,8 @@ pub struct Config {
     pub packet: Bytes,
     /// Bytes on the wire to spend at most; `None` lets the method decide (see [`Method`]).
     pub budget: Option<Bytes>,
+    /// Whether to take more time and to answer with wider intervals where others would be harmed.
+    pub gentle: bool,
     /// Time to spend at most; `None` suits the path. A stream that has begun is finished.
     pub duration: Option<Duration>,
     /// Round-trip time of the path, which every stream waits for.
@@ -121,7 +123,7 @@ impl Measurement {
             stamps: Stamps::default(),
             stamp_limit: None,
             baseline: Baseline::default(),
-            room: Room::default(),
+            room: Room::new(config.gentle),
             tally: Tally::default(),
             given_up: None,
             probe: Probe::default(),
@@ -177,13 +179,15 @@ impl Measurement {
                 self.after_refusal(refusal);
             }
         }
-        self.ready = now + self.draining(record);
+        let pause = if self.config.gentle { probe::sent_for(record) * GENTLE_PAUSE } else { Duration::ZERO };
+        self.ready = now + self.draining(record).max(pause);
     }
 
     /// Whether others lose packets often enough that a wider interval is the better answer.
     fn does_harm(&self) -> bool {
         let answered = matches!(&self.phase, Phase::Response(response) if response.spread().is_some());
-        answered && self.room.overflows(&self.baseline) >= OVERFLOWS
+        let bearable = if self.config.gentle { GENTLE_OVERFLOWS } else { OVERFLOWS };
+        answered && self.room.overflows(&self.baseline) > bearable
     }
 
     /// How long the queue that a stream added takes to drain beyond the round trip that has passed already.
@@ -314,8 +318,8 @@ impl Measurement {
 
     fn time_limit(&self) -> Duration {
         let slow = self.capacity.or(self.available).is_some_and(|rate| rate < SLOW);
-        let usual = USUAL_TIME * if slow { 2 } else { 1 };
-        self.config.duration.unwrap_or(usual + self.config.rtt * ROUND_TRIPS)
+        let usual = USUAL_TIME * if slow { 2 } else { 1 } + self.config.rtt * ROUND_TRIPS;
+        self.config.duration.unwrap_or(usual * if self.config.gentle { GENTLE_TIME } else { 1 })
     }
 
     fn budget(&self) -> Bytes {
@@ -338,8 +342,12 @@ const UNKNOWN_CAPACITY: f64 = 2.0;
 const LEAST_SHARE: f64 = 0.1;
 const LONGEST_WAIT: Duration = Duration::from_ms(300);
 
-/// Packets lost at the end of the queue after which the default method has to answer with what it knows.
-const OVERFLOWS: usize = 3;
+/// After more packets lost at the end of the queue than this the default method has to answer with what it knows.
+const OVERFLOWS: usize = 2;
+const GENTLE_OVERFLOWS: usize = 0;
+/// A gentle measurement pauses so many times as long as a stream lasted, and has so many times as much time.
+const GENTLE_PAUSE: i64 = 3;
+const GENTLE_TIME: i64 = 4;
 
 /// Streams refused one after the other after which going on is pointless.
 const MOST_REFUSED_IN_A_ROW: u32 = 12;

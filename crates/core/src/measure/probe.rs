@@ -12,6 +12,9 @@ const COALESCING_SHARE: f64 = 0.15;
 /// Excess of receive over send gaps that counts, so that stamps of slow streams do not (rapid 2.11, closed loop).
 const RELATIVE_MARGIN: f64 = 0.02;
 
+/// What packets of others are taken to have (wire bytes).
+pub(super) const FULL_PACKET: Bytes = Bytes::new(1_538);
+
 /// The smallest probe, but no smaller than its headers and a reasonable part of a full packet need (wire bytes).
 const SMALLEST: Bytes = Bytes::new(500);
 /// Time that a probe may take on a link: a stream adds some 24 of these to the delay.
@@ -113,6 +116,12 @@ fn fastest_rate(record: &StreamRecord) -> Rate {
 pub fn settings(packet: Bytes, capacity: Rate) -> Settings {
     let scaled = Settings::for_link(packet, capacity);
     Settings { excursion: scaled.excursion.with_relative_margin(RELATIVE_MARGIN), ..scaled }
+}
+
+/// How long a stream took to leave.
+pub(super) fn sent_for(record: &StreamRecord) -> Duration {
+    let ends = record.arrivals.first().zip(record.arrivals.last());
+    ends.map_or(Duration::ZERO, |(first, last)| last.sent - first.sent)
 }
 
 /// The rate at which the stream actually left.

@@ -11,7 +11,7 @@ use super::delay::Baseline;
 use super::marks::Marks;
 use super::mixture::Spread;
 use super::path_kind::PathKind;
-use super::probe::Probe;
+use super::probe::{self, FULL_PACKET, Probe};
 use super::room::Room;
 
 /// Gaps in a stream: long enough to average over bursts, short enough not to build a long queue.
@@ -56,8 +56,7 @@ const AROUND: [f64; 3] = [1.0, 0.85, 1.2];
 const COMMON_ERROR: f64 = 0.015;
 /// The same where the receiver coalesces: then the capacity itself is only known from a few events.
 const COMMON_ERROR_COALESCED: f64 = 0.03;
-/// Others' packets, wire bytes; half of one is what the end of a busy time counts too much or too little.
-const FULL_PACKET: Bytes = Bytes::new(1_538);
+/// Half a full packet is what the end of a busy time counts too much or too little.
 const END_SHARE: f64 = 0.5;
 /// A stream that met a busy queue for less than this share of its time says little.
 const BUSY_SHARE: f64 = 0.25;
@@ -317,8 +316,7 @@ impl Response {
 
     /// Chooses where the next stream goes.
     fn aim(&mut self, record: &StreamRecord, sample: Option<Sample>) {
-        let sent_for = record.arrivals.last().zip(record.arrivals.first()).map(|(l, f)| l.sent - f.sent);
-        let enough = sent_for.unwrap_or_default().scale(BUSY_SHARE);
+        let enough = probe::sent_for(record).scale(BUSY_SHARE);
         let telling = sample.filter(|sample| !sample.censored && sample.duration >= enough);
         let change = if telling.is_some() { FACTOR_DOWN } else { FACTOR_UP };
         self.factor = (self.factor * change).clamp(FACTOR, FACTOR_MAX);

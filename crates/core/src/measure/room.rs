@@ -10,6 +10,8 @@ const SHARE: f64 = 0.25;
 /// The longest that a stream is meant to make others wait, however much room there is: with traffic that is by chance more than the mean it
 /// rarely becomes 20 ms, which a voice call does not notice.
 const LONGEST_WAIT: Duration = Duration::from_ms(14);
+/// A gentle measurement adds this part of what others may.
+const GENTLER: i64 = 2;
 /// A loss at less than this share of the delay that others survived did not come from a full queue.
 const FULL: f64 = 0.7;
 /// A loss at more than this share of it surely did.
@@ -20,6 +22,7 @@ const LOSSES: usize = 16;
 /// Learns from the delays of streams how long the queue can become.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Room {
+    gentle: bool,
     /// Size of the packets, on which delays depend.
     packet: Bytes,
     /// The largest one-way delay of a packet whose stream lost none.
@@ -29,10 +32,16 @@ pub(super) struct Room {
 }
 
 impl Room {
+    /// The state before any stream.
+    pub(super) fn new(gentle: bool) -> Room {
+        Room { gentle, ..Room::default() }
+    }
+
     /// Takes in a stream; delays of packets of another size are forgotten.
     pub(super) fn observe(&mut self, record: &StreamRecord) {
         if record.packet != self.packet {
-            *self = Room { packet: record.packet, ..Room::default() };
+            self.restart();
+            self.packet = record.packet;
         }
         if record.lost() == 0 {
             self.reached = self.reached.max(record.arrivals.iter().filter_map(Arrival::one_way_delay).max());
@@ -61,7 +70,7 @@ impl Room {
 
     /// Forgets all delays, for instance because a clock was stepped.
     pub(super) fn restart(&mut self) {
-        *self = Room::default();
+        *self = Room::new(self.gentle);
     }
 
     /// The delay at which the queue is full, once losses have shown it.
@@ -85,7 +94,7 @@ impl Room {
             Some(full) => full.scale(SHARE),
             None => self.reached(baseline).scale(SHARE).max(usual),
         };
-        allowed.min(LONGEST_WAIT)
+        allowed.min(LONGEST_WAIT) / if self.gentle { GENTLER } else { 1 }
     }
 }
 

@@ -92,6 +92,7 @@ pub(crate) fn measure(session: &mut Session, reverse: bool) -> Result<Answer, Ne
         method: Method::default(),
         packet: Bytes::new(1538),
         budget: None,
+        gentle: false,
         // Far more than it takes: what a busy machine needs is not the matter here.
         duration: Some(Duration::from_ms(60_000)),
         rtt: session.rtt(),

@@ -242,6 +242,7 @@ impl Builder {
                 method: spec.method,
                 packet: spec.packet.unwrap_or(full_packet),
                 budget: spec.budget,
+                gentle: spec.gentle,
                 duration: None,
                 rtt: propagation.max(LEAST_RTT),
                 top_rate: line,

@@ -236,6 +236,9 @@ pub struct MeasureSpec {
     pub packet: Option<Bytes>,
     /// Bytes on the wire that one measurement may spend; default: the method decides.
     pub budget: Option<Bytes>,
+    /// Whether to take more time and answer with wider intervals where others would be harmed; default no.
+    #[serde(default)]
+    pub gentle: bool,
     /// Rate of the sender's own line; default four times the narrowest link of the path.
     pub line: Option<Rate>,
     /// How the sender makes gaps; default exact.
