@@ -28,6 +28,7 @@ pub(super) struct Capacity {
     packet: Bytes,
     rate: Rate,
     packets: usize,
+    wanted: usize,
     tried: usize,
     gaps: Vec<Duration>,
     fastest: Option<Rate>,
@@ -44,11 +45,13 @@ impl Capacity {
         let limited = config.train_rate > config.top_rate;
         let most = if limited { (BURST.get() / packet.get().max(1)) as usize } else { long };
         let in_time = (available.bytes_in(LONGEST).get() / packet.get().max(1)) as usize;
-        let packets = packets.min(most.saturating_sub(1)).min(in_time).max(SHORTEST);
+        let usual = packets.min(most.saturating_sub(1)).max(2);
+        let packets = usual.min(in_time.max(SHORTEST));
         Capacity {
             packet,
             rate: config.train_rate,
             packets,
+            wanted: TRAINS * usual.div_ceil(packets),
             tried: 0,
             gaps: Vec::new(),
             fastest: None,
@@ -68,7 +71,7 @@ impl Capacity {
 
     /// Whether enough trains were tried.
     pub(super) fn done(&self) -> bool {
-        self.tried * self.packets >= TRAINS * TRAIN.0
+        self.tried >= self.wanted
     }
 
     pub(super) fn refused(&mut self) {
@@ -76,6 +79,10 @@ impl Capacity {
     }
 
     pub(super) fn observe(&mut self, record: &StreamRecord, probe: &mut Probe) -> Result<(), Refusal> {
+        if record.lost() > 0 {
+            // It was longer than the queue has room for.
+            self.packets = (self.packets / 2).max(SHORTEST);
+        }
         let whole = probe.sums(record, Duration::ZERO)?;
         self.tried += 1;
         self.gaps.extend_from_slice(probe.receive_gaps());

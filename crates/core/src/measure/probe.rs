@@ -17,12 +17,15 @@ pub(super) const FULL_PACKET: Bytes = Bytes::new(1_538);
 
 /// The smallest probe, but no smaller than its headers and a reasonable part of a full packet need (wire bytes).
 const SMALLEST: Bytes = Bytes::new(500);
-/// Time that a probe may take on a link: a stream adds some 24 of these to the delay.
+/// Time that a probe may take on a link: a stream adds some 24 of these to the delay. Not much less, or start-up streams, which reach four times
+/// their rate, would meet receivers that coalesce for 120 us.
 const PROBE_TIME: Duration = Duration::from_us(800);
 
-/// The size of probes for a path of this rate: less than `packet` where that would fill slow links for too long.
+/// The size of probes for a path of this rate: less than `packet` where that would fill slow links for too long. On faster links large packets see
+/// through receivers that coalesce.
 pub(super) fn small_enough(packet: Bytes, rate: Rate) -> Bytes {
-    rate.bytes_in(PROBE_TIME).max(SMALLEST).min(packet)
+    let fitting = rate.bytes_in(PROBE_TIME);
+    if fitting >= FULL_PACKET { packet } else { fitting.max(SMALLEST).min(packet) }
 }
 
 /// Working memory that is reused from stream to stream.

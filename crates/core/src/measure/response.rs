@@ -157,12 +157,12 @@ impl Response {
         let shortest = if room.is_known(baseline) && !self.coalesced { Duration::ZERO } else { SHORTEST };
         let rate = self.rate().min(self.gentlest(allowed.max(shortest)));
         let gap = rate.time_for(self.packet).ns().max(1);
-        let longest = LONGEST.min(allowed.scale(1.0 / self.growth(rate))).max(shortest);
-        let wanted = i64::from(STREAM_GAPS).max(shortest.ns() / gap).min(longest.ns() / gap);
+        let longest = LONGEST.min(allowed.scale(1.0 / self.growth(rate))).ns() / gap;
         // Regular traffic must not meet every stream in the same phase.
         let phase = (self.seen.len() as f64 * GOLDEN).fract();
-        let gaps = (wanted as f64 * (1.0 - UNEVEN * phase)) as u32;
-        Schedule::single_rate(rate, gaps.clamp(GAP_LIMITS.0, GAP_LIMITS.1) as usize, self.packet)
+        let even = i64::from(STREAM_GAPS).min(longest) as f64;
+        let gaps = ((even * (1.0 - UNEVEN * phase)) as i64).max(shortest.ns() / gap);
+        Schedule::single_rate(rate, (gaps as u32).clamp(GAP_LIMITS.0, GAP_LIMITS.1) as usize, self.packet)
     }
 
     /// The rate that tells most.

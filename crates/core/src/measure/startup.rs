@@ -8,8 +8,6 @@ use super::probe::{self, Probe};
 
 /// Average rate of the first stream; its slowest packets go at half of it.
 const FIRST_RATE: Rate = Rate::from_bps(1_000_000);
-/// Packets are small enough for a path of this share of the rate that is tried.
-const SLOWER: f64 = 0.5;
 /// Ratio of neighbouring rates within a start-up stream: four rates cover a factor of eight (rapid 2.14).
 const STEP: f64 = 2.0;
 /// Packets at each rate of a start-up stream: on slow paths few, because they take long ...
@@ -55,8 +53,7 @@ impl Startup {
     }
 
     pub(super) fn schedule(&self) -> Schedule {
-        // The path may be slower than the rate that is tried.
-        let packet = probe::small_enough(self.packet, self.rate.scale(SLOWER));
+        let packet = probe::small_enough(self.packet, self.rate);
         Schedule::p_stream(self.shape(), self.rate, packet)
     }
 
