@@ -65,6 +65,9 @@ pub(crate) struct Line {
     /// What kind of path it looks like; absent where the method does not tell.
     #[serde(default)]
     pub(crate) path_kind: Option<String>,
+    /// Wire bytes that a shaper lets pass before it keeps its sustained rate; absent where none was found.
+    #[serde(default)]
+    pub(crate) bucket_bytes: Option<u64>,
     pub(crate) highest_rate_bps: u64,
     pub(crate) packet_wire_bytes: u64,
     pub(crate) streams_used: u32,
@@ -103,6 +106,7 @@ impl Line {
             available_high_bps: interval.and_then(|i| i.high).map(|high| high.bps()),
             capacity_bps: answer.capacity.map(|capacity| capacity.bps()),
             path_kind: answer.path_kind.map(|kind| kind.name().to_owned()),
+            bucket_bytes: answer.bucket.map(Bytes::get),
             highest_rate_bps: answer.highest_rate.bps(),
             packet_wire_bytes: context.packet.get(),
             streams_used: answer.streams_used,
@@ -203,6 +207,9 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
     }
     if let Some(kind) = answer.path_kind.filter(|kind| *kind != PathKind::TooFast) {
         let _ = writeln!(text, "  queues       {}", kind.sentence());
+    }
+    if let Some(bucket) = answer.bucket {
+        let _ = writeln!(text, "  bucket       {bucket}, which pass at once after a pause");
     }
     let _ = writeln!(
         text,

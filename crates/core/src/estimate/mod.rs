@@ -4,6 +4,7 @@ pub(crate) mod agreement;
 pub(crate) mod belief;
 pub mod excursion;
 pub mod imr;
+pub(crate) mod knee;
 mod method;
 mod normal;
 pub mod null;

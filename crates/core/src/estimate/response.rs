@@ -51,6 +51,21 @@ const BUSY_MARGIN: f64 = 0.1;
 /// `packet` is the size of all packets on the wire, `capacity` that of the link with the queue. `None` when no gap
 /// qualifies, which is the rule when the stream was sent below the available bandwidth.
 pub fn busy_sample(packets: &[Delayed], packet: Bytes, capacity: Rate) -> Option<Sample> {
+    sample_behind(packets, packet, capacity, Duration::ZERO)
+}
+
+/// The same behind a token bucket of sustained rate `capacity`: while there are tokens a queue may run empty without being seen, so only gaps behind
+/// packets count that had to wait for `least` at least.
+pub(crate) fn backlogged_sample(
+    packets: &[Delayed],
+    packet: Bytes,
+    capacity: Rate,
+    least: Duration,
+) -> Option<Sample> {
+    sample_behind(packets, packet, capacity, least)
+}
+
+fn sample_behind(packets: &[Delayed], packet: Bytes, capacity: Rate, least: Duration) -> Option<Sample> {
     let service = capacity.time_for(packet);
     let margin = service.scale(BUSY_MARGIN);
     let mut busy = Duration::ZERO;
@@ -59,7 +74,8 @@ pub fn busy_sample(packets: &[Delayed], packet: Bytes, capacity: Rate) -> Option
     for pair in packets.windows(2) {
         let gap = pair[1].sent - pair[0].sent;
         let consecutive = pair[1].index == pair[0].index + 1;
-        if consecutive && gap + margin < pair[0].queueing + service {
+        let waited = pair[0].queueing >= least;
+        if consecutive && waited && gap + margin < pair[0].queueing + service {
             busy += gap;
             grown += pair[1].queueing - pair[0].queueing;
             count += 1;

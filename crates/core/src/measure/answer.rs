@@ -7,7 +7,7 @@ use crate::units::{Bytes, Duration, Rate};
 
 use super::mixture::LEVELS;
 use super::probe::{self, FULL_PACKET};
-use super::{Measurement, PathKind, Phase};
+use super::{Found, Measurement, PathKind, Phase};
 
 /// An available bandwidth with its 90 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +40,10 @@ pub struct Answer {
     pub claims: Vec<Claim>,
     /// What kind of path it is, where the method tells.
     pub path_kind: Option<PathKind>,
-    /// Capacity of the narrow link where the method measures it.
+    /// Capacity of the narrow link where the method measures it; the sustained rate of a shaper.
     pub capacity: Option<Rate>,
+    /// Wire bytes that a shaper lets pass at once before it keeps its sustained rate; `None` where none was found.
+    pub bucket: Option<Bytes>,
     /// The highest rate at which packets were actually sent.
     pub highest_rate: Rate,
     /// Streams that counted.
@@ -115,7 +117,7 @@ pub(super) struct Tally {
     pub(super) refused_in_a_row: u32,
     packets: u64,
     lost: u64,
-    highest: Rate,
+    pub(super) highest: Rate,
     /// Time that streams took to leave, each times the share of its packets that were lost.
     lossy: Duration,
     refusals: BTreeMap<Refusal, u32>,
@@ -167,6 +169,7 @@ impl Measurement {
             path_kind: self.path_kind(),
             // What stamps cannot resolve is no capacity.
             capacity: self.capacity.filter(|_| self.stamp_limit.is_none()),
+            bucket: self.bucket(),
             highest_rate: self.tally.highest,
             streams_used: self.tally.used,
             streams_refused: self.tally.refusals.clone(),
@@ -194,10 +197,17 @@ impl Measurement {
                     _ => Interval { rate: spread.median, low, high: Some(high) },
                 }
             }),
+            Phase::Shaped(shaped) => shaped.spread().map(|spread| {
+                let (low, high) = spread.usual();
+                Interval { rate: spread.median, low, high: Some(high) }
+            }),
             Phase::Track(track) => track.interval(),
             Phase::Search(search) => search.interval(),
             Phase::AtLeast(rate) => Some(Interval { rate: *rate, low: *rate, high: None }),
-            Phase::Startup(_) | Phase::Capacity(_) => None,
+            Phase::Lengthening(Found::AtLeast(rate)) => {
+                Some(Interval { rate: *rate, low: *rate, high: None })
+            }
+            Phase::Startup(_) | Phase::Capacity(_) | Phase::Lengthening(_) => None,
         };
         let failure = || self.given_up.map_or_else(|| self.most_frequent_failure(), Failure::from);
         interval.ok_or_else(failure)
@@ -213,10 +223,16 @@ impl Measurement {
 
     fn path_kind(&self) -> Option<PathKind> {
         match &self.phase {
+            Phase::Shaped(_) => Some(PathKind::Shaped),
             Phase::Response(_) if self.stamp_limit.is_some() => Some(PathKind::TooFast),
             Phase::Response(response) if response.spread().is_some() => Some(response.path_kind()),
             _ => None,
         }
+    }
+
+    fn bucket(&self) -> Option<Bytes> {
+        let Phase::Shaped(shaped) = &self.phase else { return None };
+        Some(shaped.bucket(&self.account, &self.baseline))
     }
 
     fn claims(&self, available: Interval) -> Vec<Claim> {
@@ -224,8 +240,12 @@ impl Measurement {
         if available.high.is_none() {
             return levels.map(|percent| Claim { percent, low: available.low, high: None }).collect();
         }
-        let Phase::Response(response) = &self.phase else { return Vec::new() };
-        let intervals = response.spread().into_iter().flat_map(|spread| spread.intervals);
+        let spread = match &self.phase {
+            Phase::Response(response) => response.spread(),
+            Phase::Shaped(shaped) => shaped.spread(),
+            _ => None,
+        };
+        let intervals = spread.into_iter().flat_map(|spread| spread.intervals);
         levels.zip(intervals).map(|(percent, (low, high))| Claim { percent, low, high: Some(high) }).collect()
     }
 

@@ -1,7 +1,16 @@
 //! The one-way delay that probing met and the part of it that probing caused.
 
+use crate::estimate::response::Delayed;
 use crate::stream::{Arrival, StreamRecord};
 use crate::units::{Bytes, Duration};
+
+/// The packets of a stream that arrived, with how long they had to queue.
+pub(super) fn delayed(record: &StreamRecord, baseline: &Baseline) -> Vec<Delayed> {
+    let above = |a: &Arrival| {
+        Some(Delayed { index: a.index, sent: a.sent, queueing: baseline.above(a.one_way_delay()?) })
+    };
+    record.arrivals.iter().filter_map(above).collect()
+}
 
 /// How much the one-way delay grew from the first packet of a stream to the last; zero when it fell.
 pub(super) fn growth(record: &StreamRecord) -> Duration {

@@ -6,12 +6,15 @@
 //! ```text
 //! start-up     double the rate until the receive gaps grow          (rapid 2.14)
 //! capacity     three short trains, which also set the scale of all thresholds (rapid 2.10)
+//! lengthening  longer trains where those fitted into a token bucket, or nothing made the gaps grow
 //! measure      streams near what is free, until sure, out of budget or out of time
 //! ```
 
 mod answer;
+mod bucket;
 mod capacity;
 mod delay;
+mod knees;
 mod marks;
 mod method;
 mod mixture;
@@ -20,6 +23,7 @@ mod probe;
 mod response;
 mod room;
 mod search;
+mod shaped;
 mod stamps;
 mod startup;
 mod track;
@@ -34,12 +38,15 @@ use crate::stream::{Refusal, Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 use answer::Tally;
+use bucket::Account;
 use capacity::Capacity;
 use delay::Baseline;
+use knees::{Knees, Shaper};
 use probe::Probe;
 use response::Response;
 use room::Room;
 use search::Search;
+use shaped::Shaped;
 use stamps::Stamps;
 use startup::{Range, Startup};
 use track::Track;
@@ -93,7 +100,11 @@ pub struct Measurement {
     stamp_limit: Option<Rate>,
     baseline: Baseline,
     room: Room,
+    account: Account,
+    knees: Knees,
     tally: Tally,
+    /// When the last stream was reported.
+    observed: Instant,
     /// Why no further stream is worth sending.
     given_up: Option<Refusal>,
     probe: Probe,
@@ -103,11 +114,23 @@ pub struct Measurement {
 enum Phase {
     Startup(Startup),
     Capacity(Capacity),
+    /// Trains that get longer, until one has used up a token bucket or what is found without is certain.
+    Lengthening(Found),
     Response(Box<Response>),
+    Shaped(Box<Shaped>),
     Track(Track),
     Search(Search),
     /// The sender's limit was reached without filling the path.
     AtLeast(Rate),
+}
+
+/// What is known about a path unless a shaper is found.
+#[derive(Clone, Debug)]
+enum Found {
+    /// At least this much is free.
+    AtLeast(Rate),
+    /// The trains have been sent.
+    Trains(Capacity),
 }
 
 impl Measurement {
@@ -124,6 +147,9 @@ impl Measurement {
             stamp_limit: None,
             baseline: Baseline::default(),
             room: Room::new(config.gentle),
+            account: Account::default(),
+            knees: Knees::default(),
+            observed: now,
             tally: Tally::default(),
             given_up: None,
             probe: Probe::default(),
@@ -135,8 +161,13 @@ impl Measurement {
         let schedule = match &self.phase {
             Phase::Startup(startup) => startup.schedule(),
             Phase::Capacity(capacity) => capacity.schedule(),
+            Phase::Lengthening(found) => self.longer_train(found),
             Phase::Response(response) if !response.sure() && !self.does_harm() => {
                 response.schedule(&self.room, &self.baseline)
+            }
+            Phase::Shaped(shaped) if !shaped.sure() && !self.does_harm() => {
+                let idle = now.max(self.ready) - self.observed + self.config.rtt;
+                shaped.schedule(&self.account, &self.room, &self.baseline, idle)
             }
             Phase::Track(track) if !track.sure() => track.schedule(),
             Phase::Search(search) if !search.sure() => search.schedule(),
@@ -159,7 +190,7 @@ impl Measurement {
         let sorted = self.reads_sorted().then(|| record.in_order()).flatten();
         let outcome = match (refusal, &self.phase) {
             // A train is to be sent as fast as the sender can; how fast that is does not matter.
-            (None, _) | (Some(Refusal::SenderGaps), Phase::Capacity(_)) => {
+            (None, _) | (Some(Refusal::SenderGaps), Phase::Capacity(_) | Phase::Lengthening(_)) => {
                 self.take_in(sorted.as_ref().unwrap_or(record), sorted.is_some())
             }
             (Some(refusal), _) => Err(refusal),
@@ -168,8 +199,11 @@ impl Measurement {
             // Delays from before the step cannot be compared with those after it.
             self.baseline.restart();
             self.room.restart();
-            if let Phase::Response(response) = &mut self.phase {
-                response.restart();
+            self.account.clear();
+            match &mut self.phase {
+                Phase::Response(response) => response.restart(),
+                Phase::Shaped(shaped) => shaped.restart(),
+                _ => {}
             }
         }
         match outcome {
@@ -179,19 +213,31 @@ impl Measurement {
                 self.after_refusal(refusal);
             }
         }
+        self.observed = now;
         let pause = if self.config.gentle { probe::sent_for(record) * GENTLE_PAUSE } else { Duration::ZERO };
         self.ready = now + self.draining(record).max(pause);
     }
 
     /// Whether others lose packets often enough that a wider interval is the better answer.
     fn does_harm(&self) -> bool {
-        let answered = matches!(&self.phase, Phase::Response(response) if response.spread().is_some());
+        let answered = match &self.phase {
+            Phase::Response(response) => response.spread().is_some(),
+            Phase::Shaped(shaped) => shaped.spread().is_some(),
+            _ => false,
+        };
         let bearable = if self.config.gentle { GENTLE_OVERFLOWS } else { OVERFLOWS };
         answered && self.room.overflows(&self.baseline) > bearable
     }
 
     /// How long the queue that a stream added takes to drain beyond the round trip that has passed already.
     fn draining(&self, record: &StreamRecord) -> Duration {
+        if let Phase::Lengthening(_) = self.phase {
+            // Also for tokens, at least some of them.
+            let queued =
+                delay::delayed(record, &self.baseline).last().map_or(Duration::ZERO, |last| last.queueing);
+            let drained_in = (self.knees.refill() + queued).scale(2.0) - self.config.rtt;
+            return drained_in.clamp(Duration::ZERO, LONGEST_WAIT);
+        }
         let (Some(available), Some(capacity)) = (self.estimate(), self.capacity) else {
             return Duration::ZERO;
         };
@@ -204,6 +250,7 @@ impl Measurement {
     fn estimate(&self) -> Option<Rate> {
         match &self.phase {
             Phase::Response(response) => response.spread().map(|spread| spread.median).or(self.available),
+            Phase::Shaped(shaped) => shaped.spread().map(|spread| spread.median).or(self.available),
             _ => self.available,
         }
     }
@@ -219,12 +266,14 @@ impl Measurement {
         }
         self.baseline.observe(record);
         self.room.observe(record);
+        self.account.observe(record);
         self.stamps.observe(record);
         match &mut self.phase {
             Phase::Startup(startup) => {
                 if record.lost() > 0 {
                     return Err(Refusal::Lost);
                 }
+                self.knees.observe_rising(record, &self.baseline);
                 if let Some(range) = startup.observe(record, &mut self.probe)? {
                     self.enter(range);
                 }
@@ -232,8 +281,14 @@ impl Measurement {
             Phase::Capacity(capacity) => {
                 capacity.observe(record, &mut self.probe)?;
                 self.capacity = capacity.capacity().filter(|_| capacity.narrow());
+                self.knees.observe(record, &self.baseline);
                 self.leave_capacity();
             }
+            Phase::Lengthening(_) => {
+                self.knees.observe(record, &self.baseline);
+                self.leave_lengthening();
+            }
+            Phase::Shaped(shaped) => return shaped.observe(record, &self.baseline),
             Phase::Response(response) => {
                 return response.observe(record, &self.baseline, &mut self.probe, overtaken);
             }
@@ -255,6 +310,10 @@ impl Measurement {
                 capacity.refused();
                 self.leave_capacity();
             }
+            Phase::Lengthening(_) => {
+                self.knees.refused();
+                self.leave_lengthening();
+            }
             Phase::Search(search) => search.refused(refusal),
             _ => {}
         }
@@ -270,12 +329,12 @@ impl Measurement {
                 return;
             }
             // The path has more free than may be tried.
-            Range::Near(rate) if rate >= self.config.top_rate => Phase::AtLeast(self.config.top_rate),
+            Range::Near(rate) if rate >= self.config.top_rate => self.lengthening(self.config.top_rate),
             Range::Near(rate) => {
                 self.available = Some(rate);
                 Phase::Capacity(Capacity::new(&self.config, self.train_packet(rate), rate))
             }
-            Range::AtLeast(rate) => Phase::AtLeast(rate),
+            Range::AtLeast(rate) => self.lengthening(rate),
         };
     }
 
@@ -287,11 +346,67 @@ impl Measurement {
         }
     }
 
+    /// Looks for a token bucket before the fastest stream is called free.
+    fn lengthening(&mut self, rate: Rate) -> Phase {
+        let open = self.config.method == Method::Response && self.knees.open(false);
+        if open { Phase::Lengthening(Found::AtLeast(rate)) } else { Phase::AtLeast(rate) }
+    }
+
+    /// The next train that looks for a token bucket.
+    fn longer_train(&self, found: &Found) -> Schedule {
+        let (rate, carried) = match found {
+            Found::AtLeast(rate) => (*rate, *rate),
+            Found::Trains(_) => (self.config.top_rate, self.capacity.or(self.available).unwrap_or_default()),
+        };
+        self.knees.schedule(rate, probe::small_enough(self.config.packet, carried))
+    }
+
     fn leave_capacity(&mut self) {
-        let Phase::Capacity(trains) = &mut self.phase else { return };
+        let Phase::Capacity(trains) = &self.phase else { return };
         if !trains.done() {
             return;
         }
+        if self.config.method == Method::Response {
+            if let Some(shaper) = self.knees.shaper() {
+                return self.enter_shaped(shaper);
+            }
+            self.knees.begin();
+            if self.knees.open(trains.narrow() && !self.contradicted()) {
+                self.phase = Phase::Lengthening(Found::Trains(trains.clone()));
+                return;
+            }
+        }
+        let trains = trains.clone();
+        self.enter_method(trains);
+    }
+
+    /// Whether start-up found far more free than the trains say that the narrow link can carry.
+    fn contradicted(&self) -> bool {
+        self.available.zip(self.capacity).is_some_and(|(free, capacity)| free > capacity.scale(CONTRADICTION))
+    }
+
+    fn leave_lengthening(&mut self) {
+        let Phase::Lengthening(found) = &self.phase else { return };
+        if let Some(shaper) = self.knees.shaper() {
+            return self.enter_shaped(shaper);
+        }
+        match found.clone() {
+            Found::AtLeast(rate) if !self.knees.open(false) => self.phase = Phase::AtLeast(rate),
+            Found::Trains(trains) if !self.knees.open(trains.narrow() && !self.contradicted()) => {
+                self.enter_method(trains)
+            }
+            _ => {}
+        }
+    }
+
+    fn enter_shaped(&mut self, shaper: Shaper) {
+        self.capacity = Some(shaper.capacity);
+        let top = self.config.top_rate.min(self.tally.highest.scale(SENDABLE));
+        let packet = probe::small_enough(self.config.packet, shaper.capacity);
+        self.phase = Phase::Shaped(Box::new(Shaped::new(packet, shaper, top)));
+    }
+
+    fn enter_method(&mut self, trains: Capacity) {
         let Some(start) = self.available else { return };
         let narrow = trains.narrow();
         let limit = self.stamps.limit(self.config.packet, trains.driver());
@@ -336,6 +451,12 @@ const SLOW: Rate = Rate::from_bps(30_000_000);
 
 /// The capacity as a multiple of the available bandwidth while it is not known.
 const UNKNOWN_CAPACITY: f64 = 2.0;
+
+/// Start-up streams may find this many times the capacity free by chance, but not more.
+const CONTRADICTION: f64 = 1.5;
+
+/// Share of the highest rate at which packets ever left that the sender can be relied on to make.
+const SENDABLE: f64 = 0.8;
 
 /// The least share of the capacity that a queue is taken to drain with, and the longest wait for it: bursts of cross
 /// traffic are not the probing's to wait for.

@@ -13,6 +13,8 @@ pub enum PathKind {
     Coalescing,
     /// Delays jump from packet to packet more than a queue's do, or packets overtake each other.
     Jittery,
+    /// A token bucket lets bursts pass faster than its sustained rate.
+    Shaped,
     /// The path is faster than the receiver's stamps can resolve.
     TooFast,
 }
@@ -25,6 +27,7 @@ impl PathKind {
             PathKind::SeveralQueues => "several-queues",
             PathKind::Coalescing => "coalescing",
             PathKind::Jittery => "jittery",
+            PathKind::Shaped => "shaped",
             PathKind::TooFast => "too-fast",
         }
     }
@@ -38,6 +41,7 @@ impl PathKind {
             }
             PathKind::Coalescing => "one queue matters; the receiver coalesces interrupts",
             PathKind::Jittery => "delays jump from packet to packet, which hides small queues",
+            PathKind::Shaped => "a shaper lets bursts pass, and then only its sustained rate",
             PathKind::TooFast => "the receiver's stamps cannot resolve more than this",
         }
     }

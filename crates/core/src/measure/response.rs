@@ -158,10 +158,8 @@ impl Response {
         let rate = self.rate().min(self.gentlest(allowed.max(shortest)));
         let gap = rate.time_for(self.packet).ns().max(1);
         let longest = LONGEST.min(allowed.scale(1.0 / self.growth(rate))).ns() / gap;
-        // Regular traffic must not meet every stream in the same phase.
-        let phase = (self.seen.len() as f64 * GOLDEN).fract();
         let even = i64::from(STREAM_GAPS).min(longest) as f64;
-        let gaps = ((even * (1.0 - UNEVEN * phase)) as i64).max(shortest.ns() / gap);
+        let gaps = ((even * uneven(self.seen.len())) as i64).max(shortest.ns() / gap);
         Schedule::single_rate(rate, (gaps as u32).clamp(GAP_LIMITS.0, GAP_LIMITS.1) as usize, self.packet)
     }
 
@@ -253,18 +251,10 @@ impl Response {
         let summary = self.belief.summary(self.agreement.odds());
         self.one_queue = summary.one_queue;
         let common = if self.coalesced { COMMON_ERROR_COALESCED } else { COMMON_ERROR };
-        let common = common.hypot(self.end_effect());
+        let common = common.hypot(end_effect(self.capacity, self.busy, self.busy_streams));
         // Jitter decides which gaps look busy, and the reading of these is then biased.
         let busy = (self.sampled && !self.is_jittery()).then_some(&self.posterior);
         self.spread = Some(Spread::of(busy, &summary, self.capacity, common));
-    }
-
-    /// The error of the ends of streams, as a share of capacity: regular traffic puts up to a packet too many or too few into every busy time, and
-    /// always the same where streams are alike.
-    fn end_effect(&self) -> f64 {
-        let usual = self.busy.secs_f64() / f64::from(self.busy_streams.max(1));
-        let packet = self.capacity.time_for(FULL_PACKET).secs_f64();
-        if usual > 0.0 { (END_SHARE * packet / usual).min(0.5) } else { 0.0 }
     }
 
     /// Whether most streams met delays that jump from packet to packet.
@@ -337,4 +327,18 @@ impl Response {
     pub(super) fn spread(&self) -> Option<Spread> {
         self.spread
     }
+}
+
+/// The error of the ends of streams, as a share of capacity: regular traffic puts up to a packet too many or too few into every busy time, and
+/// always the same where streams are alike.
+pub(super) fn end_effect(capacity: Rate, busy: Duration, streams: u32) -> f64 {
+    let usual = busy.secs_f64() / f64::from(streams.max(1));
+    let packet = capacity.time_for(FULL_PACKET).secs_f64();
+    if usual > 0.0 { (END_SHARE * packet / usual).min(0.5) } else { 0.0 }
+}
+
+/// Streams are of different length, as regular traffic must not meet every one in the same phase: the share of the usual length that the
+/// stream of this number has.
+pub(super) fn uneven(number: usize) -> f64 {
+    1.0 - UNEVEN * (number as f64 * GOLDEN).fract()
 }

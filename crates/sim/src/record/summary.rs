@@ -1,7 +1,7 @@
 //! The summary of a run: what happened after warm-up, in numbers with their unit in the name.
 
-use headway_core::Rate;
 use headway_core::measure::{Claim, Method};
+use headway_core::{Bytes, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::config::LinkId;
@@ -238,8 +238,12 @@ pub struct MeasureResult {
     pub claims: Vec<ClaimResult>,
     /// Why there is no estimate.
     pub failure: Option<String>,
+    /// What kind of path it looked like, as in `headway measure --json`; absent where the method does not tell.
+    pub path_kind: Option<String>,
     /// The capacity found.
     pub capacity_bps: Option<u64>,
+    /// Wire bytes that a shaper let pass before it kept its sustained rate; absent where none was found.
+    pub bucket_bytes: Option<u64>,
     /// What was free from begin to end: the least over links of capacity less all traffic that is not this measurement's own.
     pub free_bps: Option<u64>,
     /// The link of which this is true.
@@ -282,7 +286,9 @@ impl MeasureResult {
             high_bps: interval.and_then(|interval| interval.high).map(Rate::bps),
             claims: answer.claims.iter().map(ClaimResult::from).collect(),
             failure: answer.available.as_ref().err().map(ToString::to_string),
+            path_kind: answer.path_kind.map(|kind| kind.name().to_owned()),
             capacity_bps: answer.capacity.map(Rate::bps),
+            bucket_bytes: answer.bucket.map(Bytes::get),
             free_bps: truth.map(|truth| truth.free.bps()),
             tight_link: truth.map(|truth| name(truth.tight)),
             free_without_tcp_bps: truth.map(|truth| truth.free_without_tcp.bps()),

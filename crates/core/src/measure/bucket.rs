@@ -1,0 +1,197 @@
+//! How full a shaper's token bucket is, and how large: an account of all packets that were sent.
+//!
+//! A bucket of b bytes that fills at rate S acts as a queue whose first b bytes cause no delay: the delay is `max(0, W / S - b / S)`, where the
+//! backlog W, the tokens that are missing included, is that of a link of rate S. Probes that meet cross traffic are served at what is free, A.
+//! So W follows from when packets left and from A, and a delay tells W - b.
+
+use crate::stream::{Arrival, StreamRecord};
+use crate::units::{Bytes, Duration, Instant, Rate};
+
+use super::delay::Baseline;
+
+/// Share of a packet time from which a packet was delayed.
+pub(super) const DELAYED: f64 = 0.3;
+/// Readings count that depend no more than this on how much of the bucket earlier streams had left, or else the one that does so least ...
+const INHERITED: f64 = 0.1;
+/// ... and this one of them, from the lowest to the highest: cross traffic has often used up some tokens already.
+const QUANTILE: f64 = 0.6;
+
+/// Send times and one-way delays of all packets that arrived, stream by stream with the size of its packets.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Account {
+    streams: Vec<(Bytes, Vec<(Instant, Duration)>)>,
+}
+
+/// What the account is read with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading<'a> {
+    /// Size of the packets whose delays count.
+    pub(super) packet: Bytes,
+    /// The sustained rate.
+    pub(super) capacity: Rate,
+    /// How much of that is free.
+    pub(super) available: Rate,
+    pub(super) baseline: &'a Baseline,
+}
+
+impl Account {
+    pub(super) fn observe(&mut self, record: &StreamRecord) {
+        let arrived = |a: &Arrival| Some((a.sent, a.one_way_delay()?));
+        self.streams.push((record.packet, record.arrivals.iter().filter_map(arrived).collect()));
+    }
+
+    /// Forgets all streams, for instance because a clock was stepped.
+    pub(super) fn clear(&mut self) {
+        self.streams.clear();
+    }
+
+    /// The size of the bucket in bytes, from where streams began to be delayed; `None` when none did.
+    pub(super) fn bucket(&self, reading: &Reading<'_>) -> Option<f64> {
+        let mut readings = Vec::new();
+        let mut tokens = Tokens::new(reading);
+        for (packet, stream) in &self.streams {
+            let (mut hindered, mut passed, mut inherited) = (false, None, None);
+            for &(sent, delay) in stream {
+                let backlog = tokens.send(sent, *packet);
+                let inherited = *inherited.get_or_insert(backlog - packet.get() as f64);
+                if *packet != reading.packet {
+                    // The baseline is that of other packets.
+                    continue;
+                }
+                let queueing = reading.baseline.above(delay);
+                if let (true, false, Some(passed)) = (queueing > tokens.least, hindered, passed) {
+                    // A burst of others may have come just before, but what had passed before that did fit.
+                    let bucket = (backlog - bytes(reading.capacity, queueing)).max(passed);
+                    readings.push((inherited / bucket.max(packet.get() as f64), bucket));
+                }
+                if queueing > tokens.least {
+                    hindered = true;
+                } else {
+                    passed = Some(backlog);
+                }
+            }
+        }
+        readings.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+        let certain = readings.partition_point(|(inherited, _)| *inherited <= INHERITED);
+        readings.truncate(certain.max(1));
+        readings.sort_unstable_by(|one, other| one.1.total_cmp(&other.1));
+        let index = ((readings.len() as f64 - 1.0) * QUANTILE).round().max(0.0) as usize;
+        readings.get(index).map(|(_, bucket)| *bucket)
+    }
+
+    /// The bytes that pass a bucket of `bucket` bytes without delay if they are sent `idle` after the last packet.
+    pub(super) fn room(&self, reading: &Reading<'_>, bucket: f64, idle: Duration) -> f64 {
+        let mut tokens = Tokens::new(reading);
+        for (packet, stream) in &self.streams {
+            for &(sent, delay) in stream {
+                tokens.send(sent, *packet);
+                let queueing = reading.baseline.above(delay);
+                tokens.backlog = if *packet == reading.packet && queueing > tokens.least {
+                    bucket + bytes(reading.capacity, queueing)
+                } else {
+                    tokens.backlog.min(bucket)
+                };
+            }
+        }
+        (bucket - tokens.backlog + bytes(reading.available, idle)).min(bucket)
+    }
+}
+
+/// The backlog of a link of rate A that all packets pass, in bytes.
+struct Tokens {
+    available: f64,
+    backlog: f64,
+    last: Option<Instant>,
+    /// The least delay that counts as one.
+    least: Duration,
+}
+
+impl Tokens {
+    fn new(reading: &Reading<'_>) -> Tokens {
+        Tokens {
+            available: reading.available.bps_f64() / 8.0,
+            backlog: 0.0,
+            last: None,
+            least: reading.capacity.time_for(reading.packet).scale(DELAYED),
+        }
+    }
+
+    /// The backlog behind a packet that is sent now.
+    fn send(&mut self, now: Instant, packet: Bytes) -> f64 {
+        let idle = self.last.map_or(Duration::ZERO, |last| now - last);
+        self.last = Some(now);
+        self.backlog = (self.backlog - self.available * idle.secs_f64()).max(0.0) + packet.get() as f64;
+        self.backlog
+    }
+}
+
+fn bytes(rate: Rate, time: Duration) -> f64 {
+    rate.bps_f64() / 8.0 * time.secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACKET: Bytes = Bytes::new(1_000);
+
+    /// Streams of packets through a bucket of 10 000 bytes that fills at 8 Mb/s, of which all is free: a byte a microsecond.
+    fn streams(bursts: &[(u64, u64)]) -> (Account, Baseline) {
+        let (mut account, mut baseline) = (Account::default(), Baseline::default());
+        let (mut backlog, mut now) = (0u64, 0);
+        for &(idle_us, packets) in bursts {
+            (backlog, now) = (backlog.saturating_sub(idle_us), now + idle_us);
+            let mut arrivals = Vec::new();
+            for index in 0..packets {
+                if index > 0 {
+                    (backlog, now) = (backlog.saturating_sub(100), now + 100);
+                }
+                backlog += PACKET.get();
+                let delay = 5_000 + backlog.saturating_sub(10_000);
+                let at = |us: u64| Instant::from_ns(1_000 * us);
+                let (sent, received) = (at(now), Some(at(now + delay)));
+                arrivals.push(Arrival { index: index as u32, size: PACKET, sent, received });
+            }
+            let record = StreamRecord {
+                id: 0,
+                packet: PACKET,
+                average: Rate::default(),
+                intended: Vec::new(),
+                arrivals,
+            };
+            account.observe(&record);
+            baseline.observe(&record);
+        }
+        (account, baseline)
+    }
+
+    fn reading(baseline: &Baseline) -> Reading<'_> {
+        let rate = Rate::from_mbps(8.0);
+        Reading { packet: PACKET, capacity: rate, available: rate, baseline }
+    }
+
+    #[test]
+    fn the_bucket_is_what_passed_less_what_filled_it() {
+        let (account, baseline) = streams(&[(0, 20)]);
+        let bucket = account.bucket(&reading(&baseline)).expect("a knee");
+        assert!((bucket - 10_000.0).abs() < 1.0, "{bucket}");
+    }
+
+    #[test]
+    fn streams_that_find_it_half_full_are_told_by_what_was_sent_before() {
+        let (account, baseline) = streams(&[(0, 6), (1_000, 4), (1_000, 6)]);
+        let bucket = account.bucket(&reading(&baseline)).expect("a knee");
+        assert!((bucket - 10_000.0).abs() < 1.0, "{bucket}");
+        let (account, baseline) = streams(&[(0, 6), (1_000, 3)]);
+        assert_eq!(account.bucket(&reading(&baseline)), None);
+    }
+
+    #[test]
+    fn there_is_room_for_what_has_come_in_since() {
+        let (account, baseline) = streams(&[(0, 20)]);
+        let room = |us| account.room(&reading(&baseline), 10_000.0, Duration::from_us(us));
+        // The last packet was delayed by 20 000 - 19 * 100 - 10 000 us.
+        assert!((room(8_100)).abs() < 1.0, "{}", room(8_100));
+        assert!((room(10_100) - 2_000.0).abs() < 1.0 && (room(90_000) - 10_000.0).abs() < 1.0);
+    }
+}

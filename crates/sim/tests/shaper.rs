@@ -1,0 +1,122 @@
+//! Measurements through shapers, whose token buckets let bursts pass at the rate of the line before them.
+
+mod support;
+
+use headway_core::measure::{Answer, Config, Method, PathKind};
+use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_sim::config::Service;
+use headway_sim::host::gap::Mechanism;
+use headway_sim::host::nic::Stamp;
+use headway_sim::measurement::{Measured, MeasurementConfig, Measurements};
+use headway_sim::traffic::Traffic;
+use headway_sim::{LinkConfig, Network};
+use support::*;
+
+const PACKET: u64 = 1538;
+
+/// Measures over a link of this service with a buffer of 300 kB, on which `cross` is sent; the sender has ten times the rate.
+fn measure(service: Service, rate: Rate, cross: Option<Traffic>, seed: u64) -> Measured {
+    let mut network = Network::new(seed);
+    let path = LinkConfig { service, ..link(rate, Duration::from_ms(10), drop_tail(Some(300_000))) };
+    let path = network.add_link(&path);
+    if let Some(cross) = cross {
+        network.add_source(&source(path, cross));
+    }
+    let line = rate.scale(10.0);
+    let config = MeasurementConfig {
+        path: vec![path],
+        narrow: path,
+        start: Instant::from_ns(1_000_000_000),
+        every: None,
+        measure: Config {
+            method: Method::Response,
+            packet: Bytes::new(PACKET),
+            budget: None,
+            gentle: false,
+            duration: None,
+            rtt: Duration::from_ms(20),
+            top_rate: line,
+            train_rate: line,
+        },
+        line,
+        mechanism: Mechanism::Exact,
+        coalescing: None,
+        stamp: Stamp::Driver,
+    };
+    let mut measurements = Measurements::new(&mut network, config, seed, 0);
+    while let Some(next) = measurements.next() {
+        network.run_until(next);
+        measurements.poll(&mut network);
+    }
+    measurements.ended()[0].clone()
+}
+
+fn shaped(rate: Rate, burst: u64, cross: Option<Traffic>, seed: u64) -> Measured {
+    measure(Service::TokenBucket { rate, burst: Bytes::new(burst) }, rate, cross, seed)
+}
+
+fn free(measured: &Measured) -> Rate {
+    measured.truth.expect("a link with a rate").free
+}
+
+/// How far the answer is off, as a share of what was free; there has to be an upper end.
+fn error(answer: &Answer, free: Rate) -> f64 {
+    let interval = answer.available.expect("an answer");
+    assert!(interval.high.is_some(), "at least {}", interval.low);
+    interval.rate.bps_f64() / free.bps_f64() - 1.0
+}
+
+#[test]
+fn the_sustained_rate_less_cross_traffic_is_found_and_the_size_of_the_bucket() {
+    for (rate, burst) in [(5.0, 20_000), (40.0, 8_000), (100.0, 30_000), (100.0, 150_000), (700.0, 60_000)] {
+        let rate = mbps(rate);
+        for load in [0.0, 0.4] {
+            let cross = Traffic::Cbr { rate: rate.scale(load), size: Bytes::new(PACKET) };
+            let measured = shaped(rate, burst, (load > 0.0).then_some(cross), 1);
+            let (answer, free) = (&measured.answer, free(&measured));
+            let case = format!("{rate}, {burst} B, load {load}: {answer:?}");
+            assert_eq!(answer.path_kind, Some(PathKind::Shaped), "{case}");
+            assert!(error(answer, free).abs() < 0.03, "{case}");
+            let capacity = answer.capacity.expect("a capacity");
+            assert!((capacity.bps_f64() / rate.bps_f64() - 1.0).abs() < 0.01, "{case}");
+            let off = answer.bucket.expect("a bucket").get().abs_diff(burst);
+            assert!(off <= (burst / 5).max(2 * PACKET), "{case}");
+        }
+    }
+}
+
+#[test]
+fn random_traffic_behind_a_bucket_is_averaged_over() {
+    let rate = mbps(100.0);
+    let poisson = || Traffic::Poisson { rate: rate.scale(0.4), size: Bytes::new(PACKET) };
+    let answers: Vec<Measured> = (1..=9).map(|seed| shaped(rate, 30_000, Some(poisson()), seed)).collect();
+    let mut errors: Vec<f64> =
+        answers.iter().map(|measured| error(&measured.answer, free(measured))).collect();
+    errors.sort_by(f64::total_cmp);
+    assert!(errors[4].abs() < 0.05, "{errors:?}");
+    let held = answers.iter().filter(|measured| {
+        let interval = measured.answer.available.expect("an answer");
+        interval.low <= free(measured) && interval.high.is_some_and(|high| free(measured) <= high)
+    });
+    assert!(held.count() >= 7, "{errors:?}");
+}
+
+/// Every stream of start-up and every train fits into the bucket.
+#[test]
+fn streams_that_fit_into_the_bucket_do_not_make_an_answer_of_at_least() {
+    let measured = shaped(mbps(60.0), 200_000, None, 1);
+    assert!(error(&measured.answer, free(&measured)).abs() < 0.05, "{:?}", measured.answer);
+}
+
+#[test]
+fn a_link_without_bucket_is_no_shaper_however_it_is_loaded() {
+    for (rate, load) in [(5.0, 0.0), (20.0, 0.8), (100.0, 0.4), (700.0, 0.6)] {
+        for seed in 1..=3 {
+            let rate = mbps(rate);
+            let cross = Traffic::Poisson { rate: rate.scale(load), size: Bytes::new(PACKET) };
+            let measured = measure(Service::Constant(rate), rate, (load > 0.0).then_some(cross), seed);
+            assert_ne!(measured.answer.path_kind, Some(PathKind::Shaped), "{rate}, load {load}");
+            assert_eq!(measured.answer.bucket, None);
+        }
+    }
+}
