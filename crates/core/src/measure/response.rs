@@ -65,7 +65,7 @@ const CAPACITY_MULTIPLE: f64 = 1.15;
 /// Nor below this share of it: the stream would last for ever.
 const LOWEST_SHARE: f64 = 0.02;
 
-/// Share of packets that may be lost before a stream is refused; the queue then overflowed (rapid 2.13).
+/// Share of packets that may be lost before a stream ends for its reader with the first loss; the queue then overflowed (rapid 2.13).
 const LOSS_TOLERANCE: f64 = 0.03;
 /// Gaps before the interval may be called narrow enough: eight of the usual streams.
 const ENOUGH_GAPS: u32 = 8 * STREAM_GAPS;
@@ -202,8 +202,15 @@ impl Response {
         probe: &mut Probe,
         jittery: bool,
     ) -> Result<(), Refusal> {
+        let before_loss;
+        let mut record = record;
         if record.lost() as f64 > LOSS_TOLERANCE * record.arrivals.len() as f64 {
-            return Err(Refusal::Lost);
+            // The queue overflowed. Until then the stream says what is free as any other does; to refuse it would leave calm moments only.
+            before_loss = record.before_loss();
+            record = &before_loss;
+            if record.arrivals.len() <= GAP_LIMITS.0 as usize {
+                return Err(Refusal::Lost);
+            }
         }
         let (seen, marks) = self.read(record, probe)?;
         let sample = seen.sample(baseline, self.packet, self.capacity);

@@ -113,6 +113,15 @@ impl StreamRecord {
         Some(sorted)
     }
 
+    /// The stream as far as all of its packets arrived.
+    pub fn before_loss(&self) -> StreamRecord {
+        let whole = self.arrivals.iter().take_while(|arrival| arrival.received.is_some()).count();
+        let mut record = self.clone();
+        record.arrivals.truncate(whole);
+        record.intended.truncate(whole.saturating_sub(1));
+        record
+    }
+
     /// The number of packets that never arrived.
     pub fn lost(&self) -> usize {
         self.arrivals.iter().filter(|arrival| arrival.received.is_none()).count()
@@ -207,6 +216,13 @@ mod tests {
         let sorted = stream(&[Some(5), Some(31), None, Some(26)]).in_order().expect("one was overtaken");
         assert_eq!(sorted, stream(&[Some(5), Some(26), None, Some(31)]));
         assert_eq!(sorted.in_order(), None);
+    }
+
+    #[test]
+    fn a_stream_before_its_first_loss_is_whole() {
+        let record = stream(&[Some(5), Some(17), None, Some(40)]);
+        assert_eq!(record.before_loss(), stream(&[Some(5), Some(17)]));
+        assert_eq!(stream(&[None, Some(3)]).before_loss().arrivals, []);
     }
 
     #[test]
