@@ -71,6 +71,29 @@ fn the_tight_link_is_the_one_with_the_least_left_not_the_narrow_one() {
 }
 
 #[test]
+fn a_step_of_the_load_is_said_and_the_answer_is_the_average() {
+    let mut network = Network::new(1);
+    let path = [network.add_link(&link(mbps(100.0), MS(5), drop_tail(Some(250_000))))];
+    network.add_source(&source(path[0], cbr(20.0)));
+    let step = Instant::ZERO + MS(1_620);
+    let second = SourceConfig { path: path.to_vec(), traffic: cbr(40.0), start: step, stop: None };
+    network.add_source(&second);
+    let measured = measure(&mut network, &path);
+    // 80 Mb/s until the step, which is under way for 5 ms, and 40 Mb/s from then on.
+    let share = (step - measured.begin).secs_f64() / (measured.end - measured.begin).secs_f64();
+    assert!((0.3..0.9).contains(&share), "{share}");
+    let average = 40.0 + 40.0 * share;
+    assert_near("free", truth(&measured).free.mbps(), average, 0.01);
+    let change = measured.answer.change.expect("a change");
+    assert_near("before", change.before.mbps(), 80.0, 0.06);
+    assert_near("after", change.after.mbps(), 40.0, 0.06);
+    let available = measured.answer.available.expect("an answer");
+    let high = available.high.expect("an interval");
+    assert!(available.low.mbps() <= average && average <= high.mbps(), "{available:?}");
+    assert!(change.after < available.rate && available.rate < change.before, "{available:?}");
+}
+
+#[test]
 fn traffic_over_several_links_counts_on_each_of_them() {
     let mut network = Network::new(1);
     let path = [60.0, 100.0].map(|rate| network.add_link(&link(mbps(rate), MS(3), drop_tail(None))));

@@ -61,6 +61,15 @@ pub(crate) struct Line {
     pub(crate) available_low_bps: Option<u64>,
     /// Absent when the path has more free than the sender can send.
     pub(crate) available_high_bps: Option<u64>,
+    /// Whether what is free changed while the measurement ran, as far as the method tells; `available_bps` is the average over that time.
+    #[serde(default)]
+    pub(crate) changed: bool,
+    /// What was free at first and in the end; absent where it did not change.
+    #[serde(default)]
+    pub(crate) before_bps: Option<u64>,
+    /// See `before_bps`.
+    #[serde(default)]
+    pub(crate) after_bps: Option<u64>,
     pub(crate) capacity_bps: Option<u64>,
     /// What kind of path it looks like; absent where the method does not tell.
     #[serde(default)]
@@ -104,6 +113,9 @@ impl Line {
             available_bps: interval.map(|i| i.rate.bps()),
             available_low_bps: interval.map(|i| i.low.bps()),
             available_high_bps: interval.and_then(|i| i.high).map(|high| high.bps()),
+            changed: answer.change.is_some(),
+            before_bps: answer.change.map(|change| change.before.bps()),
+            after_bps: answer.change.map(|change| change.after.bps()),
             capacity_bps: answer.capacity.map(|capacity| capacity.bps()),
             path_kind: answer.path_kind.map(|kind| kind.name().to_owned()),
             bucket_bytes: answer.bucket.map(Bytes::get),
@@ -130,7 +142,7 @@ impl Line {
 /// The column names of `--csv`, in the order of [`csv_row`].
 pub(crate) const CSV_HEADER: &str = "started_unix_ns,host,direction,method,available_bps,available_low_bps,\
 available_high_bps,capacity_bps,highest_rate_bps,streams_used,streams_refused,probe_bytes,control_bytes,duration_ms,\
-packets_sent,packets_lost,added_delay_median_us,added_delay_max_us,rtt_us,interrupted";
+packets_sent,packets_lost,added_delay_median_us,added_delay_max_us,rtt_us,interrupted,changed,before_bps,after_bps";
 
 /// One line of `--csv`; unknown values are empty.
 pub(crate) fn csv_row(line: &Line) -> String {
@@ -160,6 +172,9 @@ pub(crate) fn csv_row(line: &Line) -> String {
         format!("{:.1}", line.added_delay_max_us),
         format!("{:.1}", line.rtt_us),
         line.interrupted.to_string(),
+        line.changed.to_string(),
+        number(line.before_bps),
+        number(line.after_bps),
     ]
     .join(",")
 }
@@ -201,6 +216,13 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
         Err(failure) => {
             let _ = writeln!(text, "  available    unknown: {failure}");
         }
+    }
+    if let Some(change) = answer.change {
+        let _ = writeln!(
+            text,
+            "  changed      it went from {} to {} meanwhile; available is the average",
+            change.before, change.after
+        );
     }
     if let Some(capacity) = answer.capacity {
         let _ = writeln!(text, "  capacity     {capacity}");

@@ -36,8 +36,14 @@ const NOISES: usize = 9;
 const DRIFTING: [f64; 3] = [0.0, 5.0, 15.0];
 /// Real queues are empty more often than Brownian motion: delays below this many times its variance are taken as none.
 const EMPTY: f64 = 1.0;
+/// Rows of the grid, of [`POINTS`] each: everything that is not known beside the available bandwidth.
+const ROWS: usize = DRIFTING.len() * NOISES * TIGHT.len();
+/// Cells of the whole grid.
+pub(crate) const CELLS: usize = ROWS * POINTS;
 /// Below this point the prior over the available bandwidth is flat, and above in its logarithm.
 const FLAT_BELOW: f64 = 15.0;
+/// A row of the grid with less than this does not count; the inverse of less would be infinite.
+const NOTHING: f64 = 1e-290;
 /// How much of every stream's evidence counts: no model is quite right.
 const TEMPER: f64 = 0.5;
 
@@ -66,7 +72,7 @@ impl Belief {
             packet_time: capacity.time_for(packet).secs_f64().max(1e-9),
             normal: Normal::new(),
             kernels: DRIFTING.iter().map(|sd| kernel(*sd)).collect(),
-            ln_likelihood: vec![0.0; DRIFTING.len() * NOISES * TIGHT.len() * POINTS],
+            ln_likelihood: vec![0.0; CELLS],
             curve: Vec::new(),
             slowest: 0.0,
             row: vec![0.0; STREAM_POINTS],
@@ -144,29 +150,58 @@ impl Belief {
         }
     }
 
+    /// The logarithm of the likelihood of all streams so far, row by row; [`POINTS`] each.
+    pub(crate) fn ln_likelihood(&self) -> &[f64] {
+        &self.ln_likelihood
+    }
+
     /// How likely it is that one queue matters, and the density of what is free if so and if not, up to a factor each; `odds` is what else
     /// speaks for one queue.
     pub(crate) fn summary(&self, odds: f64) -> Summary {
-        let top = self.ln_likelihood.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let mut summary = Summary { one_queue: 0.0, one: [0.0; POINTS], several: [0.0; POINTS] };
-        let several = (1.0 - ONE_QUEUE_PRIOR) / (TIGHT.len() - 1) as f64;
-        let (mut one, mut others) = (0.0, 0.0);
-        for (index, row) in self.ln_likelihood.chunks_exact(POINTS).enumerate() {
-            let tight = index % TIGHT.len();
-            let one_queue = tight == ONE_QUEUE;
-            let prior = if one_queue { ONE_QUEUE_PRIOR * odds } else { several };
-            let density = if one_queue { &mut summary.one } else { &mut summary.several };
-            let most = (TIGHT[tight].min(1.0) * 1.15 * POINTS_PER_CAPACITY as f64) as usize;
-            for (point, (sum, value)) in density.iter_mut().zip(row).enumerate().take(most) {
-                // Nearly flat in the logarithm: a far tight link would else make rates above all tried likely.
-                let mass = prior * (value - top).exp() / (point as f64 + FLAT_BELOW);
-                *sum += mass;
-                if one_queue { one += mass } else { others += mass }
-            }
-        }
-        summary.one_queue = one / (one + others);
-        summary
+        let mut summaries = summaries(&[&self.ln_likelihood], odds);
+        summaries.pop().unwrap_or_else(Summary::empty)
     }
+}
+
+/// The same for parts of a measurement during which different rates were free, with one path and one noise for all; of every part the logarithm of
+/// its streams' likelihood.
+pub(crate) fn summaries(parts: &[&[f64]], odds: f64) -> Vec<Summary> {
+    let tops: Vec<f64> =
+        parts.iter().map(|part| part.iter().copied().fold(f64::NEG_INFINITY, f64::max)).collect();
+    let mut summaries = vec![Summary::empty(); parts.len()];
+    let several = (1.0 - ONE_QUEUE_PRIOR) / (TIGHT.len() - 1) as f64;
+    let (mut one, mut others) = (0.0, 0.0);
+    let mut masses = vec![[0.0; POINTS]; parts.len()];
+    for row in 0..ROWS {
+        let one_queue = row % TIGHT.len() == ONE_QUEUE;
+        let prior = if one_queue { ONE_QUEUE_PRIOR * odds } else { several };
+        let cells = row * POINTS..row * POINTS + points_of(row);
+        let mut all = prior;
+        for ((part, top), mass) in parts.iter().zip(&tops).zip(&mut masses) {
+            let mut sum = 0.0;
+            for (point, (mass, value)) in mass.iter_mut().zip(&part[cells.clone()]).enumerate() {
+                // Nearly flat in the logarithm: a far tight link would else make rates above all tried likely.
+                *mass = (value - top).exp() / (point as f64 + FLAT_BELOW);
+                sum += *mass;
+            }
+            all *= sum;
+            let scale = if sum > NOTHING { 1.0 / sum } else { 0.0 };
+            mass.iter_mut().for_each(|mass| *mass *= scale);
+        }
+        for (summary, mass) in summaries.iter_mut().zip(&masses) {
+            let density = if one_queue { &mut summary.one } else { &mut summary.several };
+            density.iter_mut().zip(&mass[..cells.len()]).for_each(|(sum, mass)| *sum += all * mass);
+        }
+        if one_queue { one += all } else { others += all }
+    }
+    let one_queue = if one + others > 0.0 { one / (one + others) } else { ONE_QUEUE_PRIOR };
+    summaries.iter_mut().for_each(|summary| summary.one_queue = one_queue);
+    summaries
+}
+
+/// Points of a row that can be: no more than the links that fill together carry.
+fn points_of(row: usize) -> usize {
+    (TIGHT[row % TIGHT.len()].min(1.0) * 1.15 * POINTS_PER_CAPACITY as f64) as usize
 }
 
 /// What the streams say together.
@@ -178,6 +213,12 @@ pub(crate) struct Summary {
     pub(crate) one: [f64; POINTS],
     /// The same with another tight link, or several.
     pub(crate) several: [f64; POINTS],
+}
+
+impl Summary {
+    fn empty() -> Summary {
+        Summary { one_queue: ONE_QUEUE_PRIOR, one: [0.0; POINTS], several: [0.0; POINTS] }
+    }
 }
 
 /// What is free at a point of a stream's own grid, as a share of the narrow link's capacity.

@@ -112,6 +112,11 @@ impl Posterior {
         }
     }
 
+    /// The state before any sample, for the same link.
+    pub fn emptied(&self) -> Posterior {
+        Posterior { log_likelihood: vec![0.0; self.log_likelihood.len()], ..*self }
+    }
+
     /// Takes one more sample into account.
     pub fn add(&mut self, sample: &Sample) {
         let seconds = sample.duration.secs_f64().max(1e-9);

@@ -7,7 +7,7 @@ use crate::units::{Bytes, Duration, Rate};
 
 use super::mixture::LEVELS;
 use super::probe::{self, FULL_PACKET};
-use super::{Found, Measurement, PathKind, Phase};
+use super::{Change, Found, Measurement, PathKind, Phase};
 
 /// An available bandwidth with its 90 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct Answer {
     pub claims: Vec<Claim>,
     /// What kind of path it is, where the method tells.
     pub path_kind: Option<PathKind>,
+    /// How what is free changed while the measurement ran, where the method tells and it did; `available` is the average over that time.
+    pub change: Option<Change>,
     /// Capacity of the narrow link where the method measures it; the sustained rate of a shaper.
     pub capacity: Option<Rate>,
     /// Wire bytes that a shaper lets pass at once before it keeps its sustained rate; `None` where none was found.
@@ -167,6 +169,7 @@ impl Measurement {
             claims: available.map_or_else(|_| Vec::new(), |interval| self.claims(interval)),
             available,
             path_kind: self.path_kind(),
+            change: self.change(),
             // What stamps cannot resolve is no capacity.
             capacity: self.capacity.filter(|_| self.stamp_limit.is_none()),
             bucket: self.bucket(),
@@ -233,6 +236,11 @@ impl Measurement {
     fn bucket(&self) -> Option<Bytes> {
         let Phase::Shaped(shaped) = &self.phase else { return None };
         Some(shaped.bucket(&self.account, &self.baseline))
+    }
+
+    fn change(&self) -> Option<Change> {
+        let Phase::Response(response) = &self.phase else { return None };
+        response.change().filter(|_| self.stamp_limit.is_none())
     }
 
     fn claims(&self, available: Interval) -> Vec<Claim> {

@@ -22,6 +22,26 @@ impl Spread {
         self.intervals[2]
     }
 
+    /// The average of levels that were read independently, each with its share of the time; `errors` are further ones, evenly distributed up to that
+    /// many bit/s to either side.
+    pub(super) fn average(levels: &[Spread], shares: &[f64], errors: &[f64]) -> Spread {
+        let weighted = || levels.iter().zip(shares);
+        let median: f64 = weighted().map(|(level, share)| share * level.median.bps_f64()).sum();
+        let intervals = std::array::from_fn(|number| {
+            let even = f64::from(LEVELS[number].0) / 100.0;
+            let errors: f64 = errors.iter().map(|most| (even * most).powi(2)).sum();
+            let away = |end: fn((Rate, Rate)) -> Rate| {
+                let off = |(level, share): (&Spread, &f64)| {
+                    share * (end(level.intervals[number]).bps_f64() - level.median.bps_f64())
+                };
+                (weighted().map(|level| off(level).powi(2)).sum::<f64>() + errors).sqrt()
+            };
+            let (low, high) = (median - away(|ends| ends.0), median + away(|ends| ends.1));
+            (Rate::from_bps_f64(low), Rate::from_bps_f64(high))
+        });
+        Spread { median: Rate::from_bps_f64(median), intervals }
+    }
+
     /// Weighs the reading for one queue, by how likely that is, and the one for any number of queues; `common` is the error common to all streams,
     /// as a share of `capacity`.
     pub(super) fn of(one: Option<&Posterior>, summary: &Summary, capacity: Rate, common: f64) -> Spread {

@@ -13,6 +13,7 @@
 mod answer;
 mod bucket;
 mod capacity;
+mod change;
 mod delay;
 mod knees;
 mod marks;
@@ -29,6 +30,7 @@ mod startup;
 mod track;
 
 pub use answer::{Answer, Claim, Failure, Interval, SLOWEST};
+pub use change::Change;
 pub use method::Method;
 pub use path_kind::PathKind;
 pub use probe::settings;
@@ -191,7 +193,7 @@ impl Measurement {
         let outcome = match (refusal, &self.phase) {
             // A train is to be sent as fast as the sender can; how fast that is does not matter.
             (None, _) | (Some(Refusal::SenderGaps), Phase::Capacity(_) | Phase::Lengthening(_)) => {
-                self.take_in(sorted.as_ref().unwrap_or(record), sorted.is_some())
+                self.take_in(now, sorted.as_ref().unwrap_or(record), sorted.is_some())
             }
             (Some(refusal), _) => Err(refusal),
         };
@@ -249,7 +251,7 @@ impl Measurement {
     /// The available bandwidth as far as known.
     fn estimate(&self) -> Option<Rate> {
         match &self.phase {
-            Phase::Response(response) => response.spread().map(|spread| spread.median).or(self.available),
+            Phase::Response(response) => response.newest().or(self.available),
             Phase::Shaped(shaped) => shaped.spread().map(|spread| spread.median).or(self.available),
             _ => self.available,
         }
@@ -260,7 +262,7 @@ impl Measurement {
         self.config.method == Method::Response
     }
 
-    fn take_in(&mut self, record: &StreamRecord, overtaken: bool) -> Result<(), Refusal> {
+    fn take_in(&mut self, now: Instant, record: &StreamRecord, overtaken: bool) -> Result<(), Refusal> {
         if record.lost() == record.arrivals.len() {
             return Err(Refusal::Lost);
         }
@@ -290,7 +292,13 @@ impl Measurement {
             }
             Phase::Shaped(shaped) => return shaped.observe(record, &self.baseline),
             Phase::Response(response) => {
-                return response.observe(record, &self.baseline, &mut self.probe, overtaken);
+                return response.observe(
+                    now - self.config.rtt / 2,
+                    record,
+                    &self.baseline,
+                    &mut self.probe,
+                    overtaken,
+                );
             }
             Phase::Track(track) => return track.observe(record),
             Phase::Search(search) => return search.observe(record),
@@ -422,7 +430,7 @@ impl Measurement {
                 let top =
                     self.stamp_limit.map_or(self.config.top_rate, |limit| limit.min(self.config.top_rate));
                 let packet = probe::small_enough(packet, capacity);
-                Phase::Response(Box::new(Response::new(packet, capacity, start, top)))
+                Phase::Response(Box::new(Response::new(packet, capacity, start, top, self.started)))
             }
             // The growth of the delay says nothing without the capacity; which rates are too high, it still tells.
             Method::Response => Phase::Track(Track::new(MultiRate::Bass, packet, start, capacity)),

@@ -7,6 +7,7 @@ use crate::estimate::response::{Delayed, Posterior, Sample, busy_sample};
 use crate::stream::{Arrival, Refusal, Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
+use super::change::{Change, Changes, Common, Told};
 use super::delay::Baseline;
 use super::marks::Marks;
 use super::mixture::Spread;
@@ -80,7 +81,10 @@ pub(super) struct Response {
     current: Rate,
     factor: f64,
     lowest: Option<Duration>,
-    seen: Vec<(Seen, Marks)>,
+    began: Instant,
+    ended: Instant,
+    seen: Vec<(Seen, Marks, Instant)>,
+    changes: Changes,
     /// Gaps of all streams seen.
     gaps: u32,
     posterior: Posterior,
@@ -95,6 +99,9 @@ pub(super) struct Response {
     jittery: u32,
     passages: Vec<Passage>,
     spread: Option<Spread>,
+    /// What is free in the end.
+    newest: Option<Rate>,
+    change: Option<Change>,
 }
 
 /// What is kept of a stream: its sample changes when the baseline falls.
@@ -126,7 +133,7 @@ impl Seen {
 }
 
 impl Response {
-    pub(super) fn new(packet: Bytes, capacity: Rate, start: Rate, top: Rate) -> Response {
+    pub(super) fn new(packet: Bytes, capacity: Rate, start: Rate, top: Rate, began: Instant) -> Response {
         Response {
             packet,
             capacity,
@@ -134,8 +141,11 @@ impl Response {
             current: start.min(capacity),
             factor: FACTOR,
             lowest: None,
+            began,
+            ended: began,
             seen: Vec::new(),
             gaps: 0,
+            changes: Changes::default(),
             posterior: Posterior::new(capacity),
             belief: Belief::new(packet, capacity),
             agreement: Agreement::default(),
@@ -147,6 +157,8 @@ impl Response {
             jittery: 0,
             passages: Vec::new(),
             spread: None,
+            newest: None,
+            change: None,
         }
     }
 
@@ -197,6 +209,7 @@ impl Response {
     /// Takes in a stream; `jittery` when some of its packets overtook others.
     pub(super) fn observe(
         &mut self,
+        now: Instant,
         record: &StreamRecord,
         baseline: &Baseline,
         probe: &mut Probe,
@@ -216,8 +229,9 @@ impl Response {
         let sample = seen.sample(baseline, self.packet, self.capacity);
         self.coalesced |= matches!(seen, Seen::Events(..));
         self.jittery += u32::from(marks.jittery || jittery);
-        self.seen.push((seen, marks));
+        self.seen.push((seen, marks, now - probe::sent_for(record) / 2));
         self.gaps += record.arrivals.len() as u32;
+        self.ended = now;
         let fell = self.lowest.zip(baseline.lowest()).map(|(before, now)| before - now);
         if fell.is_some_and(|fell| fell <= self.capacity.time_for(self.packet).scale(SAME_BASELINE)) {
             self.take(self.seen.len() - 1, baseline);
@@ -225,6 +239,7 @@ impl Response {
             self.lowest = baseline.lowest();
             self.posterior = Posterior::new(self.capacity);
             self.belief.clear();
+            self.changes.clear();
             self.agreement = Agreement::default();
             self.sampled = false;
             (self.busy, self.busy_streams) = (Duration::ZERO, 0);
@@ -237,8 +252,9 @@ impl Response {
 
     /// Takes a stream into both readings.
     fn take(&mut self, index: usize, baseline: &Baseline) {
-        let (seen, marks) = &self.seen[index];
-        if let Some(sample) = seen.sample(baseline, self.packet, self.capacity) {
+        let (seen, marks, at) = &self.seen[index];
+        let sample = seen.sample(baseline, self.packet, self.capacity);
+        if let Some(sample) = sample {
             self.posterior.add(&sample);
             self.sampled = true;
             if !sample.censored {
@@ -251,17 +267,29 @@ impl Response {
         }
         marks.passages(baseline, &mut self.passages);
         self.belief.add(marks.rate, &self.passages, marks.blur);
+        self.changes.add(Told { at: *at, rate: marks.rate, sample }, self.belief.ln_likelihood());
     }
 
     /// Weighs both readings into one answer.
     fn conclude(&mut self) {
-        let summary = self.belief.summary(self.agreement.odds());
-        self.one_queue = summary.one_queue;
-        let common = if self.coalesced { COMMON_ERROR_COALESCED } else { COMMON_ERROR };
-        let common = common.hypot(end_effect(self.capacity, self.busy, self.busy_streams));
+        let error = if self.coalesced { COMMON_ERROR_COALESCED } else { COMMON_ERROR };
+        let error = error.hypot(end_effect(self.capacity, self.busy, self.busy_streams));
         // Jitter decides which gaps look busy, and the reading of these is then biased.
         let busy = (self.sampled && !self.is_jittery()).then_some(&self.posterior);
-        self.spread = Some(Spread::of(busy, &summary, self.capacity, common));
+        let common = Common { time: self.began..self.ended, capacity: self.capacity, error, busy };
+        if let Some(found) = self.changes.find(&common) {
+            self.one_queue = found.one_queue;
+            self.spread = Some(found.average);
+            self.newest = Some(found.change.after);
+            self.change = Some(found.change);
+            return;
+        }
+        self.change = None;
+        let summary = self.belief.summary(self.agreement.odds());
+        self.one_queue = summary.one_queue;
+        let spread = Spread::of(busy, &summary, self.capacity, error);
+        self.newest = Some(spread.median);
+        self.spread = Some(spread);
     }
 
     /// Whether most streams met delays that jump from packet to packet.
@@ -286,6 +314,8 @@ impl Response {
         self.lowest = None;
         self.posterior = Posterior::new(self.capacity);
         self.belief.clear();
+        self.changes.clear();
+        self.change = None;
         self.agreement = Agreement::default();
         self.jittery = 0;
         self.sampled = false;
@@ -317,8 +347,8 @@ impl Response {
         let telling = sample.filter(|sample| !sample.censored && sample.duration >= enough);
         let change = if telling.is_some() { FACTOR_DOWN } else { FACTOR_UP };
         self.factor = (self.factor * change).clamp(FACTOR, FACTOR_MAX);
-        if let Some(spread) = self.spread {
-            self.current = spread.median;
+        if let Some(newest) = self.newest {
+            self.current = newest;
         }
     }
 
@@ -333,6 +363,16 @@ impl Response {
 
     pub(super) fn spread(&self) -> Option<Spread> {
         self.spread
+    }
+
+    /// What is free in the end, which later streams are aimed by.
+    pub(super) fn newest(&self) -> Option<Rate> {
+        self.newest
+    }
+
+    /// How what is free changed.
+    pub(super) fn change(&self) -> Option<Change> {
+        self.change
     }
 }
 

@@ -236,6 +236,15 @@ pub struct MeasureResult {
     pub high_bps: Option<u64>,
     /// What the estimate claims at several levels; empty where the method has one interval only.
     pub claims: Vec<ClaimResult>,
+    /// Whether what is free changed while the measurement ran, as far as the method tells.
+    #[serde(default)]
+    pub changed: bool,
+    /// What was free at first, and in the end; absent where it did not change.
+    #[serde(default)]
+    pub before_bps: Option<u64>,
+    /// See `before_bps`.
+    #[serde(default)]
+    pub after_bps: Option<u64>,
     /// Why there is no estimate.
     pub failure: Option<String>,
     /// What kind of path it looked like, as in `headway measure --json`; absent where the method does not tell.
@@ -285,6 +294,9 @@ impl MeasureResult {
             low_bps: interval.map(|interval| interval.low.bps()),
             high_bps: interval.and_then(|interval| interval.high).map(Rate::bps),
             claims: answer.claims.iter().map(ClaimResult::from).collect(),
+            changed: answer.change.is_some(),
+            before_bps: answer.change.map(|change| change.before.bps()),
+            after_bps: answer.change.map(|change| change.after.bps()),
             failure: answer.available.as_ref().err().map(ToString::to_string),
             path_kind: answer.path_kind.map(|kind| kind.name().to_owned()),
             capacity_bps: answer.capacity.map(Rate::bps),
@@ -310,6 +322,9 @@ impl MeasureResult {
             low_bps: None,
             high_bps: None,
             claims: Vec::new(),
+            changed: false,
+            before_bps: None,
+            after_bps: None,
             failure,
             ..self
         }

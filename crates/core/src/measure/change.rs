@@ -1,0 +1,403 @@
+//! Whether what is free changed while a measurement ran, and what it was in the mean over time.
+//!
+//! Streams sample what is free at their own times. Levels for up to four parts of that time fit the samples better than one level does, the more
+//! so the clearer the steps are and the more samples each level has. A further level has to make all samples much likelier, so that bursts are
+//! not taken for a change. The reading of each part is then weighed by the time that it lasted.
+
+use std::ops::Range;
+
+use crate::estimate::agreement::Agreement;
+use crate::estimate::belief::{CELLS, summaries};
+use crate::estimate::response::{Posterior, Sample};
+use crate::units::{Instant, Rate};
+
+use super::mixture::Spread;
+
+/// Samples that a level needs.
+const LEAST: usize = 2;
+/// The most levels told apart.
+const MOST_LEVELS: usize = 4;
+/// Logarithm of how many times likelier the samples have to become by one more level.
+const PENALTY: f64 = 8.0;
+/// Moments at which a change is looked for: with more streams, not each of them has one.
+const MOST_MOMENTS: usize = 48;
+/// Spreads of a sample of [`REFERENCE`] seconds from its level, as a share of capacity, from least to most; it shrinks with the square root of the time.
+const SPREADS: (f64, f64) = (0.002, 2.0);
+const SPREAD_POINTS: usize = 24;
+const REFERENCE: f64 = 10e-3;
+/// What does not shrink.
+const NOISE: f64 = 0.01;
+
+/// What was free before and after a change, or before the first and after the last of several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The first level.
+    pub before: Rate,
+    /// The last level.
+    pub after: Rate,
+}
+
+/// What one stream told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told {
+    /// The middle of its time.
+    pub(super) at: Instant,
+    /// The rate at which it left.
+    pub(super) rate: Rate,
+    /// What was free while its queue was busy.
+    pub(super) sample: Option<Sample>,
+}
+
+/// What all parts have in common.
+pub(super) struct Common<'a> {
+    /// Begin and end of the measurement.
+    pub(super) time: Range<Instant>,
+    /// That of the narrow link.
+    pub(super) capacity: Rate,
+    /// Error of all streams, as a share of the capacity.
+    pub(super) error: f64,
+    /// The reading for one queue, unless it cannot be trusted.
+    pub(super) busy: Option<&'a Posterior>,
+}
+
+/// A change that was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) change: Change,
+    /// The average over the time of the measurement.
+    pub(super) average: Spread,
+    /// How likely it is that one queue matters.
+    pub(super) one_queue: f64,
+}
+
+/// Collects what streams told and looks for changes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Changes {
+    told: Vec<Told>,
+    moments: Vec<Moment>,
+}
+
+/// A moment between two streams.
+#[derive(Clone, Debug)]
+struct Moment {
+    /// Streams before it.
+    streams: usize,
+    /// The logarithm of their likelihood over the belief's grid.
+    ln_likelihood: Vec<f32>,
+}
+
+impl Changes {
+    pub(super) fn clear(&mut self) {
+        self.told.clear();
+        self.moments.clear();
+    }
+
+    /// Takes in what a stream told; `ln_likelihood` is the belief's in all streams so far.
+    pub(super) fn add(&mut self, told: Told, ln_likelihood: &[f64]) {
+        self.told.push(told);
+        let ln_likelihood = ln_likelihood.iter().map(|value| *value as f32).collect();
+        self.moments.push(Moment { streams: self.told.len(), ln_likelihood });
+        if self.moments.len() > MOST_MOMENTS {
+            let mut left = self.moments.len();
+            self.moments.retain(|_| {
+                left -= 1;
+                left.is_multiple_of(2)
+            });
+        }
+    }
+
+    /// The change, if there was one.
+    pub(super) fn find(&self, common: &Common<'_>) -> Option<Found> {
+        common.busy?;
+        let parts = self.parts(common.capacity);
+        if parts.len() < 2 {
+            return None;
+        }
+        let (levels, one_queue) = self.levels(&parts, common);
+        // Where several queues matter, samples follow the rates at which they were taken.
+        if one_queue < 0.5 {
+            return None;
+        }
+        let change = Change { before: levels.first()?.median, after: levels.last()?.median };
+        Some(Found { change, average: self.average(&parts, &levels, &common.time)?, one_queue })
+    }
+
+    /// Between which moments levels last, in the parts that samples fit best; a single part where nothing changed.
+    fn parts(&self, capacity: Rate) -> Vec<Range<usize>> {
+        let mut best: [(f64, Vec<usize>); MOST_LEVELS] = Default::default();
+        best.iter_mut().for_each(|(fit, _)| *fit = f64::NEG_INFINITY);
+        for point in 0..SPREAD_POINTS {
+            let (low, high) = SPREADS;
+            let spread = low * (high / low).powf(point as f64 / (SPREAD_POINTS - 1) as f64);
+            let divided = divide(&self.sums(spread, capacity.bps_f64()));
+            for (best, divided) in best.iter_mut().zip(divided) {
+                if divided.0 > best.0 {
+                    *best = divided;
+                }
+            }
+        }
+        let worth = |(level, (fit, _)): (usize, &(f64, Vec<usize>))| fit - PENALTY * level as f64;
+        let likeliest = best.iter().enumerate().max_by(|a, b| worth(*a).total_cmp(&worth(*b)));
+        let cuts = likeliest.filter(|(_, (fit, _))| fit.is_finite()).map_or(&[][..], |(_, (_, cuts))| cuts);
+        let ends = cuts.iter().copied().chain([self.moments.len()]);
+        std::iter::once(0).chain(cuts.iter().copied()).zip(ends).map(|(from, to)| from..to).collect()
+    }
+
+    /// Sums over the samples before any stream and before every moment.
+    fn sums(&self, spread: f64, capacity: f64) -> Vec<Sums> {
+        let mut sums = vec![Sums::default()];
+        let mut before = 0;
+        for moment in &self.moments {
+            let mut sum = sums[sums.len() - 1];
+            let samples = self.told[before..moment.streams].iter().filter_map(|told| told.sample);
+            samples.filter(|sample| !sample.censored).for_each(|sample| {
+                let seconds = sample.duration.secs_f64().max(1e-9);
+                sum.add(
+                    sample.available_bps / capacity,
+                    spread * spread * REFERENCE / seconds + NOISE * NOISE,
+                );
+            });
+            sums.push(sum);
+            before = moment.streams;
+        }
+        sums
+    }
+
+    /// The streams between two moments.
+    fn told(&self, part: &Range<usize>) -> &[Told] {
+        let streams = |moment: usize| moment.checked_sub(1).map_or(0, |index| self.moments[index].streams);
+        &self.told[streams(part.start)..streams(part.end)]
+    }
+
+    /// What was free in each part, and how likely one queue is.
+    fn levels(&self, parts: &[Range<usize>], common: &Common<'_>) -> (Vec<Spread>, f64) {
+        let none = vec![0.0; CELLS];
+        let until = |moment: usize| {
+            moment.checked_sub(1).map_or(none.as_slice(), |index| &self.moments[index].ln_likelihood)
+        };
+        let of_part = |part: &Range<usize>| -> Vec<f64> {
+            let pairs = until(part.end).iter().zip(until(part.start));
+            pairs.map(|(end, start)| f64::from(*end) - f64::from(*start)).collect()
+        };
+        let likelihoods: Vec<Vec<f64>> = parts.iter().map(of_part).collect();
+        let likelihoods: Vec<&[f64]> = likelihoods.iter().map(Vec::as_slice).collect();
+        let odds = self.agreement(parts, common.capacity.bps_f64()).odds();
+        let summaries = summaries(&likelihoods, odds);
+        let level = |(part, summary)| {
+            let samples = || self.told(part).iter().filter_map(|told| told.sample.as_ref());
+            let busy = common.busy.map(|busy| {
+                let mut busy = busy.emptied();
+                samples().for_each(|sample| busy.add(sample));
+                busy
+            });
+            Spread::of(busy.as_ref(), summary, common.capacity, common.error)
+        };
+        let one_queue = summaries.first().map_or(1.0, |summary| summary.one_queue);
+        (parts.iter().zip(&summaries).map(level).collect(), one_queue)
+    }
+
+    /// Whether the samples of each part agree.
+    fn agreement(&self, parts: &[Range<usize>], capacity: f64) -> Agreement {
+        let mut agreement = Agreement::default();
+        for part in parts {
+            let known = |told: &Told| {
+                let sample = told.sample.filter(|sample| !sample.censored)?;
+                let (rate, free) = (told.rate.bps_f64() / capacity, sample.available_bps / capacity);
+                Some((rate, free, sample.duration.secs_f64()))
+            };
+            let samples = || self.told(part).iter().filter_map(known);
+            let (mut rates, mut free, mut time) = (0.0, 0.0, 1e-12);
+            for (rate, sample, weight) in samples() {
+                rates += weight * rate;
+                free += weight * sample;
+                time += weight;
+            }
+            samples().for_each(|(rate, sample, weight)| {
+                agreement.add(rate - rates / time, sample - free / time, weight)
+            });
+        }
+        agreement
+    }
+
+    /// The average of the levels over time. A level lasts from some time between the last stream before and its first one until some time after its
+    /// last one.
+    fn average(&self, parts: &[Range<usize>], levels: &[Spread], time: &Range<Instant>) -> Option<Spread> {
+        let whole = (time.end - time.start).secs_f64().max(1e-9);
+        let step = |pair: &[Spread]| pair[1].median.bps_f64() - pair[0].median.bps_f64();
+        let mut shares = vec![0.0; levels.len()];
+        let mut errors = Vec::new();
+        let mut from = time.start;
+        for (index, pair) in levels.windows(2).enumerate() {
+            let (last, first) =
+                (self.told(&parts[index]).last()?.at, self.told(&parts[index + 1]).first()?.at);
+            let until = last + (first - last) / 2;
+            errors.push(step(pair) * (first - last).secs_f64() / 2.0 / whole);
+            shares[index] = (until - from).secs_f64() / whole;
+            from = until;
+        }
+        *shares.last_mut()? = (time.end - from).secs_f64() / whole;
+        // What changed while it was watched may have changed as often before the first stream.
+        let first = self.told.first()?.at;
+        let (unseen, seen) = ((first - time.start).secs_f64(), (time.end - first).secs_f64().max(1e-9));
+        let other = elsewhere((levels.len() - 1) as f64 * unseen / seen) * unseen / whole;
+        shares[0] -= other;
+        shares[1] += other;
+        errors.push(step(&levels[..2]) * other);
+        Some(Spread::average(levels, &shares, &errors))
+    }
+}
+
+/// The share of a time during which the level was another one than at its end, if it changes to and fro so many times in that time in the mean.
+fn elsewhere(changes: f64) -> f64 {
+    let both = 2.0 * changes.max(1e-9);
+    0.5 * (1.0 - (1.0 - (-both).exp()) / both)
+}
+
+/// Sums of normal samples.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    count: usize,
+    weight: f64,
+    values: f64,
+    squares: f64,
+    ln_variance: f64,
+}
+
+impl Sums {
+    fn add(&mut self, value: f64, variance: f64) {
+        self.count += 1;
+        self.weight += 1.0 / variance;
+        self.values += value / variance;
+        self.squares += value * value / variance;
+        self.ln_variance += variance.ln();
+    }
+
+    /// The logarithm of how likely the samples since `before` are at their mean; impossible for too few.
+    fn fit(&self, before: &Sums) -> f64 {
+        if self.count < before.count + LEAST {
+            return f64::NEG_INFINITY;
+        }
+        let (weight, values) = (self.weight - before.weight, self.values - before.values);
+        let squares = self.squares - before.squares - values * values / weight;
+        -0.5 * (squares + self.ln_variance - before.ln_variance)
+    }
+}
+
+/// For one level, two and so on, how well the best parts fit, and the moments between them.
+fn divide(sums: &[Sums]) -> [(f64, Vec<usize>); MOST_LEVELS] {
+    let one: Vec<(f64, usize)> = sums.iter().map(|sum| (sum.fit(&sums[0]), 0)).collect();
+    let mut best = vec![one];
+    for level in 1..MOST_LEVELS {
+        let before = &best[level - 1];
+        let until = |to: usize| {
+            let fits = (1..to).map(|cut| (before[cut].0 + sums[to].fit(&sums[cut]), cut));
+            fits.fold((f64::NEG_INFINITY, 0), |best, fit| if fit.0 > best.0 { fit } else { best })
+        };
+        let next = (0..sums.len()).map(until).collect();
+        best.push(next);
+    }
+    std::array::from_fn(|level| {
+        let mut at = sums.len() - 1;
+        let fit = best[level][at].0;
+        let mut cuts: Vec<usize> = (1..=level)
+            .rev()
+            .map(|level| {
+                at = best[level][at].1;
+                at
+            })
+            .collect();
+        cuts.reverse();
+        (fit, cuts)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Duration;
+
+    const CAPACITY: Rate = Rate::from_bps(100_000_000);
+
+    /// Streams 50 ms apart that saw these rates for 10 ms each, in Mb/s.
+    fn seen(mbps: &[f64]) -> Changes {
+        let mut changes = Changes::default();
+        for (number, mbps) in (1..).zip(mbps) {
+            let sample =
+                Sample { available_bps: mbps * 1e6, duration: Duration::from_ms(10), censored: false };
+            let at = Instant::ZERO + Duration::from_ms(50) * number;
+            let told = Told { at, rate: CAPACITY, sample: (*mbps > 0.0).then_some(sample) };
+            changes.add(told, &vec![0.0; CELLS]);
+        }
+        changes
+    }
+
+    /// The streams before the end of each part.
+    fn ends(mbps: &[f64]) -> Vec<usize> {
+        seen(mbps).parts(CAPACITY).iter().map(|part| part.end).collect()
+    }
+
+    #[test]
+    fn a_step_divides_the_streams_where_it_was() {
+        assert_eq!(ends(&[60.0, 61.0, 59.0, 60.0, 61.0, 30.0, 31.0, 29.0, 30.0, 31.0]), [5, 10]);
+        assert_eq!(ends(&[30.0, 31.0, 29.0, 30.0, 29.0, 30.0, 31.0, 60.0, 61.0]), [7, 9]);
+    }
+
+    #[test]
+    fn a_load_that_comes_and_goes_makes_three_parts() {
+        let mbps = [70.0, 71.0, 70.0, 70.0, 40.0, 41.0, 39.0, 40.0, 71.0, 70.0, 69.0, 70.0];
+        assert_eq!(ends(&mbps), [4, 8, 12]);
+    }
+
+    #[test]
+    fn noise_and_a_single_outlier_are_no_change() {
+        assert_eq!(ends(&[60.0, 40.0, 55.0, 45.0, 62.0, 38.0, 50.0, 57.0, 43.0, 52.0]), [10]);
+        assert_eq!(ends(&[60.0, 61.0, 59.0, 60.0, 61.0, 30.0, 60.0, 59.0, 60.0, 61.0]), [10]);
+        assert_eq!(ends(&[60.0, 61.0, 59.0, 60.0, 61.0, 60.0, 59.0, 60.0, 61.0, 30.0]), [10]);
+    }
+
+    #[test]
+    fn streams_without_a_sample_say_nothing_and_none_at_all_is_no_change() {
+        let mbps = [60.0, 0.0, 61.0, 59.0, 60.0, 0.0, 61.0, 30.0, 31.0, 0.0, 29.0, 30.0];
+        let found = ends(&mbps);
+        assert!(found.len() == 2 && (6..=7).contains(&found[0]), "{found:?}");
+        assert_eq!(ends(&[0.0; 6]), [6]);
+        assert_eq!(ends(&[]), [0]);
+    }
+
+    #[test]
+    fn many_streams_keep_a_bounded_number_of_moments() {
+        let mbps: Vec<f64> = (0..300).map(|number| if number < 200 { 60.0 } else { 30.0 }).collect();
+        let changes = seen(&mbps);
+        assert!(changes.moments.len() <= MOST_MOMENTS, "{}", changes.moments.len());
+        let parts = changes.parts(CAPACITY);
+        assert_eq!(parts.len(), 2);
+        assert!(changes.told(&parts[0]).len().abs_diff(200) <= 8, "{}", changes.told(&parts[0]).len());
+    }
+
+    #[test]
+    fn levels_are_weighed_by_the_time_they_lasted() {
+        let changes = seen(&[60.0, 60.0, 60.0, 60.0, 30.0, 30.0, 30.0, 30.0, 30.0, 30.0]);
+        let level = |mbps| {
+            let rate = Rate::from_mbps(mbps);
+            Spread { median: rate, intervals: [(rate, rate); 4] }
+        };
+        let levels = [level(60.0), level(30.0)];
+        // Streams are in the middle of 50 ms each; the change is 225 ms after the begin, give or take 25 ms.
+        let begin = Instant::ZERO + Duration::from_ms(50);
+        let time = begin..Instant::ZERO + Duration::from_ms(500);
+        let average = changes.average(&[0..4, 4..10], &levels, &time).expect("levels");
+        let expected = 30.0 + 30.0 * 175.0 / 450.0;
+        assert!((average.median.mbps() - expected).abs() < 1e-3, "{average:?}");
+        let half = 0.9 * 30.0 * 25.0 / 450.0;
+        let (low, high) = average.usual();
+        assert!((low.mbps() - (expected - half)).abs() < 1e-3, "{average:?}");
+        assert!((high.mbps() - (expected + half)).abs() < 1e-3, "{average:?}");
+    }
+
+    #[test]
+    fn what_was_before_the_first_stream_is_the_less_known_the_oftener_it_changes() {
+        assert!(elsewhere(0.0) < 1e-6);
+        assert!((elsewhere(0.5) - 0.5 * (1.0 - (1.0 - (-1f64).exp()))).abs() < 1e-9);
+        assert!((elsewhere(1e6) - 0.5).abs() < 1e-5);
+    }
+}
