@@ -70,7 +70,7 @@ pub(crate) struct MeasureArgs {
     /// and 40 round trips].
     #[arg(long, short, value_name = "TIME")]
     duration: Option<Duration>,
-    /// Measure again and again, an answer every TIME.
+    /// Measure again and again, an answer every TIME, for which measurements stop earlier if need be; `0 s`: one after the other.
     #[arg(long, short, value_name = "TIME")]
     interval: Option<Duration>,
     /// Measure again and again with a live view of the last answers [interval: 10 s].
@@ -178,7 +178,7 @@ impl MeasureArgs {
         self.json
     }
 
-    /// Time from one answer to the next; `None` for a single answer.
+    /// Time from the begin of one measurement to that of the next; `None` for a single answer.
     fn repeat_every(&self) -> Option<Duration> {
         let series = self.watch || self.count.is_some_and(|count| count > 1);
         self.interval.or(series.then_some(DEFAULT_INTERVAL))

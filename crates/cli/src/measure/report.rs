@@ -37,6 +37,8 @@ pub(crate) struct Context {
     pub(crate) packet: Bytes,
     pub(crate) started: Instant,
     pub(crate) finished: Instant,
+    /// The interval that a series keeps.
+    pub(crate) interval: Option<Duration>,
     pub(crate) rtt: Duration,
     /// Everything that was sent as probes since the last answer, the search for the packet size included.
     pub(crate) probes: Bytes,
@@ -57,6 +59,10 @@ pub(crate) struct Line {
     pub(crate) started_unix_ns: u64,
     pub(crate) finished_unix_ns: u64,
     pub(crate) duration_ms: f64,
+    /// Time from the begin of one measurement of the series to that of the next, which may be longer than was asked for; absent for a single one, and
+    /// zero where each takes its time.
+    #[serde(default)]
+    pub(crate) interval_ms: Option<f64>,
     pub(crate) available_bps: Option<u64>,
     pub(crate) available_low_bps: Option<u64>,
     /// Absent when the path has more free than the sender can send.
@@ -110,6 +116,7 @@ impl Line {
             started_unix_ns: context.started.ns(),
             finished_unix_ns: context.finished.ns(),
             duration_ms: (context.finished - context.started).ms(),
+            interval_ms: context.interval.map(Duration::ms),
             available_bps: interval.map(|i| i.rate.bps()),
             available_low_bps: interval.map(|i| i.low.bps()),
             available_high_bps: interval.and_then(|i| i.high).map(|high| high.bps()),
@@ -142,7 +149,7 @@ impl Line {
 /// The column names of `--csv`, in the order of [`csv_row`].
 pub(crate) const CSV_HEADER: &str = "started_unix_ns,host,direction,method,available_bps,available_low_bps,\
 available_high_bps,capacity_bps,highest_rate_bps,streams_used,streams_refused,probe_bytes,control_bytes,duration_ms,\
-packets_sent,packets_lost,added_delay_median_us,added_delay_max_us,rtt_us,interrupted,changed,before_bps,after_bps";
+packets_sent,packets_lost,added_delay_median_us,added_delay_max_us,rtt_us,interrupted,changed,before_bps,after_bps,interval_ms";
 
 /// One line of `--csv`; unknown values are empty.
 pub(crate) fn csv_row(line: &Line) -> String {
@@ -175,6 +182,7 @@ pub(crate) fn csv_row(line: &Line) -> String {
         line.changed.to_string(),
         number(line.before_bps),
         number(line.after_bps),
+        line.interval_ms.map_or(String::new(), |ms| format!("{ms:.0}")),
     ]
     .join(",")
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Span, SystemTime, UNIX_EPOCH};
 
-use headway_core::measure::{Answer, Failure, LONGEST_STREAM, Measurement, SLOWEST, Step};
-use headway_core::{Bytes, Instant, Schedule};
+use headway_core::measure::{Answer, Failure, LONGEST_STREAM, Measurement, SLOWEST, Series, Step};
+use headway_core::{Bytes, Duration, Instant, Schedule};
 use headway_net::{ConnectOptions, NetError, Session, StampSource, StreamOutcome};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -36,6 +36,8 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<(), Failed> {
         args,
         session: None,
         counted: Cost::default(),
+        clock: std::time::Instant::now(),
+        series: None,
         streams: args.streams.as_deref().map(StreamWriter::create).transpose()?,
         interrupted,
         watch: args.watch.then(|| Watch::new(&args.host)),
@@ -66,6 +68,9 @@ struct Runner<'a> {
     session: Option<Session>,
     /// What of the session's cost earlier answers have shown.
     counted: Cost,
+    /// The clock of the series.
+    clock: std::time::Instant,
+    series: Option<Series>,
     streams: Option<StreamWriter>,
     interrupted: Arc<AtomicBool>,
     watch: Option<Watch>,
@@ -73,18 +78,18 @@ struct Runner<'a> {
 
 impl Runner<'_> {
     fn repeat(&mut self) -> Result<(), Failed> {
-        let series = self.args.repeat_every();
-        let last = self.args.count.unwrap_or(if series.is_some() { u64::MAX } else { 1 });
+        self.series = self.args.repeat_every().map(|every| Series::new(every, elapsed(self.clock)));
+        let series = self.series.is_some();
+        let last = self.args.count.unwrap_or(if series { u64::MAX } else { 1 });
         for number in 1..=last {
-            let began = std::time::Instant::now();
             match (self.once(), series) {
                 (Ok(()), _) => {}
                 // In a series the next measurement may succeed.
-                (Err(failed), Some(_)) if failed.code != Code::Interrupted => self.report(&failed)?,
+                (Err(failed), true) if failed.code != Code::Interrupted => self.report(&failed)?,
                 (Err(failed), _) => return Err(failed),
             }
-            if let Some(interval) = series.filter(|_| number < last) {
-                self.pause(began, interval.to_std())?;
+            if number < last {
+                self.wait_for_next()?;
             }
         }
         Ok(())
@@ -98,8 +103,8 @@ impl Runner<'_> {
             _ => &[Direction::Forward],
         };
         let mut outcome = Ok(());
-        for direction in directions {
-            match self.measure(*direction) {
+        for (direction, left) in directions.iter().zip((1..=directions.len() as i64).rev()) {
+            match self.measure(*direction, left) {
                 Err(failed) if failed.code == Code::Interrupted => return Err(failed),
                 result => outcome = outcome.and(result),
             }
@@ -107,9 +112,11 @@ impl Runner<'_> {
         outcome
     }
 
-    /// One answer, printed also when it is partial or says why there is none.
-    fn measure(&mut self, direction: Direction) -> Result<(), Failed> {
+    /// One answer, printed also when it is partial or says why there is none; it shares the time until the next is due with all that are `left`.
+    fn measure(&mut self, direction: Direction, left: i64) -> Result<(), Failed> {
         self.connect()?;
+        let room = self.series.as_ref().and_then(|series| series.room(elapsed(self.clock)));
+        let interval = self.series.as_ref().map(Series::interval);
         let Some(session) = &mut self.session else { return Ok(()) };
         let most = session.reverse_rate();
         if direction == Direction::Reverse && most < SLOWEST {
@@ -123,6 +130,9 @@ impl Runner<'_> {
         let started = now();
         let clock = std::time::Instant::now();
         let mut measurement = Measurement::new(config, elapsed(clock));
+        if let Some(room) = room {
+            measurement = measurement.within(room / left);
+        }
         let progress = progress(self.args);
         let mut stamps = (None, None);
         let mut broken = None;
@@ -158,6 +168,7 @@ impl Runner<'_> {
             packet: config.packet,
             started,
             finished: started + clock.elapsed().into(),
+            interval,
             rtt: session.rtt(),
             probes: Bytes::new(cost.probes - self.counted.probes),
             control: Bytes::new(cost.control - self.counted.control),
@@ -241,9 +252,22 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Sleeps until the next measurement is due, and returns early with an error on Ctrl-C.
-    fn pause(&mut self, began: std::time::Instant, interval: Span) -> Result<(), Failed> {
-        let left = || interval.saturating_sub(began.elapsed());
+    /// Waits until the next measurement is due, and says so if that is later from now on than was asked for.
+    fn wait_for_next(&mut self) -> Result<(), Failed> {
+        let Some(series) = &mut self.series else { return Ok(()) };
+        let before = series.interval();
+        let begin = series.next(elapsed(self.clock));
+        let kept = series.interval();
+        if kept > before && self.watch.is_none() {
+            tell!("headway: an answer takes longer than {before} here; the interval is {kept} from now on");
+        }
+        self.pause(begin)
+    }
+
+    /// Sleeps until `begin` on the clock of the series, and returns early with an error on Ctrl-C.
+    fn pause(&mut self, begin: Instant) -> Result<(), Failed> {
+        let clock = self.clock;
+        let left = || (begin - elapsed(clock)).max(Duration::ZERO).to_std();
         if left() >= KEEP_OPEN {
             self.session = None;
         }

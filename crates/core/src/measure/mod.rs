@@ -24,6 +24,7 @@ mod probe;
 mod response;
 mod room;
 mod search;
+mod series;
 mod shaped;
 mod stamps;
 mod startup;
@@ -34,6 +35,7 @@ pub use change::Change;
 pub use method::Method;
 pub use path_kind::PathKind;
 pub use probe::settings;
+pub use series::Series;
 
 use crate::estimate::MultiRate;
 use crate::stream::{Refusal, Schedule, StreamRecord};
@@ -110,6 +112,12 @@ pub struct Measurement {
     /// Why no further stream is worth sending.
     given_up: Option<Refusal>,
     probe: Probe,
+    /// The time that it should be over in.
+    within: Option<Duration>,
+    /// When the last stream was asked for, and how long it is.
+    asked: (Instant, Duration),
+    /// What that took beyond its own length.
+    overhead: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -155,7 +163,15 @@ impl Measurement {
             tally: Tally::default(),
             given_up: None,
             probe: Probe::default(),
+            within: None,
+            asked: (now, Duration::ZERO),
+            overhead: Duration::ZERO,
         }
+    }
+
+    /// The same to be over within this time, with a wider interval if need be; where an answer takes longer, as soon as there is one.
+    pub fn within(self, time: Duration) -> Measurement {
+        Measurement { within: Some(time), ..self }
     }
 
     /// The next stream to send, or that the measurement is over.
@@ -182,13 +198,22 @@ impl Measurement {
         if over_budget || now - self.started >= self.time_limit() {
             return Step::Done;
         }
-        let drained_in = self.ready - now;
-        if drained_in > Duration::ZERO { Step::Wait(drained_in) } else { Step::Send(schedule) }
+        let drained_in = (self.ready - now).max(Duration::ZERO);
+        let over = now + drained_in + schedule.duration() + self.overhead - self.started;
+        if self.within.is_some_and(|within| over > within) && self.has_enough() {
+            return Step::Done;
+        }
+        if drained_in > Duration::ZERO {
+            return Step::Wait(drained_in);
+        }
+        self.asked = (now, schedule.duration());
+        Step::Send(schedule)
     }
 
     /// Takes in what became of a stream: what was seen of it, and why it cannot be used if its sender or a clock failed.
     pub fn observe(&mut self, now: Instant, record: &StreamRecord, refusal: Option<Refusal>) {
         self.tally.sent(record);
+        self.overhead = now - self.asked.0 - self.asked.1;
         let sorted = self.reads_sorted().then(|| record.in_order()).flatten();
         let outcome = match (refusal, &self.phase) {
             // A train is to be sent as fast as the sender can; how fast that is does not matter.
@@ -229,6 +254,17 @@ impl Measurement {
         };
         let bearable = if self.config.gentle { GENTLE_OVERFLOWS } else { OVERFLOWS };
         answered && self.room.overflows(&self.baseline) > bearable
+    }
+
+    /// Whether there is an answer already.
+    fn has_enough(&self) -> bool {
+        match &self.phase {
+            Phase::Response(response) => response.has_enough(),
+            Phase::Shaped(shaped) => shaped.spread().is_some(),
+            Phase::Track(track) => track.interval().is_some(),
+            Phase::Search(search) => search.interval().is_some(),
+            _ => false,
+        }
     }
 
     /// How long the queue that a stream added takes to drain beyond the round trip that has passed already.

@@ -352,6 +352,11 @@ impl Response {
         }
     }
 
+    /// Whether there are enough streams for an answer if time is short.
+    pub(super) fn has_enough(&self) -> bool {
+        self.seen.len() >= FEWEST && self.spread.is_some()
+    }
+
     /// Whether the interval is so narrow that more streams are not worth their bytes.
     pub(super) fn sure(&self) -> bool {
         self.gaps >= ENOUGH_GAPS
