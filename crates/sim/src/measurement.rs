@@ -1,6 +1,6 @@
 //! A measurement of available bandwidth over a simulated network: the same state machine that measures live paths.
 
-use headway_core::measure::{Answer, Config, Measurement, Series, Step};
+use headway_core::measure::{Answer, Config, Measurement, Step};
 use headway_core::stream::Arrival;
 use headway_core::{Bytes, Duration, Instant, Rate, Schedule, StreamRecord};
 
@@ -26,8 +26,7 @@ pub struct MeasurementConfig {
     pub narrow: LinkId,
     /// When the first measurement begins.
     pub start: Instant,
-    /// Time from the begin of one to the begin of the next, within which each ends if it can; zero for one after the other, each in its own time.
-    /// There is only one when absent.
+    /// Time from the begin of one to the begin of the next, which waits for the end of the one before; there is only one when absent.
     pub every: Option<Duration>,
     /// The estimator, and what it may cost.
     pub measure: Config,
@@ -98,7 +97,6 @@ pub struct Measurements {
     config: MeasurementConfig,
     prober: ProberId,
     sender: GapSender,
-    series: Option<Series>,
     current: Option<Current>,
     next: Option<Instant>,
     under_way: Option<(Schedule, Instant)>,
@@ -136,7 +134,6 @@ impl Measurements {
         let seed = random::generator(seed, "measurement", id).next_u64();
         Measurements {
             prober,
-            series: config.every.map(|every| Series::new(every, config.start)),
             sender: config.mechanism.sender(config.line, config.measure.packet, seed),
             current: None,
             next: Some(config.start),
@@ -191,13 +188,8 @@ impl Measurements {
     }
 
     fn begin(&self, network: &Network) -> Current {
-        let measurement = Measurement::new(self.config.measure, network.now());
-        let room = self.series.as_ref().and_then(|series| series.room(network.now()));
         Current {
-            measurement: match room {
-                Some(room) => measurement.within(room),
-                None => measurement,
-            },
+            measurement: Measurement::new(self.config.measure, network.now()),
             begin: network.now(),
             streams: self.streams.len(),
             counted: self.counted(network),
@@ -223,7 +215,7 @@ impl Measurements {
         self.next = None;
         let Some(measured) = self.unfinished(network) else { return };
         self.current = None;
-        self.next = self.series.as_mut().map(|series| series.next(measured.end).max(measured.end + LOOK));
+        self.next = self.config.every.map(|every| (measured.begin + every).max(measured.end + LOOK));
         self.ended.push(measured);
     }
 

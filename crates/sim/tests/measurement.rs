@@ -6,24 +6,12 @@ use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_sim::config::Service;
 use headway_sim::host::gap::Mechanism;
 use headway_sim::host::nic::{Coalescing, Stamp};
-use headway_sim::measurement::{Measured, MeasurementConfig, Measurements};
+use headway_sim::measurement::{MeasurementConfig, Measurements};
 use headway_sim::traffic::Traffic;
 use headway_sim::{LinkConfig, Network, SourceConfig};
 
 /// Measures a path with cross traffic, 20 ms there and back.
 fn measure(capacity: Rate, cross: Traffic, packet: u64, coalescing: Option<Coalescing>, seed: u64) -> Answer {
-    series(capacity, cross, packet, coalescing, seed, None)[0].answer.clone()
-}
-
-/// The same, in a series of half a minute if there is an interval.
-fn series(
-    capacity: Rate,
-    cross: Traffic,
-    packet: u64,
-    coalescing: Option<Coalescing>,
-    seed: u64,
-    every: Option<Duration>,
-) -> Vec<Measured> {
     let mut network = Network::new(seed);
     let buffer = capacity.bytes_in(Duration::from_ms(50));
     let queue = QueueSpec::DropTail(DropTailConfig { limit: Some(buffer), packets: None })
@@ -44,7 +32,7 @@ fn series(
         path: vec![link],
         narrow: link,
         start: Instant::from_ns(1_000_000_000),
-        every,
+        every: None,
         measure,
         line: capacity.scale(4.0),
         mechanism: Mechanism::Exact,
@@ -52,12 +40,11 @@ fn series(
         stamp: Stamp::Driver,
     };
     let mut simulated = Measurements::new(&mut network, config, seed, 0);
-    let end = Instant::from_ns(31_000_000_000);
-    while let Some(next) = simulated.next().filter(|next| every.is_none() || *next < end) {
+    while let Some(next) = simulated.next() {
         network.run_until(next);
         simulated.poll(&mut network);
     }
-    simulated.ended().to_vec()
+    simulated.ended()[0].answer.clone()
 }
 
 /// The median error over seeds of what is free, against the mean load.
@@ -101,26 +88,4 @@ fn a_coalescing_card_does_not_hide_what_is_free_at_10_gigabits() {
         let error = median_error(capacity, &cross, capacity.scale(1.0 - load), 9038, Some(coalescing));
         assert!(error.abs() < 0.06, "load {load}: off by {:.1} %", error * 100.0);
     }
-}
-
-#[test]
-fn a_series_keeps_its_interval_and_a_path_that_is_too_slow_for_it_gets_a_longer_one() {
-    let size = Bytes::new(1538);
-    let begins = |mbps: f64, every: i64| -> Vec<f64> {
-        let capacity = Rate::from_mbps(mbps);
-        let cross = Traffic::Poisson { rate: capacity.scale(0.5), size };
-        let measured = series(capacity, cross, size.get(), None, 1, Some(Duration::from_ms(every)));
-        assert!(measured.iter().all(|one| one.answer.available.is_ok()), "{measured:?}");
-        measured.iter().map(|one| (one.begin - Instant::ZERO).secs_f64()).collect()
-    };
-    let second = begins(100.0, 1_000);
-    assert_eq!(second.len(), 30);
-    for (number, begin) in (1..).zip(&second) {
-        assert!((begin - f64::from(number)).abs() < 0.1, "{second:?}");
-    }
-    // Finding the range alone takes more than a second here.
-    let slow = begins(10.0, 300);
-    let gaps: Vec<f64> = slow.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    let last = &gaps[gaps.len() - 2..];
-    assert!(last[0] > 1.0 && (last[0] - last[1]).abs() < 0.3 * last[0], "{gaps:?}");
 }

@@ -194,7 +194,7 @@ impl Scenario {
         check_path(topology, table, &measure.from, &measure.to, &measure.via)?;
         let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
         check("start", measure.start < self.duration, "must be earlier than the end of the run")?;
-        check("every", measure.every.is_none_or(|every| every >= Duration::ZERO), "must not be negative")?;
+        check("every", measure.every.is_none_or(|every| every > Duration::ZERO), "must be more than 0")?;
         let size = measure.packet.is_none_or(|packet| PROBE_SIZES.contains(&packet.get()));
         check("packet", size, "must lie between 84 and 9038 bytes on the wire")?;
         check("line", measure.line.is_none_or(in_range), RATE_RULE)?;

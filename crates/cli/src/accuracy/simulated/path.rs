@@ -104,8 +104,8 @@ impl Path {
         self.across.iter().for_each(|keys| text += &table("traffic", 0, last, keys));
         self.flows.iter().for_each(|keys| text += &table("flow", 0, last, keys));
         let line = digits((self.narrow() * self.line).min(FASTEST_LINE));
-        // One after the other: a measurement begins as soon as it may, and takes its time.
-        let keys = format!("start = \"{start} s\"\nevery = \"0 s\"\nline = \"{line} Mb/s\"");
+        // One after the other: a measurement begins as soon as it may.
+        let keys = format!("start = \"{start} s\"\nevery = \"1 ms\"\nline = \"{line} Mb/s\"");
         text += &table("measure", 0, last, &keys);
         if let Some(interval) = self.coalescing_us {
             // Writing to a string cannot fail.

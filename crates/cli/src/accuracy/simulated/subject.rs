@@ -122,7 +122,7 @@ impl Subject {
     pub(super) fn repeated(&self) -> Scenario {
         let mut scenario = self.scenario.clone();
         for measure in &mut scenario.measure {
-            measure.every.get_or_insert(Duration::ZERO);
+            measure.every.get_or_insert(Duration::from_ms(1));
         }
         scenario
     }
