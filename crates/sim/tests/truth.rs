@@ -75,7 +75,7 @@ fn a_step_of_the_load_is_said_and_the_answer_is_the_average() {
     let mut network = Network::new(1);
     let path = [network.add_link(&link(mbps(100.0), MS(5), drop_tail(Some(250_000))))];
     network.add_source(&source(path[0], cbr(20.0)));
-    let step = Instant::ZERO + MS(1_620);
+    let step = Instant::ZERO + MS(1_500);
     let second = SourceConfig { path: path.to_vec(), traffic: cbr(40.0), start: step, stop: None };
     network.add_source(&second);
     let measured = measure(&mut network, &path);

@@ -1,7 +1,7 @@
 //! Finding the range: where between 1 Mb/s and the sender's limit the available bandwidth lies.
 
 use crate::estimate::Bound;
-use crate::stream::{Refusal, Schedule, Shape, StreamRecord};
+use crate::stream::{Arrival, Refusal, Schedule, Shape, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
 use super::probe::{self, Probe};
@@ -73,7 +73,8 @@ impl Startup {
         let window = self.shape().packets_per_rate as usize;
         let estimate = probe.excursion(record, window)?;
         self.failed = 0;
-        if estimate.bound != Bound::AtLeast && estimate.rate.bps() < 2 * self.rate.bps() {
+        let grown = record.packet == self.packet || outgrows_noise(record);
+        if estimate.bound != Bound::AtLeast && estimate.rate.bps() < 2 * self.rate.bps() && grown {
             if self.suspected {
                 return Ok(Some(Range::Near(estimate.rate)));
             }
@@ -105,4 +106,17 @@ impl Startup {
     fn beyond_sender(&self) -> bool {
         self.failed >= PATIENCE_WHEN_FAST && self.rate.time_for(self.packet) < SHORT_GAP
     }
+}
+
+/// Whether the delay has grown by more than it varied in the slower half of the stream. Jitter makes the gaps of small packets grow, but not that.
+fn outgrows_noise(record: &StreamRecord) -> bool {
+    let mut delays: Vec<Duration> = record.arrivals.iter().filter_map(Arrival::one_way_delay).collect();
+    let (count, half) = (delays.len(), delays.len() / 2);
+    let fastest = &mut delays[half + (count - half) / 2..];
+    fastest.sort_unstable();
+    let Some(end) = fastest.get(fastest.len() / 2).copied() else { return false };
+    let slower = &mut delays[..half];
+    slower.sort_unstable();
+    let (Some(least), Some(most)) = (slower.first(), slower.last()) else { return false };
+    end - slower[half / 2] > *most - *least
 }
