@@ -392,14 +392,17 @@ impl Measurement {
 
     /// Looks for a token bucket before the fastest stream is called free.
     fn lengthening(&mut self, rate: Rate) -> Phase {
-        let open = self.config.method == Method::Response && self.knees.open(false);
+        // A sender with a limit may not send long trains.
+        let limited = self.config.train_rate > self.config.top_rate;
+        let open = self.config.method == Method::Response && !limited && self.knees.open(false);
         if open { Phase::Lengthening(Found::AtLeast(rate)) } else { Phase::AtLeast(rate) }
     }
 
     /// The next train that looks for a token bucket.
     fn longer_train(&self, found: &Found) -> Schedule {
         let (rate, carried) = match found {
-            Found::AtLeast(rate) => (*rate, *rate),
+            // What was measured may be a little more than may be sent.
+            Found::AtLeast(rate) => (self.config.top_rate.min(*rate), *rate),
             Found::Trains(_) => (self.config.top_rate, self.capacity.or(self.available).unwrap_or_default()),
         };
         self.knees.schedule(rate, probe::small_enough(self.config.packet, carried))
@@ -415,7 +418,8 @@ impl Measurement {
                 return self.enter_shaped(shaper);
             }
             self.knees.begin();
-            if self.knees.open(trains.narrow() && !self.contradicted()) {
+            let limited = self.config.train_rate > self.config.top_rate;
+            if !limited && self.knees.open(trains.narrow() && !self.contradicted()) {
                 self.phase = Phase::Lengthening(Found::Trains(trains.clone()));
                 return;
             }
