@@ -392,9 +392,7 @@ impl Measurement {
 
     /// Looks for a token bucket before the fastest stream is called free.
     fn lengthening(&mut self, rate: Rate) -> Phase {
-        // A sender with a limit may not send long trains.
-        let limited = self.config.train_rate > self.config.top_rate;
-        let open = self.config.method == Method::Response && !limited && self.knees.open(false);
+        let open = self.config.method == Method::Response && self.knees.open(false);
         if open { Phase::Lengthening(Found::AtLeast(rate)) } else { Phase::AtLeast(rate) }
     }
 
@@ -418,8 +416,7 @@ impl Measurement {
                 return self.enter_shaped(shaper);
             }
             self.knees.begin();
-            let limited = self.config.train_rate > self.config.top_rate;
-            if !limited && self.knees.open(trains.narrow() && !self.contradicted()) {
+            if self.knees.open(trains.narrow() && !self.contradicted()) {
                 self.phase = Phase::Lengthening(Found::Trains(trains.clone()));
                 return;
             }
