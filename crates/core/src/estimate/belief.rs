@@ -23,6 +23,8 @@ const TIGHT: [f64; 16] =
     [1.0, 0.55, 0.63, 0.73, 0.85, 1.17, 1.37, 1.6, 1.9, 2.2, 2.6, 3.2, 4.0, 5.2, 7.0, 10.0];
 /// The least of them, with which the delay grows fastest.
 const STEEPEST: f64 = 0.55;
+/// The most of them, with which it grows slowest.
+const FLATTEST: f64 = 10.0;
 /// Drifts between which the likelihood is interpolated.
 const DRIFT_STEP: f64 = 0.02;
 /// Where in [`TIGHT`] the tight link is the narrow one.
@@ -47,6 +49,22 @@ const NOTHING: f64 = 1e-290;
 /// How much of every stream's evidence counts: no model is quite right.
 const TEMPER: f64 = 0.5;
 
+/// Parts of which the delay has nothing to do with the queue, as when a host held up the packet at its end ...
+const STRAY_SHARE: f64 = 0.01;
+/// ... by up to so many packet times.
+const STRAY_RANGE: f64 = 50.0;
+/// Parts of a stream that left faster than this many times the capacity are trains, which say nothing about what is free.
+const FASTEST: f64 = 3.0;
+
+/// A part of a stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Part {
+    /// The rate at which it left: a busy sender stalls and catches up, which must not pass for cross traffic.
+    pub(crate) rate: Rate,
+    /// The delays at its ends, in seconds.
+    pub(crate) passage: Passage,
+}
+
 /// The posterior distribution over a grid.
 #[derive(Clone, Debug)]
 pub(crate) struct Belief {
@@ -56,9 +74,8 @@ pub(crate) struct Belief {
     kernels: Vec<Vec<f64>>,
     /// By drifting, noise, tight link and available bandwidth.
     ln_likelihood: Vec<f64>,
-    /// Working memory: the likelihood over drifts from the slowest on, over what is free, and of one part of the grid.
-    curve: Vec<f64>,
-    slowest: f64,
+    /// Working memory: the likelihood of each part over drifts, over what is free, and of one part of the grid.
+    curves: Vec<Curve>,
     row: Vec<f64>,
     part: [f64; POINTS],
 }
@@ -73,8 +90,7 @@ impl Belief {
             normal: Normal::new(),
             kernels: DRIFTING.iter().map(|sd| kernel(*sd)).collect(),
             ln_likelihood: vec![0.0; CELLS],
-            curve: Vec::new(),
-            slowest: 0.0,
+            curves: Vec::new(),
             row: vec![0.0; STREAM_POINTS],
             part: [0.0; POINTS],
         }
@@ -85,46 +101,50 @@ impl Belief {
         self.ln_likelihood.fill(0.0);
     }
 
-    /// Takes in a stream of `rate`: delays in seconds at the ends of its parts. `blur` is a variance that the stamps add to every part, in square
-    /// seconds.
-    pub(crate) fn add(&mut self, rate: Rate, passages: &[Passage], blur: f64) {
-        let rate = rate.bps_f64() / self.capacity;
+    /// Takes in the parts of a stream. `blur` is a variance that the stamps add to every part, in square seconds.
+    pub(crate) fn add(&mut self, parts: &[Part], blur: f64) {
         for noise in 0..NOISES {
-            self.draw_curve(rate, noise_at(noise) * self.packet_time, passages, blur);
+            self.draw_curves(noise_at(noise) * self.packet_time, parts, blur);
             for (tight, &slope) in TIGHT.iter().enumerate() {
-                let top = self.likelihoods(rate, slope);
+                let top = self.likelihoods(slope);
                 self.spread_out(noise, tight, top);
             }
         }
     }
 
-    /// The logarithm of the stream's likelihood as a function of the drift alone, which all capacities of the tight link share.
-    fn draw_curve(&mut self, rate: f64, variance: f64, passages: &[Passage], blur: f64) {
+    /// The logarithm of each part's likelihood as a function of the drift alone, which all capacities of the tight link share.
+    fn draw_curves(&mut self, variance: f64, parts: &[Part], blur: f64) {
         let resolution = self.packet_time / 2.0;
-        self.slowest = (rate - free_at(STREAM_POINTS)) / STEEPEST - 2.0 * DRIFT_STEP;
-        let points = ((rate - free_at(0)) / STEEPEST - self.slowest) / DRIFT_STEP;
-        self.curve.clear();
-        self.curve.resize(points as usize + 4, 0.0);
-        for passage in passages {
+        let capacity = self.capacity;
+        let parts = parts.iter().map(|part| (part.rate.bps_f64() / capacity, part.passage));
+        let telling = parts.filter(|(rate, _)| *rate <= FASTEST);
+        let mut count = 0;
+        let stray = (STRAY_SHARE * resolution / (STRAY_RANGE * self.packet_time)).ln();
+        for (rate, passage) in telling {
+            if self.curves.len() == count {
+                self.curves.push(Curve::default());
+            }
             let variance = variance + blur / passage.time;
             let empty = resolution.max(EMPTY * variance);
-            for (point, sum) in self.curve.iter_mut().enumerate() {
-                let motion = Reflected { drift: self.slowest + point as f64 * DRIFT_STEP, variance };
-                *sum += if passage.to <= resolution {
-                    motion.ln_at_most(&Passage { to: empty, ..*passage }, &self.normal)
+            self.curves[count].draw(rate, |drift| {
+                let motion = Reflected { drift, variance };
+                let fits = if passage.to <= resolution {
+                    motion.ln_at_most(&Passage { to: empty, ..passage }, &self.normal)
                 } else {
-                    motion.ln_density(passage, &self.normal) + resolution.ln()
+                    motion.ln_density(&passage, &self.normal) + resolution.ln()
                 };
-            }
+                fits.max(stray) + (-(fits - stray).abs()).exp().ln_1p()
+            });
+            count += 1;
         }
+        self.curves.truncate(count);
     }
 
     /// The likelihood for every rate that may have been free while the stream passed, up to a factor whose logarithm is returned.
-    fn likelihoods(&mut self, rate: f64, slope: f64) -> f64 {
+    fn likelihoods(&mut self, slope: f64) -> f64 {
         let mut top = f64::NEG_INFINITY;
         for (point, value) in self.row.iter_mut().enumerate() {
-            let at = ((rate - free_at(point)) / slope - self.slowest) / DRIFT_STEP;
-            *value = cubic(&self.curve, at);
+            *value = self.curves.iter().map(|curve| curve.at(free_at(point), slope)).sum();
             top = top.max(*value);
         }
         self.row.iter_mut().for_each(|value| *value = (*value - top).exp());
@@ -221,6 +241,34 @@ impl Summary {
     }
 }
 
+/// A function of the drift, drawn at even steps.
+#[derive(Clone, Debug, Default)]
+struct Curve {
+    /// Rate of the part as a share of the narrow link's capacity.
+    rate: f64,
+    slowest: f64,
+    values: Vec<f64>,
+}
+
+impl Curve {
+    /// Draws all drifts that a part of this rate may have.
+    fn draw(&mut self, rate: f64, value: impl Fn(f64) -> f64) {
+        let drifts = |free: f64| ((rate - free) / STEEPEST, (rate - free) / FLATTEST);
+        let ((a, b), (c, d)) = (drifts(free_at(STREAM_POINTS)), drifts(free_at(0)));
+        let (slowest, fastest) = (a.min(b), c.max(d));
+        self.rate = rate;
+        self.slowest = slowest - 2.0 * DRIFT_STEP;
+        let points = ((fastest - self.slowest) / DRIFT_STEP) as usize + 4;
+        self.values.clear();
+        self.values.extend((0..points).map(|point| value(self.slowest + point as f64 * DRIFT_STEP)));
+    }
+
+    /// Its value where this is free, and the tight link carries `slope` times what the narrow one does.
+    fn at(&self, free: f64, slope: f64) -> f64 {
+        cubic(&self.values, ((self.rate - free) / slope - self.slowest) / DRIFT_STEP)
+    }
+}
+
 /// What is free at a point of a stream's own grid, as a share of the narrow link's capacity.
 fn free_at(point: usize) -> f64 {
     (point as f64 + 0.5 - MARGIN as f64) / POINTS_PER_CAPACITY as f64
@@ -258,15 +306,16 @@ mod tests {
         let mut belief = Belief::new(Bytes::new(1_250), Rate::from_mbps(100.0));
         for (index, rate) in [0.35, 0.45, 0.5, 0.6, 0.7, 0.8].into_iter().cycle().take(18).enumerate() {
             let mut delay = 0.5e-3;
-            let passages: Vec<Passage> = (0..3)
+            let parts: Vec<Part> = (0..3)
                 .map(|part| {
                     let from = delay;
                     let off = [0.0, noise, -noise][(index + part) % 3];
                     delay = f64::max(0.0, delay + 10e-3 * (rate - 0.4) / tight + off);
-                    Passage { from, to: delay, time: 10e-3 }
+                    let passage = Passage { from, to: delay, time: 10e-3 };
+                    Part { rate: Rate::from_mbps(100.0 * rate), passage }
                 })
                 .collect();
-            belief.add(Rate::from_mbps(100.0 * rate), &passages, 0.0);
+            belief.add(&parts, 0.0);
         }
         belief.summary(1.0)
     }
@@ -290,6 +339,24 @@ mod tests {
             assert!(summary.one_queue < 0.1, "{tight}: {}", summary.one_queue);
             assert!((mean(&summary.several) - 0.4).abs() < 0.03, "{tight}: {}", mean(&summary.several));
         }
+    }
+
+    #[test]
+    fn one_stray_delay_does_not_decide() {
+        let mut belief = Belief::new(Bytes::new(1_250), Rate::from_mbps(100.0));
+        for number in 0..30 {
+            let rate = 0.3 + 0.02 * f64::from(number % 15);
+            let grown = 10e-3 * (rate - 0.4).max(0.0);
+            let stray = if number == 3 { 3e-3 } else { 0.0 };
+            let passage = |from, to| Part {
+                rate: Rate::from_mbps(100.0 * rate),
+                passage: Passage { from, to, time: 10e-3 },
+            };
+            belief.add(&[passage(0.0, grown + stray), passage(grown + stray, 2.0 * grown)], 0.0);
+        }
+        let summary = belief.summary(1.0);
+        assert!(summary.one_queue > 0.9, "{}", summary.one_queue);
+        assert!((mean(&summary.one) - 0.4).abs() < 0.02, "{}", mean(&summary.one));
     }
 
     #[test]

@@ -1,16 +1,32 @@
 //! The delays at a few packets of a stream, between which the growth of a queue is judged.
 
+use crate::estimate::belief::Part;
 use crate::estimate::reflected::Passage;
 use crate::stream::{Arrival, Refusal, StreamRecord};
-use crate::units::{Duration, Instant, Rate};
+use crate::units::{Bytes, Duration, Instant, Rate};
 
 use super::delay::Baseline;
 use super::probe;
 
 /// Parts that a stream is judged in: few enough that what comes after a part hardly depends on what came before it.
 const PARTS: usize = 3;
+/// Where the sender was later or earlier than an even pace by more than both, a part is cut: the growth of a stall and of what catches up with it
+/// differ. In packets, and as a share of the part.
+const UNEVEN_PACKETS: i64 = 3;
+const UNEVEN_SHARE: f64 = 0.05;
+/// Marks that a stream has at most.
+const MOST_MARKS: usize = 9;
 /// From this share on of a delay's variance from packet to packet, it is noise of the path and not its queue.
 const WHITE: f64 = 0.6;
+
+/// A packet that arrived.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    /// Its place in the stream, lost packets counted.
+    index: u32,
+    sent: Instant,
+    delay: Duration,
+}
 
 /// When packets left and what their delays were, and how exactly the latter are known.
 #[derive(Clone, Debug)]
@@ -21,7 +37,8 @@ pub(super) struct Marks {
     pub(super) blur: f64,
     /// The stream's delays jump from packet to packet more than a queue's can.
     pub(super) jittery: bool,
-    marks: Vec<(Instant, Duration)>,
+    packet: Bytes,
+    marks: Vec<Mark>,
     /// How much of the delay above the lowest is no queue.
     offset: Duration,
 }
@@ -29,8 +46,7 @@ pub(super) struct Marks {
 impl Marks {
     /// Marks at packets that are evenly spaced.
     pub(super) fn of_packets(record: &StreamRecord, packet_time: Duration) -> Result<Marks, Refusal> {
-        let arrived: Vec<(Instant, Duration)> =
-            record.arrivals.iter().filter_map(|a| Some((a.sent, a.one_way_delay()?))).collect();
+        let arrived: Vec<Mark> = record.arrivals.iter().filter_map(|a| mark(a, Duration::ZERO)).collect();
         let (jumps, share) = roughness(&arrived);
         let mut marks = Marks::pick(record, &arrived, jumps)?;
         marks.jittery = share > WHITE && jumps > packet_time.secs_f64().powi(2);
@@ -50,40 +66,66 @@ impl Marks {
             arrived.windows(2).filter_map(|pair| Some(pair[1].received? - pair[0].received?)).collect();
         let spike = usual_spike(&gaps) / 4;
         let ends = arrived.iter().zip(&gaps).filter(|(_, gap)| **gap > spike).skip(1);
-        let marks: Vec<(Instant, Duration)> =
-            ends.filter_map(|(a, _)| Some((a.sent, a.one_way_delay()? - gap / 2))).collect();
+        let marks: Vec<Mark> = ends.filter_map(|(a, _)| mark(a, gap / 2)).collect();
         let blur = (gap.secs_f64().powi(2) / 6.0).max(roughness(&marks).0 / 2.0);
         Marks::pick(record, &marks, blur)
     }
 
-    fn pick(record: &StreamRecord, all: &[(Instant, Duration)], blur: f64) -> Result<Marks, Refusal> {
+    fn pick(record: &StreamRecord, all: &[Mark], blur: f64) -> Result<Marks, Refusal> {
         let rate = probe::send_rate(record).ok_or(Refusal::SenderGaps)?;
         let last = all.len().saturating_sub(1);
         let parts = PARTS.min(last);
-        let marks = (0..=parts).filter_map(|part| all.get(part * last / parts.max(1)).copied()).collect();
-        Ok(Marks { rate, blur, jittery: false, marks, offset: Duration::ZERO })
+        let mut at: Vec<usize> = (0..=parts).map(|part| part * last / parts.max(1)).collect();
+        let gap = rate.time_for(record.packet);
+        while at.len() < MOST_MARKS {
+            let worst = at.windows(2).filter_map(|ends| uneven(all, ends[0], ends[1], gap)).max();
+            let Some((_, cut)) = worst else { break };
+            at.insert(at.partition_point(|mark| *mark < cut), cut);
+        }
+        let marks = at.into_iter().filter_map(|at| all.get(at).copied()).collect();
+        Ok(Marks { rate, blur, jittery: false, packet: record.packet, marks, offset: Duration::ZERO })
     }
 
-    /// The passages from mark to mark above the baseline.
-    pub(super) fn passages(&self, baseline: &Baseline, passages: &mut Vec<Passage>) {
-        passages.clear();
-        let above = |delay| (baseline.above(delay) - self.offset).max(Duration::ZERO).secs_f64();
-        passages.extend(self.marks.windows(2).filter(|pair| pair[1].0 > pair[0].0).map(|pair| Passage {
-            from: above(pair[0].1),
-            to: above(pair[1].1),
-            time: (pair[1].0 - pair[0].0).secs_f64(),
+    /// The parts from mark to mark, with delays above the baseline.
+    pub(super) fn parts(&self, baseline: &Baseline, parts: &mut Vec<Part>) {
+        parts.clear();
+        let above = |mark: &Mark| (baseline.above(mark.delay) - self.offset).max(Duration::ZERO).secs_f64();
+        parts.extend(self.marks.windows(2).filter_map(|pair| {
+            let (first, last) = (&pair[0], &pair[1]);
+            let time = last.sent - first.sent;
+            let rate = Rate::of(self.packet * u64::from(last.index - first.index), time)?;
+            let passage = Passage { from: above(first), to: above(last), time: time.secs_f64() };
+            Some(Part { rate, passage })
         }));
     }
 }
 
+/// The mark at an arrived packet, whose delay is taken to be shorter by `less`.
+fn mark(arrival: &Arrival, less: Duration) -> Option<Mark> {
+    Some(Mark { index: arrival.index, sent: arrival.sent, delay: arrival.one_way_delay()? - less })
+}
+
+/// The packet between these two that left farthest from an even pace, and by how much, if that matters.
+fn uneven(all: &[Mark], first: usize, last: usize, gap: Duration) -> Option<(Duration, usize)> {
+    let (start, end) = (&all[first], &all[last]);
+    let time = end.sent - start.sent;
+    let pace = time.ns() as f64 / f64::from(end.index.saturating_sub(start.index).max(1));
+    let off = |mark: &Mark| {
+        let even = f64::from(mark.index.saturating_sub(start.index)) * pace;
+        Duration::from_ns(((mark.sent - start.sent).ns() as f64 - even).abs() as i64)
+    };
+    let (off, cut) = (first + 1..last).map(|cut| (off(&all[cut]), cut)).max()?;
+    (off > (gap * UNEVEN_PACKETS).max(time.scale(UNEVEN_SHARE))).then_some((off, cut))
+}
+
 /// The mean square of the jumps from one delay to the next in square seconds, and its share of what it is in white noise.
-fn roughness(delays: &[(Instant, Duration)]) -> (f64, f64) {
-    let count = delays.len().max(2) as f64;
-    let value = |delay: &(Instant, Duration)| delay.1.secs_f64();
-    let mean = delays.iter().map(value).sum::<f64>() / count;
-    let variance = delays.iter().map(|delay| (value(delay) - mean).powi(2)).sum::<f64>() / count;
-    let jumps = delays.windows(2).map(|pair| (value(&pair[1]) - value(&pair[0])).powi(2)).sum::<f64>()
-        / (count - 1.0);
+fn roughness(marks: &[Mark]) -> (f64, f64) {
+    let count = marks.len().max(2) as f64;
+    let value = |mark: &Mark| mark.delay.secs_f64();
+    let mean = marks.iter().map(value).sum::<f64>() / count;
+    let variance = marks.iter().map(|mark| (value(mark) - mean).powi(2)).sum::<f64>() / count;
+    let jumps =
+        marks.windows(2).map(|pair| (value(&pair[1]) - value(&pair[0])).powi(2)).sum::<f64>() / (count - 1.0);
     (jumps, if variance > 0.0 { jumps / (2.0 * variance) } else { 0.0 })
 }
 
@@ -126,9 +168,25 @@ mod tests {
     fn passages(marks: &Marks, record: &StreamRecord) -> Vec<Passage> {
         let mut baseline = Baseline::default();
         baseline.observe(record);
-        let mut passages = Vec::new();
-        marks.passages(&baseline, &mut passages);
-        passages
+        let mut parts = Vec::new();
+        marks.parts(&baseline, &mut parts);
+        parts.iter().map(|part| part.passage).collect()
+    }
+
+    #[test]
+    fn parts_end_where_a_sender_stalls_and_where_it_has_caught_up() {
+        let mut record = record((0..97).map(|_| 1_000));
+        for arrival in &mut record.arrivals[10..20] {
+            let late = Duration::from_us(100) * i64::from(20 - arrival.index);
+            (arrival.sent, arrival.received) = (arrival.sent + late, arrival.received.map(|at| at + late));
+        }
+        let marks = Marks::of_packets(&record, Duration::from_us(80)).expect("a rate");
+        let (mut baseline, mut parts) = (Baseline::default(), Vec::new());
+        baseline.observe(&record);
+        marks.parts(&baseline, &mut parts);
+        // At once, between packets 10 and 20, has no rate.
+        let rates: Vec<f64> = parts.iter().map(|part| part.rate.mbps().round()).collect();
+        assert_eq!(rates, [100.0, 9.0, 100.0, 100.0, 100.0]);
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! The default method: single-rate streams a little above what is free, read by the rate-response estimator.
 
 use crate::estimate::agreement::Agreement;
-use crate::estimate::belief::Belief;
-use crate::estimate::reflected::Passage;
+use crate::estimate::belief::{Belief, Part};
 use crate::estimate::response::{Delayed, Posterior, Sample, busy_sample};
 use crate::stream::{Arrival, Refusal, Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
@@ -59,6 +58,9 @@ const COMMON_ERROR: f64 = 0.015;
 const COMMON_ERROR_COALESCED: f64 = 0.03;
 /// Half a full packet is what the end of a busy time counts too much or too little.
 const END_SHARE: f64 = 0.5;
+/// Packets that arrive closer than this share of their time on the narrow link, of which the measured capacity may be that much too low, were held
+/// up behind it.
+const CLOSEST: f64 = 0.8;
 /// A stream that met a busy queue for less than this share of its time says little.
 const BUSY_SHARE: f64 = 0.25;
 /// Never probe above this multiple of the capacity: it would only lengthen the queue.
@@ -97,7 +99,7 @@ pub(super) struct Response {
     busy_streams: u32,
     coalesced: bool,
     jittery: u32,
-    passages: Vec<Passage>,
+    parts: Vec<Part>,
     spread: Option<Spread>,
     /// What is free in the end.
     newest: Option<Rate>,
@@ -155,7 +157,7 @@ impl Response {
             busy_streams: 0,
             coalesced: false,
             jittery: 0,
-            passages: Vec::new(),
+            parts: Vec::new(),
             spread: None,
             newest: None,
             change: None,
@@ -265,8 +267,8 @@ impl Response {
                 self.agreement.add(rate, free, sample.duration.secs_f64());
             }
         }
-        marks.passages(baseline, &mut self.passages);
-        self.belief.add(marks.rate, &self.passages, marks.blur);
+        marks.parts(baseline, &mut self.parts);
+        self.belief.add(&self.parts, marks.blur);
         self.changes.add(Told { at: *at, rate: marks.rate, sample }, self.belief.ln_likelihood());
     }
 
@@ -326,6 +328,8 @@ impl Response {
     fn read(&self, record: &StreamRecord, probe: &mut Probe) -> Result<(Seen, Marks), Refusal> {
         let packet_time = self.capacity.time_for(record.packet);
         if !probe.coalesced(record, packet_time)? {
+            let spaced = record.spaced(packet_time.scale(CLOSEST));
+            let record = spaced.as_ref().unwrap_or(record);
             let delayed = |a: &Arrival| Some((a.index, a.sent, a.one_way_delay()?));
             let packets = record.arrivals.iter().filter_map(delayed).collect();
             return Ok((Seen::Packets(packets), Marks::of_packets(record, packet_time)?));

@@ -113,6 +113,21 @@ impl StreamRecord {
         Some(sorted)
     }
 
+    /// The stream as it left a link that sends no two packets closer than `least`, if some arrived closer: these were held up
+    /// behind it, by a host for instance that was busy with other work.
+    pub fn spaced(&self, least: Duration) -> Option<StreamRecord> {
+        let mut spaced = self.clone();
+        let mut next: Option<Instant> = None;
+        let mut changed = false;
+        for received in spaced.arrivals.iter_mut().rev().filter_map(|arrival| arrival.received.as_mut()) {
+            let latest = next.map(|next| next - least).filter(|latest| latest < received);
+            changed |= latest.is_some();
+            *received = latest.unwrap_or(*received);
+            next = Some(*received);
+        }
+        changed.then_some(spaced)
+    }
+
     /// The stream as far as all of its packets arrived.
     pub fn before_loss(&self) -> StreamRecord {
         let whole = self.arrivals.iter().take_while(|arrival| arrival.received.is_some()).count();
@@ -192,6 +207,21 @@ mod tests {
             intended: vec![GAP; received.len().saturating_sub(1)],
             arrivals: received.iter().enumerate().map(arrival).collect(),
         }
+    }
+
+    #[test]
+    fn packets_that_a_link_cannot_have_sent_so_close_together_left_it_earlier() {
+        let us = Duration::from_us;
+        // Three packets waited until 40 us for a host that was busy; one before and one after did not.
+        let held = stream(&[Some(5), Some(40), Some(40), Some(40), Some(48)]);
+        let spaced = held.spaced(us(8)).expect("some arrived closer");
+        let received: Vec<Duration> = spaced
+            .arrivals
+            .iter()
+            .filter_map(|a| Some(a.received? - Instant::from_ns(9_000_000_000)))
+            .collect();
+        assert_eq!(received, [us(5), us(24), us(32), us(40), us(48)]);
+        assert_eq!(spaced.spaced(us(8)), None);
     }
 
     #[test]
