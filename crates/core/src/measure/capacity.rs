@@ -4,7 +4,8 @@ use crate::stream::{Refusal, Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
 use super::Config;
-use super::probe::Probe;
+use super::jitter::Span;
+use super::probe::{Probe, Sums};
 
 /// Trains sent; the rate-response estimator is insensitive to the capacity, so few suffice.
 const TRAINS: usize = 3;
@@ -22,6 +23,15 @@ const BURST: Bytes = Bytes::new(60_000);
 /// A train that arrives this much longer than it was sent has met a narrower link.
 const SPREAD: f64 = 1.1;
 
+/// Gaps of this share of those that a train was sent with, or less, are a receiver's that coalesces.
+const CLOSER: f64 = 0.8;
+/// Batches that the longest gap must leave room for, as the rate of a whole train says little of two or three.
+const BATCHES: i64 = 6;
+/// Where delays vary by themselves, a train lasts this many times as long as they vary by ...
+const SPANS: i64 = 4;
+/// ... but costs no more than this, of a budget of 2 MB.
+const MOST_BYTES: Bytes = Bytes::new(150_000);
+
 /// Collects trains and answers with the narrow link's capacity.
 #[derive(Clone, Debug)]
 pub(super) struct Capacity {
@@ -34,17 +44,25 @@ pub(super) struct Capacity {
     fastest: Option<Rate>,
     coalesced: bool,
     narrow: bool,
+    jitter: Option<Span>,
+    /// Receive rates of whole trains.
+    rates: Vec<Rate>,
 }
 
 impl Capacity {
-    /// Trains of packets of this size for a path on which `available` is free.
-    pub(super) fn new(config: &Config, packet: Bytes, available: Rate) -> Capacity {
+    /// Trains of packets of this size for a path on which `available` is free and delays vary by `jitter`.
+    pub(super) fn new(config: &Config, packet: Bytes, available: Rate, jitter: Option<Span>) -> Capacity {
         let (short, long) = TRAIN;
         let scaled = short as f64 * available.bps_f64() / FAST.bps_f64();
         let packets = (scaled.ceil() as usize).clamp(short, long);
         let limited = config.train_rate > config.top_rate;
         let most = if limited { (BURST.get() / packet.get().max(1)) as usize } else { long };
         let in_time = (available.bytes_in(LONGEST).get() / packet.get().max(1)) as usize;
+        let through = jitter.map_or(0, |jitter| {
+            let bytes = available.bytes_in(jitter.most * SPANS).min(MOST_BYTES);
+            (bytes.get() / packet.get().max(1)) as usize
+        });
+        let packets = packets.max(through.min(in_time));
         let usual = packets.min(most.saturating_sub(1)).max(2);
         let packets = usual.min(in_time.max(SHORTEST));
         Capacity {
@@ -57,6 +75,8 @@ impl Capacity {
             fastest: None,
             coalesced: false,
             narrow: false,
+            jitter,
+            rates: Vec::new(),
         }
     }
 
@@ -85,11 +105,13 @@ impl Capacity {
         }
         let whole = probe.sums(record, Duration::ZERO)?;
         self.tried += 1;
-        self.gaps.extend_from_slice(probe.receive_gaps());
+        let mut gaps = probe.receive_gaps().to_vec();
+        self.gaps.extend_from_slice(&gaps);
         self.narrow |= whole.receive > whole.send.scale(SPREAD);
         let packet_time = whole.receive / whole.samples as i64;
+        self.rates.extend(Rate::of(self.packet * whole.samples, whole.receive));
         let events = probe.sums(record, packet_time).unwrap_or(whole);
-        self.coalesced |= events.samples < whole.samples;
+        self.coalesced |= events.samples < whole.samples || in_batches(&mut gaps, &whole);
         self.fastest = self.fastest.max(Rate::of(self.packet * events.samples, events.receive));
         Ok(())
     }
@@ -100,7 +122,8 @@ impl Capacity {
         gaps.sort_unstable();
         gaps.truncate(gaps.len() / 2);
         let count = gaps.len() as i64;
-        (self.coalesced && count > 0).then(|| gaps.into_iter().sum::<Duration>() / count)
+        (self.coalesced && self.jitter.is_none() && count > 0)
+            .then(|| gaps.into_iter().sum::<Duration>() / count)
     }
 
     /// The capacity, once any train has arrived.
@@ -109,11 +132,69 @@ impl Capacity {
     /// however much cross traffic slipped in between others. Coalescing destroys single gaps; then
     /// the fastest train over whole buffering events has to do.
     pub(super) fn capacity(&mut self) -> Option<Rate> {
+        if self.jitter.is_some() {
+            // It makes single gaps as long or short as it likes.
+            self.rates.sort_unstable();
+            return self.rates.get(self.rates.len() / 2).copied();
+        }
         if self.coalesced {
             return self.fastest;
         }
-        self.gaps.sort_unstable();
-        let median = *self.gaps.get(self.gaps.len() / 2)?;
-        Rate::of(self.packet, median)
+        Rate::of(self.packet, median(&mut self.gaps)?)
+    }
+}
+
+/// Whether the packets of a train arrived in several batches: no link brings most of them closer together than they were sent.
+fn in_batches(gaps: &mut [Duration], train: &Sums) -> bool {
+    let sent = train.send / train.samples.max(1) as i64;
+    let closer = median(gaps).is_some_and(|gap| gap < sent.scale(CLOSER));
+    let longest = gaps.last().copied().unwrap_or_default();
+    closer && longest * BATCHES <= train.receive
+}
+
+fn median(gaps: &mut [Duration]) -> Option<Duration> {
+    gaps.sort_unstable();
+    gaps.get(gaps.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::{Arrival, StreamRecord};
+    use crate::units::Instant;
+
+    const PACKET: Bytes = Bytes::new(9_000);
+
+    /// Packets sent 3 us apart over a link that takes 30 us for each; an interrupt every `interval` hands them up 1 us apart.
+    fn train(packets: u64, interval: u64) -> StreamRecord {
+        let arrivals: Vec<Arrival> = (0..packets)
+            .map(|index| {
+                let interrupt = (index * 30 / interval + 1) * interval;
+                let first = (interrupt - interval).div_ceil(30);
+                Arrival {
+                    index: index as u32,
+                    size: PACKET,
+                    sent: Instant::from_ns(index * 3_000),
+                    received: Some(Instant::from_ns((interrupt + index - first) * 1_000)),
+                }
+            })
+            .collect();
+        let intended = vec![Duration::from_us(3); packets as usize - 1];
+        StreamRecord { id: 0, packet: PACKET, average: Rate::from_mbps(24_000.0), intended, arrivals }
+    }
+
+    fn in_batches(record: &StreamRecord) -> bool {
+        let mut probe = Probe::default();
+        let whole = probe.sums(record, Duration::ZERO).expect("a train");
+        super::in_batches(&mut probe.receive_gaps().to_vec(), &whole)
+    }
+
+    #[test]
+    fn the_time_that_a_driver_takes_is_no_capacity() {
+        assert!(in_batches(&train(48, 120)));
+        // Of so few batches the rate of the whole train says nothing either.
+        assert!(!in_batches(&train(12, 120)));
+        // One packet an interrupt.
+        assert!(!in_batches(&train(48, 30)));
     }
 }

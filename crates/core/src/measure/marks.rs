@@ -6,6 +6,7 @@ use crate::stream::{Arrival, Refusal, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 use super::delay::Baseline;
+use super::jitter::Span;
 use super::probe;
 
 /// Parts that a stream is judged in: few enough that what comes after a part hardly depends on what came before it.
@@ -44,9 +45,16 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Marks at packets that are evenly spaced.
-    pub(super) fn of_packets(record: &StreamRecord, packet_time: Duration) -> Result<Marks, Refusal> {
+    /// Marks at packets that are evenly spaced, and after the beginning where delays vary by `jitter`.
+    pub(super) fn of_packets(
+        record: &StreamRecord,
+        packet_time: Duration,
+        jitter: Option<Span>,
+    ) -> Result<Marks, Refusal> {
         let arrived: Vec<Mark> = record.arrivals.iter().filter_map(|a| mark(a, Duration::ZERO)).collect();
+        if let Some(span) = jitter {
+            return Marks::through(record, &arrived, span);
+        }
         let (jumps, share) = roughness(&arrived);
         let mut marks = Marks::pick(record, &arrived, jumps)?;
         marks.jittery = share > WHITE && jumps > packet_time.secs_f64().powi(2);
@@ -54,6 +62,22 @@ impl Marks {
             // Evenly distributed noise lies this far above its least value.
             marks.offset = Duration::from_secs_f64((1.5 * jumps).sqrt());
         }
+        Ok(marks)
+    }
+
+    /// Marks where what jitter adds does not depend on when the stream began, or ended.
+    fn through(record: &StreamRecord, arrived: &[Mark], span: Span) -> Result<Marks, Refusal> {
+        let rate = probe::send_rate(record).ok_or(Refusal::SenderGaps)?;
+        let added = span.added(rate.time_for(record.packet));
+        let ends = arrived.first().zip(arrived.last());
+        let (first, last) = ends.map(|(first, last)| (first.sent, last.sent)).ok_or(Refusal::Lost)?;
+        let skipped = span.most.min((last - first) / 4);
+        let until = if span.overtaking { last - skipped } else { last };
+        let begin = arrived.partition_point(|mark| mark.sent < first + skipped);
+        let end = arrived.partition_point(|mark| mark.sent <= until);
+        let mut marks = Marks::pick(record, &arrived[begin..end.max(begin)], 2.0 * added.variance)?;
+        marks.jittery = true;
+        marks.offset = Duration::from_secs_f64(added.mean);
         Ok(marks)
     }
 
@@ -180,7 +204,7 @@ mod tests {
             let late = Duration::from_us(100) * i64::from(20 - arrival.index);
             (arrival.sent, arrival.received) = (arrival.sent + late, arrival.received.map(|at| at + late));
         }
-        let marks = Marks::of_packets(&record, Duration::from_us(80)).expect("a rate");
+        let marks = Marks::of_packets(&record, Duration::from_us(80), None).expect("a rate");
         let (mut baseline, mut parts) = (Baseline::default(), Vec::new());
         baseline.observe(&record);
         marks.parts(&baseline, &mut parts);
@@ -192,7 +216,7 @@ mod tests {
     #[test]
     fn a_growing_queue_is_seen_in_equal_parts_and_is_no_jitter() {
         let record = record((0..97).map(|index| 1_000 + 20 * index));
-        let marks = Marks::of_packets(&record, Duration::from_us(80)).expect("a rate");
+        let marks = Marks::of_packets(&record, Duration::from_us(80), None).expect("a rate");
         assert!(!marks.jittery);
         let passages = passages(&marks, &record);
         assert_eq!(passages.len(), 3);
@@ -205,7 +229,7 @@ mod tests {
     #[test]
     fn delays_that_jump_are_jitter_and_its_mean_is_no_queue() {
         let record = record((0..97).map(|index| 1_000 + index * 37 % 60));
-        let marks = Marks::of_packets(&record, Duration::from_us(10)).expect("a rate");
+        let marks = Marks::of_packets(&record, Duration::from_us(10), None).expect("a rate");
         assert!(marks.jittery);
         assert!((marks.offset.secs_f64() - 30e-6).abs() < 10e-6, "{:?}", marks.offset);
     }

@@ -15,6 +15,7 @@ mod bucket;
 mod capacity;
 mod change;
 mod delay;
+mod jitter;
 mod knees;
 mod marks;
 mod method;
@@ -45,6 +46,7 @@ use answer::Tally;
 use bucket::Account;
 use capacity::Capacity;
 use delay::Baseline;
+use jitter::Span;
 use knees::{Knees, Shaper};
 use probe::Probe;
 use response::Response;
@@ -102,6 +104,8 @@ pub struct Measurement {
     stamps: Stamps,
     /// The highest rate that the receiver's stamps resolve, once trains have come near it.
     stamp_limit: Option<Rate>,
+    /// How much delays vary where nothing queues, if that matters.
+    jitter: Option<Span>,
     baseline: Baseline,
     room: Room,
     account: Account,
@@ -155,6 +159,7 @@ impl Measurement {
             capacity: None,
             stamps: Stamps::default(),
             stamp_limit: None,
+            jitter: None,
             baseline: Baseline::default(),
             room: Room::new(config.gentle),
             account: Account::default(),
@@ -312,7 +317,9 @@ impl Measurement {
                     return Err(Refusal::Lost);
                 }
                 self.knees.observe_rising(record, &self.baseline);
-                if let Some(range) = startup.observe(record, &mut self.probe)? {
+                let range = startup.observe(record, overtaken, &mut self.probe)?;
+                self.jitter = startup.jitter();
+                if let Some(range) = range {
                     self.enter(range);
                 }
             }
@@ -376,7 +383,7 @@ impl Measurement {
             Range::Near(rate) if rate >= self.config.top_rate => self.lengthening(self.config.top_rate),
             Range::Near(rate) => {
                 self.available = Some(rate);
-                Phase::Capacity(Capacity::new(&self.config, self.train_packet(rate), rate))
+                Phase::Capacity(Capacity::new(&self.config, self.train_packet(rate), rate, self.jitter))
             }
             Range::AtLeast(rate) => self.lengthening(rate),
         };
@@ -467,7 +474,14 @@ impl Measurement {
                 let top =
                     self.stamp_limit.map_or(self.config.top_rate, |limit| limit.min(self.config.top_rate));
                 let packet = probe::small_enough(packet, capacity);
-                Phase::Response(Box::new(Response::new(packet, capacity, start, top, self.started)))
+                Phase::Response(Box::new(Response::new(
+                    packet,
+                    capacity,
+                    start,
+                    top,
+                    self.jitter,
+                    self.started,
+                )))
             }
             // The growth of the delay says nothing without the capacity; which rates are too high, it still tells.
             Method::Response => Phase::Track(Track::new(MultiRate::Bass, packet, start, capacity)),

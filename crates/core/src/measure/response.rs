@@ -8,6 +8,7 @@ use crate::units::{Bytes, Duration, Instant, Rate};
 
 use super::change::{Change, Changes, Common, Told};
 use super::delay::Baseline;
+use super::jitter::Span;
 use super::marks::Marks;
 use super::mixture::Spread;
 use super::path_kind::PathKind;
@@ -23,6 +24,9 @@ const GOLDEN: f64 = 0.618_033_988_75;
 const SHORTEST: Duration = Duration::from_ms(1);
 /// A stream lasts at most this long, so that slow paths are sampled more than once or twice.
 const LONGEST: Duration = Duration::from_ms(400);
+/// Where delays vary by themselves, a stream lasts this many times as long as they vary by, if that is not too long.
+const SPANS: i64 = 8;
+const LONGEST_THROUGH: Duration = Duration::from_ms(30);
 /// Gaps that a stream has at least and at most, whatever its duration.
 pub(super) const GAP_LIMITS: (u32, u32) = (24, 1024);
 
@@ -56,6 +60,10 @@ const AROUND: [f64; 3] = [1.0, 0.85, 1.2];
 const COMMON_ERROR: f64 = 0.015;
 /// The same where the receiver coalesces: then the capacity itself is only known from a few events.
 const COMMON_ERROR_COALESCED: f64 = 0.03;
+/// Odds of one queue, as trains tell the capacity badly where delays vary by themselves.
+const JITTERY_ODDS: f64 = 0.1;
+/// The same where another link is the tight one: what is free shows in a slower growth, of which packets and stamps hide more.
+const SEVERAL_ERROR: f64 = 0.03;
 /// Half a full packet is what the end of a busy time counts too much or too little.
 const END_SHARE: f64 = 0.5;
 /// Packets that arrive closer than this share of their time on the narrow link, of which the measured capacity may be that much too low, were held
@@ -80,6 +88,7 @@ pub(super) struct Response {
     packet: Bytes,
     capacity: Rate,
     top: Rate,
+    jitter: Option<Span>,
     current: Rate,
     factor: f64,
     lowest: Option<Duration>,
@@ -135,11 +144,20 @@ impl Seen {
 }
 
 impl Response {
-    pub(super) fn new(packet: Bytes, capacity: Rate, start: Rate, top: Rate, began: Instant) -> Response {
+    pub(super) fn new(
+        packet: Bytes,
+        capacity: Rate,
+        start: Rate,
+        top: Rate,
+        jitter: Option<Span>,
+        began: Instant,
+    ) -> Response {
         Response {
             packet,
             capacity,
             top,
+            // What varies by less than a packet's time is noise of the usual kind.
+            jitter: jitter.filter(|jitter| jitter.most > capacity.time_for(packet)),
             current: start.min(capacity),
             factor: FACTOR,
             lowest: None,
@@ -169,6 +187,9 @@ impl Response {
         let packet_time = self.capacity.time_for(self.packet);
         let allowed = room.allowed(baseline, packet_time * USUALLY_ADDED).max(packet_time * LEAST_ADDED);
         let shortest = if room.is_known(baseline) && !self.coalesced { Duration::ZERO } else { SHORTEST };
+        let through = self.jitter.map_or(Duration::ZERO, |jitter| jitter.most);
+        let (allowed, shortest) =
+            (allowed.max(through), shortest.max((through * SPANS).min(LONGEST_THROUGH)));
         let rate = self.rate().min(self.gentlest(allowed.max(shortest)));
         let gap = rate.time_for(self.packet).ns().max(1);
         let longest = LONGEST.min(allowed.scale(1.0 / self.growth(rate))).ns() / gap;
@@ -287,8 +308,10 @@ impl Response {
             return;
         }
         self.change = None;
-        let summary = self.belief.summary(self.agreement.odds());
+        let trusted = if self.jitter.is_some() { JITTERY_ODDS } else { 1.0 };
+        let summary = self.belief.summary(self.agreement.odds() * trusted);
         self.one_queue = summary.one_queue;
+        let error = error.hypot(SEVERAL_ERROR * (1.0 - self.one_queue));
         let spread = Spread::of(busy, &summary, self.capacity, error);
         self.newest = Some(spread.median);
         self.spread = Some(spread);
@@ -296,7 +319,7 @@ impl Response {
 
     /// Whether most streams met delays that jump from packet to packet.
     fn is_jittery(&self) -> bool {
-        self.jittery as usize * 2 > self.seen.len()
+        self.jitter.is_some() || self.jittery as usize * 2 > self.seen.len()
     }
 
     /// What kind of path it looks like.
@@ -327,12 +350,13 @@ impl Response {
 
     fn read(&self, record: &StreamRecord, probe: &mut Probe) -> Result<(Seen, Marks), Refusal> {
         let packet_time = self.capacity.time_for(record.packet);
-        if !probe.coalesced(record, packet_time)? {
-            let spaced = record.spaced(packet_time.scale(CLOSEST));
+        // Jitter lets packets arrive in batches, too.
+        if self.jitter.is_some() || !probe.coalesced(record, packet_time)? {
+            let spaced = record.spaced(packet_time.scale(CLOSEST)).filter(|_| self.jitter.is_none());
             let record = spaced.as_ref().unwrap_or(record);
             let delayed = |a: &Arrival| Some((a.index, a.sent, a.one_way_delay()?));
             let packets = record.arrivals.iter().filter_map(delayed).collect();
-            return Ok((Seen::Packets(packets), Marks::of_packets(record, packet_time)?));
+            return Ok((Seen::Packets(packets), Marks::of_packets(record, packet_time, self.jitter)?));
         }
         let sums = probe.sums(record, packet_time)?;
         let rate = Rate::of(record.packet * sums.samples, sums.send).ok_or(Refusal::SenderGaps)?;

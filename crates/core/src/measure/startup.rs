@@ -4,6 +4,7 @@ use crate::estimate::Bound;
 use crate::stream::{Arrival, Refusal, Schedule, Shape, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
+use super::jitter::{Jitter, Span};
 use super::probe::{self, Probe};
 
 /// Average rate of the first stream; its slowest packets go at half of it.
@@ -24,6 +25,13 @@ const SHORT_GAP: Duration = Duration::from_us(10);
 /// ... and are when it fails this often in a row.
 const PATIENCE_WHEN_FAST: u32 = 3;
 
+/// Where delays vary by themselves, a stream has one rate and lasts this many times as long as they vary by ...
+const SPANS: i64 = 6;
+/// ... but costs no more than this, of a budget of 2 MB ...
+const MOST_BYTES: Bytes = Bytes::new(300_000);
+/// ... and its delay has grown when it has by this share of it.
+const GROWN_SHARE: f64 = 0.5;
+
 /// Raises the rate by up to 3.75 a stream until the receive gaps have grown in two streams: a single one may have met
 /// a burst, or a receiver that was busy.
 #[derive(Clone, Debug)]
@@ -34,6 +42,7 @@ pub(super) struct Startup {
     packet: Bytes,
     known_good: Option<Rate>,
     suspected: bool,
+    jitter: Jitter,
 }
 
 /// How start-up ended.
@@ -49,11 +58,29 @@ pub(super) enum Range {
 
 impl Startup {
     pub(super) fn new(packet: Bytes, top: Rate) -> Startup {
-        Startup { rate: FIRST_RATE.min(top), top, failed: 0, packet, known_good: None, suspected: false }
+        Startup {
+            rate: FIRST_RATE.min(top),
+            top,
+            failed: 0,
+            packet,
+            known_good: None,
+            suspected: false,
+            jitter: Jitter::default(),
+        }
+    }
+
+    /// How much delays vary where nothing queues, if that matters.
+    pub(super) fn jitter(&self) -> Option<Span> {
+        self.jitter.span()
     }
 
     pub(super) fn schedule(&self) -> Schedule {
         let packet = probe::small_enough(self.packet, self.rate);
+        if let Some(jitter) = self.jitter() {
+            let bytes = self.rate.bytes_in(jitter.most * SPANS).min(MOST_BYTES);
+            let gaps = (bytes.get() / packet.get().max(1)) as usize;
+            return Schedule::single_rate(self.rate, gaps.max(self.shape().gaps()), packet);
+        }
         Schedule::p_stream(self.shape(), self.rate, packet)
     }
 
@@ -64,12 +91,16 @@ impl Startup {
         Shape { rates: 4, packets_per_rate, step: STEP }
     }
 
-    /// The range once it is known.
+    /// The range once it is known; `overtaken` when packets of the stream overtook others.
     pub(super) fn observe(
         &mut self,
         record: &StreamRecord,
+        overtaken: bool,
         probe: &mut Probe,
     ) -> Result<Option<Range>, Refusal> {
+        if let Some(jitter) = self.jitter() {
+            return Ok(self.observe_through(jitter, record, overtaken));
+        }
         let window = self.shape().packets_per_rate as usize;
         let estimate = probe.excursion(record, window)?;
         self.failed = 0;
@@ -85,10 +116,30 @@ impl Startup {
         if self.rate >= self.top {
             return Ok(Some(Range::AtLeast(probe::send_rate(record).unwrap_or(self.rate))));
         }
+        self.jitter.observe(record, overtaken);
         self.known_good = Some(estimate.rate);
         // BASS may take a whole rising stream for one event and answer its average, which would stand still.
         self.rate = estimate.rate.max(self.rate + self.rate).min(self.top);
         Ok(None)
+    }
+
+    /// The same where delays vary by so much.
+    fn observe_through(&mut self, jitter: Span, record: &StreamRecord, overtaken: bool) -> Option<Range> {
+        self.failed = 0;
+        let rate = probe::send_rate(record).unwrap_or(self.rate);
+        let (growth, time) = growth_after(record, jitter.most);
+        if growth > jitter.most.scale(GROWN_SHARE) {
+            let received = rate.scale(1.0 / (1.0 + growth.secs_f64() / time.secs_f64()));
+            return std::mem::replace(&mut self.suspected, true).then_some(Range::Near(received));
+        }
+        if self.rate >= self.top {
+            return Some(Range::AtLeast(rate));
+        }
+        self.jitter.observe(record, overtaken);
+        self.suspected = false;
+        self.known_good = Some(rate);
+        self.rate = (self.rate + self.rate).min(self.top);
+        None
     }
 
     /// Repeated loss at a rate that the last stream did not reach means the queue overflowed; otherwise try again.
@@ -106,6 +157,22 @@ impl Startup {
     fn beyond_sender(&self) -> bool {
         self.failed >= PATIENCE_WHEN_FAST && self.rate.time_for(self.packet) < SHORT_GAP
     }
+}
+
+/// The growth of delay from the first third of a stream to the last, and the time between these; its beginning does not count.
+fn growth_after(record: &StreamRecord, beginning: Duration) -> (Duration, Duration) {
+    let beginning = beginning.min(probe::sent_for(record) / 4);
+    let start = record.arrivals.first().map(|first| first.sent + beginning);
+    let after: Vec<&Arrival> = record.arrivals.iter().filter(|a| Some(a.sent) >= start).collect();
+    let third = after.len() / 3;
+    let middle = |third: &[&Arrival]| {
+        let mut delays: Vec<Duration> = third.iter().filter_map(|a| a.one_way_delay()).collect();
+        delays.sort_unstable();
+        delays.get(delays.len() / 2).copied()
+    };
+    let grown = || Some(middle(&after[after.len() - third..])? - middle(&after[..third])?);
+    let time = || Some((after.last()?.sent - after.first()?.sent).scale(2.0 / 3.0));
+    (grown().unwrap_or_default(), time().unwrap_or_default().max(Duration::from_ns(1)))
 }
 
 /// Whether the delay has grown by more than it varied in the slower half of the stream. Jitter makes the gaps of small packets grow, but not that.
