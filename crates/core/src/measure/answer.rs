@@ -6,8 +6,9 @@ use crate::stream::{Refusal, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
 use super::mixture::LEVELS;
+use super::phase::{Found, Phase};
 use super::probe::{self, FULL_PACKET};
-use super::{Change, Found, Measurement, PathKind, Phase};
+use super::{Change, Measurement, PathKind};
 
 /// An available bandwidth with its 90 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,6 +21,7 @@ mod marks;
 mod method;
 mod mixture;
 mod path_kind;
+mod phase;
 mod probe;
 mod response;
 mod room;
@@ -38,24 +39,19 @@ pub use path_kind::PathKind;
 pub use probe::settings;
 pub use series::Series;
 
-use crate::estimate::MultiRate;
 use crate::stream::{Refusal, Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 use answer::Tally;
 use bucket::Account;
-use capacity::Capacity;
 use delay::Baseline;
 use jitter::Span;
-use knees::{Knees, Shaper};
+use knees::Knees;
+use phase::Phase;
 use probe::Probe;
-use response::Response;
 use room::Room;
-use search::Search;
-use shaped::Shaped;
 use stamps::Stamps;
-use startup::{Range, Startup};
-use track::Track;
+use startup::Startup;
 
 /// Packets that the longest stream of any method has.
 pub const LONGEST_STREAM: u32 = response::GAP_LIMITS.1 + 1;
@@ -122,29 +118,6 @@ pub struct Measurement {
     asked: (Instant, Duration),
     /// What that took beyond its own length.
     overhead: Duration,
-}
-
-#[derive(Clone, Debug)]
-enum Phase {
-    Startup(Startup),
-    Capacity(Capacity),
-    /// Trains that get longer, until one has used up a token bucket or what is found without is certain.
-    Lengthening(Found),
-    Response(Box<Response>),
-    Shaped(Box<Shaped>),
-    Track(Track),
-    Search(Search),
-    /// The sender's limit was reached without filling the path.
-    AtLeast(Rate),
-}
-
-/// What is known about a path unless a shaper is found.
-#[derive(Clone, Debug)]
-enum Found {
-    /// At least this much is free.
-    AtLeast(Rate),
-    /// The trains have been sent.
-    Trains(Capacity),
 }
 
 impl Measurement {
@@ -373,123 +346,6 @@ impl Measurement {
         }
     }
 
-    fn enter(&mut self, range: Range) {
-        self.phase = match range {
-            Range::Failed(refusal) => {
-                self.given_up = Some(refusal);
-                return;
-            }
-            // The path has more free than may be tried.
-            Range::Near(rate) if rate >= self.config.top_rate => self.lengthening(self.config.top_rate),
-            Range::Near(rate) => {
-                self.available = Some(rate);
-                Phase::Capacity(Capacity::new(&self.config, self.train_packet(rate), rate, self.jitter))
-            }
-            Range::AtLeast(rate) => self.lengthening(rate),
-        };
-    }
-
-    /// The size of packets in trains where this rate is free.
-    fn train_packet(&self, available: Rate) -> Bytes {
-        match self.config.method {
-            Method::Response => probe::small_enough(self.config.packet, available),
-            _ => self.config.packet,
-        }
-    }
-
-    /// Looks for a token bucket before the fastest stream is called free.
-    fn lengthening(&mut self, rate: Rate) -> Phase {
-        let open = self.config.method == Method::Response && self.knees.open(false);
-        if open { Phase::Lengthening(Found::AtLeast(rate)) } else { Phase::AtLeast(rate) }
-    }
-
-    /// The next train that looks for a token bucket.
-    fn longer_train(&self, found: &Found) -> Schedule {
-        let (rate, carried) = match found {
-            // What was measured may be a little more than may be sent.
-            Found::AtLeast(rate) => (self.config.top_rate.min(*rate), *rate),
-            Found::Trains(_) => (self.config.top_rate, self.capacity.or(self.available).unwrap_or_default()),
-        };
-        self.knees.schedule(rate, probe::small_enough(self.config.packet, carried))
-    }
-
-    fn leave_capacity(&mut self) {
-        let Phase::Capacity(trains) = &self.phase else { return };
-        if !trains.done() {
-            return;
-        }
-        if self.config.method == Method::Response {
-            if let Some(shaper) = self.knees.shaper() {
-                return self.enter_shaped(shaper);
-            }
-            self.knees.begin();
-            if self.knees.open(trains.narrow() && !self.contradicted()) {
-                self.phase = Phase::Lengthening(Found::Trains(trains.clone()));
-                return;
-            }
-        }
-        let trains = trains.clone();
-        self.enter_method(trains);
-    }
-
-    /// Whether start-up found far more free than the trains say that the narrow link can carry.
-    fn contradicted(&self) -> bool {
-        self.available.zip(self.capacity).is_some_and(|(free, capacity)| free > capacity.scale(CONTRADICTION))
-    }
-
-    fn leave_lengthening(&mut self) {
-        let Phase::Lengthening(found) = &self.phase else { return };
-        if let Some(shaper) = self.knees.shaper() {
-            return self.enter_shaped(shaper);
-        }
-        match found.clone() {
-            Found::AtLeast(rate) if !self.knees.open(false) => self.phase = Phase::AtLeast(rate),
-            Found::Trains(trains) if !self.knees.open(trains.narrow() && !self.contradicted()) => {
-                self.enter_method(trains)
-            }
-            _ => {}
-        }
-    }
-
-    fn enter_shaped(&mut self, shaper: Shaper) {
-        self.capacity = Some(shaper.capacity);
-        let top = self.config.top_rate.min(self.tally.highest.scale(SENDABLE));
-        let packet = probe::small_enough(self.config.packet, shaper.capacity);
-        self.phase = Phase::Shaped(Box::new(Shaped::new(packet, shaper, top)));
-    }
-
-    fn enter_method(&mut self, trains: Capacity) {
-        let Some(start) = self.available else { return };
-        let narrow = trains.narrow();
-        let limit = self.stamps.limit(self.config.packet, trains.driver());
-        self.stamp_limit = limit.filter(|limit| self.capacity.is_some_and(|capacity| capacity > *limit));
-        if let Some(limit) = self.stamp_limit {
-            self.capacity = Some(limit);
-        }
-        let capacity = self.capacity.unwrap_or(start.scale(UNKNOWN_CAPACITY));
-        let capacity = self.stamp_limit.unwrap_or(capacity.max(start));
-        let packet = self.config.packet;
-        self.phase = match self.config.method {
-            Method::Response if narrow => {
-                let top =
-                    self.stamp_limit.map_or(self.config.top_rate, |limit| limit.min(self.config.top_rate));
-                let packet = probe::small_enough(packet, capacity);
-                Phase::Response(Box::new(Response::new(
-                    packet,
-                    capacity,
-                    start,
-                    top,
-                    self.jitter,
-                    self.started,
-                )))
-            }
-            // The growth of the delay says nothing without the capacity; which rates are too high, it still tells.
-            Method::Response => Phase::Track(Track::new(MultiRate::Bass, packet, start, capacity)),
-            Method::MultiRate(method) => Phase::Track(Track::new(method, packet, start, capacity)),
-            Method::SingleRate(method) => Phase::Search(Search::new(method, packet, start, capacity)),
-        };
-    }
-
     fn time_limit(&self) -> Duration {
         let slow = self.capacity.or(self.available).is_some_and(|rate| rate < SLOW);
         let usual = USUAL_TIME * if slow { 2 } else { 1 } + self.config.rtt * ROUND_TRIPS;
@@ -507,15 +363,6 @@ const USUAL_TIME: Duration = Duration::from_ms(2_400);
 const ROUND_TRIPS: i64 = 40;
 /// On paths slower than this a stream takes a tenth of a second or more, and the time is doubled.
 const SLOW: Rate = Rate::from_bps(30_000_000);
-
-/// The capacity as a multiple of the available bandwidth while it is not known.
-const UNKNOWN_CAPACITY: f64 = 2.0;
-
-/// Start-up streams may find this many times the capacity free by chance, but not more.
-const CONTRADICTION: f64 = 1.5;
-
-/// Share of the highest rate at which packets ever left that the sender can be relied on to make.
-const SENDABLE: f64 = 0.8;
 
 /// The least share of the capacity that a queue is taken to drain with, and the longest wait for it: bursts of cross
 /// traffic are not the probing's to wait for.

@@ -64,8 +64,16 @@ const COMMON_ERROR_COALESCED: f64 = 0.03;
 const JITTERY_ODDS: f64 = 0.1;
 /// The same where another link is the tight one: what is free shows in a slower growth, of which packets and stamps hide more.
 const SEVERAL_ERROR: f64 = 0.03;
+/// A busy time is seen to begin when a packet of others has come, of which that of regular traffic then does not count: half a packet in the mean.
+/// Of random traffic, none. What is taken off lies between, and no more than this share of the capacity.
+const END_BIAS: f64 = 0.25;
+const MOST_BIAS: f64 = 0.05;
 /// Half a full packet is what the end of a busy time counts too much or too little.
 const END_SHARE: f64 = 0.5;
+/// The first packets of a stream find hosts asleep, which wake up some 50 us late; that would look like a queue which is there from the beginning ...
+const LEAD: usize = 4;
+/// ... so they do not count where they are no more than one in so many.
+const LEAST_LEADS: usize = 10;
 /// Packets that arrive closer than this share of their time on the narrow link, of which the measured capacity may be that much too low, were held
 /// up behind it.
 const CLOSEST: f64 = 0.8;
@@ -133,7 +141,11 @@ impl Seen {
                     sent,
                     queueing: baseline.above(delay),
                 };
-                busy_sample(&packets.iter().map(above).collect::<Vec<_>>(), packet, capacity)
+                let sample = busy_sample(&packets.iter().map(above).collect::<Vec<_>>(), packet, capacity)?;
+                let full = capacity.time_for(FULL_PACKET).secs_f64() / sample.duration.secs_f64();
+                let available_bps =
+                    sample.available_bps - capacity.bps_f64() * (END_BIAS * full).min(MOST_BIAS);
+                Some(Sample { available_bps, ..sample })
             }
             Seen::Events(sample, late_delay) => {
                 let censored = baseline.above(*late_delay) < capacity.time_for(packet) / 2;
@@ -352,6 +364,8 @@ impl Response {
         let packet_time = self.capacity.time_for(record.packet);
         // Jitter lets packets arrive in batches, too.
         if self.jitter.is_some() || !probe.coalesced(record, packet_time)? {
+            let lead = if record.arrivals.len() >= LEAD * LEAST_LEADS { LEAD } else { 0 };
+            let record = &record.without_lead(lead);
             let spaced = record.spaced(packet_time.scale(CLOSEST)).filter(|_| self.jitter.is_none());
             let record = spaced.as_ref().unwrap_or(record);
             let delayed = |a: &Arrival| Some((a.index, a.sent, a.one_way_delay()?));

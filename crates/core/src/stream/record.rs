@@ -128,6 +128,15 @@ impl StreamRecord {
         changed.then_some(spaced)
     }
 
+    /// The stream without its first packets.
+    pub fn without_lead(&self, packets: usize) -> StreamRecord {
+        let lead = packets.min(self.arrivals.len());
+        let mut record = self.clone();
+        record.arrivals.drain(..lead);
+        record.intended.drain(..lead.min(self.intended.len()));
+        record
+    }
+
     /// The stream as far as all of its packets arrived.
     pub fn before_loss(&self) -> StreamRecord {
         let whole = self.arrivals.iter().take_while(|arrival| arrival.received.is_some()).count();
