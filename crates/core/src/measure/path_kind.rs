@@ -40,7 +40,7 @@ impl PathKind {
                 "the link with the least free is not the narrow one, or several queues fill together"
             }
             PathKind::Coalescing => "one queue matters; the receiver coalesces interrupts",
-            PathKind::Jittery => "delays jump from packet to packet, which hides small queues",
+            PathKind::Jittery => "delays vary where nothing queues, which hides small queues",
             PathKind::Shaped => "a shaper lets bursts pass, and then only its sustained rate",
             PathKind::TooFast => "the receiver's stamps cannot resolve more than this",
         }
