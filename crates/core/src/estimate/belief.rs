@@ -22,9 +22,9 @@ const STREAM_POINTS: usize = MARGIN + POINTS + MARGIN;
 const TIGHT: [f64; 16] =
     [1.0, 0.55, 0.63, 0.73, 0.85, 1.17, 1.37, 1.6, 1.9, 2.2, 2.6, 3.2, 4.0, 5.2, 7.0, 10.0];
 /// The least of them, with which the delay grows fastest.
-const STEEPEST: f64 = 0.55;
+const STEEPEST: f64 = TIGHT[1];
 /// The most of them, with which it grows slowest.
-const FLATTEST: f64 = 10.0;
+const FLATTEST: f64 = TIGHT[TIGHT.len() - 1];
 /// Drifts between which the likelihood is interpolated.
 const DRIFT_STEP: f64 = 0.02;
 /// Where in [`TIGHT`] the tight link is the narrow one.

@@ -1,5 +1,6 @@
 //! The capacity of the narrow link, from short trains sent as fast as the sender can.
 
+use crate::estimate::knee::median;
 use crate::stream::{Refusal, Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
@@ -105,13 +106,13 @@ impl Capacity {
         }
         let whole = probe.sums(record, Duration::ZERO)?;
         self.tried += 1;
-        let mut gaps = probe.receive_gaps().to_vec();
+        let gaps = probe.receive_gaps().to_vec();
         self.gaps.extend_from_slice(&gaps);
         self.narrow |= whole.receive > whole.send.scale(SPREAD);
         let packet_time = whole.receive / whole.samples as i64;
         self.rates.extend(Rate::of(self.packet * whole.samples, whole.receive));
         let events = probe.sums(record, packet_time).unwrap_or(whole);
-        self.coalesced |= events.samples < whole.samples || in_batches(&mut gaps, &whole);
+        self.coalesced |= events.samples < whole.samples || in_batches(gaps, &whole);
         self.fastest = self.fastest.max(Rate::of(self.packet * events.samples, events.receive));
         Ok(())
     }
@@ -140,21 +141,16 @@ impl Capacity {
         if self.coalesced {
             return self.fastest;
         }
-        Rate::of(self.packet, median(&mut self.gaps)?)
+        Rate::of(self.packet, median(self.gaps.clone())?)
     }
 }
 
 /// Whether the packets of a train arrived in several batches: no link brings most of them closer together than they were sent.
-fn in_batches(gaps: &mut [Duration], train: &Sums) -> bool {
+fn in_batches(gaps: Vec<Duration>, train: &Sums) -> bool {
     let sent = train.send / train.samples.max(1) as i64;
+    let longest = gaps.iter().max().copied().unwrap_or_default();
     let closer = median(gaps).is_some_and(|gap| gap < sent.scale(CLOSER));
-    let longest = gaps.last().copied().unwrap_or_default();
     closer && longest * BATCHES <= train.receive
-}
-
-fn median(gaps: &mut [Duration]) -> Option<Duration> {
-    gaps.sort_unstable();
-    gaps.get(gaps.len() / 2).copied()
 }
 
 #[cfg(test)]
@@ -186,7 +182,7 @@ mod tests {
     fn in_batches(record: &StreamRecord) -> bool {
         let mut probe = Probe::default();
         let whole = probe.sums(record, Duration::ZERO).expect("a train");
-        super::in_batches(&mut probe.receive_gaps().to_vec(), &whole)
+        super::in_batches(probe.receive_gaps().to_vec(), &whole)
     }
 
     #[test]

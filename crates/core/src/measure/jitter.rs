@@ -23,7 +23,7 @@ const LEAST: Duration = Duration::from_us(40);
 pub(super) struct Jitter {
     /// Delays above the least of packets of the same size.
     above: Vec<Duration>,
-    /// Delays of the newest size.
+    /// The newest size, and the delays of packets of it.
     packet: Bytes,
     delays: Vec<Duration>,
     overtaking: bool,

@@ -7,6 +7,9 @@ use crate::units::Rate;
 /// Probabilities of the intervals of an answer, in percent, and how wide each is beside the one of 90 % where the distribution is normal.
 pub(super) const LEVELS: [(u32, f64); 4] = [(50, 0.410), (80, 0.779), (90, 1.0), (95, 1.192)];
 
+/// Half width of the 90 % interval, as a share of capacity, at which measuring on is not worth its bytes.
+const NARROW_ENOUGH: f64 = 0.025;
+
 /// Central intervals around an estimate, one for each of [`LEVELS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spread {
@@ -20,6 +23,12 @@ impl Spread {
     /// The 90 % interval.
     pub(super) fn usual(&self) -> (Rate, Rate) {
         self.intervals[2]
+    }
+
+    /// Whether the 90 % interval is so narrow that more streams are not worth their bytes.
+    pub(super) fn is_narrow(&self, capacity: Rate) -> bool {
+        let (low, high) = self.usual();
+        high.saturating_sub(low).bps_f64() / 2.0 < NARROW_ENOUGH * capacity.bps_f64()
     }
 
     /// The average of levels that were read independently, each with its share of the time; `errors` are further ones, evenly distributed up to that

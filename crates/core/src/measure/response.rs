@@ -31,13 +31,13 @@ const LONGEST_THROUGH: Duration = Duration::from_ms(30);
 pub(super) const GAP_LIMITS: (u32, u32) = (24, 1024);
 
 /// Before the first answer as little as this share of what start-up found may be free.
-const UNSURE: f64 = 0.5;
+pub(super) const UNSURE: f64 = 0.5;
 /// Packet times that a stream may add to the delay in any queue; with less it could not be told from stamps and others' packets.
-const LEAST_ADDED: i64 = 4;
+pub(super) const LEAST_ADDED: i64 = 4;
 /// Packet times that a stream may add as long as no loss has shown where the queue ends: room for so many is everywhere.
-const USUALLY_ADDED: i64 = 24;
+pub(super) const USUALLY_ADDED: i64 = 24;
 /// The delay is taken to grow this fast at least, in seconds a second, so that a stream below what is free ends, too.
-const SLOWEST_GROWTH: f64 = 0.02;
+pub(super) const SLOWEST_GROWTH: f64 = 0.02;
 
 /// Probing rate as a multiple of the current estimate: low enough to sample long for its bytes, high enough to keep
 /// the queue busy through the pauses of bursty cross traffic.
@@ -88,8 +88,6 @@ const LOWEST_SHARE: f64 = 0.02;
 const LOSS_TOLERANCE: f64 = 0.03;
 /// Gaps before the interval may be called narrow enough: eight of the usual streams.
 const ENOUGH_GAPS: u32 = 8 * STREAM_GAPS;
-/// Half width of the interval, as a share of capacity, at which measuring on is not worth its bytes.
-const NARROW_ENOUGH: f64 = 0.025;
 
 #[derive(Clone, Debug)]
 pub(super) struct Response {
@@ -401,11 +399,7 @@ impl Response {
 
     /// Whether the interval is so narrow that more streams are not worth their bytes.
     pub(super) fn sure(&self) -> bool {
-        self.gaps >= ENOUGH_GAPS
-            && self.spread.is_some_and(|spread| {
-                let (low, high) = spread.usual();
-                high.saturating_sub(low).bps_f64() / 2.0 < NARROW_ENOUGH * self.capacity.bps_f64()
-            })
+        self.gaps >= ENOUGH_GAPS && self.spread.is_some_and(|spread| spread.is_narrow(self.capacity))
     }
 
     pub(super) fn spread(&self) -> Option<Spread> {

@@ -11,7 +11,7 @@ use super::bucket::{Account, DELAYED, Reading};
 use super::delay::{Baseline, delayed};
 use super::knees::Shaper;
 use super::mixture::Spread;
-use super::response::{GAP_LIMITS, end_effect, uneven};
+use super::response::{GAP_LIMITS, LEAST_ADDED, SLOWEST_GROWTH, UNSURE, USUALLY_ADDED, end_effect, uneven};
 use super::room::Room;
 
 /// The bucket is used up at this multiple of the sustained rate, unless the sender has less.
@@ -26,13 +26,6 @@ const FIRST_STREAMS: usize = 2;
 const GAPS: usize = 96;
 /// A stream lasts at most this long without what uses up the bucket.
 const LONGEST: Duration = Duration::from_ms(400);
-/// Packet times that a stream may add to the delay as long as no loss has shown where the queue ends, and in any queue.
-const USUALLY_ADDED: i64 = 24;
-const LEAST_ADDED: i64 = 4;
-/// Before the first answer as little as this share of what is taken to be free may be.
-const UNSURE: f64 = 0.5;
-/// The delay is taken to grow this fast at least, in seconds a second.
-const SLOWEST_GROWTH: f64 = 0.02;
 /// What is taken to be free before anything is known, as a share of the sustained rate.
 const START: f64 = 0.75;
 /// The account of the bucket believes what is found after so many streams, and never less than this share.
@@ -63,8 +56,6 @@ const SHORTER: f64 = 0.7;
 const COMMON_ERROR: f64 = 0.015;
 /// Gaps before the interval may be called narrow enough: eight of the usual streams.
 const ENOUGH_GAPS: usize = 8 * GAPS;
-/// Half width of the interval, as a share of the sustained rate, at which measuring on is not worth its bytes.
-const NARROW_ENOUGH: f64 = 0.025;
 
 #[derive(Clone, Debug)]
 pub(super) struct Shaped {
@@ -224,11 +215,7 @@ impl Shaped {
 
     /// Whether the interval is so narrow that more streams are not worth their bytes.
     pub(super) fn sure(&self) -> bool {
-        self.gaps >= ENOUGH_GAPS
-            && self.spread.is_some_and(|spread| {
-                let (low, high) = spread.usual();
-                high.saturating_sub(low).bps_f64() / 2.0 < NARROW_ENOUGH * self.shaper.capacity.bps_f64()
-            })
+        self.gaps >= ENOUGH_GAPS && self.spread.is_some_and(|spread| spread.is_narrow(self.shaper.capacity))
     }
 
     pub(super) fn spread(&self) -> Option<Spread> {

@@ -1,6 +1,7 @@
 //! Finding the range: where between 1 Mb/s and the sender's limit the available bandwidth lies.
 
 use crate::estimate::Bound;
+use crate::estimate::knee::median;
 use crate::stream::{Arrival, Refusal, Schedule, Shape, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
@@ -165,11 +166,7 @@ fn growth_after(record: &StreamRecord, beginning: Duration) -> (Duration, Durati
     let start = record.arrivals.first().map(|first| first.sent + beginning);
     let after: Vec<&Arrival> = record.arrivals.iter().filter(|a| Some(a.sent) >= start).collect();
     let third = after.len() / 3;
-    let middle = |third: &[&Arrival]| {
-        let mut delays: Vec<Duration> = third.iter().filter_map(|a| a.one_way_delay()).collect();
-        delays.sort_unstable();
-        delays.get(delays.len() / 2).copied()
-    };
+    let middle = |third: &[&Arrival]| median(third.iter().filter_map(|a| a.one_way_delay()).collect());
     let grown = || Some(middle(&after[after.len() - third..])? - middle(&after[..third])?);
     let time = || Some((after.last()?.sent - after.first()?.sent).scale(2.0 / 3.0));
     (grown().unwrap_or_default(), time().unwrap_or_default().max(Duration::from_ns(1)))
