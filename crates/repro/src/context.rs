@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use headway_sim::random;
+use headway_traffic::random;
 use rand::RngExt as _;
 
 use crate::experiment::Count;

@@ -9,7 +9,8 @@ use headway_core::control::Kind;
 use headway_core::queue::{ADAPTATION, DropTailConfig, QueueSpec, RampConfig, RedConfig, StepConfig};
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_sim::config::{AckPolicy, Burst, Ecn, Service};
-use headway_sim::{FlowId, LinkConfig, LinkId, Network, TcpConfig, random};
+use headway_sim::{FlowId, LinkConfig, LinkId, Network, TcpConfig};
+use headway_traffic::random;
 use rand::RngExt as _;
 
 use crate::statistics::{deviation, mean};

@@ -10,8 +10,8 @@ use headway_core::control::Kind;
 use headway_core::queue::{DropTailConfig, QueueSpec};
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_sim::config::Service;
-use headway_sim::traffic::Traffic;
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, SourceConfig, TcpConfig};
+use headway_traffic::Traffic;
 use nix::time::{ClockId, clock_gettime};
 use serde_json::json;
 

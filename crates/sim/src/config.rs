@@ -3,7 +3,7 @@
 use headway_core::queue::Queue;
 use headway_core::{Bytes, Duration, Instant, Rate};
 
-use crate::traffic::Traffic;
+use headway_traffic::Traffic;
 
 /// Number of a link in its network, in the order of adding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

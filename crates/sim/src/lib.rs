@@ -3,18 +3,16 @@
 //! A simulation is a pure function of its configuration and seed: no clock, no thread, no global state, integer
 //! nanoseconds, and only arithmetic that gives the same bits on every machine.
 
+mod build;
 pub mod config;
-mod histogram;
-pub mod host;
 mod link;
 pub mod measurement;
 mod network;
 mod packet;
 mod probe;
-pub mod random;
-pub mod record;
+mod progress;
 mod ring;
-pub mod scenario;
+mod run;
 #[doc(hidden)]
 pub mod schedule;
 mod service;
@@ -22,12 +20,12 @@ mod shadow;
 mod source;
 mod statistics;
 pub mod testbed;
-pub mod traffic;
 mod transport;
 
+pub use build::{Built, Line, memory};
 pub use config::{CardId, FlowId, LinkConfig, LinkId, ProberId, SourceConfig, SourceId, TcpConfig};
-pub use histogram::Histogram;
 pub use link::{Count, Link, LinkStatistics};
 pub use network::Network;
 pub use probe::ProbeLog;
+pub use run::Run;
 pub use statistics::{FlowStatistics, SourceStatistics};

@@ -11,12 +11,12 @@ use headway_core::{Bytes, Duration, Instant, Rate};
 use rand::Rng;
 
 use crate::config::{LinkConfig, Service};
-use crate::histogram::Histogram;
 use crate::packet::{CE, ECT, Kind, LOST, Packet, REPORT};
-use crate::random::{self, Pcg64Mcg};
 use crate::ring::Ring;
 use crate::service::Server;
 use crate::shadow::Shadow;
+use headway_record::Histogram;
+use headway_traffic::random::{self, Pcg64Mcg};
 
 /// Packets and bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

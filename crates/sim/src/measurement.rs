@@ -5,11 +5,12 @@ use headway_core::stream::Arrival;
 use headway_core::{Bytes, Duration, Instant, Rate, Schedule, StreamRecord};
 
 use crate::config::{LinkId, ProberId};
-use crate::host::gap::{GapSender, Mechanism};
-use crate::host::nic::{Coalescing, Stamp, stamps};
 use crate::network::Network;
 use crate::probe::ProbeLog;
-use crate::random;
+use headway_host::gap::{GapSender, Mechanism};
+use headway_host::nic::{Coalescing, Stamp, stamps};
+use headway_record::StreamTruth;
+use headway_traffic::random;
 use rand::Rng;
 
 /// From the last planned packet of a stream to giving up on those that have not arrived, beside the round-trip time.
@@ -72,22 +73,6 @@ pub struct Truth {
     pub free_without_tcp: Rate,
     /// The least capacity of any link.
     pub capacity: Rate,
-}
-
-/// A stream that was sent, and what was free while it was under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamTruth {
-    /// When its first packet left.
-    pub sent: Instant,
-    /// The average rate it was made with.
-    pub rate: Rate,
-    /// Packets sent, and packets lost.
-    pub packets: (u32, u32),
-    /// Capacity of the narrow link less the other packets that left it between the first and the last packet (rapid 2.16); `None`
-    /// when that cannot be known.
-    pub free: Option<Rate>,
-    /// The longest that a packet of others, right behind one of the stream, had to wait because of the probing, on all links together.
-    pub added_delay: Duration,
 }
 
 /// Measurements of one path, one after the other. Call [`Measurements::poll`] whenever the network has reached

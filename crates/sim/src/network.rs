@@ -6,16 +6,16 @@ use headway_core::{Bytes, Duration, Instant};
 use rand::Rng;
 
 use crate::config::{CardId, FlowId, LinkConfig, LinkId, ProberId, SourceConfig, SourceId, TcpConfig};
-use crate::host::nic::{Coalescing, Nic};
 use crate::link::{Link, Wish};
 use crate::packet::{Kind, Packet, REPORT, Reports};
 use crate::probe::{ProbeLog, Prober};
-use crate::random;
 use crate::schedule::{MAX_COMPONENTS, Schedule, Topic};
 use crate::source::Source;
 use crate::statistics::{FlowStatistics, SourceStatistics};
 use crate::transport::receiver::Receiver;
 use crate::transport::sender::{SEGMENT_OVERHEAD, Sender};
+use headway_host::nic::{Coalescing, Nic};
+use headway_traffic::random;
 
 /// End of a route.
 const HERE: u32 = u32::MAX;

@@ -3,7 +3,7 @@
 use crate::config::SourceConfig;
 use crate::packet::{Kind, Packet};
 use crate::statistics::SourceStatistics;
-use crate::traffic::{Emission, Generator};
+use headway_traffic::{Emission, Generator};
 
 /// Sends what its generator says, and counts what arrives.
 #[derive(Debug)]

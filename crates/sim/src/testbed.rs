@@ -6,12 +6,12 @@ use headway_core::stream::Arrival;
 use headway_core::{Bytes, Duration, Instant, Rate, Schedule, StreamRecord};
 
 use crate::config::{LinkConfig, LinkId, ProberId, Service, SourceConfig};
-use crate::host::gap::{GapSender, Mechanism};
-use crate::host::nic::{Coalescing, Nic};
 use crate::network::Network;
 use crate::probe::ProbeLog;
-use crate::random::generator;
-use crate::traffic::Traffic;
+use headway_host::gap::{GapSender, Mechanism};
+use headway_host::nic::{Coalescing, Nic};
+use headway_traffic::Traffic;
+use headway_traffic::random::generator;
 
 /// The largest packet on the wire, MTU 9000.
 const LARGEST: Bytes = Bytes::new(9038);

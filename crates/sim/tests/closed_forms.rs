@@ -6,8 +6,8 @@ use headway_core::control::Kind;
 use headway_core::queue::{ADAPTATION, DropTailConfig, QueueSpec, RampConfig, RedConfig};
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_sim::config::{Ecn, Service};
-use headway_sim::traffic::Traffic;
 use headway_sim::{FlowId, FlowStatistics, LinkConfig, LinkId, Network, TcpConfig};
+use headway_traffic::Traffic;
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;

@@ -7,10 +7,10 @@ use headway_core::queue::{
     ADAPTATION, CodelConfig, DropTailConfig, PieConfig, QueueSpec, RedConfig, StepConfig,
 };
 use headway_core::{Bytes, Duration, Rate};
+use headway_host::nic::Coalescing;
 use headway_sim::config::{AckPolicy, Ecn, Service};
-use headway_sim::host::nic::Coalescing;
-use headway_sim::traffic::Traffic;
 use headway_sim::{CardId, FlowId, Link, LinkConfig, LinkId, Network, SourceConfig, SourceId, TcpConfig};
+use headway_traffic::Traffic;
 use proptest::prelude::*;
 use support::*;
 

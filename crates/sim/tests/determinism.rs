@@ -5,10 +5,10 @@ mod support;
 use headway_core::control::Kind;
 use headway_core::queue::{CodelConfig, DropTailConfig, QueueSpec};
 use headway_core::{Bytes, Duration};
+use headway_host::nic::Coalescing;
 use headway_sim::config::{AckPolicy, Ecn, Service};
-use headway_sim::host::nic::Coalescing;
-use headway_sim::traffic::Traffic;
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, SourceConfig, SourceId, TcpConfig};
+use headway_traffic::Traffic;
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;

@@ -4,8 +4,8 @@
 use headway_core::estimate::Excursion;
 use headway_core::stream::LineClock;
 use headway_core::{Bytes, Duration, Gaps, Instant, Rate, Schedule, Shape};
-use headway_sim::host::gap::Mechanism;
-use headway_sim::random::generator;
+use headway_host::gap::Mechanism;
+use headway_traffic::random::generator;
 use proptest::prelude::*;
 use rand::RngExt;
 

@@ -125,8 +125,8 @@ fn windows_under_marks_alone_rest_at_their_floor() {
 }
 
 /// Packets back to back at the rate of the link.
-fn crowding() -> headway_sim::traffic::Traffic {
-    headway_sim::traffic::Traffic::Cbr { rate: mbps(9_999.0), size: Bytes::new(9038) }
+fn crowding() -> headway_traffic::Traffic {
+    headway_traffic::Traffic::Cbr { rate: mbps(9_999.0), size: Bytes::new(9038) }
 }
 
 /// ls-aimd F64: a lost segment is found by a probe or by the next one, not by the timer alone.

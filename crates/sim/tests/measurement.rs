@@ -3,12 +3,12 @@
 use headway_core::measure::{Answer, Config, Method};
 use headway_core::queue::{DropTailConfig, QueueSpec};
 use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_host::gap::Mechanism;
+use headway_host::nic::{Coalescing, Stamp};
 use headway_sim::config::Service;
-use headway_sim::host::gap::Mechanism;
-use headway_sim::host::nic::{Coalescing, Stamp};
 use headway_sim::measurement::{MeasurementConfig, Measurements};
-use headway_sim::traffic::Traffic;
 use headway_sim::{LinkConfig, Network, SourceConfig};
+use headway_traffic::Traffic;
 
 /// Measures a path with cross traffic, 20 ms there and back.
 fn measure(capacity: Rate, cross: Traffic, packet: u64, coalescing: Option<Coalescing>, seed: u64) -> Answer {

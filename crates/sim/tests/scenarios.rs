@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use headway_core::Bytes;
-use headway_sim::record::{Results, Run};
-use headway_sim::scenario::{Change, Scenario};
+use headway_record::Results;
+use headway_scenario::{Change, Scenario};
+use headway_sim::{Built, Run};
 
 const LIMIT: Bytes = Bytes::new(1_000_000_000);
 
@@ -38,7 +39,7 @@ fn all_scenarios_of_the_repository_can_be_built() {
         let scenario = Scenario::load(file, &[]).unwrap();
         // Programs of the host run on the stack of Linux only.
         if scenario.program.is_empty() {
-            scenario.build(1, LIMIT).unwrap();
+            Built::new(&scenario, 1, LIMIT).unwrap();
             count += 1;
         }
     }

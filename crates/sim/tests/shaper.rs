@@ -4,12 +4,12 @@ mod support;
 
 use headway_core::measure::{Answer, Config, Method, PathKind};
 use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_host::gap::Mechanism;
+use headway_host::nic::Stamp;
 use headway_sim::config::Service;
-use headway_sim::host::gap::Mechanism;
-use headway_sim::host::nic::Stamp;
 use headway_sim::measurement::{Measured, MeasurementConfig, Measurements};
-use headway_sim::traffic::Traffic;
 use headway_sim::{LinkConfig, Network};
+use headway_traffic::Traffic;
 use support::*;
 
 const PACKET: u64 = 1538;

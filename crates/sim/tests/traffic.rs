@@ -1,8 +1,8 @@
 //! The traffic models against their parameters and against the published figures.
 
 use headway_core::{Bytes, Duration, Rate};
-use headway_sim::traffic::Traffic;
-use headway_sim::traffic::percentiles::Percentiles;
+use headway_traffic::Traffic;
+use headway_traffic::percentiles::Percentiles;
 
 const PACKET: Bytes = Bytes::new(1538);
 

@@ -5,10 +5,10 @@ mod support;
 use headway_core::control::Kind;
 use headway_core::queue::{DropTailConfig, QueueSpec};
 use headway_core::{Bytes, Duration, Rate};
+use headway_host::nic::Coalescing;
 use headway_sim::config::{AckPolicy, Burst, Ecn, Service};
-use headway_sim::host::nic::Coalescing;
-use headway_sim::traffic::Traffic;
 use headway_sim::{FlowStatistics, LinkConfig, LinkId, Network, TcpConfig};
+use headway_traffic::Traffic;
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;

@@ -5,11 +5,11 @@ mod support;
 use headway_core::control::Kind;
 use headway_core::measure::{Config, Method};
 use headway_core::{Bytes, Duration, Instant, Rate};
-use headway_sim::host::gap::Mechanism;
-use headway_sim::host::nic::Stamp;
+use headway_host::gap::Mechanism;
+use headway_host::nic::Stamp;
 use headway_sim::measurement::{Measured, MeasurementConfig, Measurements, Truth};
-use headway_sim::traffic::Traffic;
 use headway_sim::{LinkConfig, LinkId, Network, SourceConfig, TcpConfig};
+use headway_traffic::Traffic;
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;

@@ -3,7 +3,7 @@
 use headway_core::queue::{ADAPTATION, CodelConfig, PieConfig, QueueSpec, RampConfig, RedConfig, StepConfig};
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Mistake, Rate};
-use headway_sim::scenario::{Buffer, LinkSpec};
+use headway_scenario::{Buffer, LinkSpec};
 
 use crate::plan::{PlannedNode, PlannedRed};
 

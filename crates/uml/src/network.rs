@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use headway_core::control::{Kind, LsParameters};
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Mistake};
-use headway_sim::scenario::{EcnMode, FlowController, FlowSpec, LinkSpec, Scenario, Topology};
+use headway_scenario::{EcnMode, FlowController, FlowSpec, LinkSpec, Scenario, Topology};
 
 use crate::discipline;
 use crate::plan::{Plan, PlannedDirection, PlannedFlow, PlannedNode, PlannedSource};

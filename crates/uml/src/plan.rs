@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use headway_core::{Duration, Rate};
-use headway_sim::traffic::Traffic;
+use headway_traffic::Traffic;
 use serde::{Deserialize, Serialize};
 
 /// A run in the guest. Times count from time zero of the scenario.

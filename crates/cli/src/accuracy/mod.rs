@@ -10,7 +10,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use headway_core::Rate;
 use headway_core::measure::Method;
-use headway_sim::scenario::Change;
+use headway_scenario::Change;
 
 use crate::exit::Failed;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use anyhow::bail;
-use headway_sim::scenario::Change;
+use headway_scenario::Change;
 
 use super::verdict::Group;
 

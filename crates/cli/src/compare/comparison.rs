@@ -1,8 +1,8 @@
 //! One scenario in several worlds.
 
 use anyhow::Context as _;
-use headway_sim::record::Results;
-use headway_sim::scenario::{Change, Scenario};
+use headway_record::Results;
+use headway_scenario::{Change, Scenario};
 use serde::Serialize;
 
 use super::cell::Cell;

@@ -2,7 +2,7 @@
 
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Rate};
-use headway_sim::scenario::Change;
+use headway_scenario::Change;
 
 use super::cell::{Cell, flows, parsed};
 
@@ -207,7 +207,7 @@ impl Point {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headway_sim::scenario::Scenario;
+    use headway_scenario::Scenario;
     use std::collections::HashMap;
     use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! The numbers that worlds are compared by.
 
 use headway_core::{Duration, Rate};
-use headway_sim::record::{LinkResult, Results, Total};
+use headway_record::{LinkResult, Results, Total};
 use serde::Serialize;
 
 use crate::run::table::percent;

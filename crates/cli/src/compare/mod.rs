@@ -21,7 +21,7 @@ use std::thread;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use headway_core::Bytes;
-use headway_sim::scenario::{Change, MOST_DILATION, Scenario};
+use headway_scenario::{Change, MOST_DILATION, Scenario};
 use serde_json::{Value, json};
 
 use crate::exit::{Code, Failed};

@@ -1,8 +1,8 @@
 //! Comparisons as a page of tables and figures.
 
 use headway_core::Rate;
-use headway_sim::record::Series;
-use headway_sim::scenario::Scenario;
+use headway_record::Series;
+use headway_scenario::Scenario;
 
 use super::comparison::Comparison;
 use super::verdict::Tally;

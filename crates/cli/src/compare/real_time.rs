@@ -1,7 +1,7 @@
 //! The matrix that this host's TCP can run in real time.
 
 use headway_core::Rate;
-use headway_sim::scenario::{Change, Scenario};
+use headway_scenario::{Change, Scenario};
 
 use super::cell::{Cell, flows};
 

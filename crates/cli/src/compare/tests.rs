@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Span;
 
-use headway_sim::record::{LinkResult, Results, Series, Summary, Total};
+use headway_record::{LinkResult, Results, Series, Summary, Total};
 
 use super::*;
 use verdict::Group;

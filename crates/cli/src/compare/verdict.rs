@@ -1,6 +1,6 @@
 //! How far apart worlds may be, and how many cells keep to it.
 
-use headway_sim::scenario::Scenario;
+use headway_scenario::Scenario;
 use serde::Serialize;
 
 use super::metrics::{

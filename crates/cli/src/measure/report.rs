@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use headway_core::measure::{Answer, Method, PathKind};
 use headway_core::{Bytes, Duration, Instant};
-use headway_sim::record::quoted;
+use headway_record::quoted;
 use serde::{Deserialize, Serialize};
 
 /// Which way the probes went, seen from the machine that ran `headway measure`.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::Context as _;
 use headway_repro::shared_link::{BOTTLENECK, Records, Request};
 use headway_repro::{Context, Experiment, Interrupted, Outcome};
-use headway_sim::scenario::Scenario;
+use headway_scenario::Scenario;
 
 use crate::exit::Failed;
 use crate::progress::Progress;

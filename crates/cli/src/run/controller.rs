@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail};
 use headway_core::control::Kind;
-use headway_sim::scenario::{Change, EcnMode, FlowController, FlowSpec, Scenario};
+use headway_scenario::{Change, EcnMode, FlowController, FlowSpec, Scenario};
 
 use super::World;
 

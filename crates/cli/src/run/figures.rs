@@ -1,7 +1,7 @@
 //! The page of figures of a run.
 
 use headway_core::{Bytes, Instant, Rate};
-use headway_sim::record::{Results, Series, Summary, TcpInterval};
+use headway_record::{Results, Series, Summary, TcpInterval};
 
 use super::table::{
     FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, PROGRAM_COLUMNS, TRAFFIC_COLUMNS, flow_rows, link_rows,

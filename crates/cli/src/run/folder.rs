@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use headway_sim::record::{Results, spread};
-use headway_sim::scenario::Change;
+use headway_record::{Results, spread};
+use headway_scenario::Change;
 use serde_json::{Value, json};
 
 use super::{Outcome, RunArgs, figures};

@@ -20,8 +20,8 @@ use std::thread;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use headway_core::{Bytes, Duration};
-use headway_sim::record::{Results, spread};
-use headway_sim::scenario::{Change, MOST_DILATION, Scenario};
+use headway_record::{Results, spread};
+use headway_scenario::{Change, MOST_DILATION, Scenario};
 use headway_uml::network::Wishes;
 use headway_uml::place::Place;
 

@@ -2,7 +2,7 @@
 
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Rate};
-use headway_sim::scenario::Scenario;
+use headway_scenario::Scenario;
 
 /// A kernel's rate of pacing as a rate on the wire; `None` before there is one.
 pub(super) fn pacing(told: Rate, scenario: &Scenario) -> Option<Rate> {

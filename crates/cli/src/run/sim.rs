@@ -5,8 +5,8 @@ use std::time::Instant as Clock;
 
 use anyhow::Context as _;
 use headway_core::{Bytes, Instant};
-use headway_sim::record::Run;
-use headway_sim::scenario::Scenario;
+use headway_scenario::Scenario;
+use headway_sim::Run;
 
 use super::{Outcome, is_set, side_by_side};
 use crate::progress::Progress;

@@ -2,7 +2,7 @@
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use headway_core::{Duration, Rate};
-use headway_sim::record::{LinkResult, MeasureResult, ProgramResult, SourceResult, Spread, Summary, Total};
+use headway_record::{LinkResult, MeasureResult, ProgramResult, SourceResult, Spread, Summary, Total};
 
 /// A table whose first column is text and whose others are numbers.
 pub(crate) fn table(

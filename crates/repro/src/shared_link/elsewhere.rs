@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use headway_core::control::Kind;
 use headway_core::{Bytes, Duration, Instant};
-use headway_sim::Histogram;
-use headway_sim::record::Results;
+use headway_record::Histogram;
+use headway_record::Results;
 
 use super::{LOOK, Marking, QUANTILES, SEND_JITTER, Seen, Setting};
 use crate::context::Interrupted;
@@ -114,8 +114,8 @@ mod tests {
     use std::path::Path;
     use std::sync::atomic::AtomicBool;
 
-    use headway_sim::record::Run;
-    use headway_sim::scenario::Scenario;
+    use headway_scenario::Scenario;
+    use headway_sim::Run;
 
     use super::super::{SETTINGS, run};
     use super::*;

@@ -3,8 +3,8 @@
 use headway_core::estimate::{Decision, Scratch, Settings, SingleRate};
 use headway_core::{Duration, Instant, Schedule, StreamRecord};
 
-use headway_sim::host::nic::{Stamp, stamps};
-use headway_sim::random;
+use headway_host::nic::{Stamp, stamps};
+use headway_traffic::random;
 use rand::{Rng, RngExt as _};
 
 use super::path::gbps;

@@ -4,8 +4,8 @@ use headway_core::denoise::{Denoise, SpikeThresholds, bass_pass};
 use headway_core::estimate::{Excursion, prc_mt};
 use headway_core::stream::{Arrival, DelayedAcks};
 use headway_core::{Bytes, Duration, Gaps, Rate, Refusal, Schedule, StreamRecord};
-use headway_sim::random;
 use headway_sim::testbed::Observed;
+use headway_traffic::random;
 use rand::RngExt as _;
 
 use super::path::gbps;

@@ -1,10 +1,10 @@
 //! The testbed that an experiment's path describes.
 
 use headway_core::{Bytes, Duration, Rate};
-use headway_sim::host::gap::Mechanism;
-use headway_sim::host::nic::Coalescing;
+use headway_host::gap::Mechanism;
+use headway_host::nic::Coalescing;
 use headway_sim::testbed::{Testbed, TestbedConfig};
-use headway_sim::traffic::Traffic;
+use headway_traffic::Traffic;
 
 use crate::experiment::{Cross, Gapping, Path};
 

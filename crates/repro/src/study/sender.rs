@@ -1,7 +1,7 @@
 //! Gaps that a sender makes, without a path behind it.
 
 use headway_core::{Bytes, Duration, Instant, Rate};
-use headway_sim::host::gap::GapSender;
+use headway_host::gap::GapSender;
 
 use crate::experiment::Gapping;
 

@@ -7,8 +7,8 @@ use headway_core::control::Kind;
 use headway_core::queue::{DropTailConfig, Queue, QueueSpec, StepConfig};
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_sim::config::{AckPolicy, Burst, Service};
-use headway_sim::traffic::Traffic;
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, SourceConfig, TcpConfig};
+use headway_traffic::Traffic;
 
 /// Wire bytes of a segment with 1448 bytes of payload.
 pub const SEGMENT: u64 = 1538;

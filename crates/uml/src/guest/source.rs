@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd as _;
 
 use headway_core::Duration;
 use headway_core::units::WIRE_OVERHEAD;
-use headway_sim::traffic::{Emission, Generator};
+use headway_traffic::{Emission, Generator};
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Socket, Type};
 

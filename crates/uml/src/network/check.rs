@@ -2,7 +2,7 @@
 
 use headway_core::Mistake;
 use headway_core::control::Kind;
-use headway_sim::scenario::{EcnMode, Scenario};
+use headway_scenario::{EcnMode, Scenario};
 
 /// The most links and sources: as many as there are addresses for.
 const MOST_LINKS: usize = 1 << 14;

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-use headway_sim::scenario::{FlowController, ProgramSpec, Scenario, Topology};
+use headway_scenario::{FlowController, ProgramSpec, Scenario, Topology};
 
 use super::{Network, address};
 use crate::plan::PlannedProgram;

@@ -19,7 +19,7 @@ use std::thread;
 use anyhow::Context as _;
 use headway_core::Bytes;
 use headway_core::measure::Method;
-use headway_sim::record::Run;
+use headway_sim::Run;
 
 use super::AccuracyArgs;
 use crate::exit::{Code, Failed};

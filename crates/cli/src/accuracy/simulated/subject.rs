@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use headway_core::{Bytes, Duration};
-use headway_sim::scenario::{Change, Scenario};
+use headway_scenario::{Change, Scenario};
 
 use super::class::{CLASSES, Class};
 use crate::accuracy::Simulated;
@@ -131,7 +131,7 @@ impl Subject {
     pub(super) fn least_buffer(&self) -> u64 {
         let scenario = &self.scenario;
         let packet = Bytes::new(u64::from(scenario.mtu)) + headway_core::units::WIRE_OVERHEAD;
-        let room = |link: &headway_sim::scenario::LinkSpec| {
+        let room = |link: &headway_scenario::LinkSpec| {
             Some(link.buffer_at(link.rate?).bytes(scenario.mtu).get() / packet.get())
         };
         scenario.link.iter().filter_map(room).min().unwrap_or(u64::MAX)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headway_sim::record::MeasureResult;
+use headway_record::MeasureResult;
 use serde::Serialize;
 
 use super::reliability::{Reliability, reliability};

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use clap::Parser;
-use headway_sim::scenario::Scenario;
+use headway_scenario::Scenario;
+use headway_sim::Built;
 use tempfile::TempDir;
 
 use super::class::CLASSES;
@@ -42,7 +43,7 @@ fn every_path_of_any_seed_is_a_scenario() {
         let subjects = subjects.unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
         assert_eq!(subjects.len(), CLASSES.len() * 9);
         for subject in subjects {
-            subject.scenario.build(1, Bytes::new(8 << 30)).unwrap_or_else(|error| {
+            Built::new(&subject.scenario, 1, Bytes::new(8 << 30)).unwrap_or_else(|error| {
                 panic!("seed {seed}, {}: {error}", subject.scenario.name);
             });
         }

@@ -8,7 +8,7 @@ mod network;
 #[cfg(test)]
 mod tests;
 
-use headway_sim::scenario::Change;
+use headway_scenario::Change;
 
 use self::class::CLASSES;
 use super::cell::Cell;

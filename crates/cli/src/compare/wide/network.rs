@@ -1,6 +1,6 @@
 //! One network of the wide matrix, and the cell that it becomes.
 
-use headway_sim::scenario::Change;
+use headway_scenario::Change;
 
 use crate::compare::cell::{Cell, flows, parsed};
 use crate::compare::verdict::Group;

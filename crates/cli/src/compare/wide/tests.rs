@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use headway_sim::scenario::Scenario;
+use headway_scenario::Scenario;
 
 use super::*;
 

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, bail};
 use headway_core::control::{Kind, LsParameters};
 use headway_kernel::{Controller, Loaded, Loader, LsOptions, available};
-use headway_sim::scenario::{EcnMode, FlowController, FlowSpec, Scenario};
+use headway_scenario::{EcnMode, FlowController, FlowSpec, Scenario};
 
 /// What flows or programs need of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]

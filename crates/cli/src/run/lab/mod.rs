@@ -14,7 +14,7 @@ use std::time::{Duration as Span, Instant as Clock};
 use anyhow::{Context as _, bail};
 use headway_core::{Duration, Instant};
 use headway_lab::{Lab, Life};
-use headway_sim::scenario::{EcnMode, Scenario};
+use headway_scenario::{EcnMode, Scenario};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_lab::{Direction, Interval as Logged, Truth};
-use headway_sim::record::{
-    FlowResult, Group, Interval, LinkResult, Results, Series, Summary, TcpInterval, Total,
-};
-use headway_sim::scenario::Scenario;
+use headway_record::{FlowResult, Group, Interval, LinkResult, Results, Series, Summary, TcpInterval, Total};
+use headway_scenario::Scenario;
 
 use super::super::endpoint::{Counters, Look};
 use super::super::pacing::pacing;
@@ -82,7 +80,7 @@ impl Run<'_> {
     fn flows(&self) -> Vec<FlowResult> {
         let specs =
             self.scenario.flow.iter().flat_map(|spec| (0..spec.count).map(move |index| (spec, index)));
-        let flow = |(number, (spec, index)): (usize, (&headway_sim::scenario::FlowSpec, u64))| {
+        let flow = |(number, (spec, index)): (usize, (&headway_scenario::FlowSpec, u64))| {
             let [before, after] =
                 [self.warm(), self.last].map(|at| Self::at(self.received, at, number).received);
             let sent_before = Self::at(self.sent, self.warm(), number);

@@ -4,8 +4,8 @@ use anyhow::{Context as _, bail};
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Rate};
 use headway_lab::{Cross, Direction, LinkSpec as LabLink, Model, Spec};
-use headway_sim::scenario::{EcnMode, FlowSpec, LinkSpec, Scenario, Topology, TrafficSpec};
-use headway_sim::traffic::Traffic;
+use headway_scenario::{EcnMode, FlowSpec, LinkSpec, Scenario, Topology, TrafficSpec};
+use headway_traffic::Traffic;
 
 use super::controllers;
 

@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration as Span, Instant as Clock};
 
 use anyhow::Context as _;
-use headway_sim::Histogram;
-use headway_sim::record::Results;
-use headway_sim::scenario::{Scenario, Topology};
+use headway_record::Histogram;
+use headway_record::Results;
+use headway_scenario::{Scenario, Topology};
 use headway_uml::machine::{Machine, Report};
 use headway_uml::modules::OWN_MODULES;
 use headway_uml::network::{self, Wishes};

@@ -1,13 +1,13 @@
 //! From what a guest reported to results as the simulator gives them.
 
 use headway_core::{Bytes, Duration, Instant, Rate};
-use headway_sim::Histogram;
-use headway_sim::record::{
+use headway_record::Histogram;
+use headway_record::{
     FlowResult, Group, Interval, LinkResult, ProgramResult, Results, Series, SourceResult, Summary,
     TcpInterval, Total,
 };
-use headway_sim::scenario::{FlowSpec, Scenario, Topology};
-use headway_sim::traffic::percentiles::Percentiles;
+use headway_scenario::{FlowSpec, Scenario, Topology};
+use headway_traffic::percentiles::Percentiles;
 use headway_uml::machine::Report;
 use headway_uml::report::{DirectionLook, FlowLook, Look};
 

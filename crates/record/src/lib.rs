@@ -1,0 +1,19 @@
+//! Results of a run: summary and time series, in the same shape for every world.
+
+mod csv;
+mod histogram;
+mod results;
+mod series;
+mod spread;
+mod stream;
+mod summary;
+
+pub use csv::quoted;
+pub use histogram::Histogram;
+pub use results::Results;
+pub use series::{Interval, Series, TcpInterval};
+pub use spread::{Spread, spread};
+pub use stream::StreamTruth;
+pub use summary::{
+    ClaimResult, FlowResult, Group, LinkResult, MeasureResult, ProgramResult, SourceResult, Summary, Total,
+};

@@ -1,0 +1,45 @@
+//! The same run with several seeds.
+
+use serde::Serialize;
+
+use crate::summary::Summary;
+
+/// Median, least and greatest of a number over seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// What the number is, with its unit: `goodput_bps`, `left->right delay_mean_ns`.
+    pub metric: String,
+    /// The median; the mean of the two in the middle for an even number.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+}
+
+/// The spread of the main numbers over runs of one scenario.
+pub fn spread(runs: &[Summary]) -> Vec<Spread> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let mut spreads = Vec::new();
+    let mut add = |metric: String, value: &dyn Fn(&Summary) -> Option<f64>| {
+        let mut values: Vec<f64> = runs.iter().filter_map(value).collect();
+        values.sort_by(f64::total_cmp);
+        if let (Some(&min), Some(&max)) = (values.first(), values.last()) {
+            let median = (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0;
+            spreads.push(Spread { metric, median, min, max });
+        }
+    };
+    add("goodput_bps".to_owned(), &|run| Some(run.total.goodput_bps as f64));
+    add("goodput_min_bps".to_owned(), &|run| Some(run.total.goodput_min_bps as f64));
+    add("goodput_max_bps".to_owned(), &|run| Some(run.total.goodput_max_bps as f64));
+    add("fairness".to_owned(), &|run| Some(run.total.fairness));
+    add("retransmitted_share".to_owned(), &|run| Some(run.total.retransmitted_share()));
+    for (index, link) in first.links.iter().enumerate() {
+        let name = &link.link;
+        add(format!("{name} utilisation"), &|run| run.links.get(index)?.utilisation);
+        add(format!("{name} delay_mean_ns"), &|run| Some(run.links.get(index)?.delay_mean_ns as f64));
+        add(format!("{name} delay_p99_ns"), &|run| Some(run.links.get(index)?.delay_p99_ns as f64));
+        add(format!("{name} loss"), &|run| Some(run.links.get(index)?.loss));
+    }
+    spreads
+}

@@ -1,0 +1,125 @@
+//! Changes of a scenario from the command line: `link.0.rate=50 Mb/s`.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use headway_core::Mistake;
+use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+use crate::error::Error;
+
+/// One key of a scenario set to another value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Keys and indices from the outside in.
+    path: Vec<String>,
+    /// The value as it was written.
+    value: String,
+}
+
+impl FromStr for Change {
+    type Err = String;
+
+    /// Reads `link.0.rate=50 Mb/s`; quotes around the value may be left out.
+    fn from_str(text: &str) -> Result<Change, String> {
+        let (path, value) = text.split_once('=').ok_or("a change looks like `link.0.rate=50 Mb/s`")?;
+        let path: Vec<String> = path.trim().split('.').map(str::to_owned).collect();
+        if path.iter().any(String::is_empty) {
+            return Err("a change begins with a key such as `link.0.rate`".to_owned());
+        }
+        Ok(Change { path, value: value.trim().to_owned() })
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.path.join("."), self.value)
+    }
+}
+
+impl Change {
+    /// What the value may mean: what TOML makes of it, and text.
+    fn values(&self) -> Vec<Value> {
+        let parsed = toml::from_str::<Table>(&format!("value = {}", self.value)).ok();
+        let parsed = parsed.and_then(|mut table| table.remove("value"));
+        parsed.into_iter().chain([Value::String(self.value.clone())]).collect()
+    }
+
+    /// The key as mistakes name it: `link[0].rate`.
+    fn key(&self) -> String {
+        let mut key = String::new();
+        for part in &self.path {
+            match part.parse::<usize>() {
+                Ok(index) => key += &format!("[{index}]"),
+                Err(_) if key.is_empty() => key += part,
+                Err(_) => key += &format!(".{part}"),
+            }
+        }
+        key
+    }
+
+    fn refused(&self, reason: impl Into<String>) -> Error {
+        Error::Change { change: self.to_string(), reason: reason.into() }
+    }
+
+    /// Sets the value in `table`; tables that do not exist are made, elements of arrays must exist.
+    fn set(&self, table: &mut Table, value: Value) -> Result<(), Error> {
+        let Some((last, path)) = self.path.split_last() else { return Ok(()) };
+        let mut place = table;
+        let mut parts = path.iter();
+        while let Some(part) = parts.next() {
+            let inner = place.entry(part.clone()).or_insert_with(|| Value::Table(Table::new()));
+            let inner = match inner {
+                Value::Array(array) => {
+                    let length = array.len();
+                    let wrong = || self.refused(format!("`{part}` has {length} elements, counted from 0"));
+                    let index: usize = parts.next().and_then(|index| index.parse().ok()).ok_or_else(wrong)?;
+                    array.get_mut(index).ok_or_else(wrong)?
+                }
+                other => other,
+            };
+            let Value::Table(inner) = inner else {
+                return Err(self.refused(format!("`{part}` is a single value and has no keys")));
+            };
+            place = inner;
+        }
+        place.insert(last.clone(), value);
+        Ok(())
+    }
+}
+
+/// Reads `text`, which is valid by itself, with the changes made.
+pub(crate) fn apply<T: DeserializeOwned>(text: &str, changes: &[Change]) -> Result<T, Error> {
+    let mut table: Table = toml::from_str(text).map_err(|e| Mistake::new("", e.message()))?;
+    let mut result = None;
+    for change in changes {
+        let mut reason = None;
+        for value in change.values() {
+            let mut changed = table.clone();
+            change.set(&mut changed, value)?;
+            match changed.clone().try_into::<T>() {
+                Ok(read) => {
+                    (table, result, reason) = (changed, Some(read), None);
+                    break;
+                }
+                // What is wrong with the text is what a user understands; what TOML made of it, only if it was quoted.
+                Err(error) => reason = Some(error.message().trim().to_owned()),
+            }
+        }
+        if let Some(reason) = reason {
+            return Err(change.refused(reason));
+        }
+    }
+    result.ok_or_else(|| Mistake::new("", "no change was given").into())
+}
+
+/// Names the change that is at fault, or else the line of the file.
+pub(crate) fn blame(mistake: Mistake, changes: &[Change], text: &str, path: &Path) -> Error {
+    let by = |change: &&Change| mistake.key() == Some(change.key().as_str());
+    match changes.iter().rev().find(by) {
+        Some(change) => change.refused(mistake.message()),
+        None => mistake.located(text, path).into(),
+    }
+}

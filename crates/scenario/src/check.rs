@@ -1,0 +1,282 @@
+//! What can be known to be wrong before a run.
+
+use std::collections::HashSet;
+
+use headway_core::control::Kind;
+use headway_core::mistake::check;
+use headway_core::queue::QueueSpec;
+use headway_core::units::WIRE_OVERHEAD;
+use headway_core::{Bytes, Duration, Mistake, Rate};
+
+use crate::check_program::check_programs;
+use crate::check_traffic::{MAX_RATE, check_traffic};
+use crate::model::{Buffer, FlowSpec, LinkSpec, MeasureSpec, Scenario};
+use crate::route::Topology;
+
+/// More flows than this are a typing error, or a job for a fluid model.
+const MAX_FLOWS: u64 = 1_000_000;
+/// Points of a time series, beyond which a file of results would be of no use.
+const MAX_INTERVALS: i64 = 1_000_000;
+const RATE_RULE: &str = "must be more than 0 and at most 10 Tb/s";
+const MAX_DELAY: Duration = Duration::from_ms(100_000);
+/// The longest time for which a full queue may keep its link busy; nanoseconds count much further.
+const MAX_QUEUE: Duration = Duration::from_ms(1_000_000_000_000);
+/// Token buckets count no further.
+const MAX_BURST: Bytes = Bytes::new(2_000_000_000);
+
+impl Scenario {
+    /// Checks all values and paths.
+    ///
+    /// # Errors
+    /// Names the key at fault.
+    pub(crate) fn check(&self) -> Result<(), Mistake> {
+        check("name", !self.name.contains('/'), "must not contain `/`: it is part of the name of a folder")?;
+        self.check_names()?;
+        self.check_times()?;
+        check("mtu", (576..=9000).contains(&self.mtu), "must lie between 576 and 9000 bytes")?;
+        check("link", !self.link.is_empty(), "a network needs at least one [[link]]")?;
+        let silent = self.flow.is_empty() && self.traffic.is_empty();
+        let nothing = silent && self.measure.is_empty() && self.program.is_empty();
+        check(
+            "flow",
+            !nothing,
+            "there is neither a [[flow]] nor [[traffic]] nor [[measure]] nor [[program]]",
+        )?;
+        self.check_count()?;
+        self.check_nodes()?;
+        for (index, link) in self.link.iter().enumerate() {
+            self.check_link(&format!("link[{index}]"), link)?;
+        }
+        let topology = Topology::new(self);
+        for (index, flow) in self.flow.iter().enumerate() {
+            self.check_flow(&topology, &format!("flow[{index}]"), flow)?;
+        }
+        for (index, traffic) in self.traffic.iter().enumerate() {
+            let table = format!("traffic[{index}]");
+            check_path(&topology, &table, &traffic.from, &traffic.to, &traffic.via)?;
+            check_traffic(&table, &traffic.traffic, self.mtu)?;
+            let stop = traffic.stop.is_none_or(|stop| stop > traffic.start);
+            check(&format!("{table}.stop"), stop, "must be later than `start`")?;
+        }
+        for (index, measure) in self.measure.iter().enumerate() {
+            self.check_measure(&topology, &format!("measure[{index}]"), measure)?;
+        }
+        check_programs(&topology, self)?;
+        for (name, host) in &self.host {
+            let table = format!("host.{name}");
+            check(&table, topology.has(name), "is not one of the nodes")?;
+            let mistake = host.coalescing.and_then(|coalescing| coalescing.mistake());
+            check(&format!("{table}.coalescing"), mistake.is_none(), mistake.unwrap_or_default())?;
+        }
+        Ok(())
+    }
+
+    /// Names are printed, on terminals too, and are parts of the names of files.
+    fn check_names(&self) -> Result<(), Mistake> {
+        let printable = |key: &str, name: &str| {
+            let rule = "must not contain control characters, such as ends of lines";
+            check(key, !name.contains(char::is_control), rule)
+        };
+        printable("name", &self.name)?;
+        self.nodes.iter().try_for_each(|node| printable("nodes", node))?;
+        for (index, link) in self.link.iter().enumerate() {
+            printable(&format!("link[{index}].from"), &link.from)?;
+            printable(&format!("link[{index}].to"), &link.to)?;
+        }
+        let named =
+            self.flow.iter().enumerate().filter_map(|(index, flow)| Some((index, flow.name.as_ref()?)));
+        named.into_iter().try_for_each(|(index, name)| printable(&format!("flow[{index}].name"), name))
+    }
+
+    fn check_times(&self) -> Result<(), Mistake> {
+        check("duration", self.duration > Duration::ZERO, "must be more than 0")?;
+        check("duration", self.duration <= Duration::from_ms(100_000_000), "must be at most 100000 s")?;
+        check("warmup", self.warmup < self.duration, "must be shorter than `duration`")?;
+        check("interval", self.interval >= Duration::from_us(1), "must be at least 1 us")?;
+        let intervals = self.duration.ns() / self.interval.ns();
+        check(
+            "interval",
+            intervals <= MAX_INTERVALS,
+            "must not divide `duration` into more than 1000000 parts",
+        )
+    }
+
+    fn check_count(&self) -> Result<(), Mistake> {
+        let mut all = 0u64;
+        for (index, flow) in self.flow.iter().enumerate() {
+            all = all.saturating_add(flow.count);
+            let rule = "there must be at most 1000000 flows in all";
+            check(&format!("flow[{index}].count"), all <= MAX_FLOWS, rule)?;
+        }
+        Ok(())
+    }
+
+    fn check_nodes(&self) -> Result<(), Mistake> {
+        let known: HashSet<&str> = self.nodes.iter().map(String::as_str).collect();
+        check("nodes", known.len() == self.nodes.len(), "names a node twice")?;
+        for (index, link) in self.link.iter().enumerate() {
+            for (key, node) in [("from", &link.from), ("to", &link.to)] {
+                let right = known.is_empty() || known.contains(node.as_str());
+                check(&format!("link[{index}].{key}"), right, &format!("`{node}` is not one of the nodes"))?;
+            }
+            check(&format!("link[{index}].to"), link.from != link.to, "must be another node than `from`")?;
+        }
+        Ok(())
+    }
+
+    fn check_link(&self, table: &str, link: &LinkSpec) -> Result<(), Mistake> {
+        let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
+        check("rate", link.rate.is_none_or(in_range), RATE_RULE)?;
+        check(
+            "trace",
+            link.trace.is_none() || link.rate.is_none(),
+            "takes the place of `rate`: give one of them",
+        )?;
+        check("burst", link.burst.is_none() || link.rate.is_some(), "needs a `rate`")?;
+        check("delay", link.delay <= MAX_DELAY, "must be at most 100 s")?;
+        check("jitter", link.jitter <= MAX_DELAY, "must be at most 100 s")?;
+        check("reordering", !link.reordering || link.jitter > Duration::ZERO, "needs `jitter`")?;
+        check("loss", (0.0..1.0).contains(&link.loss), "must be at least 0 and less than 1")?;
+        if let Some(Err(error)) = link.queue.as_ref().map(QueueSpec::validate) {
+            check(&format!("queue.{}", error.key), false, error.reason)?;
+        }
+        let kernel = link.kernel_queue.is_some();
+        check("kernel-queue", !kernel || link.rate.is_some(), "needs a `rate`")?;
+        let alone = link.queue.is_none() && link.buffer.is_none();
+        check("kernel-queue", !kernel || alone, "takes the place of `queue` and `buffer`: give it alone")?;
+        self.check_bursts(table, link)?;
+        self.check_buffer(table, link)
+    }
+
+    fn check_bursts(&self, table: &str, link: &LinkSpec) -> Result<(), Mistake> {
+        let rule = "must hold one packet of the MTU (plus 38 bytes) and be at most 2 GB";
+        let right = |burst: Bytes| self.holds_packet(burst) && burst <= MAX_BURST;
+        check(&format!("{table}.burst"), link.burst.is_none_or(right), rule)?;
+        if let Some(police) = link.police {
+            check(&format!("{table}.police.rate"), in_range(police.rate), RATE_RULE)?;
+            check(&format!("{table}.police.burst"), right(police.burst), rule)?;
+        }
+        Ok(())
+    }
+
+    fn check_buffer(&self, table: &str, link: &LinkSpec) -> Result<(), Mistake> {
+        let (bytes, packets) = link.queue.as_ref().map(QueueSpec::limits).unwrap_or_default();
+        let twice = link.buffer.is_some() && (bytes.is_some() || packets.is_some());
+        check(&format!("{table}.buffer"), !twice, "is also given as a limit of `queue`: give one of them")?;
+        let limits = [
+            ("buffer", link.buffer),
+            ("queue.limit", bytes.map(Buffer::Bytes)),
+            ("queue.packets", packets.map(Buffer::Packets)),
+        ];
+        for (key, limit) in limits {
+            let Some(bytes) = limit.map(|limit| limit.bytes(self.mtu)) else { continue };
+            let key = format!("{table}.{key}");
+            let rule = "must hold one packet of the MTU (plus 38 bytes)";
+            check(&key, self.holds_packet(bytes), rule)?;
+            let short = link.rate.is_none_or(|rate| rate.time_for(bytes) <= MAX_QUEUE);
+            check(&key, short, "takes more than 1000000000 s to send: lower it, or raise `rate`")?;
+        }
+        Ok(())
+    }
+
+    fn holds_packet(&self, size: Bytes) -> bool {
+        size >= self.full_packet()
+    }
+
+    /// A packet of the MTU on the wire.
+    fn full_packet(&self) -> Bytes {
+        Bytes::new(u64::from(self.mtu)) + WIRE_OVERHEAD
+    }
+
+    fn check_measure(&self, topology: &Topology, table: &str, measure: &MeasureSpec) -> Result<(), Mistake> {
+        check_path(topology, table, &measure.from, &measure.to, &measure.via)?;
+        let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
+        check("start", measure.start < self.duration, "must be earlier than the end of the run")?;
+        check("every", measure.every.is_none_or(|every| every > Duration::ZERO), "must be more than 0")?;
+        let size = measure.packet.is_none_or(|packet| PROBE_SIZES.contains(&packet.get()));
+        check("packet", size, "must lie between 84 and 9038 bytes on the wire")?;
+        check("line", measure.line.is_none_or(in_range), RATE_RULE)?;
+        let back: Vec<String> = measure.via.iter().rev().cloned().collect();
+        let reverse = topology.route(&measure.to, &measure.from, &back);
+        check("from", reverse.is_ok(), &format!("no way back: {}", reverse.err().unwrap_or_default()))?;
+        let path = topology.route(&measure.from, &measure.to, &measure.via).unwrap_or_default();
+        let limited = path.iter().any(|hop| self.link[topology.directions()[*hop].link].rate.is_some());
+        check("to", limited, "is reached over links without a rate: there is nothing to measure")?;
+        let traced = path.iter().any(|hop| self.link[topology.directions()[*hop].link].trace.is_some());
+        check(
+            "to",
+            !traced,
+            "is reached over a link with a trace: give it a `rate`, which a measurement is judged by",
+        )
+    }
+
+    fn check_flow(&self, topology: &Topology, table: &str, flow: &FlowSpec) -> Result<(), Mistake> {
+        check_path(topology, table, &flow.from, &flow.to, &flow.via)?;
+        let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
+        check("count", flow.count > 0, "must be at least 1")?;
+        if let Some(Kind::FixedRate { rate }) = flow.controller.known() {
+            check("controller", in_range(rate), "must have a rate of more than 0 and at most 10 Tb/s")?;
+        }
+        check("start", flow.start < self.duration, "must be earlier than the end of the run")?;
+        check("stop", flow.stop.is_none_or(|stop| stop > flow.start), "must be later than `start`")?;
+        check("size", flow.size != Some(Bytes::ZERO), "must be more than 0")?;
+        check("application-rate", flow.application_rate.is_none_or(in_range), RATE_RULE)?;
+        check("read-rate", flow.read_rate.is_none_or(in_range), RATE_RULE)?;
+        check(
+            "initial-window",
+            (1..=1000).contains(&flow.initial_window),
+            "must lie between 1 and 1000 segments",
+        )?;
+        check("ack-every", (1..=1000).contains(&flow.ack_every), "must lie between 1 and 1000 segments")?;
+        let window = flow.receive_buffer.get();
+        let right = (u64::from(self.mss())..=1 << 30).contains(&window);
+        check(
+            "receive-buffer",
+            right,
+            "must hold a segment and be at most 1 GiB, the largest window of TCP",
+        )?;
+        let back: Vec<String> = flow.via.iter().rev().cloned().collect();
+        let reverse = topology.route(&flow.to, &flow.from, &back);
+        let there = topology.route(&flow.from, &flow.to, &flow.via).unwrap_or_default();
+        check(
+            "from",
+            reverse.is_ok(),
+            &format!("no way back: {}", reverse.clone().err().unwrap_or_default()),
+        )?;
+        // Otherwise a flow would go on for ever at one instant.
+        let takes_time = there.iter().chain(&reverse.unwrap_or_default()).any(|hop| {
+            let link = &self.link[topology.directions()[*hop].link];
+            link.rate.is_some() || link.trace.is_some() || link.delay > Duration::ZERO
+        });
+        let is_slow = flow.application_rate.is_some()
+            || matches!(flow.controller.known(), Some(Kind::FixedRate { .. }));
+        check(
+            "to",
+            takes_time || is_slow,
+            "is reached in no time: give a link on the way a `rate` or a `delay`",
+        )
+    }
+}
+
+/// Sizes of probes that the estimators are made for, in wire bytes.
+const PROBE_SIZES: std::ops::RangeInclusive<u64> = 84..=9038;
+
+fn in_range(rate: Rate) -> bool {
+    Rate::ZERO < rate && rate <= MAX_RATE
+}
+
+fn check_path(topology: &Topology, table: &str, from: &str, to: &str, via: &[String]) -> Result<(), Mistake> {
+    let known = |node: &str| topology.has(node);
+    for (key, node) in [("from", from), ("to", to)] {
+        check(&format!("{table}.{key}"), known(node), &format!("`{node}` is not one of the nodes"))?;
+    }
+    check(&format!("{table}.to"), from != to, "must be another node than `from`")?;
+    for node in via {
+        check(&format!("{table}.via"), known(node), &format!("`{node}` is not one of the nodes"))?;
+    }
+    let key = if via.is_empty() { "to" } else { "via" };
+    match topology.route(from, to, via) {
+        Ok(_) => Ok(()),
+        Err(reason) => Err(Mistake::new(&format!("{table}.{key}"), &reason)),
+    }
+}

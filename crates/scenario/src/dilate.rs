@@ -1,0 +1,200 @@
+//! Time dilation: the same scenario, slower (ls-aimd 4.8).
+
+use headway_core::queue::QueueSpec;
+use headway_core::{Duration, Rate};
+
+use crate::error::Error;
+use crate::model::{FlowSpec, LinkSpec, Scenario, TrafficSpec};
+use headway_traffic::Traffic;
+
+/// The largest factor: a microsecond becomes a millisecond.
+pub const MOST_DILATION: u32 = 1_000;
+
+impl Scenario {
+    /// The same scenario with rates divided and times multiplied by `factor`, from 1 to [`MOST_DILATION`]; `-x10` is added to its name.
+    ///
+    /// Windows, probabilities and ratios stay what they are, while timers of a host in real time come out the more exactly the larger the factor.
+    /// What is a constant of the kernel is not dilated: delayed acknowledgements, the least retransmission timeout, and the millisecond whose segments
+    /// a host with segmentation offload hands to its card at once.
+    ///
+    /// # Errors
+    /// When the factor is out of its range, or names the first thing that cannot be dilated.
+    pub fn dilated(&self, factor: u32) -> Result<Scenario, Error> {
+        let refused = |what: &str| Error::Dilation(what.to_owned());
+        if !(1..=MOST_DILATION).contains(&factor) {
+            return Err(refused(&format!("the factor must lie between 1 and {MOST_DILATION}")));
+        }
+        let mut scenario = self.clone();
+        if factor == 1 {
+            return Ok(scenario);
+        }
+        scenario.name += &format!("-x{factor}");
+        let others = [
+            ("measure", self.measure.is_empty()),
+            ("program", self.program.is_empty()),
+            ("host", self.host.is_empty()),
+        ];
+        if let Some((table, _)) = others.iter().find(|(_, absent)| !absent) {
+            return Err(refused(&format!("`{table}` cannot be dilated")));
+        }
+        let slower = Slower { factor };
+        for time in [&mut scenario.duration, &mut scenario.warmup, &mut scenario.interval] {
+            slower.time(time);
+        }
+        for (index, link) in scenario.link.iter_mut().enumerate() {
+            slower.link(link).map_err(|key| refused(&format!("`link[{index}].{key}` cannot be dilated")))?;
+        }
+        for flow in &mut scenario.flow {
+            slower.flow(flow);
+        }
+        for (index, traffic) in scenario.traffic.iter_mut().enumerate() {
+            slower.traffic(traffic).map_err(|model| {
+                refused(&format!("`traffic[{index}]` of model `{model}` cannot be dilated"))
+            })?;
+        }
+        Ok(scenario)
+    }
+}
+
+/// Makes things slower by a factor.
+#[derive(Clone, Copy)]
+struct Slower {
+    factor: u32,
+}
+
+impl Slower {
+    fn time(self, time: &mut Duration) {
+        *time = *time * i64::from(self.factor);
+    }
+
+    fn rate(self, rate: &mut Rate) {
+        *rate = Rate::from_bps(rate.bps() / u64::from(self.factor));
+    }
+
+    /// The error is the key at fault.
+    fn link(self, link: &mut LinkSpec) -> Result<(), &'static str> {
+        if link.trace.is_some() {
+            return Err("trace");
+        }
+        if link.kernel_queue.is_some() {
+            return Err("kernel-queue");
+        }
+        // The default buffer is a time, too, unless it is the least one.
+        if let Some(rate) = link.rate {
+            link.buffer = Some(link.buffer_at(rate));
+        }
+        if let Some(rate) = &mut link.rate {
+            self.rate(rate);
+        }
+        if let Some(police) = &mut link.police {
+            self.rate(&mut police.rate);
+        }
+        self.time(&mut link.delay);
+        self.time(&mut link.jitter);
+        match &mut link.queue {
+            Some(QueueSpec::Codel(codel)) => {
+                self.time(&mut codel.target);
+                self.time(&mut codel.interval);
+            }
+            Some(QueueSpec::Pie(pie)) => {
+                self.time(&mut pie.target);
+                self.time(&mut pie.update);
+                self.time(&mut pie.burst);
+            }
+            Some(QueueSpec::Red(red)) => self.time(&mut red.adaptation),
+            Some(QueueSpec::DropTail(_) | QueueSpec::Step(_) | QueueSpec::Ramp(_)) | None => {}
+        }
+        Ok(())
+    }
+
+    fn flow(self, flow: &mut FlowSpec) {
+        self.time(&mut flow.start);
+        self.time(&mut flow.stagger);
+        if let Some(stop) = &mut flow.stop {
+            self.time(stop);
+        }
+        for rate in [&mut flow.application_rate, &mut flow.read_rate].into_iter().flatten() {
+            self.rate(rate);
+        }
+    }
+
+    /// The error is the name of the model.
+    fn traffic(self, spec: &mut TrafficSpec) -> Result<(), &'static str> {
+        self.time(&mut spec.start);
+        if let Some(stop) = &mut spec.stop {
+            self.time(stop);
+        }
+        let model = spec.traffic.model();
+        match &mut spec.traffic {
+            Traffic::Cbr { rate, .. } | Traffic::Poisson { rate, .. } | Traffic::Batches { rate, .. } => {
+                self.rate(rate)
+            }
+            Traffic::ParetoOnOff { peak, on, off, .. } => {
+                self.rate(peak);
+                self.time(on);
+                self.time(off);
+            }
+            Traffic::Web { think, access, .. } => {
+                self.time(think);
+                self.rate(access);
+            }
+            // Its times are divided by the scale already.
+            Traffic::Bct { scale }
+            | Traffic::Sct { scale }
+            | Traffic::CbrProfile { scale }
+            | Traffic::Unc1 { scale }
+            | Traffic::Unc2 { scale }
+            | Traffic::Unc3 { scale } => *scale /= f64::from(self.factor),
+            Traffic::Pcap { .. } => return Err(model),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn scenario(text: &str) -> Scenario {
+        Scenario::parse(text, Path::new("x.toml"), &[]).unwrap()
+    }
+
+    const FLOWS: &str = r#"
+duration = "7 s"
+warmup = "1 s"
+[[link]]
+from = "a"
+to = "b"
+rate = "100 Mb/s"
+delay = "500 us"
+buffer = "500 kB"
+queue = { kind = "red", min = "15 kB", max = "45 kB", adaptive = true }
+[[flow]]
+from = "a"
+to = "b"
+count = 4
+stagger = "10 ms"
+controller = "reno"
+ecn = "classic"
+ack-every = 1
+offload = false
+[[traffic]]
+from = "a"
+to = "b"
+model = "poisson"
+rate = "10 Mb/s"
+"#;
+
+    #[test]
+    fn what_cannot_be_dilated_is_named() {
+        let plain = scenario(FLOWS);
+        assert_eq!(plain.dilated(1).unwrap().link[0].rate, plain.link[0].rate);
+        assert!(plain.dilated(0).unwrap_err().to_string().contains("between 1 and 1000"));
+        let mut other = plain.clone();
+        other.link[0].kernel_queue = Some("fq_codel".parse().unwrap());
+        let error = other.dilated(10).unwrap_err().to_string();
+        assert!(error.contains("link[0].kernel-queue"), "{error}");
+    }
+}

@@ -1,0 +1,28 @@
+//! Scenarios: a network, its flows and its traffic, as read from TOML; one file for all worlds.
+
+mod change;
+mod check;
+mod check_program;
+mod check_traffic;
+mod controller;
+mod dilate;
+mod error;
+mod kernel_queue;
+mod model;
+mod read;
+mod route;
+mod trace;
+
+pub use change::Change;
+pub use controller::{FlowController, KernelController};
+pub use dilate::MOST_DILATION;
+pub use error::Error;
+pub use kernel_queue::KernelQueue;
+pub use model::{
+    Buffer, EcnMode, FlowSpec, HostSpec, LinkSpec, MeasureSpec, Police, ProgramSpec, Scenario, TrafficSpec,
+};
+pub use route::{Direction, Topology};
+pub use trace::Trace;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! From a file to a scenario that has been checked.
+
+use std::path::Path;
+
+use headway_core::Mistake;
+use headway_traffic::Traffic;
+
+use crate::change::{self, Change};
+use crate::error::Error;
+use crate::model::Scenario;
+
+impl Scenario {
+    /// Reads a scenario file, makes the changes and checks everything that can be known before a run.
+    ///
+    /// # Errors
+    /// Names the file with line and key, or the change, at fault.
+    pub fn load(path: &Path, changes: &[Change]) -> Result<Scenario, Error> {
+        let text =
+            headway_input::text(path, headway_input::SCENARIO).map_err(|e| Error::file("read", path, e))?;
+        Scenario::parse(&text, path, changes)
+    }
+
+    /// Reads a scenario from text; files it names are looked up beside `path`.
+    ///
+    /// # Errors
+    /// As for [`Scenario::load`].
+    pub fn parse(text: &str, path: &Path, changes: &[Change]) -> Result<Scenario, Error> {
+        let mut scenario: Scenario =
+            toml::from_str(text).map_err(|e| Mistake::at(text, path, e.span(), e.message()))?;
+        if !changes.is_empty() {
+            scenario = change::apply(text, changes)?;
+        }
+        scenario.folder = path.parent().map(Path::to_owned).unwrap_or_default();
+        if scenario.name.is_empty() {
+            scenario.name =
+                path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        }
+        scenario.load_captures().map_err(|mistake| change::blame(mistake, changes, text, path))?;
+        scenario.check().map_err(|mistake| change::blame(mistake, changes, text, path))?;
+        Ok(scenario)
+    }
+
+    fn load_captures(&mut self) -> Result<(), Mistake> {
+        for (index, spec) in self.traffic.iter_mut().enumerate() {
+            if let Traffic::Pcap { file, .. } = &mut spec.traffic {
+                let key = format!("traffic[{index}].file");
+                file.load(&self.folder).map_err(|error| Mistake::new(&key, &error.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,356 @@
+use std::path::Path;
+
+use headway_core::{Bytes, Duration, Rate};
+
+use super::*;
+
+const GOOD: &str = r#"duration = "10 s"
+warmup = "2 s"
+nodes = ["a", "left", "right", "b"]
+
+[[link]]
+from = "a"
+to = "left"
+
+[[link]]
+from = "left"
+to = "right"
+rate = "100 Mb/s"
+delay = "10 ms"
+buffer = "100 packets"
+police = { rate = "90 Mb/s", burst = "15 kB" }
+
+[[link]]
+from = "right"
+to = "b"
+
+[[flow]]
+from = "a"
+to = "b"
+count = 4
+controller = "reno"
+start = "1 s"
+stagger = "100 ms"
+
+[[traffic]]
+from = "left"
+to = "right"
+model = "cbr"
+rate = "10 Mb/s"
+"#;
+
+fn read(text: &str, changes: &[&str]) -> Result<Scenario, Error> {
+    let changes: Vec<Change> = changes.iter().map(|text| text.parse().unwrap()).collect();
+    Scenario::parse(text, Path::new("x.toml"), &changes)
+}
+
+/// The error of the scenario with `from` replaced by `to`.
+fn error(from: &str, to: &str) -> String {
+    let text = GOOD.replacen(from, to, 1);
+    assert_ne!(text, GOOD, "{from}");
+    read(&text, &[]).unwrap_err().to_string()
+}
+
+#[test]
+fn a_scenario_reads_with_its_defaults() {
+    let scenario = read(GOOD, &[]).unwrap();
+    assert_eq!((scenario.name.as_str(), scenario.seed, scenario.mtu, scenario.mss()), ("x", 1, 1500, 1448));
+    assert_eq!(scenario.interval, Duration::from_ms(100));
+    assert_eq!(scenario.link[1].buffer, Some(Buffer::Packets(100)));
+    assert!(scenario.link[1].duplex);
+}
+
+#[test]
+fn mistakes_name_file_line_and_key() {
+    let cases = [
+        ("100 Mb/s", "0", "x.toml, line 12: `link[1].rate`: must be more than 0"),
+        ("100 Mb/s", "100", "x.toml, line 12: `link[1].rate`: `100` is not a rate"),
+        ("\"10 ms\"", "\"-10 ms\"", "x.toml, line 13: `link[1].delay`: `-10 ms` is not a time"),
+        ("100 packets", "0 packets", "x.toml, line 14: `link[1].buffer`: must hold one packet"),
+        (
+            "100 packets",
+            "1 packet of beer",
+            "x.toml, line 14: `link[1].buffer`: `1 packet of beer` is not a buffer",
+        ),
+        ("100 packets", "1 kB", "x.toml, line 14: `link[1].buffer`: must hold one packet"),
+        ("90 Mb/s", "0", "x.toml, line 15: `link[1].police.rate`: must be more than 0"),
+        ("to = \"left\"", "to = \"up\"", "x.toml, line 7: `link[0].to`: `up` is not one of the nodes"),
+        ("to = \"left\"", "to = \"a\"", "x.toml, line 7: `link[0].to`: must be another node"),
+        (
+            "to = \"b\"\ncount",
+            "to = \"c\"\ncount",
+            "x.toml, line 23: `flow[0].to`: `c` is not one of the nodes",
+        ),
+        ("count = 4", "via = [\"nowhere\"]", "x.toml, line 24: `flow[0].via`: `nowhere` is not"),
+        (
+            "count = 4",
+            "via = [\"right\", \"left\"]",
+            "x.toml, line 24: `flow[0].via`: the path comes to `left` twice",
+        ),
+        ("count = 4", "count = 0", "x.toml, line 24: `flow[0].count`: must be at least 1"),
+        (
+            "count = 4",
+            "count = 1000000000",
+            "x.toml, line 24: `flow[0].count`: there must be at most 1000000 flows",
+        ),
+        ("\"reno\"", "\"renault\"", "x.toml, line 25: `flow[0].controller`: `renault` is not"),
+        (
+            "\"reno\"",
+            "\"kernel:a name that is long\"",
+            "x.toml, line 25: `flow[0].controller`: `kernel:a name that is long` is not `kernel:NAME` with",
+        ),
+        ("\"1 s\"", "\"11 s\"", "x.toml, line 26: `flow[0].start`: must be earlier than the end"),
+        ("stagger", "stager", "x.toml, line 27: `flow[0].stager`: unknown field `stager`"),
+        (
+            "warmup = \"2 s\"",
+            "warmup = \"10 s\"",
+            "x.toml, line 2: `warmup`: must be shorter than `duration`",
+        ),
+        ("warmup = \"2 s\"", "warmup = \"-2 s\"", "x.toml, line 2: `warmup`: `-2 s` is not a time"),
+        ("duration = \"10 s\"", "duration = \"0 s\"", "x.toml, line 1: `duration`: must be more than 0"),
+        ("warmup", "interval = \"1 us\"\nwarmup", "x.toml, line 2: `interval`: must not divide"),
+        (
+            "warmup",
+            "name = \"a\\u001b[2J\"\nwarmup",
+            "x.toml, line 2: `name`: must not contain control characters",
+        ),
+        ("\"right\", \"b\"", "\"right\", \"b\\n\"", "x.toml, line 3: `nodes`: must not contain control"),
+        ("warmup", "mtu = 100\nwarmup", "x.toml, line 2: `mtu`: must lie between"),
+        ("\"right\", \"b\"", "\"b\", \"b\", \"right\"", "x.toml, line 3: `nodes`: names a node twice"),
+        ("police", "trace = \"no.trace\" #", "x.toml, line 15: `link[1].trace`: takes the place of `rate`"),
+        ("police", "reordering = true #", "x.toml, line 15: `link[1].reordering`: needs `jitter`"),
+        ("police", "loss = 1.0 #", "x.toml, line 15: `link[1].loss`: must be at least 0"),
+        (
+            "police",
+            "queue = { kind = \"best\" } #",
+            "x.toml, line 15: `link[1].queue`: unknown variant `best`",
+        ),
+        (
+            "police",
+            "queue = { kind = \"red\", min = \"2 kB\", max = \"1 kB\" } #",
+            "x.toml, line 15: `link[1].queue.max`: must be above `min`",
+        ),
+        (
+            "\"cbr\"",
+            "\"cbr\"\nsize = \"10 B\"",
+            "x.toml, line 33: `traffic[0].size`: must lie between 64 bytes",
+        ),
+        ("\"cbr\"", "\"batches\"\nbatch = 0.5", "x.toml, line 33: `traffic[0].batch`: must lie between 1"),
+        (
+            "\"cbr\"\nrate",
+            "\"unc1\"\nscale = 0.0 #",
+            "x.toml, line 33: `traffic[0].scale`: must be more than 0",
+        ),
+        ("model = \"cbr\"", "model = \"cbs\"", "x.toml, line 29: `traffic[0]`: unknown variant `cbs`"),
+        (
+            "model = \"cbr\"",
+            "model = \"cbr\"\nspeed = 1",
+            "x.toml, line 29: `traffic[0]`: unknown field `speed`",
+        ),
+        ("[[traffic]]", "[host.z]\n[[traffic]]", "x.toml, line 29: `host.z`: is not one of the nodes"),
+    ];
+    for (from, to, expected) in cases {
+        let found = error(from, to);
+        assert!(found.starts_with(expected), "found    {found}\nexpected {expected}");
+    }
+}
+
+#[test]
+fn a_kernels_controller_reads_back() {
+    let scenario = read(GOOD, &["flow.0.controller=kernel:my_module-2"]).unwrap();
+    let controller = &scenario.flow[0].controller;
+    assert_eq!((controller.to_string().as_str(), controller.known()), ("kernel:my_module-2", None));
+    assert_eq!(controller.to_string().parse(), Ok(controller.clone()));
+    assert_eq!(scenario.flow[0].label(), "kernel:my_module-2");
+}
+
+#[test]
+fn names_of_kernels_controllers_are_checked() {
+    let read = |text: &str| text.parse::<FlowController>();
+    assert_eq!(read("kernel:dctcp").unwrap().kind_on_linux(), read("dctcp").unwrap().known());
+    assert_eq!(read("kernel:vegas").unwrap().kind_on_linux(), None);
+    for text in
+        ["kernel:", "kernel:a.b", "kernel:Vegas", "kernel: vegas", "kernel:0123456789abcdef", "kernel"]
+    {
+        assert!(read(text).is_err(), "{text}");
+    }
+    let found = read("vegas").unwrap_err();
+    assert!(found.starts_with("`vegas` is not `reno`,") && found.contains("`kernel:NAME`"), "{found}");
+}
+
+#[test]
+fn a_kernels_queue_is_one_line_and_stands_alone() {
+    let queue = "x.toml, line 15: `link[1].kernel-queue`: ";
+    let cases = [
+        ("police", "kernel-queue = \"fq\" #", "takes the place of `queue` and `buffer`"),
+        (
+            "buffer = \"100 packets\"\npolice",
+            "queue = { kind = \"codel\" }\nkernel-queue = \"fq\" #",
+            "takes",
+        ),
+        ("police", "kernel-queue = \"fq  limit 1\" #", "`fq  limit 1` is not a discipline such as"),
+        ("police", "kernel-queue = \"fq\\nqdisc del\" #", "`fq\nqdisc del` is not a discipline"),
+        ("police", "kernel-queue = \"\" #", "`` is not a discipline"),
+        ("police", "kernel-queue = \"fq; x\" #", "`fq; x` is not a discipline"),
+    ];
+    for (from, to, expected) in cases {
+        let found = error(from, to);
+        assert!(found.starts_with(&format!("{queue}{expected}")), "found    {found}\nexpected {expected}");
+    }
+    let found =
+        error("rate = \"100 Mb/s\"\ndelay = \"10 ms\"\nbuffer = \"100 packets\"", "kernel-queue = \"fq\"");
+    assert_eq!(found, "x.toml, line 12: `link[1].kernel-queue`: needs a `rate`");
+}
+
+#[test]
+fn programs_run_at_nodes_that_can_be_hosts() {
+    let program = "[[program]]\nat = \"a\"\ncommand = \"true\"\n";
+    let cases = [
+        ("at = \"a\"", "at = \"c\"", "x.toml, line 36: `program[0].at`: `c` is not one of the nodes"),
+        ("\"true\"", "\" \"", "x.toml, line 37: `program[0].command`: must not be empty"),
+        (
+            "\"true\"",
+            "\"true\"\nstart = \"10 s\"",
+            "x.toml, line 38: `program[0].start`: must be earlier than",
+        ),
+        ("\"true\"", "\"true\"\nstop = \"0 s\"", "x.toml, line 38: `program[0].stop`: must be later than"),
+        (
+            "\"true\"",
+            "\"true\"\ncontroller = \"fixed-window:10\"",
+            "x.toml, line 38: `program[0].controller`: must be one without a number",
+        ),
+        (
+            "[\"a\", \"left\"",
+            "[\"0\", \"a\", \"left\"",
+            "x.toml, line 3: `nodes`: `0` cannot be the name of a host",
+        ),
+        (
+            "[\"a\", \"left\"",
+            "[\"A\", \"a\", \"left\"",
+            "x.toml, line 3: `nodes`: `a` is also there in other",
+        ),
+    ];
+    let text = format!("{GOOD}\n{program}");
+    for (from, to, expected) in cases {
+        let found = read(&text.replacen(from, to, 1), &[]).unwrap_err().to_string();
+        assert!(found.starts_with(expected), "found    {found}\nexpected {expected}");
+    }
+    let other = "controller = \"dctcp\"\n";
+    let two = format!("{text}{other}{program}controller = \"kernel:vegas\"\n");
+    let found = read(&two, &[]).unwrap_err().to_string();
+    assert!(found.contains("`program[1].controller`: differs from that of `program[0]`"), "{found}");
+}
+
+#[test]
+fn flows_need_a_way_there_and_back() {
+    let text = GOOD.replacen("to = \"b\"\n", "to = \"b\"\nduplex = false\n", 1);
+    let found = read(&text, &[]).unwrap_err().to_string();
+    assert_eq!(found, "x.toml, line 23: `flow[0].from`: no way back: no links lead from `b` to `a`");
+    let text = text.replacen("from = \"right\"\nto = \"b\"", "from = \"b\"\nto = \"right\"", 1);
+    let found = read(&text, &[]).unwrap_err().to_string();
+    assert_eq!(found, "x.toml, line 24: `flow[0].to`: no links lead from `a` to `b`");
+}
+
+#[test]
+fn changes_set_values_by_path() {
+    let changes = [
+        "link.1.rate=50 Mb/s",
+        "flow.0.controller=dctcp",
+        "seed=7",
+        "name=7",
+        "link.1.police.burst=\"30 kB\"",
+        "host.b={}",
+    ];
+    let scenario = read(GOOD, &changes).unwrap();
+    assert_eq!(scenario.link[1].rate, Some(Rate::from_mbps(50.0)));
+    assert_eq!(scenario.flow[0].controller.to_string(), "dctcp");
+    assert_eq!((scenario.seed, scenario.name.as_str()), (7, "7"));
+    assert_eq!(scenario.link[1].police.unwrap().burst, Bytes::new(30_000));
+    assert!(scenario.host.contains_key("b"));
+}
+
+#[test]
+fn changes_that_cannot_be_are_refused() {
+    let cases = [
+        ("link.9.rate=1 Mb/s", "`link.9.rate=1 Mb/s`: `link` has 3 elements, counted from 0"),
+        ("link.rate=1 Mb/s", "`link.rate=1 Mb/s`: `link` has 3 elements"),
+        ("duration.x=1", "`duration.x=1`: `duration` is a single value and has no keys"),
+        ("link.0.speed=1", "`link.0.speed=1`: unknown field `speed`"),
+        ("sed=1", "`sed=1`: unknown field `sed`"),
+        ("link.0.rate=fast", "`link.0.rate=fast`: `fast` is not a rate"),
+        ("link.0.rate=0", "`link.0.rate=0`: must be more than 0"),
+        ("flow.0.count=1000000000", "`flow.0.count=1000000000`: there must be at most 1000000 flows"),
+    ];
+    for (change, expected) in cases {
+        let found = read(GOOD, &[change]).unwrap_err().to_string();
+        assert!(found.starts_with(expected), "found    {found}\nexpected {expected}");
+    }
+    assert!("link".parse::<Change>().is_err());
+    assert!("link..rate=1".parse::<Change>().is_err());
+}
+
+#[test]
+fn paths_are_short_and_ties_go_to_the_first_in_the_file() {
+    let link = |from, to| format!("[[link]]\nfrom = \"{from}\"\nto = \"{to}\"\ndelay = \"1 ms\"\n");
+    let links = [("a", "x"), ("a", "y"), ("x", "b"), ("y", "b"), ("a", "x")]
+        .map(|(from, to)| link(from, to))
+        .concat();
+    let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\n";
+    let scenario = read(&format!("duration = \"1 s\"\n{links}{flow}"), &[]).unwrap();
+    let topology = Topology::new(&scenario);
+    let names = |via: &[&str]| -> Vec<String> {
+        let via: Vec<String> = via.iter().map(|node| (*node).to_owned()).collect();
+        let route = topology.route("a", "b", &via).unwrap();
+        route.into_iter().map(|index| topology.directions()[index].name.clone()).collect()
+    };
+    assert_eq!(names(&[]), ["a->x", "x->b"]);
+    assert_eq!(names(&["y"]), ["a->y", "y->b"]);
+    assert_eq!(topology.directions()[8].name, "a->x (2)");
+}
+
+/// Two nodes with one link between them that has these keys, and what else the file says.
+fn one_link(link: &str, rest: &str) -> String {
+    format!("duration = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\n{link}\n{rest}")
+}
+
+const FLOW: &str = "[[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\n";
+
+#[test]
+fn flows_over_a_path_without_time_are_refused() {
+    let found = read(&one_link("", FLOW), &[]).unwrap_err().to_string();
+    assert!(found.starts_with("x.toml, line 8: `flow[0].to`: is reached in no time"), "{found}");
+    for link in ["rate = \"1 Mb/s\"", "delay = \"1 ms\"", "trace = \"x.trace\""] {
+        assert!(read(&one_link(link, FLOW), &[]).is_ok(), "{link}");
+    }
+    assert!(read(&one_link("", &format!("{FLOW}application-rate = \"1 Mb/s\"\n")), &[]).is_ok());
+}
+
+#[test]
+fn values_that_no_run_would_survive_are_refused() {
+    let host = "[host.b]\ncoalescing = { kind = \"fixed\", interval = \"120 us\", jitter = 3.0 }\n";
+    let on_off = "[[traffic]]\nfrom = \"a\"\nto = \"b\"\nmodel = \"pareto-on-off\"\nsources = 1\npeak = \"1 b/s\"\n\
+                  on = \"1 ns\"\noff = \"1 ns\"\nshape = 1.5\n";
+    let rate = "rate = \"1 b/s\"\n";
+    let cases = [
+        (format!("{rate}buffer = \"20 GB\""), FLOW.to_owned(), "line 6: `link[0].buffer`: takes more than"),
+        (
+            format!("{rate}buffer = \"9 kB\"\nqueue = {{ kind = \"drop-tail\", limit = \"9 kB\" }}"),
+            FLOW.to_owned(),
+            "line 6: `link[0].buffer`: is also given as a limit",
+        ),
+        (
+            format!("{rate}queue = {{ kind = \"drop-tail\", limit = \"9 B\" }}"),
+            FLOW.to_owned(),
+            "line 6: `link[0].queue.limit`: must hold one packet",
+        ),
+        (format!("{rate}burst = \"3 GB\""), FLOW.to_owned(), "line 6: `link[0].burst`: must hold one packet"),
+        (rate.to_owned(), format!("{FLOW}{host}"), "line 12: `host.b.coalescing`: must have a `jitter`"),
+        (rate.to_owned(), on_off.to_owned(), "line 13: `traffic[0].on`: must be at least a millionth"),
+    ];
+    for (link, rest, expected) in cases {
+        let found = read(&one_link(&link, &rest), &[]).unwrap_err().to_string();
+        assert!(found.starts_with(&format!("x.toml, {expected}")), "found    {found}\nexpected {expected}");
+    }
+    let found = read(&one_link(rate, FLOW), &["name=../x"]).unwrap_err().to_string();
+    assert!(found.starts_with("`name=../x`: must not contain `/`"), "{found}");
+}

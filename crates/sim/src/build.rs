@@ -1,0 +1,278 @@
+//! From a scenario to a network.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+
+use headway_core::control::Kind;
+use headway_core::measure::Config;
+use headway_core::units::WIRE_OVERHEAD;
+use headway_core::{Bytes, Duration, Instant, Mistake};
+
+use headway_scenario::{EcnMode, Error, FlowSpec, LinkSpec, MeasureSpec, Scenario, Topology, Trace};
+use headway_traffic::random;
+use rand::Rng;
+
+use crate::config::{
+    AckPolicy, Burst, CardId, Ecn, FlowId, LinkConfig, LinkId, Service, SourceConfig, SourceId, TcpConfig,
+};
+use crate::measurement::{MeasurementConfig, Measurements};
+use crate::network::Network;
+
+/// What a flow takes at least: its state, its timers and a short scoreboard.
+const FLOW: u64 = 2_048;
+/// What a packet in a queue or on a wire takes.
+const PACKET: u64 = 64;
+/// What a point of a link's time series takes, and what one of a flow's.
+const POINT: u64 = 48;
+const FLOW_POINT: u64 = 104;
+/// Rate of a measuring host's line as a multiple of the narrowest link.
+const LINE: f64 = 4.0;
+/// The round-trip time that a measurement counts on when links have no delay.
+const LEAST_RTT: Duration = Duration::from_us(10);
+/// Flows beyond this have no time series of their own: nobody could read it.
+pub(crate) const SERIES_FLOWS: usize = 256;
+
+/// A network made from a scenario, with the names of its parts.
+#[derive(Debug)]
+pub struct Built {
+    /// The network, at time zero.
+    pub network: Network,
+    /// Directions of links, in the order of the file.
+    pub links: Vec<(LinkId, String)>,
+    /// Flows, in the order of the file.
+    pub flows: Vec<Line>,
+    /// Sources of datagrams, in the order of the file.
+    pub sources: Vec<SourceId>,
+    /// Measurements, in the order of the file.
+    pub measurements: Vec<Measurements>,
+}
+
+/// A flow of a network.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Its number in the network.
+    pub id: FlowId,
+    /// The number of its `[[flow]]`.
+    pub group: usize,
+    /// When it starts.
+    pub start: Instant,
+}
+
+impl Built {
+    /// Builds the network; `limit` is the memory that it may take.
+    ///
+    /// # Errors
+    /// When a file cannot be read, a queue cannot be as described, or the network would not fit into memory.
+    pub fn new(scenario: &Scenario, seed: u64, limit: Bytes) -> Result<Built, Error> {
+        let needed = memory(scenario);
+        if needed > limit {
+            return Err(Error::Memory { needed, limit });
+        }
+        if !scenario.program.is_empty() {
+            return Err(Mistake::new("program[0]", "the simulator runs no programs; `--on uml` does").into());
+        }
+        let mut builder =
+            Builder { topology: Topology::new(scenario), network: Network::new(seed), links: Vec::new() };
+        builder.add_links(scenario, seed)?;
+        let flows = builder.add_flows(scenario)?;
+        let sources = builder.add_sources(scenario)?;
+        let measurements = builder.add_measurements(scenario, seed)?;
+        Ok(Built { network: builder.network, links: builder.links, flows, sources, measurements })
+    }
+}
+
+/// About the memory that a run of this scenario takes.
+pub fn memory(scenario: &Scenario) -> Bytes {
+    let flows = scenario.flow_count();
+    let series = FLOW_POINT * flows.min(SERIES_FLOWS as u64) + POINT * 2 * scenario.link.len() as u64;
+    let intervals = (scenario.duration.ns() / scenario.interval.ns()).unsigned_abs() + 1;
+    let packet = u64::from(scenario.mtu) + 38;
+    let links: u64 = scenario.link.iter().map(|link| 2 * held(link, scenario.mtu).get() / packet).sum();
+    Bytes::new(FLOW) * flows + Bytes::new(PACKET) * links + Bytes::new(series) * intervals
+}
+
+fn link_config(scenario: &Scenario, spec: &LinkSpec, seed: u64) -> Result<LinkConfig, Error> {
+    let (service, rate) = match (&spec.trace, spec.rate, spec.burst) {
+        (Some(file), ..) => {
+            let trace = Trace::load(&scenario.folder.join(file))?;
+            let rate = trace.mean_rate();
+            (Service::Trace { opportunities: trace.opportunities, period: trace.period }, Some(rate))
+        }
+        (None, Some(rate), Some(burst)) => (Service::TokenBucket { rate, burst }, Some(rate)),
+        (None, Some(rate), None) => (Service::Constant(rate), Some(rate)),
+        (None, None, _) => (Service::Unlimited, None),
+    };
+    let queue = spec.queue_spec(rate);
+    Ok(LinkConfig {
+        jitter: spec.jitter,
+        reordering: spec.reordering,
+        loss: spec.loss,
+        policer: spec.police.map(|police| (police.rate, police.burst)),
+        ..LinkConfig::new(service, spec.delay, queue.build(rate, seed))
+    })
+}
+
+fn tcp_config(
+    scenario: &Scenario,
+    spec: &FlowSpec,
+    controller: Kind,
+    start: Instant,
+    (forward, reverse): (&[LinkId], &[LinkId]),
+    card: Option<CardId>,
+) -> TcpConfig {
+    TcpConfig {
+        forward: forward.to_vec(),
+        reverse: reverse.to_vec(),
+        controller,
+        start,
+        stop: spec.stop.map(|stop| Instant::ZERO + stop),
+        size: spec.size,
+        application_rate: spec.application_rate,
+        mss: scenario.mss(),
+        initial_window: spec.initial_window,
+        receive_buffer: spec.receive_buffer,
+        read_rate: spec.read_rate,
+        ack: AckPolicy { every: spec.ack_every, timeout: spec.ack_timeout },
+        ecn: ecn(spec.ecn),
+        pacing: spec.pacing,
+        burst: if spec.offload { Burst::Host } else { Burst::Single },
+        whole: true,
+        card,
+    }
+}
+
+fn ecn(mode: EcnMode) -> Ecn {
+    match mode {
+        EcnMode::Off => Ecn::Off,
+        EcnMode::Classic => Ecn::Classic,
+        EcnMode::Dctcp => Ecn::Dctcp,
+    }
+}
+
+/// The mistake of asking the simulator for what only a kernel has.
+fn missing(key: &str, what: &dyn Display) -> Mistake {
+    Mistake::new(key, &format!("the simulator has no `{what}`; `--on uml` has"))
+}
+
+/// A network under construction.
+struct Builder {
+    topology: Topology,
+    network: Network,
+    links: Vec<(LinkId, String)>,
+}
+
+impl Builder {
+    fn add_links(&mut self, scenario: &Scenario, seed: u64) -> Result<(), Error> {
+        for (number, direction) in self.topology.directions().iter().enumerate() {
+            let spec = &scenario.link[direction.link];
+            let queue_seed = random::generator(seed, "queue", number as u64).next_u64();
+            if let Some(queue) = &spec.kernel_queue {
+                return Err(missing(&format!("link[{}].kernel-queue", direction.link), queue).into());
+            }
+            let config = link_config(scenario, spec, queue_seed)?;
+            self.links.push((self.network.add_link(&config), direction.name.clone()));
+        }
+        Ok(())
+    }
+
+    fn add_flows(&mut self, scenario: &Scenario) -> Result<Vec<Line>, Error> {
+        let mut cards = HashMap::new();
+        for (node, host) in &scenario.host {
+            if let Some(coalescing) = host.coalescing {
+                cards.insert(node.as_str(), self.network.add_card(coalescing));
+            }
+        }
+        let mut flows = Vec::new();
+        for (group, spec) in scenario.flow.iter().enumerate() {
+            let back: Vec<String> = spec.via.iter().rev().cloned().collect();
+            let forward = self.path(&spec.from, &spec.to, &spec.via)?;
+            let reverse = self.path(&spec.to, &spec.from, &back)?;
+            let card = cards.get(spec.to.as_str()).copied();
+            let controller = spec
+                .controller
+                .known()
+                .ok_or_else(|| missing(&format!("flow[{group}].controller"), &spec.controller))?;
+            for index in 0..spec.count {
+                let start = spec.starts(index);
+                let config = tcp_config(scenario, spec, controller, start, (&forward, &reverse), card);
+                flows.push(Line { id: self.network.add_tcp(&config), group, start });
+            }
+        }
+        Ok(flows)
+    }
+
+    fn add_sources(&mut self, scenario: &Scenario) -> Result<Vec<SourceId>, Error> {
+        let mut sources = Vec::new();
+        for spec in &scenario.traffic {
+            sources.push(self.network.add_source(&SourceConfig {
+                path: self.path(&spec.from, &spec.to, &spec.via)?,
+                traffic: spec.traffic.clone(),
+                start: Instant::ZERO + spec.start,
+                stop: spec.stop.map(|stop| Instant::ZERO + stop),
+            }));
+        }
+        Ok(sources)
+    }
+
+    fn add_measurements(&mut self, scenario: &Scenario, seed: u64) -> Result<Vec<Measurements>, Error> {
+        let mut measurements = Vec::new();
+        for (index, spec) in scenario.measure.iter().enumerate() {
+            let config = self.measurement_config(scenario, spec)?;
+            measurements.push(Measurements::new(&mut self.network, config, seed, index as u64));
+        }
+        Ok(measurements)
+    }
+
+    fn measurement_config(
+        &self,
+        scenario: &Scenario,
+        spec: &MeasureSpec,
+    ) -> Result<MeasurementConfig, Error> {
+        let back: Vec<String> = spec.via.iter().rev().cloned().collect();
+        let forward = self.route(&spec.from, &spec.to, &spec.via)?;
+        let reverse = self.route(&spec.to, &spec.from, &back)?;
+        let link = |direction: &usize| &scenario.link[self.topology.directions()[*direction].link];
+        let narrow = forward.iter().filter_map(|hop| Some((link(hop).rate?, *hop))).min();
+        let (rate, narrow) =
+            narrow.ok_or_else(|| Mistake::new("to", "is reached over links without a rate"))?;
+        let line = spec.line.unwrap_or(rate.scale(LINE));
+        let propagation: Duration = forward.iter().chain(&reverse).map(|hop| link(hop).delay).sum();
+        let full_packet = Bytes::new(u64::from(scenario.mtu)) + WIRE_OVERHEAD;
+        Ok(MeasurementConfig {
+            path: forward.iter().map(|hop| self.links[*hop].0).collect(),
+            narrow: self.links[narrow].0,
+            start: Instant::ZERO + spec.start,
+            every: spec.every,
+            measure: Config {
+                method: spec.method,
+                packet: spec.packet.unwrap_or(full_packet),
+                budget: spec.budget,
+                gentle: spec.gentle,
+                duration: None,
+                rtt: propagation.max(LEAST_RTT),
+                top_rate: line,
+                train_rate: line,
+            },
+            line,
+            mechanism: spec.gaps,
+            coalescing: scenario.host.get(&spec.to).and_then(|host| host.coalescing),
+            stamp: spec.stamp,
+        })
+    }
+
+    /// Numbers of the directions of links on a path.
+    fn route(&self, from: &str, to: &str, via: &[String]) -> Result<Vec<usize>, Error> {
+        Ok(self.topology.route(from, to, via).map_err(|reason| Mistake::new("via", &reason))?)
+    }
+
+    fn path(&self, from: &str, to: &str, via: &[String]) -> Result<Vec<LinkId>, Error> {
+        Ok(self.route(from, to, via)?.into_iter().map(|index| self.links[index].0).collect())
+    }
+}
+
+/// What queue and wire of a link hold when both are full, in wire bytes.
+fn held(link: &LinkSpec, mtu: u32) -> Bytes {
+    // What links without a rate hold depends on the others; memory is watched during the run, too.
+    let Some(rate) = link.rate else { return Bytes::ZERO };
+    link.buffer_at(rate).bytes(mtu) + rate.bytes_in(link.delay + link.jitter + Duration::from_ms(1))
+}

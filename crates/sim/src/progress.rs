@@ -1,0 +1,55 @@
+//! What a flow does within an interval.
+
+use headway_core::Bytes;
+
+use headway_record::TcpInterval;
+
+use crate::FlowStatistics;
+
+/// Counters of a flow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Progress {
+    /// Payload that arrived in order.
+    pub(crate) goodput: Bytes,
+    sent: u64,
+    retransmitted: u64,
+    timeouts: u64,
+    marks: u64,
+}
+
+impl From<&FlowStatistics> for Progress {
+    fn from(seen: &FlowStatistics) -> Progress {
+        Progress {
+            goodput: seen.goodput,
+            sent: seen.sent,
+            retransmitted: seen.retransmitted,
+            timeouts: seen.timeouts,
+            marks: seen.marked,
+        }
+    }
+}
+
+impl Progress {
+    /// Adds what came between two looks.
+    pub(crate) fn add(&mut self, before: &Progress, after: &Progress) {
+        self.goodput += Bytes::new(after.goodput.get().saturating_sub(before.goodput.get()));
+        self.sent += after.sent - before.sent;
+        self.retransmitted += after.retransmitted - before.retransmitted;
+        self.timeouts += after.timeouts - before.timeouts;
+        self.marks += after.marks - before.marks;
+    }
+
+    /// This progress of an interval, and the sender as it is at its end.
+    pub(crate) fn of_sender(self, sender: &FlowStatistics) -> TcpInterval {
+        TcpInterval {
+            cwnd: sender.cwnd,
+            ssthresh: sender.ssthresh.is_finite().then_some(sender.ssthresh as u32),
+            srtt: sender.srtt,
+            pacing: sender.pacing,
+            sent: self.sent,
+            retransmitted: self.retransmitted,
+            timeouts: Some(self.timeouts),
+            marks: Some(self.marks),
+        }
+    }
+}

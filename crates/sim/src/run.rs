@@ -1,0 +1,398 @@
+//! Runs a scenario in the simulator and records what happens.
+
+use headway_core::{Bytes, Duration, Instant, Rate};
+
+use headway_core::measure::Method;
+use headway_record::{
+    FlowResult, Group, Interval, LinkResult, MeasureResult, Results, Series, SourceResult, StreamTruth,
+    Summary, Total,
+};
+use headway_scenario::{Error, Scenario};
+use headway_traffic::percentiles::Percentiles;
+
+use crate::LinkStatistics;
+use crate::build::{Built, SERIES_FLOWS};
+use crate::config::LinkId;
+use crate::measurement::{Measured, Measurements};
+use crate::progress::Progress;
+
+/// The longest time between looks at memory, in virtual time; also how soon a run can be ended.
+const SLICE: Duration = Duration::from_ms(100);
+
+/// Most events between looks at memory and interruptions: about a second on a slow machine.
+const STEP_EVENTS: u64 = 3_000_000;
+/// Length of the sample of traffic that percentiles are taken from.
+const PROFILE: Duration = Duration::from_ms(4_000);
+
+/// A run under way: a pure function of scenario and seed.
+#[derive(Debug)]
+pub struct Run<'a> {
+    scenario: &'a Scenario,
+    seed: u64,
+    limit: Bytes,
+    built: Built,
+    series: Series,
+    /// Values of the interval that has begun, and counters at the last look.
+    links: Vec<Meter<Interval>>,
+    flows: Vec<Meter<Progress>>,
+    counting: bool,
+    /// Where the step that the limit of events cut short was to end, and the interval with it.
+    target: Option<(Instant, Instant)>,
+}
+
+/// Counters since the begin of the interval, and what they were at the last look.
+#[derive(Clone, Copy, Debug, Default)]
+struct Meter<T> {
+    now: T,
+    seen: T,
+}
+
+impl<'a> Run<'a> {
+    /// A run that has not begun; it stops with an error when it needs more memory than `limit`.
+    ///
+    /// # Errors
+    /// As for [`Built::new`].
+    pub fn new(scenario: &'a Scenario, seed: u64, limit: Bytes) -> Result<Run<'a>, Error> {
+        let built = Built::new(scenario, seed, limit)?;
+        let followed = built.flows.len().min(SERIES_FLOWS);
+        let series = Series {
+            flows: (0..followed).map(|flow| flow.to_string()).collect(),
+            goodput: vec![Vec::new(); followed],
+            tcp: vec![Vec::new(); followed],
+            names: built.links.iter().map(|(_, name)| name.clone()).collect(),
+            links: vec![Vec::new(); built.links.len()],
+            ends: Vec::new(),
+        };
+        let links = vec![Meter::default(); built.links.len()];
+        let flows = vec![Meter::default(); followed];
+        Ok(Run { scenario, seed, limit, built, series, links, flows, counting: false, target: None })
+    }
+
+    /// Runs a part of the time, at most 100 ms; false when the run is over.
+    ///
+    /// # Errors
+    /// When the network has outgrown the limit of memory.
+    pub fn step(&mut self) -> Result<bool, Error> {
+        let end = Instant::ZERO + self.scenario.duration;
+        let now = self.now();
+        if now >= end {
+            return Ok(false);
+        }
+        let warm = Instant::ZERO + self.scenario.warmup;
+        if !self.counting && now >= warm {
+            self.built.network.reset_statistics();
+            self.forget();
+            self.counting = true;
+        }
+        let (until, boundary) = self.target.take().unwrap_or_else(|| {
+            let boundary = self.boundary().min(end);
+            let until = boundary.min(now + SLICE);
+            (if self.counting { until } else { until.min(warm) }, boundary)
+        });
+        if self.run_until(until) {
+            self.look();
+            if until == boundary {
+                self.close(until);
+            }
+        } else {
+            self.target = Some((until, boundary));
+        }
+        let needed = self.built.network.memory();
+        if needed > self.limit {
+            return Err(Error::Memory { needed, limit: self.limit });
+        }
+        Ok(self.target.is_some() || until < end)
+    }
+
+    /// Lets time pass, and the measurements do what they want to do meanwhile; false when there was too much to do for one step.
+    fn run_until(&mut self, until: Instant) -> bool {
+        let Built { network, measurements, .. } = &mut self.built;
+        while let Some(next) =
+            measurements.iter().filter_map(Measurements::next).min().filter(|next| *next <= until)
+        {
+            if !network.run_some(next, STEP_EVENTS) {
+                return false;
+            }
+            measurements.iter_mut().for_each(|measurement| measurement.poll(network));
+        }
+        network.run_some(until, STEP_EVENTS)
+    }
+
+    /// The time reached.
+    pub fn now(&self) -> Instant {
+        self.built.network.now()
+    }
+
+    /// Events handled so far.
+    pub fn events(&self) -> u64 {
+        self.built.network.events()
+    }
+
+    /// The results up to the time reached; partial when the run is not over.
+    pub fn finish(mut self) -> Results {
+        let now = self.now();
+        if self.series.ends.last().copied().unwrap_or_default() < now {
+            self.look();
+            self.close(now);
+        }
+        let counted =
+            if self.counting { now - (Instant::ZERO + self.scenario.warmup) } else { Duration::ZERO };
+        let flows: Vec<FlowResult> =
+            (0..self.built.flows.len()).map(|index| self.flow(index, counted)).collect();
+        let links = self.built.links.iter().map(|(id, name)| self.link(*id, name, counted)).collect();
+        let summary = Summary {
+            scenario: self.scenario.name.clone(),
+            world: "sim".to_owned(),
+            seed: self.seed,
+            partial: now < Instant::ZERO + self.scenario.duration,
+            valid: true,
+            warmup_ns: ns(self.scenario.warmup),
+            measured_ns: ns(counted),
+            total: Total::of(flows.iter()),
+            groups: Group::of(&flows),
+            links,
+            traffic: (0..self.built.sources.len()).map(|index| self.source(index, counted)).collect(),
+            measurements: self.measurements(),
+            programs: Vec::new(),
+        };
+        let streams = self.streams();
+        Results { summary, flows, series: self.series, streams }
+    }
+
+    /// The end of the interval that has begun: a multiple of the scenario's interval.
+    fn boundary(&self) -> Instant {
+        let interval = self.scenario.interval.ns().unsigned_abs();
+        Instant::from_ns((self.now().ns() / interval + 1) * interval)
+    }
+
+    /// Adds what was counted since the last look to the interval that has begun.
+    fn look(&mut self) {
+        for ((id, _), meter) in self.built.links.iter().zip(&mut self.links) {
+            let seen = counters(self.built.network.link(*id).statistics());
+            meter.now.measured += less(seen.measured, meter.seen.measured);
+            meter.now.probes += less(seen.probes, meter.seen.probes);
+            meter.now.cross += less(seen.cross, meter.seen.cross);
+            meter.now.dropped += seen.dropped - meter.seen.dropped;
+            meter.seen = seen;
+        }
+        for (line, meter) in self.built.flows.iter().zip(&mut self.flows) {
+            let seen = Progress::from(&self.built.network.flow(line.id));
+            meter.now.add(&meter.seen, &seen);
+            meter.seen = seen;
+        }
+    }
+
+    /// Counters have been set to zero.
+    fn forget(&mut self) {
+        for meter in &mut self.links {
+            meter.seen = Interval::default();
+        }
+        for meter in &mut self.flows {
+            meter.seen = Progress::default();
+        }
+    }
+
+    /// Ends the interval that has begun.
+    fn close(&mut self, end: Instant) {
+        let begin = self.series.ends.last().copied().unwrap_or_default();
+        for (((id, _), meter), values) in
+            self.built.links.iter().zip(&mut self.links).zip(&mut self.series.links)
+        {
+            let link = self.built.network.link(*id);
+            let (capacity, queue) = (link.capacity(begin, end), link.queued().bytes);
+            values.push(Interval { capacity, queue, ..std::mem::take(&mut meter.now) });
+        }
+        for (index, meter) in self.flows.iter_mut().enumerate() {
+            let progress = std::mem::take(&mut meter.now);
+            let sender = self.built.network.flow(self.built.flows[index].id);
+            self.series.goodput[index].push(progress.goodput);
+            self.series.tcp[index].push(progress.of_sender(&sender));
+        }
+        self.series.ends.push(end);
+    }
+
+    fn flow(&self, index: usize, counted: Duration) -> FlowResult {
+        let line = &self.built.flows[index];
+        let seen = self.built.network.flow(line.id);
+        let goodput = if self.counting { seen.goodput } else { Bytes::ZERO };
+        FlowResult {
+            flow: index as u64,
+            group: self.scenario.flow[line.group].label(),
+            start_ns: line.start.ns(),
+            finished_ns: seen.finished.map(Instant::ns),
+            goodput_bytes: goodput.get(),
+            goodput_bps: bps(goodput, counted),
+            sent: seen.sent,
+            retransmitted: seen.retransmitted,
+            timeouts: Some(seen.timeouts),
+            recoveries: Some(seen.recoveries),
+            marks: Some(seen.marked),
+            cwnd: seen.cwnd,
+            srtt_ns: seen.srtt.map(ns),
+            min_rtt_ns: seen.min_rtt.map(ns),
+        }
+    }
+
+    fn link(&self, id: LinkId, name: &str, counted: Duration) -> LinkResult {
+        let link = self.built.network.link(id);
+        let seen = link.statistics();
+        let (now, passed) = (self.now(), counters(seen));
+        let capacity = link.capacity(now - counted, now).filter(|capacity| *capacity > Bytes::ZERO);
+        let used = passed.measured + passed.cross;
+        let mut result = LinkResult {
+            link: name.to_owned(),
+            capacity_bps: capacity.map(|capacity| bps(capacity, counted)),
+            utilisation: capacity.map(|capacity| used.get() as f64 / capacity.get() as f64),
+            measured_bps: bps(passed.measured, counted),
+            cross_bps: bps(passed.cross, counted),
+            free_bps: capacity.map(|capacity| bps(less(capacity, passed.cross), counted)),
+            delay_mean_ns: ns(seen.delay.mean()),
+            delay_p50_ns: ns(seen.delay.quantile(0.5)),
+            delay_p99_ns: ns(seen.delay.quantile(0.99)),
+            delay_max_ns: ns(seen.delay.max()),
+            arrived: seen.arrived.packets,
+            dropped: seen.dropped.packets,
+            policed: seen.policed.packets,
+            lost: seen.lost.packets,
+            marked: seen.marked,
+            loss: 0.0,
+        };
+        result.loss = result.loss_share();
+        result
+    }
+
+    fn source(&self, index: usize, counted: Duration) -> SourceResult {
+        let seen = self.built.network.source_statistics(self.built.sources[index]);
+        let traffic = &self.scenario.traffic[index].traffic;
+        let profile =
+            Percentiles::measure(traffic, self.seed, index as u64, self.scenario.duration.min(PROFILE));
+        SourceResult {
+            traffic: index as u64,
+            model: traffic.model().to_owned(),
+            mean_bps: profile.mean.bps(),
+            p5_bps: profile.p5.bps(),
+            p50_bps: profile.p50.bps(),
+            p95_bps: profile.p95.bps(),
+            sent: seen.sent.packets,
+            delivered: seen.delivered.packets,
+            sent_bps: bps(seen.sent.bytes, counted),
+            delivered_bps: bps(seen.delivered.bytes, counted),
+        }
+    }
+}
+
+/// Measurements and their streams.
+impl Run<'_> {
+    /// The measurements up to the time reached, the one under way included.
+    pub fn measurements(&self) -> Vec<MeasureResult> {
+        let specs = self.built.measurements.iter().zip(&self.scenario.measure).enumerate();
+        specs
+            .flat_map(|(index, (measurements, spec))| {
+                let result = move |measured: &_| {
+                    measure_result(index, spec.method, measured, |link| self.link_name(link))
+                };
+                let unfinished = measurements.unfinished(&self.built.network);
+                let unfinished = unfinished.map(|measured| result(&measured).cut_off());
+                measurements.ended().iter().map(result).chain(unfinished)
+            })
+            .collect()
+    }
+
+    /// How many measurements have ended.
+    pub fn measured(&self) -> usize {
+        self.built.measurements.iter().map(|measurements| measurements.ended().len()).sum()
+    }
+
+    fn link_name(&self, link: LinkId) -> String {
+        let known = self.built.links.iter().find(|(id, _)| *id == link);
+        known.map(|(_, name)| name.clone()).unwrap_or_default()
+    }
+
+    fn streams(&self) -> Vec<(u64, StreamTruth)> {
+        let measurements = self.built.measurements.iter().enumerate();
+        measurements
+            .flat_map(|(index, one)| one.streams().iter().map(move |stream| (index as u64, *stream)))
+            .collect()
+    }
+}
+
+/// The record of a measurement; `name` names the links.
+fn measure_result(
+    measure: usize,
+    method: Method,
+    measured: &Measured,
+    name: impl Fn(LinkId) -> String,
+) -> MeasureResult {
+    let (answer, truth) = (&measured.answer, measured.truth);
+    let interval = answer.available.as_ref().ok();
+    MeasureResult {
+        measure: measure as u64,
+        method: method.to_string(),
+        begin_ns: measured.begin.ns(),
+        end_ns: measured.end.ns(),
+        available_bps: interval.map(|interval| interval.rate.bps()),
+        low_bps: interval.map(|interval| interval.low.bps()),
+        high_bps: interval.and_then(|interval| interval.high).map(Rate::bps),
+        claims: answer.claims.iter().map(Into::into).collect(),
+        changed: answer.change.is_some(),
+        before_bps: answer.change.map(|change| change.before.bps()),
+        after_bps: answer.change.map(|change| change.after.bps()),
+        failure: answer.available.as_ref().err().map(ToString::to_string),
+        path_kind: answer.path_kind.map(|kind| kind.name().to_owned()),
+        capacity_bps: answer.capacity.map(Rate::bps),
+        bucket_bytes: answer.bucket.map(Bytes::get),
+        free_bps: truth.map(|truth| truth.free.bps()),
+        tight_link: truth.map(|truth| name(truth.tight)),
+        free_without_tcp_bps: truth.map(|truth| truth.free_without_tcp.bps()),
+        narrow_bps: truth.map(|truth| truth.capacity.bps()),
+        streams_used: answer.streams_used,
+        streams_refused: answer.streams_refused.values().sum(),
+        bytes: answer.bytes.get(),
+        added_delay_ns: measured.added_delay.ns().unsigned_abs(),
+        added_delay_max_ns: measured.added_delay_max.ns().unsigned_abs(),
+        others_lost: measured.displaced,
+    }
+}
+
+fn counters(seen: &LinkStatistics) -> Interval {
+    Interval {
+        measured: seen.served_tcp.bytes + seen.served_probe.bytes,
+        probes: seen.served_probe.bytes,
+        cross: seen.served_other.bytes,
+        dropped: seen.dropped.packets + seen.policed.packets,
+        ..Interval::default()
+    }
+}
+
+fn less(bytes: Bytes, other: Bytes) -> Bytes {
+    Bytes::new(bytes.get().saturating_sub(other.get()))
+}
+
+fn bps(bytes: Bytes, time: Duration) -> u64 {
+    Rate::of(bytes, time).unwrap_or_default().bps()
+}
+
+fn ns(time: Duration) -> u64 {
+    time.ns().unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_outgrows_its_memory_stops_with_a_sentence() {
+        let text = "duration = \"100 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"1 Gb/s\"\nbuffer = \"100 MB\"\n\
+                    [[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\n";
+        let scenario = Scenario::parse(text, std::path::Path::new("x.toml"), &[]).unwrap();
+        let mut run = Run::new(&scenario, 1, crate::memory(&scenario)).unwrap();
+        run.limit = run.built.network.memory() + Bytes::new(100_000);
+        let error = loop {
+            match run.step() {
+                Ok(more) => assert!(more, "it never stopped"),
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(error.starts_with("this scenario needs about"), "{error}");
+    }
+}
