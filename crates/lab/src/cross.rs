@@ -1,32 +1,21 @@
 //! Cross traffic: packets that others send through the same queue.
 
 use headway_core::{Bytes, Instant};
-use rand::{RngExt, SeedableRng};
-use rand_distr::{Distribution, Exp1, Geometric};
-use rand_pcg::Pcg64Mcg;
+use headway_traffic::{Generator, Traffic};
 
 use crate::queue::wire_size;
 use crate::spec::{Cross, Model};
 
-/// One stream of cross packets, produced in order of arrival.
+/// One stream of cross packets, in order of arrival, from the generators that the simulator uses, too.
 #[derive(Clone, Debug)]
 pub struct Source {
-    pattern: Pattern,
+    generator: Generator,
+    /// The instant from which the generator counts.
+    origin: Instant,
     size: Bytes,
     /// Arrival of the next packet; `Instant` of all ones when there is none.
     next: Instant,
     stop: Instant,
-    /// What rounding to nanoseconds left over, in nanoseconds.
-    carry: f64,
-    rng: Pcg64Mcg,
-}
-
-#[derive(Clone, Debug)]
-enum Pattern {
-    /// Equal gaps of `bits / rate` seconds; `part / rate` nanoseconds are carried.
-    Cbr { scaled_bits: u64, rate: u64, part: u64 },
-    /// Batches with exponential gaps of this mean (ns); `left` packets of the present batch are still to come.
-    Batches { mean_gap: f64, more: Option<Geometric>, left: u64 },
 }
 
 const NEVER: Instant = Instant::from_ns(u64::MAX);
@@ -34,32 +23,20 @@ const NEVER: Instant = Instant::from_ns(u64::MAX);
 impl Source {
     /// The packets of `cross`, whose times count from `origin`; the same seed gives the same packets.
     pub fn new(cross: &Cross, origin: Instant, seed: u64) -> Source {
-        let size = wire_size(cross.size.get());
-        let rate = cross.rate.bps();
-        let gap = size.get() as f64 * 8e9 / rate as f64;
-        let pattern = match cross.model {
-            Model::Cbr => Pattern::Cbr { scaled_bits: size.get() * 8_000_000_000, rate, part: 0 },
-            Model::Poisson => Pattern::Batches { mean_gap: gap, more: None, left: 0 },
-            Model::Bursty => {
-                let mean = cross.batch_mean();
-                // A batch is one packet and a geometric number of further ones; p = 1/m gives the mean m.
-                Pattern::Batches { mean_gap: gap * mean, more: Geometric::new(1.0 / mean).ok(), left: 0 }
-            }
+        let (rate, size) = (cross.rate, wire_size(cross.size.get()));
+        let traffic = match cross.model {
+            Model::Cbr => Traffic::Cbr { rate, size },
+            Model::Poisson => Traffic::Poisson { rate, size },
+            Model::Bursty => Traffic::Batches { rate, size, batch: cross.batch_mean() },
         };
         let mut source = Source {
-            pattern,
+            generator: traffic.generator(seed, 0),
+            origin: origin + cross.start,
             size,
-            next: origin + cross.start,
+            next: NEVER,
             stop: cross.stop.map_or(NEVER, |stop| origin + stop),
-            carry: 0.0,
-            rng: Pcg64Mcg::seed_from_u64(seed),
         };
-        match &mut source.pattern {
-            // A random phase keeps several equal sources from marching in step.
-            Pattern::Cbr { .. } => source.next += offset(&mut source.rng, gap),
-            Pattern::Batches { .. } => source.step(),
-        }
-        source.end();
+        source.step();
         source
     }
 
@@ -75,37 +52,9 @@ impl Source {
 
     /// Moves on to the packet after the next.
     pub fn step(&mut self) {
-        let gap = match &mut self.pattern {
-            Pattern::Cbr { scaled_bits, rate, part } => {
-                let work = *part + *scaled_bits;
-                *part = work % *rate;
-                work / *rate
-            }
-            Pattern::Batches { left, .. } if *left > 0 => {
-                *left -= 1;
-                0
-            }
-            Pattern::Batches { mean_gap, more, left } => {
-                *left = more.as_ref().map_or(0, |more| more.sample(&mut self.rng));
-                let draw: f64 = Exp1.sample(&mut self.rng);
-                let exact = self.carry + draw * *mean_gap;
-                self.carry = exact.fract();
-                exact as u64
-            }
-        };
-        self.next = Instant::from_ns(self.next.ns().saturating_add(gap));
-        self.end();
+        let next = self.generator.next().map(|emission| self.origin + emission.at);
+        self.next = next.filter(|next| *next < self.stop).unwrap_or(NEVER);
     }
-
-    fn end(&mut self) {
-        if self.next >= self.stop {
-            self.next = NEVER;
-        }
-    }
-}
-
-fn offset(rng: &mut Pcg64Mcg, gap: f64) -> headway_core::Duration {
-    headway_core::Duration::from_ns((rng.random::<f64>() * gap) as i64)
 }
 
 #[cfg(test)]
