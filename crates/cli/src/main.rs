@@ -18,7 +18,6 @@ mod outlet;
 mod output;
 mod pool;
 mod progress;
-mod report;
 mod repro;
 mod run;
 mod serve;

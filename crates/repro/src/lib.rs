@@ -8,7 +8,7 @@ pub mod catalogue;
 mod context;
 mod cost;
 pub mod experiment;
-pub mod figure;
+pub mod number;
 mod outcome;
 pub mod page;
 pub mod shared_link;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use headway_figures::Figure;
 use serde::Serialize;
 
 use crate::context::{Context, Size};
 use crate::experiment::{Claim, Evidence, Experiment};
-use crate::figure::Figure;
-use crate::page;
+use crate::number;
 
 /// What results call the simulator.
 pub const SIMULATOR: &str = "sim";
@@ -134,7 +134,7 @@ impl Outcome {
         let unknown = experiment.claims.iter().filter(|claim| !judged(&claim.measure));
         let notes = experiment.notes.iter().filter(|note| judged(&note.measure)).map(|note| {
             let measured = findings.value(&note.measure).unwrap_or(f64::NAN);
-            format!("Not published: {}: {}.", note.text, page::with_unit(measured, &note.unit))
+            format!("Not published: {}: {}.", note.text, number::with_unit(measured, &note.unit))
         });
         let skipped =
             unknown.map(|claim| format!("Not measured in {world}, and not judged: {}.", claim.measure));

@@ -1,11 +1,9 @@
 //! The figure of a matrix: how far every cell is from the reference.
 
-use anyhow::anyhow;
-
 use super::comparison::Comparison;
 use super::metrics::{COMPLETION, FAIRNESS, GOODPUT, MEAN_DELAY, RETRANSMITTED, SLOWEST_SHARE, Unit, short};
 use super::verdict::{Band, Group};
-use crate::report::dots::{self, Dot, Legend, Panel};
+use headway_figures::dots::{self, Dot, Legend, Panel};
 
 /// A metric, and the difference in percent, or absolute in the case of an index, beyond which its axis ends.
 const PANELS: [(&str, f64); 6] = [
@@ -55,7 +53,7 @@ pub(super) fn differences(cells: &[Comparison], world: usize) -> anyhow::Result<
         band: "band, relative part".to_owned(),
         x: "controller; within each from left to right as in the table".to_owned(),
     };
-    dots::panels(&panels, &legend).map_err(|error| anyhow!("cannot draw a figure: {error}"))
+    Ok(dots::panels(&panels, &legend)?)
 }
 
 fn axis(metric: &str, pair: &str) -> String {

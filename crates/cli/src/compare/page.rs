@@ -7,10 +7,10 @@ use headway_scenario::Scenario;
 use super::comparison::Comparison;
 use super::verdict::Tally;
 use super::{figure, print};
-use crate::report::chart::{self, Curve};
-use crate::report::page;
 use crate::run::Outcome;
 use crate::run::figures::{curve, mean_window};
+use headway_figures::Points;
+use headway_figures::page;
 
 /// How to read the figure of a matrix.
 const FIGURE_NOTE: &str = "Every dot is a cell. Grey is the relative part of the bands, where a band binds any of the group. \
@@ -62,14 +62,14 @@ fn windows(comparison: &Comparison, outcomes: &[Outcome]) -> anyhow::Result<Stri
 fn curves(
     comparison: &Comparison,
     outcomes: &[Outcome],
-    draw: impl Fn(&Series) -> Option<Curve>,
-) -> Vec<(String, Curve)> {
+    draw: impl Fn(&Series) -> Option<Points>,
+) -> Vec<(String, Points)> {
     let worlds = comparison.worlds.iter().zip(outcomes);
     worlds.filter_map(|(world, outcome)| Some((world.clone(), draw(&outcome.results.series)?))).collect()
 }
 
 /// The sum over all flows in Mb/s.
-fn goodput(series: &Series) -> Curve {
+fn goodput(series: &Series) -> Points {
     curve(series, |index, begin, end| {
         let sum = series.goodput.iter().map(|values| values[index]).sum();
         Rate::of(sum, end - begin).unwrap_or_default().mbps()
@@ -77,14 +77,14 @@ fn goodput(series: &Series) -> Curve {
 }
 
 /// The queue of a link in kB.
-fn queue(series: &Series, link: &str) -> Option<Curve> {
+fn queue(series: &Series, link: &str) -> Option<Points> {
     let place = series.names.iter().position(|name| name == link)?;
     let values = &series.links[place];
     Some(curve(series, |index, _, _| values[index].queue.get() as f64 / 1e3))
 }
 
-fn over_time(curves: &[(String, Curve)], y: &str) -> anyhow::Result<String> {
-    let drawn = chart::curves(curves, y).map_err(|error| anyhow::anyhow!("cannot draw a figure: {error}"))?;
+fn over_time(curves: &[(String, Points)], y: &str) -> anyhow::Result<String> {
+    let drawn = headway_figures::steps(curves, y)?;
     Ok(format!("<figure>{drawn}</figure>\n"))
 }
 

@@ -1,7 +1,7 @@
 //! Claims with what was measured, of one world or of several side by side.
 
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
-use headway_repro::{Check, Outcome, page};
+use headway_repro::{Check, Outcome, number};
 
 /// The claims about one experiment; what a world does not measure is a dash there.
 pub(super) fn checks(worlds: &[Outcome]) -> Table {
@@ -24,7 +24,7 @@ pub(super) fn checks(worlds: &[Outcome]) -> Table {
         for outcome in worlds {
             row.extend(measured(outcome.checks.iter().find(|other| is_same(check, other))));
         }
-        row.extend(null.map(|_| number(check.null.map_or(String::new(), page::number))));
+        row.extend(null.map(|_| number(check.null.map_or(String::new(), number::number))));
         row.extend([number(check.claim.band()), Cell::new(&check.claim.reason)]);
         table.add_row(row);
     }
@@ -40,7 +40,7 @@ fn is_same(one: &Check, other: &Check) -> bool {
 fn measured(check: Option<&Check>) -> [Cell; 2] {
     let Some(check) = check else { return [number("-".to_owned()), Cell::new("")] };
     let (verdict, colour) = if check.passed { ("holds", Color::Blue) } else { ("FAILS", Color::Red) };
-    [number(page::with_unit(check.measured, &check.claim.unit)), Cell::new(verdict).fg(colour)]
+    [number(number::with_unit(check.measured, &check.claim.unit)), Cell::new(verdict).fg(colour)]
 }
 
 fn number(text: String) -> Cell {

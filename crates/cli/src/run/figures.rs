@@ -7,8 +7,8 @@ use super::table::{
     FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, PROGRAM_COLUMNS, TRAFFIC_COLUMNS, flow_rows, link_rows,
     measure_rows, program_rows, traffic_rows,
 };
-use crate::report::chart::{self, Curve, MOST_CURVES, Mark};
-use crate::report::page;
+use headway_figures::page;
+use headway_figures::{MOST_CURVES, Mark, Points};
 
 /// Points of a curve: more would not be seen.
 const POINTS: usize = 1_000;
@@ -75,8 +75,7 @@ fn measurements(results: &Results) -> anyhow::Result<String> {
             Rate::of(values[i].free_of_others().unwrap_or_default(), end - begin).unwrap_or_default().mbps()
         });
         let capacity = summary.links[link].capacity_bps.map_or(1.0, mbps);
-        let drawn = chart::truth_and_estimates(&free, &marks, capacity)
-            .map_err(|error| anyhow::anyhow!("cannot draw a figure: {error}"))?;
+        let drawn = headway_figures::truth_and_estimates(&free, &marks, capacity)?;
         body += &format!("<figure>{drawn}</figure>\n");
         let name = page::escaped(&summary.links[link].link);
         body += &format!(
@@ -108,13 +107,13 @@ fn introduction(summary: &Summary) -> String {
     text + "</p>\n"
 }
 
-fn figure(curves: &[(String, Curve)], y: &str) -> anyhow::Result<String> {
-    let drawn = chart::curves(curves, y).map_err(|error| anyhow::anyhow!("cannot draw a figure: {error}"))?;
+fn figure(curves: &[(String, Points)], y: &str) -> anyhow::Result<String> {
+    let drawn = headway_figures::steps(curves, y)?;
     Ok(format!("<figure>{drawn}</figure>\n"))
 }
 
 /// Every flow, or the sum of all when there are too many to tell apart.
-fn goodput(series: &Series) -> Vec<(String, Curve)> {
+fn goodput(series: &Series) -> Vec<(String, Points)> {
     let rate =
         |bytes: Bytes, begin: Instant, end: Instant| Rate::of(bytes, end - begin).unwrap_or_default().mbps();
     if series.goodput.len() <= MOST_CURVES {
@@ -142,7 +141,7 @@ fn senders(series: &Series) -> anyhow::Result<String> {
 }
 
 /// A value of every sender, or the mean of all when there are too many to tell apart.
-fn each_sender(series: &Series, value: impl Fn(&TcpInterval) -> Option<f64>) -> Vec<(String, Curve)> {
+fn each_sender(series: &Series, value: impl Fn(&TcpInterval) -> Option<f64>) -> Vec<(String, Points)> {
     if series.tcp.len() <= MOST_CURVES {
         let flows = series.flows.iter().zip(&series.tcp);
         return flows
@@ -153,7 +152,7 @@ fn each_sender(series: &Series, value: impl Fn(&TcpInterval) -> Option<f64>) -> 
 }
 
 /// The mean over the senders that have a value.
-fn mean_of_senders(series: &Series, value: impl Fn(&TcpInterval) -> Option<f64>) -> Curve {
+fn mean_of_senders(series: &Series, value: impl Fn(&TcpInterval) -> Option<f64>) -> Points {
     known_curve(series, |i, _, _| {
         let values: Vec<f64> = series.tcp.iter().filter_map(|flow| value(&flow[i])).collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
@@ -161,7 +160,7 @@ fn mean_of_senders(series: &Series, value: impl Fn(&TcpInterval) -> Option<f64>)
 }
 
 /// The mean congestion window of flows that have begun, in segments; `None` where the world does not tell.
-pub(crate) fn mean_window(series: &Series) -> Option<Curve> {
+pub(crate) fn mean_window(series: &Series) -> Option<Points> {
     (!series.tcp.is_empty()).then(|| mean_of_senders(series, window))
 }
 
@@ -175,7 +174,7 @@ fn srtt(tcp: &TcpInterval) -> Option<f64> {
 }
 
 /// The queues of the busiest links.
-fn queues(summary: &Summary, series: &Series) -> Vec<(String, Curve)> {
+fn queues(summary: &Summary, series: &Series) -> Vec<(String, Points)> {
     let links = busiest(summary).into_iter().take(MOST_CURVES);
     links
         .map(|link| {
@@ -186,7 +185,7 @@ fn queues(summary: &Summary, series: &Series) -> Vec<(String, Curve)> {
 }
 
 /// Capacity, what cross traffic left of it, and what measured flows took, on the busiest link.
-fn truth(summary: &Summary, series: &Series) -> Option<(String, Vec<(String, Curve)>)> {
+fn truth(summary: &Summary, series: &Series) -> Option<(String, Vec<(String, Points)>)> {
     let link = *busiest(summary).first()?;
     let values = &series.links[link];
     let rate = |bytes: Option<Bytes>, begin: Instant, end: Instant| {
@@ -209,12 +208,12 @@ fn busiest(summary: &Summary) -> Vec<usize> {
 }
 
 /// A value of every interval, or the means of several intervals when there are too many.
-pub(crate) fn curve(series: &Series, value: impl Fn(usize, Instant, Instant) -> f64) -> Curve {
+pub(crate) fn curve(series: &Series, value: impl Fn(usize, Instant, Instant) -> f64) -> Points {
     known_curve(series, |index, begin, end| Some(value(index, begin, end)))
 }
 
 /// As [`curve`], without the intervals that have no value.
-fn known_curve(series: &Series, value: impl Fn(usize, Instant, Instant) -> Option<f64>) -> Curve {
+fn known_curve(series: &Series, value: impl Fn(usize, Instant, Instant) -> Option<f64>) -> Points {
     let points: Vec<(f64, f64)> = series
         .intervals()
         .filter_map(|(index, begin, end, _)| {

@@ -10,9 +10,9 @@ use rand::{Rng, RngExt as _};
 use super::path::gbps;
 use crate::context::{Context, Interrupted};
 use crate::experiment::{Decisions, Experiment, Path};
-use crate::figure::{Figure, Stack, StackPanel};
 use crate::outcome::{Findings, Measures, Table};
 use crate::statistics::{largest, mean, smallest};
+use headway_figures::{Figure, Stack, StackPanel};
 
 /// Streams that one testbed sends; a part of the work.
 const STREAMS_AT_ONCE: usize = 250;

@@ -11,9 +11,9 @@ use rand::RngExt as _;
 use super::path::gbps;
 use crate::context::{Context, Interrupted};
 use crate::experiment::{Denoising, Errors, Estimator, Experiment, Read, Variant};
-use crate::figure::{BoxMark, Figure};
 use crate::outcome::{Findings, Measures, Table};
 use crate::statistics::{mean, percent, quantile, sorted};
+use headway_figures::{BoxMark, Figure};
 
 /// Streams of one shape among one kind of cross traffic, and the variants that read them.
 struct Group<'a> {

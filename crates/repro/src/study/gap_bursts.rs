@@ -6,9 +6,9 @@ use super::path::gbps;
 use super::sender::Sender;
 use crate::context::{Context, Interrupted};
 use crate::experiment::{Experiment, GapBursts, Gapping};
-use crate::figure::{Curve, Figure, Panel};
 use crate::outcome::{Findings, Table};
 use crate::statistics::{deviation, largest, mean};
+use headway_figures::{Curve, Figure, Panel};
 
 pub(super) fn run(
     study: &GapBursts,

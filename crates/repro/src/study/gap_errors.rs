@@ -6,9 +6,9 @@ use super::path::gbps;
 use super::sender::{Sender, errors_us};
 use crate::context::{Context, Interrupted};
 use crate::experiment::{Experiment, GapErrors, Gapping};
-use crate::figure::{Curve, Figure, Panel};
 use crate::outcome::{Findings, Table};
 use crate::statistics::{deviation, largest, mean, smallest};
+use headway_figures::{Curve, Figure, Panel};
 
 /// The fewest gaps at a rate: what is held back at the end of a shorter series would count in its mean.
 const LEAST_GAPS: i64 = 5_000;

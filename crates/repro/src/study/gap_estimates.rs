@@ -6,8 +6,8 @@ use headway_core::{Gaps, Rate};
 use super::path::gbps;
 use crate::context::{Context, Interrupted};
 use crate::experiment::{Experiment, GapEstimates, Gapping, Path};
-use crate::figure::{Figure, Stack, StackPanel};
 use crate::outcome::{Findings, Table};
+use headway_figures::{Figure, Stack, StackPanel};
 
 /// Streams that one testbed sends; a part of the work.
 const STREAMS_AT_ONCE: usize = 250;

@@ -7,9 +7,9 @@ use rand::RngExt as _;
 use super::path::gbps;
 use crate::context::{Context, Interrupted};
 use crate::experiment::{Experiment, GapFlows, Gapping};
-use crate::figure::{Curve, Figure, Panel};
 use crate::outcome::{Findings, Table};
 use crate::statistics::{deviation, largest, mean, smallest};
+use headway_figures::{Curve, Figure, Panel};
 
 /// Flows of one mechanism, the rate of all together in Gb/s.
 struct Part {

@@ -6,9 +6,9 @@ use super::path::gbps;
 use super::sender::Sender;
 use crate::context::{Context, Interrupted};
 use crate::experiment::{Experiment, GapSeries};
-use crate::figure::{Curve, Figure, Panel};
 use crate::outcome::{Findings, Table};
 use crate::statistics::{quantile, sorted};
+use headway_figures::{Curve, Figure, Panel};
 
 /// A gap longer than this is a spike (rapid G2), in microseconds.
 const SPIKE: f64 = 100.0;

@@ -6,9 +6,9 @@ use headway_sim::testbed::{Observed, Testbed};
 
 use crate::context::{Context, Interrupted};
 use crate::experiment::{Experiment, Lengths};
-use crate::figure::{Curve, Figure, Panel};
 use crate::outcome::{Findings, Table};
 use crate::statistics::{quantile, sorted};
+use headway_figures::{Curve, Figure, Panel};
 
 pub(super) fn run(
     study: &Lengths,

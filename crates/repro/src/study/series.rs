@@ -8,9 +8,9 @@ use headway_sim::testbed::Observed;
 use super::path::gbps;
 use crate::context::{Context, Interrupted};
 use crate::experiment::{Experiment, Series};
-use crate::figure::{Curve, Figure, Panel};
 use crate::outcome::{Findings, Table};
 use crate::statistics::{mean, percent, quantile, sorted};
+use headway_figures::{Curve, Figure, Panel};
 
 /// The parts into which the streams are divided, each with its own testbed.
 const PARTS: usize = 8;

@@ -7,10 +7,10 @@ use headway_core::control::Kind;
 
 use crate::context::{Context, Interrupted};
 use crate::experiment::{Experiment, SharedLink};
-use crate::figure::{BoxMark, Curve, Figure, Panel};
 use crate::outcome::{Findings, Measures, Table};
 use crate::shared_link::{self as link, Request, SETTINGS, Seen, Setting, World};
 use crate::statistics::{largest, quantile, smallest, sorted};
+use headway_figures::{BoxMark, Curve, Figure, Panel};
 
 /// A controller in a setting.
 struct Part<'a> {

@@ -7,9 +7,9 @@ use headway_sim::testbed::Observed;
 use super::path::gbps;
 use crate::context::{Context, Interrupted};
 use crate::experiment::{Experiment, Windows};
-use crate::figure::{Curve, Figure, Panel};
 use crate::outcome::{Findings, Table};
 use crate::statistics::{mean, quantile, sorted};
+use headway_figures::{Curve, Figure, Panel};
 
 /// A rise of the receive gap by more than this is an interrupt (rapid 2.9, pass 1).
 const SPIKE: Duration = SpikeThresholds::from_us(20, 10).up;

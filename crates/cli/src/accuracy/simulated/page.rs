@@ -1,8 +1,8 @@
 //! The page and the picture of a report.
 
 use super::print::{COLUMNS, LEGEND, Report};
-use crate::report::page;
-use crate::report::reliability::{Line, diagram};
+use headway_figures::page;
+use headway_figures::{Line, diagram};
 
 /// Claimed against actual coverage; with several methods a line each, with one its classes behind it.
 pub(super) fn figure(reports: &[Report<'_>]) -> anyhow::Result<String> {
@@ -11,7 +11,7 @@ pub(super) fn figure(reports: &[Report<'_>]) -> anyhow::Result<String> {
         [one] => one.classes.iter().map(|class| line(&class.class, &class.reliability)).collect(),
         _ => Vec::new(),
     };
-    diagram(&all, &classes).map_err(|error| anyhow::anyhow!("cannot draw a figure: {error}"))
+    Ok(diagram(&all, &classes)?)
 }
 
 fn line(name: &str, levels: &[super::reliability::Reliability]) -> Line {

@@ -1,20 +1,12 @@
 //! Figures as stand-alone SVG text.
 
-use std::error::Error;
-
-use headway_repro::figure::CannotDraw;
-use headway_repro::figure::style::{self, Chart, FONT, INK, legend, legend_at};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// What was really free.
-const TRUTH: RGBColor = RGBColor(120, 120, 120);
-/// Estimates.
-const ESTIMATE: RGBColor = RGBColor(0, 90, 181);
-/// What serves as a contrast: raw data, the null estimator.
-const CONTRAST: RGBColor = RGBColor(213, 94, 0);
+use crate::error::CannotDraw;
+use crate::style::{self, CONTRAST, Chart, ESTIMATE, FONT, INK, SERIES, TRUTH, legend, legend_at, line_sign};
 
-type Drawn = Result<String, Box<dyn Error>>;
+type Drawn = Result<String, CannotDraw>;
 
 /// Draws axes with a faint grid.
 fn axes(chart: &mut Chart<'_, '_>, x: &str, y: &str) -> Result<(), CannotDraw> {
@@ -27,19 +19,23 @@ fn short(value: f64) -> String {
 }
 
 /// Points of a curve, here seconds and Mb/s.
-pub(crate) type Curve = Vec<(f64, f64)>;
+pub type Points = Vec<(f64, f64)>;
 
 /// An estimate with its interval at a place on the time axis; rates in Mb/s, time in seconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark {
-    pub(crate) seconds: f64,
-    pub(crate) rate: f64,
-    pub(crate) low: f64,
-    pub(crate) high: f64,
+pub struct Mark {
+    /// When it was made, s.
+    pub seconds: f64,
+    /// The estimate, Mb/s.
+    pub rate: f64,
+    /// Lower end of its interval, Mb/s.
+    pub low: f64,
+    /// Upper end of its interval, Mb/s.
+    pub high: f64,
 }
 
 /// What was free over time, as (seconds, Mb/s), with the estimates made meanwhile.
-pub(crate) fn truth_and_estimates(truth: &[(f64, f64)], marks: &[Mark], capacity: f64) -> Drawn {
+pub fn truth_and_estimates(truth: &[(f64, f64)], marks: &[Mark], capacity: f64) -> Drawn {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, (960, 400)).into_drawing_area();
@@ -52,7 +48,7 @@ pub(crate) fn truth_and_estimates(truth: &[(f64, f64)], marks: &[Mark], capacity
             .build_cartesian_2d(0.0..end, 0.0..capacity * 1.08)?;
         axes(&mut chart, "time, s", "available bandwidth, Mb/s")?;
         chart
-            .draw_series(AreaSeries::new(steps(truth), 0.0, TRUTH.mix(0.18)).border_style(TRUTH))?
+            .draw_series(AreaSeries::new(held(truth), 0.0, TRUTH.mix(0.18)).border_style(TRUTH))?
             .label("truth")
             .legend(|(x, y)| Rectangle::new([(x, y - 5), (x + 18, y + 5)], TRUTH.mix(0.5).filled()));
         chart
@@ -69,26 +65,14 @@ pub(crate) fn truth_and_estimates(truth: &[(f64, f64)], marks: &[Mark], capacity
     Ok(svg)
 }
 
-/// Colours that stay apart for most eyes (Okabe and Ito).
-pub(super) const COLOURS: [RGBColor; 8] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-    RGBColor(51, 51, 51),
-    RGBColor(150, 150, 150),
-];
-
 /// Where a legend is when there are curves above.
 const LOW: SeriesLabelPosition = SeriesLabelPosition::LowerRight;
 
 /// Curves with names that can be told apart.
-pub(crate) const MOST_CURVES: usize = COLOURS.len();
+pub const MOST_CURVES: usize = SERIES.len();
 
 /// Named curves over time in seconds, each holding its value until the next; at most [`MOST_CURVES`] of them.
-pub(crate) fn curves(curves: &[(String, Curve)], y: &str) -> Drawn {
+pub fn steps(curves: &[(String, Points)], y: &str) -> Drawn {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, (960, 320)).into_drawing_area();
@@ -102,11 +86,11 @@ pub(crate) fn curves(curves: &[(String, Curve)], y: &str) -> Drawn {
             .y_label_area_size(64)
             .build_cartesian_2d(0.0..end, 0.0..top * 1.08)?;
         axes(&mut chart, "time, s", y)?;
-        for ((name, curve), colour) in curves.iter().zip(COLOURS) {
+        for ((name, curve), colour) in curves.iter().zip(SERIES) {
             chart
-                .draw_series(LineSeries::new(steps(curve), colour.stroke_width(2)))?
+                .draw_series(LineSeries::new(held(curve), colour.stroke_width(2)))?
                 .label(name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+                .legend(line_sign(colour));
         }
         // Below the curves when all of them end high.
         let is_high = points().filter(|(t, _)| *t > 0.8 * end).all(|(_, value)| *value > 0.45 * top);
@@ -117,7 +101,7 @@ pub(crate) fn curves(curves: &[(String, Curve)], y: &str) -> Drawn {
 }
 
 /// A polyline that holds each value until the next.
-fn steps(series: &[(f64, f64)]) -> Curve {
+fn held(series: &[(f64, f64)]) -> Points {
     let mut out = Vec::with_capacity(series.len() * 2);
     for pair in series.windows(2) {
         out.extend([pair[0], (pair[1].0, pair[0].1)]);
@@ -128,14 +112,17 @@ fn steps(series: &[(f64, f64)]) -> Curve {
 
 /// One row of a comparison of methods; rates in Mb/s.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
-    pub(crate) name: String,
-    pub(crate) truth: f64,
-    pub(crate) estimate: Option<(f64, f64, f64)>,
+pub struct Row {
+    /// The method.
+    pub name: String,
+    /// What was free.
+    pub truth: f64,
+    /// Estimate and both ends of its interval; `None` without an answer.
+    pub estimate: Option<(f64, f64, f64)>,
 }
 
 /// Every method's estimate and interval beside what was free while it measured.
-pub(crate) fn methods(rows: &[Row], capacity: f64) -> Drawn {
+pub fn methods(rows: &[Row], capacity: f64) -> Drawn {
     let mut svg = String::new();
     {
         let height = 80 + 26 * rows.len() as u32;
@@ -147,17 +134,8 @@ pub(crate) fn methods(rows: &[Row], capacity: f64) -> Drawn {
             .x_label_area_size(44)
             .y_label_area_size(150)
             .build_cartesian_2d(0.0..capacity * 1.15, count..0.0)?;
-        chart
-            .configure_mesh()
-            .disable_y_mesh()
-            .disable_y_axis()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(INK.mix(0.12))
-            .axis_style(INK)
-            .label_style((FONT, 14).into_font().color(&INK))
-            .x_desc("available bandwidth, Mb/s: estimate with 90 % interval, truth as a grey bar")
-            .x_label_formatter(&|value| format!("{value:.0}"))
-            .draw()?;
+        let name = "available bandwidth, Mb/s: estimate with 90 % interval, truth as a grey bar";
+        style::horizontal_axis(&mut chart, name, &|value| format!("{value:.0}"))?;
         let label = (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
         for (index, row) in rows.iter().enumerate() {
             let y = index as f64 + 0.5;
@@ -177,17 +155,21 @@ pub(crate) fn methods(rows: &[Row], capacity: f64) -> Drawn {
 
 /// The gaps of one stream in microseconds, by packet.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct GapSeries {
-    pub(crate) send: Vec<f64>,
-    pub(crate) receive: Vec<f64>,
-    /// Denoised send and receive gaps with the index of the first one kept.
-    pub(crate) first_kept: usize,
-    pub(crate) denoised_send: Vec<f64>,
-    pub(crate) denoised_receive: Vec<f64>,
+pub struct GapSeries {
+    /// Gaps as they were sent.
+    pub send: Vec<f64>,
+    /// Gaps as they were received.
+    pub receive: Vec<f64>,
+    /// Index of the first gap that denoising kept.
+    pub first_kept: usize,
+    /// Send gaps after denoising.
+    pub denoised_send: Vec<f64>,
+    /// Receive gaps after denoising.
+    pub denoised_receive: Vec<f64>,
 }
 
 /// The gaps of one stream before and after denoising, one above the other.
-pub(crate) fn gaps(series: &GapSeries) -> Drawn {
+pub fn gaps(series: &GapSeries) -> Drawn {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, (960, 560)).into_drawing_area();
@@ -220,7 +202,7 @@ impl Panel {
         send: &[f64],
         receive: &[f64],
         colour: RGBColor,
-    ) -> Result<(), Box<dyn Error>> {
+    ) -> Result<(), CannotDraw> {
         let mut chart = ChartBuilder::on(area)
             .margin(12)
             .caption(self.title, (FONT, 16).into_font().color(&INK))
@@ -234,11 +216,11 @@ impl Panel {
         chart
             .draw_series(LineSeries::new(points(send), INK.stroke_width(2)))?
             .label("send gaps")
-            .legend(|(x, y)| PathElement::new([(x, y), (x + 18, y)], INK.stroke_width(2)));
+            .legend(line_sign(INK));
         chart
             .draw_series(LineSeries::new(points(receive), colour.stroke_width(2)))?
             .label("receive gaps")
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+            .legend(line_sign(colour));
         legend(&mut chart)?;
         Ok(())
     }

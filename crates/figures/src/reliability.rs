@@ -1,25 +1,24 @@
 //! Claimed against actual coverage of intervals, as stand-alone SVG text.
 
-use std::error::Error;
-
-use headway_repro::figure::style::{self, INK, legend_at};
 use plotters::prelude::*;
 
-use super::chart::COLOURS;
+use crate::error::CannotDraw;
+use crate::style::{self, INK, SERIES, legend_at};
 
 /// One class, or all of them.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
-    pub(crate) name: String,
+pub struct Line {
+    /// What the legend calls it.
+    pub name: String,
     /// Claimed probability and share of the intervals that held the truth, both in percent, in order.
-    pub(crate) points: Vec<(f64, f64)>,
+    pub points: Vec<(f64, f64)>,
 }
 
 /// The lowest claim on the axis, percent.
 const LOWEST: f64 = 45.0;
 
 /// All answers in colour over the classes in grey; honest intervals lie on the diagonal.
-pub(crate) fn diagram(all: &[Line], classes: &[Line]) -> Result<String, Box<dyn Error>> {
+pub fn diagram(all: &[Line], classes: &[Line]) -> Result<String, CannotDraw> {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, (640, 560)).into_drawing_area();
@@ -46,7 +45,7 @@ pub(crate) fn diagram(all: &[Line], classes: &[Line]) -> Result<String, Box<dyn 
                     .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], grey.stroke_width(1)));
             }
         }
-        for (line, colour) in all.iter().zip(COLOURS) {
+        for (line, colour) in all.iter().zip(SERIES) {
             chart.draw_series(LineSeries::new(line.points.clone(), colour.stroke_width(3)))?;
             chart
                 .draw_series(line.points.iter().map(|point| Circle::new(*point, 5, colour.filled())))?

@@ -1,25 +1,9 @@
-//! What a figure shows, and how it becomes SVG text.
+//! What a figure of an experiment shows, and how it becomes SVG text.
 
-mod boxes;
-mod curves;
-mod stacks;
-pub mod style;
-
-pub use boxes::BoxMark;
-pub use curves::{Curve, Panel};
-pub use stacks::{Stack, StackPanel};
-
-/// Why a figure could not be drawn.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot draw the figure: {0}")]
-pub struct CannotDraw(String);
-
-impl CannotDraw {
-    /// Wraps an error of the drawing library, whose type names its backend.
-    fn new(error: impl std::fmt::Display) -> CannotDraw {
-        CannotDraw(error.to_string())
-    }
-}
+use crate::boxes::{self, BoxMark};
+use crate::curves::{self, Panel};
+use crate::error::CannotDraw;
+use crate::stacks::{self, StackPanel};
 
 /// A figure in the style of the published one.
 #[derive(Clone, Debug)]
@@ -57,7 +41,7 @@ impl Default for Figure {
 
 impl Figure {
     /// Panels of curves, one below the other.
-    pub(crate) fn curves(panels: impl IntoIterator<Item = Panel>) -> Figure {
+    pub fn curves(panels: impl IntoIterator<Item = Panel>) -> Figure {
         Figure::Curves { panels: panels.into_iter().collect() }
     }
 

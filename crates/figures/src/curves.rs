@@ -3,8 +3,8 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::CannotDraw;
-use super::style::{self, Chart, FONT, INK, SERIES};
+use crate::error::CannotDraw;
+use crate::style::{self, Chart, FONT, INK, SERIES};
 
 /// A series of points, with an interval at each where there is one.
 #[derive(Clone, Debug)]
@@ -17,17 +17,17 @@ pub struct Curve {
 
 impl Curve {
     /// Points joined by a line.
-    pub(crate) fn line(name: &str, points: Vec<(f64, f64)>) -> Curve {
+    pub fn line(name: &str, points: Vec<(f64, f64)>) -> Curve {
         Curve { name: name.to_owned(), points, intervals: Vec::new(), line: true }
     }
 
     /// Points alone.
-    pub(crate) fn dots(name: &str, points: Vec<(f64, f64)>) -> Curve {
+    pub fn dots(name: &str, points: Vec<(f64, f64)>) -> Curve {
         Curve { line: false, ..Curve::line(name, points) }
     }
 
     /// Points with the lower and upper end of an interval at each.
-    pub(crate) fn intervals(name: &str, points: Vec<(f64, f64)>, intervals: Vec<(f64, f64)>) -> Curve {
+    pub fn intervals(name: &str, points: Vec<(f64, f64)>, intervals: Vec<(f64, f64)>) -> Curve {
         Curve { intervals, ..Curve::line(name, points) }
     }
 }
@@ -45,7 +45,7 @@ pub struct Panel {
 
 impl Panel {
     /// A panel without curves.
-    pub(crate) fn new(title: &str, x: &str, y: &str) -> Panel {
+    pub fn new(title: &str, x: &str, y: &str) -> Panel {
         Panel {
             title: title.to_owned(),
             axes: (x.to_owned(), y.to_owned()),
@@ -56,18 +56,18 @@ impl Panel {
     }
 
     /// The panel with one more curve.
-    pub(crate) fn with(mut self, curve: Curve) -> Panel {
+    pub fn with(mut self, curve: Curve) -> Panel {
         self.curves.push(curve);
         self
     }
 
     /// The panel with a logarithmic vertical axis; values that are not positive are left out.
-    pub(crate) fn logarithmic(self) -> Panel {
+    pub fn logarithmic(self) -> Panel {
         Panel { logarithmic: true, ..self }
     }
 
     /// The panel with a vertical axis from `low` to `high` at least, so that differences without meaning look small.
-    pub(crate) fn reaching(self, low: f64, high: f64) -> Panel {
+    pub fn reaching(self, low: f64, high: f64) -> Panel {
         Panel { reach: Some((low, high)), ..self }
     }
 
@@ -146,16 +146,16 @@ const SIGN: u32 = 40;
 const LINE: i32 = 18;
 const PANEL_HEIGHT: u32 = 330;
 
-pub(super) fn svg(panels: &[Panel]) -> Result<String, CannotDraw> {
+pub(crate) fn svg(panels: &[Panel]) -> Result<String, CannotDraw> {
     let mut svg = String::new();
     {
         let height = PANEL_HEIGHT * panels.len().max(1) as u32;
         let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
-        area.fill(&WHITE).map_err(CannotDraw::new)?;
+        area.fill(&WHITE)?;
         for (panel, area) in panels.iter().zip(area.split_evenly((panels.len().max(1), 1))) {
             draw(panel, &area)?;
         }
-        area.present().map_err(CannotDraw::new)?;
+        area.present()?;
     }
     Ok(svg)
 }
@@ -168,7 +168,7 @@ fn draw(panel: &Panel, area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift
     if !panel.title.is_empty() {
         builder.caption(&panel.title, (FONT, 16).into_font().color(&INK));
     }
-    let mut chart = builder.build_cartesian_2d(left..right, low..high).map_err(CannotDraw::new)?;
+    let mut chart = builder.build_cartesian_2d(left..right, low..high)?;
     let plain = style::number(high - low);
     let power = |value: &f64| style::significant(10f64.powf(*value)).to_string();
     let y_label: &dyn Fn(&f64) -> String = if panel.logarithmic { &power } else { &plain };
@@ -198,12 +198,12 @@ fn draw_names(
         let y = 52 + LINE * row as i32;
         if curve.line {
             let line = PathElement::new([(0, y), (18, y)], colour.stroke_width(2));
-            area.draw(&line).map_err(CannotDraw::new)?;
+            area.draw(&line)?;
         } else {
-            area.draw(&Circle::new((9, y), 4, colour.filled())).map_err(CannotDraw::new)?;
+            area.draw(&Circle::new((9, y), 4, colour.filled()))?;
         }
         let name = Text::new(curve.name.clone(), (26, y), font.clone());
-        area.draw(&name).map_err(CannotDraw::new)?;
+        area.draw(&name)?;
     }
     Ok(())
 }
@@ -219,14 +219,14 @@ fn draw_curve(
         let [low, y, high] = [*low, *y, *high].map(|value| panel.height(value));
         if low.is_finite() && high.is_finite() {
             let bar = ErrorBar::new_vertical(*x, low, y, high, colour.filled(), 4);
-            chart.draw_series([bar]).map_err(CannotDraw::new)?;
+            chart.draw_series([bar])?;
         }
     }
     if curve.line {
-        chart.draw_series(LineSeries::new(points, colour.stroke_width(2))).map_err(CannotDraw::new)?;
+        chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
     } else {
         let dots = points.into_iter().map(|point| Circle::new(point, 4, colour.filled()));
-        chart.draw_series(dots).map_err(CannotDraw::new)?;
+        chart.draw_series(dots)?;
     }
     Ok(())
 }

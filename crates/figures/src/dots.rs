@@ -1,14 +1,12 @@
 //! Dots in groups, over the areas in which they should lie, as stand-alone SVG text.
 
-use std::error::Error;
-
-use headway_repro::figure::style::{FONT, INK};
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::chart::COLOURS;
+use crate::error::CannotDraw;
+use crate::style::{FONT, INK, SERIES};
 
 const WIDTH: u32 = 960;
 /// Room for the legend.
@@ -21,52 +19,57 @@ const BAND: RGBColor = RGBColor(214, 214, 214);
 
 /// One number of one cell.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Dot {
+pub struct Dot {
     /// Beyond every number when it is infinite.
-    pub(crate) value: f64,
+    pub value: f64,
     /// Number of its kind in the legend.
-    pub(crate) kind: usize,
+    pub kind: usize,
     /// Whether it is drawn as a circle and not as a ring.
-    pub(crate) filled: bool,
+    pub filled: bool,
 }
 
 /// Dots that belong together, evenly spaced; a place may stay empty.
 #[derive(Clone, Debug)]
-pub(crate) struct Group {
-    pub(crate) name: String,
+pub struct Group {
+    /// What stands below them.
+    pub name: String,
     /// Half the height of the grey area around zero.
-    pub(crate) band: Option<f64>,
-    pub(crate) dots: Vec<Option<Dot>>,
+    pub band: Option<f64>,
+    /// The dots, from left to right.
+    pub dots: Vec<Option<Dot>>,
 }
 
 /// One number of all cells.
 #[derive(Clone, Debug)]
-pub(crate) struct Panel {
+pub struct Panel {
     /// The axis with its unit.
-    pub(crate) y: String,
+    pub y: String,
     /// Where the axis ends on both sides; dots beyond are drawn at the end as triangles.
-    pub(crate) limit: f64,
-    pub(crate) groups: Vec<Group>,
+    pub limit: f64,
+    /// The groups, from left to right.
+    pub groups: Vec<Group>,
 }
 
 /// What the dots mean.
 #[derive(Clone, Debug)]
-pub(crate) struct Legend {
+pub struct Legend {
     /// Names of the colours.
-    pub(crate) kinds: Vec<String>,
-    pub(crate) filled: String,
-    pub(crate) ring: String,
-    pub(crate) band: String,
+    pub kinds: Vec<String>,
+    /// What circles are.
+    pub filled: String,
+    /// What rings are.
+    pub ring: String,
+    /// What grey areas are.
+    pub band: String,
     /// What goes from left to right.
-    pub(crate) x: String,
+    pub x: String,
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Plane<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
-type Failure = Box<dyn Error>;
 
 /// Panels one below the other, with the legend above them.
-pub(crate) fn panels(panels: &[Panel], legend: &Legend) -> Result<String, Failure> {
+pub fn panels(panels: &[Panel], legend: &Legend) -> Result<String, CannotDraw> {
     let mut svg = String::new();
     {
         let height = HEAD + PANEL * panels.len() as u32 + FOOT;
@@ -86,10 +89,10 @@ pub(crate) fn panels(panels: &[Panel], legend: &Legend) -> Result<String, Failur
     Ok(svg)
 }
 
-fn draw_legend(area: &Area<'_>, legend: &Legend) -> Result<(), Failure> {
+fn draw_legend(area: &Area<'_>, legend: &Legend) -> Result<(), CannotDraw> {
     let style = || (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
     let step = (WIDTH as i32 - 80) / 3;
-    for (place, (name, colour)) in legend.kinds.iter().zip(COLOURS).enumerate() {
+    for (place, (name, colour)) in legend.kinds.iter().zip(SERIES).enumerate() {
         let x = 70 + place as i32 * step;
         area.draw(&Circle::new((x, 18), 4, colour.filled()))?;
         area.draw(&Text::new(name.clone(), (x + 12, 18), style()))?;
@@ -103,7 +106,7 @@ fn draw_legend(area: &Area<'_>, legend: &Legend) -> Result<(), Failure> {
     Ok(())
 }
 
-fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Failure> {
+fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), CannotDraw> {
     let (count, limit) = (panel.groups.len().max(1) as f64, panel.limit);
     let mut chart = ChartBuilder::on(area)
         .margin(10)
@@ -144,12 +147,12 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Failure> {
     Ok(())
 }
 
-fn draw_dots(chart: &mut Plane<'_, '_>, group: &Group, left: f64, limit: f64) -> Result<(), Failure> {
+fn draw_dots(chart: &mut Plane<'_, '_>, group: &Group, left: f64, limit: f64) -> Result<(), CannotDraw> {
     let step = 1.0 / (group.dots.len() + 1) as f64;
     for (place, dot) in group.dots.iter().enumerate() {
         let Some(dot) = dot else { continue };
         let x = left + (place + 1) as f64 * step;
-        let colour = COLOURS[dot.kind % COLOURS.len()];
+        let colour = SERIES[dot.kind % SERIES.len()];
         let style = if dot.filled { colour.filled() } else { colour.stroke_width(1) };
         if dot.value.abs() <= limit {
             chart.draw_series([Circle::new((x, dot.value), 3, style)])?;

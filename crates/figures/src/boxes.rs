@@ -3,26 +3,26 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::CannotDraw;
-use super::style::{self, CONTRAST, FONT, INK, SERIES};
+use crate::error::CannotDraw;
+use crate::style::{self, CONTRAST, FONT, INK, SERIES};
 
 /// The distribution of what one estimator or controller does.
 #[derive(Clone, Debug)]
 pub struct BoxMark {
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// 5th, 25th, 50th, 75th and 95th percentile.
-    pub(crate) quantiles: [f64; 5],
+    pub quantiles: [f64; 5],
     /// Whether it is the estimator that looks at nothing.
-    pub(crate) null: bool,
+    pub null: bool,
 }
 
-pub(super) fn svg(axis: &str, marks: &[BoxMark]) -> Result<String, CannotDraw> {
+pub(crate) fn svg(axis: &str, marks: &[BoxMark]) -> Result<String, CannotDraw> {
     let mut svg = String::new();
     {
         let height = 80 + 34 * marks.len() as u32;
         let area = SVGBackend::with_string(&mut svg, (960, height)).into_drawing_area();
-        area.fill(&WHITE).map_err(CannotDraw::new)?;
+        area.fill(&WHITE)?;
         let reach = marks.iter().flat_map(|mark| mark.quantiles).filter(|value| value.is_finite());
         let reach = reach.fold(10.0, |reach: f64, value| reach.max(value.abs())) * 1.05;
         let negative = marks.iter().any(|mark| mark.quantiles.iter().any(|value| *value < 0.0));
@@ -33,32 +33,21 @@ pub(super) fn svg(axis: &str, marks: &[BoxMark]) -> Result<String, CannotDraw> {
             .margin(12)
             .x_label_area_size(44)
             .y_label_area_size(210)
-            .build_cartesian_2d(left..reach, count..0.0)
-            .map_err(CannotDraw::new)?;
-        chart
-            .configure_mesh()
-            .disable_y_mesh()
-            .disable_y_axis()
-            .light_line_style(TRANSPARENT)
-            .bold_line_style(INK.mix(0.12))
-            .axis_style(INK)
-            .label_style((FONT, 14).into_font().color(&INK))
-            .x_desc(format!("{axis}: 5th to 95th percentile, quartiles, median"))
-            .x_label_formatter(&style::number(reach - left))
-            .draw()
-            .map_err(CannotDraw::new)?;
+            .build_cartesian_2d(left..reach, count..0.0)?;
+        let name = format!("{axis}: 5th to 95th percentile, quartiles, median");
+        style::horizontal_axis(&mut chart, &name, &style::number(reach - left))?;
         let zero = PathElement::new([(0.0, 0.0), (0.0, count)], INK.mix(0.5));
-        chart.draw_series([zero]).map_err(CannotDraw::new)?;
+        chart.draw_series([zero])?;
         let label = (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
         for (index, mark) in marks.iter().enumerate() {
             let y = index as f64 + 0.5;
             let name = Text::new(mark.name.clone(), (left, y), label.clone());
-            chart.draw_series([name]).map_err(CannotDraw::new)?;
+            chart.draw_series([name])?;
             if mark.quantiles.iter().all(|value| value.is_finite()) {
                 draw(mark, y, &mut chart)?;
             }
         }
-        area.present().map_err(CannotDraw::new)?;
+        area.present()?;
     }
     Ok(svg)
 }
@@ -71,9 +60,9 @@ fn draw(mark: &BoxMark, y: f64, chart: &mut style::Chart<'_, '_>) -> Result<(), 
     let body = Rectangle::new([(p25, y - 0.28), (p75, y + 0.28)], colour.mix(0.35).filled());
     let frame = Rectangle::new([(p25, y - 0.28), (p75, y + 0.28)], colour.stroke_width(1));
     let median = PathElement::new([(p50, y - 0.28), (p50, y + 0.28)], colour.stroke_width(3));
-    chart.draw_series([whisker]).map_err(CannotDraw::new)?;
-    chart.draw_series(ends).map_err(CannotDraw::new)?;
-    chart.draw_series([body, frame]).map_err(CannotDraw::new)?;
-    chart.draw_series([median]).map_err(CannotDraw::new)?;
+    chart.draw_series([whisker])?;
+    chart.draw_series(ends)?;
+    chart.draw_series([body, frame])?;
+    chart.draw_series([median])?;
     Ok(())
 }

@@ -3,25 +3,25 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::CannotDraw;
-use super::style::{self, FONT, INK};
+use crate::error::CannotDraw;
+use crate::style::{self, FONT, INK};
 
 /// One bar.
 #[derive(Clone, Debug)]
 pub struct Stack {
     /// What stands below it.
-    pub(crate) label: String,
+    pub label: String,
     /// Its parts from the bottom up, in percent.
-    pub(crate) parts: [f64; 4],
+    pub parts: [f64; 4],
 }
 
 /// Bars in one pair of axes.
 #[derive(Clone, Debug)]
 pub struct StackPanel {
     /// What stands above them.
-    pub(crate) title: String,
+    pub title: String,
     /// The bars.
-    pub(crate) stacks: Vec<Stack>,
+    pub stacks: Vec<Stack>,
 }
 
 /// Colours of the parts, from the bottom up.
@@ -31,7 +31,7 @@ const COLOURS: [RGBColor; 4] =
 const PANEL: (u32, u32) = (330, 230);
 const LEGEND_HEIGHT: u32 = 34;
 
-pub(super) fn svg(
+pub(crate) fn svg(
     panels: &[StackPanel],
     columns: usize,
     names: &[&str; 4],
@@ -43,13 +43,13 @@ pub(super) fn svg(
     {
         let size = (PANEL.0 * columns as u32, PANEL.1 * rows as u32 + LEGEND_HEIGHT);
         let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-        area.fill(&WHITE).map_err(CannotDraw::new)?;
+        area.fill(&WHITE)?;
         let (legend, below) = area.split_vertically(LEGEND_HEIGHT);
         draw_legend(&legend, names)?;
         for (panel, area) in panels.iter().zip(below.split_evenly((rows, columns))) {
             draw(panel, axis, &area)?;
         }
-        area.present().map_err(CannotDraw::new)?;
+        area.present()?;
     }
     Ok(svg)
 }
@@ -61,8 +61,8 @@ fn draw_legend(area: &Area<'_>, names: &[&str; 4]) -> Result<(), CannotDraw> {
     let used = names.iter().zip(COLOURS).filter(|(name, _)| !name.is_empty());
     for (index, (name, colour)) in used.enumerate() {
         let x = 50 + 90 * index as i32;
-        area.draw(&Rectangle::new([(x, 12), (x + 14, 26)], colour.filled())).map_err(CannotDraw::new)?;
-        area.draw(&Text::new(*name, (x + 20, 19), text.clone())).map_err(CannotDraw::new)?;
+        area.draw(&Rectangle::new([(x, 12), (x + 14, 26)], colour.filled()))?;
+        area.draw(&Text::new(*name, (x + 20, 19), text.clone()))?;
     }
     Ok(())
 }
@@ -74,8 +74,7 @@ fn draw(panel: &StackPanel, axis: &str, area: &Area<'_>) -> Result<(), CannotDra
         .caption(&panel.title, (FONT, 15).into_font().color(&INK))
         .x_label_area_size(40)
         .y_label_area_size(44)
-        .build_cartesian_2d(0.0..count, 0.0..100.0)
-        .map_err(CannotDraw::new)?;
+        .build_cartesian_2d(0.0..count, 0.0..100.0)?;
     // Numbers stand below the bars, not at the ticks of an axis.
     style::axes(&mut chart, (axis, "streams, %"), &|_| String::new(), &style::number(100.0))?;
     let below = (FONT, 12).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
@@ -84,13 +83,13 @@ fn draw(panel: &StackPanel, axis: &str, area: &Area<'_>) -> Result<(), CannotDra
         let mut from = 0.0;
         for (part, colour) in stack.parts.iter().zip(COLOURS) {
             let bar = Rectangle::new([(x + 0.1, from), (x + 0.9, from + part)], colour.filled());
-            chart.draw_series([bar]).map_err(CannotDraw::new)?;
+            chart.draw_series([bar])?;
             from += part;
         }
         let (left, bottom) = chart.backend_coord(&(x + 0.5, 0.0));
         let base = area.get_base_pixel();
         let place = (left - base.0, bottom - base.1 + 5);
-        area.draw(&Text::new(stack.label.clone(), place, below.clone())).map_err(CannotDraw::new)?;
+        area.draw(&Text::new(stack.label.clone(), place, below.clone()))?;
     }
     Ok(())
 }

@@ -1,13 +1,16 @@
 //! `headway demo`: the main job on an emulated path, with its picture.
 
+mod page;
+mod rows;
+
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use comfy_table::{Cell, CellAlignment, Table, presets};
 use headway_core::measure::Method;
 use headway_core::{Duration, Instant, Rate};
+use headway_figures::{GapSeries, Mark, Points, Row, methods, truth_and_estimates};
 use headway_lab::{Direction, Model, Truth};
 
 use crate::exit::Failed;
@@ -15,9 +18,9 @@ use crate::measure::streams::StreamFile;
 use crate::out::say;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::report::chart::{self, Curve, GapSeries, Mark, Row};
-use crate::report::page::{self, Figures};
 use crate::stage::{self, Scored, Stage};
+use page::Figures;
+use rows::{rates, table};
 
 /// Builds an emulated path, measures it with every method while the cross traffic changes, and draws the result.
 ///
@@ -105,7 +108,7 @@ fn compare(stage: &Stage, progress: &Progress) -> anyhow::Result<Vec<Scored>> {
 }
 
 /// The default method over and over while the cross traffic changes.
-fn follow(stage: &Stage, progress: &Progress) -> anyhow::Result<(Vec<Scored>, Curve, Instant)> {
+fn follow(stage: &Stage, progress: &Progress) -> anyhow::Result<(Vec<Scored>, Points, Instant)> {
     let mut scored: Vec<Scored> = Vec::new();
     let mut begin = None;
     let mut end = Instant::ZERO;
@@ -154,7 +157,7 @@ fn contrast(stage: &Stage, streams: &Path, progress: &Progress) -> anyhow::Resul
 }
 
 /// What was free, in means of 100 ms, as seconds from `begin` and Mb/s.
-fn series(truth: &Truth, begin: Instant, end: Instant) -> Curve {
+fn series(truth: &Truth, begin: Instant, end: Instant) -> Points {
     let step = Duration::from_ms(100);
     let mut from = begin;
     let mut points = Vec::new();
@@ -176,7 +179,7 @@ fn tracking_figure(truth: &[(f64, f64)], scored: &[Scored], begin: Instant) -> a
             Some(Mark { seconds: middle.saturating_sub(begin.ns()) as f64 / 1e9, rate, low, high })
         })
         .collect();
-    drawn(chart::truth_and_estimates(truth, &marks, CAPACITY.mbps()))
+    Ok(truth_and_estimates(truth, &marks, CAPACITY.mbps())?)
 }
 
 fn methods_figure(scored: &[Scored]) -> anyhow::Result<String> {
@@ -184,7 +187,7 @@ fn methods_figure(scored: &[Scored]) -> anyhow::Result<String> {
         .iter()
         .map(|s| Row { name: s.line.method.clone(), truth: s.truth_bps as f64 / 1e6, estimate: rates(s) })
         .collect();
-    drawn(chart::methods(&rows, CAPACITY.mbps()))
+    Ok(methods(&rows, CAPACITY.mbps())?)
 }
 
 /// A p-stream of the BASS run, as it came and as BASS left it.
@@ -193,58 +196,11 @@ fn gaps_figure(streams: &Path) -> anyhow::Result<String> {
     let Some(gaps) = file.clearest(P_STREAM_GAPS, COALESCED.0) else {
         return Ok("<p>No stream of the BASS run was complete: the machine was too busy.</p>".to_owned());
     };
-    drawn(chart::gaps(&GapSeries {
+    Ok(headway_figures::gaps(&GapSeries {
         send: gaps.raw.send.iter().map(|gap| gap.us()).collect(),
         receive: gaps.raw.receive.iter().map(|gap| gap.us()).collect(),
         first_kept: gaps.first_kept,
         denoised_send: gaps.denoised.send.iter().map(|gap| gap.us()).collect(),
         denoised_receive: gaps.denoised.receive.iter().map(|gap| gap.us()).collect(),
-    }))
-}
-
-fn drawn(figure: Result<String, Box<dyn std::error::Error>>) -> anyhow::Result<String> {
-    figure.map_err(|error| anyhow::anyhow!("cannot draw a figure: {error}"))
-}
-
-/// Estimate and interval in Mb/s.
-pub(crate) fn rates(scored: &Scored) -> Option<(f64, f64, f64)> {
-    let mbps = |bps: u64| bps as f64 / 1e6;
-    let line = &scored.line;
-    let rate = line.available_bps?;
-    Some((mbps(rate), mbps(line.available_low_bps?), mbps(line.available_high_bps.unwrap_or(rate))))
-}
-
-/// The columns of the tables, on the terminal and in the report.
-pub(crate) const COLUMNS: [&str; 7] =
-    ["method", "truth", "estimate", "90 % interval", "error", "cost", "time"];
-
-/// One row of the tables; rates in Mb/s, the error as a share of capacity.
-pub(crate) fn row(scored: &Scored) -> [String; 7] {
-    let truth = format!("{:.1}", scored.truth_bps as f64 / 1e6);
-    let (estimate, interval) = match rates(scored) {
-        Some((rate, low, high)) => (format!("{rate:.1}"), format!("{low:.1} - {high:.1}")),
-        None => ("none".to_owned(), String::new()),
-    };
-    let void = if scored.disturbed { " (machine disturbed)" } else { "" };
-    [
-        scored.line.method.clone(),
-        truth,
-        estimate,
-        interval,
-        scored.error().map_or(String::new(), |e| format!("{:+.1} %{void}", e * 100.0)),
-        format!("{:.2} MB", scored.line.probe_bytes as f64 / 1e6),
-        format!("{:.2} s", scored.line.duration_ms / 1e3),
-    ]
-}
-
-fn table(scored: &[Scored]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(COLUMNS);
-    for s in scored {
-        let [method, rest @ ..] = row(s);
-        let numbers = rest.map(|text| Cell::new(text).set_alignment(CellAlignment::Right));
-        table.add_row(std::iter::once(Cell::new(method)).chain(numbers));
-    }
-    table
+    })?)
 }

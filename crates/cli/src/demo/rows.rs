@@ -1,0 +1,49 @@
+//! Scored measurements as rows of tables, on the terminal and in the report.
+
+use comfy_table::{Cell, CellAlignment, Table, presets};
+
+use crate::stage::Scored;
+
+/// Estimate and interval in Mb/s.
+pub(super) fn rates(scored: &Scored) -> Option<(f64, f64, f64)> {
+    let mbps = |bps: u64| bps as f64 / 1e6;
+    let line = &scored.line;
+    let rate = line.available_bps?;
+    Some((mbps(rate), mbps(line.available_low_bps?), mbps(line.available_high_bps.unwrap_or(rate))))
+}
+
+/// The columns of the tables, on the terminal and in the report.
+pub(super) const COLUMNS: [&str; 7] =
+    ["method", "truth", "estimate", "90 % interval", "error", "cost", "time"];
+
+/// One row of the tables; rates in Mb/s, the error as a share of capacity.
+pub(super) fn row(scored: &Scored) -> [String; 7] {
+    let truth = format!("{:.1}", scored.truth_bps as f64 / 1e6);
+    let (estimate, interval) = match rates(scored) {
+        Some((rate, low, high)) => (format!("{rate:.1}"), format!("{low:.1} - {high:.1}")),
+        None => ("none".to_owned(), String::new()),
+    };
+    let void = if scored.disturbed { " (machine disturbed)" } else { "" };
+    [
+        scored.line.method.clone(),
+        truth,
+        estimate,
+        interval,
+        scored.error().map_or(String::new(), |e| format!("{:+.1} %{void}", e * 100.0)),
+        format!("{:.2} MB", scored.line.probe_bytes as f64 / 1e6),
+        format!("{:.2} s", scored.line.duration_ms / 1e3),
+    ]
+}
+
+/// The rows as a table for the terminal.
+pub(super) fn table(scored: &[Scored]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header(COLUMNS);
+    for s in scored {
+        let [method, rest @ ..] = row(s);
+        let numbers = rest.map(|text| Cell::new(text).set_alignment(CellAlignment::Right));
+        table.add_row(std::iter::once(Cell::new(method)).chain(numbers));
+    }
+    table
+}
