@@ -85,7 +85,9 @@ impl Failed {
 
 impl<E: Into<anyhow::Error>> From<E> for Failed {
     fn from(error: E) -> Failed {
-        Failed::new(Code::Other, error)
+        let error = error.into();
+        let cancelled = error.downcast_ref().is_some_and(headway_worlds::Error::is_cancelled);
+        Failed::new(if cancelled { Code::Interrupted } else { Code::Other }, error)
     }
 }
 

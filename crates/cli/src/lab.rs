@@ -14,7 +14,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::Code;
 use crate::out::{say, tell};
-use crate::run::{interruption, is_set};
+use crate::run::interruption;
 
 /// Emulated paths on this machine, with a known truth
 ///
@@ -154,7 +154,7 @@ fn up(file: &std::path::Path, name: Option<String>, foreground: bool) -> Result<
     }
     let interrupted = interruption()?;
     let lab = lab.detach()?;
-    if is_set(&interrupted) {
+    if interrupted.is_cancelled() {
         lab.down()?;
         tell!("headway: interrupted; the lab is down again");
         return Ok(Code::Interrupted.into());

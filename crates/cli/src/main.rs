@@ -8,15 +8,12 @@ mod calc;
 mod cc;
 mod compare;
 mod demo;
-mod draw;
 mod exit;
 mod generate;
 mod lab;
 mod measure;
 mod out;
 mod outlet;
-mod output;
-mod pool;
 mod progress;
 mod repro;
 mod run;
@@ -58,9 +55,9 @@ enum Command {
     Lab(lab::Args),
     Cc(cc::CcArgs),
     #[command(hide = true)]
-    Endpoint(run::endpoint::EndpointArgs),
+    Endpoint(run::EndpointArgs),
     #[command(hide = true)]
-    Guest(run::uml::GuestArgs),
+    Guest(run::GuestArgs),
     Accuracy(accuracy::AccuracyArgs),
     Repro(repro::ReproArgs),
     Calc(calc::CalcArgs),
@@ -79,8 +76,8 @@ fn main() -> ExitCode {
         Command::Demo(args) => (false, demo::run(&args).map(|()| ExitCode::SUCCESS)),
         Command::Run(args) => (args.json(), run::run(&args)),
         Command::Compare(args) => (args.json(), compare::run(&args)),
-        Command::Endpoint(args) => (false, run::endpoint::run(&args).map(|()| ExitCode::SUCCESS)),
-        Command::Guest(args) => (false, finished(run::uml::guest(&args))),
+        Command::Endpoint(args) => (false, run::endpoint(&args).map(|()| ExitCode::SUCCESS)),
+        Command::Guest(args) => (false, run::guest(&args).map(|()| ExitCode::SUCCESS)),
         Command::Lab(args) => (false, lab::run(args).map_err(Failed::from)),
         Command::Cc(args) => (args.json(), finished(cc::run(&args))),
         Command::Accuracy(args) => (args.json(), accuracy::run(&args)),

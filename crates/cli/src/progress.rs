@@ -1,6 +1,5 @@
 //! Progress of long work: a bar on a terminal, a line a step elsewhere.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -11,36 +10,21 @@ use crate::out::{plain, tell};
 /// Where no bar is shown, how far work is gets a line this often.
 const SECONDS_A_LINE: u64 = 10;
 
-thread_local! {
-    static HUSHED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Lets all further work of this thread say nothing: it is one of many pieces, and bars beside each other would overwrite
-/// each other.
-pub(crate) fn hush() {
-    HUSHED.set(true);
-}
-
 /// Counts the steps of a piece of work on standard error.
 pub(crate) struct Progress {
     bar: ProgressBar,
     /// Where no bar is shown: how often a line could have told how far the present work is.
     told: AtomicU64,
-    hushed: bool,
 }
 
 impl Progress {
     pub(crate) fn new(steps: u64) -> Progress {
-        let hushed = HUSHED.get();
-        if hushed {
-            return Progress { bar: ProgressBar::hidden(), told: AtomicU64::new(0), hushed };
-        }
         let bar = ProgressBar::new(steps);
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}, {eta} left  {msg}") {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(200));
-        Progress { bar, told: AtomicU64::new(0), hushed }
+        Progress { bar, told: AtomicU64::new(0) }
     }
 
     /// Says what is going on now.
@@ -71,7 +55,7 @@ impl Progress {
 
     /// Whether lines take the place of the bar.
     fn tells(&self) -> bool {
-        self.bar.is_hidden() && !self.hushed
+        self.bar.is_hidden()
     }
 
     /// One more step is done.

@@ -1,6 +1,5 @@
 //! `headway repro`: published numbers beside ours.
 
-mod linux;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -10,12 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use comfy_table::{Cell, ContentArrangement, Table, presets};
-use headway_repro::{Check, Context, Experiment, Outcome, SIMULATOR, Size, catalogue, page};
+use headway_repro::{Check, Context, Error, Experiment, Outcome, SIMULATOR, Size, catalogue, page};
 
 use crate::exit::{Code, Failed};
 use crate::out::say;
-use crate::output::Output;
 use crate::progress::Progress;
+use crate::uml::Building;
+use headway_worlds::{Cancellation, Event, Options, Output, World};
 
 /// Repeats the experiments of the papers in simulated testbeds, or on the stack of Linux, and prints published numbers beside measured ones.
 ///
@@ -105,6 +105,7 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failed> {
     }
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, usize::from);
     let size = if args.full { Size::Full } else { Size::Quick };
+    let stop = Cancellation::from(stop);
     let context = Context { size, seed: args.seed, jobs, stop: &stop };
     let outcomes = carry_out(args, &experiments, &context)?;
     over.store(true, Ordering::Relaxed);
@@ -115,7 +116,7 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failed> {
             say!("Figures: {}", folder.join("index.html").display());
         }
     }
-    if stop.load(Ordering::Relaxed) {
+    if stop.is_cancelled() {
         let all: usize = experiments.iter().map(|experiment| args.testbeds(experiment).len()).sum();
         let done = format!("interrupted after {} of {all} experiments", outcomes.len());
         return Err(Failed::new(Code::Interrupted, anyhow::anyhow!(done)));
@@ -136,7 +137,7 @@ fn carry_out(
         for testbed in args.testbeds(experiment) {
             let outcome = match testbed {
                 Testbed::Sim => headway_repro::run(experiment, context).ok(),
-                Testbed::Uml => linux::run(experiment, context, &progress)?,
+                Testbed::Uml => on_linux(experiment, context, &progress)?,
             };
             let Some(outcome) = outcome else { return Ok(outcomes) };
             outcomes.push(outcome);
@@ -144,6 +145,25 @@ fn carry_out(
         progress.step();
     }
     Ok(outcomes)
+}
+
+/// Carries an experiment out on the stack of Linux; `None` when it was interrupted.
+fn on_linux(
+    experiment: &Experiment,
+    context: &Context<'_>,
+    progress: &Progress,
+) -> anyhow::Result<Option<Outcome>> {
+    let building = Building::default();
+    let report = |event: Event<'_>| match event {
+        Event::Begins(what) => progress.say(what.to_owned()),
+        Event::Builds(now) => building.show(now),
+        _ => {}
+    };
+    let options = Options { cancellation: context.stop.clone(), report: Some(&report), ..Options::default() };
+    match headway_repro::run_in(World::Uml, &options, experiment, context) {
+        Err(Error::Interrupted) => Ok(None),
+        outcome => Ok(outcome?),
+    }
 }
 
 fn print(args: &ReproArgs, outcomes: &[Outcome]) -> Result<(), Failed> {
@@ -193,7 +213,7 @@ fn write(folder: &Path, outcomes: &[Outcome], context: &Context<'_>) -> anyhow::
         context.seed,
         env!("CARGO_PKG_VERSION")
     );
-    output.write("index.html", &page::html(outcomes, &heading)?)
+    Ok(output.write("index.html", &page::html(outcomes, &heading)?)?)
 }
 
 /// An error that names every claim that fails.

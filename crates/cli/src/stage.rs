@@ -1,24 +1,17 @@
 //! An emulated path with a server at one end, on which measurements are scored against the truth.
 
 use std::io::{BufRead, BufReader};
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use headway_core::{Bytes, Duration, Instant, Rate};
-use headway_lab::{
-    Cross, Direction, Lab, Lateness, Life, LinkSpec, Model, PathSpec, Spec, Truth, host_processor,
-};
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
+use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, Model, PathSpec, Spec, Truth};
+use headway_worlds::disturbed;
+use headway_worlds::process::{end_with_this_process, punctual};
 use serde::Serialize;
 
 use crate::measure::report::Line;
-
-/// Share of the emulator's packets that may be over 1 ms late before a run says more about the machine than about
-/// the method.
-const LATE_SHARE: f64 = 0.01;
 
 /// A lab and the server in it; both end when this is dropped.
 pub(crate) struct Stage {
@@ -138,52 +131,6 @@ impl Drop for Stage {
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
-}
-
-/// Whether the emulator was so late that a run says nothing.
-pub(crate) fn disturbed(lateness: &Lateness) -> bool {
-    lateness.very_late_share > LATE_SHARE || lateness.missed > 0
-}
-
-/// Has the command end with this process, and ignore keys that are pressed in this terminal.
-pub(crate) fn end_with_this_process(command: &mut Command) {
-    let attach = || {
-        // SAFETY: system calls with constant arguments.
-        unsafe {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            libc::setsid();
-        }
-        Ok(())
-    };
-    // SAFETY: the closure only makes system calls, which is allowed between fork and exec.
-    unsafe { command.pre_exec(attach) };
-}
-
-/// Has the command run on a processor of its own, with the highest priority that the host grants.
-///
-/// Sender, receiver and emulator share few processors here; on two hosts nothing of the kind is needed.
-pub(crate) fn punctual(command: &mut Command) {
-    let mut processors = CpuSet::new();
-    let own = host_processor().is_some_and(|processor| processors.set(processor).is_ok());
-    let raise = move || {
-        if own {
-            // Refused only for a processor that has gone meanwhile.
-            let _ = sched_setaffinity(Pid::from_raw(0), &processors);
-        }
-        // SAFETY: system calls with constant arguments and a path that is a C string; what they refuse is no harm.
-        unsafe {
-            libc::setpriority(libc::PRIO_PROCESS, 0, -20);
-            // Niceness only counts within a session; the session's own weight counts against others.
-            let group = libc::open(c"/proc/self/autogroup".as_ptr(), libc::O_WRONLY);
-            if group >= 0 {
-                libc::write(group, c"-20".as_ptr().cast(), 3);
-                libc::close(group);
-            }
-        }
-        Ok(())
-    };
-    // SAFETY: the closure only makes system calls, which is allowed between fork and exec.
-    unsafe { command.pre_exec(raise) };
 }
 
 /// The server says on its first line that it listens.

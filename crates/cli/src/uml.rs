@@ -1,14 +1,13 @@
 //! `headway uml`: the Linux network stack in virtual time.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use headway_uml::kernel::{self, BuildError, Kernel, Options, Phase};
+use headway_worlds::cache;
 
 use crate::exit::{Code, Failed};
 use crate::out::say;
@@ -116,29 +115,30 @@ fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(interrupted)
 }
 
-/// The kernel that runs use, built first when there is none.
-pub(crate) fn kernel(debug: bool, interrupted: &AtomicBool) -> anyhow::Result<Kernel> {
-    let options = Options { debug, cache: cache()? };
-    match Kernel::cached(&options) {
-        Some(kernel) => Ok(kernel),
-        None => Ok(compile(&options, false, interrupted)?),
-    }
-}
-
 fn compile(options: &Options, force: bool, interrupted: &AtomicBool) -> Result<Kernel, BuildError> {
-    let bar = Progress::new(0);
-    let mut shown = None;
-    let mut tell = |now: kernel::Progress| {
-        if shown != Some(now.phase) {
-            shown = Some(now.phase);
-            bar.begin(title(now.phase), now.total);
-        }
-        bar.reach(now.done, now.total);
-    };
+    let building = Building::default();
+    let mut tell = |now| building.show(now);
     if force {
         Kernel::rebuild(options, &mut tell, interrupted)
     } else {
         Kernel::build(options, &mut tell, interrupted)
+    }
+}
+
+/// Shows how far the build of a kernel is, from its first report on.
+#[derive(Default)]
+pub(crate) struct Building(Mutex<Option<(Progress, Phase)>>);
+
+impl Building {
+    pub(crate) fn show(&self, now: kernel::Progress) {
+        let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = shown.as_ref().is_none_or(|(_, phase)| *phase != now.phase);
+        let (bar, phase) = shown.get_or_insert_with(|| (Progress::new(0), now.phase));
+        if fresh {
+            *phase = now.phase;
+            bar.begin(title(now.phase), now.total);
+        }
+        bar.reach(now.done, now.total);
     }
 }
 
@@ -176,10 +176,4 @@ fn clean() -> Result<(), Failed> {
     let kernels = if cleaned.kernels == 1 { "kernel" } else { "kernels" };
     say!("Removed {} {kernels}, {} MB.", cleaned.kernels, cleaned.bytes.div_ceil(1_000_000));
     Ok(())
-}
-
-/// Where kernels are kept, and what runs need for a while.
-pub(crate) fn cache() -> anyhow::Result<PathBuf> {
-    let cache = kernel::default_cache();
-    cache.context("there is no home folder to keep kernels in; set HEADWAY_CACHE to a folder")
 }

@@ -7,7 +7,7 @@ const BINS_PER_OCTAVE_LOG2: u32 = 5;
 const BINS: usize = (64 - BINS_PER_OCTAVE_LOG2 as usize + 1) << BINS_PER_OCTAVE_LOG2;
 
 /// Counts of durations in bins whose width is a thirty-second of their value, and their exact sum and maximum.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     bins: Box<[u64; BINS]>,
     count: u64,

@@ -1,5 +1,6 @@
 //! All results of a run.
 
+use crate::histogram::Histogram;
 use crate::series::Series;
 use crate::stream::StreamTruth;
 use crate::summary::{FlowResult, Summary};
@@ -15,4 +16,6 @@ pub struct Results {
     pub series: Series,
     /// Probe streams with the number of their `[[measure]]`, and what was free during each.
     pub streams: Vec<(u64, StreamTruth)>,
+    /// Queueing delays at every link since warm-up, in the order of the summary; empty in worlds that do not tell.
+    pub delays: Vec<Histogram>,
 }

@@ -74,7 +74,7 @@ pub fn select(names: &[String]) -> Result<Vec<Experiment>, UnknownExperiment> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
+    use headway_worlds::Cancellation;
 
     use super::*;
     use crate::{Context, Outcome, Size};
@@ -100,7 +100,7 @@ mod tests {
     }
 
     fn outcome(experiment: &Experiment, jobs: usize) -> Outcome {
-        let stop = AtomicBool::new(false);
+        let stop = Cancellation::default();
         let context = Context { size: Size::Quick, seed: 1, jobs, stop: &stop };
         crate::run(experiment, &context).expect("nobody interrupts")
     }

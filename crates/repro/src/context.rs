@@ -1,9 +1,8 @@
 //! What the work on an experiment needs besides the experiment: size, seed, threads, and whether to go on.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
 use headway_traffic::random;
+use headway_worlds::Cancellation;
+use headway_worlds::pool::{self, Done};
 use rand::RngExt as _;
 
 use crate::experiment::Count;
@@ -35,10 +34,22 @@ impl Size {
     }
 }
 
-/// The work was told to stop before it was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("interrupted")]
-pub struct Interrupted;
+/// Why an experiment was not carried out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The work was told to stop before it was done.
+    #[error("interrupted")]
+    Interrupted,
+    /// A run in another world failed.
+    #[error("{run}")]
+    World {
+        /// Which run.
+        run: String,
+        /// Why it failed.
+        source: headway_worlds::Error,
+    },
+}
 
 /// Carries out the parts of an experiment on several threads.
 #[derive(Debug)]
@@ -50,7 +61,7 @@ pub struct Context<'a> {
     /// Threads that work.
     pub jobs: usize,
     /// Set from outside to stop.
-    pub stop: &'a AtomicBool,
+    pub stop: &'a Cancellation,
 }
 
 impl Context<'_> {
@@ -60,37 +71,20 @@ impl Context<'_> {
     }
 
     /// An error once the work is to stop.
-    pub(crate) fn check(&self) -> Result<(), Interrupted> {
-        if self.stop.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.stop.is_cancelled() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
     /// Does `work` for every part, on all threads; the results are in the order of the parts.
     pub(crate) fn map<P: Sync, R: Send>(
         &self,
         parts: &[P],
-        work: impl Fn(usize, &P) -> Result<R, Interrupted> + Sync,
-    ) -> Result<Vec<R>, Interrupted> {
-        let next = AtomicUsize::new(0);
-        let results: Mutex<Vec<Option<R>>> = Mutex::new(parts.iter().map(|_| None).collect());
-        let worker = || -> Result<(), Interrupted> {
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(part) = parts.get(index) else { return Ok(()) };
-                self.check()?;
-                let result = work(index, part)?;
-                results.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[index] = Some(result);
-            }
-        };
-        std::thread::scope(|scope| {
-            let others: Vec<_> =
-                (1..self.jobs.clamp(1, parts.len().max(1))).map(|_| scope.spawn(worker)).collect();
-            let mut outcome = worker();
-            for other in others {
-                outcome = outcome.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            }
-            outcome
-        })?;
-        let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        Ok(results.into_iter().flatten().collect())
+        work: impl Fn(usize, &P) -> Result<R, Error> + Sync,
+    ) -> Result<Vec<R>, Error> {
+        let numbered: Vec<(usize, &P)> = parts.iter().enumerate().collect();
+        let each = |(index, part): &(usize, &P)| work(*index, part).map(Some);
+        let Done { results, error } = pool::each(&numbered, self.jobs, self.stop, each);
+        self.check()?;
+        error.map_or(Ok(results), Err)
     }
 }

@@ -1,7 +1,7 @@
 //! The experiments of the papers in a simulated testbed: published numbers beside measured ones.
 //!
-//! An experiment is a file below `papers/`; [`catalogue`] holds them all. [`run()`] carries one out, [`run_in()`] does so on a
-//! stack that its caller has, and [`page`] and [`Outcome`] put the result into words, numbers and figures. The result is a function of experiment, seed and
+//! An experiment is a file below `papers/`; [`catalogue`] holds them all. [`run()`] carries one out, [`run_in()`] does so as a
+//! scenario in a world, and [`page`] and [`Outcome`] put the result into words, numbers and figures. The result is a function of experiment, seed and
 //! [`Size`], whatever the number of threads.
 
 pub mod catalogue;
@@ -15,7 +15,7 @@ pub mod shared_link;
 mod statistics;
 mod study;
 
-pub use context::{Context, Interrupted, Size};
+pub use context::{Context, Error, Size};
 pub use experiment::Experiment;
 pub use outcome::{Check, Outcome, SIMULATOR, Table};
 pub use study::{run, run_in, runs_elsewhere};

@@ -13,6 +13,9 @@ use crate::number;
 /// What results call the simulator.
 pub const SIMULATOR: &str = "sim";
 
+/// What results call the simulator when it runs the experiment as a scenario.
+pub(crate) const SCENARIO: &str = "sim-as-scenario";
+
 /// Measured numbers by name, `who/what`.
 pub(crate) type Measures = BTreeMap<String, f64>;
 

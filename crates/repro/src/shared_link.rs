@@ -1,9 +1,8 @@
 //! Long flows that share a link with a short round trip: the testbed of LS-AIMD (ls-aimd 4.1, 4.2).
 
-mod elsewhere;
+mod in_world;
 
-pub use elsewhere::{BOTTLENECK, Records, Request, World};
-pub(crate) use elsewhere::{scenario, seen};
+pub(crate) use in_world::{scenario, seen};
 
 use headway_core::control::Kind;
 use headway_core::queue::{ADAPTATION, DropTailConfig, QueueSpec, RampConfig, RedConfig, StepConfig};

@@ -156,7 +156,9 @@ impl<'a> Run<'a> {
             programs: Vec::new(),
         };
         let streams = self.streams();
-        Results { summary, flows, series: self.series, streams }
+        let links = self.built.links.iter();
+        let delays = links.map(|(id, _)| self.built.network.link(*id).statistics().delay.clone()).collect();
+        Results { summary, flows, series: self.series, streams, delays }
     }
 
     /// The end of the interval that has begun: a multiple of the scenario's interval.

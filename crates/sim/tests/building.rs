@@ -1,5 +1,7 @@
 //! From scenario files to networks: what is built, what the simulator lacks, and what would not fit into memory.
 
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
 use std::path::Path;
 
 use headway_core::Bytes;

@@ -1,37 +1,23 @@
 //! `headway compare`: the same scenario in several worlds, side by side.
 
-mod cell;
-mod comparison;
-mod figure;
-mod matrix;
-mod metrics;
-mod page;
 mod print;
-mod real_time;
-#[cfg(test)]
-mod tests;
-mod verdict;
-mod wide;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use headway_core::Bytes;
+use headway_figures::CannotDraw;
 use headway_scenario::{Change, MOST_DILATION, Scenario};
-use serde_json::{Value, json};
+use headway_worlds::compare::{self, Selection, Tally, page, rows};
+use headway_worlds::pool::Done;
+use headway_worlds::{Cancellation, Options, Output, World};
+use serde_json::Value;
 
 use crate::exit::{Code, Failed};
 use crate::out::{say, tell};
-use crate::output::Output;
-use crate::pool::{self, Done};
-use crate::run::{self, Outcome, World, lab, sim, uml};
-use cell::Cell;
-use comparison::{Comparison, Subject};
-use verdict::Tally;
+use crate::run::{self, reporter};
 
 /// Runs a scenario in two or three worlds and prints how far apart their results are.
 ///
@@ -61,7 +47,7 @@ pub(crate) struct CompareArgs {
     /// Scenario (TOML).
     file: PathBuf,
     /// Two or three worlds.
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["sim", "lab"], value_name = "WORLD,WORLD")]
+    #[arg(long, value_parser = run::world(), value_delimiter = ',', default_values = ["sim", "lab"], value_name = "WORLD,WORLD")]
     on: Vec<World>,
     /// Sets a value of the scenario; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
@@ -107,8 +93,14 @@ enum Matrix {
     Wide,
 }
 
-/// Runs in real time before the machine is declared too busy.
-const TRIES: u32 = 3;
+impl From<Matrix> for compare::Matrix {
+    fn from(matrix: Matrix) -> compare::Matrix {
+        match matrix {
+            Matrix::Bottleneck => compare::Matrix::Bottleneck,
+            Matrix::Wide => compare::Matrix::Wide,
+        }
+    }
+}
 
 impl CompareArgs {
     pub(crate) fn json(&self) -> bool {
@@ -131,21 +123,24 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failed> {
     if !(2..=3).contains(&args.on.len()) {
         return Err(anyhow::anyhow!("--on needs two or three worlds, such as `sim,uml`").into());
     }
-    let interrupted = run::interruption()?;
-    if args.matrix.is_some() { many(args, &interrupted) } else { single(args, &interrupted) }
+    let cancellation = run::interruption()?;
+    match args.matrix {
+        Some(matrix) => many(args, matrix, cancellation),
+        None => single(args, cancellation),
+    }
 }
 
 /// One comparison.
-fn single(args: &CompareArgs, interrupted: &AtomicBool) -> Result<ExitCode, Failed> {
+fn single(args: &CompareArgs, cancellation: Cancellation) -> Result<ExitCode, Failed> {
     let scenario = Scenario::load(&args.file, &args.set)?.dilated(args.dilate)?;
-    let memory = run::limit(None)?;
-    let in_world = |world| one(&scenario, world, memory, interrupted);
-    let Some(outcomes) = all_worlds(&args.on, in_world, interrupted)? else {
+    let report = reporter(1);
+    let options = Options { cancellation, report: Some(&*report), ..Options::default() };
+    let compared = compare::single(&scenario, &args.set, &args.on, &options)?;
+    drop(report);
+    let Some((comparison, outcomes)) = compared else {
         return Ok(Code::Interrupted.into());
     };
-    let runs: Vec<Vec<&Outcome>> = outcomes.iter().map(|outcome| vec![outcome]).collect();
-    let comparison = Comparison::new(&Subject::new(&scenario, &args.set), &args.on, &runs)?;
-    let tallies = tallies(std::slice::from_ref(&comparison));
+    let tallies = compare::tallies(std::slice::from_ref(&comparison));
     if args.json {
         say!("{}", serde_json::to_string_pretty(&comparison)?);
     } else {
@@ -157,35 +152,37 @@ fn single(args: &CompareArgs, interrupted: &AtomicBool) -> Result<ExitCode, Fail
 }
 
 /// All cells of a matrix.
-fn many(args: &CompareArgs, interrupted: &AtomicBool) -> Result<ExitCode, Failed> {
-    let cells = cells(args)?;
+fn many(args: &CompareArgs, matrix: Matrix, cancellation: Cancellation) -> Result<ExitCode, Failed> {
+    let selection = Selection {
+        matrix: matrix.into(),
+        quick: args.quick,
+        seed: args.seed.map(u64::from),
+        only: args.only.as_deref(),
+        set: &args.set,
+        dilation: args.dilate,
+    };
+    let cells = compare::cells(&args.file, &selection, &args.on)?;
+    let jobs = args.jobs();
+    let report = reporter(1);
+    let options = Options {
+        jobs: u32::try_from(jobs).unwrap_or(u32::MAX),
+        cancellation,
+        report: Some(&*report),
+        ..Options::default()
+    };
     if args.on.contains(&World::Uml) {
         // Built once and with its progress shown, before cells ask for it side by side.
-        crate::uml::kernel(false, interrupted)?;
+        headway_worlds::kernel(false, &options)?;
     }
-    let jobs = args.jobs();
-    let memory = Bytes::new(run::limit(None)?.get() / jobs as u64);
     let begun = AtomicUsize::new(0);
-    let work = |(cell, scenarios): &(Cell, Vec<Scenario>)| {
-        let mut runs: Vec<Vec<Outcome>> = Vec::new();
-        for scenario in scenarios {
-            let in_world = |world| one(scenario, world, memory, interrupted);
-            match all_worlds(&args.on, in_world, interrupted).with_context(|| cell.to_string())? {
-                Some(outcomes) => runs.push(outcomes),
-                None => return Ok(None),
-            }
-        }
-        let of_world = |world: usize| runs.iter().map(|outcomes| &outcomes[world]).collect();
-        let worlds: Vec<Vec<&Outcome>> = (0..args.on.len()).map(of_world).collect();
-        let comparison = Comparison::new(&Subject::of(cell, &scenarios[0]), &args.on, &worlds)?;
+    let Done { results, error } = compare::many(&cells, &args.on, &options, |comparison| {
         let number = begun.fetch_add(1, Ordering::Relaxed) + 1;
-        tell!("{number} of {}: {}", cells.len(), print::progress(&comparison));
-        Ok(Some(comparison))
-    };
-    let Done { results, error } = pool::each(&cells, jobs, interrupted, work);
+        tell!("{number} of {}: {}", cells.len(), rows::progress(comparison));
+    });
+    drop(report);
     let partial = results.len() < cells.len();
-    let tallies = tallies(&results);
-    let value = matrix_value(&results, &tallies, partial)?;
+    let tallies = compare::tallies(&results);
+    let value = compare::matrix_value(&results, &tallies, partial)?;
     if !args.json {
         say!("{}", print::matrix(&results, &tallies, cells.len()));
     } else if error.is_none() {
@@ -200,108 +197,12 @@ fn many(args: &CompareArgs, interrupted: &AtomicBool) -> Result<ExitCode, Failed
     }
 }
 
-/// The cells that were asked for, each with the scenarios of its runs: a mistake shows before anything runs.
-fn cells(args: &CompareArgs) -> anyhow::Result<Vec<(Cell, Vec<Scenario>)>> {
-    let wide = args.matrix == Some(Matrix::Wide);
-    anyhow::ensure!(wide || args.seed.is_none(), "--seed draws networks of the wide matrix: --matrix wide");
-    let mut cells = if args.real_time() {
-        anyhow::ensure!(
-            !args.quick && !wide,
-            "--quick and the wide matrix are for worlds in virtual time; with lab there are only 24 cells"
-        );
-        real_time::cells(&Scenario::load(&args.file, &args.set)?, &args.set)?
-    } else if wide {
-        wide::cells(args.seed.map_or(wide::SEED, u64::from), args.quick, &args.set)?
-    } else {
-        matrix::cells(args.quick, &args.set)?
-    };
-    if let Some(text) = &args.only {
-        cells = cell::only(cells, text)?;
-    }
-    let load = |cell: Cell| {
-        let scenario = |changes: &Vec<Change>| Scenario::load(&args.file, changes)?.dilated(args.dilate);
-        let scenarios = cell.each_run().iter().map(scenario).collect::<Result<_, _>>();
-        let scenarios = scenarios.with_context(|| cell.to_string())?;
-        Ok((cell, scenarios))
-    };
-    cells.into_iter().map(load).collect()
-}
-
-/// A scenario in one world, in real time again when the machine disturbed it; `None` when it was interrupted before it began.
-fn one(
-    scenario: &Scenario,
-    world: World,
-    memory: Bytes,
-    interrupted: &AtomicBool,
-) -> anyhow::Result<Option<Outcome>> {
-    let seeds = [scenario.seed];
-    let mut tries = 0;
-    loop {
-        tries += 1;
-        let outcomes = match world {
-            World::Sim => sim::run(scenario, &seeds, 1, memory, interrupted)?,
-            World::Uml => {
-                let settings = uml::Settings::default();
-                uml::Prepared::new(scenario, &settings, interrupted)?.run(&seeds, 1, interrupted)?
-            }
-            World::Lab => lab::run(scenario, &seeds, interrupted)?,
-        };
-        let Some(outcome) = outcomes.into_iter().next() else { return Ok(None) };
-        let valid = outcome.results.summary.valid;
-        if valid || tries == TRIES || run::is_set(interrupted) {
-            return Ok(Some(outcome));
-        }
-        tell!("repeated, because {}", outcome.trouble.unwrap_or_default());
-    }
-}
-
-/// The runs in all worlds; `None` when they were interrupted.
-fn all_worlds(
-    worlds: &[World],
-    in_world: impl Fn(World) -> anyhow::Result<Option<Outcome>>,
-    interrupted: &AtomicBool,
-) -> anyhow::Result<Option<Vec<Outcome>>> {
-    let mut outcomes = Vec::new();
-    for &world in worlds {
-        if run::is_set(interrupted) {
-            return Ok(None);
-        }
-        let Some(outcome) = in_world(world)?.filter(|outcome| !outcome.results.summary.partial) else {
-            return Ok(None);
-        };
-        outcomes.push(outcome);
-    }
-    Ok(Some(outcomes))
-}
-
-/// How many cells keep to their bands, for every world but the reference.
-fn tallies(done: &[Comparison]) -> Vec<Tally> {
-    let Some(first) = done.first() else { return Vec::new() };
-    let of_world = |world: usize| {
-        let cells: Vec<_> = done.iter().filter_map(|cell| Some((cell.verdict(world)?, cell.valid))).collect();
-        verdict::tally(&first.worlds[world], &cells)
-    };
-    let mut tallies: Vec<Tally> = first.others().flat_map(of_world).collect();
-    let itself: Vec<bool> = done.iter().filter_map(|cell| cell.reference_beside_itself).collect();
-    for tally in tallies.iter_mut().filter(|tally| tally.cells == itself.len()) {
-        tally.reference_beside_itself = Some(itself.iter().filter(|agrees| **agrees).count());
-    }
-    tallies
-}
-
-/// The cells and after them the verdict.
-fn matrix_value(done: &[Comparison], tallies: &[Tally], partial: bool) -> anyhow::Result<Value> {
-    let mut all: Vec<Value> = done.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
-    let reached = tallies.iter().all(|tally| tally.reached);
-    let goal = tallies.first().map(|tally| tally.group.goal());
-    all.push(
-        json!({ "type": "verdict", "goal": goal, "reached": reached, "partial": partial, "groups": tallies }),
-    );
-    Ok(Value::Array(all))
-}
-
 /// Writes the page and the numbers, if a folder was named.
-fn write(args: &CompareArgs, value: &Value, page: impl Fn() -> anyhow::Result<String>) -> anyhow::Result<()> {
+fn write(
+    args: &CompareArgs,
+    value: &Value,
+    page: impl Fn() -> Result<String, CannotDraw>,
+) -> anyhow::Result<()> {
     let Some(folder) = &args.output else { return Ok(()) };
     let output = Output::make(folder)?;
     output.write("report.html", &page()?)?;
@@ -314,6 +215,6 @@ fn write(args: &CompareArgs, value: &Value, page: impl Fn() -> anyhow::Result<St
 
 /// Why the command fails although it did its work; `None` when it does not.
 fn ending(check: bool, tallies: &[Tally], partial: bool) -> Option<Code> {
-    let missed = tallies.iter().any(|tally| !tally.reached);
+    let missed = tallies.iter().any(|tally| !tally.reached());
     if partial { Some(Code::Interrupted) } else { (check && missed).then_some(Code::Other) }
 }

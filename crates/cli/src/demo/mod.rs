@@ -16,9 +16,9 @@ use headway_lab::{Direction, Model, Truth};
 use crate::exit::Failed;
 use crate::measure::streams::StreamFile;
 use crate::out::say;
-use crate::output::Output;
 use crate::progress::Progress;
 use crate::stage::{self, Scored, Stage};
+use headway_worlds::Output;
 use page::Figures;
 use rows::{rates, table};
 

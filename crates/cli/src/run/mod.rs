@@ -1,33 +1,27 @@
 //! `headway run`: a scenario in the simulator, in the Linux stack in virtual time, or in a lab.
 
-mod controller;
-pub(crate) mod endpoint;
-pub(crate) mod figures;
-mod folder;
-pub(crate) mod lab;
-mod pacing;
-pub(crate) mod sim;
 pub(crate) mod table;
-pub(crate) mod uml;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use headway_core::{Bytes, Duration};
-use headway_record::{Results, spread};
+use headway_record::spread;
 use headway_scenario::{Change, MOST_DILATION, Scenario};
 use headway_uml::network::Wishes;
-use headway_uml::place::Place;
+use headway_worlds::{
+    Cancellation, Event, Folder, Manifest, Options, Outcome, Report, STEPS, UmlOptions, World,
+};
 
 use crate::exit::{Code, Failed};
-use crate::out::say;
-use folder::Folder;
+use crate::out::{say, tell};
+use crate::progress::Progress;
+use crate::uml::Building;
 
 /// Runs a scenario: a network, its flows and its traffic, as a TOML file describes them.
 ///
@@ -49,7 +43,7 @@ pub(crate) struct RunArgs {
     /// Scenario (TOML).
     file: PathBuf,
     /// Where to run it.
-    #[arg(long, value_enum, value_name = "WORLD")]
+    #[arg(long, value_parser = world(), value_name = "WORLD")]
     on: World,
     /// Seed of everything random; default: the one in the file.
     #[arg(long, value_name = "N")]
@@ -101,67 +95,34 @@ pub(crate) struct RunArgs {
     force: bool,
 }
 
-/// Where a scenario runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum World {
-    /// The simulator.
-    Sim,
-    /// The TCP stack of Linux in virtual time.
-    Uml,
-    /// An emulated path with this host's TCP.
-    Lab,
+/// The end of a flow in a lab: a hidden command that runs in a node, sends or receives, and reports.
+#[derive(Args, Debug)]
+pub(crate) struct EndpointArgs {
+    /// What to do, as JSON.
+    plan: String,
 }
 
-impl World {
-    /// The name on the command line and in results.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            World::Sim => "sim",
-            World::Uml => "uml",
-            World::Lab => "lab",
-        }
-    }
+pub(crate) fn endpoint(args: &EndpointArgs) -> Result<(), Failed> {
+    Ok(headway_worlds::endpoint(&args.plan)?)
 }
 
-impl fmt::Display for World {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
+/// Does what `headway run --on uml` wants done inside the kernel that it has started.
+#[derive(Args, Debug)]
+pub(crate) struct GuestArgs {}
+
+pub(crate) fn guest(_args: &GuestArgs) -> Result<(), Failed> {
+    Ok(headway_worlds::guest()?)
 }
 
-/// A run and what it took; nothing of the latter goes into results that are compared byte by byte.
-pub(crate) struct Outcome {
-    pub(crate) results: Results,
-    /// Events handled; zero for a run in real time.
-    pub(crate) events: u64,
-    pub(crate) wall: std::time::Duration,
-    /// Why the run does not count, if it does not.
-    pub(crate) trouble: Option<String>,
-    /// Files that the run wrote besides its results.
-    pub(crate) files: Option<RunFiles>,
-}
-
-/// Captures of packets and outputs of programs, in a folder that goes away with this.
-pub(crate) struct RunFiles {
-    pub(crate) folder: Place,
-    pub(crate) names: Vec<String>,
-}
-
-impl Outcome {
-    /// A sentence for every program that failed.
-    fn failures(&self) -> impl Iterator<Item = String> {
-        let failed = self.results.summary.programs.iter().filter(|program| program.failed());
-        failed.map(|program| {
-            let (number, at) = (program.program, &program.at);
-            format!("program {number} at {at} failed: {}; see program-{number}.err", program.ending())
-        })
-    }
+/// Reads the name of a world.
+pub(crate) fn world() -> impl TypedValueParser<Value = World> {
+    PossibleValuesParser::new(World::ALL.map(World::name)).try_map(|name| name.parse::<World>())
 }
 
 impl RunArgs {
-    fn uml_settings(&self) -> uml::Settings {
-        let default = uml::Settings::default();
-        uml::Settings {
+    fn uml(&self) -> UmlOptions {
+        let default = UmlOptions::default();
+        UmlOptions {
             modules: self.module.clone(),
             debug: self.debug,
             wishes: Wishes { offloads: self.offloads, capture: self.pcap },
@@ -173,7 +134,7 @@ impl RunArgs {
     fn scenario(&self, text: &str) -> anyhow::Result<(Scenario, Vec<Change>)> {
         let scenario = Scenario::parse(text, &self.file, &self.set)?;
         let Some(name) = &self.controller else { return Ok((scenario, self.set.clone())) };
-        let others = controller::changes(name, self.on, &scenario)?;
+        let others = headway_worlds::controller_changes(name, self.on, &scenario)?;
         let set = [self.set.clone(), others].concat();
         Ok((Scenario::parse(text, &self.file, &set)?, set))
     }
@@ -193,17 +154,21 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failed> {
     let default = || PathBuf::from("results").join(format!("{}-{}", scenario.name, args.on));
     let path = args.output.clone().unwrap_or_else(default);
     let folder = Folder::open(&path, args.force)?;
-    let interrupted = interruption()?;
-    let outcomes = match args.on {
-        World::Sim => sim::run(&scenario, &seeds, args.jobs, limit(args.memory)?, &interrupted)?,
-        World::Uml => {
-            let settings = args.uml_settings();
-            uml::Prepared::new(&scenario, &settings, &interrupted)?.run(&seeds, args.jobs, &interrupted)?
-        }
-        World::Lab => lab::run(&scenario, &seeds, &interrupted)?,
+    let report = reporter(seeds.len() as u64);
+    let options = Options {
+        jobs: args.jobs,
+        memory: args.memory,
+        uml: args.uml(),
+        cancellation: interruption()?,
+        report: Some(&*report),
+        ..Options::default()
     };
+    let outcomes = headway_worlds::run_all(&scenario, args.on, &seeds, &options)?;
+    drop(report);
     let partial = outcomes.len() < seeds.len() || outcomes.iter().any(|run| run.results.summary.partial);
-    folder.write((&text, &set), args, &outcomes, partial)?;
+    let manifest =
+        Manifest { scenario: &text, set: &set, dilation: args.dilate, world: args.on, repeat: args.repeat };
+    folder.write(&manifest, &outcomes, partial)?;
     print(args, &outcomes, &path)?;
     let failed = outcomes.iter().any(|run| run.failures().next().is_some());
     Ok(match (partial, failed) {
@@ -247,66 +212,26 @@ fn print(args: &RunArgs, outcomes: &[Outcome], path: &Path) -> anyhow::Result<()
     Ok(())
 }
 
-/// Does `work` for every seed, `jobs` at a time, and returns the outcomes in the order of the seeds; those not begun before an
-/// interruption are missing.
-pub(crate) fn side_by_side(
-    seeds: &[u64],
-    jobs: u32,
-    interrupted: &AtomicBool,
-    work: impl Fn(u64) -> anyhow::Result<Outcome> + Sync,
-) -> anyhow::Result<Vec<Outcome>> {
-    let next = AtomicUsize::new(0);
-    let outcomes: Vec<Mutex<Option<anyhow::Result<Outcome>>>> =
-        seeds.iter().map(|_| Mutex::new(None)).collect();
-    let work = || {
-        while !is_set(interrupted)
-            && let index = next.fetch_add(1, Ordering::Relaxed)
-            && let Some(&seed) = seeds.get(index)
-        {
-            let outcome = work(seed);
-            if outcome.is_err() {
-                // Nothing can come of the others.
-                next.store(seeds.len(), Ordering::Relaxed);
-            }
-            if let Ok(mut place) = outcomes[index].lock() {
-                *place = Some(outcome);
-            }
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 1..(jobs as usize).min(seeds.len()) {
-            scope.spawn(work);
-        }
-        work();
-    });
-    let done = outcomes.into_iter().map(|place| place.into_inner().ok().flatten());
-    done.take_while(Option::is_some).flatten().collect()
+/// Shows the progress of `runs` runs, and of the kernel's build if there has to be one.
+pub(crate) fn reporter(runs: u64) -> Box<Report<'static>> {
+    let progress = Progress::new(STEPS * runs);
+    let building = Building::default();
+    Box::new(move |event| match event {
+        Event::Begins(what) => progress.say(what.to_owned()),
+        Event::Advanced(steps) => progress.advance(steps),
+        Event::Builds(now) => building.show(now),
+        Event::Repeats(reason) => tell!("repeated, because {reason}"),
+        _ => {}
+    })
 }
 
-/// Becomes true with Ctrl-C or SIGTERM; a second one ends the program at once.
-pub(crate) fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
+/// Is cancelled by Ctrl-C or SIGTERM; a second one ends the program at once.
+pub(crate) fn interruption() -> anyhow::Result<Cancellation> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         let code = i32::from(Code::Interrupted.number());
         signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&interrupted))?;
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
-    Ok(interrupted)
-}
-
-/// Whether Ctrl-C was pressed.
-pub(crate) fn is_set(interrupted: &AtomicBool) -> bool {
-    interrupted.load(Ordering::Relaxed)
-}
-
-/// The memory that may be used: as asked for, else three quarters of what the system could give without swapping.
-pub(crate) fn limit(asked: Option<Bytes>) -> anyhow::Result<Bytes> {
-    if let Some(bytes) = asked {
-        return Ok(bytes);
-    }
-    let text = std::fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kibibytes: Option<u64> = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
-    let kibibytes = kibibytes.context("/proc/meminfo does not say what is available: give --memory")?;
-    Ok(Bytes::new(kibibytes * 1024 / 4 * 3))
+    Ok(interrupted.into())
 }

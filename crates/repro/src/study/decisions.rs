@@ -8,7 +8,7 @@ use headway_traffic::random;
 use rand::{Rng, RngExt as _};
 
 use super::path::gbps;
-use crate::context::{Context, Interrupted};
+use crate::context::{Context, Error};
 use crate::experiment::{Decisions, Experiment, Path};
 use crate::outcome::{Findings, Measures, Table};
 use crate::statistics::{largest, mean, smallest};
@@ -82,7 +82,7 @@ pub(super) fn run(
     study: &Decisions,
     experiment: &Experiment,
     context: &Context<'_>,
-) -> Result<Findings, Interrupted> {
+) -> Result<Findings, Error> {
     let judges: Vec<Judge> = study.methods.iter().filter_map(|name| Judge::named(name)).collect();
     let rates = study.rates.values();
     let mut parts = Vec::new();
@@ -173,7 +173,7 @@ fn judge_streams(
     experiment: &Experiment,
     context: &Context<'_>,
     seed: u64,
-) -> Result<Seen, Interrupted> {
+) -> Result<Seen, Error> {
     let path = &experiment.path;
     let mut testbed = path.testbed(None, seed);
     let schedule = Schedule::single_rate(gbps(part.rate), part.length, path.packet);

@@ -9,7 +9,7 @@ use headway_traffic::random;
 use rand::RngExt as _;
 
 use super::path::gbps;
-use crate::context::{Context, Interrupted};
+use crate::context::{Context, Error};
 use crate::experiment::{Denoising, Errors, Estimator, Experiment, Read, Variant};
 use crate::outcome::{Findings, Measures, Table};
 use crate::statistics::{mean, percent, quantile, sorted};
@@ -41,11 +41,7 @@ struct Seen {
     available: Vec<f64>,
 }
 
-pub(super) fn run(
-    study: &Errors,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Interrupted> {
+pub(super) fn run(study: &Errors, experiment: &Experiment, context: &Context<'_>) -> Result<Findings, Error> {
     let groups = groups(study);
     let parts: Vec<(usize, usize)> =
         (0..groups.len()).flat_map(|group| (0..PARTS).map(move |part| (group, part))).collect();
@@ -117,7 +113,7 @@ fn send_streams(
     experiment: &Experiment,
     context: &Context<'_>,
     seed: u64,
-) -> Result<Seen, Interrupted> {
+) -> Result<Seen, Error> {
     let path = &experiment.path;
     let mut testbed = path.testbed(group.read.cross, seed);
     let mut seen = Seen {

@@ -4,7 +4,7 @@ use headway_core::Duration;
 
 use super::path::gbps;
 use super::sender::Sender;
-use crate::context::{Context, Interrupted};
+use crate::context::{Context, Error};
 use crate::experiment::{Experiment, GapBursts, Gapping};
 use crate::outcome::{Findings, Table};
 use crate::statistics::{deviation, largest, mean};
@@ -14,7 +14,7 @@ pub(super) fn run(
     study: &GapBursts,
     experiment: &Experiment,
     context: &Context<'_>,
-) -> Result<Findings, Interrupted> {
+) -> Result<Findings, Error> {
     let rates = study.rates.values();
     let parts: Vec<(Gapping, f64)> = study
         .mechanisms

@@ -4,7 +4,7 @@ use headway_core::{Bytes, Duration, Rate};
 
 use super::path::gbps;
 use super::sender::{Sender, errors_us};
-use crate::context::{Context, Interrupted};
+use crate::context::{Context, Error};
 use crate::experiment::{Experiment, GapErrors, Gapping};
 use crate::outcome::{Findings, Table};
 use crate::statistics::{deviation, largest, mean, smallest};
@@ -32,7 +32,7 @@ pub(super) fn run(
     study: &GapErrors,
     experiment: &Experiment,
     context: &Context<'_>,
-) -> Result<Findings, Interrupted> {
+) -> Result<Findings, Error> {
     let rates = study.rates.values();
     let mut parts = Vec::new();
     for mechanism in &study.mechanisms {

@@ -4,7 +4,7 @@ use headway_core::estimate::Excursion;
 use headway_core::{Gaps, Rate};
 
 use super::path::gbps;
-use crate::context::{Context, Interrupted};
+use crate::context::{Context, Error};
 use crate::experiment::{Experiment, GapEstimates, Gapping, Path};
 use crate::outcome::{Findings, Table};
 use headway_figures::{Figure, Stack, StackPanel};
@@ -19,7 +19,7 @@ pub(super) fn run(
     study: &GapEstimates,
     experiment: &Experiment,
     context: &Context<'_>,
-) -> Result<Findings, Interrupted> {
+) -> Result<Findings, Error> {
     let count = context.size.of(study.streams).div_ceil(STREAMS_AT_ONCE);
     let parts: Vec<(Gapping, usize)> = study
         .mechanisms
@@ -79,7 +79,7 @@ fn estimates(
     mechanism: Gapping,
     context: &Context<'_>,
     seed: u64,
-) -> Result<Vec<f64>, Interrupted> {
+) -> Result<Vec<f64>, Error> {
     let path = Path { gaps: mechanism, ..experiment.path.clone() };
     let mut testbed = path.testbed(None, seed);
     let schedule = study.shape.schedule(gbps(study.average), path.packet);

@@ -5,7 +5,7 @@ use headway_traffic::random;
 use rand::RngExt as _;
 
 use super::path::gbps;
-use crate::context::{Context, Interrupted};
+use crate::context::{Context, Error};
 use crate::experiment::{Experiment, GapFlows, Gapping};
 use crate::outcome::{Findings, Table};
 use crate::statistics::{deviation, largest, mean, smallest};
@@ -29,7 +29,7 @@ pub(super) fn run(
     study: &GapFlows,
     experiment: &Experiment,
     context: &Context<'_>,
-) -> Result<Findings, Interrupted> {
+) -> Result<Findings, Error> {
     let mut parts = Vec::new();
     for mechanism in &study.mechanisms {
         for rate in &study.rates {

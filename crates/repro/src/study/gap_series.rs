@@ -4,7 +4,7 @@ use headway_core::Duration;
 
 use super::path::gbps;
 use super::sender::Sender;
-use crate::context::{Context, Interrupted};
+use crate::context::{Context, Error};
 use crate::experiment::{Experiment, GapSeries};
 use crate::outcome::{Findings, Table};
 use crate::statistics::{quantile, sorted};
@@ -17,7 +17,7 @@ pub(super) fn run(
     study: &GapSeries,
     experiment: &Experiment,
     context: &Context<'_>,
-) -> Result<Findings, Interrupted> {
+) -> Result<Findings, Error> {
     let path = &experiment.path;
     let gap = gbps(study.rate).time_for(path.packet);
     let wanted = vec![gap; context.size.of(study.gaps)];

@@ -4,7 +4,7 @@ use headway_core::estimate::LengthTuning;
 use headway_core::{Rate, Schedule};
 use headway_sim::testbed::{Observed, Testbed};
 
-use crate::context::{Context, Interrupted};
+use crate::context::{Context, Error};
 use crate::experiment::{Experiment, Lengths};
 use crate::outcome::{Findings, Table};
 use crate::statistics::{quantile, sorted};
@@ -14,7 +14,7 @@ pub(super) fn run(
     study: &Lengths,
     experiment: &Experiment,
     context: &Context<'_>,
-) -> Result<Findings, Interrupted> {
+) -> Result<Findings, Error> {
     let runs: Vec<usize> = (0..context.size.of(study.runs)).collect();
     let lengths = context.map(&runs, |index, _| {
         let testbed = experiment.path.testbed(None, context.seed_of(&experiment.id, index));

@@ -15,17 +15,17 @@ mod shared_link;
 mod windows;
 
 use headway_core::Duration;
+use headway_worlds::{Options, World};
 
-use crate::context::{Context, Interrupted};
+use crate::context::{Context, Error};
 use crate::experiment::{Evidence, Experiment, Study};
-use crate::outcome::{Outcome, SIMULATOR};
-use crate::shared_link::World;
+use crate::outcome::{Outcome, SCENARIO, SIMULATOR};
 
 /// Carries an experiment out and holds what was published against it.
 ///
 /// # Errors
-/// [`Interrupted`] when the context says to stop.
-pub fn run(experiment: &Experiment, context: &Context<'_>) -> Result<Outcome, Interrupted> {
+/// [`Error::Interrupted`] when the context says to stop.
+pub fn run(experiment: &Experiment, context: &Context<'_>) -> Result<Outcome, Error> {
     let findings = match &experiment.study {
         Study::GapErrors(study) => gap_errors::run(study, experiment, context),
         Study::GapSeries(study) => gap_series::run(study, experiment, context),
@@ -47,21 +47,26 @@ pub fn runs_elsewhere(experiment: &Experiment) -> bool {
     matches!(&experiment.study, Study::SharedLink(study) if study.kernel_milliseconds.is_some())
 }
 
-/// Carries an experiment out on the stack of Linux, which results call `name`, and judges the claims about what is measured
-/// there; `None` for an experiment that only the simulator can do.
+/// Carries an experiment out as a scenario in a world, and judges the claims about what is measured there; `None` for an
+/// experiment that only the simulated testbed can do.
 ///
 /// # Errors
-/// [`Interrupted`] when the context or the world says to stop.
+/// [`Error::Interrupted`] when the context or the options say to stop, and [`Error::World`] when a run fails.
 pub fn run_in(
-    world: &World<'_>,
-    name: &'static str,
+    world: World,
+    options: &Options<'_>,
     experiment: &Experiment,
     context: &Context<'_>,
-) -> Result<Option<Outcome>, Interrupted> {
+) -> Result<Option<Outcome>, Error> {
     let Study::SharedLink(study) = &experiment.study else { return Ok(None) };
     let Some(milliseconds) = study.kernel_milliseconds else { return Ok(None) };
     let second = Duration::from_ms(context.size.of(milliseconds) as i64);
-    let findings = shared_link::run_in(world, study, second, experiment, context)?;
-    let outcome = Outcome::new(experiment, context, name, findings);
-    Ok(Some(Outcome { evidence: Evidence::Kernel, ..outcome }))
+    let findings = shared_link::run_in((world, options), study, second, experiment, context)?;
+    Ok(Some(match world {
+        World::Sim => Outcome::new(experiment, context, SCENARIO, findings),
+        World::Uml | World::Lab => {
+            let outcome = Outcome::new(experiment, context, world.name(), findings);
+            Outcome { evidence: Evidence::Kernel, ..outcome }
+        }
+    }))
 }

@@ -6,7 +6,7 @@ use headway_core::{Duration, Gaps, Rate};
 use headway_sim::testbed::Observed;
 
 use super::path::gbps;
-use crate::context::{Context, Interrupted};
+use crate::context::{Context, Error};
 use crate::experiment::{Experiment, Series};
 use crate::outcome::{Findings, Table};
 use crate::statistics::{mean, percent, quantile, sorted};
@@ -40,11 +40,7 @@ struct Example {
     raw_distance: f64,
 }
 
-pub(super) fn run(
-    study: &Series,
-    experiment: &Experiment,
-    context: &Context<'_>,
-) -> Result<Findings, Interrupted> {
+pub(super) fn run(study: &Series, experiment: &Experiment, context: &Context<'_>) -> Result<Findings, Error> {
     let parts: Vec<usize> = (0..PARTS).collect();
     let found = context
         .map(&parts, |index, _| search(study, experiment, context, context.seed_of(&experiment.id, index)))?;
@@ -87,7 +83,7 @@ fn search(
     experiment: &Experiment,
     context: &Context<'_>,
     seed: u64,
-) -> Result<Vec<Example>, Interrupted> {
+) -> Result<Vec<Example>, Error> {
     let path = &experiment.path;
     let mut testbed = path.testbed(None, seed);
     let train = vec![study.shape.schedule(gbps(study.average), path.packet); TRAIN];

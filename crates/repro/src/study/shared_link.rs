@@ -1,14 +1,18 @@
 //! Queues of links that long flows with a short round trip share (ls-aimd 4.4, 4.7).
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use headway_core::Duration;
 use headway_core::control::Kind;
+use headway_record::Results;
+use headway_scenario::Scenario;
+use headway_worlds::{Options, World};
 
-use crate::context::{Context, Interrupted};
+use crate::context::{Context, Error};
 use crate::experiment::{Experiment, SharedLink};
 use crate::outcome::{Findings, Measures, Table};
-use crate::shared_link::{self as link, Request, SETTINGS, Seen, Setting, World};
+use crate::shared_link::{self as link, SETTINGS, Seen, Setting};
 use crate::statistics::{largest, quantile, smallest, sorted};
 use headway_figures::{BoxMark, Curve, Figure, Panel};
 
@@ -67,7 +71,7 @@ pub(super) fn run(
     study: &SharedLink,
     experiment: &Experiment,
     context: &Context<'_>,
-) -> Result<Findings, Interrupted> {
+) -> Result<Findings, Error> {
     let second = Duration::from_ms(context.size.of(study.milliseconds) as i64);
     carry_out(study, experiment, context, |_, part, seed| {
         Ok(link::run(part.setting, study.marking, part.controller, seed, second))
@@ -76,26 +80,26 @@ pub(super) fn run(
 
 /// The same in another world, where what lasts a second in the thesis lasts for `second`.
 pub(super) fn run_in(
-    world: &World<'_>,
+    (world, options): (World, &Options<'_>),
     study: &SharedLink,
     second: Duration,
     experiment: &Experiment,
     context: &Context<'_>,
-) -> Result<Findings, Interrupted> {
+) -> Result<Findings, Error> {
     let all = parts(study, context.size.of(study.runs)).len();
     let mut findings = carry_out(study, experiment, context, |index, part, seed| {
         let Part { variant, setting, .. } = part;
-        let request = Request {
-            name: format!(
-                "{} on Linux, {variant} in {}, {} of {all}",
-                experiment.id,
-                setting.name,
-                index + 1
-            ),
-            scenario: link::scenario(setting, study.marking, part.controller, second),
-            seed,
-        };
-        Ok(link::seen(setting, second, &world(&request)?))
+        let run =
+            format!("{} on Linux, {variant} in {}, {} of {all}", experiment.id, setting.name, index + 1);
+        let text = link::scenario(setting, study.marking, part.controller, second);
+        let results = records(&text, &run, seed, world, options);
+        match results {
+            Ok(results) if !results.summary.partial => Ok(link::seen(setting, second, &results)),
+            // What an interruption breaks is no failure.
+            Ok(_) => Err(Error::Interrupted),
+            Err(_) if options.cancellation.is_cancelled() => Err(Error::Interrupted),
+            Err(source) => Err(Error::World { run, source }),
+        }
     })?;
     // What its records do not have is not measured there.
     findings.measures.retain(|_, value| !value.is_nan());
@@ -105,12 +109,26 @@ pub(super) fn run_in(
     Ok(findings)
 }
 
+/// What a world recorded of a run.
+fn records(
+    text: &str,
+    name: &str,
+    seed: u64,
+    world: World,
+    options: &Options<'_>,
+) -> Result<Results, headway_worlds::Error> {
+    let mut scenario = Scenario::parse(text, Path::new("experiment.toml"), &[])?;
+    name.clone_into(&mut scenario.name);
+    scenario.seed = seed;
+    headway_worlds::run(&scenario, world, options)
+}
+
 fn carry_out(
     study: &SharedLink,
     experiment: &Experiment,
     context: &Context<'_>,
-    work: impl Fn(usize, &Part<'_>, u64) -> Result<Seen, Interrupted> + Sync,
-) -> Result<Findings, Interrupted> {
+    work: impl Fn(usize, &Part<'_>, u64) -> Result<Seen, Error> + Sync,
+) -> Result<Findings, Error> {
     let runs = context.size.of(study.runs);
     let parts = parts(study, runs);
     let seen =

@@ -5,7 +5,7 @@ use headway_core::{Duration, Gaps, Schedule};
 use headway_sim::testbed::Observed;
 
 use super::path::gbps;
-use crate::context::{Context, Interrupted};
+use crate::context::{Context, Error};
 use crate::experiment::{Experiment, Windows};
 use crate::outcome::{Findings, Table};
 use crate::statistics::{mean, quantile, sorted};
@@ -33,7 +33,7 @@ pub(super) fn run(
     study: &Windows,
     experiment: &Experiment,
     context: &Context<'_>,
-) -> Result<Findings, Interrupted> {
+) -> Result<Findings, Error> {
     let path = &experiment.path;
     let mut testbed = path.testbed(None, context.seed_of(&experiment.id, 0));
     let schedule = Schedule::single_rate(gbps(study.rate), study.length, path.packet);

@@ -2,7 +2,7 @@
 
 use super::path::{Hop, Path, digits};
 use super::traffic::{ALL, BURSTY, Model, SMOOTH, applications, datagrams, greedy, on_off};
-use crate::draw::Draw;
+use headway_worlds::draw::Draw;
 
 /// Paths with something in common.
 pub(super) struct Class {

@@ -13,7 +13,7 @@ mod tests;
 mod traffic;
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use anyhow::Context as _;
@@ -24,9 +24,9 @@ use headway_sim::Run;
 use super::AccuracyArgs;
 use crate::exit::{Code, Failed};
 use crate::out::say;
-use crate::pool;
 use crate::progress::Progress;
 use crate::run;
+use headway_worlds::{Cancellation, available_memory, pool};
 use print::Report;
 use subject::Subject;
 use tally::Judged;
@@ -52,14 +52,18 @@ pub(super) fn run(args: &AccuracyArgs) -> Result<ExitCode, Failed> {
     let subjects = subject::subjects(options)?;
     let interrupted = run::interruption()?;
     let judged = judge(args, &subjects, &interrupted)?;
-    let partial = run::is_set(&interrupted);
+    let partial = interrupted.is_cancelled();
     let reports = Report::of_each_method(&judged);
     print::print(args, &reports, partial)?;
     Ok(if partial { Code::Interrupted.into() } else { ExitCode::SUCCESS })
 }
 
 /// All answers of all methods, method by method and in the order of the paths, however many jobs there are.
-fn judge(args: &AccuracyArgs, subjects: &[Subject], interrupted: &AtomicBool) -> anyhow::Result<Vec<Judged>> {
+fn judge(
+    args: &AccuracyArgs,
+    subjects: &[Subject],
+    interrupted: &Cancellation,
+) -> anyhow::Result<Vec<Judged>> {
     let methods: Vec<Option<Method>> =
         if args.methods.is_empty() { vec![None] } else { args.methods.iter().copied().map(Some).collect() };
     let tasks: Vec<Task<'_>> = methods
@@ -68,7 +72,7 @@ fn judge(args: &AccuracyArgs, subjects: &[Subject], interrupted: &AtomicBool) ->
         .collect();
     let cores = || thread::available_parallelism().map_or(1, usize::from);
     let jobs = args.simulated.jobs.map_or_else(cores, usize::from).min(tasks.len()).max(1);
-    let memory = Bytes::new(run::limit(None)?.get() / jobs as u64);
+    let memory = Bytes::new(available_memory()?.get() / jobs as u64);
     let answers = args.simulated.answers.unwrap_or(subject::ANSWERS) as usize;
     let progress = Progress::new(tasks.len() as u64);
     progress.begin("paths in the simulator", tasks.len() as u64);
@@ -88,7 +92,7 @@ fn one(
     task: &Task<'_>,
     answers: usize,
     memory: Bytes,
-    interrupted: &AtomicBool,
+    interrupted: &Cancellation,
 ) -> anyhow::Result<Option<Vec<Judged>>> {
     let mut scenario = task.subject.repeated();
     if let Some(method) = task.method {
@@ -96,7 +100,7 @@ fn one(
     }
     let mut run = Run::new(&scenario, scenario.seed, memory)?;
     while run.measured() < answers && run.step()? {
-        if run::is_set(interrupted) {
+        if interrupted.is_cancelled() {
             return Ok(None);
         }
     }

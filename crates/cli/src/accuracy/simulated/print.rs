@@ -8,8 +8,8 @@ use super::page;
 use super::tally::{Judged, Tally, tallies};
 use crate::accuracy::AccuracyArgs;
 use crate::out::say;
-use crate::output::Output;
 use crate::run::table::table;
+use headway_worlds::Output;
 
 /// What was found out about one method.
 #[derive(Debug, Serialize)]

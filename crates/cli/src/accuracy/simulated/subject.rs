@@ -8,8 +8,8 @@ use headway_scenario::{Change, Scenario};
 
 use super::class::{CLASSES, Class};
 use crate::accuracy::Simulated;
-use crate::draw::Draw;
-use crate::output::Output;
+use headway_worlds::Output;
+use headway_worlds::draw::Draw;
 
 /// Paths drawn for each class, answers on each, and the seed, when nobody says otherwise.
 const PATHS_PER_CLASS: u32 = 10;

@@ -25,7 +25,7 @@ fn args(words: &[&str]) -> AccuracyArgs {
 fn judged(words: &[&str]) -> Vec<Judged> {
     let args = args(words);
     let subjects = subject::subjects(&args.simulated).unwrap();
-    judge(&args, &subjects, &AtomicBool::new(false)).unwrap()
+    judge(&args, &subjects, &Cancellation::default()).unwrap()
 }
 
 fn text(judged: &[Judged]) -> String {

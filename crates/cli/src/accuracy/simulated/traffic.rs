@@ -1,7 +1,7 @@
 //! Traffic of the paths, as keys of scenario tables.
 
 use super::path::{Path, digits};
-use crate::draw::Draw;
+use headway_worlds::draw::Draw;
 
 /// When packets leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

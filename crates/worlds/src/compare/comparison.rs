@@ -1,0 +1,183 @@
+//! One scenario in several worlds.
+
+use crate::error::{Context as _, Error};
+use headway_record::Results;
+use headway_scenario::{Change, Scenario};
+use serde::Serialize;
+
+use super::cell::Cell;
+use super::metrics::{Metric, metrics};
+use super::verdict::{Group, Verdict, agrees_with_itself, judge};
+use crate::outcome::Outcome;
+use crate::world::World;
+
+/// What is compared.
+#[derive(Clone, Debug)]
+pub(super) struct Subject<'a> {
+    /// The scenario, of several runs the first.
+    pub(super) scenario: &'a Scenario,
+    pub(super) labels: &'a [String],
+    pub(super) set: &'a [Change],
+    /// What each of several runs changes besides.
+    pub(super) runs: &'a [Vec<Change>],
+    /// Whose bands it is judged by; those that follow from the scenario when absent.
+    pub(super) group: Option<Group>,
+}
+
+impl<'a> Subject<'a> {
+    pub(super) fn new(scenario: &'a Scenario, set: &'a [Change]) -> Subject<'a> {
+        Subject { scenario, labels: &[], set, runs: &[], group: None }
+    }
+
+    pub(super) fn of(cell: &'a Cell, scenario: &'a Scenario) -> Subject<'a> {
+        Subject { scenario, labels: &cell.labels, set: &cell.changes, runs: &cell.runs, group: cell.group }
+    }
+}
+
+/// A scenario in all worlds.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "type", rename = "comparison")]
+pub struct Comparison {
+    /// The properties of a matrix's cell; empty for a single comparison.
+    #[serde(rename = "cell")]
+    pub(super) labels: Vec<String>,
+    pub(super) set: Vec<String>,
+    /// What each of several runs changed besides; metrics are medians over them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) runs: Vec<Vec<String>>,
+    pub(super) worlds: Vec<String>,
+    /// Number of the world that differences are relative to.
+    #[serde(skip)]
+    pub(super) reference: usize,
+    /// Its name.
+    #[serde(rename = "reference")]
+    reference_name: String,
+    /// The link that metrics are about.
+    pub(super) link: String,
+    pub(super) metrics: Vec<Metric>,
+    pub(super) speeds: Vec<Speed>,
+    pub(super) verdicts: Vec<Verdict>,
+    /// Whether every other run of the reference keeps to the bands beside its remaining ones; `None` where there are not several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reference_beside_itself: Option<bool>,
+    /// Whether all metrics with bands are within them; `None` when none has.
+    pub(super) within: Option<bool>,
+    /// Whether the machine left all runs undisturbed.
+    pub(super) valid: bool,
+}
+
+/// What a run took.
+#[derive(Clone, Debug, Serialize)]
+pub struct Speed {
+    /// Time in the world, warm-up included.
+    pub(super) virtual_seconds: f64,
+    pub(super) wall_seconds: f64,
+    /// Events handled; zero where there are none to count.
+    pub(super) events: u64,
+}
+
+/// The most real world: differences are relative to it.
+pub(super) fn reference(worlds: &[World]) -> usize {
+    let real = |world: &World| match world {
+        World::Sim => 0,
+        World::Lab => 1,
+        World::Uml => 2,
+    };
+    let most = worlds.iter().enumerate().max_by_key(|(_, world)| real(world));
+    most.map_or(0, |(index, _)| index)
+}
+
+impl Comparison {
+    /// Sets runs in `worlds` side by side, of which there are as many in every world.
+    pub(super) fn new(
+        subject: &Subject<'_>,
+        worlds: &[World],
+        runs: &[Vec<&Outcome>],
+    ) -> Result<Comparison, Error> {
+        let reference = reference(worlds);
+        let results: Vec<Vec<&Results>> =
+            runs.iter().map(|runs| runs.iter().map(|run| &run.results).collect()).collect();
+        let link = bottleneck(&results)?;
+        let metrics = metrics(&results, &link, reference);
+        let verdicts = judge(subject.scenario, subject.group, worlds, reference, &metrics);
+        let judged: Vec<bool> = verdicts.iter().filter_map(Verdict::within).collect();
+        Ok(Comparison {
+            labels: subject.labels.to_vec(),
+            set: words(subject.set),
+            runs: subject.runs.iter().map(|run| words(run)).collect(),
+            worlds: worlds.iter().map(ToString::to_string).collect(),
+            reference,
+            reference_name: worlds[reference].to_string(),
+            link,
+            within: (!judged.is_empty()).then(|| judged.iter().all(|within| *within)),
+            valid: results.iter().flatten().all(|results| results.summary.valid),
+            speeds: runs.iter().map(|runs| Speed::sum(runs.iter().map(|run| Speed::of(run)))).collect(),
+            reference_beside_itself: subject
+                .group
+                .and_then(|group| agrees_with_itself(group, reference, &metrics)),
+            metrics,
+            verdicts,
+        })
+    }
+
+    /// What tells the cell of a matrix from the others.
+    pub(super) fn cell(&self) -> String {
+        self.labels.join(", ")
+    }
+
+    /// The worlds that are compared with the reference.
+    pub(super) fn others(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.worlds.len()).filter(|index| *index != self.reference)
+    }
+
+    pub(super) fn metric(&self, name: &str) -> Option<&Metric> {
+        self.metrics.iter().find(|metric| metric.name == name)
+    }
+
+    /// The verdict on a world other than the reference.
+    pub(super) fn verdict(&self, world: usize) -> Option<&Verdict> {
+        self.others().position(|other| other == world).and_then(|place| self.verdicts.get(place))
+    }
+}
+
+impl Speed {
+    /// Several runs together.
+    pub(super) fn sum(speeds: impl Iterator<Item = Speed>) -> Speed {
+        let none = Speed { virtual_seconds: 0.0, wall_seconds: 0.0, events: 0 };
+        speeds.fold(none, |all, speed| Speed {
+            virtual_seconds: all.virtual_seconds + speed.virtual_seconds,
+            wall_seconds: all.wall_seconds + speed.wall_seconds,
+            events: all.events + speed.events,
+        })
+    }
+
+    fn of(run: &Outcome) -> Speed {
+        let summary = &run.results.summary;
+        Speed {
+            virtual_seconds: (summary.warmup_ns + summary.measured_ns) as f64 / 1e9,
+            wall_seconds: run.wall.as_secs_f64(),
+            events: run.events,
+        }
+    }
+
+    /// How many times faster this was than `other`, for the same time in the world.
+    pub(super) fn over(&self, other: &Speed) -> Option<f64> {
+        (self.wall_seconds > 0.0).then(|| other.wall_seconds / self.wall_seconds)
+    }
+}
+
+/// The name of the link that all worlds know and that was used most in the first run.
+fn bottleneck(worlds: &[Vec<&Results>]) -> Result<String, Error> {
+    let mut firsts = worlds.iter().filter_map(|runs| runs.first());
+    let first = firsts.next().context("there are no runs")?;
+    let others: Vec<_> = firsts.collect();
+    let known = |name: &str| others.iter().all(|run| run.summary.links.iter().any(|link| link.link == name));
+    let shared = first.summary.links.iter().filter(|link| known(&link.link));
+    let used = shared.filter_map(|link| Some((link.utilisation?, &link.link)));
+    let most = used.max_by(|one, other| one.0.total_cmp(&other.0));
+    Ok(most.context("the worlds have no link with a rate in common")?.1.clone())
+}
+
+fn words(changes: &[Change]) -> Vec<String> {
+    changes.iter().map(ToString::to_string).collect()
+}

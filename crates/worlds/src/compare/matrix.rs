@@ -1,0 +1,305 @@
+//! The calibration matrix: 288 cells over one bottleneck, for worlds in virtual time.
+
+use crate::error::Error;
+use headway_core::units::WIRE_OVERHEAD;
+use headway_core::{Bytes, Duration, Rate};
+use headway_scenario::Change;
+
+use super::cell::{Cell, flows, parsed};
+
+const CONTROLLERS: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
+const RATES_MBPS: [u64; 3] = [100, 1_000, 10_000];
+const ROUND_TRIPS_MS: [i64; 4] = [1, 10, 30, 100];
+/// In bandwidth-delay products.
+const BUFFERS: [f64; 3] = [0.25, 1.0, 4.0];
+const FLOWS: [u64; 2] = [1, 4];
+/// Times between the starts of several flows, in round trips. What they share follows from how slow start ended, and Jain's index of one
+/// run may be anything between 0.65 and 0.98 where the buffer is short: so the median of several counts.
+const STAGGERS: [f64; 3] = [0.0, 0.37, 0.83];
+
+/// A full packet on the wire, with the MTU of 1500 bytes.
+const PACKET: Bytes = Bytes::new(1500 + WIRE_OVERHEAD.get());
+
+/// Cycles of the controller that a cell lasts for, a third of which is warm-up: eight that count, so that a cut one moves
+/// a mean delay by 1 or 2 %.
+const CYCLES: f64 = 12.0;
+/// Round trips that a cell lasts for at least: slow start takes about 15 of them, and some more to recover from its end.
+const LEAST_ROUNDS: f64 = 200.0;
+/// A cell lasts at least so long, thirty times the least retransmission timeout of 200 ms.
+const LEAST: Duration = Duration::from_ms(6_000);
+/// Packets at which a cell is cut short, all its runs together: 20 s of work at the 400 thousand packets a second of a real stack. Half of
+/// the cells would need more for all their cycles, up to hours of virtual time.
+const MOST_PACKETS: u64 = 8_000_000;
+/// Round trips that a cut cell keeps, whatever the number of packets.
+const KEPT_ROUNDS: f64 = 100.0;
+/// Time between two phases in which BBR drains the queue to measure its round trip.
+const BBR_CYCLE: Duration = Duration::from_ms(10_000);
+
+/// DCTCP's marking threshold in packets at small bandwidth-delay products: less than bursts of a host would be marked.
+const LEAST_THRESHOLD: u64 = 20;
+
+/// The largest window that TCP can announce.
+const LARGEST_WINDOW: Bytes = Bytes::new(1 << 30);
+/// The receive buffer of scenarios that do not need more.
+const USUAL_WINDOW: Bytes = Bytes::new(64_000_000);
+
+/// A place in the matrix.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Point {
+    controller: &'static str,
+    mbps: u64,
+    round_trip_ms: i64,
+    /// In bandwidth-delay products.
+    buffer: f64,
+    flows: u64,
+}
+
+/// All cells, or a subset that is spread over all values; `set` may change anything but the place in the matrix.
+pub(super) fn cells(quick: bool, set: &[Change]) -> Result<Vec<Cell>, Error> {
+    let points = if quick { subset() } else { all() };
+    points.iter().map(|point| point.cell(set)).collect()
+}
+
+fn all() -> Vec<Point> {
+    let mut points = Vec::new();
+    for controller in CONTROLLERS {
+        for mbps in RATES_MBPS {
+            for round_trip_ms in ROUND_TRIPS_MS {
+                for buffer in BUFFERS {
+                    for flows in FLOWS {
+                        points.push(Point { controller, mbps, round_trip_ms, buffer, flows });
+                    }
+                }
+            }
+        }
+    }
+    points
+}
+
+/// Rate, then numbers of a round-trip time and of a buffer, and flows, for the first controller of the subset.
+const QUICK: [(u64, usize, usize, u64); 10] = [
+    (100, 0, 0, 1),
+    (100, 1, 1, 1),
+    (100, 2, 2, 4),
+    (100, 3, 1, 4),
+    (100, 1, 0, 4),
+    (1_000, 0, 2, 1),
+    (1_000, 2, 1, 1),
+    (1_000, 3, 0, 4),
+    (1_000, 1, 2, 4),
+    (10_000, 0, 1, 1),
+];
+
+/// Ten cells for every controller; each next one has the round-trip times and buffers of the one before moved by one place.
+fn subset() -> Vec<Point> {
+    let mut points = Vec::new();
+    for (turn, controller) in CONTROLLERS.into_iter().enumerate() {
+        for (mbps, round_trip, buffer, flows) in QUICK {
+            let round_trip_ms = ROUND_TRIPS_MS[(round_trip + turn) % ROUND_TRIPS_MS.len()];
+            let buffer = BUFFERS[(buffer + turn) % BUFFERS.len()];
+            points.push(Point { controller, mbps, round_trip_ms, buffer, flows });
+        }
+    }
+    points
+}
+
+impl Point {
+    fn rate(&self) -> Rate {
+        Rate::from_mbps(self.mbps as f64)
+    }
+
+    fn round_trip(&self) -> Duration {
+        Duration::from_ms(self.round_trip_ms)
+    }
+
+    /// The bandwidth-delay product, times a factor.
+    fn product(&self, factor: f64) -> Bytes {
+        self.rate().bytes_in(self.round_trip().scale(factor))
+    }
+
+    /// One period of the controller in its steady state.
+    fn cycle(&self) -> Duration {
+        // A flow's largest window, and a round trip with the queue half full.
+        let window = self.product(1.0 + self.buffer).get() as f64 / PACKET.get() as f64 / self.flows as f64;
+        let round = self.round_trip().scale(1.0 + self.buffer / 2.0);
+        // From half the window to the whole by a segment a round.
+        let reno = round.scale(window / 2.0);
+        match self.controller {
+            "reno" => reno,
+            // K of RFC 9438; where that takes longer than Reno, CUBIC does as Reno does.
+            "cubic" => reno.min(Duration::from_secs_f64((window * 0.3 / 0.4).cbrt())),
+            // Its period is short, about the square root of the window (Alizadeh et al., equation 8). But the first mark
+            // halves the window, as nothing is known of their share yet, and warm-up, a third, must see it grow again.
+            "dctcp" => reno.scale(3.0 / CYCLES).max(round.scale(window.sqrt())),
+            _ => BBR_CYCLE,
+        }
+    }
+
+    /// How often the cell is run.
+    fn runs(&self) -> u64 {
+        if self.flows > 1 { STAGGERS.len() as u64 } else { 1 }
+    }
+
+    /// How long each run of the cell lasts, in whole seconds.
+    fn duration(&self) -> Duration {
+        let wanted = self.cycle().scale(CYCLES).max(self.round_trip().scale(LEAST_ROUNDS)).max(LEAST);
+        let most = self
+            .rate()
+            .time_for(PACKET * (MOST_PACKETS / self.runs()))
+            .max(self.round_trip().scale(KEPT_ROUNDS));
+        Duration::from_ms((wanted.min(most).ms() / 1e3).ceil() as i64 * 1_000)
+    }
+
+    /// DCTCP's marking threshold: a seventh of the bandwidth-delay product (RFC 8257, 3.1) or 20 packets, but so far below
+    /// the limit of the buffer that marks come before losses.
+    fn threshold(&self) -> Bytes {
+        let product = Bytes::new(self.product(1.0).get() / 7);
+        let room = Bytes::new(self.product(self.buffer).get() * 2 / 3);
+        product.max(PACKET * LEAST_THRESHOLD).min(room)
+    }
+
+    /// A receive buffer that does not limit the window.
+    fn window(&self) -> Bytes {
+        Bytes::new(self.product(1.0 + self.buffer).get() * 2).clamp(USUAL_WINDOW, LARGEST_WINDOW)
+    }
+
+    fn cell(&self, set: &[Change]) -> Result<Cell, Error> {
+        let Point { controller, mbps, round_trip_ms, buffer, flows: count } = *self;
+        let rate = if mbps < 1_000 { format!("{mbps} Mb/s") } else { format!("{} Gb/s", mbps / 1_000) };
+        let duration = self.duration();
+        let mut changes = vec![
+            format!("duration={} ms", duration.ms()),
+            format!("warmup={} ms", (duration.ms() / 3.0).round()),
+            format!("flow.0.receive-buffer={} B", self.window().get()),
+        ];
+        // What the user sets may change these, but not what the cell is named after.
+        changes.extend(set.iter().map(ToString::to_string));
+        changes.extend([
+            format!("link.0.rate={rate}"),
+            format!("link.0.delay={} us", round_trip_ms * 500),
+            format!("link.0.buffer={} B", self.product(buffer).get()),
+            format!("flow.0.controller={controller}"),
+            format!("flow.0.count={count}"),
+        ]);
+        if controller == "dctcp" {
+            let threshold = self.threshold().get();
+            changes.push("flow.0.ecn=dctcp".to_owned());
+            changes.push(format!("link.0.queue={{ kind = \"step\", threshold = \"{threshold} B\" }}"));
+        }
+        let labels = [
+            controller.to_owned(),
+            rate,
+            format!("{round_trip_ms} ms"),
+            format!("{buffer} BDP"),
+            flows(count),
+        ];
+        let runs = if count > 1 { self.staggered()? } else { Vec::new() };
+        Ok(Cell { runs, ..Cell::new(labels, &changes)? })
+    }
+
+    /// What the runs of several flows change, one for each stagger.
+    fn staggered(&self) -> Result<Vec<Vec<Change>>, Error> {
+        let stagger =
+            |part: &f64| format!("flow.0.stagger={} us", self.round_trip().scale(*part).us().round());
+        STAGGERS.iter().map(|part| parsed(&[stagger(part)])).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headway_scenario::Scenario;
+    use std::collections::HashMap;
+    use std::path::Path;
+
+    #[test]
+    fn every_cell_is_a_scenario() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/compare.toml");
+        let cells = cells(false, &[]).unwrap();
+        assert_eq!(cells.len(), 288);
+        for cell in &cells {
+            let scenario = Scenario::load(&path, &cell.changes).unwrap_or_else(|e| panic!("{cell}: {e}"));
+            assert_eq!(scenario.flow[0].controller.to_string(), cell.labels[0]);
+            assert_eq!(format!("{} ms", scenario.link[0].delay.ms() * 2.0), cell.labels[2]);
+        }
+    }
+
+    #[test]
+    fn several_flows_are_run_with_several_staggers() {
+        let cells = cells(false, &[]).unwrap();
+        let runs = |label: &str| {
+            let cell =
+                cells.iter().find(|cell| cell.labels[2] == "30 ms" && cell.labels[4] == label).unwrap();
+            cell.each_run().iter().map(|run| run.last().unwrap().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(runs("1 flow").len(), 1);
+        assert_eq!(
+            runs("4 flows"),
+            ["flow.0.stagger=0 us", "flow.0.stagger=11100 us", "flow.0.stagger=24900 us"]
+        );
+    }
+
+    #[test]
+    fn the_subset_has_every_value_several_times() {
+        let (all, subset) = (all(), subset());
+        assert_eq!(subset.len(), 40);
+        assert!(subset.iter().all(|point| all.contains(point)));
+        let mut seen: HashMap<String, usize> = HashMap::new();
+        for label in cells(true, &[]).unwrap().into_iter().flat_map(|cell| cell.labels) {
+            *seen.entry(label).or_default() += 1;
+        }
+        assert_eq!(seen.len(), 4 + 3 + 4 + 3 + 2);
+        assert!(seen.values().all(|times| *times >= 4), "{seen:?}");
+        // Round-trip times and buffers come with both numbers of flows.
+        for point in &subset {
+            let other =
+                subset.iter().any(|p| p.round_trip_ms == point.round_trip_ms && p.flows != point.flows);
+            assert!(other && subset.iter().any(|p| p.buffer == point.buffer && p.flows != point.flows));
+        }
+    }
+
+    #[test]
+    fn the_subset_takes_less_than_eight_minutes_of_two_cores() {
+        let packets = |points: Vec<Point>| -> f64 {
+            let bytes = |point: &Point| point.rate().bytes_in(point.duration()).get() * point.runs();
+            let bytes = points.iter().map(bytes);
+            bytes.sum::<u64>() as f64 / PACKET.get() as f64
+        };
+        let minutes = |packets: f64| packets / 400e3 / 2.0 / 60.0;
+        assert!(minutes(packets(subset())) < 5.0, "{}", minutes(packets(subset())));
+        assert!(minutes(packets(all())) < 45.0, "{}", minutes(packets(all())));
+    }
+
+    #[test]
+    fn cells_last_for_their_cycles_within_bounds() {
+        let point = Point { controller: "reno", mbps: 100, round_trip_ms: 30, buffer: 1.0, flows: 1 };
+        // 487 packets: 244 round trips of 45 ms.
+        assert!((10.9..11.1).contains(&point.cycle().secs_f64()), "{}", point.cycle());
+        assert_eq!(point.duration(), Duration::from_ms(132_000));
+        let cubic = Point { controller: "cubic", ..point };
+        assert!((7.1..7.2).contains(&cubic.cycle().secs_f64()), "{}", cubic.cycle());
+        let short = Point { round_trip_ms: 1, ..point };
+        assert_eq!(short.duration(), LEAST);
+        let long = Point { mbps: 10_000, round_trip_ms: 100, ..point };
+        assert_eq!(long.duration(), Duration::from_ms(10_000));
+        assert_eq!(Point { controller: "bbr", ..point }.duration(), Duration::from_ms(120_000));
+    }
+
+    #[test]
+    fn marks_come_before_losses() {
+        for point in all() {
+            let buffer = point.product(point.buffer);
+            assert!(PACKET <= point.threshold() && point.threshold() < buffer, "{point:?}");
+            assert!(point.window() > point.product(1.0 + point.buffer), "{point:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_set_may_shorten_a_cell_and_not_move_it() {
+        let set = ["duration=2 s", "warmup=1 s", "link.0.rate=7 Mb/s"].map(|text| text.parse().unwrap());
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/compare.toml");
+        let scenario = Scenario::load(&path, &cells(true, &set).unwrap()[0].changes).unwrap();
+        assert_eq!(scenario.duration, Duration::from_ms(2_000));
+        assert_eq!(scenario.link[0].rate, Some(Rate::from_mbps(100.0)));
+    }
+}

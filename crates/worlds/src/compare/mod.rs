@@ -1,0 +1,209 @@
+//! The same scenario in several worlds, side by side: metrics, bands, matrices of cells.
+
+mod cell;
+mod comparison;
+mod figure;
+mod matrix;
+mod metrics;
+pub mod page;
+mod real_time;
+pub mod rows;
+#[cfg(test)]
+mod tests;
+mod verdict;
+mod wide;
+
+use std::path::Path;
+
+use headway_core::Bytes;
+use headway_scenario::{Change, Scenario};
+use serde_json::{Value, json};
+
+use crate::error::{Context as _, Error, bail};
+use crate::memory;
+use crate::options::{Event, Options};
+use crate::outcome::Outcome;
+use crate::pool::{self, Done};
+use crate::world::World;
+pub use cell::Cell;
+use comparison::Subject;
+pub use comparison::{Comparison, Speed};
+pub use metrics::Metric;
+pub use verdict::{Tally, Verdict};
+
+/// Runs in real time before the machine is declared too busy.
+const TRIES: u32 = 3;
+
+/// The matrices there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Matrix {
+    /// One bottleneck, over all its parameters.
+    Bottleneck,
+    /// Networks with links and flows of their own.
+    Wide,
+}
+
+/// Which cells of which matrix.
+#[derive(Clone, Copy, Debug)]
+pub struct Selection<'a> {
+    /// The matrix.
+    pub matrix: Matrix,
+    /// Whether only a part of the cells is meant, spread over all values.
+    pub quick: bool,
+    /// The seed that networks of the wide matrix are drawn with; `None` is that of published results.
+    pub seed: Option<u64>,
+    /// Properties such as `reno,cubic,1Gb/s`: of each kind one of those named.
+    pub only: Option<&'a str>,
+    /// Changes of the scenario in every cell.
+    pub set: &'a [Change],
+    /// How many times slower everything runs.
+    pub dilation: u32,
+}
+
+/// A cell with the scenarios of its runs.
+pub type Planned = (Cell, Vec<Scenario>);
+
+/// Runs a scenario in all worlds and compares them; `None` when it was cancelled. `set` is what was changed in the scenario.
+///
+/// # Errors
+/// When a run fails, or the worlds have no link in common.
+pub fn single(
+    scenario: &Scenario,
+    set: &[Change],
+    worlds: &[World],
+    options: &Options<'_>,
+) -> Result<Option<(Comparison, Vec<Outcome>)>, Error> {
+    let Some(outcomes) = all_worlds(worlds, |world| one(scenario, world, options), options)? else {
+        return Ok(None);
+    };
+    let runs: Vec<Vec<&Outcome>> = outcomes.iter().map(|outcome| vec![outcome]).collect();
+    let comparison = Comparison::new(&Subject::new(scenario, set), worlds, &runs)?;
+    Ok(Some((comparison, outcomes)))
+}
+
+/// Runs all cells, `options.jobs` at a time, and tells every comparison that is done to `told`.
+pub fn many(
+    cells: &[Planned],
+    worlds: &[World],
+    options: &Options<'_>,
+    told: impl Fn(&Comparison) + Sync,
+) -> Done<Comparison, Error> {
+    let memory = match options.memory.map_or_else(memory::available, Ok) {
+        Ok(memory) => Bytes::new(memory.get() / u64::from(options.jobs.max(1))),
+        Err(error) => return Done { results: Vec::new(), error: Some(error) },
+    };
+    // Cells side by side would talk at the same time.
+    let report = options.report.filter(|_| options.jobs <= 1);
+    let each = Options { jobs: 1, memory: Some(memory), report, ..options.clone() };
+    pool::each(cells, options.jobs as usize, &options.cancellation, |(cell, scenarios)| {
+        let mut runs: Vec<Vec<Outcome>> = Vec::new();
+        for scenario in scenarios {
+            let in_world = |world| one(scenario, world, &each);
+            match all_worlds(worlds, in_world, &each).with_context(|| cell.to_string())? {
+                Some(outcomes) => runs.push(outcomes),
+                None => return Ok(None),
+            }
+        }
+        let of_world = |world: usize| runs.iter().map(|outcomes| &outcomes[world]).collect();
+        let by_world: Vec<Vec<&Outcome>> = (0..worlds.len()).map(of_world).collect();
+        let comparison = Comparison::new(&Subject::of(cell, &scenarios[0]), worlds, &by_world)?;
+        told(&comparison);
+        Ok(Some(comparison))
+    })
+}
+
+/// The cells that are selected of the scenario in a file, each with the scenarios of its runs.
+///
+/// # Errors
+/// When there is no such cell, or a cell is no scenario: mistakes show before anything runs.
+pub fn cells(file: &Path, selection: &Selection<'_>, worlds: &[World]) -> Result<Vec<Planned>, Error> {
+    let wide = selection.matrix == Matrix::Wide;
+    if !wide && selection.seed.is_some() {
+        bail!("--seed draws networks of the wide matrix: --matrix wide");
+    }
+    let mut cells = if worlds.contains(&World::Lab) {
+        if selection.quick || wide {
+            bail!(
+                "--quick and the wide matrix are for worlds in virtual time; with lab there are only 24 cells"
+            );
+        }
+        real_time::cells(&Scenario::load(file, selection.set)?, selection.set)?
+    } else if wide {
+        wide::cells(selection.seed.unwrap_or(wide::SEED), selection.quick, selection.set)?
+    } else {
+        matrix::cells(selection.quick, selection.set)?
+    };
+    if let Some(text) = selection.only {
+        cells = cell::only(cells, text)?;
+    }
+    let load = |cell: Cell| {
+        let scenario = |changes: &Vec<Change>| Scenario::load(file, changes)?.dilated(selection.dilation);
+        let scenarios = cell.each_run().iter().map(scenario).collect::<Result<_, _>>();
+        let scenarios = scenarios.with_context(|| cell.to_string())?;
+        Ok((cell, scenarios))
+    };
+    cells.into_iter().map(load).collect()
+}
+
+/// A scenario in one world, in real time again when the machine disturbed it; `None` when it was cancelled before it began.
+fn one(scenario: &Scenario, world: World, options: &Options<'_>) -> Result<Option<Outcome>, Error> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let outcomes = crate::run_all(scenario, world, &[scenario.seed], options)?;
+        let Some(outcome) = outcomes.into_iter().next() else { return Ok(None) };
+        let valid = outcome.results.summary.valid;
+        if valid || tries == TRIES || options.cancellation.is_cancelled() {
+            return Ok(Some(outcome));
+        }
+        options.tell(Event::Repeats(outcome.trouble.as_deref().unwrap_or_default()));
+    }
+}
+
+/// The runs in all worlds; `None` when they were cancelled.
+fn all_worlds(
+    worlds: &[World],
+    in_world: impl Fn(World) -> Result<Option<Outcome>, Error>,
+    options: &Options<'_>,
+) -> Result<Option<Vec<Outcome>>, Error> {
+    let mut outcomes = Vec::new();
+    for &world in worlds {
+        if options.cancellation.is_cancelled() {
+            return Ok(None);
+        }
+        let Some(outcome) = in_world(world)?.filter(|outcome| !outcome.results.summary.partial) else {
+            return Ok(None);
+        };
+        outcomes.push(outcome);
+    }
+    Ok(Some(outcomes))
+}
+
+/// How many cells keep to their bands, for every world but the reference.
+pub fn tallies(done: &[Comparison]) -> Vec<Tally> {
+    let Some(first) = done.first() else { return Vec::new() };
+    let of_world = |world: usize| {
+        let cells: Vec<_> = done.iter().filter_map(|cell| Some((cell.verdict(world)?, cell.valid))).collect();
+        verdict::tally(&first.worlds[world], &cells)
+    };
+    let mut tallies: Vec<Tally> = first.others().flat_map(of_world).collect();
+    let itself: Vec<bool> = done.iter().filter_map(|cell| cell.reference_beside_itself).collect();
+    for tally in tallies.iter_mut().filter(|tally| tally.cells == itself.len()) {
+        tally.reference_beside_itself = Some(itself.iter().filter(|agrees| **agrees).count());
+    }
+    tallies
+}
+
+/// The cells and after them the verdict, as JSON.
+///
+/// # Errors
+/// When a number cannot be written as JSON.
+pub fn matrix_value(done: &[Comparison], tallies: &[Tally], partial: bool) -> Result<Value, Error> {
+    let mut all: Vec<Value> = done.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
+    let reached = tallies.iter().all(|tally| tally.reached);
+    let goal = tallies.first().map(|tally| tally.group.goal());
+    all.push(
+        json!({ "type": "verdict", "goal": goal, "reached": reached, "partial": partial, "groups": tallies }),
+    );
+    Ok(Value::Array(all))
+}

@@ -1,0 +1,197 @@
+//! One network of the wide matrix, and the cell that it becomes.
+
+use crate::error::Error;
+use headway_scenario::Change;
+
+use crate::compare::cell::{Cell, flows, parsed};
+use crate::compare::verdict::Group;
+
+/// Bits of a full packet on the wire, with the MTU of 1500 bytes.
+const PACKET_BITS: f64 = 1538.0 * 8.0;
+/// A queue holds at least so many packets.
+const LEAST_BUFFER: f64 = 10.0;
+/// Cycles of Reno that a cell lasts for, if they are not too long.
+const CYCLES: f64 = 8.0;
+/// Round trips that a cell lasts for at least.
+const ROUNDS: f64 = 60.0;
+/// Seconds that a cell lasts at least and at most: a hundred times the least retransmission timeout, and what can be waited for.
+const SECONDS: (f64, f64) = (20.0, 90.0);
+/// Packets at which a cell is cut short: a second of work of a real stack.
+pub(super) const MOST_PACKETS: f64 = 400e3;
+/// Seconds that are left of a cut cell.
+const KEPT: f64 = 10.0;
+/// Of the runs of a cell the parts of all starts and of the round trip: so that none lives from a coincidence of times. Both are needed:
+/// flows that start within a burst of each other send the same packets in the same order, whenever exactly that is.
+const RUNS: [(f64, f64); 9] = [
+    (1.0, 1.0),
+    (0.7, 0.98),
+    (1.3, 1.02),
+    (0.85, 0.99),
+    (1.15, 1.01),
+    (0.6, 1.03),
+    (1.4, 0.97),
+    (0.78, 1.015),
+    (1.22, 0.985),
+];
+/// Runs where neither chance nor BBR has a part.
+const FEW: usize = 5;
+
+/// So many packets, in whole bytes.
+pub(super) fn bytes(packets: f64) -> u64 {
+    (packets * PACKET_BITS / 8.0).round() as u64
+}
+
+/// The link that flows share.
+#[derive(Clone, Debug)]
+pub(super) struct Path {
+    pub(super) mbps: f64,
+    pub(super) round_trip_ms: f64,
+    /// In packets.
+    pub(super) buffer: f64,
+    /// Further keys of the link.
+    pub(super) keys: String,
+}
+
+impl Path {
+    /// A path with a buffer in bandwidth-delay products.
+    pub(super) fn new(mbps: f64, round_trip_ms: f64, buffer: f64) -> Path {
+        let mut path = Path { mbps, round_trip_ms, buffer: 0.0, keys: String::new() };
+        path.buffer = (path.product() * buffer).max(LEAST_BUFFER).round();
+        path
+    }
+
+    pub(super) fn packets_per_second(&self) -> f64 {
+        self.mbps * 1e6 / PACKET_BITS
+    }
+
+    /// The bandwidth-delay product in packets.
+    pub(super) fn product(&self) -> f64 {
+        self.packets_per_second() * self.round_trip_ms / 1e3
+    }
+
+    /// The link in a scenario, with half of a `part` of the round trip each way.
+    fn link(&self, (from, to): (&str, &str), part: f64) -> String {
+        let Path { mbps, round_trip_ms, buffer, keys } = self;
+        let room = if keys.contains("queue") {
+            String::new()
+        } else {
+            format!(", buffer = \"{} B\"", bytes(*buffer))
+        };
+        let delay = (round_trip_ms * part * 500.0).round();
+        format!(
+            "{{ from = \"{from}\", to = \"{to}\", rate = \"{mbps} Mb/s\", delay = \"{delay} us\"{room}{keys} }}"
+        )
+    }
+
+    /// How long `count` flows should be looked at, in seconds.
+    fn seconds(&self, count: u64) -> f64 {
+        let round = self.round_trip_ms / 1e3 + self.buffer / self.packets_per_second() / 2.0;
+        let window = (self.product() + self.buffer) / count as f64;
+        let wanted = (CYCLES * round * window / 2.0).max(ROUNDS * round).clamp(SECONDS.0, SECONDS.1);
+        wanted.min((MOST_PACKETS / self.packets_per_second()).max(KEPT)).ceil()
+    }
+}
+
+/// A group of flows.
+#[derive(Clone, Debug)]
+pub(super) struct Flows {
+    pub(super) controller: &'static str,
+    pub(super) count: u64,
+    /// Start of the first and time between starts, in ms.
+    pub(super) start: f64,
+    pub(super) stagger: f64,
+    /// Ends.
+    pub(super) ends: [&'static str; 2],
+    /// Further keys of the flow.
+    pub(super) keys: String,
+}
+
+impl Flows {
+    pub(super) fn new(controller: &'static str, count: u64) -> Flows {
+        Flows { controller, count, start: 0.0, stagger: 0.0, ends: ["client", "server"], keys: String::new() }
+    }
+
+    /// The flow in a scenario, with a `part` of all starts.
+    fn text(&self, part: f64) -> String {
+        let Flows { controller, count, ends: [from, to], keys, .. } = self;
+        let ecn = if *controller == "dctcp" { ", ecn = \"dctcp\"" } else { "" };
+        let [start, stagger] = [self.start, self.stagger].map(|ms| (ms * part * 1e3).round());
+        format!(
+            "{{ from = \"{from}\", to = \"{to}\", controller = \"{controller}\", count = {count}, start = \"{start} us\", stagger = \"{stagger} us\"{ecn}{keys} }}"
+        )
+    }
+}
+
+/// A network with its flows.
+#[derive(Clone, Debug)]
+pub(super) struct Network {
+    pub(super) path: Path,
+    /// The second link, if there is one.
+    pub(super) further: Option<Path>,
+    pub(super) flows: Vec<Flows>,
+    /// What is special, for people.
+    pub(super) special: String,
+    /// Seconds; from cycles and packets when absent.
+    pub(super) seconds: Option<f64>,
+    /// Share of it that is not counted.
+    pub(super) warmup: f64,
+    /// Whether chance has a part in it besides that of controllers.
+    pub(super) random: bool,
+}
+
+impl Network {
+    pub(super) fn new(path: Path, flows: Vec<Flows>, special: String) -> Network {
+        Network { path, further: None, flows, special, seconds: None, warmup: 0.0, random: false }
+    }
+
+    fn count(&self) -> u64 {
+        self.flows.iter().map(|flows| flows.count).sum()
+    }
+
+    fn controller(&self) -> &'static str {
+        let first = self.flows[0].controller;
+        if self.flows.iter().all(|flows| flows.controller == first) { first } else { "mixed" }
+    }
+
+    /// The links in a scenario, with a `part` of the round trip.
+    fn links(&self, part: f64) -> String {
+        let last = if self.further.is_some() { "router" } else { "server" };
+        let further = self.further.iter().map(|path| path.link(("router", "server"), part));
+        let links: Vec<String> =
+            [self.path.link(("client", last), part)].into_iter().chain(further).collect();
+        format!("link=[{}]", links.join(", "))
+    }
+
+    /// What each run changes.
+    fn runs(&self) -> Vec<Vec<String>> {
+        let chance = self.random || self.flows.iter().any(|flows| flows.controller == "bbr");
+        let run = |(number, (start, round_trip)): (usize, &(f64, f64))| {
+            let flows: Vec<String> = self.flows.iter().map(|flows| flows.text(*start)).collect();
+            vec![
+                self.links(*round_trip),
+                format!("flow=[{}]", flows.join(", ")),
+                format!("seed={}", number + 1),
+            ]
+        };
+        RUNS.iter().take(if chance { RUNS.len() } else { FEW }).enumerate().map(run).collect()
+    }
+
+    pub(super) fn cell(&self, class: &str, set: &[Change]) -> Result<Cell, Error> {
+        let path = &self.path;
+        let seconds = self.seconds.unwrap_or_else(|| path.seconds(self.count()));
+        let mut changes =
+            vec![format!("duration={seconds} s"), format!("warmup={} s", (seconds * self.warmup).round())];
+        // What the user sets may change these, but not what the cell is named after.
+        changes.extend(set.iter().map(ToString::to_string));
+        changes.push("nodes=[\"client\", \"router\", \"server\"]".to_owned());
+        let labels = [
+            self.controller().to_owned(),
+            class.to_owned(),
+            format!("{} Mb/s", path.mbps),
+            format!("{} ms", path.round_trip_ms),
+            format!("{} {}", flows(self.count()), self.special).trim().to_owned(),
+        ];
+        let runs = self.runs().iter().map(|run| parsed(run)).collect::<Result<_, Error>>()?;
+        Ok(Cell { runs, group: Some(Group::Wide), ..Cell::new(labels, &changes)? })
+    }
+}

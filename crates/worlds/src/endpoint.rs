@@ -1,0 +1,303 @@
+//! The two ends of TCP flows in a lab: a hidden command that runs in a node, sends or receives, and reports.
+
+use std::ffi::OsString;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration as Span, SystemTime, UNIX_EPOCH};
+
+use crate::error::{Context as _, Error};
+use headway_core::{Duration, Instant};
+use headway_uml::tcp_info::TcpInfo;
+use nix::sys::socket::{setsockopt, sockopt};
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, Socket, Type};
+
+/// The argument that makes a helper one of these ends; the plan follows.
+pub(crate) const COMMAND: &str = "endpoint";
+
+/// What both ends have to know. Times count from time zero, which an end is told when both are ready.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) role: Role,
+    /// Where the receiver listens.
+    pub(crate) address: Ipv4Addr,
+    /// Times at which counters are looked at, ascending; the last one ends the run.
+    pub(crate) looks: Vec<Duration>,
+    /// Whether connections ask for ECN whatever their controller.
+    pub(crate) ecn: bool,
+    pub(crate) flows: Vec<PlannedFlow>,
+}
+
+impl Plan {
+    /// All controllers, in the order in which flows name them first.
+    fn controllers(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for flow in &self.flows {
+            if !names.contains(&flow.controller.as_str()) {
+                names.push(&flow.controller);
+            }
+        }
+        names
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Role {
+    Send,
+    Receive,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct PlannedFlow {
+    pub(crate) controller: String,
+    pub(crate) start: Duration,
+    pub(crate) stop: Option<Duration>,
+    pub(crate) size: Option<u64>,
+}
+
+/// What an end counted at one time, on `CLOCK_REALTIME`, for every flow.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Look {
+    pub(crate) at: Instant,
+    pub(crate) flows: Vec<Counters>,
+}
+
+/// Of the receiver `received`, of the sender the others.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Counters {
+    /// Payload bytes.
+    pub(crate) received: u64,
+    /// Segments with payload, retransmissions included.
+    pub(crate) sent: u64,
+    /// Segments sent again.
+    pub(crate) retransmitted: u64,
+    /// Segments.
+    pub(crate) cwnd: u32,
+    /// Segments; 2^31 - 1 before the first reduction.
+    pub(crate) ssthresh: u32,
+    /// Bytes per second; 2^64 - 1 before there is a rate.
+    pub(crate) pacing: u64,
+    pub(crate) srtt_us: u32,
+    pub(crate) min_rtt_us: u32,
+    pub(crate) timeouts: u64,
+    /// Segments that the receiver reported as marked.
+    pub(crate) marks: u64,
+    /// When all was acknowledged; zero before.
+    pub(crate) finished: Instant,
+}
+
+/// Where the receiver of flows with the first controller listens; those with others follow.
+const PORT: u16 = 5001;
+/// Connections that may wait to be accepted: all flows connect at the same time (at most 100).
+const BACKLOG: i32 = 128;
+/// How often an end looks whether it shall end early.
+const PATIENCE: Span = Span::from_millis(20);
+/// The largest buffers of the kernel here: two bandwidth-delay products of 1 Gb/s and 250 ms.
+const BUFFERS: [(&str, &str); 2] =
+    [("tcp_rmem", "4096 1048576 67108864"), ("tcp_wmem", "4096 65536 67108864")];
+
+/// By itself the kernel only agrees to ECN.
+const ASKS_FOR_ECN: (&str, &str) = ("tcp_ecn", "1");
+
+/// The line by which an end says that it is ready.
+pub(crate) const READY: &str = "ready";
+
+/// Does what the plan says (JSON), and prints what was counted.
+pub(crate) fn run(plan: &str) -> Result<(), Error> {
+    let plan: Plan = serde_json::from_str(plan).context("this command is only for `headway run --on lab`")?;
+    for (key, value) in BUFFERS.into_iter().chain(plan.ecn.then_some(ASKS_FOR_ECN)) {
+        let path = format!("/proc/sys/net/ipv4/{key}");
+        std::fs::write(&path, value).with_context(|| format!("cannot write {path}"))?;
+    }
+    let ended = termination()?;
+    let looks = match plan.role {
+        Role::Receive => receive(&plan, &ended)?,
+        Role::Send => send(&plan, &ended)?,
+    };
+    print(&serde_json::to_string(&looks)?)
+}
+
+/// Becomes true when this process is asked to end.
+fn termination() -> Result<Arc<AtomicBool>, Error> {
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&ended))?;
+    }
+    Ok(ended)
+}
+
+/// Prints a line on standard output, at once.
+fn print(line: &str) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}
+
+/// Says that this end is ready, and hears when time zero is.
+fn ready() -> Result<Instant, Error> {
+    print(READY)?;
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).context("cannot hear when to begin")?;
+    Ok(serde_json::from_str(&line)?)
+}
+
+/// Looks at all planned times, or at the present instead of the rest when this program shall end.
+fn watch(plan: &Plan, begin: Instant, ended: &AtomicBool, counters: impl Fn() -> Vec<Counters>) -> Vec<Look> {
+    let mut looks = Vec::new();
+    for at in plan.looks.iter().map(|at| begin + *at) {
+        while now() < at && !ended.load(Ordering::Relaxed) {
+            thread::sleep((at - now()).to_std().min(PATIENCE));
+        }
+        looks.push(Look { at: now().min(at), flows: counters() });
+        if ended.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    looks
+}
+
+fn receive(plan: &Plan, ended: &AtomicBool) -> Result<Vec<Look>, Error> {
+    let listeners: Vec<TcpListener> = plan
+        .controllers()
+        .iter()
+        .zip(PORT..)
+        .map(|(name, port)| listen(plan, name, port))
+        .collect::<Result<_, _>>()?;
+    let received: Arc<[AtomicU64]> = plan.flows.iter().map(|_| AtomicU64::new(0)).collect();
+    for listener in listeners {
+        let counts = Arc::clone(&received);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let counts = Arc::clone(&counts);
+                thread::spawn(move || drain(stream, &counts));
+            }
+        });
+    }
+    let counters = || {
+        let count = |received: &AtomicU64| Counters {
+            received: received.load(Ordering::Relaxed),
+            ..Counters::default()
+        };
+        received.iter().map(count).collect()
+    };
+    let begin = ready()?;
+    Ok(watch(plan, begin, ended, counters))
+}
+
+/// Connections take the controller of the socket that listens, and with it the way in which they echo marks.
+fn listen(plan: &Plan, controller: &str, port: u16) -> Result<TcpListener, Error> {
+    let socket = socket(controller)?;
+    socket.bind(&SocketAddrV4::new(plan.address, port).into()).context("cannot listen")?;
+    socket.listen(BACKLOG).context("cannot listen")?;
+    Ok(TcpListener::from(socket))
+}
+
+/// A socket with a congestion controller.
+fn socket(controller: &str) -> Result<Socket, Error> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    setsockopt(&socket, sockopt::TcpCongestion, &OsString::from(controller))
+        .with_context(|| format!("this kernel does not have the congestion control `{controller}`"))?;
+    Ok(socket)
+}
+
+/// Reads until the sender closes; the first four bytes say which flow it is.
+fn drain(mut stream: TcpStream, counts: &[AtomicU64]) {
+    let mut number = [0; 4];
+    let mut buffer = vec![0; 1 << 18];
+    if stream.read_exact(&mut number).is_err() {
+        return;
+    }
+    let Some(count) = counts.get(u32::from_be_bytes(number) as usize) else { return };
+    // An error means that the sender has gone, like the end of the stream.
+    while let Ok(size) = stream.read(&mut buffer)
+        && size > 0
+    {
+        count.fetch_add(size as u64, Ordering::Relaxed);
+    }
+}
+
+/// A flow at its sender.
+struct Sending {
+    stream: TcpStream,
+    finished: AtomicU64,
+}
+
+fn send(plan: &Plan, ended: &AtomicBool) -> Result<Vec<Look>, Error> {
+    let streams = connect_all(plan)?;
+    let begin = ready()?;
+    let mut flows = Vec::new();
+    for (flow, stream) in plan.flows.iter().zip(streams) {
+        let sending = Arc::new(Sending { stream, finished: AtomicU64::new(0) });
+        flows.push(Arc::clone(&sending));
+        let flow = flow.clone();
+        thread::spawn(move || {
+            // An error means that the receiver has gone: then the run is over.
+            let _ = sending.fill(&flow, begin);
+        });
+    }
+    Ok(watch(plan, begin, ended, || flows.iter().map(|flow| flow.counters()).collect()))
+}
+
+/// Opens all connections ahead of their start and at the same time, so that first segments leave when they should.
+fn connect_all(plan: &Plan) -> Result<Vec<TcpStream>, Error> {
+    thread::scope(|scope| {
+        let flows = plan.flows.iter().enumerate();
+        let threads: Vec<_> =
+            flows.map(|(index, flow)| scope.spawn(move || connect(plan, index, flow))).collect();
+        let failed = |_| Error::Unsupported("a thread failed".to_owned());
+        threads.into_iter().map(|thread| thread.join().map_err(failed)?).collect()
+    })
+}
+
+fn connect(plan: &Plan, index: usize, flow: &PlannedFlow) -> Result<TcpStream, Error> {
+    let socket = socket(&flow.controller)?;
+    let listener = plan.controllers().into_iter().zip(PORT..).find(|(name, _)| *name == flow.controller);
+    let port = listener.map_or(PORT, |(_, port)| port);
+    socket.connect(&SocketAddrV4::new(plan.address, port).into()).context("cannot connect")?;
+    let mut stream = TcpStream::from(socket);
+    stream.write_all(&u32::try_from(index)?.to_be_bytes())?;
+    Ok(stream)
+}
+
+impl Sending {
+    /// Writes from start to stop, or so many bytes, and waits until the receiver has all of it.
+    fn fill(&self, flow: &PlannedFlow, begin: Instant) -> std::io::Result<()> {
+        thread::sleep((begin + flow.start - now()).to_std());
+        let buffer = vec![0; 1 << 16];
+        let mut left = flow.size.unwrap_or(u64::MAX);
+        while left > 0 && flow.stop.is_none_or(|stop| now() < begin + stop) {
+            let part = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            left -= (&self.stream).write(&buffer[..part])? as u64;
+        }
+        self.stream.shutdown(std::net::Shutdown::Write)?;
+        (&self.stream).read_to_end(&mut Vec::new())?;
+        self.finished.store((now() - begin).ns().unsigned_abs(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        let info = TcpInfo::of(&self.stream);
+        Counters {
+            received: 0,
+            sent: info.data_segments_out().into(),
+            retransmitted: info.retransmitted().into(),
+            cwnd: info.cwnd(),
+            ssthresh: info.ssthresh(),
+            pacing: info.pacing_rate(),
+            srtt_us: info.rtt(),
+            min_rtt_us: info.min_rtt(),
+            timeouts: info.timeouts().into(),
+            marks: info.delivered_marked().into(),
+            finished: Instant::from_ns(self.finished.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+/// The present on `CLOCK_REALTIME`.
+pub(crate) fn now() -> Instant {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Instant::ZERO + Duration::from(since)
+}

@@ -1,0 +1,155 @@
+//! The folder of results.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Context as _, Error, bail};
+use headway_record::{Results, spread};
+use headway_scenario::Change;
+use serde_json::{Value, json};
+
+use crate::outcome::{Outcome, RunFiles};
+use crate::output::Output;
+use crate::page;
+use crate::world::World;
+
+/// The file that makes a folder one of results.
+const MANIFEST: &str = "manifest.json";
+/// The key of the manifest that says so.
+const FORMAT: &str = "headway-results";
+
+/// What results came from, for whoever wants to repeat the runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Manifest<'a> {
+    /// The text of the scenario's file.
+    pub scenario: &'a str,
+    /// What was changed in it.
+    pub set: &'a [Change],
+    /// How many times slower it was run than it says.
+    pub dilation: u32,
+    /// Where it ran.
+    pub world: World,
+    /// How many seeds were asked for.
+    pub repeat: u32,
+}
+
+/// A folder into which results may be written.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    /// Files of earlier results, which are replaced.
+    old: Vec<PathBuf>,
+}
+
+impl Folder {
+    /// A folder that does not exist, is empty or holds earlier results; with `force`, any.
+    ///
+    /// Nothing is written yet, so that a mistake in the scenario leaves earlier results alone.
+    ///
+    /// # Errors
+    /// When it holds other things, or cannot be made.
+    pub fn open(path: &Path, force: bool) -> Result<Folder, Error> {
+        let failed = || format!("cannot look into {}", path.display());
+        let empty = !path.exists() || fs::read_dir(path).with_context(failed)?.next().is_none();
+        let old = earlier(path);
+        if !empty && old.is_none() && !force {
+            bail!("{} holds other things than results; name another folder, or use --force", path.display());
+        }
+        // Better to know now than after the run that nothing can be written.
+        fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Folder { path: path.to_owned(), old: old.unwrap_or_default() })
+    }
+
+    /// Writes results in place of earlier ones.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn write(&self, from: &Manifest<'_>, outcomes: &[Outcome], partial: bool) -> Result<(), Error> {
+        let output = Output::make(&self.path)?;
+        self.old.iter().for_each(|file| output.remove(file));
+        let mut files = Vec::new();
+        for run in outcomes {
+            let sub =
+                if from.repeat > 1 { format!("seed-{}", run.results.summary.seed) } else { String::new() };
+            for (name, text) in contents(&run.results)? {
+                let file = Path::new(&sub).join(name);
+                output.write(&file, &text)?;
+                files.push(file);
+            }
+            for (name, path) in run.files.iter().flat_map(RunFiles::paths) {
+                let file = Path::new(&sub).join(name);
+                output.copy(&path, &file).with_context(|| format!("cannot keep {name}"))?;
+                files.push(file);
+            }
+        }
+        if from.repeat > 1 {
+            let summaries: Vec<_> = outcomes.iter().map(|run| run.results.summary.clone()).collect();
+            let text = json!({ "partial": partial, "runs": summaries, "spread": spread(&summaries) });
+            output.write("summary.json", &pretty(&text)?)?;
+            files.push("summary.json".into());
+        }
+        let manifest = manifest(from, outcomes, partial, &files);
+        output.write(MANIFEST, &pretty(&manifest)?)
+    }
+}
+
+/// The files of the results in a folder; `None` when it is no folder of results.
+fn earlier(path: &Path) -> Option<Vec<PathBuf>> {
+    let manifest: Value = serde_json::from_str(&fs::read_to_string(path.join(MANIFEST)).ok()?).ok()?;
+    manifest.get(FORMAT)?;
+    let files = manifest.get("files")?.as_array()?.iter().filter_map(Value::as_str).map(PathBuf::from);
+    // A manifest that somebody made must not lead to files elsewhere.
+    let inside =
+        |file: &PathBuf| file.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    Some(files.filter(inside).collect())
+}
+
+fn contents(results: &Results) -> Result<Vec<(&'static str, String)>, Error> {
+    let mut files = vec![
+        ("summary.json", pretty(&serde_json::to_value(&results.summary)?)?),
+        ("flows.csv", results.flows_csv()),
+        ("links.csv", results.links_csv()),
+        ("goodput.csv", results.goodput_csv()),
+        ("truth.csv", results.truth_csv()),
+        ("report.html", page::page(results)?),
+    ];
+    if !results.series.tcp.is_empty() {
+        files.push(("tcp.csv", results.tcp_csv()));
+    }
+    if !results.streams.is_empty() {
+        files.push(("streams.csv", results.streams_csv()));
+    }
+    Ok(files)
+}
+
+/// Everything needed to repeat the run; what differs from run to run is below `run`.
+fn manifest(from: &Manifest<'_>, outcomes: &[Outcome], partial: bool, files: &[PathBuf]) -> Value {
+    let wall: f64 = outcomes.iter().map(|run| run.wall.as_secs_f64()).sum();
+    let events: u64 = outcomes.iter().map(|run| run.events).sum();
+    let troubles: Vec<_> =
+        outcomes.iter().flat_map(|run| run.trouble.iter().cloned().chain(run.failures())).collect();
+    json!({
+        FORMAT: 1,
+        "scenario": from.scenario,
+        "set": from.set.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "dilation": from.dilation,
+        "world": from.world.to_string(),
+        "seeds": outcomes.iter().map(|run| run.results.summary.seed).collect::<Vec<_>>(),
+        "partial": partial,
+        "valid": outcomes.iter().all(|run| run.results.summary.valid),
+        "troubles": troubles,
+        "files": files,
+        "run": {
+            "version": env!("CARGO_PKG_VERSION"),
+            "wall_seconds": wall,
+            "events": events,
+            "events_per_second": if wall > 0.0 { events as f64 / wall } else { 0.0 },
+        },
+    })
+}
+
+fn pretty(value: &Value) -> Result<String, Error> {
+    let mut text = serde_json::to_string_pretty(value)?;
+    text.push('\n');
+    Ok(text)
+}

@@ -1,0 +1,109 @@
+//! The congestion controllers of a run in the lab: this kernel's own, and BPF programs that are on while the run lasts.
+
+use crate::error::{Context as _, Error, bail};
+use headway_core::control::{Kind, LsParameters};
+use headway_kernel::{Controller, Loaded, Loader, LsOptions, available};
+use headway_scenario::{EcnMode, FlowController, FlowSpec, Scenario};
+
+/// What flows or programs need of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Need {
+    /// A controller that the kernel has under this name.
+    Own(String),
+    /// One of ours, to be loaded.
+    Program(Controller, LsOptions),
+}
+
+/// The controllers of a scenario by their names in the kernel; those that were loaded go when this is dropped.
+#[derive(Debug, Default)]
+pub(super) struct Controllers {
+    flows: Vec<String>,
+    programs: Vec<Option<String>>,
+    loaded: Vec<(Need, Loaded)>,
+}
+
+impl Controllers {
+    /// Loads what the kernel does not have.
+    pub(super) fn load(scenario: &Scenario) -> Result<Controllers, Error> {
+        let kernels = available().context("cannot ask this kernel for its congestion controls")?;
+        let mut controllers = Controllers::default();
+        for (index, flow) in scenario.flow.iter().enumerate() {
+            let name = controllers.get(&format!("flow[{index}].controller"), &flow.controller, &kernels)?;
+            controllers.flows.push(name);
+        }
+        for (index, program) in scenario.program.iter().enumerate() {
+            let get =
+                |controller| controllers.get(&format!("program[{index}].controller"), controller, &kernels);
+            let name = program.controller.as_ref().map(get).transpose()?;
+            controllers.programs.push(name);
+        }
+        Ok(controllers)
+    }
+
+    /// The name of the controller of a group of flows.
+    pub(super) fn of_flow(&self, group: usize) -> &str {
+        &self.flows[group]
+    }
+
+    /// The name of the controller of a program's node.
+    pub(super) fn of_program(&self, program: usize) -> Option<&str> {
+        self.programs[program].as_deref()
+    }
+
+    fn get(&mut self, key: &str, controller: &FlowController, kernels: &[String]) -> Result<String, Error> {
+        let needed = need(key, controller, kernels)?;
+        let (program, options) = match &needed {
+            Need::Own(name) => return Ok(name.clone()),
+            Need::Program(program, options) => (*program, *options),
+        };
+        if let Some((_, same)) = self.loaded.iter().find(|(other, _)| *other == needed) {
+            return Ok(same.name().to_owned());
+        }
+        // A name of this run, next to those of other runs and of `headway cc`.
+        let name = format!("lab{}_{}", std::process::id(), self.loaded.len());
+        let loader = Loader::new(program).name(&name).options(options).unrestricted(true);
+        let loaded = loader
+            .load()
+            .with_context(|| format!("the lab cannot do `{key}`; `--on uml` needs no privileges"))?;
+        self.loaded.push((needed, loaded));
+        Ok(name)
+    }
+}
+
+/// Refuses what no kernel can do.
+pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
+    // What the kernel has by itself is looked at when the run begins.
+    need(&format!("flow[{index}].controller"), &flow.controller, &[])?;
+    let Some(kind) = flow.controller.known() else { return Ok(()) };
+    let of_dctcp = matches!(kind, Kind::Dctcp | Kind::LsDctcp(_));
+    if of_dctcp != (flow.ecn == EcnMode::Dctcp) {
+        let rule = if of_dctcp { "needs `ecn = \"dctcp\"`" } else { "does not know the echo of DCTCP" };
+        bail!("the lab cannot do `flow[{index}].ecn` as it is here: the kernel's {kind} {rule}");
+    }
+    Ok(())
+}
+
+fn need(key: &str, controller: &FlowController, kernels: &[String]) -> Result<Need, Error> {
+    let own = |name: &str| Need::Own(name.to_owned());
+    let kind = match controller {
+        FlowController::Kernel(controller) => return Ok(own(controller.name())),
+        FlowController::Known(kind) => *kind,
+    };
+    Ok(match kind {
+        Kind::Reno => own("reno"),
+        Kind::Cubic => own("cubic"),
+        Kind::Bbr => own("bbr"),
+        Kind::Dctcp if kernels.iter().any(|name| name == "dctcp") => own("dctcp"),
+        Kind::Dctcp => Need::Program(Controller::HwDctcp, LsOptions::default()),
+        Kind::LsReno(parameters) => Need::Program(Controller::LsReno, options(key, &parameters)?),
+        Kind::LsDctcp(parameters) => Need::Program(Controller::LsDctcp, options(key, &parameters)?),
+        _ => bail!("the lab cannot do `{key}`: no kernel has `{kind}`; the simulator has"),
+    })
+}
+
+fn options(key: &str, parameters: &LsParameters) -> Result<LsOptions, Error> {
+    if parameters.after_cut {
+        bail!("the lab cannot do `{key}` with `after-cut`; the simulator can");
+    }
+    Ok(LsOptions { delta: parameters.delta, scale: parameters.scale(), ..LsOptions::default() })
+}

@@ -1,0 +1,203 @@
+//! Runs with this host's TCP on an emulated path, in real time.
+
+mod controllers;
+mod programs;
+mod results;
+mod translate;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, ChildStdout, Stdio};
+use std::thread;
+use std::time::{Duration as Span, Instant as Clock};
+
+use crate::error::{Context as _, Error, bail};
+use headway_core::{Duration, Instant};
+use headway_lab::{Lab, Lateness, Life};
+use headway_scenario::{EcnMode, Scenario};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use controllers::Controllers;
+use programs::Programs;
+
+use translate::Translated;
+
+use crate::endpoint::{COMMAND, Look, Plan, PlannedFlow, READY, Role, now};
+use crate::options::{Event, Options};
+use crate::outcome::Outcome;
+use crate::process;
+use crate::sim::STEPS;
+
+/// From when both endpoints are ready to time zero, of which they have to hear.
+const LEAD: Duration = Duration::from_ms(100);
+/// How often the bar moves and Ctrl-C is looked for.
+const TICK: Span = Span::from_millis(100);
+
+/// Share of the emulator's packets that may be over 1 ms late before a run says more about the machine than about
+/// the method.
+const LATE_SHARE: f64 = 0.01;
+
+/// Runs the scenario with every seed, one after the other; those not begun before a cancellation are missing.
+pub(crate) fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> Result<Vec<Outcome>, Error> {
+    let translated = Translated::new(scenario)?;
+    let controllers = Controllers::load(scenario)?;
+    let mut outcomes = Vec::new();
+    for &seed in seeds {
+        if options.cancellation.is_cancelled() {
+            break;
+        }
+        let what = format!("{} in the lab, seed {seed}, {} of real time", scenario.name, scenario.duration);
+        options.tell(Event::Begins(&what));
+        outcomes.push(one(scenario, &translated, &controllers, seed, options)?);
+    }
+    Ok(outcomes)
+}
+
+/// Whether the emulator was so late that a run says nothing.
+pub fn disturbed(lateness: &Lateness) -> bool {
+    lateness.very_late_share > LATE_SHARE || lateness.missed > 0
+}
+
+fn one(
+    scenario: &Scenario,
+    translated: &Translated,
+    controllers: &Controllers,
+    seed: u64,
+    options: &Options<'_>,
+) -> Result<Outcome, Error> {
+    let clock = Clock::now();
+    let spec = translated.spec(seed);
+    let lab = Lab::up(&spec, &format!("run-{}-{seed}", std::process::id()), Life::Owned)?;
+    if scenario.flow.iter().any(|flow| flow.ack_every == 1) {
+        lab.acknowledge_at_once("server")?;
+    }
+    let mut programs = Programs::new(scenario, translated, controllers, &lab)?;
+    let plan = |role| plan(scenario, controllers, &lab, role);
+    let mut receiver = Endpoint::start(&lab, "server", &plan(Role::Receive)?, options)?;
+    let mut sender = Endpoint::start(&lab, "client", &plan(Role::Send)?, options)?;
+    let begin = now() + LEAD;
+    receiver.begin(begin)?;
+    sender.begin(begin)?;
+    thread::sleep((begin - now()).to_std());
+    lab.set_cross(&translated.cross)?;
+    let end = begin + scenario.duration;
+    let mut shown = 0;
+    while now() < end && !options.cancellation.is_cancelled() {
+        let next = programs.settle(now() - begin)?.map_or(end, |next| end.min(begin + next));
+        thread::sleep((next - now()).to_std().min(TICK));
+        let part = (now() - begin).secs_f64() / scenario.duration.secs_f64();
+        let steps = (part.clamp(0.0, 1.0) * STEPS as f64) as u64;
+        options.tell(Event::Advanced(steps - shown));
+        shown = steps;
+    }
+    programs.end(now() - begin)?;
+    if options.cancellation.is_cancelled() {
+        sender.end();
+        receiver.end();
+    }
+    let (sent, received) = (sender.looks()?, receiver.looks()?);
+    let last = received.last().map_or(begin, |look| look.at).max(begin + Duration::from_ms(1));
+    let truth = lab.truth_between(begin, last)?;
+    lab.down()?;
+    let run = results::Run {
+        scenario,
+        translated,
+        seed,
+        begin,
+        last,
+        sent: &sent,
+        received: &received,
+        truth: &truth,
+    };
+    let (mut results, trouble) = run.results();
+    let (ended, files) = programs.finish();
+    results.summary.programs = ended;
+    Ok(Outcome { results, events: 0, wall: clock.elapsed(), trouble, files })
+}
+
+/// What an endpoint has to do: look at every interval's end, at the end of warm-up and at the end.
+fn plan(scenario: &Scenario, controllers: &Controllers, lab: &Lab, role: Role) -> Result<Plan, Error> {
+    let mut looks: Vec<Duration> = (1..=scenario.duration.ns() / scenario.interval.ns())
+        .map(|index| scenario.interval * index)
+        .chain([scenario.warmup, scenario.duration])
+        .collect();
+    looks.sort();
+    looks.dedup();
+    let mut flows = Vec::new();
+    for (group, spec) in scenario.flow.iter().enumerate() {
+        for index in 0..spec.count {
+            flows.push(PlannedFlow {
+                controller: controllers.of_flow(group).to_owned(),
+                start: spec.starts(index) - Instant::ZERO,
+                stop: spec.stop,
+                size: spec.size.map(|size| size.get()),
+            });
+        }
+    }
+    let ecn = scenario.flow.iter().any(|flow| flow.ecn == EcnMode::Classic);
+    Ok(Plan { role, address: lab.v4("server")?, looks, ecn, flows })
+}
+
+/// A process in a node.
+struct Endpoint {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Endpoint {
+    fn start(lab: &Lab, node: &str, plan: &Plan, options: &Options<'_>) -> Result<Endpoint, Error> {
+        let program = options.program()?;
+        let mut command = lab.command(node, program, [COMMAND.to_owned(), serde_json::to_string(plan)?])?;
+        process::end_with_this_process(&mut command);
+        process::punctual(&mut command);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let mut output = BufReader::new(child.stdout.take().context("no output")?);
+        let mut line = String::new();
+        output.read_line(&mut line)?;
+        let mut endpoint = Endpoint { child, output };
+        if line.trim() != READY {
+            bail!("the {node} could not start: {}", endpoint.complaint());
+        }
+        Ok(endpoint)
+    }
+
+    /// Tells it when time zero is, on `CLOCK_REALTIME`.
+    fn begin(&mut self, begin: Instant) -> Result<(), Error> {
+        let mut input = self.child.stdin.take().context("no input")?;
+        Ok(input.write_all(format!("{}\n", serde_json::to_string(&begin)?).as_bytes())?)
+    }
+
+    /// What it said before it ended.
+    fn complaint(&mut self) -> String {
+        let mut text = String::new();
+        if let Some(mut errors) = self.child.stderr.take() {
+            // Without the text the sentence is still true.
+            let _ = errors.read_to_string(&mut text);
+        }
+        text.trim().trim_start_matches("headway: ").to_owned()
+    }
+
+    /// Asks it to report what it has so far.
+    fn end(&mut self) {
+        // It may have ended already.
+        let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
+    }
+
+    fn looks(&mut self) -> Result<Vec<Look>, Error> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        if line.is_empty() {
+            bail!("an end of the flows failed: {}", self.complaint());
+        }
+        Ok(serde_json::from_str(&line)?)
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        // Both fail only when it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

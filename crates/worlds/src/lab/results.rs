@@ -1,0 +1,234 @@
+//! From what endpoints and emulator counted to results as the simulator gives them.
+
+use std::collections::BTreeMap;
+
+use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_lab::{Direction, Interval as Logged, Truth};
+use headway_record::{FlowResult, Group, Interval, LinkResult, Results, Series, Summary, TcpInterval, Total};
+use headway_scenario::Scenario;
+
+use super::translate::Translated;
+use crate::endpoint::{Counters, Look};
+use crate::pacing::pacing;
+
+/// What the kernel gives as slow-start threshold before the first reduction.
+const NO_THRESHOLD: u32 = 0x7fff_ffff;
+
+/// A run in the lab that has ended.
+pub(super) struct Run<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) translated: &'a Translated,
+    pub(super) seed: u64,
+    /// Time zero and the end, on `CLOCK_REALTIME`.
+    pub(super) begin: Instant,
+    pub(super) last: Instant,
+    pub(super) sent: &'a [Look],
+    pub(super) received: &'a [Look],
+    pub(super) truth: &'a Truth,
+}
+
+impl Run<'_> {
+    /// The results, and why they do not count if they do not.
+    pub(super) fn results(&self) -> (Results, Option<String>) {
+        let trouble = self.trouble();
+        let flows = self.flows();
+        let summary = Summary {
+            scenario: self.scenario.name.clone(),
+            world: "lab".to_owned(),
+            seed: self.seed,
+            partial: self.last < self.begin + self.scenario.duration,
+            valid: trouble.is_none(),
+            warmup_ns: self.scenario.warmup.ns().unsigned_abs(),
+            measured_ns: self.counted().ns().unsigned_abs(),
+            total: Total::of(flows.iter()),
+            groups: Group::of(&flows),
+            links: Direction::BOTH.iter().map(|&direction| self.link(direction)).collect(),
+            // Cross traffic is counted at its queue, all sources together: its rates are those of the links.
+            traffic: Vec::new(),
+            measurements: Vec::new(),
+            programs: Vec::new(),
+        };
+        let results =
+            Results { summary, flows, series: self.series(), streams: Vec::new(), delays: Vec::new() };
+        (results, trouble)
+    }
+
+    fn warm(&self) -> Instant {
+        self.begin + self.scenario.warmup
+    }
+
+    /// The time that counts; zero when the run ended before it was warm.
+    fn counted(&self) -> Duration {
+        (self.last - self.warm()).max(Duration::ZERO)
+    }
+
+    fn trouble(&self) -> Option<String> {
+        let lateness = Direction::BOTH.map(|way| self.truth.lateness_between(way, self.begin, self.last));
+        let worst = lateness.iter().map(|lateness| lateness.very_late_share).fold(0.0, f64::max);
+        let missed: u64 = lateness.iter().map(|lateness| lateness.missed).sum();
+        lateness.iter().any(super::disturbed).then(|| {
+            let percent = worst * 100.0;
+            format!("the machine was too busy ({percent:.1} % of packets over 1 ms late, {missed} not read in time)")
+        })
+    }
+
+    /// What an end had counted of a flow by `at`.
+    fn at(looks: &[Look], at: Instant, flow: usize) -> Counters {
+        let look = looks.iter().rev().find(|look| look.at <= at);
+        look.and_then(|look| look.flows.get(flow)).copied().unwrap_or_default()
+    }
+
+    fn flows(&self) -> Vec<FlowResult> {
+        let specs =
+            self.scenario.flow.iter().flat_map(|spec| (0..spec.count).map(move |index| (spec, index)));
+        let flow = |(number, (spec, index)): (usize, (&headway_scenario::FlowSpec, u64))| {
+            let [before, after] =
+                [self.warm(), self.last].map(|at| Self::at(self.received, at, number).received);
+            let sent_before = Self::at(self.sent, self.warm(), number);
+            let sent = self.sent.last().and_then(|look| look.flows.get(number)).copied().unwrap_or_default();
+            let goodput = Bytes::new(if self.counted() > Duration::ZERO { after - before } else { 0 });
+            let us = |us: u32| known(us).map(|us| u64::from(us) * 1000);
+            FlowResult {
+                flow: number as u64,
+                group: spec.label(),
+                start_ns: spec.starts(index).ns(),
+                finished_ns: Some(sent.finished.ns()).filter(|ns| *ns > 0),
+                goodput_bytes: goodput.get(),
+                goodput_bps: bps(goodput, self.counted()),
+                sent: sent.sent - sent_before.sent,
+                retransmitted: sent.retransmitted - sent_before.retransmitted,
+                timeouts: Some(sent.timeouts - sent_before.timeouts),
+                recoveries: None,
+                marks: Some(sent.marks - sent_before.marks),
+                cwnd: sent.cwnd,
+                srtt_ns: us(sent.srtt_us),
+                min_rtt_ns: us(sent.min_rtt_us),
+            }
+        };
+        specs.enumerate().map(flow).collect()
+    }
+
+    /// Intervals of the log that begin in a window.
+    fn logged(&self, direction: Direction, from: Instant, to: Instant) -> &[Logged] {
+        let all = self.truth.intervals(direction);
+        let (first, last) = (all.partition_point(|i| i.start < from), all.partition_point(|i| i.start < to));
+        all.get(first..last).unwrap_or_default()
+    }
+
+    fn link(&self, direction: Direction) -> LinkResult {
+        let part = self.logged(direction, self.warm(), self.last);
+        let sum = |value: fn(&Logged) -> u64| part.iter().map(value).sum::<u64>();
+        let time: Duration = part.iter().map(|interval| interval.length).sum();
+        let [capacity, host, cross] = [
+            sum(|i| i.capacity.bytes_in(i.length).get()),
+            sum(|i| i.host_bits) / 8,
+            sum(|i| i.cross_bits) / 8,
+        ]
+        .map(Bytes::new);
+        let drops = sum(|i| i.host_drops + i.cross_drops);
+        let queued = sum(|i| i.queued);
+        let mut result = LinkResult {
+            link: self.name(direction),
+            capacity_bps: Some(bps(capacity, time)),
+            utilisation: Some((host + cross).get() as f64 / capacity.get().max(1) as f64),
+            measured_bps: bps(host, time),
+            cross_bps: bps(cross, time),
+            free_bps: Some(bps(Bytes::new(capacity.get().saturating_sub(cross.get())), time)),
+            delay_mean_ns: sum(|i| i.queued_time.ns().unsigned_abs()) / queued.max(1),
+            delay_p50_ns: quantile(part, 0.5),
+            delay_p99_ns: quantile(part, 0.99),
+            delay_max_ns: part.iter().map(|i| i.max_queued_time.ns().unsigned_abs()).max().unwrap_or(0),
+            arrived: queued + drops,
+            dropped: drops,
+            marked: sum(|i| i.host_marks),
+            lost: sum(|i| i.host_lost),
+            ..LinkResult::default()
+        };
+        result.loss = result.loss_share();
+        result
+    }
+
+    fn name(&self, direction: Direction) -> String {
+        let [forward, reverse] = &self.translated.names;
+        if direction == Direction::Forward { forward.clone() } else { reverse.clone() }
+    }
+
+    /// The sender as it was at the second look, and what it had done since the first.
+    fn tcp(&self, before: &Counters, after: &Counters) -> TcpInterval {
+        let rate = Rate::of(Bytes::new(after.pacing), Duration::from_ms(1_000)).unwrap_or_default();
+        TcpInterval {
+            cwnd: after.cwnd,
+            ssthresh: Some(after.ssthresh).filter(|ssthresh| *ssthresh < NO_THRESHOLD),
+            srtt: known(after.srtt_us).map(|us| Duration::from_us(us.into())),
+            pacing: pacing(rate, self.scenario),
+            sent: after.sent.saturating_sub(before.sent),
+            retransmitted: after.retransmitted.saturating_sub(before.retransmitted),
+            timeouts: Some(after.timeouts.saturating_sub(before.timeouts)),
+            marks: Some(after.marks.saturating_sub(before.marks)),
+        }
+    }
+
+    fn series(&self) -> Series {
+        let ends: Vec<Instant> = (1..=self.scenario.duration.ns() / self.scenario.interval.ns())
+            .map(|index| self.begin + self.scenario.interval * index)
+            .filter(|end| *end <= self.last)
+            .collect();
+        let begins = || std::iter::once(self.begin).chain(ends.iter().copied());
+        let flows = self.received.first().map_or(0, |look| look.flows.len());
+        let goodput = |flow: usize| {
+            let seen = |at: Instant| Self::at(self.received, at, flow).received;
+            begins().zip(&ends).map(|(begin, &end)| Bytes::new(seen(end) - seen(begin))).collect()
+        };
+        let tcp = |flow: usize| {
+            let seen = |at: Instant| Self::at(self.sent, at, flow);
+            begins().zip(&ends).map(|(begin, &end)| self.tcp(&seen(begin), &seen(end))).collect()
+        };
+        let link = |direction| {
+            begins().zip(&ends).map(|(begin, &end)| interval(self.logged(direction, begin, end))).collect()
+        };
+        Series {
+            goodput: (0..flows).map(goodput).collect(),
+            tcp: (0..flows).map(tcp).collect(),
+            flows: (0..flows).map(|flow| flow.to_string()).collect(),
+            links: Direction::BOTH.map(link).to_vec(),
+            names: Direction::BOTH.map(|direction| self.name(direction)).to_vec(),
+            ends: ends.iter().map(|end| Instant::ZERO + (*end - self.begin)).collect(),
+        }
+    }
+}
+
+/// A time that the kernel has measured.
+fn known(us: u32) -> Option<u32> {
+    (us > 0 && us < u32::MAX).then_some(us)
+}
+
+fn interval(part: &[Logged]) -> Interval {
+    let bytes = |value: fn(&Logged) -> u64| Bytes::new(part.iter().map(value).sum::<u64>() / 8);
+    Interval {
+        capacity: Some(part.iter().map(|i| i.capacity.bytes_in(i.length)).sum()),
+        measured: bytes(|i| i.host_bits),
+        probes: Bytes::ZERO,
+        cross: bytes(|i| i.cross_bits),
+        dropped: part.iter().map(|i| i.host_drops + i.cross_drops).sum(),
+        queue: part.iter().map(|i| i.max_queue).max().unwrap_or_default(),
+    }
+}
+
+/// The waiting time below which `share` of the packets lie, ns.
+fn quantile(part: &[Logged], share: f64) -> u64 {
+    let mut delays: BTreeMap<u32, u64> = BTreeMap::new();
+    for (delay, packets) in part.iter().flat_map(|interval| &interval.delays) {
+        *delays.entry(*delay).or_default() += u64::from(*packets);
+    }
+    let rank = (delays.values().sum::<u64>() as f64 * share) as u64;
+    let mut seen = 0;
+    let at_rank = delays.iter().find(|(_, packets)| {
+        seen += *packets;
+        seen > rank
+    });
+    at_rank.or(delays.last_key_value()).map_or(0, |(delay, _)| u64::from(*delay) * 1_000)
+}
+
+fn bps(bytes: Bytes, time: Duration) -> u64 {
+    Rate::of(bytes, time).unwrap_or_default().bps()
+}

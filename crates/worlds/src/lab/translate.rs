@@ -1,0 +1,224 @@
+//! From a scenario to an emulated path: two hosts and one bottleneck in each direction at most.
+
+use crate::error::{Context as _, Error, bail};
+use headway_core::units::WIRE_OVERHEAD;
+use headway_core::{Bytes, Duration, Rate};
+use headway_lab::{Cross, Direction, LinkSpec as LabLink, Model, Spec};
+use headway_scenario::{EcnMode, FlowSpec, LinkSpec, Scenario, Topology, TrafficSpec};
+use headway_traffic::Traffic;
+
+use super::controllers;
+
+/// Flows beyond this would be slowed down by the machine and not by the path.
+const MOST_FLOWS: u64 = 100;
+/// The rate of a direction without a bottleneck: the fastest of the emulator.
+const UNLIMITED: Rate = Rate::from_bps(10_000_000_000);
+/// Intervals of the truth log: warm-up ends at most so far from where it should.
+const INTERVAL: Duration = Duration::from_ms(1);
+
+/// A scenario as the lab runs it.
+#[derive(Debug)]
+pub(crate) struct Translated {
+    path: Spec,
+    pub(crate) cross: Vec<Cross>,
+    /// Names of the bottlenecks in results.
+    pub(crate) names: [String; 2],
+    ends: Ends,
+}
+
+/// The two hosts.
+#[derive(Debug)]
+struct Ends {
+    client: String,
+    server: String,
+    /// Nodes to pass from client to server.
+    via: Vec<String>,
+}
+
+impl Ends {
+    /// Where flows begin and end; without flows, where programs run.
+    fn of(scenario: &Scenario) -> Result<Ends, Error> {
+        let mut nodes: Vec<&String> =
+            scenario.flow.iter().take(1).flat_map(|flow| [&flow.from, &flow.to]).collect();
+        for program in &scenario.program {
+            if !nodes.contains(&&program.at) {
+                nodes.push(&program.at);
+            }
+        }
+        let via = scenario.flow.first().map(|flow| flow.via.clone()).unwrap_or_default();
+        match nodes[..] {
+            [client, server] => Ok(Ends { client: client.clone(), server: server.clone(), via }),
+            _ => bail!(
+                "the lab has two hosts: flows and programs must be at two nodes, and here are at {}",
+                nodes.len()
+            ),
+        }
+    }
+}
+
+/// One way of all flows.
+struct Way {
+    link: LabLink,
+    /// The number of the direction whose queue is emulated, and its name.
+    bottleneck: usize,
+    name: String,
+}
+
+impl Translated {
+    /// Translates, or says which key the lab cannot do.
+    pub(crate) fn new(scenario: &Scenario) -> Result<Translated, Error> {
+        let ends = Ends::of(scenario)?;
+        if scenario.flow_count() > MOST_FLOWS {
+            bail!("the lab runs at most {MOST_FLOWS} flows; this scenario has {}", scenario.flow_count());
+        }
+        if let Some(host) = scenario.host.keys().next() {
+            bail!("the lab cannot do `host.{host}`");
+        }
+        if !scenario.measure.is_empty() {
+            bail!("the lab cannot do `measure[0]`; `headway measure` measures emulated paths");
+        }
+        if scenario.interval < Duration::from_ms(10) {
+            bail!("the lab cannot do `interval` below 10 ms");
+        }
+        for (index, flow) in scenario.flow.iter().enumerate() {
+            check_flow(index, flow, &scenario.flow[0])?;
+        }
+        let topology = Topology::new(scenario);
+        let route =
+            |from: &str, to: &str, via: &[String]| topology.route(from, to, via).map_err(Error::other);
+        let back: Vec<String> = ends.via.iter().rev().cloned().collect();
+        let forward = way(scenario, &topology, &route(&ends.client, &ends.server, &ends.via)?)?;
+        let reverse = way(scenario, &topology, &route(&ends.server, &ends.client, &back)?)?;
+        let mut cross = Vec::new();
+        for (index, traffic) in scenario.traffic.iter().enumerate() {
+            let path = route(&traffic.from, &traffic.to, &traffic.via)?;
+            let direction = match (path.contains(&forward.bottleneck), path.contains(&reverse.bottleneck)) {
+                (true, false) => Direction::Forward,
+                (false, true) => Direction::Reverse,
+                _ => bail!("the lab cannot do `traffic[{index}]`: it does not pass the flows' bottleneck"),
+            };
+            cross.push(translate_traffic(index, traffic, direction)?);
+        }
+        let names = [forward.name, reverse.name];
+        let path = Spec {
+            mtu: scenario.mtu,
+            interval: INTERVAL,
+            delays: true,
+            reverse: Some(reverse.link),
+            ..Spec::new(forward.link)
+        };
+        path.validate().context("the lab cannot emulate this path")?;
+        Ok(Translated { path, cross, names, ends })
+    }
+
+    /// The node of the lab that stands for a node of the scenario.
+    pub(crate) fn node(&self, name: &str) -> &'static str {
+        if name == self.ends.client { "client" } else { "server" }
+    }
+
+    /// Both nodes of the lab with their names in the scenario.
+    pub(crate) fn hosts(&self) -> [(&'static str, &str); 2] {
+        [("client", &self.ends.client), ("server", &self.ends.server)]
+    }
+
+    /// The path with this seed; cross traffic is added when the flows begin.
+    pub(crate) fn spec(&self, seed: u64) -> Spec {
+        Spec { seed, ..self.path.clone() }
+    }
+}
+
+fn check_flow(index: usize, flow: &FlowSpec, first: &FlowSpec) -> Result<(), Error> {
+    controllers::check(index, flow)?;
+    let same = (&flow.from, &flow.to, &flow.via) == (&first.from, &first.to, &first.via);
+    // The echo of DCTCP is the controller's affair, the rest a setting of the host.
+    let classic = |flow: &FlowSpec| flow.ecn == EcnMode::Classic;
+    let keys = [
+        ("from", same),
+        ("application-rate", flow.application_rate.is_none()),
+        ("read-rate", flow.read_rate.is_none()),
+        ("initial-window", flow.initial_window == 10),
+        ("receive-buffer", flow.receive_buffer >= Bytes::new(64_000_000)),
+        ("ack-every", flow.ack_every == first.ack_every && flow.ack_every <= 2),
+        ("ack-timeout", flow.ack_timeout == Duration::from_ms(40)),
+        ("ecn", flow.ecn == EcnMode::Dctcp || first.ecn == EcnMode::Dctcp || classic(flow) == classic(first)),
+        ("pacing", !flow.pacing),
+    ];
+    refuse(&format!("flow[{index}]"), &keys)
+}
+
+/// Names the first key that does not suit.
+fn refuse(table: &str, keys: &[(&str, bool)]) -> Result<(), Error> {
+    match keys.iter().find(|(_, right)| !right) {
+        None => Ok(()),
+        Some(("from", _)) => bail!("the lab cannot do `{table}.from`: all flows must go the same way"),
+        Some((key, _)) => bail!("the lab cannot do `{table}.{key}` as it is here; the simulator can"),
+    }
+}
+
+/// The links of one way as one: at most one of them has a rate, and one jitter; their delays add up.
+fn way(scenario: &Scenario, topology: &Topology, path: &[usize]) -> Result<Way, Error> {
+    let directions = path.iter().map(|&index| (index, &topology.directions()[index]));
+    let mut found: Option<Way> = None;
+    let mut delay = Duration::ZERO;
+    let mut jitter: Option<(Duration, bool)> = None;
+    let mut delivered = 1.0;
+    for (index, direction) in directions.clone() {
+        let link = &scenario.link[direction.link];
+        check_link(direction.link, link)?;
+        delay += link.delay;
+        delivered *= 1.0 - link.loss;
+        if link.jitter > Duration::ZERO && jitter.replace((link.jitter, link.reordering)).is_some() {
+            bail!("the lab cannot do `link[{}].jitter`: another link has some, too", direction.link);
+        }
+        let Some(rate) = link.rate else { continue };
+        if let Some(other) = &found {
+            bail!("the lab cannot do a second link with a rate: {} and {}", other.name, direction.name);
+        }
+        let queue = Some(link.queue_spec(Some(rate)));
+        let buffer = Some(link.buffer_at(rate).bytes(scenario.mtu));
+        let link = LabLink { buffer, queue, ..LabLink::new(rate, Duration::ZERO) };
+        found = Some(Way { link, bottleneck: index, name: direction.name.clone() });
+    }
+    let unlimited = || {
+        let (bottleneck, direction) = directions.clone().next()?;
+        let link = LabLink::new(UNLIMITED, Duration::ZERO);
+        Some(Way { link, bottleneck, name: direction.name.clone() })
+    };
+    let mut way = found.or_else(unlimited).context("the lab needs a path of links")?;
+    way.link.delay = delay;
+    way.link.loss = 1.0 - delivered;
+    (way.link.jitter, way.link.reordering) = jitter.unwrap_or_default();
+    Ok(way)
+}
+
+fn check_link(index: usize, link: &LinkSpec) -> Result<(), Error> {
+    if let Some(queue) = &link.kernel_queue {
+        bail!("the lab cannot do `link[{index}].kernel-queue`: it has no `{queue}`; `--on uml` has");
+    }
+    let keys = [
+        // The lab's jitter is before its queue: that of a link with a rate comes behind.
+        ("jitter", link.jitter == Duration::ZERO || link.rate.is_none()),
+        ("trace", link.trace.is_none()),
+        ("burst", link.burst.is_none()),
+        ("police", link.police.is_none()),
+    ];
+    refuse(&format!("link[{index}]"), &keys)
+}
+
+fn translate_traffic(index: usize, traffic: &TrafficSpec, direction: Direction) -> Result<Cross, Error> {
+    let (model, rate, size, batch) = match traffic.traffic {
+        Traffic::Cbr { rate, size } => (Model::Cbr, rate, size, None),
+        Traffic::Poisson { rate, size } => (Model::Poisson, rate, size, None),
+        Traffic::Batches { rate, size, batch } => (Model::Bursty, rate, size, Some(batch)),
+        #[allow(unreachable_patterns)]
+        _ => bail!("the lab cannot do `traffic[{index}].model` as it is here; the simulator can"),
+    };
+    Ok(Cross {
+        // The lab counts IP bytes, the simulator wire bytes.
+        size: Bytes::new(size.get().saturating_sub(WIRE_OVERHEAD.get())),
+        batch,
+        start: traffic.start,
+        stop: traffic.stop,
+        ..Cross::new(direction, model, rate)
+    })
+}

@@ -1,0 +1,58 @@
+//! Runs a scenario in a world: the simulator, the Linux stack in virtual time, or an emulated path in real time.
+//!
+//! ```no_run
+//! use headway_scenario::Scenario;
+//! use headway_worlds::{Options, World};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let scenario = Scenario::load("scenarios/dumbbell-cubic.toml".as_ref(), &[])?;
+//! let results = headway_worlds::run(&scenario, World::Sim, &Options::default())?;
+//! println!("{}", results.summary.total.goodput());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! All worlds answer with the same [`Results`](headway_record::Results). [`run_all`] repeats a scenario with several seeds and keeps what
+//! a run wrote, [`compare`] sets worlds side by side, and [`Folder`] writes results as files. Long work tells its progress to a
+//! callback and ends early when its [`Cancellation`] says so.
+//!
+//! The kernel in virtual time and the lab start further processes of a program that calls [`assist`] first thing in `main`:
+//! this one, or the one that [`Options::helper`] names.
+
+mod cancel;
+pub mod compare;
+mod controller;
+pub mod draw;
+mod endpoint;
+mod error;
+mod folder;
+mod helper;
+mod lab;
+mod memory;
+mod options;
+mod outcome;
+mod output;
+mod pacing;
+mod page;
+pub mod pool;
+pub mod process;
+pub mod rows;
+mod run;
+mod sim;
+mod uml;
+mod world;
+
+pub use cancel::Cancellation;
+pub use controller::changes as controller_changes;
+pub use error::Error;
+pub use folder::{Folder, Manifest};
+pub use helper::{assist, endpoint, guest};
+pub use lab::disturbed;
+pub use memory::available as available_memory;
+pub use options::{Event, Options, Report, UmlOptions};
+pub use outcome::{Outcome, RunFiles};
+pub use output::Output;
+pub use run::{run, run_all};
+pub use sim::STEPS;
+pub use uml::{cache, kernel};
+pub use world::World;

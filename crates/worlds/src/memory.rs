@@ -1,0 +1,17 @@
+//! How much memory runs may take.
+
+use headway_core::Bytes;
+
+use crate::error::{Context as _, Error};
+
+/// Three quarters of what the system could give without swapping.
+///
+/// # Errors
+/// When the system does not say.
+pub fn available() -> Result<Bytes, Error> {
+    let text = std::fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kibibytes: Option<u64> = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
+    let kibibytes = kibibytes.context("/proc/meminfo does not say what is available: give --memory")?;
+    Ok(Bytes::new(kibibytes * 1024 / 4 * 3))
+}

@@ -1,0 +1,137 @@
+//! Files below a folder that the user named.
+//!
+//! The folder may be one where others can write. So no link in it is followed, and what is there under a name is replaced, not
+//! written over: neither leads out of the folder.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use crate::error::{Context as _, Error, bail};
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open, openat};
+use nix::sys::stat::{Mode, mkdirat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
+
+/// A folder of results.
+#[derive(Debug)]
+pub struct Output {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_RDONLY).union(OFlag::O_CLOEXEC);
+
+impl Output {
+    /// The folder, made when it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn make(path: &Path) -> Result<Output, Error> {
+        let failed = || format!("cannot make {}", path.display());
+        std::fs::create_dir_all(path).with_context(failed)?;
+        let fd = open(path, FOLDER, Mode::empty()).with_context(failed)?;
+        Ok(Output { fd, path: path.to_owned() })
+    }
+
+    /// Writes a file, in folders that are made when missing.
+    ///
+    /// # Errors
+    /// When that fails, or a link is in the way.
+    pub fn write(&self, file: impl AsRef<Path>, text: &str) -> Result<(), Error> {
+        let file = file.as_ref();
+        self.create(file)?.write_all(text.as_bytes()).with_context(|| self.failed("write", file))
+    }
+
+    /// Copies a file.
+    ///
+    /// # Errors
+    /// As for [`Output::write`].
+    pub fn copy(&self, from: &Path, file: &Path) -> Result<(), Error> {
+        let mut source = File::open(from).with_context(|| format!("cannot read {}", from.display()))?;
+        io::copy(&mut source, &mut self.create(file)?).with_context(|| self.failed("write", file))?;
+        Ok(())
+    }
+
+    /// Removes a file, which may be gone already.
+    pub fn remove(&self, file: &Path) {
+        if let Ok((folder, name)) = self.folder(file, false) {
+            // What cannot be removed will be replaced, or is said to be in the way.
+            let _ = unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir);
+        }
+    }
+
+    fn create(&self, file: &Path) -> Result<File, Error> {
+        let (folder, name) = self.folder(file, true)?;
+        match unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir) {
+            Ok(()) | Err(Errno::ENOENT) => {}
+            Err(reason) => return Err(reason).with_context(|| self.failed("replace", file)),
+        }
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let mode = Mode::from_bits_truncate(0o666);
+        let opened = openat(&folder, name, flags, mode).with_context(|| self.failed("write", file))?;
+        Ok(File::from(opened))
+    }
+
+    /// The folder of a file, and its name there.
+    fn folder<'a>(&self, file: &'a Path, make: bool) -> Result<(OwnedFd, &'a Path), Error> {
+        let Some(name) = file.file_name() else { bail!("{} is no name of a file", file.display()) };
+        let mut fd = self.fd.as_fd().try_clone_to_owned()?;
+        for part in file.parent().into_iter().flat_map(Path::components) {
+            let Component::Normal(part) = part else { bail!("{} leads elsewhere", file.display()) };
+            if make
+                && let Err(reason) = mkdirat(&fd, part, Mode::from_bits_truncate(0o777))
+                && reason != Errno::EEXIST
+            {
+                return Err(reason).with_context(|| self.failed("make the folder of", file));
+            }
+            fd = match openat(&fd, part, FOLDER | OFlag::O_NOFOLLOW, Mode::empty()) {
+                Err(Errno::ELOOP | Errno::ENOTDIR) => {
+                    let part = part.to_string_lossy();
+                    bail!(
+                        "{}: {part} is a link or a file, and results stay in their folder; remove it",
+                        self.path.display()
+                    )
+                }
+                opened => opened.with_context(|| self.failed("open the folder of", file))?,
+            };
+        }
+        Ok((fd, Path::new(name)))
+    }
+
+    fn failed(&self, action: &str, file: &Path) -> String {
+        format!("cannot {action} {}", self.path.join(file).display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_written_or_removed_outside_of_the_folder() {
+        let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let secret = outside.path().join("secret");
+        std::fs::write(&secret, "before").unwrap();
+        let output = Output::make(inside.path()).unwrap();
+        symlink(&secret, inside.path().join("link")).unwrap();
+        std::fs::hard_link(&secret, inside.path().join("hard")).unwrap();
+        symlink(outside.path(), inside.path().join("seed-1")).unwrap();
+        output.write("link", "x").unwrap();
+        output.write("hard", "x").unwrap();
+        symlink(&secret, inside.path().join("copy")).unwrap();
+        output.copy(&inside.path().join("link"), Path::new("copy")).unwrap();
+        assert_eq!(std::fs::read_to_string(inside.path().join("copy")).unwrap(), "x");
+        let refused = output.write("seed-1/secret", "x").unwrap_err().to_string();
+        assert!(refused.contains("seed-1 is a link or a file"), "{refused}");
+        output.remove(Path::new("seed-1/secret"));
+        assert!(output.write("../secret", "x").is_err());
+        assert_eq!(std::fs::read_to_string(&secret).unwrap(), "before");
+        output.write("deep/er/file", "x").unwrap();
+        output.remove(Path::new("deep/er/file"));
+        assert!(!inside.path().join("deep/er/file").exists());
+    }
+}

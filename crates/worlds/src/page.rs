@@ -1,0 +1,227 @@
+//! The page of figures of a run.
+
+use headway_core::{Bytes, Instant, Rate};
+use headway_record::{Results, Series, Summary, TcpInterval};
+
+use crate::rows::{
+    FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, PROGRAM_COLUMNS, TRAFFIC_COLUMNS, flow_rows, link_rows,
+    measure_rows, program_rows, traffic_rows,
+};
+use headway_figures::{CannotDraw, page};
+use headway_figures::{MOST_CURVES, Mark, Points};
+
+/// Points of a curve: more would not be seen.
+const POINTS: usize = 1_000;
+
+/// The page of a run.
+pub(crate) fn page(results: &Results) -> Result<String, CannotDraw> {
+    let summary = &results.summary;
+    let mut body = introduction(summary);
+    if summary.total.flows > 0 {
+        body += "<h2>Flows</h2>\n";
+        body += &page::table(FLOW_COLUMNS, &flow_rows(summary));
+        body += "<p class=\"note\">Goodput counts payload that arrived in order.</p>\n";
+        body += &figure(&goodput(&results.series), "goodput, Mb/s")?;
+        body += &senders(&results.series)?;
+    }
+    body += "<h2>Links</h2>\n";
+    body += &page::table(LINK_COLUMNS, &link_rows(summary));
+    body += "<p class=\"note\">Rates count every byte on the wire. Delay is the time from arrival to the begin of transmission.</p>\n";
+    body += &figure(&queues(summary, &results.series), "queue, kB")?;
+    if !summary.traffic.is_empty() {
+        body += "<h2>Other traffic</h2>\n";
+        body += &page::table(TRAFFIC_COLUMNS, &traffic_rows(summary));
+    }
+    body += &measurements(results)?;
+    if !summary.programs.is_empty() {
+        body += "<h2>Programs</h2>\n";
+        body += &page::table(PROGRAM_COLUMNS, &program_rows(summary));
+    }
+    if let Some((name, curves)) = truth(summary, &results.series) {
+        body += &format!("<h2>What was free on {}</h2>\n", page::escaped(&name));
+        body += &figure(&curves, "rate on the wire, Mb/s")?;
+    }
+    Ok(page::document(&format!("{} on {}", summary.scenario, summary.world), &body))
+}
+
+/// Measurements as a table, and over the truth.
+fn measurements(results: &Results) -> Result<String, CannotDraw> {
+    let summary = &results.summary;
+    if summary.measurements.is_empty() {
+        return Ok(String::new());
+    }
+    let mut body = "<h2>Measurements</h2>\n".to_owned();
+    let table = page::table(MEASURE_COLUMNS, &measure_rows(summary));
+    body += &format!("<div class=\"wide\">{table}</div>\n");
+    let mbps = |bps: u64| Rate::from_bps(bps).mbps();
+    let marks: Vec<Mark> = summary
+        .measurements
+        .iter()
+        .filter_map(|one| {
+            let rate = one.available_bps?;
+            let low = one.low_bps.unwrap_or(rate);
+            let high = one.high_bps.unwrap_or(rate);
+            Some(Mark {
+                seconds: one.end_ns as f64 / 1e9,
+                rate: mbps(rate),
+                low: mbps(low),
+                high: mbps(high),
+            })
+        })
+        .collect();
+    if let Some(link) = tightest(summary) {
+        let values = &results.series.links[link];
+        let free = curve(&results.series, |i, begin, end| {
+            Rate::of(values[i].free_of_others().unwrap_or_default(), end - begin).unwrap_or_default().mbps()
+        });
+        let capacity = summary.links[link].capacity_bps.map_or(1.0, mbps);
+        let drawn = headway_figures::truth_and_estimates(&free, &marks, capacity)?;
+        body += &format!("<figure>{drawn}</figure>\n");
+        let name = page::escaped(&summary.links[link].link);
+        body += &format!(
+            "<p class=\"note\">Truth is what all other traffic, TCP included, left of {name}, the tight link.</p>\n"
+        );
+    }
+    Ok(body)
+}
+
+/// The number of the link that was the tight one in most measurements, the first in the file among equals.
+fn tightest(summary: &Summary) -> Option<usize> {
+    let times = |index: &usize| {
+        let name = &summary.links[*index].link;
+        summary.measurements.iter().filter(|one| one.tight_link.as_ref() == Some(name)).count()
+    };
+    (0..summary.links.len()).rev().filter(|index| times(index) > 0).max_by_key(times)
+}
+
+fn introduction(summary: &Summary) -> String {
+    let (warmup, measured) = (summary.warmup_ns as f64 / 1e9, summary.measured_ns as f64 / 1e9);
+    let mut text =
+        format!("<p>Seed {}. Tables count {measured:.1} s after a warm-up of {warmup:.1} s.", summary.seed);
+    if summary.partial {
+        text += " The run was interrupted.";
+    }
+    if !summary.valid {
+        text += " <strong>The machine disturbed this run: it does not count.</strong>";
+    }
+    text + "</p>\n"
+}
+
+fn figure(curves: &[(String, Points)], y: &str) -> Result<String, CannotDraw> {
+    let drawn = headway_figures::steps(curves, y)?;
+    Ok(format!("<figure>{drawn}</figure>\n"))
+}
+
+/// Every flow, or the sum of all when there are too many to tell apart.
+fn goodput(series: &Series) -> Vec<(String, Points)> {
+    let rate =
+        |bytes: Bytes, begin: Instant, end: Instant| Rate::of(bytes, end - begin).unwrap_or_default().mbps();
+    if series.goodput.len() <= MOST_CURVES {
+        let flows = series.flows.iter().zip(&series.goodput);
+        return flows
+            .map(|(name, values)| {
+                (format!("flow {name}"), curve(series, |i, begin, end| rate(values[i], begin, end)))
+            })
+            .collect();
+    }
+    let sum = |i: usize| series.goodput.iter().map(|values| values[i]).sum();
+    let name = format!("sum of {} flows", series.goodput.len());
+    vec![(name, curve(series, |i, begin, end| rate(sum(i), begin, end)))]
+}
+
+/// The state of TCP at senders, where the world tells.
+fn senders(series: &Series) -> Result<String, CannotDraw> {
+    if series.tcp.is_empty() {
+        return Ok(String::new());
+    }
+    let window = figure(&each_sender(series, window), "window, segments")?;
+    let srtt = figure(&each_sender(series, srtt), "smoothed RTT, ms")?;
+    let note = "Congestion window and smoothed round-trip time of flows that have begun, at the end of every interval.";
+    Ok(format!("{window}{srtt}<p class=\"note\">{note}</p>\n"))
+}
+
+/// A value of every sender, or the mean of all when there are too many to tell apart.
+fn each_sender(series: &Series, value: impl Fn(&TcpInterval) -> Option<f64>) -> Vec<(String, Points)> {
+    if series.tcp.len() <= MOST_CURVES {
+        let flows = series.flows.iter().zip(&series.tcp);
+        return flows
+            .map(|(name, values)| (format!("flow {name}"), known_curve(series, |i, _, _| value(&values[i]))))
+            .collect();
+    }
+    vec![(format!("mean of {} flows", series.tcp.len()), mean_of_senders(series, value))]
+}
+
+/// The mean over the senders that have a value.
+fn mean_of_senders(series: &Series, value: impl Fn(&TcpInterval) -> Option<f64>) -> Points {
+    known_curve(series, |i, _, _| {
+        let values: Vec<f64> = series.tcp.iter().filter_map(|flow| value(&flow[i])).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    })
+}
+
+/// The mean congestion window of flows that have begun, in segments; `None` where the world does not tell.
+pub(crate) fn mean_window(series: &Series) -> Option<Points> {
+    (!series.tcp.is_empty()).then(|| mean_of_senders(series, window))
+}
+
+/// The congestion window in segments, once the flow has begun.
+fn window(tcp: &TcpInterval) -> Option<f64> {
+    tcp.srtt.map(|_| f64::from(tcp.cwnd))
+}
+
+fn srtt(tcp: &TcpInterval) -> Option<f64> {
+    tcp.srtt.map(|srtt| srtt.ms())
+}
+
+/// The queues of the busiest links.
+fn queues(summary: &Summary, series: &Series) -> Vec<(String, Points)> {
+    let links = busiest(summary).into_iter().take(MOST_CURVES);
+    links
+        .map(|link| {
+            let values = &series.links[link];
+            (series.names[link].clone(), curve(series, |i, _, _| values[i].queue.get() as f64 / 1e3))
+        })
+        .collect()
+}
+
+/// Capacity, what cross traffic left of it, and what measured flows took, on the busiest link.
+fn truth(summary: &Summary, series: &Series) -> Option<(String, Vec<(String, Points)>)> {
+    let link = *busiest(summary).first()?;
+    let values = &series.links[link];
+    let rate = |bytes: Option<Bytes>, begin: Instant, end: Instant| {
+        Rate::of(bytes.unwrap_or_default(), end - begin).unwrap_or_default().mbps()
+    };
+    let curves = vec![
+        ("measured flows".to_owned(), curve(series, |i, b, e| rate(Some(values[i].measured), b, e))),
+        ("free of cross traffic".to_owned(), curve(series, |i, b, e| rate(values[i].free(), b, e))),
+        ("capacity".to_owned(), curve(series, |i, b, e| rate(values[i].capacity, b, e))),
+    ];
+    Some((series.names[link].clone(), curves))
+}
+
+/// Numbers of the links with a rate that carried something, the busiest first.
+fn busiest(summary: &Summary) -> Vec<usize> {
+    let used = |index: &usize| summary.links[*index].utilisation.unwrap_or(0.0);
+    let mut links: Vec<usize> = (0..summary.links.len()).filter(|index| used(index) > 0.0).collect();
+    links.sort_by(|one, other| used(other).total_cmp(&used(one)));
+    links
+}
+
+/// A value of every interval, or the means of several intervals when there are too many.
+pub(crate) fn curve(series: &Series, value: impl Fn(usize, Instant, Instant) -> f64) -> Points {
+    known_curve(series, |index, begin, end| Some(value(index, begin, end)))
+}
+
+/// As [`curve`], without the intervals that have no value.
+fn known_curve(series: &Series, value: impl Fn(usize, Instant, Instant) -> Option<f64>) -> Points {
+    let points: Vec<(f64, f64)> = series
+        .intervals()
+        .filter_map(|(index, begin, end, _)| {
+            Some(((begin - Instant::ZERO).secs_f64(), value(index, begin, end)?))
+        })
+        .collect();
+    let step = points.len().div_ceil(POINTS).max(1);
+    let mean =
+        |part: &[(f64, f64)]| (part[0].0, part.iter().map(|point| point.1).sum::<f64>() / part.len() as f64);
+    points.chunks(step).map(mean).collect()
+}

@@ -1,0 +1,150 @@
+//! Summaries as rows of tables, on terminals and pages.
+
+use headway_core::{Duration, Rate};
+use headway_record::{LinkResult, MeasureResult, ProgramResult, SourceResult, Summary, Total};
+
+/// The columns of [`flow_rows`].
+pub const FLOW_COLUMNS: [&str; 8] =
+    ["flows", "number", "goodput", "slowest", "fastest", "fairness", "retransmitted", "timeouts"];
+
+/// Groups of flows, and their sum when there are several.
+pub fn flow_rows(summary: &Summary) -> Vec<[String; 8]> {
+    let row = |name: &str, total: &Total| {
+        let rate = |bps| Rate::from_bps(bps).to_string();
+        [
+            name.to_owned(),
+            total.flows.to_string(),
+            rate(total.goodput_bps),
+            rate(total.goodput_min_bps),
+            rate(total.goodput_max_bps),
+            format!("{:.3}", total.fairness),
+            percent(total.retransmitted_share()),
+            total.timeouts.map(|count| count.to_string()).unwrap_or_default(),
+        ]
+    };
+    let mut rows: Vec<_> = summary.groups.iter().map(|group| row(&group.name, &group.total)).collect();
+    if rows.len() > 1 {
+        rows.push(row("all", &summary.total));
+    }
+    rows
+}
+
+/// The columns of [`link_rows`].
+pub const LINK_COLUMNS: [&str; 8] =
+    ["link", "capacity", "used", "cross", "mean delay", "99 % delay", "loss", "marked"];
+
+/// Links that carried something and have a rate.
+pub fn link_rows(summary: &Summary) -> Vec<[String; 8]> {
+    let limited = summary.links.iter().filter(|link| link.capacity_bps.is_some() && link.arrived > 0);
+    limited.map(link_row).collect()
+}
+
+fn link_row(link: &LinkResult) -> [String; 8] {
+    let rate = |bps| Rate::from_bps(bps).to_string();
+    let time = |ns: u64| Duration::from_ns(ns as i64).to_string();
+    [
+        link.link.clone(),
+        link.capacity_bps.map(rate).unwrap_or_default(),
+        link.utilisation.map(percent).unwrap_or_default(),
+        rate(link.cross_bps),
+        time(link.delay_mean_ns),
+        time(link.delay_p99_ns),
+        percent(link.loss),
+        percent(link.marked as f64 / link.arrived.max(1) as f64),
+    ]
+}
+
+/// The columns of [`traffic_rows`].
+pub const TRAFFIC_COLUMNS: [&str; 6] =
+    ["traffic, samples of 1 ms", "mean", "5 %", "median", "95 %", "not arrived"];
+
+/// Sources of datagrams: what they offer, and how much of it was lost or still under way at the end.
+pub fn traffic_rows(summary: &Summary) -> Vec<[String; 6]> {
+    let rate = |bps| Rate::from_bps(bps).to_string();
+    let row = |source: &SourceResult| {
+        let lost = source.sent.saturating_sub(source.delivered) as f64 / source.sent.max(1) as f64;
+        let name = format!("{} {}", source.traffic, source.model);
+        [
+            name,
+            rate(source.mean_bps),
+            rate(source.p5_bps),
+            rate(source.p50_bps),
+            rate(source.p95_bps),
+            percent(lost),
+        ]
+    };
+    summary.traffic.iter().map(row).collect()
+}
+
+/// The columns of [`measure_rows`].
+pub const MEASURE_COLUMNS: [&str; 9] = [
+    "measurement",
+    "began",
+    "available",
+    "interval",
+    "was free",
+    "on",
+    "error",
+    "others waited",
+    "others lost",
+];
+
+/// Measurements of available bandwidth beside the truth, and what they did to others.
+pub fn measure_rows(summary: &Summary) -> Vec<[String; 9]> {
+    let rate = |bps: Option<u64>| bps.map(|bps| Rate::from_bps(bps).to_string());
+    let row = |one: &MeasureResult| {
+        let interval = rate(one.low_bps).map(|low| match rate(one.high_bps) {
+            Some(high) => format!("{low} to {high}"),
+            None => format!("at least {low}"),
+        });
+        [
+            format!("{} {}", one.measure, one.method),
+            Duration::from_ns(one.begin_ns as i64).to_string(),
+            rate(one.available_bps).or(one.failure.clone()).unwrap_or_default(),
+            interval.unwrap_or_default(),
+            rate(one.free_bps).unwrap_or_default(),
+            one.tight_link.clone().unwrap_or_default(),
+            one.error().map(|error| format!("{:+.1} %", error * 100.0)).unwrap_or_default(),
+            Duration::from_ns(one.added_delay_max_ns as i64).to_string(),
+            one.others_lost.to_string(),
+        ]
+    };
+    summary.measurements.iter().map(row).collect()
+}
+
+/// The columns of [`program_rows`].
+pub const PROGRAM_COLUMNS: [&str; 4] = ["program", "began", "ended", "with"];
+
+/// Programs, and how they ended.
+pub fn program_rows(summary: &Summary) -> Vec<[String; 4]> {
+    let time = |ns: u64| Duration::from_ns(ns as i64).to_string();
+    let row = |one: &ProgramResult| {
+        let mut command: String = one.command.chars().take(COMMAND).collect();
+        if command.len() < one.command.len() {
+            command += "...";
+        }
+        [
+            format!("{} {}: {command}", one.program, one.at),
+            time(one.started_ns),
+            one.ended_ns.map(time).unwrap_or_default(),
+            one.ending(),
+        ]
+    };
+    summary.programs.iter().map(row).collect()
+}
+
+/// Characters of a command that a table shows.
+const COMMAND: usize = 40;
+
+/// A share with three digits.
+pub fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    let digits = if value >= 99.95 {
+        1
+    } else if value >= 1.0 || value == 0.0 {
+        2
+    } else {
+        3
+    };
+    format!("{value:.digits$} %")
+}

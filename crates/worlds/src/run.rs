@@ -1,0 +1,37 @@
+//! A scenario in a world.
+
+use headway_record::Results;
+use headway_scenario::Scenario;
+
+use crate::error::Error;
+use crate::options::Options;
+use crate::outcome::Outcome;
+use crate::world::World;
+use crate::{lab, sim, uml};
+
+/// Runs a scenario with its own seed.
+///
+/// # Errors
+/// When the world cannot do what the scenario says, when a run fails, or when it was cancelled before it had results.
+pub fn run(scenario: &Scenario, world: World, options: &Options<'_>) -> Result<Results, Error> {
+    let outcomes = run_all(scenario, world, &[scenario.seed], options)?;
+    outcomes.into_iter().next().map(|outcome| outcome.results).ok_or(Error::Cancelled)
+}
+
+/// Runs a scenario with every seed, several at a time where time is virtual; outcomes are in the order of the seeds, and those
+/// not begun before a cancellation are missing.
+///
+/// # Errors
+/// As for [`run`], but for cancellation.
+pub fn run_all(
+    scenario: &Scenario,
+    world: World,
+    seeds: &[u64],
+    options: &Options<'_>,
+) -> Result<Vec<Outcome>, Error> {
+    match world {
+        World::Sim => sim::run(scenario, seeds, options),
+        World::Uml => uml::Prepared::new(scenario, options)?.run(seeds),
+        World::Lab => lab::run(scenario, seeds, options),
+    }
+}

@@ -1,0 +1,140 @@
+//! Runs with the TCP stack of Linux in virtual time.
+
+mod results;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant as Clock;
+
+use crate::error::{Context as _, Error};
+use headway_scenario::{Scenario, Topology};
+use headway_uml::kernel::{self, Kernel, Options as BuildOptions};
+use headway_uml::machine::{Machine, Report};
+use headway_uml::modules::OWN_MODULES;
+use headway_uml::network;
+use headway_uml::place;
+use headway_uml::plan::{Plan, PlannedProgram};
+
+use crate::options::{Event, Options};
+use crate::outcome::{Outcome, RunFiles};
+use crate::pool::each_seed;
+use crate::sim::STEPS;
+
+/// The argument that makes a helper the program inside a kernel.
+pub(crate) const GUEST: &str = "guest";
+
+/// Where kernels are kept, and what runs need for a while.
+///
+/// # Errors
+/// When there is no home folder.
+pub fn cache() -> Result<PathBuf, Error> {
+    kernel::default_cache()
+        .context("there is no home folder to keep kernels in; set HEADWAY_CACHE to a folder")
+}
+
+/// The kernel, built when that was not done before.
+///
+/// # Errors
+/// When it cannot be built, or the build was cancelled.
+pub fn kernel(debug: bool, options: &Options<'_>) -> Result<Kernel, Error> {
+    let build = BuildOptions { debug, cache: cache()? };
+    if let Some(kernel) = Kernel::cached(&build) {
+        return Ok(kernel);
+    }
+    let mut tell = |now| options.tell(Event::Builds(now));
+    Ok(Kernel::build(&build, &mut tell, options.cancellation.flag())?)
+}
+
+/// A scenario that the kernel can do, with everything that is needed for it.
+pub(crate) struct Prepared<'a> {
+    scenario: &'a Scenario,
+    topology: Topology,
+    options: &'a Options<'a>,
+    kernel: PathBuf,
+    modules: Vec<PathBuf>,
+    program: PathBuf,
+}
+
+impl<'a> Prepared<'a> {
+    /// Checks the scenario, and builds the kernel and its modules when that was not done before.
+    pub(crate) fn new(scenario: &'a Scenario, options: &'a Options<'a>) -> Result<Prepared<'a>, Error> {
+        let settings = &options.uml;
+        // Mistakes show before a kernel is built for nothing.
+        network::plan(scenario, scenario.seed, Path::new(""), &settings.wishes)?;
+        let kernel = kernel(settings.debug, options)?;
+        let own = OWN_MODULES.iter().map(|module| {
+            let sources = module.sources();
+            let sources: Vec<_> = sources.iter().map(|(file, text)| (file.as_str(), *text)).collect();
+            kernel.module(module.name, &sources)
+        });
+        let users = settings.modules.iter().map(|folder| kernel.module_from(folder));
+        let modules = own.chain(users).collect::<Result<_, _>>()?;
+        Ok(Prepared {
+            scenario,
+            topology: Topology::new(scenario),
+            options,
+            kernel: kernel.binary(),
+            modules,
+            program: options.program()?,
+        })
+    }
+
+    /// Runs with every seed, in their order and several at a time; those not begun before a cancellation are missing.
+    pub(crate) fn run(&self, seeds: &[u64]) -> Result<Vec<Outcome>, Error> {
+        each_seed(seeds, self.options.jobs, self.options, |seed| {
+            self.options.tell(Event::Begins(&format!("{} in the kernel, seed {seed}", self.scenario.name)));
+            self.one(seed)
+        })
+    }
+
+    fn one(&self, seed: u64) -> Result<Outcome, Error> {
+        let begin = Clock::now();
+        let mut shown = 0;
+        let guest = self.start(seed, |part| {
+            let steps = (part.clamp(0.0, 1.0) * STEPS as f64) as u64;
+            self.options.tell(Event::Advanced(steps - shown));
+            shown = steps;
+        })?;
+        let results = self.recorded(seed, &guest.report).results();
+        let names = written(&guest.plan, guest.folder.path());
+        let files = (!names.is_empty()).then_some(RunFiles { folder: guest.folder, names });
+        Ok(Outcome { results, events: 0, wall: begin.elapsed(), trouble: None, files })
+    }
+
+    fn recorded<'b>(&'b self, seed: u64, report: &'b Report) -> results::Run<'b> {
+        results::Run { scenario: self.scenario, topology: &self.topology, seed, report }
+    }
+
+    /// A guest from its start to its end; `tell` hears which part of the time has passed.
+    fn start(&self, seed: u64, mut tell: impl FnMut(f64)) -> Result<Guest, Error> {
+        let folder = place::folder(&cache()?).context("cannot write into the cache")?;
+        let plan = network::plan(self.scenario, seed, folder.path(), &self.options.uml.wishes)?;
+        let plan = Plan { modules: self.modules.clone(), ..plan };
+        let machine = Machine {
+            kernel: self.kernel.clone(),
+            program: self.program.clone(),
+            arguments: vec![GUEST.to_owned()],
+            memory: network::memory(self.scenario),
+            seed,
+            patience: self.options.uml.patience,
+            checks: self.options.uml.debug,
+        };
+        let report = machine.run(&plan, self.options.cancellation.flag(), |at| {
+            tell(at.secs_f64() / self.scenario.duration.secs_f64())
+        })?;
+        Ok(Guest { folder, plan, report })
+    }
+}
+
+/// A guest that has ended or was interrupted, and its folder.
+struct Guest {
+    folder: place::Place,
+    plan: Plan,
+    report: Report,
+}
+
+/// Captures and outputs of programs; a run that was interrupted early may not have begun them.
+fn written(plan: &Plan, folder: &Path) -> Vec<String> {
+    let captures = plan.directions.iter().filter_map(|direction| direction.capture.clone());
+    let outputs = (0..plan.programs.len()).flat_map(PlannedProgram::outputs);
+    captures.chain(outputs).filter(|name| folder.join(name).exists()).collect()
+}

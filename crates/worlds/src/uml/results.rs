@@ -1,0 +1,253 @@
+//! From what a guest reported to results as the simulator gives them.
+
+use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_record::{
+    FlowResult, Group, Histogram, Interval, LinkResult, ProgramResult, Results, Series, SourceResult,
+    Summary, TcpInterval, Total,
+};
+use headway_scenario::{FlowSpec, Scenario, Topology};
+use headway_traffic::percentiles::Percentiles;
+use headway_uml::machine::Report;
+use headway_uml::report::{DirectionLook, FlowLook, Look};
+
+use crate::pacing::pacing;
+
+/// Flows beyond this have no time series of their own.
+const SERIES_FLOWS: usize = 256;
+/// Length of the sample of traffic that percentiles are taken from.
+const PROFILE: Duration = Duration::from_ms(4_000);
+
+/// A run in the kernel's world that has ended or was interrupted.
+pub(super) struct Run<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) topology: &'a Topology,
+    pub(super) seed: u64,
+    pub(super) report: &'a Report,
+}
+
+impl Run<'_> {
+    pub(super) fn results(&self) -> Results {
+        let flows = self.flows();
+        let summary = Summary {
+            scenario: self.scenario.name.clone(),
+            world: "uml".to_owned(),
+            seed: self.seed,
+            partial: self.report.end.is_none(),
+            valid: true,
+            warmup_ns: self.scenario.warmup.ns().unsigned_abs(),
+            measured_ns: self.counted().ns().unsigned_abs(),
+            total: Total::of(flows.iter()),
+            groups: Group::of(&flows),
+            links: (0..self.topology.directions().len()).map(|index| self.link(index)).collect(),
+            traffic: (0..self.scenario.traffic.len()).map(|index| self.source(index)).collect(),
+            measurements: Vec::new(),
+            programs: (0..self.scenario.program.len()).map(|index| self.program(index)).collect(),
+        };
+        let delays = (0..self.topology.directions().len()).map(|index| self.waits(index)).collect();
+        Results { summary, flows, series: self.series(), streams: Vec::new(), delays }
+    }
+
+    /// The last look at the end of warm-up or before it.
+    fn warm(&self) -> Option<&Look> {
+        self.report.looks.iter().rev().find(|look| look.at <= self.scenario.warmup)
+    }
+
+    fn last(&self) -> Option<&Look> {
+        self.report.looks.last()
+    }
+
+    /// The time that counts; zero when the run ended before it was warm.
+    fn counted(&self) -> Duration {
+        let end = self.last().map_or(Duration::ZERO, |look| look.at);
+        (end - self.scenario.warmup).max(Duration::ZERO)
+    }
+
+    fn flows(&self) -> Vec<FlowResult> {
+        let specs =
+            self.scenario.flow.iter().flat_map(|spec| (0..spec.count).map(move |index| (spec, index)));
+        specs.enumerate().map(|(number, (spec, index))| self.flow(number, spec, index)).collect()
+    }
+
+    fn flow(&self, number: usize, spec: &FlowSpec, index: u64) -> FlowResult {
+        let of = |look: Option<&Look>| -> FlowLook {
+            look.and_then(|look| look.flows.get(number)).copied().unwrap_or_default()
+        };
+        let after = of(self.last());
+        let before = if self.counted() > Duration::ZERO { of(self.warm()) } else { after };
+        let goodput = Bytes::new(after.received.saturating_sub(before.received));
+        let ns = |time: Duration| Some(time.ns().unsigned_abs()).filter(|ns| *ns > 0);
+        FlowResult {
+            flow: number as u64,
+            group: spec.label(),
+            start_ns: spec.starts(index).ns(),
+            finished_ns: after.finished.and_then(ns),
+            goodput_bytes: goodput.get(),
+            goodput_bps: bps(goodput, self.counted()),
+            sent: after.sent.saturating_sub(before.sent),
+            retransmitted: after.retransmitted.saturating_sub(before.retransmitted),
+            timeouts: Some(after.timeouts.saturating_sub(before.timeouts)),
+            recoveries: None,
+            marks: Some(after.marks.saturating_sub(before.marks)),
+            cwnd: after.cwnd,
+            srtt_ns: ns(after.srtt),
+            min_rtt_ns: ns(after.min_rtt),
+        }
+    }
+
+    fn link(&self, index: usize) -> LinkResult {
+        let direction = &self.topology.directions()[index];
+        let seen = self.counted_direction(index);
+        let waits = self.waits(index);
+        let rate = self.scenario.link[direction.link].rate;
+        let capacity = rate.map(|rate| rate.bytes_in(self.counted())).filter(|bytes| *bytes > Bytes::ZERO);
+        let ns = |time: Duration| time.ns().unsigned_abs();
+        let [measured, cross] = [seen.measured, seen.cross].map(Bytes::new);
+        let mut result = LinkResult {
+            link: direction.name.clone(),
+            capacity_bps: capacity.map(|capacity| bps(capacity, self.counted())),
+            utilisation: capacity.map(|capacity| (measured + cross).get() as f64 / capacity.get() as f64),
+            measured_bps: bps(measured, self.counted()),
+            cross_bps: bps(cross, self.counted()),
+            free_bps: capacity
+                .map(|capacity| bps(Bytes::new(capacity.get().saturating_sub(cross.get())), self.counted())),
+            delay_mean_ns: seen.waited.checked_div(seen.departed).unwrap_or(0),
+            delay_p50_ns: ns(waits.quantile(0.5)),
+            delay_p99_ns: ns(waits.quantile(0.99)),
+            delay_max_ns: seen.waited_max,
+            arrived: seen.arrived,
+            dropped: seen.dropped,
+            lost: seen.lost,
+            marked: seen.marked,
+            ..LinkResult::default()
+        };
+        result.loss = result.loss_share();
+        result
+    }
+
+    /// Waiting times at a direction since warm-up.
+    fn waits(&self, index: usize) -> Histogram {
+        let seen = self.counted_direction(index);
+        let bins = self.report.end.as_ref().and_then(|end| end.waits.get(index));
+        Histogram::of_bins(bins.map_or(&[], Vec::as_slice), seen.waited, seen.waited_max)
+    }
+
+    /// What a direction did since warm-up.
+    fn counted_direction(&self, index: usize) -> DirectionLook {
+        let (before, after) = (direction(self.warm(), index), direction(self.last(), index));
+        let counted = if self.counted() > Duration::ZERO { before } else { after };
+        DirectionLook {
+            arrived: after.arrived.saturating_sub(counted.arrived),
+            departed: after.departed.saturating_sub(counted.departed),
+            measured: after.measured.saturating_sub(counted.measured),
+            cross: after.cross.saturating_sub(counted.cross),
+            marked: after.marked.saturating_sub(counted.marked),
+            waited: after.waited.saturating_sub(counted.waited),
+            dropped: after.dropped.saturating_sub(counted.dropped),
+            lost: after.lost.saturating_sub(counted.lost),
+            ..after
+        }
+    }
+
+    fn source(&self, index: usize) -> SourceResult {
+        let of =
+            |look: Option<&Look>| look.and_then(|look| look.sources.get(index)).copied().unwrap_or_default();
+        let (before, after) = (of(self.warm()), of(self.last()));
+        let traffic = &self.scenario.traffic[index].traffic;
+        let time = self.scenario.duration.min(PROFILE);
+        let profile = Percentiles::measure(traffic, self.seed, index as u64, time);
+        SourceResult {
+            traffic: index as u64,
+            model: traffic.model().to_owned(),
+            mean_bps: profile.mean.bps(),
+            p5_bps: profile.p5.bps(),
+            p50_bps: profile.p50.bps(),
+            p95_bps: profile.p95.bps(),
+            sent: after.sent - before.sent,
+            delivered: after.delivered - before.delivered,
+            sent_bps: bps(Bytes::new(after.sent_bytes - before.sent_bytes), self.counted()),
+            delivered_bps: bps(Bytes::new(after.delivered_bytes - before.delivered_bytes), self.counted()),
+        }
+    }
+
+    fn program(&self, index: usize) -> ProgramResult {
+        let spec = &self.scenario.program[index];
+        let end = self.report.programs.iter().find(|end| end.program == index);
+        let ns = |time: Duration| time.ns().unsigned_abs();
+        ProgramResult {
+            program: index as u64,
+            at: spec.at.clone(),
+            command: spec.command.clone(),
+            started_ns: ns(spec.start),
+            ended_ns: end.map(|end| ns(end.at)),
+            exit_status: end.and_then(|end| end.status),
+            signal: end.and_then(|end| end.signal),
+            stopped: end.is_some_and(|end| end.stopped),
+        }
+    }
+
+    fn series(&self) -> Series {
+        let looks: Vec<&Look> = self.report.looks.iter().filter(|look| self.is_end(look.at)).collect();
+        let flows = looks.first().map_or(0, |look| look.flows.len()).min(SERIES_FLOWS);
+        let pairs = || std::iter::once(None).chain(looks.iter().copied().map(Some)).zip(&looks);
+        let goodput = |flow: usize| {
+            let received = |look: Option<&Look>| look.map_or(0, |look| look.flows[flow].received);
+            pairs().map(|(before, after)| Bytes::new(received(Some(after)) - received(before))).collect()
+        };
+        let tcp = |flow: usize| {
+            let seen = |look: Option<&Look>| look.map(|look| look.flows[flow]).unwrap_or_default();
+            pairs().map(|(before, after)| self.tcp(&seen(before), &seen(Some(after)))).collect()
+        };
+        let link = |index: usize| -> Vec<Interval> {
+            let rate = self.scenario.link[self.topology.directions()[index].link].rate;
+            let interval = |(before, after): (Option<&Look>, &&Look)| {
+                let begin = before.map_or(Duration::ZERO, |look| look.at);
+                let (before, now) = (direction(before, index), direction(Some(after), index));
+                Interval {
+                    capacity: rate.map(|rate| rate.bytes_in(after.at - begin)),
+                    measured: Bytes::new(now.measured.saturating_sub(before.measured)),
+                    probes: Bytes::ZERO,
+                    cross: Bytes::new(now.cross.saturating_sub(before.cross)),
+                    dropped: now.dropped.saturating_sub(before.dropped),
+                    queue: Bytes::new(now.queue),
+                }
+            };
+            pairs().map(interval).collect()
+        };
+        Series {
+            goodput: (0..flows).map(goodput).collect(),
+            tcp: (0..flows).map(tcp).collect(),
+            flows: (0..flows).map(|flow| flow.to_string()).collect(),
+            links: (0..self.topology.directions().len()).map(link).collect(),
+            names: self.topology.directions().iter().map(|direction| direction.name.clone()).collect(),
+            ends: looks.iter().map(|look| Instant::ZERO + look.at).collect(),
+        }
+    }
+
+    /// The sender as it was at the second look, and what it had done since the first.
+    fn tcp(&self, before: &FlowLook, after: &FlowLook) -> TcpInterval {
+        let count = |of: fn(&FlowLook) -> u64| of(after).saturating_sub(of(before));
+        TcpInterval {
+            cwnd: after.cwnd,
+            ssthresh: after.ssthresh,
+            srtt: Some(after.srtt).filter(|srtt| *srtt > Duration::ZERO),
+            pacing: pacing(after.pacing, self.scenario),
+            sent: count(|look| look.sent),
+            retransmitted: count(|look| look.retransmitted),
+            timeouts: Some(count(|look| look.timeouts)),
+            marks: Some(count(|look| look.marks)),
+        }
+    }
+
+    /// Whether an interval of the time series ends at this time.
+    fn is_end(&self, at: Duration) -> bool {
+        at > Duration::ZERO && at.ns() % self.scenario.interval.ns() == 0 || at == self.scenario.duration
+    }
+}
+
+fn direction(look: Option<&Look>, index: usize) -> DirectionLook {
+    look.and_then(|look| look.directions.get(index)).copied().unwrap_or_default()
+}
+
+fn bps(bytes: Bytes, time: Duration) -> u64 {
+    Rate::of(bytes, time).unwrap_or_default().bps()
+}
