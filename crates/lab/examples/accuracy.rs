@@ -1,10 +1,10 @@
-//! How exactly the emulator keeps rate and delay on this machine.
+//! Measures how accurately the emulator keeps rate and delay on this machine.
 //!
 //! `cargo build -p headway && cargo run -p headway-lab --example accuracy -- target/debug/headway`
 //!
-//! For several rates, with and without cross traffic: trains of 64 back-to-back packets (gap at the
-//! receiver minus serialisation time) and lone packets (one-way delay minus what the path should take).
-//! All stamps are the kernel's except the moment of sending, which is the program's.
+//! For several rates, with and without cross traffic, sends trains of 64 back-to-back packets (gap at the receiver
+//! minus serialisation time) and lone packets (one-way delay minus the ideal delay of the path). All timestamps are the
+//! kernel's except the send time, which the program takes.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, IoSliceMut, Write};
@@ -64,7 +64,7 @@ enum Test {
     Lone,
     /// Cross traffic but no packets.
     Idle,
-    /// Trains among cross traffic: only CPU and lateness can be judged.
+    /// Trains among cross traffic: only CPU use and lateness can be judged.
     Load,
 }
 
@@ -104,7 +104,7 @@ fn row(lab: &Lab, rate: Rate, cross: Rate, test: Test) -> Outcome<()> {
     Ok(())
 }
 
-/// Number, send time and receive time of each packet that arrived.
+/// Number, send time and receive time of every packet that arrived.
 type Stamps = Vec<(usize, Instant, Instant)>;
 
 fn run(lab: &Lab, trains: usize, packets: usize, period: Pause) -> Outcome<Stamps> {
@@ -132,7 +132,7 @@ fn run(lab: &Lab, trains: usize, packets: usize, period: Pause) -> Outcome<Stamp
 
 fn gap_errors(stamps: &Stamps, rate: Rate) -> Vec<f64> {
     let ideal = rate.time_for(Bytes::new(1538));
-    // Only packets that certainly found the queue occupied: the sender may have been interrupted.
+    // Only packets that certainly found the queue occupied, because the sender may have been preempted.
     let queued = |w: &&[(usize, Instant, Instant)]| w[1].1 + DELAY + ideal.scale(2.0) < w[1].2;
     stamps
         .windows(2)
@@ -166,7 +166,7 @@ fn now() -> Instant {
     time.map_or(Instant::ZERO, |t| Instant::from_ns(t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64))
 }
 
-/// Seconds of CPU that the emulator's process has used.
+/// CPU time in seconds that the emulator's process has used.
 fn cpu_time(lab: &Lab) -> Outcome<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", lab.daemon().pid))?;
     let (_, rest) = stat.rsplit_once(") ").ok_or("no stat")?;

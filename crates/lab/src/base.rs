@@ -1,7 +1,8 @@
-//! Where the labs of a user are: a folder for each, in one that nobody else can write to.
+//! The directory that holds a user's labs: one subdirectory per lab, in a place that nobody else can write to.
 //!
-//! Folders and files are opened relative to the folder they are in and never through links, because the place may be one where
-//! anybody can make files, and what is found there says which files are removed and which processes are ended.
+//! All files and directories are opened relative to their parent and never through symbolic links: the place may be one
+//! where anybody can create files (`/tmp`), and its contents decide which files are removed and which processes are
+//! killed.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,27 +19,27 @@ use crate::error::Error;
 
 /// Held by whoever brings labs up or removes what is left of them.
 const LOCK: &str = ".lock";
-/// In a lab's folder; held by all processes of the lab, so that without a lock none of them lives.
+/// Lock file in a lab's directory. All processes of the lab hold it, so a free lock means that none of them is alive.
 const USE: &str = "use";
 
-/// The folder of all labs of this user.
+/// The directory of all labs of this user.
 #[derive(Debug)]
 pub(crate) struct Base {
     fd: OwnedFd,
     path: PathBuf,
 }
 
-/// The folder of a lab.
+/// The directory of one lab.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
     fd: Arc<OwnedFd>,
     path: PathBuf,
 }
 
-/// An exclusive lock, until it and its copies in other processes are closed.
+/// An exclusive lock, held until this descriptor and its copies in other processes are closed.
 pub(crate) struct Lock(pub(crate) File);
 
-/// The folder in which ours are, and their names from there on.
+/// Returns the directory that contains ours, whether it must belong to this user, and the path components below it.
 fn place() -> (PathBuf, bool, [String; 2]) {
     let names = |first: &str| [first.to_owned(), "lab".to_owned()];
     let uid = geteuid();
@@ -52,26 +53,27 @@ fn place() -> (PathBuf, bool, [String; 2]) {
 }
 
 impl Base {
-    /// The folder, if it is there.
+    /// Opens the directory; `None` if it does not exist.
     ///
     /// # Errors
-    /// When somebody else can write to it.
+    /// If somebody else can write to it.
     pub(crate) fn open() -> Result<Option<Base>, Error> {
         let (top, own, names) = place();
         Base::walk(&top, own, &names, false)
     }
 
-    /// The folder, made when it is not there.
+    /// Opens the directory and creates it if it does not exist.
     ///
     /// # Errors
-    /// When it cannot be made, or somebody else can write to it.
+    /// If it cannot be created, or somebody else can write to it.
     pub(crate) fn make() -> Result<Base, Error> {
         let (top, own, names) = place();
         let gone = || Error::file("make", &top, io::ErrorKind::NotFound.into());
         Base::walk(&top, own, &names, true)?.ok_or_else(gone)
     }
 
-    /// From `top`, which is the user's own or a place where nobody removes what belongs to others.
+    /// Opens `names` one below the other, starting at `top`. `own` says that `top` must belong to this user; otherwise
+    /// it must be a place where nobody can remove files of others.
     fn walk(top: &Path, own: bool, names: &[String], make: bool) -> Result<Option<Base>, Error> {
         let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
         let mut fd = match open(top, flags, Mode::empty()) {
@@ -93,7 +95,7 @@ impl Base {
         Ok(Some(Base { fd, path }))
     }
 
-    /// Waits for the right to bring labs up and to remove what is left of them.
+    /// Waits for the lock that allows bringing labs up and removing what is left of them.
     pub(crate) fn lock(&self) -> Result<Lock, Error> {
         let path = self.path.join(LOCK);
         let file = file_at(&self.fd, LOCK, OFlag::O_RDWR | OFlag::O_CREAT, &path)?;
@@ -101,7 +103,7 @@ impl Base {
         Ok(Lock(file))
     }
 
-    /// Names of all folders of labs, dead or alive, in order.
+    /// Returns the names of all lab directories, of live and dead labs, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(&self.path) else { return Vec::new() };
         let names = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -111,14 +113,14 @@ impl Base {
         names
     }
 
-    /// The folder of a lab, if there is one.
+    /// Opens the directory of a lab; `None` if there is none.
     pub(crate) fn find(&self, name: &str) -> Result<Option<Folder>, Error> {
         check_name(name)?;
         let path = self.path.join(name);
         Ok(open_at(&self.fd, name, &path)?.map(|fd| Folder { fd: Arc::new(fd), path }))
     }
 
-    /// Makes the folder of a lab, used by this process.
+    /// Creates the directory of a lab and locks it for this process.
     pub(crate) fn create(&self, name: &str) -> Result<(Folder, Lock), Error> {
         check_name(name)?;
         let path = self.path.join(name);
@@ -132,29 +134,29 @@ impl Base {
 }
 
 impl Folder {
-    /// Its place. Nobody else can put another one there: all folders on the way were looked at.
+    /// The path of the directory. Nobody else can replace it: every component was checked when it was opened.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A file in it.
+    /// Opens a file in the directory.
     pub(crate) fn file(&self, name: &str, flags: OFlag) -> Result<File, Error> {
         file_at(&*self.fd, name, flags, &self.path.join(name))
     }
 
-    /// Puts a file in the place of another.
+    /// Renames a file, replacing `to`.
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
         let failed = |e: Errno| Error::file("write", &self.path.join(to), e.into());
         renameat(&*self.fd, from, &*self.fd, to).map_err(failed)
     }
 
-    /// Whether a process of the lab lives.
+    /// Whether any process of the lab is alive.
     pub(crate) fn is_used(&self) -> Result<bool, Error> {
         let file = match self.file(USE, OFlag::O_RDONLY) {
             Err(Error::File { reason, .. }) if reason.kind() == io::ErrorKind::NotFound => return Ok(false),
             other => other?,
         };
-        // Shared, so that two who look at the same time do not disturb each other.
+        // A shared lock, so that two concurrent checks do not mistake each other for the lab.
         match file.try_lock_shared() {
             Ok(()) => Ok(false),
             Err(fs::TryLockError::WouldBlock) => Ok(true),
@@ -169,12 +171,12 @@ impl Folder {
         matches!((own, theirs), (Some(own), Some(theirs)) if is_same(&own, &theirs))
     }
 
-    /// The folder as a descriptor.
+    /// The directory's descriptor.
     pub(crate) fn fd(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.fd)
     }
 
-    /// Removes it; it is no error when it is gone.
+    /// Removes the directory; succeeds if it no longer exists.
     pub(crate) fn remove(&self) -> Result<(), Error> {
         match fs::remove_dir_all(&self.path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::file("remove", &self.path, e)),
@@ -193,7 +195,7 @@ fn is_same(one: &FileStat, other: &FileStat) -> bool {
     (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 }
 
-/// Refuses what cannot be the name of a lab.
+/// Rejects names that a lab cannot have.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
     if name.is_empty() || name.len() > 32 || name.starts_with('.') || !letters {
@@ -210,9 +212,9 @@ fn stat(fd: &impl AsFd, path: &Path) -> Result<FileStat, Error> {
     fstat(fd).map_err(|e| Error::file("look at", path, e.into()))
 }
 
-/// Bits of a mode that let others write.
+/// Mode bits that let group or others write.
 const OTHERS_WRITE: libc::mode_t = 0o022;
-/// Others may make files, but not remove those of others.
+/// Sticky bit: others may create files here, but cannot remove files they do not own.
 const STICKY: libc::mode_t = 0o1000;
 
 fn check_top(path: &Path, is: &FileStat, own: bool) -> Result<(), Error> {
@@ -244,12 +246,12 @@ fn make_at(fd: &impl AsFd, name: &str, path: &Path) -> Result<(), Error> {
     }
 }
 
-/// A folder of this user's; `None` when there is none.
+/// Opens a directory and checks that it belongs to this user; `None` if it does not exist.
 fn open_at(fd: &impl AsFd, name: &str, path: &Path) -> Result<Option<OwnedFd>, Error> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
     let opened = match openat(fd, name, flags, Mode::empty()) {
         Err(Errno::ENOENT) => return Ok(None),
-        // What a link gives differs from kernel to kernel.
+        // Kernels differ in the error for a symbolic link.
         Err(Errno::ELOOP | Errno::ENOTDIR) => {
             return Err(unsafe_place(path, "is a link or a file, not a folder"));
         }
@@ -260,7 +262,7 @@ fn open_at(fd: &impl AsFd, name: &str, path: &Path) -> Result<Option<OwnedFd>, E
 }
 
 fn file_at(fd: &impl AsFd, name: &str, flags: OFlag, path: &Path) -> Result<File, Error> {
-    // A pipe would make the opening wait.
+    // Without O_NONBLOCK, opening a pipe would block.
     let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
     let mode = Mode::S_IRUSR | Mode::S_IWUSR;
     let opened = openat(fd, name, flags, mode).map_err(|e| Error::file("open", path, e.into()))?;

@@ -1,19 +1,19 @@
-//! The one clock of the emulator.
+//! The emulator's clock.
 
 use headway_core::{Duration, Instant};
 
-/// The present on `CLOCK_REALTIME`, the clock of the kernel's receive stamps.
+/// Returns the time on `CLOCK_REALTIME`, the clock of the kernel's receive timestamps.
 pub(crate) fn now() -> Instant {
     read(libc::CLOCK_REALTIME)
 }
 
-/// How far `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC`: changes quickly only when somebody sets the clock.
+/// Returns how far `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC`. It changes abruptly only when the clock is set.
 pub(crate) fn lead() -> Duration {
     loop {
         let before = read(libc::CLOCK_MONOTONIC);
         let real = now();
         let after = read(libc::CLOCK_MONOTONIC);
-        // Otherwise this thread was interrupted in between and the difference means nothing.
+        // If the two readings are further apart, this thread was preempted and the difference means nothing.
         if after - before < Duration::from_us(50) {
             return real - before;
         }
@@ -27,7 +27,7 @@ fn read(clock: libc::clockid_t) -> Instant {
     from_timespec(time)
 }
 
-/// A stamp of the kernel as an instant.
+/// Converts a kernel timestamp to an instant.
 pub(crate) fn from_timespec(time: libc::timespec) -> Instant {
     Instant::from_ns(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }

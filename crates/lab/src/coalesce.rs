@@ -1,16 +1,16 @@
-//! Interrupt coalescing of a receiving network card.
+//! Interrupt coalescing of a receiving network card (NIC).
 
 use headway_core::{Duration, Instant};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// How long after a packet's arrival its interrupt comes when none came recently (rapid 2.15).
+/// Delay from a packet's arrival to its interrupt when no other interrupt came recently (rapid 2.15).
 const REACTION: Duration = Duration::from_us(1);
-/// Share of the interval by which each interrupt is early or late; without it the card
-/// phase-locks with regular packet spacing (rapid 2.15).
+/// Random variation of the interval between interrupts, as a share of it. Without it the card phase-locks with regular
+/// packet spacing (rapid 2.15).
 const JITTER: f64 = 0.2;
 
-/// Delays packets to the interrupts of a card that leaves at least `interval` between two.
+/// Delays packets until the interrupts of a card that keeps at least `interval` between two interrupts.
 #[derive(Clone, Debug)]
 pub struct Coalescer {
     interval: Duration,
@@ -19,15 +19,15 @@ pub struct Coalescer {
 }
 
 impl Coalescer {
-    /// A card with the given minimum time between interrupts.
+    /// Creates a card with the given minimum time between interrupts.
     pub fn new(interval: Duration, seed: u64) -> Coalescer {
         Coalescer { interval, interrupt: Instant::ZERO, rng: Pcg64Mcg::seed_from_u64(seed) }
     }
 
-    /// When a packet that reaches the card at `arrival` is handed up; arrivals must not decrease.
+    /// Returns when the card hands up a packet that arrives at `arrival`; arrivals must not decrease.
     ///
-    /// rapid 2.15: interrupt at max(arrival + 1 us, last interrupt + T (1 + U(-0.2, 0.2))), and it
-    /// takes everything that has arrived by then.
+    /// rapid 2.15: the interrupt fires at max(arrival + 1 us, last interrupt + T (1 + U(-0.2, 0.2))) and takes all
+    /// packets that have arrived by then.
     pub fn deliver(&mut self, arrival: Instant) -> Instant {
         if arrival > self.interrupt {
             let factor = 1.0 + self.rng.random_range(-JITTER..JITTER);

@@ -1,4 +1,4 @@
-//! The line protocol between a lab's users and its daemon: one JSON request a line, one JSON answer a line.
+//! The protocol between a lab's users and its daemon: one JSON request per line, one JSON answer per line.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -17,9 +17,9 @@ use crate::spec::{Cross, PathSpec, check_cross};
 use crate::state::CONTROL;
 use crate::truth::Interval;
 
-/// The emulator answers within a tick; far longer means that the machine is stuck.
+/// The emulator answers within one tick (10 ms); a much longer silence means that the machine is stuck.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The farthest future that may be waited for.
+/// How far in the future a requested time may lie.
 const MAX_SYNC: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -40,20 +40,20 @@ pub(crate) enum Answer {
     Error(String),
 }
 
-/// What a lab does at present.
+/// The present configuration of a lab and its latest intervals.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Live {
     /// The path.
     pub path: PathSpec,
     /// The cross traffic.
     pub cross: Vec<Cross>,
-    /// The last finished interval from client to server; `None` right after the start.
+    /// The latest completed interval from client to server; `None` right after the start.
     pub forward: Option<Interval>,
-    /// The last finished interval from server to client; `None` right after the start.
+    /// The latest completed interval from server to client; `None` right after the start.
     pub reverse: Option<Interval>,
 }
 
-/// The daemon's side: what all connections share.
+/// The daemon's side of the protocol: the state shared by all connections.
 pub(crate) struct Desk {
     pub(crate) live: Arc<Mutex<Live>>,
     pub(crate) orders: Mutex<Sender<Order>>,
@@ -62,7 +62,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// Answers requests until the other side hangs up.
+    /// Answers requests until the client closes the connection.
     pub(crate) fn serve(&self, stream: UnixStream) {
         let Ok(mut out) = stream.try_clone() else { return };
         for line in BufReader::new(stream).lines() {
@@ -112,7 +112,7 @@ impl Desk {
         let (answer, answered) = channel();
         let gone = || "the emulator has ended".to_owned();
         self.orders.lock().map_err(|_| gone())?.send(make(answer)).map_err(|_| gone())?;
-        // One byte wakes the emulator; a full pipe means it will wake anyway.
+        // One byte wakes the emulator. A full socket buffer means that a wake-up is pending anyway.
         let _ = (&self.wake).write(&[1]);
         answered.recv_timeout(patience).map_err(|_| "the emulator does not answer".to_owned())
     }
@@ -124,7 +124,7 @@ impl Desk {
     }
 }
 
-/// Asks the daemon of the lab in `folder`.
+/// Sends a request to the daemon of the lab in `folder` and returns its answer.
 pub(crate) fn ask(folder: &Path, request: &Request) -> Result<Answer, Error> {
     let path = folder.join(CONTROL);
     let mut stream = UnixStream::connect(&path).map_err(|e| Error::file("reach the lab at", &path, e))?;

@@ -1,4 +1,4 @@
-//! Cross traffic: packets that others send through the same queue.
+//! Cross traffic: packets of other senders that share the queue.
 
 use headway_core::{Bytes, Instant};
 use headway_traffic::{Generator, Traffic};
@@ -6,14 +6,14 @@ use headway_traffic::{Generator, Traffic};
 use crate::queue::wire_size;
 use crate::spec::{Cross, Model};
 
-/// One stream of cross packets, in order of arrival, from the generators that the simulator uses, too.
+/// One source of cross packets in order of arrival, produced by the same generators as in the simulator.
 #[derive(Clone, Debug)]
 pub struct Source {
     generator: Generator,
-    /// The instant from which the generator counts.
+    /// The origin of the generator's times.
     origin: Instant,
     size: Bytes,
-    /// Arrival of the next packet; `Instant` of all ones when there is none.
+    /// Arrival time of the next packet; [`NEVER`] if there is none.
     next: Instant,
     stop: Instant,
 }
@@ -21,7 +21,7 @@ pub struct Source {
 const NEVER: Instant = Instant::from_ns(u64::MAX);
 
 impl Source {
-    /// The packets of `cross`, whose times count from `origin`; the same seed gives the same packets.
+    /// Creates the packets of `cross`, whose times count from `origin`; the same seed gives the same packets.
     pub fn new(cross: &Cross, origin: Instant, seed: u64) -> Source {
         let (rate, size) = (cross.rate, wire_size(cross.size.get()));
         let traffic = match cross.model {
@@ -40,17 +40,17 @@ impl Source {
         source
     }
 
-    /// When the next packet arrives; far in the future when there is none.
+    /// Returns the arrival time of the next packet, or a time in the far future if there is none.
     pub fn next(&self) -> Instant {
         self.next
     }
 
-    /// The size on the wire of every packet of this source.
+    /// Returns the size on the wire of every packet of this source.
     pub fn size(&self) -> Bytes {
         self.size
     }
 
-    /// Moves on to the packet after the next.
+    /// Advances by one packet.
     pub fn step(&mut self) {
         let next = self.generator.next().map(|emission| self.origin + emission.at);
         self.next = next.filter(|next| *next < self.stop).unwrap_or(NEVER);
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn batches_have_the_right_mean_and_variance() {
-        // Compound Poisson with geometric batches: variance over mean of a count is 2m - 1.
+        // Compound Poisson with geometric batches: the variance of a count over its mean is 2m - 1.
         for (model, m) in [(Model::Poisson, 1.0), (Model::Bursty, 12.4)] {
             let end = Instant::from_ns(400_000_000_000);
             let times = times(&cross(model, 100.0), 11, end);

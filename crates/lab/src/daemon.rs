@@ -1,4 +1,4 @@
-//! The process behind a lab: makes the namespaces, runs the emulator, answers, and cleans up.
+//! The process behind a lab: creates the namespaces, runs the emulator, answers requests and cleans up.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -26,28 +26,28 @@ use crate::start::{READY, STAY, Start};
 use crate::state::{CONTROL, Node, State};
 use crate::writer::TruthLog;
 
-/// How long processes in the nodes may take to end by themselves before they are killed.
+/// How long programs in the nodes may take to exit after SIGTERM before they are killed.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long the holders may need to kill those that have not ended.
+/// How long the holders may take to kill the remaining programs.
 const HOLDERS_GRACE: Duration = Duration::from_secs(5);
 
-/// Runs the daemon: the whole of the hidden command `lab daemon`; call it while the process has one thread.
+/// Runs the daemon: the hidden command `lab daemon`. The process must have one thread.
 ///
-/// Standard input carries the start line; its end then means that the starter died, unless the line `stay` came before.
-/// Standard output gets one line: `ready`, or the sentence that says what went wrong.
+/// Standard input carries the start line. End of file after that means that the starter died, unless the line `stay`
+/// came first. Standard output gets one line: `ready`, or a sentence saying what went wrong.
 ///
 /// # Errors
-/// When the lab cannot be brought up; this was already reported on standard output.
+/// If the lab cannot be brought up; the error has then been reported on standard output.
 pub fn run() -> Result<(), Error> {
     let mut line = String::new();
     io::stdin().read_line(&mut line).map_err(Error::system("read the start line"))?;
     let start: Start = serde_json::from_str(&line).map_err(|e| Error::Daemon(format!("start line: {e}")))?;
-    // What the starter had open is none of our business, and somebody may wait until it is closed.
+    // Drop descriptors inherited from the starter: somebody may be waiting for end of file on them.
     close_all_but(&[start.lock]);
     match Daemon::set_up(&start) {
         Ok(daemon) => daemon.serve(),
         Err(error) => {
-            // Nobody listens any more when the starter was killed.
+            // Fails if the starter was killed, when nobody reads the output any more.
             let _ = writeln!(io::stdout(), "{error}");
             Err(error)
         }
@@ -58,7 +58,7 @@ struct Daemon {
     folder: Folder,
     state: State,
     holders: [Holder; 2],
-    /// Held to the very end.
+    /// Held until the process exits.
     _lock: Lock,
     listener: UnixListener,
     signals: UnixStream,
@@ -71,13 +71,13 @@ impl Daemon {
         let gone = || Error::NotUp(start.name.clone());
         let folder = Base::open()?.ok_or_else(gone)?.find(&start.name)?.ok_or_else(gone)?;
         let lock = inherited(start.lock, &folder)?;
-        // A session of its own: keys pressed in the starter's terminal do not reach it, and it has a
-        // scheduling group of its own. It fails only for one who leads a session already.
+        // A session of its own: keys pressed in the starter's terminal do not reach it, and it gets a scheduling group
+        // of its own. setsid fails only for a process group leader.
         let _ = nix::unistd::setsid();
         for refusal in prioritise() {
             tracing::info!("{refusal}");
         }
-        // No file system is kept busy by a daemon. Its own files have absolute names.
+        // A daemon must not keep a file system busy. Its own files have absolute paths.
         let _ = std::env::set_current_dir("/");
         let rootless = namespace::enter_router()?;
         let nodes = Node::pair();
@@ -85,7 +85,7 @@ impl Daemon {
         let open = |name| Port::open(name).map_err(Error::system("open a packet socket"));
         let (client, server) = (open("client")?, open("server")?);
 
-        // Threads may start from here on.
+        // Threads may be started from here on.
         let signals = signals().map_err(Error::system("listen for signals"))?;
         let log = TruthLog::create(folder.path())?;
         let path = folder.path().join(CONTROL);
@@ -128,7 +128,7 @@ impl Daemon {
         Ok(Daemon { folder, state, holders, _lock: lock, listener, signals, desk: Arc::new(desk) })
     }
 
-    /// Says that the lab is up, serves until it shall end, and removes everything.
+    /// Reports that the lab is up, serves requests until it is told to end, and removes everything.
     fn serve(mut self) -> Result<(), Error> {
         let mut out = io::stdout();
         let told = writeln!(out, "{READY}").and_then(|()| out.flush());
@@ -149,13 +149,13 @@ impl Daemon {
                 && let Ok((stream, _)) = self.listener.accept()
             {
                 let desk = Arc::clone(&self.desk);
-                // When no thread can be had the asker sees its connection closed.
+                // If no thread can be created, the client sees its connection closed.
                 let _ = thread::Builder::new().spawn(move || desk.serve(stream));
             }
         }
     }
 
-    /// Whether the starter has let the lab live on, or has died.
+    /// Whether the starter released the lab; false if the starter died.
     fn stays(&mut self) -> bool {
         let mut line = String::new();
         let heard = io::stdin().read_line(&mut line);
@@ -196,7 +196,7 @@ impl Ending for Daemon {
         let deadline = Instant::now() + HOLDERS_GRACE;
         let gone = |holder: &Holder| {
             let ended = holder.process.open().is_none_or(|handle| handle.wait_until(deadline));
-            // Our child: without this it would stay in the process table until we end, or longer.
+            // It is our child: unless reaped it would stay in the process table as a zombie until we exit, or longer.
             let flags = Some(nix::sys::wait::WaitPidFlag::WNOHANG);
             let _ = nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(holder.process.pid), flags);
             ended
@@ -205,7 +205,7 @@ impl Ending for Daemon {
     }
 
     async fn sweep(&mut self) {
-        // This process is in the user namespace of the lab already.
+        // This process is already in the user namespace of the lab.
         self.state.networks.iter().for_each(|network| sweep(*network, false));
     }
 
@@ -214,20 +214,20 @@ impl Ending for Daemon {
     }
 }
 
-/// The lock that the starter has left us, kept from programs that we start.
+/// Takes over the lock inherited from the starter and sets close-on-exec, so that child processes do not inherit it.
 fn inherited(number: RawFd, folder: &Folder) -> Result<Lock, Error> {
-    // SAFETY: only compared, and refused when it is not open.
+    // SAFETY: the descriptor is only compared, and rejected if it is not open.
     let is_ours = number > 2 && folder.is_lock(&unsafe { BorrowedFd::borrow_raw(number) });
     if !is_ours {
         return Err(Error::Daemon("this command is only for `headway lab up`".to_owned()));
     }
-    // SAFETY: open, as was just seen, and nobody else here knows of it.
+    // SAFETY: open, as checked above, and nobody else in this process uses it.
     let file = File::from(unsafe { OwnedFd::from_raw_fd(number) });
     fcntl(&file, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map_err(Error::system("keep the lab's lock"))?;
     Ok(Lock(file))
 }
 
-/// Makes the nodes and links them to this process's namespace.
+/// Creates the nodes and connects them to this process's namespace.
 fn connect(nodes: &[Node; 2], mtu: u32, lock: &Lock) -> Result<[Holder; 2], Error> {
     let [client, server] = nodes;
     interface::sysctl(&[("ipv6/conf/default/disable_ipv6", "1"), ("ipv6/conf/all/disable_ipv6", "1")])?;
@@ -248,7 +248,7 @@ fn connect(nodes: &[Node; 2], mtu: u32, lock: &Lock) -> Result<[Holder; 2], Erro
     Ok(holders)
 }
 
-/// A stream that becomes readable when the process is asked to end.
+/// Returns a stream that becomes readable when the process gets a termination signal.
 fn signals() -> io::Result<UnixStream> {
     let (read, write) = UnixStream::pair()?;
     for signal in [SIGTERM, SIGINT, SIGHUP] {
@@ -257,7 +257,7 @@ fn signals() -> io::Result<UnixStream> {
     Ok(read)
 }
 
-/// Closes the pipe on which the starter waited, so that it and its readers see the end of it.
+/// Closes the pipe on which the starter waited, so that the starter and other readers see end of file.
 fn detach_output() -> io::Result<()> {
     let null = fs::OpenOptions::new().write(true).open("/dev/null")?;
     // SAFETY: both are open descriptors; the old standard output is closed by the call.

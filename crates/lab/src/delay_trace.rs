@@ -1,4 +1,4 @@
-//! A one-way delay that changes as a list or a file says.
+//! A one-way delay that changes over time as given by a list or a file.
 
 use std::path::{Path, PathBuf};
 
@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::spec::LinkSpec;
 
-/// Delays and when they begin, counted from when the link came up; the last one stays.
+/// Delays and the times from which they apply, counted from when the link came up; the last delay stays.
 ///
-/// In a scenario file a list such as `[["0 s", "10 ms"], ["5 s", "30 ms"]]`, or the name of a file with two numbers of milliseconds
-/// on each line: a time and the delay from then on. What stands after `#` is a comment.
+/// In a scenario file, either a list such as `[["0 s", "10 ms"], ["5 s", "30 ms"]]` or the name of a file. Each line of
+/// the file has two numbers in milliseconds: a time and the delay from then on. `#` starts a comment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct DelayTrace {
-    /// Not read yet.
+    /// A file that has not been read yet.
     file: Option<PathBuf>,
     points: Vec<(Duration, Duration)>,
 }
 
-/// As it stands in a file.
+/// The form in a scenario file.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -44,7 +44,7 @@ impl From<DelayTrace> for Written {
 }
 
 impl DelayTrace {
-    /// Reads the file, when there is one, from `folder`; errors name `key`.
+    /// Reads the file, if there is one, relative to `folder`; errors name `key`.
     pub(crate) fn load(&mut self, folder: &Path, key: &str) -> Result<(), Mistake> {
         let Some(file) = self.file.take() else { return Ok(()) };
         let path = folder.join(&file);
@@ -63,7 +63,7 @@ impl DelayTrace {
         Ok(())
     }
 
-    /// Refuses what cannot be followed.
+    /// Rejects traces without points, with times that do not ascend, or with values out of range.
     pub(crate) fn check(&self, key: &str) -> Result<(), Mistake> {
         check(key, !self.points.is_empty(), "has no points")?;
         let ascending = self.points.windows(2).all(|pair| pair[0].0 < pair[1].0);
@@ -73,14 +73,14 @@ impl DelayTrace {
         check(key, bounded, "must have times of at least 0 and delays of at most 10 s")
     }
 
-    /// The delay so long after the beginning; before the first time, that of the first.
+    /// Returns the delay at time `since` after the link came up; before the first point, the delay of the first point.
     pub fn at(&self, since: Duration) -> Duration {
         let index = self.points.partition_point(|(at, _)| *at <= since).saturating_sub(1);
         self.points.get(index).map_or(Duration::ZERO, |(_, delay)| *delay)
     }
 }
 
-/// A line of a file.
+/// Parses one line of a trace file.
 fn point(line: &str) -> Option<(Duration, Duration)> {
     let mut numbers = line.split([' ', '\t', ',']).filter(|word| !word.is_empty()).map(str::parse::<f64>);
     let (at, delay) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
@@ -88,21 +88,21 @@ fn point(line: &str) -> Option<(Duration, Duration)> {
     right.then(|| (Duration::from_secs_f64(at / 1e3), Duration::from_secs_f64(delay / 1e3)))
 }
 
-/// A delay that is what a trace says.
+/// A delay that follows a trace.
 #[derive(Clone, Debug)]
 pub(crate) struct Following {
     trace: DelayTrace,
-    /// From when on its times count.
+    /// The origin of the trace's times.
     begin: Instant,
 }
 
 impl Following {
-    /// The delay of a link that comes up at `begin`, when it has a trace.
+    /// The delay of a link that comes up at `begin`; `None` if it has no trace.
     pub(crate) fn new(link: &LinkSpec, begin: Instant) -> Option<Following> {
         link.delay_trace.clone().map(|trace| Following { trace, begin })
     }
 
-    /// The delay of a packet that has left the queue at `at`.
+    /// Returns the delay of a packet that leaves the queue at `at`.
     pub(crate) fn delay(&self, at: Instant) -> Duration {
         self.trace.at(at - self.begin)
     }

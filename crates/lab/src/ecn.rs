@@ -4,13 +4,13 @@
 pub(crate) const ETHERNET: usize = 14;
 const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
-/// The field's two bits in the second byte of IPv4; in IPv6 they lie four bits higher.
+/// Mask of the two ECN bits in the second byte of IPv4; in IPv6 they lie four bits higher.
 const CE: u8 = 0b11;
 const IPV6_SHIFT: u32 = 4;
-/// Where the checksum of an IPv4 header begins.
+/// Offset of the checksum of an IPv4 header.
 const CHECKSUM: usize = ETHERNET + 10;
 
-/// Whether the packet may be marked (RFC 3168 5).
+/// Whether the packet is ECN-capable (RFC 3168 5).
 pub(crate) fn is_capable(frame: &[u8]) -> bool {
     field(frame) != Some(0) && field(frame).is_some()
 }
@@ -23,7 +23,7 @@ fn field(frame: &[u8]) -> Option<u8> {
     }
 }
 
-/// Marks the packet: congestion was experienced. What is not IP stays as it is.
+/// Sets CE. Frames that are not IP stay unchanged.
 pub(crate) fn mark(frame: &mut [u8]) {
     if frame.len() < CHECKSUM + 2 {
         return;
@@ -47,7 +47,7 @@ pub(crate) fn mark(frame: &mut [u8]) {
 mod tests {
     use super::*;
 
-    /// A header without options whose checksum is right.
+    /// A header without options, with a correct checksum.
     fn ipv4(tos: u8) -> Vec<u8> {
         let mut frame = vec![0; 12];
         frame.extend(IPV4);
@@ -57,7 +57,7 @@ mod tests {
         frame
     }
 
-    /// The ones' complement sum of 16-bit words: all ones over a header with its checksum.
+    /// The ones' complement sum of 16-bit words: all ones for a header with a correct checksum.
     fn add(header: &[u8]) -> u16 {
         let sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
         ((sum & 0xffff) + (sum >> 16)) as u16

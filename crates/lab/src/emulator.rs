@@ -1,4 +1,4 @@
-//! The thread that forwards frames: reads arrivals, asks the links, and sends on time.
+//! The thread that forwards frames: reads arrivals, passes them through the links, and sends them on time.
 
 use std::io::{self, Read};
 use std::mem::size_of;
@@ -18,41 +18,41 @@ use crate::port::{BATCH, Port, Received};
 use crate::spec::{Cross, Direction, PathSpec, Spec};
 use crate::truth::Interval;
 
-/// Sleep ends this long before a release and spinning begins. A sleeper wakes 15 to 55 us late on a quiet
-/// machine (median to 99 %) and 100 us on a busy one; each further 10 us costs 8 % of a processor at
-/// 100 Mb/s, which the hosts on a small machine need (50 to 100 us).
+/// Sleep ends this long before a release; then the thread spins. A sleeper wakes 15 to 55 us late on a quiet machine
+/// (median to 99 %) and 100 us late on a busy one. Each further 10 us costs 8 % of a CPU at 100 Mb/s, which the hosts
+/// on a small machine need (50 to 100 us is sensible).
 const MARGIN: Duration = Duration::from_us(70);
-/// This close to a release nothing else is begun, since reading one frame takes 1 to 2 us (2 to 10 us).
+/// This close to a release nothing else is started: reading one frame takes 1 to 2 us (2 to 10 us is sensible).
 const QUIET: Duration = Duration::from_us(3);
-/// Frames read at once while a release is near: each delays it by about 0.5 us (1 to 8).
+/// Frames read at once while a release is near; each delays it by about 0.5 us (1 to 8 is sensible).
 const SMALL_BATCH: usize = 4;
-/// How often cross traffic is advanced and intervals are closed when nothing else happens (5 to 20 ms:
-/// less wakes an idle machine, more delays the next packet by the arithmetic that has piled up).
+/// How often cross traffic is advanced and intervals are closed when nothing else happens (5 to 20 ms is sensible):
+/// shorter ticks wake an idle machine, longer ones delay the next packet by the work that has accumulated.
 const TICK: Duration = Duration::from_ms(10);
-/// What arrived this long ago has been read when the socket is empty: the kernel takes a few microseconds
-/// from stamping a frame to queueing it (10 to 100 us).
+/// When the socket is empty, frames that arrived at least this long ago have been read: the kernel takes a few
+/// microseconds from timestamping a frame to queueing it (10 to 100 us is sensible).
 const SETTLED: Duration = Duration::from_us(20);
-/// A change of the clock beyond this is no adjustment but a jump: adjustment makes 5 us in a tick at most.
+/// A larger change of the clock is a step, not slewing: slewing makes 5 us per tick at most.
 const JUMP: Duration = Duration::from_ms(1);
-/// How often finished intervals are handed to the writer.
+/// How often completed intervals are passed to the writer.
 const HAND_OVER: Duration = Duration::from_ms(100);
-/// Room beyond MTU and Ethernet header, for tagged frames.
+/// Buffer space beyond MTU and Ethernet header, for VLAN tags.
 const SPARE: usize = 8;
 
-/// What the control thread may ask of the emulator.
+/// A request of the control thread to the emulator.
 pub(crate) enum Order {
-    /// Replace the cross traffic; answered with the time from which it holds.
+    /// Replace the cross traffic; answered with the time from which the change applies.
     Cross(Vec<Cross>, Sender<Instant>),
-    /// Replace the path; answered with the time from which it holds.
+    /// Replace the path; answered with the time from which the change applies.
     Path(Box<PathSpec>, Sender<Instant>),
     /// Answer once all intervals that begin before this time are in the file.
     Sync(Instant, Sender<()>),
 }
 
-/// What the emulator tells the writer.
+/// A message from the emulator to the writer.
 pub(crate) enum Report {
     Intervals(Vec<(Direction, Interval)>),
-    /// Answer once everything before is in the file.
+    /// Answer once everything reported before is in the file.
     Synced(Sender<()>),
     /// A sentence for the log.
     Trouble(String),
@@ -71,13 +71,14 @@ pub(crate) struct Emulator {
     next_tick: Instant,
     next_hand_over: Instant,
     send_errors: u64,
-    /// What the links are to be after a jump of the clock.
+    /// The scenario with all changes made so far, to rebuild the links after a clock step.
     spec: Spec,
     lead: Duration,
 }
 
 impl Emulator {
-    /// An emulator between the ports of client and server; its time starts now. A byte on `wake` announces orders.
+    /// Creates an emulator between the ports of client and server; its time starts now. A byte on `wake` announces
+    /// orders.
     pub(crate) fn new(
         spec: &Spec,
         client: Port,
@@ -105,11 +106,11 @@ impl Emulator {
         }
     }
 
-    /// Forwards until the process ends.
+    /// Forwards frames until the process exits.
     pub(crate) fn run(mut self) {
         loop {
             let next = self.release_due();
-            // The time before the sockets are read: whatever arrived earlier is read below.
+            // Taken before the sockets are read, so every frame that arrived earlier is read below.
             let now = clock::now();
             if next - now < QUIET {
                 std::hint::spin_loop();
@@ -125,7 +126,7 @@ impl Emulator {
         }
     }
 
-    /// Sends all frames that are due and says when the next one will be.
+    /// Sends all frames that are due and returns when the next one will be.
     fn release_due(&mut self) -> Instant {
         let mut next = Instant::from_ns(u64::MAX / 2);
         let mut now = clock::now();
@@ -147,11 +148,11 @@ impl Emulator {
         next
     }
 
-    /// Reads up to `max` frames from each port and says whether more may be waiting at one of them.
+    /// Reads up to `max` frames from each port and returns whether one of them may have more.
     fn receive(&mut self, max: usize) -> bool {
         let mut any = false;
         for lane in &mut self.lanes {
-            // An error of the interface is like silence: it only happens while the lab is taken down.
+            // An interface error is treated like silence: it only happens while the lab is taken down.
             let more =
                 self.ports[lane.from].receive(&mut self.frames, max, &mut self.received).unwrap_or(false);
             any |= more;
@@ -162,9 +163,9 @@ impl Emulator {
         any
     }
 
-    /// The regular work; `backlog` when frames that arrived before `now` may still be unread.
+    /// Does the periodic work; `backlog` if frames that arrived before `now` may still be unread.
     fn tick(&mut self, now: Instant, backlog: bool) {
-        // A flood must not stop the log for ever, but gets a while to be read.
+        // Under a flood, first allow some time to read the backlog, but do not hold up the log for ever.
         if backlog && now - self.next_tick < HAND_OVER {
             return;
         }
@@ -186,7 +187,7 @@ impl Emulator {
     }
 
     fn obey(&mut self, order: Order, now: Instant) {
-        // Nobody hears the answer when the asker has gone: that is its affair.
+        // Sending the answer fails only if the client has gone, which does not matter here.
         match order {
             Order::Cross(cross, answer) => {
                 for lane in &mut self.lanes {
@@ -226,7 +227,7 @@ impl Emulator {
         }
     }
 
-    /// Starts afresh when somebody has set the clock, since all times in the links are wrong then.
+    /// Starts over if the clock was stepped, because all times in the links are wrong then.
     fn survive_jump(&mut self) {
         let lead = clock::lead();
         let jump = lead - std::mem::replace(&mut self.lead, lead);
@@ -264,31 +265,31 @@ impl Emulator {
         unsafe { libc::ppoll(fds.as_mut_ptr(), 3, &raw const timeout, std::ptr::null()) };
         self.survive_jump();
         if fds[2].revents != 0 {
-            // Bytes only mean that there are orders; how many does not matter, and one left wakes again.
+            // A byte only means that there are orders. Their number does not matter, and unread bytes wake the thread
+            // again.
             let _ = self.wake.read(&mut [0; 64]);
-            // Orders are obeyed in a tick, after the sockets were read.
+            // Orders are handled in a tick, after the sockets have been read.
             self.next_tick = clock::now();
         }
     }
 }
 
-/// Both directions of a scenario, empty.
+/// Creates the lanes of both directions, empty.
 fn lanes(spec: &Spec, start: Instant) -> [Lane; 2] {
     [Lane::new(spec, Direction::Forward, (0, 1), start), Lane::new(spec, Direction::Reverse, (1, 0), start)]
 }
 
-/// Asks the kernel for punctuality: what it grants is used, what it refuses is returned as sentences.
-///
+/// Asks the kernel to schedule this thread punctually; returns a sentence for each request that was refused.
 pub(crate) fn prioritise() -> Vec<String> {
     let mut refused = Vec::new();
-    // Timers of this thread may otherwise be 50 us late on purpose.
+    // Otherwise the kernel may delay timers of this thread by up to 50 us (timer slack).
     // SAFETY: plain system call without pointers.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     leave_a_processor_to_the_hosts();
     if let Err(error) = short_slices() {
         refused.push(format!("no higher priority: {error}"));
     }
-    // Niceness only counts within a session's group; the group's own weight counts against other sessions.
+    // Niceness only counts within the session's autogroup; the group's own weight counts against other sessions.
     if let Err(error) = std::fs::write("/proc/self/autogroup", "-20")
         && error.kind() != io::ErrorKind::NotFound
     {
@@ -297,10 +298,10 @@ pub(crate) fn prioritise() -> Vec<String> {
     refused
 }
 
-/// The processor that the emulator leaves to programs in the nodes; `None` where there is only one.
+/// The CPU that the emulator leaves to programs in the nodes; `None` if there is only one.
 ///
-/// A program that paces by spinning can so go where the emulator is not. Without this the kernel tends to wake the
-/// emulator on the very processor that spins: at 100 Mb/s more than one packet in a hundred was then 1 ms late.
+/// A program that paces by spinning can be pinned there. Without this the kernel tends to wake the emulator on the very
+/// CPU that spins: at 100 Mb/s more than one packet in a hundred was then 1 ms late.
 pub fn host_processor() -> Option<usize> {
     let processors = sched_getaffinity(Pid::from_raw(0)).ok()?;
     let mut usable = (0..CpuSet::count()).filter(|cpu| processors.is_set(*cpu) == Ok(true));
@@ -313,15 +314,15 @@ fn leave_a_processor_to_the_hosts() {
     let this = Pid::from_raw(0);
     let (Some(first), Ok(mut processors)) = (host_processor(), sched_getaffinity(this)) else { return };
     if processors.unset(first).is_ok() {
-        // Refused only for processors that have gone meanwhile.
+        // Fails only if the remaining CPUs have gone offline.
         let _ = sched_setaffinity(this, &processors);
     }
 }
 
-/// Turns at the processor that this process asks for: short ones come soon (the kernel allows 0.1 to 100 ms).
+/// The time slice that this process requests: short slices are scheduled sooner (the kernel allows 0.1 to 100 ms).
 const SLICE: Duration = Duration::from_us(100);
 
-/// Sets nice -20 and short turns for this thread and those it will start.
+/// Sets nice -20 and a short time slice for this thread and those it will start.
 ///
 /// Not `SCHED_FIFO`: the kernel stops a spinning real-time thread for 50 ms in every second.
 fn short_slices() -> io::Result<()> {
@@ -335,7 +336,7 @@ fn short_slices() -> io::Result<()> {
         sched_deadline: 0,
         sched_period: 0,
     };
-    // SAFETY: the structure is valid and says its own size.
+    // SAFETY: the structure is valid and states its own size.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

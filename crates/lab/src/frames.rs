@@ -1,6 +1,6 @@
-//! Memory for frames under way, so that forwarding allocates nothing once the queue has been full.
+//! A pool of buffers for frames on the path. Once it has grown to the peak load, forwarding allocates nothing.
 
-/// Fixed-size buffers, referred to by number.
+/// Fixed-size buffers, identified by number.
 pub(crate) struct Frames {
     size: usize,
     buffers: Vec<Box<[u8]>>,
@@ -8,12 +8,12 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Buffers of `size` bytes each; none exists yet.
+    /// Creates an empty pool of buffers of `size` bytes each.
     pub(crate) fn new(size: usize) -> Frames {
         Frames { size, buffers: Vec::new(), free: Vec::new() }
     }
 
-    /// A buffer that nobody else has; made when all are taken.
+    /// Returns a free buffer, or allocates one if all are in use.
     pub(crate) fn take(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.buffers.push(vec![0; self.size].into_boxed_slice());
@@ -21,7 +21,7 @@ impl Frames {
         })
     }
 
-    /// Returns a buffer.
+    /// Puts a buffer back into the pool.
     pub(crate) fn give(&mut self, number: u32) {
         self.free.push(number);
     }

@@ -1,4 +1,4 @@
-//! Labs on this machine, as `life.rs` asks for them.
+//! The real [`System`]: labs on this machine.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -14,12 +14,12 @@ use crate::spec::Spec;
 use crate::start::{self, Started};
 use crate::state::State;
 
-/// Taking a lab down takes at most the second that processes in it get to end by themselves.
+/// Taking a lab down takes at most the second that programs in it get to exit by themselves.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often a lab that is ending is looked at.
+/// Interval between checks whether an ending lab is gone.
 const ROUND: Duration = Duration::from_millis(10);
 
-/// This machine, with what is to be brought up if anything is.
+/// This machine, with the lab to bring up if any.
 pub(crate) struct Host<'a> {
     base: Base,
     what: Option<(&'a Path, &'a Spec)>,
@@ -27,12 +27,12 @@ pub(crate) struct Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// To bring up a lab with the daemon of `program`.
+    /// For bringing up a lab, with `program` as its daemon.
     pub(crate) fn for_up(program: &'a Path, spec: &'a Spec) -> Result<Host<'a>, Error> {
         Ok(Host { base: Base::make()?, what: Some((program, spec)), deadline: deadline() })
     }
 
-    /// To take labs down; `None` when there can be none.
+    /// For taking labs down; `None` if there can be none.
     pub(crate) fn for_down() -> Result<Option<Host<'static>>, Error> {
         Ok(Base::open()?.map(|base| Host { base, what: None, deadline: deadline() }))
     }
@@ -105,7 +105,7 @@ impl System for Host<'_> {
     }
 }
 
-/// Signals a process if it is still the one that it was.
+/// Sends a signal to a process unless its number has been reused.
 fn signal(process: Process, signal: libc::c_int) -> Result<(), Error> {
     let Some(handle) = process.open() else { return Ok(()) };
     match handle.signal(signal) {

@@ -1,4 +1,4 @@
-//! What runs in the networks of a lab.
+//! The processes that run in the network namespaces of a lab.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use crate::process::Process;
 use crate::state::Network;
 
-/// How long a killed process may take to end before it is looked for again.
+/// How long a killed process may take to exit before the search is repeated.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The network of this process.
+/// The network namespace of this process.
 pub(crate) fn own_network() -> io::Result<Network> {
     Ok(Network { number: fs::metadata("/proc/self/ns/net")?.ino(), cookie: cookie()? })
 }
 
-/// All processes whose network has this number, but not `except`.
+/// Returns all processes whose network namespace has this inode number, except `except`.
 ///
-/// The number is that of one network only as long as something keeps it.
+/// The number identifies a namespace only as long as something keeps that namespace alive.
 pub(crate) fn inhabitants(number: u64, except: i32) -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -29,11 +29,11 @@ pub(crate) fn inhabitants(number: u64, except: i32) -> Vec<Process> {
     pids.filter(inside).filter_map(Process::of).collect()
 }
 
-/// Ends all processes in this process's network, and those that they start meanwhile.
+/// Kills all other processes in this process's network namespace, including those that they start while this runs.
 pub(crate) fn end_neighbours() {
     let Ok(number) = fs::metadata("/proc/self/ns/net").map(|is| is.ino()) else { return };
     let own = std::process::id() as i32;
-    // One that is started while the others are looked at can be missed once.
+    // A process that is forked during a scan can be missed, so two empty scans in a row are required.
     let mut quiet = 0;
     while quiet < 2 {
         let found = inhabitants(number, own);
@@ -42,12 +42,12 @@ pub(crate) fn end_neighbours() {
     }
 }
 
-/// Ends all processes in a network that none of ours holds any more.
+/// Kills all processes in a network namespace that no holder keeps any more.
 pub(crate) fn sweep(network: Network, rootless: bool) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let found = inhabitants(network.number, 0);
-        // The number may be that of another network by now.
+        // The number may have been reused for another namespace by now.
         let ours: Vec<Process> =
             found.into_iter().filter(|one| cookie_of(one, rootless) == Some(network.cookie)).collect();
         kill_all(&ours);
@@ -60,7 +60,7 @@ pub(crate) fn sweep(network: Network, rootless: bool) {
 fn kill_all(processes: &[Process]) {
     let handles: Vec<_> = processes.iter().filter_map(Process::open).collect();
     for handle in &handles {
-        // It may end at this moment.
+        // Fails if the process is exiting at this moment.
         let _ = handle.signal(libc::SIGKILL);
     }
     let deadline = Instant::now() + PATIENCE;
@@ -69,7 +69,7 @@ fn kill_all(processes: &[Process]) {
     }
 }
 
-/// The cookie of this thread's network.
+/// Returns the cookie of this thread's network namespace.
 fn cookie() -> io::Result<u64> {
     // SAFETY: plain system call; the result is checked before it is used.
     let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
@@ -80,7 +80,7 @@ fn cookie() -> io::Result<u64> {
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     let mut cookie = 0u64;
     let mut size = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: the option is a number of 64 bits, for which there is room.
+    // SAFETY: the option is a 64-bit number, and the buffer has that size.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -93,12 +93,12 @@ fn cookie() -> io::Result<u64> {
     if result == 0 { Ok(cookie) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The cookie of the network that a process is in.
+/// Returns the cookie of a process's network namespace.
 fn cookie_of(process: &Process, rootless: bool) -> Option<u64> {
     let open = |kind: &str| File::open(format!("/proc/{}/ns/{kind}", process.pid)).ok();
     let user = if rootless { Some(open("user")?) } else { None };
     let network = open("net")?;
-    // What is open is of this process only if it still has its number.
+    // The opened files belong to this process only if its number has not been reused.
     if !process.alive() {
         return None;
     }
@@ -118,7 +118,7 @@ fn cookie_of(process: &Process, rootless: bool) -> Option<u64> {
     }
 }
 
-/// The life of a process that enters a network and says which one it is.
+/// The body of a child process that enters a network namespace and reports its cookie.
 fn tell_cookie(user: Option<RawFd>, network: RawFd, told: RawFd) -> ! {
     // SAFETY: system calls on open descriptors and a buffer of our own.
     unsafe {

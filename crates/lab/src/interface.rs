@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 
 use crate::error::Error;
 
-/// `ETHTOOL_S*` requests that turn an offload off with value zero, in an order in which none depends on a later one.
-/// With them on, hosts hand the emulator packets larger than the MTU or without checksums.
+/// `ETHTOOL_S*` requests that turn an offload off with value zero, ordered so that none depends on a later one. With
+/// offloads on, hosts hand the emulator packets larger than the MTU or without checksums.
 const OFFLOADS: [(u32, &str); 6] = [
     (0x001f, "tcp segmentation"),
     (0x0024, "generic segmentation"),
@@ -30,7 +30,7 @@ pub(crate) fn ip(node: &str, batch: &str) -> Result<(), Error> {
     ip_with(command, node, batch)
 }
 
-/// Runs the lines of `batch` through the `ip -batch -` that `command` makes of a program's name.
+/// Feeds the lines of `batch` to `ip -batch -`; `command` creates the command from a program name.
 pub(crate) fn ip_with(
     command: impl Fn(&'static str) -> Result<Command, Error>,
     node: &str,
@@ -61,7 +61,7 @@ fn spawn_ip(command: impl Fn(&'static str) -> Result<Command, Error>) -> Result<
     Err(Error::NoIp)
 }
 
-/// Turns all offloads of an interface of this process's network namespace off.
+/// Turns off all offloads of an interface in this process's network namespace.
 pub(crate) fn offloads_off(name: &str) -> Result<(), Error> {
     #[repr(C)]
     struct Value {
@@ -91,7 +91,7 @@ pub(crate) fn offloads_off(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes settings below `/proc/sys/net` of this process's network namespace; absent ones are skipped.
+/// Writes settings below `/proc/sys/net` of this process's network namespace and skips those that do not exist.
 pub(crate) fn sysctl(settings: &[(&str, &str)]) -> Result<(), Error> {
     for (key, value) in settings {
         let path = Path::new("/proc/sys/net").join(key);

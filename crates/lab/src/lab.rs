@@ -1,4 +1,4 @@
-//! Labs as seen by their users.
+//! The public interface to labs.
 
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -22,12 +22,12 @@ use crate::start::{self, Started};
 use crate::state::{Node, OLD_TRUTH, State, TRUTH};
 use crate::truth::Truth;
 
-/// How long a lab lives.
+/// When a lab ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// Until it is dropped or the process that brought it up ends in any way.
+    /// When it is dropped, or when the process that brought it up exits in any way.
     Owned,
-    /// Until somebody takes it down.
+    /// When somebody takes it down.
     Detached,
 }
 
@@ -36,16 +36,16 @@ pub enum Life {
 pub struct Lab {
     state: State,
     folder: Folder,
-    /// The daemon, when it is our child.
+    /// The daemon, if it is our child.
     child: Option<Child>,
     life: Life,
 }
 
 impl Lab {
-    /// Brings a lab up with the daemon of this very program, which must be `headway`.
+    /// Brings a lab up with this program as the daemon; the program must be `headway`.
     ///
     /// # Errors
-    /// When the scenario is not valid, the name is taken, or the host allows no namespaces.
+    /// If the scenario is not valid, the name is taken, or the host does not allow namespaces.
     pub fn up(spec: &Spec, name: &str, life: Life) -> Result<Lab, Error> {
         let program = std::env::current_exe().map_err(Error::system("find this program's file"))?;
         Lab::up_with(&program, spec, name, life)
@@ -63,10 +63,10 @@ impl Lab {
         if life == Life::Detached { lab.detach() } else { Ok(lab) }
     }
 
-    /// Lets it live until somebody takes it down.
+    /// Keeps the lab up until somebody takes it down.
     ///
     /// # Errors
-    /// When its daemon does not hear us; the lab goes then.
+    /// If the daemon cannot be reached; the lab then ends.
     pub fn detach(mut self) -> Result<Lab, Error> {
         if let Some(child) = &mut self.child {
             start::stay(child)?;
@@ -75,10 +75,10 @@ impl Lab {
         Ok(self)
     }
 
-    /// A lab that somebody brought up.
+    /// Opens a lab that is already up.
     ///
     /// # Errors
-    /// When no lab of this name is up.
+    /// If no lab of this name is up.
     pub fn attach(name: &str) -> Result<Lab, Error> {
         check_name(name)?;
         let not_up = || Error::NotUp(name.to_owned());
@@ -92,10 +92,10 @@ impl Lab {
         }
     }
 
-    /// All labs of this user that are up, in order of their names.
+    /// Returns all labs of this user that are up, sorted by name.
     ///
     /// # Errors
-    /// When others could have put files where labs are.
+    /// If others can write to the directory of the labs.
     pub fn list() -> Result<Vec<Lab>, Error> {
         Ok(names()?.iter().filter_map(|name| Lab::attach(name).ok()).collect())
     }
@@ -105,7 +105,7 @@ impl Lab {
         &self.state.name
     }
 
-    /// The scenario with which it was brought up.
+    /// The scenario with which the lab was brought up.
     pub fn spec(&self) -> &Spec {
         &self.state.spec
     }
@@ -125,26 +125,26 @@ impl Lab {
         self.state.nodes.iter().map(|(_, process)| *process).collect()
     }
 
-    /// The IPv4 address of a node.
+    /// Returns the IPv4 address of a node.
     ///
     /// # Errors
-    /// When there is no such node.
+    /// If there is no such node.
     pub fn v4(&self, node: &str) -> Result<Ipv4Addr, Error> {
         Ok(self.node(node)?.0.v4)
     }
 
-    /// The IPv6 address of a node.
+    /// Returns the IPv6 address of a node.
     ///
     /// # Errors
-    /// When there is no such node.
+    /// If there is no such node.
     pub fn v6(&self, node: &str) -> Result<Ipv6Addr, Error> {
         Ok(self.node(node)?.0.v6)
     }
 
-    /// A command that will run in a node: only its network differs, files and processes are the host's.
+    /// Returns a command that will run in a node: only its network differs, files and processes are the host's.
     ///
     /// # Errors
-    /// When there is no such node, or the lab has gone.
+    /// If there is no such node, or the lab has ended.
     pub fn command<S: AsRef<OsStr>>(
         &self,
         node: &str,
@@ -161,7 +161,7 @@ impl Lab {
     /// Makes the receivers of a node's IPv4 connections acknowledge every segment at once.
     ///
     /// # Errors
-    /// When there is no such node, or the lab has gone.
+    /// If there is no such node, or the lab has ended.
     pub fn acknowledge_at_once(&self, node: &str) -> Result<(), Error> {
         let (node, _) = self.node(node)?;
         let [a, b, c, _] = node.v4.octets();
@@ -173,26 +173,28 @@ impl Lab {
         interface::ip_with(|program| self.command(&node.name, program, ["-batch", "-"]), &node.name, &line)
     }
 
-    /// Replaces all cross traffic and returns since when; start and stop of the sources count from then.
+    /// Replaces all cross traffic. Returns the time from which the new traffic applies; `start` and `stop` of the
+    /// sources count from then.
     ///
     /// # Errors
-    /// When a source is not valid or the lab has gone.
+    /// If a source is not valid or the lab has ended.
     pub fn set_cross(&self, cross: &[Cross]) -> Result<Instant, Error> {
         self.since(&Request::SetCross(cross.to_vec()))
     }
 
-    /// Replaces rate, delay, buffer, loss and coalescing and returns since when; what is queued leaves as promised.
+    /// Replaces rate, delay, buffer, loss and coalescing, and returns the time from which the change applies. Packets
+    /// that already have a departure time keep it.
     ///
     /// # Errors
-    /// When a value is out of its range or the lab has gone.
+    /// If a value is out of range or the lab has ended.
     pub fn set_path(&self, path: &PathSpec) -> Result<Instant, Error> {
         self.since(&Request::SetPath(Box::new(path.clone())))
     }
 
-    /// What the lab does at present.
+    /// Returns the present configuration and the latest intervals.
     ///
     /// # Errors
-    /// When the lab has gone.
+    /// If the lab has ended.
     pub fn live(&self) -> Result<Live, Error> {
         match ask(self.folder.path(), &Request::Status)? {
             Answer::Status(live) => Ok(*live),
@@ -200,26 +202,26 @@ impl Lab {
         }
     }
 
-    /// The truth file, which goes when the lab goes.
+    /// The path of the truth file, which is removed with the lab.
     pub fn truth_path(&self) -> PathBuf {
         self.folder.path().join(TRUTH)
     }
 
-    /// All of the truth up to `until` at least, waiting for it; at most a minute ahead.
+    /// Waits until the truth up to `until` is complete and returns all of it; `until` may be at most a minute ahead.
     ///
-    /// After an hour or so a lab forgets the oldest part. For one window of a lab that has been up for long
+    /// A lab drops the oldest part of its truth after an hour or so. For one window of a lab that has been up for long,
     /// [`Lab::truth_between`] is much faster.
     ///
     /// # Errors
-    /// When the lab has gone or its file cannot be read.
+    /// If the lab has ended or its file cannot be read.
     pub fn truth_until(&self, until: Instant) -> Result<Truth, Error> {
         self.truth_between(Instant::ZERO, until)
     }
 
-    /// The truth of a window at least, waiting for its end; at most a minute ahead.
+    /// Waits until `to`, at most a minute ahead, and returns the truth of at least the window from `from` to `to`.
     ///
     /// # Errors
-    /// When the lab has gone or its file cannot be read.
+    /// If the lab has ended or its file cannot be read.
     pub fn truth_between(&self, from: Instant, to: Instant) -> Result<Truth, Error> {
         ask(self.folder.path(), &Request::Sync(to))?;
         let mut truth = Truth::load_since(&self.truth_path(), from)?;
@@ -231,15 +233,15 @@ impl Lab {
         Ok(truth)
     }
 
-    /// Waits until the lab has ended, at most `timeout`; false when it has not.
+    /// Waits until the lab has ended, at most `timeout`; returns false if it has not.
     pub fn wait(&self, timeout: Duration) -> bool {
         self.state.daemon.wait_gone(timeout)
     }
 
-    /// Takes the lab down: ends what runs in its nodes, then the nodes, and removes its files.
+    /// Takes the lab down: ends the programs in its nodes, then the nodes, and removes its files.
     ///
     /// # Errors
-    /// When it does not end or its files cannot be removed.
+    /// If it does not end or its files cannot be removed.
     pub fn down(mut self) -> Result<(), Error> {
         self.end()
     }
@@ -251,7 +253,7 @@ impl Lab {
             None => Ok(()),
         };
         if let Some(mut child) = self.child.take() {
-            // Where it did not end when asked, the end of its input is another word for it.
+            // If the daemon did not end when asked, end of file on its input asks again.
             drop(child.stdin.take());
             let _ = if ended.is_ok() { child.wait().map(Some) } else { child.try_wait() };
         }
@@ -277,13 +279,13 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         if self.life == Life::Owned {
-            // Whoever wants to know calls `down`.
+            // Callers that need the error call `down`.
             let _ = self.end();
         }
     }
 }
 
-/// Takes down what is left of a lab, alive or dead; false when there is nothing.
+/// Takes down whatever is left of a lab, alive or dead; returns false if there is nothing.
 ///
 /// # Errors
 /// As for [`Lab::down`].
@@ -292,10 +294,10 @@ pub fn down(name: &str) -> Result<bool, Error> {
     Host::for_down()?.map_or(Ok(false), |host| now(life::down(&host, name, None)))
 }
 
-/// The names of all labs of this user, alive or dead.
+/// Returns the names of all labs of this user, alive or dead.
 ///
 /// # Errors
-/// When others could have put files where labs are.
+/// If others can write to the directory of the labs.
 pub fn names() -> Result<Vec<String>, Error> {
     Ok(Base::open()?.map_or_else(Vec::new, |base| base.names()))
 }

@@ -1,4 +1,4 @@
-//! One direction of the path with the frames that are on it.
+//! One direction of the path with its frames.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,22 +13,22 @@ use crate::link::{Link, Verdict};
 use crate::port::Received;
 use crate::spec::{Direction, LinkSpec, Spec};
 
-/// A frame in the frame memory.
+/// A frame in the buffer pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Frame {
     pub(crate) number: u32,
-    /// With the Ethernet header.
+    /// Length with the Ethernet header.
     pub(crate) len: usize,
 }
 
-/// A frame that is to be handed to the receiver.
+/// A frame with a known time of delivery to the receiver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
     pub(crate) frame: Frame,
     pub(crate) release: Instant,
 }
 
-/// Frames come in at port `from` and leave at port `to`.
+/// One direction: frames come in at port `from` and leave at port `to`.
 pub(crate) struct Lane {
     pub(crate) direction: Direction,
     pub(crate) from: usize,
@@ -36,19 +36,19 @@ pub(crate) struct Lane {
     pub(crate) link: Link,
     jitter: Duration,
     reordering: bool,
-    /// When the last frame with jitter arrives at the queue.
+    /// When the latest frame with jitter arrives at the queue.
     last: Instant,
     rng: Pcg64Mcg,
-    /// Frames that jitter keeps from the queue, by time of arrival there and by number of the draw.
+    /// Frames that jitter delays before the queue, ordered by arrival there and then by the order of the draws.
     arriving: BinaryHeap<Reverse<(Instant, u64, Frame)>>,
     drawn: u64,
-    /// Frames that wait in the queue for their turn.
+    /// Frames that wait in the queue until the discipline judges their departure.
     waiting: VecDeque<Frame>,
     held: VecDeque<Held>,
 }
 
 impl Lane {
-    /// An empty lane from port `from` to port `to`.
+    /// Creates an empty lane from port `ports.0` to port `ports.1`.
     pub(crate) fn new(spec: &Spec, direction: Direction, ports: (usize, usize), start: Instant) -> Lane {
         let path = spec.path();
         let link = match direction {
@@ -75,14 +75,14 @@ impl Lane {
         lane
     }
 
-    /// From `at` on the link is another one.
+    /// Replaces the link's parameters from `at` on.
     pub(crate) fn set_link(&mut self, at: Instant, spec: &LinkSpec) {
         self.jitter = spec.jitter;
         self.reordering = spec.reordering;
         self.link.set_link(at, spec);
     }
 
-    /// A frame has come in.
+    /// Takes a frame that has arrived at port `from`.
     pub(crate) fn receive(&mut self, received: Received, frames: &mut Frames) {
         let Received { frame: number, len, stamp } = received;
         let frame = Frame { number, len };
@@ -99,7 +99,7 @@ impl Lane {
         }
     }
 
-    /// Does what is due by `now`: frames reach the queue or have their turn there.
+    /// Handles everything due by `now`: frames that reach the queue and frames whose departure is judged.
     pub(crate) fn settle(&mut self, now: Instant, frames: &mut Frames) {
         while let Some(&Reverse((at, _, frame))) = self.arriving.peek()
             && at <= now
@@ -115,12 +115,12 @@ impl Lane {
         self.place_decided(frames);
     }
 
-    /// The first frame to be handed over.
+    /// Returns the next frame to deliver.
     pub(crate) fn first(&self) -> Option<Held> {
         self.held.front().copied()
     }
 
-    /// Forgets the first frame to be handed over, which was sent at `now`.
+    /// Removes the first held frame, which was sent at `now`.
     pub(crate) fn released(&mut self, now: Instant, frames: &mut Frames) {
         if let Some(held) = self.held.pop_front() {
             self.link.released(held.release, now - held.release);
@@ -128,13 +128,13 @@ impl Lane {
         }
     }
 
-    /// When [`Lane::settle`] has something to do next.
+    /// Returns when [`Lane::settle`] next has something to do.
     pub(crate) fn next_event(&self) -> Option<Instant> {
         let arrival = self.arriving.peek().map(|Reverse((at, ..))| *at);
         arrival.into_iter().chain(self.link.next_turn()).min()
     }
 
-    /// Forgets all frames.
+    /// Discards all frames and returns their buffers to the pool.
     pub(crate) fn clear(&mut self, frames: &mut Frames) {
         let arriving = self.arriving.drain().map(|Reverse((_, _, frame))| frame);
         let held = self.held.drain(..).map(|held| held.frame);
@@ -145,14 +145,14 @@ impl Lane {
 
     fn offer(&mut self, at: Instant, frame: Frame, frames: &mut Frames) {
         let bytes = frames.get(frame.number);
-        // What is larger than the memory for frames arrived cut off.
+        // A frame larger than its buffer was truncated on arrival: drop it.
         let Some(bytes) = bytes.get(..frame.len) else {
             frames.give(frame.number);
             return;
         };
         let ip = frame.len.saturating_sub(ETHERNET) as u64;
         let verdict = self.link.offer(at, ip, ecn::is_capable(bytes));
-        // Turns up to now come first: those frames are older.
+        // Departures up to now come first: those frames are older.
         self.place_decided(frames);
         self.place(frame, verdict, frames);
     }

@@ -1,8 +1,8 @@
 //! Emulated paths with a known truth.
 //!
-//! A lab is three nodes in network namespaces of their own: `client`, `server`, and between
-//! them a router whose user-space emulator owns the bottleneck queue. Cross traffic exists
-//! only inside that queue, so what was free is known exactly and logged.
+//! A lab is three nodes, each in its own network namespace: `client`, `server`, and between them a router whose
+//! user-space emulator owns the bottleneck queue. Cross traffic exists only inside that queue, so the available
+//! bandwidth is known exactly and logged.
 //!
 //! ```text
 //! client 10.77.0.1 --veth-- [ emulator: rate, buffer, delay, loss, cross traffic ] --veth-- 10.77.0.2 server

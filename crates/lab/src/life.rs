@@ -1,25 +1,27 @@
-//! The order in which labs come up and go down, so that none of their processes is ever unseen, whoever is killed when.
+//! The order of steps in which labs come up and go down. At every moment each process of a lab can be found, whichever
+//! process is killed.
 //!
-//! - All processes of a lab hold a lock in its folder, from before the first one starts until the last one has ended.
-//! - A lab says where programs can enter it only when it is complete. Who has entered looks once more, and leaves when the lab is
-//!   ending; only then what is in it is ended.
-//! - A folder is removed when nothing uses it and nothing lives in its networks any more.
+//! - All processes of a lab hold a lock in its directory, from before the first one starts until the last one has
+//!   exited.
+//! - A lab publishes how programs can enter it only when it is complete. A program that has entered checks again and
+//!   leaves if the lab is ending. Only after the lab has been closed are the programs inside it ended.
+//! - A directory is removed only when nobody uses it and no process runs in its network namespaces any more.
 //!
-//! It is `async` for one reason: a test can stop everybody between any two operations, and let others go on. Here no operation
-//! waits for another, and [`now`] does them all at once.
+//! The code is `async` for one reason: a test can stop every process between any two operations and let the others go
+//! on. In production no operation ever returns `Pending`, and [`now`] runs everything to completion.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use crate::error::Error;
 
-/// What bringing labs up and down asks of the system; every operation is done as a whole or not at all.
+/// The system operations for bringing labs up and down; each happens completely or not at all.
 pub(crate) trait System {
-    /// The right to bring labs up and to remove folders, until dropped.
+    /// The lock that allows bringing labs up and removing directories, held until dropped.
     type Lock;
-    /// A lab's folder; equal only to itself, not to a later one of the same name.
+    /// A lab's directory; equal only to itself, not to a later one of the same name.
     type Folder: Clone + PartialEq;
-    /// What a lab says of itself.
+    /// The published state of a lab.
     type State;
     /// A lab that was brought up.
     type Started;
@@ -27,39 +29,40 @@ pub(crate) trait System {
     async fn lock(&self) -> Result<Self::Lock, Error>;
     async fn names(&self) -> Result<Vec<String>, Error>;
     async fn find(&self, name: &str) -> Result<Option<Self::Folder>, Error>;
-    /// Whether a process of the lab lives, or one that brings it up.
+    /// Whether a process of the lab is alive, or one that is bringing it up.
     async fn is_used(&self, folder: &Self::Folder) -> Result<bool, Error>;
     /// `None` before the lab is complete.
     async fn state(&self, folder: &Self::Folder) -> Result<Option<Self::State>, Error>;
-    /// Whether it is ending, or will because its daemon or who brought it up has died.
+    /// Whether the lab is ending, or will end because its daemon or its owner has died.
     async fn is_doomed(&self, state: &Self::State) -> Result<bool, Error>;
-    /// Makes the folder and has a daemon bring the lab up that lives no longer than this process.
+    /// Creates the directory and starts a daemon that brings the lab up and lives no longer than this process.
     async fn start(&self, name: &str) -> Result<Self::Started, Error>;
     /// Asks a daemon to end.
     async fn ask_to_end(&self, state: &Self::State) -> Result<(), Error>;
-    /// Waits a little; false when that has been done for too long.
+    /// Waits a little; returns false once the deadline has passed.
     async fn wait(&self) -> bool;
-    /// Ends a daemon that does not end when asked.
+    /// Kills a daemon that does not end when asked.
     async fn force_to_end(&self, state: &Self::State) -> Result<(), Error>;
-    /// Ends everything in the networks of a lab that nobody holds any more.
+    /// Kills everything in the network namespaces of a lab whose holders have all exited.
     async fn sweep(&self, state: &Self::State) -> Result<(), Error>;
     async fn remove(&self, folder: &Self::Folder) -> Result<(), Error>;
 }
 
-/// What a daemon does at its end.
+/// The steps of a daemon's shutdown.
 pub(crate) trait Ending {
-    /// Lets nobody enter any more.
+    /// Prevents programs from entering.
     async fn close(&mut self) -> Result<(), Error>;
-    /// Asks what runs in the nodes to end, and gives it some time.
+    /// Asks the programs in the nodes to end, and waits a limited time for them.
     async fn ask_programs(&mut self);
-    /// Has the holders end what still runs, and waits until they have ended themselves; false when they do not.
+    /// Has the holders kill the remaining programs, and waits until the holders have exited; returns false if they do
+    /// not.
     async fn dismiss_holders(&mut self) -> bool;
-    /// Ends what a holder has left alive that was killed.
+    /// Kills programs left over by a holder that was itself killed.
     async fn sweep(&mut self);
     async fn remove(&mut self) -> Result<(), Error>;
 }
 
-/// Brings a lab up, and removes what is left of dead ones.
+/// Brings a lab up, after removing what is left of dead ones.
 pub(crate) async fn up<S: System>(system: &S, name: &str) -> Result<S::Started, Error> {
     let _lock = system.lock().await?;
     for other in system.names().await? {
@@ -73,7 +76,7 @@ pub(crate) async fn up<S: System>(system: &S, name: &str) -> Result<S::Started, 
     system.start(name).await
 }
 
-/// Waits for the end of a lab that is ending.
+/// Waits until a lab of this name that is ending has gone; fails if it is up.
 async fn make_room<S: System>(system: &S, name: &str) -> Result<(), Error> {
     while let Some(folder) = system.find(name).await? {
         if !system.is_used(&folder).await? {
@@ -91,7 +94,8 @@ async fn make_room<S: System>(system: &S, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes a lab down, whatever is left of it, and returns when none of its processes lives; false when there is nothing.
+/// Takes a lab down in whatever state it is, and returns when none of its processes is alive; false if there is
+/// nothing.
 ///
 /// With `only`, a later lab of the same name is left alone.
 pub(crate) async fn down<S: System>(system: &S, name: &str, only: Option<&S::Folder>) -> Result<bool, Error> {
@@ -100,11 +104,11 @@ pub(crate) async fn down<S: System>(system: &S, name: &str, only: Option<&S::Fol
     loop {
         end_use(system, name, &folder).await?;
         let _lock = system.lock().await?;
-        // Somebody may have brought up another one since.
+        // Another lab of this name may have come up since.
         if system.find(name).await?.is_none_or(|now| now != folder) {
             return Ok(true);
         }
-        // Or this one: its folder was there before the first of its processes.
+        // Or this one: its directory existed before its first process.
         if !system.is_used(&folder).await? {
             bury(system, &folder).await?;
             return Ok(true);
@@ -112,7 +116,7 @@ pub(crate) async fn down<S: System>(system: &S, name: &str, only: Option<&S::Fol
     }
 }
 
-/// Ends the processes of a lab, by force when they do not end in time.
+/// Ends the processes of a lab, by force if they do not exit in time.
 async fn end_use<S: System>(system: &S, name: &str, folder: &S::Folder) -> Result<(), Error> {
     let mut asked = false;
     let mut forced = false;
@@ -133,7 +137,7 @@ async fn end_use<S: System>(system: &S, name: &str, folder: &S::Folder) -> Resul
     Ok(())
 }
 
-/// Removes what is left of a lab without processes that hold it.
+/// Removes what is left of a lab whose processes have all exited.
 async fn bury<S: System>(system: &S, folder: &S::Folder) -> Result<(), Error> {
     if let Some(state) = system.state(folder).await? {
         system.sweep(&state).await?;
@@ -141,7 +145,7 @@ async fn bury<S: System>(system: &S, folder: &S::Folder) -> Result<(), Error> {
     system.remove(folder).await
 }
 
-/// The end of a daemon.
+/// Shuts a daemon down.
 pub(crate) async fn end(daemon: &mut impl Ending) -> Result<(), Error> {
     daemon.close().await?;
     daemon.ask_programs().await;
@@ -152,7 +156,7 @@ pub(crate) async fn end(daemon: &mut impl Ending) -> Result<(), Error> {
     daemon.remove().await
 }
 
-/// Does `work` at once.
+/// Runs `work` to completion.
 pub(crate) fn now<T>(work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     let mut context = Context::from_waker(Waker::noop());

@@ -1,4 +1,4 @@
-//! Labs on a system in memory: everybody is stopped, killed and let go on in random order, between any two operations.
+//! Labs on a simulated system: processes are stopped, killed and resumed in random order between any two operations.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,9 +11,9 @@ use proptest::prelude::*;
 use super::*;
 
 const NAMES: [&str; 2] = ["one", "two"];
-/// How often somebody waits before patience ends.
+/// Waits until the deadline of [`System::wait`] passes.
 const PATIENCE: u32 = 40;
-/// Everybody who does something at the same time.
+/// The most processes that act at the same time.
 const CROWD: usize = 12;
 
 type Pid = u32;
@@ -24,16 +24,16 @@ enum Kind {
     User,
     Daemon,
     Holder,
-    /// A program that has entered a network and has not looked again yet.
+    /// A program that has entered a network namespace and has not checked again yet.
     Entering,
-    /// A program in a network.
+    /// A program in a network namespace.
     Program,
 }
 
 #[derive(Clone, Debug)]
 struct Process {
     kind: Kind,
-    /// The lab that it is of: the folder's number.
+    /// Its lab: the number of the directory.
     lab: u32,
     /// Node of a holder or a program.
     node: usize,
@@ -59,15 +59,15 @@ struct World {
     processes: BTreeMap<Pid, Process>,
     folders: BTreeMap<String, Lab>,
     lock: Option<Pid>,
-    /// Who holds the lock of a folder besides daemons and holders.
+    /// Processes that hold the lock of a directory besides daemons and holders, and which directory.
     starters: BTreeMap<Pid, u32>,
-    /// Daemons that were asked to end, holders that were dismissed.
+    /// Daemons asked to end and holders dismissed.
     asked: Vec<Pid>,
-    /// Daemons that may outlive who started them.
+    /// Daemons that may outlive their starter.
     settled: Vec<Pid>,
     ready: Vec<Pid>,
     last: u32,
-    /// What somebody said who was wrong.
+    /// Wrong results that operations reported.
     lies: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ impl World {
         self.processes.contains_key(&pid)
     }
 
-    /// The kernel's part of the end of a process.
+    /// What the kernel does when a process exits.
     fn end(&mut self, pid: Pid) {
         self.processes.remove(&pid);
         self.starters.remove(&pid);
@@ -116,7 +116,7 @@ impl World {
         self.folders.values().find(|folder| folder.number == lab)
     }
 
-    /// Whether all that lives can be found by whoever comes next, or ends by itself.
+    /// Checks that every live process will be found by a later operation, or will end by itself.
     fn check(&self) -> Result<(), String> {
         if let Some(lie) = self.lies.first() {
             return Err(lie.clone());
@@ -127,7 +127,7 @@ impl World {
                 Kind::User | Kind::Entering => true,
                 Kind::Holder => folder.is_some(),
                 Kind::Program => folder.is_some_and(|folder| folder.state.is_some()),
-                // At its very end it has removed its folder, when nothing of the lab was left.
+                // At its very end it has removed its directory, once nothing else of the lab was left.
                 Kind::Daemon => folder.is_some() || self.programs(process.lab, None).is_empty(),
             };
             if !seen {
@@ -138,13 +138,13 @@ impl World {
     }
 }
 
-/// Lets the others go on before an operation.
+/// Yields to the other processes before an operation.
 async fn step() {
     let mut before = true;
     poll_fn(|_| if std::mem::take(&mut before) { Poll::Pending } else { Poll::Ready(()) }).await;
 }
 
-/// The system as a process sees it.
+/// The system as seen by one process.
 struct Here {
     world: Shared,
     me: Pid,
@@ -268,7 +268,7 @@ async fn sweep(world: &Shared, lab: u32) {
     }
 }
 
-/// File by file.
+/// Removes file by file.
 async fn remove(world: &Shared, lab: u32) {
     step().await;
     for folder in world.borrow_mut().folders.values_mut().filter(|folder| folder.number == lab) {
@@ -278,7 +278,7 @@ async fn remove(world: &Shared, lab: u32) {
     world.borrow_mut().folders.retain(|_, folder| folder.number != lab);
 }
 
-/// A daemon, as it is in the memory of its process.
+/// A daemon's own memory.
 struct Daemon {
     world: Shared,
     lab: u32,
@@ -297,7 +297,7 @@ impl Ending for Daemon {
     async fn ask_programs(&mut self) {
         step().await;
         let mut world = self.world.borrow_mut();
-        // Not all of them do what they are asked for.
+        // Not all programs obey: those of node 1 do not.
         for pid in world.programs(self.lab, Some(0)) {
             world.end(pid);
         }
@@ -377,7 +377,7 @@ async fn holder(world: Shared, me: Pid, lab: u32, node: usize, daemon: Pid) {
     }
 }
 
-/// `lab exec`: finds a lab, enters it, and looks again.
+/// `lab exec`: finds a lab, enters it, and checks again.
 async fn enter(world: Shared, me: Pid, name: &'static str, node: usize) {
     step().await;
     let found = world.borrow().folders.get(name).and_then(|folder| folder.state.clone());
@@ -425,7 +425,7 @@ async fn take_down(world: Shared, me: Pid, name: &'static str) {
     }
 }
 
-/// Everybody who is doing something, with what they still have to do.
+/// All acting processes, each with the rest of its work.
 struct Crowd {
     world: Shared,
     acting: BTreeMap<Pid, Pin<Box<dyn Future<Output = ()>>>>,
@@ -448,7 +448,7 @@ impl Crowd {
         self.acting.insert(me, work);
     }
 
-    /// Daemons and holders act as soon as they are there; the dead do not.
+    /// Starts newly spawned daemons and holders, and stops dead processes.
     fn gather(&mut self) {
         let world = Rc::clone(&self.world);
         self.acting.retain(|pid, _| world.borrow().lives(*pid));
@@ -482,7 +482,7 @@ impl Crowd {
         if work.as_mut().poll(&mut context).is_ready() {
             self.acting.remove(&pid);
             let mut world = self.world.borrow_mut();
-            // Programs stay where they are.
+            // Programs stay alive.
             if world.processes.get(&pid).is_none_or(|one| one.kind != Kind::Program) {
                 world.end(pid);
             }
@@ -512,7 +512,7 @@ impl Crowd {
         }
     }
 
-    /// A program starts another one.
+    /// Lets a program fork another one.
     fn fork(&mut self, which: usize) {
         let mut world = self.world.borrow_mut();
         let programs: Vec<Process> =
@@ -522,7 +522,7 @@ impl Crowd {
         }
     }
 
-    /// Everybody goes on in turn until users have nothing to do any more, and daemons had the time to end.
+    /// Runs all processes in turn until users have nothing left to do and daemons have had the time to end.
     fn settle(&mut self) {
         let mut left = 2 * PATIENCE;
         while left > 0 {

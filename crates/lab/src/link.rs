@@ -1,4 +1,4 @@
-//! One direction of the path: queue, wire, delay, loss, the receiver's network card, and the cross traffic.
+//! One direction of the path: queue, wire, delay, loss, the receiver's network card (NIC), and the cross traffic.
 
 use std::collections::VecDeque;
 
@@ -14,53 +14,54 @@ use crate::queue::{Queue, Service, wire_size};
 use crate::spec::{Cross, Direction, LinkSpec};
 use crate::truth::Interval;
 
-/// What became of a packet of the hosts.
+/// The fate of a host packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is to be handed to the receiver.
+    /// It is delivered to the receiver.
     Deliver {
         /// When.
         at: Instant,
-        /// Whether it is to be marked CE before.
+        /// Whether it is marked CE.
         marked: bool,
     },
-    /// It went over the wire and was lost there.
+    /// It was sent over the wire and lost there.
     Lost,
     /// The queue dropped it.
     Dropped,
-    /// The queue decides at its turn: see [`Link::decided`].
+    /// The queue decides when the packet departs: see [`Link::decided`].
     Waits,
 }
 
-/// A link as pure arithmetic: the caller says when packets arrive and is told when they leave.
+/// A link as pure arithmetic: the caller reports arrivals and is told departure times.
 #[derive(Clone, Debug)]
 pub struct Link {
     queue: Queue,
-    /// Whose packets wait for their turn, and their sizes.
+    /// Owners and sizes of packets whose departure has not been judged yet.
     waiting: VecDeque<(Owner, Bytes)>,
-    /// What became of the hosts' packets that waited.
+    /// Verdicts on host packets that waited.
     decided: VecDeque<Verdict>,
-    /// Drop-tail without the hosts' packets, to tell whose fault a drop was.
+    /// A drop-tail queue that sees cross traffic only. It shows whether a cross packet would have been dropped without
+    /// the hosts' packets.
     shadow: Queue,
     sources: Vec<Source>,
     meter: Meter,
     delay: Duration,
-    /// What the delay follows instead.
+    /// Replaces `delay` if the link has a delay trace.
     following: Option<Following>,
     loss: f64,
     coalescer: Option<Coalescer>,
     rng: Pcg64Mcg,
     direction: Direction,
     seed: u64,
-    /// How often path or traffic were replaced: each time draws other random numbers.
+    /// How often path or traffic were replaced; each change uses new random numbers.
     generation: u64,
-    /// Everything before has been counted.
+    /// Everything up to this time has been counted.
     clock: Instant,
     last_delivery: Instant,
 }
 
 impl Link {
-    /// A link that starts empty at `start`; `cross` entries of the other direction are ignored.
+    /// Creates a link that starts empty at `start`; `cross` entries of the other direction are ignored.
     pub fn new(
         direction: Direction,
         spec: &LinkSpec,
@@ -94,12 +95,12 @@ impl Link {
         link
     }
 
-    /// Logs how long every packet waited, in the `delays` of the intervals.
+    /// Logs the queueing delay of every packet in the `delays` of the intervals.
     pub fn log_delays(&mut self) {
         self.meter.log_delays();
     }
 
-    /// Lets time pass up to and including `time`: cross traffic arrives, and what waits has its turns.
+    /// Advances to `time` inclusive: cross traffic arrives, and waiting packets depart or are dropped.
     pub fn advance(&mut self, time: Instant) {
         while let Some(source) = self.sources.iter_mut().min_by_key(|source| source.next()) {
             let (at, size) = (source.next(), source.size());
@@ -119,7 +120,8 @@ impl Link {
         self.clock = self.clock.max(time);
     }
 
-    /// A packet of the hosts with IP length `ip` bytes arrives at `at`, ECN-capable or not; one that is reported late counts as arriving now.
+    /// Offers a host packet with IP length `ip` bytes that arrives at `at`, ECN-capable or not (`ect`). A packet
+    /// reported late, after time has advanced past `at`, counts as arriving now.
     pub fn offer(&mut self, at: Instant, ip: u64, ect: bool) -> Verdict {
         let at = at.max(self.clock);
         self.advance(at);
@@ -135,17 +137,17 @@ impl Link {
         }
     }
 
-    /// What became of the oldest packet of the hosts that waited, when that is decided.
+    /// Returns the verdict on the oldest host packet that waited, once there is one.
     pub fn decided(&mut self) -> Option<Verdict> {
         self.decided.pop_front()
     }
 
-    /// When the next packet has its turn; `None` when none waits for one.
+    /// Returns when the next waiting packet's departure is judged; `None` if none waits.
     pub fn next_turn(&self) -> Option<Instant> {
         self.queue.next_turn()
     }
 
-    /// Counts a packet that the queue has taken in at `at`.
+    /// Counts a packet that the queue accepted at `at`.
     fn taken(&mut self, at: Instant, owner: Owner, size: Bytes, service: Option<Service>) {
         match service {
             Some(service) => {
@@ -157,7 +159,7 @@ impl Link {
         self.meter.backlog(at, self.queue.scaled_backlog(at));
     }
 
-    /// Gives all packets their turns that have them up to `time`.
+    /// Judges the departures of all waiting packets up to `time`.
     fn take_turns(&mut self, time: Instant) {
         while let Some(served) = self.queue.serve(time) {
             let Some((owner, size)) = self.waiting.pop_front() else { return };
@@ -174,18 +176,18 @@ impl Link {
                     self.meter.host_dropped(served.arrived);
                     self.decided.push_back(Verdict::Dropped);
                 }
-                // It had found room, and would have without the hosts' packets, too.
+                // The queue accepted it on arrival, as it would have without the hosts' packets; so hosts are charged.
                 (None, Owner::Cross) => self.meter.cross_dropped(served.arrived, true),
             }
         }
     }
 
-    /// A packet of the hosts has gone over the wire.
+    /// Handles a host packet that has been sent over the wire.
     fn deliver(&mut self, service: Service, marked: bool) -> Verdict {
         if marked {
             self.meter.host_marked(service.start);
         }
-        // Lost on the wire, after it took its share of the capacity: the truth does not depend on losses.
+        // Lost on the wire, after it used its share of the capacity: the truth does not depend on losses.
         if self.loss > 0.0 && self.rng.random::<f64>() < self.loss {
             self.meter.host_lost(service.start);
             return Verdict::Lost;
@@ -199,7 +201,7 @@ impl Link {
         Verdict::Deliver { at: self.last_delivery, marked }
     }
 
-    /// From `at` on the link is another one; what is queued leaves as it was promised.
+    /// Replaces the link's parameters from `at` on; packets that already have a departure time keep it.
     pub fn set_link(&mut self, at: Instant, spec: &LinkSpec) {
         self.advance(at);
         self.generation += 1;
@@ -212,7 +214,7 @@ impl Link {
         self.coalescer = self.card(spec);
     }
 
-    /// From `at` on the cross traffic is another one, whose start and stop count from `at`.
+    /// Replaces the cross traffic from `at` on; `start` and `stop` of the sources count from `at`.
     pub fn set_cross(&mut self, at: Instant, cross: &[Cross]) {
         self.generation += 1;
         self.sources.clear();
@@ -221,11 +223,11 @@ impl Link {
                 self.sources.push(Source::new(cross, at, self.sub_seed(index as u64)));
             }
         }
-        // The shadow forgets what hosts' packets did to the queue of earlier traffic.
+        // The shadow starts from the present queue, so drops caused by earlier host packets are not charged to hosts.
         self.shadow.follow(&self.queue);
     }
 
-    /// Counts a packet that was due at `due` and left `late` after that.
+    /// Counts a packet that was due at `due` and left `late` after it.
     pub fn released(&mut self, due: Instant, late: Duration) {
         self.meter.released(due, late);
     }
@@ -235,9 +237,9 @@ impl Link {
         self.meter.host_missed(at, count);
     }
 
-    /// The next interval of the truth that is complete, when there is one.
+    /// Returns the next completed interval of the truth, if there is one.
     pub fn take_finished(&mut self) -> Option<Interval> {
-        // What waits for its turn is counted when it had it.
+        // A waiting packet is counted at its departure, so the intervals since its arrival stay open.
         self.meter.take_finished(self.queue.oldest().map_or(self.clock, |oldest| oldest.min(self.clock)))
     }
 
@@ -245,7 +247,7 @@ impl Link {
         spec.coalesce.map(|interval| Coalescer::new(interval, self.sub_seed(CARD)))
     }
 
-    /// A seed of its own for each use; `seed_from_u64` scrambles it.
+    /// Derives a different seed for each use; `seed_from_u64` scrambles it.
     fn sub_seed(&self, part: u64) -> u64 {
         let way = match self.direction {
             Direction::Forward => 0,
@@ -259,7 +261,7 @@ impl Link {
     }
 }
 
-/// Parts of the seed beyond the numbers of the cross sources.
+/// Seed parts beyond the indices of the cross sources.
 const LOSS: u64 = 1 << 19;
 const CARD: u64 = LOSS + 1;
 const QUEUE: u64 = LOSS + 2;

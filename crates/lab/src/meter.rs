@@ -1,4 +1,4 @@
-//! Counts what passes a link, interval by interval, including the future that is already queued.
+//! Counts the packets of a link per interval, including transmissions that lie in the future but are already scheduled.
 
 use std::collections::VecDeque;
 
@@ -7,12 +7,12 @@ use headway_core::{Bytes, Duration, Instant, Rate};
 use crate::queue::{Service, unscale};
 use crate::truth::Interval;
 
-/// A release later than this is counted as late: the tail that a busy machine shows (0.1 to 1 ms is sensible).
+/// A later release counts as late: the tail of delays that a busy machine shows (0.1 to 1 ms is sensible).
 pub const LATE: Duration = Duration::from_us(250);
-/// A release later than this spoils a measurement (1 ms: ten packets at 100 Mb/s).
+/// A later release spoils a measurement (1 ms: ten packets at 100 Mb/s).
 pub const VERY_LATE: Duration = Duration::from_ms(1);
 
-/// Whose packet occupied the wire.
+/// The owner of a packet on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// A packet of the two hosts.
@@ -26,7 +26,7 @@ pub enum Owner {
 pub struct Meter {
     length: u64,
     capacity: Rate,
-    /// Number of the first open interval since the epoch; intervals lie on whole multiples of their length.
+    /// Number of the first open interval since the epoch; intervals start at whole multiples of their length.
     first: u64,
     open: VecDeque<Open>,
     logs_delays: bool,
@@ -36,23 +36,23 @@ pub struct Meter {
 struct Open {
     interval: Interval,
     max_backlog: u128,
-    /// How long every packet waited, in microseconds, when that is logged.
+    /// Queueing delay of every packet in microseconds, if logged.
     delays: Vec<u32>,
 }
 
 impl Meter {
-    /// A meter whose first interval contains `start`.
+    /// Creates a meter whose first interval contains `start`.
     pub fn new(start: Instant, length: Duration, capacity: Rate) -> Meter {
         let length = length.ns().max(1) as u64;
         Meter { length, capacity, first: start.ns() / length, open: VecDeque::new(), logs_delays: false }
     }
 
-    /// Logs how long every packet waited.
+    /// Turns on logging of every packet's queueing delay.
     pub fn log_delays(&mut self) {
         self.logs_delays = true;
     }
 
-    /// From `at` on the link has another capacity.
+    /// Changes the link's capacity from `at` on.
     pub fn set_capacity(&mut self, at: Instant, capacity: Rate) {
         let length = self.length;
         self.at(at);
@@ -65,7 +65,8 @@ impl Meter {
         }
     }
 
-    /// A packet of `size` occupies the wire: its bits are counted where they are sent.
+    /// Counts a packet of `size` that occupies the wire, with its bits spread over the intervals in which they are
+    /// sent.
     pub fn carried(&mut self, owner: Owner, service: Service, size: Bytes) {
         let bits = size.get() * 8;
         let (start, finish) = (service.start.ns(), service.finish.ns().max(service.start.ns() + 1));
@@ -82,39 +83,40 @@ impl Meter {
         self.add(owner, last, left);
     }
 
-    /// A cross packet arrived at the queue, whatever became of it.
+    /// Counts a cross packet that arrived at the queue, dropped or not.
     pub fn cross_offered(&mut self, at: Instant, size: Bytes) {
         self.at(at).interval.cross_offered_bits += size.get() * 8;
     }
 
-    /// The queue dropped a cross packet; `by_hosts` when it would have found room without the hosts' packets.
+    /// Counts a cross packet that the queue dropped; `by_hosts` if the queue would have accepted it without the hosts'
+    /// packets.
     pub fn cross_dropped(&mut self, at: Instant, by_hosts: bool) {
         let interval = &mut self.at(at).interval;
         interval.cross_drops += 1;
         interval.cross_drops_due_to_hosts += u64::from(by_hosts);
     }
 
-    /// The queue marked a packet of the hosts.
+    /// Counts a host packet that the queue marked.
     pub fn host_marked(&mut self, at: Instant) {
         self.at(at).interval.host_marks += 1;
     }
 
-    /// The queue dropped a packet of the hosts.
+    /// Counts a host packet that the queue dropped.
     pub fn host_dropped(&mut self, at: Instant) {
         self.at(at).interval.host_drops += 1;
     }
 
-    /// A packet of the hosts was lost on the wire.
+    /// Counts a host packet that was lost on the wire.
     pub fn host_lost(&mut self, at: Instant) {
         self.at(at).interval.host_lost += 1;
     }
 
-    /// `count` packets of the hosts never reached the queue because the emulator did not read them in time.
+    /// Counts `count` host packets that never reached the queue because the emulator did not read them in time.
     pub fn host_missed(&mut self, at: Instant, count: u64) {
         self.at(at).interval.host_missed += count;
     }
 
-    /// A packet that arrived at `at` waits until its transmission begins at `start`.
+    /// Counts a packet that arrived at `at` and whose transmission begins at `start`.
     pub fn queued(&mut self, at: Instant, start: Instant) {
         let waits = start - at;
         let logs = self.logs_delays;
@@ -127,13 +129,13 @@ impl Meter {
         }
     }
 
-    /// The queue held `backlog` (bits times 10^9) just after an arrival.
+    /// Records the queue's backlog (bits times 10^9) just after an arrival.
     pub(crate) fn backlog(&mut self, at: Instant, backlog: u128) {
         let open = self.at(at);
         open.max_backlog = open.max_backlog.max(backlog);
     }
 
-    /// A packet of the hosts that was due at `due` left `late` after that.
+    /// Counts a host packet that was due at `due` and left `late` after it.
     pub fn released(&mut self, due: Instant, late: Duration) {
         let interval = &mut self.at(due).interval;
         interval.released += 1;
@@ -142,7 +144,7 @@ impl Meter {
         interval.max_late = interval.max_late.max(late);
     }
 
-    /// The first interval that ended by `time`, when there is one that was not taken yet.
+    /// Returns the oldest interval not yet taken, if it ended by `time`.
     ///
     /// Everything that arrived before `time` must have been counted.
     pub fn take_finished(&mut self, time: Instant) -> Option<Interval> {
@@ -167,7 +169,8 @@ impl Meter {
         self.slot(time.ns() / self.length)
     }
 
-    /// The interval with this number; an event for one that was taken already goes to the oldest open one.
+    /// Returns the interval with this number. An event for an interval that was already taken counts in the oldest open
+    /// one.
     fn slot(&mut self, number: u64) -> &mut Open {
         let index = number.saturating_sub(self.first) as usize;
         while self.open.len() <= index {
@@ -179,7 +182,7 @@ impl Meter {
     }
 }
 
-/// Every value and how often it is there, ascending.
+/// Returns each distinct value and its count, ascending.
 fn bins(mut values: Vec<u32>) -> Vec<(u32, u32)> {
     values.sort_unstable();
     values.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u32)).collect()

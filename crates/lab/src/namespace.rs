@@ -1,4 +1,4 @@
-//! Network namespaces without names: each is held by a small process and goes when that goes.
+//! Unnamed network namespaces: each is held by a small process and disappears with it.
 
 use std::ffi::CStr;
 use std::fs;
@@ -19,14 +19,14 @@ use crate::interface;
 use crate::process::{Process, close_all_but};
 use crate::state::{Network, Node, STATE, State};
 
-/// Moves this process, which must have one thread, into a new network namespace; through a new user
-/// namespace when that is the only way. Returns whether it was.
+/// Moves this process, which must have one thread, into a new network namespace. If that is not permitted, it also
+/// creates a new user namespace. Returns whether a user namespace was needed.
 pub(crate) fn enter_router() -> Result<bool, Error> {
     let Err(network) = unshare(CloneFlags::CLONE_NEWNET) else { return Ok(false) };
     let (uid, gid) = (geteuid(), getegid());
     let user = |user: io::Error| Error::Forbidden { network: network.into(), user };
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET).map_err(|e| user(e.into()))?;
-    // Root inside is the caller outside; groups must be given up before a group map may be written.
+    // Maps the caller to root; setgroups must be denied before a gid_map may be written.
     let maps = [
         ("/proc/self/setgroups", "deny".to_owned()),
         ("/proc/self/uid_map", format!("0 {uid} 1")),
@@ -38,9 +38,10 @@ pub(crate) fn enter_router() -> Result<bool, Error> {
     Ok(true)
 }
 
-/// A process that holds a node's namespace, with the line on which it reports.
+/// A process that holds a node's namespace, and the socket on which it reports.
 ///
-/// When the line is cut, because the daemon says so or has died, it ends what runs in the node, and then itself.
+/// When the socket is closed, because the daemon shuts down or has died, the holder kills the programs in the node and
+/// then exits.
 pub(crate) struct Holder {
     pub(crate) process: Process,
     pub(crate) network: Network,
@@ -50,10 +51,10 @@ pub(crate) struct Holder {
 impl Holder {
     /// Forks a process into a network namespace of its own; the caller must have one thread.
     ///
-    /// `lock` says that the lab is in use as long as the process lives.
+    /// The child keeps `lock`, so the lab counts as in use while the child lives.
     pub(crate) fn fork(node: &Node, peer: &Node, mtu: u32, lock: &Lock) -> Result<Holder, Error> {
         let (ours, theirs) = UnixStream::pair().map_err(Error::system("make a pipe to a node"))?;
-        // SAFETY: this process has one thread, so the child may do everything.
+        // SAFETY: this process has one thread, so the child may call anything.
         match unsafe { fork() }.map_err(Error::system("fork"))? {
             ForkResult::Child => {
                 drop(ours);
@@ -71,20 +72,20 @@ impl Holder {
         }
     }
 
-    /// Tells the node that its interface is there and waits until it is configured.
+    /// Tells the holder that its interface exists, and waits until the holder has configured it.
     pub(crate) fn configure(&mut self) -> Result<(), Error> {
         self.line.get_mut().write_all(b"\n").map_err(Error::system("talk to a node"))?;
         report(&mut self.line).map(|_| ())
     }
 
-    /// Has it end what runs in the node, and itself.
+    /// Has the holder kill the programs in the node and exit.
     pub(crate) fn dismiss(&self) {
-        // It fails only when it has ended.
+        // Fails only if the holder has exited.
         let _ = self.line.get_ref().shutdown(std::net::Shutdown::Both);
     }
 }
 
-/// What a node says when a step has succeeded.
+/// Reads the holder's report on one step.
 fn report(line: &mut BufReader<UnixStream>) -> Result<String, Error> {
     let mut text = String::new();
     line.read_line(&mut text).map_err(Error::system("hear from a node"))?;
@@ -94,10 +95,10 @@ fn report(line: &mut BufReader<UnixStream>) -> Result<String, Error> {
     }
 }
 
-/// How a report of success begins.
+/// Prefix of a success report.
 const OK: &str = "ok ";
 
-/// The life of a holder.
+/// The body of a holder process.
 fn hold(node: &Node, peer: &Node, mtu: u32, lock: &Lock, mut line: UnixStream) -> ! {
     let tell = |result: Result<String, Error>, line: &mut UnixStream| {
         let text = match &result {
@@ -114,11 +115,11 @@ fn hold(node: &Node, peer: &Node, mtu: u32, lock: &Lock, mut line: UnixStream) -
         exit();
     }
     tell(configure(node, peer, mtu).map(|()| String::new()), &mut line);
-    // Nothing is kept that another process could wait for: above all not the daemon's pipe to its parent.
-    // SAFETY: the three are not used any more.
+    // Close everything that another process could be waiting on, above all the daemon's pipe to its parent.
+    // SAFETY: none of the three descriptors is used any more.
     unsafe { libc::syscall(libc::SYS_close_range, 0, 2, 0) };
     close_all_but(&[line.as_raw_fd(), lock.0.as_raw_fd()]);
-    // It ends when the daemon does, in whatever way.
+    // The read returns when the daemon closes the socket or dies.
     while line.read(&mut go).is_err_and(|reason| reason.kind() == io::ErrorKind::Interrupted) {}
     end_neighbours();
     exit();
@@ -131,13 +132,14 @@ fn exit() -> ! {
 
 fn isolate(node: &Node) -> Result<String, Error> {
     let name: &CStr = if node.name == "client" { c"lab-client" } else { c"lab-server" };
-    // Only what `ps` shows.
+    // For `ps` only.
     let _ = nix::sys::prctl::set_name(name);
     unshare(CloneFlags::CLONE_NEWNET).map_err(Error::system("make a node's network namespace"))?;
     interface::sysctl(&[
-        // Earlier connections must not influence later ones.
+        // Cached metrics of earlier connections must not influence later ones.
         ("ipv4/tcp_no_metrics_save", "1"),
-        // No packets of the system's own: no link-local address, no solicitations, no address check.
+        // No packets from the kernel itself: no link-local address, no router solicitations, no duplicate address
+        // detection.
         ("ipv6/conf/default/addr_gen_mode", "1"),
         ("ipv6/conf/default/router_solicitations", "0"),
         ("ipv6/conf/default/accept_ra", "0"),
@@ -169,10 +171,10 @@ fn configure(node: &Node, peer: &Node, mtu: u32) -> Result<(), Error> {
     interface::ip(name, &batch)
 }
 
-/// The name of the one interface of a node.
+/// The name of a node's only interface.
 pub(crate) const INTERFACE: &str = "eth0";
 
-/// Makes `command` run in a node of a lab that is up, unless that is ending before it can begin.
+/// Makes `command` run in a node of a lab; the command fails if the lab is ending by the time it has entered.
 pub(crate) fn enter(
     command: &mut Command,
     folder: &Folder,
@@ -187,7 +189,7 @@ pub(crate) fn enter(
     let user = if state.rootless { Some(open("user")?) } else { None };
     let network = open("net")?;
     let daemon = state.daemon.open().ok_or_else(gone)?;
-    // The files are held, so if the process is the right one now, they are the right ones too.
+    // The files are held open, so if the holder is still the right process, they are its namespaces.
     if !holder.alive() {
         return Err(gone());
     }
@@ -197,12 +199,12 @@ pub(crate) fn enter(
             setns(user, CloneFlags::CLONE_NEWUSER)?;
         }
         setns(&network, CloneFlags::CLONE_NEWNET)?;
-        // What runs in a node is ended after the lab was closed or its daemon has died. So whoever is inside and sees neither is not
-        // overlooked.
+        // Programs in a node are killed only after the lab was closed or its daemon has died. So a program that is
+        // inside and observes neither will be found.
         let open = faccessat(&*folder, STATE, AccessFlags::F_OK, AtFlags::empty()).is_ok();
         if open && !daemon.has_ended() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENETDOWN)) }
     };
-    // SAFETY: between fork and exec only plain system calls are made.
+    // SAFETY: only plain system calls are made between fork and exec.
     unsafe { command.pre_exec(join) };
     Ok(())
 }

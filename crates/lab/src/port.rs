@@ -9,25 +9,25 @@ use headway_core::Instant;
 use crate::clock;
 use crate::frames::Frames;
 
-/// Frames read by one call at most: enough to catch up after a stall, short enough not to delay a release.
+/// Most frames read by one call: enough to catch up after a stall, few enough not to delay a release.
 pub(crate) const BATCH: usize = 32;
 /// Receive buffer: 50 ms at 500 Mb/s with the kernel's bookkeeping (a 1500 B frame is charged about 2.3 kB).
 const RECEIVE_BUFFER: libc::c_int = 16 << 20;
-/// Room for the stamp of a frame: header 16 and timespec 16, rounded up.
+/// Space for a frame's timestamp: header 16 and timespec 16, rounded up.
 const CONTROL: usize = 64;
 
 /// A received frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
-    /// Where it lies in the frame memory.
+    /// Its buffer in the pool.
     pub(crate) frame: u32,
     /// Its length with the Ethernet header.
     pub(crate) len: usize,
-    /// When the kernel received it.
+    /// The kernel's receive timestamp.
     pub(crate) stamp: Instant,
 }
 
-/// Space for the stamps, aligned as the kernel's headers want it.
+/// Space for control messages, aligned as `cmsghdr` requires.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
@@ -39,7 +39,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Opens the interface `name` of this thread's network namespace.
+    /// Opens a packet socket on the interface `name` of this thread's network namespace.
     pub(crate) fn open(name: &str) -> io::Result<Port> {
         // SAFETY: plain system call; the result is checked before it is used.
         let raw = unsafe {
@@ -51,20 +51,20 @@ impl Port {
         // SAFETY: `raw` is an open descriptor that nobody else owns.
         let fd = unsafe { OwnedFd::from_raw_fd(raw) };
         let index = nix::net::if_::if_nametoindex(name)?;
-        // Without it our own sends pass a queue discipline, and come back to us as outgoing copies.
+        // Otherwise our own packets would pass a queue discipline, and come back to us as outgoing copies.
         set(raw, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;
         set(raw, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
-        // The arrival time; thereby late reading costs no delay error.
+        // With the arrival time, reading late does not cause an error in the delay.
         set(raw, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
         if set(raw, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER).is_err() {
-            // Without privilege in the first namespace the system's limit applies.
+            // Without privilege in the initial user namespace the system's limit applies.
             set(raw, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER)?;
         }
         bind(raw, index)?;
         Ok(Port { fd, spare: Vec::with_capacity(BATCH), control: Box::new([Control([0; CONTROL]); BATCH]) })
     }
 
-    /// Reads at most `max` waiting frames into `out` and says whether more may be waiting.
+    /// Reads at most `max` waiting frames into `out` and returns whether more may be waiting.
     pub(crate) fn receive(
         &mut self,
         frames: &mut Frames,
@@ -86,8 +86,8 @@ impl Port {
             header.msg_control = self.control[k].0.as_mut_ptr().cast();
             header.msg_controllen = CONTROL as _;
         }
-        // SAFETY: the first `max` messages point to buffers that are valid for the whole call, which
-        // are distinct, and whose lengths are right.
+        // SAFETY: the first `max` messages point to distinct buffers that are valid for the whole call, with the right
+        // lengths.
         let count = unsafe {
             libc::recvmmsg(
                 self.fd.as_raw_fd(),
@@ -109,7 +109,7 @@ impl Port {
         Ok(count == max)
     }
 
-    /// Sends a frame at once.
+    /// Sends a frame immediately.
     pub(crate) fn send(&self, frame: &[u8]) -> io::Result<()> {
         // SAFETY: `frame` is valid for its length during the call.
         let sent = unsafe {
@@ -118,7 +118,7 @@ impl Port {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// How many frames found the receive buffer full since the last call.
+    /// Returns how many frames have been dropped since the last call because the receive buffer was full.
     pub(crate) fn overflows(&self) -> u64 {
         let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut len = size_of::<libc::tpacket_stats>() as libc::socklen_t;
@@ -169,7 +169,7 @@ fn bind(fd: RawFd, index: libc::c_uint) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The kernel's receive stamp of a message.
+/// Returns the kernel's receive timestamp of a message.
 fn stamp(header: &libc::msghdr) -> Option<Instant> {
     // SAFETY: the kernel filled the control buffer of `header`, which is still alive, and its length.
     unsafe {

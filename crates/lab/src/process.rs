@@ -1,4 +1,4 @@
-//! Processes named so that a reused number cannot be mistaken for them.
+//! Identifies processes such that a reused process number is not mistaken for the same process.
 
 use std::fs;
 use std::io;
@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// A process: its number and when it started (clock ticks since boot).
+/// A process, identified by its number and its start time (clock ticks since boot).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Number.
+    /// Process number.
     pub pid: i32,
     /// Start time as in field 22 of `/proc/PID/stat`.
     pub start: u64,
 }
 
 impl Process {
-    /// The running process of this number.
+    /// Returns the running process with this number.
     pub fn of(pid: i32) -> Option<Process> {
         Some(Process { pid, start: start_time(pid)? })
     }
 
-    /// This very process.
+    /// Returns this process.
     pub fn this() -> Option<Process> {
         Process::of(std::process::id() as i32)
     }
@@ -32,12 +32,12 @@ impl Process {
         start_time(self.pid) == Some(self.start)
     }
 
-    /// Waits until it has ended, at most `timeout`; false when it has not.
+    /// Waits until it has ended, at most `timeout`; returns false if it has not.
     pub fn wait_gone(&self, timeout: Duration) -> bool {
         self.open().is_none_or(|handle| handle.wait_until(Instant::now() + timeout))
     }
 
-    /// A handle that stays with this process whatever happens to its number; `None` when it is gone.
+    /// Opens a handle that refers to this process even if its number is reused; `None` if the process has ended.
     pub fn open(&self) -> Option<Handle> {
         // SAFETY: plain system call; the result is checked before it is used.
         let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid, 0) };
@@ -46,12 +46,12 @@ impl Process {
         }
         // SAFETY: `raw` is an open descriptor that nobody else owns.
         let fd = unsafe { OwnedFd::from_raw_fd(raw as i32) };
-        // Only now the number cannot be reused any more, so only now it can be compared.
+        // Compare only now: while the descriptor is open, the number cannot be reused.
         self.alive().then_some(Handle { fd })
     }
 }
 
-/// A process held by descriptor.
+/// A process referred to by a descriptor (pidfd).
 #[derive(Debug)]
 pub struct Handle {
     fd: OwnedFd,
@@ -61,7 +61,7 @@ impl Handle {
     /// Sends a signal.
     ///
     /// # Errors
-    /// When that is not allowed, or the process has ended.
+    /// If that is not permitted, or the process has ended.
     pub fn signal(&self, signal: libc::c_int) -> io::Result<()> {
         // SAFETY: plain system call without pointers to our memory.
         let result = unsafe {
@@ -76,20 +76,20 @@ impl Handle {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Whether it has ended; one system call.
+    /// Whether it has ended; costs one system call.
     pub(crate) fn has_ended(&self) -> bool {
         let mut poll = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: `poll` is one valid pollfd.
         unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
     }
 
-    /// Waits until it has ended; false when it has not by `deadline`.
+    /// Waits until it has ended; returns false if it has not by `deadline`.
     pub fn wait_until(&self, deadline: Instant) -> bool {
         readable(&self.fd, deadline.saturating_duration_since(Instant::now()))
     }
 }
 
-/// Waits until the descriptor is readable or has hung up; false when `timeout` passes first.
+/// Waits until the descriptor is readable or hung up; returns false if `timeout` passes first.
 pub(crate) fn readable(fd: &impl AsRawFd, timeout: Duration) -> bool {
     let deadline = Instant::now() + timeout;
     loop {
@@ -104,7 +104,8 @@ pub(crate) fn readable(fd: &impl AsRawFd, timeout: Duration) -> bool {
     }
 }
 
-/// Closes all descriptors of this process but these and the first three, which may be those of others that wait for their end.
+/// Closes all descriptors except `kept` and the standard ones. An inherited descriptor could keep another process
+/// waiting for end of file.
 pub(crate) fn close_all_but(kept: &[RawFd]) {
     let mut kept: Vec<RawFd> = kept.iter().copied().chain([0, 1, 2]).collect();
     kept.sort_unstable();
@@ -112,20 +113,20 @@ pub(crate) fn close_all_but(kept: &[RawFd]) {
     for gap in kept.windows(2) {
         let (first, last) = (gap[0] + 1, gap[1] - 1);
         if first <= last {
-            // SAFETY: the caller has nothing open but what is kept.
+            // SAFETY: the caller uses no descriptors but those kept.
             unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
         }
     }
 }
 
-/// What names the time since this host has started; numbers of processes and networks mean nothing beyond it.
+/// Returns an identifier of the current boot; numbers of processes and namespaces mean nothing after a reboot.
 pub(crate) fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 fn start_time(pid: i32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may contain anything; what follows the last one is numbers.
+    // The name in parentheses may contain anything; after the last parenthesis come only simple fields.
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
     let state = fields.next()?;

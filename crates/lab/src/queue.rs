@@ -1,4 +1,4 @@
-//! A first-in first-out queue with a discipline in front of a wire of constant rate, in exact integer arithmetic.
+//! A FIFO queue with a queue discipline in front of a wire of constant rate, in exact integer arithmetic.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use headway_core::{Bytes, Duration, Instant, Rate};
 
 const NS: u64 = 1_000_000_000;
 
-/// The size on the wire of a packet whose IP length is `ip`.
+/// Returns the size on the wire of a packet with IP length `ip`.
 pub const fn wire_size(ip: u64) -> Bytes {
     Bytes::new(ip + WIRE_OVERHEAD.get())
 }
@@ -16,40 +16,40 @@ pub const fn wire_size(ip: u64) -> Bytes {
 /// When a packet occupies the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// The first bit leaves.
+    /// When the first bit leaves.
     pub start: Instant,
-    /// The last bit has left.
+    /// When the last bit has left.
     pub finish: Instant,
 }
 
-/// What a queue does with a packet that it takes in.
+/// The result of accepting a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// Whether it was marked CE on arrival.
     pub marked: bool,
-    /// When it occupies the wire; `None` when that is decided at its turn (see [`Queue::serve`]).
+    /// When it occupies the wire; `None` if that is decided at its departure (see [`Queue::serve`]).
     pub service: Option<Service>,
 }
 
-/// What becomes of a packet at its turn.
+/// The result of judging a packet at its departure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
     /// When it arrived.
     pub arrived: Instant,
-    /// When it occupies the wire, and whether it is marked; `None` when it was dropped.
+    /// When it occupies the wire, and whether it is marked; `None` if it was dropped.
     pub service: Option<(Service, bool)>,
 }
 
 /// A FIFO that drains at a constant rate and whose discipline marks and drops.
 ///
-/// Its backlog counts what has not left yet, including the rest of the packet in service.
+/// Its backlog counts all bytes that have not left yet, including the rest of the packet in service.
 #[derive(Clone, Debug)]
 pub struct Queue {
     wire: Wire,
     discipline: queue::Queue,
-    /// When the packets that have a service finish; those of the past go at the next arrival.
+    /// Finish times of packets that already have a service; past ones are removed at the next arrival.
     finishes: VecDeque<u64>,
-    /// Packets whose turn decides, when the discipline judges departures.
+    /// Packets that are judged at departure.
     waiting: VecDeque<Waiting>,
     waiting_bytes: u64,
 }
@@ -63,7 +63,8 @@ struct Waiting {
 }
 
 impl Queue {
-    /// An empty queue that drains at `rate` (which must not be zero); `seed` decides random choices of the discipline.
+    /// Creates an empty queue that drains at `rate` (which must not be zero); `seed` is for random choices of the
+    /// discipline.
     pub fn new(rate: Rate, spec: &QueueSpec, seed: u64) -> Queue {
         Queue {
             wire: Wire { rate: rate.bps().max(1), free: 0, part: 0, switch: 0, old_rate: 0 },
@@ -74,13 +75,14 @@ impl Queue {
         }
     }
 
-    /// Changes rate and discipline at `now`; what has a service leaves as it was promised, the rest is the new discipline's.
+    /// Changes rate and discipline at `now`. Packets that already have a service keep it; the new discipline judges the
+    /// rest.
     pub fn change(&mut self, now: Instant, rate: Rate, spec: &QueueSpec, seed: u64) {
         self.wire.change(now, rate);
         self.discipline = spec.build(Some(rate), seed);
     }
 
-    /// Holds from now on what `other` holds.
+    /// Replaces this queue's contents by a copy of `other`'s.
     pub fn follow(&mut self, other: &Queue) {
         self.wire = other.wire.clone();
         self.finishes.clone_from(&other.finishes);
@@ -89,9 +91,10 @@ impl Queue {
         }
     }
 
-    /// Takes a packet of `size` on the wire that arrives at `now`, ECN-capable or not; `None` when it is dropped.
+    /// Accepts a packet of `size` on the wire that arrives at `now`, ECN-capable or not (`ect`); `None` if it is
+    /// dropped.
     ///
-    /// Arrival times must not decrease, and all turns up to `now` must have been served.
+    /// Arrival times must not decrease, and all departures up to `now` must have been served.
     pub fn push(&mut self, now: Instant, size: Bytes, ect: bool) -> Option<Accepted> {
         let backlog = self.backlog_seen(now);
         let marked = match self.discipline.on_arrival(now, &backlog, size, ect) {
@@ -99,7 +102,7 @@ impl Queue {
             Verdict::Mark => true,
             Verdict::Drop => return None,
         };
-        // After a change of discipline packets may still wait: nobody overtakes them.
+        // After a change of discipline packets may still be waiting: do not overtake them.
         if self.discipline.judges_departures() || !self.waiting.is_empty() {
             self.waiting.push_back(Waiting { arrived: now, size, ect, marked });
             self.waiting_bytes += size.get();
@@ -110,17 +113,17 @@ impl Queue {
         Some(Accepted { marked, service: Some(service) })
     }
 
-    /// When the next waiting packet has its turn; `None` when none waits for one.
+    /// Returns when the next waiting packet's departure is judged; `None` if none waits.
     pub fn next_turn(&self) -> Option<Instant> {
         self.waiting.front().map(|first| first.arrived.max(Instant::from_ns(self.wire.free)))
     }
 
-    /// When the oldest packet that waits for its turn arrived.
+    /// Returns when the oldest waiting packet arrived.
     pub fn oldest(&self) -> Option<Instant> {
         self.waiting.front().map(|first| first.arrived)
     }
 
-    /// Gives the next packet its turn if that is due by `now`; call until `None`.
+    /// Judges the next waiting packet if its departure is due by `now`; call until `None`.
     pub fn serve(&mut self, now: Instant) -> Option<Served> {
         let turn = self.next_turn().filter(|turn| *turn <= now)?;
         let Waiting { arrived, size, ect, marked } = self.waiting.pop_front()?;
@@ -135,17 +138,17 @@ impl Queue {
         Some(Served { arrived, service })
     }
 
-    /// What has not left at `now`.
+    /// Returns the bytes that have not left at `now`.
     pub fn backlog(&self, now: Instant) -> Bytes {
         unscale(self.scaled_backlog(now))
     }
 
-    /// The backlog in bits times 10^9, which needs no division.
+    /// The backlog in bits times 10^9, which avoids a division.
     pub(crate) fn scaled_backlog(&self, now: Instant) -> u128 {
         self.wire.scaled_backlog(now) + u128::from(self.waiting_bytes * 8) * u128::from(NS)
     }
 
-    /// The queue as a packet finds it.
+    /// The queue as an arriving packet sees it.
     fn backlog_seen(&mut self, now: Instant) -> Backlog {
         while self.finishes.front().is_some_and(|finish| *finish <= now.ns()) {
             self.finishes.pop_front();
@@ -163,14 +166,15 @@ impl Queue {
     }
 }
 
-/// A wire of constant rate. The fraction of a nanosecond that a packet takes is carried over, so the long-run rate is exact.
+/// A wire of constant rate. Carries over the fraction of a nanosecond that a packet takes, so the long-run rate is
+/// exact.
 #[derive(Clone, Debug)]
 struct Wire {
     rate: u64,
-    /// When it falls free: `free` nanoseconds and `part / rate` of one more.
+    /// When the wire becomes free: `free` nanoseconds plus the fraction `part / rate` of one more.
     free: u64,
     part: u64,
-    /// What was on it before the last change of rate leaves until then, at `old_rate` on average.
+    /// Until `switch`, bits accepted before the last rate change leave, at `old_rate` on average.
     switch: u64,
     old_rate: u64,
 }
@@ -207,7 +211,7 @@ impl Wire {
     }
 }
 
-/// Bytes, rounded up, from bits times 10^9.
+/// Converts bits times 10^9 to bytes, rounded up.
 pub(crate) fn unscale(backlog: u128) -> Bytes {
     Bytes::new(backlog.div_ceil(8 * u128::from(NS)) as u64)
 }
@@ -303,7 +307,8 @@ mod tests {
                 marked.push(service.start);
             }
         }
-        // 5 ms are reached at the fifth packet, 100 ms later the first is marked, and after 100 ms the second.
+        // The sojourn time reaches 5 ms at the fifth packet; CoDel marks the first packet 100 ms later, the second
+        // after another 100 ms.
         assert_eq!(marked[..2], [at(105), at(205)]);
     }
 

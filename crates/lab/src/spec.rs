@@ -56,7 +56,7 @@ pub struct Spec {
     /// Name of the lab; the stem of the file when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Seed of everything random; default 1.
+    /// Seed of all random numbers; default 1.
     #[serde(default = "default_seed")]
     pub seed: u64,
     /// Largest IP packet in bytes, 1280 to 9000; default 1500.
@@ -65,7 +65,7 @@ pub struct Spec {
     /// Length of the truth log's intervals, 1 ms to 1 s; default 10 ms.
     #[serde(default = "default_interval")]
     pub interval: Duration,
-    /// Whether the truth log has how long every packet waited, in microseconds; default no.
+    /// Whether the truth log contains every packet's queueing delay, in microseconds; default no.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub delays: bool,
     /// The link from client to server.
@@ -84,25 +84,26 @@ pub struct Spec {
 pub struct LinkSpec {
     /// Rate, counting wire bytes (IP length + 38).
     pub rate: Rate,
-    /// Time from the last bit's departure to its arrival; default 0.
+    /// Propagation delay: from the last bit's departure to its arrival; default 0.
     #[serde(default)]
     pub delay: Duration,
-    /// What the delay follows instead; default nothing.
+    /// A delay that changes over time, instead of `delay`; default none.
     #[serde(default, rename = "delay-trace", skip_serializing_if = "Option::is_none")]
     pub delay_trace: Option<DelayTrace>,
-    /// Delay of every packet of the hosts before the queue, drawn evenly from zero to this, at most 1 s; default 0.
+    /// Maximum random delay of a host packet before the queue, drawn uniformly from zero to this, at most 1 s; default
+    /// 0.
     #[serde(default)]
     pub jitter: Duration,
-    /// Whether jitter may let packets overtake each other; default no.
+    /// Whether jitter may reorder packets; default no.
     #[serde(default)]
     pub reordering: bool,
-    /// Room of the queue in wire bytes; default 100 ms at the rate, but at least 64 kB.
+    /// Buffer size of the queue in wire bytes; default 100 ms at the rate, but at least 64 kB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer: Option<Bytes>,
-    /// The discipline of the queue, whose room is `buffer` unless it has its own; default drop-tail.
+    /// Queue discipline, limited to `buffer` unless it has a limit of its own; default drop-tail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueSpec>,
-    /// Probability that a packet of the hosts is lost on the wire, at least 0 and less than 1; default 0.
+    /// Probability that a host packet is lost on the wire, at least 0 and less than 1; default 0.
     #[serde(default)]
     pub loss: f64,
     /// Minimum time between interrupts of the receiver's card, at most 10 ms; default: no coalescing.
@@ -124,7 +125,7 @@ pub struct PathSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cross {
-    /// Which direction it loads.
+    /// The direction of its packets.
     pub direction: Direction,
     /// How its packets are spaced.
     pub model: Model,
@@ -136,7 +137,7 @@ pub struct Cross {
     /// Mean packets per batch of the bursty model, at least 1; default 12.4 (rapid 4.0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<f64>,
-    /// When it starts, counted from the start of the lab or from its replacement; default 0.
+    /// When it starts, counted from the start of the lab or from the last change of cross traffic; default 0.
     #[serde(default)]
     pub start: Duration,
     /// When it stops, counted like `start`; default never.
@@ -152,7 +153,7 @@ pub enum Model {
     Cbr,
     /// Exponential gaps.
     Poisson,
-    /// Batches at exponential gaps; a batch arrives at once and has a geometric number of packets.
+    /// Batches at exponential gaps; a batch arrives all at once and has a geometric number of packets.
     Bursty,
 }
 
@@ -173,7 +174,7 @@ fn default_size() -> Bytes {
 }
 
 impl LinkSpec {
-    /// A link with the default buffer, without loss and coalescing.
+    /// Creates a link with the default buffer, without loss and coalescing.
     pub fn new(rate: Rate, delay: Duration) -> LinkSpec {
         LinkSpec {
             rate,
@@ -188,32 +189,33 @@ impl LinkSpec {
         }
     }
 
-    /// The buffer with its default: 100 ms at the rate, the depth of a common access router, and at least 64 kB.
+    /// Returns the buffer size. The default is 100 ms at the rate, the depth of a common access router, but at least 64
+    /// kB.
     pub fn buffer_size(&self) -> Bytes {
         let depth = self.rate.bytes_in(Duration::from_ms(100));
         self.buffer.unwrap_or(depth.max(Bytes::new(64_000)))
     }
 
-    /// The discipline with its default and its room.
+    /// Returns the discipline, drop-tail by default, with its limit filled in.
     pub(crate) fn discipline(&self) -> QueueSpec {
         self.queue
             .as_ref()
             .map_or_else(|| self.drop_tail(), |queue| queue.clone().or_limits(Some(self.buffer_size()), None))
     }
 
-    /// A queue of the same room that drops what does not fit.
+    /// Returns a drop-tail queue with the same limit.
     pub(crate) fn drop_tail(&self) -> QueueSpec {
         QueueSpec::DropTail(DropTailConfig { limit: Some(self.buffer_size()), packets: None })
     }
 }
 
 impl Cross {
-    /// A source of 1500-byte packets that lasts as long as the lab.
+    /// Creates a source of 1500-byte packets that lasts as long as the lab.
     pub fn new(direction: Direction, model: Model, rate: Rate) -> Cross {
         Cross { direction, model, rate, size: default_size(), batch: None, start: Duration::ZERO, stop: None }
     }
 
-    /// Mean packets per batch of the bursty model.
+    /// Returns the mean packets per batch of the bursty model.
     pub fn batch_mean(&self) -> f64 {
         // rapid 4.0: the geometric batch mean of the BCT traffic.
         self.batch.unwrap_or(12.4)
@@ -221,10 +223,10 @@ impl Cross {
 }
 
 impl PathSpec {
-    /// The same scenario with this path.
+    /// Checks all values; `mtu` is the largest IP packet in bytes.
     ///
     /// # Errors
-    /// When a value is out of its range.
+    /// If a value is out of range.
     pub fn validate(&self, mtu: u32) -> Result<(), Error> {
         check_link("forward", &self.forward, mtu)?;
         check_link("reverse", &self.reverse, mtu)?;
@@ -233,7 +235,7 @@ impl PathSpec {
 }
 
 impl Spec {
-    /// A scenario of one link, without cross traffic and with defaults for the rest.
+    /// Creates a scenario with this forward link, no cross traffic, and defaults for the rest.
     pub fn new(forward: LinkSpec) -> Spec {
         Spec {
             name: None,
@@ -247,7 +249,7 @@ impl Spec {
         }
     }
 
-    /// Both directions with defaults filled in.
+    /// Returns both directions, with defaults filled in.
     pub fn path(&self) -> PathSpec {
         let reverse = self.reverse.clone().unwrap_or(LinkSpec::new(self.forward.rate, self.forward.delay));
         PathSpec { forward: self.forward.clone(), reverse }
@@ -256,7 +258,7 @@ impl Spec {
     /// Reads a scenario file.
     ///
     /// # Errors
-    /// Names the file, and the line and key when one is at fault.
+    /// Errors name the file, and the line and key at fault if there are any.
     pub fn load(path: &Path) -> Result<Spec, Error> {
         let text =
             headway_input::text(path, headway_input::SCENARIO).map_err(|e| Error::file("read", path, e))?;
@@ -267,10 +269,10 @@ impl Spec {
         Ok(spec)
     }
 
-    /// Reads a scenario; `path` is only named in errors.
+    /// Parses a scenario. `path` is named in errors, and its directory is where delay traces are looked up.
     ///
     /// # Errors
-    /// Names the file, and the line and key when one is at fault.
+    /// Errors name the file, and the line and key at fault if there are any.
     pub fn parse(text: &str, path: &Path) -> Result<Spec, Error> {
         let mut spec: Spec =
             toml::from_str(text).map_err(|e| Mistake::at(text, path, e.span(), e.message()))?;
@@ -293,12 +295,12 @@ impl Spec {
     /// Checks all values.
     ///
     /// # Errors
-    /// Names the key at fault.
+    /// Errors name the key at fault.
     pub fn validate(&self) -> Result<(), Error> {
         Ok(self.check()?)
     }
 
-    /// What is allowed but probably not meant, one sentence each.
+    /// Returns warnings about settings that are valid but probably unintended, one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let path = self.path();
         Direction::BOTH
@@ -330,7 +332,7 @@ impl Spec {
     }
 }
 
-/// Checks a set of cross sources; errors name them `cross[0]` and so on.
+/// Checks a list of cross sources; errors name them `cross[0]` and so on.
 pub(crate) fn check_cross(sources: &[Cross]) -> Result<(), Mistake> {
     for (index, cross) in sources.iter().enumerate() {
         let check = |key: &str, right: bool, rule: &str| check(&format!("cross[{index}].{key}"), right, rule);
@@ -349,7 +351,7 @@ pub(crate) fn check_cross(sources: &[Cross]) -> Result<(), Mistake> {
 }
 
 const MIN_RATE: Rate = Rate::from_bps(1_000);
-/// Beyond this the emulator of one thread cannot follow, by far.
+/// The single-threaded emulator cannot keep up with more, by far.
 const MAX_RATE: Rate = Rate::from_bps(10_000_000_000);
 const RATE_RULE: &str = "must lie between 1 kb/s and 10 Gb/s";
 

@@ -1,4 +1,4 @@
-//! Starting the daemon of a lab and hearing that the lab is up.
+//! Starting the daemon of a lab and waiting until the lab is up.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -16,26 +16,26 @@ use crate::process::{Process, readable};
 use crate::spec::Spec;
 use crate::state::{LOG, State};
 
-/// Bringing a lab up takes about 0.1 s; this much longer means that it never will.
+/// Bringing a lab up takes about 0.1 s; a daemon that takes longer than this has hung.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the starter writes on the daemon's standard input, as one line of JSON.
+/// The start line: what the starter writes to the daemon's standard input, as one line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Start {
     pub(crate) name: String,
-    /// The lock that says that the lab is in use, which the daemon inherits.
+    /// The descriptor of the lock that marks the lab as in use; the daemon inherits it.
     pub(crate) lock: RawFd,
-    /// The starter.
+    /// The starter's process.
     pub(crate) owner: Option<Process>,
     pub(crate) spec: Spec,
 }
 
-/// The line on standard output that says that the lab is up.
+/// The line on the daemon's standard output that reports that the lab is up.
 pub(crate) const READY: &str = "ready";
-/// The line on standard input by which a lab outlives its starter.
+/// The line on the daemon's standard input that lets the lab outlive its starter.
 pub(crate) const STAY: &str = "stay";
 
-/// A lab that is up, with its daemon as our child: it ends with us.
+/// A lab that is up, whose daemon is our child and ends when we do.
 #[derive(Debug)]
 pub(crate) struct Started {
     pub(crate) folder: Folder,
@@ -43,12 +43,12 @@ pub(crate) struct Started {
     pub(crate) child: Child,
 }
 
-/// Makes the folder of a lab and has `program` bring it up.
+/// Creates the directory of a lab and has `program` bring the lab up.
 pub(crate) fn start(base: &Base, program: &Path, spec: &Spec, name: &str) -> Result<Started, Error> {
     let (folder, lock) = base.create(name)?;
     let started = bring_up(&folder, &lock, program, spec, name);
     if started.is_err() {
-        // The first error is the one to report. Whoever comes next removes it otherwise.
+        // Report the first error. If removal fails, the next `lab up` removes the directory.
         let _ = folder.remove();
     }
     started
@@ -60,7 +60,7 @@ fn bring_up(folder: &Folder, lock: &Lock, program: &Path, spec: &Spec, name: &st
     command.args(["lab", "daemon"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
     let inherited = lock.0.as_raw_fd();
     let inherit = move || {
-        // SAFETY: the lock is open: the caller has it until the daemon has begun.
+        // SAFETY: the lock is open: the caller holds it until the daemon has started.
         let lock = unsafe { std::os::fd::BorrowedFd::borrow_raw(inherited) };
         fcntl(lock, FcntlArg::F_SETFD(FdFlag::empty()))?;
         Ok(())
@@ -77,7 +77,7 @@ fn bring_up(folder: &Folder, lock: &Lock, program: &Path, spec: &Spec, name: &st
     match state {
         Ok(state) => Ok(Started { folder: folder.clone(), state, child }),
         Err(error) => {
-            // What it has made ends with it.
+            // Everything the daemon has created ends with it.
             let _ = child.kill();
             let _ = child.wait();
             Err(error)
@@ -91,7 +91,7 @@ fn tell(child: &mut Child, start: &Start) -> Result<(), Error> {
     say(child, &line)
 }
 
-/// Lets the lab live on without us.
+/// Lets the lab outlive this process.
 pub(crate) fn stay(child: &mut Child) -> Result<(), Error> {
     say(child, &format!("{STAY}\n"))?;
     child.stdin = None;
@@ -106,7 +106,7 @@ fn say(child: &mut Child, line: &str) -> Result<(), Error> {
 fn hear(child: &mut Child, folder: &Folder) -> Result<String, Error> {
     let silent = || {
         let mut log = String::new();
-        // Without the log the sentence is still true.
+        // If the log cannot be read, the message is still true without it.
         let _ = folder.file(LOG, OFlag::O_RDONLY).map(|mut file| file.read_to_string(&mut log));
         Error::Daemon(format!("the lab's daemon ended during set-up: {}", log.trim()))
     };

@@ -1,4 +1,4 @@
-//! What is known about the labs of this user, in one folder each.
+//! The published state of a lab, a file in its directory.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -25,7 +25,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// The two ends; every lab uses the same addresses since no lab sees another.
+    /// Returns the two ends; every lab uses the same addresses, since labs cannot see each other.
     pub(crate) fn pair() -> [Node; 2] {
         ["client", "server"].map(|name| {
             let host = if name == "client" { 1 } else { 2 };
@@ -33,7 +33,7 @@ impl Node {
                 name: name.to_owned(),
                 v4: Ipv4Addr::new(10, 77, 0, host),
                 v6: Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, u16::from(host)),
-                // 02: locally administered.
+                // 02: locally administered address.
                 mac: format!("02:00:00:00:77:{host:02x}"),
             }
         })
@@ -43,30 +43,30 @@ impl Node {
 /// A network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Network {
-    /// Its number, as in `/proc/PID/ns/net`; the kernel gives it to another one later.
+    /// Inode number, as in `/proc/PID/ns/net`; the kernel may reuse it for another namespace.
     pub number: u64,
-    /// Its cookie (`SO_NETNS_COOKIE`), which no other one gets before the host restarts.
+    /// Cookie (`SO_NETNS_COOKIE`), unique until the host reboots.
     pub cookie: u64,
 }
 
-/// A lab that was brought up.
+/// The state of a lab that is up or ending.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// Its name.
     pub name: String,
-    /// Since when the host runs: processes and networks of an earlier time are gone.
+    /// Identifies the host's boot: processes and namespaces of an earlier boot are gone.
     pub boot: String,
     /// The process of the emulator.
     pub daemon: Process,
-    /// Whose end ends the lab; `None` when it stays until somebody takes it down.
+    /// The process whose exit ends the lab; `None` if the lab stays until somebody takes it down.
     pub owner: Option<Process>,
-    /// The nodes and the processes that hold them.
+    /// The nodes and their holder processes.
     pub nodes: Vec<(Node, Process)>,
-    /// Their networks.
+    /// Their network namespaces.
     pub networks: Vec<Network>,
-    /// Whether a user namespace had to be made.
+    /// Whether the lab uses a user namespace.
     pub rootless: bool,
-    /// Whether it is ending: then nobody can enter any more.
+    /// Whether it is ending: programs can no longer enter.
     #[serde(skip)]
     pub ending: bool,
     /// The scenario.
@@ -74,7 +74,7 @@ pub struct State {
 }
 
 impl State {
-    /// The state of the lab in `folder`; `None` before it is up and after it has ended.
+    /// Reads the state of the lab in `folder`; `None` before it is up and after it has ended.
     pub(crate) fn read(folder: &Folder) -> Result<Option<State>, Error> {
         for (file, ending) in [(STATE, false), (ENDING, true)] {
             let mut text = String::new();
@@ -89,7 +89,7 @@ impl State {
         Ok(None)
     }
 
-    /// Writes the state so that a reader sees all or nothing.
+    /// Writes the state atomically: a reader sees all of it or nothing.
     pub(crate) fn write(&self, folder: &Folder) -> Result<(), Error> {
         let failed = |e| Error::file("write", &folder.path().join(NEW), e);
         let mut file = folder.file(NEW, OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_TRUNC)?;
@@ -97,13 +97,13 @@ impl State {
         folder.rename(NEW, STATE)
     }
 
-    /// Lets nobody enter the lab any more.
+    /// Prevents programs from entering the lab.
     pub(crate) fn close(folder: &Folder) -> Result<(), Error> {
         folder.rename(STATE, ENDING)
     }
 }
 
-/// There while programs can enter the lab.
+/// Exists while programs can enter the lab.
 pub(crate) const STATE: &str = "state.json";
 const ENDING: &str = "ending.json";
 const NEW: &str = "state.json.new";

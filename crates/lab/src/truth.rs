@@ -1,4 +1,4 @@
-//! The truth about a lab: what was free, carried and dropped in every interval, as written by the emulator.
+//! The truth about a lab, written by the emulator: what was free, carried and dropped in every interval.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::spec::Direction;
 
-/// What passed one direction of the path in one interval; all rates and bits count wire bytes.
+/// Traffic in one direction of the path during one interval; all rates and bits count wire bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Begin, on `CLOCK_REALTIME`.
+    /// Start of the interval, on `CLOCK_REALTIME`.
     pub start: Instant,
     /// Length.
     pub length: Duration,
@@ -22,44 +22,44 @@ pub struct Interval {
     pub capacity: Rate,
     /// Bits of cross traffic that arrived at the queue.
     pub cross_offered_bits: u64,
-    /// Bits of cross traffic that went over the wire.
+    /// Bits of cross traffic sent over the wire.
     pub cross_bits: u64,
-    /// Bits of the hosts' packets that went over the wire.
+    /// Bits of host packets sent over the wire.
     pub host_bits: u64,
-    /// Packets of the hosts that the queue dropped.
+    /// Host packets that the queue dropped.
     pub host_drops: u64,
-    /// Packets of the hosts that the queue marked CE.
+    /// Host packets that the queue marked CE.
     pub host_marks: u64,
-    /// Packets of the hosts that were lost on the wire.
+    /// Host packets lost on the wire.
     pub host_lost: u64,
-    /// Packets of the hosts that the emulator did not read in time (a fault of the machine, not of the path).
+    /// Host packets that the emulator did not read in time (a fault of the machine, not of the path).
     pub host_missed: u64,
     /// Cross packets that the queue dropped.
     pub cross_drops: u64,
-    /// Cross packets that would have found room without the hosts' packets.
+    /// Cross packets that were dropped only because of the hosts' packets.
     pub cross_drops_due_to_hosts: u64,
-    /// The most that the queue held.
+    /// Largest backlog of the queue.
     pub max_queue: Bytes,
-    /// Packets that the queue took in, of hosts and of cross traffic.
+    /// Packets that the queue accepted, of hosts and of cross traffic.
     pub queued: u64,
-    /// Sum of the times that these waited before their own transmission began.
+    /// Sum of these packets' queueing delays, from arrival to the beginning of transmission.
     pub queued_time: Duration,
-    /// The longest of these times.
+    /// The largest of these delays.
     pub max_queued_time: Duration,
-    /// Packets of the hosts that were delivered.
+    /// Host packets delivered.
     pub released: u64,
     /// Packets delivered more than 0.25 ms after they were due.
     pub late: u64,
     /// Packets delivered more than 1 ms after they were due.
     pub very_late: u64,
-    /// The latest delivery.
+    /// Largest lateness of a delivery.
     pub max_late: Duration,
-    /// How long packets waited, in whole microseconds, and how many of them; ascending, and empty unless it is logged.
+    /// Histogram of queueing delays: delay in whole microseconds and number of packets, ascending; empty unless logged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delays: Vec<(u32, u32)>,
 }
 
-/// Bytes by which [`Truth::load_since`] goes back at first: about a minute of intervals of 10 ms.
+/// How far [`Truth::load_since`] first goes back, in bytes: about a minute of 10 ms intervals.
 const PIECE: u64 = 1 << 20;
 
 /// The first line of a truth file.
@@ -68,22 +68,22 @@ host_drops,host_lost,host_missed,cross_drops,cross_drops_due_to_hosts,max_queue_
 queued,queued_ns,max_queued_ns,released,late_250us,late_1ms,max_late_ns,host_marks,delays_us";
 
 impl Interval {
-    /// An interval in which nothing happened.
+    /// Returns an interval in which nothing happened.
     pub fn empty(start: Instant, length: Duration, capacity: Rate) -> Interval {
         Interval { start, length, capacity, ..Interval::default() }
     }
 
-    /// Capacity that the cross traffic left.
+    /// Returns the capacity that the cross traffic left.
     pub fn free(&self) -> Rate {
         self.capacity.saturating_sub(self.rate_of(self.cross_bits))
     }
 
-    /// The rate at which cross traffic arrived.
+    /// Returns the rate at which cross traffic arrived.
     pub fn cross_offered(&self) -> Rate {
         self.rate_of(self.cross_offered_bits)
     }
 
-    /// The rate that the hosts' packets had on the wire.
+    /// Returns the rate of the hosts' packets on the wire.
     pub fn host(&self) -> Rate {
         self.rate_of(self.host_bits)
     }
@@ -169,7 +169,7 @@ impl Interval {
         values.next().is_none().then_some((direction, interval))
     }
 
-    /// Whether both directions have a line for an interval that begins at `time` or before.
+    /// Whether both directions have a line for an interval that begins at or before `time`.
     fn begins_before(body: &str, time: Instant) -> bool {
         let first = |direction: &str| {
             let line = body.lines().find(|line| line.starts_with(direction))?;
@@ -182,7 +182,7 @@ impl Interval {
         self.start + self.length
     }
 
-    /// The share of this interval that lies in the window.
+    /// Returns the share of this interval that lies in the window.
     fn share(&self, from: Instant, to: Instant) -> f64 {
         let inside = self.end().min(to) - self.start.max(from);
         (inside.secs_f64() / self.length.secs_f64()).max(0.0)
@@ -192,11 +192,11 @@ impl Interval {
 /// How punctual the emulator was in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Lateness {
-    /// The latest delivery after it was due.
+    /// Largest lateness of a delivery.
     pub max: Duration,
-    /// Share of packets more than 0.25 ms late, 0 when there were none.
+    /// Share of packets more than 0.25 ms late; 0 if there were none.
     pub late_share: f64,
-    /// Share of packets more than 1 ms late, 0 when there were none.
+    /// Share of packets more than 1 ms late; 0 if there were none.
     pub very_late_share: f64,
     /// Packets delivered.
     pub released: u64,
@@ -212,17 +212,17 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Reads a truth file; a last line that is still being written is ignored.
+    /// Reads a truth file and ignores an incomplete last line, which is still being written.
     ///
     /// # Errors
-    /// When the file cannot be read or has a line that is not one of ours.
+    /// If the file cannot be read or has an invalid line.
     pub fn load(path: &Path) -> Result<Truth, Error> {
         let text = std::fs::read_to_string(path).map_err(|e| Error::file("read", path, e))?;
         let body = text.split_once('\n').map_or("", |(_, body)| body);
         Truth::parse(body).map_err(|line| Error::Truth { path: path.to_owned(), line: line + 1 })
     }
 
-    /// Reads the end of a truth file, back to the interval that holds `from` or to its begin.
+    /// Reads the end of a truth file, back to the interval that contains `from` or to the beginning of the file.
     pub(crate) fn load_since(path: &Path, from: Instant) -> Result<Truth, Error> {
         let failed = |e| Error::file("read", path, e);
         let file = File::open(path).map_err(failed)?;
@@ -235,7 +235,7 @@ impl Truth {
             let mut piece = vec![0; step as usize];
             file.read_exact_at(&mut piece, start).map_err(failed)?;
             text.splice(..0, piece);
-            // The first line is cut off, or the header.
+            // Skip the first line: it is incomplete, or the header.
             let body = text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |end| end + 1);
             let body = String::from_utf8_lossy(&text[body..]);
             let early = Interval::begins_before(&body, from);
@@ -246,14 +246,14 @@ impl Truth {
         }
     }
 
-    /// Puts the intervals of `earlier` before these.
+    /// Prepends the intervals of `earlier`.
     pub(crate) fn prepend(&mut self, mut earlier: Truth) {
         earlier.forward.append(&mut self.forward);
         earlier.reverse.append(&mut self.reverse);
         *self = earlier;
     }
 
-    /// Reads lines without the header; the error is the number of the wrong one, from 1.
+    /// Parses lines without the header; the error is the number of the invalid line, from 1.
     fn parse(text: &str) -> Result<Truth, usize> {
         let complete = text.rfind('\n').map_or("", |end| &text[..end]);
         let mut truth = Truth::default();
@@ -264,7 +264,7 @@ impl Truth {
         Ok(truth)
     }
 
-    /// All intervals of a direction, in order of time.
+    /// Returns all intervals of a direction, in order of time.
     pub fn intervals(&self, direction: Direction) -> &[Interval] {
         match direction {
             Direction::Forward => &self.forward,
@@ -272,32 +272,33 @@ impl Truth {
         }
     }
 
-    /// The mean rate that cross traffic left in the window; `None` when the log does not cover all of it.
+    /// Returns the mean rate that cross traffic left free in the window; `None` if the log does not cover all of it.
     ///
-    /// Intervals that lie partly in the window count by their share.
+    /// Intervals that lie partly in the window are weighted by the part inside.
     pub fn free_between(&self, direction: Direction, from: Instant, to: Instant) -> Option<Rate> {
         self.mean(direction, from, to, |i| i.capacity.bps_f64() - i.cross_bits as f64 / i.length.secs_f64())
             .map(Rate::from_bps_f64)
     }
 
-    /// The mean rate of the hosts' packets on the wire; `None` when the log does not cover all of the window.
+    /// Returns the mean rate of the hosts' packets on the wire; `None` if the log does not cover all of the window.
     pub fn host_between(&self, direction: Direction, from: Instant, to: Instant) -> Option<Rate> {
         self.mean(direction, from, to, |i| i.host().bps_f64()).map(Rate::from_bps_f64)
     }
 
-    /// The mean capacity; `None` when the log does not cover all of the window.
+    /// Returns the mean capacity; `None` if the log does not cover all of the window.
     pub fn capacity_between(&self, direction: Direction, from: Instant, to: Instant) -> Option<Rate> {
         self.mean(direction, from, to, |i| i.capacity.bps_f64()).map(Rate::from_bps_f64)
     }
 
-    /// Cross packets dropped in the intervals that touch the window: all, and those that hosts' packets displaced.
+    /// Counts cross packets dropped in the intervals that overlap the window: all of them, and those dropped because of
+    /// the hosts' packets.
     pub fn cross_drops_between(&self, direction: Direction, from: Instant, to: Instant) -> (u64, u64) {
         self.touching(direction, from, to)
             .iter()
             .fold((0, 0), |(all, due), i| (all + i.cross_drops, due + i.cross_drops_due_to_hosts))
     }
 
-    /// How punctual the emulator was in the intervals that touch the window.
+    /// Returns how punctual the emulator was in the intervals that overlap the window.
     pub fn lateness_between(&self, direction: Direction, from: Instant, to: Instant) -> Lateness {
         let part = self.touching(direction, from, to);
         let sum = |count: fn(&Interval) -> u64| part.iter().map(count).sum::<u64>();
@@ -312,7 +313,7 @@ impl Truth {
         }
     }
 
-    /// The end of the log, the same for both directions.
+    /// Returns the time up to which the log covers both directions.
     pub fn end(&self) -> Option<Instant> {
         Some(self.forward.last()?.end().min(self.reverse.last()?.end()))
     }

@@ -1,4 +1,4 @@
-//! The thread that writes the truth to a file, so that the emulator never waits for one.
+//! The thread that writes the truth file, so that the emulator never waits for the disk.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -13,8 +13,8 @@ use crate::spec::Direction;
 use crate::state::{OLD_TRUTH, TRUTH};
 use crate::truth::HEADER;
 
-/// The file is put aside at this size, and the one that was put aside before is removed: two hold one to two
-/// hours of 10 ms intervals, and a forgotten lab does not fill the memory in which `/run` lies (16 to 256 MB).
+/// At this size the file is rotated, and the previous rotated file is removed. Two files hold one to two hours of 10 ms
+/// intervals, and a forgotten lab does not fill `/run`, which lies in memory (16 to 256 MB is sensible).
 const LIMIT: u64 = 64 << 20;
 
 /// The truth file of a lab.
@@ -25,14 +25,14 @@ pub(crate) struct TruthLog {
 }
 
 impl TruthLog {
-    /// A file with nothing but the header.
+    /// Creates a file with only the header.
     pub(crate) fn create(folder: &Path) -> Result<TruthLog, Error> {
         let path = folder.join(TRUTH);
         let file = open(&path).map_err(|e| Error::file("write", &path, e))?;
         Ok(TruthLog { folder: folder.to_owned(), file, size: 0 })
     }
 
-    /// Appends what the emulator reports until it ends.
+    /// Appends the emulator's reports until the emulator ends.
     pub(crate) fn write(mut self, reports: &Receiver<Report>, live: &Mutex<Live>) {
         let mut text = String::new();
         for report in reports {
@@ -54,7 +54,7 @@ impl TruthLog {
                         }
                     }
                 }
-                // Nobody hears it when the asker has gone: that is its affair.
+                // Sending fails only if the client has gone, which does not matter here.
                 Report::Synced(answer) => drop(answer.send(())),
                 Report::Trouble(sentence) => tracing::warn!("{sentence}"),
             }
