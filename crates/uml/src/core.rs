@@ -1,7 +1,7 @@
-//! A core of the host for each guest.
+//! CPU pinning: each guest gets a CPU of the host for itself.
 //!
-//! A guest consists of processes of which one waits for the other at every system call. On one core that is a switch; across
-//! two it is an interrupt from one to the other, and up to four times as slow.
+//! A guest consists of processes that wait for each other at every system call. On one CPU that is a context switch;
+//! across two CPUs it is an inter-processor interrupt and up to four times as slow.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
@@ -10,17 +10,17 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// A core that no other guest has.
+/// A CPU that no other guest uses.
 #[derive(Debug)]
 pub(crate) struct Core {
-    /// Its number.
+    /// The CPU's number.
     pub(crate) number: usize,
-    /// A name without a file that only one program can have, and that nobody has when the program is gone.
+    /// An abstract socket address. Only one program can bind it, and the kernel releases it when that program exits.
     _lock: UnixListener,
 }
 
 impl Core {
-    /// A core of those that this program may use; `None` when all have guests.
+    /// Reserves a free CPU among those this program may use; `None` if guests occupy all of them.
     pub(crate) fn free() -> Option<Core> {
         let allowed = sched_getaffinity(Pid::from_raw(0)).ok()?;
         (0..CpuSet::count()).filter(|number| allowed.is_set(*number).unwrap_or(false)).find_map(|number| {
@@ -31,7 +31,7 @@ impl Core {
     }
 }
 
-/// Lets this process and its children run on one core only.
+/// Restricts this process and its children to one CPU.
 pub(crate) fn pin(number: usize) -> io::Result<()> {
     let mut one = CpuSet::new();
     one.set(number)?;

@@ -1,4 +1,4 @@
-//! Delays, rates and queue disciplines as lines for `tc`.
+//! Translates delays, rates and queue disciplines into `tc` commands.
 
 use headway_core::queue::{ADAPTATION, CodelConfig, PieConfig, QueueSpec, RampConfig, RedConfig, StepConfig};
 use headway_core::units::WIRE_OVERHEAD;
@@ -7,23 +7,24 @@ use headway_scenario::{Buffer, LinkSpec};
 
 use crate::plan::{PlannedNode, PlannedRed};
 
-/// What a wire has besides an IP packet and the Ethernet header that the kernel counts, bytes.
+/// Wire overhead besides the IP packet and the Ethernet header, which the kernel counts itself; in bytes.
 const STAB: u64 = WIRE_OVERHEAD.get() - 14;
-/// Packets that a stage holds which must not drop any.
+/// Packet limit of stages that must not drop.
 const UNLIMITED: u32 = 100_000_000;
-/// A tick of the kernel.
+/// The kernel's timer tick.
 const TICK: Duration = Duration::from_ms(1);
-/// Handles of `tbf` and of the discipline below it, and of the class in which the latter stands.
+/// Handle of the discipline below `tbf`.
 const DISCIPLINE: u32 = 0x20_0000;
-/// See [`DISCIPLINE`].
+/// Class of `tbf` that is the parent of [`DISCIPLINE`].
 const DISCIPLINE_CLASS: u32 = 0x10_0001;
-/// A rate that is no limit: with one, `netem` keeps packets in their order, so far apart that timers tell them apart.
+/// A rate that does not limit. Given a rate, `netem` keeps packets in order and spaces them enough for timers to tell
+/// them apart.
 const ANY_RATE: Rate = Rate::from_bps(1_000_000_000_000);
 
-/// The discipline that lets every packet go at the time it carries.
+/// A discipline that releases every packet at the departure time it carries.
 pub(crate) const RELEASE: &str = "fq limit 10000000 flow_limit 10000000 timer_slack 0";
 
-/// Puts everything of a direction onto its first device; `full` is the wire size of a full packet.
+/// Installs a direction's delay, rate and discipline on `device`; `full` is the wire size of a full packet.
 pub(crate) fn install(
     number: usize,
     spec: &LinkSpec,
@@ -45,7 +46,8 @@ pub(crate) fn install(
         }
         return Ok(());
     };
-    // Packets that come together are handed down one by one, so that the first has left when the next needs room.
+    // `netem` passes on packets that come together one by one, so the first has left the queue when the next needs
+    // space.
     let fixed = (fixed - ANY_RATE.time_for(full)).max(Duration::ZERO);
     node.tc.push(delay(fixed) + &format!(" rate {}bit", ANY_RATE.bps()));
     let burst = spec.burst.unwrap_or(full).get();
@@ -87,7 +89,7 @@ pub(crate) fn install(
     Ok(())
 }
 
-/// Names what the kernel cannot do.
+/// Rejects what the kernel cannot do; errors name the key.
 fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
     let red = |queue: &QueueSpec| match queue {
         QueueSpec::Red(config) => config.adaptive && config.adaptation != ADAPTATION,
@@ -111,11 +113,11 @@ fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
     }
 }
 
-/// What loses, delays and reorders packets at random; `None` if nothing does.
+/// Returns the `netem` discipline for random loss, delay and reordering; `None` if the link has none of them.
 pub(crate) fn random_stage(spec: &LinkSpec) -> Option<String> {
     let mut line = format!("netem limit {UNLIMITED}");
     if spec.jitter > Duration::ZERO {
-        // Evenly between zero and the jitter.
+        // Uniform between zero and the jitter.
         let half = time(Duration::from_ns(spec.jitter.ns() / 2));
         line += &format!(" delay {half} {half}");
     }
@@ -128,23 +130,24 @@ pub(crate) fn random_stage(spec: &LinkSpec) -> Option<String> {
     (spec.jitter > Duration::ZERO || spec.loss > 0.0).then_some(line)
 }
 
-/// A time as `tc` reads it: microseconds, a fraction of a nanosecond longer, because it cuts off what rounding leaves.
+/// Formats a time for `tc` in microseconds. Adds a fraction of a nanosecond, because `tc` truncates what rounding left.
 fn time(time: Duration) -> String {
     format!("{}.{:03}4us", time.ns() / 1000, time.ns() % 1000)
 }
 
-/// The room of a queue below `tbf`, which has let go the packet that is being sent: one less than the scenario says.
+/// Limits of a queue below `tbf`. `tbf` has already dequeued the packet in transmission, so the limits are one packet
+/// smaller than in the scenario.
 struct Room {
     bytes: Option<Bytes>,
     packets: Option<u32>,
     full: Bytes,
-    /// What is being sent while something waits.
+    /// The packet in transmission while others wait.
     sending: Bytes,
 }
 
 impl Room {
-    /// The room of a discipline, or of a `buffer` without one; `steady` when packets take their time to be sent, and do not wait
-    /// for tokens.
+    /// Returns the limits of a discipline, or of `buffer` if there is none. `steady` says that packets take time to be
+    /// sent; otherwise they wait for tokens and leave at once.
     fn new(queue: Option<&QueueSpec>, buffer: Buffer, full: Bytes, steady: bool) -> Room {
         let (bytes, packets) = queue.map_or(
             match buffer {
@@ -155,7 +158,7 @@ impl Room {
         );
         let sending = if steady { full } else { Bytes::ZERO };
         Room {
-            // Whatever is sent has been in the queue.
+            // At least a full packet, because every packet passes through the queue.
             bytes: bytes.map(|bytes| Bytes::new(bytes.get().saturating_sub(sending.get())).max(full)),
             packets: packets.map(|packets| packets.saturating_sub(u32::from(steady)).max(1)),
             full,
@@ -163,18 +166,18 @@ impl Room {
         }
     }
 
-    /// A length of the queue as the kernel sees it.
+    /// Converts a queue length of the scenario to the length that the kernel sees.
     fn seen(&self, length: Bytes) -> u32 {
         whole(Bytes::new(length.get().saturating_sub(self.sending.get())))
     }
 
-    /// In packets, for disciplines that count those.
+    /// The limit in packets, for disciplines that count packets.
     fn in_packets(&self) -> u32 {
         let full = self.bytes.map(|bytes| whole(Bytes::new(bytes.get() / self.full.get())).max(1));
         self.packets.or(full).unwrap_or(UNLIMITED)
     }
 
-    /// In bytes, for disciplines that count those.
+    /// The limit in bytes, for disciplines that count bytes.
     fn in_bytes(&self) -> u32 {
         let full = self.packets.map(|packets| self.full * u64::from(packets));
         self.bytes.or(full).map_or(u32::MAX, whole)
@@ -195,7 +198,7 @@ fn codel(config: &CodelConfig, room: &Room) -> String {
 fn pie(config: &PieConfig, room: &Room) -> String {
     let us = |time: Duration| time.ns() / 1000;
     let ecn = if config.ecn_threshold > 0.0 { "ecn" } else { "noecn" };
-    // A timer of the kernel that is set for some ticks fires with the one after them.
+    // A kernel timer set for n ticks fires at tick n + 1.
     let update = (config.update - TICK).max(TICK);
     let (target, update) = (us(config.target), us(update));
     format!("pie limit {} target {target}us tupdate {update}us {ecn}", room.in_packets())
@@ -207,7 +210,7 @@ fn red(config: &RedConfig, room: &Room, device: &str) -> PlannedRed {
         min: room.seen(config.min).max(1),
         max: room.seen(config.max).max(2),
         probability: config.probability,
-        // That of the scenario, whatever is left of its thresholds here.
+        // Computed from the scenario's thresholds, not from the reduced ones.
         weight_log: config.weight_log().unwrap_or(0),
         adaptive: config.adaptive,
         ecn: config.ecn,
@@ -216,15 +219,15 @@ fn red(config: &RedConfig, room: &Room, device: &str) -> PlannedRed {
 }
 
 fn step(config: &StepConfig, room: &Room, device: &str) -> PlannedRed {
-    // Marked is what finds more than the threshold before it.
+    // A packet is marked if it finds more than the threshold queued.
     let threshold = room.seen(config.threshold).saturating_add(1);
     PlannedRed { min: threshold, max: threshold, probability: 1.0, ..place(device, room) }
 }
 
 fn ramp(config: &RampConfig, room: &Room, device: &str) -> PlannedRed {
     let (min, max) = (room.seen(config.min), room.seen(config.max));
-    // The kernel spaces marks evenly: between two are up to 1 / p packets and on average half as many, where packets that are
-    // judged one by one have 1 / p between them.
+    // The kernel spaces marks evenly: the gap between two marks is uniform up to 1/p packets, half as long on average.
+    // Independent decisions would leave 1/p packets on average.
     PlannedRed { min, max, probability: config.probability / 2.0, ..place(device, room) }
 }
 
@@ -254,7 +257,7 @@ mod tests {
         let room = Room::new(None, Buffer::Bytes(FULL * 8), FULL, true);
         assert_eq!((room.bytes, room.seen(FULL * 5)), (Some(FULL * 7), 4 * 1538));
         assert_eq!(Room::new(None, Buffer::Packets(8), FULL, true).packets, Some(7));
-        // What waits for tokens is still there.
+        // A packet waiting for tokens is still in the queue.
         let bucket = Room::new(None, Buffer::Bytes(FULL * 8), FULL, false);
         assert_eq!((bucket.bytes, bucket.seen(FULL)), (Some(FULL * 8), 1538));
     }

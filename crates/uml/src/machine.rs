@@ -1,4 +1,4 @@
-//! A guest from the host's side: started, watched, and ended whatever happens.
+//! A guest from the host's side: starts it, watches it, and ends it in every case.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -20,23 +20,23 @@ use crate::guest::{FOLDER, PLAN, PROGRAM, PROGRESS, REPORT, SIGN};
 use crate::plan::Plan;
 use crate::report::{End, Line, Look, ProgramEnd};
 
-/// Date of every run on the guest's clock, 2026-01-01 00:00 UTC, ns.
+/// The start of every run on the guest's clock: 2026-01-01 00:00 UTC, in ns.
 const DATE: &str = "1767225600000000000";
-/// How often the guest is looked at.
+/// How often to check on the guest.
 const TICK: Span = Span::from_millis(20);
-/// Lines of the console that are kept, and bytes of each.
+/// Number of console lines kept.
 const LAST_WORDS: usize = 12;
-/// See [`LAST_WORDS`].
+/// Longest console line kept, in characters.
 const LINE: usize = 300;
-/// How a kernel with checks begins to tell what it found, and lines that are kept from there on.
+/// How a report of the kernel's own checks begins.
 const FINDINGS: [&str; 3] = ["BUG: ", "WARNING: ", "UBSAN: "];
-/// See [`FINDINGS`].
+/// Lines kept from the beginning of a report on.
 const FINDING_LINES: usize = 40;
-/// How long a kernel that has found something may go on, so that all of it is told.
+/// How long a kernel may go on after its checks have found something, to finish the report.
 const SETTLE: Span = Span::from_millis(200);
-/// What checks need beside the memory of a guest without: as much again, and this.
+/// Memory for the kernel's checks: double that of a guest without checks, plus this.
 const CHECK_MEMORY: Bytes = Bytes::new(256 << 20);
-/// Parts of lines that every start prints, and of a trace, which pushes the sentence before it away.
+/// Parts of lines to ignore: printed at every start, or in a trace, which would push out the message before it.
 const NOISE: [&str; 6] = [
     "Failed to initialize ubd device",
     "a channel type",
@@ -46,56 +46,56 @@ const NOISE: [&str; 6] = [
     "Call Trace:",
 ];
 
-/// Why a guest gave no results.
+/// Why a guest produced no results.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
     /// The kernel's file cannot be run, or files for the guest cannot be written.
     #[error("cannot start the kernel: {0}")]
     Start(#[from] std::io::Error),
-    /// The program in the guest says what was wrong.
+    /// The program in the guest reported an error.
     #[error("the run in the kernel failed: {0}")]
     Failed(String),
     /// Virtual time stood still for too long.
     #[error("the kernel hung: virtual time stood at {at} for {waited:?}{words}")]
     Hung {
-        /// Where virtual time stood.
+        /// The virtual time at which it stopped.
         at: Duration,
-        /// How long that was waited for, in real time.
+        /// How long it stood still, in real time.
         waited: Span,
-        /// What the console said last.
+        /// The last console output.
         words: Words,
     },
-    /// The guest ended before its time.
+    /// The guest exited before the end of the run.
     #[error("the kernel ended at {at} of virtual time ({status}){words}")]
     Died {
-        /// When.
+        /// The virtual time at which it exited.
         at: Duration,
-        /// How it ended.
+        /// Its exit status.
         status: String,
-        /// What the console said last.
+        /// The last console output.
         words: Words,
     },
-    /// The kernel's checks found a mistake, and the kernel would have gone on.
+    /// The kernel's checks found a bug after which the kernel would have gone on.
     #[error("the kernel found a mistake at {at} of virtual time{words}")]
     Found {
-        /// When.
+        /// The virtual time.
         at: Duration,
-        /// What it found.
+        /// The kernel's report.
         words: Words,
     },
-    /// The report cannot be understood.
+    /// The report cannot be parsed.
     #[error("line {line} of the report is damaged ({reason}){words}")]
     Garbage {
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The parse error.
         reason: String,
-        /// What the console said last.
+        /// The last console output.
         words: Words,
     },
 }
 
-/// The last lines of a console.
+/// The last lines of console output.
 #[derive(Clone, Debug, Default)]
 pub struct Words(VecDeque<String>);
 
@@ -114,38 +114,38 @@ impl std::fmt::Display for Words {
 pub struct Machine {
     /// The kernel.
     pub kernel: PathBuf,
-    /// The program that calls [`crate::guest::main`], and its arguments before the folder.
+    /// The program that calls [`crate::guest::main`].
     pub program: PathBuf,
-    /// See `program`.
+    /// Arguments of `program`, passed on the kernel's command line.
     pub arguments: Vec<String>,
-    /// Memory of the guest; only what is used is taken.
+    /// Memory of the guest; the host allocates only what the guest uses.
     pub memory: Bytes,
     /// Seed of the kernel's random numbers.
     pub seed: u64,
-    /// How long virtual time may stand still, in real time.
+    /// How long virtual time may stand still before the guest counts as hung, in real time.
     pub patience: Span,
-    /// Whether the kernel checks itself; what it finds then ends the run.
+    /// Whether the kernel checks itself; a finding then ends the run.
     pub checks: bool,
 }
 
-/// What a guest reported.
+/// The report of a guest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// All looks, ascending.
+    /// All snapshots, ascending in time.
     pub looks: Vec<Look>,
-    /// Programs that have ended, in that order.
+    /// Exits of programs, in order.
     pub programs: Vec<ProgramEnd>,
-    /// The end; `None` when the run was interrupted.
+    /// The last line; `None` if the run was interrupted.
     pub end: Option<End>,
 }
 
 impl Machine {
-    /// Lets a guest do a plan; `progress` hears of virtual time.
+    /// Runs a plan in a guest; calls `progress` with the virtual time as it advances.
     ///
-    /// Files that the plan wants lie in its folder afterwards. No process is left, whatever happens.
+    /// Output files of the plan are then in its folder. No process is left behind, whatever happens.
     ///
     /// # Errors
-    /// When the guest fails, hangs, dies or writes what cannot be understood.
+    /// If the guest fails, hangs, exits early, or writes a report that cannot be parsed.
     pub fn run(
         &self,
         plan: &Plan,
@@ -193,7 +193,7 @@ impl Machine {
 
     fn command(&self, folder: &Path, core: Option<usize>) -> Command {
         let mut command = Command::new(&self.kernel);
-        // Findings that are warnings are as deadly as those that are errors, and both are shown.
+        // Findings that are only warnings end the run like errors, and both are printed.
         let (memory, checks) = match self.checks {
             true => (self.memory * 2 + CHECK_MEMORY, ["loglevel=5", "panic_on_warn=1"].as_slice()),
             false => (self.memory, ["quiet"].as_slice()),
@@ -212,11 +212,11 @@ impl Machine {
         command.env_clear().env("UML_SEED", self.seed.to_string()).current_dir(folder).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let parent = Pid::this();
-        // SAFETY: between fork and exec only system calls are made, which touch no memory of others.
+        // SAFETY: only system calls are made between fork and exec; they touch no memory of others.
         unsafe {
             command.pre_exec(move || {
                 nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-                // The parent may have died before the line above.
+                // The parent may have died before the prctl took effect.
                 if nix::unistd::getppid() != parent {
                     return Err(std::io::ErrorKind::Interrupted.into());
                 }
@@ -227,9 +227,9 @@ impl Machine {
     }
 }
 
-/// A guest that runs.
+/// A running guest.
 struct Guest {
-    /// The core that is its own as long as it runs.
+    /// The CPU reserved for it while it runs.
     _core: Option<Core>,
     child: Child,
     console: Arc<Console>,
@@ -253,19 +253,19 @@ impl Guest {
         Ok(Guest { _core: core, child, console, readers })
     }
 
-    /// Ends the guest if it has not ended, and returns what it said last.
+    /// Kills the guest if it is still running, and returns its last console output.
     fn end(&mut self) -> Words {
         self.kill();
         for reader in self.readers.drain(..) {
-            // A reader has nothing to panic about; if it did, fewer words are known.
+            // Readers do not panic; if one did, fewer lines would be known.
             let _ = reader.join();
         }
         self.console.words()
     }
 
-    /// The kernel and the processes by which it runs programs are a group of their own.
+    /// Kills the kernel and the processes in which it runs programs; they are one process group.
     fn kill(&mut self) {
-        // Both fail only when nothing is left.
+        // Both fail only if no process is left.
         let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
         let _ = self.child.wait();
     }
@@ -277,27 +277,27 @@ impl Drop for Guest {
     }
 }
 
-/// What a guest says.
+/// The console output of a guest.
 #[derive(Debug, Default)]
 struct Console {
     heard: Mutex<Heard>,
 }
 
-/// See [`Console`].
+/// The parsed console output.
 #[derive(Debug, Default)]
 struct Heard {
-    /// Virtual time.
+    /// The latest virtual time reported.
     at: Option<Duration>,
-    /// The last lines; after a finding, those that are not in it.
+    /// The last lines; after a finding, lines after those kept in `found`.
     last: VecDeque<String>,
-    /// When the first finding began, in real time, and its first lines, with the trace.
+    /// When the first finding began, in real time, and its first lines with the trace.
     found: Option<(Clock, VecDeque<String>)>,
 }
 
 impl Console {
     fn listen(&self, mut output: impl BufRead) {
         let mut line = Vec::new();
-        // A line without an end must not fill the memory.
+        // The limit keeps a line without end from filling the memory.
         while let Ok(length) = (&mut output).take(LINE as u64 * 8).read_until(b'\n', &mut line)
             && length > 0
         {
@@ -334,7 +334,7 @@ impl Console {
         self.heard.lock().ok()?.at
     }
 
-    /// When the kernel began to tell of a finding.
+    /// When the kernel began to report a finding.
     fn found(&self) -> Option<Clock> {
         self.heard.lock().ok()?.found.as_ref().map(|(since, _)| *since)
     }
@@ -350,7 +350,7 @@ fn is_noise(text: &str) -> bool {
     NOISE.iter().any(|noise| text.contains(noise)) || is_dump(text)
 }
 
-/// Whether a line, after the time that some kernels put before it, is a part of the stack as numbers, or nothing.
+/// Whether a line is part of a stack dump, or empty, after removing a timestamp that some kernels print.
 fn is_dump(text: &str) -> bool {
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_hexdigit());
     let stamped = text.trim_start_matches(|c: char| "<>".contains(c) || c.is_ascii_digit());
@@ -358,7 +358,7 @@ fn is_dump(text: &str) -> bool {
     text.trim() == "Stack:" || text.split(' ').all(is_number)
 }
 
-/// Reads a report; what an interruption cut off is left out.
+/// Reads a report and ignores a last line cut off by an interruption.
 fn read(path: &Path, words: &Words) -> Result<Report, GuestError> {
     let mut report = Report::default();
     let Ok(file) = File::open(path) else { return Ok(report) };
@@ -386,12 +386,12 @@ mod tests {
 
     use super::*;
 
-    /// What comes of a kernel that is this shell script, run in the folder of the report.
+    /// Runs this shell script as the kernel, in the folder of the report.
     fn run(script: &str) -> Result<Report, GuestError> {
         run_with(script, false)
     }
 
-    /// The same for a kernel that may have checks.
+    /// As [`run`], for a kernel that may have checks.
     fn run_with(script: &str, checks: bool) -> Result<Report, GuestError> {
         let folder = tempfile::tempdir().unwrap();
         let kernel = folder.path().join("kernel");

@@ -1,9 +1,10 @@
-//! From a scenario to the plan of a guest: nodes become namespaces, links veth pairs with disciplines at both ends.
+//! Translates a scenario into the plan of a guest: nodes become namespaces, links become veth pairs with queue
+//! disciplines at both ends.
 //!
-//! A direction with a rate is `netem` with its delay, and below it `tbf` with the discipline: first the propagation, then the
-//! queue. That is the order of a link turned around, which nobody at its ends can tell, and it needs one device only.
-//! `tbf` lets a packet go when its transmission would begin; so the time of one is part of the delay, and what waits is one packet
-//! less than the queue of the scenario.
+//! A direction with a rate is `netem` with the delay and, below it, `tbf` with the discipline: first propagation, then
+//! the queue. This is the reverse of the order on a real link, which the ends cannot notice, and it needs only one
+//! device. `tbf` dequeues a packet when its transmission would begin. Therefore the delay includes one transmission
+//! time, and the queue limit is one packet less than in the scenario.
 
 mod check;
 mod programs;
@@ -19,38 +20,38 @@ use headway_scenario::{EcnMode, FlowController, FlowSpec, LinkSpec, Scenario, To
 use crate::discipline;
 use crate::plan::{Plan, PlannedDirection, PlannedFlow, PlannedNode, PlannedSource};
 
-/// Connections are opened this many round trips before time zero, and at least so long before.
+/// Connections are opened this many round trips before time zero.
 const LEAD_ROUND_TRIPS: i64 = 3;
-/// See [`LEAD_ROUND_TRIPS`].
+/// The least time by which connections are opened before time zero.
 const LEAST_LEAD: Duration = Duration::from_ms(10);
-/// Wire bytes of an acknowledgement: IP, TCP with timestamps, and what is around them.
+/// Wire bytes of an ACK: IP, TCP with timestamps, and the link layer.
 const ACKNOWLEDGEMENT: Bytes = Bytes::new(90);
-/// Memory of a guest without packets, and what a flow takes at least.
+/// Memory of a guest without packets.
 const BASE_MEMORY: Bytes = Bytes::new(512 << 20);
-/// See [`BASE_MEMORY`].
+/// Least memory per flow.
 const FLOW_MEMORY: Bytes = Bytes::new(200_000);
-/// What a program of the host may take on average.
+/// Average memory per host program.
 const PROGRAM_MEMORY: Bytes = Bytes::new(128 << 20);
-/// Memory for a byte in a queue or on a wire.
+/// Bytes of memory per byte in a queue or on a wire.
 const MEMORY_FACTOR: u64 = 20;
-/// What a sender's socket may hold of what queues and wires hold: more than ever is under way, and in any case so many bytes.
+/// Send buffer as a multiple of what queues and wires hold, so that it never limits.
 const SEND_FACTOR: u64 = 8;
-/// See [`SEND_FACTOR`].
+/// Smallest send buffer, in bytes.
 const LEAST_SEND: u64 = 16 << 20;
 
-/// What a run wants besides the scenario.
+/// Options of a run besides the scenario.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
     /// Whether segmentation and receive offloads stay on.
     pub offloads: bool,
-    /// Whether what leaves into each direction is captured.
+    /// Whether to capture the packets leaving into each direction.
     pub capture: bool,
 }
 
-/// The plan of a scenario with a seed; `folder` is the host's place for the report. Modules are for the caller to add.
+/// Creates the plan of a scenario with a seed; `folder` is the host's folder for the report. The caller adds modules.
 ///
 /// # Errors
-/// Names the key that the kernel cannot do.
+/// Errors name a key that the kernel cannot do.
 pub fn plan(scenario: &Scenario, seed: u64, folder: &Path, wishes: &Wishes) -> Result<Plan, Mistake> {
     check::check(scenario)?;
     let mut network = Network::new(scenario, folder, wishes);
@@ -69,8 +70,8 @@ pub fn plan(scenario: &Scenario, seed: u64, folder: &Path, wishes: &Wishes) -> R
     Ok(network.plan)
 }
 
-/// Memory that the guest needs: for every packet that queues and wires hold at once what the kernel takes for it, several times
-/// over, because both ends keep data, too.
+/// Returns the memory that the guest needs: several times the bytes that queues and wires hold at once, because of the
+/// kernel's overhead per packet and because both ends keep data, too.
 pub fn memory(scenario: &Scenario) -> Bytes {
     BASE_MEMORY
         + held(scenario) * MEMORY_FACTOR
@@ -78,7 +79,7 @@ pub fn memory(scenario: &Scenario) -> Bytes {
         + PROGRAM_MEMORY * scenario.program.len() as u64
 }
 
-/// What queues and wires hold at once, both ways.
+/// Returns the bytes that queues and wires hold at once, in both directions.
 fn held(scenario: &Scenario) -> Bytes {
     let of = |link: &LinkSpec| {
         let rate = link.rate.unwrap_or_default();
@@ -92,17 +93,17 @@ struct Network<'a> {
     scenario: &'a Scenario,
     topology: Topology,
     plan: Plan,
-    /// Whether full packets travel in a direction, or acknowledgements only.
+    /// Whether full packets travel in a direction, or ACKs only.
     loaded: Vec<bool>,
-    /// How packets get into each direction.
+    /// The first hop into each direction.
     hops: Vec<Hop>,
-    /// Namespace and device that have its delay and queue.
+    /// Namespace and device with the delay and queue of each direction.
     queues: Vec<(usize, String)>,
-    /// Those that lose or delay packets at random.
+    /// Namespace and device with the random loss and jitter of each direction, if it has any.
     randoms: Vec<Option<(usize, String)>>,
 }
 
-/// The begin of a direction: node, device and the address of the next node.
+/// The start of a direction: node, device, and the address of the next node.
 #[derive(Clone, Debug)]
 struct Hop {
     node: usize,
@@ -144,7 +145,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Finds the directions in which more than acknowledgements travel.
+    /// Finds the directions that carry more than ACKs.
     fn find_loads(&mut self) -> Result<(), Mistake> {
         let flows = self.scenario.flow.iter().map(|flow| (&flow.from, &flow.to, &flow.via));
         let traffic = self.scenario.traffic.iter().map(|source| (&source.from, &source.to, &source.via));
@@ -153,7 +154,7 @@ impl<'a> Network<'a> {
                 self.loaded[direction] = true;
             }
         }
-        // Nobody knows which way programs send.
+        // Programs may send data in either direction.
         for direction in programs::directions(self.scenario, &self.topology) {
             self.loaded[direction] = true;
         }
@@ -164,8 +165,8 @@ impl<'a> Network<'a> {
         self.topology.route(from, to, via).map_err(|reason| Mistake::new("via", &reason))
     }
 
-    /// Wires a link up: one veth pair, or a chain of them when its stages need several devices. What is between two pairs passes
-    /// packets on as they are.
+    /// Builds a link: one veth pair, or a chain of pairs if its stages need several devices. Namespaces between two
+    /// pairs forward packets unchanged.
     fn add_link(&mut self, link: usize) {
         let spec = &self.scenario.link[link];
         let [from, to] = [&spec.from, &spec.to].map(|name| self.topology.number(name).unwrap_or_default());
@@ -206,15 +207,15 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Whether TCP sends data from a node. Its packets are as large as can be until they leave their first device, so that a queue
-    /// there would see the wrong ones, and would be seen by the sender, too.
+    /// Whether TCP sends data from a node. Its packets stay unsegmented (GSO) until they leave their first device. A
+    /// queue there would see packets that are too large, and the sending TCP would see the queue.
     fn is_sender(&self, node: usize) -> bool {
         let programs = self.scenario.program.iter().map(|program| &program.at);
         let mut senders = self.scenario.flow.iter().map(|flow| &flow.from).chain(programs);
         senders.any(|name| self.topology.number(name) == Some(node))
     }
 
-    /// Lays a veth pair between two namespaces; its ends have the addresses of those of the whole link.
+    /// Creates a veth pair between two namespaces; both ends have the Ethernet addresses of the whole link's ends.
     fn wire(&mut self, link: usize, ends: &[(usize, String); 2]) {
         let mtu = self.scenario.mtu;
         let [one, other] = ends;
@@ -235,7 +236,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Lets two devices of a namespace be one wire.
+    /// Connects two devices of a namespace like one wire.
     fn pass_on(&mut self, one: &(usize, String), other: &(usize, String)) {
         let node = &mut self.plan.nodes[one.0];
         for (entry, exit) in [(one, other), (other, one)] {
@@ -247,7 +248,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Gives the ends of a link their addresses. Neighbours are known from the begin: a link may lead one way only.
+    /// Assigns IP addresses to the ends of a link. Neighbour entries are static, because a link may be unidirectional.
     fn address(&mut self, link: usize, ends: [&(usize, String); 2]) {
         for (end, (node, device)) in ends.into_iter().enumerate() {
             let (own, peer, mac) = (link_address(link, end), link_address(link, 1 - end), mac(link, 1 - end));
@@ -257,14 +258,14 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Puts delay, rate and discipline on the device at the begin of every direction.
+    /// Installs delay, rate and discipline on the queue device of every direction.
     fn add_directions(&mut self, wishes: &Wishes) -> Result<(), Mistake> {
         for (index, direction) in self.topology.directions().iter().enumerate() {
             let spec = &self.scenario.link[direction.link];
             let (node, device) = self.queues[index].clone();
             let full = Bytes::new(u64::from(self.scenario.mtu)) + WIRE_OVERHEAD;
             let packet = if self.loaded[index] { full } else { ACKNOWLEDGEMENT };
-            // A token bucket lets whole bursts go at once; then there is no time of transmission.
+            // A token bucket sends whole bursts at once, so there is no transmission time.
             let busy = spec
                 .rate
                 .filter(|_| spec.burst.is_none())
@@ -282,7 +283,7 @@ impl<'a> Network<'a> {
         Ok(())
     }
 
-    /// Makes packets to an address take a path; `metrics` belong to the route of the first node.
+    /// Routes packets to an address along a path; `metrics` belong to the route at the first node.
     fn lead(&mut self, destination: Ipv4Addr, path: &[usize], metrics: &str) {
         for (index, hop) in path.iter().map(|direction| &self.hops[*direction]).enumerate() {
             let metrics = if index == 0 { metrics } else { "" };
@@ -291,7 +292,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Gives a group of flows addresses of its own at both ends, so that each can take its own path.
+    /// Gives a group of flows its own addresses at both ends, so that it can take its own path.
     fn add_flows(&mut self, group: usize) -> Result<(), Mistake> {
         let spec = &self.scenario.flow[group];
         let [from, to] = [&spec.from, &spec.to].map(|name| self.topology.number(name).unwrap_or_default());
@@ -315,12 +316,13 @@ impl<'a> Network<'a> {
         };
         if let Some(first) = there.first().filter(|_| !spec.offload) {
             let hop = &self.hops[*first];
-            // Makes TCP hand down one segment at a time.
+            // Makes TCP send one segment at a time.
             self.plan.nodes[hop.node].ip.push(format!("link set dev {} gso_max_segs 1", hop.device));
         }
         for index in 0..spec.count {
             let start = spec.start + spec.stagger * i64::try_from(index).unwrap_or(i64::MAX);
-            // Packets of a handshake cannot be marked without DCTCP; a queue that marks everything would drop them for ever.
+            // Without DCTCP the packets of a handshake are not ECN-capable; a queue that marks everything would drop
+            // them for ever.
             let open = if spec.ecn == EcnMode::Classic { Duration::ZERO } else { start };
             self.plan.flows.push(PlannedFlow {
                 from,
@@ -343,7 +345,7 @@ impl<'a> Network<'a> {
         Ok(())
     }
 
-    /// Gives a source a namespace that releases its packets, and at the other end a device that swallows them.
+    /// Gives a source a namespace that releases its packets, and a device at the other end that discards them.
     fn add_source(&mut self, number: usize, seed: u64) -> Result<(), Mistake> {
         let spec = &self.scenario.traffic[number];
         let [from, to] = [&spec.from, &spec.to].map(|name| self.topology.number(name).unwrap_or_default());
@@ -386,7 +388,7 @@ fn node(name: String) -> PlannedNode {
     PlannedNode { name, ip: vec!["link set lo up".to_owned()], ..PlannedNode::default() }
 }
 
-/// The address of an end of a link, or of what leads from a source to its node.
+/// Returns the address of an end of a link, or of the connection from a source to its node.
 fn link_address(link: usize, end: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, (link >> 6) as u8, ((link & 63) << 2) as u8, 1 + end as u8)
 }
@@ -395,12 +397,12 @@ fn mac(link: usize, end: usize) -> String {
     format!("02:00:00:{:02x}:{:02x}:{:02x}", link >> 8 & 255, link & 255, 1 + end)
 }
 
-/// Address number `number` of a kind.
+/// Returns address `number` of a kind.
 fn address(kind: u8, number: usize) -> Ipv4Addr {
     Ipv4Addr::new(172, kind, (number >> 8) as u8, number as u8)
 }
 
-/// The kernel's name of a flow's controller, and what to write where before a connection with it is opened.
+/// Returns the kernel's name of a flow's controller, and the module parameters to write before a connection uses it.
 fn controller(spec: &FlowSpec, scenario: &Scenario) -> (String, Vec<(PathBuf, String)>) {
     let set = |window: u32, rate: u64| {
         let folder = Path::new("/sys/module/headway_fixed/parameters");
@@ -411,7 +413,7 @@ fn controller(spec: &FlowSpec, scenario: &Scenario) -> (String, Vec<(PathBuf, St
             ("headway_fixed".to_owned(), set(*segments, 0))
         }
         FlowController::Known(Kind::FixedRate { rate }) => {
-            // The kernel paces payload.
+            // The kernel's pacing rate counts payload bytes.
             let payload = f64::from(scenario.mss()) / f64::from(scenario.mtu + WIRE_OVERHEAD.get() as u32);
             ("headway_fixed".to_owned(), set(0, (rate.bps_f64() / 8.0 * payload) as u64))
         }
@@ -424,7 +426,7 @@ fn controller(spec: &FlowSpec, scenario: &Scenario) -> (String, Vec<(PathBuf, St
     }
 }
 
-/// What the module of LS-AIMD is told.
+/// Returns the parameters of the LS-AIMD module.
 fn ls_parameters(parameters: &LsParameters) -> Vec<(PathBuf, String)> {
     let folder = Path::new("/sys/module/headway_ls/parameters");
     let set = |name: &str, value: u32| (folder.join(name), value.to_string());
@@ -435,7 +437,7 @@ fn ls_parameters(parameters: &LsParameters) -> Vec<(PathBuf, String)> {
     ]
 }
 
-/// All times at which counters are looked at.
+/// Returns all times at which counters are read.
 fn looks(scenario: &Scenario) -> Vec<Duration> {
     let ends = (1..=scenario.duration.ns() / scenario.interval.ns()).map(|index| scenario.interval * index);
     let mut looks: Vec<Duration> = ends.chain([scenario.warmup, scenario.duration]).collect();
@@ -448,7 +450,7 @@ fn looks(scenario: &Scenario) -> Vec<Duration> {
 mod tests {
     use super::*;
 
-    /// The plan of a path over a router with these keys of its second link and of its flow.
+    /// Plans a path over one router; `link` and `flow` are keys of its second link and of its flow.
     fn planned(link: &str, flow: &str) -> Result<Plan, Mistake> {
         let text = format!(
             "duration = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"r\"\n[[link]]\nfrom = \"r\"\nto = \"b\"\n\

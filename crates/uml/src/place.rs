@@ -1,4 +1,4 @@
-//! Where files of a run are while it lasts.
+//! The temporary folder of a run.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,37 +9,35 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tempfile::TempDir;
 
-/// How folders of runs begin.
+/// Prefix of the folders of runs.
 const PREFIX: &str = "running-";
-/// How long a killed process may take to end, ms.
+/// How long a killed process may take to exit, in ms.
 const PATIENCE: u16 = 2000;
-/// How often a lock is tried whose owner was killed.
+/// How often to retry the lock of a killed owner.
 const ROUND: Duration = Duration::from_millis(10);
 
-/// A folder in the cache that goes away with the value.
+/// A folder in the cache, removed on drop.
 #[derive(Debug)]
 pub struct Place {
     folder: TempDir,
-    /// Held as long as the folder is needed; the kernel releases it whatever ends this program.
+    /// Held as long as the folder is needed; the kernel releases it when this program exits in any way.
     _lock: File,
 }
 
 impl Place {
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 }
 
-/// Makes a folder in the cache.
-///
-/// What a program that was killed left behind is removed by the next.
+/// Creates a folder in the cache, after removing those that killed programs left behind.
 ///
 /// # Errors
-/// When the cache cannot be written.
+/// If the cache cannot be written.
 pub fn folder(cache: &Path) -> io::Result<Place> {
     fs::create_dir_all(cache)?;
-    // Nobody takes a folder for left behind that is made, but not locked yet.
+    // Without this lock, a folder that exists but is not locked yet would look left behind.
     let turn = File::open(cache)?;
     turn.lock()?;
     for entry in fs::read_dir(cache)?.flatten() {
@@ -47,7 +45,7 @@ pub fn folder(cache: &Path) -> io::Result<Place> {
         let Some(number) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
         if entry.file_type()?.is_dir() && is_left(&File::open(entry.path())?, number) {
             end_guest(cache, &entry.path());
-            // What cannot be removed now is tried again by the next.
+            // What cannot be removed now is tried again next time.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -58,14 +56,15 @@ pub fn folder(cache: &Path) -> io::Result<Place> {
     Ok(Place { folder, _lock: lock })
 }
 
-/// Whether nobody holds the lock of a folder; `number` begins with the number of the program that has made it.
+/// Whether nobody holds the lock of a folder; `number` begins with the process number of the creator.
 fn is_left(folder: &File, number: &str) -> bool {
     let has_ended = || {
         let number = number.split('-').next().unwrap_or_default();
         !Path::new("/proc").join(number).exists()
     };
     let deadline = Instant::now() + Duration::from_millis(PATIENCE.into());
-    // A program that was killed while it started another one has left a copy of the lock with that, until it has begun or ended.
+    // A program that was killed while forking leaves a copy of the lock with its child, until the child has called exec
+    // or exited.
     while folder.try_lock().is_err() {
         if !has_ended() || Instant::now() > deadline {
             return false;
@@ -75,10 +74,10 @@ fn is_left(folder: &File, number: &str) -> bool {
     true
 }
 
-/// Ends the kernels that run in a folder that was left behind.
+/// Kills kernels that still run in a folder left behind.
 ///
-/// A kernel ends with the program that runs it. But while it starts it has a child that waits to be traced, and goes on waiting when
-/// the kernel has been killed.
+/// A kernel ends with the program that runs it. But a starting kernel has a child that waits to be traced, and that
+/// child keeps waiting if the kernel is killed.
 fn end_guest(cache: &Path, folder: &Path) {
     let Ok(kernels) = fs::canonicalize(cache.join("kernel")) else { return };
     let Ok(folder) = fs::canonicalize(folder) else { return };
@@ -96,7 +95,8 @@ fn end_guest(cache: &Path, folder: &Path) {
     }
 }
 
-/// Kills a process if it is still the one that is meant once its number cannot become another's any more, and waits for its end.
+/// Kills a process and waits for its exit. Checks `is_meant` once the descriptor guarantees that the number is not
+/// reused.
 fn end(number: i32, is_meant: impl Fn() -> bool) {
     // SAFETY: plain system call; the result is checked before it is used.
     let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, number, 0) };
@@ -108,7 +108,7 @@ fn end(number: i32, is_meant: impl Fn() -> bool) {
     let process = unsafe { OwnedFd::from_raw_fd(raw) };
     if is_meant() {
         let nothing = std::ptr::null::<libc::siginfo_t>();
-        // SAFETY: no memory of ours is touched. It fails when the process has ended, which is as well.
+        // SAFETY: no memory of ours is touched. A failure means that the process has exited.
         unsafe { libc::syscall(libc::SYS_pidfd_send_signal, raw, libc::SIGKILL, nothing, 0) };
         let _ = poll(&mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)], PollTimeout::from(PATIENCE));
     }
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn what_a_killed_program_left_is_removed_and_nothing_else() {
         let cache = tempfile::tempdir().unwrap();
-        // Its number may be that of another program by now.
+        // The number may have been reused by another program.
         let old = cache.path().join(format!("running-{}-x", std::process::id()));
         let other = cache.path().join("kernel");
         fs::create_dir(&old).unwrap();

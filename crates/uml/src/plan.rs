@@ -1,4 +1,4 @@
-//! What a guest has to do: made on the host, read in the guest.
+//! The plan of a run: written by the host, read by the guest.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 pub struct Plan {
     /// The host's folder for plan, report and captures.
     pub folder: PathBuf,
-    /// Compiled kernel modules to be loaded.
+    /// Compiled kernel modules to load.
     pub modules: Vec<PathBuf>,
     /// Network namespaces.
     pub nodes: Vec<PlannedNode>,
-    /// Lines for `ip -batch` that wire the namespaces up, before anything else.
+    /// Lines for `ip -batch` that connect the namespaces; run first.
     pub wires: Vec<String>,
     /// Directions of links, in the order of the scenario.
     pub directions: Vec<PlannedDirection>,
@@ -26,15 +26,15 @@ pub struct Plan {
     pub sources: Vec<PlannedSource>,
     /// Programs, in the order of the scenario.
     pub programs: Vec<PlannedProgram>,
-    /// Addresses of nodes with their names, as programs find them; empty without programs.
+    /// Addresses and names of nodes, for programs; empty if there are none.
     pub hosts: Vec<(Ipv4Addr, String)>,
-    /// The most that a sender's socket may hold, in bytes as the kernel counts them.
+    /// Send buffer of a socket, in bytes as the kernel counts them.
     pub send_buffer: u64,
-    /// From the first opening of connections to time zero.
+    /// Time from opening the first connections to time zero.
     pub lead: Duration,
-    /// When counters start to count.
+    /// When counters start.
     pub warmup: Duration,
-    /// When counters are looked at, ascending; the last ends the run.
+    /// Times at which counters are read, ascending; the last one ends the run.
     pub looks: Vec<Duration>,
     /// Whether segmentation and receive offloads stay on.
     pub offloads: bool,
@@ -45,80 +45,81 @@ pub struct Plan {
 pub struct PlannedNode {
     /// Name of the namespace.
     pub name: String,
-    /// Lines for `ip -batch` within it: addresses and routes.
+    /// Lines for `ip -batch` in the namespace: addresses and routes.
     pub ip: Vec<String>,
-    /// Lines for `tc -batch` within it: disciplines.
+    /// Lines for `tc -batch` in the namespace: queue disciplines.
     pub tc: Vec<String>,
-    /// RED disciplines, which `tc` cannot express.
+    /// RED disciplines, for which `tc` does not suffice.
     pub red: Vec<PlannedRed>,
     /// Network devices.
     pub devices: Vec<String>,
-    /// Congestion control of sockets that choose none; `None` for the kernel's own.
+    /// Default congestion control of the node's sockets; `None` for the kernel's default.
     pub controller: Option<String>,
 }
 
-/// RED, by the average queue or by the queue as it is.
+/// RED, based on the average or on the present queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedRed {
     /// The device.
     pub device: String,
-    /// Handles, such as `0x20_0001`, of the parent class and of the discipline.
+    /// Handle of the parent class, such as `0x20_0001`.
     pub parent: u32,
-    /// See `parent`.
+    /// Handle of the discipline.
     pub handle: u32,
-    /// Room, and the thresholds between which the probability of a mark rises, in bytes.
+    /// Queue limit in bytes.
     pub limit: u32,
-    /// See `limit`.
+    /// Threshold in bytes from which the marking probability rises.
     pub min: u32,
-    /// See `limit`.
+    /// Threshold in bytes at which the marking probability reaches `probability`.
     pub max: u32,
     /// Probability of a mark just below `max`.
     pub probability: f64,
-    /// Weight of a packet in the average, as a negative power of two; zero judges by the queue as it is.
+    /// Weight of a packet in the average, as the exponent of a negative power of two; zero uses the present queue.
     pub weight_log: u8,
-    /// Whether the probability follows the average.
+    /// Whether the probability adapts to the average queue.
     pub adaptive: bool,
-    /// Whether packets that can be marked are, and not dropped.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
 }
 
 /// A direction of a link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedDirection {
-    /// Number of the node whose device sends into it.
+    /// Node whose device sends into this direction.
     pub node: usize,
-    /// That device.
+    /// The sending device.
     pub device: String,
-    /// Time between entering and leaving when nothing is queued; `None` where nothing ever is.
+    /// Transit time of a packet that does not queue; `None` for a direction without queue and delay.
     pub fixed: Option<Duration>,
-    /// Node and device that lose packets at random.
+    /// Node and device with random losses.
     pub random: Option<(usize, String)>,
-    /// Whether its packets are captured, and under which file name.
+    /// File name of the packet capture, if there is one.
     pub capture: Option<String>,
 }
 
 /// A TCP flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedFlow {
-    /// Numbers of the nodes.
+    /// Number of the sender's node.
     pub from: usize,
-    /// See `from`.
+    /// Number of the receiver's node.
     pub to: usize,
-    /// Addresses of the two ends.
+    /// Address of the sender.
     pub source: Ipv4Addr,
-    /// See `source`.
+    /// Address of the receiver.
     pub destination: Ipv4Addr,
     /// Congestion control of the sender.
     pub controller: String,
-    /// The one that both ends have while the connection is opened; the receiver keeps it, and with it the way of echoing marks.
+    /// Congestion control of both ends during the handshake; the receiver keeps it, and with it the way of echoing
+    /// marks.
     pub opening: String,
-    /// When its connection is to be open; it is opened [`Plan::lead`] before.
+    /// When the connection must be open; it is opened [`Plan::lead`] earlier.
     pub open: Duration,
     /// When it starts to send.
     pub start: Duration,
     /// When the application stops writing.
     pub stop: Option<Duration>,
-    /// Payload bytes; absent for no end.
+    /// Payload bytes to send; `None` for no limit.
     pub size: Option<u64>,
     /// Rate at which the application writes.
     pub application_rate: Option<Rate>,
@@ -126,23 +127,23 @@ pub struct PlannedFlow {
     pub read_rate: Option<Rate>,
     /// Receive buffer in payload bytes.
     pub receive_buffer: u64,
-    /// Whether the kernel spreads segments over the round trip.
+    /// Whether the kernel paces segments over the round trip.
     pub pacing: bool,
-    /// Parameters of the module that has the controller, as file and value, to be set before it is chosen, which
-    /// is when the flow starts.
+    /// Parameters of the controller's module, as file and value. They are set when the flow starts, just before the
+    /// controller is chosen.
     pub parameters: Vec<(PathBuf, String)>,
 }
 
 /// A source of datagrams.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedSource {
-    /// The namespace it sends from, and the one that counts what arrives.
+    /// Namespace from which it sends.
     pub from: usize,
-    /// See `from`.
+    /// Namespace that counts arrivals.
     pub to: usize,
-    /// Addresses of the two ends.
+    /// Address of the sending end.
     pub source: Ipv4Addr,
-    /// See `source`.
+    /// Address of the receiving end.
     pub destination: Ipv4Addr,
     /// The device at which arrivals are counted.
     pub sink: String,
@@ -150,33 +151,33 @@ pub struct PlannedSource {
     pub start: Duration,
     /// When it stops.
     pub stop: Option<Duration>,
-    /// What it sends.
+    /// The traffic model.
     pub traffic: Traffic,
-    /// Seed and number of its random choices, as in the simulator.
+    /// Seed of its random numbers, as in the simulator.
     pub seed: u64,
-    /// See `seed`.
+    /// Number of its random stream, as in the simulator.
     pub number: u64,
 }
 
-/// A program of the host.
+/// A host program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedProgram {
     /// Number of the node at which it runs.
     pub node: usize,
-    /// What that node calls itself.
+    /// Host name of the node.
     pub host: String,
-    /// What the shell runs.
+    /// The shell command.
     pub command: String,
-    /// The host's folder in which it starts.
+    /// Its working directory on the host.
     pub directory: PathBuf,
     /// When it starts.
     pub start: Duration,
-    /// When it is ended.
+    /// When it is stopped.
     pub stop: Duration,
 }
 
 impl PlannedProgram {
-    /// Names of the files in the plan's folder that receive what program `number` prints, and its errors.
+    /// Names of the files in the plan's folder for standard output and standard error of program `number`.
     pub fn outputs(number: usize) -> [String; 2] {
         ["out", "err"].map(|kind| format!("program-{number}.{kind}"))
     }

@@ -1,12 +1,12 @@
-//! What a guest tells: one line of JSON a look.
+//! The report of a guest: one line of JSON per snapshot of the counters.
 
 use headway_core::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
-/// All counters at one time; they count from the begin.
+/// All counters at one time, counted since the start of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Look {
-    /// When, from time zero of the scenario.
+    /// The time, from time zero of the scenario.
     pub at: Duration,
     /// Both ends of every flow.
     pub flows: Vec<FlowLook>,
@@ -16,14 +16,14 @@ pub struct Look {
     pub sources: Vec<SourceLook>,
 }
 
-/// A TCP flow as the kernel counts it. All counts are since it began.
+/// The kernel's counters of a TCP flow, counted since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowLook {
-    /// Payload bytes that arrived in order.
+    /// Payload bytes received in order.
     pub received: u64,
-    /// Segments with payload, retransmissions included.
+    /// Segments with payload sent, including retransmissions.
     pub sent: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmitted: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
@@ -35,71 +35,71 @@ pub struct FlowLook {
     pub ssthresh: Option<u32>,
     /// Smoothed round-trip time.
     pub srtt: Duration,
-    /// Least round-trip time; zero before the first measurement.
+    /// Minimum round-trip time; zero before the first measurement.
     pub min_rtt: Duration,
-    /// Rate at which the kernel paces or would pace.
+    /// Rate at which the kernel paces, or would pace.
     pub pacing: Rate,
-    /// When all was acknowledged.
+    /// When everything was acknowledged.
     pub finished: Option<Duration>,
 }
 
 /// A direction of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DirectionLook {
-    /// Packets that came, and that left.
+    /// Packets that arrived.
     pub arrived: u64,
-    /// See `arrived`.
+    /// Packets that departed.
     pub departed: u64,
-    /// Wire bytes of TCP that left.
+    /// Wire bytes of TCP that departed.
     pub measured: u64,
-    /// Wire bytes of everything else that left.
+    /// Wire bytes of everything else that departed.
     pub cross: u64,
-    /// Packets that left marked CE.
+    /// Packets that departed marked CE.
     pub marked: u64,
-    /// Sum of their waiting times, ns.
+    /// Sum of the waiting times of departed packets, in ns.
     pub waited: u64,
-    /// The longest waiting time since the begin or the end of warm-up, ns.
+    /// Longest waiting time since the start of the run or the end of warm-up, in ns.
     pub waited_max: u64,
     /// Wire bytes in the queue.
     pub queue: u64,
     /// Packets dropped at the queue.
     pub dropped: u64,
-    /// Packets lost at random behind it.
+    /// Packets lost at random after the queue.
     pub lost: u64,
 }
 
 /// A source of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SourceLook {
-    /// Packets and wire bytes handed to the network.
+    /// Packets handed to the network.
     pub sent: u64,
-    /// See `sent`.
+    /// Wire bytes handed to the network.
     pub sent_bytes: u64,
-    /// Packets and wire bytes that arrived.
+    /// Packets delivered.
     pub delivered: u64,
-    /// See `delivered`.
+    /// Wire bytes delivered.
     pub delivered_bytes: u64,
 }
 
-/// How a program ended.
+/// The exit of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProgramEnd {
     /// Its number in the plan.
     pub program: usize,
-    /// When, from time zero of the scenario.
+    /// The time, from time zero of the scenario.
     pub at: Duration,
-    /// Its exit status; `None` when a signal ended it.
+    /// Its exit status; `None` if a signal killed it.
     pub status: Option<i32>,
-    /// That signal.
+    /// The signal that killed it.
     pub signal: Option<i32>,
-    /// Whether it was ended because its time was over.
+    /// Whether it was stopped because its time was over.
     pub stopped: bool,
 }
 
 /// The last line of a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct End {
-    /// Waiting times of every direction since warm-up, as bins of a histogram with their counts.
+    /// Waiting times in every direction since warm-up, as histogram bins with their counts.
     pub waits: Vec<Vec<(usize, u64)>>,
 }
 
@@ -107,12 +107,12 @@ pub struct End {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Line {
-    /// Counters at a time.
+    /// Counters at one time.
     Look(Look),
-    /// A program has ended.
+    /// A program has exited.
     Program(ProgramEnd),
     /// The run is over.
     End(End),
-    /// The guest could not do its plan.
+    /// The guest could not run its plan.
     Failed(String),
 }

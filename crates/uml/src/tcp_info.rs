@@ -1,10 +1,10 @@
-//! What the kernel tells of a TCP connection.
+//! The kernel's statistics of a TCP connection.
 
 use std::os::fd::{AsFd, AsRawFd as _};
 
 /// `struct tcp_info` of the kernel (`include/uapi/linux/tcp.h`), which is longer than that of the C library.
 ///
-/// What a kernel does not know is zero.
+/// Fields that a kernel does not have are zero.
 #[derive(Clone, Debug)]
 pub struct TcpInfo([u8; 248]);
 
@@ -28,17 +28,17 @@ fields! {
     ssthresh: u32 = 76;
     /// Congestion window, segments.
     cwnd: u32 = 80;
-    /// Segments sent again.
+    /// Segments retransmitted.
     retransmitted: u32 = 100;
-    /// Rate of pacing, bytes a second.
+    /// Pacing rate, bytes per second.
     pacing_rate: u64 = 104;
     /// Payload bytes acknowledged.
     bytes_acked: u64 = 120;
     /// Payload bytes received in order.
     bytes_received: u64 = 128;
-    /// Least round-trip time, us; 2^32 - 1 before the first measurement.
+    /// Minimum round-trip time, us; 2^32 - 1 before the first measurement.
     min_rtt: u32 = 148;
-    /// Segments with payload sent, retransmissions included.
+    /// Segments with payload sent, including retransmissions.
     data_segments_out: u32 = 156;
     /// Segments that the receiver reported as marked.
     delivered_marked: u32 = 196;
@@ -47,11 +47,11 @@ fields! {
 }
 
 impl TcpInfo {
-    /// Asks the kernel about a connection; all zero when it refuses.
+    /// Reads the statistics of a connection; all zero on an error.
     pub fn of(socket: impl AsFd) -> TcpInfo {
         let mut bytes = [0; 248];
         let mut length = bytes.len() as libc::socklen_t;
-        // SAFETY: both pointers are valid for writing, and `length` is the room at the first.
+        // SAFETY: both pointers are valid for writing, and `length` is the size of the buffer.
         unsafe {
             libc::getsockopt(
                 socket.as_fd().as_raw_fd(),

@@ -1,4 +1,4 @@
-//! Modules compiled against a real kernel; without one, which takes minutes to build, these say so and pass.
+//! Modules compiled against a real kernel. Without one, which takes minutes to build, the tests say so and pass.
 
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,7 @@ fn kernel() -> Option<Kernel> {
 #[test]
 fn a_congestion_control_is_compiled_once_and_holds_no_path_of_this_machine() {
     let Some(kernel) = kernel() else { return };
-    // A number in the source makes it new, whatever earlier runs of this test left behind.
+    // A number in the source makes it unique, whatever earlier runs of this test left in the cache.
     let source = format!("{SOURCE}/* {} */\n", std::process::id());
     let sources = [("headway_test.c", source.as_str())];
     let began = Instant::now();

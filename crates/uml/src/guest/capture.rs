@@ -1,7 +1,7 @@
-//! What leaves a device, written into a pcap file with nanoseconds.
+//! Captures the packets that leave a device into a pcap file with nanosecond timestamps.
 //!
-//! The kernel puts packets into a ring that it shares with this program (`packet(7)`, version 3), so that a capture costs no
-//! system call a packet.
+//! The kernel writes packets into a ring shared with this program (`packet(7)`, version 3), so a capture needs no
+//! system call per packet.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
@@ -14,31 +14,31 @@ use headway_core::Duration;
 use super::{Failure, option, system};
 use crate::plan::PlannedDirection;
 
-/// Bytes of a packet that are kept: all headers.
+/// Bytes kept of each packet: enough for all headers.
 const SNAP: u32 = 128;
-/// The ring: blocks, and their size. A block is handed over when it is full, or after the time, ms.
+/// Number of blocks in the ring. The kernel hands a block over when it is full or after [`HAND_OVER`].
 const BLOCKS: u32 = 32;
-/// See [`BLOCKS`].
+/// Size of a block in bytes.
 const BLOCK: u32 = 1 << 18;
-/// See [`BLOCKS`].
+/// The longest time before the kernel hands a block over, in ms.
 const HAND_OVER: u32 = 100;
-/// After this time every packet has been handed over.
+/// After this time the kernel has handed over every packet.
 pub(super) const DELAY: Duration = Duration::from_ms(3 * HAND_OVER as i64);
-/// Magic number of pcap with nanoseconds, version 2.4, Ethernet.
+/// pcap file header: magic number for nanosecond timestamps, version 2.4, Ethernet.
 const HEADER: [u32; 6] = [0xa1b2_3c4d, 2 | 4 << 16, 0, 0, SNAP, 1];
 /// `PACKET_OUTGOING` of `include/uapi/linux/if_packet.h`.
 const OUTGOING: u8 = 4;
 
-/// A capture under way.
+/// A running capture.
 pub(super) struct Capture {
     socket: OwnedFd,
     ring: Ring,
-    /// The block that is handed over next.
+    /// Index of the next block that the kernel hands over.
     next: u32,
     file: BufWriter<File>,
 }
 
-/// The memory that is shared with the kernel.
+/// The memory shared with the kernel.
 struct Ring(*mut u8);
 
 impl Drop for Ring {
@@ -49,7 +49,7 @@ impl Drop for Ring {
 }
 
 impl Capture {
-    /// Begins to capture what leaves into a direction, into a file of `folder`.
+    /// Starts capturing what leaves into `direction`, into a file in `folder`.
     pub(super) fn new(
         direction: &PlannedDirection,
         name: &str,
@@ -68,7 +68,7 @@ impl Capture {
         self.socket.as_fd()
     }
 
-    /// Writes the blocks that the kernel has handed over.
+    /// Writes all blocks that the kernel has handed over.
     pub(super) fn work(&mut self) -> Result<(), Failure> {
         while self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0 {
             self.write_block().map_err(|error| Failure::of("cannot write a capture".to_owned(), error))?;
@@ -78,14 +78,14 @@ impl Capture {
         Ok(())
     }
 
-    /// Writes everything; packets of the last [`DELAY`] may be missing.
+    /// Writes all remaining blocks; packets of the last [`DELAY`] may be missing.
     pub(super) fn finish(&mut self) -> Result<(), Failure> {
         self.work()?;
         self.file.flush().map_err(|error| Failure::of("cannot write a capture".to_owned(), error))
     }
 
     fn block(&self) -> *mut libc::tpacket_block_desc {
-        // SAFETY: `next` is the number of a block in the ring.
+        // SAFETY: `next` is the index of a block in the ring.
         unsafe { self.ring.0.add((self.next * BLOCK) as usize) }.cast()
     }
 
@@ -126,7 +126,7 @@ impl Capture {
     }
 }
 
-/// A socket that sees what passes a device, and its ring.
+/// Opens a packet socket for a device, with its ring.
 fn open(device: &str) -> io::Result<(OwnedFd, Ring)> {
     // SAFETY: takes no pointers. Without a protocol nothing is captured until the socket is bound.
     let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };

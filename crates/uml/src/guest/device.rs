@@ -1,11 +1,11 @@
-//! Settings of network devices that are made by ioctl.
+//! Settings of network devices that need an ioctl.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use super::Failure;
 
-/// Commands of `SIOCETHTOOL` (`include/uapi/linux/ethtool.h`): segmentation of TCP, of anything, and merging on receipt.
+/// Commands of `SIOCETHTOOL` (`include/uapi/linux/ethtool.h`): TSO, GSO and GRO.
 const OFFLOADS: [u32; 3] = [0x1f, 0x24, 0x2c];
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
@@ -16,7 +16,7 @@ struct Value {
     data: u32,
 }
 
-/// Lets a device of this namespace send and receive packets of its MTU only.
+/// Turns off the offloads of a device in this namespace, so that it sends and receives no packets above its MTU.
 pub(super) fn disable_offloads(device: &str) -> Result<(), Failure> {
     let failed =
         || Failure::of(format!("cannot turn the offloads of {device} off"), io::Error::last_os_error());

@@ -1,4 +1,4 @@
-//! What happens when: file descriptors that are ready, and times that have come.
+//! The event loop: waits for file descriptors and timers.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,72 +13,72 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::Failure;
 
-/// An end of a flow.
+/// One socket of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Side {
-    /// It waits for the connection.
+    /// Waits for the connection.
     Listener,
-    /// It writes.
+    /// Writes.
     Sender,
-    /// It reads.
+    /// Reads.
     Receiver,
 }
 
-/// What an event is for. Among events of one time, the order of this list decides.
+/// The handler of an event. Events at the same time are handled in the order of this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Actor {
-    /// Counters are looked at, for the time of this number.
+    /// Read the counters; the index is that of the time in the plan.
     Look(usize),
-    /// The run is over.
+    /// End the run.
     Over,
-    /// Warm-up is over.
+    /// End the warm-up.
     Warm,
-    /// The host hears how far the run is.
+    /// Report progress to the host.
     Progress,
-    /// A flow opens its connection.
+    /// Open the connection of a flow.
     Connect(usize),
-    /// A flow begins to send.
+    /// Let a flow start sending.
     Start(usize),
-    /// A flow stops.
+    /// Stop a flow.
     Stop(usize),
-    /// An application with a rate at an end of a flow.
+    /// Let a rate-limited application at one end of a flow write or read.
     Tick(usize, Side),
-    /// A program starts.
+    /// Start a program.
     Launch(usize),
-    /// A program is ended.
+    /// Stop a program.
     Halt(usize),
-    /// A program has ended.
+    /// Collect the exit status of a program.
     Exit(usize),
-    /// A descriptor of a flow is ready.
+    /// Handle a descriptor of a flow that is ready.
     Flow(usize, Side),
-    /// A source makes its next packets.
+    /// Let a source generate its next packets.
     Source(usize),
-    /// A capture has packets.
+    /// Handle the packets of a capture.
     Capture(usize),
 }
 
-/// Descriptors that are waited for, and times.
+/// The event queue: watched descriptors and timers.
 #[derive(Debug)]
 pub(super) struct Events {
     epoll: Epoll,
     timer: TimerFd,
     times: BinaryHeap<Reverse<(Duration, Actor)>>,
-    /// When the timer expires; `None` while it is not set.
+    /// When the timer expires; `None` if it is not armed.
     armed: Option<Duration>,
-    /// Time zero of the scenario on the monotonic clock, ns.
+    /// The scenario's time zero on the monotonic clock, in ns.
     zero: i64,
-    /// What a descriptor is for, by the number that the kernel hands back.
+    /// The handler of each descriptor, indexed by the number that epoll returns.
     actors: Vec<Actor>,
 }
 
-/// The number of the timer among descriptors.
+/// The number of the timer in epoll events.
 const TIMER: u64 = u64::MAX;
 
 impl Events {
-    /// Nothing to wait for; time zero comes `lead` from now, rounded up to a whole millisecond.
+    /// Creates an empty event queue; time zero is `lead` from now, rounded up to a whole millisecond.
     pub(super) fn new(lead: Duration) -> Result<Events, Failure> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed)?;
-        // A timer of its own, because the time-out of a wait may come a thousandth late.
+        // A timerfd, because the time-out of epoll_wait may expire 0.1 % late.
         let timer =
             TimerFd::new(TimerClock::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)
                 .map_err(failed)?;
@@ -88,22 +88,22 @@ impl Events {
         Ok(Events { epoll, timer, times: BinaryHeap::new(), armed: None, zero, actors: Vec::new() })
     }
 
-    /// Time zero of the scenario on the monotonic clock, ns.
+    /// The scenario's time zero on the monotonic clock, in ns.
     pub(super) fn zero(&self) -> i64 {
         self.zero
     }
 
-    /// The present; negative before time zero.
+    /// The current time; negative before time zero.
     fn now(&self) -> Result<Duration, Failure> {
         Ok(Duration::from_ns(monotonic()? - self.zero))
     }
 
-    /// Remembers something for a time.
+    /// Schedules a timer event.
     pub(super) fn at(&mut self, time: Duration, actor: Actor) {
         self.times.push(Reverse((time, actor)));
     }
 
-    /// Waits for a descriptor to become readable and, with `writable`, writable.
+    /// Watches a descriptor for reading and, with `writable`, for writing.
     pub(super) fn watch(
         &mut self,
         file: BorrowedFd<'_>,
@@ -115,7 +115,7 @@ impl Events {
         self.epoll.add(file, event).map_err(failed)
     }
 
-    /// Changes what is waited for at a descriptor.
+    /// Changes whether a watched descriptor is watched for writing.
     pub(super) fn change(
         &mut self,
         file: BorrowedFd<'_>,
@@ -127,13 +127,13 @@ impl Events {
         self.epoll.modify(file, &mut event).map_err(failed)
     }
 
-    /// Does not wait for a descriptor any more.
+    /// Stops watching a descriptor.
     pub(super) fn forget(&mut self, file: BorrowedFd<'_>) -> Result<(), Failure> {
         self.epoll.delete(file).map_err(failed)
     }
 
-    /// Waits until something is due or ready, puts that into `due` in the order in which it is to be done,
-    /// and returns the present.
+    /// Waits until something is due or ready, puts the events into `due` in the order in which to handle them, and
+    /// returns the current time.
     pub(super) fn wait(&mut self, due: &mut Vec<Actor>) -> Result<Duration, Failure> {
         due.clear();
         let next = self.times.peek().map(|Reverse((time, _))| *time);

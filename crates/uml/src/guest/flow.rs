@@ -1,4 +1,4 @@
-//! A TCP flow: both ends, in their namespaces.
+//! A TCP flow: both ends, each in its own namespace.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -17,20 +17,20 @@ use crate::plan::PlannedFlow;
 use crate::report::FlowLook;
 use crate::tcp_info::TcpInfo;
 
-/// Where flow 0 listens; the others follow.
+/// Port on which flow 0 listens; the other flows use the following ports.
 const FIRST_PORT: u16 = 5001;
-/// Bytes that one call writes at most.
+/// Most bytes written by one call.
 const CHUNK: usize = 1 << 22;
-/// Unread bytes that wake the reader at most: every wake costs switches between processes of the host.
+/// Most unread bytes before the reader wakes; every wake-up costs context switches between host processes.
 const LOW: u64 = 1 << 18;
-/// How often an application with a rate reads or writes.
+/// How often a rate-limited application reads or writes.
 const TICK: Duration = Duration::from_ms(1);
 /// Where the kernel lists its congestion controls.
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-/// What stands for "no slow-start threshold yet" in the kernel.
+/// The kernel's value for "no slow-start threshold yet".
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
 
-/// A flow under way.
+/// A running flow.
 #[derive(Debug)]
 pub(super) struct Flow {
     plan: PlannedFlow,
@@ -38,7 +38,7 @@ pub(super) struct Flow {
     listener: TcpListener,
     sender: Option<TcpStream>,
     receiver: Option<TcpStream>,
-    /// Payload bytes written, and read.
+    /// Payload bytes written.
     written: u64,
     read: u64,
     started: bool,
@@ -47,7 +47,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// A flow whose receiver listens.
+    /// Creates a flow whose receiver listens.
     pub(super) fn listen(
         number: usize,
         plan: &PlannedFlow,
@@ -88,7 +88,7 @@ impl Flow {
         let connect = || -> io::Result<TcpStream> {
             let socket = endpoint(&self.plan.opening)?;
             if self.plan.pacing {
-                // Any limit makes the kernel pace; this one is above every rate.
+                // Any limit makes the kernel pace; this one is higher than every rate.
                 option::set(&socket, option::MAX_PACING_RATE, u64::MAX - 1)?;
             }
             socket.bind(&SocketAddrV4::new(self.plan.source, 0).into())?;
@@ -100,13 +100,13 @@ impl Flow {
             }
         };
         let sender = connect().map_err(|error| failed(self.number, "connect", error))?;
-        // Whether it may write is asked only from the start on.
+        // Watched for writing only from the start of the flow.
         events.watch(sender.as_fd(), Actor::Flow(self.number, Side::Sender), false)?;
         self.sender = Some(sender);
         Ok(())
     }
 
-    /// Takes the connection that has come.
+    /// Accepts the incoming connection.
     pub(super) fn accept(&mut self, events: &mut Events) -> Result<(), Failure> {
         let (receiver, _) = self.listener.accept().map_err(|error| failed(self.number, "accept", error))?;
         receiver.set_nonblocking(true).map_err(|error| failed(self.number, "accept", error))?;
@@ -120,7 +120,7 @@ impl Flow {
         Ok(())
     }
 
-    /// The application begins to write.
+    /// Starts the application's writing.
     pub(super) fn start(&mut self, now: Duration, events: &mut Events) -> Result<(), Failure> {
         self.started = true;
         if let (false, Some(sender)) = (self.plan.parameters.is_empty(), &self.sender) {
@@ -136,7 +136,7 @@ impl Flow {
         self.write(now, events)
     }
 
-    /// The time of an application with a rate, at either end, has come.
+    /// Lets the rate-limited application at one end write or read.
     pub(super) fn tick(&mut self, now: Duration, side: Side, events: &mut Events) -> Result<(), Failure> {
         match side {
             Side::Sender => self.write(now, events),
@@ -144,7 +144,7 @@ impl Flow {
         }
     }
 
-    /// Writes as much as may be written now.
+    /// Writes as much as the socket and the application's rate allow now.
     pub(super) fn write(&mut self, now: Duration, events: &mut Events) -> Result<(), Failure> {
         if !self.started || self.closed {
             return self.await_end(now, events);
@@ -177,11 +177,11 @@ impl Flow {
         Ok(())
     }
 
-    /// The receiver closes when it has all.
+    /// Notes the end of the flow: the receiver closes once it has received everything.
     fn await_end(&mut self, now: Duration, events: &mut Events) -> Result<(), Failure> {
         let (true, Some(sender)) = (self.closed, &self.sender) else { return Ok(()) };
         let mut byte = [0];
-        // An error means that the receiver has gone, like the end of the stream.
+        // An error means that the receiver has gone, like end of stream.
         if !matches!(io::Read::read(&mut &*sender, &mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
         {
             self.finished.get_or_insert(now);
@@ -190,7 +190,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Reads as much as may be read now, without looking at it.
+    /// Reads and discards as much as is available and the application's rate allows.
     pub(super) fn read(&mut self, now: Duration, events: &mut Events) -> Result<(), Failure> {
         let Some(receiver) = &self.receiver else { return Ok(()) };
         let due = self.plan.read_rate.map_or(u64::MAX, |rate| offered(rate, now - self.plan.start));
@@ -213,7 +213,7 @@ impl Flow {
             }
         }
         if ended {
-            // Counters stay readable: only the sending direction is closed.
+            // Close the sending direction only, so that the counters stay readable.
             receiver
                 .shutdown(std::net::Shutdown::Write)
                 .map_err(|error| failed(self.number, "end", error))?;
@@ -226,7 +226,7 @@ impl Flow {
         Ok(())
     }
 
-    /// What the kernel counts.
+    /// Returns the kernel's counters.
     pub(super) fn look(&self) -> FlowLook {
         let (Some(sender), Some(receiver)) = (&self.sender, &self.receiver) else {
             return FlowLook::default();
@@ -252,11 +252,11 @@ impl Flow {
 static ZEROES: [u8; CHUNK] = [0; CHUNK];
 
 fn port(number: usize) -> u16 {
-    // Flows that share a port by wrapping around have different addresses.
+    // Flows that share a port because numbers wrap around have different addresses.
     FIRST_PORT + (number % 60_000) as u16
 }
 
-/// Bytes that an application of this rate has handled after a time.
+/// Bytes that an application of this rate has handled after `time`.
 fn offered(rate: Rate, time: Duration) -> u64 {
     if time > Duration::ZERO { rate.bytes_in(time).get() } else { 0 }
 }
@@ -275,7 +275,7 @@ fn choose(socket: &impl AsFd, controller: &str) -> io::Result<()> {
     })
 }
 
-/// The error of a congestion control that the kernel does not have, with those that it has.
+/// Returns the error for a congestion control that the kernel lacks, with a list of those it has.
 pub(super) fn missing(controller: &str) -> io::Error {
     let known = fs::read_to_string(AVAILABLE).unwrap_or_default();
     let known: Vec<&str> = known.split_whitespace().collect();
@@ -286,9 +286,9 @@ pub(super) fn missing(controller: &str) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, sentence)
 }
 
-/// Takes bytes out of the receive buffer without copying them.
+/// Removes bytes from the receive buffer without copying them.
 fn discard(stream: &TcpStream, most: usize) -> io::Result<usize> {
-    // SAFETY: with MSG_TRUNC a TCP socket does not write to the buffer, so that it may be absent.
+    // SAFETY: with MSG_TRUNC a TCP socket does not write to the buffer, so the pointer may be null.
     let got = unsafe {
         libc::recv(stream.as_raw_fd(), std::ptr::null_mut(), most, libc::MSG_TRUNC | libc::MSG_DONTWAIT)
     };

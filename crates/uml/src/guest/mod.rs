@@ -1,7 +1,7 @@
-//! The program that runs inside: it builds the network, sends and receives, and writes down what it sees.
+//! The program that runs in the guest: it builds the network, sends and receives, and records the results.
 //!
-//! It is the first program of the guest, and the only one unless the scenario names others. One thread does everything, because a
-//! switch between programs is slow there.
+//! It is the guest's init process and the only program unless the scenario names others. It has a single thread,
+//! because context switches are slow in the guest.
 
 mod capture;
 mod device;
@@ -29,23 +29,23 @@ use program::Program;
 use records::Records;
 use source::Source;
 
-/// The word of the kernel's command line that makes this program a guest.
+/// The parameter on the kernel's command line that makes this program a guest.
 pub(crate) const SIGN: &str = "HEADWAY_GUEST";
-/// The host's folder as the kernel sees it: where it was started. Its own path must not be on the command line, from which random
-/// numbers are made.
+/// The host's folder as the guest's kernel sees it: its working directory. The real path must not appear on the command
+/// line, which is mixed into the kernel's random numbers.
 pub(crate) const FOLDER: &str = "/proc/self/cwd";
-/// Name of the first program in the host's folder.
+/// Name of the init program in the host's folder.
 pub(crate) const PROGRAM: &str = "init";
 /// Name of the plan in the host's folder.
 pub(crate) const PLAN: &str = "plan.json";
 /// Name of the report in the host's folder.
 pub(crate) const REPORT: &str = "report.jsonl";
-/// Begin of a line on the console that says how far the run is, in nanoseconds of virtual time.
+/// Prefix of console lines that report progress, in nanoseconds of virtual time.
 pub(crate) const PROGRESS: &str = "headway: at ";
-/// How many such lines there are at most.
+/// Most progress lines printed in a run.
 const PROGRESS_LINES: i64 = 200;
 
-/// Why the guest gives up, as a sentence.
+/// A fatal error in the guest, as a sentence.
 #[derive(Debug)]
 struct Failure(String);
 
@@ -55,9 +55,9 @@ impl Failure {
     }
 }
 
-/// Does the plan in the host's folder and powers the machine off.
+/// Runs the plan in the host's folder and powers the machine off.
 ///
-/// Returns only where this is not the first program of a guest, and then at once.
+/// Returns only if this process is not the init process of a guest, and then immediately.
 pub fn main() {
     if std::process::id() != 1 || std::env::var_os(SIGN).is_none() {
         return;
@@ -81,7 +81,7 @@ pub fn main() {
             if let Err(Failure(sentence)) = tell(&mut report, &line) {
                 eprintln!("headway: {sentence}");
             }
-            // Errors show in the report, whose last line is missing then.
+            // A write error shows in the report, which then lacks its last line.
             let _ = report.flush();
         }
     }
@@ -144,7 +144,7 @@ fn run(place: &Path, report: &mut BufWriter<File>) -> Result<End, Failure> {
     Ok(End { waits })
 }
 
-/// All programs, with the times at which they start and end.
+/// Creates all programs and schedules their start and stop.
 fn programs(plan: &Plan, place: &Path, events: &mut Events) -> Result<Vec<Program>, Failure> {
     program::prepare(&plan.hosts)?;
     let one = |(number, program): (usize, &PlannedProgram)| {
@@ -155,7 +155,7 @@ fn programs(plan: &Plan, place: &Path, events: &mut Events) -> Result<Vec<Progra
     plan.programs.iter().enumerate().map(one).collect()
 }
 
-/// A guest at work.
+/// The running guest.
 struct Guest<'a> {
     plan: &'a Plan,
     nodes: Vec<File>,
@@ -210,7 +210,7 @@ impl Guest<'_> {
         }
     }
 
-    /// Says how far the run is, and lets the host see what has been reported.
+    /// Reports progress and flushes the report, so that the host sees it.
     fn show(&mut self, now: Duration) -> Result<(), Failure> {
         println!("{PROGRESS}{}", now.ns());
         let end = self.plan.looks.last().copied().unwrap_or_default();

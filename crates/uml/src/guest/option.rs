@@ -1,20 +1,20 @@
-//! Socket options that no library names.
+//! Socket options that no library has names for.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _};
 
-/// `SO_MAX_PACING_RATE` and `SO_TXTIME` (`include/uapi/asm-generic/socket.h`).
+/// `SO_MAX_PACING_RATE` (`include/uapi/asm-generic/socket.h`).
 pub(super) const MAX_PACING_RATE: (i32, i32) = (libc::SOL_SOCKET, 47);
-/// See [`MAX_PACING_RATE`].
+/// `SO_TXTIME` (`include/uapi/asm-generic/socket.h`).
 pub(super) const TXTIME: (i32, i32) = (libc::SOL_SOCKET, 61);
-/// Bytes that wake a reader.
+/// Number of unread bytes that wakes a reader.
 pub(super) const RECEIVE_LOW: (i32, i32) = (libc::SOL_SOCKET, libc::SO_RCVLOWAT);
-/// The largest window that is announced.
+/// The largest receive window to advertise.
 pub(super) const WINDOW_CLAMP: (i32, i32) = (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP);
 
-/// Sets an option to a plain value.
+/// Sets an option to a value of a plain type.
 pub(super) fn set<T: Copy>(socket: impl AsFd, (level, name): (i32, i32), value: T) -> io::Result<()> {
-    // SAFETY: the pointer is to a value of the size that is given.
+    // SAFETY: the pointer is to a value of the given size.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),

@@ -1,4 +1,4 @@
-//! A program of the host at a node: started, ended, and asked how it ended.
+//! A host program that runs at a node: starting it, stopping it, and collecting its exit status.
 
 use std::fs::{self, File};
 use std::io;
@@ -20,17 +20,17 @@ use super::{Failure, system};
 use crate::plan::PlannedProgram;
 use crate::report::ProgramEnd;
 
-/// From the request to end to the end by force.
+/// Time from SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_ms(1_000);
-/// How often a program that was asked to end is looked at.
+/// How often to check whether a stopped program has exited.
 const PERIOD: Duration = Duration::from_ms(10);
-/// The most bytes of a file that a program may write: one that never stops printing must not fill the host's disk.
+/// Size limit of files that a program writes: one that never stops printing must not fill the host's disk.
 const MOST_OUTPUT: u64 = 1 << 30;
-/// Where programs are looked for; the host's own list would make results depend on who runs them.
+/// Search path of programs; the host's own would make results depend on who runs them.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Names of hosts, as the C library reads them.
+/// The host names file of the C library.
 const HOSTS: &str = "/etc/hosts";
-/// What shells expect below `/dev`.
+/// Links that shells expect in `/dev`.
 const LINKS: [(&str, &str); 4] = [
     ("/proc/self/fd", "/dev/fd"),
     ("/proc/self/fd/0", "/dev/stdin"),
@@ -38,7 +38,7 @@ const LINKS: [(&str, &str); 4] = [
     ("/proc/self/fd/2", "/dev/stderr"),
 ];
 
-/// Makes nodes known by their names, and what programs expect of a machine.
+/// Publishes the names of nodes and creates the files that programs expect of a machine.
 pub(super) fn prepare(hosts: &[(Ipv4Addr, String)]) -> Result<(), Failure> {
     if hosts.is_empty() {
         return Ok(());
@@ -59,24 +59,24 @@ pub(super) fn prepare(hosts: &[(Ipv4Addr, String)]) -> Result<(), Failure> {
     fs::create_dir_all("/dev/shm").map_err(|error| Failure::of("cannot make /dev/shm".to_owned(), error))
 }
 
-/// A program, before, while and after it runs.
+/// A program before, during and after its run.
 pub(super) struct Program {
     plan: PlannedProgram,
     number: usize,
-    /// The host's files that receive what it prints, and its errors.
+    /// The host's files for its standard output and standard error.
     outputs: [File; 2],
-    /// While it runs: the process, and what tells when that has ended.
+    /// While it runs: the process and its pidfd.
     running: Option<(Child, OwnedFd)>,
-    /// The process group of all that it has started.
+    /// The process group of everything that it started.
     group: Option<Pid>,
-    /// Whether it was asked to end.
+    /// Whether it was asked to exit.
     halted: bool,
-    /// Whether nothing of it is left, or ever will be.
+    /// Whether none of its processes is left, nor ever will be.
     over: bool,
 }
 
 impl Program {
-    /// A program that has not started.
+    /// Creates a program that has not started.
     pub(super) fn new(number: usize, plan: &PlannedProgram, place: &Path) -> Result<Program, Failure> {
         let open = |name: &String| {
             File::create(place.join(name)).map_err(|error| Failure::of(format!("cannot write {name}"), error))
@@ -87,12 +87,12 @@ impl Program {
         Ok(Program { plan, number, outputs, running: None, group: None, halted: false, over: false })
     }
 
-    /// Whether nothing of it is left, or ever will be.
+    /// Whether none of its processes is left, nor ever will be.
     pub(super) fn is_over(&self) -> bool {
         self.over
     }
 
-    /// Starts it in the network of its node.
+    /// Starts it in the namespace of its node.
     pub(super) fn start(&mut self, nodes: &[File], events: &mut Events) -> Result<(), Failure> {
         let child = self.spawn(&nodes[self.plan.node]).map_err(|error| self.failed("start", error))?;
         let process = Pid::from_raw(child.id() as i32);
@@ -118,7 +118,7 @@ impl Program {
         command.arg("-c").arg(&self.plan.command).current_dir(directory).process_group(0);
         command.env_clear().env("PATH", PATH).env("LANG", "C.UTF-8").env("HOME", &home).env("TMPDIR", &home);
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?);
-        // SAFETY: between fork and exec only system calls are made, which touch no memory of others.
+        // SAFETY: only system calls are made between fork and exec; they touch no memory of others.
         unsafe {
             command.pre_exec(move || {
                 setns(&namespace, CloneFlags::CLONE_NEWNET)?;
@@ -130,7 +130,7 @@ impl Program {
         command.spawn()
     }
 
-    /// Asks it to end, and later makes it; comes again until nothing of it is left.
+    /// Asks it to exit and later kills it; reschedules itself until none of its processes is left.
     pub(super) fn halt(&mut self, now: Duration, events: &mut Events) {
         if !self.halted {
             self.halted = true;
@@ -144,19 +144,19 @@ impl Program {
         }
     }
 
-    /// Signals all that it has started and that is in its group.
+    /// Signals its process group.
     fn signal(&self, signal: Signal) {
-        // Fails when nothing is left, which is what the signal is for.
+        // Fails if no process is left, which is the goal.
         let _ = self.group.map(|group| killpg(group, signal));
     }
 
-    /// Whether it runs, or something that it has started.
+    /// Whether it, or a process that it started, still runs.
     fn is_left(&self) -> bool {
         let Some(group) = self.group else { return false };
         if self.running.is_some() {
             return true;
         }
-        // Orphans are children of this program, which is the first.
+        // Orphaned processes become children of this program, the init process.
         let orphans = Pid::from_raw(-group.as_raw());
         while waitpid(orphans, Some(WaitPidFlag::WNOHANG)).is_ok_and(|state| state != WaitStatus::StillAlive)
         {
@@ -164,7 +164,7 @@ impl Program {
         killpg(group, None).is_ok()
     }
 
-    /// How it ended, if it has.
+    /// Returns its exit status if it has exited.
     pub(super) fn collect(
         &mut self,
         now: Duration,
@@ -190,7 +190,7 @@ impl Program {
     }
 }
 
-/// A descriptor that is readable once a process has ended.
+/// Returns a descriptor that becomes readable when a process exits.
 fn descriptor(process: Pid) -> io::Result<OwnedFd> {
     // SAFETY: takes no pointers.
     let number = unsafe { libc::syscall(libc::SYS_pidfd_open, process.as_raw(), 0) };
@@ -201,7 +201,7 @@ fn descriptor(process: Pid) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number as i32) })
 }
 
-/// Lets this process write no file beyond [`MOST_OUTPUT`].
+/// Limits the size of files that this process writes to [`MOST_OUTPUT`].
 fn limit_files() -> io::Result<()> {
     let limit = libc::rlimit { rlim_cur: MOST_OUTPUT, rlim_max: MOST_OUTPUT };
     // SAFETY: the limit outlives the call, which only reads it.

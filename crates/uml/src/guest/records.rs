@@ -1,4 +1,4 @@
-//! What the module `headway_record` counts at the devices of links.
+//! Reads the counters that the module `headway_record` keeps at the devices of links.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -10,28 +10,28 @@ use crate::report::DirectionLook;
 const COUNTERS: &str = "/proc/headway_record";
 const DELAYS: &str = "/proc/headway_record_delays";
 
-/// The records, by direction.
+/// The counters of all directions.
 #[derive(Debug)]
 pub(super) struct Records {
     counters: File,
     text: String,
-    /// What is watched, in the order in which it was put under watch.
+    /// The watched devices, in the order of the module's slots.
     watched: Vec<Watched>,
-    /// What had been counted before the module began anew, by direction.
+    /// Counts from before the module was reset, by direction.
     base: Vec<DirectionLook>,
 }
 
-/// What a slot of the module is about.
+/// The meaning of a slot of the module.
 #[derive(Clone, Copy, Debug)]
 enum Watched {
-    /// The queue of the direction of this number.
+    /// The queue of the direction with this index.
     Queue(usize),
-    /// What loses its packets at random.
+    /// The random losses of the direction with this index.
     Random(usize),
 }
 
 impl Records {
-    /// Puts the device of every direction in which packets are delayed under watch.
+    /// Watches the device of every direction that delays or loses packets.
     pub(super) fn watch(directions: &[PlannedDirection], nodes: &[File]) -> Result<Records, Failure> {
         let mut watched = Vec::new();
         for (index, direction) in directions.iter().enumerate() {
@@ -56,13 +56,13 @@ impl Records {
         })
     }
 
-    /// Begins waiting times and their maximum anew; counters go on.
+    /// Resets waiting times and their maximum; counters go on.
     pub(super) fn reset(&mut self) -> Result<(), Failure> {
         self.base = self.look()?;
         say("reset")
     }
 
-    /// What has been counted.
+    /// Returns the counters.
     pub(super) fn look(&mut self) -> Result<Vec<DirectionLook>, Failure> {
         system::reread(&self.counters, &mut self.text)?;
         let mut looks = self.base.clone();
@@ -80,7 +80,7 @@ impl Records {
         Ok(looks)
     }
 
-    /// The histogram of waiting times of every direction, as bins with their counts.
+    /// Returns the histogram of waiting times of every direction, as bins with their counts.
     pub(super) fn waits(&self) -> Result<Vec<Vec<(usize, u64)>>, Failure> {
         let text = std::fs::read_to_string(DELAYS)
             .map_err(|error| Failure::of(format!("cannot read {DELAYS}"), error))?;
@@ -100,7 +100,7 @@ impl Records {
     }
 }
 
-/// Counters together with those of before; the rest is as it is now.
+/// Adds the counts from before the reset; the other values are those of now.
 fn sum(now: &DirectionLook, base: &DirectionLook) -> DirectionLook {
     DirectionLook {
         arrived: now.arrived + base.arrived,
@@ -115,7 +115,7 @@ fn sum(now: &DirectionLook, base: &DirectionLook) -> DirectionLook {
 }
 
 fn say(command: &str) -> Result<(), Failure> {
-    // Opened for every command: the module looks at the namespace of the writer.
+    // Opened for every command, because the module uses the namespace of the writer.
     OpenOptions::new()
         .write(true)
         .open(COUNTERS)

@@ -1,4 +1,5 @@
-//! RED by netlink: `tc` cannot express an average that is the queue as it is, and its wish to adapt does not start the kernel's timer.
+//! RED configured by netlink. `tc` cannot express an average that equals the present queue (weight 1), and its
+//! `adaptive` flag does not start the kernel's timer.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -10,7 +11,7 @@ use nix::sys::socket::{
 use super::Failure;
 use crate::plan::PlannedRed;
 
-/// Message, flags and attributes of `include/uapi/linux/rtnetlink.h` and `pkt_sched.h`.
+/// Message type, flags and attributes of `include/uapi/linux/rtnetlink.h` and `pkt_sched.h`.
 const RTM_NEWQDISC: u16 = 36;
 const REQUEST_ACK_CREATE_EXCLUSIVE: u16 = 0x1 | 0x4 | 0x400 | 0x200;
 const TCA_KIND: u16 = 1;
@@ -20,11 +21,11 @@ const TCA_RED_STAB: u16 = 2;
 const TCA_RED_MAX_P: u16 = 3;
 const TC_RED_ECN: u8 = 1;
 const TC_RED_ADAPTATIVE: u8 = 4;
-/// Bytes of the table by which the average decays while the queue is empty. It is never used: `tbf` above looks into the queue
-/// before it takes a packet, so RED is not asked while there is none, which is how it would notice.
+/// Bytes of the table by which the average decays while the queue is empty. It is never used: `tbf` above looks into
+/// the queue before it dequeues a packet. RED is not called while the queue is empty and so does not notice idle times.
 const STAB: usize = 256;
 
-/// Puts RED into its place.
+/// Installs RED on its device.
 pub(super) fn install(red: &PlannedRed) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::of(format!("cannot put RED on {}", red.device), error);
     let index = nix::net::if_::if_nametoindex(red.device.as_str()).map_err(|error| failed(error.into()))?;
@@ -44,7 +45,7 @@ pub(super) fn install(red: &PlannedRed) -> Result<(), Failure> {
         Ok(answer)
     };
     let answer = talk().map_err(|error| failed(error.into()))?;
-    // An acknowledgement is an error message whose number is zero.
+    // An ACK is an error message with code zero.
     let number =
         answer.get(16..20).and_then(|bytes| bytes.try_into().ok()).map_or(-libc::EIO, i32::from_ne_bytes);
     if number == 0 { Ok(()) } else { Err(failed(io::Error::from_raw_os_error(-number))) }
@@ -75,14 +76,14 @@ fn parameters(red: &PlannedRed) -> Vec<u8> {
     for value in [red.limit, red.min, red.max] {
         parameters.extend(value.to_ne_bytes());
     }
-    // The kernel starts to adapt by the flag in this place; `tc` sets the one in an attribute of its own.
+    // The kernel starts to adapt if the flag is set here; `tc` sets the flag in a separate attribute.
     let flags = if red.ecn { TC_RED_ECN } else { 0 } | if red.adaptive { TC_RED_ADAPTATIVE } else { 0 };
     // Wlog, Plog, and Scell_log, which belongs to the table.
     parameters.extend([red.weight_log, slope(red), 0, flags]);
     parameters
 }
 
-/// Plog: probability over the width of the ramp, as a negative power of two.
+/// Plog: the slope of the ramp, probability over width, as a negative power of two.
 fn slope(red: &PlannedRed) -> u8 {
     let width = f64::from(red.max.saturating_sub(red.min));
     if width == 0.0 { 0 } else { (width / red.probability).log2().ceil().clamp(0.0, 31.0) as u8 }

@@ -1,4 +1,4 @@
-//! A source of datagrams: the packets of a traffic model, which the kernel's own `fq` releases at their times.
+//! A source of datagrams: packets of a traffic model, released at their departure times by the kernel's `fq`.
 
 use std::fs::File;
 use std::io;
@@ -16,18 +16,18 @@ use super::{Failure, option, system};
 use crate::plan::PlannedSource;
 use crate::report::SourceLook;
 
-/// Packets are handed over this long before the first of them leaves, and as many as leave within it.
+/// Packets are passed to the kernel this long before they leave, in batches that cover this much time.
 const AHEAD: Duration = Duration::from_ms(5);
-/// Headers of IP and UDP.
+/// IP and UDP headers, in bytes.
 const HEADERS: u64 = 28;
-/// The least packet on the wire: its headers and no payload.
+/// The smallest packet on the wire: headers without payload.
 const LEAST: u64 = HEADERS + 38;
-/// Datagrams that a call hands over at most.
+/// Most datagrams passed to the kernel by one call.
 const MOST: usize = 64;
-/// The port of all sources; nobody listens.
+/// Port of all sources; nobody listens there.
 const PORT: u16 = 9;
 
-/// `struct sock_txtime`: the clock of departure times.
+/// `struct sock_txtime`: selects the clock of departure times.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct TransmitTime {
@@ -35,13 +35,13 @@ struct TransmitTime {
     flags: u32,
 }
 
-/// A source under way.
+/// A running source.
 pub(super) struct Source {
     plan: PlannedSource,
     number: usize,
     socket: UdpSocket,
     generator: Generator,
-    /// The emission that comes next.
+    /// The next emission.
     next: Option<Emission>,
     sent: u64,
     sent_bytes: u64,
@@ -50,7 +50,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// A source that has not begun.
+    /// Creates a source that has not started.
     pub(super) fn new(number: usize, plan: &PlannedSource, nodes: &[File]) -> Result<Source, Failure> {
         system::enter(&nodes[plan.from])?;
         let open = || -> io::Result<UdpSocket> {
@@ -78,7 +78,7 @@ impl Source {
         })
     }
 
-    /// Hands the packets of the next few milliseconds to the kernel.
+    /// Passes the packets of the next few milliseconds to the kernel.
     pub(super) fn work(&mut self, now: Duration, events: &mut Events) -> Result<(), Failure> {
         let until = now + AHEAD * 2;
         let mut batch: Vec<(i64, u64)> = Vec::with_capacity(MOST);
@@ -105,7 +105,7 @@ impl Source {
         self.hand_over(&batch)
     }
 
-    /// Sends datagrams with their departure times and payloads.
+    /// Sends datagrams, given as departure times and payload sizes.
     fn hand_over(&self, batch: &[(i64, u64)]) -> Result<(), Failure> {
         let mut parts: Vec<libc::iovec> = batch
             .iter()
@@ -119,7 +119,7 @@ impl Source {
             .iter_mut()
             .zip(&mut times)
             .map(|(part, time)| {
-                // SAFETY: all bit patterns of this plain structure are valid; zero is absent.
+                // SAFETY: all bit patterns of this plain structure are valid; zero means absent.
                 let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
                 header.msg_hdr.msg_iov = part;
                 header.msg_hdr.msg_iovlen = 1;
@@ -142,7 +142,7 @@ impl Source {
         Ok(())
     }
 
-    /// What it sent and what arrived.
+    /// Returns the counters of packets sent and delivered.
     pub(super) fn look(&self) -> Result<SourceLook, Failure> {
         let [delivered, bytes] = [&self.arrived[0], &self.arrived[1]].map(system::number);
         let delivered = delivered?;
@@ -154,7 +154,7 @@ impl Source {
 
 static ZEROES: [u8; 1 << 16] = [0; 1 << 16];
 
-/// A control message with a departure time, `SCM_TXTIME`.
+/// An `SCM_TXTIME` control message with a departure time.
 #[repr(C)]
 struct Control {
     header: libc::cmsghdr,

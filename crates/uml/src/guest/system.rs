@@ -1,4 +1,4 @@
-//! What has to be there before anything runs: file systems, modules, namespaces, links.
+//! Set-up before the run: file systems, modules, namespaces and links.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,14 +13,14 @@ use nix::sched::{CloneFlags, setns};
 use super::Failure;
 use crate::plan::{Plan, PlannedNode};
 
-/// Where the host's folder appears in the guest.
+/// Mount point of the host's folder in the guest.
 const RESULTS: &str = "/run/results";
-/// Folders that hold `ip` and `tc`.
+/// Directories that may hold `ip` and `tc`.
 const PROGRAMS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
-/// Settings of the whole machine: pages that TCP may take. Both ends are in this kernel, so the limits are out of the way.
+/// Machine-wide settings: the pages that TCP may use. Both ends share this kernel, so the limits are set out of reach.
 const MACHINE: [(&str, &str); 1] = [("net/ipv4/tcp_mem", "4000000 6000000 8000000")];
-/// Settings of every namespace: forwarding without checks, buffers that never limit, nothing kept from one connection to the
-/// next, and no chatter that nobody asked for.
+/// Settings of every namespace: forwarding without checks, buffers that never limit, no state kept between connections,
+/// and no packets from the kernel itself.
 const NAMESPACE: [(&str, &str); 10] = [
     ("net/ipv6/conf/all/disable_ipv6", "1"),
     ("net/ipv6/conf/default/disable_ipv6", "1"),
@@ -34,16 +34,16 @@ const NAMESPACE: [(&str, &str); 10] = [
     ("net/ipv4/tcp_rmem", "4096 131072 2147483647"),
 ];
 
-/// The congestion control of sockets that choose none.
+/// Setting of the default congestion control.
 const CONTROLLER: &str = "net/ipv4/tcp_congestion_control";
 
-/// What `fs.nr_open` allows.
+/// The limit of open files that `fs.nr_open` allows.
 const MOST_FILES: u64 = 1 << 20;
 
-/// Bytes of a file of the kernel that are read at least.
+/// Least buffer size when reading a file of the kernel, in bytes.
 const READ: usize = 1 << 16;
 
-/// Mounts what programs expect, and the host's folder; returns where that appears.
+/// Mounts the file systems that programs expect and the host's folder; returns the mount point of the latter.
 pub(super) fn mount_all(folder: &Path) -> Result<PathBuf, Failure> {
     let kinds = [("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/run"), ("devtmpfs", "/dev")];
     for (kind, place) in kinds {
@@ -58,7 +58,7 @@ pub(super) fn mount_all(folder: &Path) -> Result<PathBuf, Failure> {
     Ok(PathBuf::from(RESULTS))
 }
 
-/// Lets this program have as many files open as the kernel allows: a flow has two sockets, and the usual limit is 1024.
+/// Raises the limit of open files as far as the kernel allows: a flow needs two sockets, and the default limit is 1024.
 pub(super) fn allow_files() -> Result<(), Failure> {
     let limit = libc::rlimit { rlim_cur: MOST_FILES, rlim_max: MOST_FILES };
     // SAFETY: the structure is valid.
@@ -76,7 +76,7 @@ pub(super) fn load(module: &Path) -> Result<(), Failure> {
     finit_module(&file, c"", ModuleInitFlags::empty()).map_err(|error| failed(error.into()))
 }
 
-/// Makes all namespaces and links, and returns a handle of every namespace.
+/// Creates all namespaces and links, and returns a handle of every namespace.
 pub(super) fn build(plan: &Plan) -> Result<Vec<File>, Failure> {
     settings(&MACHINE)?;
     allow_controllers(plan)?;
@@ -112,7 +112,8 @@ pub(super) fn build(plan: &Plan) -> Result<Vec<File>, Failure> {
     Ok(handles)
 }
 
-/// Lets namespaces have the congestion controls of their plan by default: there only those are allowed that the whole machine has had.
+/// Makes the plan's default congestion controls available to namespaces: a namespace may only use one that has been the
+/// machine-wide default before.
 fn allow_controllers(plan: &Plan) -> Result<(), Failure> {
     let file = Path::new("/proc/sys").join(CONTROLLER);
     let usual = fs::read_to_string(&file)
@@ -126,7 +127,7 @@ fn allow_controllers(plan: &Plan) -> Result<(), Failure> {
     write(&file, usual.trim_end())
 }
 
-/// Moves this program into a namespace.
+/// Moves this process into a namespace.
 pub(super) fn enter(namespace: &File) -> Result<(), Failure> {
     setns(namespace, CloneFlags::CLONE_NEWNET)
         .map_err(|error| Failure::of("cannot enter a namespace".to_owned(), error))
@@ -139,13 +140,13 @@ fn settings(values: &[(&str, &str)]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes a value into a file of the kernel.
+/// Writes a value to a file of the kernel.
 pub(super) fn write(path: &Path, value: &str) -> Result<(), Failure> {
     fs::write(path, value)
         .map_err(|error| Failure::of(format!("cannot write `{value}` into {}", path.display()), error))
 }
 
-/// Lets a program of iproute2 do all lines, in a namespace of this name.
+/// Runs all lines as a batch of an iproute2 program, optionally in the namespace with this name.
 fn batch(program: &str, namespace: Option<&str>, lines: &[String]) -> Result<(), Failure> {
     if lines.is_empty() {
         return Ok(());
@@ -172,14 +173,14 @@ fn batch(program: &str, namespace: Option<&str>, lines: &[String]) -> Result<(),
     Err(Failure(format!("`{program} {}` failed: {words}", line.unwrap_or("-batch"))))
 }
 
-/// Ends the machine.
+/// Powers the machine off.
 pub(super) fn power_off() -> ! {
-    // What was written to the host's folder is there already; nothing else is worth keeping.
+    // Files in the host's folder are written already; nothing else is worth keeping.
     let _ = nix::sys::reboot::reboot(nix::sys::reboot::RebootMode::RB_POWER_OFF);
     std::process::exit(1)
 }
 
-/// Reads a file of the kernel from its begin, however often it has been read before.
+/// Reads a kernel file from its beginning, whatever was read before.
 pub(super) fn reread(file: &File, text: &mut String) -> Result<(), Failure> {
     let mut bytes = std::mem::take(text).into_bytes();
     bytes.resize(bytes.capacity().max(READ), 0);
@@ -201,10 +202,10 @@ pub(super) fn reread(file: &File, text: &mut String) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Files with the packets and bytes that a device of a namespace has sent.
+/// Opens the files with the numbers of packets and bytes that a device of a namespace has sent.
 pub(super) fn device_counters(namespace: &File, device: &str) -> Result<[File; 2], Failure> {
     enter(namespace)?;
-    // What a mount of sysfs shows is the namespace of the one who mounted it.
+    // A sysfs mount shows the network namespace of the process that mounted it.
     let place = format!("/run/sys-{device}");
     let failed = |error: io::Error| Failure::of(format!("cannot read the counters of {device}"), error);
     fs::create_dir_all(&place).map_err(failed)?;
@@ -215,7 +216,7 @@ pub(super) fn device_counters(namespace: &File, device: &str) -> Result<[File; 2
     Ok([open("tx_packets")?, open("tx_bytes")?])
 }
 
-/// The number that a file of the kernel holds.
+/// Reads the number in a kernel file.
 pub(super) fn number(file: &File) -> Result<u64, Failure> {
     let mut text = [0; 32];
     let length =

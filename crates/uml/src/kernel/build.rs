@@ -1,4 +1,4 @@
-//! A build from beginning to end: lock, phases, and the name that says it is finished.
+//! A complete build: the lock, all phases, and the rename that publishes the result.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicBool;
 use super::command::Runner;
 use super::{BuildError, Kernel, Options, Phase, Progress, cache, compile, configure, fetch, source, tools};
 
-/// Builds a kernel from Debian's newest package, unless another build makes one meanwhile; `anew` builds in any case.
+/// Builds a kernel from Debian's newest package. Returns the cached kernel if there is one by the time the lock is
+/// free, unless `anew` is set.
 pub(super) fn build(
     options: &Options,
     anew: bool,
@@ -23,7 +24,7 @@ pub(super) fn build(
     if let Some(kernel) = Kernel::cached(options).filter(|_| !anew) {
         return Ok(kernel);
     }
-    // Dropped on every way out but success, with all that was built so far.
+    // Dropped unless the build succeeds, which removes everything built so far.
     let work = tempfile::Builder::new()
         .prefix(cache::UNFINISHED)
         .tempdir_in(&folder)
@@ -45,7 +46,8 @@ pub(super) fn build(
     Ok(kernel)
 }
 
-/// Gives what is complete its name; one that had the name before goes away with the folder of the work.
+/// Renames the finished kernel into place. A former kernel of that name moves into the work directory, to be removed
+/// with it.
 fn finish(done: &Path, work: &Path, name: &Path) -> Result<(), BuildError> {
     if name.exists() {
         std::fs::rename(name, work.join("former")).map_err(BuildError::file("replace", name))?;
@@ -53,7 +55,7 @@ fn finish(done: &Path, work: &Path, name: &Path) -> Result<(), BuildError> {
     std::fs::rename(done, name).map_err(BuildError::file("write", name))
 }
 
-/// The cache as an absolute path that `make` can take.
+/// Returns the cache as an absolute path; fails if `make` cannot handle it.
 fn usable(cache: &Path) -> Result<PathBuf, BuildError> {
     let path = std::path::absolute(cache).map_err(BuildError::file("find", cache))?;
     let fine = |c: char| c.is_alphanumeric() || "/._-+~@,=".contains(c);

@@ -1,4 +1,4 @@
-//! Where kernels are kept, and under which names.
+//! The cache of kernels and the names in it.
 
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
@@ -11,34 +11,34 @@ use sha2::{Digest, Sha256};
 
 use super::{BuildError, Kernel, Options};
 
-/// Our changes to the kernel.
+/// Our patch of the kernel.
 pub(super) const PATCH: &str = include_str!("../../linux/headway.patch");
-/// The configuration of every kernel.
+/// The configuration fragment of every kernel.
 pub(super) const CONFIG: &str = include_str!("../../linux/headway.config");
-/// What a kernel with checks has in addition.
+/// The additional configuration fragment of debug kernels.
 pub(super) const DEBUG: &str = include_str!("../../linux/debug.config");
 
-/// The kernel itself, in its folder.
+/// The kernel binary, in the kernel's directory.
 pub(super) const BINARY: &str = "linux";
-/// The tree for modules, in the folder of a kernel.
+/// The source tree for building modules, in the kernel's directory.
 pub(super) const TREE: &str = "tree";
-/// How folders begin that are no kernel yet or no more.
+/// Prefix of directories that are not complete yet or are to be removed.
 pub(super) const UNFINISHED: &str = "unfinished-";
-/// The lock in the folder of kernels; whoever builds or removes holds it.
+/// The lock file in the directory of kernels, held while building or removing.
 const LOCK: &str = "lock";
-/// How often a build looks whether another one has ended.
+/// How often a waiting build retries the lock.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// What [`clean`] removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cleaned {
-    /// Finished kernels.
+    /// Number of finished kernels.
     pub kernels: usize,
-    /// Space on the disk, of everything.
+    /// Disk space of everything removed, in bytes.
     pub bytes: u64,
 }
 
-/// `$HEADWAY_CACHE`, else `$XDG_CACHE_HOME/headway`, else `~/.cache/headway`; nothing when there is no home folder either.
+/// `$HEADWAY_CACHE`, else `$XDG_CACHE_HOME/headway`, else `~/.cache/headway`; `None` without a home directory.
 pub fn default_cache() -> Option<PathBuf> {
     default_in(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
 }
@@ -49,17 +49,17 @@ fn default_in(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
         .or_else(|| variable("HOME").map(|home| Path::new(&home).join(".cache/headway")))
 }
 
-/// The folder of all kernels.
+/// The directory of all kernels.
 pub(super) fn folder(cache: &Path) -> PathBuf {
     cache.join("kernel")
 }
 
-/// What the programs of the last build printed.
+/// The log of the last build's output.
 pub(super) fn log(cache: &Path) -> PathBuf {
     folder(cache).join("build.log")
 }
 
-/// The end of a kernel's name, by which it is known to have our patch and configuration.
+/// The suffix of a kernel's name: a hash of our patch and configuration.
 pub(super) fn suffix(debug: bool) -> String {
     suffix_of(PATCH, if debug { &[CONFIG, DEBUG] } else { &[CONFIG] }, debug)
 }
@@ -67,19 +67,19 @@ pub(super) fn suffix(debug: bool) -> String {
 fn suffix_of(patch: &str, fragments: &[&str], debug: bool) -> String {
     let mut hash = Sha256::new();
     for text in std::iter::once(&patch).chain(fragments) {
-        // The length keeps a text that moves from one file to the next from looking the same.
+        // Hashing the length makes a text that moves from one file to the next change the hash.
         hash.update((text.len() as u64).to_le_bytes());
         hash.update(text.as_bytes());
     }
     format!("-{}{}", hex(&hash.finalize(), 6), if debug { "-debug" } else { "" })
 }
 
-/// The first bytes of a hash.
+/// Returns the first `bytes` bytes of a hash in hexadecimal.
 pub(super) fn hex(hash: &[u8], bytes: usize) -> String {
     hash.iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The newest finished kernel that matches.
+/// Returns the newest finished kernel with our patch and configuration.
 pub(super) fn newest(options: &Options) -> Option<Kernel> {
     let suffix = suffix(options.debug);
     let entries = std::fs::read_dir(folder(&options.cache)).ok()?;
@@ -93,12 +93,12 @@ pub(super) fn newest(options: &Options) -> Option<Kernel> {
         .max_by_key(|kernel| (order(&kernel.version), kernel.version.clone()))
 }
 
-/// The numbers of a version, which order the versions of one package.
+/// The numbers in a version, which sort the versions of one package.
 fn order(version: &str) -> Vec<u64> {
     version.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
 }
 
-/// Holds the lock until dropped; `waiting` is called once if somebody else has it.
+/// Takes the lock, held until dropped; calls `waiting` once if somebody else holds it.
 pub(super) fn lock(
     folder: &Path,
     interrupted: &AtomicBool,
@@ -117,7 +117,7 @@ pub(super) fn lock(
     Err(BuildError::Interrupted)
 }
 
-/// The lock, unless somebody has it.
+/// Takes the lock; `None` if somebody else holds it.
 fn try_lock(folder: &Path) -> Result<Option<File>, BuildError> {
     std::fs::create_dir_all(folder).map_err(BuildError::file("make the folder", folder))?;
     let path = folder.join(LOCK);
@@ -129,18 +129,18 @@ fn try_lock(folder: &Path) -> Result<Option<File>, BuildError> {
     }
 }
 
-/// Removes what builds that were killed left behind; to be called with the lock held.
+/// Removes what killed builds left behind; call with the lock held.
 pub(super) fn sweep(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
-            // What cannot be removed now harms nobody and is tried again by the next build.
+            // A leftover that cannot be removed now is harmless; the next build tries again.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// Removes all kernels and everything kept for building them.
+/// Removes all kernels and everything else kept for building them.
 pub fn clean(cache: &Path) -> Result<Cleaned, BuildError> {
     let folder = folder(cache);
     let mut cleaned = Cleaned { kernels: 0, bytes: 0 };
@@ -164,7 +164,7 @@ pub fn clean(cache: &Path) -> Result<Cleaned, BuildError> {
     Ok(cleaned)
 }
 
-/// Space that a file or folder takes on the disk.
+/// Returns the disk space of a file or directory, in bytes.
 fn size(path: &Path) -> u64 {
     let Ok(data) = std::fs::symlink_metadata(path) else { return 0 };
     let own = data.blocks() * 512;

@@ -1,4 +1,4 @@
-//! Programs run as children: their output as lines, ended with us, ended when the user says so.
+//! Runs child processes: reads their output line by line, and ends them with this process or on interruption.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,38 +15,38 @@ use nix::unistd::Pid;
 
 use super::BuildError;
 
-/// How often a child's silence is used to look at the clock and at the user's wish.
+/// How often to check for interruption while a child prints nothing.
 const TICK: Duration = Duration::from_millis(100);
-/// How long children may take to end themselves.
+/// How long children may take to exit after SIGTERM.
 const GRACE: Duration = Duration::from_secs(3);
-/// How many lines of a failed program an error shows.
+/// Most lines of a failed program that an error shows.
 const SHOWN: usize = 5;
 
-/// Runs programs one after the other, keeps what they print, and ends them on interruption.
+/// Runs programs one after the other, logs their output, and ends them on interruption.
 pub(super) struct Runner<'a> {
     log: Option<File>,
     interrupted: &'a AtomicBool,
 }
 
-/// How a program ended.
+/// The result of a program that has exited.
 pub(super) struct Ended {
     pub(super) success: bool,
     lines: Vec<String>,
 }
 
 impl<'a> Runner<'a> {
-    /// Everything printed is written to `log`.
+    /// Creates a runner that writes all output to `log`.
     pub(super) fn new(log: &Path, interrupted: &'a AtomicBool) -> Result<Runner<'a>, BuildError> {
         let file = File::create(log).map_err(BuildError::file("write", log))?;
         Ok(Runner { log: Some(file), interrupted })
     }
 
-    /// What is printed is only kept in memory.
+    /// Creates a runner that keeps output in memory only.
     pub(super) fn without_log(interrupted: &'a AtomicBool) -> Runner<'a> {
         Runner { log: None, interrupted }
     }
 
-    /// Runs `command` to its end; `heard` gets every line, and nothing now and then in between.
+    /// Runs `command` to its end. Calls `heard` with every line, and with `None` every 100 ms without output.
     pub(super) fn run(
         &mut self,
         mut command: Command,
@@ -59,7 +59,7 @@ impl<'a> Runner<'a> {
         let errors = into.try_clone().map_err(&starting)?;
         command.stdin(Stdio::null()).stdout(into).stderr(errors).process_group(0);
         let mut child = die_with_us(&mut command).spawn().map_err(&starting)?;
-        // The command holds the writing end of the pipe, which must close with the child.
+        // The command holds the write end of the pipe, which must be closed when the child exits.
         drop(command);
         let (tell, lines_of) = mpsc::channel();
         std::thread::spawn(move || {
@@ -98,18 +98,18 @@ impl<'a> Runner<'a> {
 }
 
 impl Ended {
-    /// All that was printed.
+    /// All lines of output.
     pub(super) fn lines(&self) -> &[String] {
         &self.lines
     }
 
-    /// The last line that says something, for a sentence.
+    /// Returns the last non-empty line, for an error message.
     pub(super) fn last(&self) -> String {
         let spoken = self.lines.iter().rev().map(|line| line.trim()).find(|line| !line.is_empty());
         spoken.unwrap_or("it said nothing").trim_end_matches('.').to_owned()
     }
 
-    /// The first lines in which a compiler says what is wrong, else those of `make`, else the last ones.
+    /// Returns the first compiler errors, else the first errors of `make`, else the last lines.
     pub(super) fn errors(&self) -> String {
         let with = |signs: &[&str]| -> Vec<_> {
             let lines = self.lines.iter().filter(|line| signs.iter().any(|sign| line.contains(sign)));
@@ -126,7 +126,7 @@ impl Ended {
     }
 }
 
-/// A program in `folder` whose behaviour does not depend on the language or on an outer `make`.
+/// Returns a command in `folder` that does not depend on the locale or on an outer `make`.
 pub(super) fn program(name: impl AsRef<OsStr>, folder: &Path) -> Command {
     let mut command = Command::new(name);
     command.current_dir(folder).env("LC_ALL", "C");
@@ -154,13 +154,13 @@ pub(super) fn program(name: impl AsRef<OsStr>, folder: &Path) -> Command {
     command
 }
 
-/// Lets the kernel end the child when we are killed without a chance to do it.
+/// Makes the kernel send SIGTERM to the child when this process dies.
 fn die_with_us(command: &mut Command) -> &mut Command {
-    // SAFETY: between fork and exec only one system call is made, which allocates nothing.
+    // SAFETY: only one system call is made between fork and exec, and it allocates nothing.
     unsafe { command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)?)) }
 }
 
-/// Ends the child and everything it started, at first politely, so that it can remove half-written files.
+/// Ends the child and everything it started: SIGTERM first, so that it can remove half-written files, then SIGKILL.
 fn end(child: &mut Child) {
     let group = Pid::from_raw(child.id().cast_signed());
     let deadline = Instant::now() + GRACE;
@@ -213,7 +213,7 @@ mod tests {
             let state = std::fs::read_to_string(format!("/proc/{inner}/stat")).unwrap_or_default();
             state.is_empty() || state.contains(") Z ")
         };
-        // It was killed, but a busy machine may not have carried that out yet.
+        // It was killed, but a busy machine may not have reaped it yet.
         while !has_ended() {
             assert!(began.elapsed() < Duration::from_secs(60), "it goes on");
             std::thread::yield_now();

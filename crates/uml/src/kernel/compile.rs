@@ -1,4 +1,4 @@
-//! The compilation, and what of its tree is kept.
+//! Compiles the kernel and prunes the tree.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::process::Command;
 use super::command::{Runner, program};
 use super::{BuildError, Options, Phase, Progress, cache, tools};
 
-/// Lines that a whole compilation prints, without and with the kernel's checks; only for the display.
+/// Lines that a whole compilation prints, without and with debugging; only for the progress display.
 const OBJECTS: [u64; 2] = [1_438, 1_560];
 
-/// `make` in the tree of a kernel, with everything fixed that would make two builds differ.
+/// Returns a `make` command for a kernel tree, with everything fixed that would make two builds differ.
 pub(super) fn make(tree: &Path) -> Command {
     let mut command = program("make", tree);
     command.args(["ARCH=um", "KBUILD_BUILD_USER=headway", "KBUILD_BUILD_HOST=headway"]);
@@ -18,12 +18,12 @@ pub(super) fn make(tree: &Path) -> Command {
         "LOCALVERSION=",
         "KBUILD_BUILD_TIMESTAMP=Thu Jan  1 00:00:00 UTC 2026",
     ]);
-    // Compilers that happen to be installed would be written into the configuration, and so into the kernel.
+    // Whatever compilers happen to be installed would be recorded in the configuration, and so in the kernel.
     command.args(["RUSTC=none", "PAHOLE=none"]);
     command
 }
 
-/// Compiles the configured tree; the kernel then lies in `folder`/linux.
+/// Compiles the configured tree; the kernel is then `folder`/linux.
 pub(super) fn compile(
     runner: &mut Runner<'_>,
     options: &Options,
@@ -38,7 +38,7 @@ pub(super) fn compile(
     if tools::has(&std::env::var_os("PATH").unwrap_or_default(), "ccache") {
         command.args(["CC=ccache gcc", "HOSTCC=ccache gcc"]);
         if std::env::var_os("CCACHE_DIR").is_none() {
-            // Its usual place is in a home folder, which a service's user may not have.
+            // The default is in the home directory, which a service's user may not have.
             command.env("CCACHE_DIR", cache::folder(&options.cache).join("ccache"));
         }
     }
@@ -66,19 +66,19 @@ pub(super) fn compile(
     prune(&tree)
 }
 
-/// Whether a line of `make` tells of one more file, as `  CC      net/core/dev.o` does.
+/// Whether a line of `make` output reports one more file, like `  CC      net/core/dev.o`.
 fn object(line: &str) -> bool {
     line.strip_prefix("  ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
 }
 
-/// Folders of a tree that modules are compiled with.
+/// Directories of the tree that are needed to build modules.
 const KEPT: [&str; 3] = ["arch", "include", "scripts"];
-/// Files beside them.
+/// Files of the tree that are needed to build modules.
 const FILES: [&str; 6] = [".config", "COPYING", "Kbuild", "Kconfig", "Makefile", "Module.symvers"];
 /// Architectures whose headers and rules User Mode Linux uses.
 const ARCHITECTURES: [&str; 2] = ["um", "x86"];
 
-/// Removes what modules do not need: nine tenths of the tree.
+/// Removes everything that modules do not need: nine tenths of the tree.
 fn prune(tree: &Path) -> Result<(), BuildError> {
     for entry in std::fs::read_dir(tree).map_err(BuildError::file("read", tree))?.flatten() {
         let (path, name) = (entry.path(), entry.file_name());
@@ -100,7 +100,7 @@ fn prune(tree: &Path) -> Result<(), BuildError> {
     strip(&arch)
 }
 
-/// Removes sources and objects below `folder`, so that headers and rules remain.
+/// Removes sources and objects below `folder`; headers and rules remain.
 fn strip(folder: &Path) -> Result<(), BuildError> {
     for entry in std::fs::read_dir(folder).map_err(BuildError::file("read", folder))?.flatten() {
         let path = entry.path();

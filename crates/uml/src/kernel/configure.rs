@@ -1,4 +1,4 @@
-//! The kernel's configuration: nothing, and on top of it our fragments.
+//! The kernel's configuration: `allnoconfig` plus our fragments.
 
 use std::path::Path;
 
@@ -6,12 +6,12 @@ use super::command::Runner;
 use super::compile::make;
 use super::{BuildError, Options, Phase, Progress, cache, command};
 
-/// Options without which there is nothing to run, and those that a kernel with checks is for.
+/// Required options: those without which nothing runs, and those that are the purpose of a debug kernel.
 const NEEDED: [&str; 6] =
     ["UML_TIME_TRAVEL_SUPPORT", "VETH", "NET_SCH_TBF", "NET_SCH_NETEM", "HOSTFS", "MODULES"];
 const NEEDED_DEBUG: [&str; 2] = ["KASAN", "PROVE_LOCKING"];
 
-/// Writes `.config` into the tree and checks that it has what we need.
+/// Writes `.config` in the tree and checks that it has the required options.
 pub(super) fn configure(
     runner: &mut Runner<'_>,
     options: &Options,
@@ -21,7 +21,7 @@ pub(super) fn configure(
 ) -> Result<(), BuildError> {
     let tree = folder.join(cache::TREE);
     let mut merge = command::program("scripts/kconfig/merge_config.sh", &tree);
-    // A relative name of a script is looked up where we are, not where it is to run.
+    // A relative program name is resolved in our directory, not in the child's.
     merge = {
         let mut whole = command::program("sh", &tree);
         whole.arg(merge.get_program());
@@ -57,7 +57,7 @@ pub(super) fn configure(
     Err(BuildError::Config { version: version.to_owned(), names: names.join(", ") })
 }
 
-/// The needed options that a configuration lacks.
+/// Returns the required options that a configuration lacks.
 fn absent(config: &str, debug: bool) -> Vec<&'static str> {
     let more: &[_] = if debug { &NEEDED_DEBUG } else { &[] };
     let has =

@@ -1,28 +1,28 @@
-//! What can go wrong while a kernel or a module is built.
+//! Errors of building a kernel or a module.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why there is no kernel or no module; each text says what happened and what to do.
+/// Why there is no kernel or module; each message says what happened and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// Programs or headers are not installed.
     #[error("{what} missing to build the kernel; install {} with: apt-get install --no-install-recommends {packages}", if *many { "them" } else { "it" })]
     Missing {
-        /// The names and their verb, as the beginning of a sentence.
+        /// The missing names with a verb, as the beginning of a sentence.
         what: String,
-        /// Whether it is more than one.
+        /// Whether `what` is plural.
         many: bool,
-        /// Debian's packages that hold them.
+        /// Debian packages that contain them.
         packages: String,
     },
-    /// This system is not Debian's.
+    /// The system is not Debian.
     #[error(
         "the kernel's source comes from Debian's package archive, but apt-get and dpkg are not here; build on Debian 12 or 13"
     )]
     NotDebian,
-    /// `make` cannot work with this path.
+    /// `make` cannot handle this path.
     #[error(
         "a kernel cannot be built below {}, because make cannot take `{character}` in a path; set HEADWAY_CACHE to another folder",
         path.display()
@@ -30,40 +30,40 @@ pub enum BuildError {
     Path {
         /// The folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The offending character.
         character: char,
     },
-    /// The source package could not be had.
+    /// The source package could not be fetched.
     #[error(
         "apt cannot fetch {package} ({said}); check the network and that Debian's own archives are among the sources of apt"
     )]
     Fetch {
         /// The package.
         package: &'static str,
-        /// What apt said last.
+        /// The last output of apt.
         said: String,
     },
-    /// The source package is damaged or not what we know.
+    /// The source package is damaged or has an unexpected layout.
     #[error(
         "the source of kernel {version} cannot be unpacked ({said}); check the space left on the disk, then build again"
     )]
     Unpack {
         /// Version of the package.
         version: String,
-        /// What the program said that failed.
+        /// The output of the program that failed.
         said: String,
     },
-    /// The kernel has changed where our patch changes it.
+    /// Our patch does not apply, because the kernel has changed in the same place.
     #[error(
         "our patch does not apply to kernel {version} ({said}); use a newer Headway, or report it with this version"
     )]
     Patch {
         /// Version of the package.
         version: String,
-        /// What `patch` said.
+        /// The output of `patch`.
         said: String,
     },
-    /// Options without which nothing works are missing after configuration.
+    /// Required options are missing after configuration.
     #[error(
         "kernel {version} does not take {names} of our configuration; use a newer Headway, or report it with this version"
     )]
@@ -80,7 +80,7 @@ pub enum BuildError {
         version: String,
         /// The first errors.
         said: String,
-        /// Everything.
+        /// The full log.
         log: PathBuf,
     },
     /// A module does not compile.
@@ -91,31 +91,31 @@ pub enum BuildError {
         /// The compiler's first errors.
         said: String,
     },
-    /// What is given cannot be a module.
+    /// The input cannot be built as a module.
     #[error("{name} cannot be made a module: {why}")]
     NoModule {
-        /// Name or folder.
+        /// Name or directory.
         name: String,
-        /// What is wrong and what would be right.
+        /// What is wrong, and what would be right.
         why: String,
     },
-    /// Kernels cannot be removed while one is built.
+    /// Kernels cannot be removed during a build.
     #[error("a kernel is being built in {}; wait for its end or end it first", path.display())]
     Busy {
-        /// The folder of kernels.
+        /// The directory of kernels.
         path: PathBuf,
     },
-    /// The user ended it.
+    /// The user interrupted the build.
     #[error("interrupted; nothing of the unfinished kernel was kept")]
     Interrupted,
-    /// The file system said no.
+    /// A file operation failed.
     #[error("cannot {what} {}: {reason}", path.display())]
     File {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// On which path.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         reason: io::Error,
     },
     /// A program could not be started.
@@ -123,13 +123,13 @@ pub enum BuildError {
     Start {
         /// The program.
         program: String,
-        /// What the system said.
+        /// The system's error.
         reason: io::Error,
     },
 }
 
 impl BuildError {
-    /// For `map_err`: what was tried on which path.
+    /// For `map_err`: reports that the operation `what` failed on `path`.
     pub(super) fn file<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> BuildError + 'a {
         move |reason| BuildError::File { what, path: path.to_owned(), reason }
     }

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use super::command::{Runner, program};
 use super::{BuildError, Phase, Progress};
 
-/// The package: the kernel of Debian 13, which is in the security archive of Debian 12 too.
+/// The package: the kernel of Debian 13, which is also in the security archive of Debian 12.
 pub(super) const PACKAGE: &str = "linux-source-6.12";
 
-/// Package lists of our own, refreshed without root; nothing of the system's apt is touched or run.
+/// apt configuration with package lists of our own, which can be refreshed without root and leave the system's apt
+/// alone.
 const PRIVATE: &str = r#"Dir::State::lists "@lists/";
 Dir::Cache "@cache/";
 Dir::Cache::pkgcache "";
@@ -29,7 +30,7 @@ pub(super) struct Package {
     pub(super) file: PathBuf,
 }
 
-/// Downloads the package into `folder`: with the system's package lists, or with fresh ones when those do not do.
+/// Downloads the package into `folder`: with the system's package lists, or with fresh ones if those are not enough.
 pub(super) fn fetch(
     runner: &mut Runner<'_>,
     folder: &Path,
@@ -43,7 +44,7 @@ pub(super) fn fetch(
     download(runner, folder, &options, progress)?.map_err(|said| BuildError::Fetch { package: PACKAGE, said })
 }
 
-/// The package, or what apt said against it.
+/// Returns the package, or apt's error message.
 fn download(
     runner: &mut Runner<'_>,
     folder: &Path,
@@ -70,7 +71,7 @@ fn download(
     }
 }
 
-/// Fetches package lists into a folder of our own and returns the configuration with which apt reads them.
+/// Fetches package lists into a private directory and returns the apt configuration that uses them.
 fn refresh(
     runner: &mut Runner<'_>,
     folder: &Path,
@@ -87,22 +88,22 @@ fn refresh(
     std::fs::write(&config, text).map_err(BuildError::file("write", &config))?;
     let mut command = program("apt-get", folder);
     command.arg("-q").arg("-c").arg(&config).arg("update");
-    // One archive that does not answer need not be the one with the kernel: the download tells.
+    // An archive that does not answer need not be the one with the kernel: the download will tell.
     runner.run(command, &mut |_| progress(Progress { phase: Phase::Fetch, done: 0, total: 0 }))?;
     Ok(config)
 }
 
-/// Name and size of the file in a line `'URI' NAME SIZE HASH`.
+/// Parses name and size of the file from a line `'URI' NAME SIZE HASH`.
 fn named(line: &str) -> Option<(&str, u64)> {
     let mut words = line.strip_prefix('\'')?.split(' ').skip(1);
     let name = words.next().filter(|name| name.ends_with(".deb") && !name.contains('/'))?;
     Some((name, words.next()?.parse().ok()?))
 }
 
-/// The version in a name `PACKAGE_VERSION_ARCHITECTURE.deb`.
+/// Parses the version from a name `PACKAGE_VERSION_ARCHITECTURE.deb`.
 fn version(name: &str) -> Option<String> {
     let version = name.split('_').nth(1)?;
-    // An epoch, as in `1%3a6.12`, would put a colon into paths that make reads.
+    // An epoch, as in `1%3a6.12`, would put a colon into paths that `make` reads.
     Some(version.rsplit("%3a").next()?.to_owned())
 }
 

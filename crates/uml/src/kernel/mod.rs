@@ -1,8 +1,9 @@
-//! The kernel: fetched, patched, configured, compiled and kept.
+//! The kernel: fetched, patched, configured, compiled and cached.
 //!
-//! A finished kernel is a folder `VERSION-HASH` below the cache: `linux`, which is run, `tree`, against which modules are
-//! compiled, and `modules`, those compiled so far. The hash is that of our patch and configuration, so a change of either is
-//! another kernel. Folders get their name when everything in them is complete; what has another name is not looked at.
+//! A finished kernel is a directory `VERSION-HASH` in the cache. It contains `linux`, the binary; `tree`, against which
+//! modules are compiled; and `modules`, the modules compiled so far. The hash covers our patch and configuration, so a
+//! change of either gives another kernel. A directory gets its name when everything in it is complete; others are
+//! ignored.
 
 mod build;
 mod cache;
@@ -21,12 +22,12 @@ use std::sync::atomic::AtomicBool;
 pub use cache::{Cleaned, clean, default_cache};
 pub use error::BuildError;
 
-/// Which kernel, and where kernels are kept.
+/// Which kernel to use, and where kernels are cached.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// With the kernel's own checks: addresses, locks, undefined behaviour.
+    /// Whether to enable the kernel's own checks: addresses, locks, undefined behaviour.
     pub debug: bool,
-    /// Folder below which kernels are kept; see [`default_cache`].
+    /// Directory below which kernels are cached; see [`default_cache`].
     pub cache: PathBuf,
 }
 
@@ -35,43 +36,43 @@ pub struct Options {
 pub struct Kernel {
     /// Version of Debian's source package.
     pub version: String,
-    /// Where it lies.
+    /// Its directory.
     pub folder: PathBuf,
 }
 
-/// What a build is at.
+/// A phase of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Another build with the same cache is going on; this one waits for its end.
+    /// Waiting for another build with the same cache.
     Wait,
-    /// Debian's source package is downloaded, counted in megabytes.
+    /// Downloading Debian's source package, counted in megabytes.
     Fetch,
-    /// The source is unpacked and patched, counted in megabytes.
+    /// Unpacking and patching the source, counted in megabytes.
     Unpack,
-    /// The configuration is made, counted in steps.
+    /// Configuring, counted in steps.
     Configure,
-    /// Objects are compiled and linked, counted in objects.
+    /// Compiling and linking, counted in objects.
     Compile,
 }
 
-/// How far a phase of a build is.
+/// Progress of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The phase.
+    /// The current phase.
     pub phase: Phase,
-    /// What is done of it.
+    /// Units completed in this phase.
     pub done: u64,
-    /// All of it, as far as that can be known; never less than `done`.
+    /// Total units of this phase, as far as known; never less than `done`.
     pub total: u64,
 }
 
 impl Kernel {
-    /// The newest kept kernel with our patch and configuration as they are now; looks at names of files only.
+    /// Returns the newest cached kernel with our current patch and configuration; looks at file names only.
     pub fn cached(options: &Options) -> Option<Kernel> {
         cache::newest(options)
     }
 
-    /// The kept kernel, built first when there is none.
+    /// Returns the cached kernel, and builds one first if there is none.
     pub fn build(
         options: &Options,
         progress: &mut dyn FnMut(Progress),
@@ -83,7 +84,7 @@ impl Kernel {
         }
     }
 
-    /// Builds from Debian's newest package even when a kernel is kept, and replaces a kept one of the same version.
+    /// Builds from Debian's newest package even if a kernel is cached, and replaces a cached one of the same version.
     pub fn rebuild(
         options: &Options,
         progress: &mut dyn FnMut(Progress),
@@ -92,7 +93,7 @@ impl Kernel {
         build::build(options, true, progress, interrupted)
     }
 
-    /// The program that is the kernel.
+    /// The kernel binary.
     pub fn binary(&self) -> PathBuf {
         self.folder.join(cache::BINARY)
     }
@@ -102,16 +103,17 @@ impl Kernel {
         self.folder.join(cache::TREE)
     }
 
-    /// The module `name` of these sources (file name and text), compiled when that was not done before.
+    /// Returns the module `name` with these sources (file names and texts), and compiles it if it is not cached.
     ///
-    /// Without a `Kbuild` or `Makefile` among them, all `.c` files make up the module.
+    /// If the sources contain no `Kbuild` or `Makefile`, all `.c` files make up the module.
     pub fn module(&self, name: &str, sources: &[(&str, &str)]) -> Result<PathBuf, BuildError> {
         module::compile(self, name, sources)
     }
 
-    /// The module whose sources lie in `folder`, compiled when that was not done before.
+    /// Returns the module whose sources are in `folder`, and compiles it if it is not cached.
     ///
-    /// Its name is that in the folder's `Kbuild` or `Makefile`, else that of its only `.c` file, else that of the folder.
+    /// Its name is the one in the directory's `Kbuild` or `Makefile`, else that of its only `.c` file, else that of the
+    /// directory.
     pub fn module_from(&self, folder: &Path) -> Result<PathBuf, BuildError> {
         module::compile_folder(self, folder)
     }

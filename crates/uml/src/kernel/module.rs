@@ -1,4 +1,4 @@
-//! Modules, compiled against the tree of a kernel and kept beside it.
+//! Kernel modules, compiled against the tree of a kernel and cached beside it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -8,14 +8,14 @@ use sha2::{Digest, Sha256};
 use super::command::Runner;
 use super::{BuildError, Kernel, cache, compile};
 
-/// Where modules are, in the folder of a kernel.
+/// The subdirectory of compiled modules in a kernel's directory.
 const MODULES: &str = "modules";
-/// What says how a module is made, in the order in which the kernel's rules look for it.
+/// Files with build rules, in the order in which kbuild looks for them.
 const RULES: [&str; 2] = ["Kbuild", "Makefile"];
-/// How large the sources of a module may be; more is a mistaken folder.
+/// Largest total size of a module's sources, in bytes; a larger directory was given by mistake.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// The module of these sources, from the cache or compiled.
+/// Returns the module with these sources, cached or newly compiled.
 pub(super) fn compile(kernel: &Kernel, name: &str, sources: &[(&str, &str)]) -> Result<PathBuf, BuildError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if name.is_empty() || !name.chars().all(plain) {
@@ -35,14 +35,14 @@ pub(super) fn compile(kernel: &Kernel, name: &str, sources: &[(&str, &str)]) -> 
     if kept.join(&object).is_file() {
         return Ok(kept.join(object));
     }
-    // Nobody interrupts two seconds of work through us; a signal that ends this process ends the compiler too.
+    // Two seconds of work need no interruption flag; a signal that ends this process ends the compiler too.
     let calm = AtomicBool::new(false);
     let _lock = cache::lock(&modules, &calm, &mut || ())?;
     if kept.join(&object).is_file() {
         return Ok(kept.join(object));
     }
     cache::sweep(&modules);
-    // The same name each time and a relative path keep this machine's folders out of the module.
+    // A fixed name and a relative path keep this machine's directories out of the module.
     let work = modules.join(format!("{}{name}", cache::UNFINISHED));
     std::fs::create_dir_all(&work).map_err(BuildError::file("make the folder", &work))?;
     let generated = rules.as_ref().map(|text| (RULES[0], text.as_str()));
@@ -52,7 +52,7 @@ pub(super) fn compile(kernel: &Kernel, name: &str, sources: &[(&str, &str)]) -> 
     }
     let relative = format!("../{MODULES}/{}{name}", cache::UNFINISHED);
     let mut command = compile::make(&kernel.tree());
-    // Warnings of the running module name the file alone.
+    // Warnings of the running module then show the bare file name.
     command
         .arg(format!("M={relative}"))
         .arg(format!("KCFLAGS=-fmacro-prefix-map={relative}/="))
@@ -76,21 +76,21 @@ pub(super) fn compile(kernel: &Kernel, name: &str, sources: &[(&str, &str)]) -> 
     Ok(kept.join(object))
 }
 
-/// The module of the sources in a folder.
+/// Returns the module whose sources are in a directory.
 pub(super) fn compile_folder(kernel: &Kernel, folder: &Path) -> Result<PathBuf, BuildError> {
     let sources = read(folder)?;
     let sources: Vec<_> = sources.iter().map(|(file, text)| (file.as_str(), text.as_str())).collect();
     compile(kernel, &name_of(folder, &sources)?, &sources)
 }
 
-/// The text of all source files of a folder, in the order of their names.
+/// Reads all source files of a directory, sorted by name.
 fn read(folder: &Path) -> Result<Vec<(String, String)>, BuildError> {
     let mut sources = Vec::new();
     let mut bytes = 0;
     for entry in std::fs::read_dir(folder).map_err(BuildError::file("read", folder))?.flatten() {
         let path = entry.path();
         let Ok(file) = entry.file_name().into_string() else { continue };
-        // What a compilation in that folder left behind is no source.
+        // Skips leftovers of a compilation in that directory.
         if !path.is_file() || !usable(&file) || file.starts_with('.') || file.ends_with(".mod.c") {
             continue;
         }
@@ -109,13 +109,13 @@ fn read(folder: &Path) -> Result<Vec<(String, String)>, BuildError> {
     Ok(sources)
 }
 
-/// Whether a file can be a module's source, by its name.
+/// Whether a file can be a module's source, judging by its name.
 fn usable(file: &str) -> bool {
     let source = [".c", ".h", ".S"].iter().any(|ending| file.ends_with(ending));
     (source || RULES.contains(&file)) && !file.contains('/')
 }
 
-/// The name of the module in a folder.
+/// Returns the name of the module in a directory.
 fn name_of(folder: &Path, sources: &[(&str, &str)]) -> Result<String, BuildError> {
     let shown = folder.display().to_string();
     let rules = RULES.iter().find_map(|rule| sources.iter().find(|(file, _)| file == rule));
@@ -138,7 +138,7 @@ fn name_of(folder: &Path, sources: &[(&str, &str)]) -> Result<String, BuildError
     }
 }
 
-/// Rules that make one module of all `.c` files.
+/// Returns rules that make one module of all `.c` files.
 fn rules(name: &str, sources: &[(&str, &str)]) -> Result<String, BuildError> {
     match *stems(sources) {
         [] => Err(no_module(name, "there is no .c file among its sources")),
@@ -154,12 +154,12 @@ fn rules(name: &str, sources: &[(&str, &str)]) -> Result<String, BuildError> {
     }
 }
 
-/// The `.c` files without their ending.
+/// Returns the names of the `.c` files without the suffix.
 fn stems<'a>(sources: &[(&'a str, &str)]) -> Vec<&'a str> {
     sources.iter().filter_map(|(file, _)| file.strip_suffix(".c")).collect()
 }
 
-/// Stands for the names and texts of all sources.
+/// Returns a hash of the names and texts of all sources.
 fn hash(sources: &[(&str, &str)]) -> String {
     let mut hash = Sha256::new();
     for part in sources.iter().flat_map(|(file, text)| [file, text]) {
@@ -190,7 +190,7 @@ mod tests {
         std::fs::create_dir_all(&kept).expect("a folder");
         std::fs::write(kept.join("a.ko"), "").expect("a file");
         assert_eq!(kernel.module("a", &sources).expect("it is kept"), kept.join("a.ko"));
-        // There is no tree, so other sources, which must be compiled, fail.
+        // There is no tree, so other sources, which would have to be compiled, fail.
         assert!(kernel.module("a", &[("a.c", "int b;")]).is_err());
         assert!(kernel.module("a", &[("a.c", "int a;"), ("b.h", "")]).is_err());
     }

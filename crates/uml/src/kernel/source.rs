@@ -1,4 +1,4 @@
-//! The kernel's source: unpacked as far as it is needed, and patched.
+//! Unpacks the part of the kernel source that is needed, and patches it.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::command::{Ended, Runner, program};
 use super::fetch::{PACKAGE, Package};
 use super::{BuildError, Phase, Progress, cache};
 
-/// What User Mode Linux never reads: two thirds of the source. Descriptions of options (`Kconfig`) stay.
+/// Files that User Mode Linux never reads: two thirds of the source. `Kconfig` files stay.
 const UNREAD: [&str; 25] = [
     "drivers/gpu/*.[chS]",
     "drivers/media/*.[chS]",
@@ -35,10 +35,10 @@ const UNREAD: [&str; 25] = [
     "tools/testing/*.[chS]",
 ];
 
-/// Megabytes of the archive, of which tar tells every so many; only for the display.
+/// Size of the archive in megabytes, the unit in which tar reports progress; only for the display.
 const MEGABYTES: u64 = 1_521;
 
-/// Unpacks the package and patches the source, which then lies in `folder`/tree.
+/// Unpacks the package and patches the source, which is then in `folder`/tree.
 pub(super) fn unpack(
     runner: &mut Runner<'_>,
     package: &Package,
@@ -56,7 +56,7 @@ pub(super) fn unpack(
     let mut command = program("tar", folder);
     command.arg("--extract").arg("--xz").arg("--file").arg(deb.join(format!("usr/src/{PACKAGE}.tar.xz")));
     command.arg("--directory").arg(&tree).args(["--strip-components=1", "--no-same-owner"]);
-    // 100 records of 10 kB.
+    // One checkpoint per 100 records of 10 kB.
     command.args(["--checkpoint=100", "--checkpoint-action=echo=%u"]).env("XZ_OPT", "-T0");
     command.arg("--anchored").args(UNREAD.map(|pattern| format!("--exclude={PACKAGE}/{pattern}")));
     let mut megabytes = 0;
@@ -74,7 +74,7 @@ pub(super) fn unpack(
     patch(runner, package, folder)
 }
 
-/// Applies our patch; offsets and fuzz are fine.
+/// Applies our patch; offsets and fuzz are accepted.
 fn patch(runner: &mut Runner<'_>, package: &Package, folder: &Path) -> Result<(), BuildError> {
     let file = folder.join("headway.patch");
     std::fs::write(&file, cache::PATCH).map_err(BuildError::file("write", &file))?;

@@ -1,11 +1,11 @@
-//! The programs a build needs, and which of them are not installed.
+//! Checks for the programs that a build needs.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
 use super::BuildError;
 
-/// A program and the package that holds it.
+/// Programs and the packages that contain them.
 const PROGRAMS: [(&str, &str); 12] = [
     ("make", "make"),
     ("gcc", "gcc"),
@@ -21,10 +21,10 @@ const PROGRAMS: [(&str, &str); 12] = [
     ("perl", "perl-base"),
 ];
 
-/// Stands for the C library's headers.
+/// A file that shows that the C library's headers are installed.
 const HEADER: &str = "/usr/include/stdlib.h";
 
-/// Whether everything is there; the error names all that is not.
+/// Checks that everything is installed; the error names everything that is missing.
 pub(super) fn check() -> Result<(), BuildError> {
     check_in(&std::env::var_os("PATH").unwrap_or_default(), Path::new(HEADER))
 }
@@ -47,12 +47,12 @@ fn check_in(path: &OsStr, header: &Path) -> Result<(), BuildError> {
     Err(BuildError::Missing { what, many, packages: packages.join(" ") })
 }
 
-/// Whether `program` is in one of the folders of `path`.
+/// Whether `program` is in one of the directories of `path`.
 pub(super) fn has(path: &OsStr, program: &str) -> bool {
     std::env::split_paths(path).any(|folder| folder.join(program).is_file())
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Formats a list: `a`, `a and b`, `a, b and c`.
 fn listed(names: &[&str]) -> String {
     match names {
         [] => String::new(),

@@ -1,15 +1,15 @@
-//! What a kernel cannot do of a scenario.
+//! Rejects scenarios that the kernel cannot run.
 
 use headway_core::Mistake;
 use headway_core::control::Kind;
 use headway_scenario::{EcnMode, Scenario};
 
-/// The most links and sources: as many as there are addresses for.
+/// Most links and sources: the number of available addresses.
 const MOST_LINKS: usize = 1 << 14;
-/// The most flows; each takes two sockets.
+/// Most flows; each needs two sockets.
 const MOST_FLOWS: u64 = 10_000;
 
-/// Names what the kernel cannot do.
+/// Rejects what the kernel cannot do; errors name the key.
 pub(super) fn check(scenario: &Scenario) -> Result<(), Mistake> {
     let refuse = |key: &str, what: &str| Err(Mistake::new(key, &format!("{what}; the simulator can")));
     if !scenario.measure.is_empty() {

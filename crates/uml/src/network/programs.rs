@@ -1,4 +1,4 @@
-//! Programs of the host in the network: an address for every node, routes from each to each, and names.
+//! Host programs in the network: an address for every node, routes between all nodes, and host names.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use headway_scenario::{FlowController, ProgramSpec, Scenario, Topology};
 use super::{Network, address};
 use crate::plan::PlannedProgram;
 
-/// The second number of addresses of nodes.
+/// The second byte of node addresses.
 const KIND: u8 = 20;
 
-/// Directions of links on the ways between nodes with programs.
+/// Returns the directions of links on routes between nodes with programs.
 pub(super) fn directions(scenario: &Scenario, topology: &Topology) -> Vec<usize> {
     let pairs =
         scenario.program.iter().flat_map(|one| scenario.program.iter().map(move |other| (one, other)));
-    // Where no way leads programs do not reach each other.
+    // Programs without a route between them cannot reach each other.
     pairs.filter_map(|(one, other)| topology.route(&one.at, &other.at, &[]).ok()).flatten().collect()
 }
 
 impl Network<'_> {
-    /// Gives every node an address, and makes all nodes know each other, if there are programs to make use of it.
+    /// If the scenario has programs, gives every node an address, and routes and names to all others.
     pub(super) fn add_programs(&mut self) {
         if self.scenario.program.is_empty() {
             return;
@@ -44,7 +44,8 @@ impl Network<'_> {
         }
     }
 
-    /// Routes one hop from a node to another. Hops of shortest paths come nearer each time, so they need not be those of one path.
+    /// Adds the first hop of the route from one node to another. Every hop of a shortest path comes nearer to the
+    /// destination, so the hops need not belong to the same path.
     fn lead_program(&mut self, names: &[String], from: usize, to: usize) {
         let path = self.topology.route(&names[from], &names[to], &[]).unwrap_or_default();
         let Some(hop) = path.first().map(|direction| &self.hops[*direction]) else { return };
