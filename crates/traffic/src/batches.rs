@@ -1,4 +1,4 @@
-//! Packets that come in batches at the instants of a Poisson process.
+//! Batches of packets at the instants of a Poisson process.
 
 use headway_core::{Bytes, Duration, Rate};
 use rand_pcg::Pcg64Mcg;
@@ -6,7 +6,7 @@ use rand_pcg::Pcg64Mcg;
 use super::Emission;
 use super::distribution::{Geometric, exponential};
 
-/// Times that advance by fractions of a nanosecond, which are carried.
+/// A clock that carries fractions of a nanosecond.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock {
     at: Duration,
@@ -14,7 +14,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Moves on by `ns` nanoseconds, which are not negative.
+    /// Advances by `ns` nanoseconds, which must not be negative.
     #[inline]
     pub(super) fn advance(&mut self, ns: f64) -> Duration {
         let exact = self.carried + ns;
@@ -25,7 +25,7 @@ impl Clock {
     }
 }
 
-/// Batches of a geometric number of packets; Poisson arrivals are batches of one.
+/// Batches with a geometric number of packets; with batches of one packet this is a Poisson process.
 #[derive(Clone, Debug)]
 pub(super) struct Batches {
     size: Bytes,
@@ -33,13 +33,13 @@ pub(super) struct Batches {
     /// Mean time between batches in nanoseconds.
     gap: f64,
     batch: Geometric,
-    /// Packets of the present batch still to come.
+    /// Packets of the current batch still to come.
     left: u64,
     rng: Pcg64Mcg,
 }
 
 impl Batches {
-    /// With `batch` packets in the mean batch; `rate` is positive.
+    /// Creates a source with a mean of `batch` packets per batch; `rate` must be positive.
     pub(super) fn new(rate: Rate, size: Bytes, batch: f64, rng: Pcg64Mcg) -> Batches {
         let gap = size.get() as f64 * 8e9 / rate.bps_f64() * batch.max(1.0);
         Batches { size, clock: Clock::default(), gap, batch: Geometric::with_mean(batch), left: 0, rng }

@@ -1,4 +1,4 @@
-//! Packets at equal distances.
+//! Packets at equal intervals.
 
 use headway_core::{Bytes, Duration, Rate};
 use rand_pcg::Pcg64Mcg;
@@ -6,7 +6,7 @@ use rand_pcg::Pcg64Mcg;
 use super::Emission;
 use super::distribution::uniform;
 
-/// A source of constant bit rate; what rounding to nanoseconds leaves over is carried, so that the rate is exact.
+/// A source of constant bit rate. Carries the rounding error of nanoseconds, so the rate is exact.
 #[derive(Clone, Debug)]
 pub(super) struct Cbr {
     size: Bytes,
@@ -14,22 +14,23 @@ pub(super) struct Cbr {
     at: Duration,
     /// Whole nanoseconds between packets.
     gap: Duration,
-    /// The fraction of a nanosecond that `gap` lacks, over `rate`.
+    /// Numerator of the fraction of a nanosecond that `gap` lacks; the denominator is `rate`.
     lack: u64,
-    /// The fraction carried so far, over `rate`.
+    /// Numerator of the fraction carried so far; the denominator is `rate`.
     carried: u64,
     /// Bits per second.
     rate: u64,
 }
 
 impl Cbr {
-    /// With a random phase, so that several equal sources do not march in step; `rate` is positive.
+    /// Creates a source with a random phase, so that several equal sources do not run in lockstep; `rate` must be
+    /// positive.
     pub(super) fn new(rate: Rate, size: Bytes, rng: &mut Pcg64Mcg) -> Cbr {
-        // Bits times ns per s.
+        // Bits times nanoseconds per second.
         let work = u128::from(size.get()) * 8_000_000_000;
         let (gap, lack) = (work / u128::from(rate.bps()), work % u128::from(rate.bps()));
         let gap = Duration::from_ns(i64::try_from(gap).unwrap_or(i64::MAX));
-        // The remainder is smaller than the rate and so fits.
+        // The remainder is smaller than the rate and so fits into 64 bits.
         Cbr { size, at: gap.scale(uniform(rng)), gap, lack: lack as u64, carried: 0, rate: rate.bps() }
     }
 

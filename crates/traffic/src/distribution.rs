@@ -1,29 +1,29 @@
-//! Random variables, with the same bits on every machine: only `+ - * /`, `sqrt` and `libm` are used.
+//! Random variates, bit-identical on every machine: only `+ - * /`, `sqrt` and `libm` are used.
 
 use std::sync::LazyLock;
 
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 
-/// The resolution of evenly drawn numbers: what a float below 1 can hold.
+/// The resolution of uniform numbers: that of a float just below 1.
 const STEP: f64 = 1.0 / (1u64 << 53) as f64;
 
-/// A number drawn evenly from (0, 1], in steps of 2^-53; never zero, so that it has a logarithm.
+/// Returns a uniform number from (0, 1], in steps of 2^-53; never zero, so that its logarithm exists.
 #[inline]
 pub fn uniform(rng: &mut Pcg64Mcg) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 * STEP
 }
 
-/// A number drawn evenly from (`low`, `high`].
+/// Returns a uniform number from (`low`, `high`].
 #[inline]
 pub fn between(rng: &mut Pcg64Mcg, low: f64, high: f64) -> f64 {
     low + (high - low) * uniform(rng)
 }
 
-/// Layers of equal area under the exponential density, for Marsaglia and Tsang's ziggurat (2000): a draw is a
-/// multiplication in 98 of 100 cases, where a logarithm would take several times as long.
+/// Layers of equal area under the exponential density, for Marsaglia and Tsang's ziggurat (2000). 98 of 100 draws need
+/// only a multiplication, where a logarithm would take several times as long.
 struct Ziggurat {
-    /// Right ends of the layers, from the base up; the first is the width a base without tail would have.
+    /// Right ends of the layers, from the base up; the first is the width that the base would have without the tail.
     ends: [f64; LAYERS + 1],
     /// The density at the ends.
     density: [f64; LAYERS + 1],
@@ -34,7 +34,7 @@ const LAYERS: usize = 256;
 const BASE: f64 = 7.697_117_470_131_487;
 
 static ZIGGURAT: LazyLock<Ziggurat> = LazyLock::new(|| {
-    // The base is a rectangle and the tail, whose area is e^-BASE.
+    // The base consists of a rectangle and the tail, whose area is e^-BASE.
     let area = (BASE + 1.0) * libm::exp(-BASE);
     let mut ends = [0.0; LAYERS + 1];
     ends[0] = area / libm::exp(-BASE);
@@ -46,12 +46,12 @@ static ZIGGURAT: LazyLock<Ziggurat> = LazyLock::new(|| {
     Ziggurat { ends, density: ends.map(|end| libm::exp(-end)) }
 });
 
-/// An exponential variable of mean 1.
+/// Returns an exponential variate with mean 1.
 #[inline]
 pub fn exponential(rng: &mut Pcg64Mcg) -> f64 {
     let Ziggurat { ends, density } = &*ZIGGURAT;
     loop {
-        // The lowest bits choose the layer, the highest 53 the place in it.
+        // The lowest bits choose the layer, the highest 53 the position in it.
         let bits = rng.next_u64();
         let layer = bits as usize % LAYERS;
         let value = (bits >> 11) as f64 * STEP * ends[layer];
@@ -68,28 +68,28 @@ pub fn exponential(rng: &mut Pcg64Mcg) -> f64 {
     }
 }
 
-/// A geometric variable: 1, 2, 3 and so on.
+/// A geometric distribution on 1, 2, 3 and so on.
 #[derive(Clone, Debug)]
 pub struct Geometric {
-    /// -1 / ln(1 - 1 / mean); zero for the mean 1.
+    /// -1 / ln(1 - 1 / mean); zero if the mean is 1.
     steps: f64,
 }
 
 impl Geometric {
-    /// With the given mean; means below 1 become 1.
+    /// Creates a distribution with this mean; means below 1 become 1.
     pub fn with_mean(mean: f64) -> Geometric {
         let steps = if mean > 1.0 { -1.0 / libm::log1p(-1.0 / mean) } else { 0.0 };
         Geometric { steps }
     }
 
-    /// Draws one; the mean 1 takes no random number.
+    /// Draws a value; a mean of 1 consumes no random number.
     #[inline]
     pub fn sample(&self, rng: &mut Pcg64Mcg) -> u64 {
         if self.steps == 0.0 { 1 } else { 1 + (self.steps * exponential(rng)) as u64 }
     }
 }
 
-/// A Pareto variable of a given mean: heavy-tailed, with infinite variance for shapes up to 2.
+/// A Pareto distribution with a given mean: heavy-tailed, with infinite variance for shapes up to 2.
 #[derive(Clone, Debug)]
 pub struct Pareto {
     /// The smallest value.
@@ -98,7 +98,7 @@ pub struct Pareto {
 }
 
 impl Pareto {
-    /// With this mean; `shape` is above 1.
+    /// Creates a distribution with this mean; `shape` must be above 1.
     pub fn with_mean(mean: f64, shape: f64) -> Pareto {
         Pareto { least: mean * (shape - 1.0) / shape, shape }
     }
@@ -108,15 +108,15 @@ impl Pareto {
         self.least * self.shape / (self.shape - 1.0)
     }
 
-    /// Draws one.
+    /// Draws a value.
     pub fn sample(&self, rng: &mut Pcg64Mcg) -> f64 {
         self.least * libm::pow(uniform(rng), -1.0 / self.shape)
     }
 
-    /// Draws what is left of a period that an observer finds under way, if lengths of periods are such variables.
+    /// Draws the residual life of a period whose length has this distribution, as seen by a random observer.
     pub fn residual(&self, rng: &mut Pcg64Mcg) -> f64 {
-        // The density of what is left is P(X > x) / mean: flat up to the smallest value, then a Pareto tail whose shape
-        // is less by 1.
+        // The density of the residual life is P(X > x) / mean: flat up to the smallest value, then a Pareto tail whose
+        // shape is smaller by 1.
         if uniform(rng) <= (self.shape - 1.0) / self.shape {
             self.least * uniform(rng)
         } else {
@@ -125,7 +125,7 @@ impl Pareto {
     }
 }
 
-/// A lognormal variable of a given mean.
+/// A lognormal distribution with a given mean.
 #[derive(Clone, Debug)]
 pub struct Lognormal {
     /// Mean of the logarithm.
@@ -135,25 +135,26 @@ pub struct Lognormal {
 }
 
 impl Lognormal {
-    /// With this mean and this standard deviation of the logarithm.
+    /// Creates a distribution with this mean and this standard deviation of the logarithm.
     pub fn with_mean(mean: f64, spread: f64) -> Lognormal {
         Lognormal { location: libm::log(mean) - spread * spread / 2.0, spread }
     }
 
-    /// Draws one.
+    /// Draws a value.
     pub fn sample(&self, rng: &mut Pcg64Mcg) -> f64 {
         libm::exp(self.location + self.spread * normal(rng))
     }
 
-    /// Draws what is left of a period that an observer finds under way, if lengths of periods are such variables.
+    /// Draws the residual life of a period whose length has this distribution, as seen by a random observer.
     pub fn residual(&self, rng: &mut Pcg64Mcg) -> f64 {
-        // Periods are found in proportion to their length, which moves the logarithm by its variance.
+        // An observer meets periods in proportion to their length, which shifts the mean of the logarithm by its
+        // variance.
         let found = libm::exp(self.location + self.spread * (self.spread + normal(rng)));
         found * uniform(rng)
     }
 }
 
-/// A normal variable of mean 0 and variance 1, by Marsaglia's polar method.
+/// Returns a normal variate with mean 0 and variance 1, by Marsaglia's polar method.
 fn normal(rng: &mut Pcg64Mcg) -> f64 {
     loop {
         let (x, y) = (between(rng, -1.0, 1.0), between(rng, -1.0, 1.0));
@@ -169,7 +170,7 @@ mod tests {
     use super::*;
     use crate::random::generator;
 
-    /// Mean and variance of `draw` over a million draws.
+    /// Mean and variance of a million draws.
     fn moments(mut draw: impl FnMut(&mut Pcg64Mcg) -> f64) -> (f64, f64) {
         let mut rng = generator(7, "moments", 0);
         let (mut sum, mut squares) = (0.0, 0.0);
@@ -202,7 +203,7 @@ mod tests {
         values.sort_by(f64::total_cmp);
         for above in [0.999, 0.99, 0.9, 0.5, 0.1, 0.01, 1e-3, 4.5e-4, 1e-4] {
             let value = values[DRAWS - (DRAWS as f64 * above) as usize];
-            // Four standard deviations of a count.
+            // Four standard deviations of the count.
             let tolerance = 4.0 / (DRAWS as f64 * above.min(1.0 - above)).sqrt();
             let below = (1.0 - libm::exp(-value)) / (1.0 - above) - 1.0;
             let beyond = libm::exp(-value) / above - 1.0;

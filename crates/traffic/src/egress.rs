@@ -1,28 +1,28 @@
-//! What a sending host does to its packets: a token bucket and a line.
+//! The egress of a sending host: a token bucket and a line.
 
 use headway_core::{Bytes, Duration, Rate};
 
 use super::Emission;
 
-/// A token bucket with a queue that holds any number of packets.
+/// A token bucket with an unlimited queue.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     rate: Rate,
     /// Time in which an empty bucket fills.
     filling: Duration,
-    /// When the bucket is full again if nothing else comes.
+    /// When the bucket is full again if no further packet comes.
     full: Duration,
-    /// When the packet before passed.
+    /// When the previous packet passed.
     last: Duration,
 }
 
 impl Bucket {
-    /// A full bucket of `burst` bytes that fills at a positive `rate`.
+    /// Creates a full bucket of `burst` bytes that fills at a positive `rate`.
     pub(super) fn new(rate: Rate, burst: Bytes) -> Bucket {
         Bucket { rate, filling: rate.time_for(burst), full: Duration::ZERO, last: Duration::ZERO }
     }
 
-    /// When a packet passes.
+    /// Returns when a packet passes.
     fn pass(&mut self, packet: Emission) -> Duration {
         let tokens = self.rate.time_for(packet.size);
         self.last = packet.at.max(self.last).max(self.full + tokens - self.filling);
@@ -31,22 +31,22 @@ impl Bucket {
     }
 }
 
-/// The way of packets out of a host.
+/// A host's egress.
 #[derive(Clone, Debug)]
 pub(super) struct Egress {
     bucket: Option<Bucket>,
     line: Rate,
-    /// When the line is free.
+    /// When the line becomes free.
     free: Duration,
 }
 
 impl Egress {
-    /// An idle line behind a bucket, if there is one.
+    /// Creates an idle line, behind a bucket if there is one.
     pub(super) fn new(bucket: Option<Bucket>, line: Rate) -> Egress {
         Egress { bucket, line, free: Duration::ZERO }
     }
 
-    /// The packet when it starts on the line.
+    /// Returns the packet with the time at which it starts on the line.
     pub(super) fn pass(&mut self, packet: Emission) -> Emission {
         let passed = self.bucket.as_mut().map_or(packet.at, |bucket| bucket.pass(packet));
         let at = passed.max(self.free);

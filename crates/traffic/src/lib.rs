@@ -1,4 +1,4 @@
-//! Traffic that does not react to anything: when packets leave and how large they are.
+//! Non-responsive traffic models: departure times and sizes of packets.
 
 mod batches;
 mod cbr;
@@ -23,14 +23,14 @@ use self::profile::Pairs;
 use self::web::Web;
 use crate::random::generator;
 
-/// A packet of MTU 1500 with all that surrounds it on the wire, the usual size of cross traffic (rapid 4.0).
+/// A packet of MTU 1500 with all overhead on the wire, the usual size of cross traffic (rapid 4.0).
 const FULL_PACKET: Bytes = Bytes::new(1538);
 
-/// Mean size of a file on the web (rapid 4.0).
+/// Mean size of a web file (rapid 4.0).
 const MEAN_FILE: Bytes = Bytes::new(100_000);
-/// Standard deviation of the logarithm of a file's size, with which 1 % of the files make up a quarter of the bytes.
+/// Standard deviation of the logarithm of a file's size. With it, 1 % of the files make up a quarter of the bytes.
 ///
-/// The published files are only called heavy-tailed; this one makes the profiles meet Table 3.1.
+/// The publication only calls files heavy-tailed; with this value the profiles meet Table 3.1.
 const SPREAD: f64 = 1.7;
 
 fn full_packet() -> Bytes {
@@ -52,9 +52,9 @@ fn unscaled() -> f64 {
 /// A packet that a source emits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Emission {
-    /// When, since the source's start.
+    /// The departure time, since the source's start.
     pub at: Duration,
-    /// Its size on the wire, with preamble, check sequence and gap.
+    /// Its size on the wire, with preamble, frame check sequence and inter-frame gap.
     pub size: Bytes,
 }
 
@@ -62,9 +62,9 @@ pub struct Emission {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "model", rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
 pub enum Traffic {
-    /// Equal packets at equal distances from a random phase on; the rate is exact in the long run.
+    /// Equal packets at equal intervals with a random phase; the rate is exact in the long run.
     Cbr {
-        /// Rate; zero is silent.
+        /// Rate; zero sends nothing.
         rate: Rate,
         /// Size of each packet on the wire.
         #[serde(default = "full_packet")]
@@ -72,31 +72,31 @@ pub enum Traffic {
     },
     /// Equal packets with exponential gaps.
     Poisson {
-        /// Mean rate; zero is silent.
+        /// Mean rate; zero sends nothing.
         rate: Rate,
         /// Size of each packet on the wire.
         #[serde(default = "full_packet")]
         size: Bytes,
     },
-    /// Batches of packets at one instant each, with exponential gaps between batches (rapid 4.0).
+    /// Batches of packets, each batch at one instant, with exponential gaps between batches (rapid 4.0).
     Batches {
-        /// Mean rate; zero is silent.
+        /// Mean rate; zero sends nothing.
         rate: Rate,
         /// Size of each packet on the wire.
         #[serde(default = "full_packet")]
         size: Bytes,
-        /// Mean number of packets in a batch, at least 1; the numbers are geometric.
+        /// Mean number of packets in a batch, at least 1; the distribution is geometric.
         batch: f64,
     },
-    /// Sources that are on and off for Pareto times and send at their peak rate while on.
+    /// On-off sources with Pareto times, which send at their peak rate while on.
     ParetoOnOff {
         /// Number of sources.
         sources: u32,
-        /// Rate of a source that is on; zero is silent.
+        /// Rate of a source that is on; zero sends nothing.
         peak: Rate,
-        /// Mean time of being on, positive.
+        /// Mean on-time, positive.
         on: Duration,
-        /// Mean time of being off, positive.
+        /// Mean off-time, positive.
         off: Duration,
         /// Shape of both times, above 1; below 2 the traffic is self-similar.
         shape: f64,
@@ -104,13 +104,13 @@ pub enum Traffic {
         #[serde(default = "full_packet")]
         size: Bytes,
     },
-    /// Browsers that fetch lognormal files and think for exponential times (rapid 4.0), not responsive.
+    /// Browsers that fetch lognormal files and think for exponential times (rapid 4.0); not responsive.
     Web {
         /// Number of browsers.
         browsers: u32,
         /// Mean time between the end of a file and the start of the next, positive.
         think: Duration,
-        /// Rate at which a file is sent; zero is silent.
+        /// Rate at which a file is sent; zero sends nothing.
         access: Rate,
         /// Mean size of a file, in bytes on the wire.
         #[serde(default = "mean_file")]
@@ -122,54 +122,60 @@ pub enum Traffic {
         #[serde(default = "full_packet")]
         size: Bytes,
     },
-    /// Bursty web traffic of nine host pairs: 2.51 Gb/s, 1.15 to 3.94 Gb/s in 90 % of the milliseconds (rapid Table 3.1).
+    /// Bursty web traffic of nine host pairs: 2.51 Gb/s, 1.15 to 3.94 Gb/s in 90 % of the milliseconds (rapid Table
+    /// 3.1).
     Bct {
         /// Factor on all rates, above 0; times are divided by it.
         #[serde(default = "unscaled")]
         scale: f64,
     },
-    /// The web traffic of nine host pairs through a token bucket each: 2.49 Gb/s, 1.78 to 3.31 Gb/s in 90 % of the milliseconds (rapid Table 3.1).
+    /// Smooth web traffic of nine host pairs, each through a token bucket: 2.49 Gb/s, 1.78 to 3.31 Gb/s in 90 % of the
+    /// milliseconds (rapid Table 3.1).
     Sct {
         /// Factor on all rates, above 0; times are divided by it.
         #[serde(default = "unscaled")]
         scale: f64,
     },
-    /// Datagrams of nine host pairs at nearly constant distances, "CBR" or "UDP": 2.47 Gb/s, 2.21 to 2.72 Gb/s in 90 % of the milliseconds (rapid Table 3.1).
+    /// Datagrams of nine host pairs at nearly constant intervals, "CBR" or "UDP": 2.47 Gb/s, 2.21 to 2.72 Gb/s in 90 %
+    /// of the milliseconds (rapid Table 3.1).
     CbrProfile {
         /// Factor on all rates, above 0; times are divided by it.
         #[serde(default = "unscaled")]
         scale: f64,
     },
-    /// The first trace of a campus link, replayed by ten hosts: 3.10 Gb/s, 2.23 to 4.05 Gb/s in 90 % of the milliseconds (rapid Table 3.1).
+    /// The first trace of a campus link, replayed by ten hosts: 3.10 Gb/s, 2.23 to 4.05 Gb/s in 90 % of the
+    /// milliseconds (rapid Table 3.1).
     Unc1 {
         /// Factor on all rates, above 0; times are divided by it.
         #[serde(default = "unscaled")]
         scale: f64,
     },
-    /// The second trace of a campus link, replayed by ten hosts: 2.75 Gb/s, 1.84 to 3.77 Gb/s in 90 % of the milliseconds (rapid Table 3.1).
+    /// The second trace of a campus link, replayed by ten hosts: 2.75 Gb/s, 1.84 to 3.77 Gb/s in 90 % of the
+    /// milliseconds (rapid Table 3.1).
     Unc2 {
         /// Factor on all rates, above 0; times are divided by it.
         #[serde(default = "unscaled")]
         scale: f64,
     },
-    /// The third trace of a campus link, replayed by ten hosts: 3.28 Gb/s, 2.31 to 4.29 Gb/s in 90 % of the milliseconds (rapid Table 3.1).
+    /// The third trace of a campus link, replayed by ten hosts: 3.28 Gb/s, 2.31 to 4.29 Gb/s in 90 % of the
+    /// milliseconds (rapid Table 3.1).
     Unc3 {
         /// Factor on all rates, above 0; times are divided by it.
         #[serde(default = "unscaled")]
         scale: f64,
     },
-    /// A capture.
+    /// A packet capture.
     Pcap {
-        /// The file, in pcap or pcapng format; to be read with [`Capture::load`].
+        /// The file, in pcap or pcapng format; must be read with [`Capture::load`].
         file: Capture,
-        /// Whether it starts again after its end.
+        /// Whether to start over at its end.
         #[serde(default)]
         repeat: bool,
     },
 }
 
 impl Traffic {
-    /// The name of the model, as scenario files have it.
+    /// The model's name in scenario files.
     pub fn model(&self) -> &'static str {
         match self {
             Traffic::Cbr { .. } => "cbr",
@@ -187,7 +193,7 @@ impl Traffic {
         }
     }
 
-    /// The source number `id` of a run with this seed, of traffic whose parameters a scenario has checked.
+    /// Creates source `id` of a run with this seed; the scenario must have checked the parameters.
     pub fn generator(&self, seed: u64, id: u64) -> Generator {
         let mut rng = generator(seed, "traffic", id);
         let web = |profile, scale| Kind::Pairs(Pairs::web(profile, scale, seed, id));
@@ -220,7 +226,7 @@ impl Traffic {
     }
 }
 
-/// A source at work: its packets in order of time.
+/// A running source, which yields its packets in order of time.
 #[derive(Clone, Debug)]
 pub struct Generator {
     kind: Kind,
@@ -238,7 +244,7 @@ enum Kind {
 }
 
 impl Generator {
-    /// The next packet, not before the one before it; `None` when there are no more.
+    /// Returns the next packet, which is not earlier than the previous one; `None` after the last.
     #[inline]
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<Emission> {

@@ -1,4 +1,4 @@
-//! Sources that are on and off for Pareto times: bursty at every time scale when there are many.
+//! On-off sources with Pareto times: many of them together are bursty at every time scale.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,7 +9,7 @@ use rand_pcg::Pcg64Mcg;
 use super::Emission;
 use super::distribution::{Pareto, uniform};
 
-/// Sources that each send at their peak rate while they are on.
+/// A group of sources, each of which sends at its peak rate while it is on.
 #[derive(Clone, Debug)]
 pub(super) struct OnOff {
     size: Bytes,
@@ -17,15 +17,15 @@ pub(super) struct OnOff {
     gap: f64,
     on: Pareto,
     off: Pareto,
-    /// When each source sends next, soonest first.
+    /// The next send time of each source, earliest first.
     next: BinaryHeap<Reverse<(Duration, usize)>>,
-    /// For each source, how long it stays on after its next packet, in nanoseconds.
+    /// How long each source stays on after its next packet, in nanoseconds.
     left: Vec<f64>,
     rng: Pcg64Mcg,
 }
 
 impl OnOff {
-    /// Sources in equilibrium; `peak` is positive.
+    /// Creates sources in equilibrium; `peak` must be positive.
     pub(super) fn new(
         sources: u32,
         peak: Rate,
@@ -53,8 +53,8 @@ impl OnOff {
         group
     }
 
-    /// The time until `source` has been on for another `need` ns; periods of being on are thus cut into gaps without
-    /// rounding.
+    /// Returns the time until `source` has been on for another `need` ns. Gaps between packets count on-time only, so
+    /// on-periods are divided into gaps without rounding.
     fn step(&mut self, source: usize, mut need: f64) -> f64 {
         let mut time = 0.0;
         while need > self.left[source] {

@@ -1,4 +1,4 @@
-//! How bursty traffic is: the rates of its milliseconds (rapid 4.0, Table 3.1).
+//! Burstiness of traffic: the distribution of its rate over 1 ms samples (rapid 4.0, Table 3.1).
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub struct Percentiles {
 }
 
 impl Percentiles {
-    /// Measures the source number `id` of a run with this seed over at least one millisecond.
+    /// Measures source `id` of a run with this seed over `time`, at least one millisecond.
     pub fn measure(traffic: &Traffic, seed: u64, id: u64, time: Duration) -> Percentiles {
         let samples = usize::try_from(time.ns() / SAMPLE.ns()).unwrap_or(0).max(1);
         let mut bytes = vec![0u64; samples];
@@ -33,7 +33,7 @@ impl Percentiles {
             *sample += emission.size.get();
         }
         bytes.sort_unstable();
-        // Bits per second of a sample of bytes.
+        // Converts the bytes of a sample to bits per second.
         let rate = |bytes: u64| Rate::from_bps(bytes * 8_000_000_000 / SAMPLE.ns() as u64);
         let quantile = |percent: usize| rate(bytes[(samples - 1) * percent / 100]);
         let mean = Rate::from_bps_f64(
@@ -42,7 +42,7 @@ impl Percentiles {
         Percentiles { mean, p5: quantile(5), p50: quantile(50), p95: quantile(95) }
     }
 
-    /// The width of the distribution, "burstiness" in Table 3.1: 95 % less 5 %.
+    /// The width of the distribution, called burstiness in Table 3.1: the 95 % quantile minus the 5 % quantile.
     pub fn burstiness(&self) -> Rate {
         self.p95.saturating_sub(self.p5)
     }

@@ -1,9 +1,10 @@
 //! The cross traffic of rapid's Table 3.1, built from host pairs.
 //!
-//! The captures behind the table are not public. The web traffic is therefore modelled as browsers per pair of hosts, behind
-//! the 1 Gb/s line of the pair. The published mean, the 100 KB of a mean file and the number of browsers are given; the
-//! access rate, at which a file is sent, is calibrated so that the 5 % and 95 % of 1 ms samples agree with the table. As
-//! files last for milliseconds up to seconds, larger time scales are bursty too. Nothing reacts to the network.
+//! The captures behind the table are not public. Web traffic is therefore modelled as browsers for each pair of hosts,
+//! behind the pair's 1 Gb/s line. The mean rate, the mean file size of 100 KB and the number of browsers are published.
+//! The access rate, at which a file is sent, is calibrated so that the 5 % and 95 % quantiles of 1 ms samples agree
+//! with the table. Files last from milliseconds to seconds, so larger time scales are bursty too. Nothing reacts to the
+//! network.
 
 use headway_core::{Bytes, Duration, Rate};
 use rand_pcg::Pcg64Mcg;
@@ -16,19 +17,19 @@ use super::web::Web;
 use super::{Emission, FULL_PACKET, Generator, Kind, MEAN_FILE, SPREAD};
 use crate::random::generator;
 
-/// Line of every host that sends cross traffic (rapid 4.0).
+/// Line rate of every host that sends cross traffic (rapid 4.0).
 const LINE: Rate = Rate::from_bps(1_000_000_000);
-/// Browsers of a pair: 2500 of 4 sessions each (rapid 4.0).
+/// Browsers of a pair: 2500 with 4 sessions each (rapid 4.0).
 const BROWSERS: u32 = 10_000;
 
 /// Web traffic of several pairs of hosts.
 pub(super) struct WebProfile {
     pairs: u32,
-    /// Mean rate of all pairs (Table 3.1).
+    /// Mean rate of all pairs together (Table 3.1).
     mean: Rate,
     /// Rate at which a file is sent; calibrated.
     access: Rate,
-    /// Token bucket of a pair.
+    /// Token bucket of each pair: rate and burst.
     bucket: Option<(Rate, Bytes)>,
 }
 
@@ -39,10 +40,10 @@ pub(super) const BCT: WebProfile = WebProfile {
     access: Rate::from_bps(330_000_000),
     bucket: None,
 };
-/// S-CT, smooth: B-CT through a token bucket in every pair.
+/// S-CT, smooth: B-CT with a token bucket in every pair.
 ///
-/// The 300 KB of the bucket are published; its rate is calibrated. At the published 289 Mb/s, which is 4 % above the
-/// mean of a pair, our pairs would nearly always be backlogged and their sum flatter than the table (1.98 to 2.90 Gb/s).
+/// The bucket's 300 KB are published; its rate is calibrated. At the published 289 Mb/s, 4 % above the mean of a pair,
+/// our pairs would nearly always be backlogged and their sum smoother than in the table (1.98 to 2.90 Gb/s).
 pub(super) const SCT: WebProfile = WebProfile {
     mean: Rate::from_bps(2_490_000_000),
     bucket: Some((Rate::from_bps(345_000_000), Bytes::new(300_000))),
@@ -64,16 +65,16 @@ pub(super) const UNC3: WebProfile =
 
 /// Mean rate of "CBR" (Table 3.1, where it is called UDP).
 const CBR_MEAN: Rate = Rate::from_bps(2_470_000_000);
-/// Pairs that send it with a user-space program.
+/// Number of pairs that send it, with a user-space program.
 const CBR_PAIRS: u32 = 9;
-/// Of these, how many keep their distances while the timers of the others make Poisson streams of them; calibrated.
+/// Number of pairs with constant gaps; timer errors turn the streams of the others into Poisson streams. Calibrated.
 const CBR_EXACT_PAIRS: u32 = 2;
 
-/// Pairs of hosts whose packets are merged in order of time.
+/// Pairs of hosts, whose packets are merged in order of time.
 #[derive(Clone, Debug)]
 pub(super) struct Pairs {
     pairs: Vec<Pair>,
-    /// The next packet of each pair; none after its last.
+    /// The next packet of each pair; `None` after its last.
     heads: Vec<Option<Emission>>,
 }
 
@@ -90,7 +91,8 @@ impl Pair {
 }
 
 impl Pairs {
-    /// Web traffic with all rates times `scale` and all times over `scale`: the same traffic at another speed.
+    /// Creates web traffic with all rates multiplied and all times divided by `scale`: the same traffic at another
+    /// speed.
     pub(super) fn web(profile: &WebProfile, scale: f64, seed: u64, id: u64) -> Pairs {
         let pair = |pair| {
             let bucket = profile.bucket.map(|(rate, burst)| Bucket::new(rate.scale(scale), burst));
@@ -100,7 +102,7 @@ impl Pairs {
         Pairs::merge((0..profile.pairs).map(pair).collect())
     }
 
-    /// Datagrams at nearly constant distances.
+    /// Creates datagrams at nearly constant intervals.
     pub(super) fn cbr(scale: f64, seed: u64, id: u64) -> Pairs {
         let rate = CBR_MEAN.scale(scale / f64::from(CBR_PAIRS));
         let pair = |pair| {
@@ -120,7 +122,7 @@ impl Pairs {
         Pairs { pairs, heads }
     }
 
-    /// The next packet of any pair. Ten pairs are searched faster than a heap is kept in order.
+    /// Returns the next packet of any pair. For ten pairs a linear search is faster than a heap.
     pub(super) fn next(&mut self) -> Option<Emission> {
         let time = |head: &Option<Emission>| head.map_or(Duration::MAX, |packet| packet.at);
         let (first, _) = self.heads.iter().enumerate().min_by_key(|(_, head)| time(head))?;
@@ -130,7 +132,8 @@ impl Pairs {
 
 impl WebProfile {
     fn browsers(&self, scale: f64, rng: Pcg64Mcg) -> Web {
-        // A browser sends one file, then thinks, within the time that its share of the rate allows for the file.
+        // In one cycle a browser sends a file and then thinks; its share of the rate determines the length of the
+        // cycle.
         let share = self.mean.bps_f64() / f64::from(self.pairs) / f64::from(BROWSERS);
         let cycle = Duration::from_secs_f64(MEAN_FILE.get() as f64 * 8.0 / share);
         let think = cycle - self.access.time_for(MEAN_FILE);

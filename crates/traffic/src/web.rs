@@ -10,35 +10,35 @@ use rand_pcg::Pcg64Mcg;
 use super::Emission;
 use super::distribution::{Lognormal, exponential, uniform};
 
-/// The least an Ethernet frame occupies on the wire: 64 bytes, preamble and gap.
+/// Smallest size of an Ethernet frame on the wire: 64 bytes, preamble and inter-frame gap.
 const LEAST: u64 = 84;
 
-/// A file that is being sent: when its next packet leaves and how many bytes are left, none at its end.
+/// A file in transmission: when its next packet leaves, and the bytes left; 0 at its end.
 type File = Reverse<(Duration, u64)>;
 
-/// Browsers that take turns at thinking for exponential times and fetching lognormal files at the access rate.
+/// Browsers that alternate between thinking for an exponential time and fetching a lognormal file at the access rate.
 ///
-/// Only the files on their way are kept: of browsers that think, the time until the first of them fetches is exponential
-/// again, whenever one looks.
+/// Only the files in transmission are stored: for thinking browsers, the time until the first of them fetches is
+/// exponential at any moment (memorylessness).
 #[derive(Clone, Debug)]
 pub(super) struct Web {
     /// Largest packet.
     size: Bytes,
     access: Rate,
-    /// Time of the largest packet at the access rate.
+    /// Transmission time of the largest packet at the access rate.
     gap: Duration,
-    /// Mean time between files of one browser, in nanoseconds.
+    /// Mean thinking time of a browser, in nanoseconds.
     think: f64,
     file: Lognormal,
     thinking: u32,
-    /// When a browser fetches next.
+    /// When the next browser fetches a file.
     fetch: Duration,
     files: BinaryHeap<File>,
     rng: Pcg64Mcg,
 }
 
 impl Web {
-    /// Browsers in equilibrium; `file` is in bytes on the wire and `access` is positive.
+    /// Creates browsers in equilibrium; `file` is in bytes on the wire, and `access` must be positive.
     pub(super) fn new(
         browsers: u32,
         think: Duration,
@@ -64,7 +64,7 @@ impl Web {
         web
     }
 
-    /// Draws when the next browser fetches.
+    /// Draws when the next browser fetches a file.
     fn plan(&mut self, now: Duration) {
         self.fetch = match self.thinking {
             0 => Duration::MAX,
@@ -102,7 +102,7 @@ impl Web {
     }
 }
 
-/// A whole file of at least one frame.
+/// Converts a file size to whole bytes, at least one frame.
 fn bytes(size: f64) -> u64 {
     (size as u64).max(LEAST)
 }

@@ -1,26 +1,26 @@
-//! The pcap format of libpcap.
+//! The classic pcap format of libpcap.
 
 use headway_core::Bytes;
 
 use super::{CONVERT, Corruption, Input, REPAIR, missing, wire};
 
-/// Length of the header of the file.
+/// Length of the file header.
 const FILE_HEADER: usize = 24;
-/// Length of the header of a packet.
+/// Length of a packet header.
 const PACKET_HEADER: usize = 16;
-/// Marks stamps in microseconds.
+/// Magic number of files with timestamps in microseconds.
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
-/// Marks stamps in nanoseconds.
+/// Magic number of files with timestamps in nanoseconds.
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
-/// Longest packet libpcap writes; more means that the headers are out of step.
+/// Longest packet that libpcap writes; a larger value means that the parser is out of step with the headers.
 const LONGEST: u32 = 262_144;
 
-/// Times since the epoch, in nanoseconds, and sizes on the wire.
+/// Reads all packets: time since the epoch in nanoseconds, and size on the wire.
 pub(super) fn packets(contents: &[u8]) -> Result<Vec<(u64, Bytes)>, Corruption> {
     let (input, unit, fractions) = byte_order(contents)?;
     input.bytes(0, FILE_HEADER)?;
     let network = input.u32(20)?;
-    // Bit 26 says that frames end with a check sequence of as many 16-bit words as the top four bits tell.
+    // Bit 26 says that frames end with a check sequence; the top four bits give its length in 16-bit words.
     let check_sequence = network & 1 << 26 != 0 && network >> 28 > 0;
     let missing = missing(network as u16, check_sequence, 20)?;
 
@@ -46,7 +46,7 @@ pub(super) fn packets(contents: &[u8]) -> Result<Vec<(u64, Bytes)>, Corruption> 
     Ok(packets)
 }
 
-/// The contents in their byte order, nanoseconds in a unit of the stamps and such units in a second.
+/// Returns the contents with their byte order, the nanoseconds per unit of the timestamps, and these units per second.
 fn byte_order(contents: &[u8]) -> Result<(Input<'_>, u64, u32), Corruption> {
     for big_endian in [false, true] {
         let input = Input { contents, big_endian };

@@ -1,4 +1,4 @@
-//! Captured traffic: the packets of a file in pcap or pcapng format, with their times and sizes on the wire.
+//! Packet captures: times and wire sizes of the packets in a pcap or pcapng file.
 
 mod classic;
 mod next_generation;
@@ -12,16 +12,16 @@ use serde::{Deserialize, Serialize};
 
 use super::Emission;
 
-/// Bytes on the wire that captures lack besides the check sequence: preamble and gap between frames.
+/// Bytes on the wire that captures lack besides the frame check sequence: preamble and inter-frame gap.
 const PREAMBLE_AND_GAP: u64 = 20;
-/// Check sequence of an Ethernet frame, which captures usually lack.
+/// Frame check sequence of Ethernet, which captures usually lack.
 const CHECK_SEQUENCE: u64 = 4;
-/// Header of an Ethernet frame, for link types without one.
+/// Ethernet header, for link types that lack it.
 const ETHERNET_HEADER: u64 = 14;
-/// Least an Ethernet frame occupies on the wire; captures at the sender lack the padding.
+/// Smallest size of an Ethernet frame on the wire; captures at the sender lack the padding.
 const LEAST: u64 = 84;
 
-/// The packets of a capture in order of time, the first one at zero. Copies share them.
+/// The packets of a capture in order of time, starting at zero. Clones share them.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(from = "PathBuf", into = "PathBuf")]
 pub struct Capture {
@@ -37,24 +37,24 @@ pub enum CaptureError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The contents make no sense.
+    /// The file is corrupt or not supported.
     #[error("the capture {path} is corrupt at byte {offset}: {problem}; {remedy}")]
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// Where in the file.
+        /// Offset of the error in the file.
         offset: usize,
-        /// What is wrong there.
+        /// The error.
         problem: String,
         /// What the user can do.
         remedy: &'static str,
     },
 }
 
-/// What is wrong at an offset of a file.
+/// An error at an offset of a file.
 #[derive(Debug)]
 struct Corruption {
     offset: usize,
@@ -62,27 +62,27 @@ struct Corruption {
     remedy: &'static str,
 }
 
-/// For files that end or contradict themselves.
+/// Remedy for truncated or inconsistent files.
 const REPAIR: &str = "capture it again, or keep the part before with `editcap FILE NEW`";
-/// For contents that could be converted.
+/// Remedy for files that could be converted.
 const CONVERT: &str = "convert it with `editcap -F pcap FILE NEW`, or capture on an Ethernet interface";
 
 impl Capture {
-    /// Reads a pcap file (stamps in micro- or nanoseconds, either byte order) or a pcapng file.
+    /// Reads a pcap file (timestamps in micro- or nanoseconds, either byte order) or a pcapng file.
     ///
     /// # Errors
-    /// [`CaptureError`] when the file is missing, corrupt, without packets or of a link layer other than Ethernet, IP or
-    /// Linux' cooked one.
+    /// [`CaptureError`] if the file is missing, corrupt, without packets, or of a link layer other than Ethernet, IP
+    /// and Linux cooked capture.
     pub fn read(path: &Path) -> Result<Capture, CaptureError> {
         let unreadable = |source| CaptureError::Unreadable { path: path.to_owned(), source };
         let contents = headway_input::bytes(path, headway_input::CAPTURE).map_err(unreadable)?;
         Capture::parse(path, &contents)
     }
 
-    /// The same for contents that are already in memory; `path` is only shown.
+    /// Parses contents that are already in memory; `path` is only used in errors.
     ///
     /// # Errors
-    /// As [`Capture::read`], but for missing files.
+    /// As [`Capture::read`], except for missing files.
     pub fn parse(path: &Path, contents: &[u8]) -> Result<Capture, CaptureError> {
         let packets = parse(contents).map_err(|Corruption { offset, problem, remedy }| {
             CaptureError::Corrupt { path: path.to_owned(), offset, problem, remedy }
@@ -90,7 +90,7 @@ impl Capture {
         Ok(Capture { path: path.to_owned(), packets: packets.into() })
     }
 
-    /// Reads the file of a description, a relative path from `folder` on.
+    /// Reads the file named in the description; a relative path is relative to `folder`.
     ///
     /// # Errors
     /// As [`Capture::read`].
@@ -99,14 +99,14 @@ impl Capture {
         Ok(())
     }
 
-    /// All packets, at least one once it has been read.
+    /// Returns all packets; at least one after the file has been read.
     pub fn packets(&self) -> &[Emission] {
         &self.packets
     }
 }
 
 impl From<PathBuf> for Capture {
-    /// A capture that is not read yet.
+    /// A capture that has not been read yet.
     fn from(path: PathBuf) -> Capture {
         Capture { path, packets: Arc::new([]) }
     }
@@ -130,14 +130,14 @@ impl fmt::Debug for Capture {
     }
 }
 
-/// Packets with times since the epoch of the capture, in nanoseconds, sorted and moved to zero.
+/// Parses a file. Returns packets sorted by time, with the first at zero.
 fn parse(contents: &[u8]) -> Result<Vec<Emission>, Corruption> {
     let input = Input { contents, big_endian: false };
     let mut packets = match input.u32(0)? {
         next_generation::SECTION => next_generation::packets(contents)?,
         _ => classic::packets(contents)?,
     };
-    // Captures of several queues may be slightly out of order.
+    // Captures from several queues may be slightly out of order.
     packets.sort_by_key(|(at, _)| *at);
     let Some((start, _)) = packets.first().copied() else {
         let problem = "there is no packet in it".to_owned();
@@ -147,7 +147,7 @@ fn parse(contents: &[u8]) -> Result<Vec<Emission>, Corruption> {
     Ok(packets.into_iter().map(|(time, size)| Emission { at: at(time), size }).collect())
 }
 
-/// Integers at offsets of the contents.
+/// Reads integers at offsets of the contents.
 #[derive(Clone, Copy)]
 struct Input<'a> {
     contents: &'a [u8],
@@ -180,8 +180,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What a link layer's frames lack of their size on the wire, in bytes; negative where their header is longer than that of
-/// Ethernet.
+/// Returns the bytes that captured frames of a link layer lack compared to their size on the wire; negative if the link
+/// layer's header is longer than Ethernet's.
 fn missing(link_type: u16, check_sequence: bool, offset: usize) -> Result<i64, Corruption> {
     /// LINKTYPE numbers of tcpdump.org.
     const ETHERNET: u16 = 1;
@@ -206,29 +206,29 @@ fn missing(link_type: u16, check_sequence: bool, offset: usize) -> Result<i64, C
     Ok((ETHERNET_HEADER + check_sequence + PREAMBLE_AND_GAP) as i64 - header as i64)
 }
 
-/// The size on the wire of a frame of `length` bytes.
+/// Returns the size on the wire of a frame of `length` bytes.
 fn wire(length: u32, missing: i64) -> Bytes {
     Bytes::new(u64::from(length).saturating_add_signed(missing).max(LEAST))
 }
 
-/// The packets of a capture one after the other.
+/// Replays the packets of a capture.
 #[derive(Clone, Debug)]
 pub(super) struct Replay {
     capture: Capture,
-    /// Number of the next packet.
+    /// Index of the next packet.
     next: usize,
-    /// When the present round began.
+    /// When the current repetition began.
     start: Duration,
-    /// Time of a round: the capture and one mean gap. No second round when absent.
+    /// Duration of a repetition: that of the capture plus one mean gap. `None` if the capture is not repeated.
     round: Option<Duration>,
 }
 
 impl Replay {
-    /// From the start, and again and again with `repeat`.
+    /// Creates a replay from the start; `repeat` repeats it for ever.
     pub(super) fn new(capture: Capture, repeat: bool) -> Replay {
         let length = capture.packets.last().map_or(Duration::ZERO, |packet| packet.at);
         let gaps = capture.packets.len() as i64 - 1;
-        // A capture of one instant cannot be repeated.
+        // A capture whose packets all have the same time cannot be repeated.
         let round = (repeat && length > Duration::ZERO).then(|| length + length / gaps);
         Replay { capture, next: 0, start: Duration::ZERO, round }
     }

@@ -4,30 +4,30 @@ use headway_core::Bytes;
 
 use super::{CONVERT, Corruption, Input, REPAIR, missing, wire};
 
-/// Type of the block that starts a section, the same in either byte order.
+/// Type of a section header block, the same in either byte order.
 pub(super) const SECTION: u32 = 0x0a0d_0d0a;
-/// Type of the block that describes an interface.
+/// Type of an interface description block.
 const INTERFACE: u32 = 1;
-/// Type of a packet's block without a time.
+/// Type of a simple packet block, which has no timestamp.
 const SIMPLE_PACKET: u32 = 3;
-/// Type of a packet's block.
+/// Type of an enhanced packet block.
 const PACKET: u32 = 6;
-/// Tells the byte order of a section.
+/// Magic number that tells the byte order of a section.
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
-/// Options of an interface: resolution of its stamps, length of the check sequence.
+/// Interface options: timestamp resolution, and length of the frame check sequence.
 const RESOLUTION: u16 = 9;
 const CHECK_SEQUENCE: u16 = 13;
-/// Type and length before, length again after the body of a block.
+/// Bytes of a block besides its body: type and length before it, the length again after it.
 const FRAMING: usize = 12;
 
-/// What the description of an interface says of its packets.
+/// The properties of an interface that its packets need.
 struct Interface {
     missing: i64,
-    /// Units of the stamps in a second.
+    /// Timestamp units per second.
     per_second: u128,
 }
 
-/// Times since the epoch, in nanoseconds, and sizes on the wire.
+/// Reads all packets: time since the epoch in nanoseconds, and size on the wire.
 pub(super) fn packets(contents: &[u8]) -> Result<Vec<(u64, Bytes)>, Corruption> {
     let mut input = Input { contents, big_endian: false };
     let (mut interfaces, mut packets) = (Vec::new(), Vec::new());
@@ -53,7 +53,7 @@ pub(super) fn packets(contents: &[u8]) -> Result<Vec<(u64, Bytes)>, Corruption> 
     Ok(packets)
 }
 
-/// The contents in the byte order of the section that starts at `offset`.
+/// Returns the input with the byte order of the section that starts at `offset`.
 fn section(input: Input<'_>, offset: usize) -> Result<Input<'_>, Corruption> {
     for big_endian in [false, true] {
         let input = Input { big_endian, ..input };
@@ -65,7 +65,7 @@ fn section(input: Input<'_>, offset: usize) -> Result<Input<'_>, Corruption> {
     Err(Corruption { offset: offset + 8, problem, remedy: REPAIR })
 }
 
-/// The length of the block at `offset`, which is all there.
+/// Returns the length of the block at `offset`, after checking that the block is complete.
 fn length(input: Input<'_>, offset: usize) -> Result<usize, Corruption> {
     let length = input.u32(offset + 4)? as usize;
     let body = match input.u32(offset)? {
@@ -104,10 +104,10 @@ fn interface(input: Input<'_>, offset: usize, length: usize) -> Result<Interface
     Ok(Interface { missing: missing(link_type, check_sequence, offset + 8)?, per_second })
 }
 
-/// Units in a second: 10 or, with the top bit, 2 to the power of the rest.
+/// Returns timestamp units per second: 10, or 2 if the top bit is set, to the power of the other bits.
 fn resolution(exponent: u8, offset: usize) -> Result<u128, Corruption> {
     let base: u128 = if exponent & 0x80 == 0 { 10 } else { 2 };
-    // More digits than 64-bit stamps have would leave nothing of them.
+    // With a finer resolution, 64-bit timestamps would span less than a second.
     base.checked_pow(u32::from(exponent & 0x7f)).filter(|units| *units <= 1 << 64).ok_or_else(|| Corruption {
         offset,
         problem: "the resolution of the times is impossible".to_owned(),

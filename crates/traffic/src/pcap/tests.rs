@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::Traffic;
 
-/// Times in nanoseconds and lengths of frames without check sequence.
+/// Times in nanoseconds and frame lengths without check sequence.
 const FRAMES: [(u64, u32); 3] =
     [(1_700_000_000_000_001_000, 1_514), (1_700_000_000_000_014_000, 60), (1_700_000_001_500_000_000, 1_000)];
 
@@ -13,7 +13,7 @@ fn put(out: &mut Vec<u8>, value: u32, big_endian: bool) {
     out.extend(if big_endian { value.to_be_bytes() } else { value.to_le_bytes() });
 }
 
-/// A pcap file of which 64 bytes of each packet are kept.
+/// Creates a pcap file that keeps at most 64 bytes of each packet.
 fn classic(frames: &[(u64, u32)], nanoseconds: bool, big_endian: bool) -> Vec<u8> {
     let (magic, unit) = if nanoseconds { (0xa1b2_3c4d, 1) } else { (0xa1b2_c3d4, 1_000) };
     let mut out = Vec::new();
@@ -39,7 +39,7 @@ fn block(out: &mut Vec<u8>, kind: u32, body: &[u8], big_endian: bool) {
     put(out, length as u32, big_endian);
 }
 
-/// A pcapng file with one interface whose stamps are in nanoseconds.
+/// Creates a pcapng file with one interface whose timestamps are in nanoseconds.
 fn next_generation(frames: &[(u64, u32)], big_endian: bool) -> Vec<u8> {
     let words = |values: &[u32]| {
         let mut body = Vec::new();
@@ -52,7 +52,7 @@ fn next_generation(frames: &[(u64, u32)], big_endian: bool) -> Vec<u8> {
     let mut interface = [half(1), half(0), half(0), half(0), half(9), half(1)].concat();
     interface.extend([9, 0, 0, 0]);
     block(&mut out, 1, &interface, big_endian);
-    // A block of another kind is passed over.
+    // Blocks of other types are skipped.
     block(&mut out, 5, &words(&[0; 3]), big_endian);
     for (at, length) in frames {
         let mut body = words(&[0, (at >> 32) as u32, *at as u32, 3, *length]);
