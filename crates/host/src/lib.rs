@@ -1,4 +1,4 @@
-//! What a host adds between a protocol and the wire.
+//! The parts of a host between a protocol and the wire.
 
 pub mod gap;
 pub mod nic;

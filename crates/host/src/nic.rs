@@ -1,4 +1,4 @@
-//! The receiving network card: interrupt coalescing and the drain of its ring (rapid 2.15).
+//! The receiving network card (NIC): interrupt coalescing and the drain of its ring (rapid 2.15).
 
 use std::collections::VecDeque;
 
@@ -8,39 +8,39 @@ use serde::{Deserialize, Serialize};
 
 use headway_traffic::distribution::between;
 
-/// From the arrival of a packet to its interrupt when none came recently (rapid 2.15).
+/// Delay from a packet's arrival to its interrupt when no other interrupt came recently (rapid 2.15).
 const REACTION: Duration = Duration::from_us(1);
-/// Time the driver takes for one packet, in nanoseconds: drawn evenly from this range (rapid 2.15).
+/// Time the driver takes per packet, in nanoseconds: uniform in this range (rapid 2.15).
 const DRAIN: (f64, f64) = (600.0, 1_000.0);
-/// Resolution of the driver's stamps in nanoseconds (rapid 2.6).
+/// Resolution of the driver's timestamps in nanoseconds (rapid 2.6).
 const RESOLUTION: u64 = 1_000;
-/// Longest interval that an adaptive card respects; above it counts frames instead (rapid 2.15, L1811).
+/// Longest interval that an adaptive card respects; above it the card counts frames instead (rapid 2.15, L1811).
 const ADAPTIVE_THRESHOLD: Duration = Duration::from_us(12);
-/// Range of an adaptive card's batches in parts of its number of frames; the published batches are only called
-/// irregular, so the range is ours.
+/// Range of an adaptive card's batch sizes, as a share of its number of frames. The publication only calls the batches
+/// irregular, so the range is our choice.
 const ADAPTIVE_BATCH: (f64, f64) = (0.5, 1.5);
-/// After this time an adaptive card interrupts for fewer frames: the 8000 interrupts a second of the 82599's class for
-/// bulk traffic.
+/// After this time an adaptive card interrupts even for fewer frames: the 82599's class for bulk traffic makes 8000
+/// interrupts per second.
 const ADAPTIVE_TIMEOUT: Duration = Duration::from_us(125);
 
-/// When a receiving network card interrupts its host.
+/// The interrupt coalescing of a receiving network card.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Coalescing {
-    /// At least an interval between interrupts, as the NIC1 of rapid 2.15 does (120 us by default).
+    /// A minimum interval between interrupts, as in NIC1 of rapid 2.15 (120 us by default).
     Fixed {
         /// Time between interrupts before jitter (rx-usecs).
         interval: Duration,
-        /// Part of the interval, 0 to 1, by which each interrupt is early or late. Without jitter the interrupts
-        /// phase-lock with regular packets (rapid 2.15).
+        /// Share of the interval, 0 to 1, by which each interrupt is early or late. Without jitter the interrupts
+        /// phase-lock with regular packet spacing (rapid 2.15).
         #[serde(default = "jitter")]
         jitter: f64,
-        /// Frames that interrupt at once (rx-frames); any number waits when absent.
+        /// Number of frames that trigger an interrupt at once (rx-frames); no limit if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         frames: Option<u32>,
     },
-    /// As the adaptive NIC2 of rapid 2.15 (Intel 82599): an interval up to 12 us is respected and `frames` ignored; above
-    /// it the interval is ignored, and about every `frames` frames there is an interrupt.
+    /// As the adaptive NIC2 of rapid 2.15 (Intel 82599): an interval of up to 12 us is respected and `frames` ignored;
+    /// above that the interval is ignored, and an interrupt comes about every `frames` frames.
     Adaptive {
         /// Time between interrupts before a jitter of 20 % (rx-usecs).
         interval: Duration,
@@ -49,11 +49,11 @@ pub enum Coalescing {
     },
 }
 
-/// Longest interval between interrupts; cards count in microseconds up to a few milliseconds.
+/// Largest interval between interrupts; real cards allow microseconds up to a few milliseconds.
 const MAX_INTERVAL: Duration = Duration::from_ms(1_000);
 
 impl Coalescing {
-    /// What is wrong with the values, if anything.
+    /// Returns what is wrong with the values, if anything.
     pub fn mistake(&self) -> Option<&'static str> {
         let (interval, jitter, frames) = match *self {
             Coalescing::Fixed { interval, jitter, frames } => (interval, jitter, frames),
@@ -71,33 +71,33 @@ impl Coalescing {
     }
 }
 
-/// The jitter of rapid 2.15.
+/// The default jitter, from rapid 2.15.
 fn jitter() -> f64 {
     0.2
 }
 
-/// Where a packet's time of arrival is taken.
+/// Where a packet's receive timestamp is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stamp {
-    /// In the card when the packet arrives: exact.
+    /// In the card, on arrival: exact.
     Nic,
     /// When the driver takes the packet out of the ring, in whole microseconds (rapid 2.6).
     Driver,
-    /// When the packet is acknowledged, which is after its whole batch has been taken, in whole microseconds (the
-    /// variant V3 of rapid 2.25).
+    /// When the packet is acknowledged, after its whole batch has been drained, in whole microseconds (the variant V3
+    /// of rapid 2.25).
     Ack,
 }
 
 /// A receiving card and its driver.
 ///
-/// The user reports every arrival in order, and calls [`Nic::poll`] at [`Nic::next_event`]; of an arrival and an event at
-/// one instant the arrival comes first.
+/// The caller reports every arrival in order, and calls [`Nic::poll`] at [`Nic::next_event`]. If both happen at the
+/// same time, the arrival comes first.
 #[derive(Clone, Debug)]
 pub struct Nic<T> {
     coalescing: Coalescing,
     ring: VecDeque<T>,
-    /// No interrupt before this time, as far as the interval has a say.
+    /// No interrupt before this time, where the interval applies.
     earliest: Instant,
     state: State,
     rng: Pcg64Mcg,
@@ -107,19 +107,19 @@ pub struct Nic<T> {
 enum State {
     /// The ring is empty.
     Idle,
-    /// An interrupt will come at `at`, or at once when `frames` frames are in the ring.
+    /// An interrupt will come at `at`, or as soon as the ring holds `frames` frames.
     Waiting { at: Instant, frames: usize },
     /// The driver hands up the first packet of the ring at `at`.
     Draining { at: Instant },
 }
 
 impl<T> Nic<T> {
-    /// An idle card.
+    /// Creates an idle card.
     pub fn new(coalescing: Coalescing, rng: Pcg64Mcg) -> Nic<T> {
         Nic { coalescing, ring: VecDeque::new(), earliest: Instant::ZERO, state: State::Idle, rng }
     }
 
-    /// A packet has arrived from the wire.
+    /// Adds a packet that has arrived from the wire.
     pub fn arrive(&mut self, now: Instant, packet: T) {
         self.ring.push_back(packet);
         if let State::Idle = self.state {
@@ -132,7 +132,7 @@ impl<T> Nic<T> {
         }
     }
 
-    /// When to call [`Nic::poll`] next; `None` while no packet is in the ring.
+    /// Returns when to call [`Nic::poll`] next; `None` while the ring is empty.
     pub fn next_event(&self) -> Option<Instant> {
         match self.state {
             State::Idle => None,
@@ -140,8 +140,8 @@ impl<T> Nic<T> {
         }
     }
 
-    /// The packet that the driver hands up by `now`, and when; `None` when there is none yet, which an interrupt also
-    /// answers.
+    /// Returns the packet that the driver hands up by `now`, and the time of that. `None` if there is none yet, also
+    /// when an interrupt was raised.
     pub fn poll(&mut self, now: Instant) -> Option<(T, Instant)> {
         if let State::Waiting { at, .. } = self.state
             && at <= now
@@ -163,7 +163,7 @@ impl<T> Nic<T> {
         self.ring.capacity() * size_of::<T>()
     }
 
-    /// Packets that have arrived and not been handed up.
+    /// Number of packets that have arrived but have not been handed up.
     pub fn held(&self) -> usize {
         self.ring.len()
     }
@@ -173,7 +173,7 @@ impl<T> Nic<T> {
         !matches!(self.state, State::Draining { .. })
     }
 
-    /// What the card waits for after the first packet of a batch.
+    /// Returns the state after the first packet of a batch has arrived.
     fn wait(&mut self, now: Instant) -> State {
         match self.coalescing {
             Coalescing::Fixed { frames, .. } => {
@@ -205,7 +205,7 @@ impl<T> Nic<T> {
     }
 }
 
-/// The stamps of packets that arrive at these times, which do not decrease.
+/// Returns the timestamps of packets that arrive at these times, which must not decrease.
 pub fn stamps(coalescing: Coalescing, stamp: Stamp, arrivals: &[Instant], rng: Pcg64Mcg) -> Vec<Instant> {
     if stamp == Stamp::Nic {
         return arrivals.to_vec();
@@ -231,7 +231,7 @@ pub fn stamps(coalescing: Coalescing, stamp: Stamp, arrivals: &[Instant], rng: P
     stamps
 }
 
-/// The time in whole microseconds as a driver's clock shows it.
+/// The time as shown by the driver's clock with a resolution of a microsecond.
 fn quantised(time: Instant) -> Instant {
     Instant::from_ns(time.ns() / RESOLUTION * RESOLUTION)
 }
@@ -250,7 +250,7 @@ mod tests {
         (1..=count).map(|k| Instant::from_ns(k * gap_ns)).collect()
     }
 
-    /// Sizes of the batches, the first and the last left out: packets handed up less than 2 us apart belong together.
+    /// Batch sizes without the first and the last: packets handed up less than 2 us apart belong to one batch.
     fn batches(stamps: &[Instant]) -> Vec<usize> {
         let sizes: Vec<usize> =
             stamps.chunk_by(|a, b| (*b - *a).ns() < 2_000).map(<[Instant]>::len).collect();
@@ -274,7 +274,7 @@ mod tests {
         let stamps = stamps(fixed(120, 0.0), Stamp::Driver, &every(10_000, 2_000), generator(1, "nic", 0));
         let firsts: Vec<Instant> =
             stamps.chunk_by(|a, b| (*b - *a).ns() < 2_000).map(|batch| batch[0]).collect();
-        // A microsecond of resolution, 0.4 us of the drain.
+        // Allows for the clock's microsecond and 0.4 us of the drain time.
         assert!(firsts[1..].windows(2).all(|pair| (119_000..=121_000).contains(&(pair[1] - pair[0]).ns())));
     }
 

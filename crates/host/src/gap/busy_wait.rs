@@ -1,4 +1,4 @@
-//! A user-space process that spins on a microsecond clock (rapid 2.4.1): a model calibrated on rapid's G1 and G6.
+//! A user-space process that spins on a microsecond clock (rapid 2.4.1). The model is calibrated on rapid's G1 and G6.
 
 use headway_core::{Duration, Instant};
 use rand_pcg::Pcg64Mcg;
@@ -6,42 +6,42 @@ use rand_pcg::Pcg64Mcg;
 use headway_traffic::distribution::{between, uniform};
 
 const MICROSECOND: u64 = 1_000;
-/// For longer gaps the process sleeps and takes its next start from the schedule (rapid 2.4.1, SLEEPTHRESH).
+/// For longer gaps the process sleeps and takes its next start time from the schedule (rapid 2.4.1, SLEEPTHRESH).
 const SLEEP: Duration = Duration::from_us(2_000);
-/// Longest turn of the loop around the clock, in nanoseconds: one call of `gettimeofday`.
+/// Longest iteration of the busy-wait loop in nanoseconds: one call of `gettimeofday`.
 const TURN: f64 = 50.0;
-/// Part of the packets before which an interrupt takes the core; ours.
+/// Share of packets delayed by an interrupt on the process's core; our choice.
 const INTERRUPTED: f64 = 0.01;
-/// Longest such interrupt in nanoseconds: errors stay within 2 us (G1).
+/// Longest interrupt in nanoseconds: errors stay within 2 us (G1).
 const INTERRUPT: f64 = 1_000.0;
-/// Processes that spin undisturbed: the sender has four cores, one of which serves interrupts; from the fourth process
-/// on they share (G6).
+/// Most processes that spin undisturbed: the sender has four cores, one of which serves interrupts. From the fourth
+/// process on they share cores (G6).
 const CORES: usize = 3;
-/// Time for which a process runs while others wait for its core: with 33 processes each waits a second in turn (G6).
+/// Time slice of a process when others wait for its core: with 33 processes each waits for a second per cycle (G6).
 const SLICE: Duration = Duration::from_ms(100);
 
 /// A process that sends one flow.
 #[derive(Clone, Debug)]
 pub(super) struct BusyWait {
-    /// When the packet before was scheduled.
+    /// The scheduled time of the previous packet.
     scheduled: Instant,
-    /// When the packet before was sent, as the clock showed it; `None` before the first.
+    /// The send time of the previous packet as the clock showed it; `None` before the first.
     start: Option<Instant>,
     turn: Turn,
     rng: Pcg64Mcg,
 }
 
-/// When the process has a core.
+/// When the process runs on a core.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
-    /// Time from one turn to the next; zero for a core of its own.
+    /// Time from one slice to the next; zero if the process has a core of its own.
     cycle: Duration,
-    /// Start of the first turn.
+    /// Start of the first slice.
     first: Duration,
 }
 
 impl Turn {
-    /// The first time from `now` on at which the process runs.
+    /// Returns the first time at or after `now` at which the process runs.
     fn from(self, now: Instant) -> Instant {
         if self.cycle == Duration::ZERO {
             return now;
@@ -52,12 +52,12 @@ impl Turn {
 }
 
 impl BusyWait {
-    /// The process number `number` of `processes`.
+    /// Creates process `number` of `processes`.
     pub(super) fn new(number: usize, processes: usize, rng: Pcg64Mcg) -> BusyWait {
         let turn = if processes <= CORES {
             Turn { cycle: Duration::ZERO, first: Duration::ZERO }
         } else {
-            // Processes run round robin, shifted evenly against each other.
+            // Round robin, with the processes shifted evenly against each other.
             let shift = SLICE.ns() * number as i64 / CORES as i64;
             let cycle = SLICE.ns() * processes as i64 / CORES as i64;
             Turn { cycle: Duration::from_ns(cycle), first: Duration::from_ns(shift) }
@@ -65,8 +65,8 @@ impl BusyWait {
         BusyWait { scheduled: Instant::ZERO, start: None, turn, rng }
     }
 
-    /// When the process sends: it waits the whole microseconds of the gap since the packet before, so that gaps are short
-    /// by their fraction.
+    /// Returns when the process sends. It waits for the gap in whole microseconds since the previous packet, so every
+    /// gap is too short by its fraction of a microsecond.
     pub(super) fn ready(&mut self, scheduled: Instant) -> Instant {
         let gap = scheduled - self.scheduled;
         self.scheduled = scheduled;
@@ -81,13 +81,13 @@ impl BusyWait {
         self.turn.from(target + Duration::from_ns(late as i64))
     }
 
-    /// The packet left at `departure`, until when the process was held up in sending.
+    /// Records that the packet left at `departure`; until then the process was blocked in the send call.
     pub(super) fn sent(&mut self, departure: Instant) {
         self.start = Some(floor(departure));
     }
 }
 
-/// The time as a clock of whole microseconds shows it.
+/// The time as shown by a clock with a resolution of a microsecond.
 fn floor(time: Instant) -> Instant {
     Instant::from_ns(time.ns() / MICROSECOND * MICROSECOND)
 }

@@ -1,17 +1,17 @@
-//! Gaps filled with PAUSE frames, which the first switch drops: a clock made of bytes (rapid 2.3).
+//! Gaps filled with PAUSE frames, which the first switch drops: bytes on the wire serve as the clock (rapid 2.3).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use headway_core::{Bytes, Duration, Instant, Rate};
 
-/// The least a PAUSE frame occupies on the wire (rapid 2.3, MIN_PAUSE).
+/// Size of the smallest PAUSE frame on the wire (rapid 2.3, MIN_PAUSE).
 pub const MIN_PAUSE: Bytes = Bytes::new(88);
 
-/// A frame that the scheduler hands to the network card; frames follow each other on the wire without any distance.
+/// A frame that the scheduler hands to the network card; frames are sent back to back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// Filling, which the first switch drops.
+    /// A PAUSE frame, which the first switch drops.
     Pause(Bytes),
     /// A packet.
     Packet {
@@ -30,10 +30,10 @@ struct Scheduled {
     size: Bytes,
 }
 
-/// The scheduler of rapid 2.3 over any number of flows, in integers.
+/// The scheduler of rapid 2.3 for any number of flows, in integers.
 ///
-/// Its time is the number of bytes emitted. It never follows the wall clock: when the wire ran dry, everything after
-/// that leaves later by as much, and gaps are not compressed to make up for it.
+/// Its clock is the number of bytes emitted. It never follows the wall clock: if the wire runs dry, all later packets
+/// are delayed by that time, and gaps are not compressed to catch up.
 #[derive(Clone, Debug)]
 pub struct ByteClock {
     line: Rate,
@@ -41,30 +41,31 @@ pub struct ByteClock {
     largest: Bytes,
     /// Bytes emitted since the clock's origin: packets and PAUSE frames.
     emitted: u64,
-    /// Time for which the wire ran dry.
+    /// Total time for which the wire ran dry.
     dry: Duration,
-    /// Scheduled packets of each flow, soonest first.
+    /// Scheduled packets of each flow, earliest first.
     flows: Vec<VecDeque<Scheduled>>,
-    /// When the first packet of each flow that has one is due, soonest first.
+    /// Due time of the first packet of each flow that has one, earliest first.
     due: BinaryHeap<Reverse<(Instant, u32)>>,
 }
 
 impl ByteClock {
-    /// A clock at zero for a line of positive rate and for frames of up to `largest` bytes on the wire, which are at
-    /// least twice [`MIN_PAUSE`].
+    /// Creates a clock at zero, for a line of positive rate and frames of up to `largest` bytes on the wire, which must
+    /// be at least twice [`MIN_PAUSE`].
     pub fn new(line: Rate, largest: Bytes) -> ByteClock {
         let (flows, due) = (Vec::new(), BinaryHeap::new());
         ByteClock { line, largest, emitted: 0, dry: Duration::ZERO, flows, due }
     }
 
-    /// The time of this clock, in which packets are scheduled: when the next frame starts if the wire never runs dry.
+    /// Returns the time of this clock, by which packets are scheduled: when the next frame starts if the wire never
+    /// runs dry.
     pub fn now(&self) -> Instant {
         // Rounded up, so that no packet starts before it is due.
         let ns = (u128::from(self.emitted) * 8_000_000_000).div_ceil(u128::from(self.line.bps()));
         Instant::from_ns(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
-    /// Schedules the next packet of a flow; times of one flow do not decrease.
+    /// Schedules the next packet of a flow; times of one flow must not decrease.
     pub fn schedule(&mut self, flow: u32, at: Instant, size: Bytes) {
         if self.flows.len() <= flow as usize {
             self.flows.resize_with(flow as usize + 1, VecDeque::new);
@@ -76,7 +77,7 @@ impl ByteClock {
         packets.push_back(Scheduled { at, size });
     }
 
-    /// The next frame; `None` when nothing is scheduled, as PAUSE frames then would only take the line from others.
+    /// Returns the next frame; `None` if nothing is scheduled, because PAUSE frames would then only use up the line.
     pub fn dequeue(&mut self) -> Option<Frame> {
         let Reverse((at, flow)) = *self.due.peek()?;
         let missing = self.bytes_until(at);
@@ -96,7 +97,7 @@ impl ByteClock {
         Some(Frame::Packet { flow, size, departure })
     }
 
-    /// Emits the PAUSE frames of the largest size that are missing before the next packet, all but the last two, at once.
+    /// Emits all but the last two of the full-size PAUSE frames before the next packet in one step.
     pub fn skip(&mut self) {
         if let Some(Reverse((at, _))) = self.due.peek() {
             let largest = self.largest.get();
@@ -104,22 +105,23 @@ impl ByteClock {
         }
     }
 
-    /// The wire has run dry for `time`, because no frame was taken: all later frames leave later by as much.
+    /// Accounts for `time` during which the wire ran dry because no frame was taken: all later frames are delayed by
+    /// it.
     pub fn slip(&mut self, time: Duration) {
         self.dry += time;
     }
 
-    /// Bytes to be emitted before a packet due at `at` may start, rounded up.
+    /// Returns the bytes to emit before a packet due at `at` may start, rounded up.
     fn bytes_until(&self, at: Instant) -> u64 {
         let bytes = (u128::from(at.ns()) * u128::from(self.line.bps())).div_ceil(8_000_000_000);
         u64::try_from(bytes).unwrap_or(u64::MAX).saturating_sub(self.emitted)
     }
 }
 
-/// The size of the next PAUSE frame where `missing` bytes are to be filled.
+/// Returns the size of the next PAUSE frame if `missing` bytes are to be filled.
 ///
-/// Rapid 2.3 clamps to the smallest and the largest frame, after which less than the smallest may remain; leaving at
-/// least that keeps every gap exact that can be.
+/// Rapid 2.3 clamps to the smallest and the largest frame, which may leave a remainder below the smallest frame. Here
+/// the remainder is at least a smallest frame, so every gap that can be filled exactly is.
 fn pause(missing: u64, largest: u64) -> u64 {
     if missing > largest && missing < largest + MIN_PAUSE.get() {
         missing - MIN_PAUSE.get()
@@ -136,7 +138,7 @@ mod tests {
     const LINE: Rate = Rate::from_bps(10_000_000_000);
     const PACKET: Bytes = Bytes::new(9038);
 
-    /// All packets of what is scheduled: flow and departure in nanoseconds.
+    /// Flow and departure in nanoseconds of every scheduled packet.
     fn packets(clock: &mut ByteClock) -> Vec<(u32, u64)> {
         std::iter::from_fn(|| clock.dequeue())
             .filter_map(|frame| match frame {
@@ -163,7 +165,7 @@ mod tests {
         let pauses = [9038, 15_962 - 9038].map(|bytes| Frame::Pause(Bytes::new(bytes)));
         assert_eq!(frames[..2], pauses);
         assert_eq!(frames[2..], [Frame::Packet { flow: 0, size: PACKET, departure }]);
-        // Between 9038 and 9126 bytes the second frame would be too small.
+        // With 9038 to 9126 bytes missing, a full frame would leave too little for the second.
         assert_eq!(pause(9_100, 9_038), 9_012);
     }
 
@@ -177,7 +179,7 @@ mod tests {
 
     #[test]
     fn gaps_overshoot_by_less_than_the_smallest_frame_and_errors_do_not_add_up() {
-        // 20 bytes more than a packet cannot be filled exactly: 88 come instead, 54.4 ns late.
+        // 20 bytes more than a packet cannot be filled exactly: 88 are sent instead, and the packet is 54.4 ns late.
         let gap = 7_230 + 16;
         let times: Vec<u64> = (0..1_000).map(|k| k * gap).collect();
         for (departure, at) in packets(&mut scheduled(&times)).iter().zip(&times) {

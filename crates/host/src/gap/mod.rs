@@ -1,7 +1,7 @@
-//! How a sender creates gaps between packets, and how well (rapid 2.3, 2.4).
+//! Mechanisms by which a sender creates gaps between packets, with their errors (rapid 2.3, 2.4).
 //!
-//! The byte clock is the algorithm itself. Busy-waiting and the timer are models of error calibrated on the figures that
-//! rapid 4.1 publishes; that they meet those figures says nothing about other hosts.
+//! The byte clock is the algorithm itself. Busy-waiting and the timer are error models calibrated on the figures that
+//! rapid 4.1 publishes; their agreement with those figures says nothing about other hosts.
 
 mod busy_wait;
 mod byte_clock;
@@ -19,24 +19,24 @@ pub use self::byte_clock::{ByteClock, Frame, MIN_PAUSE};
 use self::timer::Timer;
 use headway_traffic::random::generator;
 
-/// How gaps are created.
+/// A mechanism to create gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
-    /// PAUSE frames fill the gaps (rapid 2.3): exact within 88 bytes, without accumulating.
+    /// PAUSE frames fill the gaps (rapid 2.3): exact to within 88 bytes, and errors do not accumulate.
     ByteClock,
-    /// A process spins on a microsecond clock (rapid 2.4.1): every gap is short by up to a microsecond.
+    /// A process spins on a microsecond clock (rapid 2.4.1): every gap is up to a microsecond too short.
     ///
-    /// It keeps gaps, not the schedule, which it therefore outruns until it sleeps for a gap of more than 2 ms.
+    /// It keeps gaps, not the schedule, and so runs ahead of the schedule until it sleeps for a gap of more than 2 ms.
     BusyWait,
-    /// A kernel timer (rapid 2.4.2): right on average, but at times expiries are held back and handled together.
+    /// A kernel timer (rapid 2.4.2): correct on average, but at times expiries are deferred and handled together.
     Timer,
-    /// Packets leave as scheduled, as far as the line permits.
+    /// Packets leave as scheduled, as far as the line rate permits.
     Exact,
 }
 
 impl Mechanism {
-    /// A sender of one flow on a line of positive rate, whose largest packet is `packet`.
+    /// Creates a sender of one flow on a line of positive rate; its largest packet has `packet` bytes.
     pub fn sender(self, line: Rate, packet: Bytes, seed: u64) -> GapSender {
         let rng = generator(seed, "gap", 0);
         let state = match self {
@@ -48,8 +48,8 @@ impl Mechanism {
         GapSender { line, free: Instant::ZERO, state }
     }
 
-    /// When the packets of several flows of one host start on its line: for each flow as many times as it has scheduled
-    /// packets of size `packet`, whose times do not decrease.
+    /// Returns when the packets of several flows of one host start on its line. Each flow gives the scheduled times of
+    /// its packets, all of size `packet`; they must not decrease.
     pub fn departures(
         self,
         line: Rate,
@@ -69,7 +69,7 @@ impl Mechanism {
 #[derive(Clone, Debug)]
 pub struct GapSender {
     line: Rate,
-    /// When the line is free.
+    /// When the line becomes free.
     free: Instant,
     state: State,
 }
@@ -83,9 +83,9 @@ enum State {
 }
 
 impl GapSender {
-    /// When a packet scheduled for `scheduled` starts on the wire; never before the one before it has left.
+    /// Returns when a packet scheduled for `scheduled` starts on the wire, which is after the previous packet has left.
     ///
-    /// Times do not decrease. All but busy-waiting never start a packet early.
+    /// Times must not decrease. No mechanism but busy-waiting starts a packet early.
     pub fn depart(&mut self, scheduled: Instant, size: Bytes) -> Instant {
         let free = self.free;
         let departure = match &mut self.state {
@@ -98,7 +98,7 @@ impl GapSender {
                 process.sent(departure);
                 departure
             }
-            // A packet that is due when the line becomes free needs no timer.
+            // A packet that is due before the line becomes free needs no timer.
             State::Timer(_) if scheduled <= free => free,
             State::Timer(timer) => timer.ready(scheduled).max(free),
             State::Exact => scheduled.max(free),
@@ -108,7 +108,7 @@ impl GapSender {
     }
 }
 
-/// Flow and departure of the next packet; `None` when nothing is scheduled.
+/// Returns flow and departure of the next packet; `None` if nothing is scheduled.
 fn next_packet(clock: &mut ByteClock) -> Option<(u32, Instant)> {
     clock.skip();
     loop {
@@ -132,7 +132,7 @@ fn byte_clock(line: Rate, packet: Bytes, flows: &[Vec<Instant>]) -> Vec<Vec<Inst
     departures
 }
 
-/// One sender that takes the packets of all flows in the order in which they are scheduled.
+/// One sender for all flows, which takes packets in the order of their scheduled times.
 fn merged(mut sender: GapSender, packet: Bytes, flows: &[Vec<Instant>]) -> Vec<Vec<Instant>> {
     let all =
         flows.iter().enumerate().flat_map(|(flow, schedule)| schedule.iter().map(move |at| (*at, flow)));
@@ -145,7 +145,7 @@ fn merged(mut sender: GapSender, packet: Bytes, flows: &[Vec<Instant>]) -> Vec<V
     departures
 }
 
-/// A process for each flow; packets leave in the order in which the processes send them.
+/// One process per flow; packets leave in the order in which the processes send them.
 fn processes(line: Rate, packet: Bytes, flows: &[Vec<Instant>], seed: u64) -> Vec<Vec<Instant>> {
     let mut line = LineClock::new(line);
     let mut processes: Vec<(BusyWait, std::slice::Iter<'_, Instant>)> = flows
