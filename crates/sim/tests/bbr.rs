@@ -1,4 +1,4 @@
-//! What BBR does on whole paths.
+//! Behaviour of BBR on whole paths.
 
 mod support;
 
@@ -10,7 +10,7 @@ use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;
 
-/// Sends in bursts, and has every second segment acknowledged.
+/// A host that sends in bursts, with a receiver that acknowledges every second segment.
 fn host(flow: &mut TcpConfig) {
     flow.burst = Burst::Host;
     flow.ack.every = 2;
@@ -26,10 +26,10 @@ fn bbr_fills_a_link_and_leaves_the_queue_nearly_empty() {
         let flow = pipe.run(35.0);
         let statistics = pipe.network.link(pipe.forward).statistics();
         println!("{rate}: {flow:?} {}", statistics.delay.mean());
-        // Three dips of 200 ms and a round trip, and the margin of a hundredth.
+        // Three PROBE_RTT phases of 200 ms and a round trip each, and a pacing margin of 1 %.
         let goodput = flow.goodput.get() as f64 * 8.0 / 30.0;
         assert_near(&format!("goodput at {rate} Mb/s"), goodput, rate * 1e6 * 1448.0 / 1538.0, 0.035);
-        // The window has room for three bursts, of two segments at least, beyond what the path holds.
+        // The window exceeds the bandwidth-delay product by three bursts of at least two segments.
         let bursts = mbps(rate).time_for(Bytes::new(6 * SEGMENT));
         assert!(statistics.delay.mean() < bursts + MS(4), "{}", statistics.delay.mean());
         assert_eq!((flow.retransmitted, flow.timeouts), (0, 0));

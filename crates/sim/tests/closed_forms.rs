@@ -1,4 +1,4 @@
-//! The simulator against results that can be derived on paper.
+//! The simulator compared with closed-form results.
 
 mod support;
 
@@ -12,9 +12,10 @@ use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;
 
-/// Mean waiting time in service times of packets whose sizes occur with the given weights, in a queue at `load`.
+/// Mean waiting time, in units of the mean service time, in a queue at `load`. Packet sizes occur with the given
+/// weights.
 ///
-/// Poisson sources that each send one size add up to one Poisson source that sends all of them.
+/// Poisson sources of one size each add up to one Poisson source with all sizes.
 fn mean_wait(load: f64, sizes: &[(u64, f64)], packets: f64) -> f64 {
     let rate = 1e9;
     let weights: f64 = sizes.iter().map(|(_, weight)| weight).sum();
@@ -44,7 +45,7 @@ fn equal_packets_wait_as_in_m_d_1() {
 
 #[test]
 fn exponential_packets_wait_as_in_m_m_1() {
-    // Forty bins of an exponential distribution, each at its mean: the second moment is right within 0.6 %.
+    // Forty bins of an exponential distribution, each represented by its mean: the second moment is accurate to 0.6 %.
     let width = 0.25_f64;
     let sizes: Vec<(u64, f64)> = (0..40)
         .map(|bin| {
@@ -59,7 +60,7 @@ fn exponential_packets_wait_as_in_m_m_1() {
     }
 }
 
-/// What a flow does between `from` and `to` seconds.
+/// Runs until `to` and returns the flow's statistics from `from` on, in seconds.
 fn steady(pipe: &mut Pipe, from: f64, to: f64) -> FlowStatistics {
     pipe.run(from);
     pipe.network.reset_statistics();
@@ -68,8 +69,8 @@ fn steady(pipe: &mut Pipe, from: f64, to: f64) -> FlowStatistics {
 
 #[test]
 fn reno_meets_the_square_root_law_with_random_losses() {
-    // Ott, Kemperman and Mathis: 1.3098 / sqrt(p) segments a round trip. Windows grow by what is acknowledged (RFC 3465), so
-    // delayed acknowledgements do not slow them down: b is 1 for all receivers.
+    // Ott, Kemperman and Mathis: 1.3098 / sqrt(p) segments per round trip. Windows grow by the bytes acknowledged (RFC
+    // 3465), so delayed ACKs do not slow them down: b is 1 for all receivers.
     for (p, rtt, every) in
         [(1e-3, 20, 1), (1e-3, 100, 2), (3e-4, 20, 2), (3e-4, 100, 1), (1e-4, 20, 1), (1e-4, 100, 2)]
     {
@@ -85,7 +86,8 @@ fn reno_meets_the_square_root_law_with_random_losses() {
     }
 }
 
-/// A flow that alone fills a link with a small buffer: segments a round trip, and the fraction that begins a recovery.
+/// A single flow that fills a link with a small buffer. Returns segments per round trip, and the share of segments
+/// whose loss starts a recovery.
 fn sawtooth(controller: Kind, rate: f64, rtt: i64, every: u32, seconds: f64) -> (f64, f64) {
     let queue = QueueSpec::DropTail(DropTailConfig { limit: None, packets: Some(16) }).build(None, 1);
     let config = LinkConfig::new(Service::Constant(mbps(rate)), MS(rtt / 2), queue);
@@ -145,23 +147,23 @@ fn one_dctcp_flow_swings_as_its_analysis_says() {
         }
         let path = 200e6 * 0.010 / (8.0 * SEGMENT as f64) + 1.0;
         let full = path + threshold as f64;
-        // There, alpha is sqrt(2 / W) and the swing alpha W / 2. But with proportional rate reduction the queue stays above the
-        // threshold for a while: it shrinks by alpha / 2 of a segment per segment, and the 1.5 segments that it is too long are
-        // marked segments sent after the reduction. They cost a second one, so the swing is alpha W; a cycle of alpha W^2 segments
-        // has W + 3 / alpha marks.
+        // In that analysis alpha is sqrt(2 / W) and the swing alpha W / 2. With PRR, however, the queue stays above the
+        // threshold for a while: it shrinks by alpha / 2 segments per segment sent, so while it is up to 1.5 segments
+        // too long, 3 / alpha segments sent after the reduction are marked. They cause a second reduction, so the swing
+        // is alpha W, and a cycle of alpha W^2 segments has W + 3 / alpha marks.
         let alpha = (0..50).fold(0.1, |alpha: f64, _| ((1.0 + 3.0 / (alpha * full)) / full).sqrt());
         let swing = full * alpha;
         let flow = network.flow(ids[0]);
         let statistics = network.link(link).statistics();
         let marked = statistics.marked as f64 / statistics.arrived.packets as f64;
-        // A sawtooth is everywhere between its ends for the same time; its variance is a twelfth of the square of its height.
+        // A sawtooth spends equal time at all values between its ends; its variance is a twelfth of its height squared.
         let height = (12.0 * (square - mean * mean)).sqrt();
         println!(
             "K {threshold}: at most {most}, height {height:.1} of {swing:.1}, mean window {cwnd:.1}, {flow:?}"
         );
         assert_near("marked, against the analysis", marked, (2.0 / full).sqrt(), 0.25);
         assert_near("marked", marked, alpha, 0.1);
-        // The teeth are a little round: a fall takes a round trip, and whole segments cut off what the window has more.
+        // The teeth are slightly rounded: a decrease takes a round trip, and the window is truncated to whole segments.
         assert_near("swing of the queue", height, swing, 0.12);
         assert!(most <= threshold + 2, "{most}");
         let rtt = 0.010 + (full - path) * 8.0 * SEGMENT as f64 / 200e6;
@@ -187,14 +189,14 @@ fn equal_dctcp_flows_share_fairly() {
         println!(
             "{flows} flows: Jain {jain:.5}, {use_of_link:.4} of the link, queue {least}..{most}, mean wait {wait}"
         );
-        // Alizadeh et al.: at most the threshold and a segment of each flow; each of them adds one more while it reduces. It
-        // never runs empty.
+        // Alizadeh et al.: at most the threshold plus one segment per flow, and each flow adds one more while it
+        // reduces. The queue never runs empty.
         assert!(least > 0 && most <= 60 + 3 * u64::from(flows), "{least}..{most}");
         assert!(jain >= 0.99 && use_of_link > 0.995, "{jain}, {use_of_link}");
     }
 }
 
-/// What flows have got together, bytes, and Jain's index of their shares.
+/// Total goodput of the flows in bytes, and Jain's index of their shares.
 fn shares(network: &Network, ids: &[FlowId]) -> (f64, f64) {
     let goodputs = ids.iter().map(|id| network.flow(*id).goodput.get() as f64);
     let (sum, squares) =
@@ -202,9 +204,9 @@ fn shares(network: &Network, ids: &[FlowId]) -> (f64, f64) {
     (sum, sum * sum / (ids.len() as f64 * squares))
 }
 
-/// Bursts of a flow that follow each other are marked together, or not at all, so that shares drift; but where every flow's window
-/// leaves in one piece, as from a host, the flows meet. Any event that makes a host send what it holds back for a whole burst
-/// scatters the pieces.
+/// Adjacent bursts of a flow are marked together or not at all, so shares drift. They converge nevertheless if every
+/// flow's window leaves in one piece, as from a host. An event that makes a host send before a burst is complete would
+/// scatter the pieces.
 #[test]
 fn four_dctcp_flows_that_leave_in_bursts_come_to_share_fairly() {
     let mut network = Network::new(1);
@@ -216,7 +218,7 @@ fn four_dctcp_flows_that_leave_in_bursts_come_to_share_fairly() {
         ..TcpConfig::new(Kind::Dctcp, vec![forward], vec![reverse])
     };
     let ids: Vec<FlowId> = (0..4).map(|i| network.add_tcp(&config(i))).collect();
-    // The first marks leave them with windows from 20 to 260 segments.
+    // The first marks leave the flows with windows from 20 to 260 segments.
     network.run_until(at(10.0));
     network.reset_statistics();
     network.run_until(at(30.0));
@@ -228,10 +230,10 @@ fn four_dctcp_flows_that_leave_in_bursts_come_to_share_fairly() {
 
 #[test]
 fn dctcp_windows_are_inverse_to_the_mark_probability() {
-    // A mark begins a reduction by alpha / 2 = p / 2 of the window W, during which nothing grows. After it the window grows by one
-    // for each W segments until the next mark: by 1 / (exp(p W) - 1) on average, since what is left over does not count. In
-    // equilibrium x = p W solves x (exp(x) - 1) = 2. Many windows that do not give way hold the queue, and with it the
-    // probability, nearly constant.
+    // A mark starts a reduction of the window W by alpha / 2 = p / 2, during which the window does not grow. After it
+    // the window grows by one per W segments until the next mark: by 1 / (exp(p W) - 1) on average, since incomplete
+    // rounds do not count. In equilibrium x = p W solves x (exp(x) - 1) = 2. A large fixed window keeps the queue, and
+    // with it the probability, nearly constant.
     for (fixed, slope) in [(800, 60_000), (800, 30_000), (400, 30_000)] {
         let mut network = Network::new(1);
         let ramp = RampConfig {
@@ -261,7 +263,7 @@ fn dctcp_windows_are_inverse_to_the_mark_probability() {
     }
 }
 
-/// The fraction of marks in a queue that always holds the same, and the bytes that packets find there.
+/// The share of packets marked in a queue of constant length, and the bytes that arriving packets find there.
 fn marks(window: u32, queue: &QueueSpec) -> (f64, f64) {
     let rate = Rate::from_bps(SEGMENT * 8 * 10_000);
     let mut pipe = Pipe::new(
@@ -273,7 +275,7 @@ fn marks(window: u32, queue: &QueueSpec) -> (f64, f64) {
     pipe.run(1.0);
     pipe.network.reset_statistics();
     pipe.run(61.00005);
-    // What is queued between two arrivals includes the packet that came last.
+    // The backlog between two arrivals includes the packet that arrived last.
     let found = pipe.network.link(pipe.forward).queued().bytes.get() - SEGMENT;
     let statistics = pipe.network.link(pipe.forward).statistics();
     (statistics.marked as f64 / statistics.arrived.packets as f64, found as f64)
@@ -296,7 +298,7 @@ fn red_marks_along_its_ramp() {
     for window in [130, 150, 170, 190] {
         let (fraction, found) = marks(window, &QueueSpec::Red(config.clone()));
         let along = (found / SEGMENT as f64 - 20.0) / 80.0;
-        // Gaps between marks are even from one packet to 1/p, so their mean is (1 + 1/p) / 2.
+        // Gaps between marks are uniform from one packet to 1/p, so their mean is (1 + 1/p) / 2.
         let p = 0.2 * along;
         assert_near(&format!("{along:.3} along the ramp"), fraction, 2.0 * p / (1.0 + p), 0.01);
     }
@@ -321,7 +323,7 @@ fn the_instantaneous_ramp_marks_along_it() {
     assert_eq!(marks(150, &QueueSpec::Ramp(config)).0, 1.0);
 }
 
-/// When probes of the given sizes, sent at these times (ns), arrive over a link (ns).
+/// Arrival times (ns) of probes over a link, given their send times (ns) and sizes.
 fn arrivals(config: &LinkConfig, probes: impl IntoIterator<Item = (u64, u64)>) -> Vec<u64> {
     let mut network = Network::new(3);
     let link = network.add_link(config);
@@ -409,7 +411,7 @@ fn jitter_is_even_between_its_bounds() {
             .enumerate()
             .map(|(i, delay)| (delay - i as f64 / count as f64).abs())
             .fold(0.0, f64::max);
-        // Kolmogorov and Smirnov, 1 %.
+        // Kolmogorov-Smirnov test at 1 %.
         println!("largest deviation {off:.5}");
         assert!(off < 1.63 / (count as f64).sqrt(), "{off}");
     }
@@ -432,7 +434,7 @@ fn packets_overtake_only_where_they_may() {
     };
     assert_eq!(overtaken(&config), 0.0);
     config.reordering = true;
-    // Two even delays differ by more than a quarter of their range, one way: (3/4)^2 / 2.
+    // Probability that of two uniform delays the first is longer by more than a quarter of the range: (3/4)^2 / 2.
     assert_near("overtaken", overtaken(&config), 9.0 / 32.0, 0.01);
 }
 
@@ -466,7 +468,7 @@ fn a_trace_serves_one_packet_an_opportunity() {
         network.run_until(at(end));
         let link = network.link(link);
         assert_eq!(link.statistics().served_other.packets, packets, "until {end} s");
-        // Opportunities before an instant; one at the instant itself has already been used.
+        // Count the opportunities before an instant; the one at the instant itself has already been used.
         let end = at(end) + Duration::from_ns(1);
         assert_eq!(link.capacity(at(0.9995), end), Some(Bytes::new(packets * SEGMENT)));
     }

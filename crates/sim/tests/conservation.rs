@@ -1,4 +1,4 @@
-//! No packet appears or disappears, whatever the network is made of.
+//! Packets are conserved in random networks: none appears or disappears.
 
 mod support;
 
@@ -78,7 +78,7 @@ fn links() -> impl Strategy<Value = LinkConfig> {
     )
 }
 
-/// A flow, but for the links it takes: those of a part of the way there, and all of the way back.
+/// A flow without its links, and whether it uses the card; it takes a part of the forward path and all of the way back.
 fn flows() -> impl Strategy<Value = (TcpConfig, bool)> {
     let kinds = prop_oneof![
         Just(Kind::Reno),
@@ -116,7 +116,7 @@ fn sources() -> impl Strategy<Value = Traffic> {
     ]
 }
 
-/// What is known of a network.
+/// A network and the ids of its components.
 #[derive(Debug)]
 struct World {
     network: Network,
@@ -127,7 +127,7 @@ struct World {
     card: CardId,
 }
 
-/// The part of a path that `part` (start and length, each from 0 to 1) chooses, at least one link.
+/// Returns the part of a path selected by `part` (start and length, each from 0 to 1), at least one link.
 fn stretch(path: &[LinkId], part: (f64, f64)) -> Vec<LinkId> {
     let start = ((path.len() as f64 * part.0) as usize).min(path.len() - 1);
     let count = 1 + ((path.len() - start) as f64 * part.1) as usize;
@@ -174,7 +174,7 @@ fn worlds() -> impl Strategy<Value = World> {
         })
 }
 
-/// Packets of a link that have left the queue: of TCP, of sources, of probes.
+/// Packets of TCP, sources and probes that have left the queue of a link.
 fn served(link: &Link) -> u64 {
     let statistics = link.statistics();
     statistics.served_tcp.packets + statistics.served_other.packets + statistics.served_probe.packets
@@ -252,7 +252,7 @@ proptest! {
         let flow = network.flow(id);
         prop_assert!(flow.finished.is_some(), "{:?}", flow);
         prop_assert_eq!((flow.goodput.get(), flow.delivered), (size, size.div_ceil(1448)));
-        // Nothing stays behind: no timer keeps a flow that is done alive.
+        // Nothing is left over: no timer keeps a finished flow alive.
         network.run_until(end + Duration::from_ms(600_000));
         prop_assert_eq!(network.next_event(), None);
     }

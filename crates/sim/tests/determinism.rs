@@ -13,7 +13,7 @@ use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;
 
-/// A network with everything random in it.
+/// A network that uses every kind of randomness.
 fn network(seed: u64) -> Network {
     let mut network = Network::new(seed);
     let mut first = link(mbps(50.0), MS(5), drop_tail(Some(60_000)));
@@ -51,7 +51,7 @@ fn network(seed: u64) -> Network {
     network
 }
 
-/// All that can be seen of the first components of a network.
+/// Returns all observable state of the first components of a network.
 fn text(network: &Network) -> String {
     let mut text = String::new();
     for link in 0..3 {
@@ -131,10 +131,10 @@ fn resetting_the_statistics_does_not_change_the_run() {
 
 #[test]
 fn a_link_that_serves_packet_by_packet_does_the_same_as_one_that_plans_ahead() {
-    // A CoDel that never finds a packet late is a drop-tail queue, but judges departures.
+    // A CoDel that never finds a packet late equals a drop-tail queue, except that it judges departures.
     let codel =
         CodelConfig { target: MS(1_000_000), limit: Some(Bytes::new(50_000)), ..CodelConfig::default() };
-    // A limit in packets makes the drop-tail queue count whole packets as CoDel's does.
+    // A limit in packets makes the drop-tail queue count whole packets, as CoDel does.
     let whole = DropTailConfig { limit: Some(Bytes::new(50_000)), packets: Some(100_000) };
     let queues = [QueueSpec::DropTail(whole).build(None, 1), QueueSpec::Codel(codel).build(None, 1)];
     let services = [
@@ -148,7 +148,7 @@ fn a_link_that_serves_packet_by_packet_does_the_same_as_one_that_plans_ahead() {
     for service in services {
         let runs = queues.each_ref().map(|queue| {
             let mut network = Network::new(1);
-            // In the end both are empty: waiting times are counted when they are known.
+            // At the end both queues are empty: a waiting time is counted when it becomes known.
             let stop = Some(at(18.0));
             let config = LinkConfig::new(service.clone(), MS(7), queue.clone());
             let (there, back) = (network.add_link(&config), network.add_link(&wire(MS(9))));

@@ -1,5 +1,5 @@
-//! Rapid's study of gap creation (rapid 4.1) at the level of the models: it verifies the byte clock, and that the models of
-//! the other mechanisms are calibrated.
+//! Rapid's study of gap creation (rapid 4.1) on the models: verifies the byte clock, and checks the calibration of the
+//! other mechanisms' models.
 
 use headway_core::estimate::Excursion;
 use headway_core::stream::LineClock;
@@ -25,7 +25,7 @@ struct Errors {
     most: f64,
 }
 
-/// The errors of all gaps of flows together.
+/// The errors of all gaps of all flows.
 fn errors(schedules: &[Vec<Instant>], departures: &[Vec<Instant>]) -> Errors {
     let of_flow = |(schedule, departures): (&Vec<Instant>, &Vec<Instant>)| -> Vec<f64> {
         let gaps =
@@ -41,7 +41,7 @@ fn errors(schedules: &[Vec<Instant>], departures: &[Vec<Instant>]) -> Errors {
     Errors { mean, deviation: variance.sqrt(), least, most }
 }
 
-/// Packets at a constant rate from `start` on, for `seconds`.
+/// Packets at a constant rate for `seconds`; the first is scheduled for `start` (ns).
 fn paced(rate: Rate, packet: Bytes, start: f64, seconds: f64) -> Vec<Instant> {
     let gap = packet.get() as f64 * 8e9 / rate.bps_f64();
     (0..(seconds * 1e9 / gap) as u64).map(|k| Instant::from_ns((start + gap * k as f64) as u64)).collect()
@@ -73,7 +73,7 @@ fn h1_busy_waiting_is_short_by_its_fraction_of_a_microsecond() {
     for rate in rates() {
         let errors = g1(Mechanism::BusyWait, rate, PACKET);
         assert!(errors.least > -2.0 && errors.most < 2.0, "{rate} Gb/s: {errors:?}");
-        // At the line rate gaps cannot be short.
+        // At the line rate gaps cannot be too short.
         assert!(errors.mean < if rate < 10.0 { 0.0 } else { 0.001 }, "{rate} Gb/s: {errors:?}");
     }
 }
@@ -83,7 +83,7 @@ fn h1_timers_are_right_on_average_and_wrong_by_tens_of_microseconds() {
     for rate in rates() {
         let errors = g1(Mechanism::Timer, rate, PACKET);
         assert!(errors.mean.abs() < 0.1, "{rate} Gb/s: {errors:?}");
-        // Near the line rate a sender that is late once stays late, and needs no timer while it is.
+        // Near the line rate a sender that is late once stays late, and needs no timer until it has caught up.
         assert!(errors.deviation > 20.0 || rate > 8.0, "{rate} Gb/s: {errors:?}");
         assert!(errors.most > 20.0 || rate > 9.9, "{rate} Gb/s: {errors:?}");
     }
@@ -99,8 +99,8 @@ fn g2_a_held_timer_makes_one_long_gap_and_then_gaps_of_back_to_back_packets() {
     assert!(spikes.iter().all(|i| gaps[i + 1..i + 4].iter().all(|gap| (7_230..=7_231).contains(gap))));
 }
 
-/// For each of the four rates of a p-stream around 7 Gb/s, the part of 5000 streams that the excursion search decides for
-/// among 3 Gb/s of evenly spaced cross traffic; the second, 6.6 Gb/s, is right.
+/// Sends 5000 p-streams with four rates around 7 Gb/s among 3 Gb/s of evenly spaced cross traffic. Returns for each
+/// rate the share of streams for which the excursion search selects it; the second, 6.6 Gb/s, is correct.
 fn g4(mechanism: Mechanism) -> [f64; 4] {
     const STREAMS: usize = 5_000;
     let cross_packet = Bytes::new(1538);
@@ -146,11 +146,11 @@ fn h2_with_the_byte_clock_streams_find_the_right_rate_and_with_timers_too_high_a
     println!("byte clock {clock:.3?}, busy-waiting {process:.3?}, timer {timer:.3?}");
     assert!(clock[1] >= 0.95);
     assert!(process[1] <= clock[1] && process[1] > timer[1]);
-    // Published: 89.2 % too high.
+    // Published: the estimate is too high for 89.2 %.
     assert!((timer[2] + timer[3] - 0.892).abs() < 0.05);
 }
 
-/// Flows of equal rate that start evenly at random within their first gap, as rapid's G6 sends them.
+/// Flows of equal rate that start uniformly at random within their first gap, as in rapid's G6.
 fn g6(mechanism: Mechanism, flows: u32, total: f64) -> Errors {
     let rate = gbps(total / f64::from(flows));
     let gap = rate.time_for(PACKET).ns() as f64;
@@ -184,7 +184,7 @@ fn h3_timers_of_many_flows_are_as_wrong_as_of_one_except_on_a_full_line() {
     for flows in [16, 128] {
         let errors = [5.0, 7.5].map(|total| g6(Mechanism::Timer, flows, total));
         assert!(errors.iter().all(|errors| errors.mean.abs() < 1.0 && errors.deviation > 20.0), "{errors:?}");
-        // Published as an artefact: on a full line a packet is always waiting, and none needs a timer.
+        // A published artefact: on a full line a packet is always waiting, so none needs a timer.
         assert!(g6(Mechanism::Timer, flows, 10.0).deviation < 0.4);
     }
 }

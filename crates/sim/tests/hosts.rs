@@ -1,4 +1,4 @@
-//! What hosts do on whole paths, as Linux does: the expected values follow from its rules.
+//! Behaviour of Linux hosts on whole paths; the expected values follow from the rules of Linux.
 
 mod support;
 
@@ -10,21 +10,22 @@ use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;
 
-/// Sends in bursts, and has every second segment acknowledged.
+/// A host that sends in bursts, with a receiver that acknowledges every second segment.
 fn host(flow: &mut TcpConfig) {
     flow.burst = Burst::Host;
     flow.ack.every = 2;
 }
 
-/// HyStart's train of acknowledgements: half a round trip and half a millisecond at the rate of the link, after the first of the round.
+/// HyStart's ACK train ends slow start when it has lasted for half a round trip plus 0.25 ms since the first ACK of the
+/// round; ACKs come at the rate of the link.
 #[test]
 fn slow_start_ends_when_half_a_round_trip_of_acknowledgements_has_come() {
     for (rate, delay) in [(50.0, 20), (20.0, 50), (100.0, 20)] {
         let config = link(mbps(rate), MS(delay), drop_tail(None));
         let mut pipe = Pipe::new(Kind::Cubic, &config, MS(delay), host);
         let flow = pipe.run(3.0);
-        // The window at the begin of a round is that with which the train of the round begins; a round of W segments gives a train of W
-        // packet times, the window grows by a segment for each.
+        // Each round begins with the window at which the train of the round begins. A round of W segments gives a train
+        // of W packet times, and the window grows by one segment per packet time.
         let packet = mbps(rate).time_for(Bytes::new(SEGMENT)).secs_f64();
         let train = (delay as f64 / 1e3 + 0.000_25) / packet;
         println!("{rate} {delay}: {} {train}", flow.ssthresh);
@@ -33,14 +34,14 @@ fn slow_start_ends_when_half_a_round_trip_of_acknowledgements_has_come() {
     }
 }
 
-/// The duplicate of a needless probe comes alone, after all has been acknowledged.
+/// The duplicate sent by a needless tail-loss probe arrives alone, after everything has been acknowledged.
 #[test]
 fn a_needless_probe_of_the_tail_costs_nothing() {
     let mut pipe = Pipe::new(Kind::Reno, &link(mbps(100.0), MS(10), drop_tail(None)), MS(10), |flow| {
         host(flow);
         flow.receive_buffer = segments(80);
     });
-    // 1.25 MB ahead of the flow take 100 ms.
+    // 1.25 MB of probes ahead of the flow take 100 ms.
     let prober = pipe.network.add_prober(&[pipe.forward], None);
     (0..813).for_each(|_| pipe.network.send_probe(prober, us(2_000_000), Bytes::new(SEGMENT)));
     let before = pipe.run(1.99);
@@ -50,7 +51,7 @@ fn a_needless_probe_of_the_tail_costs_nothing() {
     assert_eq!((flow.reductions, flow.ssthresh), (0, f64::INFINITY));
 }
 
-/// What 20 flows hold in the long run does not depend on how long that is.
+/// In the long run the memory of 20 flows does not depend on the length of the run.
 #[test]
 fn memory_does_not_grow_with_time() {
     let kinds = [
@@ -79,8 +80,8 @@ fn memory_does_not_grow_with_time() {
     }
 }
 
-/// A window grows from 128 to 153 parts of twice the buffer (Linux's `scaling_ratio`) less the segment that is not read yet, but not beyond what sixteen bits can tell with the
-/// scale that was chosen at first: four bytes for 256 kB.
+/// The window grows from 128/256 to 153/256 of twice the buffer (Linux's `scaling_ratio`), less the segment that has
+/// not been read yet. It cannot exceed what 16 bits express with the initial window scale: 4 bytes for 256 kB.
 #[test]
 fn a_receive_window_that_has_grown_limits_by_what_it_has_become() {
     for (buffer, window) in [(segments(256), 305), (Bytes::new(256_000), 65_535 * 4 / 1448)] {
@@ -95,7 +96,7 @@ fn a_receive_window_that_has_grown_limits_by_what_it_has_become() {
     }
 }
 
-/// The handshake of a flow that starts later waits in the queue that stands then; Linux's BBR begins with that round-trip time.
+/// The handshake of a late flow waits in the queue that exists by then, and Linux's BBR starts with that RTT.
 #[test]
 fn a_late_flow_measures_its_handshake_through_the_queue() {
     let mut network = Network::new(1);
@@ -109,14 +110,14 @@ fn a_late_flow_measures_its_handshake_through_the_queue() {
     let late = network.add_tcp(&TcpConfig { start: at(2.0), ..late });
     network.run_until(at(1.999));
     let rtt = network.flow(late).min_rtt.expect("the connection is open");
-    // Forty segments of 1.23 ms are always under way.
+    // Forty segments of 1.23 ms are always in flight.
     assert!((MS(46)..MS(50)).contains(&rtt), "{rtt}");
     assert_eq!(network.flow(late).sent, 0);
     network.run_until(at(2.0001));
     assert!(network.flow(late).sent >= 10);
 }
 
-/// A lost packet of a handshake costs a second.
+/// A lost handshake packet costs a second.
 #[test]
 fn a_connection_whose_handshake_is_lost_is_asked_for_again() {
     let mut config = wire(MS(10));

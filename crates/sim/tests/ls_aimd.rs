@@ -1,4 +1,4 @@
-//! LS-AIMD on whole paths: the packet conservation clock, and what it is for.
+//! LS-AIMD on whole paths: the packet conservation clock and its benefits.
 
 mod support;
 
@@ -16,7 +16,8 @@ fn controller(text: &str) -> Kind {
     text.parse().expect("a controller")
 }
 
-/// Sixteen flows of jumbo segments at 600 Mb/s with a round trip of 250 us: a quarter of a segment each (ls-aimd 4.2, 4E).
+/// Sixteen flows of jumbo segments at 600 Mb/s with an RTT of 250 us: a quarter of a segment for each (ls-aimd 4.2,
+/// 4E).
 struct Crowd {
     network: Network,
     bottleneck: LinkId,
@@ -67,7 +68,7 @@ impl Crowd {
     }
 }
 
-/// Two segments a flow are 3.85 ms of queue and round trip, whatever is marked; a sixteenth of that is enough.
+/// Two segments per flow take 3.85 ms of queueing delay and RTT, whatever is marked; a sixteenth of that is enough.
 #[test]
 fn the_queue_follows_the_target_where_dctcp_cannot() {
     let (standing, _, _) = Crowd::new("dctcp", |_| {}).seen();
@@ -78,7 +79,7 @@ fn the_queue_follows_the_target_where_dctcp_cannot() {
     assert!(fairness > 0.95, "{fairness}");
 }
 
-/// ls-aimd F44: other proposals bring the queue down, too; what they give up for it differs.
+/// ls-aimd F44: other proposals shorten the queue, too, but at different costs.
 #[test]
 fn other_ways_below_two_segments_have_a_short_queue() {
     for text in ["rfc3168", "sdc", "subtcp", "nice"] {
@@ -99,7 +100,7 @@ fn at_most_two_segments_are_in_flight_and_none_is_lost() {
     }
 }
 
-/// ls-aimd F12: a receiver that waits for a second segment does not hold a slow sender up.
+/// ls-aimd F12: a receiver that waits for a second segment does not stall a slow sender.
 #[test]
 fn acknowledgements_of_two_segments_do_not_hold_the_clock_up() {
     let (_, utilisation, fairness) = Crowd::new("ls-dctcp", |flow| flow.ack.every = 2).seen();
@@ -107,7 +108,7 @@ fn acknowledgements_of_two_segments_do_not_hold_the_clock_up() {
     assert!(fairness > 0.95, "{fairness}");
 }
 
-/// ls-aimd 2.19: with everything marked the window comes to rest at sqrt(2 C add s), whatever C.
+/// ls-aimd 2.19: if every packet is marked, the window converges to sqrt(2 C add s), whatever C.
 #[test]
 fn windows_under_marks_alone_rest_at_their_floor() {
     for (text, floor) in [("ls-reno:c=1", 0.49), ("ls-reno:c=1/128", 0.006)] {
@@ -117,7 +118,7 @@ fn windows_under_marks_alone_rest_at_their_floor() {
             flow.mss = 8948;
             flow.ecn = Ecn::Dctcp;
         });
-        // Marks begin when the queue is not empty: a stream of its own keeps it so.
+        // Packets are marked while the queue is not empty: a separate source keeps it occupied.
         pipe.network.add_source(&source(pipe.forward, crowding()));
         let flow = pipe.run(60.0);
         assert!((floor / 2.0..floor * 2.0).contains(&flow.window), "{text}: {flow:?}");
@@ -129,7 +130,7 @@ fn crowding() -> headway_traffic::Traffic {
     headway_traffic::Traffic::Cbr { rate: mbps(9_999.0), size: Bytes::new(9038) }
 }
 
-/// ls-aimd F64: a lost segment is found by a probe or by the next one, not by the timer alone.
+/// ls-aimd F64: a lost segment is detected by a probe or the next segment, not only by the RTO.
 #[test]
 fn random_losses_do_not_end_in_timeouts_only() {
     let mut config = link(mbps(50.0), MS(1), drop_tail(None));

@@ -1,4 +1,4 @@
-//! The live measurement, driven over simulated paths that no two cores could carry.
+//! The live measurement, run over simulated paths that two cores could not emulate.
 
 use headway_core::measure::{Answer, Config, Method};
 use headway_core::queue::{DropTailConfig, QueueSpec};
@@ -10,7 +10,7 @@ use headway_sim::measurement::{MeasurementConfig, Measurements};
 use headway_sim::{LinkConfig, Network, SourceConfig};
 use headway_traffic::Traffic;
 
-/// Measures a path with cross traffic, 20 ms there and back.
+/// Measures a path with cross traffic and a round trip of 20 ms.
 fn measure(capacity: Rate, cross: Traffic, packet: u64, coalescing: Option<Coalescing>, seed: u64) -> Answer {
     let mut network = Network::new(seed);
     let buffer = capacity.bytes_in(Duration::from_ms(50));
@@ -47,7 +47,7 @@ fn measure(capacity: Rate, cross: Traffic, packet: u64, coalescing: Option<Coale
     simulated.ended()[0].answer.clone()
 }
 
-/// The median error over seeds of what is free, against the mean load.
+/// Median relative error of the estimate over seeds; `free` follows from the mean load.
 fn median_error(
     capacity: Rate,
     cross: &Traffic,
@@ -82,7 +82,7 @@ fn what_is_free_is_found_from_100_megabits_to_10_gigabits() {
 fn a_coalescing_card_does_not_hide_what_is_free_at_10_gigabits() {
     let capacity = Rate::from_mbps(10_000.0);
     let coalescing = Coalescing::Fixed { interval: Duration::from_us(120), jitter: 0.2, frames: None };
-    // At higher loads many small cross packets slip between two large probes, and the capacity is taken for smaller than it is.
+    // At higher loads many small cross packets fit between two large probes, and the capacity is underestimated.
     for load in [0.1, 0.25] {
         let cross = Traffic::Poisson { rate: capacity.scale(load), size: Bytes::new(1538) };
         let error = median_error(capacity, &cross, capacity.scale(1.0 - load), 9038, Some(coalescing));

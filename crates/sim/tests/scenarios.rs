@@ -1,4 +1,4 @@
-//! Whole scenarios: the same seed gives the same results, and the records agree with each other.
+//! Whole scenarios: the same seed gives the same results, and the records are consistent with each other.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 use std::path::{Path, PathBuf};
@@ -32,12 +32,12 @@ fn all_scenarios_of_the_repository_can_be_built() {
     let files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     let mut count = 0;
     for file in files.iter().filter(|file| file.extension().is_some_and(|kind| kind == "toml")) {
-        // Paths for measurements are written in the lab's own language.
+        // Paths for measurements use the lab's own format.
         if std::fs::read_to_string(file).unwrap().contains("[forward]") {
             continue;
         }
         let scenario = Scenario::load(file, &[]).unwrap();
-        // Programs of the host run on the stack of Linux only.
+        // Host programs run only on the stack of Linux.
         if scenario.program.is_empty() {
             Built::new(&scenario, 1, LIMIT).unwrap();
             count += 1;
@@ -80,7 +80,7 @@ fn series_and_summary_agree() {
     for (link, series) in results.summary.links.iter().zip(&results.series.links) {
         let cross: u64 = series.iter().map(|interval| interval.cross.get()).sum();
         assert_eq!(link.cross_bps, cross * 8 / 2, "{}", link.link);
-        // A packet counts where its transmission ends.
+        // A packet is counted where its transmission ends.
         for interval in series {
             let carried = interval.measured + interval.cross;
             assert!(
@@ -103,7 +103,7 @@ fn the_state_of_tcp_agrees_with_the_flows() {
     );
     let lines: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
     assert_eq!(lines.len(), 20 * 2);
-    // The second flow has asked for its connection, and knows nothing; the first one has lost nothing yet.
+    // The second flow has sent its SYN and has no measurements yet; the first one has not lost anything yet.
     assert_eq!(lines[1], ["100000000", "1", "10", "", "", "", "0", "0", "0", "0"]);
     assert_eq!((lines[0][3], lines[0][9]), ("", "0"));
     for (flow, end) in results.flows.iter().zip(&lines[38..]) {

@@ -1,4 +1,4 @@
-//! Measurements through shapers, whose token buckets let bursts pass at the rate of the line before them.
+//! Measurements through shapers, whose token buckets let bursts pass at the preceding line's rate.
 
 mod support;
 
@@ -14,7 +14,8 @@ use support::*;
 
 const PACKET: u64 = 1538;
 
-/// Measures over a link of this service with a buffer of 300 kB, on which `cross` is sent; the sender has ten times the rate.
+/// Measures over a link with this service and a buffer of 300 kB, loaded with `cross`; the sender's line is ten times
+/// as fast.
 fn measure(service: Service, rate: Rate, cross: Option<Traffic>, seed: u64) -> Measured {
     let mut network = Network::new(seed);
     let path = LinkConfig { service, ..link(rate, Duration::from_ms(10), drop_tail(Some(300_000))) };
@@ -59,7 +60,7 @@ fn free(measured: &Measured) -> Rate {
     measured.truth.expect("a link with a rate").free
 }
 
-/// How far the answer is off, as a share of what was free; there has to be an upper end.
+/// Error of the answer as a share of what was free; fails if the answer has no upper bound.
 fn error(answer: &Answer, free: Rate) -> f64 {
     let interval = answer.available.expect("an answer");
     assert!(interval.high.is_some(), "at least {}", interval.low);
@@ -101,7 +102,7 @@ fn random_traffic_behind_a_bucket_is_averaged_over() {
     assert!(held.count() >= 7, "{errors:?}");
 }
 
-/// Every stream of start-up and every train fits into the bucket.
+/// All start-up streams and trains fit into the bucket.
 #[test]
 fn streams_that_fit_into_the_bucket_do_not_make_an_answer_of_at_least() {
     let measured = shaped(mbps(60.0), 200_000, None, 1);

@@ -1,4 +1,4 @@
-//! Short runs as text, so that a change of behaviour shows in review. `INSTA_UPDATE=always` writes what is new.
+//! Short runs as text, so that changes of behaviour show up in review. `INSTA_UPDATE=always` accepts new results.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! The traffic models against their parameters and against the published figures.
+//! The traffic models compared with their parameters and with published figures.
 
 use headway_core::{Bytes, Duration, Rate};
 use headway_traffic::Traffic;
@@ -60,7 +60,7 @@ fn every_millisecond_of_constant_traffic_is_alike() {
 
 #[test]
 fn milliseconds_of_poisson_batches_spread_as_computed() {
-    // rapid 4.0: 0.573 Gb/s between 5 % and 95 % at 2.47 Gb/s, times sqrt(2 m - 1) for batches of mean m.
+    // rapid 4.0: 0.573 Gb/s between the 5 % and 95 % quantiles at 2.47 Gb/s, times sqrt(2 m - 1) for batches of mean m.
     let spread = |batch: f64| {
         let traffic = Traffic::Batches { rate: gbps(2.47), size: PACKET, batch };
         measure(&traffic, 60).burstiness()
@@ -96,14 +96,14 @@ fn a_scaled_profile_is_as_bursty_in_proportion() {
     for scale in [0.25, 2.0] {
         let measured = measure(&Traffic::Bct { scale }, 60);
         assert_near("mean", measured.mean, gbps(2.51 * scale), 0.05);
-        // Milliseconds average over more at higher speed and over less at lower speed.
+        // A millisecond averages over more packets at a higher speed and over fewer at a lower speed.
         assert_near("burstiness", measured.burstiness(), gbps(2.79 * scale), 0.25);
     }
 }
 
 #[test]
 fn packets_are_frozen_by_the_seed() {
-    // One sum over times and sizes of each model; a change here changes the results of every run.
+    // A hash over times and sizes for each model; a change here changes the results of every run.
     let sum = |traffic: &Traffic| {
         let mut source = traffic.generator(11, 2);
         (0..10_000).filter_map(|_| source.next()).fold(0u64, |sum, packet| {

@@ -1,4 +1,4 @@
-//! What TCP flows do, each fact in virtual time.
+//! Behaviour of TCP flows in virtual time.
 
 mod support;
 
@@ -17,9 +17,9 @@ fn window(segments: u32) -> Kind {
     Kind::FixedWindow { segments }
 }
 
-/// A wire on which everything sent within the given times (us) is lost: a source of probes takes the tokens of its policer.
+/// A wire that loses everything sent within the given times (us): a prober uses up the tokens of its policer.
 ///
-/// The policer lets four segments pass every 0.5 ms otherwise.
+/// Otherwise the policer lets four segments pass every 0.5 ms.
 fn cut(network: &mut Network, delay: Duration, cuts: &[(i64, i64)]) -> LinkId {
     let mut config = wire(delay);
     config.policer = Some((mbps(100.0), Bytes::new(4 * SEGMENT)));
@@ -34,7 +34,7 @@ fn cut(network: &mut Network, delay: Duration, cuts: &[(i64, i64)]) -> LinkId {
     link
 }
 
-/// A flow over a wire with cuts and a wire back, 10 ms each.
+/// A flow over a wire with cuts and a return wire, 10 ms each.
 fn with_cuts(cuts: &[(i64, i64)], controller: Kind, change: impl FnOnce(&mut TcpConfig)) -> Pipe {
     let mut network = Network::new(1);
     let forward = cut(&mut network, MS(10), cuts);
@@ -52,7 +52,7 @@ fn slow_start_doubles_the_window_every_round_trip() {
         for round in 0..8 {
             let cwnd = f64::from(pipe.run(0.1 * f64::from(round) + 0.05).cwnd);
             let expected = 10.0 * 2.0_f64.powi(round);
-            // A receiver that holds back acknowledgements still owes some at the end of a round.
+            // A receiver that delays ACKs still owes some at the end of a round.
             let least = if every == 1 { expected } else { expected * 0.8 };
             assert!(cwnd <= expected && cwnd >= least, "every {every}, round {round}: {cwnd}");
         }
@@ -61,7 +61,7 @@ fn slow_start_doubles_the_window_every_round_trip() {
 
 #[test]
 fn one_loss_costs_one_fast_retransmit_and_no_timeout() {
-    // The last of ten segments sent at once finds no room.
+    // The last of ten segments sent at once finds the queue full.
     let queue = QueueSpec::DropTail(DropTailConfig { limit: None, packets: Some(9) }).build(None, 1);
     let config = LinkConfig::new(Service::Constant(mbps(100.0)), MS(10), queue);
     for controller in [Kind::Reno, Kind::Cubic, Kind::Dctcp, window(10)] {
@@ -73,7 +73,7 @@ fn one_loss_costs_one_fast_retransmit_and_no_timeout() {
     }
 }
 
-/// What becomes of a flow that sends a segment a millisecond over a path with cuts, 10 ms each way.
+/// Runs a flow that sends a segment per millisecond over a path with cuts, 10 ms each way.
 fn finite(cuts: &[(i64, i64)], count: u64, change: impl FnOnce(&mut TcpConfig)) -> FlowStatistics {
     let mut pipe = with_cuts(cuts, window(60), |flow| {
         flow.application_rate = Some(Rate::from_bps(1448 * 8 * 1000));
@@ -85,25 +85,26 @@ fn finite(cuts: &[(i64, i64)], count: u64, change: impl FnOnce(&mut TcpConfig)) 
 
 #[test]
 fn a_lost_retransmission_is_sent_again_without_a_timeout() {
-    // A segment a millisecond; the one at 30 ms is lost, its retransmission after three SACKed segments, at 53 ms, and the one
-    // that follows when later segments arrive, at 74 ms.
+    // One segment per millisecond. The one sent at 30 ms is lost; three SACKed segments trigger its retransmission at
+    // 53 ms. If that is lost, too, later segments trigger the next retransmission at 74 ms.
     let once = finite(&[(29_900, 30_100)], 300, |_| ());
     assert_eq!((once.retransmitted, once.recoveries, once.timeouts), (1, 1, 0));
     let twice = finite(&[(29_900, 30_100), (52_900, 53_100)], 300, |_| ());
-    // The segment that was written at 53 ms is lost as well.
+    // The new segment sent at 53 ms is lost as well.
     assert_eq!((twice.retransmitted, twice.timeouts), (3, 0), "{twice:?}");
 }
 
 #[test]
 fn a_lost_last_segment_is_probed_for_and_then_waits_for_the_timer_which_doubles() {
-    // The last of 100 segments leaves at 100 ms and is lost, and so are its retransmissions for a while.
+    // The last of 100 segments is sent at 100 ms and lost, as are its retransmissions for a while.
     let finished = |until_ms: i64| {
         let flow = finite(&[(99_900, until_ms * 1000)], 100, |_| ());
         assert_eq!(flow.retransmitted, flow.timeouts + 1);
         (flow.timeouts, flow.finished.expect("all arrives").ns() / 1_000_000)
     };
-    // The probe waits as long as the timer would: 200 ms and a round trip from the last acknowledgement, which came at 119 ms.
-    // For a single segment two round trips and 200 ms would be longer. Timers fire after that, at multiples of 8 and 64 ms.
+    // The probe waits as long as the RTO: 200 ms and a round trip from the last ACK, which came at 119 ms. The usual
+    // probe timeout for a single segment, two round trips and 200 ms, would be longer. Timers fire after that, at
+    // multiples of 8 and 64 ms.
     assert_eq!(finished(101), (0, 344 + 20));
     assert_eq!(finished(400), (1, 568 + 20));
     assert_eq!(finished(1_100), (3, 1_920 + 20));
@@ -112,8 +113,8 @@ fn a_lost_last_segment_is_probed_for_and_then_waits_for_the_timer_which_doubles(
 
 #[test]
 fn a_lost_tail_of_several_segments_is_repaired_in_a_few_round_trips() {
-    // The last four of 100 leave at 97 to 100 ms. The last acknowledgement comes at 116 ms, the last segment goes again two round
-    // trips, 2 ms and a tick after that, and its acknowledgement shows the holes before it.
+    // The last four of 100 segments are sent at 97 to 100 ms. The last ACK comes at 116 ms. Two round trips, 2 ms and a
+    // tick later the last segment is sent again as a probe, and its ACK reveals the holes before it.
     let flow = finite(&[(96_900, 101_000)], 100, |_| ());
     let finished = flow.finished.expect("all arrives").ns() / 1_000_000;
     assert_eq!((flow.retransmitted, flow.recoveries, flow.timeouts), (4, 1, 0), "{flow:?}");
@@ -122,15 +123,15 @@ fn a_lost_tail_of_several_segments_is_repaired_in_a_few_round_trips() {
 
 #[test]
 fn a_probe_that_was_needless_costs_nothing_and_one_that_repaired_a_loss_the_window() {
-    // A segment a second, and after the first 16 a receiver that holds acknowledgements back for longer than the sender waits.
+    // One segment per second. After the first 16 the receiver delays ACKs for longer than the sender's probe timeout.
     let slow = |flow: &mut TcpConfig| {
         flow.application_rate = Some(Rate::from_bps(1448 * 8));
         flow.ack = AckPolicy { every: 2, timeout: MS(500) };
         flow.size = Some(segments(30));
-        // A window that hardly grows: otherwise all is acknowledged at once.
+        // A window that hardly grows; otherwise the receiver would acknowledge everything at once.
         flow.receive_buffer = segments(160);
     };
-    // The first probe comes twice, and makes the receiver acknowledge the next 16 at once.
+    // The first probe is a duplicate, and makes the receiver acknowledge the next 16 segments at once.
     let needless = with_cuts(&[], Kind::Reno, slow).run(60.0);
     assert_eq!((needless.retransmitted, needless.timeouts, needless.reductions), (1, 0, 0), "{needless:?}");
     let lost = with_cuts(&[(4_999_900, 5_000_100)], Kind::Reno, |flow| {
@@ -147,7 +148,7 @@ fn a_timeout_that_a_sudden_queue_caused_is_taken_back() {
         let mut pipe = Pipe::new(controller, &link(mbps(100.0), MS(10), drop_tail(None)), MS(10), |flow| {
             flow.application_rate = Some(Rate::from_bps(1448 * 8 * 1000));
         });
-        // 5 MB ahead of the flow take 400 ms.
+        // 5 MB of probes ahead of the flow take 400 ms.
         let prober = pipe.network.add_prober(&[pipe.forward], None);
         (0..3_251).for_each(|_| pipe.network.send_probe(prober, us(2_000_000), Bytes::new(SEGMENT)));
         let before = pipe.run(1.99);
@@ -181,7 +182,7 @@ fn half_of_all_packets_lost_still_lets_a_flow_finish() {
         let flow = pipe.run(3_600.0);
         println!("{controller} {flow:?}");
         let finished = flow.finished.expect("all arrives").ns() as f64 / 1e9;
-        // A timeout right after something new has left is taken back when that arrives.
+        // A timeout just after new data was sent is undone when that data arrives.
         assert!(flow.goodput == segments(200) && flow.undone <= 1, "{controller}: {flow:?}");
         assert!(finished < 600.0, "{controller}: {finished} s");
     }
@@ -189,8 +190,8 @@ fn half_of_all_packets_lost_still_lets_a_flow_finish() {
 
 #[test]
 fn reordering_costs_few_retransmissions_once_it_has_been_seen() {
-    // 20 ms and up to one and a half times that again: deeper than the quarter of a round trip that holes are given at first, and in the
-    // end nearly as deep as the round trip that they are given at most.
+    // The base round trip is 20 ms, and jitter adds up to 1.5 times that. This is more than the initial reordering
+    // window of a quarter of a round trip, and in the end nearly its maximum of a round trip.
     for (jitter, again, least) in
         [(1, 0, 150_000), (4, 0, 150_000), (8, 10, 130_000), (15, 10, 110_000), (30, 400, 80_000)]
     {
@@ -210,7 +211,7 @@ fn reordering_costs_few_retransmissions_once_it_has_been_seen() {
 
 #[test]
 fn nothing_is_sent_twice_in_vain_on_a_path_that_keeps_order() {
-    // 200 short flows at once into a buffer of 20 segments: most losses end in timeouts, each of which is right.
+    // 200 short flows start into a buffer of 20 segments: most losses end in timeouts, none of which is spurious.
     for controller in [Kind::Reno, Kind::Cubic, Kind::Dctcp, Kind::Bbr] {
         let mut network = Network::new(1);
         let forward = network.add_link(&link(mbps(10.0), MS(5), drop_tail(Some(20 * SEGMENT))));
@@ -221,7 +222,7 @@ fn nothing_is_sent_twice_in_vain_on_a_path_that_keeps_order() {
                 network.add_tcp(&TcpConfig { start: us(i * 500), size: Some(segments(50)), ..config })
             })
             .collect();
-        // Long enough for the unluckiest, whose timer doubles.
+        // Long enough for the unluckiest flow, whose RTO doubles.
         network.run_until(at(1_200.0));
         for id in ids {
             let flow = network.flow(id);
@@ -247,7 +248,8 @@ fn the_receive_window_limits_throughput_to_a_window_a_round_trip() {
 
 #[test]
 fn a_slow_reader_shuts_the_window_and_is_probed_until_it_reads_on() {
-    // 20 segments of room and a reader that takes one a second: data comes at its speed, as window updates allow.
+    // A buffer of 20 segments and a reader of one segment per second: data flows at the reader's rate, as window
+    // updates allow.
     let mut pipe = Pipe::new(window(100), &wire(MS(10)), MS(10), |flow| {
         flow.receive_buffer = segments(20);
         flow.read_rate = Some(Rate::from_bps(1448 * 8));
@@ -261,7 +263,7 @@ fn a_slow_reader_shuts_the_window_and_is_probed_until_it_reads_on() {
 
 #[test]
 fn lost_window_updates_only_cost_time() {
-    // A third of all acknowledgements and window updates is lost: the persist timer keeps the flow going.
+    // A third of all ACKs and window updates is lost: the persist timer keeps the flow going.
     let mut network = Network::new(1);
     let forward = network.add_link(&wire(MS(10)));
     let mut back = wire(MS(10));
@@ -277,7 +279,7 @@ fn lost_window_updates_only_cost_time() {
     let flow = network.flow(id);
     let finished = flow.finished.expect("all arrives").ns() as f64 / 1e9;
     println!("{finished} {flow:?}");
-    // The reader needs 100 s less the 20 segments of the buffer.
+    // The reader needs 100 s, less the time for the 20 segments of the buffer.
     assert!((98.0..150.0).contains(&finished), "{finished}");
 }
 
@@ -312,7 +314,7 @@ fn an_application_that_writes_slowly_does_not_grow_the_window() {
             flow.application_rate = Some(Rate::from_bps(1448 * 8 * 50));
         });
         let flow = pipe.run(60.0);
-        // In slow start a window may grow to twice what is in flight, here six.
+        // In slow start the window may grow to twice the segments in flight, here six.
         assert!(flow.cwnd <= 12, "{controller}: {}", flow.cwnd);
         assert!((2_994..=3_000).contains(&flow.delivered), "{}", flow.delivered);
     }
@@ -338,7 +340,8 @@ fn an_application_faster_than_the_path_costs_no_events_of_its_own() {
 #[test]
 fn marks_within_a_round_trip_cost_one_reduction_and_are_echoed_until_then() {
     for ecn in [Ecn::Classic, Ecn::Dctcp] {
-        // A quarter of the link never fills the queue, but other packets keep it above the threshold for 28 ms.
+        // The flow uses a quarter of the link and never fills the queue, but other packets keep the queue above the
+        // threshold for 28 ms.
         let mut pipe =
             Pipe::new(Kind::Reno, &link(mbps(100.0), MS(20), step(200 * SEGMENT)), MS(20), |flow| {
                 flow.ecn = ecn;
@@ -368,7 +371,7 @@ fn marks_within_a_round_trip_cost_one_reduction_and_are_echoed_until_then() {
 
 #[test]
 fn marks_that_never_end_cost_one_reduction_a_round_trip() {
-    // Everything is marked: the queue is never empty, because the window cannot go below two segments each.
+    // Everything is marked: the queue is never empty, because no window can go below two segments.
     for ecn in [Ecn::Classic, Ecn::Dctcp] {
         let mut network = Network::new(1);
         let queue = step(0);
@@ -414,7 +417,7 @@ fn the_dctcp_echo_tells_exactly_which_segments_were_marked() {
 
 #[test]
 fn acknowledgements_come_every_so_many_segments_or_when_the_timer_says_so() {
-    // Windows of 40 segments a round trip of 100 ms: the first 16 acknowledgements are quick.
+    // Windows of 40 segments per round trip of 100 ms: the first 16 ACKs are quick.
     for (every, timeout) in [(1u32, 40), (2, 40), (4, 40)] {
         let mut pipe = Pipe::new(window(40), &wire(MS(50)), MS(50), |flow| {
             flow.ack = AckPolicy { every, timeout: MS(timeout) };
@@ -427,7 +430,8 @@ fn acknowledgements_come_every_so_many_segments_or_when_the_timer_says_so() {
         assert_eq!(acks.packets, expected, "every {every}");
         assert_eq!(acks.bytes.get(), acks.packets * ACK);
     }
-    // A segment a millisecond, one of nine acknowledged after the timer of 4.5 ms: five segments each.
+    // One segment per millisecond and an ACK for every ninth, or after a timeout of 4.5 ms: each ACK covers five
+    // segments.
     let mut pipe = Pipe::new(window(40), &wire(MS(5)), MS(5), |flow| {
         flow.ack = AckPolicy { every: 9, timeout: Duration::from_us(4_500) };
         flow.application_rate = Some(Rate::from_bps(1448 * 8 * 1000));
@@ -441,7 +445,7 @@ fn acknowledgements_come_every_so_many_segments_or_when_the_timer_says_so() {
 #[test]
 fn pacing_spreads_the_window_over_the_round_trip() {
     let rate = mbps(100.0);
-    // 200 segments a round trip of 40 ms is 61.5 Mb/s.
+    // 200 segments per round trip of 40 ms are 61.5 Mb/s.
     let queue = |pacing| {
         let mut pipe = Pipe::new(window(200), &link(rate, MS(20), drop_tail(None)), MS(20), |flow| {
             flow.pacing = pacing;
@@ -496,7 +500,7 @@ fn coalescing_delays_segments_and_loses_none() {
             let flow = network.flow(id);
             assert_eq!(flow.delivered, 50_000);
             assert!(flow.finished.is_some() && flow.retransmitted < 2_000, "{flow:?}");
-            // What time stamps tell of retransmissions are whole milliseconds.
+            // Timestamps that measure retransmissions have a resolution of a millisecond.
             assert!(flow.min_rtt.expect("measured") >= MS(2), "{flow:?}");
         }
         assert_eq!(network.held(card), 0);
@@ -505,15 +509,15 @@ fn coalescing_delays_segments_and_loses_none() {
 
 #[test]
 fn a_short_flow_finishes_when_a_hand_calculation_says_so() {
-    // 12.304 us a segment at 1 Gb/s, 10 ms there and 10 ms back. 10 segments in the first round trip, 20 in the second, 5 in
-    // the third, the last of which has 100 bytes of payload.
+    // 12.304 us per segment at 1 Gb/s, 10 ms each way: 10 segments in the first round trip, 20 in the second, and 5 in
+    // the third, the last with 100 bytes of payload.
     let mut pipe = Pipe::new(Kind::Reno, &link(mbps(1_000.0), MS(10), drop_tail(None)), MS(10), |flow| {
         flow.size = Some(Bytes::new(34 * 1448 + 100));
         flow.start = us(3_000);
     });
     let flow = pipe.run(1.0);
-    // Each acknowledgement of the first round trip brings two segments; the third round trip begins with the first
-    // acknowledgement of the second, and its last segments wait for the third one: 2, 2 and 1.
+    // Each ACK of the first round trip allows two segments. The third round trip begins with the first ACK of the
+    // second, and its last segment waits for the third ACK: 2, 2 and 1.
     let segment = 12_304;
     let first = 3_000_000 + segment + 20_000_000;
     let second = first + segment + 20_000_000;
@@ -573,7 +577,7 @@ fn a_full_buffer_is_recovered_from_without_timeouts() {
 
 #[test]
 fn a_host_sends_thirds_of_its_window_at_once_though_acknowledgements_come_evenly() {
-    // 60 segments in a round trip that has room for 81: whatever queues came at once.
+    // 60 segments per round trip, which has capacity for 81: whatever queues was sent at once.
     let longest = |burst| {
         let config = link(mbps(1000.0), MS(1), drop_tail(None));
         let mut pipe = Pipe::new(window(60), &config, Duration::ZERO, |flow| {

@@ -1,4 +1,4 @@
-//! What was free during a measurement, against closed forms.
+//! The truth about available bandwidth during a measurement, compared with closed forms.
 
 mod support;
 
@@ -18,7 +18,7 @@ fn cbr(rate: f64) -> Traffic {
     Traffic::Cbr { rate: mbps(rate), size: Bytes::new(1538) }
 }
 
-/// The first measurement over `path`, begun after a second.
+/// Runs the first measurement over `path`, which begins after one second.
 fn measure(network: &mut Network, path: &[LinkId]) -> Measured {
     let line = mbps(1000.0);
     let config = MeasurementConfig {
@@ -79,7 +79,7 @@ fn a_step_of_the_load_is_said_and_the_answer_is_the_average() {
     let second = SourceConfig { path: path.to_vec(), traffic: cbr(40.0), start: step, stop: None };
     network.add_source(&second);
     let measured = measure(&mut network, &path);
-    // 80 Mb/s until the step, which is under way for 5 ms, and 40 Mb/s from then on.
+    // 80 Mb/s until the step, which is in transit for 5 ms, and 40 Mb/s from then on.
     let share = (step - measured.begin).secs_f64() / (measured.end - measured.begin).secs_f64();
     assert!((0.3..0.9).contains(&share), "{share}");
     let average = 40.0 + 40.0 * share;
@@ -117,7 +117,7 @@ fn a_policer_is_a_limit_like_a_rate() {
     network.add_source(&source(path[0], cbr(20.0)));
     let truth = truth(&measure(&mut network, &path));
     assert_near("capacity", truth.capacity.mbps(), 60.0, 1e-6);
-    // Probing makes the policer drop some packets of others, which then take nothing of it.
+    // Probing makes the policer drop some packets of others, which then do not use its rate.
     assert_near("free", truth.free.mbps(), 40.0, 0.01);
 }
 
@@ -126,7 +126,7 @@ fn tcp_is_not_free_unless_it_is_said_to_yield() {
     let mut network = Network::new(1);
     let there = network.add_link(&link(mbps(100.0), MS(5), drop_tail(Some(250_000))));
     let back = network.add_link(&wire(MS(5)));
-    // An application that writes 30 Mb/s of payload in segments of 1448 bytes, which are 1538 on the wire.
+    // An application that writes 30 Mb/s on the wire: segments with 1448 bytes of payload take 1538 bytes.
     let payload = 30.0 * 1448.0 / 1538.0;
     network.add_tcp(&TcpConfig { application_rate: Some(mbps(payload)), ..flow(Kind::Cubic, there, back) });
     network.add_source(&source(there, cbr(20.0)));
@@ -148,7 +148,7 @@ fn other_measurements_are_others_and_ones_own_probes_are_not() {
     assert_near("free", truth.free.mbps(), 75.0, 0.001);
 }
 
-/// Packets of 1538 bytes back to back, `count` of them, at the time `at`.
+/// Sends `count` packets of 1538 bytes back to back at `at`, and returns the largest delay that they added.
 fn burst(network: &mut Network, path: &[LinkId], at: Instant, count: u32) -> Duration {
     let prober = network.add_prober(path, None);
     network.watch(path);
@@ -177,7 +177,8 @@ fn two_queues_in_a_row_add_both_delays() {
     let rate = Rate::from_bps(12_304_000);
     let mut network = Network::new(1);
     let path = [rate, rate.scale(0.5)].map(|rate| network.add_link(&link(rate, MS(1), drop_tail(None))));
-    // The last of three waits for itself at the first link, and comes to the second when one of the others has half gone.
+    // At the first link the last of three probes waits 3 ms, including its own transmission. When it reaches the
+    // second, one of the others has left, and 4 ms remain.
     assert_eq!(burst(&mut network, &path, at(0.5), 3), MS(3 + 4));
 }
 
@@ -195,7 +196,7 @@ fn on_a_full_link_every_probe_that_gets_through_displaces_a_packet() {
         }
         network.run_until(at(2.0));
         let through = network.take_probe_log(prober).iter().filter(|log| log.arrived.is_some()).count();
-        // Losses that are not the probes' fault do not count.
+        // Losses that the probes did not cause do not count.
         let expected = if load > 1.0 { through as i64 } else { 0 };
         let displaced = network.displaced(path[0]);
         println!("load {load}: {through} of {probes} probes got through, {displaced} displaced");

@@ -1,6 +1,6 @@
-//! Small networks and comparisons that several sets of facts use.
+//! Small networks and comparisons shared by several test files.
 
-// Each test file uses its own part of this module.
+// Each test file uses a different part of this module.
 #![allow(dead_code, unreachable_pub)]
 
 use headway_core::control::Kind;
@@ -12,7 +12,7 @@ use headway_traffic::Traffic;
 
 /// Wire bytes of a segment with 1448 bytes of payload.
 pub const SEGMENT: u64 = 1538;
-/// Wire bytes of an acknowledgement without SACK blocks.
+/// Wire bytes of an ACK without SACK blocks.
 pub const ACK: u64 = 90;
 
 pub fn at(seconds: f64) -> Instant {
@@ -46,7 +46,7 @@ pub fn link(rate: Rate, delay: Duration, queue: Queue) -> LinkConfig {
     LinkConfig::new(Service::Constant(rate), delay, queue)
 }
 
-/// A flow that starts at once, always has data, and is acknowledged segment by segment.
+/// A flow that starts at once, always has data, and gets an ACK for every segment.
 pub fn flow(controller: Kind, forward: LinkId, reverse: LinkId) -> TcpConfig {
     let ack = AckPolicy { every: 1, timeout: Duration::from_ms(40) };
     TcpConfig {
@@ -66,7 +66,7 @@ pub fn source(path: LinkId, traffic: Traffic) -> SourceConfig {
     SourceConfig { path: vec![path], traffic, start: Instant::ZERO, stop: None }
 }
 
-/// A flow over a path of two links, by itself.
+/// A single flow over a path of two links.
 pub struct Pipe {
     pub network: Network,
     pub forward: LinkId,
@@ -75,7 +75,7 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// The flow that `change` makes of [`flow`], over `forward` and a wire back with `delay`.
+    /// Creates a pipe over `forward` and a return wire with delay `back`; `change` adjusts the flow made by [`flow`].
     pub fn new(
         controller: Kind,
         forward: &LinkConfig,
@@ -90,7 +90,7 @@ impl Pipe {
         Pipe { network, forward, reverse, flow }
     }
 
-    /// Lets time pass until `seconds`, calling `look` after every `step` of it.
+    /// Runs until `seconds` and calls `look` after every `step`.
     pub fn watch(&mut self, seconds: f64, step: Duration, mut look: impl FnMut(&Pipe)) {
         let mut now = self.network.now();
         while now < at(seconds) {
