@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * LS-AIMD Reno and DCTCP: windows down to bytes, with the packet conservation
- * clock as it was meant.
+ * clock as published.
  *
- * The arithmetic is in ls_aimd.h. What a module can do and BPF cannot: the
- * departure that is pending moves, earlier or later, with every acknowledgment,
- * and a departure that comes late is not made up for.
+ * The arithmetic is in ls_aimd.h. Unlike a BPF program, a module can move the
+ * pending departure, earlier or later, with every ACK, and need not catch up
+ * after a late departure.
  *
- * A connection takes its values from the module parameters at the moment it is
- * given the controller, and keeps them.
+ * A connection reads the module parameters when it is given the controller, and
+ * keeps these values.
  */
 #include <linux/module.h>
 #include <net/tcp.h>
@@ -67,7 +67,7 @@ static struct ls_config ls_config_of(const struct sock *sk)
 	};
 }
 
-/* In segments, and for what TCP does with it at least two */
+/* In segments; at least two, as TCP uses it */
 static u32 ls_ssthresh_segments(const struct ls_state *ls)
 {
 	if (ls->ssthresh == LS_UNLIMITED)
@@ -75,7 +75,7 @@ static u32 ls_ssthresh_segments(const struct ls_state *ls)
 	return max_t(u64, ls->ssthresh / ((u64)ls->mss << HW_Q9), 2);
 }
 
-/* When the segment left that was sent last */
+/* Departure time of the segment sent last */
 static u64 ls_last_departure(struct sock *sk, long rtt_us)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -83,11 +83,11 @@ static u64 ls_last_departure(struct sock *sk, long rtt_us)
 
 	if (skb)
 		return skb->skb_mstamp_ns;
-	/* All is acknowledged, so it is the newest that the ack reports. */
+	/* Everything is acknowledged, so the ACK's RTT is that of this segment. */
 	return tp->tcp_clock_cache - (u64)max(rtt_us, 0L) * NSEC_PER_USEC;
 }
 
-/* Moves the departure that is pending; TCP arms its timer anew when it tries to send, right after the ack (2.4). */
+/* Moves the pending departure; TCP rearms its timer when it tries to send, right after the ACK (2.4). */
 static void ls_move_departure(struct sock *sk, u64 at)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -158,7 +158,7 @@ static u32 ls_limited(const struct sock *sk, const struct rate_sample *rs)
 {
 	const struct ls_connection *c = inet_csk_ca(sk);
 
-	/* While segments are paced, fewer than the window are in flight even if there is always something to send. */
+	/* While segments are paced, less than a window is in flight even if there is always data to send. */
 	return c->ls.submss ? !rs->is_app_limited : tcp_is_cwnd_limited(sk);
 }
 
@@ -177,8 +177,9 @@ static void ls_cong_control(struct sock *sk, u32 una, int flag,
 	if (!inet_csk(sk)->icsk_ca_initialized)
 		return;
 	/*
-	 * The SYN was ECN-capable, and a controller chosen before its answer came makes segments so even if that agrees to no ECN, perhaps
-	 * because the first SYN was lost. Marks would be neither drops nor heard of.
+	 * A controller chosen before the SYN-ACK makes segments ECN-capable even if
+	 * the peer then does not negotiate ECN, perhaps because the first SYN was
+	 * lost. Their marks would replace drops but would not be echoed.
 	 */
 	if (!(tp->ecn_flags & TCP_ECN_OK))
 		INET_ECN_dontxmit(sk);
@@ -198,7 +199,7 @@ static void ls_cong_control(struct sock *sk, u32 una, int flag,
 		ls_set_mss(&c->ls, &config, tp->mss_cache);
 	if (ls_on_ack(&c->ls, &config, &ack)) {
 		c->undoable = 0;
-		/* TCP says so by itself when it enters its CWR state, which is not when we reduce. */
+		/* TCP sets this itself only on entering its CWR state, which is not when we reduce. */
 		if (tp->ecn_flags & TCP_ECN_OK)
 			tp->ecn_flags |= TCP_ECN_QUEUE_CWR;
 	}
@@ -246,8 +247,8 @@ static u32 ls_undo_cwnd(struct sock *sk)
 }
 
 /*
- * The receiver's part for DCTCP: an ack covers marked segments only, or unmarked
- * ones only (RFC 8257 3.2).
+ * The receiver's side of DCTCP: an ACK covers either marked segments only or
+ * unmarked ones only (RFC 8257 3.2).
  */
 static void ls_echo(struct sock *sk, enum tcp_ca_event event)
 {
@@ -258,7 +259,7 @@ static void ls_echo(struct sock *sk, enum tcp_ca_event event)
 	if (event != CA_EVENT_ECN_IS_CE && event != CA_EVENT_ECN_NO_CE)
 		return;
 	if (c->ce != ce) {
-		/* What came before the change is acknowledged with its own echo. */
+		/* ACK the segments before the change with their own echo. */
 		if (inet_csk(sk)->icsk_ack.pending & ICSK_ACK_TIMER) {
 			if (c->ce)
 				tp->ecn_flags |= TCP_ECN_DEMAND_CWR;
@@ -276,7 +277,7 @@ static void ls_echo(struct sock *sk, enum tcp_ca_event event)
 		tp->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
 }
 
-/* Single segments while the clock is on, as TCP builds bursts on any device */
+/* Single segments while the clock is on; TCP builds bursts on any device. */
 static u32 ls_min_tso_segs(struct sock *sk)
 {
 	const struct ls_connection *c = inet_csk_ca(sk);
