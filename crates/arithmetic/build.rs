@@ -1,4 +1,4 @@
-//! Compiles the C headers that the kernel uses, too, into this crate.
+//! Compiles the C headers shared with the kernel into this crate.
 
 fn main() {
     println!("cargo:rerun-if-changed=c");

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * When a window is cut again: once for the marks of a window of data, once for its losses, and for losses also after marks (RFC 8257 3.5).
+ * When to cut the window again: at most once per window of data for marks and once for losses; a loss also cuts a
+ * window that marks have already cut (RFC 8257 3.5).
  *
- * What was cut for is forgotten when all that was in flight then is acknowledged: sequence numbers wrap, and a reduction of 2^31 bytes ago
- * would look like one that is yet to come.
+ * The record of a cut is cleared once everything in flight at that time is acknowledged. Sequence numbers wrap, so
+ * a cut made 2^31 bytes ago would otherwise look like one still in the future.
  */
 #ifndef HEADWAY_CUT_H
 #define HEADWAY_CUT_H
 
 #include "numbers.h"
 
-/* What a window was cut for. */
+/* The reason for the last cut. */
 enum hw_cause {
 	HW_NOTHING,
 	HW_MARK,
 	HW_LOSS,
 };
 
-/* Packed, so that what a connection remembers fits into the room that the kernel has for it. */
+/* Packed, so that the state of a connection fits into the space the kernel reserves for it. */
 struct hw_cut {
-	/* The next sequence number to be sent when the window was cut; acknowledgements up to it tell of what was sent before. */
+	/* The next sequence number to be sent at the time of the cut; ACKs up to it cover data sent before the cut. */
 	hw_u32 end;
 	/* One of enum hw_cause. */
 	hw_u16 cause;
@@ -31,7 +32,10 @@ HW_INLINE void hw_cut_note(struct hw_cut *cut, hw_u16 cause, hw_u32 next)
 	cut->end = next;
 }
 
-/* An acknowledgement up to `una` arrived: whether the window is to be cut for its `marked` segments, and is noted as cut up to `next`. */
+/*
+ * Handles an ACK up to `una` for `marked` segments: returns whether to cut the window, and if so records a
+ * cut up to `next`.
+ */
 HW_INLINE int hw_cut_for_mark(struct hw_cut *cut, hw_u32 marked, hw_u32 una, hw_u32 next)
 {
 	if (hw_before(cut->end, una))
@@ -42,7 +46,7 @@ HW_INLINE int hw_cut_for_mark(struct hw_cut *cut, hw_u32 marked, hw_u32 una, hw_
 	return 1;
 }
 
-/* The same for losses. */
+/* The same for a loss. */
 HW_INLINE int hw_cut_for_loss(struct hw_cut *cut, hw_u32 una, hw_u32 next)
 {
 	if (cut->cause == HW_LOSS && hw_before(una, cut->end))
@@ -51,7 +55,7 @@ HW_INLINE int hw_cut_for_loss(struct hw_cut *cut, hw_u32 una, hw_u32 next)
 	return 1;
 }
 
-/* The same for a timeout, for which a cut for marks suffices. */
+/* The same for a timeout, which needs no further cut after one for marks or losses. */
 HW_INLINE int hw_cut_for_timeout(struct hw_cut *cut, hw_u32 una, hw_u32 next)
 {
 	int due = cut->cause == HW_NOTHING || !hw_before(una, cut->end);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* The inline functions of the headers as symbols, for callers in other languages. */
+/* Exports the inline functions of the headers as symbols, for callers in other languages. */
 #include "ls_aimd.h"
 
 _Static_assert(sizeof(struct ls_state) <= 104, "the kernel gives a congestion control 104 bytes");

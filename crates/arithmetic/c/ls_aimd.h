@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * LS-AIMD: Reno and DCTCP below two segments a round trip (A. S. Ahmed, Extending TCP for Low Round Trip Delay, Oslo, 2019).
+ * LS-AIMD: Reno and DCTCP below two segments per round trip (A. S. Ahmed, Extending TCP for Low Round Trip
+ * Delay, Oslo, 2019).
  *
  * In a nutshell:
  *   - The window W is in bytes, with a fraction, and may be as small as two bytes.
- *   - While W is below `delta` segments (the "sub-MSS" regime), segments leave one at a time, a gap of s RTT / W apart, and at most
- *     `delta` are in flight: the packet conservation clock. Above, acknowledgements clock the sender out as usual.
- *   - Every round trip W grows by C k0 lg(S / k1 + 1) bytes, S being the slow-start threshold: about a segment for usual windows,
- *     and never more than S for small ones. It grows in marked rounds, too.
+ *   - While W is below `delta` segments (the "sub-MSS" regime), the packet conservation clock paces segments: they
+ *     leave one at a time, s RTT / W apart, with at most `delta` in flight. Above, the sender is ACK-clocked as
+ *     usual.
+ *   - Each round trip W grows by C k0 lg(S / k1 + 1) bytes, where S is ssthresh: about one segment for usual
+ *     windows, and never more than S for small ones. W also grows in rounds with marks.
  *   - The first mark of a round sets S and W to W / 2 (Reno) or W (1 - alpha / 2) (DCTCP).
  *
  *                     W >= delta segments
@@ -17,8 +19,8 @@
  *      +-----------+ <--------------------- +-----------+
  *                     W < delta segments
  *
- * Nothing here knows sockets or clocks. Sequence numbers may count bytes or segments, as long as the caller is consistent.
- * Numbers in comments such as "2.7" are sections of the specification.
+ * This code needs no sockets and no clock. Sequence numbers may count bytes or segments, as long as the caller is
+ * consistent. Numbers in comments such as "2.7" are sections of the specification.
  */
 #ifndef HEADWAY_LS_AIMD_H
 #define HEADWAY_LS_AIMD_H
@@ -28,31 +30,36 @@
 #include "fixed_log2.h"
 #include "numbers.h"
 
-/* Before the first reduction there is no threshold. */
+/* The value of ssthresh before the first reduction. */
 #define LS_UNLIMITED (~0ULL)
-/* Least window and threshold unless configured, bytes (2.10): chosen by the author, who thinks it may be lowered. */
+/* Default minimum of window and ssthresh, in bytes (2.10): chosen by the author, who thinks it may be lowered. */
 #define LS_FLOOR 2
-/* Largest window, bytes: what TCP can announce (RFC 7323). It keeps all products below 2^64. */
+/* Largest window, in bytes: the most TCP can advertise (RFC 7323). It keeps all products below 2^64. */
 #define LS_LARGEST (1ULL << 30)
 /* Fixed-point bits of the logarithm (2.7). With 9, a window of 2 B of jumbo segments would never grow again. */
 #define LS_LOG_BITS 16
-/* The scale of the increase, C, in units of 2^-16. */
+/* The scale C of the increase is in units of 2^-16. */
 #define LS_SCALE_BITS 16
 #define LS_SCALE_ONE (1U << LS_SCALE_BITS)
-/* Most segments that one acknowledgement below `delta` segments counts for: larger stretches only come from the time before. */
+/* Limit on the segments that one ACK is counted for below `delta` segments: larger stretches only come from
+ * data sent before. */
 #define LS_MOST_STRETCH 64
-/* Weight 1/8 of the newest round-trip time, as everywhere in TCP (RFC 6298). */
+/* The newest RTT sample weighs 1/8, as everywhere in TCP (RFC 6298). */
 #define LS_RTT_SHIFT 3
 /*
- * Where departures cannot be moved once they are set, the window is answered a gap late, which below a segment is longer than a round trip.
- * With the gains above the queue then swings, and a tenth of the capacity is lost whatever C is (16 flows of a quarter of a segment). Round-trip
- * times of weight 1/32 and a quarter of the cut while segments are paced bring 97 % back; C must begin to fall at fewer marks then, as a
- * window that is cut less has more of them.
+ * These apply where a departure cannot be moved once it is set. A change of the window then takes effect one gap
+ * late, and below one segment a gap is longer than a round trip. With the usual gains the queue oscillates and a
+ * tenth of the capacity is lost, whatever C is (16 flows of a quarter of a segment). Weighing RTT samples by 1/32
+ * and cutting by a quarter as much while segments are paced brings utilisation back to 97 %. C must then start to
+ * fall at fewer marks, because a window that is cut less gets more of them.
  */
 #define LS_FIXED_RTT_SHIFT 5
 #define LS_FIXED_CUT_SHIFT 2
-/* Weight 1/512 of the newest window in the fraction of marks that an automatic C follows. At one segment a window each sample is a
- * single bit; with 1/256 the noise in C already costs 0.5 % of utilisation and doubles the spread of throughputs. */
+/*
+ * The newest window weighs 1/512 in the fraction of marks that an automatic C follows. At one segment per window
+ * each sample is a single bit; with 1/256 the noise in C already costs 0.5 % of utilisation and doubles the spread
+ * of throughputs.
+ */
 #define LS_MARKS_SHIFT 9
 
 enum ls_algorithm {
@@ -60,49 +67,51 @@ enum ls_algorithm {
 	LS_DCTCP,
 };
 
-/* What the user sets. */
+/* Configuration. */
 struct ls_config {
 	/* One of enum ls_algorithm. */
 	hw_u32 algorithm;
-	/* Segments for which the receiver may send one acknowledgement, 1 to 16: the stretch factor (2.2). */
+	/* The most segments that the receiver acknowledges with one ACK, 1 to 16: the stretch factor (2.2). */
 	hw_u32 delta;
 	/* C in units of 2^-16, 1 to 65536; zero for automatic (2.9). */
 	hw_u32 scale;
-	/* Least window, bytes, at least 1: what a forger of marks can push a sender down to (2.15). */
+	/* Minimum window, in bytes, at least 1: the lowest a forger of marks can push a sender (2.15). */
 	hw_u32 floor;
-	/* The increase is weighed by the window after the cut that the same acknowledgement caused, not before it (2.8). */
+	/* Whether the increase is computed with the window after a cut made by the same ACK, not with the one
+	 * before it (2.8). */
 	hw_u32 after_cut;
-	/* One segment a round trip in place of the logarithm: plain AIMD with a window that may be small (2.16). */
+	/* One segment per round trip in place of the logarithm: plain AIMD with a window that may be small (2.16). */
 	hw_u32 linear;
-	/* The caller cannot move a departure once it is set; counts with an automatic C. */
+	/* The caller cannot move a departure once it is set; only matters with an automatic C. */
 	hw_u32 fixed_departures;
 };
 
-/* What one connection remembers; the kernel gives a congestion control 104 bytes. */
+/* The state of one connection; the kernel gives a congestion control 104 bytes. */
 struct ls_state {
 	/* W and S in bytes, Q9. */
 	hw_u64 window;
 	hw_u64 ssthresh;
-	/* Above `delta` segments: increase that has not made a whole segment yet, Q9 bytes times segments (2.8). */
+	/* Above `delta` segments: increase that does not add up to a whole segment yet, Q9 bytes times
+	 * segments (2.8). */
 	hw_u64 credit;
-	/* Smoothed round-trip time of the newest segments acknowledged, ns; zero before the first sample (2.5). */
+	/* Smoothed RTT of the newest acknowledged segments, in ns; zero before the first sample (2.5). */
 	hw_u64 rtt;
-	/* W and S before the last reduction, for those that turn out to be needless. */
+	/* W and S before the last reduction, to undo a spurious one. */
 	hw_u64 prior_window;
 	hw_u64 prior_ssthresh;
 	/* Payload bytes of a full segment, s. */
 	hw_u32 mss;
-	/* Increase for S, bytes a round trip, Q9, without C. */
+	/* The increase for S, in bytes per round trip, Q9, before scaling by C. */
 	hw_u32 add;
 	/* C in units of 2^-16. */
 	hw_u32 scale;
 	/* alpha times 2^DCTCP_GAIN_SHIFT, and the slower average of marks times 2^LS_MARKS_SHIFT. */
 	hw_u32 alpha;
 	hw_u32 marks;
-	/* Segments acknowledged since the averages were updated, and those of them that were marked. */
+	/* Segments acknowledged since the last update of the averages, and the marked ones among them. */
 	hw_u32 total;
 	hw_u32 marked;
-	/* The averages are updated when everything before `round_end` is acknowledged. */
+	/* The averages are updated once everything before `round_end` is acknowledged. */
 	hw_u32 round_end;
 	/* The last reduction. */
 	struct hw_cut cut;
@@ -110,27 +119,31 @@ struct ls_state {
 	hw_u16 submss;
 };
 
-/* What one acknowledgement says. */
+/* The information carried by one ACK. */
 struct ls_ack {
-	/* First sequence number not acknowledged, and next to be sent. */
+	/* First unacknowledged sequence number (SND.UNA), and next one to be sent (SND.NXT). */
 	hw_u32 una;
 	hw_u32 next;
-	/* Whole segments acknowledged for the first time; less than one counts as none (2.15). */
+	/* Newly acknowledged whole segments; less than one counts as none (2.15). */
 	hw_u32 acked;
-	/* Of those, the marked ones; for a classic echo, all. */
+	/* The marked ones among them; all of them for a classic (RFC 3168) echo. */
 	hw_u32 marked;
-	/* Segments in flight before. */
+	/* Segments in flight before this ACK. */
 	hw_u32 in_flight;
-	/* Whether the window, and not the application, limits the connection. */
+	/* Whether the connection is limited by the window and not by the application. */
 	hw_u32 limited;
-	/* Whether losses are being recovered: the window does not grow then. After a timeout, with all that is sent again, it does. */
+	/* Whether the sender is in fast recovery, when the window does not grow. After a timeout, while it
+	 * resends everything, the window does grow. */
 	hw_u32 recovering;
-	/* Round-trip time of the newest segment acknowledged, ns; zero if it was sent twice or the receiver held the
-	 * acknowledgement back until its timer expired (2.5). */
+	/*
+	 * RTT of the newest acknowledged segment, in ns; zero if that was retransmitted or the receiver delayed the
+	 * ACK until its timer expired (2.5).
+	 */
 	hw_u64 rtt;
 };
 
-/* K0 for segments of `mss` bytes, so that an increase is about a segment at usual windows; K1 = K0 + 1 (2.6). */
+/* Exponent K0 for segments of `mss` bytes, chosen so that the increase is about one segment at usual windows;
+ * K1 = K0 + 1 (2.6). */
 HW_INLINE hw_u32 ls_growth_exponent(hw_u32 mss)
 {
 	if (mss <= 1948)
@@ -140,7 +153,7 @@ HW_INLINE hw_u32 ls_growth_exponent(hw_u32 mss)
 	return 10;
 }
 
-/* Increase a round trip, k0 lg(S / k1 + 1) bytes, for a threshold of `ssthresh` bytes; both Q9 (2.7). */
+/* Increase per round trip, k0 lg(S / k1 + 1) bytes, for an ssthresh of `ssthresh` bytes; both Q9 (2.7). */
 HW_INLINE hw_u32 ls_add(hw_u64 ssthresh, hw_u32 k0)
 {
 	const hw_u32 fraction = LS_LOG_BITS - HW_Q9;
@@ -156,19 +169,20 @@ HW_INLINE hw_u32 ls_segments(const struct ls_state *ls)
 	return (hw_u32)(ls->window / ((hw_u64)ls->mss << HW_Q9));
 }
 
-/* Most segments in flight: the window, or `delta` when the clock decides (2.1). */
+/* Most segments in flight: the window, or `delta` while the packet conservation clock is on (2.1). */
 HW_INLINE hw_u32 ls_cwnd(const struct ls_state *ls, const struct ls_config *config)
 {
 	return ls->submss ? config->delta : ls_segments(ls);
 }
 
-/* Time from the departure of one segment to that of the next of `bytes`, s RTT / W in ns, while the clock is on (2.3). */
+/* Time between the departure of one segment and the next one of `bytes`, s RTT / W in ns, while the clock is
+ * on (2.3). */
 HW_INLINE hw_u64 ls_gap(const struct ls_state *ls, hw_u32 bytes)
 {
 	return (((hw_u64)bytes * ls->rtt) << HW_Q9) / ls->window;
 }
 
-/* Keeps the window in its range and tells whether the clock decides from now on (2.1, 2.2). */
+/* Clamps the window to its range and turns the clock on or off (2.1, 2.2). */
 HW_INLINE void ls_update_regime(struct ls_state *ls, const struct ls_config *config)
 {
 	hw_u32 submss;
@@ -182,15 +196,18 @@ HW_INLINE void ls_update_regime(struct ls_state *ls, const struct ls_config *con
 }
 
 /*
- * C in units of 2^-16 for an average of marks (a fraction, DCTCP_FRACTION_BITS).
+ * C in units of 2^-16 for an average share of marks `marks` (with DCTCP_FRACTION_BITS).
  *
- * All who share a queue see the same fraction of marks, whatever their windows, so they come to about the same C without knowing
- * of each other. A C that followed the own window would make the increase multiplicative, and shares would not converge (2.9).
+ * All flows that share a queue see the same fraction of marks, whatever their windows, so they settle at about the
+ * same C without communicating. If C followed a flow's own window, the increase would be multiplicative and the
+ * flows' shares would not converge (2.9).
  *
- * Up to a fraction `knee` C is 1; from there it halves with every 1 / `steepness`. More marks mean less increase, which means fewer
- * marks, so the two meet short of saturation: DCTCP, whose marked fraction p and window w obey p^2 = 2 C add s / w^2, at 0.5 to 0.65
- * for windows of a quarter of a segment and more; Reno, with p = 2 C add s / w^2, at 0.02 to 0.04. With `gentle` cuts the knee is at fewer marks. The average is so slow (LS_MARKS_SHIFT)
- * beside the window, which answers within a few rounds, that the loop behaves like one low pass and cannot oscillate.
+ * Up to a fraction `knee` C is 1; beyond, it halves with every further 1 / `steepness`. More marks mean less
+ * increase, and less increase means fewer marks, so the two balance before saturation: for DCTCP, whose marked
+ * fraction p and window w obey p^2 = 2 C add s / w^2, at 0.5 to 0.65 for windows of a quarter of a segment and
+ * more; for Reno, with p = 2 C add s / w^2, at 0.02 to 0.04. With `gentle` cuts the knee is at fewer marks. The
+ * window responds within a few rounds and the average is far slower (LS_MARKS_SHIFT), so the loop behaves like a
+ * single low-pass filter and cannot oscillate.
  */
 HW_INLINE hw_u32 ls_automatic_scale(hw_u32 algorithm, hw_u32 marks, int gentle)
 {
@@ -203,24 +220,25 @@ HW_INLINE hw_u32 ls_automatic_scale(hw_u32 algorithm, hw_u32 marks, int gentle)
 	return (hw_u32)hw_max(hw_exp2_negative((marks - knee) / (DCTCP_ONE >> 16) * steepness), 1);
 }
 
-/* Whether cuts are gentle because departures follow late. Above `delta` segments acknowledgements clock them, and late is nothing. */
+/* Whether cuts are gentle because departures follow the window late. Above `delta` segments ACKs clock them,
+ * without that delay. */
 HW_INLINE int ls_is_gentle(const struct ls_state *ls, const struct ls_config *config)
 {
 	return config->fixed_departures && !config->scale && config->algorithm == LS_DCTCP && ls->submss;
 }
 
-/* Bytes a round trip that the window grows by, C add, in units of 2^-16 (2.9). */
+/* The growth of the window per round trip, C add bytes, in units of 2^-16 (2.9). */
 HW_INLINE hw_u64 ls_increase(const struct ls_state *ls)
 {
 	hw_u64 increase = ((hw_u64)ls->add * ls->scale) >> HW_Q9;
 
-	/* Below the threshold of a timeout, and before there is one: at most a segment (2.13). */
+	/* Below the ssthresh set by a timeout, and before the first reduction: at most one segment (2.13). */
 	if (ls->window < ls->ssthresh)
 		increase = hw_min(increase, (hw_u64)ls->mss << LS_SCALE_BITS);
 	return increase;
 }
 
-/* Sets the threshold, and the increase that follows from it (2.6). */
+/* Sets ssthresh and the increase that depends on it (2.6). */
 HW_INLINE void ls_set_ssthresh(struct ls_state *ls, const struct ls_config *config, hw_u64 ssthresh)
 {
 	ls->ssthresh = ssthresh;
@@ -230,7 +248,7 @@ HW_INLINE void ls_set_ssthresh(struct ls_state *ls, const struct ls_config *conf
 		ls->add = ls_add(ssthresh, ls_growth_exponent(ls->mss));
 }
 
-/* Counts marks; once a window of data updates alpha, and C if that is automatic (2.11). */
+/* Counts marks; once per window of data, updates alpha and an automatic C (2.11). */
 HW_INLINE void ls_count_marks(struct ls_state *ls, const struct ls_config *config, const struct ls_ack *ack)
 {
 	hw_u32 fraction;
@@ -249,7 +267,7 @@ HW_INLINE void ls_count_marks(struct ls_state *ls, const struct ls_config *confi
 	ls->round_end = ack->next;
 }
 
-/* The window that a reduction starts from: not more than is used, where that can be told (2.10). */
+/* The window that a reduction starts from: capped by what was in flight, except while the clock is on (2.10). */
 HW_INLINE hw_u64 ls_base(const struct ls_state *ls, const struct ls_config *config, hw_u32 in_flight)
 {
 	if (ls->submss)
@@ -257,7 +275,7 @@ HW_INLINE hw_u64 ls_base(const struct ls_state *ls, const struct ls_config *conf
 	return hw_min(ls->window, ((hw_u64)hw_max(in_flight, config->delta) * ls->mss) << HW_Q9);
 }
 
-/* Sets window and threshold to `ssthresh`, Q9 bytes (2.12). */
+/* Sets window and ssthresh to `ssthresh`, in Q9 bytes (2.12). */
 HW_INLINE void ls_reduce_to(struct ls_state *ls, const struct ls_config *config, hw_u64 ssthresh)
 {
 	ls->prior_window = ls->window;
@@ -267,7 +285,7 @@ HW_INLINE void ls_reduce_to(struct ls_state *ls, const struct ls_config *config,
 	ls->credit = 0;
 }
 
-/* Answers the first mark of a round. */
+/* Responds to the first mark of a round. */
 HW_INLINE void ls_on_mark(struct ls_state *ls, const struct ls_config *config, hw_u32 in_flight)
 {
 	hw_u64 base = ls_base(ls, config, in_flight);
@@ -280,7 +298,8 @@ HW_INLINE void ls_on_mark(struct ls_state *ls, const struct ls_config *config, h
 	ls_reduce_to(ls, config, base - cut);
 }
 
-/* Grows the window by what `acked` segments stand for, s / W round trips each at a window of `weight`, Q9 bytes (2.8). */
+/* Grows the window for `acked` segments, each of which counts for s / W round trips at W = `weight`, in Q9
+ * bytes (2.8). */
 HW_INLINE void ls_grow(struct ls_state *ls, hw_u32 acked, hw_u64 weight)
 {
 	const hw_u64 segment = (hw_u64)ls->mss << HW_Q9;
@@ -289,7 +308,7 @@ HW_INLINE void ls_grow(struct ls_state *ls, hw_u32 acked, hw_u64 weight)
 	if (ls->submss) {
 		hw_u64 segments = hw_min(acked, LS_MOST_STRETCH);
 
-		/* Below 2^31 of increase, 2^16 of segment, 2^6 segments and 9 bits of shift: 2^62. */
+		/* 31 bits of increase, 16 of segment, 6 of segments and 9 of shift: below 2^62. */
 		ls->window += ((ls_increase(ls) * ls->mss * segments << HW_Q9) / weight) >> (LS_SCALE_BITS - HW_Q9);
 		return;
 	}
@@ -310,7 +329,7 @@ HW_INLINE void ls_grow(struct ls_state *ls, hw_u32 acked, hw_u64 weight)
 	}
 }
 
-/* A connection that starts with `window` segments of `mss` bytes. */
+/* Initialises a connection that starts with `window` segments of `mss` bytes. */
 HW_INLINE void ls_init(struct ls_state *ls, const struct ls_config *config, hw_u32 window, hw_u32 mss, hw_u32 next)
 {
 	*ls = (struct ls_state){ 0 };
@@ -325,7 +344,7 @@ HW_INLINE void ls_init(struct ls_state *ls, const struct ls_config *config, hw_u
 	ls_update_regime(ls, config);
 }
 
-/* An acknowledgement arrived (2.12). Returns whether it reduced the window. */
+/* Processes an ACK (2.12). Returns whether it reduced the window. */
 HW_INLINE int ls_on_ack(struct ls_state *ls, const struct ls_config *config, const struct ls_ack *ack)
 {
 	const hw_u32 shift = ls_is_gentle(ls, config) ? LS_FIXED_RTT_SHIFT : LS_RTT_SHIFT;
@@ -349,8 +368,9 @@ HW_INLINE int ls_on_ack(struct ls_state *ls, const struct ls_config *config, con
 }
 
 /*
- * Segments were lost, `una` being the first not acknowledged: halves the window, whatever the algorithm, once an episode, also if marks have
- * cut it (2.14, RFC 8257 3.5). Call when an episode begins, and before the acknowledgement that told of it. Returns whether it reduced.
+ * Responds to lost segments, where `una` is the first unacknowledged sequence number: halves the window, whatever
+ * the algorithm, once per loss episode, even if marks have already cut it (2.14, RFC 8257 3.5). Call this when an
+ * episode begins, before processing the ACK that revealed the loss. Returns whether it reduced the window.
  */
 HW_INLINE int ls_on_loss(struct ls_state *ls, const struct ls_config *config, hw_u32 in_flight, hw_u32 una, hw_u32 next)
 {
@@ -362,8 +382,9 @@ HW_INLINE int ls_on_loss(struct ls_state *ls, const struct ls_config *config, hw
 }
 
 /*
- * The retransmission timer expired: starts again from a segment at most (2.14, RFC 5681 3.1). The threshold stays if it was set for what was in
- * flight, for whatever reason, as in Linux. Returns whether it was set now.
+ * Handles a retransmission timeout: restarts with a window of at most one segment (2.14, RFC 5681 3.1). As in
+ * Linux, ssthresh stays if it was already reduced for the data in flight, whatever the reason. Returns whether it
+ * was reduced now.
  */
 HW_INLINE int ls_on_timeout(struct ls_state *ls, const struct ls_config *config, hw_u32 una, hw_u32 next)
 {
@@ -377,7 +398,7 @@ HW_INLINE int ls_on_timeout(struct ls_state *ls, const struct ls_config *config,
 	return cut;
 }
 
-/* The last reduction was needless (2.20). */
+/* Undoes the last reduction, which was spurious (2.20). */
 HW_INLINE void ls_undo(struct ls_state *ls, const struct ls_config *config)
 {
 	ls->window = hw_max(ls->window, ls->prior_window);
@@ -385,7 +406,7 @@ HW_INLINE void ls_undo(struct ls_state *ls, const struct ls_config *config)
 	ls_update_regime(ls, config);
 }
 
-/* Full segments have another size now; windows are in bytes and stay (2.1). */
+/* Changes the size of full segments. The window is in bytes and stays (2.1). */
 HW_INLINE void ls_set_mss(struct ls_state *ls, const struct ls_config *config, hw_u32 mss)
 {
 	ls->window += ls->credit / hw_max(ls_segments(ls), 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Types and helpers for integer arithmetic that compiles everywhere: as BPF, in a kernel module, in user space.
+ * Types and helpers for integer arithmetic that compiles as BPF, in a kernel module and in user space.
  *
- * Nothing here needs a header. BPF has neither floating point nor signed 64-bit division, and wants loops with constant bounds.
+ * No headers are needed. BPF has neither floating point nor signed 64-bit division, and its loops need constant bounds.
  */
 #ifndef HEADWAY_NUMBERS_H
 #define HEADWAY_NUMBERS_H
@@ -15,14 +15,14 @@ typedef long long hw_s64;
 
 #define HW_INLINE static inline __attribute__((always_inline, unused))
 
-/* A function with loops: as BPF one of its own, which is verified once, for any arguments, and not at every place of use. */
+/* A function with loops. As BPF it is not inlined, so it is verified once, for any arguments, and not at every call. */
 #ifdef __bpf__
 #define HW_FUNCTION __attribute__((noinline, used))
 #else
 #define HW_FUNCTION HW_INLINE
 #endif
 
-/* Bits of fraction of a window in bytes: its least step is 2^-9 B (ls-aimd 2.1). */
+/* Fraction bits of a window in bytes: its smallest step is 2^-9 B (ls-aimd 2.1). */
 #define HW_Q9 9
 
 HW_INLINE hw_u64 hw_min(hw_u64 a, hw_u64 b)

@@ -1,7 +1,7 @@
-//! Integer arithmetic that the kernel and the simulator share: plain C headers in `c/`, and safe access to them.
+//! Integer arithmetic shared by the kernel and the simulator: plain C headers in `c/`, with a safe Rust interface.
 //!
-//! The headers compile as BPF, in a kernel module and here, and have no types of the kernel. Windows in bytes are in Q9: with nine
-//! bits of fraction.
+//! The headers compile as BPF, in a kernel module and here, and use no kernel types. Windows in bytes are in Q9,
+//! that is with nine fraction bits.
 
 mod ls_aimd;
 mod numbers;
@@ -12,7 +12,7 @@ pub use ls_aimd::{
 };
 pub use numbers::{FRACTION_BITS, average, exp2_negative, log2};
 
-/// The headers by name, for those who compile them elsewhere: the MIT licence or GPL-2.0.
+/// The headers by name, under the MIT licence or GPL-2.0, for crates that compile them elsewhere.
 pub const HEADERS: [(&str, &str); 5] = [
     ("cut.h", include_str!("../c/cut.h")),
     ("dctcp_alpha.h", include_str!("../c/dctcp_alpha.h")),
@@ -21,5 +21,5 @@ pub const HEADERS: [(&str, &str); 5] = [
     ("numbers.h", include_str!("../c/numbers.h")),
 ];
 
-/// Bits of fraction of a window in bytes: its least step is 2^-9 B (ls-aimd 2.1).
+/// Fraction bits of a window in bytes: its smallest step is 2^-9 B (ls-aimd 2.1).
 pub const Q9: u32 = 9;

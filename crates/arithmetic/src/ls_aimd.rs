@@ -1,14 +1,14 @@
-//! LS-AIMD: the state of one connection and what moves it.
+//! LS-AIMD: the state of one connection and the events that change it.
 
-/// Before the first reduction there is no threshold.
+/// The value of ssthresh before the first reduction.
 pub const UNLIMITED: u64 = u64::MAX;
-/// C of 1.
+/// A scale C of 1.
 pub const SCALE_ONE: u32 = 1 << 16;
 /// Largest window, in bytes.
 pub const LARGEST_WINDOW: u64 = 1 << 30;
-/// Most segments that one acknowledgement below `delta` segments counts for.
+/// Limit on the segments that one ACK is counted for below `delta` segments.
 pub const MOST_STRETCH: u32 = 64;
-/// What alpha is multiplied by in the state, besides its 20 bits of fraction: 2^4.
+/// The state keeps alpha multiplied by 2^4, on top of its 20 fraction bits.
 const ALPHA_SHIFT: u32 = 4;
 /// The same for the slower average of marks.
 const MARKS_SHIFT: u32 = 9;
@@ -23,29 +23,29 @@ pub enum Algorithm {
     Dctcp = 1,
 }
 
-/// What the user sets.
+/// The configuration of LS-AIMD.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Config {
     /// How a mark reduces the window.
     pub algorithm: Algorithm,
-    /// Segments for which the receiver may send one acknowledgement, 1 to 16.
+    /// The most segments that the receiver acknowledges with one ACK, 1 to 16.
     pub delta: u32,
     /// Scale of the increase, C, in units of 2^-16; zero for automatic (ls-aimd 2.9).
     pub scale: u32,
-    /// Least window in bytes, at least 1.
+    /// Minimum window in bytes, at least 1.
     pub floor: u32,
-    /// Whether the increase is weighed by the window after the cut that the same acknowledgement caused (ls-aimd 2.8).
+    /// Whether the increase is computed with the window after a cut made by the same ACK (ls-aimd 2.8).
     pub after_cut: u32,
-    /// Whether the window grows by a segment a round trip in place of the logarithm.
+    /// Whether the window grows by one segment per round trip in place of the logarithm.
     pub linear: u32,
-    /// Whether the caller cannot move a departure once it is set, which makes the answer to marks gentler below `delta` segments;
-    /// only with DCTCP and an automatic C.
+    /// Whether the caller cannot move a departure once it is set. Marks then cut the window less below `delta`
+    /// segments, but only with DCTCP and an automatic C.
     pub fixed_departures: u32,
 }
 
 impl Config {
-    /// As published: C of 1, a stretch factor of 2, a floor of 2 bytes.
+    /// Returns the published configuration: C of 1, a stretch factor of 2, a floor of 2 bytes.
     pub const fn new(algorithm: Algorithm) -> Config {
         Config {
             algorithm,
@@ -59,25 +59,25 @@ impl Config {
     }
 }
 
-/// What one acknowledgement says; sequence numbers wrap.
+/// The information carried by one ACK; sequence numbers wrap.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Ack {
-    /// First sequence number not acknowledged.
+    /// First unacknowledged sequence number (SND.UNA).
     pub una: u32,
-    /// Next sequence number to be sent.
+    /// Next sequence number to be sent (SND.NXT).
     pub next: u32,
-    /// Whole segments acknowledged for the first time.
+    /// Newly acknowledged whole segments.
     pub acked: u32,
-    /// Of those, the marked ones.
+    /// The marked ones among them.
     pub marked: u32,
-    /// Segments in flight before.
+    /// Segments in flight before this ACK.
     pub in_flight: u32,
     /// 1 if the window limits the connection, 0 if the application does.
     pub limited: u32,
-    /// 1 while losses are being recovered, when windows do not grow; not after a timeout.
+    /// 1 in fast recovery, when the window does not grow; 0 after a timeout.
     pub recovering: u32,
-    /// Round-trip time of the newest segment acknowledged, ns; zero if there is no valid one (ls-aimd 2.5).
+    /// RTT of the newest acknowledged segment, in ns; zero if there is no valid sample (ls-aimd 2.5).
     pub rtt: u64,
 }
 
@@ -124,17 +124,18 @@ unsafe extern "C" {
     safe fn headway_ls_set_mss(ls: &mut State, config: &Config, mss: u32);
 }
 
-/// Increase a round trip for a threshold of `ssthresh` bytes, with k0 = 2^`exponent`; both Q9 (ls-aimd 2.7).
+/// Returns the increase per round trip for an ssthresh of `ssthresh` bytes, with k0 = 2^`exponent`; both Q9
+/// (ls-aimd 2.7).
 pub fn add(ssthresh: u64, exponent: u32) -> u32 {
     headway_ls_add(ssthresh.min(LARGEST_WINDOW << super::Q9), exponent)
 }
 
-/// The exponent K0 for segments of `mss` bytes; K1 is one more (ls-aimd 2.6).
+/// Returns the exponent K0 for segments of `mss` bytes; K1 is one more (ls-aimd 2.6).
 pub fn growth_exponent(mss: u32) -> u32 {
     headway_ls_growth_exponent(mss)
 }
 
-/// C in units of 2^-16 for an average fraction of marks with 20 bits of fraction.
+/// Returns C in units of 2^-16 for an average share of marked segments with 20 fraction bits.
 pub fn automatic_scale(algorithm: Algorithm, marks: u32, gentle: bool) -> u32 {
     headway_ls_automatic_scale(algorithm, marks, gentle.into())
 }
@@ -147,89 +148,93 @@ pub struct LsAimd {
 }
 
 impl LsAimd {
-    /// A connection that starts in slow start with `window` segments of `mss` bytes, 1 to 65535, and sequence number `next`.
+    /// Creates a connection in slow start with `window` segments of `mss` bytes, 1 to 65535, and next
+    /// sequence number `next`.
     pub fn new(config: Config, window: u32, mss: u32, next: u32) -> LsAimd {
         let mut state = State::default();
         headway_ls_init(&mut state, &config, window, mss.clamp(1, 65_535), next);
         LsAimd { config, state }
     }
 
-    /// An acknowledgement arrived; whether it reduced the window.
+    /// Processes an ACK; returns whether it reduced the window.
     pub fn on_ack(&mut self, ack: &Ack) -> bool {
         headway_ls_on_ack(&mut self.state, &self.config, ack) != 0
     }
 
-    /// An episode of losses begins, `una` being the first sequence number not acknowledged; whether the window was reduced for it.
+    /// Starts a loss episode, where `una` is the first unacknowledged sequence number; returns whether it
+    /// reduced the window.
     pub fn on_loss(&mut self, in_flight: u32, una: u32, next: u32) -> bool {
         headway_ls_on_loss(&mut self.state, &self.config, in_flight, una, next) != 0
     }
 
-    /// The retransmission timer expired; whether the threshold was reduced, which it is not if it was set for what is in flight.
+    /// Handles a retransmission timeout; returns whether it reduced ssthresh, which stays if it was already
+    /// reduced for the data in flight.
     pub fn on_timeout(&mut self, una: u32, next: u32) -> bool {
         headway_ls_on_timeout(&mut self.state, &self.config, una, next) != 0
     }
 
-    /// The last reduction was needless.
+    /// Undoes the last reduction, which was spurious.
     pub fn undo(&mut self) {
         headway_ls_undo(&mut self.state, &self.config);
     }
 
-    /// Full segments have `mss` payload bytes from now on, 1 to 65535.
+    /// Sets the payload bytes of a full segment, 1 to 65535.
     pub fn set_mss(&mut self, mss: u32) {
         headway_ls_set_mss(&mut self.state, &self.config, mss.clamp(1, 65_535));
     }
 
-    /// Most segments in flight.
+    /// Returns the most segments that may be in flight.
     pub fn cwnd(&self) -> u32 {
         headway_ls_cwnd(&self.state, &self.config)
     }
 
-    /// Whether the packet conservation clock decides when segments leave.
+    /// Returns whether the packet conservation clock times departures.
     pub fn is_clocked(&self) -> bool {
         self.state.submss != 0
     }
 
-    /// Time between the departures of segments of `bytes` while the clock decides, ns; zero before the first round-trip time.
+    /// Returns the time between departures of segments of `bytes` while the clock is on, in ns; zero before
+    /// the first RTT sample.
     pub fn gap(&self, bytes: u32) -> u64 {
         headway_ls_gap(&self.state, bytes)
     }
 
-    /// The window in bytes, Q9.
+    /// Returns the window in bytes, Q9.
     pub fn window(&self) -> u64 {
         self.state.window
     }
 
-    /// The threshold in bytes, Q9; [`UNLIMITED`] before the first reduction.
+    /// Returns ssthresh in bytes, Q9; [`UNLIMITED`] before the first reduction.
     pub fn ssthresh(&self) -> u64 {
         self.state.ssthresh
     }
 
-    /// Increase a round trip in bytes, Q9, without C.
+    /// Returns the increase per round trip in bytes, Q9, before scaling by C.
     pub fn add(&self) -> u32 {
         self.state.add
     }
 
-    /// C in units of 2^-16.
+    /// Returns C in units of 2^-16.
     pub fn scale(&self) -> u32 {
         self.state.scale
     }
 
-    /// Estimated fraction of segments that are marked, 0 to 1.
+    /// Returns the estimated fraction of marked segments, 0 to 1.
     pub fn alpha(&self) -> f64 {
         f64::from(self.state.alpha) / f64::from(1_u32 << (super::FRACTION_BITS + ALPHA_SHIFT))
     }
 
-    /// The slower average of marks that an automatic C follows, 0 to 1.
+    /// Returns the slower average of marks that an automatic C follows, 0 to 1.
     pub fn marks(&self) -> f64 {
         f64::from(self.state.marks) / f64::from(1_u32 << (super::FRACTION_BITS + MARKS_SHIFT))
     }
 
-    /// Smoothed round-trip time of the newest segments, ns; zero before the first sample (`SRTT_pace`).
+    /// Returns the smoothed RTT of the newest segments, in ns; zero before the first sample (`SRTT_pace`).
     pub fn rtt(&self) -> u64 {
         self.state.rtt
     }
 
-    /// Payload bytes of a full segment.
+    /// Returns the payload bytes of a full segment.
     pub fn mss(&self) -> u32 {
         self.state.mss
     }

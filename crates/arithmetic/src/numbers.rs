@@ -1,6 +1,6 @@
-//! Logarithm, power and moving average in fixed point.
+//! Logarithm, power of two and moving average in fixed point.
 
-/// Bits of fraction of a marked fraction.
+/// Fraction bits of the share of marked segments.
 pub const FRACTION_BITS: u32 = 20;
 
 unsafe extern "C" {
@@ -9,17 +9,19 @@ unsafe extern "C" {
     safe fn headway_average(average: u32, fraction: u32, shift: u32) -> u32;
 }
 
-/// Binary logarithm, rounded down; `x` from 1 to 2^63 - 1 and the result have `bits` bits of fraction, 1 to 30 (ls-aimd 2.7).
+/// Returns the binary logarithm, rounded down; `x` from 1 to 2^63 - 1 and the result have `bits` fraction
+/// bits, 1 to 30 (ls-aimd 2.7).
 pub fn log2(x: u64, bits: u32) -> i64 {
     headway_log2(x, bits)
 }
 
-/// 2^-x within 0.3 %; `x` and the result have 16 bits of fraction.
+/// Returns 2^-x within 0.3 %; `x` and the result have 16 fraction bits.
 pub fn exp2_negative(x: u32) -> u32 {
     headway_exp2_negative(x)
 }
 
-/// Moves `average`, kept multiplied by 2^`shift`, by 2^-`shift` towards `fraction`, 0 to 2^20 (ls-aimd 2.11).
+/// Moves `average` towards `fraction`, 0 to 2^20, with weight 2^-`shift`; the average is kept multiplied by
+/// 2^`shift` (ls-aimd 2.11).
 pub fn average(average: u32, fraction: u32, shift: u32) -> u32 {
     headway_average(average, fraction, shift)
 }

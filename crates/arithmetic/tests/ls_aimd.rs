@@ -1,4 +1,4 @@
-//! LS-AIMD: the specification's vectors, facts about single events, and a million random states.
+//! LS-AIMD: the specification's vectors, single events, and a million random states.
 
 use headway_arithmetic::{
     Ack, Algorithm, Config, LARGEST_WINDOW, LsAimd, MOST_STRETCH, Q9, SCALE_ONE, UNLIMITED, add,
@@ -11,7 +11,7 @@ const ETHERNET: u32 = 1448;
 const RENO: Config = Config::new(Algorithm::Reno);
 const DCTCP: Config = Config::new(Algorithm::Dctcp);
 
-/// A connection and what its acknowledgements say about the sequence space, in segments.
+/// A connection and its position in the sequence space, in segments.
 struct Connection {
     ls: LsAimd,
     una: u32,
@@ -23,19 +23,19 @@ impl Connection {
         Connection { ls: LsAimd::new(config, window, mss, 0), una: 0, next: 0 }
     }
 
-    /// One that losses have taken out of slow start, to a window of `segments` or little less.
+    /// Returns a connection that losses have taken out of slow start, with a window of `segments` or slightly less.
     fn at(config: Config, mss: u32, segments: f64) -> Connection {
         let halvings = (256.0 / segments).log2().floor();
         let mut connection = Connection::new(config, (segments * 2.0_f64.powf(halvings)) as u32, mss);
         connection.ls.on_ack(&Ack { rtt: 1_000_000, ..Ack::default() });
-        // Everything in between is acknowledged, so that each is an episode of its own.
+        // Everything in flight is acknowledged in between, so each loss starts a new episode.
         for _ in 0..halvings as u32 {
             assert!(connection.ls.on_loss(u32::MAX, connection.una, connection.una));
         }
         connection
     }
 
-    /// Sends a window (a segment while the clock is on) and has `acked` segments acknowledged, all marked or none.
+    /// Sends a window (one segment while the clock is on) and acknowledges `acked` segments, all marked or none.
     fn ack(&mut self, acked: u32, marked: bool) {
         self.next = self.next.max(self.una + self.ls.cwnd().max(acked));
         if self.ls.is_clocked() {
@@ -115,7 +115,7 @@ fn nine_bits_of_logarithm_would_not_do() {
 #[test]
 fn constants_follow_the_segment_size_and_keep_the_increase_below_the_threshold() {
     assert_eq!([536, ETHERNET, 4000, JUMBO, 65_495].map(growth_exponent), [8, 8, 9, 10, 10]);
-    // At S = 1 B, where it is steepest, it is 0.72 B.
+    // The increase is steepest at S = 1 B, where it is 0.72 B.
     for exponent in [8, 9, 10] {
         assert!(add(1 << Q9, exponent) < 1 << Q9);
     }
@@ -181,7 +181,7 @@ fn the_first_mark_of_a_round_cuts_at_once_and_the_others_do_not() {
     assert!((dctcp.bytes() / (before * (1.0 - dctcp.ls.alpha() / 2.0)) - 1.0).abs() < 1e-4);
 }
 
-/// ls-aimd F32: with one segment in flight every acknowledgement ends a round.
+/// ls-aimd F32: with one segment in flight every ACK ends a round.
 #[test]
 fn every_mark_cuts_while_one_segment_is_in_flight() {
     let mut connection = Connection::at(Config { scale: 1, ..RENO }, JUMBO, 1.5);
@@ -192,7 +192,7 @@ fn every_mark_cuts_while_one_segment_is_in_flight() {
     }
 }
 
-/// ls-aimd F25 and F26: what a window grows by in a round trip does not depend on the regime.
+/// ls-aimd F25 and F26: the growth per round trip does not depend on the regime.
 #[test]
 fn the_increase_of_a_round_trip_is_the_same_in_both_regimes() {
     for (mss, segments) in [(ETHERNET, 0.3), (JUMBO, 0.3), (JUMBO, 1.0), (ETHERNET, 1.8), (JUMBO, 20.0)] {
@@ -206,7 +206,7 @@ fn the_increase_of_a_round_trip_is_the_same_in_both_regimes() {
         }
         let mut grown = connection.bytes() - before;
         if !connection.ls.is_clocked() {
-            // Up to a segment waits as a remainder.
+            // Less than a segment is left over as credit.
             grown = grown.max((increase * round_trips / f64::from(mss)).floor() * f64::from(mss));
             assert!(increase * round_trips - grown < f64::from(mss));
         } else {
@@ -246,7 +246,7 @@ fn slow_start_doubles_until_the_first_mark_and_does_not_below_two_segments() {
     assert!(connection.ls.is_clocked() || connection.bytes() <= 2.0 * before);
 }
 
-/// ls-aimd F35: acknowledgements of less than a segment count for nothing.
+/// ls-aimd F35: ACKs for less than a segment do not count.
 #[test]
 fn divided_acknowledgements_do_not_grow_a_window() {
     let mut connection = Connection::at(RENO, ETHERNET, 0.7);
@@ -292,7 +292,7 @@ fn a_window_does_not_grow_while_losses_are_recovered() {
     }
 }
 
-/// Below a segment there is nothing to start again from (RFC 5681 3.1: no more than one segment).
+/// RFC 5681 3.1 allows at most one segment after a timeout; a window below that stays as small as it is.
 #[test]
 fn a_timeout_does_not_raise_a_small_window() {
     for segments in [0.036, 0.7, 3.0] {
@@ -301,7 +301,7 @@ fn a_timeout_does_not_raise_a_small_window() {
         connection.next = connection.una + 2;
         assert!(connection.ls.on_timeout(connection.una, connection.next));
         assert_eq!(connection.ls.window(), expected);
-        // It expires again for the same segments.
+        // The timer expires again for the same segments.
         assert!(!connection.ls.on_timeout(connection.una, connection.next));
         assert_eq!(connection.ls.window(), expected);
     }
@@ -316,20 +316,20 @@ fn a_loss_halves_a_window_that_a_mark_of_the_same_flight_has_cut() {
     connection.acknowledge(1, true);
     let cut = connection.bytes();
     let (una, next) = (connection.una, connection.next);
-    // What a timeout would set the threshold for is in it already.
+    // The mark has already reduced ssthresh for this flight, so a timeout does not reduce it again.
     let mut expired = connection.ls.clone();
     assert!(!expired.on_timeout(una, next));
     assert_eq!(expired.ssthresh(), connection.ls.ssthresh());
     assert!(connection.ls.on_loss(80, una, next));
     assert_eq!(connection.bytes(), cut / 2.0);
-    // Marks and losses of the same flight are answered with that.
+    // Further marks and losses of the same flight cause no further cut.
     connection.acknowledge(1, true);
     assert!(!connection.ls.on_loss(80, connection.una, next));
     assert!(!connection.ls.on_timeout(connection.una, next));
     assert!(connection.ls.on_loss(80, next, next + 80), "another episode");
 }
 
-/// Sequence numbers of bytes wrap after 4 GiB; half of that without a reduction looked like one that was yet to come.
+/// Byte sequence numbers wrap after 4 GiB; after 2 GiB without a reduction the last one seemed to lie in the future.
 #[test]
 fn marks_and_losses_are_heard_however_long_ago_the_last_reduction_was() {
     const STEP: u32 = 1 << 20;
@@ -355,7 +355,7 @@ fn marks_and_losses_are_heard_however_long_ago_the_last_reduction_was() {
     }
 }
 
-/// ls-aimd 2.1: bytes are the truth.
+/// ls-aimd 2.1: the window is kept in bytes.
 #[test]
 fn another_segment_size_leaves_the_window_alone() {
     let mut connection = Connection::at(RENO, ETHERNET, 3.5);
@@ -394,7 +394,7 @@ fn an_automatic_scale_falls_with_the_fraction_of_marks() {
     }
 }
 
-/// Where departures cannot be moved: a quarter of the cut while segments are paced, and only then.
+/// Where departures cannot be moved, marks cut the window by a quarter as much, but only while segments are paced.
 #[test]
 fn late_departures_are_answered_gently_below_two_segments() {
     let cut = |config: Config, segments: f64| {
@@ -407,12 +407,12 @@ fn late_departures_are_answered_gently_below_two_segments() {
     let fixed = Config { fixed_departures: 1, ..automatic };
     assert!((cut(fixed, 0.5) / cut(automatic, 0.5) - 0.25).abs() < 1e-3);
     assert!((cut(fixed, 5.0) / cut(automatic, 5.0) - 1.0).abs() < 1e-9);
-    // Who sets C gets what was published.
+    // With a fixed C the published algorithm applies.
     let published = Config { fixed_departures: 1, ..DCTCP };
     assert!((cut(published, 0.5) / cut(DCTCP, 0.5) - 1.0).abs() < 1e-9);
 }
 
-/// What can happen to a connection.
+/// An event in the life of a connection.
 #[derive(Clone, Debug)]
 enum Event {
     Ack { acked: u32, marked: bool, limited: bool, rtt: u64 },
@@ -449,7 +449,7 @@ fn config() -> impl Strategy<Value = Config> {
 }
 
 proptest! {
-    // With up to 100 events each, a million states.
+    // With up to 100 events per case, a million states.
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
@@ -503,7 +503,7 @@ proptest! {
     fn the_increase_is_exact_to_a_thousandth_and_monotone(ssthresh in 1_u64..1 << 30, more in 0_u64..1 << 20, exponent in 8_u32..=10) {
         let increase = add(ssthresh << Q9, exponent);
         let exact = exact_add(ssthresh as f64, exponent);
-        // The last bit of the logarithm is 2^-16 k0.
+        // The last bit of the logarithm is worth 2^-16 k0.
         prop_assert!((bytes(increase.into()) - exact).abs() <= exact * 1e-3 + f64::from(1_u32 << exponent) / 2048.0);
         prop_assert!(add((ssthresh + more) << Q9, exponent) >= increase);
         prop_assert!(u64::from(increase) <= ssthresh << Q9);

@@ -1,4 +1,4 @@
-//! Logarithm, power and average against double precision.
+//! Logarithm, power of two and moving average against double precision.
 
 use headway_arithmetic::{average, exp2_negative, log2};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ proptest! {
         let exact = (x as f64).log2() - f64::from(bits);
         let step = 2.0_f64.powi(-(bits as i32));
         let off = exact - log2(x, bits) as f64 * step;
-        // Each squaring rounds down and doubles the error of those before, one bit further down.
+        // Each squaring rounds down, and doubles the error of the earlier ones.
         prop_assert!((-1e-9..=f64::from(bits) * 4.0 * step).contains(&off), "{off} of {step}");
     }
 
