@@ -1,38 +1,38 @@
-//! Files that people name, read whole: only what has an end, and only so much.
+//! Reads whole files that users name, up to a size limit and only regular ones.
 //!
-//! A pipe may never get a writer, a device such as `/dev/zero` never ends, and a file may be larger than the memory.
+//! A pipe may never get a writer, a device such as `/dev/zero` never ends, and a file may be larger than memory.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// The most bytes of a scenario, which people write.
+/// Size limit of a scenario, which people write, in bytes.
 pub const SCENARIO: u64 = 16 << 20;
-/// The most bytes of a trace, which programs write as text.
+/// Size limit of a trace, text written by programs, in bytes.
 pub const TRACE: u64 = 1 << 30;
-/// The most bytes of a capture.
+/// Size limit of a packet capture, in bytes.
 pub const CAPTURE: u64 = 4 << 30;
 
-/// Text of at most so many bytes.
+/// Reads a text file of at most `limit` bytes.
 ///
 /// # Errors
-/// When the file cannot be read, is not a regular one, is larger or is no text.
+/// When the file cannot be read, is not a regular file, exceeds the limit or is not UTF-8.
 pub fn text(path: &Path, limit: u64) -> io::Result<String> {
     let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is no text (UTF-8)");
     String::from_utf8(bytes(path, limit)?).map_err(not_text)
 }
 
-/// At most so many bytes.
+/// Reads a file of at most `limit` bytes.
 ///
 /// # Errors
-/// When the file cannot be read, is not a regular one or is larger.
+/// When the file cannot be read, is not a regular file or exceeds the limit.
 pub fn bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    // Without waiting for the other end of a pipe.
+    // Non-blocking: opening a pipe must not wait for a writer.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     check(&file)?;
     let mut bytes = Vec::new();
-    // Files of the kernel do not say how large they are.
+    // The metadata of files in /proc and /sys does not give their length.
     if file.take(limit + 1).read_to_end(&mut bytes)? as u64 > limit {
         return Err(wrong(&format!("it has more than {} MB", limit / 1_000_000)));
     }
