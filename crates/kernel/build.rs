@@ -1,10 +1,10 @@
-//! Compiles the BPF programs, to be embedded in this crate.
+//! Compiles the BPF programs that this crate embeds.
 
 use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// The controllers; a link, and a controller that stops connections, which tests and examples need.
+/// The controllers; then, for tests and examples, a link and a controller that stalls connections.
 const SOURCES: [&str; 6] =
     ["bpf/ls_reno", "bpf/ls_dctcp", "bpf/hw_reno", "bpf/hw_dctcp", "tests/bpf/link", "tests/bpf/zero"];
 
@@ -29,7 +29,7 @@ fn compile(clang: &str, source: &Path) -> Result<(), String> {
     let source = source.with_extension("bpf.c");
     let status = Command::new(clang)
         .args(["--target=bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra"])
-        // BPF_PROG declares all arguments of an operation; hardly any operation uses all.
+        // BPF_PROG declares all arguments of an operation; hardly any operation uses them all.
         .arg("-Wno-unused-parameter")
         .args(["-I", &variable("DEP_BPF_INCLUDE")?, "-I", "bpf", "-I", "../arithmetic/c"])
         .arg("-c")

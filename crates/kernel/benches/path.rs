@@ -1,6 +1,7 @@
-//! What the controllers cost: goodput on a plain wire beside the kernel's own CUBIC, and the time of one acknowledgement.
+//! The cost of the controllers: goodput on a plain wire compared with the kernel's CUBIC, and CPU time per ACK.
 //!
-//! `cargo bench -p headway-kernel`, as root. Controllers take turns, so that a busy machine hurts all alike.
+//! `cargo bench -p headway-kernel`, as root. Controllers take turns, so that load on the machine affects all
+//! of them alike.
 #![allow(clippy::unwrap_used, reason = "a bench that cannot run says why by failing")]
 
 #[path = "../tests/path/mod.rs"]
@@ -13,7 +14,7 @@ use path::{Path, V4, close, load, transfer};
 
 const ROUNDS: usize = 8;
 const GIGABYTE: usize = 1 << 30;
-/// What a sender may have in its buffer for its windows to be small and its acknowledgements many.
+/// A send buffer this small keeps windows small and ACKs frequent.
 const SMALL_BUFFER: usize = 30_000;
 
 fn main() {
@@ -41,7 +42,7 @@ fn main() {
     }
 }
 
-/// Gb/s of one gigabyte.
+/// Returns the goodput of a one-gigabyte transfer in Gb/s.
 fn goodput(path: &Path, name: &str) -> f64 {
     let (socket, mut peer) = path.connect(V4[1], name);
     let start = Instant::now();
@@ -51,7 +52,7 @@ fn goodput(path: &Path, name: &str) -> f64 {
     8.0 * GIGABYTE as f64 / seconds / 1e9
 }
 
-/// Nanoseconds that the reaction to an acknowledgement took in the mean, round by round.
+/// Returns the mean time to process an ACK in ns, one value per round.
 fn acknowledgements(path: &Path, name: &str, programs: &[u32]) -> Vec<f64> {
     let _timing = measure_costs().unwrap();
     let spent = || cost(programs).into_iter().find(|cost| cost.program == "hw_cong_control").unwrap();

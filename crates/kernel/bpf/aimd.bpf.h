@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Plain AIMD with a floor of two segments, to compare with: Reno (RFC 5681, RFC 3168) and DCTCP (RFC 8257). ALGORITHM says which.
+ * Plain AIMD with a floor of two segments, as a baseline: Reno (RFC 5681, RFC 3168) or DCTCP (RFC 8257),
+ * selected by ALGORITHM.
  *
- * It differs from the kernel's own in what the engine does for all: the window is cut at once and once a round, and alpha has 20
- * bits, without which results would not be comparable (ls-aimd 2.11).
+ * It differs from the kernel's own in what the engine does for all algorithms: the window is cut at once and once
+ * per round, and alpha has 20 bits. Without these results would not be comparable (ls-aimd 2.11).
  */
 #ifndef HEADWAY_AIMD_BPF_H
 #define HEADWAY_AIMD_BPF_H
@@ -15,28 +16,28 @@
 #include "cut.h"
 #include "ls_aimd.h"
 
-/* Least window and threshold, segments: below it acknowledgements might not come (RFC 5681 3.1). */
+/* Minimum window and ssthresh in segments: with less, ACKs might not come (RFC 5681 3.1). */
 #define AIMD_FLOOR 2
-/* Segments that a connection may start again with after silence: the initial window (RFC 6928). */
+/* Restart window after idle, in segments: the initial window (RFC 6928). */
 #define AIMD_RESTART_WINDOW 10
 
 struct algorithm {
-	/* Segments; `credit` are those acknowledged that have not made the window grow yet. */
+	/* In segments; `credit` counts acknowledged segments that have not grown the window yet. */
 	u32 cwnd;
 	u32 credit;
 	u32 ssthresh;
-	/* Before the last reduction, for those that turn out to be needless. */
+	/* Before the last reduction, to undo a spurious one. */
 	u32 prior_cwnd;
 	u32 prior_ssthresh;
 	u32 mss;
-	/* alpha times 16; segments acknowledged in this round, and those of them that were marked. */
+	/* alpha times 16; segments acknowledged in this round, and the marked ones among them. */
 	u32 alpha;
 	u32 total;
 	u32 marked;
 	u32 round_end;
 	/* The last reduction. */
 	struct hw_cut cut;
-	/* Smoothed, as of LS-AIMD: for telemetry only, so ns in 32 bits. */
+	/* Smoothed as in LS-AIMD; only for telemetry, so ns in 32 bits suffice. */
 	u32 rtt;
 };
 
@@ -101,7 +102,7 @@ static __always_inline void aimd_grow(struct algorithm *a, u32 acked)
 	}
 }
 
-/* A round whose marks cut the window does not grow it; after a timeout it grows with all that is sent again. */
+/* A round in which marks cut the window does not grow it. After a timeout, ACKs for resent segments grow it. */
 static __always_inline u32 algorithm_on_ack(struct algorithm *a, const struct ls_ack *ack)
 {
 	u32 cut = hw_cut_for_mark(&a->cut, ack->marked, ack->una, ack->next);
@@ -170,7 +171,7 @@ static __always_inline u32 algorithm_ssthresh(const struct algorithm *a)
 	return a->ssthresh;
 }
 
-/* Acknowledgements clock segments out, always. */
+/* Always ACK-clocked. */
 static __always_inline u64 algorithm_gap(const struct algorithm *a)
 {
 	return 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* DCTCP's receiver: an acknowledgement speaks of marked segments only, or of unmarked ones only (RFC 8257 3.2, ls-aimd 2.17). */
+/* DCTCP's receiver: each ACK covers only marked or only unmarked segments (RFC 8257 3.2, ls-aimd 2.17). */
 #ifndef HEADWAY_ECHO_BPF_H
 #define HEADWAY_ECHO_BPF_H
 
-/* Bits of icsk_ack.pending: an acknowledgement is held back; one is to leave now. */
+/* Bits of icsk_ack.pending: an ACK is being delayed; an ACK must leave now. */
 #define ICSK_ACK_TIMER 2
 #define ICSK_ACK_NOW 16
-/* Bit of ecn_flags: acknowledgements carry ECE. */
+/* Bit of ecn_flags: ACKs carry ECE. */
 #define TCP_ECN_DEMAND_CWR 4
 
 static __always_inline void say(struct tcp_sock *tp, u32 ce)
@@ -17,7 +17,7 @@ static __always_inline void say(struct tcp_sock *tp, u32 ce)
 		tp->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
 }
 
-/* A segment arrived, marked or not; called before it is counted as received. */
+/* Handles an arriving segment, marked or not, before it is counted as received. */
 static __always_inline void echo(struct sock *sk, u32 ce)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);

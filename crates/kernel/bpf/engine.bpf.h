@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What all controllers have in common: everything but the algorithm.
+ * The engine shared by all controllers: everything but the algorithm.
  *
- * An algorithm (ls.bpf.h, aimd.bpf.h) says what the window is; the engine tells it what happened and the kernel what to do:
+ * An algorithm (ls.bpf.h, aimd.bpf.h) computes the window. The engine passes it events and applies its
+ * results in the kernel:
  *
- *	acknowledgement --> cong_control --> algorithm_on_ack -------+
- *	losses ----------->  set_state ----> algorithm_on_loss ------+--> apply: snd_cwnd, snd_ssthresh, sk_pacing_rate
- *	timeout ---------->  set_state ----> algorithm_on_timeout ---+
- *	needless after all-> undo_cwnd ----> algorithm_undo ---------+
+ *	ACK ------------->  cong_control --> algorithm_on_ack -------+
+ *	losses ---------->  set_state -----> algorithm_on_loss ------+--> apply: snd_cwnd, snd_ssthresh, sk_pacing_rate
+ *	timeout --------->  set_state -----> algorithm_on_timeout ---+
+ *	spurious cut ---->  undo_cwnd -----> algorithm_undo ---------+
  *
- * cong_control is there, so the kernel leaves the window alone, also while it is in the states CWR and Recovery. Rounds are the
- * algorithm's own (ls-aimd 2.12): the kernel's CWR state would let a sender of one segment a round ignore every second mark.
+ * Because cong_control is implemented, the kernel does not change the window itself, not even in the states CWR and
+ * Recovery. Rounds are the algorithm's own (ls-aimd 2.12): with the kernel's CWR state a sender of one segment per
+ * round would ignore every second mark.
  *
- * There is no min_tso_segs. Half a window of two or three segments is one segment, and the kernel puts no more into a buffer. And it trusts
- * min_tso_segs: where pace and round trip ask for less than a segment in a buffer, a single zero makes it split one of no bytes off, which the
- * receiver never acknowledges, so that the connection stops for good (tests/bpf/zero.bpf.c).
+ * min_tso_segs is not implemented. The kernel puts at most half a window into one buffer, which for windows of two
+ * or three segments is one segment. It also trusts min_tso_segs blindly: where pacing rate and RTT ask for less
+ * than a segment per buffer, a single zero makes it split off a buffer of zero bytes, which the receiver never
+ * acknowledges, so the connection stalls for good (tests/bpf/zero.bpf.c).
  */
 #ifndef HEADWAY_ENGINE_BPF_H
 #define HEADWAY_ENGINE_BPF_H
@@ -28,17 +31,18 @@
 
 #define NSEC_PER_SEC 1000000000ULL
 #define NSEC_PER_USEC 1000ULL
-/* No pacing, and no limit of the user's to it. */
+/* No pacing, and no maximum rate set by the user. */
 #define UNPACED (~0UL)
-/* Ask for ECN in the handshake whatever net.ipv4.tcp_ecn says, and make all segments ECN-capable, from the first. */
+/* Requests ECN in the handshake whatever net.ipv4.tcp_ecn says, and makes all segments ECN-capable, including
+ * the SYN. */
 #define TCP_CONG_NEEDS_ECN 2
-/* Bits of ecn_flags: ECN was agreed on, as in RFC 3168 or the accurate one; the next new segment says that the window was reduced. */
+/* Bits of ecn_flags: classic (RFC 3168) or accurate ECN was negotiated; the next new segment carries CWR. */
 #define TCP_ECN_MODE_RFC3168 1
 #define TCP_ECN_MODE_ACCECN 16
 #define TCP_ECN_QUEUE_CWR 2
 #define SOL_TCP 6
 #define TCP_CONGESTION 13
-/* Least time for which a receiver that waits for a second segment holds an acknowledgement back, us. */
+/* Shortest delayed-ACK timer of a receiver that waits for a second segment, in us. */
 #define DELAYED_ACK_US 40000
 
 char gpl[] SEC("license") = "GPL";
@@ -47,15 +51,15 @@ struct hw_counters counters;
 
 #define COUNT(what, n) __sync_fetch_and_add(&counters.what, n)
 
-/* What is kept for a connection; the kernel has 104 bytes for it. */
+/* State of a connection; the kernel has 104 bytes for it. */
 struct connection {
 	struct algorithm algorithm;
-	/* Segments the peer had reported as marked after the last acknowledgement. */
+	/* Segments the peer had reported as marked by the last ACK. */
 	u32 delivered_ce;
-	/* As a receiver: whether the last segment was marked, and what was expected after it. */
+	/* Receiver state: whether the last segment was marked, and the next sequence number expected after it. */
 	u32 ce;
 	u32 rcv_nxt;
-	/* Whether the last reduction was for losses, and can turn out to be needless. */
+	/* Whether the last reduction was for a loss or timeout and may turn out to be spurious. */
 	u32 undoable;
 };
 
@@ -77,19 +81,20 @@ static __always_inline struct connection *connection(struct sock *sk)
 	return (struct connection *)inet_csk(sk)->icsk_ca_priv;
 }
 
-/* Whether hw_init has been: the kernel reports the acknowledgement of a SYN before it. */
+/* Whether hw_init has run: the kernel reports the ACK of a SYN before it. */
 static __always_inline int initialised(struct sock *sk)
 {
 	return algorithm_mss(&connection(sk)->algorithm) != 0;
 }
 
-/* Bytes a second that put one segment every `gap` ns: the kernel's pacing counts payload (ls-aimd 6.4). */
+/* The rate in bytes per second that sends one segment every `gap` ns: the kernel's pacing counts payload
+ * (ls-aimd 6.4). */
 static __always_inline unsigned long rate_of_gap(u32 mss, u64 gap)
 {
 	return hw_max(mss * NSEC_PER_SEC / gap, 1);
 }
 
-/* Tells the kernel the window, and the rate while the algorithm paces. */
+/* Sets the kernel's window, and the pacing rate while the algorithm paces. */
 static __always_inline void apply(struct sock *sk)
 {
 	struct algorithm *algorithm = &connection(sk)->algorithm;
@@ -100,20 +105,20 @@ static __always_inline void apply(struct sock *sk)
 	tp->snd_ssthresh = algorithm_ssthresh(algorithm);
 	if (gap) {
 		sk->sk_pacing_rate = hw_min(rate_of_gap(algorithm_mss(algorithm), gap), sk->sk_max_pacing_rate);
-		/* Where fq paces, it says so here, perhaps at this moment, and reads the same rate. */
+		/* The fq qdisc may set SK_PACING_FQ at any moment; it paces by the same rate. */
 		__sync_val_compare_and_swap(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 		return;
 	}
 	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
-	/* A socket that asks for pacing may fill the queues of its host; one that is clocked by acknowledgements must not. */
+	/* A paced socket is exempt from tcp_limit_output_bytes (TCP small queues); an ACK-clocked one must not be. */
 	if (sk->sk_pacing_rate == UNPACED)
 		__sync_val_compare_and_swap(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_NONE);
 }
 
-/* Whether the window, and not the application, limits the connection (RFC 7661). */
+/* Whether the connection is limited by the window and not by the application (RFC 7661). */
 static __always_inline u32 limited(struct tcp_sock *tp, const struct algorithm *algorithm, const struct rate_sample *rs)
 {
-	/* While segments are paced, fewer than the window are in flight even if there is always something to send. */
+	/* With pacing, fewer segments than the window are in flight even if the sender always has data. */
 	if (algorithm_submss(algorithm))
 		return !rs->is_app_limited;
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
@@ -122,10 +127,11 @@ static __always_inline u32 limited(struct tcp_sock *tp, const struct algorithm *
 }
 
 /*
- * Round-trip time of the newest segment acknowledged, ns; zero if there is no sample (ls-aimd 2.5).
+ * RTT of the newest acknowledged segment in ns; zero if there is no sample (ls-aimd 2.5).
  *
- * The kernel suspects a held-back acknowledgement only behind a segment that is not full. When full ones are paced further apart
- * than a receiver waits, its timer is in every sample, and would slow the sender down ever more.
+ * The kernel suspects a delayed ACK only after a segment that is not full. When full segments are paced further
+ * apart than the receiver's delayed-ACK timer, every sample includes that timer, and the sender would slow down
+ * more and more.
  */
 static __always_inline u64 rtt_sample(struct tcp_sock *tp, const struct algorithm *algorithm, const struct rate_sample *rs)
 {
@@ -148,7 +154,10 @@ void BPF_PROG(hw_init, struct sock *sk)
 	/* The one controller that every kernel has. */
 	char fallback[] = "reno";
 
-	/* This family's segments are ECN-capable even if the peer knows no ECN: marks would be neither drops nor heard of. */
+	/*
+	 * With TCP_CONG_NEEDS_ECN segments are ECN-capable even if the peer does not support ECN. Queues would then
+	 * mark them instead of dropping them, and the sender would never learn of the marks.
+	 */
 	if (FLAGS & TCP_CONG_NEEDS_ECN && !(tp->ecn_flags & (TCP_ECN_MODE_RFC3168 | TCP_ECN_MODE_ACCECN))) {
 		COUNT(without_ecn, 1);
 		bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, fallback, sizeof(fallback));
@@ -167,7 +176,7 @@ SEC("struct_ops")
 void BPF_PROG(hw_release, struct sock *sk)
 {
 	COUNT(closed, 1);
-	/* The next controller, if there is one, is not to inherit a pace. */
+	/* The next controller, if there is one, must not inherit the pacing rate. */
 	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
 }
 
@@ -197,7 +206,7 @@ void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct 
 	if (algorithm_on_ack(algorithm, &ack)) {
 		COUNT(mark_cuts, 1);
 		c->undoable = 0;
-		/* The kernel says so by itself when it enters its CWR state, which is not when we reduce. */
+		/* The kernel sets this when it enters its own CWR state, which is not when the window is cut here. */
 		if (tp->ecn_flags & TCP_ECN_MODE_RFC3168)
 			tp->ecn_flags |= TCP_ECN_QUEUE_CWR;
 	}
@@ -232,7 +241,7 @@ void BPF_PROG(hw_set_state, struct sock *sk, u8 state)
 	apply(sk);
 }
 
-/* The kernel asks when it enters one of its own states; reductions happen above. */
+/* The kernel asks for ssthresh when it enters one of its own states; the reduction itself happens above. */
 SEC("struct_ops")
 u32 BPF_PROG(hw_ssthresh, struct sock *sk)
 {
@@ -253,7 +262,7 @@ u32 BPF_PROG(hw_undo_cwnd, struct sock *sk)
 	return tcp_sk(sk)->snd_cwnd;
 }
 
-/* After silence longer than a timeout nobody knows what the path carries (RFC 5681 4.1). */
+/* After an idle period longer than an RTO the state of the path is unknown (RFC 5681 4.1). */
 static __always_inline void after_idle(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);

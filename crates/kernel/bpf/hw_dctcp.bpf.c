@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* DCTCP with a floor of two segments: what to compare ls_dctcp with, also where the kernel has none. */
+/* DCTCP with a floor of two segments: the baseline for ls_dctcp, also where the kernel has no DCTCP. */
 #define ALGORITHM LS_DCTCP
-/* DCTCP must not meet a queue that drops what is not ECN-capable, so SYNs are, too. */
+/* A queue for DCTCP may drop packets that are not ECN-capable, so SYNs must be ECN-capable, too. */
 #define FLAGS TCP_CONG_NEEDS_ECN
 
 #include "aimd.bpf.h"

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Reno that answers marks, with a floor of two segments: what to compare ls_reno with. */
+/* Reno that responds to marks, with a floor of two segments: the baseline for ls_reno. */
 #define ALGORITHM LS_RENO
-/* Classic ECN, which net.ipv4.tcp_ecn or a route asks for; a peer would refuse it to ECN-capable SYNs (RFC 3168 6.1.1). */
+/* Classic ECN, if net.ipv4.tcp_ecn or a route requests it. A peer would refuse ECN to an ECN-capable SYN (RFC
+ * 3168 6.1.1). */
 #define FLAGS 0
 
 #include "aimd.bpf.h"
 #include "engine.bpf.h"
 
-/* As a receiver it leaves the echo to the kernel, which repeats a mark until it hears that the window was reduced (RFC 3168). */
+/* As a receiver it leaves the echo to the kernel, which sends ECE until the sender confirms a reduction with
+ * CWR (RFC 3168). */
 SEC("struct_ops")
 void BPF_PROG(hw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {

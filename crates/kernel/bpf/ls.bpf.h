@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* LS-AIMD as the engine's algorithm: everything is in the shared arithmetic. ALGORITHM says which of its two. */
+/* LS-AIMD as an algorithm for the engine: a wrapper around the shared arithmetic. ALGORITHM selects Reno or DCTCP. */
 #ifndef HEADWAY_LS_BPF_H
 #define HEADWAY_LS_BPF_H
 
@@ -9,13 +9,14 @@
 #include "ls_aimd.h"
 #include "intf.h"
 
-/* What the loader sets before the programs are verified; each is the flag of that name. */
+/* Options, set by the loader before the programs are verified; each is the command-line flag of that name. */
 struct ls_options {
-	/* Segments for which the receiver may send one acknowledgement, 1 to 16: below so many, segments are paced one by one. */
+	/* The most segments that the receiver acknowledges with one ACK, 1 to 16: below this window segments
+	 * are paced one by one. */
 	u32 delta;
 	/* Scale C of the increase in units of 2^-16, 1 to 65536; 0 makes it follow the fraction of marks. */
 	u32 scale;
-	/* Least window in bytes, 1 to 65536. */
+	/* Minimum window in bytes, 1 to 65536. */
 	u32 floor;
 };
 
@@ -25,7 +26,7 @@ const volatile struct ls_options options SEC(".rodata.options") = {
 	.floor = LS_FLOOR,
 };
 
-/* Segments that a connection may start again with after silence: the initial window (RFC 6928). */
+/* Restart window after idle, in segments: the initial window (RFC 6928). */
 #define LS_RESTART_WINDOW 10
 
 struct algorithm {
@@ -39,12 +40,13 @@ static __always_inline struct ls_config config(void)
 		.delta = options.delta,
 		.scale = options.scale,
 		.floor = options.floor,
-		/* The kernel sets a departure when the one before it leaves, and lets no program move it. */
+		/* The kernel sets the departure of a segment when the one before it leaves, and no program
+		 * can move it. */
 		.fixed_departures = 1,
 	};
 }
 
-/* Adopts a window and, of a connection that had another controller before, a threshold, both in segments. */
+/* Adopts a window and, if the connection had another controller before, its ssthresh, both in segments. */
 static __always_inline void algorithm_init(struct algorithm *a, u32 window, u32 ssthresh, u32 mss, u32 next)
 {
 	struct ls_config c = config();
@@ -89,7 +91,7 @@ static __always_inline void algorithm_set_mss(struct algorithm *a, u32 mss)
 	ls_set_mss(&a->ls, &c, mss);
 }
 
-/* A small window stays (ls-aimd 2.20); a large one grows back fast to three quarters of what it was. */
+/* A small window stays as it is (ls-aimd 2.20); a large one grows back fast to three quarters of its former size. */
 static __always_inline void algorithm_restart(struct algorithm *a)
 {
 	struct ls_config c = config();
@@ -114,7 +116,7 @@ static __always_inline u32 algorithm_cwnd(const struct algorithm *a)
 	return ls_cwnd(&a->ls, &c);
 }
 
-/* In segments, and for what the kernel does with it at least two. */
+/* In segments; at least two, because of the way the kernel uses it. */
 static __always_inline u32 algorithm_ssthresh(const struct algorithm *a)
 {
 	if (a->ls.ssthresh == LS_UNLIMITED)
@@ -122,7 +124,7 @@ static __always_inline u32 algorithm_ssthresh(const struct algorithm *a)
 	return hw_max(a->ls.ssthresh / ((u64)a->ls.mss << HW_Q9), 2);
 }
 
-/* Time between departures, ns; zero while acknowledgements clock segments out, and before there is a round-trip time. */
+/* Time between departures in ns; zero while the sender is ACK-clocked, and before the first RTT sample. */
 static __always_inline u64 algorithm_gap(const struct algorithm *a)
 {
 	return a->ls.submss ? ls_gap(&a->ls, a->ls.mss) : 0;

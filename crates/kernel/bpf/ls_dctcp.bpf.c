@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* LS-AIMD DCTCP: reductions by the fraction of segments that are marked, windows down to a few bytes. */
+/* LS-AIMD DCTCP: reduces by the fraction of marked segments, with windows down to a few bytes. */
 #define ALGORITHM LS_DCTCP
-/* DCTCP must not meet a queue that drops what is not ECN-capable, so SYNs are, too. */
+/* A queue for DCTCP may drop packets that are not ECN-capable, so SYNs must be ECN-capable, too. */
 #define FLAGS TCP_CONG_NEEDS_ECN
 
 #include "ls.bpf.h"

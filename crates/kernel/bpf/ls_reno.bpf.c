@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* LS-AIMD Reno: the window is halved at the first mark of a round, down to a few bytes. */
+/* LS-AIMD Reno: halves the window at the first mark of a round, down to a few bytes. */
 #define ALGORITHM LS_RENO
-/* Classic ECN, which net.ipv4.tcp_ecn or a route asks for; a peer would refuse it to ECN-capable SYNs (RFC 3168 6.1.1). */
+/* Classic ECN, if net.ipv4.tcp_ecn or a route requests it. A peer would refuse ECN to an ECN-capable SYN (RFC
+ * 3168 6.1.1). */
 #define FLAGS 0
 
 #include "ls.bpf.h"
 #include "engine.bpf.h"
 
-/* As a receiver it leaves the echo to the kernel, which repeats a mark until it hears that the window was reduced (RFC 3168). */
+/* As a receiver it leaves the echo to the kernel, which sends ECE until the sender confirms a reduction with
+ * CWR (RFC 3168). */
 SEC("struct_ops")
 void BPF_PROG(hw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A record of every acknowledgement, when asked for. */
+/* Telemetry: a record of every ACK, if enabled. */
 #ifndef HEADWAY_TELEMETRY_BPF_H
 #define HEADWAY_TELEMETRY_BPF_H
 
-/* Whether to record every acknowledgement. */
+/* Whether to record every ACK. */
 const volatile u32 telemetry SEC(".rodata.telemetry") = 0;
 
-/* The loader makes it larger when it is used. */
+/* The loader enlarges it when telemetry is on. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);

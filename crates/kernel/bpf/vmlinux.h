@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What of the kernel's types the controllers touch. Offsets and the rest come from the running kernel when a program is loaded
- * (preserve_access_index), so members need not be in its order; names and types must be its own.
+ * The kernel types that the controllers use. The loader takes offsets and sizes from the running kernel
+ * (preserve_access_index), so members need not be in the kernel's order; names and types must match.
  */
 #ifndef HEADWAY_VMLINUX_H
 #define HEADWAY_VMLINUX_H
@@ -22,21 +22,21 @@ typedef __s32 s32;
 typedef __u64 u64;
 typedef _Bool bool;
 
-/* What the kernel takes for "no threshold yet". */
+/* The kernel's value for "no ssthresh yet". */
 #define TCP_INFINITE_SSTHRESH 0x7fffffff
 
 enum bpf_map_type {
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 
-/* What cwnd_event is told. */
+/* The events passed to cwnd_event. */
 enum tcp_ca_event {
 	CA_EVENT_TX_START = 0,
 	CA_EVENT_ECN_NO_CE = 4,
 	CA_EVENT_ECN_IS_CE = 5,
 };
 
-/* What set_state is told. */
+/* The states passed to set_state. */
 enum tcp_ca_state {
 	TCP_CA_Recovery = 3,
 	TCP_CA_Loss = 4,
@@ -115,7 +115,7 @@ struct rate_sample {
 
 #pragma clang attribute pop
 
-/* The operations the controllers here and in tests have; libbpf finds their places in the kernel's own struct. */
+/* The operations that the controllers here and in tests implement; libbpf maps them to the kernel's own struct. */
 struct tcp_congestion_ops {
 	u32 (*ssthresh)(struct sock *sk);
 	void (*set_state)(struct sock *sk, u8 state);

@@ -1,8 +1,11 @@
-//! Many flows that send single segments a gap apart, for as long as you like: does each go on?
+//! A soak test: many flows that send single segments a fixed gap apart, for as long as you like. Does any of
+//! them stall?
 //!
-//! `sudo cargo run --release -p headway-kernel --example soak -- ls-dctcp 200 600 20 lossy`: a controller, flows, seconds, milliseconds from
-//! one segment to the next, and `lossy` for one lost packet in a hundred. Everything is marked, so that windows are below a segment; the gap
-//! is set by SO_MAX_PACING_RATE. With the controller `zero` (tests/bpf/zero.bpf.c) flows do stop. Exits with 1 when one has. With round trips and jitter: `headway run --on lab`, see docs/cc.md.
+//! `sudo cargo run --release -p headway-kernel --example soak -- ls-dctcp 200 600 20 lossy`: the controller, flows,
+//! seconds, milliseconds between segments, and `lossy` to drop one packet in a hundred. Everything is marked, so
+//! that windows are below a segment; SO_MAX_PACING_RATE sets the gap. With the controller `zero`
+//! (tests/bpf/zero.bpf.c) flows do stall. Exits with 1 if one has. For round trips and jitter use `headway run --on
+//! lab`, see docs/cc.md.
 #![allow(clippy::unwrap_used, reason = "what cannot be done ends the program, with the reason")]
 
 #[path = "../tests/flood/mod.rs"]
@@ -27,7 +30,8 @@ use socket2::Socket;
 
 /// Payload of a full segment of 1500 bytes.
 const SEGMENT: u64 = 1448;
-/// A flow that delivers nothing for so many gaps, and so long, has stopped; the timeouts of a few losses in a row are shorter.
+/// A flow that delivers nothing for this many gaps and this long has stalled; the timeouts after a few losses
+/// in a row are shorter.
 const GAPS: u32 = 40;
 const LEAST_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -40,7 +44,7 @@ fn main() -> ExitCode {
     let gap = Duration::from_millis(gap.parse().unwrap());
     let Some(path) = Path::new() else { return ExitCode::from(2) };
     path.server.run(if rest.is_empty() { || treat("mark") } else { || treat("mark_and_lose") });
-    // As over long round trips: less than a segment fits into a buffer.
+    // As on paths with a long RTT: a buffer holds less than a segment.
     path.client.run(|| std::fs::write("/proc/sys/net/ipv4/tcp_tso_rtt_log", "0").unwrap());
     let (_on, name) = switch_on(controller);
     let rate = SEGMENT * 1_000_000 / gap.as_micros() as u64;
@@ -76,7 +80,8 @@ fn main() -> ExitCode {
     if stopped > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Loads one of ours, or the one of tests/bpf/zero.bpf.c. It is on until what comes with its name is dropped.
+/// Loads one of Headway's controllers or the one of tests/bpf/zero.bpf.c. It stays registered until the first
+/// value is dropped.
 fn switch_on(controller: &str) -> (Box<dyn Any>, String) {
     if let Some(known) = Controller::ALL.into_iter().find(|known| known.command() == controller) {
         let (loaded, name) = load(Loader::new(known), "soak");
@@ -89,9 +94,9 @@ fn switch_on(controller: &str) -> (Box<dyn Any>, String) {
     (Box::new((link, object)), "headway_zero".to_owned())
 }
 
-/// Bytes a second at most.
+/// Limits the pacing rate to `rate` bytes per second.
 fn pace(socket: &Socket, rate: u64) {
-    // SAFETY: the option reads as many bytes as it is told of; `rate` outlives the call.
+    // SAFETY: the option reads `size` bytes; `rate` outlives the call.
     let result = unsafe {
         let (value, size) = ((&raw const rate).cast(), size_of_val(&rate) as libc::socklen_t);
         libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, value, size)

@@ -1,4 +1,4 @@
-//! The controllers there are, and what can be set.
+//! The available controllers and their options.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,18 +10,18 @@ pub enum Controller {
     LsReno,
     /// LS-AIMD DCTCP.
     LsDctcp,
-    /// Reno with a floor of two segments, to compare with.
+    /// Reno with a floor of two segments, as a baseline.
     HwReno,
-    /// DCTCP with a floor of two segments, to compare with.
+    /// DCTCP with a floor of two segments, as a baseline.
     HwDctcp,
 }
 
 impl Controller {
-    /// All of them.
+    /// All controllers.
     pub const ALL: [Controller; 4] =
         [Controller::LsReno, Controller::LsDctcp, Controller::HwReno, Controller::HwDctcp];
 
-    /// Its name in the kernel.
+    /// Returns its name in the kernel.
     pub fn name(self) -> &'static str {
         match self {
             Controller::LsReno => "ls_reno",
@@ -31,7 +31,7 @@ impl Controller {
         }
     }
 
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     pub fn command(self) -> &'static str {
         match self {
             Controller::LsReno => "ls-reno",
@@ -41,7 +41,7 @@ impl Controller {
         }
     }
 
-    /// What it is, in one line.
+    /// Returns a one-line description.
     pub fn summary(self) -> &'static str {
         match self {
             Controller::LsReno => "LS-AIMD Reno: halves at marks, windows down to a few bytes",
@@ -53,7 +53,7 @@ impl Controller {
         }
     }
 
-    /// The compiled programs.
+    /// Returns the compiled programs.
     pub(crate) fn object(self) -> &'static [u8] {
         match self {
             Controller::LsReno => include_bytes!(concat!(env!("OUT_DIR"), "/ls_reno.bpf.o")),
@@ -64,14 +64,15 @@ impl Controller {
     }
 }
 
-/// What can be set of LS-AIMD (`struct ls_options` in `bpf/ls.bpf.h`).
+/// The options of LS-AIMD (`struct ls_options` in `bpf/ls.bpf.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LsOptions {
-    /// Segments for which the receiver may send one acknowledgement, 1 to 16: below so many, segments are paced one by one.
+    /// The most segments that the receiver acknowledges with one ACK, 1 to 16: below this window segments are
+    /// paced one by one.
     pub delta: u32,
     /// Scale C of the increase in units of 2^-16, 1 to 65536; 0 makes it follow the fraction of marks.
     pub scale: u32,
-    /// Least window in bytes, 1 to 65536.
+    /// Minimum window in bytes, 1 to 65536.
     pub floor: u32,
 }
 

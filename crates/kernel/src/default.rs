@@ -1,4 +1,4 @@
-//! Which controller connections of a network namespace get that ask for none.
+//! The default controller of a network namespace, used by connections that choose none.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -13,53 +13,53 @@ use crate::error::Error;
 
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-/// Of the thread, as threads of one process may be in different namespaces.
+/// Of the thread: threads of one process may be in different namespaces.
 const NAMESPACE: &str = "/proc/thread-self/ns/net";
-/// Where `ip netns` keeps namespaces that no process is in.
+/// The folder where `ip netns` keeps named namespaces, which live without any process.
 const NAMED: &str = "/run/netns";
 
 /// A network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespace {
-    /// Its number, as in `/proc/PID/ns/net`; the kernel gives it to another one later.
+    /// Its inode number, as in `/proc/PID/ns/net`; the kernel may reuse it after the namespace is gone.
     pub number: u64,
-    /// Its cookie (`SO_NETNS_COOKIE`), which no other one gets before the host restarts.
+    /// Its cookie (`SO_NETNS_COOKIE`), which is not reused until the host restarts.
     pub cookie: u64,
 }
 
 impl Namespace {
-    /// The one this thread is in.
+    /// Returns the namespace of this thread.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When the kernel does not report it.
     pub fn here() -> Result<Namespace, Error> {
         let metadata = fs::metadata(NAMESPACE).map_err(Error::file("look at", NAMESPACE))?;
         Ok(Namespace { number: metadata.ino(), cookie: cookie().map_err(Error::file("look at", NAMESPACE))? })
     }
 
-    /// Whether something on this host may still keep it: a process, or a name that `ip netns` gave it.
+    /// Returns whether something on this host may keep it alive: a process, or a name given by `ip netns`.
     pub fn may_be_kept(&self) -> bool {
         let entries = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten();
         let is_it = |path: &Path| match fs::metadata(path) {
-            // The number may be that of another one by now.
+            // The number may have been reused for another namespace.
             Ok(metadata) if metadata.ino() == self.number => {
                 cookie_of(path).is_none_or(|cookie| cookie == self.cookie)
             }
             Ok(_) => false,
-            // What we must not look at may be it.
+            // It may be one that we have no permission to inspect.
             Err(reason) => reason.kind() == std::io::ErrorKind::PermissionDenied,
         };
-        // The first process may be closed even to root; it is not alone where it is.
+        // PID 1 may be inaccessible even to root; other processes share its namespace.
         let others = entries("/proc").filter(|process| process.file_name() != "1");
         others.into_iter().any(|process| is_it(&process.path().join("ns/net")))
             || entries(NAMED).any(|name| is_it(&name.path()))
     }
 }
 
-/// The cookie of the namespace that a file names; `None` when we may not enter it.
+/// Returns the cookie of the namespace behind a file; `None` if we may not enter it.
 fn cookie_of(path: &Path) -> Option<u64> {
     let file = fs::File::open(path).ok()?;
-    // Only the thread that looks is somewhere else.
+    // A separate thread enters it, so that this one stays in its own namespace.
     let look = move || {
         setns(&file, CloneFlags::CLONE_NEWNET).ok()?;
         cookie().ok()
@@ -67,12 +67,12 @@ fn cookie_of(path: &Path) -> Option<u64> {
     std::thread::spawn(look).join().ok()?
 }
 
-/// The cookie of this thread's network namespace.
+/// Returns the cookie of this thread's network namespace.
 fn cookie() -> std::io::Result<u64> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     let mut cookie = 0u64;
     let mut size = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: the option is a number of 64 bits, for which there is room.
+    // SAFETY: the option is a 64-bit number, and `cookie` has room for it.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -85,14 +85,14 @@ fn cookie() -> std::io::Result<u64> {
     if result == 0 { Ok(cookie) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// What the default of a network namespace was before it was changed.
+/// The default controller of a network namespace before Headway changed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormerDefault {
     /// The controller that was the default before Headway changed it for the first time.
     pub former: String,
-    /// Where.
+    /// The namespace.
     pub namespace: Namespace,
-    /// Our names, one of which is the default now; when none is, somebody else has decided since.
+    /// Headway's names, one of which is the default now; if none is, somebody else has changed it since.
     pub names: Vec<String>,
 }
 
@@ -101,19 +101,19 @@ pub(crate) fn set_default(name: &str) -> Result<(), Error> {
     fs::write(DEFAULT, name).map_err(Error::file("write to", DEFAULT))
 }
 
-/// The default of this network namespace.
+/// Returns the default of this network namespace.
 ///
 /// # Errors
-/// When the kernel does not tell.
+/// When the kernel does not report it.
 pub fn current_default() -> Result<String, Error> {
     let text = fs::read_to_string(DEFAULT).map_err(Error::file("read", DEFAULT))?;
     Ok(text.trim().to_owned())
 }
 
-/// The names of all registered controllers.
+/// Returns the names of all registered controllers.
 ///
 /// # Errors
-/// When the kernel does not tell.
+/// When the kernel does not report them.
 pub fn available() -> Result<Vec<String>, Error> {
     let text = fs::read_to_string(AVAILABLE).map_err(Error::file("read", AVAILABLE))?;
     Ok(text.split_whitespace().map(str::to_owned).collect())

@@ -1,89 +1,89 @@
-//! What can go wrong, each as one sentence that includes its reason and the next step.
+//! The errors of this crate, each one sentence with its reason and the next step.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a controller could not be loaded, or something about one not be found out.
+/// The reason why loading or inspecting a controller failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The kernel does not describe its types.
+    /// The kernel has no type information (BTF).
     #[error(
         "this kernel has no BTF (/sys/kernel/btf/vmlinux), which BPF controllers need; use one with CONFIG_DEBUG_INFO_BTF, \
          such as those of Debian, Ubuntu and Fedora"
     )]
     NoBtf,
-    /// The kernel takes no controllers as BPF.
+    /// The kernel does not accept congestion controllers as BPF.
     #[error(
         "this kernel takes no congestion controllers as BPF; use Linux 6.10 or later with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT"
     )]
     NoStructOps,
-    /// The kernel calls controllers in a way that was changed since.
+    /// The kernel calls controllers with an older signature.
     #[error("this kernel is older than Linux 6.10, the first that tells controllers enough; update it")]
     TooOld,
-    /// Not allowed.
+    /// Missing privileges.
     #[error(
         "loading a congestion controller needs root (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN on the host); run it with sudo"
     )]
     Forbidden,
-    /// There is a controller of this name.
+    /// A controller of this name is already registered.
     #[error(
         "a congestion controller named {0} is registered already, by {1}; end that first, \
          or see what is on with `headway cc status`"
     )]
     NameTaken(String, String),
-    /// A name the kernel does not take.
+    /// A name that the kernel does not accept.
     #[error("`{0}` cannot name a congestion controller: use 1 to 15 letters, digits or `_`")]
     BadName(String),
-    /// The kernel did not take the programs.
+    /// The kernel rejected the programs.
     #[error("the kernel refused {name}: {reason}; RUST_LOG=debug shows what it said")]
     Refused {
-        /// The controller.
+        /// The controller's name.
         name: String,
-        /// What libbpf said.
+        /// The error from libbpf.
         reason: libbpf_rs::Error,
     },
-    /// A question to the kernel about BPF failed.
+    /// A BPF query failed.
     #[error("cannot {action}: {reason}")]
     Bpf {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
-        /// What libbpf said.
+        /// The error from libbpf.
         reason: libbpf_rs::Error,
     },
-    /// A file resisted.
+    /// A file operation failed.
     #[error("cannot {action} {}: {reason}", path.display())]
     File {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error from the system.
         reason: io::Error,
     },
-    /// Somebody else can write where notes are kept.
+    /// The folder for notes is writable by others than root.
     #[error("{} must be a folder that only root can write to; remove it, and it is made again", .0.display())]
     Folder(PathBuf),
-    /// Another instance of ours has made its controller the default here.
+    /// Another instance of Headway has made its controller the default here.
     #[error(
         "{name} (process {pid}) is the default of this network namespace; end that first with `headway cc stop {name}`"
     )]
     DefaultTaken {
-        /// The other's process.
+        /// The process of that instance.
         pid: u32,
-        /// The other's controller.
+        /// The controller of that instance.
         name: String,
     },
 }
 
 impl Error {
-    /// For `map_err`: `action` on a file failed.
+    /// For `map_err`: wraps the failure of `action` on a file.
     pub(crate) fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
         let path = path.into();
         move |reason| Error::File { action, path, reason }
     }
 
-    /// For `map_err`: a question about BPF failed.
+    /// For `map_err`: wraps the failure of a BPF query.
     pub(crate) fn bpf(action: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Error {
         move |reason| Error::Bpf { action, reason }
     }

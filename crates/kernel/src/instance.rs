@@ -1,8 +1,9 @@
-//! Who on this host has a controller on, and what those left behind that were killed.
+//! The instances that have a controller loaded on this host, and the leftovers of killed ones.
 //!
-//! Each has a file that it keeps locked. The kernel releases the lock whatever ends the process, so a file without a lock is of one
-//! that could not clean up. Only root may open them: a lock of somebody else's would make a dead process look alive. The former
-//! default of a network namespace has a file of its own, which stays until it is restored (see `notes.rs`).
+//! Each instance keeps a file locked. The kernel releases the lock however the process ends, so an unlocked file
+//! belongs to a process that could not clean up. Only root may open these files: a lock held by anyone else would
+//! make a dead process look alive. The former default of a network namespace has a file of its own, which stays
+//! until that default is restored (see `notes.rs`).
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -18,44 +19,44 @@ use crate::default::{FormerDefault, Namespace, current_default, set_default};
 use crate::error::Error;
 use crate::notes::{self, Store};
 
-/// Only root can load controllers, so only root can write here.
+/// Writable by root only, because only root can load controllers.
 const FOLDER: &str = "/run/headway/cc";
-/// Held by whoever changes notes or defaults.
+/// Locked by a process while it changes notes or defaults.
 const LOCK: &str = ".lock";
-/// What is written, before it takes the place of a file.
+/// The temporary file that is renamed to replace another.
 const NEW: &str = ".new";
-/// How files of former defaults begin; no controller's name has this dash.
+/// The prefix of files of former defaults; the dash cannot occur in a controller's name.
 const FORMER: &str = "default-";
 
-/// What others may know of an instance.
+/// The public data of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// Its process.
     pub pid: u32,
-    /// What it has loaded, and under which name.
+    /// The controller it has loaded.
     pub controller: Controller,
-    /// The name to choose it by.
+    /// The name under which the controller is registered.
     pub name: String,
-    /// How LS-AIMD was set.
+    /// The options of LS-AIMD.
     pub options: LsOptions,
-    /// The default it has changed.
+    /// The former default, if the instance has changed it.
     pub default: Option<FormerDefault>,
-    /// The number of the map with its counters.
+    /// The BPF ID of the map with its counters.
     pub counters_map: u32,
-    /// The numbers of its programs.
+    /// The BPF IDs of its programs.
     pub programs: Vec<u32>,
 }
 
-/// This process among those that have controllers on, until [`Instance::end`].
+/// This process as a registered instance, until [`Instance::end`].
 #[derive(Debug)]
 pub struct Instance {
     note: Note,
-    /// Tells others that this process lives.
+    /// Shows other processes that this one is alive.
     _lock: Flock<File>,
 }
 
 impl Instance {
-    /// What others know of it.
+    /// Returns its public data.
     pub fn note(&self) -> &Note {
         &self.note
     }
@@ -63,25 +64,25 @@ impl Instance {
     /// Restores the default that this process has changed, and removes its file.
     ///
     /// # Errors
-    /// When the kernel or the disk refuses; what could not be restored stays noted.
+    /// When the kernel or the file system refuses; the note of a default that could not be restored stays.
     pub fn end(self) -> Result<(), Error> {
         notes::end(&mut Notes::lock()?, &self.note)
     }
 }
 
-/// The notes of this host. While this value lives, no other process changes notes or defaults.
+/// The notes of this host, locked: no other process changes notes or defaults while this value lives.
 #[derive(Debug)]
 pub struct Notes {
     _lock: Flock<File>,
-    /// The file of this process, once it is there.
+    /// The locked file of this process, once it exists.
     own: Option<Flock<File>>,
 }
 
 impl Notes {
-    /// Waits for its turn, which takes as long as another process needs to load a controller.
+    /// Waits for the lock, for as long as another process needs to load a controller.
     ///
     /// # Errors
-    /// When the folder cannot be made, or somebody else than root can write there.
+    /// When the folder cannot be created, or others than root can write to it.
     pub fn lock() -> Result<Notes, Error> {
         let made = DirBuilder::new().recursive(true).mode(0o755).create(FOLDER);
         made.map_err(Error::file("make", FOLDER))?;
@@ -90,30 +91,31 @@ impl Notes {
         let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
         let file = file.map_err(Error::file("open", &path))?;
         let lock = lock(file, &path)?;
-        // Of a program that was killed while it wrote.
+        // Left by a program that was killed while writing.
         remove(&Path::new(FOLDER).join(NEW))?;
         Ok(Notes { _lock: lock, own: None })
     }
 
-    /// Tells others of this process and, with `default`, makes its controller the default of this network namespace.
+    /// Registers this process and, with `default`, makes its controller the default of this network namespace.
     ///
     /// # Errors
-    /// When another instance has the name or the default, or the kernel or the disk refuses.
+    /// When another instance has the name or the default, or the kernel or the file system refuses.
     pub fn start(mut self, mut note: Note, default: bool) -> Result<Instance, Error> {
         notes::start(&mut self, &mut note, default)?;
         let own = self.own.take().ok_or_else(|| Error::BadName(note.name.clone()))?;
         Ok(Instance { note, _lock: own })
     }
 
-    /// Restores the former default of this network namespace if one of these names, or of any when there are none, took its place.
+    /// Restores the former default of this network namespace if one of `names` replaced it; an empty `names`
+    /// matches any.
     ///
     /// # Errors
-    /// When the kernel refuses; the note stays then.
+    /// When the kernel refuses; the note then stays.
     pub fn restore(&mut self, names: &[&str]) -> Result<(), Error> {
         notes::restore(self, names)
     }
 
-    /// Forgets a former default without restoring it.
+    /// Removes the note of a former default without restoring it.
     ///
     /// # Errors
     /// When its file cannot be removed.
@@ -121,7 +123,7 @@ impl Notes {
         self.forget(former.namespace)
     }
 
-    /// Forgets those that were killed; defaults that they changed stay noted.
+    /// Removes the notes of killed instances; notes of defaults that they changed stay.
     ///
     /// # Errors
     /// When a file cannot be removed.
@@ -129,16 +131,16 @@ impl Notes {
         notes::forget_ended(self)
     }
 
-    /// The former defaults that no living program will restore.
+    /// Returns the former defaults that no living process will restore.
     ///
     /// # Errors
-    /// When the kernel does not tell, or a note cannot be read.
+    /// When the kernel does not report the default, or a note cannot be read.
     pub fn left_behind(&self) -> Result<Vec<FormerDefault>, Error> {
         notes::left_behind(self)
     }
 }
 
-/// Whoever can write there could name other defaults, or make the dead look alive.
+/// Checks that only root can write there; anyone else could inject other defaults or make dead processes look alive.
 fn check_folder(path: &Path) -> Result<(), Error> {
     let is = fs::symlink_metadata(path).map_err(Error::file("look at", path))?;
     if is.is_dir() && is.uid() == nix::unistd::geteuid().as_raw() && is.permissions().mode() & 0o022 == 0 {
@@ -160,7 +162,8 @@ fn file_of_former(namespace: Namespace) -> PathBuf {
     file_of(&format!("{FORMER}{}", namespace.cookie))
 }
 
-/// Writes a file so that a reader sees all of it or what was before, whatever happens to this process, and returns it locked.
+/// Replaces a file atomically, so that readers see the old or the new content even if this process dies, and
+/// returns it locked.
 fn replace(path: &Path, value: &impl Serialize) -> Result<Flock<File>, Error> {
     let new = Path::new(FOLDER).join(NEW);
     let written = || {
@@ -228,22 +231,22 @@ impl Store for Notes {
     }
 }
 
-/// The instances that run, by name.
+/// Returns the living instances, by name.
 pub fn running() -> Vec<Note> {
     instances().into_iter().filter(|(_, lives)| *lives).map(|(note, _)| note).collect()
 }
 
-/// Those that were killed, by name.
+/// Returns the killed instances, by name.
 pub fn ended() -> Vec<Note> {
     instances().into_iter().filter(|(_, lives)| !*lives).map(|(note, _)| note).collect()
 }
 
-/// All that can be read, by name, and whether their authors live.
+/// Returns all readable notes, by name, and whether their processes live.
 fn instances() -> Vec<(Note, bool)> {
     files(false).iter().filter_map(|path| read(path).ok().flatten()).collect()
 }
 
-/// The files of former defaults, or those of instances, in order.
+/// Returns the files of former defaults, or those of instances, sorted.
 fn files(formers: bool) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(FOLDER) else { return Vec::new() };
     let is_wanted = |path: &PathBuf| {
@@ -255,7 +258,7 @@ fn files(formers: bool) -> Vec<PathBuf> {
     files
 }
 
-/// What a file says and whether it is locked; `None` when it is gone.
+/// Reads a file and whether it is locked; `None` if it is gone.
 fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<(T, bool)>> {
     let mut file = match OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path) {
         Err(reason) if reason.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -264,7 +267,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<(T, bool)>> {
     let mut text = String::new();
     file.read_to_string(&mut text)?;
     let value = serde_json::from_str(&text)?;
-    // A shared lock does not disturb others who look at the same time; it is gone with `file`.
+    // A shared lock does not disturb concurrent readers; it is released with `file`.
     let locked = Flock::lock(file, FlockArg::LockSharedNonblock).is_err();
     Ok(Some((value, locked)))
 }

@@ -1,7 +1,8 @@
-//! Congestion controllers for the running kernel: BPF programs (`bpf/`) and what loads them.
+//! Congestion controllers for the running kernel: BPF programs (`bpf/`) and their loader.
 //!
-//! [`Loaded`] is a controller that is on; when it is dropped, or its process dies, the kernel is as before. [`Notes`] lets the
-//! processes of a host know of each other's controllers and of what a killed one left behind.
+//! [`Loaded`] is a registered controller; when it is dropped or its process dies, the kernel removes the
+//! controller. [`Notes`] lets the processes of a host see each other's controllers and the leftovers of killed
+//! ones.
 
 mod controller;
 mod default;

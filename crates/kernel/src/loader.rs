@@ -13,16 +13,16 @@ use crate::default::available;
 use crate::error::Error;
 use crate::telemetry::{Counters, Record, program_ids, read_counters};
 
-/// Longest name of a controller: the kernel has 16 bytes with a zero at the end.
+/// Longest name of a controller: the kernel has 16 bytes, including a terminating zero.
 const LONGEST_NAME: usize = 15;
-/// From the name to the flags in `struct tcp_congestion_ops` of `bpf/vmlinux.h`.
+/// Offset from the name to the flags in `struct tcp_congestion_ops` of `bpf/vmlinux.h`.
 const FLAGS_AFTER_NAME: usize = 16;
-/// Programs without privileges, and other network namespaces, may choose the controller (linux/tcp.h).
+/// Lets unprivileged programs and other network namespaces choose the controller (linux/tcp.h).
 const TCP_CONG_NON_RESTRICTED: u8 = 1;
-/// Room for records: at a million acknowledgements a second that of 40 ms.
+/// Size of the buffer for records: 40 ms at a million ACKs per second.
 const RECORDS: u32 = 4 << 20;
 
-/// How to load a controller.
+/// Loads a controller with options.
 #[derive(Clone, Debug)]
 pub struct Loader {
     controller: Controller,
@@ -33,7 +33,7 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// A controller under its own name, without telemetry.
+    /// Creates a loader for a controller under its own name, without telemetry.
     pub fn new(controller: Controller) -> Loader {
         Loader {
             controller,
@@ -44,34 +44,34 @@ impl Loader {
         }
     }
 
-    /// Registers it under another name: names are those of the whole host.
+    /// Registers it under another name; names are global to the host.
     pub fn name(mut self, name: &str) -> Loader {
         name.clone_into(&mut self.name);
         self
     }
 
-    /// Sets what LS-AIMD leaves open; the others have nothing to set.
+    /// Sets the options of LS-AIMD; other controllers ignore them.
     pub fn options(mut self, options: LsOptions) -> Loader {
         self.options = options;
         self
     }
 
-    /// Records every acknowledgement, see [`Loaded::poll`].
+    /// Enables a record of every ACK, see [`Loaded::poll`].
     pub fn telemetry(mut self, on: bool) -> Loader {
         self.telemetry = on;
         self
     }
 
-    /// Lets programs without CAP_NET_ADMIN and other network namespaces choose it.
+    /// Lets programs without CAP_NET_ADMIN and other network namespaces choose the controller.
     pub fn unrestricted(mut self, on: bool) -> Loader {
         self.unrestricted = on;
         self
     }
 
-    /// Loads and registers it.
+    /// Loads and registers the controller.
     ///
     /// # Errors
-    /// When the kernel or the user cannot, or the name is taken.
+    /// When the kernel does not support it, the user lacks privileges, or the name is taken.
     pub fn load(&self) -> Result<Loaded, Error> {
         crate::support::check()?;
         check_name(&self.name)?;
@@ -109,7 +109,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Writes name and flags over those the operations were compiled with.
+    /// Overwrites the name and flags that the operations were compiled with.
     fn configure_ops(&self, map: &mut OpenMapMut<'_>) {
         let Some(value) = map.initial_value_mut() else { return };
         let compiled = padded(self.controller.name());
@@ -135,58 +135,58 @@ impl Loader {
     }
 }
 
-/// A controller that is on: connections can choose it until this is dropped; those that have it keep it.
+/// A registered controller: connections can choose it until this is dropped, and those that have it keep it.
 #[derive(Debug)]
 pub struct Loaded {
     name: String,
-    // Dropped before the object: unregistered first.
+    // Declared before `object`, so that dropping unregisters first.
     link: Link,
     object: Object,
 }
 
 impl Loaded {
-    /// The name to choose it by.
+    /// Returns the name under which connections choose it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The number of the map with the counters, for [`counters`](crate::counters).
+    /// Returns the BPF ID of the map with the counters, for [`counters`](crate::counters).
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When the kernel does not report it.
     pub fn counters_map(&self) -> Result<u32, Error> {
         let map = self.map(".bss")?;
         Ok(MapInfo::new(map.as_fd()).map_err(Error::bpf("look at a BPF map"))?.info.id)
     }
 
-    /// What happened so far.
+    /// Returns the counters.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When they cannot be read.
     pub fn counters(&self) -> Result<Counters, Error> {
         read_counters(&self.map(".bss")?)
     }
 
-    /// The map whose name ends like this.
+    /// Returns the map whose name ends with `end`.
     fn map(&self, end: &str) -> Result<Map<'_>, Error> {
         let map = self.object.maps().find(|map| map.name().to_string_lossy().ends_with(end));
         map.ok_or_else(|| Error::BadName(self.name.clone()))
     }
 
-    /// The numbers of the programs, for [`cost`](crate::cost).
+    /// Returns the BPF IDs of the programs, for [`cost`](crate::cost).
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When the kernel does not report them.
     pub fn programs(&self) -> Result<Vec<u32>, Error> {
         program_ids(&self.object)
     }
 
-    /// Takes it off; connections that have it keep it.
+    /// Unregisters the controller; connections that have it keep it.
     pub fn unload(self) {
         drop(self.link);
     }
 
-    /// Hands every record that arrives within `patience` to `take`.
+    /// Waits up to `patience` and passes every record that arrives to `take`.
     ///
     /// # Errors
     /// When the records cannot be read, for instance because telemetry is off.
@@ -203,7 +203,7 @@ impl Loaded {
         builder.add(&records, read).map_err(Error::bpf(action))?;
         let ring = builder.build().map_err(Error::bpf(action))?;
         match ring.poll(patience) {
-            // A signal came: who waits for one looks now.
+            // A signal arrived: return, so that the caller can check for it.
             Err(reason) if reason.kind() == libbpf_rs::ErrorKind::Interrupted => Ok(()),
             result => result.map_err(Error::bpf(action)),
         }
@@ -214,7 +214,7 @@ fn log(_level: PrintLevel, message: String) {
     tracing::debug!(target: "libbpf", "{}", message.trim_end());
 }
 
-/// A name as the kernel keeps it.
+/// Returns a name in the kernel's format, padded with zeros.
 fn padded(name: &str) -> [u8; LONGEST_NAME + 1] {
     let mut bytes = [0; LONGEST_NAME + 1];
     bytes[..name.len()].copy_from_slice(name.as_bytes());

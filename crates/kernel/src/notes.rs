@@ -1,35 +1,36 @@
-//! What must be written down, and in which order, so that no default of a network namespace is ever lost.
+//! The order in which notes are written, so that the default of a network namespace is never lost.
 //!
-//! A program may be killed between any two of these steps. So the former default is on the disk before the default is changed, stays
-//! there until it has been restored, and is taken over, not overwritten, by the next program that changes the default.
+//! A program may be killed between any two of these steps. So the former default is on disk before the default is
+//! changed and stays there until it has been restored. The next program that changes the default adopts that note
+//! and does not overwrite it.
 
 use crate::default::{FormerDefault, Namespace};
 use crate::error::Error;
 use crate::instance::Note;
 
-/// Where notes are kept and defaults changed; nobody else changes either meanwhile.
+/// Storage for notes, and access to defaults; nobody else changes either while the store is open.
 pub(crate) trait Store {
-    /// The network namespace we are in.
+    /// Returns the network namespace of this thread.
     fn here(&self) -> Result<Namespace, Error>;
-    /// Its default.
+    /// Returns its default controller.
     fn current(&self) -> Result<String, Error>;
-    /// Changes its default.
+    /// Changes its default controller.
     fn set(&mut self, name: &str) -> Result<(), Error>;
-    /// The defaults that are to be restored, of all namespaces.
+    /// Returns the defaults to be restored, of all namespaces.
     fn formers(&self) -> Result<Vec<FormerDefault>, Error>;
-    /// Writes one down in place of the one of the same namespace.
+    /// Stores a former default, replacing the one of the same namespace.
     fn keep(&mut self, former: &FormerDefault) -> Result<(), Error>;
-    /// Forgets the one of a namespace.
+    /// Removes the former default of a namespace.
     fn forget(&mut self, namespace: Namespace) -> Result<(), Error>;
-    /// The notes of all instances, and whether their programs live.
+    /// Returns the notes of all instances, and whether their processes live.
     fn instances(&self) -> Result<Vec<(Note, bool)>, Error>;
-    /// Tells others of this program; its note is that of a living one until the program ends.
+    /// Stores the note of this process; it counts as living until the process ends.
     fn announce(&mut self, note: &Note) -> Result<(), Error>;
     /// Removes the note of an instance.
     fn withdraw(&mut self, name: &str) -> Result<(), Error>;
 }
 
-/// Announces an instance and, where its note has a default, makes it that of this network namespace.
+/// Registers an instance and, with `default`, makes its controller the default of this network namespace.
 pub(crate) fn start(store: &mut impl Store, note: &mut Note, default: bool) -> Result<(), Error> {
     forget_ended(store)?;
     refuse_taken(store, &note.name, default)?;
@@ -40,25 +41,26 @@ pub(crate) fn start(store: &mut impl Store, note: &mut Note, default: bool) -> R
     if !former.names.contains(&note.name) {
         former.names.push(note.name.clone());
     }
-    // Until the change has happened, the default may be that of before, which can be ours too, or the new one.
+    // Until the change has happened, the default may be the old one, which can also be one of Headway's, or
+    // the new one.
     store.keep(&former)?;
     note.default = Some(former.clone());
     store.announce(note)?;
     former.names = vec![note.name.clone()];
     store.set(&note.name).and_then(|()| store.keep(&former)).inspect_err(|_| {
-        // The reason is what counts; what cannot be undone now stays noted.
+        // Report the first error; what cannot be undone now stays noted.
         let _ = end(store, note);
     })
 }
 
-/// Undoes [`start`]; a default that cannot be restored stays noted.
+/// Undoes [`start`]; the note of a default that cannot be restored stays.
 pub(crate) fn end(store: &mut impl Store, note: &Note) -> Result<(), Error> {
     let restored = if note.default.is_some() { restore(store, &[&note.name]) } else { Ok(()) };
     store.withdraw(&note.name)?;
     restored
 }
 
-/// Restores the former default of this network namespace, if one of these names, or any name when there are none, took its place.
+/// Restores the former default of this network namespace if one of `names` replaced it; an empty `names` matches any.
 pub(crate) fn restore(store: &mut impl Store, names: &[&str]) -> Result<(), Error> {
     let Some(former) = forget_obsolete(store)? else { return Ok(()) };
     if !names.is_empty() && !names.iter().any(|name| former.names.iter().any(|own| own == name)) {
@@ -68,8 +70,8 @@ pub(crate) fn restore(store: &mut impl Store, names: &[&str]) -> Result<(), Erro
     store.forget(former.namespace)
 }
 
-/// Removes the notes of programs that were killed, whose controllers the kernel has taken off, and that of a default here that
-/// somebody else has changed since.
+/// Removes the notes of killed processes, whose controllers the kernel has removed, and the note of a default in
+/// this namespace that somebody else has changed since.
 pub(crate) fn forget_ended(store: &mut impl Store) -> Result<(), Error> {
     for (note, lives) in store.instances()? {
         if !lives {
@@ -79,7 +81,7 @@ pub(crate) fn forget_ended(store: &mut impl Store) -> Result<(), Error> {
     forget_obsolete(store).map(|_| ())
 }
 
-/// The former defaults whose change no living program will take back.
+/// Returns the former defaults that no living process will restore.
 pub(crate) fn left_behind(store: &impl Store) -> Result<Vec<FormerDefault>, Error> {
     let instances = store.instances()?;
     let owned = |former: &FormerDefault| {
@@ -92,7 +94,7 @@ pub(crate) fn left_behind(store: &impl Store) -> Result<Vec<FormerDefault>, Erro
     Ok(store.formers()?.into_iter().filter(|former| !owned(former) && !obsolete(former)).collect())
 }
 
-/// Whether the instance has changed this default, and nobody has taken it over since.
+/// Whether the instance has changed this default and no other instance has adopted it since.
 fn is_owner(note: &Note, former: &FormerDefault) -> bool {
     let changed = note.default.as_ref().is_some_and(|own| own.namespace == former.namespace);
     changed && former.names.contains(&note.name)
@@ -107,7 +109,7 @@ fn refuse_taken(store: &impl Store, name: &str, default: bool) -> Result<(), Err
     if !default {
         return Ok(());
     }
-    // Two cannot both put back what was before.
+    // Two instances cannot both restore the former default.
     let (here, current) = (store.here()?, store.current()?);
     let of_here = |note: &&Note| note.default.as_ref().is_some_and(|own| own.namespace == here);
     match running.iter().filter(of_here).find(|other| other.name == current) {
@@ -116,7 +118,8 @@ fn refuse_taken(store: &impl Store, name: &str, default: bool) -> Result<(), Err
     }
 }
 
-/// What was noted of this namespace, unless its default is none of ours any more: then somebody else has decided since.
+/// Returns the noted default of this namespace, or removes the note if the current default is not Headway's:
+/// somebody has changed it.
 fn forget_obsolete(store: &mut impl Store) -> Result<Option<FormerDefault>, Error> {
     let here = store.here()?;
     let Some(former) = store.formers()?.into_iter().find(|former| former.namespace == here) else {

@@ -1,4 +1,4 @@
-//! Random sequences of starts, ends, kills at any step, refusals of the kernel and changes by hand.
+//! Random sequences of starts, ends, kills at any step, refusals by the kernel and changes by hand.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -12,21 +12,21 @@ const NAMES: [&str; 3] = ["ours_a", "ours_b", "ours_c"];
 const KERNELS: [&str; 2] = ["cubic", "reno"];
 const NAMESPACES: u64 = 2;
 
-/// A host in memory, on which a program can be killed before any step.
+/// A simulated host on which a program can be killed before any step.
 struct Host {
     here: u64,
     defaults: BTreeMap<u64, String>,
-    /// What a default was when somebody other than Headway last decided.
+    /// The defaults last set by somebody other than Headway.
     decided: BTreeMap<u64, String>,
     formers: BTreeMap<u64, FormerDefault>,
     instances: BTreeMap<String, (Note, bool)>,
-    /// Steps until the program is killed.
+    /// Steps left until the program is killed.
     left: Cell<Option<u32>>,
     /// Whether the kernel refuses to change defaults.
     refuses: bool,
 }
 
-/// A program that was killed does nothing any more, so no error of it is seen.
+/// Any error will do: nobody sees the errors of a killed program.
 fn killed() -> Error {
     Error::NoBtf
 }
@@ -56,7 +56,7 @@ impl Host {
         }
     }
 
-    /// Lets a program do something in a namespace, and be killed after so many steps; whether it got to the end, and how.
+    /// Runs a program in a namespace and kills it after `steps` steps; returns its result unless it was killed.
     fn program<T>(
         &mut self,
         here: u64,
@@ -81,7 +81,7 @@ impl Host {
         }
     }
 
-    /// Ends an instance as a signal does, or by a kill after so many steps of its end.
+    /// Ends an instance as a signal does; with `steps`, kills it after that many steps of its end.
     fn end(&mut self, name: &str, steps: Option<u32>) {
         let Some((note, true)) = self.instances.get(name).cloned() else { return };
         let here = note.default.as_ref().map_or(0, |own| own.namespace.cookie);
@@ -91,7 +91,7 @@ impl Host {
         }
     }
 
-    /// `headway cc stop` where nothing lives, in one namespace.
+    /// `headway cc stop` in one namespace where no instance lives.
     fn clean(&mut self, here: u64, steps: Option<u32>) {
         self.program(here, steps, |host| {
             forget_ended(host)?;
@@ -104,7 +104,7 @@ impl Host {
         });
     }
 
-    /// No default is ours unless what was before is known.
+    /// Checks that wherever the default is one of ours, the former one is known.
     fn check(&self) -> Result<(), TestCaseError> {
         for (at, current) in &self.defaults {
             if !NAMES.contains(&current.as_str()) {
@@ -201,7 +201,7 @@ enum Event {
 fn event() -> impl Strategy<Value = Event> {
     let name = 0..NAMES.len();
     let here = 0..NAMESPACES;
-    // The longest of them takes 16 steps.
+    // The longest operation takes 16 steps.
     let steps = prop_oneof![Just(None), (0u32..18).prop_map(Some)];
     prop_oneof![
         8 => (name.clone(), here.clone(), prop::bool::weighted(0.8), steps.clone())

@@ -1,4 +1,4 @@
-//! Whether this kernel and this user can load a controller.
+//! Checks whether this kernel and this user can load a controller.
 
 use std::fs;
 
@@ -7,9 +7,9 @@ use libbpf_rs::btf::{Btf, ReferencesType as _};
 
 use crate::error::Error;
 
-/// Where the kernel describes its types.
+/// The kernel's type information.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
-/// What a controller is told with an acknowledgement since Linux 6.10: socket, number, flags, sample of the rate.
+/// The arguments of `cong_control` since Linux 6.10: socket, ack number, flags, rate sample.
 const CONG_CONTROL_ARGUMENTS: usize = 4;
 /// Bits of `CapEff` (linux/capability.h).
 const CAP_NET_ADMIN: u32 = 12;
@@ -17,10 +17,10 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
-/// Checks that a controller can be loaded, the kernel first and the user then.
+/// Checks that a controller can be loaded: first the kernel, then the user's privileges.
 ///
 /// # Errors
-/// What is missing, as a sentence with a next step.
+/// When something is missing, as a sentence with a next step.
 pub fn check() -> Result<(), Error> {
     check_kernel()?;
     if privileged(&fs::read_to_string("/proc/self/status").unwrap_or_default()) {

@@ -1,4 +1,4 @@
-//! What loaded controllers tell: records of acknowledgements, counters, the time they take (`bpf/intf.h`).
+//! Telemetry of loaded controllers: records of ACKs, counters, CPU time (`bpf/intf.h`).
 
 use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 
-/// One acknowledgement (`struct hw_record`).
+/// Telemetry of one ACK (`struct hw_record`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Record {
@@ -18,23 +18,23 @@ pub struct Record {
     pub window: u64,
     /// S, Q9 bytes; all bits set before the first reduction.
     pub ssthresh: u64,
-    /// Smoothed round-trip time of newest segments, which paces, ns.
+    /// Smoothed RTT of the newest segments, which sets the pace, ns.
     pub rtt_pace: u64,
-    /// The kernel's smoothed round-trip time, which sets its timers, ns.
+    /// The kernel's smoothed RTT, which sets its timers, ns.
     pub rtt_loss: u64,
-    /// Bytes a second; all bits set when nothing is paced.
+    /// Bytes per second; all bits set when the connection is not paced.
     pub pacing_rate: u64,
-    /// Increase a round trip without C, Q9 bytes.
+    /// Increase per round trip before scaling by C, Q9 bytes.
     pub add: u32,
     /// C in units of 2^-16.
     pub scale: u32,
     /// alpha in units of 2^-20.
     pub alpha: u32,
-    /// The kernel's window, segments.
+    /// The kernel's cwnd, segments.
     pub cwnd: u32,
     /// Segments acknowledged.
     pub acked: u32,
-    /// Those of them that were marked.
+    /// The marked ones among them.
     pub marked: u32,
     /// Port on this host.
     pub local_port: u16,
@@ -45,17 +45,18 @@ pub struct Record {
 }
 
 impl Record {
-    /// The header of a table whose lines [`Record::to_csv`] makes.
+    /// The header line for [`Record::to_csv`].
     pub const CSV_HEADER: &str = "time_ns,local_port,peer_port,window_bytes,ssthresh_bytes,add_bytes,scale,alpha,rtt_pace_ns,rtt_loss_ns,\
          pacing_bytes_per_s,cwnd,acked,marked,submss";
 
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Record> {
-        // SAFETY: any bits are a valid Record, as it is integers only; the length is checked, and the address need not be aligned.
+        // SAFETY: a Record consists of integers only, so any bits are valid; the length is checked and the
+        // read may be unaligned.
         (bytes.len() == size_of::<Record>())
             .then(|| unsafe { bytes.as_ptr().cast::<Record>().read_unaligned() })
     }
 
-    /// A line of a table; what does not apply is empty.
+    /// Formats the record as a CSV line; values that do not apply are empty.
     pub fn to_csv(&self) -> String {
         let bytes = |q9: u64| q9 as f64 / 512.0;
         let unless_all = |value: u64, text: String| if value == u64::MAX { String::new() } else { text };
@@ -80,43 +81,43 @@ impl Record {
     }
 }
 
-/// What happened since a controller was loaded, in all its connections (`struct hw_counters`).
+/// Totals over all connections since a controller was loaded (`struct hw_counters`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
-    /// Connections that came.
+    /// Connections opened.
     pub connections: u64,
-    /// Those of them that left.
+    /// Connections closed since.
     pub closed: u64,
-    /// Connections that came without the ECN they need and were given to Reno.
+    /// Connections that lacked the ECN they need and were switched to Reno.
     pub without_ecn: u64,
     /// Segments reported as marked.
     pub marked: u64,
-    /// Reductions after a mark.
+    /// Reductions for marks.
     pub mark_cuts: u64,
-    /// Reductions after losses.
+    /// Reductions for losses.
     pub loss_cuts: u64,
     /// Timeouts.
     pub timeouts: u64,
-    /// Reductions after losses or timeouts that were taken back.
+    /// Reductions for losses or timeouts that were undone as spurious.
     pub undone: u64,
-    /// How often a connection went below `delta` segments.
+    /// How often a window fell below `delta` segments.
     pub submss_entries: u64,
-    /// Records that telemetry had no room for.
+    /// Records lost because the telemetry buffer was full.
     pub records_lost: u64,
 }
 
 impl Counters {
-    /// Connections that have the controller now.
+    /// Returns the number of connections that have the controller now.
     pub fn open(&self) -> u64 {
         self.connections.saturating_sub(self.closed)
     }
 }
 
-/// Reads the counters in the map of this number.
+/// Reads the counters in the map with BPF ID `map`.
 ///
 /// # Errors
-/// When the map is gone or the user may not look.
+/// When the map is gone or the user lacks the privileges.
 pub fn counters(map: u32) -> Result<Counters, Error> {
     let handle = MapHandle::from_map_id(map).map_err(Error::bpf("look at the counters of a controller"))?;
     read_counters(&handle)
@@ -129,22 +130,23 @@ pub(crate) fn read_counters(map: &impl MapCore) -> Result<Counters, Error> {
     let Some(value) = value.filter(|bytes| bytes.len() == size_of::<Counters>()) else {
         return Ok(Counters::default());
     };
-    // SAFETY: any bits are valid Counters, as they are integers only; the length was checked, and the address need not be aligned.
+    // SAFETY: Counters consists of integers only, so any bits are valid; the length was checked and the read
+    // may be unaligned.
     Ok(unsafe { value.as_ptr().cast::<Counters>().read_unaligned() })
 }
 
-/// What a program took so far.
+/// The CPU time of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cost {
     /// Its name.
     pub program: String,
-    /// How often it was called while times were taken.
+    /// Calls while timing was on.
     pub calls: u64,
-    /// How long all these calls took, ns.
+    /// Total time of these calls, ns.
     pub nanoseconds: u64,
 }
 
-/// What the programs of these numbers took while times were taken (see [`measure_costs`]).
+/// Returns the CPU time of the programs with these BPF IDs while timing was on (see [`measure_costs`]).
 pub fn cost(programs: &[u32]) -> Vec<Cost> {
     ProgInfoIter::default()
         .filter(|info| programs.contains(&info.id))
@@ -156,12 +158,12 @@ pub fn cost(programs: &[u32]) -> Vec<Cost> {
         .collect()
 }
 
-/// Makes the kernel take the time of every call of every BPF program for as long as the result is held.
+/// Makes the kernel time every call of every BPF program for as long as the returned descriptor is held.
 ///
 /// # Errors
-/// When the user may not.
+/// When the user lacks the privileges.
 pub fn measure_costs() -> Result<OwnedFd, Error> {
-    // SAFETY: a system call with a number.
+    // SAFETY: a system call with an integer argument.
     let raw = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
     if raw < 0 {
         let reason = libbpf_rs::Error::from_raw_os_error(-raw);
@@ -171,7 +173,7 @@ pub fn measure_costs() -> Result<OwnedFd, Error> {
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// The numbers of the programs of an object.
+/// Returns the BPF IDs of the programs of an object.
 pub(crate) fn program_ids(object: &Object) -> Result<Vec<u32>, Error> {
     let ids = object.progs().map(|program| libbpf_rs::Program::id_from_fd(program.as_fd()));
     ids.collect::<Result<_, _>>().map_err(Error::bpf("look at a BPF program"))

@@ -1,6 +1,6 @@
-//! Controllers in this kernel: loaded, used by real connections between network namespaces, and taken off.
+//! Controllers in the running kernel: loaded, used by real connections between network namespaces, and unloaded.
 //!
-//! Where the machine allows neither namespaces nor controllers each test says so and passes.
+//! Where the machine does not allow namespaces or BPF controllers, each test says so and passes.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 mod flood;
@@ -18,7 +18,7 @@ use socket2::Socket;
 
 const MEGABYTE: usize = 1 << 20;
 
-/// The name of the controller a socket has.
+/// Returns the name of a socket's controller.
 fn controller_of(socket: &Socket) -> String {
     let name = socket.tcp_congestion().unwrap();
     String::from_utf8(name).unwrap().trim_end_matches('\0').to_owned()
@@ -70,7 +70,7 @@ fn a_hundred_loads_under_traffic() {
             let loaded = Loader::new(Controller::LsDctcp).name(&name).load().unwrap();
             let (socket, mut peer) = path.connect(V4[1], &name);
             transfer(&socket, &mut peer, 100_000);
-            // Sometimes the connection goes first, sometimes its controller.
+            // In half of the rounds the connection closes before its controller is unloaded, in half after.
             if round % 2 == 0 {
                 loaded.unload();
             }
@@ -104,14 +104,14 @@ fn without_ecn_a_connection_gets_reno() {
     assert_eq!((counted.connections, counted.without_ecn), (0, 1), "{counted:?}");
 }
 
-/// What the last of two seconds was like, over a link that marks everything.
+/// The last of two seconds over a link that marks everything.
 struct Saturated {
     records: Vec<Record>,
     /// Bytes that arrived in that second.
     bytes: usize,
 }
 
-/// Sends for two seconds over a link that marks everything, or nothing any more in the last.
+/// Sends for two seconds over a link that marks everything; without `to_the_end` it stops marking for the last second.
 fn saturate(path: &Path, loader: Loader, what: &str, to_the_end: bool) -> Saturated {
     path.server.run(|| treat("mark"));
     let (loaded, name) = load(loader.telemetry(true), what);
@@ -141,19 +141,19 @@ fn saturate(path: &Path, loader: Loader, what: &str, to_the_end: bool) -> Satura
     });
     let counted = counters(loaded.counters_map().unwrap()).unwrap();
     assert!(counted.mark_cuts > 10 && counted.marked > 10, "{counted:?}");
-    // The server has the controller, too, and acknowledges nothing but the handshake.
+    // The server has the controller, too, but its segments carry no data, so only the handshake of it is acknowledged.
     records.retain(|record| record.acked > 0);
     assert!(!records.is_empty());
     Saturated { records, bytes: bytes.into_inner() }
 }
 
-/// Takes the treatment off again.
+/// Removes the program from the link again.
 fn leave_alone() {
     let status = Command::new("tc").args(["qdisc", "del", "dev", "eth0", "clsact"]).status().unwrap();
     assert!(status.success());
 }
 
-/// The mean of the windows, bytes.
+/// Returns the mean window in bytes.
 fn mean_window(records: &[Record]) -> f64 {
     records.iter().map(|record| record.window as f64 / 512.0).sum::<f64>() / records.len() as f64
 }
@@ -167,16 +167,16 @@ fn marks_push_the_window_below_a_segment_and_pace_it() {
         let Saturated { records, bytes } = saturate(&path, loader, controller.name(), true);
         for record in &records {
             assert_eq!((record.submss, record.cwnd), (1, 2));
-            // W / RTT, within what rounding the gap to nanoseconds and the rate to bytes makes of it.
+            // W / RTT, apart from rounding the gap to nanoseconds and the rate to bytes.
             let rate = record.window as f64 / 512.0 / (record.rtt_pace as f64 / 1e9);
             assert!((record.pacing_rate as f64 - rate).abs() <= 1.0 + rate * 1e-3, "{record:?}");
         }
-        // Where increase and halving meet when every acknowledgement is marked (ls-aimd 2.19); add is that of S = W / 2.
+        // The equilibrium of increase and halving when every ACK is marked (ls-aimd 2.19), where S = W / 2.
         let add = f64::from(records[0].add) / 512.0;
         let least = (2.0 * add / 128.0 * 1448.0).sqrt();
         let window = mean_window(&records);
         assert!((window / least - 1.0).abs() < 0.3, "{window} B and {least} B");
-        // What arrives is what is paced; a busy machine sends later, which the kernel makes up for in part only.
+        // Goodput follows the pacing rate; a busy machine sends late, and the kernel makes up for only part of that.
         let paced =
             records.iter().map(|record| record.pacing_rate as f64).sum::<f64>() / records.len() as f64;
         assert!((0.4..1.6).contains(&(bytes as f64 / paced)), "{bytes} B arrived at a pace of {paced} B/s");
@@ -201,7 +201,7 @@ fn the_baselines_stop_at_two_segments() {
 #[test]
 fn a_receiver_that_waits_does_not_slow_the_pace() {
     let Some(path) = Path::new() else { return };
-    // Segments leave about 1448 round trips apart, and longer than the 40 ms for which a receiver waits for the second.
+    // Segments leave about 1448 round trips apart, which is longer than the delayed-ACK timer of 40 ms.
     let options = LsOptions { scale: 1, floor: 1, ..LsOptions::default() };
     let loader = Loader::new(Controller::LsDctcp).options(options);
     let Saturated { records, .. } = saturate(&path, loader, "wait", false);
@@ -213,7 +213,7 @@ fn a_receiver_that_waits_does_not_slow_the_pace() {
     }
 }
 
-/// Sequence numbers count bytes and wrap: 2 GiB after a reduction it must not look like one that is yet to come.
+/// Byte sequence numbers wrap: 2 GiB after a reduction it must not look like one in the future.
 #[test]
 fn marks_are_heard_gigabytes_after_the_last_one() {
     let Some(path) = Path::new() else { return };
@@ -233,7 +233,7 @@ fn marks_are_heard_gigabytes_after_the_last_one() {
     }
 }
 
-/// RFC 8257 3.5: a loss halves the window, also when a mark of the same flight has cut it a little.
+/// RFC 8257 3.5: a loss halves the window even if a mark of the same flight has already cut it a little.
 #[test]
 fn a_loss_counts_after_a_mark_of_the_same_flight() {
     let Some(path) = Path::new() else { return };
@@ -249,7 +249,7 @@ fn a_loss_counts_after_a_mark_of_the_same_flight() {
     }
 }
 
-/// Below a segment a window stays where it is; one segment, the window of RFC 5681, would be many times as much.
+/// A window below a segment stays as it is after a timeout; one segment, as in RFC 5681, would be many times larger.
 #[test]
 fn a_timeout_does_not_raise_a_window_below_a_segment() {
     let Some(path) = Path::new() else { return };
@@ -257,7 +257,7 @@ fn a_timeout_does_not_raise_a_window_below_a_segment() {
     let loader = Loader::new(Controller::LsDctcp).options(options).telemetry(true);
     let (loaded, name) = load(loader, "timeout");
     let ends = [path.connect(V4[1], &name)];
-    // Polls until it is done, or this has taken too long.
+    // Polls until `done` or until PATIENCE has passed.
     let until = |done: &mut dyn FnMut(Option<Record>) -> bool| {
         let start = Instant::now();
         let mut is_done = false;
@@ -289,12 +289,12 @@ fn a_timeout_does_not_raise_a_window_below_a_segment() {
     assert!(after.iter().all(|&window| window < 724), "{after:?} B");
 }
 
-/// The whole can do well while one connection has stopped for good.
+/// A good total could hide a single stalled connection.
 #[test]
 fn the_slowest_of_many_goes_on() {
     let Some(path) = Path::new() else { return };
     path.server.run(|| treat("mark"));
-    // As over long round trips: pace and round trip ask for less than a segment in a buffer.
+    // As on paths with a long RTT: pacing rate and RTT ask for less than a segment per buffer.
     path.client.run(|| std::fs::write("/proc/sys/net/ipv4/tcp_tso_rtt_log", "0").unwrap());
     let options = LsOptions { scale: LsOptions::SCALE_ONE / 128, ..LsOptions::default() };
     for controller in [Controller::LsDctcp, Controller::LsReno] {

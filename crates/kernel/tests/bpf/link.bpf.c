@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What a link does to packets. */
+/* Programs that mark or drop packets, as a link would. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 
 #define TC_ACT_OK 0
 #define TC_ACT_SHOT 2
-/* Shorter packets are acknowledgements. */
+/* Shorter packets are pure ACKs. */
 #define LEAST_DATA 1000
-/* Packets with data from one mark to the next. */
+/* Data packets per mark. */
 #define PERIOD 100
 
 struct __sk_buff {
@@ -26,7 +26,7 @@ int mark(struct __sk_buff *packet)
 	return TC_ACT_OK;
 }
 
-/* Marks one packet in so many and drops the next one, which is mostly of the same flight. */
+/* Marks one packet in PERIOD and drops the next one, which is usually of the same flight. */
 SEC("tc")
 int mark_then_drop(struct __sk_buff *packet)
 {

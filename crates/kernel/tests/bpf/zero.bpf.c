@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Reno, but for a least burst that is zero once in a while: what stops a connection for good.
+ * Reno, except that min_tso_segs returns zero once in a while, which stalls a connection for good.
  *
- * tcp_write_xmit() then splits an empty buffer off the first one and stops at it. Nothing is in flight, so the probe timer expires next, and
- * tcp_write_wakeup() sends the empty one. No receiver acknowledges that, and the retransmission timer sends nothing else.
+ * tcp_write_xmit() then splits an empty buffer off the first one and stops there. Nothing is in flight, so the
+ * probe timer expires next, and tcp_write_wakeup() sends the empty buffer. No receiver acknowledges it, and the
+ * retransmission timer sends nothing else.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-/* Calls from one zero to the next. */
+/* Calls per zero. */
 #define PERIOD 2000
 
 char gpl[] SEC("license") = "GPL";

@@ -1,4 +1,4 @@
-//! Connections that always have something to send, and what a link does to their packets.
+//! Connections that always have data to send, and programs that mark or drop their packets.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -8,7 +8,8 @@ use std::thread;
 use libbpf_rs::{ObjectBuilder, TC_INGRESS, TcHookBuilder};
 use socket2::Socket;
 
-/// Writes and reads as much as the connections carry while `work` lasts; `arrived` is told of which connection how many bytes.
+/// Writes and reads as much as the connections carry while `work` runs; calls `arrived` with the index of the
+/// connection and the bytes read.
 pub(crate) fn flood(
     ends: &[(Socket, TcpStream)],
     arrived: impl Fn(usize, usize) + Sync,
@@ -26,7 +27,7 @@ pub(crate) fn flood(
             });
         }
         work();
-        // Ends the threads, without waiting for what was written.
+        // Ends the threads without waiting for unsent data.
         for (socket, peer) in ends {
             socket.shutdown(Shutdown::Both).unwrap();
             peer.shutdown(Shutdown::Both).unwrap();
@@ -34,7 +35,7 @@ pub(crate) fn flood(
     });
 }
 
-/// Has a program of `bpf/link.bpf.c` treat what arrives at the interface of this host.
+/// Attaches the program `how` of `bpf/link.bpf.c` to the ingress of this host's interface.
 pub(crate) fn treat(how: &str) {
     let object = include_bytes!(concat!(env!("OUT_DIR"), "/link.bpf.o"));
     let object = ObjectBuilder::default().open_memory(object).unwrap().load().unwrap();

@@ -1,4 +1,4 @@
-//! Two hosts on a wire: threads in network namespaces of their own.
+//! Two hosts on a wire, each a thread in its own network namespace.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
@@ -14,12 +14,12 @@ use socket2::{Domain, SockAddr, Socket, Type};
 /// The client's addresses end in 1, the server's in 2.
 pub(crate) const V4: [&str; 2] = ["10.78.0.1", "10.78.0.2"];
 pub(crate) const V6: [&str; 2] = ["fd78::1", "fd78::2"];
-/// Nothing here takes longer.
+/// No operation here takes longer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A host: what runs on it runs in its network namespace.
+/// A host: its jobs run in its own network namespace.
 pub(crate) struct Host {
     jobs: Sender<Job>,
     thread: i32,
@@ -37,7 +37,7 @@ impl Host {
         is_ready.recv().unwrap().map(|thread| Host { jobs, thread })
     }
 
-    /// Runs `work` on this host and waits for it.
+    /// Runs `work` on this host and waits for the result.
     pub(crate) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let (done, result) = channel();
         let job = Box::new(move || done.send(work()).unwrap());
@@ -45,7 +45,7 @@ impl Host {
         result.recv().expect("the work panicked on its host")
     }
 
-    /// Sets whether connections use ECN: 0 never, 1 ask, 2 answer.
+    /// Sets net.ipv4.tcp_ecn: 0 never, 1 request and accept, 2 accept only.
     pub(crate) fn set_ecn(&self, value: &'static str) {
         self.run(move || std::fs::write("/proc/sys/net/ipv4/tcp_ecn", value).unwrap());
     }
@@ -66,7 +66,8 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// A path whose hosts ask for ECN, unless this machine lets nobody make one or load a controller: then says so.
+    /// Creates a path whose hosts request ECN; prints the reason and returns `None` if this machine allows no
+    /// namespaces or controllers.
     pub(crate) fn new() -> Option<Path> {
         if let Err(error) = headway_kernel::check() {
             println!("SKIPPED: {error}");
@@ -91,12 +92,12 @@ impl Path {
         Some(Path { client, server })
     }
 
-    /// A connection from client to server, which have both asked for `controller`.
+    /// Connects client and server, both with `controller`.
     pub(crate) fn connect(&self, to: &str, controller: &str) -> (Socket, TcpStream) {
         self.connect_to(to, controller, controller)
     }
 
-    /// A connection from a client that has asked for `controller` to a server that has asked for another.
+    /// Connects a client with `controller` to a server with `other`.
     pub(crate) fn connect_to(&self, to: &str, controller: &str, other: &str) -> (Socket, TcpStream) {
         let address = SocketAddr::new(to.parse::<IpAddr>().unwrap(), 0);
         let domain = Domain::for_address(address);
@@ -143,13 +144,13 @@ pub(crate) fn transfer(from: &Socket, to: &mut TcpStream, bytes: usize) {
     });
 }
 
-/// Ends a connection in order.
+/// Closes a connection gracefully.
 pub(crate) fn close(socket: &Socket, mut peer: TcpStream) {
     socket.shutdown(Shutdown::Write).unwrap();
     assert_eq!(peer.read(&mut [0]).unwrap(), 0);
 }
 
-/// Loads under a name that no other test has.
+/// Loads a controller under a name that no other test uses.
 pub(crate) fn load(loader: Loader, what: &str) -> (Loaded, String) {
     let name = format!("t{}_{what}", std::process::id());
     let loaded: Result<Loaded, Error> = loader.name(&name).load();
