@@ -1,6 +1,6 @@
-//! Measures on this host how well gaps are made and stamped, and what an idle server costs.
+//! Measures how accurately this host paces and timestamps packets, and the cost of an idle server.
 //!
-//! Server and client run in this process and use loopback: `cargo run --release --example loopback`.
+//! Server and client run in this process over loopback: `cargo run --release --example loopback`.
 
 use headway_core::{Bytes, Duration, Rate, Schedule};
 use headway_net::{ConnectOptions, NetError, Server, ServerConfig, Session, StreamOutcome};
@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr};
 /// Packets in each stream.
 const PACKETS: usize = 500;
 
-/// Streams for each gap and direction.
+/// Streams per gap and direction.
 const STREAMS: usize = 20;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Sends streams and prints one line.
+/// Sends streams and prints one line of results.
 fn measure(session: &mut Session, gap: Duration, name: &str, forward: bool) -> Result<(), NetError> {
     let packet = Bytes::new(1538);
     let average = Rate::of(packet, gap).unwrap_or(Rate::ZERO);
@@ -55,7 +55,7 @@ fn measure(session: &mut Session, gap: Duration, name: &str, forward: bool) -> R
     Ok(())
 }
 
-/// Adds the errors of one stream, in us.
+/// Collects the errors of one stream, in us.
 fn collect(outcome: &StreamOutcome, sent: &mut Vec<f64>, received: &mut Vec<f64>) {
     let record = &outcome.record;
     for (pair, intended) in record.arrivals.windows(2).zip(&record.intended) {
@@ -73,7 +73,7 @@ fn percentiles(values: &mut [f64]) -> [f64; 3] {
         .map(|share| values.get((values.len() as f64 * share) as usize).copied().unwrap_or(f64::NAN))
 }
 
-/// Prints the processor time of the whole process while the session is open and nothing is asked.
+/// Prints the CPU time of the whole process while a session is open but idle.
 fn idle() {
     let used = || {
         clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)

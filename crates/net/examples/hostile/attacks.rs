@@ -1,4 +1,4 @@
-//! The attackers, each kind from networks of its own.
+//! The attackers, each kind from its own networks.
 
 use super::Failure;
 use super::raw::{Raw, client_hello, connection, signature};
@@ -9,16 +9,16 @@ use std::net::{Ipv4Addr, Shutdown, TcpStream, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// Pause of attacks that would otherwise only keep this machine busy with attacking.
+/// Pause between attacks, so that they do not merely keep this machine's processors busy.
 const BREATH: Duration = Duration::from_millis(10);
 
 /// Attacks until the process is killed.
 pub(crate) fn run(plain: &str, tls: &str) -> Result<(), Failure> {
     let (plain, tls) = (plain.parse()?, tls.parse()?);
-    // Whatever becomes of the program that started this one.
+    // Dies with the program that started it, however that ends.
     nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
     yield_processors()?;
-    // What the server answers is its own affair.
+    // Answers of the server that an attack does not expect cause panics, which are ignored.
     std::panic::set_hook(Box::new(|_| {}));
     let hello = client_hello();
     let attacks: Vec<(u8, u8, Attack)> = vec![
@@ -53,15 +53,15 @@ pub(crate) fn run(plain: &str, tls: &str) -> Result<(), Failure> {
 
 type Attack = Box<dyn Fn(Ipv4Addr) + Send + Sync>;
 
-/// Lets everybody else go first: on the Internet these would be other hosts.
+/// Gives every other process priority: on the Internet the attackers would be other hosts.
 fn yield_processors() -> Result<(), Failure> {
-    // SAFETY: the structure is plain integers, for which zero is the priority that this policy wants.
+    // SAFETY: the structure consists of integers; the policy requires priority zero.
     let result =
         unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &libc::sched_param { sched_priority: 0 }) };
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().into()) }
 }
 
-/// Eight connections that say nothing, until the server ends them.
+/// Opens eight connections and sends nothing until the server closes them.
 fn silent(source: Ipv4Addr, port: u16) {
     let connections: Vec<TcpStream> = (0..8).filter_map(|_| connection(source, port).ok()).collect();
     for tcp in &connections {
@@ -70,13 +70,13 @@ fn silent(source: Ipv4Addr, port: u16) {
     }
 }
 
-/// A session whose address is never proved.
+/// Opens a session but never proves its address.
 fn unproved(source: Ipv4Addr, port: u16) {
     let mut raw = Raw::enter_from(source, port);
     let _ = raw.hear();
 }
 
-/// Streams of two packets half a minute apart.
+/// Requests streams of two packets half a minute apart.
 fn far_apart(source: Ipv4Addr, port: u16) {
     let mut raw = patient(source, port);
     for stream in 0..4 {
@@ -85,7 +85,7 @@ fn far_apart(source: Ipv4Addr, port: u16) {
     }
 }
 
-/// Streams that keep a processor spinning.
+/// Requests streams whose pacing keeps a processor spinning.
 fn spinning(source: Ipv4Addr, port: u16) {
     let mut raw = patient(source, port);
     for stream in 0.. {
@@ -96,7 +96,7 @@ fn spinning(source: Ipv4Addr, port: u16) {
     }
 }
 
-/// A stream whose client has gone.
+/// Requests a stream and closes the connection.
 fn leaving(source: Ipv4Addr, port: u16) {
     let mut raw = patient(source, port);
     raw.ask_reverse(0, 780, Gap::from_us(190));
@@ -104,7 +104,7 @@ fn leaving(source: Ipv4Addr, port: u16) {
     std::thread::sleep(Duration::from_millis(100));
 }
 
-/// Questions without an end.
+/// Sends pings without end.
 fn asking(source: Ipv4Addr, port: u16) {
     let raw = patient(source, port);
     let pings = encode(&Message::Ping { number: 1 }).expect("a short message").repeat(100);
@@ -114,7 +114,7 @@ fn asking(source: Ipv4Addr, port: u16) {
     while writer.write_all(&pings).is_ok() {}
 }
 
-/// As many sessions as are granted, kept by a question a second.
+/// Opens as many sessions as it gets and keeps them alive with a ping per second.
 fn holding(source: Ipv4Addr, port: u16) {
     let mut held: Vec<Raw> = Vec::new();
     while held.len() < 4 {
@@ -136,7 +136,7 @@ fn holding(source: Ipv4Addr, port: u16) {
     }
 }
 
-/// Datagrams for a session that expects none.
+/// Sends datagrams to a session that expects none.
 fn flooding(source: Ipv4Addr, port: u16) {
     let mut raw = patient(source, port);
     let start = Instant::now();
@@ -147,7 +147,7 @@ fn flooding(source: Ipv4Addr, port: u16) {
     }
 }
 
-/// Bytes that mean nothing.
+/// Sends garbage.
 fn noise(source: Ipv4Addr, port: u16) {
     let udp = UdpSocket::bind((source, 0)).expect("a free port");
     for length in 0..100 {
@@ -159,7 +159,7 @@ fn noise(source: Ipv4Addr, port: u16) {
     }
 }
 
-/// A session that waits for its answers.
+/// Opens a session with a long read timeout.
 fn patient(source: Ipv4Addr, port: u16) -> Raw {
     let raw = Raw::open_from(source, port);
     raw.tcp.set_read_timeout(Some(Duration::from_secs(60))).expect("a time");

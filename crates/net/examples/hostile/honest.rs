@@ -4,7 +4,7 @@ use super::path::{CLIENTS, Path, SERVER};
 use super::servers::Servers;
 use std::collections::BTreeMap;
 
-/// What a client asks for.
+/// The kind of measurement a client requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Forward,
@@ -15,31 +15,31 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) const ALL: [Kind; 3] = [Kind::Forward, Kind::Reverse, Kind::Tls];
 
-    /// One after the other.
+    /// Cycles through the kinds.
     pub(crate) fn of(number: usize) -> Kind {
         Kind::ALL[number % Kind::ALL.len()]
     }
 }
 
-/// What a client got.
+/// The result of one client.
 pub(crate) struct Answer {
     pub(crate) kind: Kind,
-    /// What is free, or why that is not known.
+    /// The available bandwidth, or the reason why there is none.
     pub(crate) mbps: Result<f64, String>,
 }
 
 impl Answer {
-    /// Whether the client's own host was too busy, which says nothing about the server.
+    /// Whether the client's own host was too busy to pace, which says nothing about the server.
     pub(crate) fn is_disturbed(&self) -> bool {
         let uneven = |reason: &String| reason.contains("could not keep the gaps");
         self.kind != Kind::Reverse && self.mbps.as_ref().is_err_and(uneven)
     }
 }
 
-/// One client from its start to its end.
+/// Runs one client to its end.
 pub(crate) fn measure(path: &Path, servers: &Servers, kind: Kind) -> Answer {
     let server = if kind == Kind::Tls { &servers.tls } else { &servers.plain };
-    // Before the servers, with which it shares this machine and would not share another one.
+    // With priority over the servers, with which it would not share a real host.
     let mut command = path.command(CLIENTS, "nice");
     command.args(["-n", "-10"]).arg(&servers.program).args([
         "measure",
@@ -61,14 +61,14 @@ pub(crate) fn measure(path: &Path, servers: &Servers, kind: Kind) -> Answer {
     Answer { kind, mbps }
 }
 
-/// The available bandwidth in a table with one row, in Mb/s.
+/// Reads the available bandwidth, in Mb/s, from a table with one row.
 fn available(csv: &str) -> Option<f64> {
     let mut lines = csv.lines();
     let column = lines.next()?.split(',').position(|name| name == "available_bps")?;
     Some(lines.next()?.split(',').nth(column)?.parse::<f64>().ok()? / 1e6)
 }
 
-/// Prints the answers of one kind; their median.
+/// Prints the answers of one kind and returns their median.
 pub(crate) fn summary(answers: &[Answer], kind: Kind) -> f64 {
     let mut rates = Vec::new();
     let mut failures: BTreeMap<&str, u32> = BTreeMap::new();

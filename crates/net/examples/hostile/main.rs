@@ -1,13 +1,14 @@
-//! All kinds of hostile clients at once against `headway serve`, beside one honest client a second.
+//! Runs all kinds of hostile clients at once against `headway serve`, along with one honest client per second.
 //!
 //! `make hostile MINUTES=60` (as root)
 //!
-//! Two servers (one of them with TLS, its log on a full disk) and the attackers share a network namespace and meet on
-//! loopback, from many networks of 127.0.0.0/8. The honest clients are `headway measure` in another namespace, behind a
-//! link that the kernel shapes to 50 Mb/s in each direction: a path with a known answer, which is not the speed of a
-//! processor. The attackers yield the processors to everybody else, and the honest clients go before the servers, as they
-//! would on hosts of their own. Calm answers come first; every answer under attack is held against their median.
-//! It needs `ip`, `tc`, `ethtool` and `openssl`.
+//! Two servers (one of them with TLS and its log on a full disk) and the attackers share a network namespace and
+//! communicate over loopback, from many networks of 127.0.0.0/8. The honest clients are `headway measure` in
+//! another namespace, behind a link that the kernel shapes to 50 Mb/s in each direction: a path with a known answer
+//! that does not depend on the speed of a processor. The attackers have the lowest scheduling priority and the
+//! honest clients a higher one than the servers, as if they ran on hosts of their own. The program first measures
+//! without attacks, and compares every answer under attack with the median of those. It needs `ip`, `tc`, `ethtool`
+//! and `openssl`.
 
 #[path = "../../tests/common/raw.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]
@@ -24,21 +25,21 @@ use servers::Servers;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// An error with a sentence.
+/// An error that is a sentence.
 type Failure = Box<dyn std::error::Error>;
 
 /// Measurements of each kind before the attacks.
 const CALM: usize = 7;
 
-/// How far an answer under attack may be from the calm ones.
+/// Allowed relative difference between an answer under attack and the median of the calm ones.
 const TOLERANCE: f64 = 0.1;
 
-/// Share of the honest clients that may get no answer, and share of those whose own host could not send evenly: that
-/// host is this machine, which plays all the roles.
+/// Allowed share of honest clients without an answer, and of those whose own host could not pace evenly: that host
+/// is this machine, which plays all the roles.
 const UNANSWERED: f64 = 0.02;
 const DISTURBED: f64 = 0.2;
 
-/// Time between two honest clients; one that takes longer delays the next.
+/// Time between the starts of two honest clients; one that takes longer delays the next.
 const EVERY: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
@@ -59,7 +60,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all bounds held.
+/// Runs the test; returns whether all bounds held.
 fn soak(minutes: &str) -> Result<bool, Failure> {
     let time = Duration::try_from_secs_f64(minutes.parse::<f64>()? * 60.0)?;
     let path = Path::make()?;
@@ -96,13 +97,13 @@ fn soak(minutes: &str) -> Result<bool, Failure> {
     Ok(judge(&answers, &medians) & most.hold() & log.holds())
 }
 
-/// Whether the honest answers are as the calm ones; prints those that are not.
+/// Compares the honest answers with the calm ones, prints those that differ, and returns whether all bounds held.
 fn judge(answers: &[Answer], medians: &[f64; Kind::ALL.len()]) -> bool {
     let mut far = 0;
     for answer in answers {
         let Ok(mbps) = answer.mbps else { continue };
         let calm = medians[answer.kind as usize];
-        // Also when there is nothing to compare with.
+        // NaN, without a calm median, counts as off.
         if (mbps / calm - 1.0).abs() <= TOLERANCE {
             continue;
         }

@@ -1,20 +1,20 @@
-//! Three namespaces in a row: clients, a router that shapes, servers.
+//! Three namespaces in a row: clients, a router with shapers, servers.
 
 use super::{Failure, run};
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// The namespace of servers and attackers, and that of the honest clients.
+/// The namespace of servers and attackers, and the one of the honest clients.
 pub(crate) const SERVERS: &str = "s";
 pub(crate) const CLIENTS: &str = "c";
 
-/// Shapes both directions, as a router does: a sender's own queue would hold packets back before they are stamped.
+/// Shapes both directions. A shaper on the sender would delay packets before the kernel stamps them.
 const ROUTER: &str = "r";
 
-/// The servers' address; the router has the other one on this link.
+/// The servers' address; the router has another one on this link.
 pub(crate) const SERVER: &str = "198.18.0.1";
 
-/// The namespaces, removed when dropped.
+/// The namespaces; deleted on drop.
 pub(crate) struct Path {
     prefix: String,
 }
@@ -39,14 +39,14 @@ impl Path {
                 run(path.command_in(at, "ethtool").args(offloads))?;
             }
             ip(&format!("-n {name} route add default via 198.18.{number}.2"))?;
-            // Two packets of burst, 0.5 ms: with less, late timers cost rate; with more, packets leave in clumps.
+            // A burst of two packets, 0.5 ms: with less, late timers cost rate; with more, packets leave in clumps.
             let shaper = format!("qdisc add dev {end} root tbf rate 50mbit burst 3028 limit 150000");
             run(path.command(ROUTER, "tc").args(shaper.split(' ')))?;
         }
         Ok(path)
     }
 
-    /// A command in one of the two namespaces.
+    /// Returns a command that runs in one of the namespaces.
     pub(crate) fn command(&self, namespace: &str, program: impl AsRef<OsStr>) -> Command {
         self.command_in(&self.name(namespace), program)
     }

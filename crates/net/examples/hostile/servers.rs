@@ -1,4 +1,4 @@
-//! The servers under attack, and what they use.
+//! The servers under attack and their use of resources.
 
 use super::path::{Path, SERVERS};
 use super::{Failure, run};
@@ -11,10 +11,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Bounds for one server: memory in kB, threads, open files, and the kernel's memory for all sockets of both in kB.
+/// Bounds for one server: resident memory in kB, threads, open files; and the kernel's memory for all sockets
+/// of both, in kB.
 const MOST: Resources = Resources { rss: 100_000, threads: 170, files: 450, sockets: 400_000 };
 
-/// Bytes of log a second: two lines about sessions, and one a minute with the counters.
+/// Bound on the log in bytes per second: two lines about sessions, and one line per minute with the counters.
 const MOST_LOG: f64 = 600.0;
 
 pub(crate) struct Servers {
@@ -25,7 +26,7 @@ pub(crate) struct Servers {
     folder: PathBuf,
 }
 
-/// A server, killed when dropped.
+/// A server process; killed on drop.
 pub(crate) struct Serve {
     child: Child,
     pub(crate) port: u16,
@@ -46,12 +47,12 @@ impl Serve {
         Ok(Serve { child, port })
     }
 
-    /// `ip netns exec` becomes the server, so that this is its number.
+    /// Returns a path in /proc. `ip netns exec` becomes the server, so the child's PID is the server's.
     fn proc(&self, what: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/{what}", self.child.id()))
     }
 
-    /// A number of kB or of other things in `/proc/PID/status`.
+    /// Reads a number from `/proc/PID/status`.
     fn status(&self, key: &str) -> Result<u64, Failure> {
         number(&fs::read_to_string(self.proc("status"))?, key)
     }
@@ -64,7 +65,7 @@ impl Drop for Serve {
     }
 }
 
-/// The first number after a word.
+/// Returns the number that follows `word`.
 fn number(text: &str, word: &str) -> Result<u64, Failure> {
     let mut words = text.split_whitespace().skip_while(|found| *found != word);
     Ok(words.nth(1).ok_or_else(|| format!("no {word}"))?.parse()?)
@@ -72,12 +73,12 @@ fn number(text: &str, word: &str) -> Result<u64, Failure> {
 
 impl Servers {
     pub(crate) fn start(path: &Path) -> Result<Servers, Failure> {
-        // Examples lie in a folder beside the program.
+        // Examples are built into a subfolder of the program's folder.
         let program = std::env::current_exe()?.ancestors().nth(2).ok_or("no folder")?.join("headway");
         let folder = std::env::temp_dir().join(format!("hostile-{}", std::process::id()));
         fs::create_dir(&folder)?;
         let [certificate, key, log] = ["cert.pem", "key.pem", "log"].map(|name| folder.join(name));
-        // RSA, because its signatures cost a server most.
+        // RSA, whose signatures cost a server the most.
         let mut openssl = Command::new("openssl");
         openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=hostile", "-days", "2"]);
         run(openssl.arg("-out").arg(&certificate).arg("-keyout").arg(&key))?;
@@ -90,13 +91,13 @@ impl Servers {
         Ok(Servers { program, plain, tls, fingerprint, folder })
     }
 
-    /// What both servers use now.
+    /// Returns the resources that both servers use now.
     pub(crate) fn resources(&self, path: &Path) -> Result<Resources, Failure> {
         let most = |key| Ok::<_, Failure>(self.plain.status(key)?.max(self.tls.status(key)?));
         let files = |serve: &Serve| Ok::<_, Failure>(fs::read_dir(serve.proc("fd"))?.count() as u64);
         let output = path.command(SERVERS, "cat").arg("/proc/net/sockstat").output()?;
         let text = String::from_utf8(output.stdout)?;
-        // Of each kind of socket the pages, of 4 kB.
+        // Pages of 4 kB per kind of socket.
         let pages = |kind| {
             let line = text.lines().find(|line| line.starts_with(kind)).unwrap_or_default();
             number(line, "mem")
@@ -109,7 +110,7 @@ impl Servers {
         })
     }
 
-    /// Ends both as an operator does; what the log has become.
+    /// Ends both servers with SIGTERM, as an operator does; returns the log.
     pub(crate) fn end(&mut self, time: Duration) -> Result<Log, Failure> {
         for serve in [&mut self.plain, &mut self.tls] {
             run(Command::new("kill").args(["-TERM", &serve.child.id().to_string()]))?;
@@ -131,7 +132,7 @@ impl Drop for Servers {
     }
 }
 
-/// What a server uses.
+/// The resources a server uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Resources {
     rss: u64,
@@ -150,7 +151,7 @@ impl Resources {
         }
     }
 
-    /// Whether all are within bounds.
+    /// Whether all values are within bounds.
     pub(crate) fn hold(self) -> bool {
         self.rss <= MOST.rss
             && self.threads <= MOST.threads
@@ -169,7 +170,7 @@ impl fmt::Display for Resources {
     }
 }
 
-/// What became of a server's log.
+/// The size and last line of a server's log.
 pub(crate) struct Log {
     bytes: usize,
     lines: usize,
@@ -183,7 +184,7 @@ impl Log {
     }
 
     pub(crate) fn holds(&self) -> bool {
-        // A minute's worth at once is allowed from the start.
+        // A burst of one minute's worth is allowed.
         self.bytes as f64 <= MOST_LOG * (self.time.as_secs_f64() + 60.0)
     }
 }
