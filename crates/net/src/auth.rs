@@ -1,21 +1,21 @@
-//! Proving the shared token without showing it, and random numbers.
+//! Proofs of the shared token that do not reveal it, and random numbers.
 
 use crate::protocol::NONCE_LEN;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// Who proves to know the token. Each has its own label in what is proved, so that one side's proof is never
-/// the other's, which somebody between them could send back.
+/// The side that proves knowledge of the token. Each side has its own label in the proof; otherwise a man in the
+/// middle could send one side's proof back to it as the other's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prover {
-    /// The asking side.
+    /// The client.
     Client,
-    /// The answering side.
+    /// The server.
     Server,
 }
 
 impl Prover {
-    /// Keeps proofs of this protocol apart from each other and from any other use of the same token.
+    /// Domain separation: distinguishes the two proofs from each other and from other uses of the same token.
     const fn label(self) -> &'static [u8] {
         match self {
             Prover::Client => b"headway token proof 2 client",
@@ -24,32 +24,32 @@ impl Prover {
     }
 }
 
-/// The random numbers of both sides, which make a proof good for one session only.
+/// The nonces of both sides, which make a proof valid for one session only.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nonces {
-    /// The server's.
+    /// The server's nonce.
     pub server: [u8; NONCE_LEN],
-    /// The client's.
+    /// The client's nonce.
     pub client: [u8; NONCE_LEN],
 }
 
-/// A secret that both ends know. It is never sent; a listener who sees a proof can still try words
-/// against it, so it should be long and random.
+/// A secret shared by both ends. It is never sent, but an eavesdropper who sees a proof can try guesses against it
+/// offline, so the token should be long and random.
 #[derive(Clone)]
 pub struct Token(Vec<u8>);
 
 impl Token {
-    /// A token of any bytes.
+    /// Creates a token from any bytes.
     pub fn new(secret: impl Into<Vec<u8>>) -> Token {
         Token(secret.into())
     }
 
-    /// What shows the knowledge of the token to the other side, in one session.
+    /// Returns the proof of knowing the token, for one session.
     pub(crate) fn proof(&self, prover: Prover, nonces: &Nonces) -> [u8; 32] {
         self.mac(prover, nonces).finalize().into_bytes().into()
     }
 
-    /// Whether `proof` is right, compared in constant time.
+    /// Returns whether `proof` is right; compares in constant time.
     pub(crate) fn verify(&self, prover: Prover, nonces: &Nonces, proof: &[u8; 32]) -> bool {
         self.mac(prover, nonces).verify_slice(proof).is_ok()
     }
@@ -64,16 +64,16 @@ impl Token {
 }
 
 impl std::fmt::Debug for Token {
-    /// Does not show the secret.
+    /// Hides the secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Token(..)")
     }
 }
 
-/// Random bytes from the kernel.
+/// Returns random bytes from the kernel.
 ///
 /// # Errors
-/// When the kernel has none, which current ones never report.
+/// When the kernel has none, which current kernels never report.
 pub(crate) fn random<const N: usize>() -> std::io::Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;

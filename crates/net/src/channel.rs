@@ -1,4 +1,4 @@
-//! The control connection: whole messages in both directions, each with a deadline.
+//! The control connection: complete messages in both directions, each with a deadline.
 
 use crate::protocol::{Decoder, FrameError, Message, encode};
 use crate::transport::{Stopped, Transport};
@@ -7,38 +7,38 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// The longest frame accepted before the peer has proved the token, in bytes: the largest handshake message has
-/// about 100. A stranger cannot make this side keep more than that.
+/// The longest frame accepted before the peer has proved the token, in bytes. The largest handshake message has
+/// about 100, and a stranger cannot make this side buffer more than this.
 const HANDSHAKE_FRAME: usize = 512;
 
-/// How long a message may take to leave. A peer that does not read for this long is gone.
+/// Timeout for sending a message. A peer that does not read for this long is considered gone.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long reading what is there already may take: a peer that keeps sending must not keep this side reading.
+/// Time limit for reading available data, so that a peer that keeps sending does not keep this side reading.
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What TLS adds to a message at most, in bytes: header, explicit nonce, content type and tag of one record.
+/// Maximum TLS overhead per message, in bytes: header, explicit nonce, content type and tag of one record.
 const TLS_RECORD: u64 = 32;
 
-/// Why a message did not get through.
+/// The reason why sending or receiving a message failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChannelError {
     /// The deadline passed.
     #[error("no message in time")]
     Timeout,
-    /// The flag that asks this side to stop was set.
+    /// The stop flag was set.
     #[error("interrupted")]
     Interrupted,
     /// The peer closed the connection.
     #[error("connection closed")]
     Closed,
-    /// The message would make this side have sent more bytes than it received.
+    /// Sending the message would exceed the number of bytes received so far.
     #[error("the peer has not sent enough bytes for an answer")]
     NotCovered,
-    /// The connection broke.
+    /// The connection failed.
     #[error(transparent)]
     Io(io::Error),
-    /// The peer sent something else than messages.
+    /// The peer sent something other than messages.
     #[error(transparent)]
     Frame(#[from] FrameError),
 }
@@ -59,19 +59,19 @@ impl From<io::Error> for ChannelError {
     }
 }
 
-/// A control connection after its preambles.
+/// A control connection after the exchange of preambles.
 pub(crate) struct Channel {
     transport: Transport,
     decoder: Decoder,
 }
 
 impl Channel {
-    /// Starts with short frames only, until [`Channel::allow_long_frames`].
+    /// Creates a channel that accepts only short frames until [`Channel::allow_long_frames`].
     pub(crate) fn new(transport: Transport) -> Channel {
         Channel { transport, decoder: Decoder::with_limit(HANDSHAKE_FRAME) }
     }
 
-    /// Accepts frames of any allowed length from now on.
+    /// Accepts frames up to the protocol's maximum from now on.
     pub(crate) fn allow_long_frames(&mut self) {
         self.decoder.set_limit(crate::protocol::frame::MAX_FRAME);
     }
@@ -84,7 +84,7 @@ impl Channel {
         self.send_by(message, Instant::now() + SEND_TIMEOUT)
     }
 
-    /// Sends one message unless more bytes than came in would then have gone out.
+    /// Sends one message unless the total of bytes sent would then exceed the total received.
     ///
     /// # Errors
     /// Any [`ChannelError`]; [`ChannelError::NotCovered`] when nothing was sent.
@@ -117,10 +117,10 @@ impl Channel {
         self.next()
     }
 
-    /// Takes the next message if it is there already.
+    /// Returns the next message if it has already arrived.
     ///
     /// # Errors
-    /// Any [`ChannelError`] but the timeout.
+    /// Any [`ChannelError`] except the timeout.
     pub(crate) fn try_receive(&mut self) -> Result<Option<Message>, ChannelError> {
         self.transport.socket_mut().do_not_wait(Instant::now() + READ_TIMEOUT);
         match self.next() {
@@ -130,7 +130,7 @@ impl Channel {
         }
     }
 
-    /// Reads until there is a whole message, as long as the transport waits.
+    /// Reads until a message is complete; waits as long as the transport does.
     fn next(&mut self) -> Result<Message, ChannelError> {
         let mut buffer = [0; 4096];
         loop {
@@ -144,17 +144,17 @@ impl Channel {
         }
     }
 
-    /// Whether the peer has closed the connection, or this side its reading end; what was sent before may still be there.
+    /// Whether the peer has closed the connection, or this side its receiving half; earlier data may still be unread.
     pub(crate) fn is_closed(&self) -> bool {
         self.transport.socket().is_closed()
     }
 
-    /// The TCP connection.
+    /// Returns the TCP connection.
     pub(crate) fn tcp(&self) -> &TcpStream {
         self.transport.socket().tcp()
     }
 
-    /// Bytes moved in both directions, without TCP and IP headers.
+    /// Returns the bytes sent and received, without TCP and IP headers.
     pub(crate) fn bytes(&self) -> u64 {
         let socket = self.transport.socket();
         socket.sent + socket.received

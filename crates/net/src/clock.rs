@@ -1,45 +1,45 @@
-//! The kernel's clocks, and whether the wall clock was stepped.
+//! The kernel's clocks, and detection of wall clock steps.
 
 use headway_core::{Duration, Instant};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 
-/// How far CLOCK_REALTIME may move against CLOCK_MONOTONIC during a stream.
+/// The most that CLOCK_REALTIME may move relative to CLOCK_MONOTONIC during a stream.
 ///
-/// Both clocks follow the same frequency corrections, so their difference changes by steps only; what is left is
-/// the error of reading the two one after the other, well below 1 us. 10 us stays above that on a busy
-/// machine and is no more than the stamps' own error. Sensible range: 2 us to 1 ms.
+/// Both clocks follow the same frequency corrections, so their difference changes only by steps. Reading one clock
+/// after the other adds an error well below 1 us. A threshold of 10 us exceeds that error on a busy machine and is
+/// no larger than the error of the timestamps themselves. Sensible range: 2 us to 1 ms.
 const STEP_THRESHOLD: Duration = Duration::from_us(10);
 
-/// How far CLOCK_REALTIME may move, beyond the threshold, per time that passed between two streams: the fastest that
-/// the kernel slews a clock, 500 ppm. Within a stream there is no such allowance, because slewing bends its times.
+/// The additional movement of CLOCK_REALTIME allowed per unit of time between two streams: the kernel slews a clock
+/// by at most 500 ppm. Within a stream there is no such allowance, because slewing distorts its times.
 const SLEW: f64 = 500e-6;
 
-/// How often the two clocks are read to find an undisturbed reading.
+/// Number of readings of the two clocks, of which the least disturbed one counts.
 const OFFSET_READINGS: u32 = 5;
 
-/// CLOCK_REALTIME, the clock of the kernel's stamps.
+/// Reads CLOCK_REALTIME, the clock of the kernel's timestamps.
 pub(crate) fn realtime() -> Instant {
     read(ClockId::CLOCK_REALTIME)
 }
 
-/// CLOCK_MONOTONIC, the clock that pacing follows because nobody can step it.
+/// Reads CLOCK_MONOTONIC, the clock for pacing, because nobody can step it.
 pub(crate) fn monotonic() -> Instant {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
 fn read(clock: ClockId) -> Instant {
-    // The two clocks exist on every Linux and the call has no other way to fail.
+    // Every Linux has these two clocks, and the call cannot fail otherwise.
     clock_gettime(clock).map_or(Instant::ZERO, instant)
 }
 
-/// A kernel time stamp as nanoseconds; times before the origin become zero.
+/// Converts a kernel timestamp to nanoseconds; times before the epoch become zero.
 fn instant(time: TimeSpec) -> Instant {
     let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
     Instant::from_ns(seconds.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec() as u64))
 }
 
-/// CLOCK_REALTIME minus CLOCK_MONOTONIC, taken from the reading that was disturbed least.
+/// Returns CLOCK_REALTIME minus CLOCK_MONOTONIC, from the least disturbed of several readings.
 pub(crate) fn wall_offset() -> Duration {
     let mut best = (Duration::MAX, Duration::ZERO);
     for _ in 0..OFFSET_READINGS {
@@ -54,7 +54,8 @@ pub(crate) fn wall_offset() -> Duration {
     best.1
 }
 
-/// Whether the wall clock was stepped between two readings of [`wall_offset`], `slewed` apart without a step.
+/// Whether the wall clock was stepped between two readings of [`wall_offset`]; slewing may explain a
+/// difference of `slewed`.
 fn stepped(before: Duration, after: Duration, slewed: Duration) -> bool {
     (after - before).ns().unsigned_abs() > (STEP_THRESHOLD + slewed).ns().unsigned_abs()
 }
@@ -83,12 +84,13 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// To be called at the start of a stream.
+    /// Must be called at the start of a stream.
     pub(crate) fn begin(&mut self) {
         self.begin_at(Reading::now());
     }
 
-    /// To be called at the end of a stream; whether the clock was stepped during it, or since the one before it.
+    /// Must be called at the end of a stream; returns whether the clock was stepped during it or since the
+    /// stream before.
     pub(crate) fn end(&mut self) -> bool {
         self.end_at(Reading::now())
     }
@@ -119,7 +121,7 @@ mod tests {
         assert!(stepped(offset - Duration::from_ms(1)));
     }
 
-    /// A reading at some second with the wall clock ahead by some microseconds.
+    /// A reading at `second` with the wall clock ahead by `ahead_us`.
     fn reading(second: u64, ahead_us: i64) -> Reading {
         Reading { at: Instant::from_ns(second * 1_000_000_000), offset: Duration::from_us(ahead_us) }
     }

@@ -1,18 +1,18 @@
-//! What a server counts, for its log.
+//! The counters of a server, for its log.
 
 use crate::protocol::RefusedBy;
 use crate::receive::Oddities;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Defines the counters twice: as atomics that many threads raise, and as the plain numbers that are shown.
+/// Defines the counters twice: as atomics that many threads increment, and as plain numbers for display.
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counters that all threads of a server share.
+        /// Counters shared by all threads of a server.
         #[derive(Debug, Default)]
         pub(crate) struct Counters { $(pub $name: AtomicU64,)* }
 
-        /// The counters of a server at one moment, all since its start.
+        /// A snapshot of a server's counters, all since its start.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
         #[non_exhaustive]
         pub struct Counts { $($(#[$doc])* pub $name: u64,)* }
@@ -29,39 +29,39 @@ macro_rules! counters {
 counters! {
     /// TCP connections accepted.
     connections,
-    /// Connections closed at once: too many a second from their network, or from all strangers.
+    /// Connections closed at once: too many per second from their network, or from all strangers.
     dropped_too_often,
-    /// Connections closed at once: too many at the same time from their network, or in all.
+    /// Connections closed at once: too many at the same time from their network, or in total.
     dropped_too_many,
-    /// Connections closed at once because this host had no file, memory or thread for them.
+    /// Connections closed at once because this host had no file descriptor, memory or thread for them.
     dropped_out_of_resources,
-    /// Handshakes that failed: strangers, other versions, connections closed.
+    /// Failed handshakes: not Headway, another version, connection closed.
     handshakes_failed,
-    /// Handshakes not finished in time.
+    /// Handshakes that missed the deadline.
     handshakes_late,
-    /// Handshakes broken off because another network with fewer connections needed the place.
+    /// Handshakes aborted to free the place for a network with fewer connections.
     handshakes_displaced,
-    /// Sessions that ended without a proved address.
+    /// Sessions that ended before their address was proved.
     sessions_unproved,
-    /// Sessions ended because another network with fewer sessions needed the place.
+    /// Sessions ended to free the place for a network with fewer sessions.
     sessions_displaced,
-    /// Refusals for want of the right token.
+    /// Refusals because the token was missing or wrong.
     refused_token,
-    /// Refusals because there were too many sessions in all.
+    /// Refusals because there were too many sessions in total.
     refused_sessions,
     /// Refusals because there were too many sessions from one network.
     refused_sessions_of_network,
     /// Refusals of streams that were too fast.
     refused_rate,
-    /// Refusals of streams that took too long, or too much of a processor.
+    /// Refusals of streams that would take too long, or too much CPU time.
     refused_stream_time,
-    /// Refusals because a session had used its bytes or its time.
+    /// Refusals because a session had used up its bytes or its time.
     refused_used_up,
     /// Refusals because other streams were being sent.
     refused_busy,
-    /// Refusals of requests that were out of order, out of range or before the proof.
+    /// Refusals of requests that were out of order, out of range or before the address was proved.
     refused_other,
-    /// Reverse streams cut short because their client had gone.
+    /// Reverse streams aborted because their client was gone.
     streams_cut,
     /// Sessions opened.
     sessions,
@@ -69,7 +69,7 @@ counters! {
     forward_streams,
     /// Streams sent to clients.
     reverse_streams,
-    /// Probe packets received, on the wire.
+    /// Probe packets received.
     packets_received,
     /// Probe packets sent.
     packets_sent,
@@ -79,32 +79,32 @@ counters! {
     hellos,
     /// Control messages that were malformed or out of order.
     messages_malformed,
-    /// Datagrams that are not of this protocol or have a wrong field or length.
+    /// Datagrams that do not belong to this protocol or have a wrong field or length.
     datagrams_malformed,
     /// Datagrams of unknown or other sessions.
     datagrams_wrong_session,
-    /// Copies of packets that had arrived already, or of earlier streams.
+    /// Duplicates of packets, and packets of earlier streams.
     datagrams_replayed,
     /// Packets that arrived after one with a higher index.
     datagrams_reordered,
     /// Datagrams of the right session at the wrong time.
     datagrams_unexpected,
-    /// Lines about single sessions that were not logged because there were too many.
+    /// Log lines about single sessions that were suppressed because there were too many.
     log_lines_withheld,
 }
 
-/// Raises one counter by one.
+/// Increments a counter by one.
 pub(crate) fn count(counter: &AtomicU64) {
     add(counter, 1);
 }
 
-/// Raises one counter.
+/// Increments a counter by `amount`.
 pub(crate) fn add(counter: &AtomicU64, amount: u64) {
     counter.fetch_add(amount, Relaxed);
 }
 
 impl Counters {
-    /// The counter of refusals for a reason.
+    /// Returns the counter of refusals for `reason`.
     pub(crate) fn refused(&self, reason: RefusedBy) -> &AtomicU64 {
         match reason {
             RefusedBy::TokenRequired | RefusedBy::WrongToken => &self.refused_token,
@@ -122,7 +122,7 @@ impl Counters {
         }
     }
 
-    /// Adds what was odd about a stream.
+    /// Adds the unexpected datagrams of a stream.
     pub(crate) fn add_oddities(&self, odd: &Oddities) {
         add(&self.datagrams_malformed, odd.malformed);
         add(&self.datagrams_wrong_session, odd.wrong_session);

@@ -1,44 +1,44 @@
-//! What can go wrong between a client and its server.
+//! The errors between a client and its server.
 
 use crate::protocol::{RefusedBy, VERSION};
 use std::io;
 use std::time::Duration;
 
-/// Why a session could not be opened or a stream not be sent; each text says what happened and what to do.
+/// The reason why opening a session or running a stream failed; each message says what happened and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetError {
-    /// The name of the server is not known.
+    /// The server's host name cannot be resolved.
     #[error("the host `{host}` is not known ({reason}); check its spelling and the name service")]
     UnknownHost {
-        /// The name asked for.
+        /// The requested name.
         host: String,
-        /// What the resolver said.
+        /// The error from the resolver.
         reason: String,
     },
-    /// The name has no address of the IP version asked for.
+    /// The name has no address of the requested IP version.
     #[error("the host `{host}` has no address of the wanted IP version; leave out -4 or -6")]
     NoAddress {
-        /// The name asked for.
+        /// The requested name.
         host: String,
     },
-    /// Nothing accepts connections there.
+    /// No connection can be established.
     #[error(
         "{address} cannot be reached ({reason}); check that `headway serve` runs there and its TCP port is open"
     )]
     Unreachable {
         /// Address and port.
         address: String,
-        /// What the system said.
+        /// The error from the system.
         reason: io::Error,
     },
-    /// Something else than Headway answers.
+    /// Something other than Headway answered.
     #[error("{address} is not a Headway server; check host and port")]
     NotHeadway {
         /// Address and port.
         address: String,
     },
-    /// Client and server are of different versions.
+    /// Client and server have different protocol versions.
     #[error(
         "the server speaks protocol version {theirs} and this client version {ours}; install the same release"
     )]
@@ -48,10 +48,10 @@ pub enum NetError {
         /// This side's version.
         ours: u16,
     },
-    /// The server encrypts and the client does not.
+    /// The server requires TLS and the client does not use it.
     #[error("the server wants TLS; give --tls-ca FILE or --tls-fingerprint HEX")]
     TlsRequired,
-    /// The client encrypts and the server does not.
+    /// The client requires TLS and the server does not offer it.
     #[error(
         "the server has no TLS; start it with --tls-cert and --tls-key, or leave out --tls-ca and --tls-fingerprint here"
     )]
@@ -59,16 +59,16 @@ pub enum NetError {
     /// The TLS handshake failed.
     #[error("TLS failed ({0}); check the server's certificate and what this client trusts")]
     Tls(String),
-    /// The server wants a token.
+    /// The server requires a token.
     #[error("the server wants a token; give the one it was started with by --token-file")]
     TokenRequired,
-    /// The token is not the server's.
+    /// The token differs from the server's.
     #[error("the token is wrong; give the one the server was started with by --token-file")]
     WrongToken,
-    /// The server has not shown that it knows the token.
+    /// The server has not proved knowledge of the token.
     #[error("the server does not know the token; start it with the same --token-file, or give no token here")]
     TokenUnknown,
-    /// A limit of the server is against it.
+    /// The server refused because of one of its limits.
     #[error("the server refused because {0}; ask for less, try later, or have its limits raised")]
     Refused(RefusedBy),
     /// No UDP datagram reaches the server.
@@ -85,7 +85,7 @@ pub enum NetError {
         /// The server's port.
         port: u16,
     },
-    /// UDP comes from another address than TCP.
+    /// UDP arrives at the server from another address than TCP.
     #[error(
         "UDP arrives at the server from another address than TCP, so it does not answer; route both the same way"
     )]
@@ -102,13 +102,13 @@ pub enum NetError {
     /// The server did not answer in time.
     #[error("the server did not answer within {0:?} ({1}); check the path, or allow more time")]
     Timeout(Duration, &'static str),
-    /// The server sent something that makes no sense.
+    /// The server sent an invalid message.
     #[error("the server broke the protocol ({0}); install the same release on both sides")]
     Protocol(String),
-    /// The stream asked for cannot be sent at all.
+    /// The requested stream cannot be sent.
     #[error("the stream cannot be sent because {0}; ask for another rate, length or packet size")]
     BadStream(&'static str),
-    /// The operating system refused something on this host.
+    /// The operating system of this host refused an operation.
     #[error(
         "this host refused a network operation ({0}); check its network, its limits and this program's rights"
     )]
@@ -119,7 +119,7 @@ pub enum NetError {
 }
 
 impl NetError {
-    /// The error for two versions that do not fit.
+    /// Returns the error for two different versions.
     pub(crate) fn version(theirs: u16) -> NetError {
         NetError::VersionMismatch { theirs, ours: VERSION }
     }

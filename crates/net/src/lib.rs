@@ -1,8 +1,8 @@
-//! Live probing: sockets, stamps, pacing and the probe protocol.
+//! Live probing: sockets, timestamps, pacing and the probe protocol.
 //!
-//! A [`client::Session`] asks, a [`server::Server`] answers. The two agree over a control connection (TCP) and
-//! exchange probe streams (UDP) in either direction; what comes out is a [`headway_core::StreamRecord`] per stream.
-//! What is said between them is in [`protocol`], which does no I/O.
+//! A [`client::Session`] sends requests to a [`server::Server`]. The two negotiate over a control connection (TCP)
+//! and exchange probe streams (UDP) in either direction; each stream yields a [`headway_core::StreamRecord`]. Their
+//! messages are defined in [`protocol`], which does no I/O.
 
 mod auth;
 mod batch;

@@ -1,38 +1,38 @@
-//! What a server does for its clients at most.
+//! The limits a server imposes on its clients.
 
 use crate::pacing::SPIN_BELOW;
 use crate::protocol::{MAX_STREAM_PACKETS, PacketSize, RefusedBy};
 use headway_core::{Bytes, Duration, Rate};
 use std::time::Duration as Span;
 
-/// The caps of a server; the defaults suit one that faces the Internet.
+/// The limits of a server; the defaults suit one that faces the Internet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Sessions at the same time, of clients that have proved token and address. Each costs a thread and, while a stream
-    /// is under way, up to 10 MB of socket buffers.
+    /// Concurrent sessions of clients that have proved token and address. Each costs a thread and, during a stream,
+    /// up to 10 MB of socket buffers.
     pub sessions: usize,
-    /// Sessions at the same time from one network: an IPv4 /24 or IPv6 /48 prefix.
+    /// Concurrent sessions from one network, that is an IPv4 /24 or IPv6 /48 prefix.
     pub sessions_per_network: usize,
-    /// Connections at the same time that have not proved token and address, in all. Further ones take the place of the
-    /// oldest from the network that has most.
+    /// Concurrent connections in total that have not proved token and address. When they are all in use, a new one
+    /// displaces the oldest of the network that has the most.
     pub handshakes: usize,
-    /// Connections at the same time from one network that have not proved token and address.
+    /// Concurrent connections from one network that have not proved token and address.
     pub handshakes_per_network: usize,
-    /// Fastest reverse stream, over its duration, counting wire bytes.
+    /// Highest rate of a reverse stream, averaged over its duration and counted in wire bytes.
     pub reverse_rate: Rate,
-    /// Bytes that one session may move in both directions, on the wire.
+    /// Wire bytes that one session may use in both directions together.
     pub session_bytes: Bytes,
-    /// How long one session may last.
+    /// Maximum duration of a session.
     pub session_time: Span,
-    /// How long a session may be silent.
+    /// Idle timeout of a session.
     pub idle: Span,
-    /// How long a connection may take from its first byte to the end of the handshake.
+    /// Time limit for a handshake, from the first byte to its end.
     pub handshake: Span,
-    /// Most packets in one stream, at most [`MAX_STREAM_PACKETS`].
+    /// Maximum number of packets in a stream, at most [`MAX_STREAM_PACKETS`].
     pub stream_packets: u32,
-    /// Longest stream.
+    /// Maximum duration of a stream.
     pub stream_time: Span,
-    /// Control messages a second; a client that sends more is read more slowly.
+    /// Control messages per second; the server reads more slowly from a client that sends more.
     pub messages_per_second: u32,
 }
 
@@ -44,11 +44,11 @@ impl Default for Limits {
             handshakes: 64,
             handshakes_per_network: 8,
             reverse_rate: Rate::from_bps(10_000_000_000),
-            // A measurement moves some ten megabytes; this lets one session repeat it all day.
+            // A measurement takes some ten megabytes; with this a session can measure all day.
             session_bytes: Bytes::new(100_000_000_000),
             session_time: Span::from_secs(24 * 3600),
             idle: Span::from_secs(120),
-            // Five round trips of 0.6 s, and some time to work.
+            // Five round trips of 0.6 s, and some processing time.
             handshake: Span::from_secs(5),
             stream_packets: MAX_STREAM_PACKETS,
             stream_time: Span::from_secs(30),
@@ -57,19 +57,19 @@ impl Default for Limits {
     }
 }
 
-/// Bytes that a reverse stream may send beyond its rate times its duration, so that short bursts can probe
-/// capacities above the rate limit. They are earned back at the rate limit.
+/// Bytes that a reverse stream may send beyond its duration times the rate limit, so that short bursts can probe
+/// capacities above the limit. A pause afterwards brings the average back to the limit.
 const BURST: Bytes = Bytes::new(64 * 1024);
 
-/// ... but never more than the rate limit moves in this time, which is then the longest that paying back takes.
+/// ... but never more than the rate limit allows in this time, so that the pause is never longer than this.
 const BURST_TIME: Duration = Duration::from_ms(1000);
 
-/// The bytes that a reverse stream may send beyond its rate times its duration, at most [`BURST`].
+/// Returns the bytes that a reverse stream may send beyond its duration times the rate limit, at most [`BURST`].
 fn burst(limits: &Limits) -> u64 {
     BURST.get().min(limits.reverse_rate.bytes_in(BURST_TIME).get())
 }
 
-/// A stream that a client asked for, as the limits see it.
+/// The properties of a requested stream that limits apply to.
 pub(crate) struct Request<'a> {
     pub size: PacketSize,
     pub gaps: &'a [Duration],
@@ -89,7 +89,7 @@ impl Request<'_> {
         self.gaps.iter().copied().sum()
     }
 
-    /// What sending the stream takes of a processor, by its shortest gap.
+    /// Returns the CPU time it takes to send the stream, which depends on its shortest gap.
     pub(crate) fn work(&self) -> Work {
         let gap = self.gaps.iter().copied().min().unwrap_or_default();
         let share = if gap < DENSE {
@@ -103,39 +103,39 @@ impl Request<'_> {
     }
 }
 
-/// How much of a processor something takes.
+/// CPU usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Work {
-    /// Thousandths of a processor, see [`WHOLE_PROCESSOR`].
+    /// Share of a processor in thousandths, see [`WHOLE_PROCESSOR`].
     pub share: u32,
-    /// Time on a whole processor.
+    /// CPU time.
     pub time: Span,
 }
 
-/// The share of work that leaves a processor no time for anything else.
+/// The share that occupies a processor completely.
 pub(crate) const WHOLE_PROCESSOR: u32 = 1000;
 
-/// A stream with a gap shorter than this has a processor for itself: pacing spins before each packet.
+/// A stream with a gap shorter than this occupies a whole processor, because pacing spins before each packet.
 const DENSE: Duration = Duration::from_us(400);
 
-/// Time that sending one packet takes, rounded up.
+/// Time to send one packet, rounded up.
 const SEND: Duration = Duration::from_us(5);
 
-/// Time for preparing a stream and for reading its stamps.
+/// Time to prepare a stream and to read its timestamps.
 const PREPARE: Duration = Duration::from_ms(1);
 
-/// The most that one stream may take of a processor: while it does, others wait. The streams of all methods stay below:
-/// at most 320 gaps of 400 us (`prc-mt`), and wider ones need no processor for themselves.
+/// Maximum CPU time of one stream, during which others wait. The streams of all methods stay below it: they have at
+/// most 320 gaps of 400 us (`prc-mt`), and streams with wider gaps do not occupy a whole processor.
 const MOST_WORK: Span = Span::from_millis(150);
 
-/// What one session has used of its limits.
+/// The part of its limits that a session has used.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     bytes: u64,
 }
 
 impl Usage {
-    /// Grants a stream, or says which limit is against it. A granted one counts as used.
+    /// Accepts a stream and charges its bytes to the session, or returns the limit that it exceeds.
     pub(crate) fn grant(&mut self, limits: &Limits, request: &Request<'_>) -> Result<(), RefusedBy> {
         if request.gaps.is_empty() || request.packets() > u64::from(limits.stream_packets) {
             return Err(RefusedBy::StreamPackets);
@@ -151,7 +151,7 @@ impl Usage {
         self.charge(limits, request.bytes())
     }
 
-    /// Counts bytes as used, or says that the session has none left.
+    /// Charges bytes to the session, unless that would exceed its limit.
     pub(crate) fn charge(&mut self, limits: &Limits, bytes: Bytes) -> Result<(), RefusedBy> {
         let used = self.bytes.saturating_add(bytes.get());
         if used > limits.session_bytes.get() {
@@ -162,7 +162,7 @@ impl Usage {
     }
 }
 
-/// The pause that pays back what `bytes` sent within `took` were above the rate limit.
+/// Returns the pause after sending `bytes` within `took` that keeps the average at the rate limit.
 pub(crate) fn owed(limits: &Limits, bytes: Bytes, took: Duration) -> Span {
     (limits.reverse_rate.time_for(bytes) - took).to_std()
 }

@@ -1,56 +1,56 @@
-//! Sending packets at their times.
+//! Sends packets at scheduled times.
 //!
-//! Every packet has an absolute target on CLOCK_MONOTONIC. While more than [`SPIN_BELOW`] is left the thread sleeps,
-//! then it spins on the clock: a sleeping thread wakes 30 to 60 us late, a spinning one within 0.1 us.
+//! Every packet has an absolute target on CLOCK_MONOTONIC. The thread sleeps while more than [`SPIN_BELOW`] is
+//! left, then it spins on the clock: a sleeping thread wakes 30 to 60 us late, a spinning one is within 0.1 us.
 //!
-//! A packet that is late by less than its following gap leaves the targets as they are: the next gap becomes shorter
-//! by the lateness, small errors do not add up, and the stream keeps its average rate. One that is later than
-//! that moves all following targets. Catching up would send packets back to back, at a rate the schedule never
-//! asked for, which fills queues that the estimator takes for the path's own; after a move the gaps and with them the
-//! probing rates are as intended, and the one long gap is in the departure times that the estimator works on.
+//! A packet that is late by less than the gap after it does not change the targets: the next gap becomes shorter by
+//! the lateness, small errors do not add up, and the stream keeps its average rate. A packet that is later than
+//! that shifts all following targets. Catching up would send packets back to back, at a rate the schedule does not
+//! contain, and build queues that the estimator would attribute to the path. After a shift the gaps, and with them
+//! the probing rates, are as intended, and the estimator sees the one long gap in the departure times.
 
 use crate::clock::monotonic;
 use headway_core::{Duration, Instant};
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 
-/// A wait longer than this is slept through: shorter ones leave too little after the margin to be worth a sleep.
+/// The thread sleeps for waits longer than this; for shorter ones the wake-up margin leaves too little to sleep.
 pub(crate) const SPIN_BELOW: Duration = Duration::from_us(200);
 
-/// A sleep ends this long before the target. Waking takes 30 us, 60 us in one of a hundred cases.
+/// A sleep ends this long before the target. Waking takes 30 us, and 60 us in one of a hundred cases.
 const WAKE_MARGIN: Duration = Duration::from_us(120);
 
-/// Longest sleep between two looks at the flag that asks to stop; gaps may be much longer.
+/// Longest sleep between two checks of the stop flag; gaps may be much longer.
 const STOP_CHECK: Duration = Duration::from_ms(50);
 
 /// The first packet leaves this long after pacing starts, so that caches and branch predictors are warm.
 const LEAD_IN: Duration = Duration::from_us(50);
 
-/// The time from first to last packet may differ from the intended by this share: the error in the stream's
-/// average rate, which must stay below what estimates are accurate to (about 5 %).
+/// The time from first to last packet may differ from the intended one by this fraction. This is the error of the
+/// stream's average rate and must stay below the accuracy of estimates (about 5 %).
 const DURATION_SHARE: f64 = 0.05;
 
-/// ... or by this much, which is the error of two stamps.
+/// ... or by this much, the error of two timestamps.
 const DURATION_FLOOR: Duration = Duration::from_us(5);
 
-/// A single gap may be longer than intended by this much ...
+/// A single gap may exceed the intended one by this much ...
 ///
-/// The departure times say how long it really was, so short hiccups do no harm. A pause of a millisecond or
-/// more is another program's time slice: queues drain meanwhile and the stream falls into two.
+/// The departure times record the actual gap, so short hiccups do no harm. A pause of a millisecond or more is
+/// another program's time slice: queues drain in it, and the stream falls into two.
 const GAP_EXCESS_FLOOR: Duration = Duration::from_ms(1);
 
-/// ... or by this many times itself, for slow streams.
+/// ... or by this multiple of the gap, for slow streams.
 const GAP_EXCESS_FACTOR: i64 = 4;
 
-/// Calls `send` for each of `gaps.len() + 1` packets at its time; stops early when `stop`, which gets CLOCK_MONOTONIC again
-/// and again, says so.
+/// Calls `send` for each of `gaps.len() + 1` packets at its time. Passes CLOCK_MONOTONIC to `stop` repeatedly and
+/// stops early when it returns true.
 ///
-/// Returns whether all were sent.
+/// Returns whether all packets were sent.
 pub(crate) fn run(
     gaps: &[Duration],
     mut stop: impl FnMut(Instant) -> bool,
     mut send: impl FnMut(u32),
 ) -> bool {
-    // The kernel may add the thread's slack, 50 us by default, to every sleep.
+    // The kernel may add the thread's timer slack, 50 us by default, to every sleep.
     let slack = nix::sys::prctl::get_timerslack();
     let _ = nix::sys::prctl::set_timerslack(1);
     let complete = send_all(gaps, &mut stop, &mut send);
@@ -75,12 +75,12 @@ fn send_all(gaps: &[Duration], stop: &mut impl FnMut(Instant) -> bool, send: &mu
     true
 }
 
-/// The target of the packet that follows one that was due at `target` and left at `actual`.
+/// Returns the target of the packet after one that was due at `target` and left at `actual`.
 fn next_target(target: Instant, actual: Instant, gap: Duration) -> Instant {
     if actual - target < gap { target + gap } else { actual + gap }
 }
 
-/// Returns as soon as possible after `target`, with the time it is then; `None` when `stop` says so meanwhile.
+/// Returns as soon as possible after `target`, with the current time; `None` if `stop` returns true first.
 fn wait_until(target: Instant, stop: &mut impl FnMut(Instant) -> bool) -> Option<Instant> {
     loop {
         let now = monotonic();
@@ -104,7 +104,7 @@ fn sleep_until(time: Instant) {
     let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &time);
 }
 
-/// Whether the departure times have the intended gaps, well enough for the stream to count.
+/// Whether the departure times match the intended gaps well enough for the stream to count.
 pub(crate) fn gaps_kept(intended: &[Duration], sent: &[Instant]) -> bool {
     if sent.len() != intended.len() + 1 {
         return false;
@@ -165,7 +165,7 @@ mod tests {
         let gaps = [us(300), us(20), us(500)];
         assert!(run(&gaps, |_| false, |_| times.push(monotonic())));
         assert_eq!(times.len(), 4);
-        // Only a lower bound holds on a busy machine: the first packet may be late by up to its gap and the rest on time.
+        // A busy machine allows only a lower bound: the first packet may be late by up to its gap and the rest on time.
         assert!(times[3] - times[0] >= us(520));
         assert!(!run(&gaps, |_| true, |_| times.push(monotonic())));
     }

@@ -1,8 +1,9 @@
-//! Receiving one probe stream.
+//! Receives one probe stream.
 //!
-//! The kernel stamps packets when they arrive, so there is no hurry to read them: a wake-up per packet would take
-//! time from the sender's pacing on a small machine and, between processors, costs more than the packet itself.
-//! Hence one wait for the first packet, and then sleeps that are short enough for the receive buffer not to overflow.
+//! The kernel timestamps packets on arrival, so there is no hurry to read them. A wake-up per packet would take
+//! time from the sender's pacing on a small machine, and between processors it costs more than the packet itself.
+//! So this code waits once, for the first packet, and then sleeps for intervals short enough that the receive
+//! buffer cannot overflow.
 
 use crate::batch::{BATCH, Batch, Datagram, Queue};
 use crate::channel::{Channel, ChannelError};
@@ -14,20 +15,20 @@ use headway_core::Duration;
 use std::os::fd::AsFd;
 use std::time::{Duration as Span, Instant};
 
-/// The longest sleep between two looks at a receive buffer: adds this much at most to the time a stream takes.
+/// The longest sleep between two reads of the receive buffer: delays the end of a stream by at most this much.
 const LONGEST_NAP: Span = Span::from_millis(2);
 
-/// The shortest one. Shorter sleeps would be a wake-up per packet again.
+/// The shortest sleep. Even shorter ones would amount to a wake-up per packet again.
 const SHORTEST_NAP: Span = Span::from_micros(200);
 
-/// Slack on top of a stream's planned duration before it is given up, for a slow start and a late end.
+/// Time beyond a stream's planned duration after which it is given up, to allow for a slow start and a late end.
 const PATIENCE: Span = Span::from_secs(10);
 
-/// Batches read in one go before the control connection is looked at again: more than any receive buffer holds, so
-/// that only a flood meets it.
+/// Batches read in a row before the control connection is checked again: more than any receive buffer holds, so
+/// only a flood reaches it.
 const DRAIN_BATCHES: usize = 1024;
 
-/// What arrives is compared with this.
+/// The properties that arriving packets must have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {
     /// Session id of every datagram.
@@ -36,41 +37,41 @@ pub(crate) struct Expected {
     pub stream: u32,
     /// Packets in the stream.
     pub count: u32,
-    /// Size of each.
+    /// Size of each packet.
     pub size: PacketSize,
     /// Planned time from first to last packet.
     pub duration: Duration,
 }
 
-/// Datagrams that were not packets of the stream, or not as they should be.
+/// Counts of datagrams that did not belong to the stream or were irregular.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Oddities {
-    /// Not one of our datagrams, or with a wrong field or length.
+    /// Not one of Headway's datagrams, or with a wrong field or length.
     pub malformed: u64,
     /// Of another session.
     pub wrong_session: u64,
-    /// Copies of packets that had arrived, or packets of earlier streams.
+    /// Duplicates of packets, and packets of earlier streams.
     pub replayed: u64,
-    /// Arrived after a packet with a higher index; counted, not dropped.
+    /// Arrived after a packet with a higher index; counted but not dropped.
     pub reordered: u64,
     /// Of another kind or a later stream than expected.
     pub unexpected: u64,
 }
 
-/// What arrived.
+/// The received packets of a stream.
 #[derive(Debug)]
 pub(crate) struct ReceivedStream {
-    /// Stamps by index; `None` for packets that did not come.
+    /// Timestamps by index; `None` for packets that did not arrive.
     pub arrivals: Vec<Option<ArrivalStamps>>,
-    /// Copies of packets of this stream.
+    /// Duplicate packets of this stream.
     pub duplicates: u32,
-    /// Everything odd.
+    /// Counts of irregular datagrams.
     pub oddities: Oddities,
-    /// Whether the clock was stepped meanwhile or since the stream before.
+    /// Whether the clock was stepped during the stream or since the one before.
     pub clock_stepped: bool,
 }
 
-/// Sorts datagrams into the packets of one stream and the rest.
+/// Separates the packets of one stream from other datagrams.
 pub(crate) struct Sorter {
     expected: Expected,
     payload: usize,
@@ -95,7 +96,7 @@ impl Sorter {
         }
     }
 
-    /// Takes one datagram.
+    /// Processes one datagram.
     pub(crate) fn take(&mut self, datagram: &Datagram<'_>, now: headway_core::Instant) {
         let odd = &mut self.received.oddities;
         let Ok(header) = Header::parse(datagram.start) else {
@@ -106,7 +107,7 @@ impl Sorter {
         if header.session != expected.session {
             odd.wrong_session += 1;
         } else if header.kind == Kind::Size {
-            // Further copies from a size test whose answer is known.
+            // A late duplicate of a size test that has already been answered.
         } else if header.kind != Kind::Probe || header.stream > expected.stream {
             odd.unexpected += 1;
         } else if header.stream < expected.stream {
@@ -131,10 +132,10 @@ impl Sorter {
     }
 }
 
-/// Counts and drops what waits in a socket before a stream is announced as ready.
+/// Counts and drops the datagrams waiting in a socket before a stream is announced as ready.
 pub(crate) fn drain_stale(socket: &ProbeSocket, session: u64, stream: u32) -> Oddities {
     let size = PacketSize::SMALLEST;
-    // A stream without packets takes nothing, so everything that waits is odd.
+    // A stream without packets accepts none, so everything that waits is counted as irregular.
     let expected = Expected { session, stream, count: 0, size, duration: Duration::ZERO };
     let mut sorter = Sorter::new(expected, 0);
     let mut batch = Batch::new();
@@ -142,7 +143,7 @@ pub(crate) fn drain_stale(socket: &ProbeSocket, session: u64, stream: u32) -> Od
     sorter.received.oddities
 }
 
-/// Reads what has arrived, at most [`DRAIN_BATCHES`] batches; how many datagrams.
+/// Reads waiting datagrams, at most [`DRAIN_BATCHES`] batches, and returns their number.
 fn drain(socket: &ProbeSocket, batch: &mut Batch, sorter: &mut Sorter) -> usize {
     let mut total = 0;
     for _ in 0..DRAIN_BATCHES {
@@ -162,12 +163,14 @@ fn drain(socket: &ProbeSocket, batch: &mut Batch, sorter: &mut Sorter) -> usize 
     total
 }
 
-/// Receives a stream until all packets are there and `end` accepts a control message, or the stragglers' time is over.
+/// Receives a stream until a control message arrives that ends it and then all packets have arrived or the
+/// time for late ones is over.
 ///
-/// `end` returns the time to wait for stragglers if the message ends the stream.
+/// `end` returns the time to wait for late packets if the message ends the stream.
 ///
 /// # Errors
-/// Any [`ChannelError`]; [`ChannelError::Timeout`] when the stream does not end long after it should have.
+/// Any [`ChannelError`]; [`ChannelError::Timeout`] if the stream does not end within [`PATIENCE`] after its
+/// planned duration.
 pub(crate) fn receive_stream(
     socket: &ProbeSocket,
     channel: &mut Channel,
@@ -180,7 +183,7 @@ pub(crate) fn receive_stream(
     let shortest = nap(socket, &expected);
     let mut nap = shortest;
     clock.begin();
-    // In slices, so that a flag on the channel that asks to stop is seen soon.
+    // In slices, so that the stop flag of the channel is checked often.
     let slice = |left: Span| left.min(STOP_CHECK);
     let give_up = Instant::now() + expected.duration.to_std() + PATIENCE;
     let message = loop {
@@ -195,7 +198,7 @@ pub(crate) fn receive_stream(
         if sorter.missing == 0 {
             readable([channel.as_fd()], slice(left))?;
         } else if arrived == 0 && sorter.highest.is_none() {
-            // A transmit stamp that came late would make the socket look readable for ever.
+            // A late transmit timestamp would keep the socket readable forever.
             socket.discard(Queue::Errors);
             readable([channel.as_fd(), socket.as_fd()], slice(left))?;
         } else {
@@ -215,13 +218,13 @@ pub(crate) fn receive_stream(
     Ok((sorter.received, message))
 }
 
-/// The sleep after one that brought `arrived` packets: while none come there is nothing to overflow, and a sender that
-/// announces close packets and sends none must not keep this side looking.
+/// Returns the next sleep, given that the last one brought `arrived` packets. While none arrive the buffer cannot
+/// overflow, and a sender that announces close packets but sends none must not keep this side polling.
 fn next_nap(nap: Span, shortest: Span, arrived: usize) -> Span {
     if arrived > 0 { shortest } else { (nap * 2).min(LONGEST_NAP) }
 }
 
-/// The sleep between two looks at the receive buffer: a quarter of the time in which the stream could fill it.
+/// Returns the sleep between two reads of the receive buffer: a quarter of the time in which the stream could fill it.
 fn nap(socket: &ProbeSocket, expected: &Expected) -> Span {
     let gap = expected.duration.to_std() / expected.count.max(1);
     (socket.buffer_time(expected.size, gap) / 4).clamp(SHORTEST_NAP, LONGEST_NAP)

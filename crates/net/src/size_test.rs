@@ -1,4 +1,4 @@
-//! Which packet sizes pass: a few datagrams of each size, in both directions.
+//! The packet size test: a few datagrams of each size, in both directions.
 
 use crate::batch::{Batch, Datagram, Queue};
 use crate::protocol::probe::{HEADER_LEN, fill_padding};
@@ -9,19 +9,19 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant as Deadline};
 
-/// IP packet sizes worth trying below the interface's own: Ethernet, common tunnels, the IPv6 minimum, the IPv4 minimum.
+/// IP packet sizes to try below the interface's MTU: Ethernet, common tunnels, the IPv6 minimum, the IPv4 minimum.
 pub(crate) const CANDIDATES: [u16; 4] = [1500, 1400, 1280, 576];
 
-/// The most sizes one test may have.
+/// Maximum number of sizes in one test.
 pub(crate) const MOST_SIZES: usize = 8;
 
-/// Datagrams of each size, so that a few random losses do not make a size look too large.
+/// Datagrams per size, so that a few random losses do not make a size seem too large.
 const COPIES: u32 = 3;
 
-/// Time between two datagrams, so that slow links and policers do not drop them as a burst.
+/// Time between datagrams, so that slow links and policers do not drop them as a burst.
 const SPACING: Duration = Duration::from_millis(1);
 
-/// The sizes to try on a path whose interface takes IP packets of `mtu` bytes, largest first.
+/// Returns the sizes to try on a path whose interface has an MTU of `mtu` bytes, largest first.
 pub(crate) fn candidates(mtu: usize) -> Vec<u16> {
     let largest = u16::try_from(mtu).unwrap_or(u16::MAX).clamp(PacketSize::MIN_IP, PacketSize::MAX_IP);
     let mut sizes = vec![largest];
@@ -29,7 +29,7 @@ pub(crate) fn candidates(mtu: usize) -> Vec<u16> {
     sizes
 }
 
-/// The sizes of a test that a client may ask for: at least one, not too many, each once and in the allowed range.
+/// Checks the sizes requested by a client: at least one, not too many, no duplicates, all in the allowed range.
 pub(crate) fn checked(sizes: &[u16]) -> Option<Vec<PacketSize>> {
     if sizes.is_empty() || sizes.len() > MOST_SIZES {
         return None;
@@ -38,12 +38,12 @@ pub(crate) fn checked(sizes: &[u16]) -> Option<Vec<PacketSize>> {
     if repeated { None } else { sizes.iter().map(|size| PacketSize::from_ip(*size)).collect() }
 }
 
-/// Bytes on the wire that a test moves in each direction at most.
+/// Returns the maximum number of wire bytes that a test sends in each direction.
 pub(crate) fn cost(sizes: &[PacketSize]) -> Bytes {
     sizes.iter().map(|size| size.wire()).sum::<Bytes>() * u64::from(COPIES)
 }
 
-/// Sends each size a few times and returns the bytes on the wire; sizes that the own interface refuses simply do
+/// Sends each size a few times and returns the wire bytes. Sizes that this host's interface refuses simply do
 /// not arrive.
 pub(crate) fn send_sizes(socket: &ProbeSocket, session: u64, sizes: &[PacketSize]) -> Bytes {
     let count = COPIES;
@@ -55,7 +55,7 @@ pub(crate) fn send_sizes(socket: &ProbeSocket, session: u64, sizes: &[PacketSize
             if let Some(start) = datagram.first_chunk_mut::<HEADER_LEN>() {
                 header.write(start);
             }
-            // A size that does not fit fails here, which is one of the answers.
+            // A size above the MTU fails here, which is one of the possible results.
             let _ = socket.send(&datagram);
             std::thread::sleep(SPACING);
         }
@@ -63,7 +63,7 @@ pub(crate) fn send_sizes(socket: &ProbeSocket, session: u64, sizes: &[PacketSize
     cost(sizes)
 }
 
-/// The sizes that arrive until all have, `wait` is over or `stop` is set, however much else arrives meanwhile.
+/// Returns the sizes that arrive. Ends when all have, `wait` is over or `stop` is set, however much else arrives.
 pub(crate) fn receive_sizes(
     socket: &ProbeSocket,
     session: u64,
@@ -79,7 +79,7 @@ pub(crate) fn receive_sizes(
         if received {
             batch.datagrams().for_each(|datagram| note(&datagram, socket, session, sizes, &mut arrived));
         }
-        // Looked at after every batch: a peer that keeps sending must not keep this loop going.
+        // Checked after every batch: a peer that keeps sending must not keep this loop going.
         let left = deadline.saturating_duration_since(Deadline::now());
         if arrived.len() == sizes.len() || left == Duration::ZERO || stop.load(Ordering::Relaxed) {
             return arrived;
@@ -93,7 +93,7 @@ pub(crate) fn receive_sizes(
     }
 }
 
-/// Notes the size of one datagram if it is one of the test's.
+/// Records the size of a datagram if it belongs to the test.
 fn note(
     datagram: &Datagram<'_>,
     socket: &ProbeSocket,

@@ -1,4 +1,4 @@
-//! UDP sockets for probes: connected, stamped, never fragmenting, with room for a whole stream.
+//! UDP sockets for probes: connected, with timestamps, never fragmenting, with buffers for a whole stream.
 
 use crate::batch::{Batch, Queue};
 use crate::protocol::{Family, PacketSize};
@@ -10,27 +10,27 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Receive buffer asked for between streams, in bytes; the kernel counts twice as much of its own memory. Somebody who
-/// sends while nobody reads can fill no more than this.
+/// Requested receive buffer between streams, in bytes; the kernel doubles it. This bounds what a peer can fill by
+/// sending while nobody reads.
 const QUIET_BUFFER: usize = 64 * 1024;
 
-/// The largest receive buffer asked for during a stream, in bytes: 4 ms of full packets at 10 Gb/s as the kernel counts
-/// them, twice the longest pause between two looks at it.
+/// The largest receive buffer requested for a stream, in bytes: 4 ms of full-size packets at 10 Gb/s as the kernel
+/// counts them, which is twice the longest pause between two reads.
 const LARGEST_BUFFER: usize = 4 * 1024 * 1024;
 
-/// Send buffer asked for, in bytes, so that a busy queue discipline does not refuse packets.
+/// Requested send buffer, in bytes, so that a busy queue discipline does not refuse packets.
 const SEND_BUFFER: usize = 1024 * 1024;
 
-/// What the kernel charges for one datagram beyond its payload, in bytes: its own bookkeeping, rounded up.
+/// The kernel's overhead for one datagram beyond its payload, in bytes, rounded up.
 const BOOKKEEPING: usize = 1024;
 
-/// Longest sleep between two looks at a flag that asks to stop: short enough to feel immediate.
+/// Longest sleep between two checks of a stop flag: short enough to feel immediate.
 pub(crate) const STOP_CHECK: Duration = Duration::from_millis(100);
 
-/// Batches thrown away in one go: more than any receive buffer holds, so that only a flood meets it.
+/// Batches discarded in a row: more than any receive buffer holds, so only a flood reaches it.
 const DISCARD_BATCHES: usize = 1024;
 
-/// A connected UDP socket that stamps what it receives and sends.
+/// A connected UDP socket with timestamps for received and sent packets.
 #[derive(Debug)]
 pub(crate) struct ProbeSocket {
     socket: Socket,
@@ -38,10 +38,10 @@ pub(crate) struct ProbeSocket {
 }
 
 impl ProbeSocket {
-    /// A socket from `local` (shared with other sockets when its port is not 0) to `peer`.
+    /// Creates a socket from `local` (whose port is shared with other sockets unless it is 0) to `peer`.
     ///
     /// # Errors
-    /// As the system calls behind it.
+    /// Same as the underlying system calls.
     pub(crate) fn connect(local: SocketAddr, peer: SocketAddr) -> io::Result<ProbeSocket> {
         let socket = Socket::new(Domain::for_address(peer), Type::DGRAM, Some(Protocol::UDP))?;
         if local.port() != 0 {
@@ -51,35 +51,35 @@ impl ProbeSocket {
         socket.connect(&SockAddr::from(peer))?;
         socket.set_nonblocking(true)?;
         never_fragment(&socket, Family::of(peer.ip()))?;
-        // The forced variant needs CAP_NET_ADMIN; without it the kernel's own limit holds.
+        // The forced variant needs CAP_NET_ADMIN; without it the kernel's limit applies.
         if setsockopt(&socket, sockopt::SndBufForce, &SEND_BUFFER).is_err() {
             let _ = socket.set_send_buffer_size(SEND_BUFFER);
         }
         let probe = ProbeSocket { socket, peer };
         probe.give_room_back();
         probe.stamp_from_zero()?;
-        // A shared port may have handed this socket datagrams of others before it was connected.
+        // Before it was connected, the socket may have received datagrams meant for others on the shared port.
         probe.discard(Queue::Data);
         Ok(probe)
     }
 
-    /// The address this socket is connected to.
+    /// Returns the address this socket is connected to.
     pub(crate) fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// The version of IP it uses.
+    /// Returns the IP version of the socket.
     pub(crate) fn family(&self) -> Family {
         Family::of(self.peer.ip())
     }
 
-    /// Sends one datagram without waiting.
+    /// Sends one datagram without blocking.
     ///
     /// # Errors
-    /// As `send`; a full buffer is [`io::ErrorKind::WouldBlock`].
+    /// Same as `send`; a full buffer is [`io::ErrorKind::WouldBlock`].
     pub(crate) fn send(&self, datagram: &[u8]) -> io::Result<()> {
         match self.socket.send(datagram) {
-            // The kernel reports an earlier ICMP message once instead of sending.
+            // Once, the kernel reports an earlier ICMP message instead of sending.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 self.socket.send(datagram).map(drop)
             }
@@ -87,7 +87,7 @@ impl ProbeSocket {
         }
     }
 
-    /// Takes one datagram of at most 64 bytes if there is one; the rest of a longer one is cut off.
+    /// Reads one datagram, if any, truncated to 64 bytes.
     pub(crate) fn receive(&self) -> Option<Vec<u8>> {
         let mut datagram = [0; 64];
         let length = nix::sys::socket::recv(
@@ -98,10 +98,10 @@ impl ProbeSocket {
         Some(datagram[..length.ok()?].to_vec())
     }
 
-    /// Switches stamping off and on again, so that transmit stamps count packets from 0, and drops old ones.
+    /// Switches timestamping off and on again, so that transmit timestamps count packets from 0, and discards old ones.
     ///
     /// # Errors
-    /// As `setsockopt`.
+    /// Same as `setsockopt`.
     pub(crate) fn stamp_from_zero(&self) -> io::Result<()> {
         setsockopt(&self.socket, sockopt::Timestamping, &TimestampingFlag::empty())?;
         self.discard(Queue::Errors);
@@ -115,7 +115,7 @@ impl ProbeSocket {
         Ok(setsockopt(&self.socket, sockopt::Timestamping, &flags)?)
     }
 
-    /// Throws away what waits in a queue, and a pending error.
+    /// Discards everything in a queue, and a pending error.
     pub(crate) fn discard(&self, queue: Queue) {
         let mut batch = Batch::new();
         for _ in 0..DISCARD_BATCHES {
@@ -126,13 +126,13 @@ impl ProbeSocket {
         let _ = self.socket.take_error();
     }
 
-    /// Enlarges the receive buffer, as far as allowed, for a stream: for its packets, or for the stamps of those sent.
+    /// Enlarges the receive buffer, as far as allowed, for the packets of a stream or for the timestamps of those sent.
     pub(crate) fn make_room(&self, size: PacketSize, packets: usize) {
         let bytes = (usize::from(size.ip()) + BOOKKEEPING).saturating_mul(packets);
         self.set_receive_buffer(bytes.clamp(QUIET_BUFFER, LARGEST_BUFFER));
     }
 
-    /// Makes the receive buffer small again.
+    /// Shrinks the receive buffer again.
     pub(crate) fn give_room_back(&self) {
         self.set_receive_buffer(QUIET_BUFFER);
     }
@@ -143,14 +143,14 @@ impl ProbeSocket {
         }
     }
 
-    /// The time that the receive buffer holds packets of `size` arriving `gap` apart.
+    /// Returns how long it takes packets of `size` arriving `gap` apart to fill the receive buffer.
     pub(crate) fn buffer_time(&self, size: PacketSize, gap: Duration) -> Duration {
         let buffer = self.socket.recv_buffer_size().unwrap_or(0);
         let packets = buffer / (usize::from(size.ip()) + BOOKKEEPING);
         gap.saturating_mul(u32::try_from(packets).unwrap_or(u32::MAX))
     }
 
-    /// The largest IP packet that the route's interface takes, in bytes.
+    /// Returns the MTU of the route's interface, in bytes of the IP packet.
     pub(crate) fn interface_mtu(&self) -> io::Result<usize> {
         let (level, option) = match self.family() {
             Family::V4 => (libc::IPPROTO_IP, libc::IP_MTU),
@@ -158,7 +158,7 @@ impl ProbeSocket {
         };
         let mut mtu: libc::c_int = 0;
         let mut length = size_of::<libc::c_int>() as libc::socklen_t;
-        // SAFETY: the option is an int, `mtu` is one, and `length` says so; both outlive the call.
+        // SAFETY: the option is an int, as is `mtu`, and `length` is its size; both outlive the call.
         let result = unsafe {
             libc::getsockopt(self.socket.as_raw_fd(), level, option, (&raw mut mtu).cast(), &raw mut length)
         };
@@ -177,22 +177,22 @@ impl AsFd for ProbeSocket {
 
 /// Lets several sockets of this program bind the same port.
 ///
-/// Not by `SO_REUSEADDR`, with which any user of this host could bind it, too, and be sent what is meant for the server;
-/// with `SO_REUSEPORT` alone only sockets of the same user can.
+/// This does not use `SO_REUSEADDR`, which would let any user of this host bind the port and receive what is meant
+/// for the server. With only `SO_REUSEPORT`, the sockets must belong to the same user.
 ///
 /// # Errors
-/// As `setsockopt`.
+/// Same as `setsockopt`.
 pub(crate) fn share_port(socket: &Socket) -> io::Result<()> {
     socket.set_reuse_port(true)
 }
 
-/// Sets "don't fragment" and ignores what the kernel believes about the path, which the size test finds out itself.
+/// Sets "don't fragment" and disables the kernel's path MTU discovery, because the size test finds the MTU itself.
 fn never_fragment(socket: &Socket, family: Family) -> io::Result<()> {
     let (level, option, value) = match family {
         Family::V4 => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE),
         Family::V6 => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE),
     };
-    // SAFETY: the option is an int, the pointer is to one that outlives the call, and the length says so.
+    // SAFETY: the option is an int, the pointer refers to one that outlives the call, and the length is its size.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -205,10 +205,10 @@ fn never_fragment(socket: &Socket, family: Family) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Waits until one of `files` can be read or `timeout` is over; whether each can.
+/// Waits until one of `files` is readable or `timeout` is over; returns whether each is readable.
 ///
 /// # Errors
-/// As `poll`; an interruption counts as nothing readable.
+/// Same as `poll`; an interrupted wait counts as nothing readable.
 pub(crate) fn readable<const N: usize>(
     files: [BorrowedFd<'_>; N],
     timeout: Duration,
@@ -216,16 +216,16 @@ pub(crate) fn readable<const N: usize>(
     wait(files, PollFlags::POLLIN, timeout)
 }
 
-/// Waits until one of `files` is ready for `events` or `timeout` is over; whether each is, or has failed.
+/// Waits until one of `files` is ready for `events` or `timeout` is over; returns whether each is ready or has failed.
 ///
 /// # Errors
-/// As `poll`; an interruption counts as nothing ready.
+/// Same as `poll`; an interrupted wait counts as nothing ready.
 pub(crate) fn wait<const N: usize>(
     files: [BorrowedFd<'_>; N],
     events: PollFlags,
     timeout: Duration,
 ) -> io::Result<[bool; N]> {
-    // Rounded up, so that a wait never ends before its time and turns into a spin.
+    // Rounded up, so that a wait never ends early and turns into a busy loop.
     let ms = timeout.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as i32;
     let timeout = PollTimeout::try_from(ms).unwrap_or(PollTimeout::MAX);
     let mut poll_files = files.map(|file| PollFd::new(file, events));
@@ -233,6 +233,6 @@ pub(crate) fn wait<const N: usize>(
         Ok(_) | Err(nix::errno::Errno::EINTR) => {}
         Err(error) => return Err(error.into()),
     }
-    // No flags at all mean that there are some which the library does not know, such as `POLLRDHUP`.
+    // `None` means that there are flags unknown to the library, such as `POLLRDHUP`.
     Ok(poll_files.map(|file| file.revents().is_none_or(|flags| !flags.is_empty())))
 }

@@ -1,4 +1,4 @@
-//! When packets really left: the kernel's transmit stamps.
+//! Actual departure times: the kernel's transmit timestamps.
 
 use crate::batch::{Batch, Queue};
 use crate::protocol::StampSource;
@@ -7,18 +7,19 @@ use headway_core::Instant;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant as Deadline};
 
-/// How long to wait for transmit stamps that are still missing after the last packet.
+/// Time to wait after the last packet for transmit timestamps that are still missing.
 ///
-/// A stamp is taken when the driver gets the packet, some microseconds after `send` unless a queue discipline holds it.
+/// The kernel takes a timestamp when the driver gets the packet, some microseconds after `send` unless a
+/// queue discipline holds it.
 const STAMP_WAIT: Duration = Duration::from_millis(20);
 
-/// Pause between looks at the error queue.
+/// Pause between reads of the error queue.
 const STAMP_PAUSE: Duration = Duration::from_micros(500);
 
-/// The kernel's departure times of the `count` packets since [`ProbeSocket::stamp_from_zero`].
+/// Returns the kernel's departure times of the `count` packets sent since [`ProbeSocket::stamp_from_zero`].
 ///
-/// `None` unless all are there: mixed with times taken in this program, which are some microseconds earlier,
-/// the gaps would be wrong.
+/// Returns `None` if any is missing: times taken in this program are some microseconds earlier, so mixing the two
+/// would distort the gaps.
 pub(crate) fn transmit_times(socket: &ProbeSocket, count: usize) -> Option<Vec<Instant>> {
     let mut times: Vec<Option<Instant>> = vec![None; count];
     let mut missing = count;
@@ -45,18 +46,19 @@ pub(crate) fn transmit_times(socket: &ProbeSocket, count: usize) -> Option<Vec<I
     times.into_iter().collect()
 }
 
-/// One arrival with every stamp there is.
+/// All timestamps of one arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ArrivalStamps {
-    /// By the network card.
+    /// From the network card.
     pub hardware: Option<Instant>,
-    /// By the kernel.
+    /// From the kernel.
     pub kernel: Option<Instant>,
-    /// By this program when it read the packet, much later than the others.
+    /// From this program when it read the packet, much later than the others.
     pub program: Instant,
 }
 
-/// Chooses the best source that stamped every packet that arrived, because different clocks do not mix in one stream.
+/// Chooses the best source that has a timestamp for every packet that arrived; different clocks must not mix
+/// in one stream.
 pub(crate) fn arrival_times(arrivals: &[Option<ArrivalStamps>]) -> (Vec<Option<Instant>>, StampSource) {
     let all = |has: fn(&ArrivalStamps) -> bool| {
         let mut some = false;

@@ -18,26 +18,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
-/// What a server sends in its handshake beyond its certificates, in bytes, rounded up: hello, signature, tickets.
+/// Bytes that a server sends in its handshake besides its certificates, rounded up: hello, signature, tickets.
 const HANDSHAKE_REST: usize = 2048;
 
-/// The largest PEM file read, in bytes: the authorities that systems trust have 250 kB, a device has no end.
+/// The largest PEM file read, in bytes: a system's bundle of trusted authorities has 250 kB, and a device has no end.
 const LARGEST_FILE: u64 = 4 * 1024 * 1024;
 
-/// Why TLS could not be set up.
+/// The reason why TLS could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsSetupError {
     /// A file could not be read as PEM.
     #[error("cannot read {what} from {path}: {reason}; check that the file exists and is in PEM format")]
     File {
-        /// What was looked for.
+        /// The expected content.
         what: &'static str,
-        /// Where.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         reason: String,
     },
-    /// Certificate and key do not fit together, or are of a kind that is not supported.
+    /// Certificate and key do not match, or are of an unsupported kind.
     #[error("certificate or key cannot be used: {0}; check that they belong together")]
     Config(#[from] rustls::Error),
     /// The fingerprint is not 32 bytes in hexadecimal.
@@ -57,7 +57,7 @@ impl TlsServer {
     /// Reads a certificate chain and its key from PEM files.
     ///
     /// # Errors
-    /// Any [`TlsSetupError`] but the fingerprint's.
+    /// Any [`TlsSetupError`] except [`TlsSetupError::Fingerprint`].
     pub fn from_files(certificates: &Path, key: &Path) -> Result<TlsServer, TlsSetupError> {
         let chain = read_certificates(certificates)?;
         let what = "a private key";
@@ -73,21 +73,21 @@ impl TlsServer {
         Ok(TlsServer { config: Arc::new(config), padding, fingerprint })
     }
 
-    /// The SHA-256 of the certificate, in hexadecimal, for clients that pin it.
+    /// Returns the SHA-256 of the certificate in hexadecimal, for clients that pin it.
     pub fn fingerprint(&self) -> String {
         self.fingerprint.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Bytes a client has to send before its first TLS record, see [`crate::protocol::preamble`].
+    /// Returns the number of bytes a client has to send before its first TLS record, see [`crate::protocol::preamble`].
     pub(crate) fn padding(&self) -> u16 {
         self.padding
     }
 
-    /// Puts the server's side of TLS on a connection. `turn` is called when all is there for the expensive part, the
-    /// signature, and its result dropped after it; the rest of the handshake happens with the first read.
+    /// Sets up the server's side of TLS on a connection. Calls `turn` before the expensive part, the signature, and
+    /// drops its result after it; the rest of the handshake happens with the first read.
     ///
     /// # Errors
-    /// As TCP's, those of `turn`, and [`io::ErrorKind::InvalidData`] when the client does not speak TLS.
+    /// Those of TCP and of `turn`, and [`io::ErrorKind::InvalidData`] if the client does not speak TLS.
     pub(crate) fn accept<T>(
         &self,
         mut stream: DeadlineStream,
@@ -113,23 +113,23 @@ impl TlsServer {
 }
 
 impl fmt::Debug for TlsServer {
-    /// Does not show the key.
+    /// Hides the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TlsServer({})", self.fingerprint())
     }
 }
 
-/// Whom a client trusts.
+/// The certificates a client trusts.
 #[derive(Clone, Debug)]
 pub struct TlsClient {
     config: Arc<ClientConfig>,
 }
 
 impl TlsClient {
-    /// Trusts servers whose certificate for the host name is signed by one of the authorities in a PEM file.
+    /// Trusts servers whose certificate is valid for the host name and signed by one of the authorities in a PEM file.
     ///
     /// # Errors
-    /// Any [`TlsSetupError`] but the fingerprint's.
+    /// Any [`TlsSetupError`] except [`TlsSetupError::Fingerprint`].
     pub fn with_authorities(path: &Path) -> Result<TlsClient, TlsSetupError> {
         let mut roots = RootCertStore::empty();
         for certificate in read_certificates(path)? {
@@ -142,10 +142,10 @@ impl TlsClient {
         Ok(TlsClient { config: Arc::new(config) })
     }
 
-    /// Trusts the one server whose certificate has this SHA-256, whatever name it was made for.
+    /// Trusts only the server whose certificate has this SHA-256, whatever host name it is for.
     ///
     /// # Errors
-    /// [`TlsSetupError::Fingerprint`] unless the text has 64 hexadecimal digits, colons aside.
+    /// [`TlsSetupError::Fingerprint`] unless the text has 64 hexadecimal digits, not counting colons.
     pub fn with_fingerprint(text: &str) -> Result<TlsClient, TlsSetupError> {
         let wanted = parse_fingerprint(text).ok_or_else(|| TlsSetupError::Fingerprint(text.to_owned()))?;
         let provider = provider();
@@ -158,10 +158,10 @@ impl TlsClient {
         Ok(TlsClient { config: Arc::new(config) })
     }
 
-    /// Puts the client's side of TLS on a connection and does the handshake.
+    /// Sets up the client's side of TLS on a connection and completes the handshake.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] when the server is not trusted or does not speak TLS; other kinds as TCP's.
+    /// [`io::ErrorKind::InvalidData`] if the server is not trusted or does not speak TLS; otherwise those of TCP.
     pub(crate) fn connect(&self, host: &str, mut stream: DeadlineStream) -> io::Result<Transport> {
         let invalid =
             |error: &dyn fmt::Display| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
@@ -175,7 +175,7 @@ impl TlsClient {
     }
 }
 
-/// Tells a client by an alert that the handshake failed; the error for this side.
+/// Sends a TLS alert to the client and returns the error for this side.
 fn refuse(error: &rustls::Error, alert: &mut AcceptedAlert, stream: &mut DeadlineStream) -> io::Error {
     let _ = alert.write_all(stream);
     io::Error::new(io::ErrorKind::InvalidData, error.to_string())
@@ -212,7 +212,7 @@ fn file_error(path: &Path, what: &'static str, reason: String) -> TlsSetupError 
     TlsSetupError::File { what, path: path.to_owned(), reason }
 }
 
-/// 32 bytes from 64 hexadecimal digits, with or without colons between them.
+/// Parses 64 hexadecimal digits, with or without colons, into 32 bytes.
 fn parse_fingerprint(text: &str) -> Option<[u8; 32]> {
     let digits: Vec<u8> = text
         .chars()

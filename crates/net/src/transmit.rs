@@ -1,4 +1,4 @@
-//! Sending one probe stream.
+//! Sends one probe stream.
 
 use crate::clock::{self, Watch};
 use crate::pacing;
@@ -9,10 +9,10 @@ use crate::stamp::transmit_times;
 use headway_core::{Duration, Instant};
 use std::io;
 
-/// Different paddings prepared for a stream, used in turn.
+/// Number of different paddings prepared for a stream and used in turn.
 ///
-/// They are made beforehand to keep the sending loop short; 64 of them (92 kB at 1500 bytes) reach further back
-/// than the window of any compressing link, and stay in the second-level cache.
+/// They are prepared in advance to keep the sending loop short. 64 of them (92 kB at 1500 bytes) exceed the window
+/// of any link with compression, and fit into the L2 cache.
 const PADDINGS: usize = 64;
 
 /// The stream to send.
@@ -27,26 +27,26 @@ pub(crate) struct Plan<'a> {
     pub gaps: &'a [Duration],
 }
 
-/// What was sent.
+/// The result of sending a stream.
 #[derive(Debug)]
 pub(crate) struct SentStream {
-    /// When each packet left, on CLOCK_REALTIME.
+    /// Departure time of each packet, on CLOCK_REALTIME.
     pub times: Vec<Instant>,
-    /// How many packets left, fewer when the stream was cut short.
+    /// Packets sent, fewer than planned if the stream was cut short.
     pub count: u64,
-    /// Where the times come from.
+    /// The source of the times.
     pub source: StampSource,
     /// Whether the gaps were kept.
     pub gaps_kept: bool,
-    /// Whether the clock was stepped meanwhile or since the stream before.
+    /// Whether the clock was stepped during the stream or since the one before.
     pub clock_stepped: bool,
 }
 
-/// Sends a stream in real time; it is cut short, which counts as gaps not kept, when `stop` says so at some time of
-/// CLOCK_MONOTONIC.
+/// Sends a stream in real time. When `stop`, which is passed CLOCK_MONOTONIC, returns true, the stream is cut
+/// short, which counts as gaps not kept.
 ///
 /// # Errors
-/// Only if stamping cannot be switched on; packets that the kernel does not take are gaps not kept.
+/// Only if timestamping cannot be switched on; packets that the kernel does not accept count as gaps not kept.
 pub(crate) fn send_stream(
     socket: &ProbeSocket,
     plan: &Plan<'_>,
@@ -77,7 +77,7 @@ pub(crate) fn send_stream(
         failed += u32::from(socket.send(datagram).is_err());
     });
     let clock_stepped = clock.end();
-    // A packet that failed may or may not have used up a number, so the stamps could not be matched.
+    // A packet that failed may or may not have consumed a number, so timestamps could not be matched to packets.
     let kernel = if complete && failed == 0 { transmit_times(socket, count) } else { None };
     let (mut times, source) = match kernel {
         Some(kernel) => (kernel, StampSource::Kernel),
@@ -85,20 +85,20 @@ pub(crate) fn send_stream(
     };
     let sent = times.len() as u64;
     let gaps_kept = complete && failed == 0 && pacing::gaps_kept(plan.gaps, &times);
-    // A stream cut short still reports one time a packet.
+    // A stream cut short still reports one time per packet.
     let last = times.last().copied().unwrap_or_default();
     times.resize(count, last);
     Ok(SentStream { times, count: sent, source, gaps_kept, clock_stepped })
 }
 
-/// Datagrams with padding; their headers are written when they are sent.
+/// Returns datagrams with padding; their headers are written when they are sent.
 fn prepare(plan: &Plan<'_>, socket: &ProbeSocket) -> Vec<Vec<u8>> {
     let length = plan.size.payload(socket.family());
     let seed = plan.session ^ (u64::from(plan.stream) << 32);
     (0..PADDINGS.min(plan.gaps.len() + 1))
         .map(|i| {
             let mut datagram = vec![0; length];
-            // Seeds far apart, because the generator walks through consecutive ones.
+            // The generator uses consecutive seeds itself, so these are far apart.
             fill_padding(seed.wrapping_add((i as u64) << 40), &mut datagram);
             datagram
         })

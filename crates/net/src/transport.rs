@@ -1,4 +1,4 @@
-//! The byte stream below the control connection: TCP with a deadline for everything, with or without TLS.
+//! The byte stream below the control connection: TCP with a deadline for all operations, with or without TLS.
 
 use crate::socket::{STOP_CHECK, wait};
 use nix::poll::PollFlags;
@@ -9,31 +9,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Why a read or write ended: the flag of [`DeadlineStream::stop_when`] was set.
+/// The error of a read or write that ended because the flag of [`DeadlineStream::stop_when`] was set.
 ///
-/// Not [`io::ErrorKind::Interrupted`], after which callers would try again.
+/// It is not [`io::ErrorKind::Interrupted`], after which callers would retry.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("interrupted")]
 pub(crate) struct Stopped;
 
-/// A TCP connection whose reads and writes together end at a deadline.
+/// A TCP connection with one deadline for all reads and writes together.
 ///
-/// A deadline for the whole rather than a timeout for each call stops peers that send one byte at a time.
+/// A timeout per call would not stop peers that send one byte at a time.
 #[derive(Debug)]
 pub(crate) struct DeadlineStream {
     tcp: TcpStream,
     deadline: Instant,
-    /// Whether to wait until the deadline for what is not there yet.
+    /// Whether reads and writes wait until the deadline.
     patient: bool,
     /// Ends waits when set.
     stop: Option<Arc<AtomicBool>>,
-    /// Bytes that went out and came in, TLS included.
+    /// Bytes sent and received, including TLS overhead.
     pub sent: u64,
     pub received: u64,
 }
 
 impl DeadlineStream {
-    /// Wraps a connection; the deadline is now, until set.
+    /// Wraps a connection; until a deadline is set, it is now.
     ///
     /// # Errors
     /// When the socket options cannot be set.
@@ -43,36 +43,36 @@ impl DeadlineStream {
         Ok(DeadlineStream { tcp, deadline: Instant::now(), patient: true, stop: None, sent: 0, received: 0 })
     }
 
-    /// When reads and writes give up, also if there is more to read or room to write.
+    /// Sets when reads and writes give up, even if more could be read or written.
     pub(crate) fn set_deadline(&mut self, deadline: Instant) {
         self.deadline = deadline;
         self.patient = true;
     }
 
-    /// Makes reads take only what is there, and that until the deadline.
+    /// Makes reads return only data that has already arrived, and stop at the deadline.
     pub(crate) fn do_not_wait(&mut self, deadline: Instant) {
         self.deadline = deadline;
         self.patient = false;
     }
 
-    /// Whether the peer has closed the connection, or this side its reading end.
+    /// Whether the peer has closed the connection, or this side its receiving half.
     pub(crate) fn is_closed(&self) -> bool {
-        // Errors and hang-ups are reported, too. A poll that fails says nothing.
+        // Errors and hang-ups are reported, too. If the poll itself fails, nothing is known.
         let closed = PollFlags::from_bits_retain(libc::POLLRDHUP);
         wait([self.tcp.as_fd()], closed, Duration::ZERO).is_ok_and(|[closed]| closed)
     }
 
-    /// The connection below.
+    /// Returns the underlying connection.
     pub(crate) fn tcp(&self) -> &TcpStream {
         &self.tcp
     }
 
-    /// Makes reads and writes end with [`Stopped`] once the flag is set.
+    /// Makes reads and writes fail with [`Stopped`] once the flag is set.
     pub(crate) fn stop_when(&mut self, flag: Arc<AtomicBool>) {
         self.stop = Some(flag);
     }
 
-    /// Waits for `events` until the deadline, which is [`io::ErrorKind::WouldBlock`].
+    /// Waits for `events` until the deadline, after which it fails with [`io::ErrorKind::WouldBlock`].
     fn wait(&self, events: PollFlags) -> io::Result<()> {
         loop {
             let left = self.deadline.saturating_duration_since(Instant::now());
@@ -81,7 +81,7 @@ impl DeadlineStream {
                 Some(_) => left.min(STOP_CHECK),
                 None => left,
             };
-            // Looked at first: a peer that always has something to read would otherwise never be late.
+            // Checked first: otherwise a peer that always has data to read would never run into the deadline.
             if left == Duration::ZERO {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
@@ -133,23 +133,23 @@ impl Write for DeadlineStream {
     }
 }
 
-/// Whether a system call is worth trying again after waiting.
+/// Whether a system call may succeed when repeated after a wait.
 fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// A control connection's byte stream.
+/// The byte stream of a control connection.
 pub(crate) enum Transport {
     /// Plain TCP.
     Plain(DeadlineStream),
-    /// TLS, seen from the client.
+    /// TLS on the client.
     Client(Box<rustls::StreamOwned<rustls::ClientConnection, DeadlineStream>>),
-    /// TLS, seen from the server.
+    /// TLS on the server.
     Server(Box<rustls::StreamOwned<rustls::ServerConnection, DeadlineStream>>),
 }
 
 impl Transport {
-    /// The stream below TLS.
+    /// Returns the stream below TLS.
     pub(crate) fn socket(&self) -> &DeadlineStream {
         match self {
             Transport::Plain(stream) => stream,
@@ -158,7 +158,7 @@ impl Transport {
         }
     }
 
-    /// The stream below TLS, to change.
+    /// Returns the stream below TLS, mutably.
     pub(crate) fn socket_mut(&mut self) -> &mut DeadlineStream {
         match self {
             Transport::Plain(stream) => stream,

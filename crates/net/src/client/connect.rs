@@ -1,4 +1,4 @@
-//! From a host name to an open session.
+//! Connecting: from a host name to an open session.
 
 use super::{ConnectOptions, FamilyChoice, Session, channel_error, handshake, unexpected};
 use crate::channel::Channel;
@@ -16,21 +16,21 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// UDP hellos sent before UDP counts as blocked: five lost in a row is not chance.
+/// UDP hellos sent before UDP counts as blocked: five losses in a row are not chance.
 const HELLO_TRIES: u32 = 5;
 
 /// The shortest time between two hellos.
 const HELLO_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Pings that measure the round trip before the first stream.
+/// Pings that measure the RTT before the first stream.
 const PINGS: u32 = 3;
 
-/// Connects and goes through all that comes before the first stream.
+/// Connects and completes everything that precedes the first stream.
 pub(super) fn connect(options: &ConnectOptions) -> Result<Session, NetError> {
     let stop = options.stop.clone().unwrap_or_default();
     let addresses = resolve(options)?;
     let tcp = connect_tcp(&addresses, options.timeout, &stop)?;
-    // Its port aside, the local address serves UDP, too; a link-local one brings its interface along.
+    // UDP uses the same local address with another port; a link-local address includes its interface.
     let (mut local, peer) = (tcp.local_addr()?, tcp.peer_addr()?);
     local.set_port(0);
     let opened = handshake::open(tcp, peer, options)?;
@@ -61,7 +61,7 @@ pub(super) fn connect(options: &ConnectOptions) -> Result<Session, NetError> {
     Ok(session)
 }
 
-/// The addresses of the host, of the wanted version of IP.
+/// Returns the host's addresses of the requested IP version.
 fn resolve(options: &ConnectOptions) -> Result<Vec<SocketAddr>, NetError> {
     let found = (options.host.as_str(), options.port)
         .to_socket_addrs()
@@ -98,7 +98,7 @@ fn connect_tcp(
     Err(failed.unwrap_or_else(|| NetError::System(io::ErrorKind::InvalidInput.into())))
 }
 
-/// Connects to one address; `None` when `stop` was set meanwhile, which the standard library's own wait would not see.
+/// Connects to one address; `None` if `stop` is set first. The standard library's own connect could not be interrupted.
 fn connect_one(address: SocketAddr, timeout: Duration, stop: &AtomicBool) -> io::Result<Option<TcpStream>> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
@@ -125,7 +125,7 @@ fn connect_one(address: SocketAddr, timeout: Duration, stop: &AtomicBool) -> io:
     }
 }
 
-/// Shows the server the UDP address that streams may go to, or finds out why no cookie came.
+/// Proves to the server the UDP address that streams may be sent to, or finds out why no cookie came.
 fn prove_address(
     channel: &mut Channel,
     socket: &ProbeSocket,
@@ -144,7 +144,7 @@ fn prove_address(
     }
 }
 
-/// Sends hellos until the server's cookie comes back; `None` when it does not.
+/// Sends hellos until the server's cookie arrives; `None` if it does not.
 fn fetch_cookie(
     socket: &ProbeSocket,
     session: u64,
@@ -154,7 +154,7 @@ fn fetch_cookie(
     let interval = HELLO_INTERVAL.max(rtt * 2);
     let datagram = hello(Kind::Hello, session, &[0; COOKIE_LEN]);
     for _ in 0..HELLO_TRIES {
-        // An error here is an ICMP message or a local firewall: the missing answer shows it.
+        // An error here is an ICMP message or a local firewall; the missing answer reveals it.
         let _ = socket.send(&datagram);
         let deadline = Instant::now() + interval;
         loop {
@@ -175,13 +175,13 @@ fn fetch_cookie(
     Ok(None)
 }
 
-/// The cookie in a datagram if it is the answer to this session's hello.
+/// Returns the cookie in a datagram if it answers this session's hello.
 fn accept(datagram: &[u8], session: u64) -> Option<[u8; COOKIE_LEN]> {
     let header = Header::parse(datagram).ok()?;
     if header.kind == Kind::Cookie && header.session == session { cookie(datagram) } else { None }
 }
 
-/// Asks the server what it saw of the hellos.
+/// Asks the server how many hellos it received.
 fn why_blocked(channel: &mut Channel, socket: &ProbeSocket, timeout: Duration) -> Result<NetError, NetError> {
     let lost = |error| channel_error(error, timeout, "question for hellos");
     let port = socket.peer().port();

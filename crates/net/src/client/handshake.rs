@@ -14,17 +14,17 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A session whose UDP address is not proved yet.
+/// A session whose UDP address has not been proved yet.
 pub(super) struct Opened {
     pub channel: Channel,
     pub session: u64,
     pub max_packets: u32,
     pub reverse_rate: Rate,
-    /// The round trip of the preambles.
+    /// The RTT measured with the preambles.
     pub rtt: Duration,
 }
 
-/// Goes through the handshake, all of it before one deadline.
+/// Performs the handshake, all of it before one deadline.
 pub(super) fn open(tcp: TcpStream, peer: SocketAddr, options: &ConnectOptions) -> Result<Opened, NetError> {
     let deadline = Instant::now() + options.timeout;
     let lost = |error| channel_error(error, options.timeout, "handshake");
@@ -42,7 +42,7 @@ pub(super) fn open(tcp: TcpStream, peer: SocketAddr, options: &ConnectOptions) -
     let hello = Message::ClientHello { nonce, padding: vec![0; HELLO_PADDING] };
     channel.send_by(&hello, deadline).map_err(lost)?;
     let server = match channel.receive(deadline).map_err(lost)? {
-        // A stranger in the server's place could say so to get around the proof.
+        // An impostor could claim this to avoid having to prove the token.
         Message::ServerHello { token_required: false, .. } if options.token.is_some() => {
             return Err(NetError::TokenUnknown);
         }
@@ -64,7 +64,7 @@ pub(super) fn open(tcp: TcpStream, peer: SocketAddr, options: &ConnectOptions) -
     }
 }
 
-/// Whether the server has shown that it knows the token, if there is one.
+/// Checks that the server has proved knowledge of the token, if there is one.
 fn check_server(options: &ConnectOptions, nonces: &Nonces, proof: Option<[u8; 32]>) -> Result<(), NetError> {
     match (&options.token, proof) {
         (None, _) => Ok(()),
@@ -89,7 +89,7 @@ fn exchange_preambles(
     })
 }
 
-/// Sets up TLS if both sides want it; that only one does is an error.
+/// Sets up TLS if both sides want it; if only one does, that is an error.
 fn encrypt(
     mut stream: DeadlineStream,
     theirs: Preamble,

@@ -1,4 +1,4 @@
-//! The asking side: opens a session with a server and has streams sent in either direction.
+//! The client: opens a session with a server and runs streams in either direction.
 
 mod connect;
 mod handshake;
@@ -23,39 +23,40 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Span, Instant as Deadline};
 
-/// Which versions of IP a client may use.
+/// The IP versions a client may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FamilyChoice {
-    /// Whatever the name service offers first.
+    /// The first one the resolver returns.
     #[default]
     Any,
-    /// IP version 4 only.
+    /// IPv4 only.
     V4,
-    /// IP version 6 only.
+    /// IPv6 only.
     V6,
 }
 
-/// How to reach a server.
+/// Options for connecting to a server.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     /// Name or address.
     pub host: String,
-    /// Port for TCP and UDP.
+    /// The port for TCP and UDP.
     pub port: u16,
-    /// Versions of IP to use.
+    /// IP versions to use.
     pub family: FamilyChoice,
-    /// The shared token, if the server wants one.
+    /// The shared token, if the server requires one.
     pub token: Option<Token>,
-    /// Whom to trust, if the control connection is to be encrypted.
+    /// The trusted certificates, to encrypt the control connection.
     pub tls: Option<TlsClient>,
-    /// How long any single answer of the server may take.
+    /// Time limit for each answer of the server.
     pub timeout: Span,
-    /// Ends everything soon with [`NetError::Interrupted`] once it is set, name resolution aside.
+    /// When set, makes every operation fail soon with [`NetError::Interrupted`], except name resolution.
     pub stop: Option<Arc<AtomicBool>>,
 }
 
 impl ConnectOptions {
-    /// The default port, any version of IP, no token, no TLS, ten seconds, no way to interrupt.
+    /// Returns options with the default port, any IP version, no token, no TLS, a timeout of ten seconds and
+    /// no stop flag.
     pub fn new(host: impl Into<String>) -> ConnectOptions {
         ConnectOptions {
             host: host.into(),
@@ -69,32 +70,32 @@ impl ConnectOptions {
     }
 }
 
-/// The shortest wait for stragglers: the peer may be descheduled for a few time slices.
+/// The shortest wait for late packets: the peer may be descheduled for a few time slices.
 const STRAGGLER_FLOOR: Span = Span::from_millis(20);
 
-/// The longest one: packets held back for a second are lost for any purpose of this program.
+/// The longest wait for late packets: one that is delayed by a second counts as lost.
 const STRAGGLER_CEILING: Span = Span::from_secs(1);
 
-/// What became of one stream.
+/// The result of one stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamOutcome {
     /// All packets with their times; lost ones have no arrival time.
     pub record: StreamRecord,
-    /// A reason not to use the stream that its record cannot show: [`Refusal::SenderGaps`] or [`Refusal::ClockStep`].
+    /// A reason to discard the stream that its record cannot show: [`Refusal::SenderGaps`] or [`Refusal::ClockStep`].
     pub refusal: Option<Refusal>,
-    /// When the first packet left, on the sender's CLOCK_REALTIME.
+    /// Departure of the first packet, on the sender's CLOCK_REALTIME.
     pub started: Instant,
-    /// When the last packet left, on the sender's CLOCK_REALTIME.
+    /// Departure of the last packet, on the sender's CLOCK_REALTIME.
     pub finished: Instant,
-    /// Where the departure times come from.
+    /// The source of the departure times.
     pub sent_by: StampSource,
-    /// Where the arrival times come from.
+    /// The source of the arrival times.
     pub received_by: StampSource,
-    /// Copies of packets that arrived again.
+    /// Duplicate packets that arrived.
     pub duplicates: u32,
 }
 
-/// An open session; it ends when dropped.
+/// An open session; dropping it ends the session.
 pub struct Session {
     channel: Channel,
     socket: ProbeSocket,
@@ -108,7 +109,7 @@ pub struct Session {
     next_ping: u32,
     probe_bytes: Bytes,
     clock: Watch,
-    /// The caller's flag, or one that nobody sets.
+    /// The caller's flag, or one that is never set.
     stop: Arc<AtomicBool>,
 }
 
@@ -119,19 +120,20 @@ struct Wanted {
 }
 
 impl Session {
-    /// Connects, proves token and UDP address, and finds the largest packet that passes both ways.
+    /// Connects, proves token and UDP address, and finds the largest packet that passes in both directions.
     ///
     /// # Errors
-    /// Any [`NetError`] but [`NetError::BadStream`].
+    /// Any [`NetError`] except [`NetError::BadStream`].
     pub fn connect(options: &ConnectOptions) -> Result<Session, NetError> {
         connect::connect(options)
     }
 
-    /// Sends a stream to the server, which reports when its packets arrived.
+    /// Sends a stream to the server, which reports the arrival times of its packets.
     ///
     /// # Errors
-    /// [`NetError::Interrupted`], after which the session is of no more use, [`NetError::BadStream`], [`NetError::Refused`], [`NetError::ConnectionLost`], [`NetError::Timeout`],
-    /// [`NetError::Protocol`] or [`NetError::System`]. Lost packets are no error.
+    /// [`NetError::Interrupted`], after which the session is unusable; [`NetError::BadStream`], [`NetError::Refused`],
+    /// [`NetError::ConnectionLost`], [`NetError::Timeout`], [`NetError::Protocol`] or [`NetError::System`].
+    /// Lost packets are not an error.
     pub fn send_stream(&mut self, schedule: &Schedule) -> Result<StreamOutcome, NetError> {
         let began = Deadline::now();
         let wanted = self.announce(schedule, Direction::Forward)?;
@@ -164,12 +166,12 @@ impl Session {
         Ok(halves.join(&wanted, schedule))
     }
 
-    /// Has the server send a stream to this side.
+    /// Requests a stream from the server and receives it.
     ///
     /// # Errors
-    /// As [`Session::send_stream`].
+    /// Same as [`Session::send_stream`].
     pub fn receive_stream(&mut self, schedule: &Schedule) -> Result<StreamOutcome, NetError> {
-        // Whatever waits in the socket belongs to earlier streams.
+        // Datagrams waiting in the socket belong to earlier streams.
         self.socket.discard(crate::batch::Queue::Data);
         let wanted = self.announce(schedule, Direction::Reverse)?;
         let stream = wanted.stream;
@@ -196,7 +198,7 @@ impl Session {
             .ok_or_else(|| NetError::Protocol("a report does not fit its stream".to_owned()))?;
         let (arrivals, received_by) = arrival_times(&received.arrivals);
         let halves = Halves {
-            // Judged here, too: rates are worked out from these times, whatever the server says of them.
+            // Checked here as well: rates are computed from these times, whatever the server claims.
             gaps_kept: gaps_kept && pacing::gaps_kept(&schedule.gaps, &sent),
             sent,
             received: arrivals,
@@ -208,10 +210,10 @@ impl Session {
         Ok(halves.join(&wanted, schedule))
     }
 
-    /// Measures the round trip of the control connection anew, and keeps the session from being idle.
+    /// Measures the RTT of the control connection again, and keeps the session from becoming idle.
     ///
     /// # Errors
-    /// As [`Session::send_stream`].
+    /// Same as [`Session::send_stream`].
     pub fn ping(&mut self) -> Result<Duration, NetError> {
         self.next_ping = self.next_ping.wrapping_add(1);
         let number = self.next_ping;
@@ -225,37 +227,37 @@ impl Session {
         Ok(round.into())
     }
 
-    /// Size on the wire of the largest packet that passes in both directions.
+    /// Returns the wire size of the largest packet that passes in both directions.
     pub fn packet_size(&self) -> Bytes {
         self.largest.wire()
     }
 
-    /// The most packets one stream may have.
+    /// Returns the maximum number of packets in a stream.
     pub fn max_packets(&self) -> u32 {
         self.max_packets
     }
 
-    /// The fastest stream that the server sends to this side.
+    /// Returns the highest rate of a stream that the server sends to this side.
     pub fn reverse_rate(&self) -> Rate {
         self.reverse_rate
     }
 
-    /// Bytes moved on the control connection in both directions, without TCP and IP headers.
+    /// Returns the bytes sent and received on the control connection, without TCP and IP headers.
     pub fn control_bytes(&self) -> Bytes {
         Bytes::new(self.channel.bytes())
     }
 
-    /// Bytes of all probe packets in both directions, on the wire.
+    /// Returns the wire bytes of all probe packets in both directions.
     pub fn probe_bytes(&self) -> Bytes {
         self.probe_bytes
     }
 
-    /// The server's address and port.
+    /// Returns the server's address and port.
     pub fn peer(&self) -> SocketAddr {
         self.socket.peer()
     }
 
-    /// The shortest round trip seen on the control connection.
+    /// Returns the shortest RTT seen on the control connection.
     pub fn rtt(&self) -> Duration {
         self.rtt.into()
     }
@@ -277,7 +279,7 @@ impl Session {
         Ok(Wanted { stream, size })
     }
 
-    /// The packet size of a schedule that can be sent.
+    /// Returns the packet size of a schedule, if the schedule can be sent.
     fn check(&self, schedule: &Schedule) -> Result<PacketSize, NetError> {
         if schedule.gaps.is_empty() {
             return Err(NetError::BadStream("it has fewer than two packets"));
@@ -296,7 +298,7 @@ impl Session {
         Ok(size)
     }
 
-    /// Finds the largest packet size that passes both ways.
+    /// Finds the largest packet size that passes in both directions.
     fn probe_packet_size(&mut self) -> Result<(), NetError> {
         let candidates = size_test::candidates(self.socket.interface_mtu()?);
         let sizes: Vec<PacketSize> = candidates.iter().filter_map(|ip| PacketSize::from_ip(*ip)).collect();
@@ -322,7 +324,7 @@ impl Session {
         Ok(())
     }
 
-    /// How long to wait for packets that should have arrived: another round trip, within limits.
+    /// Returns how long to wait for late packets: another RTT, within limits.
     fn straggler(&self) -> Span {
         self.rtt.clamp(STRAGGLER_FLOOR, STRAGGLER_CEILING)
     }
@@ -330,7 +332,7 @@ impl Session {
     /// Sends a request and waits for its answer; a refusal is an error.
     fn ask(&mut self, request: &Message, what: &'static str) -> Result<Message, NetError> {
         if let Err(error) = self.channel.send(request) {
-            // A server that ended the session has said why before it closed the connection.
+            // A server that ended the session has sent its reason before closing the connection.
             return match self.channel.try_receive() {
                 Ok(Some(Message::Refused(reason))) => Err(reason.into()),
                 _ => Err(self.lost(error, what)),
@@ -339,7 +341,7 @@ impl Session {
         self.receive(what, Span::ZERO)
     }
 
-    /// Waits for an answer, `extra` longer than usual; a refusal is an error.
+    /// Waits for an answer, `extra` longer than the usual timeout; a refusal is an error.
     fn receive(&mut self, what: &'static str, extra: Span) -> Result<Message, NetError> {
         match self.channel.receive(Deadline::now() + self.timeout + extra) {
             Ok(Message::Refused(reason)) => Err(reason.into()),
@@ -348,7 +350,7 @@ impl Session {
         }
     }
 
-    /// An error if the caller wants this session to stop.
+    /// Returns an error if the caller has set the stop flag.
     fn go_on(&self) -> Result<(), NetError> {
         if self.stop.load(Ordering::Relaxed) { Err(NetError::Interrupted) } else { Ok(()) }
     }
@@ -358,7 +360,7 @@ impl Session {
     }
 }
 
-/// A failure of the control connection as the caller sees it.
+/// Converts a failure of the control connection to the caller's error.
 fn channel_error(error: ChannelError, timeout: Span, what: &'static str) -> NetError {
     match error {
         ChannelError::Interrupted => NetError::Interrupted,
@@ -368,12 +370,12 @@ fn channel_error(error: ChannelError, timeout: Span, what: &'static str) -> NetE
     }
 }
 
-/// The error for a message that does not answer what was asked.
+/// Returns the error for a message that does not answer the request.
 fn unexpected(message: &Message) -> NetError {
     NetError::Protocol(format!("unexpected {}", message.name()))
 }
 
-/// Arrival times by index from a report; `None` when it does not fit a stream of `count` packets.
+/// Returns arrival times by index from a report; `None` if it does not fit a stream of `count` packets.
 fn expand(report: &Report, count: usize) -> Option<Vec<Option<Instant>>> {
     let arrived = report.times.decode(count.checked_sub(report.lost.len())?)?;
     let mut arrived = arrived.into_iter();
@@ -381,22 +383,23 @@ fn expand(report: &Report, count: usize) -> Option<Vec<Option<Instant>>> {
     let times = (0..count as u32)
         .map(|index| if lost.next_if_eq(&index).is_some() { Some(None) } else { arrived.next().map(Some) })
         .collect::<Option<Vec<_>>>()?;
-    // Indices that repeat, fall or lie outside are still there.
+    // Indices that repeat, decrease or are out of range are left over.
     lost.peek().is_none().then_some(times)
 }
 
-/// From the earliest to the latest arrival.
+/// Returns the time between the earliest and the latest arrival.
 fn span(times: &[Option<Instant>]) -> Span {
     let known = || times.iter().flatten().map(|time| time.ns());
     Span::from_nanos(known().max().unwrap_or(0) - known().min().unwrap_or(0))
 }
 
-/// The longest time that the server's clock can show for what took `elapsed` here: clocks differ by some 500 ppm at most.
+/// Returns the most time the server's clock can show for `elapsed` on this side: clocks differ by about 500
+/// ppm at most.
 fn longest_span(elapsed: Span) -> Span {
     elapsed + elapsed / 1000 + Span::from_millis(1)
 }
 
-/// Both ends' knowledge of one stream.
+/// The data of one stream from both ends.
 struct Halves {
     sent: Vec<Instant>,
     received: Vec<Option<Instant>>,
@@ -408,7 +411,7 @@ struct Halves {
 }
 
 impl Halves {
-    /// Puts both together.
+    /// Combines the data of both ends.
     fn join(self, wanted: &Wanted, schedule: &Schedule) -> StreamOutcome {
         let refusal = if self.clock_stepped {
             Some(Refusal::ClockStep)
