@@ -1,17 +1,18 @@
-//! Frames on the control connection: a big-endian u32 length, then that many bytes of one encoded message.
+//! Frames on the control connection: a big-endian u32 length followed by that many bytes of one encoded message.
 
 use super::message::Message;
 
-/// The longest frame body in bytes: room for the report of the longest stream, and little to hoard for an attacker.
+/// The longest frame body in bytes: enough for the report of the longest stream, and little memory for an
+/// attacker to claim.
 pub const MAX_FRAME: usize = 256 * 1024;
 
 /// Length of the length field in bytes.
 const LENGTH_LEN: usize = 4;
 
-/// Why bytes on the control connection are not a message.
+/// The reason why bytes on the control connection are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The announced length is above [`MAX_FRAME`] or above what the reader allows at this stage.
+    /// The announced length is above [`MAX_FRAME`] or above the reader's current limit.
     #[error("frame of {0} bytes is too long")]
     TooLong(usize),
     /// The body is not a known message.
@@ -25,8 +26,8 @@ pub enum FrameError {
 /// Encodes one message as a frame.
 ///
 /// # Errors
-/// [`FrameError::TooLong`] when the message does not fit into [`MAX_FRAME`], [`FrameError::Unknown`] when it cannot
-/// be encoded at all.
+/// [`FrameError::TooLong`] if the message does not fit into [`MAX_FRAME`], [`FrameError::Unknown`] if it
+/// cannot be encoded at all.
 pub fn encode(message: &Message) -> Result<Vec<u8>, FrameError> {
     let mut frame = postcard::to_extend(message, vec![0; LENGTH_LEN]).map_err(|_| FrameError::Unknown)?;
     let body = frame.len() - LENGTH_LEN;
@@ -35,7 +36,7 @@ pub fn encode(message: &Message) -> Result<Vec<u8>, FrameError> {
     Ok(frame)
 }
 
-/// Reads one message from the body of a frame.
+/// Parses one message from the body of a frame.
 ///
 /// # Errors
 /// [`FrameError::Unknown`] or [`FrameError::Trailing`].
@@ -47,9 +48,9 @@ pub fn parse(body: &[u8]) -> Result<Message, FrameError> {
     }
 }
 
-/// Puts messages together from pieces of any size.
+/// Reassembles messages from chunks of any size.
 ///
-/// After an error the connection has lost its frame boundaries and must be closed.
+/// After an error the frame boundaries are lost and the connection must be closed.
 #[derive(Debug)]
 pub struct Decoder {
     buffer: Vec<u8>,
@@ -63,22 +64,22 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// A decoder that refuses frames longer than `limit` bytes, at most [`MAX_FRAME`].
+    /// Creates a decoder that refuses frame bodies longer than `limit` bytes, at most [`MAX_FRAME`].
     pub fn with_limit(limit: usize) -> Decoder {
         Decoder { buffer: Vec::new(), limit: limit.min(MAX_FRAME) }
     }
 
-    /// Raises or lowers the longest frame body allowed from now on, at most [`MAX_FRAME`].
+    /// Changes the longest frame body allowed from now on, at most [`MAX_FRAME`].
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit.min(MAX_FRAME);
     }
 
-    /// Adds bytes as they came from the connection.
+    /// Adds bytes received from the connection.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Takes the next whole message; `None` until more bytes come.
+    /// Returns the next complete message, or `None` if more bytes are needed.
     ///
     /// # Errors
     /// Any [`FrameError`]; a frame that is too long is refused as soon as its length is known.

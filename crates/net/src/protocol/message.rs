@@ -17,30 +17,30 @@
 //!   Announce (forward)    -> Ready, then probes to the server, End -> Report
 //!   Announce (reverse)    -> Ready, then probes to the client, then Sent from the server
 //! ```
-//! At any point the server may answer `Refused`, which ends what was asked. Before `AddressProved` the server takes a
-//! few messages only, and none whose answer would make it send more bytes than it has received.
+//! At any point the server may answer `Refused`, which ends the request. Before `AddressProved` the server accepts
+//! only a few messages, and none whose answer would make it send more bytes than it has received.
 
 use super::{COOKIE_LEN, GapRuns, NONCE_LEN, TimeList};
 use serde::{Deserialize, Serialize};
 
-/// Everything that can be said on the control connection.
+/// A message on the control connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
-    /// The client's first message. Its padding makes it longer than the answer.
+    /// The client's first message. Padding makes it longer than the answer.
     ClientHello {
         /// Fresh random bytes.
         nonce: [u8; NONCE_LEN],
-        /// Bytes without meaning, see [`HELLO_PADDING`].
+        /// Meaningless bytes, see [`HELLO_PADDING`].
         padding: Vec<u8>,
     },
     /// The server's answer.
     ServerHello {
         /// Fresh random bytes.
         nonce: [u8; NONCE_LEN],
-        /// Whether a proof of the shared token is wanted.
+        /// Whether the server requires a proof of the shared token.
         token_required: bool,
     },
-    /// The proof of the shared token, or none.
+    /// The client's proof of the shared token, or none.
     ClientProof {
         /// HMAC-SHA-256 over both nonces, keyed with the token.
         proof: Option<[u8; 32]>,
@@ -53,16 +53,16 @@ pub enum Message {
         max_packets: u32,
         /// Fastest stream that the server sends, in bits per second on the wire.
         reverse_bps: u64,
-        /// HMAC-SHA-256 over both nonces, keyed with the token, in return for the client's.
+        /// The server's proof in return: HMAC-SHA-256 over both nonces, keyed with the token.
         proof: Option<[u8; 32]>,
     },
-    /// The server does not do what was asked.
+    /// The server refuses a request.
     Refused(RefusedBy),
-    /// The cookie that came back over UDP.
+    /// The cookie received over UDP.
     Cookie([u8; COOKIE_LEN]),
     /// The client's UDP address is proved; streams may start.
     AddressProved,
-    /// Asks how many UDP hellos of this session arrived.
+    /// Asks how many UDP hellos of this session have arrived.
     Hellos,
     /// Answers [`Message::Hellos`].
     HellosSeen {
@@ -71,7 +71,7 @@ pub enum Message {
         /// Hellos from other addresses, which were not answered.
         elsewhere: u32,
     },
-    /// Asks for a sign of life.
+    /// Asks for a [`Message::Pong`].
     Ping {
         /// Returned in the answer.
         number: u32,
@@ -90,15 +90,15 @@ pub enum Message {
     SizeReady,
     /// The client has sent its size probes.
     SizeEnd {
-        /// How long to wait for stragglers, in ns.
+        /// Time to wait for late packets, in ns.
         straggler_ns: u64,
     },
-    /// The server's result; it has sent its own size probes before.
+    /// The server's result; its own size probes were sent before.
     SizeReport {
         /// The sizes that arrived at the server.
         arrived: Vec<u16>,
     },
-    /// Asks for a stream.
+    /// Requests a stream.
     Announce(Announce),
     /// The server is ready for the stream.
     Ready {
@@ -109,19 +109,19 @@ pub enum Message {
     End {
         /// Number of the stream.
         stream: u32,
-        /// How long to wait for stragglers, in ns.
+        /// Time to wait for late packets, in ns.
         straggler_ns: u64,
     },
-    /// What the server saw of a forward stream.
+    /// The server's record of a forward stream.
     Report(Report),
-    /// What the server sent in a reverse stream.
+    /// The server's record of a reverse stream.
     Sent(SentReport),
 }
 
-/// Bytes of padding in a [`Message::ClientHello`], so that the answer is shorter than it.
+/// Bytes of padding in a [`Message::ClientHello`], which make it longer than the answer.
 pub const HELLO_PADDING: usize = 64;
 
-/// Which way a stream goes.
+/// The direction of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Direction {
     /// From the client to the server.
@@ -130,12 +130,12 @@ pub enum Direction {
     Reverse,
 }
 
-/// A stream that the client wants.
+/// A request for a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announce {
-    /// Number of the stream, rising within the session.
+    /// Number of the stream, increasing within the session.
     pub stream: u32,
-    /// Which way it goes.
+    /// Its direction.
     pub direction: Direction,
     /// Length of each IP packet in bytes.
     pub ip_size: u16,
@@ -143,68 +143,68 @@ pub struct Announce {
     pub gaps: GapRuns,
 }
 
-/// Where a time stamp was taken.
+/// The source of timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum StampSource {
-    /// By the network card, on its own clock.
+    /// The network card, on its own clock.
     Hardware,
-    /// By the kernel, on CLOCK_REALTIME.
+    /// The kernel, on CLOCK_REALTIME.
     Kernel,
-    /// By this program around the system call, on CLOCK_REALTIME.
+    /// This program, next to the system call, on CLOCK_REALTIME.
     Program,
 }
 
-/// What the server saw of a forward stream.
+/// The server's record of a forward stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Number of the stream.
     pub stream: u32,
-    /// Arrival times of the packets that came, by index.
+    /// Arrival times of the packets that arrived, by index.
     pub times: TimeList,
-    /// Indices of the packets that did not come, rising.
+    /// Indices of lost packets, increasing.
     pub lost: Vec<u32>,
-    /// Copies that came again.
+    /// Duplicate packets.
     pub duplicates: u32,
-    /// Where the times come from.
+    /// The source of the times.
     pub source: StampSource,
-    /// Whether the server's clock was stepped meanwhile or since the stream before.
+    /// Whether the server's clock was stepped during the stream or since the one before.
     pub clock_stepped: bool,
 }
 
-/// What the server sent in a reverse stream.
+/// The server's record of a reverse stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentReport {
     /// Number of the stream.
     pub stream: u32,
     /// Departure times, by index.
     pub times: TimeList,
-    /// Where the times come from.
+    /// The source of the times.
     pub source: StampSource,
-    /// Whether the server kept the gaps it was asked for.
+    /// Whether the server kept the requested gaps.
     pub gaps_kept: bool,
-    /// Whether the server's clock was stepped meanwhile or since the stream before.
+    /// Whether the server's clock was stepped during the stream or since the one before.
     pub clock_stepped: bool,
 }
 
-/// Which rule of the server stood against a request.
+/// The server's rule that a request violates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 pub enum RefusedBy {
-    /// A token is needed and none was given.
+    /// A token is required and none was given.
     #[error("it wants a token")]
     TokenRequired,
     /// The proof of the token is wrong.
     #[error("the token is wrong")]
     WrongToken,
-    /// Too many sessions in all.
+    /// Too many sessions in total.
     #[error("it serves as many sessions as it may")]
     Sessions,
     /// Too many sessions from this address.
     #[error("it serves as many sessions from your address as it may")]
     SessionsPerAddress,
-    /// The session has moved as many bytes as it may.
+    /// The session has used up its bytes.
     #[error("the session has moved as many bytes as it may")]
     SessionBytes,
-    /// The session has lasted as long as it may.
+    /// The session has used up its time.
     #[error("the session has lasted as long as it may")]
     SessionTime,
     /// The session was idle for too long.
@@ -225,10 +225,10 @@ pub enum RefusedBy {
     /// The UDP address has not been proved.
     #[error("the UDP address has not been proved")]
     AddressNotProved,
-    /// The request makes no sense at this point.
+    /// The request is not valid at this point.
     #[error("it did not expect this request")]
     OutOfOrder,
-    /// The server is being stopped.
+    /// The server is shutting down.
     #[error("it is shutting down")]
     Stopping,
     /// Too many streams are being sent to clients at the same time.
@@ -237,7 +237,7 @@ pub enum RefusedBy {
 }
 
 impl Message {
-    /// The name of the kind of message, for logs and errors.
+    /// Returns the name of the message type, for logs and errors.
     pub fn name(&self) -> &'static str {
         match self {
             Message::ClientHello { .. } => "client hello",

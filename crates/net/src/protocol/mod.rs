@@ -1,10 +1,10 @@
-//! What the two ends say to each other, without sockets, clocks or threads.
+//! The protocol between client and server, without sockets, clocks or threads.
 //!
 //! The control connection (TCP) starts with a fixed preamble from each side, see [`preamble`], so that two
-//! versions that cannot understand each other can at least name themselves. Then it carries frames, see [`frame`],
-//! each with one [`message::Message`]. Probes (UDP) start with the header in [`probe`].
+//! incompatible versions can at least report their numbers. Then it carries frames, see [`frame`], each with one
+//! [`message::Message`]. Probes (UDP) start with the header in [`probe`].
 //!
-//! Every parser here takes bytes from strangers: it returns an error for anything unexpected and never panics.
+//! Every parser here reads untrusted bytes: it returns an error for anything unexpected and never panics.
 
 pub mod frame;
 pub mod message;
@@ -20,18 +20,18 @@ pub use probe::{Header, Kind, ProbeError};
 pub use size::{Family, PacketSize};
 pub use times::{GapRuns, TimeList};
 
-/// The version of everything in this module; both ends must agree exactly.
+/// The version of the whole protocol; both ends must have the same.
 pub const VERSION: u16 = 1;
 
-/// The port that `serve` listens on unless told otherwise, for TCP and UDP alike.
+/// The default port of `serve`, for both TCP and UDP.
 pub const DEFAULT_PORT: u16 = 8621;
 
-/// The most packets a stream may have, so that the report of one always fits into a frame:
-/// 16384 times of at most 10 bytes each stay below [`frame::MAX_FRAME`].
+/// The most packets a stream may have, so that its report always fits into a frame: 16384 times of at most 10 bytes
+/// each stay below [`frame::MAX_FRAME`].
 pub const MAX_STREAM_PACKETS: u32 = 16_384;
 
 /// Length of the cookie that proves an address, in bytes: too long to guess at any packet rate.
 pub const COOKIE_LEN: usize = 16;
 
-/// Length of the nonce each side contributes to the proof of the token, in bytes.
+/// Length of the nonce that each side contributes to the proofs of the token, in bytes.
 pub const NONCE_LEN: usize = 32;

@@ -5,10 +5,10 @@
 //! 4      version, big-endian u16
 //! 6      TLS, big-endian u16
 //! ```
-//! The TLS field of the client is 0 for plain text and 1 for TLS. That of the server is 0 for plain text; any other
-//! number says that TLS follows, and how many padding bytes the client has to send before its first TLS record.
-//! The padding is at least as long as the certificates the server will send, so that a stranger cannot
-//! make the server send more bytes than it sent itself.
+//! The client's TLS field is 0 for plain text and 1 for TLS. The server's is 0 for plain text; any other value
+//! means that TLS follows, and is the number of padding bytes that the client has to send before its first TLS
+//! record. The padding is at least as long as the certificates that the server will send, so that a stranger cannot
+//! make the server send more bytes than it has received.
 
 use super::VERSION;
 
@@ -17,19 +17,19 @@ pub const PREAMBLE_LEN: usize = 8;
 
 const MAGIC: [u8; 4] = *b"HDWY";
 
-/// What one side says first.
+/// The first data that each side sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preamble {
-    /// Version of the protocol that this side speaks.
+    /// Protocol version of this side.
     pub version: u16,
-    /// The TLS field: see the head of this module.
+    /// The TLS field, see the module documentation.
     pub tls: u16,
 }
 
-/// Why a preamble was not understood.
+/// The reason why a preamble was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PreambleError {
-    /// The other side does not speak this protocol at all.
+    /// The other side does not speak this protocol.
     #[error("the other side is not Headway")]
     NotHeadway,
     /// The other side speaks another version.
@@ -41,12 +41,12 @@ pub enum PreambleError {
 }
 
 impl Preamble {
-    /// The preamble of this version with the given TLS field.
+    /// Returns the preamble of this version with the given TLS field.
     pub const fn new(tls: u16) -> Preamble {
         Preamble { version: VERSION, tls }
     }
 
-    /// The bytes to send.
+    /// Returns the bytes to send.
     pub fn to_bytes(self) -> [u8; PREAMBLE_LEN] {
         let mut bytes = [0; PREAMBLE_LEN];
         bytes[..4].copy_from_slice(&MAGIC);
@@ -55,10 +55,10 @@ impl Preamble {
         bytes
     }
 
-    /// Reads the other side's preamble.
+    /// Parses the other side's preamble.
     ///
     /// # Errors
-    /// [`PreambleError::NotHeadway`] without the magic, [`PreambleError::Version`] when the versions differ.
+    /// [`PreambleError::NotHeadway`] without the magic, [`PreambleError::Version`] if the versions differ.
     pub fn parse(bytes: &[u8; PREAMBLE_LEN]) -> Result<Preamble, PreambleError> {
         let [m0, m1, m2, m3, v0, v1, t0, t1] = *bytes;
         if [m0, m1, m2, m3] != MAGIC {

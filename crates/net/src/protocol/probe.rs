@@ -11,8 +11,8 @@
 //! 24     number of packets in the stream, u32
 //! 28     time of sending, u64 ns on the sender's clock
 //! ```
-//! All fields are big-endian. A hello or cookie is followed by [`super::COOKIE_LEN`] bytes, a probe by
-//! pseudo-random padding, which links that compress cannot shorten.
+//! All fields are big-endian. In a hello or cookie, [`super::COOKIE_LEN`] bytes follow; in a probe, pseudo-random
+//! padding, which links with compression cannot shorten.
 
 use super::{COOKIE_LEN, VERSION};
 use headway_core::Instant;
@@ -20,17 +20,17 @@ use headway_core::Instant;
 /// Length of the header in bytes.
 pub const HEADER_LEN: usize = 36;
 
-/// Length of a hello and of its answer in bytes. They are equal, so that the answer never amplifies.
+/// Length of a hello and of its answer in bytes. They are equal, so that there is no amplification.
 pub const HELLO_LEN: usize = HEADER_LEN + COOKIE_LEN;
 
 const MAGIC: [u8; 4] = *b"HdwP";
 
-/// What a datagram is for.
+/// The type of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The client shows its UDP address.
+    /// From the client, to show its UDP address.
     Hello = 1,
-    /// The server answers a hello with a cookie.
+    /// The server's answer to a hello, with a cookie.
     Cookie = 2,
     /// A packet of a probe stream.
     Probe = 3,
@@ -41,7 +41,7 @@ pub enum Kind {
 /// The fields of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What the datagram is for.
+    /// The type of the datagram.
     pub kind: Kind,
     /// The session it belongs to.
     pub session: u64,
@@ -51,11 +51,11 @@ pub struct Header {
     pub index: u32,
     /// Packets in the stream.
     pub count: u32,
-    /// When it was sent, on the sender's clock.
+    /// The time it was sent, on the sender's clock.
     pub sent: Instant,
 }
 
-/// Why a datagram is not one of ours.
+/// The reason why a datagram was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeError {
     /// Shorter than a header.
@@ -67,7 +67,7 @@ pub enum ProbeError {
     /// Of another version.
     #[error("datagram is of version {0}")]
     Version(u16),
-    /// A field has a value that is not allowed.
+    /// A field has an invalid value.
     #[error("datagram has a bad field")]
     Field,
 }
@@ -86,7 +86,7 @@ impl Header {
         datagram[28..].copy_from_slice(&self.sent.ns().to_be_bytes());
     }
 
-    /// Reads the header of a datagram.
+    /// Parses the header of a datagram.
     ///
     /// # Errors
     /// Any [`ProbeError`].
@@ -133,7 +133,7 @@ fn u64_at(header: &[u8; HEADER_LEN], at: usize) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// A hello or its answer: a header and a cookie.
+/// Returns a hello or its answer: a header and a cookie.
 pub fn hello(kind: Kind, session: u64, cookie: &[u8; COOKIE_LEN]) -> [u8; HELLO_LEN] {
     let header = Header { kind, session, stream: 0, index: 0, count: 1, sent: Instant::ZERO };
     let mut datagram = [0; HELLO_LEN];
@@ -144,16 +144,16 @@ pub fn hello(kind: Kind, session: u64, cookie: &[u8; COOKIE_LEN]) -> [u8; HELLO_
     datagram
 }
 
-/// The cookie in a datagram of kind [`Kind::Cookie`]; `None` when its length is not [`HELLO_LEN`].
+/// Returns the cookie in a datagram of kind [`Kind::Cookie`]; `None` if its length is not [`HELLO_LEN`].
 pub fn cookie(datagram: &[u8]) -> Option<[u8; COOKIE_LEN]> {
     let datagram: &[u8; HELLO_LEN] = datagram.try_into().ok()?;
     datagram.last_chunk::<COOKIE_LEN>().copied()
 }
 
-/// Fills padding from a small generator: unpredictable to a compressor, cheap to make, the same for the same seed.
+/// Fills padding with a small generator: incompressible, cheap, and the same for the same seed.
 pub fn fill_padding(mut seed: u64, padding: &mut [u8]) {
     for chunk in padding.chunks_mut(8) {
-        // The SplitMix64 generator: one addition and three mixing steps for eight bytes.
+        // The SplitMix64 generator: one addition and three mixing steps per eight bytes.
         seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = seed;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,20 +1,20 @@
-//! How many bytes a probe is, counted at each layer.
+//! The size of a probe, counted at each layer.
 
 use headway_core::Bytes;
 use headway_core::units::WIRE_OVERHEAD;
 use std::net::IpAddr;
 
-/// The version of IP that a session runs over.
+/// The IP version of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
-    /// IP version 4.
+    /// IPv4.
     V4,
-    /// IP version 6.
+    /// IPv6.
     V6,
 }
 
 impl Family {
-    /// The family of an address.
+    /// Returns the family of an address.
     pub const fn of(address: IpAddr) -> Family {
         match address {
             IpAddr::V4(_) => Family::V4,
@@ -22,7 +22,7 @@ impl Family {
         }
     }
 
-    /// Bytes of IP and UDP headers in front of the payload: 20 + 8 or 40 + 8.
+    /// Returns the bytes of IP and UDP headers before the payload: 20 + 8 or 40 + 8.
     pub const fn headers(self) -> u16 {
         match self {
             Family::V4 => 28,
@@ -31,7 +31,7 @@ impl Family {
     }
 }
 
-/// The size of one probe packet, kept as the length of its IP packet.
+/// The size of a probe packet, stored as the length of its IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PacketSize(u16);
 
@@ -47,7 +47,8 @@ impl PacketSize {
     /// The largest packet.
     pub const LARGEST: PacketSize = PacketSize(PacketSize::MAX_IP);
 
-    /// A packet whose IP packet has `bytes` bytes; `None` outside [`PacketSize::MIN_IP`] to [`PacketSize::MAX_IP`].
+    /// Returns the size with an IP packet of `bytes` bytes; `None` outside [`PacketSize::MIN_IP`] to
+    /// [`PacketSize::MAX_IP`].
     pub const fn from_ip(bytes: u16) -> Option<PacketSize> {
         if bytes < PacketSize::MIN_IP || bytes > PacketSize::MAX_IP {
             return None;
@@ -55,23 +56,23 @@ impl PacketSize {
         Some(PacketSize(bytes))
     }
 
-    /// The packet that occupies `wire` bytes on the wire; `None` outside the allowed range.
+    /// Returns the size that occupies `wire` bytes on the wire; `None` outside the allowed range.
     pub fn from_wire(wire: Bytes) -> Option<PacketSize> {
         let ip = wire.get().checked_sub(WIRE_OVERHEAD.get())?;
         PacketSize::from_ip(u16::try_from(ip).ok()?)
     }
 
-    /// Length of the IP packet in bytes.
+    /// Returns the length of the IP packet in bytes.
     pub const fn ip(self) -> u16 {
         self.0
     }
 
-    /// Bytes occupied on the wire, preamble and gap included.
+    /// Returns the bytes on the wire, including preamble and inter-packet gap.
     pub const fn wire(self) -> Bytes {
         Bytes::new(self.0 as u64 + WIRE_OVERHEAD.get())
     }
 
-    /// Length of the UDP payload in bytes.
+    /// Returns the length of the UDP payload in bytes.
     pub const fn payload(self, family: Family) -> usize {
         (self.0 - family.headers()) as usize
     }

@@ -1,9 +1,9 @@
-//! Short encodings of many times: the gaps of a schedule and the stamps of a stream.
+//! Compact encodings of many times: the gaps of a schedule and the timestamps of a stream.
 
 use headway_core::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
-/// Gaps as runs of equal ones: a p-stream has few different gaps.
+/// Run-length encoded gaps: a p-stream has few different gaps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GapRuns(Vec<(u64, u32)>);
 
@@ -21,7 +21,7 @@ impl GapRuns {
         GapRuns(runs)
     }
 
-    /// The gaps again; `None` when there are more than `most` of them or one is out of range.
+    /// Decodes the gaps; `None` if there are more than `most` of them or one is out of range.
     pub fn decode(&self, most: usize) -> Option<Vec<Duration>> {
         let mut gaps = Vec::new();
         for (ns, count) in &self.0 {
@@ -36,7 +36,7 @@ impl GapRuns {
     }
 }
 
-/// Times as a first one and differences, which take about three bytes each.
+/// Delta-encoded times, which take about three bytes each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeList {
     first: u64,
@@ -44,7 +44,7 @@ pub struct TimeList {
 }
 
 impl TimeList {
-    /// Encodes times in the order given; they need not rise.
+    /// Encodes times in the given order; they need not increase.
     pub fn encode(times: impl IntoIterator<Item = Instant>) -> TimeList {
         let mut times = times.into_iter();
         let Some(first) = times.next() else {
@@ -61,7 +61,7 @@ impl TimeList {
         TimeList { first: first.ns(), differences }
     }
 
-    /// The times again, exactly `count` of them; `None` when the list has another length.
+    /// Decodes exactly `count` times; `None` if the list has another length.
     pub fn decode(&self, count: usize) -> Option<Vec<Instant>> {
         if count == 0 {
             return (self.first == 0 && self.differences.is_empty()).then(Vec::new);
