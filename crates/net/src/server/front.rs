@@ -15,23 +15,23 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 use tracing::{error, warn};
 
-/// Connections waiting to be accepted.
+/// Maximum number of connections waiting to be accepted.
 const BACKLOG: i32 = 128;
 
-/// Tries to find a port that is free for TCP and UDP on all addresses.
+/// Attempts to find a port that is free for TCP and UDP on all addresses.
 const PORT_TRIES: u32 = 16;
 
-/// Pause after accepting failed for want of files or memory, which would otherwise be tried again at once for ever.
+/// Pause when accept fails for lack of file descriptors or memory; without it, the loop would retry without end.
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// Buffers asked for a control connection, in bytes; the kernel counts twice as much. A client's longest useful
-/// message has some kilobytes, and what does not fit waits at the client ...
+/// Requested receive buffer of a control connection, in bytes; the kernel doubles it. A client's longest useful
+/// message has a few kilobytes, and what does not fit waits at the client.
 const RECEIVE_BUFFER: usize = 64 * 1024;
 
-/// ... while the report of the longest stream, 160 kB, is to leave at once.
+/// Requested send buffer, so that the report of the longest stream, 160 kB, leaves at once.
 const SEND_BUFFER: usize = 256 * 1024;
 
-/// The listening sockets of one address.
+/// The listening sockets on one address.
 #[derive(Debug)]
 struct Door {
     tcp: TcpListener,
@@ -84,7 +84,7 @@ impl Front {
             threads.retain(|thread| !thread.is_finished());
         };
         shared.stop.store(true, Ordering::Relaxed);
-        // In this order, in which connections move, so that none is missed.
+        // In the order in which connections move from one to the other, so that none is missed.
         shared.strangers.end_all();
         shared.sessions.end_all();
         for thread in threads {
@@ -95,7 +95,7 @@ impl Front {
         result
     }
 
-    /// Sleeps until there is something to do.
+    /// Sleeps until a socket is readable or the server is stopped.
     fn wait(&self, shared: &Shared) -> io::Result<()> {
         let mut files = vec![PollFd::new(shared.wake.0.as_fd(), PollFlags::POLLIN)];
         for door in &self.doors {
@@ -110,7 +110,8 @@ impl Front {
 }
 
 impl Door {
-    /// Starts a thread for a waiting connection, if there is one and the limits allow it beside `threads` others.
+    /// Accepts a waiting connection, if any, and starts a thread for it if the limits allow one besides
+    /// `threads` others.
     fn accept(&self, shared: &Arc<Shared>, threads: usize) -> Option<JoinHandle<()>> {
         let (tcp, peer) = match self.tcp.accept() {
             Ok(accepted) => accepted,
@@ -131,7 +132,7 @@ impl Door {
             count(&shared.counters.dropped_too_often);
             return None;
         }
-        // Connections that lost their place need a moment to end; this bounds how many of them there are.
+        // Displaced connections take a moment to end; this bounds their number.
         if threads >= shared.limits.sessions + 2 * shared.limits.handshakes {
             count(&shared.counters.dropped_too_many);
             return None;
@@ -163,11 +164,11 @@ pub(super) struct Visitor {
     pub tcp: TcpStream,
     pub peer: SocketAddr,
     pub network: Network,
-    /// Among the strangers.
+    /// Its place among the strangers.
     pub place: Place,
 }
 
-/// Counts a connection for which this host had no file, memory or thread.
+/// Counts a connection for which this host had no file descriptor, memory or thread.
 fn out_of_resources(shared: &Shared, error: &io::Error) {
     count(&shared.counters.dropped_out_of_resources);
     if shared.may_log() {
@@ -175,7 +176,7 @@ fn out_of_resources(shared: &Shared, error: &io::Error) {
     }
 }
 
-/// Binds all addresses; of several unspecified ones, those the host lacks are left out.
+/// Binds all addresses; skips unspecified ones of an IP version that the host lacks, unless none would remain.
 fn bind_all(addresses: &[IpAddr], mut port: u16) -> io::Result<Front> {
     let mut doors = Vec::new();
     let mut missing = None;
@@ -202,15 +203,15 @@ fn is_family_missing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL))
 }
 
-/// Opens TCP and UDP on one address.
+/// Opens TCP and UDP sockets on one address.
 fn open(address: SocketAddr) -> io::Result<Door> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // Without it a restarted server would have to wait for its old connections to time out.
+    // Without this a restarted server would have to wait until its old connections time out.
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
-    // Accepted connections inherit these, which keeps the kernel from making them larger by itself.
+    // Accepted connections inherit these sizes, and the kernel then does not enlarge the buffers automatically.
     socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
     socket.set_send_buffer_size(SEND_BUFFER)?;
     socket.bind(&SockAddr::from(address))?;

@@ -1,4 +1,4 @@
-//! From an accepted connection to an open session.
+//! The server's handshake: from an accepted connection to an open session.
 
 use super::front::Visitor;
 use super::network::Network;
@@ -15,7 +15,7 @@ use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 use tracing::{debug, info_span};
 
-/// Why a connection did not become a session.
+/// The reason why a connection did not become a session.
 #[derive(Debug, thiserror::Error)]
 enum HandshakeError {
     #[error(transparent)]
@@ -38,7 +38,7 @@ impl From<io::Error> for HandshakeError {
     }
 }
 
-/// How long a client may take for its first bytes: it has nothing to wait for before it sends them.
+/// Time limit for a client's first bytes, before which it has nothing to wait for.
 const FIRST_BYTES: Duration = Duration::from_secs(3);
 
 /// Serves one connection to its end.
@@ -61,23 +61,23 @@ pub(super) fn serve(shared: &Shared, visitor: Visitor) {
     }
 }
 
-/// Goes through the handshake, all of it before one deadline.
+/// Performs the handshake, all of it before one deadline.
 ///
-/// At every point the client has sent more bytes than the server: see [`Message::ClientHello`].
+/// At every point the client has sent more bytes than the server, see [`Message::ClientHello`].
 fn open(shared: &Shared, visitor: Visitor) -> Result<Session<'_>, HandshakeError> {
     let Visitor { tcp, peer, network, place } = visitor;
     let deadline = Instant::now() + shared.limits.handshake;
     let local = tcp.local_addr()?;
     let stream = DeadlineStream::new(tcp)?;
     let opened = agree(shared, stream, network, deadline);
-    // A connection that lost its place looks closed, but was not by the client.
+    // To its thread a displaced connection looks closed, but the client has not closed it.
     let (channel, proof) =
         if place.is_lost() { opened.map_err(|_| HandshakeError::Displaced)? } else { opened? };
     let id = shared.proofs.begin(peer.ip())?;
     Ok(Session::new(shared, channel, Guest { id, local, network, place }, proof))
 }
 
-/// Speaks with the client until its token is checked; what shows the client that this side knows it, too.
+/// Exchanges messages until the client's token is checked; also returns the server's own proof of the token.
 fn agree(
     shared: &Shared,
     mut stream: DeadlineStream,
@@ -109,7 +109,7 @@ fn agree(
         return Err(HandshakeError::Refused(reason));
     }
     channel.allow_long_frames();
-    // Only a client that has proved to know the token gets here with one set.
+    // If there is a token, a client gets here only after proving it.
     Ok((channel, shared.token.as_ref().map(|token| token.proof(Prover::Server, &nonces))))
 }
 
@@ -123,7 +123,7 @@ fn read_preamble(stream: &mut DeadlineStream) -> Result<Result<Preamble, Preambl
     }
 }
 
-/// Answers the preamble and, if configured, sets up TLS.
+/// Answers the preamble and sets up TLS if configured.
 fn greet(
     shared: &Shared,
     mut stream: DeadlineStream,
@@ -156,7 +156,7 @@ fn greet(
     Ok(tls.accept(stream, turn)?)
 }
 
-/// Whether the client may have a session as far as the token is concerned.
+/// Checks the client's proof of the token, if the server has one.
 fn check_token(shared: &Shared, nonces: &Nonces, proof: Option<[u8; 32]>) -> Result<(), RefusedBy> {
     let Some(token) = &shared.token else {
         return Ok(());

@@ -1,7 +1,7 @@
-//! The UDP socket that everybody may send to: it answers the hellos of open sessions and nothing else.
+//! The public UDP socket: it answers the hellos of open sessions and nothing else.
 //!
-//! An answer has the length of the hello, goes to the hello's sender only, and only when that has the IP address of
-//! the session's control connection. So a datagram with a forged sender address brings nobody anything.
+//! An answer is as long as the hello, goes only to the hello's sender, and only if that has the IP address of the
+//! session's control connection. So forging the source address of a hello gains nothing.
 
 use super::Shared;
 use crate::counters::count;
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Datagrams read before connections get their turn.
 const TURN: usize = 64;
 
-/// Pause after a full turn: it bounds what a flood of datagrams can cost to a fraction of a processor.
+/// Pause after a full turn, so that a flood of datagrams costs only a fraction of a processor.
 const FLOOD_PAUSE: Duration = Duration::from_millis(1);
 
 /// A bound but unconnected UDP socket.
@@ -43,22 +43,22 @@ impl HelloSocket {
         Ok(HelloSocket(socket))
     }
 
-    /// Answers what has arrived.
+    /// Answers the datagrams that have arrived.
     pub(super) fn answer(&self, shared: &Shared) {
         for _ in 0..TURN {
             match self.answer_one(shared) {
                 Ok(()) => {}
                 Err(nix::errno::Errno::EAGAIN) => return,
-                // Errors such as a pending ICMP message concern one datagram.
+                // Errors such as a pending ICMP message concern only one datagram.
                 Err(_) => {}
             }
         }
         std::thread::sleep(FLOOD_PAUSE);
     }
 
-    /// Reads one datagram and answers it if it deserves an answer.
+    /// Reads one datagram and answers it if it is a valid hello.
     fn answer_one(&self, shared: &Shared) -> nix::Result<()> {
-        // One byte more than a hello, to tell longer datagrams.
+        // One byte more than a hello, to detect longer datagrams.
         let mut datagram = [0; HELLO_LEN + 1];
         let mut control = nix::cmsg_space!(libc::in6_pktinfo);
         let mut vectors = [IoSliceMut::new(&mut datagram)];
@@ -91,7 +91,7 @@ impl HelloSocket {
         self.send(&hello(Kind::Cookie, header.session, &cookie), sender, local)
     }
 
-    /// Sends from the address that the hello went to, because the client's socket accepts no other.
+    /// Sends from the address that the hello was sent to; the client's connected socket accepts no other.
     fn send(&self, datagram: &[u8], to: SocketAddr, from: Option<IpAddr>) -> nix::Result<()> {
         let vectors = [IoSlice::new(datagram)];
         let to = SockaddrStorage::from(to);
@@ -132,7 +132,7 @@ fn to_std(address: &SockaddrStorage) -> Option<SocketAddr> {
     address.as_sockaddr_in6().map(|v6| SocketAddrV6::from(*v6).into())
 }
 
-/// The address that a datagram was sent to.
+/// Returns the destination address of a datagram.
 fn local_address(message: ControlMessageOwned) -> Option<IpAddr> {
     match message {
         ControlMessageOwned::Ipv4PacketInfo(info) => {

@@ -1,9 +1,9 @@
-//! The answering side: `headway serve`.
+//! The server: `headway serve`.
 //!
-//! One thread waits for connections and UDP hellos on all addresses; each session has a thread of its own, which
-//! sleeps in a read of its control connection until the client wants something. TCP and UDP share one port number.
-//! After its address proof a session gets its own UDP socket, bound to the same port and connected to the client,
-//! so that the kernel tells the sessions' probes apart and nobody else's datagrams reach them.
+//! One thread waits for connections and UDP hellos on all addresses. Each session has its own thread, which blocks
+//! in a read of its control connection until the client sends a request. TCP and UDP share one port number. After
+//! its address proof a session gets its own UDP socket, bound to the same port and connected to the client, so that
+//! the kernel separates the probes of sessions and keeps everybody else's datagrams away from them.
 
 mod front;
 mod handshake;
@@ -33,18 +33,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use turns::{Allowance, Turns};
 
-/// What a server is to do.
+/// The configuration of a server.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// Addresses to listen on; with the default two, one that the host does not have is left out.
+    /// Addresses to listen on. Of the default two, one whose IP version the host lacks is skipped.
     pub bind: Vec<IpAddr>,
     /// Port for TCP and UDP; 0 chooses a free one.
     pub port: u16,
     /// The token that clients must know, if any.
     pub token: Option<Token>,
-    /// Certificate and key, if the control connection is to be encrypted.
+    /// Certificate and key, to encrypt the control connection.
     pub tls: Option<TlsServer>,
-    /// What clients may do at most.
+    /// The limits imposed on clients.
     pub limits: Limits,
 }
 
@@ -60,7 +60,7 @@ impl Default for ServerConfig {
     }
 }
 
-/// What all threads of a server share.
+/// State shared by all threads of a server.
 #[derive(Debug)]
 struct Shared {
     token: Option<Token>,
@@ -70,21 +70,21 @@ struct Shared {
     newcomers: Newcomers,
     /// Places of connections that have not proved token and address.
     strangers: Places,
-    /// Places of those that have, which strangers cannot take.
+    /// Places of sessions that have proved both; strangers cannot displace them.
     sessions: Places,
     proofs: Proofs,
     turns: AllTurns,
     log: Mutex<Bucket>,
     stop: AtomicBool,
-    /// Readable once the server is to stop.
+    /// Becomes readable when the server is to stop.
     wake: (io::PipeReader, io::PipeWriter),
 }
 
-/// Lines about single sessions in the log. Two a second are 40 MB a day; what goes beyond is only counted.
+/// Limit on log lines about single sessions. Two per second are 40 MB a day; further ones are only counted.
 const LOG_LINES: Pace = Pace { burst: 100.0, per_second: 2.0 };
 
 impl Shared {
-    /// Whether a line about a single session may be logged; one that may not is counted.
+    /// Returns whether a line about a single session may be logged, and counts it if not.
     fn may_log(&self) -> bool {
         let may = self.log.lock().unwrap_or_else(PoisonError::into_inner).take(LOG_LINES, Instant::now());
         if !may {
@@ -93,16 +93,16 @@ impl Shared {
         may
     }
 
-    /// Whether the server is to end.
+    /// Whether the server is to stop.
     fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
-/// The turns for all that keeps a processor busy.
+/// The turns for all work that keeps a processor busy.
 #[derive(Debug)]
 struct AllTurns {
-    /// Streams whose packets are so close that a processor does nothing else.
+    /// Streams so dense that a processor can do nothing else.
     dense: Turns,
     /// Other streams, which wake up for each packet.
     sparse: Turns,
@@ -111,14 +111,15 @@ struct AllTurns {
 }
 
 impl AllTurns {
-    /// For dense streams half of this host's processors, at least one, and as much for sparse ones: these use
-    /// about half of what they are counted as.
+    /// Allows dense streams half of this host's processors, at least one, and sparse ones as much again: they use
+    /// about half of what is charged to them.
     fn for_this_host() -> AllTurns {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let half = (processors / 2).max(1);
         let most = half as u32 * 1000;
         let all = Allowance { burst: f64::INFINITY, share: half as f64 };
-        // A measurement takes up to 0.5 s of a processor in some seconds, with methods other than the default 2 s.
+        // A measurement takes up to 0.5 s of CPU time within a few seconds, or 2 s with a method other than
+        // the default.
         let network = Allowance { burst: 2.0, share: 0.25 * half as f64 };
         // An RSA signature takes 1 to 6 ms, one with an elliptic curve 0.1 ms.
         let tls =
@@ -127,7 +128,7 @@ impl AllTurns {
     }
 }
 
-/// A server that listens but does not answer before [`Server::run`].
+/// A server that listens but answers only in [`Server::run`].
 #[derive(Debug)]
 pub struct Server {
     front: Front,
@@ -144,7 +145,7 @@ impl Server {
     /// Opens the listening sockets.
     ///
     /// # Errors
-    /// When the port is taken or an address is not the host's.
+    /// When the port is taken or an address does not belong to this host.
     pub fn bind(config: ServerConfig) -> io::Result<Server> {
         let front = Front::bind(&config.bind, config.port)?;
         let now = Instant::now();
@@ -165,17 +166,17 @@ impl Server {
         Ok(Server { front, shared })
     }
 
-    /// The port it listens on.
+    /// Returns the port it listens on.
     pub fn port(&self) -> u16 {
         self.front.port()
     }
 
-    /// The addresses it listens on.
+    /// Returns the addresses it listens on.
     pub fn addresses(&self) -> Vec<IpAddr> {
         self.front.addresses()
     }
 
-    /// A handle for other threads.
+    /// Returns a handle for other threads.
     pub fn handle(&self) -> ServerHandle {
         ServerHandle { shared: Arc::clone(&self.shared) }
     }
@@ -183,26 +184,26 @@ impl Server {
     /// Serves until [`ServerHandle::stop`], then ends all sessions and returns.
     ///
     /// # Errors
-    /// When waiting for the sockets fails, which does not happen for anything a client does.
+    /// When polling the sockets fails, which no client can cause.
     pub fn run(self) -> io::Result<()> {
         self.front.run(&self.shared)
     }
 }
 
 impl ServerHandle {
-    /// Asks the server to end all sessions and return from [`Server::run`]. Returns at once.
+    /// Asks the server to end all sessions and return from [`Server::run`]. Does not wait for that.
     pub fn stop(&self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        // A full pipe is as good as a written one.
+        // If the pipe is full, it is readable already.
         let _ = nix::unistd::write(self.shared.wake.1.as_fd(), &[0]);
     }
 
-    /// The counters at this moment.
+    /// Returns the current values of the counters.
     pub fn counts(&self) -> Counts {
         self.shared.counters.counts()
     }
 
-    /// The sessions with a proved address that are open at this moment.
+    /// Returns the number of open sessions with a proved address.
     pub fn open_sessions(&self) -> usize {
         self.shared.sessions.taken()
     }

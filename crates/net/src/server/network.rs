@@ -1,16 +1,16 @@
-//! Whom a client counts as.
+//! The network a client belongs to.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The network of a client: its IPv4 /24 or IPv6 /48 prefix, the smallest that are routed on their own.
+/// The network of a client: its IPv4 /24 or IPv6 /48 prefix, the smallest that are routed separately.
 ///
-/// Customers get whole prefixes, of IPv6 up to a /48: counted by the address or the /64, a single one of them could
-/// take every place of a server. Whoever shares a network shares its places.
+/// Customers get whole prefixes, of IPv6 up to a /48. If limits applied to addresses or /64 prefixes, a single
+/// customer could take every place of a server. Clients in the same network share its places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Network(IpAddr);
 
 impl Network {
-    /// The network that an address is in.
+    /// Returns the network that contains `address`.
     pub(super) fn of(address: IpAddr) -> Network {
         Network(match address.to_canonical() {
             IpAddr::V4(v4) => Ipv4Addr::from_bits(v4.to_bits() & (!0 << 8)).into(),

@@ -1,18 +1,18 @@
-//! How often strangers may connect.
+//! Limits on how often strangers may connect.
 
 use super::network::Network;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How fast something may happen: so often at once, and so often a second on average.
+/// Parameters of a token bucket: its size and its refill rate per second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     pub burst: f64,
     pub per_second: f64,
 }
 
-/// What is left of a [`Pace`].
+/// A token bucket with the parameters of a [`Pace`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     left: f64,
@@ -24,7 +24,7 @@ impl Bucket {
         Bucket { left: pace.burst, at: now }
     }
 
-    /// Takes one if there is one.
+    /// Takes a token if there is one.
     pub(super) fn take(&mut self, pace: Pace, now: Instant) -> bool {
         self.add(now.saturating_duration_since(self.at).as_secs_f64() * pace.per_second, pace);
         self.at = now;
@@ -40,23 +40,24 @@ impl Bucket {
     }
 }
 
-/// Connections from one network: a monitoring host opens one a measurement, and gets those back (see [`REFUND`]).
+/// Connections from one network. A monitoring host opens one per measurement, which is mostly refunded (see
+/// [`REFUND`]).
 const NETWORK: Pace = Pace { burst: 32.0, per_second: 2.0 };
 
-/// Connections from all networks that have not proved an address lately. Each costs a thread for a moment, some 100 us.
+/// Connections from all networks that have not proved an address lately. Each briefly costs a thread, some 100 us.
 const ALL: Pace = Pace { burst: 200.0, per_second: 100.0 };
 
-/// What a client that proves its address gets back of its connection. The rest holds the sessions of a network, which
-/// cost some 300 us each, to 20 a second.
+/// The part of a connection that is refunded to a client that proves its address. The rest limits the sessions of a
+/// network, which cost some 300 us each, to 20 per second.
 const REFUND: f64 = 0.9;
 
-/// A network is known for this long after a proof.
+/// A network counts as known for this long after a proof.
 const KNOWN: Duration = Duration::from_secs(3600);
 
-/// Networks remembered, about 100 bytes each.
+/// Maximum number of networks tracked, about 100 bytes each.
 const MOST_NETWORKS: usize = 4096;
 
-/// Limits connections a second by network and in all.
+/// Limits connections per second, by network and in total.
 #[derive(Debug)]
 pub(super) struct Newcomers(Mutex<Book>);
 
@@ -83,11 +84,11 @@ impl Newcomers {
         Newcomers(Mutex::new(Book { all: Bucket::full(ALL, now), networks: HashMap::new() }))
     }
 
-    /// Whether a connection may be answered at all.
+    /// Returns whether a connection may be served at all.
     pub(super) fn admit(&self, network: Network, now: Instant) -> bool {
         let Book { all, networks } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if networks.len() >= MOST_NETWORKS && !networks.contains_key(&network) {
-            // What strangers used is forgotten, which the limit for all of them makes up for.
+            // This forgets what strangers have used; the limit for all of them makes up for that.
             networks.retain(|_, account| account.known(now));
             if networks.len() >= MOST_NETWORKS {
                 networks.clear();
@@ -99,7 +100,7 @@ impl Newcomers {
         account.bucket.take(NETWORK, now) && (account.known(now) || all.take(ALL, now))
     }
 
-    /// A client of the network has proved its address, and the token if there is one.
+    /// Records that a client of the network has proved its address, and the token if there is one.
     pub(super) fn proved(&self, network: Network, now: Instant) {
         let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(account) = book.networks.get_mut(&network) {

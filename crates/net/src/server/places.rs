@@ -5,10 +5,11 @@ use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Places of which one network may have only some.
+/// Places for connections, with a limit per network.
 ///
-/// When all are taken, a newcomer gets the oldest place of the network that has most, if that has so many more than
-/// the newcomer's own that the exchange is fair. So nobody can lock others out by holding on, or by coming again.
+/// When all are taken, a newcomer displaces the oldest connection of the network that has the most, if that network
+/// has sufficiently more places than the newcomer's own. So nobody can lock others out by holding on to places or
+/// by reconnecting.
 #[derive(Debug)]
 pub(super) struct Places {
     held: Arc<Mutex<Held>>,
@@ -17,19 +18,19 @@ pub(super) struct Places {
     margin: usize,
 }
 
-/// Why there is no place.
+/// The reason why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Full {
-    /// All are taken, and no network has so many more that it would have to give one.
+    /// All are taken, and no network has enough more of them to have one displaced.
     All,
-    /// The newcomer's network has as many as it may.
+    /// The newcomer's network has reached its limit.
     Network,
 }
 
 #[derive(Debug, Default)]
 struct Held {
     next: u64,
-    /// In the order of arrival.
+    /// In order of arrival.
     places: Vec<Holder>,
 }
 
@@ -40,21 +41,22 @@ struct Holder {
     tcp: TcpStream,
 }
 
-/// A lock that a panicking thread left behind is still good: all changes here are single steps.
+/// Locks the mutex even if it is poisoned: every change is a single step, so a panic leaves the data consistent.
 fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Places {
-    /// A network gives a place to one that has `margin` fewer: 1 or more.
+    /// A newcomer may displace a connection of a network that has at least `margin` more places than its own;
+    /// `margin` is 1 or more.
     pub(super) fn new(most: usize, most_per_network: usize, margin: usize) -> Places {
         Places { held: Arc::default(), most, most_per_network, margin }
     }
 
-    /// A place for a connection, given back when dropped.
+    /// Takes a place for a connection, which is released on drop.
     ///
     /// # Errors
-    /// When the connection's socket cannot be duplicated; within the result, which limit is against it.
+    /// When the connection's socket cannot be duplicated; the inner result gives the limit that was reached.
     pub(super) fn take(&self, network: Network, tcp: &TcpStream) -> io::Result<Result<Place, Full>> {
         let tcp = tcp.try_clone()?;
         let mut held = lock(&self.held);
@@ -71,12 +73,12 @@ impl Places {
         Ok(Ok(Place { held: Arc::clone(&self.held), id }))
     }
 
-    /// The number of places taken.
+    /// Returns the number of places taken.
     pub(super) fn taken(&self) -> usize {
         lock(&self.held).places.len()
     }
 
-    /// Ends the reads of all connections that have a place; their threads can still say why.
+    /// Shuts down the receiving half of all connections that have a place; their threads can still send the reason.
     pub(super) fn end_all(&self) {
         lock(&self.held).places.iter().for_each(Holder::end);
     }
@@ -87,7 +89,8 @@ impl Held {
         self.places.iter().filter(|holder| holder.network == network).count()
     }
 
-    /// Ends the oldest connection of the network with most places if it has at least `least`; whether it did.
+    /// Ends the oldest connection of the network with the most places if that has at least `least`; returns
+    /// whether it did.
     fn displace(&mut self, least: usize) -> bool {
         let counts: Vec<usize> = self.places.iter().map(|holder| self.of(holder.network)).collect();
         let Some(most) = counts.iter().copied().max().filter(|most| *most >= least) else {
@@ -107,7 +110,7 @@ impl Holder {
     }
 }
 
-/// One place, given back when dropped.
+/// One place, released on drop.
 #[derive(Debug)]
 pub(super) struct Place {
     held: Arc<Mutex<Held>>,
@@ -115,7 +118,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Whether the place had to be given to somebody else.
+    /// Whether the connection was displaced.
     pub(super) fn is_lost(&self) -> bool {
         !lock(&self.held).places.iter().any(|holder| holder.id == self.id)
     }
@@ -132,7 +135,7 @@ mod tests {
     use super::*;
     use std::net::{IpAddr, Ipv4Addr, TcpListener};
 
-    /// A connection that nobody uses.
+    /// An unused connection.
     fn tcp() -> TcpStream {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         TcpStream::connect(listener.local_addr().unwrap()).unwrap()

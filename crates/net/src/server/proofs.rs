@@ -1,4 +1,4 @@
-//! The sessions whose UDP address is not proved yet.
+//! Sessions whose UDP address has not been proved yet.
 
 use crate::auth::random;
 use crate::protocol::COOKIE_LEN;
@@ -8,30 +8,30 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use subtle::ConstantTimeEq;
 
-/// UDP addresses remembered per session. A client has one, unless a NAT changes it between two hellos.
+/// UDP addresses kept per session. A client has one, unless a NAT changes it between two hellos.
 const MOST_CANDIDATES: usize = 4;
 
-/// The sessions whose address proof is under way.
+/// The sessions whose address proof is in progress.
 #[derive(Debug, Default)]
 pub(super) struct Proofs(Mutex<HashMap<u64, Waiting>>);
 
-/// A session whose UDP address is not proved yet.
+/// A session whose UDP address has not been proved yet.
 #[derive(Debug)]
 struct Waiting {
     peer: IpAddr,
-    /// Hellos from the right and from other addresses.
+    /// Hellos from the right address, and from others.
     seen: u32,
     elsewhere: u32,
     candidates: Vec<(SocketAddr, [u8; COOKIE_LEN])>,
 }
 
-/// A lock that a panicking thread left behind is still good: all changes here are single steps.
+/// Locks the mutex even if it is poisoned: every change is a single step, so a panic leaves the data consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Proofs {
-    /// Opens the address proof of a new session and returns the session's id.
+    /// Starts the address proof of a new session and returns the session's id.
     pub(super) fn begin(&self, peer: IpAddr) -> io::Result<u64> {
         let mut waiting = lock(&self.0);
         loop {
@@ -43,7 +43,7 @@ impl Proofs {
         }
     }
 
-    /// Notes a UDP hello and returns the cookie to answer with; `None` when it is not to be answered.
+    /// Records a UDP hello and returns the cookie for the answer; `None` if it must not be answered.
     pub(super) fn hello(&self, session: u64, sender: SocketAddr) -> Option<[u8; COOKIE_LEN]> {
         let mut sessions = lock(&self.0);
         let waiting = sessions.get_mut(&session)?;
@@ -63,12 +63,12 @@ impl Proofs {
         Some(cookie)
     }
 
-    /// The hellos noted for a session: from its own address, and from others.
+    /// Returns the number of hellos of a session: from its own address, and from others.
     pub(super) fn hellos(&self, session: u64) -> (u32, u32) {
         lock(&self.0).get(&session).map_or((0, 0), |waiting| (waiting.seen, waiting.elsewhere))
     }
 
-    /// The address that `cookie` was sent to, which ends the proof; `None` for a wrong cookie.
+    /// Returns the address that `cookie` was sent to and ends the proof; `None` if the cookie is wrong.
     pub(super) fn prove(&self, session: u64, cookie: &[u8; COOKIE_LEN]) -> Option<SocketAddr> {
         let mut sessions = lock(&self.0);
         let waiting = sessions.get(&session)?;
@@ -79,7 +79,7 @@ impl Proofs {
         Some(address)
     }
 
-    /// Forgets a session that ended before its proof.
+    /// Removes a session that ended before its proof.
     pub(super) fn forget(&self, session: u64) {
         lock(&self.0).remove(&session);
     }

@@ -1,4 +1,4 @@
-//! One open session: reads requests and answers them, one after the other.
+//! One open session: reads requests and answers them one by one.
 
 use super::Shared;
 use super::network::Network;
@@ -13,26 +13,26 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
-/// How long a session may live without a proved UDP address: a client sends its five hellos within 6 s on a path with a
-/// round trip of 0.6 s, and a stranger must not hold a place for longer.
+/// Lifetime of a session without a proved UDP address: a client sends its five hellos within 6 s on a path with an
+/// RTT of 0.6 s, and a stranger must not hold a place for longer.
 const UNPROVED_TIME: Duration = Duration::from_secs(10);
 
 /// Messages that a session may send before the proof; a client needs one or two.
 const UNPROVED_MESSAGES: u32 = 8;
 
-/// How long a session may last in all.
+/// Returns the maximum lifetime of a session.
 fn lifetime(session_time: Duration, proved: bool) -> Duration {
     if proved { session_time } else { session_time.min(UNPROVED_TIME) }
 }
 
-/// Whom a session is with.
+/// The client of a session.
 pub(super) struct Guest {
-    /// The number that every datagram of the session carries.
+    /// The session id that every datagram carries.
     pub id: u64,
-    /// The server's address of the control connection, which its probes leave from, too.
+    /// The server's address of the control connection, from which its probes are sent as well.
     pub local: SocketAddr,
     pub network: Network,
-    /// Among the strangers before the proof, among the sessions after it.
+    /// Its place: among the strangers before the proof, among the sessions after it.
     pub place: Place,
 }
 
@@ -41,14 +41,14 @@ pub(super) struct Session<'a> {
     pub(super) shared: &'a Shared,
     pub(super) channel: Channel,
     pub(super) guest: Guest,
-    /// Shows the client that this side knows the token, too.
+    /// The server's proof that it knows the token.
     proof: Option<[u8; 32]>,
-    /// There once the client's address is proved.
+    /// Present once the client's address is proved.
     pub(super) socket: Option<ProbeSocket>,
-    /// The next stream's number must be at least this.
+    /// The lowest number that the next stream may have.
     pub(super) next_stream: u32,
     pub(super) usage: Usage,
-    /// Watches for steps of the clock from stream to stream.
+    /// Detects clock steps during and between streams.
     pub(super) clock: Watch,
     pub(super) streams: u32,
     started: Instant,
@@ -87,7 +87,7 @@ impl<'a> Session<'a> {
         let mut messages = 0;
         loop {
             match self.channel.receive(self.deadline()) {
-                // A client with messages waiting all the time does not stay for longer either.
+                // Reached even by a client that always has messages waiting.
                 Ok(_) if Instant::now() >= self.end() => {
                     let reason = self.why_over();
                     return self.reply(&Message::Refused(reason));
@@ -110,17 +110,17 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// When the session is over, whatever the client does.
+    /// Returns when the session ends at the latest.
     fn end(&self) -> Instant {
         self.started + lifetime(self.shared.limits.session_time, self.socket.is_some())
     }
 
-    /// Until when to wait for the next message.
+    /// Returns the deadline for the next message.
     pub(super) fn deadline(&self) -> Instant {
         self.end().min(Instant::now() + self.shared.limits.idle)
     }
 
-    /// The limit that ended the wait for a message.
+    /// Returns the limit that ended the wait for a message.
     fn why_over(&self) -> RefusedBy {
         if self.started.elapsed() >= self.shared.limits.session_time {
             RefusedBy::SessionTime
@@ -131,7 +131,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Sleeps for the time owed, but not beyond the end of the session, of its client or of the server.
+    /// Sleeps for the time owed, unless the session, its client or the server ends earlier.
     pub(super) fn repay(&self, owed: Duration) {
         let until = self.end().min(Instant::now() + owed);
         while !self.is_over() {
@@ -143,12 +143,12 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Whether nobody waits for an answer any more: the client has gone, or the session is to end.
+    /// Whether nobody waits for an answer any more: the client is gone or the server is stopping.
     pub(super) fn is_over(&self) -> bool {
         self.shared.stopping() || self.channel.is_closed()
     }
 
-    /// Sends an answer; until the address is proved only if the client has sent enough bytes for it.
+    /// Sends an answer; before the address is proved, only if the client has sent enough bytes.
     fn reply(&mut self, message: &Message) -> Result<(), ChannelError> {
         if self.socket.is_some() { self.channel.send(message) } else { self.channel.send_covered(message) }
     }
@@ -187,14 +187,14 @@ impl<'a> Session<'a> {
         self.channel.send(&Message::AddressProved)
     }
 
-    /// Counts and refuses a message that makes no sense now.
+    /// Counts and refuses a message that is not valid in this state.
     pub(super) fn out_of_order(&mut self, message: &Message) -> Result<(), ChannelError> {
         count(&self.shared.counters.messages_malformed);
         debug!(message = message.name(), "message out of order");
         self.refuse(RefusedBy::OutOfOrder)
     }
 
-    /// Refuses a request; the session goes on.
+    /// Refuses a request; the session continues.
     pub(super) fn refuse(&mut self, reason: RefusedBy) -> Result<(), ChannelError> {
         count(self.shared.counters.refused(reason));
         debug!(%reason, "request refused");
@@ -228,7 +228,7 @@ pub(super) fn run(mut session: Session<'_>) {
     }
 }
 
-/// Slows down clients that send too many messages: what they send beyond waits in their own buffers.
+/// Slows down clients that send too many messages; further messages wait in the client's buffers.
 struct Throttle {
     per_second: u32,
     window: Instant,
@@ -240,12 +240,12 @@ impl Throttle {
         Throttle { per_second, window: Instant::now(), count: 0 }
     }
 
-    /// To be called once a message; sleeps for the rest of a second whose messages are used up.
+    /// Must be called once per message; sleeps for the rest of the second when its messages are used up.
     fn pause(&mut self) {
         std::thread::sleep(self.due(Instant::now()));
     }
 
-    /// Counts one message at `now`, and returns how long to wait before the next.
+    /// Counts one message at `now` and returns how long to wait before the next.
     fn due(&mut self, now: Instant) -> Duration {
         const WINDOW: Duration = Duration::from_secs(1);
         let mut elapsed = now.saturating_duration_since(self.window);

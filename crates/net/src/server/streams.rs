@@ -13,22 +13,22 @@ use crate::transmit::{Plan, send_stream};
 use headway_core::{Bytes, Duration};
 use std::time::{Duration as Span, Instant};
 
-/// Longest wait for a turn to send: shorter than the ten seconds a client waits for an answer unless told otherwise, so
-/// that it still hears why nothing comes.
+/// Longest wait for a turn to send. It is shorter than a client's default timeout of ten seconds, so that the
+/// client still learns why nothing comes.
 const PATIENCE: Span = Span::from_secs(8);
 
-/// Time between two looks at whether the client of a stream is still there, which take about 1 us.
+/// Time between two checks whether the client of a stream is still connected, each of which takes about 1 us.
 const LOOK: Duration = Duration::from_ms(20);
 
-/// The longest wait for stragglers that a client may ask for.
+/// The longest wait for late packets that a client may request.
 const LONGEST_STRAGGLER: Span = Span::from_secs(2);
 
-/// A wait for stragglers as asked for, within limits.
+/// Returns the requested wait for late packets, within limits.
 pub(super) fn straggler(ns: u64) -> Span {
     Span::from_nanos(ns).min(LONGEST_STRAGGLER)
 }
 
-/// An announced stream that the limits allow.
+/// An announced stream that is within the limits.
 struct Granted {
     stream: u32,
     size: PacketSize,
@@ -73,7 +73,7 @@ impl Session<'_> {
         Ok(Granted { stream: announce.stream, size, gaps })
     }
 
-    /// Receives a forward stream and reports it.
+    /// Receives a forward stream and reports its arrival times.
     fn receive(&mut self, granted: &Granted) -> Result<(), ChannelError> {
         let Some(socket) = &self.socket else {
             return self.refuse(RefusedBy::AddressNotProved);
@@ -114,7 +114,7 @@ impl Session<'_> {
         }))
     }
 
-    /// Sends a reverse stream and reports when its packets left.
+    /// Sends a reverse stream and reports its departure times.
     fn send(&mut self, granted: &Granted) -> Result<(), ChannelError> {
         let Some(socket) = &self.socket else {
             return self.refuse(RefusedBy::AddressNotProved);
@@ -158,7 +158,7 @@ impl Session<'_> {
 }
 
 impl Session<'_> {
-    /// Finds out which packet sizes arrive here, and sends the same ones back.
+    /// Finds out which packet sizes arrive here, and sends the same sizes back.
     pub(super) fn size_test(&mut self, sizes: &[u16]) -> Result<(), ChannelError> {
         let Some(socket) = &self.socket else {
             return self.refuse(RefusedBy::AddressNotProved);
@@ -166,7 +166,7 @@ impl Session<'_> {
         let Some(wanted) = checked(sizes) else {
             return self.refuse(RefusedBy::PacketSize);
         };
-        // Both directions count, as they do for streams.
+        // Both directions are charged, as they are for streams.
         if let Err(reason) = self.usage.charge(&self.shared.limits, cost(&wanted) * 2) {
             return self.refuse(reason);
         }
@@ -177,7 +177,7 @@ impl Session<'_> {
             other => return self.out_of_order(&other),
         };
         let arrived = receive_sizes(socket, self.guest.id, &wanted, straggler, &self.shared.stop);
-        // A client that sent nothing learns nothing from probes in the other direction.
+        // Nothing is sent to a client whose probes did not arrive, so it cannot make the server send for free.
         let start = Instant::now();
         let bytes = if arrived.is_empty() { Bytes::ZERO } else { send_sizes(socket, self.guest.id, &wanted) };
         let owed = owed(&self.shared.limits, bytes, start.elapsed().into());

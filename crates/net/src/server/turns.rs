@@ -1,4 +1,4 @@
-//! Whose turn it is to use a processor, shared fairly among networks by the time they had it.
+//! Turns on a processor, shared fairly among networks by the CPU time they have used.
 
 use super::network::Network;
 use crate::limits::Work;
@@ -6,33 +6,33 @@ use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Longest time between two looks at whether a waiting client is still there and its turn has come.
+/// Longest time between two checks whether a waiting client is still connected and its turn has come.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What a network had counts half after this time in seconds. Many networks that ask without a pause each have little at
-/// any moment, and have had much all the same.
+/// Half-life, in seconds, of the CPU time charged to a network when turns are shared. Each of many networks that
+/// request without pause has used little recently, but much over a longer time.
 const HALF_LIFE: f64 = 60.0;
 
-/// A network that had so much more than another one waits a moment for it: a measurement asks for stream after stream,
-/// a round trip apart, and would otherwise find somebody else's turn begun each time. In seconds of a processor; a
-/// measurement takes 0.2 s at 100 Mb/s.
+/// A network that has used this much more CPU time than an active one waits for it. A measurement requests one
+/// stream after the other, an RTT apart, and would otherwise find somebody else's turn in progress each time. In
+/// seconds; a measurement takes 0.2 s of CPU time at 100 Mb/s.
 const MUCH_MORE: f64 = 0.75;
 
-/// ... this long after the other one's last turn, more than most round trips.
+/// ... for this long after the active network's last turn, which is more than most RTTs.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// Networks remembered, beyond which those that had less than this are forgotten.
+/// Maximum number of networks tracked; beyond it, those that have used less than `FORGOTTEN` seconds are removed.
 const MOST_ACCOUNTS: usize = 1024;
 const FORGOTTEN: f64 = 0.1;
 
-/// How much may be had: seconds of a processor at once, and share of a processor on average.
+/// A limit on CPU time: a burst in seconds, and the share of a processor on average.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowance {
     pub burst: f64,
     pub share: f64,
 }
 
-/// Processor time of which several turns may run side by side.
+/// Hands out turns on the processors, several of which may run at the same time.
 #[derive(Debug)]
 pub(super) struct Turns {
     state: Mutex<State>,
@@ -59,20 +59,20 @@ struct Waiting {
     share: u32,
 }
 
-/// What was had, in seconds of a processor.
+/// CPU time used, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
-    /// What is not yet earned back.
+    /// The part not yet paid back at the allowed share.
     debt: f64,
-    /// What counts when turns are shared, see [`HALF_LIFE`].
+    /// The decaying sum that decides whose turn is next, see [`HALF_LIFE`].
     had: f64,
     at: Option<Instant>,
-    /// When the last turn ended.
+    /// The end of the last turn.
     ended: Option<Instant>,
 }
 
 impl Account {
-    /// Seconds since the last charge.
+    /// Returns the seconds since the last charge.
     fn age(&self, now: Instant) -> f64 {
         self.at.map_or(0.0, |at| now.saturating_duration_since(at).as_secs_f64())
     }
@@ -90,7 +90,7 @@ impl Account {
         self.at = Some(now);
     }
 
-    /// Whether the network is in the middle of something.
+    /// Whether the network had a turn recently and may be in the middle of a measurement.
     fn is_active(&self, now: Instant) -> bool {
         self.ended.is_some_and(|ended| now.saturating_duration_since(ended) < MOMENT)
     }
@@ -101,8 +101,8 @@ impl Turns {
         Turns { state: Mutex::default(), changed: Condvar::new(), most, network, all }
     }
 
-    /// Waits for a turn, given back when dropped; `None` when it does not come in time or `gone` says that nobody
-    /// waits for it any more.
+    /// Waits for a turn, which is released on drop; `None` if it does not come in time or `gone` reports that
+    /// nobody waits for it any more.
     pub(super) fn take(
         &self,
         network: Network,
@@ -134,7 +134,8 @@ impl Turns {
         }
     }
 
-    /// Who is to begin now: of those that may, the one whose network had least, if it fits beside the turns under way.
+    /// Returns whose turn is next: of those allowed, the one whose network has used the least, if it fits
+    /// beside the turns in progress.
     fn next(&self, state: &State, now: Instant) -> Option<Waiting> {
         if state.all.debt(self.all, now) > self.all.burst {
             return None;
@@ -164,13 +165,13 @@ impl Turns {
         state.all.charge(seconds, self.all, now);
     }
 
-    /// A lock that a panicking thread left behind is still good: all changes here are single steps.
+    /// Locks the mutex even if it is poisoned: every change is a single step, so a panic leaves the data consistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The right to use a processor, or a part of one.
+/// The right to use a processor or a part of one.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     turns: &'a Turns,
@@ -186,7 +187,7 @@ impl Drop for Turn<'_> {
         let used = (now - self.begun).as_secs_f64() * f64::from(self.share) / 1000.0;
         let mut state = self.turns.lock();
         state.used -= self.share;
-        // What took longer than planned is charged, too.
+        // Time beyond the plan is charged, too.
         let more = (used - self.planned.as_secs_f64()).max(0.0);
         self.turns.charge(&mut state, self.network, more, now);
         if let Some(account) = state.accounts.get_mut(&self.network) {
@@ -207,7 +208,7 @@ mod tests {
         Network::of(IpAddr::from([10, 0, number, 1]))
     }
 
-    /// A whole processor for this long.
+    /// A whole processor for `ms`.
     fn work(ms: u64) -> Work {
         Work { share: 1000, time: Duration::from_millis(ms) }
     }
@@ -279,7 +280,7 @@ mod tests {
         let turns = Turns::new(1000, PLENTY, PLENTY);
         let start = Instant::now();
         let mut state = State { waiting: vec![waiting(1, 1), waiting(2, 2)], ..State::default() };
-        // A sixth of a processor for a minute, which is earned back all the time, against one measurement.
+        // A sixth of a processor for a minute, paid back all the time, against one measurement.
         for second in 0..60 {
             turns.charge(&mut state, network(1), 1.0 / 6.0, start + Duration::from_secs(second));
         }
@@ -292,7 +293,7 @@ mod tests {
     fn nobody_has_more_than_is_allowed_however_long_it_asks() {
         let (quarter, half) = (Allowance { burst: 1.0, share: 0.25 }, Allowance { burst: 2.0, share: 0.5 });
         let turns = Turns::new(1000, quarter, half);
-        // A hundred seconds of asking without a pause, by one network and by four.
+        // A hundred seconds of requests without pause, by one network and by four.
         for (networks, expected) in [(1, 26.0), (4, 52.0)] {
             let start = Instant::now();
             let mut state = State::default();
