@@ -1,4 +1,4 @@
-//! Who gets a session, who does not, and what each is told.
+//! Who gets a session, who is refused, and the reasons given.
 
 mod common;
 
@@ -48,7 +48,7 @@ fn a_server_must_know_the_token_too() {
     }
 }
 
-/// Answers one client as a server that takes any proof of the token and gives `proof` for its own.
+/// Acts as a server towards one client: accepts any proof of the token and returns `proof` as its own.
 fn pretend(listener: &TcpListener, proof: Option<[u8; 32]>) {
     let (mut tcp, _) = listener.accept().expect("a client");
     tcp.read_exact(&mut [0; PREAMBLE_LEN]).expect("a preamble");
@@ -60,7 +60,7 @@ fn pretend(listener: &TcpListener, proof: Option<[u8; 32]>) {
         tcp.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize]).expect("a message");
         tcp.write_all(&encode(&answer).expect("a short message")).expect("a client that reads");
     }
-    // Until the client hangs up, so that it reads the answer rather than a reset.
+    // Until the client closes the connection, so that it reads the answer and not a reset.
     let _ = tcp.read(&mut [0]);
 }
 
@@ -102,7 +102,7 @@ fn what_is_not_a_server_is_told_apart() {
         let (mut tcp, _) = listener.accept().unwrap();
         tcp.read_exact(&mut [0; PREAMBLE_LEN]).unwrap();
         tcp.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
-        // A second one accepts and stays silent.
+        // The second connection is accepted but gets no answer.
         let _silent = listener.accept().unwrap();
         let _ = listener.accept();
     });
@@ -186,7 +186,7 @@ fn streams_beyond_the_limits_are_refused_and_the_session_goes_on() {
         other => panic!("{other}"),
     };
     assert_eq!(session.reverse_rate(), Rate::from_mbps(100.0));
-    // 1538 bytes each 50 us are 246 Mb/s.
+    // 1538 bytes every 50 us are 246 Mb/s.
     assert_eq!(reason(session.receive_stream(&steady(300, 50)).unwrap_err()), RefusedBy::Rate);
     assert_eq!(reason(session.send_stream(&steady(3, 400_000)).unwrap_err()), RefusedBy::StreamTime);
     assert_eq!(session.send_stream(&steady(300, 50)).unwrap().record.lost(), 0);
@@ -198,7 +198,7 @@ fn streams_beyond_the_limits_are_refused_and_the_session_goes_on() {
 
 #[test]
 fn paying_back_ends_with_the_session_and_with_the_server() {
-    // The size test alone, some 40 kB, takes minutes to pay back at this rate.
+    // The size test alone, some 40 kB, causes a pause of minutes at this rate.
     let reverse_rate = Rate::from_bps(1000);
     let limits = Limits { reverse_rate, session_time: Duration::from_millis(600), ..Limits::default() };
     let server = Running::start(ServerConfig { limits, ..config() });

@@ -1,4 +1,4 @@
-//! Whom the server lets in when strangers want every place.
+//! Admission to the server while strangers try to take every place.
 
 mod common;
 
@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Addresses of eight networks.
+/// Addresses in eight networks.
 fn attackers() -> impl Iterator<Item = Ipv4Addr> {
     (1..=8).map(|network| Ipv4Addr::new(127, 0, network, 1))
 }
 
-/// Threads that do the same again and again until they are dropped.
+/// Threads that repeat the same work until they are dropped.
 struct Crowd {
     stop: Arc<AtomicBool>,
     threads: Vec<std::thread::JoinHandle<()>>,
@@ -55,7 +55,7 @@ impl Drop for Crowd {
 fn silent_connections_lock_nobody_out() {
     let token = Some(Token::new("unknown to the strangers"));
     let server = Running::start(ServerConfig { token: token.clone(), ..config() });
-    // Eight at a time from each of eight networks, renewed as soon as the server ends one.
+    // Eight connections at a time from each of eight networks, renewed as soon as the server closes one.
     let port = server.port;
     let _crowd = Crowd::start(move |source| {
         let mut silent: Vec<TcpStream> = (0..8).filter_map(|_| connection(source, port).ok()).collect();

@@ -1,4 +1,4 @@
-//! Strangers, liars and noise: nothing they send is amplified, crashes the server or reaches others' measurements.
+//! Strangers, impostors and noise: nothing they send is amplified, crashes the server or affects others' measurements.
 
 mod common;
 
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Sends bytes over TCP, then hears the server out; bytes that came back.
+/// Sends bytes over TCP, reads until the server closes, and returns the number of bytes received.
 fn tcp_answer(port: u16, pieces: &[Vec<u8>]) -> usize {
     let mut tcp = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("a server");
     for piece in pieces {
@@ -118,7 +118,7 @@ fn hellos_are_answered_once_each_until_the_proof() {
     assert_eq!(counts.hellos, 1);
     other.set_nonblocking(true).unwrap();
     assert!(other.recv(&mut [0; 100]).is_err(), "the address was proved, nobody else gets a cookie");
-    // Everything before the welcome, plus equal datagrams: the handshake never amplifies either.
+    // Everything before the welcome plus datagrams of equal size: the handshake does not amplify either.
     assert!(raw.received <= raw.sent, "{} for {}", raw.received, raw.sent);
     assert_eq!(raw.ask(&Message::Cookie([0; 16])), Message::Refused(RefusedBy::AddressNotProved));
 }
@@ -137,7 +137,7 @@ fn sessions_without_a_proof_get_few_answers_and_no_more_bytes_than_they_send() {
     ];
     for question in &questions {
         let mut raw = Raw::enter(server.port);
-        // Many hellos make the answer to the question for them longer.
+        // Many hellos make the answer to `Hellos` longer.
         for _ in 0..200 {
             raw.datagram(&hello(Kind::Hello, raw.session, &[0; 16]));
             raw.received += raw.udp.recv(&mut [0; 100]).expect("a cookie");
@@ -152,7 +152,7 @@ fn sessions_without_a_proof_get_few_answers_and_no_more_bytes_than_they_send() {
                 None => break,
             }
         }
-        // The last answer says why the session ends.
+        // The last answer contains the reason why the session ends.
         assert!(answers <= 9, "{answers} answers to {question:?}");
     }
     while server.handle.open_sessions() > 0 {
@@ -168,7 +168,7 @@ fn size_tests_count_and_end_in_a_flood() {
     for sizes in [vec![], vec![1500, 1500], (1000..1009).collect(), vec![20]] {
         assert_eq!(raw.ask(&Message::SizeTest { sizes }), Message::Refused(RefusedBy::PacketSize));
     }
-    // Three datagrams of 1538 bytes each way: 9228 bytes a test.
+    // Three datagrams of 1538 bytes in each direction: 9228 bytes per test.
     let test = Message::SizeTest { sizes: vec![1500] };
     let end = Message::SizeEnd { straggler_ns: 100_000_000 };
     assert_eq!(raw.ask(&test), Message::SizeReady);
@@ -205,11 +205,11 @@ fn every_odd_datagram_of_a_session_is_counted_and_none_is_taken() {
     assert!(matches!(raw.hear(), Some(Message::Report(report)) if report.lost.is_empty()));
 
     raw.announce(6, 4);
-    raw.probe(5, 0, 4); // of an earlier stream
-    raw.probe(7, 0, 4); // of a later one
+    raw.probe(5, 0, 4); // from an earlier stream
+    raw.probe(7, 0, 4); // from a later one
     raw.probe(6, 2, 4);
-    raw.probe(6, 2, 4); // again
-    raw.probe(6, 0, 4); // late
+    raw.probe(6, 2, 4); // a duplicate
+    raw.probe(6, 0, 4); // out of order
     raw.probe(6, 1, 9); // another count
     raw.datagram(&[1; 30]);
     raw.datagram(&[]);
@@ -235,7 +235,7 @@ fn every_odd_datagram_of_a_session_is_counted_and_none_is_taken() {
     assert_eq!(counts.datagrams_malformed, 3);
     assert_eq!(counts.datagrams_wrong_session, 1);
 
-    // Numbers of streams must rise, and an end needs a stream.
+    // Stream numbers must increase, and an end needs a stream.
     let end = Message::End { stream: 6, straggler_ns: 0 };
     assert_eq!(raw.ask(&end), Message::Refused(RefusedBy::OutOfOrder));
     raw.announce(8, 2);
@@ -311,7 +311,7 @@ fn slow_handshakes_are_cut_off() {
     let mut second = Raw::connect(server.port);
     assert_eq!(second.hear(), None, "only one handshake at a time here");
     assert_eq!(server.handle.counts().dropped_too_many, 1);
-    // A frame of 500 bytes, one byte at a time: five seconds, if the deadline were for each byte.
+    // A frame of 500 bytes, sent byte by byte: five seconds, if the deadline applied to each byte.
     slow.bytes(&500u32.to_be_bytes());
     let mut dripping = slow.tcp.try_clone().unwrap();
     let drip = std::thread::spawn(move || {

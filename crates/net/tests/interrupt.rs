@@ -1,4 +1,4 @@
-//! A flag of the caller ends whatever a client is doing.
+//! The caller's stop flag ends any operation of a client.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Sets the flag while `work` runs and checks that it ends soon, by the flag.
+/// Sets the flag while `work` runs and checks that `work` ends soon because of it.
 fn interrupted<T>(flag: &Arc<AtomicBool>, work: impl FnOnce() -> Result<T, NetError>) {
     let setting = Arc::clone(flag);
     let start = Instant::now();
@@ -42,7 +42,7 @@ fn streams_end_when_interrupted() {
 
 #[test]
 fn connecting_ends_when_interrupted() {
-    // It accepts connections, by its backlog, and says nothing.
+    // The kernel accepts connections into the backlog, and nobody answers.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let flag = Arc::new(AtomicBool::new(false));
     let options = ConnectOptions {
@@ -52,6 +52,6 @@ fn connecting_ends_when_interrupted() {
         ..ConnectOptions::new("127.0.0.1")
     };
     interrupted(&flag, || Session::connect(&options));
-    // And once more with the flag set from the start.
+    // Again, with the flag set from the start.
     assert!(matches!(Session::connect(&options), Err(NetError::Interrupted)));
 }

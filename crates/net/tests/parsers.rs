@@ -1,4 +1,4 @@
-//! Every parser, given a million inputs in all: random bytes, and valid messages with a few bytes changed.
+//! All parsers, with a million inputs in total: random bytes, and valid messages with a few bytes changed.
 
 use headway_core::{Duration, Instant};
 use headway_net::protocol::frame::{MAX_FRAME, parse};
@@ -12,7 +12,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
-/// Settings for a number of cases; the tests of this file have a million together.
+/// Configures the number of cases; the tests of this file have a million in total.
 fn cases(cases: u32) -> ProptestConfig {
     let failure_persistence = Some(Box::new(FileFailurePersistence::Off) as _);
     ProptestConfig { cases, failure_persistence, ..ProptestConfig::default() }
@@ -34,7 +34,7 @@ fn direction() -> impl Strategy<Value = Direction> {
     prop_oneof![Just(Direction::Forward), Just(Direction::Reverse)]
 }
 
-/// Any message that can be said.
+/// Any valid message.
 fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
         (any::<[u8; 32]>(), vec(any::<u8>(), 0..80))
@@ -73,7 +73,7 @@ fn message() -> impl Strategy<Value = Message> {
     ]
 }
 
-/// Does with a message what its receiver does, as far as that needs no socket.
+/// Processes a message as its receiver does, as far as no socket is needed.
 fn use_up(message: &Message) {
     let most = MAX_STREAM_PACKETS as usize;
     match message {
@@ -112,7 +112,7 @@ proptest! {
         }
     }
 
-    /// Random bytes behind a start that leads the parser further in.
+    /// Random bytes after a valid start that takes the parser further.
     #[test]
     fn plausible_starts_never_panic(kind in 0u8..21, mut bytes in vec(any::<u8>(), 8..64)) {
         bytes[0] = kind;
@@ -129,7 +129,7 @@ proptest! {
 proptest! {
     #![proptest_config(cases(100_000))]
 
-    /// Messages survive, and with a few bytes changed become others or errors.
+    /// Messages survive a round trip, and with a few bytes changed become other messages or errors.
     #[test]
     fn changed_messages_never_panic(
         message in message(),
@@ -149,7 +149,7 @@ proptest! {
         let _ = parse(&changed[..cut.index(changed.len())]);
     }
 
-    /// A decoder gives back what was encoded, however the bytes are cut into pieces.
+    /// A decoder returns what was encoded, however the bytes are split.
     #[test]
     fn pieces_do_not_matter(messages in vec(message(), 1..4), size in 1usize..40) {
         let bytes: Vec<u8> = messages.iter().flat_map(|message| encode(message).unwrap()).collect();
@@ -177,7 +177,7 @@ proptest! {
         }
     }
 
-    /// Headers survive, and with one byte changed become others or errors.
+    /// Headers survive a round trip, and with one byte changed become other headers or errors.
     #[test]
     fn changed_headers_never_panic(
         session in any::<u64>(),

@@ -1,4 +1,4 @@
-//! Paths that lose, double, swap and block, made by a relay between client and server.
+//! Paths with loss, duplication, reordering and blocked UDP, simulated by a relay between client and server.
 
 mod common;
 
@@ -12,7 +12,7 @@ fn through(relay: &Relay) -> ConnectOptions {
     ConnectOptions { port: relay.port, ..ConnectOptions::new("127.0.0.1") }
 }
 
-/// The index of a probe packet.
+/// Returns the index of a probe packet.
 fn probe(datagram: &[u8]) -> Option<u32> {
     Header::parse(datagram).ok().filter(|header| header.kind == Kind::Probe).map(|header| header.index)
 }
@@ -87,7 +87,7 @@ fn blocked_udp_is_told_from_a_blocked_answer() {
 #[test]
 fn the_largest_packet_that_passes_both_ways_is_found() {
     let server = Running::start(config());
-    // 1500 bytes pass one way, 1400 the other: 28 of each are IP and UDP headers.
+    // 1500 bytes pass in one direction, 1420 in the other, including 28 bytes of IP and UDP headers.
     let relay = Relay::start(server.port, |way, datagram| {
         let mtu = if way == Way::ToServer { 1500 } else { 1420 };
         if datagram.len() + 28 > mtu { Fate::Drop } else { Fate::Pass }
@@ -120,7 +120,7 @@ fn a_lost_connection_is_an_error_and_no_hang() {
 fn departure_times_stay_close_to_the_schedule() {
     let server = Running::start(config());
     let mut session = Session::connect(&server.options()).unwrap();
-    // On a busy machine a stream may be refused; it must then say so.
+    // On a busy machine a stream may be refused, but it must then report that.
     let kept = (0..200).any(|_| {
         let outcome = session.send_stream(&steady(100, 100)).unwrap();
         assert!(outcome.started > Instant::ZERO);

@@ -1,4 +1,4 @@
-//! What a client can take of the server's host: time, the port and the kernel's memory.
+//! Resources of the server's host that a client can claim: time, the port and kernel memory.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn a_client_that_never_stops_asking_does_not_outlive_its_session() {
     let asking = std::thread::spawn(move || while writer.write_all(&pings).is_ok() {});
     let listening = std::thread::spawn(move || while reader.read(&mut [0; 65536]).is_ok_and(|n| n > 0) {});
     measure_undisturbed(&server.options());
-    // The honest session is over; only the other could still be there.
+    // The honest session is over; only the other one could still be open.
     let deadline = std::time::Instant::now() + Duration::from_secs(30);
     while server.handle.open_sessions() > 0 {
         assert!(std::time::Instant::now() < deadline, "the session lives on and on");
@@ -34,11 +34,11 @@ fn a_client_that_never_stops_asking_does_not_outlive_its_session() {
     raw.bytes(&[]);
 }
 
-/// Runs something as another user in a thread of its own; `None` where this process may not.
+/// Runs `work` as another user in its own thread; `None` if this process lacks the privilege.
 fn as_another_user<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     const NOBODY: libc::c_long = 65_534;
     std::thread::spawn(move || {
-        // SAFETY: the bare system call changes the user of this thread alone, and takes plain numbers.
+        // SAFETY: the raw system call changes the user of this thread only, and takes integers.
         let changed = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) } == 0;
         changed.then(work)
     })
@@ -74,7 +74,7 @@ fn another_user_cannot_take_the_port() {
     measure_undisturbed(&server.options());
 }
 
-/// Bytes that wait in the receive queues of the server's UDP sockets, as the kernel counts them.
+/// Returns the bytes in the receive queues of the server's UDP sockets, as the kernel counts them.
 fn queued(port: u16) -> usize {
     let table = std::fs::read_to_string("/proc/net/udp").expect("a table of sockets");
     let local = format!(":{port:04X}");

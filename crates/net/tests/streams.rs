@@ -6,7 +6,7 @@ use common::{Running, config, has_v6, steady};
 use headway_core::{Bytes, Duration};
 use headway_net::{NetError, Session, StampSource, StreamOutcome};
 
-/// Checks all that must hold for a stream over loopback however busy the machine is.
+/// Checks everything that must hold for a stream over loopback, however busy the machine is.
 fn check(outcome: &StreamOutcome, packets: usize) {
     let record = &outcome.record;
     assert_eq!(record.arrivals.len(), packets);
@@ -16,7 +16,7 @@ fn check(outcome: &StreamOutcome, packets: usize) {
     for (arrival, index) in record.arrivals.iter().zip(0..) {
         assert_eq!(arrival.index, index);
         let delay = arrival.received.expect("no packet was lost") - arrival.sent;
-        // One clock for both ends; the kernel's departure stamp comes before the arrival stamp.
+        // Both ends use the same clock, and the kernel takes the departure timestamp before the arrival timestamp.
         assert!(delay > Duration::from_us(-5) && delay < Duration::from_ms(500), "delay {delay}");
     }
     assert!(outcome.finished > outcome.started);

@@ -1,4 +1,4 @@
-//! Streams to clients that ask for more than their share: others get theirs all the same.
+//! Clients that request more streams than their share: others still get theirs.
 
 mod common;
 
@@ -35,7 +35,7 @@ fn streams_that_keep_a_processor_busy_are_short_and_give_way() {
     for (count, gap) in [(16_384, spinning), (2000, spinning), (16_000, Duration::from_ms(1))] {
         assert_eq!(raw.ask_reverse(0, count, gap), Message::Refused(RefusedBy::StreamTime), "{count}");
     }
-    // As much as is granted, from several sessions of two networks without a pause.
+    // The largest streams allowed, without pause, from several sessions of two networks.
     let stop = Arc::new(AtomicBool::new(false));
     let attackers: Vec<_> = [1, 1, 2, 2]
         .map(|network| {
@@ -66,7 +66,7 @@ fn streams_that_keep_a_processor_busy_are_short_and_give_way() {
 fn a_stream_ends_with_its_client() {
     let server = Running::start(config());
     let mut raw = Raw::open_from(attacker(1), server.port);
-    // Two seconds and half a minute of packets.
+    // A stream of half a minute; the client leaves as soon as the other measurement is done.
     assert_eq!(raw.ask_reverse(0, 300, Duration::from_ms(100)), Message::Ready { stream: 0 });
     measure_undisturbed(&server.options());
     raw.tcp.shutdown(Shutdown::Both).unwrap();

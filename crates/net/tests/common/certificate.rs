@@ -1,15 +1,15 @@
-//! Certificates made for a test.
+//! Certificates generated for tests.
 
 use headway_net::{TlsClient, TlsServer};
 use std::path::PathBuf;
 
-/// A certificate for 127.0.0.1 with its key, as files that go when it is dropped.
+/// A certificate for 127.0.0.1 with its key, in files that are removed on drop.
 pub(crate) struct Certificate {
     directory: PathBuf,
 }
 
 impl Certificate {
-    /// `name` keeps the files of tests in one process apart.
+    /// `name` separates the files of tests in the same process.
     pub(crate) fn new(name: &str) -> Certificate {
         let directory = std::env::temp_dir().join(format!("headway-test-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a writable directory");

@@ -11,7 +11,7 @@ use headway_net::{ConnectOptions, Counts, Limits, NetError, Server, ServerConfig
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::thread::JoinHandle;
 
-/// A running server, stopped when dropped.
+/// A running server, stopped on drop.
 pub(crate) struct Running {
     pub(crate) port: u16,
     pub(crate) handle: ServerHandle,
@@ -31,7 +31,7 @@ impl Running {
         ConnectOptions { port: self.port, ..ConnectOptions::new("127.0.0.1") }
     }
 
-    /// Waits until the counters are as wanted.
+    /// Waits until the counters satisfy `wanted`.
     pub(crate) fn wait_for(&self, what: &str, wanted: impl Fn(&Counts) -> bool) -> Counts {
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
         loop {
@@ -55,7 +55,7 @@ impl Drop for Running {
     }
 }
 
-/// A server on loopback with enough room for a test's sessions.
+/// Returns the configuration of a server on loopback that allows enough sessions for a test.
 pub(crate) fn config() -> ServerConfig {
     let mut bind = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
     if has_v6() {
@@ -72,7 +72,7 @@ pub(crate) fn has_v6() -> bool {
     std::net::UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok()
 }
 
-/// `packets` full Ethernet packets with equal gaps.
+/// Returns a schedule of `packets` full-size Ethernet packets with equal gaps.
 pub(crate) fn steady(packets: usize, gap_us: i64) -> Schedule {
     let packet = Bytes::new(1538);
     let gap = Duration::from_us(gap_us);
@@ -80,10 +80,10 @@ pub(crate) fn steady(packets: usize, gap_us: i64) -> Schedule {
     Schedule { packet, gaps: vec![gap; packets - 1], average }
 }
 
-/// The rate up to which [`measure`] looks: low, so that a busy machine can send it evenly.
+/// The highest rate that [`measure`] uses: low, so that a busy machine can pace it.
 pub(crate) const MEASURED: Rate = Rate::from_bps(20_000_000);
 
-/// Measures as `headway measure` does, up to [`MEASURED`], which loopback carries.
+/// Measures as `headway measure` does, up to [`MEASURED`], which loopback can carry.
 ///
 /// # Errors
 /// When a stream is refused or the session ends.
@@ -93,7 +93,7 @@ pub(crate) fn measure(session: &mut Session, reverse: bool) -> Result<Answer, Ne
         packet: Bytes::new(1538),
         budget: None,
         gentle: false,
-        // Far more than it takes: what a busy machine needs is not the matter here.
+        // Far more than needed, so that a busy machine does not run out of time.
         duration: Some(Duration::from_ms(60_000)),
         rtt: session.rtt(),
         top_rate: MEASURED,
@@ -118,7 +118,7 @@ pub(crate) fn measure(session: &mut Session, reverse: bool) -> Result<Answer, Ne
     }
 }
 
-/// Measures in both directions over a new session, as an honest client does beside an attack.
+/// Measures in both directions over a new session, as an honest client does during an attack.
 pub(crate) fn measure_undisturbed(options: &ConnectOptions) {
     let mut session = Session::connect(options).expect("a session for an honest client");
     for reverse in [false, true] {

@@ -1,4 +1,4 @@
-//! A client made of bare sockets, which can break every rule.
+//! A client made of bare sockets, which can violate the protocol at will.
 
 use headway_core::{Duration, Instant};
 use headway_net::protocol::preamble::PREAMBLE_LEN;
@@ -13,10 +13,10 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 
-/// A TCP connection to a server on 127.0.0.1 from an address of this host.
+/// Opens a TCP connection to a server on 127.0.0.1 from an address of this host.
 ///
 /// # Errors
-/// As the system calls behind it.
+/// Same as the underlying system calls.
 pub(crate) fn connection(source: Ipv4Addr, port: u16) -> std::io::Result<TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.bind(&SocketAddr::from((source, 0)).into())?;
@@ -24,7 +24,7 @@ pub(crate) fn connection(source: Ipv4Addr, port: u16) -> std::io::Result<TcpStre
     Ok(socket.into())
 }
 
-/// What a TLS client says first; a server does its part of the handshake however often it hears the same.
+/// Returns the first message of a TLS client; a server processes it no matter how often it gets the same one.
 pub(crate) fn client_hello() -> Vec<u8> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
@@ -39,7 +39,7 @@ pub(crate) fn client_hello() -> Vec<u8> {
     bytes
 }
 
-/// Makes a server go through the expensive part of a TLS handshake, its signature.
+/// Makes a server perform the expensive part of a TLS handshake, its signature.
 ///
 /// # Errors
 /// When the server does not answer.
@@ -52,7 +52,7 @@ pub(crate) fn signature(source: Ipv4Addr, port: u16, hello: &[u8]) -> std::io::R
     let padding = Preamble::parse(&theirs).map_err(std::io::Error::other)?.tls;
     tcp.write_all(&vec![0; usize::from(padding)])?;
     tcp.write_all(hello)?;
-    // Some of the server's part: hello, certificate and signature come at once.
+    // The start of the server's reply: hello, certificate and signature arrive together.
     tcp.read_exact(&mut [0; 500])
 }
 
@@ -68,12 +68,12 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    /// Connects and does nothing else.
+    /// Connects without sending anything.
     pub(crate) fn connect(port: u16) -> Raw {
         Raw::connect_from(Ipv4Addr::LOCALHOST, port)
     }
 
-    /// Connects from an address of 127.0.0.0/8, which tells the server which network this client is in.
+    /// Connects from an address of 127.0.0.0/8, which determines the network the server assigns this client to.
     pub(crate) fn connect_from(source: Ipv4Addr, port: u16) -> Raw {
         let tcp = connection(source, port).expect("a server");
         let udp = UdpSocket::bind((source, 0)).expect("a free port");
@@ -84,7 +84,7 @@ impl Raw {
         Raw { tcp, udp, session: 0, decoder: Decoder::default(), sent: 0, received: 0 }
     }
 
-    /// Opens a session whose UDP address is not proved.
+    /// Opens a session without proving its UDP address.
     pub(crate) fn enter(port: u16) -> Raw {
         Raw::enter_from(Ipv4Addr::LOCALHOST, port)
     }
@@ -115,10 +115,10 @@ impl Raw {
         raw
     }
 
-    /// Shows the server the UDP address; its answer to the cookie.
+    /// Proves the UDP address; returns the server's answer to the cookie.
     pub(crate) fn prove(&mut self) -> Message {
         let mut answer = [0; 100];
-        // A hello may end at the socket of another session that is just being made, so clients repeat it.
+        // A hello may end up at another session's socket that is just being created, so clients repeat it.
         let length = (0..5)
             .find_map(|_| {
                 self.datagram(&hello(Kind::Hello, self.session, &[0; 16]));
@@ -141,7 +141,7 @@ impl Raw {
     }
 
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        // The server may have closed the connection, which the test sees when it reads.
+        // The server may have closed the connection, which the test notices when it reads.
         let _ = self.tcp.write_all(bytes);
         self.sent += bytes.len();
     }
@@ -150,7 +150,7 @@ impl Raw {
         self.bytes(&encode(message).expect("a short message"));
     }
 
-    /// The server's next message; `None` when it closes the connection.
+    /// Returns the server's next message; `None` if it closes the connection.
     pub(crate) fn hear(&mut self) -> Option<Message> {
         loop {
             if let Some(message) = self.decoder.take().expect("well-formed messages") {
@@ -178,7 +178,7 @@ impl Raw {
         self.sent += datagram.len();
     }
 
-    /// Asks for a reverse stream of `count` packets of 200 bytes; the server's answer.
+    /// Requests a reverse stream of `count` packets of 200 bytes; returns the server's answer.
     pub(crate) fn ask_reverse(&mut self, stream: u32, count: usize, gap: Duration) -> Message {
         let gaps = GapRuns::encode(&vec![gap; count - 1]);
         self.ask(&Message::Announce(Announce { stream, direction: Direction::Reverse, ip_size: 200, gaps }))

@@ -1,4 +1,4 @@
-//! A relay between client and server that counts, drops, doubles and swaps.
+//! A relay between client and server that counts, drops, duplicates and reorders.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -6,27 +6,27 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What is to happen to a datagram.
+/// What the relay does with a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Pass,
     Drop,
     Twice,
-    /// Leaves after the next one.
+    /// Is sent after the next one.
     Swap,
 }
 
-/// Which way a datagram goes.
+/// The direction of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     ToServer,
     ToClient,
 }
 
-/// A relay on a port of its own; ends when dropped.
+/// A relay on its own port; ends on drop.
 pub(crate) struct Relay {
     pub(crate) port: u16,
-    /// Bytes of TCP and UDP payload from client to server and back.
+    /// Bytes of TCP and UDP payload, from client to server and back.
     pub(crate) to_server: Arc<AtomicU64>,
     pub(crate) to_client: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -124,7 +124,7 @@ impl Relay {
     }
 }
 
-/// Copies one direction in a thread of its own until either side ends.
+/// Copies one direction in its own thread until either side ends.
 fn copy(from: &TcpStream, to: &TcpStream, bytes: &Arc<AtomicU64>) {
     let (mut from, mut to) = (from.try_clone().expect("a socket"), to.try_clone().expect("a socket"));
     let bytes = Arc::clone(bytes);
