@@ -1,4 +1,4 @@
-//! `headway calc` as a user runs it.
+//! `headway calc` as users run it.
 
 use std::process::{Command, Output};
 
@@ -16,7 +16,8 @@ fn json(args: &[&str]) -> serde_json::Value {
     serde_json::from_str(&printed(args)).expect("JSON")
 }
 
-/// The queue of DCTCP in the experiment with the smallest windows, and the windows that LS-AIMD can have there (ls-aimd 2.19).
+/// The queue of DCTCP in the experiment with the smallest windows, and the windows that LS-AIMD can reach
+/// there (ls-aimd 2.19).
 #[test]
 fn windows_come_with_the_queue_of_those_that_keep_two_segments() {
     let link = ["window", "--rate", "600 Mb/s", "--rtt", "250 us", "--flows", "16", "--mtu", "9000"];

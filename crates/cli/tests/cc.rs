@@ -1,6 +1,7 @@
-//! `headway cc` as people use it: on, off, killed, twice, without privileges.
+//! `headway cc` in use: on, off, killed, twice, without privileges.
 //!
-//! Every test is in a network namespace of its own. Where the machine allows neither that nor controllers it says so and passes.
+//! Every test runs in its own network namespace. Where the machine does not allow namespaces or controllers,
+//! it says so and passes.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,10 +17,10 @@ use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Nobody.
+/// The user `nobody`.
 const UNPRIVILEGED: u32 = 65_534;
 
-/// Enters a network namespace of its own and returns a name that no other test has; `None` where there can be no controller.
+/// Enters a new network namespace and returns a unique name; `None` if no controller can be loaded here.
 fn start(what: &str) -> Option<String> {
     if let Err(error) = headway_kernel::check() {
         println!("SKIPPED: {error}");
@@ -36,7 +37,7 @@ fn headway(arguments: &[&str]) -> Output {
     Command::new(PROGRAM).arg("cc").args(arguments).output().unwrap()
 }
 
-/// `headway cc` with these arguments, which must succeed, and what it printed.
+/// Runs `headway cc`, which must succeed, and returns its output.
 fn printed(arguments: &[&str]) -> String {
     let output = headway(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -47,7 +48,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&printed(arguments)).unwrap()
 }
 
-/// A controller that is on, from the program that has it on.
+/// A program that has a controller on.
 struct On {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -71,7 +72,7 @@ impl On {
         serde_json::from_str(&line).unwrap()
     }
 
-    /// Sends a signal and waits for the end.
+    /// Sends a signal and waits for the program to end.
     fn end(&mut self, signal: Signal) -> ExitStatus {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
         self.child.wait().unwrap()
@@ -86,7 +87,7 @@ fn default() -> String {
     headway_kernel::current_default().unwrap()
 }
 
-/// Waits until the kernel has forgotten the controller of a process that was killed.
+/// Waits until the kernel has unregistered the controller of a killed process.
 fn wait_gone(name: &str) {
     let deadline = Instant::now() + PATIENCE;
     while available().iter().any(|available| available == name) {
@@ -163,7 +164,7 @@ fn nothing_is_left_of_a_killed_program() {
     let mut on = On::new(&name, &["hw-dctcp"]);
     on.end(Signal::SIGKILL);
     wait_gone(&name);
-    // Its file is reported and removed by whoever comes next.
+    // The next program reports and removes its file.
     On::new(&name, &["hw-dctcp"]).end(Signal::SIGINT);
     assert!(!available().contains(&name));
     assert!(!std::path::Path::new("/run/headway/cc").join(format!("{name}.json")).exists());
@@ -194,7 +195,7 @@ fn the_first_default_survives_whatever_is_started_and_killed() {
     let other = format!("t{}_after", std::process::id());
     On::new(&name, &["hw-reno", "--default"]).end(Signal::SIGKILL);
     wait_gone(&name);
-    // It has the same name and does not care for the default.
+    // It has the same name but does not change the default.
     On::new(&name, &["hw-reno"]).end(Signal::SIGKILL);
     wait_gone(&name);
     On::new(&other, &["hw-reno", "--default"]).end(Signal::SIGKILL);
@@ -207,7 +208,7 @@ fn the_first_default_survives_whatever_is_started_and_killed() {
 fn a_default_that_cannot_be_restored_is_not_forgotten() {
     let Some(name) = start("failed") else { return };
     let gone = format!("t{}_gone", std::process::id());
-    // The former default is one that has gone meanwhile.
+    // The former default is a controller that is unloaded in between.
     let mut first = On::new(&gone, &["hw-reno", "--unrestricted"]);
     std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", &gone).unwrap_or_default();
     if default() != gone {
@@ -221,12 +222,12 @@ fn a_default_that_cannot_be_restored_is_not_forgotten() {
     assert!(!second.end(Signal::SIGINT).success());
     let status = printed(&["status"]);
     assert!(status.contains(&format!("restores {gone}")), "{status}");
-    // Until it can be restored again, or somebody decides.
+    // The note stays until the default can be restored, or somebody changes it.
     assert!(!headway(&["stop", &name]).status.success());
     assert!(printed(&["status"]).contains(&format!("restores {gone}")));
     std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno").unwrap();
     assert!(!printed(&["status"]).contains(&gone));
-    // Nothing is to be done, but whoever does something tidies up.
+    // Nothing needs to be done, but `stop` tidies up.
     headway(&["stop", &name]);
     let notes = std::fs::read_dir("/run/headway/cc").unwrap().flatten();
     let texts = notes.map(|note| std::fs::read_to_string(note.path()).unwrap_or_default());
@@ -247,7 +248,7 @@ fn the_default_of_another_namespace_is_forgotten_only_with_that() {
     assert!(printed(&["status"]).contains(&name), "it was forgotten, although it can still be restored");
     inside.kill().unwrap();
     inside.wait().unwrap();
-    // `inside` was the last one; the kernel lets go of a namespace a little later.
+    // `inside` was the last process there; the kernel removes a namespace a little later.
     let deadline = Instant::now() + PATIENCE;
     while printed(&["status"]).contains(&name) {
         assert!(Instant::now() < deadline, "it is not forgotten");
@@ -293,7 +294,7 @@ fn in_the_background_until_stopped() {
 #[test]
 fn without_privileges_it_says_what_it_needs() {
     let Some(name) = start("nobody") else { return };
-    // Where nobody may run it: a folder of root's above it would forbid that.
+    // A copy where `nobody` can run it: the build folder may be closed to other users.
     let copy = tempfile::Builder::new().prefix("headway").tempdir_in("/tmp").unwrap();
     let program = copy.path().join("headway");
     std::fs::copy(PROGRAM, &program).unwrap();

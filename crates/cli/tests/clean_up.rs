@@ -1,6 +1,6 @@
-//! What is left on the machine when programs are killed, raced, interrupted or given files that are none.
+//! The traces that programs leave when they are killed, raced, interrupted or given something other than files.
 //!
-//! Where the machine allows no namespaces the tests that need them say so and pass.
+//! Where the machine allows no namespaces, the tests that need them say so and pass.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 use std::fs::{self, File, OpenOptions};
@@ -32,7 +32,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The output of a command that must not take long.
+/// Runs a command that must end soon, and returns its output.
 fn output(command: &mut Command) -> Output {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let process = Process::of(child.id() as i32);
@@ -57,14 +57,14 @@ fn write(folder: &Path, name: &str, text: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// A lab as `headway lab status` shows it.
+/// A lab as shown by `headway lab status`.
 struct Lab {
     daemon: Process,
     holders: Vec<Process>,
     folder: PathBuf,
 }
 
-/// The lab of this name if it is up.
+/// Returns the lab of this name if it is up.
 fn find(name: &str) -> Option<Lab> {
     let shown = output(&mut headway(&["lab", "status", "--json"]));
     let labs: Value = serde_json::from_slice(&shown.stdout).unwrap();
@@ -78,7 +78,7 @@ fn find(name: &str) -> Option<Lab> {
     })
 }
 
-/// A lab that stays, with its scenario in `folder`; `None` where there can be none.
+/// Brings up a detached lab with its scenario in `folder`; `None` if this machine cannot run labs.
 fn up(folder: &Path, name: &str) -> Option<Lab> {
     let file = write(folder, "path.toml", PATH);
     let made = output(&mut headway(&["lab", "up", &file, "--name", name]));
@@ -91,7 +91,7 @@ fn up(folder: &Path, name: &str) -> Option<Lab> {
     find(name)
 }
 
-/// A program in the node `server`, and another that it has started.
+/// Starts a program in the node `server`; also returns the process that it has started itself.
 fn program(name: &str) -> (Child, Process) {
     let script = ["lab", "exec", "--name", name, "server", "--", "sh", "-c", "sleep 1000 & echo $!; wait"];
     let mut child = headway(&script).stdout(Stdio::piped()).spawn().unwrap();
@@ -138,7 +138,7 @@ fn what_killed_holders_leave_is_ended_by_whoever_comes_next() {
     assert!(!down(&name).status.success(), "nothing is left");
 }
 
-/// Processes with a variable of their environment set.
+/// Returns the processes that have `mark` in their environment.
 fn marked(mark: &str) -> Vec<Process> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let with_mark = entries.filter(|entry| {
@@ -165,7 +165,7 @@ fn down_racing_up_leaves_no_process_unseen() {
             command.spawn().unwrap()
         };
         let mut up = run(&["lab", "up", file.to_str().unwrap(), "--name", &name]);
-        // Not a synchronisation: another moment in every round.
+        // Not a synchronisation: a different moment in every round.
         std::thread::sleep(Duration::from_millis(10 * round));
         run(&["lab", "down", &name]).wait().unwrap();
         up.wait().unwrap();
@@ -177,14 +177,14 @@ fn down_racing_up_leaves_no_process_unseen() {
     }
 }
 
-/// Runs `start` with a locked file that it inherits, and returns whether the file is free when that has ended.
+/// Runs `start` with an inherited locked file; returns whether the lock is released once `start` has ended.
 fn is_released(folder: &Path, start: &mut Command) -> bool {
     let path = folder.join("lock");
     let lock = File::create(&path).unwrap();
     lock.lock().unwrap();
     let number = lock.as_raw_fd();
     let inherit = move || {
-        // SAFETY: open as long as the caller has it.
+        // SAFETY: the descriptor is open as long as the caller holds it.
         let lock = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
         fcntl(lock, FcntlArg::F_SETFD(FdFlag::empty()))?;
         Ok(())
@@ -193,7 +193,7 @@ fn is_released(folder: &Path, start: &mut Command) -> bool {
     unsafe { start.pre_exec(inherit) };
     assert!(output(start).status.success());
     drop(lock);
-    // What other tests are just starting has it, too, until it runs its program.
+    // Children that other tests are starting have inherited it, too, until they exec.
     let file = File::open(&path).unwrap();
     let begin = Instant::now();
     while file.try_lock().is_err() {
@@ -245,10 +245,10 @@ fn a_folder_that_another_user_has_made_is_not_used() {
     let Some(lab) = up(folder.path(), &name) else { return };
     let state = fs::read(lab.folder.join("state.json")).unwrap();
     down(&name);
-    // A user whom nobody else is, and a program of theirs.
+    // A user ID that nobody else has, and a program of that user.
     let user = 2_000_000 + std::process::id();
     let mut victim = Command::new("sleep").arg("1000").uid(user).spawn().unwrap();
-    // A lab as somebody else would have it: with that program as its daemon.
+    // A lab as somebody else could have forged it: with that program as its daemon.
     let base = PathBuf::from(format!("/tmp/headway-{user}"));
     let planted = base.join("lab/planted");
     fs::create_dir_all(&planted).unwrap();
@@ -258,7 +258,8 @@ fn a_folder_that_another_user_has_made_is_not_used() {
     fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let file = write(folder.path(), "path.toml", PATH);
     let program = folder.path().join("headway");
-    // By another program: children that other tests start would inherit the file open for writing, and nobody could run it.
+    // Copied by another process: a child of a concurrent test could inherit our file open for writing, and
+    // then nobody could execute it.
     assert!(Command::new("cp").arg(PROGRAM).arg(&program).status().unwrap().success());
     let as_user = |arguments: &[&str]| {
         let mut command = Command::new(&program);
@@ -307,15 +308,15 @@ fn a_lab_that_is_interrupted_while_it_comes_up_is_down() {
     assert!(find(&name).is_none());
 }
 
-/// Brings a lab up and interrupts that while its daemon, which carries `mark`, stands still; gives the status that it ends with.
+/// Brings a lab up and interrupts that while its daemon, identified by `mark`, is stopped; returns the exit status.
 fn interrupt_start(file: &Path, name: &str, mark: &str) -> std::process::ExitStatus {
     let mut command = headway(&["lab", "up", file.to_str().unwrap(), "--name", name]);
     let mut child = command.env("HEADWAY_TEST_MARK", name).stdout(Stdio::null()).spawn().unwrap();
     let own = child.id() as i32;
     let deadline = Instant::now() + PATIENCE;
-    // As slow as a daemon can be.
+    // A stopped daemon stands for an arbitrarily slow one.
     let daemon = loop {
-        // Not before it runs its own program: until then whoever starts it cannot go on.
+        // Only once it runs its own program: until then the process that starts it is blocked.
         let is_daemon = |pid: i32| {
             fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|words| words.ends_with(b"daemon\0"))
         };
@@ -338,7 +339,7 @@ fn interrupt_start(file: &Path, name: &str, mark: &str) -> std::process::ExitSta
 const SIMULATED: &str = "duration = \"2 s\"\nwarmup = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"10 Mb/s\"\n\
                          delay = \"1 ms\"\n[[flow]]\nname = \"=1+1\"\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\n";
 
-/// A pipe that nobody reads.
+/// Returns a pipe whose reader is closed.
 fn closed() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -349,7 +350,7 @@ fn full() -> Stdio {
     OpenOptions::new().write(true).open("/dev/full").unwrap().into()
 }
 
-/// Runs a command with outputs that cannot be written; the exit code, and what it says on standard error.
+/// Runs a command with outputs that cannot be written; returns the exit code and its standard error.
 fn status_of(arguments: &[&str], out: Stdio, errors: Stdio, folder: &Path) -> (Option<i32>, String) {
     let mut command = headway(arguments);
     let mut child = command.current_dir(folder).stdout(out).stderr(errors).spawn().unwrap();
@@ -429,7 +430,7 @@ fn results_stay_in_their_folder() {
     fs::remove_file(results.join("report.html")).unwrap();
     symlink(folder.path().join("made"), results.join("report.html")).unwrap();
     let manifest = results.join("manifest.json");
-    // As somebody would have it who may write there: a link among the files that are to be replaced.
+    // What an attacker with write access could plant: a link among the files to be replaced.
     symlink(folder.path(), results.join("seed-1")).unwrap();
     let listed =
         fs::read_to_string(&manifest).unwrap().replace("\"links.csv\"", "\"links.csv\", \"seed-1/secret\"");
@@ -439,7 +440,7 @@ fn results_stay_in_their_folder() {
     assert!(again.status.success(), "{}", text(&again.stderr));
     assert_eq!(fs::read_to_string(&secret).unwrap(), "before");
     assert!(!folder.path().join("made").exists());
-    // A name that a spreadsheet would take for a formula.
+    // A name that a spreadsheet would interpret as a formula.
     assert!(fs::read_to_string(results.join("flows.csv")).unwrap().contains("0,'=1+1,"));
 }
 

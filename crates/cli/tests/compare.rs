@@ -1,4 +1,4 @@
-//! `headway compare` as a user meets it: real processes, with the simulator beside itself.
+//! `headway compare` as users run it: real processes, the simulator compared with itself.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Keeps every cell below a second of virtual time.
+/// Keeps every cell below one second of virtual time.
 const SHORT: [&str; 4] = ["--set", "duration=400 ms", "--set", "warmup=100 ms"];
 
 fn command(args: &[&str]) -> Command {
@@ -61,7 +61,7 @@ fn a_matrix_is_an_array_with_a_verdict_at_its_end() {
 
 #[test]
 fn an_interrupted_matrix_prints_what_it_has() {
-    // The cells at 1 Gb/s take long enough that not all of them are done.
+    // The cells at 1 Gb/s take long enough that some are not done yet.
     let args = ["--on", "sim,sim", "--matrix", "--only", "reno,1Gb/s", "--jobs", "1"];
     let mut child = command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut errors = std::io::BufReader::new(child.stderr.take().unwrap());

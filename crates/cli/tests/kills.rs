@@ -1,7 +1,8 @@
-//! Every command killed at random moments: what is left is ended and removed by the next one.
+//! Kills every command at random moments: the next one ends and removes what is left.
 //!
-//! `HEADWAY_KILLS=40 cargo test -p headway --test kills -- --test-threads 1` kills each of them forty times, which takes some minutes.
-//! Without the variable it is twice. The moments are those of fixed seeds, but what a command does at them is not.
+//! `HEADWAY_KILLS=40 cargo test -p headway --test kills -- --test-threads 1` kills each of them forty times, which
+//! takes some minutes. The default is twice. The moments come from fixed seeds, but what a command is doing at them
+//! varies.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 use std::fs;
@@ -20,12 +21,12 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
 const MARK: &str = "HEADWAY_TEST_MARK";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How often each command is killed.
+/// Returns how often each command is killed.
 fn kills() -> u64 {
     std::env::var("HEADWAY_KILLS").ok().and_then(|count| count.parse().ok()).unwrap_or(2)
 }
 
-/// A command's test: its folder, and how its processes are known.
+/// The test of a command: its folder, and the mark of its processes.
 struct Trial {
     name: String,
     folder: TempDir,
@@ -59,7 +60,7 @@ impl Trial {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// A moment within so many milliseconds (splitmix64).
+    /// Returns a random moment within `within` milliseconds (splitmix64).
     fn moment(&mut self, within: u64) -> Duration {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -67,7 +68,7 @@ impl Trial {
         Duration::from_micros((mixed ^ (mixed >> 31)) % (within * 1000))
     }
 
-    /// Starts a command and kills it at a random moment within so many milliseconds.
+    /// Starts a command and kills it at a random moment within `within` milliseconds.
     fn killed(&mut self, arguments: &[&str], within: u64) {
         let mut child = self.quiet(arguments);
         std::thread::sleep(self.moment(within));
@@ -83,14 +84,15 @@ impl Trial {
         self.command(arguments).output().unwrap()
     }
 
-    /// What the command printed, which must succeed.
+    /// Runs a command, which must succeed, and returns its output.
     fn printed(&self, arguments: &[&str]) -> String {
         let output = self.output(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Nothing of it lives, and nothing of it lies in its temporary folder, its cache or among the labs.
+    /// Checks that none of its processes lives and that nothing is left in its temporary folder, its cache or
+    /// among the labs.
     fn check_gone(&self, round: u64) {
         let mark = format!("{MARK}={}", self.name);
         for process in processes() {
@@ -120,7 +122,7 @@ fn processes() -> Vec<Process> {
     entries(Path::new("/proc")).iter().filter_map(|name| Process::of(name.parse().ok()?)).collect()
 }
 
-/// A trial with a scenario for labs; `None` where there can be none.
+/// Creates a trial with a scenario for labs; `None` if this machine cannot run labs.
 fn with_lab(what: &str) -> Option<Trial> {
     let trial = Trial::new(what);
     trial.write("path.toml", "[forward]\nrate = \"10 Mb/s\"\n");
@@ -142,7 +144,7 @@ fn lab_up() {
     let up = ["lab", "up", "path.toml", "--name", &name];
     for round in 0..kills() {
         trial.killed(&up, 120);
-        // It may have been up already.
+        // The lab may have been up already.
         let again = trial.output(&up);
         let said = String::from_utf8_lossy(&again.stderr);
         assert!(again.status.success() || said.contains("is up already"), "round {round}: {said}");
@@ -169,7 +171,7 @@ fn lab_down() {
     let name = trial.name.clone();
     for round in 0..kills() {
         trial.printed(&["lab", "up", "path.toml", "--name", &name]);
-        // It does not end when asked.
+        // It ignores SIGTERM.
         let mut inside = trial.quiet(&[
             "lab",
             "exec",
@@ -182,7 +184,7 @@ fn lab_down() {
             "trap '' TERM; sleep 99",
         ]);
         trial.killed(&["lab", "down", &name], 1200);
-        // Whether there was something left or not.
+        // There may be nothing left.
         trial.output(&["lab", "down", &name]);
         inside.wait().unwrap();
         trial.check_gone(round);
@@ -211,7 +213,7 @@ fn lab_daemons_beside_exec() {
         let labs: Value = serde_json::from_str(&trial.printed(&["lab", "status", "--json"])).unwrap();
         let lab = labs.as_array().unwrap().iter().find(|lab| lab["name"] == name.as_str()).unwrap();
         let mut all: Vec<Process> = serde_json::from_value(lab["holders"].clone()).unwrap();
-        // In turn the daemon alone, and all that could clean up after it.
+        // Alternately kills only the daemon, and also all processes that could clean up after it.
         if round % 2 == 0 {
             all.clear();
         }
@@ -230,7 +232,7 @@ fn lab_daemons_beside_exec() {
     }
 }
 
-/// A trial in a network namespace of its own; `None` where there can be no controller.
+/// Creates a trial in a new network namespace; `None` if no controller can be loaded here.
 fn with_controller(what: &str) -> Option<Trial> {
     if let Err(error) = headway_kernel::check() {
         println!("SKIPPED: {error}");
@@ -243,7 +245,7 @@ fn with_controller(what: &str) -> Option<Trial> {
     Some(Trial::new(what))
 }
 
-/// No controller of this name, no note of it, and the default of before.
+/// Checks that no controller and no note of this name is left and that the former default is restored.
 fn check_controller(trial: &Trial, former: &str, round: u64) {
     let deadline = std::time::Instant::now() + PATIENCE;
     while headway_kernel::available().unwrap().contains(&trial.name) {
@@ -264,7 +266,7 @@ fn cc_with_default() {
     let former = headway_kernel::current_default().unwrap();
     for round in 0..kills() {
         let on = ["cc", "ls-dctcp", "--name", &name, "--default"];
-        // As often as it takes for the name to be free again, each at another moment.
+        // Killed three times, with and without the default, each at another moment.
         trial.killed(&on, 150);
         trial.killed(&on[..4], 150);
         trial.killed(&on, 150);
@@ -336,7 +338,7 @@ fn run_on_uml() {
     }
 }
 
-/// A server and its port.
+/// Starts a server and returns its port.
 fn server(trial: &Trial, port: &str) -> (Child, String) {
     let mut command = trial.command(&["serve", "--bind", "127.0.0.1", "--port", port, "--json"]);
     let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -353,7 +355,7 @@ fn measure() {
     for _ in 0..kills() {
         trial.killed(&["measure", "127.0.0.1", "--port", &port, "--streams", "streams.csv"], 600);
     }
-    // The server goes on. Whether this machine paces well enough for an answer does not matter.
+    // The server keeps running. Whether this machine paces well enough for an answer does not matter.
     let next = trial.output(&["measure", "127.0.0.1", "--port", &port, "--duration", "300ms"]);
     assert!(matches!(next.status.code(), Some(0 | 6)), "{next:?}");
     server.kill().unwrap();

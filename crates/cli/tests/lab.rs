@@ -1,6 +1,6 @@
-//! Labs as they are on this machine: real namespaces, real packets, real time.
+//! Labs on this machine: real namespaces, real packets, real time.
 //!
-//! Where the machine allows no namespaces each test says so and passes.
+//! Where the machine allows no namespaces, each test says so and passes.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 use std::io::{BufRead, BufReader, IoSliceMut, Write};
@@ -18,7 +18,7 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, 
 use nix::unistd::Pid;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
-/// Set in a child of this test: what it is to do in its node.
+/// Set in a child of this test: its role in its node.
 const ROLE: &str = "HEADWAY_TEST_ROLE";
 const PATIENCE: Time = Time::from_secs(20);
 
@@ -30,12 +30,12 @@ fn cross(model: Model, mbps: f64) -> Cross {
     Cross::new(Direction::Forward, model, Rate::from_mbps(mbps))
 }
 
-/// A name that no other run uses.
+/// Returns a name that no other run uses.
 fn name(what: &str) -> String {
     format!("t{}-{what}", std::process::id())
 }
 
-/// Why this machine cannot run labs at all, when the sentence says so.
+/// Whether the sentence says that this machine cannot run labs at all.
 fn impossible(sentence: &str) -> bool {
     let reasons = ["this host lets you make neither", "install the package"];
     let found = reasons.iter().any(|reason| sentence.contains(reason));
@@ -53,7 +53,7 @@ fn up(spec: &Spec, name: &str, life: Life) -> Option<Lab> {
     }
 }
 
-/// A copy of this test that plays `role` in a node, once it has said that it is ready.
+/// Starts a copy of this test that plays `role` in a node, and waits until it is ready.
 fn play(lab: &Lab, node: &str, role: &str) -> (Child, BufReader<ChildStdout>) {
     let me = std::env::current_exe().unwrap();
     let mut command = lab.command(node, me, ["a_role", "--exact", "--nocapture"]).unwrap();
@@ -94,7 +94,7 @@ fn echo(address: &str) {
     }
 }
 
-/// Prints round-trip times, in nanoseconds, of packets with a payload of `size`.
+/// Prints the RTTs, in nanoseconds, of packets with a payload of `size`.
 fn ask(address: &str, count: usize, size: usize) {
     let any = if address.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
     let socket = UdpSocket::bind(any).unwrap();
@@ -109,12 +109,12 @@ fn ask(address: &str, count: usize, size: usize) {
     }
 }
 
-/// Prints number and kernel receive stamp of each packet.
+/// Prints the number and the kernel's receive timestamp of each packet.
 fn stamp(count: usize) {
     let socket = UdpSocket::bind("0.0.0.0:9000").unwrap();
     socket.set_read_timeout(Some(Time::from_secs(3))).unwrap();
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true).unwrap();
-    // Room for a receiver that has to wait for its turn at the processor.
+    // A buffer large enough for a receiver that has to wait for the processor.
     setsockopt(&socket, sockopt::RcvBuf, &(4 << 20)).unwrap();
     println!("ready");
     let mut control = nix::cmsg_space!(nix::sys::time::TimeSpec);
@@ -173,7 +173,7 @@ fn now() -> Instant {
     Instant::from_ns(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
-/// Processes in the network namespace that `link` names.
+/// Returns the number of processes in the network namespace that `link` names.
 fn inhabitants(link: &Path) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     processes.filter(|p| std::fs::read_link(p.path().join("ns/net")).is_ok_and(|l| l == link)).count()
@@ -189,7 +189,7 @@ fn namespaces(lab: &Lab) -> Vec<PathBuf> {
 fn packets_cross_the_path_in_its_time() {
     let Some(lab) = up(&Spec::new(link(100.0)), &name("echo"), Life::Owned) else { return };
     let from = now();
-    // 1000 bytes of IP (v4): 1038 on the wire, 83 us each way.
+    // 1000 bytes of IP (v4): 1038 on the wire, 83 us in each direction.
     for address in ["10.77.0.2:7", "[fd77::2]:7"] {
         let rtts = round_trips(&lab, address, 20, 972);
         assert_eq!(rtts.len(), 20);
@@ -198,7 +198,7 @@ fn packets_cross_the_path_in_its_time() {
     }
     let truth = lab.truth_until(now()).unwrap();
     let bits: u64 = truth.intervals(Direction::Forward).iter().map(|i| i.host_bits).sum();
-    // 20 packets of 1038 and 20 of 1058 bytes, and nothing of the system's own but router discovery.
+    // 20 packets of 1038 and 20 of 1058 bytes, and nothing from the system itself except router discovery.
     assert!((335_360..340_000).contains(&bits), "{bits}");
     assert!(truth.lateness_between(Direction::Forward, from, now()).released >= 40);
     lab.down().unwrap();
@@ -209,13 +209,13 @@ fn jumbo_frames_fit_when_asked_for() {
     let spec = Spec { mtu: 9000, ..Spec::new(link(10.0)) };
     let Some(lab) = up(&spec, &name("jumbo"), Life::Owned) else { return };
     let rtts = round_trips(&lab, "10.77.0.2:7", 3, 8972);
-    // 9038 bytes at 10 Mb/s take 7.23 ms each way, in one piece.
+    // 9038 bytes at 10 Mb/s take 7.23 ms in each direction, unfragmented.
     let least = rtts.iter().min().unwrap();
     assert!(least.us() > 34_460.0 && least.us() < 37_000.0, "{least}");
 }
 
-/// Gaps in nanoseconds between successive packets of 20 trains, in order of size; `None` when the machine was too
-/// busy for them to mean anything.
+/// Returns the gaps in nanoseconds between consecutive packets of 20 trains, sorted; `None` if the machine was too
+/// busy for a valid result.
 fn train_gaps(lab: &Lab) -> Option<Vec<i64>> {
     let from = now();
     let (mut receiver, lines) = play(lab, "server", "stamp 640");
@@ -254,7 +254,7 @@ fn coalescing_makes_spikes_and_dips() {
     let forward = LinkSpec { coalesce: Some(Duration::from_ms(2)), ..link(50.0) };
     let Some(lab) = up(&Spec::new(forward), &name("nic"), Life::Owned) else { return };
     let Some(gaps) = train_gaps(&lab) else { return };
-    // 2 ms hold eight packets: seven short gaps to each long one.
+    // Eight packets fit into 2 ms: seven short gaps for each long one.
     let short = gaps.iter().filter(|gap| **gap < 60_000).count() as f64 / gaps.len() as f64;
     let long = gaps.iter().filter(|gap| **gap > 1_500_000).count() as f64 / gaps.len() as f64;
     assert!((0.8..0.92).contains(&short) && (0.08..0.16).contains(&long), "short {short}, long {long}");
@@ -298,7 +298,7 @@ fn a_killed_daemon_leaves_nothing() {
     }
     assert_eq!(homes.iter().map(|home| inhabitants(home)).sum::<usize>(), 0);
     assert!(Lab::attach(&name).is_err());
-    // Its files are stale and do not stand in the way.
+    // Its files are stale and do not prevent a new lab.
     assert!(folder.exists());
     let again = up(&spec, &name, Life::Detached).unwrap();
     again.down().unwrap();
@@ -397,7 +397,7 @@ fn mistakes_in_a_scenario_are_explained() {
 fn a_foreground_lab_ends_with_its_command() {
     let folder = tempfile::tempdir().unwrap();
     let file = scenario(folder.path(), "[forward]\nrate = \"10 Mb/s\"\n");
-    // A signal is handled; a sudden death of the command is noticed by the daemon.
+    // The command handles SIGINT; the daemon notices when the command is killed.
     for (what, signal) in [("fg-int", Signal::SIGINT), ("fg-kill", Signal::SIGKILL)] {
         let name = name(what);
         let mut command = Command::new(PROGRAM);
@@ -430,9 +430,10 @@ fn an_ordinary_user_can_have_a_lab() {
     const NOBODY: u32 = 65534;
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
-    // The build folder may be closed to others.
+    // The build folder may be closed to other users.
     let program = folder.path().join("program");
-    // By another program: children that other tests start at this moment would inherit the file open for writing, and nobody could run it.
+    // Copied by another process: a child of a concurrent test could inherit our file open for writing, and
+    // then nobody could execute it.
     assert!(Command::new("cp").arg(PROGRAM).arg(&program).status().unwrap().success());
     let file = scenario(folder.path(), "[forward]\nrate = \"10 Mb/s\"\n");
     let headway = |args: &[&str]| {
@@ -447,7 +448,7 @@ fn an_ordinary_user_can_have_a_lab() {
     assert!(made.status.success(), "{}", text(&made.stderr));
     let run = headway(&["lab", "exec", "server", "--", "ip", "addr"]);
     let said = text(&run.stdout);
-    // Taken down before anything is judged.
+    // Taken down before any assertion can fail.
     let down = headway(&["lab", "down"]);
     assert!(said.contains("10.77.0.2/24"), "{said}{}", text(&run.stderr));
     assert!(down.status.success(), "{}", text(&down.stderr));

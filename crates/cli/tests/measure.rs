@@ -1,6 +1,6 @@
-//! `headway measure` and `headway serve` as a user meets them: real processes, on loopback and in real namespaces.
+//! `headway measure` and `headway serve` as users run them: real processes, on loopback and in real namespaces.
 //!
-//! Where the machine allows no namespaces the tests that need them say so and pass.
+//! Where the machine allows no namespaces, the tests that need them say so and pass.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -151,10 +151,10 @@ fn man_pages_and_completions_come_from_the_same_source() {
     assert!(std::fs::read_to_string(folder.path().join("headway.bash")).unwrap().contains("--budget"));
 }
 
-/// Held by whoever measures: senders and emulators of several tests would disturb each other.
+/// Held during a measurement: senders and emulators of several tests would disturb each other.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A lab with a server in it, unless this machine cannot.
+/// A lab with a server in it.
 struct Stage {
     // Dropped in this order: the server must end before the lab that it runs in.
     _serve: Serve,
@@ -193,7 +193,7 @@ impl Stage {
     }
 }
 
-/// Whether the emulator was kept from its work, so that numbers mean nothing.
+/// Whether the emulator was too late, so that the numbers are not valid.
 fn disturbed(lab: &Lab, direction: Direction, line: &Value) -> bool {
     let at = |key: &str| Instant::from_ns(line[key].as_u64().unwrap());
     let (from, to) = (at("started_unix_ns"), at("finished_unix_ns"));
@@ -256,7 +256,7 @@ fn an_interrupted_measurement_prints_what_it_knows() {
     let streams = folder.path().join("streams.csv");
     let args = [&*stage.v4(), "--json", "--streams", streams.to_str().unwrap(), "--duration", "60 s"];
     let child = stage.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // The first streams are written as they end; at 2 Mb/s many more are to come.
+    // Streams are written as they end; at 2 Mb/s many more follow.
     let deadline = Clock::now() + PATIENCE;
     while std::fs::read_to_string(&streams).map_or(0, |text| text.lines().count()) < 30 {
         assert!(Clock::now() < deadline, "no stream was sent");

@@ -1,4 +1,4 @@
-//! `headway repro` as a user runs it.
+//! `headway repro` as users run it.
 
 use std::process::{Command, Output};
 

@@ -1,6 +1,6 @@
-//! `headway run` and `headway compare` as a user meets them: real processes, and real namespaces for the lab.
+//! `headway run` and `headway compare` as users run them: real processes, and real namespaces for the lab.
 //!
-//! Where the machine allows no namespaces the tests that need them say so and pass.
+//! Where the machine allows no namespaces, the tests that need them say so and pass.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ fn scenario(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(name)
 }
 
-/// `headway run` of a scenario of the repository, ready to start.
+/// Returns `headway run` with a scenario of the repository, ready to start.
 fn command(name: &str, args: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.arg("run").arg(scenario(name)).args(args);
@@ -35,7 +35,7 @@ fn json(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Every file below a folder by its name, without the times in the manifest.
+/// Returns every file below a folder by name, without the times in the manifest.
 fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -178,7 +178,7 @@ fn folders_of_others_are_left_alone() {
     fails(&run("parking-lot.toml", &args), "holds other things than results");
     let forced = run("parking-lot.toml", &[&args[..], &["--force", "--repeat", "2"]].concat());
     assert!(forced.status.success());
-    // Now it is a folder of results: new ones replace them, and nothing else.
+    // The folder now counts as results: new results replace old ones, and nothing else.
     assert!(folder.path().join("seed-2/summary.json").exists());
     assert!(run("parking-lot.toml", &args).status.success());
     assert!(!folder.path().join("seed-2/summary.json").exists());
@@ -250,7 +250,7 @@ fn what_only_a_kernel_has_is_refused_elsewhere() {
         (&["--on", "lab", "--set", queue], "the lab cannot do `link[0].kernel-queue`"),
         (&["--on", "sim", "--set", program], "`program[0]`: the simulator runs no programs; `--on uml` does"),
     ];
-    // The file's own limit would stand beside the kernel's queue.
+    // The scenario's own buffer limit would conflict with the kernel's queue.
     let text = std::fs::read_to_string(scenario("compare.toml")).unwrap().replace("buffer", "# buffer");
     let file = folder.path().join("scenario.toml");
     std::fs::write(&file, text).unwrap();
@@ -280,10 +280,10 @@ fn a_controller_for_all_flows_is_a_change_like_others() {
     }
 }
 
-/// Labs share the processor that emulators keep for themselves, so there is one at a time.
+/// Labs share the processor that emulators reserve, so only one runs at a time.
 static LAB: Mutex<()> = Mutex::new(());
 
-/// Whether the host allows no lab, or no controllers in BPF, for the reason in these words.
+/// Whether the errors say that this host allows no labs or no BPF controllers.
 fn impossible(errors: &str) -> bool {
     let reasons = [
         "this host lets you make neither",
@@ -298,14 +298,16 @@ fn impossible(errors: &str) -> bool {
     found
 }
 
-/// The goodput of the slowest flow as a share of the mean: sums and means look well also when a flow has stopped for good.
+/// Returns the goodput of the slowest flow as a share of the mean: sums and means look fine even if one flow
+/// has stalled for good.
 fn slowest_share(summary: &Value) -> f64 {
     let group = &summary["groups"][0];
     let of = |key: &str| group[key].as_f64().unwrap();
     of("goodput_min_bps") * of("flows") / of("goodput_bps")
 }
 
-/// 16 flows of 9000-byte packets over 600 Mb/s and 250 us, ten times slower: with two segments each they hold 34 ms of queue.
+/// 16 flows of 9000-byte packets over 600 Mb/s and 250 us, slowed down ten times: with two segments each they
+/// cause 34 ms of queueing.
 #[test]
 fn controllers_that_the_kernel_lacks_are_loaded_for_a_run_in_the_lab() {
     let _lab = LAB.lock().unwrap_or_else(PoisonError::into_inner);
@@ -328,7 +330,7 @@ fn controllers_that_the_kernel_lacks_are_loaded_for_a_run_in_the_lab() {
         let summary = json(&folder.path().join("summary.json"));
         let link = &summary["links"][0];
         assert_eq!(link["capacity_bps"], 60_000_000);
-        // A machine that is too busy says so, and its numbers are not looked at.
+        // A machine that is too busy says so, and its numbers are not checked.
         if summary["valid"] == false {
             println!("SKIPPED: {}", json(&folder.path().join("manifest.json"))["troubles"]);
             return;
@@ -396,7 +398,7 @@ fn tcp_of_this_host_fills_an_emulated_path() {
     let summary = json(&folder.path().join("summary.json"));
     assert_eq!(summary["world"], "lab");
     assert_eq!(summary["links"][0]["capacity_bps"], 20_000_000);
-    // A machine that is too busy says so, and its numbers are not looked at.
+    // A machine that is too busy says so, and its numbers are not checked.
     if summary["valid"] == true {
         let goodput = summary["total"]["goodput_bps"].as_f64().unwrap();
         assert!((17e6..19.2e6).contains(&goodput), "{summary}");

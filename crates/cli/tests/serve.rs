@@ -1,4 +1,4 @@
-//! `headway serve` as its operator meets it: real processes whose log cannot be written and whose files have no end.
+//! `headway serve` as operators run it: real processes with logs that cannot be written and files without an end.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 use std::fs::File;
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
 
-/// Far longer than anything here takes, and short enough to see that it never ends.
+/// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A `headway serve` that ends with the test.
@@ -29,7 +29,7 @@ struct Serve {
 
 impl Serve {
     fn start(stdout: impl Into<Stdio>, stderr: impl Into<Stdio>) -> Serve {
-        // The port cannot be read from an output that cannot be read, so a free one is chosen before.
+        // The output may be unreadable, so the port cannot be read from it; a free one is chosen in advance.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let child = Command::new(PROGRAM)
             .args([
@@ -59,7 +59,7 @@ impl Serve {
         serve
     }
 
-    /// Sends a signal and waits for the end.
+    /// Sends a signal and waits for the server to end.
     fn end(&mut self, signal: Signal) -> ExitStatus {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
         let deadline = Instant::now() + PATIENCE;
@@ -72,7 +72,7 @@ impl Serve {
         }
     }
 
-    /// An honest client measures what comes from the server.
+    /// Runs an honest client that measures from the server to here.
     fn measure(&self) {
         // Senders of several tests would disturb each other.
         static ALONE: Mutex<()> = Mutex::new(());
@@ -88,7 +88,7 @@ impl Serve {
         assert!(line["available_bps"].as_f64().unwrap() > 18e6, "{line}");
     }
 
-    /// A stranger who goes through the handshake and never proves an address.
+    /// Acts as a stranger who completes the handshake but never proves an address.
     fn stranger(&self) {
         let Ok(mut tcp) = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)) else { return };
         let hello = Message::ClientHello { nonce: [1; 32], padding: vec![0; 64] };
@@ -150,7 +150,7 @@ fn a_pipe_that_nobody_reads_stops_neither_the_service_nor_a_signal() {
     goes_on(out.1, err.1, Signal::SIGTERM);
 }
 
-/// Writes to a pipe until it is full, and leaves it blocking.
+/// Fills a pipe and leaves it in blocking mode.
 fn fill(pipe: &std::io::PipeWriter) {
     use nix::fcntl::{FcntlArg, OFlag, fcntl};
     fcntl(pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
@@ -164,7 +164,7 @@ fn fill(pipe: &std::io::PipeWriter) {
 fn strangers_are_summed_up_in_the_log_and_not_listed() {
     let mut log = tempfile::tempfile().unwrap();
     let mut serve = Serve::start(Stdio::null(), log.try_clone().unwrap());
-    // Before the strangers: they come from the same network and use up how often it may connect.
+    // Before the strangers, who connect from the same network and exhaust its connection rate.
     serve.measure();
     (0..200).for_each(|_| serve.stranger());
     assert!(serve.end(Signal::SIGTERM).success());

@@ -1,4 +1,5 @@
-//! `headway uml` as a user runs it, with stand-ins for apt, make and the rest, so that nothing is fetched or compiled.
+//! `headway uml` as users run it, with stand-ins for apt, make and other tools, so that nothing is downloaded
+//! or compiled.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Programs that do what the real ones would leave behind, in no time.
+/// Stand-ins that produce the files the real programs would produce, but at once.
 const STAND_INS: &[(&str, &str)] = &[
     (
         "apt-get",
@@ -41,7 +42,7 @@ esac"#,
     ("awk", ""),
 ];
 
-/// A machine with stand-ins and an empty cache.
+/// A simulated machine with stand-ins and an empty cache.
 struct Machine {
     folder: tempfile::TempDir,
 }
@@ -84,7 +85,7 @@ impl Machine {
         self.uml(args).output().expect("the binary runs")
     }
 
-    /// Waits until a stand-in for make compiles.
+    /// Waits until the stand-in for make is compiling, and returns its PID.
     fn wait_for_make(&self) -> i32 {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
@@ -106,12 +107,12 @@ fn signal(id: u32, name: &str) {
     assert!(Command::new("kill").args([name, &id.to_string()]).status().expect("kill runs").success());
 }
 
-/// Whether a process is there and not merely waiting to be counted.
+/// Whether a process exists and is not a zombie.
 fn alive(id: i32) -> bool {
     fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
-/// Names in the folder of kernels, without lock and log.
+/// Returns the names in the folder of kernels, except for lock and log.
 fn entries(folder: &Path) -> Vec<String> {
     let names = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());

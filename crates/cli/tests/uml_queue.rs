@@ -1,6 +1,6 @@
-//! Queues that mark, on the stack of Linux and in the simulator: the same scenario must give the same queue.
+//! Queues with marking, on the Linux stack and in the simulator: the same scenario must give the same queue.
 //!
-//! Where there is no kernel, which takes minutes to build, these tests say so and pass.
+//! Where no kernel has been built, which takes minutes, these tests say so and pass.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 use std::process::Command;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
 
-/// Whether there is a kernel; says so if not.
+/// Whether a kernel has been built; says so if not.
 fn has_kernel() -> bool {
     let output = Command::new(PROGRAM).args(["uml", "path"]).output().unwrap();
     if !output.status.success() {
@@ -18,7 +18,7 @@ fn has_kernel() -> bool {
     output.status.success()
 }
 
-/// Mean queueing delay (ns) and utilisation of the link that marks.
+/// Returns mean queueing delay (ns) and utilisation of the link that marks.
 fn bottleneck(scenario: &str, world: &str, args: &[&str]) -> (f64, f64) {
     let folder = tempfile::tempdir().unwrap();
     let [file, results] = ["x.toml", "out"].map(|name| folder.path().join(name));
@@ -34,7 +34,7 @@ fn bottleneck(scenario: &str, world: &str, args: &[&str]) -> (f64, f64) {
     (link["delay_mean_ns"].as_f64().unwrap(), link["utilisation"].as_f64().unwrap())
 }
 
-/// The arithmetic is the same C; the clock that acts on it is ours in the one world and Linux's timers in the other.
+/// Both use the same C arithmetic, but the simulator has its own clock for departures and Linux uses its timers.
 #[test]
 fn ls_dctcp_keeps_the_queue_that_it_keeps_in_the_simulator() {
     if !has_kernel() {
@@ -45,11 +45,12 @@ fn ls_dctcp_keeps_the_queue_that_it_keeps_in_the_simulator() {
     let [in_kernel, simulated] = ["uml", "sim"].map(|world| bottleneck(scenario, world, &shorter));
     assert!((in_kernel.0 / simulated.0 - 1.0).abs() < 0.05, "{in_kernel:?} {simulated:?}");
     assert!((in_kernel.1 - simulated.1).abs() < 0.01, "{in_kernel:?} {simulated:?}");
-    // A threshold of 250 us, and no capacity given away.
+    // A threshold of 250 us, without a loss of utilisation.
     assert!(in_kernel.0 < 1.25 * 250_000.0 && in_kernel.1 > 0.97, "{in_kernel:?}");
 }
 
-/// With windows of a few segments it matters that Linux cuts by whole ones: cuts by fractions make this queue a quarter shorter.
+/// With windows of a few segments it matters that Linux cuts by whole segments: fractional cuts make this
+/// queue a quarter shorter.
 #[test]
 fn dctcp_without_offloads_keeps_the_queue_that_it_keeps_in_the_simulator() {
     if !has_kernel() {
@@ -70,7 +71,7 @@ fn dctcp_without_offloads_keeps_the_queue_that_it_keeps_in_the_simulator() {
     assert!((in_kernel.1 - simulated.1).abs() < 0.005, "{in_kernel:?} {simulated:?}");
 }
 
-/// Two flows for which marks with half the probability at `max` are too many.
+/// Two flows that get too many marks with half the probability at `max`.
 const ADAPTIVE_RED: &str = r#"
 duration = "8 s"
 warmup = "4 s"
@@ -102,7 +103,7 @@ fn red_adapts_as_in_the_simulator() {
     let [in_kernel, simulated] = ["uml", "sim"].map(|world| bottleneck(ADAPTIVE_RED, world, &[]));
     assert!((in_kernel.0 / simulated.0 - 1.0).abs() < 0.08, "{in_kernel:?} {simulated:?}");
     assert!((in_kernel.1 - simulated.1).abs() < 0.01, "{in_kernel:?} {simulated:?}");
-    // Without adapting the queue is a fifth shorter.
+    // Without adaptation the queue is a fifth shorter.
     let fixed = bottleneck(ADAPTIVE_RED, "sim", &["--set", "link.1.queue.adaptive=false"]);
     assert!(in_kernel.0 > 1.15 * fixed.0, "{in_kernel:?} {fixed:?}");
 }

@@ -1,6 +1,6 @@
-//! `headway run --on uml` as a user meets it: real kernels in virtual time.
+//! `headway run --on uml` as users run it: real kernels in virtual time.
 //!
-//! Where there is no kernel, which takes minutes to build, these tests say so and pass.
+//! Where no kernel has been built, which takes minutes, these tests say so and pass.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 use std::collections::BTreeMap;
@@ -15,12 +15,12 @@ use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
 
-/// Whether there is a kernel; says so if not.
+/// Whether a kernel has been built; says so if not.
 fn has_kernel() -> bool {
     is_there(&[])
 }
 
-/// Whether there is a kernel that checks itself; says so if not.
+/// Whether a kernel with debug checks has been built; says so if not.
 fn has_debug_kernel() -> bool {
     is_there(&["--debug"])
 }
@@ -33,7 +33,7 @@ fn is_there(kind: &[&str]) -> bool {
     output.status.success()
 }
 
-/// A scenario in a folder of its own, and where its results go.
+/// A scenario in its own folder, which also receives the results.
 struct Try {
     folder: TempDir,
 }
@@ -60,7 +60,7 @@ impl Try {
         self.command(output, args).output().unwrap()
     }
 
-    /// The summary of a run that must succeed.
+    /// Returns the summary of a run that must succeed.
     fn summary(&self, args: &[&str]) -> Value {
         let output = self.run("out", args);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -68,14 +68,14 @@ impl Try {
     }
 }
 
-/// Every file of results by its name, without the manifest.
+/// Returns every result file by name, except for the manifest.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let files = entries.filter(|path| path.file_name().unwrap() != "manifest.json");
     files.map(|path| (path.file_name().unwrap().into(), std::fs::read(&path).unwrap())).collect()
 }
 
-/// Stamp (ns) and length of every packet of a capture with nanoseconds.
+/// Returns timestamp (ns) and length of every packet in a capture with nanosecond timestamps.
 fn packets(file: &Path) -> Vec<(u64, u32)> {
     let bytes = std::fs::read(file).unwrap();
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
@@ -89,7 +89,7 @@ fn packets(file: &Path) -> Vec<(u64, u32)> {
     packets
 }
 
-/// Two flows over a bottleneck with RED, and Poisson traffic beside them.
+/// Two flows over a bottleneck with RED, with Poisson cross traffic.
 const MIXED: &str = r#"
 duration = "2 s"
 warmup = "500 ms"
@@ -153,7 +153,7 @@ fn flows_and_traffic_share_a_bottleneck_and_every_packet_is_accounted_for() {
     assert!((goodput / number(&link["measured_bps"]) - 1.0).abs() < 0.02, "{summary}");
 }
 
-/// More datagrams than a link can carry, after one that finds it idle.
+/// More datagrams than a link can carry; the first one finds it idle.
 fn overload(mbps: u32) -> String {
     format!(
         r#"
@@ -189,7 +189,7 @@ fn delays_are_exact_to_the_microsecond_and_gaps_to_the_nanosecond() {
         run.summary(&["--pcap"]);
         let (before, after) = (packets(&run.path("out/a-b.pcap")), packets(&run.path("out/b-c.pcap")));
         assert!(after.len() > 100, "{} packets", after.len());
-        // A packet leaves when it would have been sent whole: after the delay and 1538 bytes at the rate.
+        // A packet leaves when its transmission would be complete: after the delay and 1538 bytes at the link's rate.
         let whole = 1538.0 * 8e3 / f64::from(mbps);
         let delay = (after[0].0 - before[0].0) as f64 - 30e6 - whole;
         assert!(delay.abs() <= 1_000.0, "{mbps} Mb/s: the delay is off by {delay} ns");
@@ -215,7 +215,7 @@ fn a_module_of_ours_is_the_controller_of_a_flow() {
         let summary = Try::new(&scenario(controller)).summary(&[]);
         (summary["total"]["goodput_bps"].as_f64().unwrap(), summary)
     };
-    // Ten segments a round trip of a little more than 20 ms, and half of the link.
+    // Ten segments per RTT of a little more than 20 ms; then half of the link.
     let (window, _) = goodput("fixed-window:10");
     assert!((window / (10.0 * 1448.0 * 8.0 / 0.0202) - 1.0).abs() < 0.03, "{window}");
     let (rate, summary) = goodput("fixed-rate:50 Mb/s");
@@ -223,7 +223,7 @@ fn a_module_of_ours_is_the_controller_of_a_flow() {
     assert_eq!(summary["total"]["retransmitted"], 0);
 }
 
-/// A module whose start does what the text says.
+/// Writes a module whose init function has this body.
 fn module(run: &Try, body: &str) -> PathBuf {
     let folder = run.path("module");
     std::fs::create_dir(&folder).unwrap();
@@ -235,7 +235,7 @@ fn module(run: &Try, body: &str) -> PathBuf {
     folder
 }
 
-/// Processes that work in a folder whose path contains something.
+/// Returns the processes whose working directory contains `name`.
 fn processes(name: &str) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -381,18 +381,18 @@ buffer = "100 kB"
     )
 }
 
-/// A program for a scenario, with more keys.
+/// Returns a program table of a scenario, with further keys.
 fn program(at: &str, command: &str, keys: &str) -> String {
     format!("[[program]]\nat = \"{at}\"\ncommand = '''{command}'''\n{keys}\n")
 }
 
-/// The interpreter itself: what stands in PATH may be a script that needs the user's settings.
+/// Returns the path of the interpreter itself: the one in PATH may be a script that needs the user's settings.
 fn python() -> String {
     let output = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// Answers one byte, and takes all that comes until the end.
+/// Answers the first byte, then reads everything until the end.
 const SERVER: &str = r#"
 import socket
 with socket.create_server(("", 7000)) as server:
@@ -404,7 +404,7 @@ with socket.create_server(("", 7000)) as server:
             one.sendall(b"x")
 "#;
 
-/// Tells names, the time of a round trip and that of 1448000 bytes.
+/// Prints names, the time of a round trip and the time to transfer 1448000 bytes.
 const CLIENT: &str = r#"
 import socket, time
 print(socket.gethostname(), socket.gethostbyname(socket.gethostname()), socket.gethostbyname("server"))
@@ -441,7 +441,7 @@ fn programs_of_the_host_talk_over_the_network_and_repeat_byte_by_byte() {
     assert_eq!(lines[0], "client 172.20.0.1 172.20.0.3");
     let [round_trip, transfer] = [1, 2].map(|line| lines[line].parse::<f64>().unwrap());
     assert!((0.020..0.022).contains(&round_trip), "{round_trip}");
-    // 1000 full packets, and some round trips of slow start.
+    // 1000 full-size packets, and some round trips of slow start.
     let whole = 1000.0 * 1538.0 * 8.0 / 20e6;
     assert!((whole..whole + 0.2).contains(&transfer), "{transfer}");
     let summary: Value = serde_json::from_slice(&one[Path::new("summary.json")]).unwrap();
@@ -504,7 +504,7 @@ fn time_passes_for_programs_that_poll() {
     let summary = run.summary(&[]);
     let ended = |number: usize| summary["programs"][number]["ended_ns"].as_u64().unwrap();
     assert!((20_000_000..45_000_000).contains(&ended(0)), "{summary}");
-    // Every write takes a microsecond after the first thousand.
+    // After the first thousand, every write takes a microsecond.
     assert!(ended(1) > 18_000_000, "{summary}");
 }
 
