@@ -1,4 +1,4 @@
-//! How far off the answers are on emulated paths.
+//! Accuracy on emulated paths.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,19 +16,19 @@ use crate::out::say;
 use crate::progress::Progress;
 use crate::stage::{self, Scored, Stage};
 
-/// Capacities, and loads in percent, when none are named.
+/// Default capacities, and default loads in percent.
 const RATES_MBPS: [f64; 3] = [10.0, 100.0, 500.0];
 const LOADS: [u32; 3] = [0, 40, 80];
-/// Runs that count in each cell when nobody says otherwise.
+/// Default number of valid runs in each cell.
 const RUNS: u32 = 10;
 
-/// Coalescing of the paper's first network card (rapid 2.15).
+/// Coalescing interval of the paper's first network card (rapid 2.15).
 const COALESCING: Duration = Duration::from_us(120);
 
-/// Tries per cell for each run that should count, before the machine is declared too busy.
+/// Attempts per cell and requested run before the machine counts as too busy.
 const TRIES_PER_RUN: u32 = 3;
 
-/// One cell of the table.
+/// The runs of one cell of the table.
 #[derive(Debug, Serialize)]
 struct CellRuns {
     capacity_mbps: f64,
@@ -147,7 +147,7 @@ fn cell(
 }
 
 impl CellRuns {
-    /// Runs that count.
+    /// Returns the number of valid runs.
     fn answered(&self) -> usize {
         self.runs.len() + self.failures.len()
     }
@@ -156,7 +156,7 @@ impl CellRuns {
         self.runs.iter().filter_map(Scored::error).collect()
     }
 
-    /// Median absolute error; a run without an answer counts as wrong by the whole capacity.
+    /// Returns the median absolute error; a run without an answer counts as wrong by the whole capacity.
     fn median_error(&self) -> f64 {
         let mut errors: Vec<f64> = self.errors().iter().map(|e| e.abs()).collect();
         errors.resize(self.answered(), 1.0);
@@ -237,7 +237,7 @@ fn table(cells: &[CellRuns]) -> Table {
     table
 }
 
-/// The targets for the default method, each with what was reached.
+/// Returns the goals for the default method, each with the result.
 fn verdicts(all_cells: &[CellRuns], wanted: u32, coalesce: bool) -> Vec<String> {
     let cells: Vec<&CellRuns> = all_cells.iter().filter(|cell| cell.method == "response").collect();
     if cells.is_empty() {
@@ -299,13 +299,13 @@ fn verdicts(all_cells: &[CellRuns], wanted: u32, coalesce: bool) -> Vec<String> 
     verdicts
 }
 
-/// Time between the two measurements of the watched programs: short enough that the session stays open in between.
+/// Interval between the two measurements of the client: short enough that its session stays open in between.
 const IDLE_INTERVAL: &str = "14 s";
 
-/// How long idle programs are watched.
+/// How long the idle programs are observed.
 const WATCHED: Span = Span::from_secs(5);
 
-/// CPU use of `serve` and `measure` while a session is open and nothing is sent.
+/// Prints the CPU usage of `serve` and `measure` while a session is open but nothing is sent.
 fn idle() -> Result<(), Failed> {
     let path = stage::symmetric(Rate::from_mbps(100.0), None);
     let stage = Stage::new(&stage::spec(path, Vec::new(), 1), "idle")?;
@@ -313,7 +313,7 @@ fn idle() -> Result<(), Failed> {
         .measure_command(&["--interval", IDLE_INTERVAL, "--count", "2"])?
         .stdout(std::process::Stdio::piped())
         .spawn()?;
-    // The first result says that the client waits from now on.
+    // After its first result the client only waits.
     let mut first = String::new();
     if let Some(stdout) = client.stdout.as_mut() {
         std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut first)?;
@@ -336,10 +336,10 @@ fn idle() -> Result<(), Failed> {
     Ok(())
 }
 
-/// CPU time that a process has used, from /proc.
+/// Returns the CPU time of a process, from /proc.
 fn cpu_time(id: u32) -> Option<Span> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The name in parentheses may hold blanks; user and system time are the 12th and 13th field after it.
+    // The name in parentheses may contain spaces; user and system time are the 12th and 13th field after it.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let ticks: u64 = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
     let per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;

@@ -1,4 +1,4 @@
-//! `headway accuracy`: how far off the answers are, on paths whose truth is known.
+//! `headway accuracy`: the errors of measurements on paths whose available bandwidth is known.
 
 mod emulated;
 mod simulated;
@@ -16,15 +16,17 @@ use crate::exit::Failed;
 
 pub(crate) use emulated::traffic;
 
-/// Measures paths whose truth is known, again and again, and prints error, coverage and cost.
+/// Measures paths whose available bandwidth is known, repeatedly, and prints error, coverage and cost.
 ///
-/// On emulated paths (lab) with real packets: an RTT of 20 ms, an MTU of 1500 and a drop-tail buffer of 100 ms, but at least 1 MB;
-/// cross traffic goes through the same queue as the probes. Errors are shares of the path's capacity, against what the emulator
-/// logged as free while the measurement ran. Runs that the machine disturbed are void and repeated.
+/// On emulated paths (lab) with real packets: an RTT of 20 ms, an MTU of 1500 and a drop-tail buffer of 100 ms, but
+/// at least 1 MB; cross traffic goes through the same queue as the probes. Errors are differences from the bandwidth
+/// that the emulator logged as free during the measurement, as shares of the path's capacity. Runs that the machine
+/// disturbed are void and repeated.
 ///
-/// On simulated paths (sim) in virtual time, of many classes, drawn from a seed: one queue or several, rates from 1 Mb/s to
-/// 100 Gb/s, every kind of traffic, shallow buffers, jitter, loss, shapers, receivers that coalesce. Errors are shares of what was
-/// free, or of a quarter of the narrow link's capacity where less was free.
+/// On simulated paths (sim) in virtual time, of many classes, drawn from a seed: one queue or several, rates
+/// from 1 Mb/s to 100 Gb/s, every kind of traffic, shallow buffers, jitter, loss, shapers, receivers with
+/// interrupt coalescing. Errors are shares of the available bandwidth, or of a quarter of the narrow link's
+/// capacity where less was available.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -39,10 +41,11 @@ pub(crate) struct AccuracyArgs {
     /// Where the paths are: emulated with real packets, or simulated.
     #[arg(long, value_enum, default_value_t = World::Lab, value_name = "WORLD")]
     on: World,
-    /// Methods to compare; default: response, on paths of one's own what the file says.
+    /// Methods to compare; default: response, or the method in the file with --paths.
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     methods: Vec<Method>,
-    /// Also write every answer: for lab a JSON file, for sim a folder with accuracy.json, report.html and reliability.svg.
+    /// Also write every answer: for lab to a JSON file, for sim to a folder with accuracy.json, report.html
+    /// and reliability.svg.
     #[arg(long, value_name = "PATH")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -62,7 +65,7 @@ enum World {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Emulated paths (--on lab)")]
 struct Emulated {
-    /// Runs that count in each cell; default 10.
+    /// Valid runs in each cell; default 10.
     #[arg(long, value_name = "N")]
     runs: Option<u32>,
     /// Capacities of the path; default 10, 100 and 500 Mb/s.
@@ -71,10 +74,10 @@ struct Emulated {
     /// Cross traffic as percent of the capacity; default 0, 40 and 80.
     #[arg(long, value_delimiter = ',', value_name = "PERCENT,...")]
     loads: Vec<u32>,
-    /// Emulate a receiver that coalesces for 120 us, at 500 Mb/s, and compare BASS with raw gaps.
+    /// Emulate a receiver that coalesces interrupts for 120 us, at 500 Mb/s, and compare BASS with raw gaps.
     #[arg(long)]
     coalesce: bool,
-    /// Instead: how much CPU idle programs use while a session is open.
+    /// Instead measure the CPU usage of idle programs while a session is open.
     #[arg(long)]
     idle: bool,
 }
@@ -89,16 +92,16 @@ struct Simulated {
     /// Paths drawn for each class; default 10.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000), value_name = "N")]
     paths_per_class: Option<u32>,
-    /// Answers on each path, one after the other; default 5.
+    /// Consecutive answers on each path; default 5.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000), value_name = "N")]
     answers: Option<u32>,
-    /// Draws other paths; default 1.
+    /// Seed from which paths are drawn; default 1.
     #[arg(long, value_name = "N")]
     seed: Option<u32>,
-    /// Paths at the same time; default: one a core.
+    /// Paths to simulate at the same time; default: one per core.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024), value_name = "N")]
     jobs: Option<u16>,
-    /// Judge on this path instead: a scenario with a [[measure]], or a folder of them; may be repeated.
+    /// Use this path instead: a scenario with a [[measure]], or a folder of them; may be repeated.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["classes", "paths_per_class", "seed", "write_paths"])]
     paths: Vec<PathBuf>,
     /// Only write the paths as scenarios into this folder.

@@ -4,10 +4,10 @@ use super::path::{Hop, Path, digits};
 use super::traffic::{ALL, BURSTY, Model, SMOOTH, applications, datagrams, greedy, on_off};
 use headway_worlds::draw::Draw;
 
-/// Paths with something in common.
+/// A class of paths with something in common.
 pub(super) struct Class {
     pub(super) name: &'static str,
-    /// Draws one of them.
+    /// Draws a path of the class.
     pub(super) path: fn(&mut Draw) -> Path,
 }
 
@@ -41,18 +41,18 @@ pub(super) const CLASSES: [Class; 27] = [
     Class { name: "anything", path: anything },
 ];
 
-/// Rates of one queue in most classes, Mb/s.
+/// Range of rates of one queue in most classes, Mb/s.
 const USUAL: (f64, f64) = (5.0, 5e3);
-/// Multiples of the narrow link that a host's line has.
+/// Rate of a host's line as a multiple of the narrow link's.
 const LINES: [f64; 4] = [2.0, 4.0, 10.0, 40.0];
 
-/// A path without links, for links up to `mbps`.
+/// Returns a path without links, for links up to `mbps`.
 fn bare(draw: &mut Draw, mbps: f64) -> Path {
     let mtu = if mbps >= 1e3 { draw.choose(&[1500, 1500, 1500, 9000]) } else { 1500 };
     Path::new(mtu, draw.log(2.0, 100.0), draw.choose(&LINES))
 }
 
-/// A path of one queue with traffic of a model that takes a share of its rate.
+/// Returns a path of one queue, with traffic of one of `models` that takes a share `load` of its rate.
 fn one_queue(draw: &mut Draw, (low, high): (f64, f64), models: &[Model], load: (f64, f64)) -> Path {
     let mbps = draw.log(low, high);
     let mut path = bare(draw, mbps);
@@ -60,7 +60,7 @@ fn one_queue(draw: &mut Draw, (low, high): (f64, f64), models: &[Model], load: (
     path
 }
 
-/// Adds a link with traffic of a model that takes a share of its rate.
+/// Adds a link with traffic of one of `models` that takes a share of its rate.
 fn load_hop(draw: &mut Draw, path: &mut Path, mbps: f64, models: &[Model], (low, high): (f64, f64)) {
     let (model, load) = (draw.choose(models), draw.between(low, high));
     let traffic = datagrams(draw, path, model, mbps * load);
@@ -115,7 +115,7 @@ fn slow(draw: &mut Draw) -> Path {
     one_queue(draw, (1.2, 8.0), &ALL[..3], (0.0, 0.7))
 }
 
-/// Round trips of 100 to 400 ms.
+/// RTTs of 100 to 400 ms.
 fn far_away(draw: &mut Draw) -> Path {
     let mbps = draw.log(5.0, 1e3);
     let mut path = Path::new(1500, draw.log(100.0, 400.0), draw.choose(&LINES));
@@ -123,7 +123,7 @@ fn far_away(draw: &mut Draw) -> Path {
     path
 }
 
-/// A narrow link with little traffic, and a faster one on which less is left.
+/// A narrow link with little traffic, and a faster one with less available bandwidth.
 fn narrow_and_tight(draw: &mut Draw, models: &[Model], tight_first: bool) -> Path {
     let narrow = draw.log(5.0, 2e3);
     let mut path = bare(draw, narrow);
@@ -156,7 +156,7 @@ fn narrow_tight_bursty(draw: &mut Draw) -> Path {
     narrow_and_tight(draw, &BURSTY, tight_first)
 }
 
-/// Two or three links with the same left on each.
+/// Two or three links with the same available bandwidth.
 fn equally_tight(draw: &mut Draw) -> Path {
     let mbps = draw.log(5.0, 2e3);
     let mut path = bare(draw, mbps);
@@ -169,7 +169,7 @@ fn equally_tight(draw: &mut Draw) -> Path {
     path
 }
 
-/// Three to five loaded links of any rates, some of the traffic over all of them.
+/// Three to five loaded links of any rates; some of the traffic crosses all of them.
 fn several_queues(draw: &mut Draw) -> Path {
     let slowest = draw.log(5.0, 1e3);
     let mut path = bare(draw, slowest);
@@ -209,7 +209,7 @@ fn fast_jumbo(draw: &mut Draw) -> Path {
     fast(draw, 9000, (0.1, 0.8))
 }
 
-/// Faster than stamps of whole microseconds can tell.
+/// Faster than timestamps of whole microseconds can resolve.
 fn fast_small(draw: &mut Draw) -> Path {
     fast(draw, 1500, (0.1, 0.6))
 }
@@ -226,7 +226,7 @@ fn shallow_bursty(draw: &mut Draw) -> Path {
     path
 }
 
-/// A link without a queue, on which every packet takes a little longer than the one before or less.
+/// Adds a link without a queue that delays every packet by a random jitter.
 fn jittery(draw: &mut Draw, reordering: bool, high: f64) -> Path {
     let mut path = one_queue(draw, (5.0, 1e3), &ALL, (0.1, 0.7));
     let jitter = (draw.log(0.05, high) * 1e3).round();
@@ -259,7 +259,7 @@ fn token_bucket(draw: &mut Draw) -> Path {
     path
 }
 
-/// Flows limited by their applications, or by nothing, beside a few datagrams.
+/// TCP flows, application-limited or greedy, with a few datagrams.
 fn tcp(draw: &mut Draw) -> Path {
     let mut path = one_queue(draw, (5.0, 1e3), &SMOOTH, (0.0, 0.2));
     let load = draw.between(0.1, 0.7);
@@ -272,7 +272,7 @@ fn tcp(draw: &mut Draw) -> Path {
     path
 }
 
-/// A source that comes and goes while measurements run.
+/// A source that switches on and off while measurements run.
 fn steps(draw: &mut Draw, path: &Path, peak: f64) -> String {
     on_off(1, (peak, 0.5), draw.log(500.0, 3000.0), 1.9, path.packet())
 }
@@ -285,7 +285,7 @@ fn load_steps(draw: &mut Draw) -> Path {
     path
 }
 
-/// One to five links with anything on them.
+/// One to five links with any kind of traffic and impairment.
 fn anything(draw: &mut Draw) -> Path {
     let slowest = draw.log(1.2, 50e3);
     let mtu = draw.choose(&[576, 1500, 1500, 9000]);
@@ -310,7 +310,7 @@ fn anything(draw: &mut Draw) -> Path {
     path
 }
 
-/// What else may be with the last link.
+/// Adds a random impairment, if any, to the last link.
 fn strange(draw: &mut Draw, path: &mut Path) {
     let (shallow, packets) = (draw.choose(&[false, false, true]), draw.log(5.0, 100.0).round());
     let (what, value) = (draw.whole(0, 11), draw.log(0.001, 1.0));

@@ -1,19 +1,19 @@
-//! What a method should reach over all paths, beside what it reached.
+//! Goals for a method over all paths, with its results.
 
 use serde::Serialize;
 
 use super::tally::{Judged, Tally};
 
-/// Share of answers whose 90 % interval holds the truth: over all paths, and in the worst class.
+/// Share of answers whose 90 % interval contains the truth: range over all paths, and minimum in any class.
 const HELD: (f64, f64) = (0.85, 0.95);
 const HELD_IN_CLASS: f64 = 0.75;
 /// Error of answers with a narrow interval: median and 95th percentile.
 const ERROR: (f64, f64) = (0.05, 0.20);
 const REFUSED: f64 = 0.10;
-/// Packets of others lost for each measurement, on paths whose buffers have room for so many packets.
+/// Cross-traffic packets lost per measurement, on paths whose buffers hold at least `BUFFER` packets.
 const LOST: f64 = 0.1;
 const BUFFER: u64 = 20;
-/// Time that packets of others wait, median and 95th percentile, ms.
+/// Extra waiting time of cross-traffic packets, median and 95th percentile, ms.
 const WAITED: (f64, f64) = (5.0, 20.0);
 
 /// One goal.
@@ -28,7 +28,7 @@ fn goal(goal: impl Into<String>, reached: bool, found: impl Into<String>) -> Goa
     Goal { goal: goal.into(), reached, found: found.into() }
 }
 
-/// The goals that these answers can be held against.
+/// Returns the goals that apply to these answers.
 pub(super) fn goals(classes: &[Tally], all: &Tally, judged: &[Judged]) -> Vec<Goal> {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let mut goals = Vec::new();

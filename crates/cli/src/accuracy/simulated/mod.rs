@@ -1,4 +1,4 @@
-//! How far off the answers are on simulated paths of many classes.
+//! Accuracy on simulated paths of many classes.
 
 mod class;
 mod goals;
@@ -31,12 +31,12 @@ use print::Report;
 use subject::Subject;
 use tally::Judged;
 
-/// Names of all classes of paths.
+/// Returns the names of all classes.
 pub(super) fn classes() -> impl Iterator<Item = &'static str> {
     class::CLASSES.iter().map(|class| class.name)
 }
 
-/// A path with a method to measure it by.
+/// A path and the method to measure it with.
 struct Task<'a> {
     subject: &'a Subject,
     method: Option<Method>,
@@ -58,7 +58,7 @@ pub(super) fn run(args: &AccuracyArgs) -> Result<ExitCode, Failed> {
     Ok(if partial { Code::Interrupted.into() } else { ExitCode::SUCCESS })
 }
 
-/// All answers of all methods, method by method and in the order of the paths, however many jobs there are.
+/// Returns all answers, ordered by method and path whatever the number of jobs.
 fn judge(
     args: &AccuracyArgs,
     subjects: &[Subject],
@@ -87,7 +87,7 @@ fn judge(
     error.map_or_else(|| Ok(results.into_iter().flatten().collect()), Err)
 }
 
-/// The answers on one path; `None` when interrupted.
+/// Returns the answers on one path; `None` when interrupted.
 fn one(
     task: &Task<'_>,
     answers: usize,

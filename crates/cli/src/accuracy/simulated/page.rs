@@ -1,10 +1,10 @@
-//! The page and the picture of a report.
+//! The HTML page and the figure of a report.
 
 use super::print::{COLUMNS, LEGEND, Report};
 use headway_figures::page;
 use headway_figures::{Line, diagram};
 
-/// Claimed against actual coverage; with several methods a line each, with one its classes behind it.
+/// Plots actual against claimed coverage: one line per method or, for a single method, its classes in the background.
 pub(super) fn figure(reports: &[Report<'_>]) -> anyhow::Result<String> {
     let all: Vec<Line> = reports.iter().map(|report| line(report.method, &report.all.reliability)).collect();
     let classes: Vec<Line> = match reports {
@@ -19,7 +19,7 @@ fn line(name: &str, levels: &[super::reliability::Reliability]) -> Line {
     Line { name: name.to_owned(), points }
 }
 
-/// The whole page, with the picture in it.
+/// Returns the whole page, including the figure.
 pub(super) fn page(reports: &[Report<'_>], figure: &str, partial: bool) -> String {
     let mut body = String::new();
     if partial {

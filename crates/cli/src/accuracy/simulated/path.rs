@@ -1,32 +1,33 @@
-//! A path to be measured, as the text of a scenario.
+//! A path to be measured, written as a scenario.
 
 use std::fmt::Write as _;
 
-/// Bytes that a packet takes on the wire beside its IP length.
+/// Wire bytes of a packet beyond its IP length.
 const OVERHEAD: u32 = 38;
-/// A buffer given in bandwidth-delay products has room for so many full packets at least.
+/// The smallest buffer, in full-size packets, when it is given in bandwidth-delay products.
 const LEAST_BUFFER: f64 = 50.0;
-/// No buffer of these paths is larger, in bytes: what the memory of a large switch holds.
+/// The largest buffer, in bytes: the memory of a large switch.
 const MOST_BUFFER: f64 = 64e6;
 /// The fastest line of a host, Mb/s.
 const FASTEST_LINE: f64 = 400e3;
-/// Measurements begin so long after the run, in seconds: sources are in equilibrium at once, TCP is not.
+/// Start of the first measurement in seconds: cross-traffic sources are in equilibrium at once, TCP is not.
 const START: f64 = 0.5;
 const START_WITH_TCP: f64 = 4.0;
-/// Time that an answer takes at most, in seconds and round trips: see `core::measure`, with room for streams that lost packets.
+/// Longest time for an answer, in seconds plus RTTs: the limits of `core::measure` plus a margin for streams
+/// that lost packets.
 const ANSWER: f64 = 8.0;
 const ROUND_TRIPS: f64 = 80.0;
 
-/// One link of the path, with traffic of its own.
+/// One link of the path, with its own traffic.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hop {
-    /// Its rate; without one packets take no time.
+    /// Its rate; without one, packets take no transmission time.
     pub(super) mbps: Option<f64>,
-    /// Room in its queue, in full packets.
+    /// Buffer size, in full-size packets.
     pub(super) packets: f64,
     /// Further keys of the link.
     pub(super) keys: Vec<String>,
-    /// Keys of datagrams that only pass this link.
+    /// Keys of datagram sources that cross only this link.
     pub(super) traffic: Vec<String>,
 }
 
@@ -35,16 +36,16 @@ pub(super) struct Hop {
 pub(super) struct Path {
     /// Largest IP packet, bytes.
     pub(super) mtu: u32,
-    /// Without any queue, and without jitter.
+    /// RTT without queueing and jitter.
     pub(super) round_trip_ms: f64,
     /// Rate of the sender's line as a multiple of the narrow link's.
     pub(super) line: f64,
     pub(super) hops: Vec<Hop>,
-    /// Keys of datagrams that pass all links.
+    /// Keys of datagram sources that cross all links.
     pub(super) across: Vec<String>,
-    /// Keys of TCP flows that pass all links.
+    /// Keys of TCP flows that cross all links.
     pub(super) flows: Vec<String>,
-    /// Time between interrupts of the receiver's card, us.
+    /// Interval between interrupts of the receiver's network card, us.
     pub(super) coalescing_us: Option<f64>,
 }
 
@@ -61,18 +62,18 @@ impl Path {
         }
     }
 
-    /// Wire bytes of a full packet.
+    /// Returns the wire bytes of a full-size packet.
     pub(super) fn packet(&self) -> f64 {
         f64::from(self.mtu + OVERHEAD)
     }
 
-    /// Packets that bandwidth-delay products of a link at `mbps` are, within what buffers have room for.
+    /// Converts bandwidth-delay products of a link at `mbps` to packets, within the limits for buffers.
     pub(super) fn packets(&self, mbps: f64, products: f64) -> f64 {
         let product = mbps * 1e6 * self.round_trip_ms / 1e3 / 8.0 / self.packet();
         (product * products).min(MOST_BUFFER / self.packet()).max(LEAST_BUFFER).round()
     }
 
-    /// Adds a link at `mbps` with a buffer in bandwidth-delay products.
+    /// Adds a link at `mbps` with a buffer of `products` bandwidth-delay products.
     pub(super) fn hop(&mut self, mbps: f64, products: f64) -> &mut Hop {
         let packets = self.packets(mbps, products);
         self.hops.push(Hop { mbps: Some(mbps), packets, ..Hop::default() });
@@ -80,12 +81,12 @@ impl Path {
         &mut self.hops[last]
     }
 
-    /// The rate of the slowest link.
+    /// Returns the rate of the slowest link, Mb/s.
     pub(super) fn narrow(&self) -> f64 {
         self.hops.iter().filter_map(|hop| hop.mbps).fold(f64::INFINITY, f64::min)
     }
 
-    /// The scenario, named `name`, for `answers` measurements one after the other.
+    /// Returns the scenario, named `name`, for `answers` consecutive measurements.
     pub(super) fn text(&self, name: &str, seed: u64, answers: u32) -> String {
         let start = if self.flows.is_empty() { START } else { START_WITH_TCP };
         let answer = ANSWER + ROUND_TRIPS * self.round_trip_ms / 1e3;
@@ -104,7 +105,7 @@ impl Path {
         self.across.iter().for_each(|keys| text += &table("traffic", 0, last, keys));
         self.flows.iter().for_each(|keys| text += &table("flow", 0, last, keys));
         let line = digits((self.narrow() * self.line).min(FASTEST_LINE));
-        // One after the other: a measurement begins as soon as it may.
+        // Back to back: a measurement begins as soon as it may.
         let keys = format!("start = \"{start} s\"\nevery = \"1 ms\"\nline = \"{line} Mb/s\"");
         text += &table("measure", 0, last, &keys);
         if let Some(interval) = self.coalescing_us {
@@ -133,7 +134,7 @@ fn table(kind: &str, from: usize, to: usize, keys: &str) -> String {
     format!("\n[[{kind}]]\nfrom = \"n{from}\"\nto = \"n{to}\"\n{keys}\n")
 }
 
-/// A number with four digits at most.
+/// Rounds a number to four significant digits.
 pub(super) fn digits(value: f64) -> f64 {
     if value == 0.0 {
         return 0.0;

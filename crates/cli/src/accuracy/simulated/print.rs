@@ -1,4 +1,4 @@
-//! Tables, JSON and files of what was found.
+//! Tables, JSON and files with the results.
 
 use serde::Serialize;
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::out::say;
 use crate::run::table::table;
 use headway_worlds::Output;
 
-/// What was found out about one method.
+/// The results of one method.
 #[derive(Debug, Serialize)]
 pub(super) struct Report<'a> {
     pub(super) method: &'a str,
@@ -23,7 +23,7 @@ pub(super) struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// One report a method; the answers come method by method.
+    /// Returns one report per method; `judged` is ordered by method.
     pub(super) fn of_each_method(judged: &[Judged]) -> Vec<Report<'_>> {
         let methods = judged.chunk_by(|one, other| one.result.method == other.result.method);
         methods
@@ -35,7 +35,7 @@ impl Report<'_> {
             .collect()
     }
 
-    /// Reasons why there was no answer, the commonest first.
+    /// Returns the reasons for missing answers with their counts, the most frequent first.
     pub(super) fn refusals(&self) -> Vec<(usize, &str)> {
         let mut reasons: Vec<(usize, &str)> =
             self.all.refusals.iter().map(|(reason, count)| (*count, reason.as_str())).collect();
@@ -43,7 +43,7 @@ impl Report<'_> {
         reasons
     }
 
-    /// The rows of the table: classes, and all of them together.
+    /// Returns the rows of the table: the classes, and all of them together.
     pub(super) fn rows(&self) -> Vec<[String; COLUMNS.len()]> {
         self.classes.iter().chain([&self.all]).map(row).collect()
     }
@@ -68,7 +68,7 @@ pub(super) const COLUMNS: [&str; 15] = [
     "95 %",
 ];
 
-/// What the columns mean.
+/// An explanation of the columns.
 pub(super) const LEGEND: &str = "\
 Held: 90 % intervals with the truth in them. Bias: median error. Error: median of its absolute value, and the 95th percentile; errors and half widths are shares
 of what was free, or of a quarter of the narrow link's capacity where less was free. Null: the error of one who always answers that capacity. MB, s: median cost.
@@ -98,7 +98,7 @@ fn row(tally: &Tally) -> [String; COLUMNS.len()] {
     [name, answers, none, bounds, held, bias, error, p95, half, null, bytes, seconds, lost, waited, most]
 }
 
-/// Prints what was found, and writes it to the folder that was named.
+/// Prints the results, and writes them to the output folder if there is one.
 pub(super) fn print(args: &AccuracyArgs, reports: &[Report<'_>], partial: bool) -> anyhow::Result<()> {
     let found = json!({ "partial": partial, "methods": reports });
     if args.simulated.json {

@@ -1,28 +1,28 @@
-//! Whether intervals of several levels hold the truth as often as they claim.
+//! Reliability: whether intervals of several levels contain the truth as often as they claim.
 
 use serde::Serialize;
 
 use super::tally::Judged;
 
-/// Intervals of one level.
+/// The intervals of one level.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Reliability {
-    /// The probability that they claim, in percent.
+    /// The claimed probability, in percent.
     pub(super) percent: u32,
-    /// How many there are.
+    /// The number of intervals.
     pub(super) intervals: usize,
-    /// How many of them held the truth.
+    /// The number of intervals that contain the truth.
     pub(super) held: usize,
 }
 
 impl Reliability {
-    /// The share of them that held the truth, in percent.
+    /// Returns the share of intervals that contain the truth, in percent.
     pub(super) fn actual(&self) -> f64 {
         self.held as f64 / self.intervals.max(1) as f64 * 100.0
     }
 }
 
-/// All levels that these answers claim anything at, the lowest first.
+/// Returns the reliability at all levels claimed by these answers, the lowest level first.
 pub(super) fn reliability(judged: &[&Judged]) -> Vec<Reliability> {
     let mut levels: Vec<Reliability> = Vec::new();
     for (percent, held) in judged.iter().flat_map(|one| one.claims()) {

@@ -1,4 +1,4 @@
-//! The paths that a method is judged on: drawn from a seed, or somebody's own.
+//! The paths that methods are judged on: drawn from a seed, or given as files.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,11 @@ use crate::accuracy::Simulated;
 use headway_worlds::Output;
 use headway_worlds::draw::Draw;
 
-/// Paths drawn for each class, answers on each, and the seed, when nobody says otherwise.
+/// Defaults: paths per class, answers per path, and the seed.
 const PATHS_PER_CLASS: u32 = 10;
 pub(super) const ANSWERS: u32 = 5;
 const SEED: u32 = 1;
-/// Between the class and the number in the name of a path.
+/// Separates the class and the number in the name of a path.
 const NUMBER: &str = " #";
 
 /// A path that a method is judged on.
@@ -25,15 +25,15 @@ pub(super) struct Subject {
     pub(super) scenario: Scenario,
 }
 
-/// The text of a drawn path, and what its file would be called.
+/// The text of a drawn path, and the name of its file.
 struct Drawn {
     class: &'static str,
-    /// Such as `narrow-then-tight-03.toml`.
+    /// For example `narrow-then-tight-03.toml`.
     file: String,
     text: String,
 }
 
-/// All paths that were asked for, class by class.
+/// Returns all requested paths, class by class.
 pub(super) fn subjects(args: &Simulated) -> anyhow::Result<Vec<Subject>> {
     if args.paths.is_empty() {
         let drawn = draw(args);
@@ -45,12 +45,12 @@ pub(super) fn subjects(args: &Simulated) -> anyhow::Result<Vec<Subject>> {
             subjects.push(Subject::load(&file, &args.set)?);
         }
     }
-    // Answers of a method stand together.
+    // Answers of the same method must be adjacent.
     subjects.sort_by_key(|subject| subject.scenario.measure[0].method.name());
     Ok(subjects)
 }
 
-/// Writes the drawn paths as files into a folder; how many there are.
+/// Writes the drawn paths as files to a folder and returns their number.
 pub(super) fn write(args: &Simulated, folder: &Path) -> anyhow::Result<usize> {
     let (drawn, output) = (draw(args), Output::make(folder)?);
     for path in &drawn {
@@ -69,7 +69,7 @@ fn draw(args: &Simulated) -> Vec<Drawn> {
     let path = |number: usize, class: &Class, place: usize| {
         let path = (class.path)(&mut Draw::new(seed.into(), number, place, places));
         let name = format!("{}{NUMBER}{}", class.name, place + 1);
-        // Another seed for every path, so that no two have the same traffic.
+        // Every path has its own seed, so that no two have the same traffic.
         let own = (u64::from(seed) << 30) + ((number as u64) << 20) + place as u64;
         Drawn {
             class: class.name,
@@ -80,7 +80,7 @@ fn draw(args: &Simulated) -> Vec<Drawn> {
     classes.flat_map(|(number, class)| (0..places).map(move |place| path(number, class, place))).collect()
 }
 
-/// The file itself, or all scenarios of a folder.
+/// Returns the file itself, or all scenarios in a folder.
 fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -118,7 +118,7 @@ impl Subject {
         Ok(Subject { class: class.to_owned(), scenario })
     }
 
-    /// The scenario with measurements that follow each other as closely as they may, unless it says how often to measure.
+    /// Returns the scenario with measurements back to back, unless it specifies an interval.
     pub(super) fn repeated(&self) -> Scenario {
         let mut scenario = self.scenario.clone();
         for measure in &mut scenario.measure {
@@ -127,7 +127,7 @@ impl Subject {
         scenario
     }
 
-    /// Full packets that the smallest buffer of any link has room for.
+    /// Returns the size of the smallest buffer on the path, in full-size packets.
     pub(super) fn least_buffer(&self) -> u64 {
         let scenario = &self.scenario;
         let packet = Bytes::new(u64::from(scenario.mtu)) + headway_core::units::WIRE_OVERHEAD;

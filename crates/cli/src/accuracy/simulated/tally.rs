@@ -1,4 +1,4 @@
-//! What many answers are worth together.
+//! Statistics over many answers.
 
 use std::collections::BTreeMap;
 
@@ -7,27 +7,29 @@ use serde::Serialize;
 
 use super::reliability::{Reliability, reliability};
 
-/// One answer beside the truth.
+/// One answer with the truth.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Judged {
     /// The class of its path.
     pub(super) class: String,
     /// The name of its path.
     pub(super) path: String,
-    /// Full packets that the smallest buffer of the path has room for.
+    /// Size of the smallest buffer on the path, in full-size packets.
     pub(super) least_buffer_packets: u64,
     /// Answer and truth.
     #[serde(flatten)]
     pub(super) result: MeasureResult,
 }
 
-/// Where less than this share of the narrow link's capacity is free, errors and widths are shares of this much.
+/// If less than this share of the narrow link's capacity is available, errors and widths are relative to this
+/// share of the capacity.
 const LEAST_FREE: f64 = 0.25;
-/// An interval with at most this half width, as a share of the answer, is one to build on.
+/// Largest half width of a narrow interval, as a share of the answer.
 const NARROW: f64 = 0.15;
 
 impl Judged {
-    /// What errors and widths are shares of, bit/s: what was free, or a quarter of the narrow link's capacity if that is more.
+    /// Returns the reference for errors and widths, bit/s: the available bandwidth, or a quarter of the
+    /// narrow link's capacity if that is more.
     fn scale(&self) -> f64 {
         self.free().max(LEAST_FREE * self.result.narrow_bps.unwrap_or(0) as f64).max(1.0)
     }
@@ -40,35 +42,35 @@ impl Judged {
         self.result.available_bps.map(|bps| bps as f64)
     }
 
-    /// Whether the answer is a lower bound only.
+    /// Whether the answer is only a lower bound.
     fn is_at_least(&self) -> bool {
         self.rate().is_some() && self.result.high_bps.is_none()
     }
 
-    /// Whether the interval held the truth; `None` without an answer.
+    /// Whether the interval contains the truth; `None` without an answer.
     fn held(&self) -> Option<bool> {
         let low = self.result.low_bps? as f64;
         Some(low <= self.free() && self.result.high_bps.is_none_or(|high| self.free() <= high as f64))
     }
 
-    /// Relative error of an answer that is more than a bound.
+    /// Returns the relative error; `None` for bounds and without an answer.
     fn error(&self) -> Option<f64> {
         self.rate().filter(|_| !self.is_at_least()).map(|rate| (rate - self.free()) / self.scale())
     }
 
-    /// The levels, in percent, at which the answer claims an interval, and whether each held the truth.
+    /// Returns the levels, in percent, of all claimed intervals, and whether each interval contains the truth.
     pub(super) fn claims(&self) -> impl Iterator<Item = (u32, bool)> {
         let free = self.free();
         let holds = move |low: u64, high: Option<u64>| {
             low as f64 <= free && high.is_none_or(|high| free <= high as f64)
         };
-        // A method without further levels has its interval of 90 %.
+        // A method without further levels claims only its interval of 90 %.
         let only = self.held().filter(|_| self.result.claims.is_empty()).map(|held| (90, held));
         let claims = self.result.claims.iter();
         claims.map(move |claim| (claim.percent, holds(claim.low_bps, claim.high_bps))).chain(only)
     }
 
-    /// Half of the interval's width, bit/s.
+    /// Returns half of the interval's width, bit/s.
     fn half(&self) -> Option<f64> {
         Some((self.result.high_bps? as f64 - self.result.low_bps? as f64) / 2.0)
     }
@@ -78,53 +80,54 @@ impl Judged {
     }
 }
 
-/// What the answers of a class, or of all classes, are worth. Shares are of one; `None` where nothing can be said.
+/// Statistics over the answers of one class or of all classes. Shares are of one; values that cannot be
+/// computed are `None`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Tally {
     /// The class.
     pub(super) class: String,
-    /// Measurements that ended.
+    /// Completed measurements.
     pub(super) measurements: usize,
-    /// Those with an answer, bounds included.
+    /// Measurements with an answer, including bounds.
     pub(super) answers: usize,
-    /// Answers that are lower bounds only.
+    /// Answers that are only lower bounds.
     pub(super) at_least: usize,
     /// Measurements without an answer, by reason.
     pub(super) refusals: BTreeMap<String, usize>,
-    /// Answers whose 90 % interval held the truth.
+    /// Answers whose 90 % interval contains the truth.
     pub(super) held: usize,
-    /// Whether intervals hold the truth as often as they claim.
+    /// Whether intervals contain the truth as often as they claim.
     pub(super) reliability: Vec<Reliability>,
-    /// Median of the error, of its absolute value, and the 95th percentile of that.
+    /// Median error, median absolute error, and 95th percentile of the absolute error.
     pub(super) bias: Option<f64>,
     /// See `bias`.
     pub(super) error_median: Option<f64>,
     /// See `bias`.
     pub(super) error_p95: Option<f64>,
-    /// Median of the half width of intervals.
+    /// Median half width of the intervals.
     pub(super) half_width: Option<f64>,
-    /// Answers with an interval narrower than 15 % of the answer to either side, with their errors.
+    /// Answers with an interval narrower than 15 % of the answer to either side, followed by their errors.
     pub(super) narrow: usize,
     /// See `narrow`.
     pub(super) narrow_error_median: Option<f64>,
     /// See `narrow`.
     pub(super) narrow_error_p95: Option<f64>,
-    /// Median absolute error of one who always answers the narrow link's capacity.
+    /// Median absolute error of always answering the narrow link's capacity.
     pub(super) null_error_median: Option<f64>,
-    /// Median cost.
+    /// Median cost: bytes and seconds.
     pub(super) bytes: Option<f64>,
     /// See `bytes`.
     pub(super) seconds: Option<f64>,
-    /// Packets of others lost because of the probing, for each measurement.
+    /// Mean number of cross-traffic packets lost because of a measurement.
     pub(super) others_lost: f64,
-    /// Median over measurements of the longest that a packet of others waited because of the median stream.
+    /// Longest time that a cross-traffic packet waited because of the median stream; median over measurements.
     pub(super) waited_median_ms: Option<f64>,
-    /// 95th percentile over measurements of the longest that a packet of others waited because of any stream.
+    /// Longest time that a cross-traffic packet waited because of any stream; 95th percentile over measurements.
     pub(super) waited_p95_ms: Option<f64>,
 }
 
 impl Tally {
-    /// Of one class or of several, which are `name` together.
+    /// Computes the statistics of one or several classes, labelled `name`.
     pub(super) fn new(name: &str, judged: &[&Judged]) -> Tally {
         let values = |value: &dyn Fn(&Judged) -> Option<f64>| -> Vec<f64> {
             judged.iter().filter_map(|one| value(one)).collect()
@@ -166,18 +169,18 @@ impl Tally {
         }
     }
 
-    /// Share of the answers whose interval held the truth.
+    /// Returns the share of answers whose interval contains the truth.
     pub(super) fn coverage(&self) -> Option<f64> {
         (self.answers > 0).then(|| self.held as f64 / self.answers as f64)
     }
 
-    /// Share of the measurements without an answer.
+    /// Returns the share of measurements without an answer.
     pub(super) fn refused(&self) -> f64 {
         (self.measurements - self.answers) as f64 / self.measurements.max(1) as f64
     }
 }
 
-/// One tally a class, in the order in which classes come first, and one of all.
+/// Returns one tally per class, in order of first appearance, and one of all.
 pub(super) fn tallies(judged: &[Judged]) -> (Vec<Tally>, Tally) {
     let mut names: Vec<&str> = Vec::new();
     for one in judged {
@@ -192,7 +195,7 @@ pub(super) fn tallies(judged: &[Judged]) -> (Vec<Tally>, Tally) {
     (names.iter().map(class).collect(), Tally::new("all", &judged.iter().collect::<Vec<_>>()))
 }
 
-/// The value that a share of all do not exceed; `None` when there are none.
+/// Returns the quantile `share`, interpolated; `None` if there are no values.
 fn quantile(mut values: Vec<f64>, share: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
@@ -207,7 +210,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// An answer with its interval in Mb/s, where `free` of 100 were free; a failure without one.
+    /// Returns an answer with its interval in Mb/s on a path with `free` of 100 Mb/s available, or a failure
+    /// without one.
     fn judged(class: &str, free: u64, answer: Option<(u64, u64, Option<u64>)>) -> Judged {
         let bps = |mbps: u64| mbps * 1_000_000;
         let claims: Vec<_> = answer
@@ -248,7 +252,7 @@ mod tests {
         assert_eq!((whole.measurements, whole.answers, whole.at_least, whole.held), (5, 4, 1, 3));
         assert_eq!(whole.refusals, BTreeMap::from([("no luck".to_owned(), 1)]));
         assert_eq!((classes[0].bias, classes[0].narrow), (Some(0.0), 1));
-        // 10 and 2 of 50, and 6 of a quarter of 100.
+        // 10 and 2 relative to 50, and 6 relative to a quarter of 100.
         assert_eq!(whole.half_width, Some(0.2));
         assert_eq!(whole.null_error_median, Some(1.0));
         assert_eq!((whole.others_lost, whole.seconds), (2.0, Some(2.0)));

@@ -32,7 +32,7 @@ fn text(judged: &[Judged]) -> String {
     serde_json::to_string(judged).unwrap()
 }
 
-/// Classes whose paths carry millions of packets a second, for which a quick test has no time.
+/// Classes whose paths carry millions of packets per second, too many for a quick test.
 const FAST: [&str; 3] = ["10g-coalescing", "fast-jumbo", "fast-1500"];
 
 #[test]

@@ -1,30 +1,31 @@
-//! Traffic of the paths, as keys of scenario tables.
+//! Cross traffic on the paths, as keys of scenario tables.
 
 use super::path::{Path, digits};
 use headway_worlds::draw::Draw;
 
-/// When packets leave.
+/// The arrival process of a datagram source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Model {
     Constant,
     Poisson,
     Batches,
-    /// Self-similar: sources that are on and off for Pareto times.
+    /// Self-similar: sources with Pareto-distributed on and off times.
     LongRange,
 }
 
-/// Models without bursts, with bursts, and all.
+/// Models without bursts, models with bursts, and all models.
 pub(super) const SMOOTH: [Model; 2] = [Model::Constant, Model::Poisson];
 pub(super) const BURSTY: [Model; 2] = [Model::Batches, Model::LongRange];
 pub(super) const ALL: [Model; 4] = [Model::Constant, Model::Poisson, Model::Batches, Model::LongRange];
 
-/// From this rate on cross traffic comes in jumbo frames where the path takes them, Mb/s.
+/// Minimum rate for cross traffic in jumbo frames, where the path's MTU allows them, Mb/s.
 const JUMBO_RATE: f64 = 20e3;
-/// At or below this rate periods of being on and off are longer, as a packet takes a millisecond and more, Mb/s.
+/// Up to the rate `SLOW`, Mb/s, on and off times are multiplied by `SLOWER`, because a packet takes a
+/// millisecond or more.
 const SLOW: f64 = 10.0;
 const SLOWER: f64 = 8.0;
 
-/// Datagrams of `mbps` in the mean.
+/// Returns the keys of a datagram source with a mean rate of `mbps`.
 pub(super) fn datagrams(draw: &mut Draw, path: &Path, model: Model, mbps: f64) -> String {
     let size = if mbps >= JUMBO_RATE && path.mtu > 1500 {
         path.packet()
@@ -48,7 +49,8 @@ pub(super) fn datagrams(draw: &mut Draw, path: &Path, model: Model, mbps: f64) -
     }
 }
 
-/// Sources that are on for `on_ms` in the mean and for a `share` of all time, and then send at a peak in Mb/s.
+/// Returns the keys of on-off sources: mean on time `on_ms`, on for a share of the time, and then sending at
+/// a peak rate in Mb/s.
 pub(super) fn on_off(sources: u64, (peak, share): (f64, f64), on_ms: f64, shape: f64, size: f64) -> String {
     let [on, off] = [on_ms * 1e3, on_ms * 1e3 * (1.0 - share) / share].map(f64::round);
     let peak = digits(peak);
@@ -57,7 +59,7 @@ pub(super) fn on_off(sources: u64, (peak, share): (f64, f64), on_ms: f64, shape:
     )
 }
 
-/// TCP flows whose applications write `mbps` together, counted on the wire.
+/// Returns the keys of TCP flows whose applications together write `mbps`, counted on the wire.
 pub(super) fn applications(draw: &mut Draw, path: &Path, mbps: f64) -> String {
     let (count, controller) = (draw.whole(1, 6), draw.choose(&["cubic", "reno", "bbr"]));
     let payload = f64::from(path.mtu - 52) / path.packet();
@@ -67,7 +69,7 @@ pub(super) fn applications(draw: &mut Draw, path: &Path, mbps: f64) -> String {
     )
 }
 
-/// TCP flows that take what they get.
+/// Returns the keys of greedy TCP flows.
 pub(super) fn greedy(draw: &mut Draw) -> String {
     let (count, controller) = (draw.whole(1, 4), draw.choose(&["cubic", "reno", "bbr"]));
     format!("controller = \"{controller}\"\ncount = {count}\nstagger = \"170 ms\"")
