@@ -1,4 +1,4 @@
-//! `headway calc increase` and `headway calc gap`: by how much LS-AIMD grows, and when it sends.
+//! `headway calc increase` and `headway calc gap`: the increase of LS-AIMD and the gap between its departures.
 
 use clap::Args;
 use headway_core::calculate::{Increase, departure_gap, growth_exponent};
@@ -8,12 +8,13 @@ use serde::Serialize;
 use super::{Size, digits, exact, line, mss, print_json, scale, share_of_one, time};
 use crate::out::say;
 
-/// Parts of a byte in which kernels count windows.
+/// Units of a window per byte in the kernel's fixed-point arithmetic.
 const PARTS: f64 = 512.0;
-/// Largest threshold in bytes: that of the arithmetic that kernels share.
+/// Largest threshold in bytes: the limit of the shared kernel arithmetic.
 const LARGEST: u64 = 1 << 30;
 
-/// What LS-AIMD adds to its window in a round trip: C k0 lg(S / k1 + 1) bytes at a threshold of S bytes.
+/// Calculates the increase of LS-AIMD's window per round trip: C k0 lg(S / k1 + 1) bytes at a threshold
+/// (ssthresh) of S bytes.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -21,12 +22,12 @@ Examples:
   headway calc increase --ssthresh 8948 --mtu 9000 --scale 1/128
   headway calc increase --ssthresh 10000 --k0 256 --json")]
 pub(super) struct IncreaseArgs {
-    /// The threshold S, 1 B to 1 GiB.
+    /// The threshold S (ssthresh), 1 B to 1 GiB.
     #[arg(long, value_name = "BYTES", value_parser = ssthresh)]
     ssthresh: Bytes,
     #[command(flatten)]
     size: Size,
-    /// The constant k0, a power of two from 1 to 1048576 [default: that of the MTU]; k1 is twice that.
+    /// The constant k0, a power of two from 1 to 1048576 [default: depends on the MTU]; k1 is twice that.
     #[arg(long, value_name = "BYTES", value_parser = exponent)]
     k0: Option<u32>,
     /// The scale C, 1/65536 to 1.
@@ -37,7 +38,7 @@ pub(super) struct IncreaseArgs {
     pub(super) json: bool,
 }
 
-/// The time from one departure of LS-AIMD to the next: that of a round trip, times segment over window.
+/// Calculates the time between two departures of LS-AIMD: the RTT times segment size over window.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -50,7 +51,7 @@ pub(super) struct GapArgs {
     /// Payload of a full segment.
     #[arg(long, value_name = "BYTES", default_value = "1448", value_parser = mss)]
     mss: Bytes,
-    /// Smoothed round-trip time.
+    /// Smoothed RTT.
     #[arg(long, value_name = "TIME", value_parser = time)]
     rtt: Duration,
     /// Print one JSON object.
@@ -65,7 +66,7 @@ struct Grown {
     k1_bytes: u32,
     scale: f64,
     increase_bytes: f64,
-    /// Without C, as kernels compute it.
+    /// Without C, as computed in the kernel.
     fixed_point_q9: u32,
     fixed_point_bytes: f64,
 }
@@ -122,7 +123,7 @@ fn ssthresh(text: &str) -> Result<Bytes, String> {
     super::within(text, 1..=LARGEST)
 }
 
-/// Reads k0 as its exponent.
+/// Parses k0 and returns its exponent.
 fn exponent(text: &str) -> Result<u32, String> {
     let k0 = text.parse::<u32>().ok().filter(|k0| k0.is_power_of_two() && *k0 <= 1 << 20);
     k0.map(u32::trailing_zeros).ok_or_else(|| "k0 is a power of two from 1 to 1048576".to_owned())

@@ -14,10 +14,10 @@ use headway_core::{Bytes, Duration, Rate};
 use crate::exit::Failed;
 use crate::out::say;
 
-/// Calculates what equal flows that share a link need: windows, rates, queues, and the increase of LS-AIMD.
+/// Calculates by formula what equal flows on a shared link need: windows, rates, queues, and the increase of LS-AIMD.
 ///
-/// Nothing is measured or simulated. Sizes of frames count what the tables of LS-AIMD count: the IP packet and 18 bytes of
-/// Ethernet.
+/// Nothing is measured or simulated. Frame sizes are counted as in the tables of the LS-AIMD thesis: the IP packet
+/// and 18 bytes of Ethernet.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -63,14 +63,14 @@ pub(crate) fn run(args: &CalcArgs) -> Result<ExitCode, Failed> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How large full segments are.
+/// The size of full segments.
 #[derive(Args, Debug)]
 #[group(multiple = false)]
 struct Size {
-    /// Largest IP packet; a frame is 18 bytes more [default: 1500].
+    /// Largest IP packet; a frame has 18 bytes more [default: 1500].
     #[arg(long, value_name = "BYTES", value_parser = mtu)]
     mtu: Option<Bytes>,
-    /// The frame itself, where it is no IP packet in Ethernet.
+    /// Size of the frame itself, if it is not an IP packet in Ethernet.
     #[arg(long, value_name = "BYTES", value_parser = frame)]
     frame: Option<Bytes>,
 }
@@ -81,13 +81,13 @@ impl Size {
         self.frame.unwrap_or(mtu + Bytes::new(FRAME_OVERHEAD))
     }
 
-    /// Payload bytes of a full segment.
+    /// Returns the payload bytes of a full segment.
     fn mss(&self) -> u64 {
         self.frame().get() - FRAME_OVERHEAD - SEGMENT_OVERHEAD
     }
 }
 
-/// What a segment may carry (bytes): the arithmetic that kernels share has 16 bits for it.
+/// Range of the payload of a segment, in bytes: the shared kernel arithmetic has 16 bits for it.
 const MSS: std::ops::RangeInclusive<u64> = 1..=65_535;
 
 fn mtu(text: &str) -> Result<Bytes, String> {
@@ -122,7 +122,7 @@ fn time(text: &str) -> Result<Duration, String> {
     if time > Duration::ZERO { Ok(time) } else { Err("it must be above zero".to_owned()) }
 }
 
-/// Reads the scale C of the increase, as a number or as `1/128`.
+/// Parses the scale C of the increase, a number or a fraction such as `1/128`.
 fn scale(text: &str) -> Result<f64, String> {
     let value = match text.split_once('/') {
         None => text.parse().ok(),
@@ -137,13 +137,13 @@ fn scale(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "C is 1/65536 to 1, such as `1/128` or `0.5`".to_owned())
 }
 
-/// A number with four significant digits.
+/// Formats a number with four significant digits.
 fn digits(value: f64) -> String {
     let whole = value.abs().max(1e-9).log10().floor() as i32 + 1;
     format!("{value:.*}", (4 - whole).clamp(0, 8) as usize)
 }
 
-/// A time with four significant digits.
+/// Formats a time with four significant digits.
 fn exact(time: Duration) -> String {
     match time.ns() {
         ..=0 => "none".to_owned(),
@@ -154,7 +154,7 @@ fn exact(time: Duration) -> String {
     }
 }
 
-/// The scale C as people write it.
+/// Formats the scale C as a fraction where possible.
 fn share_of_one(scale: f64) -> String {
     let parts = (1.0 / scale).round();
     match parts {
@@ -164,12 +164,12 @@ fn share_of_one(scale: f64) -> String {
     }
 }
 
-/// A count of flows.
+/// Formats a number of flows.
 fn flows(count: u32) -> String {
     if count == 1 { "1 flow".to_owned() } else { format!("{count} flows") }
 }
 
-/// A line of a result: what it is, aligned, and the value.
+/// Prints one line of a result: an aligned label and the value.
 fn line(what: &str, value: &str) {
     say!("  {what:<25} {value}");
 }

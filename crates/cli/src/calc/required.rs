@@ -1,4 +1,4 @@
-//! `headway calc required`: what a path must be for its flows to keep some segments each in flight.
+//! `headway calc required`: the rate or RTT a path needs so that each flow keeps a number of segments in flight.
 
 use clap::Args;
 use headway_core::calculate::{DELTA, Share};
@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::{Size, exact, flows, line, print_json, rate, time};
 use crate::out::say;
 
-/// The rate, or the round-trip time, at which the fair window is two segments.
+/// Calculates the rate, or the RTT, at which the fair window is two segments.
 ///
-/// Give the round-trip time to learn the rate, the rate to learn the round-trip time, or both.
+/// Give the RTT to get the rate, the rate to get the RTT, or both.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -22,15 +22,15 @@ pub(super) struct RequiredArgs {
     /// Number of flows.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     flows: u32,
-    /// Round-trip time without a queue, to learn the rate.
+    /// RTT without queueing, to get the rate.
     #[arg(long, value_name = "TIME", value_parser = time)]
     rtt: Option<Duration>,
-    /// Rate of the link, to learn the round-trip time.
+    /// Rate of the link, to get the RTT.
     #[arg(long, value_parser = rate)]
     rate: Option<Rate>,
     #[command(flatten)]
     size: Size,
-    /// Segments of the window: as many as the receiver acknowledges at once.
+    /// Segments in the window: as many as the receiver acknowledges at once.
     #[arg(long, value_name = "SEGMENTS", default_value_t = DELTA, value_parser = clap::value_parser!(u32).range(1..=1000))]
     segments: u32,
     /// Print one JSON object.
@@ -43,16 +43,16 @@ struct Required {
     flows: u32,
     segments: u32,
     frame_bytes: u64,
-    /// Of the link, at the given round-trip time.
+    /// Rate of the link at the given RTT.
     rate_bps: Option<u64>,
     flow_rate_bps: Option<u64>,
-    /// Queue included, at the given rate.
+    /// RTT including the queue, at the given rate.
     rtt_ns: Option<i64>,
 }
 
 pub(super) fn run(args: &RequiredArgs) -> anyhow::Result<()> {
     let share = |rate, rtt| Share { rate, rtt, flows: args.flows, frame: args.size.frame() };
-    // Neither formula looks at the quantity that it answers.
+    // Neither formula uses the quantity that it computes.
     let at_rtt = args.rtt.map(|rtt| share(Rate::ZERO, rtt));
     let at_rate = args.rate.map(|rate| share(rate, Duration::ZERO));
     let rate = at_rtt.map(|share| share.rate_for(args.segments));

@@ -1,4 +1,4 @@
-//! `headway calc tables`: fair windows as the thesis on LS-AIMD prints them.
+//! `headway calc tables`: the tables of fair windows printed in the LS-AIMD thesis.
 
 use clap::Args;
 use headway_core::calculate::{Published, TABLES};
@@ -9,7 +9,8 @@ use super::print_json;
 use crate::out::say;
 use crate::run::table::table;
 
-/// The thesis' tables of fair windows, in segments: Q0 (principle), Q1 (data centre), Q2 (broadband), Q3 (processes of one host).
+/// Prints the thesis' tables of fair windows, in segments: Q0 (principle), Q1 (data centre), Q2 (broadband),
+/// Q3 (processes on one host).
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -17,7 +18,7 @@ Examples:
   headway calc tables Q1 Q3
   headway calc tables Q0 --json")]
 pub(super) struct TablesArgs {
-    /// Which of them [default: all].
+    /// Which tables to print [default: all].
     #[arg(value_name = "NAME", ignore_case = true, value_parser = clap::builder::PossibleValuesParser::new(TABLES.map(|table| table.name)))]
     names: Vec<String>,
     /// Print one JSON array, with an object for every cell.
@@ -32,10 +33,10 @@ struct Cell {
     frame_bytes: u64,
     rate_bps: u64,
     rtt_ns: i64,
-    /// What a flow may have in flight.
+    /// A flow's fair share of the bandwidth-delay product, bits.
     fair_bits: f64,
     window: f64,
-    /// The window as the thesis prints it.
+    /// The window as printed in the thesis.
     printed: String,
 }
 
@@ -79,7 +80,7 @@ fn cells(table: &'static Published) -> Vec<Cell> {
     cells
 }
 
-/// Rates downwards and round-trip times across; the first table has several numbers of flows.
+/// Prints a table with rates downwards and RTTs across; the first table has several numbers of flows.
 fn print(published: &Published) {
     let mut header = vec!["flows, rate".to_owned()];
     header.extend(published.rtts.iter().map(|rtt| Duration::from_us(*rtt).to_string()));

@@ -1,4 +1,4 @@
-//! `headway calc window`: the fair window, and the queue of those that cannot have so small a one.
+//! `headway calc window`: the fair window, and the queue of senders that cannot use a window that small.
 
 use clap::Args;
 use headway_core::calculate::{DELTA, Increase, Order, Share, growth_exponent};
@@ -8,10 +8,12 @@ use serde::Serialize;
 use super::{Size, digits, exact, flows, line, print_json, rate, scale, share_of_one, time};
 use crate::out::say;
 
-/// The window with which each flow fills its share, and the queue of senders that keep two segments.
+/// Calculates the window with which each flow fills its share, and the queue of senders that keep two
+/// segments in flight.
 ///
-/// Where the fair window is below two segments, a sender that keeps two fills the queue whatever is marked. LS-AIMD goes lower, but not
-/// below the window at which a halving and the increase of one acknowledgement cancel out: that one is printed for the scale C.
+/// If the fair window is below two segments, senders that keep two build a queue no matter how many packets
+/// are marked. LS-AIMD goes lower, down to the window at which a halving and the increase per ACK cancel out;
+/// that window is printed for the scale C.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +24,7 @@ pub(super) struct WindowArgs {
     /// Rate of the link.
     #[arg(long, value_parser = rate)]
     rate: Rate,
-    /// Round-trip time without a queue.
+    /// RTT without queueing.
     #[arg(long, value_name = "TIME", value_parser = time)]
     rtt: Duration,
     /// Number of flows.
@@ -30,7 +32,7 @@ pub(super) struct WindowArgs {
     flows: u32,
     #[command(flatten)]
     size: Size,
-    /// Least segments in flight of a sender that stops there: as many as the receiver acknowledges at once.
+    /// Minimum window, in segments, of a sender that goes no lower: as many as the receiver acknowledges at once.
     #[arg(long, value_name = "SEGMENTS", default_value_t = DELTA, value_parser = clap::value_parser!(u32).range(1..=1000))]
     segments: u32,
     /// Scale C of LS-AIMD's increase, 1/65536 to 1.
