@@ -10,11 +10,11 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use headway_kernel::{Controller, LsOptions};
 
-/// Congestion controllers for this kernel: on while the program runs, afterwards the kernel is as before.
+/// Runs congestion controllers on this kernel; when the program ends, the kernel is as before.
 ///
-/// A controller is a set of BPF programs: no module, no other kernel. Connections choose it by name, with the option of their
-/// program (`iperf3 -C ls_dctcp`), by route (`ip route change ... congctl ls_dctcp`) or, with --default, all by themselves.
-/// Those that have it when it goes keep it until they end.
+/// A controller is a set of BPF programs and needs neither a module nor another kernel. Connections choose it by an
+/// option of their program (`iperf3 -C ls_dctcp`), by route (`ip route change ... congctl ls_dctcp`) or, with
+/// --default, automatically. Connections that still have it when it is unloaded keep it until they end.
 #[derive(Args, Debug)]
 pub(crate) struct CcArgs {
     #[command(subcommand)]
@@ -23,32 +23,33 @@ pub(crate) struct CcArgs {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// LS-AIMD DCTCP: DCTCP that works below two segments a round trip.
+    /// LS-AIMD DCTCP: DCTCP that works below two segments per round trip.
     LsDctcp(LsArgs),
-    /// LS-AIMD Reno: Reno with ECN that works below two segments a round trip.
+    /// LS-AIMD Reno: Reno with ECN that works below two segments per round trip.
     LsReno(LsArgs),
-    /// Plain DCTCP with a floor of two segments, to compare with.
+    /// Plain DCTCP with a floor of two segments, as a baseline.
     HwDctcp(OnArgs),
-    /// Plain Reno with ECN and a floor of two segments, to compare with.
+    /// Plain Reno with ECN and a floor of two segments, as a baseline.
     HwReno(OnArgs),
     /// Lists the controllers that can be turned on.
     List(ShowArgs),
-    /// Shows which controllers are on, and what killed programs left behind.
+    /// Shows which controllers are on, and the leftovers of killed programs.
     Status(ShowArgs),
-    /// Shows what happened in the connections of the controllers that are on.
+    /// Shows counters of the connections of all controllers that are on.
     Stats(StatsArgs),
     Stop(StopArgs),
 }
 
 #[derive(Args, Debug)]
 struct LsArgs {
-    /// Segments for which the receiver may send one acknowledgement, 1 to 16: below so many, segments are paced one by one.
+    /// The most segments that the receiver acknowledges with one ACK, 1 to 16: below this window segments are
+    /// paced one by one.
     #[arg(long, value_name = "SEGMENTS", default_value_t = LsOptions::default().delta, value_parser = clap::value_parser!(u32).range(1..=16))]
     delta: u32,
     /// Scale C of the increase, 2^-16 to 1, or `auto`, which makes it follow the fraction of marks.
     #[arg(long, value_name = "C", default_value = "auto", value_parser = scale)]
     scale: u32,
-    /// Least window in bytes, 1 to 65536.
+    /// Minimum window in bytes, 1 to 65536.
     #[arg(long, value_name = "BYTES", default_value_t = LsOptions::default().floor, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     floor: u32,
     #[command(flatten)]
@@ -57,22 +58,23 @@ struct LsArgs {
 
 #[derive(Args, Debug)]
 struct OnArgs {
-    /// Register it under another name, of at most 15 letters, digits or `_`; names are those of the whole host.
+    /// Register it under another name, of at most 15 letters, digits or `_`; names are global to the host.
     #[arg(long)]
     name: Option<String>,
-    /// Make it the default of this network namespace, for new connections that ask for none; the former one comes back at the end.
+    /// Make it the default of this network namespace, for new connections that choose none; the former
+    /// default is restored at the end.
     #[arg(long)]
     default: bool,
     /// Let programs without CAP_NET_ADMIN choose it, and other network namespaces make it their default.
     #[arg(long)]
     unrestricted: bool,
-    /// Return when it is on and leave it on, until `headway cc stop`.
+    /// Return once it is on and leave it on until `headway cc stop`.
     #[arg(long)]
     background: bool,
-    /// Write a line for every acknowledgement to this file (CSV): window, threshold, increase, alpha, round-trip times, pace.
+    /// Write a line for every ACK to this file (CSV): window, ssthresh, increase, alpha, RTTs, pacing rate.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Print JSON lines: one when it is on, one with the counters when it is off.
+    /// Print JSON lines: one when it is on, and one with the counters when it is off.
     #[arg(long)]
     json: bool,
 }
@@ -86,7 +88,7 @@ struct ShowArgs {
 
 #[derive(Args, Debug)]
 struct StatsArgs {
-    /// Take one second's time of every call, and show what a call costs.
+    /// Time every call for one second, and show the cost per call.
     #[arg(long)]
     cost: bool,
     /// Print JSON: an array with an object for each controller that is on.
@@ -94,7 +96,7 @@ struct StatsArgs {
     json: bool,
 }
 
-/// Ends programs that have controllers on, and removes what killed ones left behind.
+/// Ends programs that have controllers on, and removes the leftovers of killed ones.
 #[derive(Args, Debug)]
 struct StopArgs {
     /// Names of controllers, as in `headway cc status` [default: all].
@@ -133,7 +135,7 @@ pub(crate) fn run(args: &CcArgs) -> Result<()> {
     }
 }
 
-/// Reads C in units of 2^-16; zero for automatic.
+/// Parses C into units of 2^-16; zero for automatic.
 fn scale(text: &str) -> Result<u32, String> {
     if text == "auto" {
         return Ok(0);

@@ -1,4 +1,4 @@
-//! A controller that is on until this program is told to end.
+//! Runs a controller until this program is told to end.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write as _};
@@ -18,14 +18,14 @@ use super::stop::{describe_ended, describe_left};
 use crate::out::tell;
 use crate::service::print_line;
 
-/// How often a program that records looks for a signal; one that does not is woken by it.
+/// Interval at which a program that records checks for a signal; one that does not record is woken by it.
 const ROUND: Duration = Duration::from_millis(100);
 
 pub(super) fn run(controller: Controller, options: LsOptions, args: &OnArgs) -> Result<()> {
     if args.background {
         return background();
     }
-    // Registered before anything is changed, so that no signal can leave it changed.
+    // Registered before anything is changed, so that every signal leads to a cleanup.
     let end = signals()?;
     headway_kernel::check()?;
     let log = args.log.as_deref().map(start_log).transpose()?;
@@ -50,7 +50,7 @@ pub(super) fn run(controller: Controller, options: LsOptions, args: &OnArgs) -> 
     let instance = notes.start(note, args.default)?;
     report_on(instance.note(), args.json);
     let result = stay(&loaded, log, &end);
-    // Undone in the opposite order, whatever happened.
+    // Undone in reverse order, whatever happened.
     let restored = instance.end();
     let counted = loaded.counters();
     loaded.unload();
@@ -67,11 +67,11 @@ fn start_log(path: &Path) -> Result<BufWriter<File>> {
     Ok(file)
 }
 
-/// Waits for the end.
+/// Waits for a signal to end.
 fn stay(loaded: &Loaded, log: Option<BufWriter<File>>, end: &UnixStream) -> Result<()> {
     match log {
         None => {
-            // Readable when a signal has come.
+            // Becomes readable when a signal arrives.
             (&*end).read_exact(&mut [0])?;
             Ok(())
         }
@@ -79,13 +79,13 @@ fn stay(loaded: &Loaded, log: Option<BufWriter<File>>, end: &UnixStream) -> Resu
     }
 }
 
-/// Writes records until the end.
+/// Writes records until a signal arrives.
 fn record(loaded: &Loaded, mut log: BufWriter<File>, end: &UnixStream) -> Result<()> {
     end.set_nonblocking(true)?;
     let mut failed = None;
     let mut over = false;
     while failed.is_none() && !over {
-        // Looked at before, so that the last round takes what has come until the end.
+        // Checked before polling, so that the last round reads everything recorded until the signal.
         over = (&*end).read(&mut [0]).is_ok();
         let wait = if over { Duration::ZERO } else { ROUND };
         loaded.poll(wait, |record| {
@@ -100,7 +100,7 @@ fn record(loaded: &Loaded, mut log: BufWriter<File>, end: &UnixStream) -> Result
     }
 }
 
-/// Tells what killed programs left behind.
+/// Reports the leftovers of killed programs.
 fn tell(notes: &Notes) -> Result<()> {
     for ended in ended() {
         tell!("headway: {}", describe_ended(&ended));
@@ -145,7 +145,7 @@ fn report_off(name: &str, counted: Option<Counters>, json: bool) {
     }
 }
 
-/// A stream that becomes readable when this process is asked to end.
+/// Returns a stream that becomes readable when this process is asked to end.
 fn signals() -> Result<UnixStream> {
     let (read, write) = UnixStream::pair()?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -154,19 +154,19 @@ fn signals() -> Result<UnixStream> {
     Ok(read)
 }
 
-/// Starts this very command in a session of its own and returns when it is on.
+/// Starts this command again in its own session and returns once the controller is on.
 fn background() -> Result<()> {
     let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--background");
     let mut command = Command::new(std::env::current_exe()?);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let alone = || {
         nix::unistd::setsid()?;
-        // What we have open is none of its business, and somebody may wait until it is closed.
-        // SAFETY: a plain system call; nothing is closed before the program begins.
+        // The child must not inherit our open files: somebody may wait until they are closed.
+        // SAFETY: a plain system call; it marks descriptors to be closed on exec and closes nothing before.
         unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
         Ok(())
     };
-    // SAFETY: between fork and exec only plain system calls are made.
+    // SAFETY: only plain system calls are made between fork and exec.
     unsafe { command.pre_exec(alone) };
     let mut child = command.spawn().context("cannot start in the background")?;
     let (Some(stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {

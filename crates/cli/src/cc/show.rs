@@ -1,4 +1,4 @@
-//! What there is, what is on, and what it does.
+//! `headway cc list`, `status` and `stats`.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::service::print_line;
 /// How long calls are timed.
 const TIMED: Duration = Duration::from_secs(1);
 
-/// Only root may see the notes of other programs.
+/// Warns users other than root, who cannot read the notes of other programs.
 fn warn_unprivileged() {
     if !nix::unistd::geteuid().is_root() {
         tell!("headway: run it with sudo to see which controllers are on");
@@ -72,7 +72,7 @@ pub(super) fn status(json: bool) -> Result<()> {
     Ok(())
 }
 
-/// What nobody else may see is nothing to them.
+/// Returns the defaults left behind by killed programs; empty for users other than root, who cannot see them.
 fn left_behind() -> Result<Vec<FormerDefault>> {
     if nix::unistd::geteuid().is_root() { Ok(Notes::lock()?.left_behind()?) } else { Ok(Vec::new()) }
 }
@@ -126,7 +126,7 @@ pub(super) fn stats(timed: bool, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// What was spent since `before`, of programs that were called.
+/// Returns the cost since `before` of all programs that were called.
 fn called(now: Vec<Cost>, before: &[Cost]) -> Vec<Cost> {
     let since = |mut now: Cost| {
         if let Some(before) = before.iter().find(|before| before.program == now.program) {

@@ -1,4 +1,4 @@
-//! Ends programs that have controllers on.
+//! `headway cc stop`: ends programs that have controllers on.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use signal_hook::consts::SIGTERM;
 
 use crate::service::print_line;
 
-/// How long a program may take to end.
+/// How long to wait for a program to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 const ROUND: Duration = Duration::from_millis(20);
 
@@ -33,17 +33,17 @@ pub(super) fn run(names: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Ends a program and waits until its controller is off.
+/// Ends a program and waits until its controller is unregistered.
 fn end(note: &Note) -> Result<()> {
     let process = Process::of(note.pid as i32).and_then(|process| process.open());
-    // Whoever has the file locked lives, and has this number; the handle was taken before that was looked at.
+    // The handle is opened before this check: a process that still holds the lock has not given its PID to another one.
     let lives = running().iter().any(|other| other.pid == note.pid && other.name == note.name);
     if let (Some(process), true) = (process, lives) {
         let asked = process.signal(SIGTERM);
         asked.with_context(|| format!("cannot end process {}; run this with sudo", note.pid))?;
     }
     let deadline = Instant::now() + PATIENCE;
-    // The kernel takes a controller off a moment after its program has ended.
+    // The kernel unregisters a controller a moment after its program has ended.
     while running().iter().any(|other| other.pid == note.pid) || available()?.contains(&note.name) {
         if Instant::now() > deadline {
             bail!("process {} with {} does not end; end it with: kill -9 {0}", note.pid, note.name);
@@ -53,7 +53,7 @@ fn end(note: &Note) -> Result<()> {
     Ok(())
 }
 
-/// Removes what killed programs left behind; how many things that were.
+/// Removes the leftovers of killed programs and returns their number.
 fn clean(wanted: &impl Fn(&String) -> bool, named: bool) -> Result<usize> {
     let ended: Vec<_> = ended().into_iter().filter(|note| wanted(&note.name)).collect();
     if !nix::unistd::geteuid().is_root() {
@@ -81,12 +81,12 @@ fn clean(wanted: &impl Fn(&String) -> bool, named: bool) -> Result<usize> {
     Ok(ended.len() + left.len())
 }
 
-/// What the kernel has taken off since.
+/// Describes a killed program, whose controller the kernel has unregistered.
 pub(super) fn describe_ended(note: &Note) -> String {
     format!("process {} was killed while {} was on; the kernel has taken it off", note.pid, note.name)
 }
 
-/// A default that a killed program left behind, and what to do about it.
+/// Describes a default that a killed program left behind, and how to restore it.
 pub(super) fn describe_left(former: &FormerDefault) -> Result<String> {
     let (name, before) = (former.names.join(" or "), &former.former);
     let stop = format!("headway cc stop {}", former.names.join(" "));
