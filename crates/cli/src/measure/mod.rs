@@ -1,4 +1,4 @@
-//! `headway measure`: how much bandwidth is free on the path to a host.
+//! `headway measure`: the available bandwidth of the path to a host.
 
 pub(crate) mod report;
 mod run;
@@ -19,14 +19,14 @@ pub(crate) use run::run;
 
 use report::Direction;
 
-/// Measures how much bandwidth is free on the path to HOST, where `headway serve` must run.
+/// Measures the available bandwidth of the path to HOST, where `headway serve` must run.
 ///
-/// Sends short streams of UDP packets and reads from the gaps between them how much more the path could carry
-/// now, beside the traffic it already carries. It does not fill the path: a measurement takes about a second
-/// and 2 MB at 100 Mb/s, and finds the range from 1 Mb/s to 10 Gb/s by itself.
+/// Sends short streams of UDP packets and infers from the gaps between them how much more traffic the path could
+/// carry now. It does not fill the path: a measurement takes about a second and 2 MB at 100 Mb/s, and finds the
+/// range from 1 Mb/s to 10 Gb/s by itself.
 ///
 /// The answer is the available bandwidth with a 90 % interval. All rates count every byte on the wire (IP
-/// packet + 38 bytes of Ethernet framing); TCP can carry about 94 % of it as data with 1500-byte packets.
+/// packet + 38 bytes of Ethernet framing); with 1500-byte packets TCP can carry about 94 % of it as data.
 #[derive(Args, Debug)]
 #[command(after_help = concat!(
     "Examples:\n",
@@ -62,31 +62,31 @@ pub(crate) struct MeasureArgs {
     /// above; four times that for methods other than the default].
     #[arg(long, short, value_name = "BYTES")]
     budget: Option<Bytes>,
-    /// Take four times as long to do less to others: streams add half as much delay, pauses follow them, and the first packet lost
-    /// from a full queue ends the measurement, with a wider interval.
+    /// Disturb other traffic less and take four times as long: streams add half as much delay, pauses follow
+    /// them, and the first packet lost from a full queue ends the measurement, with a wider interval.
     #[arg(long, short)]
     gentle: bool,
     /// Spend at most this much time per answer, for example `2 s` [default: 2.4 s, or 4.8 s on paths below 30 Mb/s,
-    /// and 40 round trips].
+    /// and 40 RTTs].
     #[arg(long, short, value_name = "TIME")]
     duration: Option<Duration>,
-    /// Measure again and again, an answer every TIME, for which measurements stop earlier if need be; `0 s`: one after the other.
+    /// Measure repeatedly, with an answer every TIME; measurements stop early if necessary. With `0 s`, back to back.
     #[arg(long, short, value_name = "TIME")]
     interval: Option<Duration>,
-    /// Measure again and again with a live view of the last answers [interval: 10 s].
+    /// Measure repeatedly, with a live view of the last answers [interval: 10 s].
     #[arg(long, short)]
     watch: bool,
     /// Stop after this many answers [interval: 10 s].
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Print one JSON object a line, with the units in the keys.
+    /// Print one JSON object per line, with the units in the keys.
     #[arg(long, conflicts_with_all = ["csv", "watch"])]
     json: bool,
     /// Print comma-separated values with a header.
     #[arg(long, conflicts_with = "watch")]
     csv: bool,
-    /// Prove to the server that this side knows the token in this file, and have it prove the same; the variable
-    /// HEADWAY_TOKEN does this too.
+    /// Prove to the server that this side knows the token in this file, and require the same proof from the server; the
+    /// variable HEADWAY_TOKEN has the same effect.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Encrypt the control connection and trust the certificate authorities in this PEM file.
@@ -95,15 +95,15 @@ pub(crate) struct MeasureArgs {
     /// Encrypt the control connection and trust only the certificate with this SHA-256, as `headway serve` prints it.
     #[arg(long, value_name = "HEX", conflicts_with = "tls_ca")]
     tls_fingerprint: Option<String>,
-    /// How long to wait for any single answer of the server.
+    /// Time limit for each answer of the server.
     #[arg(long, default_value = "10 s", value_name = "TIME")]
     timeout: Duration,
-    /// Also write every packet's times to a CSV file.
+    /// Also write the times of every packet to a CSV file.
     #[arg(long, value_name = "FILE")]
     streams: Option<PathBuf>,
 }
 
-/// The list of methods and exit codes, from the tables that the program itself uses.
+/// Methods and exit codes, generated from the tables that the program itself uses.
 static AFTER_LONG_HELP: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
     let mut text = String::from("Methods:\n");
     for method in Method::all() {
@@ -123,10 +123,10 @@ static AFTER_LONG_HELP: std::sync::LazyLock<String> = std::sync::LazyLock::new(|
     text
 });
 
-/// The highest average rate that is tried.
+/// The highest average rate to probe.
 const TOP_RATE: Rate = Rate::from_bps(10_000_000_000);
 
-/// Time between the answers of a series when nobody says otherwise.
+/// Default interval between the answers of a series.
 const DEFAULT_INTERVAL: Duration = Duration::from_ms(10_000);
 
 impl MeasureArgs {
@@ -155,7 +155,7 @@ impl MeasureArgs {
         Ok(client.map(Some)?)
     }
 
-    /// What a measurement in this direction may do.
+    /// Returns the configuration of a measurement in this direction.
     fn config(&self, direction: Direction, session: &Session) -> Config {
         let top_rate = match direction {
             Direction::Forward => TOP_RATE,
@@ -173,12 +173,12 @@ impl MeasureArgs {
         }
     }
 
-    /// Whether errors are wanted as JSON too.
+    /// Whether errors must be printed as JSON, too.
     pub(crate) fn json(&self) -> bool {
         self.json
     }
 
-    /// Time from the begin of one measurement to that of the next; `None` for a single answer.
+    /// Returns the time between the starts of two measurements; `None` for a single answer.
     fn repeat_every(&self) -> Option<Duration> {
         let series = self.watch || self.count.is_some_and(|count| count > 1);
         self.interval.or(series.then_some(DEFAULT_INTERVAL))

@@ -1,4 +1,4 @@
-//! One finished measurement as a person, a program or a spreadsheet wants it.
+//! Formats a finished measurement as text, JSON or CSV.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use headway_core::{Bytes, Duration, Instant};
 use headway_record::quoted;
 use serde::{Deserialize, Serialize};
 
-/// Which way the probes went, seen from the machine that ran `headway measure`.
+/// The direction of the probes, as seen from the host that runs `headway measure`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Direction {
@@ -27,7 +27,7 @@ impl Direction {
     }
 }
 
-/// What is known about a measurement besides its answer.
+/// Everything known about a measurement except its answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) host: String,
@@ -37,10 +37,10 @@ pub(crate) struct Context {
     pub(crate) packet: Bytes,
     pub(crate) started: Instant,
     pub(crate) finished: Instant,
-    /// The interval that a series keeps.
+    /// The interval of the series.
     pub(crate) interval: Option<Duration>,
     pub(crate) rtt: Duration,
-    /// Everything that was sent as probes since the last answer, the search for the packet size included.
+    /// Bytes of all probes since the last answer, including those that find the packet size.
     pub(crate) probes: Bytes,
     pub(crate) control: Bytes,
     pub(crate) receive_stamps: String,
@@ -48,10 +48,10 @@ pub(crate) struct Context {
     pub(crate) interrupted: bool,
 }
 
-/// The result in fixed units, which are part of every key. Rates count all bytes on the wire.
+/// The result with units in the keys. Rates count all bytes on the wire.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Line {
-    /// Always `measurement`; errors have `error` here.
+    /// Always `measurement`; for errors it is `error`.
     pub(crate) r#type: String,
     pub(crate) host: String,
     pub(crate) direction: Direction,
@@ -59,28 +59,29 @@ pub(crate) struct Line {
     pub(crate) started_unix_ns: u64,
     pub(crate) finished_unix_ns: u64,
     pub(crate) duration_ms: f64,
-    /// Time from the begin of one measurement of the series to that of the next, which may be longer than was asked for; absent for a single one, and
-    /// zero where each takes its time.
+    /// Time between the starts of two measurements of a series, which may be longer than requested; absent for a
+    /// single measurement, and zero for measurements back to back.
     #[serde(default)]
     pub(crate) interval_ms: Option<f64>,
     pub(crate) available_bps: Option<u64>,
     pub(crate) available_low_bps: Option<u64>,
-    /// Absent when the path has more free than the sender can send.
+    /// Absent if more bandwidth is available than the sender can probe.
     pub(crate) available_high_bps: Option<u64>,
-    /// Whether what is free changed while the measurement ran, as far as the method tells; `available_bps` is the average over that time.
+    /// Whether the available bandwidth changed during the measurement, if the method can tell;
+    /// `available_bps` is then the average.
     #[serde(default)]
     pub(crate) changed: bool,
-    /// What was free at first and in the end; absent where it did not change.
+    /// The available bandwidth at first and in the end; absent if it did not change.
     #[serde(default)]
     pub(crate) before_bps: Option<u64>,
     /// See `before_bps`.
     #[serde(default)]
     pub(crate) after_bps: Option<u64>,
     pub(crate) capacity_bps: Option<u64>,
-    /// What kind of path it looks like; absent where the method does not tell.
+    /// The kind of path; absent if the method does not determine it.
     #[serde(default)]
     pub(crate) path_kind: Option<String>,
-    /// Wire bytes that a shaper lets pass before it keeps its sustained rate; absent where none was found.
+    /// Wire bytes that a shaper lets pass before it enforces its sustained rate; absent if no shaper was found.
     #[serde(default)]
     pub(crate) bucket_bytes: Option<u64>,
     pub(crate) highest_rate_bps: u64,
@@ -93,14 +94,14 @@ pub(crate) struct Line {
     pub(crate) packets_lost: u64,
     pub(crate) added_delay_median_us: f64,
     pub(crate) added_delay_max_us: f64,
-    /// An estimate, in full packets; absent where it is not known how much others send.
+    /// An estimate, in full-size packets; absent if the rate of the cross traffic is not known.
     #[serde(default)]
     pub(crate) others_lost: Option<f64>,
     pub(crate) rtt_us: f64,
     pub(crate) receive_stamps: String,
     pub(crate) transmit_stamps: String,
     pub(crate) interrupted: bool,
-    /// Why there is no answer.
+    /// The reason why there is no answer.
     pub(crate) error: Option<String>,
 }
 
@@ -151,7 +152,7 @@ pub(crate) const CSV_HEADER: &str = "started_unix_ns,host,direction,method,avail
 available_high_bps,capacity_bps,highest_rate_bps,streams_used,streams_refused,probe_bytes,control_bytes,duration_ms,\
 packets_sent,packets_lost,added_delay_median_us,added_delay_max_us,rtt_us,interrupted,changed,before_bps,after_bps,interval_ms";
 
-/// One line of `--csv`; unknown values are empty.
+/// Formats one line of `--csv`; unknown values are empty.
 pub(crate) fn csv_row(line: &Line) -> String {
     let number = |value: Option<u64>| value.map_or(String::new(), |v| v.to_string());
     let direction = match line.direction {
@@ -187,7 +188,7 @@ pub(crate) fn csv_row(line: &Line) -> String {
     .join(",")
 }
 
-/// The result as a paragraph for a person.
+/// Formats the result as text for people.
 pub(crate) fn human(context: &Context, answer: &Answer) -> String {
     let mut text = String::new();
     let partial = if context.interrupted { ", interrupted: partial result" } else { "" };
@@ -272,7 +273,7 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
     text
 }
 
-/// What the probes' losses say about those of others.
+/// Describes the estimated losses of other traffic, if there are any.
 fn others_lost(answer: &Answer) -> String {
     match answer.others_lost {
         Some(packets) if packets >= 0.5 => format!(", and about {packets:.0} of others"),

@@ -1,4 +1,4 @@
-//! Driving a session through one measurement after the other.
+//! Runs measurements over a session, one after the other.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use super::watch::Watch;
 use crate::exit::{Code, Failed};
 use crate::out::{self, say, tell};
 
-/// How often a pause between measurements looks for Ctrl-C.
+/// Interval at which a pause between measurements checks for Ctrl-C.
 const NAP: Span = Span::from_millis(100);
 
-/// A pause of this length or more closes the session: address translators on the way forget UDP flows after 30 s, and a
-/// server should not hold a place for somebody who asks once in five minutes.
+/// A pause this long closes the session: NATs on the way forget UDP flows after 30 s, and a server should not hold
+/// a place for a client that measures only every five minutes.
 const KEEP_OPEN: Span = Span::from_secs(15);
 
-/// Measures as often as asked for and prints the answers.
+/// Runs all requested measurements and prints the answers.
 pub(crate) fn run(args: &MeasureArgs) -> Result<(), Failed> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<(), Failed> {
         interrupted,
         watch: args.watch.then(|| Watch::new(&args.host)),
     };
-    // Whoever cannot be reached at all is an error, also in a series.
+    // If the server cannot be reached at all, that is an error even in a series.
     runner.connect()?;
     if args.csv {
         print_line(report::CSV_HEADER)?;
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &MeasureArgs) -> Result<(), Failed> {
     runner.repeat()
 }
 
-/// Bytes that a session has moved.
+/// Bytes sent and received by a session.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
     probes: u64,
@@ -66,7 +66,7 @@ impl Cost {
 struct Runner<'a> {
     args: &'a MeasureArgs,
     session: Option<Session>,
-    /// What of the session's cost earlier answers have shown.
+    /// The part of the session's cost already reported with earlier answers.
     counted: Cost,
     /// The clock of the series.
     clock: std::time::Instant,
@@ -95,7 +95,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// One answer in each direction asked for; the first failure, after all were tried.
+    /// Measures once in each requested direction; returns the first failure after all were tried.
     fn once(&mut self) -> Result<(), Failed> {
         let directions: &[Direction] = match (self.args.both, self.args.reverse) {
             (true, _) => &[Direction::Forward, Direction::Reverse],
@@ -112,7 +112,8 @@ impl Runner<'_> {
         outcome
     }
 
-    /// One answer, printed also when it is partial or says why there is none; it shares the time until the next is due with all that are `left`.
+    /// Measures and prints one answer, even if it is partial or a failure. The `left` measurements share the
+    /// time until the next one of the series.
     fn measure(&mut self, direction: Direction, left: i64) -> Result<(), Failed> {
         self.connect()?;
         let room = self.series.as_ref().and_then(|series| series.room(elapsed(self.clock)));
@@ -182,7 +183,7 @@ impl Runner<'_> {
         self.conclude(&context, &answer, broken)
     }
 
-    /// Whether the answer that was printed counts as one.
+    /// Decides whether the printed answer counts as a success.
     fn conclude(
         &mut self,
         context: &Context,
@@ -242,7 +243,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Says why one measurement of a series gave no answer.
+    /// Prints why one measurement of a series failed.
     fn report(&self, failed: &Failed) -> Result<(), Failed> {
         if self.args.json {
             print_line(&failed.to_json())?;
@@ -252,7 +253,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Waits until the next measurement is due, and says so if that is later from now on than was asked for.
+    /// Waits until the next measurement is due; tells the user if the interval had to be lengthened.
     fn wait_for_next(&mut self) -> Result<(), Failed> {
         let Some(series) = &mut self.series else { return Ok(()) };
         let before = series.interval();
@@ -264,7 +265,7 @@ impl Runner<'_> {
         self.pause(begin)
     }
 
-    /// Sleeps until `begin` on the clock of the series, and returns early with an error on Ctrl-C.
+    /// Sleeps until `begin` on the clock of the series; returns early with an error on Ctrl-C.
     fn pause(&mut self, begin: Instant) -> Result<(), Failed> {
         let clock = self.clock;
         let left = || (begin - elapsed(clock)).max(Duration::ZERO).to_std();
@@ -281,7 +282,7 @@ impl Runner<'_> {
     }
 }
 
-/// Prints a line; when nobody reads any more, as after `| head`, the program is done.
+/// Prints a line; if nobody reads any more, as after `| head`, ends the program.
 fn print_line(text: &str) -> Result<(), Failed> {
     say!("{text}");
     if out::is_closed() {
@@ -301,7 +302,7 @@ fn stream(
     }
 }
 
-/// A line that tells how far a measurement is, on terminals only.
+/// Returns a progress line, hidden unless on a terminal.
 fn progress(args: &MeasureArgs) -> ProgressBar {
     if args.json || args.csv || args.watch || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -322,13 +323,13 @@ fn show_progress(progress: &ProgressBar, answer: &Answer) {
     progress.tick();
 }
 
-/// `CLOCK_REALTIME`, as the emulator's log and other machines' logs have it.
+/// Reads CLOCK_REALTIME, for comparison with the emulator's log and the logs of other hosts.
 fn now() -> Instant {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Instant::from_ns(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// The measurement's own clock, which nobody steps.
+/// Returns the time on the measurement's own clock, which nobody steps.
 fn elapsed(since: std::time::Instant) -> Instant {
     Instant::ZERO + since.elapsed().into()
 }

@@ -1,4 +1,4 @@
-//! The packets of a measurement as a CSV file, to be looked at or estimated from again.
+//! The packets of a measurement as a CSV file, for inspection or for running estimators again.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -10,7 +10,7 @@ use headway_core::{Arrival, Bytes, Duration, Gaps, Instant, Rate, StreamRecord};
 
 const HEADER: &str = "stream,index,packet_wire_bytes,average_bps,sent_ns,received_ns";
 
-/// Writes one line a packet.
+/// Writes one line per packet.
 pub(crate) struct StreamWriter(BufWriter<File>);
 
 impl StreamWriter {
@@ -40,14 +40,14 @@ impl StreamWriter {
     }
 }
 
-/// A file of streams in memory.
+/// A file of streams, loaded into memory.
 pub(crate) struct StreamFile(Vec<StreamRecord>);
 
 /// The gaps of a stream before and after denoising.
 pub(crate) struct Denoised {
     pub(crate) raw: Gaps,
     pub(crate) denoised: Gaps,
-    /// Index of the first gap that end elimination kept.
+    /// Index of the first gap kept by end elimination.
     pub(crate) first_kept: usize,
 }
 
@@ -74,10 +74,10 @@ impl StreamFile {
         Ok(StreamFile(streams))
     }
 
-    /// The p-stream of `gaps` gaps that shows most clearly what BASS recovers: receive gaps that part from the send gaps
-    /// on the way, and as much as possible of the change of the send rate.
+    /// Returns the p-stream of `gaps` gaps that best shows what BASS recovers: its receive gaps depart from the
+    /// send gaps within the stream, and it keeps as much as possible of the variation of the send rate.
     pub(crate) fn clearest(&self, gaps: usize, capacity: Rate) -> Option<Denoised> {
-        // Streams of start-up have their own shape; p-streams come several in a row.
+        // Start-up streams have a different shape; p-streams come several in a row.
         let in_a_row = self.0.iter().filter(|stream| stream.arrivals.len() > 2 * gaps);
         let parts = in_a_row.flat_map(|stream| stream.split(gaps));
         parts.filter_map(|p_stream| denoise(&p_stream, capacity)).max_by_key(|d| (d.parts(), d.spread()))
@@ -85,21 +85,21 @@ impl StreamFile {
 }
 
 impl Denoised {
-    /// Whether receive gaps exceed send gaps at the end and not at the beginning.
+    /// Whether receive gaps exceed send gaps at the end but not at the beginning.
     fn parts(&self) -> bool {
         let excess = |at: Option<(&Duration, &Duration)>| at.is_some_and(|(send, receive)| receive > send);
         let mut pairs = self.denoised.send.iter().zip(&self.denoised.receive);
         !excess(pairs.next()) && excess(pairs.next_back())
     }
 
-    /// How much of the change of the send gaps is left.
+    /// Returns the remaining variation of the send gaps.
     fn spread(&self) -> Duration {
         let kept = &self.denoised.send;
         kept.iter().max().copied().unwrap_or_default() - kept.iter().min().copied().unwrap_or_default()
     }
 }
 
-/// `None` for a stream that BASS cannot use.
+/// Returns `None` for a stream that BASS cannot use.
 fn denoise(stream: &StreamRecord, capacity: Rate) -> Option<Denoised> {
     let mut raw = Gaps::default();
     stream.gaps(&mut raw).ok()?;

@@ -8,14 +8,14 @@ use headway_core::{Instant, Rate};
 
 use super::report::{Context, Direction};
 
-/// Answers kept for the chart, one column each.
+/// Number of answers in the chart, one per column.
 const COLUMNS: usize = 60;
 /// Rows of the chart.
 const ROWS: usize = 8;
 /// Eighths of a character cell, from empty to full.
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// One answer in the chart; `None` when that measurement failed.
+/// One answer in the chart; `None` if that measurement failed.
 type Column = Option<Rate>;
 
 pub(super) struct Watch {
@@ -98,7 +98,7 @@ impl Side {
         lines
     }
 
-    /// Row 0 is the lowest.
+    /// Formats one row of the chart; row 0 is the lowest.
     fn row(&self, row: usize, top: Rate) -> String {
         let label = if row + 1 == ROWS { top.to_string() } else { String::new() };
         let cells: String = self.columns.iter().map(|column| cell(*column, row, top)).collect();
