@@ -1,11 +1,11 @@
-//! Mistakes in files that people write, named by file, line and key.
+//! Errors in files that users write, located by file, line and key.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// A mistake in a TOML file, with the place where it was found.
+/// An error in a TOML file, with its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     path: Option<PathBuf>,
@@ -17,7 +17,7 @@ pub struct Mistake {
 impl std::error::Error for Mistake {}
 
 impl fmt::Display for Mistake {
-    /// `FILE, line N: KEY: what is wrong`, as far as the place is known.
+    /// Prints `FILE, line N: KEY: message`, leaving out the parts that are not known.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(path) = &self.path {
             write!(f, "{}", path.display())?;
@@ -34,51 +34,52 @@ impl fmt::Display for Mistake {
 }
 
 impl Mistake {
-    /// A mistake in the value of `key`, written like `forward.rate` or `cross[1].model`.
+    /// Creates an error about the value of `key`, written like `forward.rate` or `cross[1].model`.
     pub fn new(key: &str, message: &str) -> Mistake {
         Mistake { path: None, line: None, key: Some(key.to_owned()), message: message.to_owned() }
     }
 
-    /// A mistake at a place of `text` that a parser reported, with the key that stands in its line.
+    /// Creates an error at a span of `text` that a parser reported, with the key set on that line.
     pub fn at(text: &str, path: &Path, span: Option<Range<usize>>, message: &str) -> Mistake {
         let line = span.map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         let key = line.and_then(|line| keys(text).find(|(number, _)| *number == line)).map(|(_, key)| key);
         Mistake { path: Some(path.to_owned()), line, key, message: message.trim().to_owned() }
     }
 
-    /// The same mistake, with the line of `text` in which its key or its table stands.
+    /// Returns the error with the line of `text` that holds its key or, if the key is absent, the nearest
+    /// enclosing table.
     pub fn located(self, text: &str, path: &Path) -> Mistake {
         let line = self.key.as_deref().and_then(|key| line_of(text, key));
         Mistake { path: Some(path.to_owned()), line, ..self }
     }
 
-    /// The key at fault.
+    /// Returns the key at fault.
     pub fn key(&self) -> Option<&str> {
         self.key.as_deref()
     }
 
-    /// What is wrong, without the place.
+    /// Returns the message without the location.
     pub fn message(&self) -> &str {
         &self.message
     }
 }
 
-/// `Ok` when the value of `key` is right, else the mistake that breaks `rule`.
+/// Returns `Ok` when `right` holds.
 ///
-/// # Errors
-/// Names the key and the rule.
+/// # Errors Otherwise returns a [`Mistake`] with `key` and `rule`.
 pub fn check(key: &str, right: bool, rule: &str) -> Result<(), Mistake> {
     if right { Ok(()) } else { Err(Mistake::new(key, rule)) }
 }
 
-/// The line of `key` as written by [`keys`]; of the nearest table around it when the key itself is absent.
+/// Returns the line of `key`, written as by [`keys`], or of the nearest enclosing table when the key is absent.
 fn line_of(text: &str, key: &str) -> Option<usize> {
     let find = |wanted: &str| keys(text).find(|(_, found)| found == wanted).map(|(line, _)| line);
     let tables = std::iter::successors(Some(key), |key| key.rsplit_once('.').map(|(table, _)| table));
     tables.into_iter().find_map(find)
 }
 
-/// All lines that set a key or open a table, with the full key: `forward.rate`, `cross[1].model`, `link[0].queue.kind`.
+/// Yields every line that sets a key or opens a table, with the full key: `forward.rate`, `cross[1].model`,
+/// `link[0].queue.kind`.
 fn keys(text: &str) -> impl Iterator<Item = (usize, String)> + '_ {
     let mut table = String::new();
     let mut arrays = HashMap::new();
@@ -99,7 +100,7 @@ fn keys(text: &str) -> impl Iterator<Item = (usize, String)> + '_ {
     })
 }
 
-/// `link.queue` means the queue of the last `[[link]]`.
+/// Resolves `link.queue` to the queue of the last `[[link]]`.
 fn within_array(name: &str, arrays: &HashMap<String, usize>) -> String {
     let indexed = name.split_once('.').and_then(|(array, rest)| {
         let count = arrays.get(array)?;

@@ -1,4 +1,4 @@
-//! Rates, sizes and times as types, so that a bare number never crosses a public boundary.
+//! Rates, sizes and times as types, so that no bare number crosses a public boundary.
 
 use std::fmt;
 use std::iter::Sum;
@@ -9,45 +9,45 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const NS_PER_S: i128 = 1_000_000_000;
 
-/// A rate in bits per second, counting every byte a packet occupies on the wire unless said otherwise.
+/// A rate in bits per second that counts every byte a packet occupies on the wire unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
 impl Rate {
-    /// No bits at all.
+    /// Zero bits per second.
     pub const ZERO: Rate = Rate(0);
 
-    /// A rate of `bits` per second.
+    /// Returns a rate of `bits` per second.
     pub const fn from_bps(bits: u64) -> Rate {
         Rate(bits)
     }
 
-    /// A rate of `megabits` (10^6 bits) per second; negative and NaN become zero.
+    /// Returns a rate of `megabits` (10^6 bits) per second; negative values and NaN become zero.
     pub fn from_mbps(megabits: f64) -> Rate {
         Rate::from_bps_f64(megabits * 1e6)
     }
 
-    /// A rate from a floating-point number of bits per second, rounded; negative and NaN become zero.
+    /// Converts a floating-point number of bits per second, rounded; negative values and NaN become zero.
     pub fn from_bps_f64(bits: f64) -> Rate {
         Rate(bits.round() as u64)
     }
 
-    /// Bits per second.
+    /// Returns the rate in bits per second.
     pub const fn bps(self) -> u64 {
         self.0
     }
 
-    /// Bits per second as a float.
+    /// Returns the rate in bits per second as a float.
     pub const fn bps_f64(self) -> f64 {
         self.0 as f64
     }
 
-    /// Megabits (10^6 bits) per second.
+    /// Returns the rate in megabits (10^6 bits) per second.
     pub fn mbps(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// The rate that moves `size` in `time`; `None` when `time` is not positive.
+    /// Returns the rate that transfers `size` in `time`, or `None` when `time` is not positive.
     pub fn of(size: Bytes, time: Duration) -> Option<Rate> {
         if time.0 <= 0 {
             return None;
@@ -56,7 +56,7 @@ impl Rate {
         Some(Rate(u64::try_from(bits).unwrap_or(u64::MAX)))
     }
 
-    /// The time that `size` takes at this rate, rounded to the nearest nanosecond; `Duration::MAX` at rate zero.
+    /// Returns the time to transfer `size`, rounded to the nearest nanosecond, or `Duration::MAX` at rate zero.
     pub fn time_for(self, size: Bytes) -> Duration {
         if self.0 == 0 {
             return Duration::MAX;
@@ -66,18 +66,18 @@ impl Rate {
         Duration(i64::try_from(ns).unwrap_or(i64::MAX))
     }
 
-    /// The whole bytes this rate moves in `time`; zero for a negative time.
+    /// Returns the whole bytes transferred in `time`; zero for a negative time.
     pub fn bytes_in(self, time: Duration) -> Bytes {
         let bits = i128::from(self.0) * i128::from(time.0.max(0)) / NS_PER_S;
         Bytes(u64::try_from(bits / 8).unwrap_or(u64::MAX))
     }
 
-    /// This rate times `factor`; negative and NaN become zero.
+    /// Multiplies the rate by `factor`; a negative or NaN product becomes zero.
     pub fn scale(self, factor: f64) -> Rate {
         Rate::from_bps_f64(self.0 as f64 * factor)
     }
 
-    /// The difference, or zero when `other` is larger.
+    /// Returns the difference, or zero when `other` is larger.
     pub const fn saturating_sub(self, other: Rate) -> Rate {
         Rate(self.0.saturating_sub(other.0))
     }
@@ -97,7 +97,7 @@ impl Sum for Rate {
 }
 
 impl fmt::Display for Rate {
-    /// Three significant digits with the unit that suits the size: `58.8 Mb/s`.
+    /// Prints three significant digits with a unit that fits the magnitude: `58.8 Mb/s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bits = self.0 as f64;
         let (value, unit) = match self.0 {
@@ -118,8 +118,8 @@ impl fmt::Display for Rate {
     }
 }
 
-/// Bytes that an IP packet occupies on an Ethernet wire besides its own: 14 of header, 4 of check sequence, and 20 of
-/// preamble and gap.
+/// Ethernet bytes that an IP packet occupies on the wire besides its own: 14 of header, 4 of frame check sequence,
+/// and 20 of preamble and inter-packet gap.
 pub const WIRE_OVERHEAD: Bytes = Bytes::new(38);
 
 /// A size in bytes.
@@ -127,15 +127,15 @@ pub const WIRE_OVERHEAD: Bytes = Bytes::new(38);
 pub struct Bytes(u64);
 
 impl Bytes {
-    /// No bytes.
+    /// Zero bytes.
     pub const ZERO: Bytes = Bytes(0);
 
-    /// A size of `bytes`.
+    /// Returns a size of `bytes`.
     pub const fn new(bytes: u64) -> Bytes {
         Bytes(bytes)
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -168,7 +168,7 @@ impl Sum for Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// Decimal units: `1538 B`, `64.0 kB`, `2.00 MB`.
+    /// Prints decimal units: `1538 B`, `64.0 kB`, `2.00 MB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.0 as f64;
         let text = match self.0 {
@@ -181,7 +181,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A point in time: integer nanoseconds since an origin that its clock chose.
+/// A point in time: integer nanoseconds since the origin of some clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Instant(u64);
@@ -190,12 +190,12 @@ impl Instant {
     /// The clock's origin.
     pub const ZERO: Instant = Instant(0);
 
-    /// `ns` nanoseconds after the origin.
+    /// Returns the instant `ns` nanoseconds after the origin.
     pub const fn from_ns(ns: u64) -> Instant {
         Instant(ns)
     }
 
-    /// Nanoseconds since the origin.
+    /// Returns the nanoseconds since the origin.
     pub const fn ns(self) -> u64 {
         self.0
     }
@@ -203,7 +203,7 @@ impl Instant {
 
 impl Sub for Instant {
     type Output = Duration;
-    /// The signed time from `earlier` to `self`.
+    /// Returns the signed time from `earlier` to `self`.
     fn sub(self, earlier: Instant) -> Duration {
         Duration(self.0.wrapping_sub(earlier.0) as i64)
     }
@@ -229,63 +229,63 @@ impl AddAssign<Duration> for Instant {
     }
 }
 
-/// A signed span of time in integer nanoseconds (range about 292 years each way).
+/// A signed span of time in integer nanoseconds, up to about 292 years in either direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Duration(i64);
 
 impl Duration {
-    /// No time.
+    /// The empty span.
     pub const ZERO: Duration = Duration(0);
-    /// The longest span that can be expressed.
+    /// The longest span that can be represented.
     pub const MAX: Duration = Duration(i64::MAX);
 
-    /// A span of `ns` nanoseconds.
+    /// Returns a span of `ns` nanoseconds.
     pub const fn from_ns(ns: i64) -> Duration {
         Duration(ns)
     }
 
-    /// A span of `us` microseconds.
+    /// Returns a span of `us` microseconds.
     pub const fn from_us(us: i64) -> Duration {
         Duration(us.saturating_mul(1_000))
     }
 
-    /// A span of `ms` milliseconds.
+    /// Returns a span of `ms` milliseconds.
     pub const fn from_ms(ms: i64) -> Duration {
         Duration(ms.saturating_mul(1_000_000))
     }
 
-    /// A span of `seconds`, rounded to the nearest nanosecond.
+    /// Returns a span of `seconds`, rounded to the nearest nanosecond.
     pub fn from_secs_f64(seconds: f64) -> Duration {
         Duration((seconds * 1e9).round() as i64)
     }
 
-    /// Nanoseconds.
+    /// Returns the span in nanoseconds.
     pub const fn ns(self) -> i64 {
         self.0
     }
 
-    /// Microseconds.
+    /// Returns the span in microseconds.
     pub fn us(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// Milliseconds.
+    /// Returns the span in milliseconds.
     pub fn ms(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// Seconds.
+    /// Returns the span in seconds.
     pub fn secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// This span times `factor`, rounded to the nearest nanosecond.
+    /// Multiplies the span by `factor`, rounded to the nearest nanosecond.
     pub fn scale(self, factor: f64) -> Duration {
         Duration((self.0 as f64 * factor).round() as i64)
     }
 
-    /// The span as the standard library's type; a negative one becomes zero.
+    /// Converts to the standard library's type; a negative span becomes zero.
     pub const fn to_std(self) -> std::time::Duration {
         std::time::Duration::from_nanos(if self.0 < 0 { 0 } else { self.0 as u64 })
     }
@@ -339,7 +339,7 @@ impl Mul<i64> for Duration {
 
 impl Div<i64> for Duration {
     type Output = Duration;
-    /// Truncating division; division by zero panics as for integers.
+    /// Truncates the quotient; panics on division by zero, as integers do.
     fn div(self, divisor: i64) -> Duration {
         Duration(self.0 / divisor)
     }
@@ -352,7 +352,7 @@ impl Sum for Duration {
 }
 
 impl fmt::Display for Duration {
-    /// The unit that suits the size: `120 us`, `20.0 ms`, `1.50 s`.
+    /// Prints a unit that fits the magnitude: `120 us`, `20.0 ms`, `1.50 s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self.0.unsigned_abs() {
             0..1_000 => format!("{} ns", self.0),
@@ -364,7 +364,7 @@ impl fmt::Display for Duration {
     }
 }
 
-/// Why a quantity with a unit could not be read.
+/// The error returned when text is not a quantity with a unit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {expected}")]
 pub struct ParseQuantityError {
@@ -392,7 +392,7 @@ fn parse(text: &str, expected: &'static str, units: &[(&str, f64)]) -> Result<f6
 impl FromStr for Rate {
     type Err = ParseQuantityError;
 
-    /// Reads `100 Mb/s`, `2.5Gbit/s`, `900kbps` and the like; the unit is required, except for zero.
+    /// Parses `100 Mb/s`, `2.5Gbit/s`, `900kbps` and the like; the unit is required, except for zero.
     fn from_str(text: &str) -> Result<Rate, ParseQuantityError> {
         if text.trim() == "0" {
             return Ok(Rate::ZERO);
@@ -421,7 +421,7 @@ impl FromStr for Rate {
 impl FromStr for Bytes {
     type Err = ParseQuantityError;
 
-    /// Reads `1500`, `1500 B`, `250 kB`, `2 MB`, `64 KiB`; a bare number is bytes.
+    /// Parses `1500`, `1500 B`, `250 kB`, `2 MB`, `64 KiB`; a bare number is bytes.
     fn from_str(text: &str) -> Result<Bytes, ParseQuantityError> {
         const UNITS: [(&str, f64); 8] = [
             ("", 1.0),
@@ -440,7 +440,7 @@ impl FromStr for Bytes {
 impl FromStr for Duration {
     type Err = ParseQuantityError;
 
-    /// Reads `120 us`, `20ms`, `1.5 s`, `5 min`; the unit is required, except for zero.
+    /// Parses `120 us`, `20ms`, `1.5 s`, `5 min`; the unit is required, except for zero.
     fn from_str(text: &str) -> Result<Duration, ParseQuantityError> {
         if text.trim() == "0" {
             return Ok(Duration::ZERO);
@@ -451,7 +451,7 @@ impl FromStr for Duration {
     }
 }
 
-/// Quantities are text in files and on the wire of configuration: `"100 Mb/s"`.
+/// Serializes a quantity as text, such as `"100 Mb/s"`, in files and messages.
 macro_rules! serde_as_text {
     ($type:ty, $exact:expr) => {
         impl Serialize for $type {
