@@ -1,12 +1,12 @@
-//! When packets can really leave: a schedule may ask for more than the sender's link can carry.
+//! Actual departure times: a schedule may ask for a higher rate than the sender's link carries.
 
 use crate::units::{Bytes, Instant, Rate};
 
-/// The sender's own link, which packets leave one after the other (rapid 2.2).
+/// The sender's own link, which transmits packets one after another (rapid 2.2).
 ///
-/// The top rates of a p-stream may exceed the line rate. The schedule then stays as it is, so that the
-/// average of the stream is kept; late packets leave back to back until the schedule is caught up, and
-/// estimators use these actual times.
+/// The top rates of a p-stream may exceed the line rate. The schedule still stays as it is, to preserve the average
+/// rate of the stream: late packets leave back to back until they have caught up with the schedule, and estimators
+/// use the actual departure times.
 #[derive(Clone, Copy, Debug)]
 pub struct LineClock {
     line: Rate,
@@ -14,13 +14,13 @@ pub struct LineClock {
 }
 
 impl LineClock {
-    /// An idle link of the given rate.
+    /// Creates an idle link of the given rate.
     pub const fn new(line: Rate) -> LineClock {
         LineClock { line, free: Instant::ZERO }
     }
 
-    /// When a packet scheduled for `scheduled` starts to leave: max(t_s, start of the previous packet + its P
-    /// / C).
+    /// Returns when a packet scheduled for `scheduled` starts to leave: max(t_s, start of the previous
+    /// packet + its P / C).
     pub fn depart(&mut self, scheduled: Instant, size: Bytes) -> Instant {
         let start = scheduled.max(self.free);
         self.free = start + self.line.time_for(size);

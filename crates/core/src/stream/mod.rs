@@ -1,4 +1,4 @@
-//! Probe streams (p-streams): the gaps to create, and what was seen of them.
+//! Probe streams (p-streams): the gaps to send and the arrivals observed.
 
 mod departure;
 mod integer;

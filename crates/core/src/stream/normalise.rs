@@ -1,34 +1,32 @@
-//! Gaps from delayed acknowledgements: one arrival stamp for several packets (rapid 2.8).
+//! Gaps from delayed ACKs, which carry one arrival timestamp for several packets (rapid 2.8).
 
 use super::Gaps;
 use crate::units::Duration;
 
-/// Spreads each interval between two stamped packets evenly over the packets it covers (rapid 2.8).
+/// Spreads each interval between two timestamped packets evenly over the packets it covers (rapid 2.8).
 ///
-/// Packets of a connection are pushed in order of sending, each with the arrival stamp that its
-/// acknowledgement carried, if it had one of its own. Stamps are 32-bit counts of microseconds that wrap
-/// around. The state runs on from one p-stream to the next, so an acknowledgement that covers packets on both
-/// sides of a boundary completes the first stream and gives the rest of its interval to the second.
+/// Push the packets of a connection in sending order, each with the arrival timestamp that its ACK carried, if it had
+/// an ACK of its own. Timestamps are 32-bit counts of microseconds that wrap around. State persists from one p-stream
+/// to the next: an ACK that covers packets on both sides of a boundary completes the first stream and leaves the rest
+/// of its interval to the second.
 #[derive(Clone, Debug, Default)]
 pub struct DelayedAcks {
-    /// The latest usable stamp.
+    /// The latest usable timestamp.
     last: Option<u32>,
-    /// Packets since that stamp.
+    /// Packets since that timestamp.
     waiting: usize,
-    /// Their send gaps together.
+    /// Sum of their send gaps.
     send: Duration,
-    /// Samples made and not yet taken.
+    /// Samples that are complete and not yet taken.
     ready: Gaps,
-    /// Packets of the stream to be taken next that have no sample, because nothing before them was stamped.
+    /// Packets of the next stream to take that have no sample, because no earlier packet had a timestamp.
     missing: usize,
 }
 
 impl DelayedAcks {
-    /// Takes the next packet: its gap to the packet before it at the sender, and its arrival stamp in
-    /// microseconds.
+    /// Adds the next packet: its gap to the previous packet at the sender, and its arrival timestamp in microseconds.
     ///
-    /// A stamp of 0 counts as none (the receiver had no arrival time), and so does one that lies before the
-    /// latest.
+    /// A timestamp of 0 counts as missing (the receiver had no arrival time), and so does one that precedes the latest.
     pub fn push(&mut self, send_gap: Duration, stamp: Option<u32>) {
         self.waiting += 1;
         self.send += send_gap;
@@ -38,7 +36,7 @@ impl DelayedAcks {
             self.start_interval(stamp);
             return;
         };
-        // Modulo 2^32; the upper half of the circle is the past.
+        // Modulo 2^32: the upper half of the range is the past.
         let elapsed = stamp.wrapping_sub(last);
         if elapsed > u32::MAX / 2 {
             return;
@@ -49,9 +47,10 @@ impl DelayedAcks {
         self.start_interval(stamp);
     }
 
-    /// Moves the samples of the next stream of `packets` packets into `gaps`; false while it is incomplete.
+    /// Moves the samples of the next stream of `packets` packets into `gaps`; returns false while the
+    /// stream is incomplete.
     ///
-    /// The first stream after a start has fewer samples than packets: those up to its first stamp have no
+    /// The first stream after a start has fewer samples than packets: packets up to the first timestamp have no
     /// receive gap.
     pub fn take(&mut self, packets: usize, gaps: &mut Gaps) -> bool {
         if self.missing + self.ready.len() < packets {
@@ -66,7 +65,7 @@ impl DelayedAcks {
         true
     }
 
-    /// Forgets everything, as after a loss; the next packet pushed must be the first of a stream.
+    /// Discards all state, as after a loss; the next packet pushed must be the first of a stream.
     pub fn restart(&mut self) {
         self.last = None;
         self.waiting = 0;
@@ -82,7 +81,7 @@ impl DelayedAcks {
     }
 }
 
-/// Appends `count` gaps that add up to exactly `total` and differ by at most 1 ns.
+/// Appends `count` gaps that sum to exactly `total` and differ by at most 1 ns.
 fn spread(total: Duration, count: usize, gaps: &mut Vec<Duration>) {
     let share = total.ns().div_euclid(count as i64);
     let longer = total.ns().rem_euclid(count as i64) as usize;
@@ -140,7 +139,7 @@ mod tests {
         let (mut acks, mut gaps) = (DelayedAcks::default(), Gaps::default());
         acks.push(GAP, Some(1_000));
         assert!(acks.take(1, &mut gaps));
-        // Streams of 3 packets, an acknowledgement every 2: every second stream ends inside an interval.
+        // Streams of 3 packets and one ACK per 2 packets: every second stream ends inside an interval.
         let mut taken = 0;
         for i in 1..=30u32 {
             acks.push(GAP, (i % 2 == 0).then_some(1_000 + i * 12));
@@ -190,7 +189,7 @@ mod tests {
             for (gap, step) in packets {
                 let stamp = step.map(|step| {
                     now = now.wrapping_add(step);
-                    // A true stamp of 0 would count as missing.
+                    // A real timestamp of 0 would count as missing.
                     now = now.max(1);
                     now
                 });

@@ -1,60 +1,61 @@
-//! What was seen of a p-stream, and the gap arrays that denoising and estimation work on.
+//! Observations of a p-stream, and the gap arrays that denoising and estimation work on.
 
 use crate::units::{Bytes, Duration, Instant, Rate};
 
-/// What one probe packet told us.
+/// The fate of one probe packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Position of the packet in its stream, from 0.
     pub index: u32,
     /// Size on the wire.
     pub size: Bytes,
-    /// When it actually left, on the sender's clock.
+    /// Time of actual departure, on the sender's clock.
     pub sent: Instant,
-    /// When it arrived, on the receiver's clock; `None` when it was lost.
+    /// Time of arrival, on the receiver's clock; `None` when the packet was lost.
     pub received: Option<Instant>,
 }
 
 impl Arrival {
-    /// Time on the way; `None` for a lost packet.
+    /// Returns the one-way delay, or `None` for a lost packet.
     ///
-    /// The clocks of sender and receiver need not agree: all delays are off by the same amount, and differences are right.
+    /// The clocks of sender and receiver need not agree: their offset shifts all delays alike and cancels in
+    /// differences.
     pub fn one_way_delay(&self) -> Option<Duration> {
         Some(self.received? - self.sent)
     }
 }
 
-/// All that is known of one stream after it has been sent and reported.
+/// The record of one stream after it was sent and reported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamRecord {
     /// Number of the stream within its session.
     pub id: u32,
     /// Size of each packet on the wire.
     pub packet: Bytes,
-    /// The average rate that the stream was made with (rapid 2.2).
+    /// The average rate that the stream was scheduled with (rapid 2.2).
     pub average: Rate,
-    /// The gaps the sender was asked to make; one fewer than packets.
+    /// The gaps the sender was asked to produce; one fewer than packets.
     pub intended: Vec<Duration>,
-    /// One entry a packet, in order of sending.
+    /// One entry per packet, in sending order.
     pub arrivals: Vec<Arrival>,
 }
 
-/// Why a stream yields no estimate.
+/// The reason why a stream yields no estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, thiserror::Error)]
 pub enum Refusal {
     /// At least one packet of the stream was lost (rapid 2.13).
     #[error("packets lost")]
     Lost,
-    /// Packets arrived in another order than sent.
+    /// Packets arrived in a different order than they were sent.
     #[error("packets reordered")]
     Reordered,
-    /// The sender was kept from making the gaps it was asked for.
+    /// The sender failed to produce the requested gaps.
     #[error("sender could not keep its gaps")]
     SenderGaps,
-    /// Too few samples were left, before or after denoising (rapid 2.9).
+    /// Too few samples remained, before or after denoising (rapid 2.9).
     #[error("too few samples")]
     TooShort,
-    /// A clock was stepped while the stream was under way.
+    /// A clock was stepped during the stream.
     #[error("clock stepped")]
     ClockStep,
 }
@@ -81,9 +82,9 @@ impl StreamRecord {
         Ok(())
     }
 
-    /// The consecutive streams of `gaps` gaps each that this one was made of; what is left over at the end is dropped.
+    /// Splits the stream into the consecutive streams of `gaps` gaps each that it is made of, dropping the remainder.
     ///
-    /// Each begins with the last packet of the one before.
+    /// Each part begins with the last packet of the previous one.
     pub fn split(&self, gaps: usize) -> impl Iterator<Item = StreamRecord> + '_ {
         let gaps = gaps.max(1);
         let count = self.arrivals.len().saturating_sub(1) / gaps;
@@ -97,10 +98,10 @@ impl StreamRecord {
         })
     }
 
-    /// The same stream as if no packet had overtaken another: the packets arrive in order at the times at which any did; `None` when they
-    /// arrived in order.
+    /// Returns the stream as if no packet had overtaken another, or `None` when the packets arrived in order.
     ///
-    /// How many packets had arrived when, which is all that a queue determines, stays the same.
+    /// The set of arrival times stays the same and is assigned to the packets in sending order. The number of packets
+    /// that had arrived at any time, which is all that a queue determines, does not change.
     pub fn in_order(&self) -> Option<StreamRecord> {
         let mut times: Vec<Instant> = self.arrivals.iter().filter_map(|arrival| arrival.received).collect();
         if times.is_sorted() {
@@ -113,8 +114,10 @@ impl StreamRecord {
         Some(sorted)
     }
 
-    /// The stream as it left a link that sends no two packets closer than `least`, if some arrived closer: these were held up
-    /// behind it, by a host for instance that was busy with other work.
+    /// Returns the stream with arrivals at least `least` apart, as it left a link that sends no two packets closer
+    /// than that, or `None` if no two arrived closer.
+    ///
+    /// Packets that arrived closer were held up after the link, for instance by a busy host.
     pub fn spaced(&self, least: Duration) -> Option<StreamRecord> {
         let mut spaced = self.clone();
         let mut next: Option<Instant> = None;
@@ -128,7 +131,7 @@ impl StreamRecord {
         changed.then_some(spaced)
     }
 
-    /// The stream without its first packets.
+    /// Returns the stream without its first `packets` packets.
     pub fn without_lead(&self, packets: usize) -> StreamRecord {
         let lead = packets.min(self.arrivals.len());
         let mut record = self.clone();
@@ -137,7 +140,7 @@ impl StreamRecord {
         record
     }
 
-    /// The stream as far as all of its packets arrived.
+    /// Returns the packets before the first lost one.
     pub fn before_loss(&self) -> StreamRecord {
         let whole = self.arrivals.iter().take_while(|arrival| arrival.received.is_some()).count();
         let mut record = self.clone();
@@ -146,13 +149,13 @@ impl StreamRecord {
         record
     }
 
-    /// The number of packets that never arrived.
+    /// Returns the number of packets that never arrived.
     pub fn lost(&self) -> usize {
         self.arrivals.iter().filter(|arrival| arrival.received.is_none()).count()
     }
 }
 
-/// Send and receive gaps of one stream, entry i of both belonging to the same packet.
+/// Send and receive gaps of one stream; entry i of both arrays belongs to the same packet.
 ///
 /// The vectors keep their capacity between streams, so that steady-state work does not allocate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -176,7 +179,7 @@ impl Gaps {
         self.receive.push(receive);
     }
 
-    /// Keeps the samples from `first` up to but not including `end`, which are moved to the front.
+    /// Keeps the samples from `first` up to but not including `end` and moves them to the front.
     pub fn crop(&mut self, first: usize, end: usize) {
         for gaps in [&mut self.send, &mut self.receive] {
             gaps.truncate(end);
@@ -184,12 +187,12 @@ impl Gaps {
         }
     }
 
-    /// The number of samples.
+    /// Returns the number of samples.
     pub fn len(&self) -> usize {
         self.send.len()
     }
 
-    /// Whether there are no samples.
+    /// Returns whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.send.is_empty()
     }
@@ -221,7 +224,7 @@ mod tests {
     #[test]
     fn packets_that_a_link_cannot_have_sent_so_close_together_left_it_earlier() {
         let us = Duration::from_us;
-        // Three packets waited until 40 us for a host that was busy; one before and one after did not.
+        // A busy host held three packets until 40 us; one packet before and one after were not held up.
         let held = stream(&[Some(5), Some(40), Some(40), Some(40), Some(48)]);
         let spaced = held.spaced(us(8)).expect("some arrived closer");
         let received: Vec<Duration> = spaced

@@ -2,49 +2,48 @@
 
 use crate::units::{Bytes, Duration, Rate};
 
-/// How the probing rates of a p-stream are laid out: `rates` geometric steps of `packets_per_rate` packets
-/// each.
+/// The layout of probing rates in a p-stream: `rates` geometric steps of `packets_per_rate` packets each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
     /// Number of probing rates N_r, at least 1.
     pub rates: u32,
     /// Packets at each rate N_p, at least 1.
     pub packets_per_rate: u32,
-    /// Ratio s between consecutive rates, greater than 1 for a rising stream and 1 for a single rate.
+    /// Ratio s between consecutive rates: greater than 1 for a rising stream, 1 for a single rate.
     pub step: f64,
 }
 
 impl Shape {
-    /// Rates whose top lies `range` above the bottom one (0.5 for 50 %): s = (1 + range)^(1 / (N_r - 1))
-    /// (rapid 2.2).
+    /// Returns a shape whose top rate lies `range` above its bottom rate (0.5 for 50 %): s = (1 + range)^(1 / (N_r -
+    /// 1)) (rapid 2.2).
     pub fn with_range(rates: u32, packets_per_rate: u32, range: f64) -> Shape {
         let steps = rates.saturating_sub(1);
         let step = if steps == 0 { 1.0 } else { (1.0 + range).powf(1.0 / f64::from(steps)) };
         Shape { rates, packets_per_rate, step }
     }
 
-    /// The number of gaps in a stream.
+    /// Returns the number of gaps in a stream.
     pub fn gaps(&self) -> usize {
         self.rates.max(1) as usize * self.packets_per_rate as usize
     }
 }
 
-/// The gaps one probe stream is to be sent with (rapid 2.2).
+/// The gaps at which to send one probe stream (rapid 2.2).
 ///
 /// A schedule of n gaps is sent as n + 1 packets: gap i lies between the starts of packets i and i + 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// Size of each packet on the wire, all headers and Ethernet preamble and gap included.
+    /// Size of each packet on the wire, including all headers and the Ethernet preamble and inter-packet gap.
     pub packet: Bytes,
     /// Send gaps in order.
     pub gaps: Vec<Duration>,
-    /// Average rate of the whole stream: all bits over all time (the harmonic mean of the probing rates).
+    /// Average rate of the whole stream: all bits over the total time (the harmonic mean of the probing rates).
     pub average: Rate,
 }
 
 impl Schedule {
-    /// A p-stream whose average rate is `average` (rapid 2.2); its gaps sum to N * P / average within 1 ns a
-    /// packet.
+    /// Creates a p-stream with the given average rate (rapid 2.2); its gaps sum to N * P / average within 1
+    /// ns per packet.
     pub fn p_stream(shape: Shape, average: Rate, packet: Bytes) -> Schedule {
         let packet_time = packet.get() as f64 * 8e9 / average.bps_f64().max(1.0);
         let slowdowns: Vec<f64> = (0..shape.rates.max(1)).map(|i| shape.step.powi(-(i as i32))).collect();
@@ -59,16 +58,16 @@ impl Schedule {
         Schedule { packet, gaps, average }
     }
 
-    /// `gaps` equal gaps at `rate`, for estimators that judge one rate at a time.
+    /// Creates a stream of `gaps` equal gaps at `rate`, for estimators that judge one rate at a time.
     pub fn single_rate(rate: Rate, gaps: usize, packet: Bytes) -> Schedule {
         Schedule { packet, gaps: vec![rate.time_for(packet); gaps], average: rate }
     }
 
-    /// A chirp as in pathChirp: `gaps` gaps from that of `bottom` on, each `spread` times shorter than the
-    /// one before.
+    /// Creates a chirp as in pathChirp: `gaps` gaps that start at the one for `bottom` and shrink by a
+    /// factor of `spread`.
     ///
-    /// Ribeiro et al., "pathChirp: Efficient Available Bandwidth Estimation for Network Paths", PAM 2003;
-    /// they use a spread factor of 1.2.
+    /// Ribeiro et al., "pathChirp: Efficient Available Bandwidth Estimation for Network Paths", PAM 2003, use a
+    /// spread factor of 1.2.
     pub fn chirp(bottom: Rate, spread: f64, gaps: usize, packet: Bytes) -> Schedule {
         let first = packet.get() as f64 * 8e9 / bottom.bps_f64().max(1.0);
         let gaps: Vec<Duration> =
@@ -78,27 +77,27 @@ impl Schedule {
         Schedule { packet, gaps, average }
     }
 
-    /// This schedule `times` times over, the last packet of one being the first of the next.
+    /// Repeats the schedule `times` times; the last packet of one repetition is the first of the next.
     pub fn repeated(&self, times: usize) -> Schedule {
         Schedule { gaps: self.gaps.repeat(times), ..*self }
     }
 
-    /// The time from the first packet to the last.
+    /// Returns the time from the first packet to the last.
     pub fn duration(&self) -> Duration {
         self.gaps.iter().copied().sum()
     }
 
-    /// The number of packets, one more than there are gaps.
+    /// Returns the number of packets, one more than there are gaps.
     pub fn packets(&self) -> usize {
         self.gaps.len() + 1
     }
 
-    /// All bytes of the stream on the wire.
+    /// Returns the total size of the stream on the wire.
     pub fn bytes(&self) -> Bytes {
         self.packet * self.packets() as u64
     }
 
-    /// The highest probing rate in the stream; zero for a stream without gaps.
+    /// Returns the highest probing rate in the stream; zero for a stream without gaps.
     pub fn top_rate(&self) -> Rate {
         self.gaps.iter().min().and_then(|gap| Rate::of(self.packet, *gap)).unwrap_or(Rate::ZERO)
     }
