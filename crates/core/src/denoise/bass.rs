@@ -1,46 +1,45 @@
-//! Buffering-aware spike smoothing (BASS): undoing what batching does to the gaps of a stream (rapid 2.9,
-//! 2.10).
+//! Buffering-aware spike smoothing (BASS), which undoes the effect of batching on the gaps of a stream
+//! (rapid 2.9, 2.10).
 //!
-//! When packets wait in a buffer and leave together, the first of them arrives after one large gap (a spike)
-//! and the others after tiny ones (dips). A *buffering event* is a spike with the dips that follow it. Inside
-//! a complete event the single gaps are destroyed but their sum is not, so send and receive gaps are both
-//! replaced by their mean over the event. Events cut off by the ends of the stream have a wrong sum and are
-//! removed.
+//! When packets wait in a buffer and leave together, the first of them arrives after one large gap (a spike) and the
+//! others after tiny ones (dips). A *buffering event* is a spike with the dips that follow it. Within a complete
+//! event the individual gaps are lost but their sum is preserved, so BASS replaces both send and receive gaps by
+//! their means over the event. An event cut off by an end of the stream has a wrong sum and is removed.
 
 use super::mean::{centred_mean, rounded_quotient};
 use crate::stream::{Gaps, Refusal};
 use crate::units::Duration;
 
-/// By how much a receive gap must rise and fall again to count as a spike.
+/// The rise and fall of a receive gap that make it a spike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpikeThresholds {
-    /// A gap that exceeds the one before it by more than this starts an event.
+    /// A gap that exceeds the previous one by more than this starts an event.
     pub up: Duration,
-    /// An event counts once a later gap lies below its largest gap by more than this.
+    /// An event is valid once a later gap falls below its largest gap by more than this.
     pub down: Duration,
 }
 
 impl SpikeThresholds {
-    /// Thresholds in whole microseconds.
+    /// Creates thresholds from whole microseconds.
     pub const fn from_us(up: i64, down: i64) -> SpikeThresholds {
         SpikeThresholds { up: Duration::from_us(up), down: Duration::from_us(down) }
     }
 
-    /// Both thresholds times `factor`.
+    /// Multiplies both thresholds by `factor`.
     pub fn scale(self, factor: f64) -> SpikeThresholds {
         SpikeThresholds { up: self.up.scale(factor), down: self.down.scale(factor) }
     }
 }
 
-/// What one smoothing pass did.
+/// The result of one smoothing pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpikePass {
-    /// Whether any gap has another value than before.
+    /// Whether the pass changed the value of any gap.
     pub changed: bool,
-    /// Index of the first spike; samples before it belong to an event whose start was not seen. 0 when there
-    /// is no spike.
+    /// Index of the first spike, or 0 when there is no spike; samples before it belong to an event whose
+    /// start was not seen.
     pub head: usize,
-    /// Index of the last spike, whose event may be cut off; the number of samples when there is no spike.
+    /// Index of the last spike, whose event may be cut off, or the number of samples when there is no spike.
     pub tail: usize,
 }
 
@@ -48,17 +47,17 @@ pub struct SpikePass {
 enum State {
     /// No spike seen yet.
     None,
-    /// A spike was seen, no dip after it.
+    /// A spike was seen, but no dip after it.
     Pending,
-    /// A spike and a dip were seen: this is an event.
+    /// A spike and a dip were seen, which makes a valid event.
     Valid,
 }
 
 /// Averages both arrays over each buffering event found in the receive gaps (rapid 2.9).
 ///
-/// The arrays are changed in place and nothing is allocated; samples beyond the shorter array are left alone.
-/// Means are rounded to the nearest nanosecond, so a sum over an event moves by at most half a nanosecond a
-/// sample.
+/// Changes the arrays in place without allocating; samples beyond the length of the shorter array are left
+/// alone. Means are rounded to the nearest nanosecond, so the sum over an event changes by at most half a
+/// nanosecond per sample.
 pub fn bass_pass(send: &mut [Duration], receive: &mut [Duration], thresholds: SpikeThresholds) -> SpikePass {
     let n = send.len().min(receive.len());
     let (send, receive) = (&mut send[..n], &mut receive[..n]);
@@ -72,7 +71,7 @@ pub fn bass_pass(send: &mut [Duration], receive: &mut [Duration], thresholds: Sp
     let mut largest = Duration::ZERO;
     let mut next = receive[0];
     if receive[0] > receive[1] + down {
-        // The stream begins with a spike.
+        // The stream starts with a spike.
         state = State::Valid;
         largest = receive[0];
         pass.tail = 0;
@@ -107,13 +106,13 @@ pub fn bass_pass(send: &mut [Duration], receive: &mut [Duration], thresholds: Sp
     pass
 }
 
-/// Replaces both arrays by their means; tells whether that changed any value.
+/// Replaces the values of each array by their mean; returns whether any value changed.
 fn average(send: &mut [Duration], receive: &mut [Duration]) -> bool {
-    // Not short-circuiting: both arrays must be written.
+    // `|` does not short-circuit: both arrays must be written.
     flatten(send) | flatten(receive)
 }
 
-/// Replaces all values by their mean; tells whether that changed any of them.
+/// Replaces all values by their mean; returns whether any of them changed.
 fn flatten(values: &mut [Duration]) -> bool {
     let Some(&first) = values.first() else { return false };
     let mut sum = 0i64;
@@ -129,27 +128,27 @@ fn flatten(values: &mut [Duration]) -> bool {
     true
 }
 
-/// The fewest samples an estimate may rest on (rapid 2.9).
+/// The minimum number of samples for an estimate (rapid 2.9).
 const MIN_SAMPLES: usize = 8;
 
-/// The most passes made over one stream (rapid 2.10); a staircase of rises need not come to rest by itself.
+/// The maximum number of passes over one stream (rapid 2.10); a staircase of rises need not converge on its own.
 const MAX_PASSES: u32 = 16;
 
-/// Settings of multi-pass BASS with the closing sliding mean (rapid 2.10).
+/// Settings of multi-pass BASS with a final moving average (rapid 2.10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Denoise {
     /// Pass 1, against interrupt coalescing.
     pub coarse: SpikeThresholds,
     /// Pass 2, against bursty cross traffic.
     pub medium: SpikeThresholds,
-    /// Passes 3 and on, against smoother cross traffic.
+    /// Passes 3 and later, against smoother cross traffic.
     pub fine: SpikeThresholds,
-    /// Samples in the closing sliding mean, usually the packets sent at each rate; 1 switches it off.
+    /// Window of the final moving average in samples, usually the number of packets sent at each rate; 1 disables it.
     pub window: usize,
 }
 
 impl Default for Denoise {
-    /// The values for packets that take 7.23 us on the narrowest link: 20/10, 5/4 and 2/1 us, window 16.
+    /// Returns the values for packets that take 7.23 us on the narrow link: 20/10, 5/4 and 2/1 us, window 16.
     fn default() -> Denoise {
         Denoise {
             coarse: SpikeThresholds::from_us(20, 10),
@@ -160,7 +159,7 @@ impl Default for Denoise {
     }
 }
 
-/// What denoising did with a stream.
+/// The result of denoising a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passes {
     /// Number of smoothing passes made, 1 to 16.
@@ -170,8 +169,7 @@ pub struct Passes {
 }
 
 impl Denoise {
-    /// The default thresholds times `kappa`, the time of a packet on the narrowest link over 7.23 us (rapid
-    /// 2.10).
+    /// Multiplies the default thresholds by `kappa`, the packet time on the narrow link over 7.23 us (rapid 2.10).
     pub fn scaled(kappa: f64) -> Denoise {
         let usual = Denoise::default();
         Denoise {
@@ -182,16 +180,15 @@ impl Denoise {
         }
     }
 
-    /// The same settings with another `window`.
+    /// Returns the settings with a different `window`.
     pub fn with_window(self, window: usize) -> Denoise {
         Denoise { window, ..self }
     }
 
-    /// All passes, the removal of cut-off events after the first, and the closing sliding mean (rapid 2.10).
+    /// Runs all passes, the removal of cut-off events after the first, and the final moving average (rapid 2.10).
     ///
-    /// # Errors
-    /// [`Refusal::TooShort`] when no complete event or fewer than 8 samples are left; `gaps` is then of no
-    /// use.
+    /// # Errors [`Refusal::TooShort`] when no complete event or fewer than 8 samples remain; the contents of `gaps`
+    /// are then unusable.
     pub fn apply(&self, gaps: &mut Gaps, scratch: &mut Vec<Duration>) -> Result<Passes, Refusal> {
         let first = self.two_passes(gaps)?;
         let mut count = 2;
@@ -201,32 +198,32 @@ impl Denoise {
                 break;
             }
         }
-        // Both arrays: smoothing the receive gaps alone makes the estimate 5 % low (rapid 2.10).
+        // Smooth both arrays: smoothing only the receive gaps makes the estimate 5 % low (rapid 2.10).
         centred_mean(&mut gaps.receive, self.window, scratch);
         centred_mean(&mut gaps.send, self.window, scratch);
         Ok(Passes { count, first })
     }
 
-    /// Passes 1 and 2 with the removal of cut-off events between them, for estimators that look at delays.
+    /// Runs passes 1 and 2 with the removal of cut-off events between them, for estimators that work on delays.
     ///
     /// Returns the index of the first sample kept.
     ///
     /// # Errors
-    /// [`Refusal::TooShort`] when no complete event or fewer than 8 samples are left.
+    /// [`Refusal::TooShort`] when no complete event or fewer than 8 samples remain.
     pub fn two_passes(&self, gaps: &mut Gaps) -> Result<usize, Refusal> {
         let first = self.first_pass(gaps)?;
         bass_pass(&mut gaps.send, &mut gaps.receive, self.medium);
         Ok(first)
     }
 
-    /// Pass 1 and the removal of the events that the ends of the stream cut off (rapid 2.9), no more.
+    /// Runs only pass 1 and the removal of the events that the ends of the stream cut off (rapid 2.9).
     ///
-    /// Without the removal, pass 2 takes the dips at the start for a low run before a huge spike and merges
-    /// the whole stream into one event, and the estimate is the average send rate whatever the path does.
-    /// Returns the index of the first sample kept.
+    /// Without the removal, pass 2 mistakes the dips at the start for the low gaps before a huge spike and merges the
+    /// whole stream into one event; the estimate is then the average send rate regardless of the path. Returns the
+    /// index of the first sample kept.
     ///
     /// # Errors
-    /// [`Refusal::TooShort`] when no complete event or fewer than 8 samples are left.
+    /// [`Refusal::TooShort`] when no complete event or fewer than 8 samples remain.
     pub fn first_pass(&self, gaps: &mut Gaps) -> Result<usize, Refusal> {
         let pass = bass_pass(&mut gaps.send, &mut gaps.receive, self.coarse);
         if pass.tail.saturating_sub(pass.head) < MIN_SAMPLES {
@@ -248,7 +245,7 @@ mod tests {
         values.iter().copied().map(Duration::from_us).collect()
     }
 
-    /// One pass over `receive` with send gaps of 10, 11, 12, ... us; returns what it did and both arrays.
+    /// Runs one pass over `receive` with send gaps of 10, 11, 12, ... us; returns its result and both arrays.
     fn pass(receive: &[i64]) -> (SpikePass, Vec<Duration>, Vec<Duration>) {
         let mut send: Vec<Duration> = (0..receive.len() as i64).map(|i| Duration::from_us(10 + i)).collect();
         let mut receive = us(receive);
@@ -258,7 +255,7 @@ mod tests {
 
     #[test]
     fn each_complete_event_becomes_flat_and_its_ends_are_reported() {
-        // Dips, an event of four, an event of three, and the start of another one.
+        // Dips, an event of four gaps, an event of three, and the start of another.
         let (pass, send, receive) = pass(&[1, 1, 37, 1, 1, 1, 28, 1, 1, 50]);
         assert_eq!(pass, SpikePass { changed: true, head: 2, tail: 9 });
         assert_eq!(receive, us(&[1, 1, 10, 10, 10, 10, 10, 10, 10, 50]));
@@ -315,7 +312,7 @@ mod tests {
         assert_eq!(pass(&[9]).0, SpikePass { changed: false, head: 0, tail: 1 });
     }
 
-    /// A stream of 10 us gaps after coalescing into events of `event` packets, cut off at both ends.
+    /// Returns a stream of 10 us gaps after coalescing into events of `event` packets, cut off at both ends.
     fn coalesced(samples: usize, event: usize) -> Gaps {
         let mut gaps = Gaps::default();
         for i in 0..samples {

@@ -1,11 +1,11 @@
-//! The centred sliding mean that ends the denoising of a stream (rapid 2.10).
+//! The centred moving average that ends the denoising of a stream (rapid 2.10).
 
 use crate::units::Duration;
 
-/// Replaces each value by the mean of the `window` values around it, cut off at both ends.
+/// Replaces each value by the mean of the `window` values around it; the window is truncated at both ends.
 ///
-/// Value `i` becomes the mean of `i - window/2 ..= i + (window-1)/2`, rounded to the nearest nanosecond.
-/// `scratch` holds the values still needed in their old form; its capacity is reused between calls.
+/// Value `i` becomes the mean of `i - window/2 ..= i + (window-1)/2`, rounded to the nearest nanosecond. `scratch`
+/// keeps the original values; its capacity is reused between calls.
 pub fn centred_mean(values: &mut [Duration], window: usize, scratch: &mut Vec<Duration>) {
     if window < 2 || values.len() < 2 {
         return;
@@ -30,10 +30,10 @@ pub fn centred_mean(values: &mut [Duration], window: usize, scratch: &mut Vec<Du
     }
 }
 
-/// `sum / count` rounded to the nearest integer, halves upwards; `count` is at least 1.
+/// Returns `sum / count` rounded to the nearest integer, with halves rounded up; `count` is at least 1.
 ///
-/// Sums of gaps fit 32 bits for streams shorter than four seconds, where the processor divides several times
-/// faster.
+/// The sum of the gaps of a stream shorter than four seconds fits in 32 bits, and 32-bit division is
+/// several times faster.
 pub(super) fn rounded_quotient(sum: i64, count: usize) -> i64 {
     let raised = sum.wrapping_add(count as i64 / 2);
     match (u32::try_from(raised), u32::try_from(count)) {

@@ -1,4 +1,4 @@
-//! Removing what interrupt coalescing and bursty cross traffic do to the gaps of a stream.
+//! Removal of the effects of interrupt coalescing and bursty cross traffic on the gaps of a stream.
 
 mod bass;
 mod mean;

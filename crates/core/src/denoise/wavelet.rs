@@ -4,19 +4,19 @@
 const LOW: [f64; 4] =
     [0.482_962_913_144_534_1, 0.836_516_303_737_807_7, 0.224_143_868_042_013_4, -0.129_409_522_551_260_34];
 
-/// The matching high-pass filter: the low-pass one reversed, every second sign changed.
+/// The matching high-pass filter: the low-pass filter reversed, with every second sign flipped.
 const HIGH: [f64; 4] = [LOW[3], -LOW[2], LOW[1], -LOW[0]];
 
-/// Buffers of the transform, kept between calls so that steady-state work does not allocate.
+/// Scratch memory of the transform, kept between calls so that steady-state work does not allocate.
 #[derive(Clone, Debug, Default)]
 pub struct Wavelet {
     scratch: Vec<f64>,
 }
 
 impl Wavelet {
-    /// One level forward: the first half of `values` becomes the approximation, the second half the detail.
+    /// Applies one level: the first half of `values` becomes the approximation, the second half the detail.
     ///
-    /// An odd last value is left alone, and fewer than two values altogether.
+    /// An odd last value is left alone, as are slices of fewer than two values.
     pub fn forward(&mut self, values: &mut [f64]) {
         let n = values.len() & !1;
         let half = n / 2;
@@ -34,7 +34,7 @@ impl Wavelet {
         }
     }
 
-    /// Undoes [`Wavelet::forward`].
+    /// Inverts [`Wavelet::forward`].
     pub fn inverse(&mut self, values: &mut [f64]) {
         let n = values.len() & !1;
         let half = n / 2;
@@ -49,16 +49,15 @@ impl Wavelet {
     }
 }
 
-/// Keeps the approximation of `values` after `levels` halvings, in the scale of the values (not of the
-/// transform).
+/// Replaces `values` by their approximation after `levels` levels, in the scale of the values (not of the transform).
 ///
-/// Each level drops an odd last value, so n values become n / 2^levels, rounded down.
+/// Each level halves the number of values and drops an odd last one, so n values become n / 2^levels, rounded down.
 pub fn approximate(values: &mut Vec<f64>, levels: u32, wavelet: &mut Wavelet) {
     for _ in 0..levels {
         wavelet.forward(values);
         values.truncate(values.len() / 2);
         for value in values.iter_mut() {
-            // A constant keeps its value: the low-pass taps sum to the square root of two.
+            // The low-pass taps sum to the square root of two; this factor preserves a constant.
             *value *= std::f64::consts::FRAC_1_SQRT_2;
         }
     }
