@@ -1,9 +1,10 @@
-//! Whether samples that were taken at several rates agree, as they do when the slope assumed is the path's.
+//! Agreement of samples taken at several rates: they agree when the assumed slope is that of the path.
 //!
-//! [`busy_sample`](super::response::busy_sample) takes the capacity of the narrow link for that of the link whose queue grows. If that is
-//! wrong, what it says to be free rises or falls with the rate it was sampled at, by 1 - C_narrow / C_tight.
+//! [`busy_sample`](super::response::busy_sample) assumes that the queue grows at the narrow link. If the tight link
+//! is a different one, the available bandwidth it returns rises or falls with the probing rate, with slope 1 -
+//! C_narrow / C_tight.
 
-/// Sums for a weighted regression of samples on the rates at which they were taken, both as shares of capacity.
+/// Sums for a weighted regression of samples on the rates at which they were taken, both as fractions of capacity.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Agreement {
     count: f64,
@@ -15,13 +16,13 @@ pub(crate) struct Agreement {
     sample_squared: f64,
 }
 
-/// The most that agreement counts for: two equal queues in a row agree almost as well as one.
+/// Upper limit of the odds: two equal queues in a row agree almost as well as one.
 const MOST_ODDS: f64 = 2.0;
-/// The least error of a slope that is believed: samples hold a few per cent at best.
+/// Lower limit of the standard error of a slope: samples are accurate to a few per cent at best.
 const LEAST_ERROR: f64 = 0.05;
 
 impl Agreement {
-    /// Takes in a sample; `weight` is the time that it saw.
+    /// Adds a sample; `weight` is the time it covers.
     pub(crate) fn add(&mut self, rate: f64, sample: f64, weight: f64) {
         self.count += 1.0;
         self.weight += weight;
@@ -32,7 +33,7 @@ impl Agreement {
         self.sample_squared += weight * sample * sample;
     }
 
-    /// The slope and its standard error; `None` while there are too few samples or only one rate.
+    /// Returns the slope and its standard error, or `None` with too few samples or only one rate.
     fn slope(&self) -> Option<(f64, f64)> {
         let freedom = self.count - 2.0;
         let spread = self.rate_squared - self.rate * self.rate / self.weight;
@@ -46,7 +47,8 @@ impl Agreement {
         Some((slope, error.max(LEAST_ERROR)))
     }
 
-    /// How many times likelier the slope is if all samples are right than if any slope from -1 to 1 is as likely, up to a limit.
+    /// Returns the likelihood ratio of slope 0, at which all samples agree, to a uniform slope from -1 to
+    /// 1, up to a limit.
     pub(crate) fn odds(&self) -> f64 {
         let Some((slope, error)) = self.slope() else { return 1.0 };
         let freedom = self.count - 2.0;

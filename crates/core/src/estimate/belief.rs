@@ -1,67 +1,73 @@
-//! What streams at several rates say together about a path with any number of queues.
+//! Inference from streams at several rates on a path with any number of queues.
 //!
-//! The delay begins to grow at the available bandwidth A whatever the path. How steeply tells the capacity of the tight link, which need
-//! not be the narrow one: a rate R makes the delay grow by (R - A) / C of the tight link, and two queues that fill at the same time
-//! make it grow more than either. [`Belief`] therefore weighs all of A, that slope, the noise of the cross traffic, and how much
-//! its rate differs from stream to stream, with [`Reflected`] as likelihood of the delays.
+//! On any path the delay begins to grow at the available bandwidth A. The slope of the growth reveals the capacity of
+//! the tight link, which need not be the narrow one: a rate R makes the delay grow by (R - A) / C of the tight link,
+//! and two queues that fill at the same time make it grow faster than either. [`Belief`] therefore weighs
+//! combinations of A, that slope, the noise of the cross traffic, and the variation of its rate from stream to
+//! stream, with [`Reflected`] as the likelihood of the delays.
 
 use crate::units::{Bytes, Rate};
 
 use super::normal::Normal;
 use super::reflected::{Passage, Reflected};
 
-/// Points over the available bandwidth per capacity of the narrow link.
+/// Grid points for the available bandwidth per capacity of the narrow link.
 const POINTS_PER_CAPACITY: usize = 100;
-/// Points over the available bandwidth; capacities are measured up to 15 % low.
+/// Grid points for the available bandwidth, up to 15 % above the capacity, because measured capacities are
+/// up to 15 % low.
 pub(crate) const POINTS: usize = 115;
-/// Points below zero and above the highest that a single stream may see for its own few milliseconds.
+/// Points below zero and above the highest, because a stream sees the cross traffic of only a few milliseconds.
 const MARGIN: usize = 20;
 const STREAM_POINTS: usize = MARGIN + POINTS + MARGIN;
 
-/// Capacity of the tight link as a multiple of the narrow one's; the first is one queue, below one are several that fill together.
+/// Capacity of the tight link as a multiple of the narrow link's. The first is a single queue; values below one stand
+/// for several queues that fill together.
 const TIGHT: [f64; 16] =
     [1.0, 0.55, 0.63, 0.73, 0.85, 1.17, 1.37, 1.6, 1.9, 2.2, 2.6, 3.2, 4.0, 5.2, 7.0, 10.0];
-/// The least of them, with which the delay grows fastest.
+/// The lowest multiple, with which the delay grows fastest.
 const STEEPEST: f64 = TIGHT[1];
-/// The most of them, with which it grows slowest.
+/// The highest multiple, with which the delay grows slowest.
 const FLATTEST: f64 = TIGHT[TIGHT.len() - 1];
-/// Drifts between which the likelihood is interpolated.
+/// Spacing of the drifts between which the likelihood is interpolated.
 const DRIFT_STEP: f64 = 0.02;
-/// Where in [`TIGHT`] the tight link is the narrow one.
+/// Index in [`TIGHT`] at which the tight link is the narrow one.
 const ONE_QUEUE: usize = 0;
-/// How likely one queue is taken to be before anything is known.
+/// Prior probability of a single queue.
 const ONE_QUEUE_PRIOR: f64 = 0.8;
-/// Variance of the delay per time, in packet times of the narrow link: from even traffic to batches of 25 packets at full load.
+/// Variance of the delay per unit of time, in packet times of the narrow link: from smooth traffic to batches of 25
+/// packets at full load.
 const NOISE_RANGE: (f64, f64) = (0.004, 50.0);
 const NOISES: usize = 9;
-/// Standard deviation of the available bandwidth from stream to stream, in points.
+/// Standard deviation of the available bandwidth from stream to stream, in grid points.
 const DRIFTING: [f64; 3] = [0.0, 5.0, 15.0];
-/// Real queues are empty more often than Brownian motion: delays below this many times its variance are taken as none.
+/// Real queues are empty more often than reflected Brownian motion: a delay of zero counts as any delay up to this
+/// many times the variance per unit of time.
 const EMPTY: f64 = 1.0;
-/// Rows of the grid, of [`POINTS`] each: everything that is not known beside the available bandwidth.
+/// Grid rows of [`POINTS`] each: all unknowns besides the available bandwidth.
 const ROWS: usize = DRIFTING.len() * NOISES * TIGHT.len();
 /// Cells of the whole grid.
 pub(crate) const CELLS: usize = ROWS * POINTS;
-/// Below this point the prior over the available bandwidth is flat, and above in its logarithm.
+/// Below this point the prior of the available bandwidth is flat; above it the prior is flat in the logarithm.
 const FLAT_BELOW: f64 = 15.0;
-/// A row of the grid with less than this does not count; the inverse of less would be infinite.
+/// A row with less than this mass is ignored, because its inverse would be infinite.
 const NOTHING: f64 = 1e-290;
-/// How much of every stream's evidence counts: no model is quite right.
+/// Weight of the evidence of each stream: no model is exact.
 const TEMPER: f64 = 0.5;
 
-/// Parts of which the delay has nothing to do with the queue, as when a host held up the packet at its end ...
+/// Share of parts whose delay has nothing to do with the queue, for instance because a host held up their last packet.
 const STRAY_SHARE: f64 = 0.01;
-/// ... by up to so many packet times.
+/// Range of these stray delays, in packet times.
 const STRAY_RANGE: f64 = 50.0;
-/// Parts of a stream that left faster than this many times the capacity are trains, which say nothing about what is free.
+/// Parts sent faster than this many times the capacity are trains, which reveal nothing about the available bandwidth.
 const FASTEST: f64 = 3.0;
 
 /// A part of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Part {
-    /// The rate at which it left: a busy sender stalls and catches up, which must not pass for cross traffic.
+    /// The rate at which it was actually sent: when a busy sender stalls and catches up, that must not look like
+    /// cross traffic.
     pub(crate) rate: Rate,
-    /// The delays at its ends, in seconds.
+    /// The delays at its two ends, in seconds.
     pub(crate) passage: Passage,
 }
 
@@ -72,16 +78,17 @@ pub(crate) struct Belief {
     packet_time: f64,
     normal: Normal,
     kernels: Vec<Vec<f64>>,
-    /// By drifting, noise, tight link and available bandwidth.
+    /// Indexed by variation between streams, noise, tight link and available bandwidth.
     ln_likelihood: Vec<f64>,
-    /// Working memory: the likelihood of each part over drifts, over what is free, and of one part of the grid.
+    /// Scratch memory: each part's likelihood over drifts, the stream's over available bandwidth, and one
+    /// row of the grid.
     curves: Vec<Curve>,
     row: Vec<f64>,
     part: [f64; POINTS],
 }
 
 impl Belief {
-    /// The state before any stream, for packets of this size and a narrow link of this capacity.
+    /// Creates the prior state for packets of this size and a narrow link of this capacity.
     pub(crate) fn new(packet: Bytes, capacity: Rate) -> Belief {
         let capacity = capacity.max(Rate::from_bps(1));
         Belief {
@@ -96,12 +103,12 @@ impl Belief {
         }
     }
 
-    /// Forgets all streams.
+    /// Discards all streams.
     pub(crate) fn clear(&mut self) {
         self.ln_likelihood.fill(0.0);
     }
 
-    /// Takes in the parts of a stream. `blur` is a variance that the stamps add to every part, in square seconds.
+    /// Adds the parts of a stream. `blur` is the variance that timestamps add to every part, in square seconds.
     pub(crate) fn add(&mut self, parts: &[Part], blur: f64) {
         for noise in 0..NOISES {
             self.draw_curves(noise_at(noise) * self.packet_time, parts, blur);
@@ -112,7 +119,7 @@ impl Belief {
         }
     }
 
-    /// The logarithm of each part's likelihood as a function of the drift alone, which all capacities of the tight link share.
+    /// Computes the logarithm of each part's likelihood as a function of the drift alone, which all tight links share.
     fn draw_curves(&mut self, variance: f64, parts: &[Part], blur: f64) {
         let resolution = self.packet_time / 2.0;
         let capacity = self.capacity;
@@ -140,7 +147,8 @@ impl Belief {
         self.curves.truncate(count);
     }
 
-    /// The likelihood for every rate that may have been free while the stream passed, up to a factor whose logarithm is returned.
+    /// Computes the likelihood of every available bandwidth during the stream, up to a factor; returns the
+    /// factor's logarithm.
     fn likelihoods(&mut self, slope: f64) -> f64 {
         let mut top = f64::NEG_INFINITY;
         for (point, value) in self.row.iter_mut().enumerate() {
@@ -151,7 +159,7 @@ impl Belief {
         top
     }
 
-    /// Adds the row to the grid, for every way in which a stream's rate may differ from the mean.
+    /// Adds the row to the grid, for every amount of variation between a stream's available bandwidth and the mean.
     fn spread_out(&mut self, noise: usize, tight: usize, top: f64) {
         for (drifting, kernel) in self.kernels.iter().enumerate() {
             self.part.fill(0.0);
@@ -170,21 +178,21 @@ impl Belief {
         }
     }
 
-    /// The logarithm of the likelihood of all streams so far, row by row; [`POINTS`] each.
+    /// Returns the log likelihood of all streams so far, in rows of [`POINTS`] each.
     pub(crate) fn ln_likelihood(&self) -> &[f64] {
         &self.ln_likelihood
     }
 
-    /// How likely it is that one queue matters, and the density of what is free if so and if not, up to a factor each; `odds` is what else
-    /// speaks for one queue.
+    /// Returns the probability that only one queue matters, and the unnormalized densities of the available bandwidth
+    /// in either case; `odds` is other evidence for one queue.
     pub(crate) fn summary(&self, odds: f64) -> Summary {
         let mut summaries = summaries(&[&self.ln_likelihood], odds);
         summaries.pop().unwrap_or_else(Summary::empty)
     }
 }
 
-/// The same for parts of a measurement during which different rates were free, with one path and one noise for all; of every part the logarithm of
-/// its streams' likelihood.
+/// Returns the summaries of parts of a measurement that had different available bandwidths, with one path and one
+/// noise for all; each part is given as the log likelihood of its streams.
 pub(crate) fn summaries(parts: &[&[f64]], odds: f64) -> Vec<Summary> {
     let tops: Vec<f64> =
         parts.iter().map(|part| part.iter().copied().fold(f64::NEG_INFINITY, f64::max)).collect();
@@ -200,7 +208,8 @@ pub(crate) fn summaries(parts: &[&[f64]], odds: f64) -> Vec<Summary> {
         for ((part, top), mass) in parts.iter().zip(&tops).zip(&mut masses) {
             let mut sum = 0.0;
             for (point, (mass, value)) in mass.iter_mut().zip(&part[cells.clone()]).enumerate() {
-                // Nearly flat in the logarithm: a far tight link would else make rates above all tried likely.
+                // The prior is nearly flat in the logarithm. Otherwise, a tight link far above the narrow one would
+                // make rates above all those probed likely.
                 *mass = (value - top).exp() / (point as f64 + FLAT_BELOW);
                 sum += *mass;
             }
@@ -219,19 +228,20 @@ pub(crate) fn summaries(parts: &[&[f64]], odds: f64) -> Vec<Summary> {
     summaries
 }
 
-/// Points of a row that can be: no more than the links that fill together carry.
+/// Returns the possible points of a row: the available bandwidth cannot exceed the capacity of queues that
+/// fill together.
 fn points_of(row: usize) -> usize {
     (TIGHT[row % TIGHT.len()].min(1.0) * 1.15 * POINTS_PER_CAPACITY as f64) as usize
 }
 
-/// What the streams say together.
+/// The combined result of all streams.
 #[derive(Clone, Debug)]
 pub(crate) struct Summary {
-    /// How likely it is that only one queue matters.
+    /// Probability that only one queue matters.
     pub(crate) one_queue: f64,
-    /// Density over the available bandwidth with one queue; points are hundredths of the narrow link's capacity.
+    /// Density of the available bandwidth with one queue; points are hundredths of the narrow link's capacity.
     pub(crate) one: [f64; POINTS],
-    /// The same with another tight link, or several.
+    /// The same with a different tight link or with several queues.
     pub(crate) several: [f64; POINTS],
 }
 
@@ -241,7 +251,7 @@ impl Summary {
     }
 }
 
-/// A function of the drift, drawn at even steps.
+/// A function of the drift, tabulated at even steps.
 #[derive(Clone, Debug, Default)]
 struct Curve {
     /// Rate of the part as a share of the narrow link's capacity.
@@ -251,7 +261,7 @@ struct Curve {
 }
 
 impl Curve {
-    /// Draws all drifts that a part of this rate may have.
+    /// Tabulates all drifts possible for a part of this rate.
     fn draw(&mut self, rate: f64, value: impl Fn(f64) -> f64) {
         let drifts = |free: f64| ((rate - free) / STEEPEST, (rate - free) / FLATTEST);
         let ((a, b), (c, d)) = (drifts(free_at(STREAM_POINTS)), drifts(free_at(0)));
@@ -263,18 +273,19 @@ impl Curve {
         self.values.extend((0..points).map(|point| value(self.slowest + point as f64 * DRIFT_STEP)));
     }
 
-    /// Its value where this is free, and the tight link carries `slope` times what the narrow one does.
+    /// Returns the value at available bandwidth `free` when the tight link's capacity is `slope` times the
+    /// narrow one's.
     fn at(&self, free: f64, slope: f64) -> f64 {
         cubic(&self.values, ((self.rate - free) / slope - self.slowest) / DRIFT_STEP)
     }
 }
 
-/// What is free at a point of a stream's own grid, as a share of the narrow link's capacity.
+/// Returns the available bandwidth at a point of a stream's own grid, as a fraction of the narrow link's capacity.
 fn free_at(point: usize) -> f64 {
     (point as f64 + 0.5 - MARGIN as f64) / POINTS_PER_CAPACITY as f64
 }
 
-/// The cubic through the four values around `at`, which has at least one before and two behind it.
+/// Returns the cubic through the four values around `at`, which has at least one value before it and two after it.
 fn cubic(values: &[f64], at: f64) -> f64 {
     let index = (at as usize).clamp(1, values.len() - 3);
     let x = at - index as f64;
@@ -282,13 +293,13 @@ fn cubic(values: &[f64], at: f64) -> f64 {
     b + 0.5 * x * (c - a + x * (2.0 * a - 5.0 * b + 4.0 * c - d + x * (3.0 * (b - c) + d - a)))
 }
 
-/// The noise of a grid row in packet times; rows are evenly spaced in its logarithm.
+/// Returns the noise of a grid row in packet times; rows are spaced evenly in its logarithm.
 fn noise_at(row: usize) -> f64 {
     let (low, high) = NOISE_RANGE;
     low * (high / low).powf(row as f64 / (NOISES - 1) as f64)
 }
 
-/// Normal weights around the middle, whose sum is one.
+/// Returns normal weights around the middle that sum to one.
 fn kernel(sd: f64) -> Vec<f64> {
     let reach = (2.5 * sd).ceil() as i64;
     let weights: Vec<f64> =
@@ -301,7 +312,8 @@ fn kernel(sd: f64) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    /// Six streams of 30 ms over a link with 40 of 100 Mb/s free, of which the queue serves `tight` times as much.
+    /// Simulates 18 streams of 30 ms over a link with 40 of 100 Mb/s available, whose queue is served
+    /// `tight` times as fast.
     fn seen(tight: f64, noise: f64) -> Summary {
         let mut belief = Belief::new(Bytes::new(1_250), Rate::from_mbps(100.0));
         for (index, rate) in [0.35, 0.45, 0.5, 0.6, 0.7, 0.8].into_iter().cycle().take(18).enumerate() {

@@ -1,57 +1,52 @@
-//! The estimator of Rapid and BASS: the rate from which on packets arrive further apart than they were sent
-//! (rapid 2.11).
+//! The estimator of Rapid and BASS, which finds the rate from which on receive gaps exceed send gaps (rapid 2.11).
 
 use super::{Bound, StreamEstimate};
 use crate::stream::{Gaps, Refusal};
 use crate::units::{Bytes, Duration, Rate};
 
-/// Settings of the search for excursions, runs of samples whose receive gap exceeds the send gap (rapid
-/// 2.11).
+/// Settings of the search for excursions: runs of samples whose receive gap exceeds the send gap (rapid 2.11).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Excursion {
-    /// The least excess that counts, whatever the gap; 100 ns at 10 Gb/s, to be scaled with the packet time.
+    /// The minimum excess that counts at any gap: 100 ns at 10 Gb/s, to be scaled with the packet time.
     pub margin: Duration,
-    /// The least excess that counts, as a part of the send gap; 0 for the literal rule, 0.02 in a closed
-    /// loop.
+    /// The minimum excess that counts, as a fraction of the send gap: 0 for the literal rule, 0.02 in a closed loop.
     ///
-    /// Where gaps are long a fixed margin lies below the jitter of time stamps and every stream looks
-    /// congested.
+    /// With long gaps, a fixed margin is smaller than timestamp jitter, and every stream would look congested.
     pub relative_margin: f64,
-    /// The fewest consecutive samples of an excursion, at least 1; 4 in Rapid.
+    /// The minimum number of consecutive samples in an excursion, at least 1; 4 in Rapid.
     pub min_length: usize,
 }
 
 impl Default for Excursion {
-    /// The literal rule for 10 Gb/s: 100 ns, nothing relative, 4 samples.
+    /// Returns the literal rule for 10 Gb/s: 100 ns, no relative margin, 4 samples.
     fn default() -> Excursion {
         Excursion { margin: Duration::from_ns(100), relative_margin: 0.0, min_length: 4 }
     }
 }
 
-/// Binary digits after the point in the relative margin: steps of a millionth.
+/// Fractional bits of the relative margin, for steps of a millionth.
 const MARGIN_DIGITS: u32 = 20;
 
 impl Excursion {
-    /// The default with its margin times `kappa`, the time of a packet on the narrowest link over 7.23 us.
+    /// Returns the default with its margin multiplied by `kappa`, the packet time on the narrow link over 7.23 us.
     pub fn scaled(kappa: f64) -> Excursion {
         let usual = Excursion::default();
         Excursion { margin: usual.margin.scale(kappa), ..usual }
     }
 
-    /// The same settings with another relative margin.
+    /// Returns the settings with a different relative margin.
     pub fn with_relative_margin(self, relative_margin: f64) -> Excursion {
         Excursion { relative_margin, ..self }
     }
 
     /// Estimates the available bandwidth from the gaps of one stream, usually denoised ones (rapid 2.11).
     ///
-    /// Everything up to the end of an excursion counts with the rate of the sample before that excursion,
-    /// what follows the last one with the last rate; the result is the mean, so that an excursion that ended
-    /// again pulls it down only in part.
+    /// All samples up to the end of an excursion count with the rate of the sample before that excursion; samples
+    /// after the last excursion count with the last rate. The result is the mean, so an excursion that ended lowers
+    /// it only in part.
     ///
-    /// # Errors
-    /// [`Refusal::TooShort`] with fewer than twice `min_length` samples, [`Refusal::SenderGaps`] when a send
-    /// gap that matters is not positive.
+    /// # Errors [`Refusal::TooShort`] with fewer than twice `min_length` samples, [`Refusal::SenderGaps`] when a send
+    /// gap that enters the mean is not positive.
     pub fn estimate(&self, packet: Bytes, gaps: &Gaps) -> Result<StreamEstimate, Refusal> {
         let n = gaps.send.len().min(gaps.receive.len());
         let min_length = self.min_length.max(1);
@@ -90,17 +85,17 @@ impl Excursion {
     }
 }
 
-/// A sum of rates; one division a segment, in 64 bits, because this runs for every stream.
+/// A sum of rates. It needs one 64-bit division per segment, because it runs for every stream.
 struct Total {
     packet: Bytes,
     sum: u64,
 }
 
 impl Total {
-    /// Adds `count` samples at the rate that a packet every `gap` makes.
+    /// Adds `count` samples at the rate of one packet per `gap`.
     fn add(&mut self, count: usize, gap: Duration) -> Result<(), Refusal> {
         let gap = u64::try_from(gap.ns()).ok().filter(|gap| *gap > 0).ok_or(Refusal::SenderGaps)?;
-        // 8e9 bit-nanoseconds a byte-second; a packet below 2.3 GB fits.
+        // 8e9 bit-nanoseconds per byte-second; a packet below 2.3 GB fits.
         let rate = self.packet.get().saturating_mul(8_000_000_000) / gap;
         self.sum = self.sum.saturating_add(rate.saturating_mul(count as u64));
         Ok(())
@@ -116,15 +111,15 @@ mod tests {
     const PACKET: Bytes = Bytes::new(9038);
     const LITERAL: Excursion = Excursion { margin: Duration::ZERO, relative_margin: 0.0, min_length: 4 };
 
-    /// The gaps of a stream after a link without noise that has `available` left of `capacity`.
+    /// Returns the gaps of a stream after a noiseless link with `available` left of `capacity`.
     fn fluid(average: Rate, capacity: Rate, available: Rate) -> Gaps {
         let shape = Shape { rates: 4, packets_per_rate: 16, step: 1.15 };
         let cross = capacity.saturating_sub(available).bps_f64();
         let packet_time = capacity.time_for(PACKET).ns() as f64;
         let mut gaps = Gaps::default();
         for send in Schedule::p_stream(shape, average, PACKET).gaps {
-            // While the queue stands, a gap holds the packet and the cross traffic that came in during the
-            // send gap.
+            // While the queue is not empty, a receive gap holds the packet and the cross traffic that arrived during
+            // the send gap.
             let filled = packet_time + cross / capacity.bps_f64() * send.ns() as f64;
             gaps.push(send, Duration::from_ns((filled.round() as i64).max(send.ns())));
         }
@@ -169,7 +164,7 @@ mod tests {
             gaps.push(send, send + excess);
         }
         let estimate = LITERAL.estimate(Bytes::new(1250), &gaps).expect("20 samples");
-        // Ten samples at 0.5 Gb/s (up to the end of the excursion), ten at 1 Gb/s.
+        // Ten samples count with 0.5 Gb/s (up to the end of the excursion), ten with 1 Gb/s.
         assert_eq!(estimate, StreamEstimate { rate: gbps(0.75), bound: Bound::Within });
     }
 
@@ -224,7 +219,7 @@ mod tests {
             let rates = || gaps.send.iter().filter_map(|gap| Rate::of(PACKET, *gap));
             let estimate = Excursion::default().estimate(PACKET, &gaps).expect("positive gaps");
             prop_assert!(Some(estimate.rate) <= rates().max());
-            // The mean of whole numbers is rounded down once.
+            // The integer mean rounds down once.
             prop_assert!(Some(estimate.rate + Rate::from_bps(1)) >= rates().min());
         }
 

@@ -1,4 +1,4 @@
-//! IMR: smoothing one-way delays before the trend tests, against interrupt coalescence (rapid 2.17).
+//! IMR: smoothing of one-way delays before the trend tests, against interrupt coalescing (rapid 2.17).
 
 use super::{Decision, Trend};
 use crate::denoise::{Wavelet, approximate};
@@ -10,10 +10,10 @@ const GROUPS: usize = 10;
 /// Levels of the wavelet transform; each halves the number of values.
 const LEVELS: u32 = 3;
 
-/// The fewest values the trend tests are made on after the transform (rapid 2.17).
+/// The minimum number of values for the trend tests after the transform (rapid 2.17).
 const MIN_POINTS: usize = 8;
 
-/// Judges the means of ten consecutive groups of delays (IMR-avg, rapid 2.17).
+/// Applies the trend tests to the means of ten consecutive groups of delays (IMR-avg, rapid 2.17).
 ///
 /// # Errors
 /// [`Refusal::TooShort`] with fewer than ten delays.
@@ -27,7 +27,7 @@ pub fn average(delays: &[f64], trend: &Trend) -> Result<Decision, Refusal> {
     Ok(trend.decide(&means))
 }
 
-/// Judges what is left of the delays after three levels of wavelet approximation (IMR-wavelet, rapid 2.17).
+/// Applies the trend tests to the delays after three levels of wavelet approximation (IMR-wavelet, rapid 2.17).
 ///
 /// `delays` is replaced by the n/8 values tested.
 ///
@@ -41,7 +41,7 @@ pub fn wavelet(delays: &mut Vec<f64>, trend: &Trend, wavelet: &mut Wavelet) -> R
     Ok(trend.decide(delays))
 }
 
-/// Writes the delays that the gaps imply, in nanoseconds over that of the packet before the first gap.
+/// Writes the delays that the gaps imply, in nanoseconds relative to the delay of the packet before the first gap.
 pub fn delays_from_gaps(gaps: &Gaps, delays: &mut Vec<f64>) {
     delays.clear();
     delays.push(0.0);
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
     use crate::units::Duration;
 
-    /// Delays with the saw teeth of coalescing 12 packets at a time, on top of a slope per packet.
+    /// Returns delays with the sawtooth of coalescing 12 packets at a time on top of a slope per packet.
     fn coalesced(packets: usize, slope: f64) -> Vec<f64> {
         (0..packets).map(|i| slope * i as f64 + 9.0 * (11 - i % 12) as f64).collect()
     }
@@ -72,8 +72,7 @@ mod tests {
 
     #[test]
     fn the_wavelet_leaves_an_eighth_of_the_values() {
-        // Coalescing of four packets at a time is averaged out; that of twelve would leave the answer
-        // ambiguous.
+        // Coalescing of four packets at a time is averaged out; with twelve the answer would stay ambiguous.
         let mut rising: Vec<f64> =
             (0..320).map(|i| 0.5 * f64::from(i) + 9.0 * f64::from(3 - i % 4)).collect();
         assert_ne!(Trend::default().decide(&rising), Decision::Above);

@@ -1,11 +1,11 @@
-//! The shipped estimators behind two enums, so that a caller can choose one by name.
+//! The available estimators as two enums, so that a caller can select one by name.
 
 use super::{Decision, Excursion, PathChirp, StreamEstimate, Trend, imr, null, pathload, prc_mt};
 use crate::denoise::{Denoise, Wavelet};
 use crate::stream::{Gaps, Refusal, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
-/// Settings of all estimators; the default suits 10 Gb/s and packets of 9038 B.
+/// Settings of all estimators; the default is for 10 Gb/s and packets of 9038 B.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// Denoising by BASS.
@@ -16,7 +16,7 @@ pub struct Settings {
     pub path_chirp: PathChirp,
     /// Pathload's trend tests.
     pub trend: Trend,
-    /// PRC-MT: by which part of its rate a stream must arrive more slowly to count.
+    /// PRC-MT: the fraction by which the received rate must fall below the sent rate to count as congestion.
     pub tolerance: f64,
 }
 
@@ -26,11 +26,11 @@ impl Default for Settings {
     }
 }
 
-/// The packet time that the published thresholds belong to: 9038 B at 10 Gb/s, in nanoseconds.
+/// The packet time for which the published thresholds were chosen: 9038 B at 10 Gb/s, in nanoseconds.
 const USUAL_PACKET_NS: f64 = 7_230.0;
 
 impl Settings {
-    /// The default with all thresholds in units of time multiplied by `kappa` (rapid 2.10).
+    /// Returns the default with all time thresholds multiplied by `kappa` (rapid 2.10).
     pub fn scaled(kappa: f64) -> Settings {
         Settings {
             denoise: Denoise::scaled(kappa),
@@ -41,14 +41,16 @@ impl Settings {
         }
     }
 
-    /// The default scaled to the time that `packet` takes on a link of `capacity`, never scaled down (rapid 2.10): the
-    /// interrupts that BASS undoes are no more frequent on faster links.
+    /// Returns the default scaled to the time of a `packet` on a link of `capacity`.
+    ///
+    /// The thresholds are never scaled down (rapid 2.10): faster links do not have more frequent interrupts
+    /// for BASS to undo.
     pub fn for_link(packet: Bytes, capacity: Rate) -> Settings {
         Settings::scaled((capacity.time_for(packet).ns() as f64 / USUAL_PACKET_NS).max(1.0))
     }
 }
 
-/// Working memory of the estimators, kept between streams so that steady-state work does not allocate.
+/// Scratch memory of the estimators, kept between streams so that steady-state work does not allocate.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     gaps: Gaps,
@@ -57,25 +59,25 @@ pub struct Scratch {
     wavelet: Wavelet,
 }
 
-/// Estimators that read the available bandwidth off one stream of several rates.
+/// Estimators that derive the available bandwidth from one multi-rate stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MultiRate {
-    /// The average rate of the stream, whatever happened to it.
+    /// The average rate of the stream, regardless of what was observed.
     Null,
-    /// Excursion search on the gaps as they came.
+    /// Excursion search on the raw gaps.
     Excursion,
     /// Excursion search on gaps denoised by multi-pass BASS.
     Bass,
     /// pathChirp's segmentation of delays.
     PathChirp,
-    /// PRC-MT for each rate, the last rate before the first one above.
+    /// PRC-MT for each rate: the last rate before the first one judged above.
     PrcMtDp1,
-    /// PRC-MT for each rate, the last rate not above.
+    /// PRC-MT for each rate: the last rate judged not above.
     PrcMtDp2,
 }
 
 impl MultiRate {
-    /// All of them.
+    /// All multi-rate estimators.
     pub const ALL: [MultiRate; 6] = [
         MultiRate::Null,
         MultiRate::Excursion,
@@ -85,7 +87,7 @@ impl MultiRate {
         MultiRate::PrcMtDp2,
     ];
 
-    /// The name for command lines and reports.
+    /// Returns the name for command lines and reports.
     pub const fn name(self) -> &'static str {
         match self {
             MultiRate::Null => "null",
@@ -100,7 +102,7 @@ impl MultiRate {
     /// Estimates the available bandwidth from one stream.
     ///
     /// # Errors
-    /// A [`Refusal`] when packets are missing or out of order, or when too few samples remain; the null
+    /// Returns a [`Refusal`] when packets are missing or out of order, or when too few samples remain; the null
     /// estimator never refuses.
     pub fn estimate(
         self,
@@ -130,7 +132,7 @@ impl MultiRate {
     }
 }
 
-/// Estimators that decide whether the one rate of a stream is above the available bandwidth.
+/// Estimators that decide whether the rate of a single-rate stream is above the available bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SingleRate {
     /// Pathload's trend tests on the medians of groups of delays.
@@ -143,14 +145,14 @@ pub enum SingleRate {
     BassImrAvg,
     /// BASS, then IMR-wavelet.
     BassImrWavelet,
-    /// Rate out against rate in.
+    /// Received rate against sent rate.
     PrcMt,
-    /// BASS, then rate out against rate in over the complete events.
+    /// BASS, then received rate against sent rate over the complete events.
     BassPrcMt,
 }
 
 impl SingleRate {
-    /// All of them.
+    /// All single-rate estimators.
     pub const ALL: [SingleRate; 7] = [
         SingleRate::Pathload,
         SingleRate::ImrAvg,
@@ -161,7 +163,7 @@ impl SingleRate {
         SingleRate::BassPrcMt,
     ];
 
-    /// The name for command lines and reports.
+    /// Returns the name for command lines and reports.
     pub const fn name(self) -> &'static str {
         match self {
             SingleRate::Pathload => "pathload",
@@ -174,10 +176,9 @@ impl SingleRate {
         }
     }
 
-    /// Decides about one stream.
+    /// Judges the rate of one stream.
     ///
-    /// # Errors
-    /// A [`Refusal`] when packets are missing or out of order, or when too few samples remain.
+    /// # Errors Returns a [`Refusal`] when packets are missing or out of order, or when too few samples remain.
     pub fn decide(
         self,
         stream: &StreamRecord,
@@ -187,12 +188,12 @@ impl SingleRate {
         let Scratch { gaps, delays, wavelet, .. } = scratch;
         stream.gaps(gaps)?;
         match self {
-            // Averaging inside events leaves the sums alone, so more passes would change nothing.
+            // Averaging within events preserves the sums, so more passes would change nothing.
             SingleRate::BassPrcMt => {
                 settings.denoise.first_pass(gaps)?;
             }
-            // Delays need the second pass against bursty cross traffic; further ones would turn a trend into
-            // a few steps.
+            // Delays need the second pass against bursty cross traffic; further passes would turn a trend
+            // into a few steps.
             SingleRate::BassImrAvg | SingleRate::BassImrWavelet => {
                 settings.denoise.two_passes(gaps)?;
             }
@@ -225,7 +226,7 @@ mod tests {
     use crate::stream::{Arrival, Schedule, Shape};
     use crate::units::Instant;
 
-    /// The record of a stream whose packets all arrive 1 ms after they were sent.
+    /// Returns the record of a stream whose packets all arrive 1 ms after they were sent.
     fn undisturbed(schedule: Schedule) -> StreamRecord {
         let mut sent = Instant::from_ns(1_000_000);
         let mut arrivals = Vec::new();

@@ -1,4 +1,4 @@
-//! From the gaps of a stream to the bandwidth that the path has left.
+//! Estimation of the available bandwidth from the gaps of a stream.
 
 pub(crate) mod agreement;
 pub(crate) mod belief;
@@ -24,33 +24,33 @@ pub use trend::Trend;
 
 use crate::units::Rate;
 
-/// How a stream's estimate relates to the rates that the stream probed.
+/// The relation between a stream's estimate and the rates that the stream probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bound {
-    /// No congestion was seen at any rate: at least this much is available, possibly more.
+    /// No rate showed congestion: at least this much is available, possibly more.
     AtLeast,
-    /// Congestion began and ended inside the stream's range of rates.
+    /// Congestion began or ended within the stream's range of rates.
     Within,
-    /// Congestion was seen at every rate: at most this much is available, possibly less.
+    /// Every rate showed congestion: at most this much is available, possibly less.
     AtMost,
 }
 
-/// What one stream of several rates says about the available bandwidth.
+/// An estimate of the available bandwidth from one multi-rate stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamEstimate {
-    /// The estimate, counting the same bytes as the packet size it was made with.
+    /// The estimate, which counts the same bytes as the packet size it was computed with.
     pub rate: Rate,
     /// Whether the true value may lie beyond the rates probed.
     pub bound: Bound,
 }
 
-/// What one stream of a single rate says about that rate.
+/// The verdict of one single-rate stream about its rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Decision {
     /// The rate is above the available bandwidth.
     Above,
-    /// It is not.
+    /// The rate is not above the available bandwidth.
     NotAbove,
-    /// The stream does not tell.
+    /// The stream is inconclusive.
     Ambiguous,
 }

@@ -1,20 +1,20 @@
-//! Tails of the normal distribution, fast and without cancellation far out.
+//! Tails of the normal distribution, fast and without cancellation for large arguments.
 
-/// Points of the table a unit apart.
+/// Table points per unit.
 const PER_UNIT: usize = 32;
-/// Where the table ends and the asymptotic series takes over.
+/// End of the table, beyond which the asymptotic series is used.
 const END: usize = 12;
 /// ln(sqrt(2 pi)).
 const LN_ROOT_TAU: f64 = 0.918_938_533_204_672_7;
 
-/// A table of the Mills ratio M(z) = (1 - Phi(z)) / phi(z) for z from zero on.
+/// A table of the Mills ratio M(z) = (1 - Phi(z)) / phi(z) for z >= 0.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Normal {
     mills: Vec<f64>,
 }
 
 impl Normal {
-    /// Fills the table from its far end: M' = z M - 1, and errors shrink on the way down.
+    /// Fills the table from its far end with M' = z M - 1, because errors shrink in that direction.
     pub(super) fn new() -> Normal {
         let mut mills = vec![0.0; END * PER_UNIT + 1];
         let step = -1.0 / PER_UNIT as f64;
@@ -33,7 +33,7 @@ impl Normal {
         Normal { mills }
     }
 
-    /// M(z) for z of zero or more, to about 1e-8 of its value.
+    /// Returns M(z) for z >= 0, to a relative error of about 1e-8.
     #[inline]
     pub(super) fn mills(&self, z: f64) -> f64 {
         let at = z * PER_UNIT as f64;
@@ -41,7 +41,7 @@ impl Normal {
         let (Some(&low), Some(&high)) = (self.mills.get(index), self.mills.get(index + 1)) else {
             return far(z);
         };
-        // Hermite's cubic through both values with the slopes that the differential equation gives.
+        // A cubic Hermite spline through both values, with the slopes that the differential equation gives.
         let (share, width) = (at - index as f64, 1.0 / PER_UNIT as f64);
         let start = index as f64 * width;
         let slopes = (width * (start * low - 1.0), width * ((start + width) * high - 1.0));
@@ -50,7 +50,7 @@ impl Normal {
         low + share * (slopes.0 + share * bend)
     }
 
-    /// The logarithm of 1 - Phi(z) for any z.
+    /// Returns the logarithm of 1 - Phi(z) for any z.
     #[inline]
     pub(super) fn ln_upper(&self, z: f64) -> f64 {
         if z >= 0.0 {
@@ -61,13 +61,13 @@ impl Normal {
     }
 }
 
-/// The logarithm of the standard normal density.
+/// Returns the logarithm of the standard normal density.
 #[inline]
 pub(super) fn ln_density(z: f64) -> f64 {
     -0.5 * z * z - LN_ROOT_TAU
 }
 
-/// The asymptotic series, to 1e-9 from 12 on.
+/// Returns the asymptotic series of M(z), to 1e-9 from 12 on.
 fn far(z: f64) -> f64 {
     let inverse = 1.0 / (z * z);
     (1.0 - inverse * (1.0 - inverse * (3.0 - inverse * (15.0 - inverse * 105.0)))) / z

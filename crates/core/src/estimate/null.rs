@@ -1,9 +1,9 @@
-//! The estimator that looks at nothing: a result is worth what it adds to this one (rapid 2.16).
+//! The estimator that ignores its input: a baseline for the value of the others (rapid 2.16).
 
 use super::{Bound, StreamEstimate};
 use crate::units::Rate;
 
-/// Answers the average rate that the stream was sent with.
+/// Returns the average rate at which the stream was sent.
 pub fn estimate(average: Rate) -> StreamEstimate {
     StreamEstimate { rate: average, bound: Bound::Within }
 }

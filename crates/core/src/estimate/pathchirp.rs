@@ -10,40 +10,39 @@ use crate::units::{Bytes, Rate};
 /// Settings of the segmentation of a chirp.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathChirp {
-    /// Decrease factor F: an excursion ends when the delay has fallen to 1/F of its peak; more than 1.
+    /// Decrease factor F, greater than 1: an excursion ends when the delay has fallen to 1/F of its peak.
     pub decrease: f64,
-    /// Busy period threshold L: shorter excursions that ended are noise, in packets.
+    /// Busy period threshold L in packets: shorter excursions that ended are noise.
     pub busy_period: usize,
 }
 
 impl Default for PathChirp {
-    /// The published values: F = 1.5, L = 5.
+    /// Returns the published values: F = 1.5, L = 5.
     fn default() -> PathChirp {
         PathChirp { decrease: 1.5, busy_period: 5 }
     }
 }
 
-/// How an excursion that began at a packet went on.
+/// The outcome of an excursion.
 enum Excursion {
-    /// Back to small delays at this packet.
+    /// Delays returned to small values at this packet.
     EndsAt(usize),
-    /// Never back.
+    /// Delays never returned.
     Lasting,
-    /// Back so soon that it is noise.
+    /// Delays returned so soon that the excursion is noise.
     Noise,
 }
 
 impl PathChirp {
-    /// Estimates from one chirp with n gaps; `delays` are the n + 1 one-way delays in any unit from any
-    /// origin.
+    /// Estimates the available bandwidth from one chirp with n gaps; `delays` are the n + 1 one-way delays in any
+    /// unit relative to any origin.
     ///
-    /// Each packet gets an estimate: its own rate where delays rise in an excursion that ended, and otherwise
-    /// the rate at which the lasting excursion began, or the last rate if there is none. The result is their
-    /// mean, weighted by send gap.
+    /// Each packet gets an estimate: its own rate where delays rise in an excursion that ended, otherwise the rate at
+    /// which the lasting excursion began, or the last rate if there is none. The result is the mean of these
+    /// estimates, weighted by send gap.
     ///
-    /// # Errors
-    /// [`Refusal::TooShort`] without gaps or without the delays that belong to them, [`Refusal::SenderGaps`]
-    /// when some send gap is not positive.
+    /// # Errors [`Refusal::TooShort`] without gaps or when the number of delays does not match them,
+    /// [`Refusal::SenderGaps`] when a send gap is not positive.
     pub fn estimate(&self, packet: Bytes, gaps: &Gaps, delays: &[f64]) -> Result<StreamEstimate, Refusal> {
         let n = gaps.send.len();
         if n == 0 || delays.len() != n + 1 {
@@ -52,7 +51,7 @@ impl PathChirp {
         if gaps.send.iter().any(|gap| gap.ns() <= 0) {
             return Err(Refusal::SenderGaps);
         }
-        // E_k times its gap is P where the estimate is the packet's own rate, so only two sums are needed.
+        // E_k times its gap is P where the estimate is the packet's own rate, so two sums suffice.
         let mut own_packets = 0u64;
         let mut other_ns = 0.0;
         let mut lasting = None;
@@ -118,8 +117,8 @@ mod tests {
 
     const PACKET: Bytes = Bytes::new(1250);
 
-    /// A chirp from 10 Mb/s on in steps of 1.2, and its delays as `delay` makes them from the packet's
-    /// number.
+    /// Returns the estimate from a chirp that starts at 10 Mb/s with steps of 1.2, and its rates; `delay` maps a
+    /// packet's number to its delay.
     fn estimate(delay: impl Fn(usize) -> f64) -> (StreamEstimate, Vec<Rate>) {
         let schedule = Schedule::chirp(Rate::from_mbps(10.0), 1.2, 20, PACKET);
         let gaps = Gaps { receive: schedule.gaps.clone(), send: schedule.gaps };
@@ -161,8 +160,8 @@ mod tests {
 
     #[test]
     fn rising_packets_of_an_excursion_that_ended_count_with_their_own_rates() {
-        // Up from packet 2 to packet 6, back at packet 8: rates 2 to 5 count as they are, the others with
-        // rate 14.
+        // Delays rise from packet 2 to packet 6 and return at packet 8: packets 2 to 5 count with their own rates,
+        // the others with rate 14.
         let bump = [0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 3.5];
         let delay = |k: usize| bump.get(k).copied().unwrap_or(0.0) + k.saturating_sub(14) as f64;
         let (estimate, rates) = estimate(delay);

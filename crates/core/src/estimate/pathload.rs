@@ -1,29 +1,29 @@
-//! Pathload's search for the available bandwidth with streams of one rate each (rapid 2.17).
+//! Pathload's search for the available bandwidth with single-rate streams (rapid 2.17).
 
 use super::{Decision, Trend};
 use crate::units::Rate;
 
-/// Judges the medians of consecutive groups of delays, as many groups as each has members.
+/// Applies the trend tests to the medians of consecutive groups of delays: about sqrt(n) groups of sqrt(n) delays.
 ///
-/// The grouping is Pathload's own (Jain and Dovrolis, section 5); without it the delays of neighbouring packets jump
-/// so much with every cross packet that the tests hardly ever see a trend. `delays` is reordered.
+/// The grouping is Pathload's own (Jain and Dovrolis, section 5). Without it, every cross packet makes the delays of
+/// neighbouring packets jump, and the tests hardly ever see a trend. `delays` is overwritten.
 pub fn decide(delays: &mut Vec<f64>, trend: &Trend) -> Decision {
     let groups = delays.len().isqrt();
     for group in 0..groups {
         let members = &mut delays[group * groups..(group + 1) * groups];
         members.sort_unstable_by(f64::total_cmp);
-        // Writing at `group` never overtakes the groups still to be read.
+        // Index `group` never overtakes the groups still to be read.
         delays[group] = delays[group * groups + groups / 2];
     }
     delays.truncate(groups);
     trend.decide(delays)
 }
 
-/// A binary search that keeps a grey region, the rates whose streams could not be decided.
+/// A binary search that maintains a grey region: the rates whose streams were ambiguous.
 ///
-/// The available bandwidth of a real path varies while it is measured. Rates inside that variation give
-/// ambiguous answers; the search leaves them alone and closes in on the region from both sides, as the
-/// original Pathload does.
+/// The available bandwidth of a real path varies during the measurement, and rates within that variation
+/// give ambiguous answers. As the original Pathload does, the search skips these rates and closes in on the
+/// region from both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateSearch {
     low: Rate,
@@ -33,14 +33,14 @@ pub struct RateSearch {
 }
 
 impl RateSearch {
-    /// A search between `low` and `high` that ends once what it does not know is narrower than `resolution`.
+    /// Creates a search between `low` and `high` that ends once the undecided range is narrower than `resolution`.
     pub fn new(low: Rate, high: Rate, resolution: Rate) -> RateSearch {
-        // Below 2 b/s there is no whole number left between the ends.
+        // With a width below 2 b/s there is no integer left between the ends.
         let resolution = resolution.max(Rate::from_bps(2));
         RateSearch { low: low.min(high), high: high.max(low), grey: None, resolution }
     }
 
-    /// The rate to try next; `None` when the search has ended.
+    /// Returns the next rate to probe, or `None` when the search has ended.
     pub fn next_rate(&self) -> Option<Rate> {
         let undecided = |low: Rate, high: Rate| {
             let width = high.saturating_sub(low);
@@ -48,20 +48,20 @@ impl RateSearch {
         };
         let (_, rate) = match self.grey {
             None => undecided(self.low, self.high),
-            // The wider of the two sides first.
+            // The wider side goes first.
             Some((bottom, top)) => undecided(self.low, bottom).max(undecided(top, self.high)),
         }?;
         Some(rate)
     }
 
-    /// Takes the decision about the rate that [`RateSearch::next_rate`] gave; no effect once the search has
-    /// ended.
+    /// Records the decision about the rate that [`RateSearch::next_rate`] returned; has no effect once the
+    /// search has ended.
     pub fn observe(&mut self, decision: Decision) {
         let Some(rate) = self.next_rate() else { return };
         match decision {
             Decision::Above => {
                 self.high = rate;
-                // A rate below the grey region that is above after all: the region was a passing disturbance.
+                // A rate below the grey region proved to be above: the region was a transient disturbance.
                 self.grey = self.grey.filter(|(_, top)| *top < rate);
             }
             Decision::NotAbove => {
@@ -75,17 +75,17 @@ impl RateSearch {
         }
     }
 
-    /// The range that the available bandwidth lies in, as far as known.
+    /// Returns the range that contains the available bandwidth as far as known.
     pub fn range(&self) -> (Rate, Rate) {
         (self.low, self.high)
     }
 
-    /// The rates between which streams were ambiguous, if any were.
+    /// Returns the range of rates whose streams were ambiguous, if any.
     pub fn grey_region(&self) -> Option<(Rate, Rate)> {
         self.grey
     }
 
-    /// The middle of the range.
+    /// Returns the middle of the range.
     pub fn middle(&self) -> Rate {
         Rate::from_bps(self.low.bps() + (self.high.bps() - self.low.bps()) / 2)
     }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn medians_of_groups_show_a_trend_that_single_delays_hide() {
-        // The queue grows by one unit a packet, and every other packet met a cross packet of ten units.
+        // The queue grows by one unit per packet, and every other packet met a cross packet of ten units.
         let jumping: Vec<f64> = (0..100).map(|i| f64::from(i) + f64::from(i % 2) * 10.0).collect();
         assert_eq!(Trend::default().decide(&jumping), Decision::NotAbove);
         assert_eq!(decide(&mut jumping.clone(), &Trend::default()), Decision::Above);
@@ -110,7 +110,7 @@ mod tests {
         Rate::from_mbps(mbps)
     }
 
-    /// Runs a search to its end and returns it with the number of streams it took.
+    /// Runs a search to its end; returns it with the number of streams it took.
     fn run(mut search: RateSearch, judge: impl Fn(Rate) -> Decision) -> (RateSearch, u32) {
         let mut streams = 0;
         while let Some(rate) = search.next_rate() {

@@ -1,51 +1,49 @@
-//! PRC-MT: a stream is too fast when it arrives more slowly than it was sent (rapid 2.17, 2.18, bass P10).
+//! PRC-MT: a stream is too fast when its received rate is below its sent rate (rapid 2.17, 2.18, bass P10).
 
 use super::{Bound, Decision, StreamEstimate};
 use crate::stream::{Gaps, Refusal};
 use crate::units::{Bytes, Duration, Rate};
 
-/// By how much a stream must arrive more slowly to count, as a part of its rate (rapid 2.17).
+/// The fraction by which the received rate must fall below the sent rate to count (rapid 2.17).
 ///
-/// With zero tolerance the coin decides below the available bandwidth: half of all streams arrive a little
-/// more slowly.
+/// With zero tolerance, chance decides below the available bandwidth: half of all streams arrive slightly more slowly.
 pub const TOLERANCE: f64 = 0.02;
 
-/// Judges a stream, or a part of one, by its rates in and out: above when r_out < r_in * (1 - tolerance).
+/// Judges a stream, or a part of one, by its sent and received rates: above when r_out < r_in * (1 - tolerance).
 ///
-/// A `tolerance` of 0 is the literal rule of the paper. Never ambiguous.
+/// A `tolerance` of 0 is the literal rule of the paper. The decision is never ambiguous.
 ///
 /// # Errors
-/// [`Refusal::TooShort`] without samples or without time between them.
+/// [`Refusal::TooShort`] without samples, or when the gaps sum to zero or less.
 pub fn decide(send: &[Duration], receive: &[Duration], tolerance: f64) -> Result<Decision, Refusal> {
     let (time_in, time_out) = (total(send), total(receive));
     if time_in <= 0.0 || time_out <= 0.0 {
         return Err(Refusal::TooShort);
     }
-    // Both rates share P * n; what is left is the times, the other way round.
+    // P * n cancels in the ratio of the rates, which leaves the inverse ratio of the times.
     Ok(if time_in < time_out * (1.0 - tolerance) { Decision::Above } else { Decision::NotAbove })
 }
 
-/// Nanoseconds of all gaps together, exact for up to a hundred days.
+/// Returns the sum of all gaps in nanoseconds, exact up to a hundred days.
 fn total(gaps: &[Duration]) -> f64 {
     gaps.iter().fold(0i64, |sum, gap| sum.saturating_add(gap.ns())) as f64
 }
 
-/// Which of a stream's rates, each judged by PRC-MT alone, is taken for the available bandwidth (bass P10).
+/// The rule that selects one of a stream's rates, each judged by PRC-MT alone, as the available bandwidth (bass P10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pick {
-    /// DP1: the last rate before the first one judged above; under-estimates.
+    /// DP1: the last rate before the first one judged above; underestimates.
     BeforeFirstAbove,
-    /// DP2: the last rate judged not above; over-estimates.
+    /// DP2: the last rate judged not above; overestimates.
     LastNotAbove,
 }
 
-/// Estimates from a stream of several rates by judging each of them (bass P10).
+/// Estimates from a multi-rate stream by judging each rate separately (bass P10).
 ///
-/// `intended` are the gaps the stream was made with, in which each run of equal gaps is one rate. When every
-/// rate is above, the lowest one is the answer.
+/// `intended` are the scheduled gaps, in which each run of equal gaps is one rate. When every rate is above, the
+/// result is the lowest one.
 ///
-/// # Errors
-/// [`Refusal::TooShort`] without samples, or when some rate has no time between its packets.
+/// # Errors [`Refusal::TooShort`] without samples, or when the gaps of some rate sum to zero or less.
 pub fn pick(
     pick: Pick,
     packet: Bytes,
@@ -91,46 +89,43 @@ pub fn pick(
     Ok(StreamEstimate { rate, bound })
 }
 
-/// Finds the stream length at which two streams in a row agree (rapid 2.18).
+/// Finds the stream length at which two consecutive streams agree (rapid 2.18).
 ///
-/// Streams are sent at the asymptotic dispersion rate, which is what arrives of a long train sent at line
-/// rate. Each length is tried with two of them: when they agree, shorter ones are tried, and longer ones when
-/// they do not.
+/// Streams are sent at the asymptotic dispersion rate, the received rate of a long train sent at line rate. Each
+/// length is tried with two streams: when they agree, the tuning tries shorter ones, otherwise longer ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LengthTuning {
     low: u32,
     high: u32,
     length: u32,
     done: bool,
-    /// How close the two ratios of rate out to rate in must be to agree.
+    /// How close the two ratios of received rate to sent rate must be to agree.
     sigma: f64,
-    /// The tuning ends with a change of length below this, in packets.
+    /// The tuning ends when the length changes by less than this, in packets.
     stop: u32,
 }
 
 impl LengthTuning {
-    /// Tuning between 60 and 3000 packets; ratios agree within 0.05, and it ends with a change below 8
-    /// packets.
+    /// Tunes between 60 and 3000 packets; ratios agree within 0.05, and the tuning ends with a change below 8 packets.
     ///
-    /// The thesis leaves the agreement open. Among bursty cross traffic (batches of 12.4 packets, 2.47 of 10
+    /// The thesis does not specify the agreement. With bursty cross traffic (batches of 12.4 packets, 2.47 of 10
     /// Gb/s) 0.05 leads to a median of about 350 packets, near the published 320; 0.02 leads to 1300.
     pub fn new() -> LengthTuning {
         LengthTuning::between(60, 3_000, 0.05, 8)
     }
 
-    /// Tuning between `low` and `high` packets, from the middle on; see [`LengthTuning::new`] for usual
-    /// values.
+    /// Tunes between `low` and `high` packets, starting in the middle; see [`LengthTuning::new`] for typical values.
     pub fn between(low: u32, high: u32, sigma: f64, stop: u32) -> LengthTuning {
         let (low, high) = (low.min(high), high.max(low));
         LengthTuning { low, high, length: low + (high - low) / 2, done: false, sigma, stop: stop.max(1) }
     }
 
-    /// The length of the next two streams, in packets; `None` once the tuning has ended.
+    /// Returns the length of the next two streams in packets, or `None` once the tuning has ended.
     pub fn next_length(&self) -> Option<u32> {
         (!self.done).then_some(self.length)
     }
 
-    /// Takes what arrived of two streams of the wanted length that were sent at rate `sent`.
+    /// Records the received rates of two streams of the requested length that were sent at rate `sent`.
     pub fn observe(&mut self, first: Rate, second: Rate, sent: Rate) {
         if self.done {
             return;
@@ -147,7 +142,7 @@ impl LengthTuning {
         self.length = next;
     }
 
-    /// The length found so far, in packets.
+    /// Returns the length found so far, in packets.
     pub fn length(&self) -> u32 {
         self.length
     }
@@ -181,7 +176,7 @@ mod tests {
         assert_eq!(decide(&[], &[], 0.0), Err(Refusal::TooShort));
     }
 
-    /// A stream of four rates of which those numbered in `above` arrive 5 % more slowly.
+    /// Judges a stream of four rates; the rates whose indices are in `above` arrive 5 % more slowly.
     fn picked(pick_by: Pick, above: &[usize]) -> (Option<usize>, Bound) {
         let shape = Shape { rates: 4, packets_per_rate: 16, step: 1.15 };
         let schedule = Schedule::p_stream(shape, Rate::from_mbps(7_000.0), PACKET);

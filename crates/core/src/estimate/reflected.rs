@@ -1,39 +1,41 @@
-//! The queue of a link as reflected Brownian motion: how likely a delay is after another one.
+//! The queue of a link as reflected Brownian motion: the likelihood of a delay given an earlier one.
 //!
-//! Probes at rate R and cross traffic that leaves A free make the queue of a link of capacity C, measured as delay, drift by
-//! (R - A) / C per second. The cross traffic's randomness adds a variance that grows with time, and the queue cannot become
-//! shorter than none. No test for a busy queue is needed, and streams below, at and above A all tell something.
+//! Probes at rate R and cross traffic that leaves A available make the queue of a link of capacity C, measured as
+//! delay, drift by (R - A) / C per second. Random cross traffic adds a variance that grows with time, and the queue
+//! cannot become negative. This model needs no test for a busy queue, and streams below, at and above A are all
+//! informative.
 
 use super::normal::{Normal, ln_density};
 
-/// Delay above that of an empty path as reflected Brownian motion. Delays and times are in one unit, for instance seconds.
+/// Delay above that of an empty path as reflected Brownian motion; delays and times share one unit, for
+/// instance seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Reflected {
-    /// Growth of the delay per time; negative when the link can carry more than comes.
+    /// Growth of the delay per unit of time; negative when the load is below the capacity.
     pub(super) drift: f64,
-    /// Variance of the growth per time, positive; it has the dimension of a time.
+    /// Variance of that growth per unit of time, positive; it has the dimension of a time.
     pub(super) variance: f64,
 }
 
-/// A delay, a later one, and the time between the two.
+/// Two delays and the time between them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Passage {
-    /// The delay at first, zero or more.
+    /// The first delay, zero or more.
     pub(crate) from: f64,
-    /// The delay then, zero or more.
+    /// The second delay, zero or more.
     pub(crate) to: f64,
-    /// The time from one to the other, positive.
+    /// The time between the two, positive.
     pub(crate) time: f64,
 }
 
 impl Reflected {
-    /// The logarithm of the density of the later delay.
+    /// Returns the logarithm of the density of the second delay.
     pub(super) fn ln_density(&self, passage: &Passage, normal: &Normal) -> f64 {
         let Passage { from, to, time } = *passage;
         let spread = (self.variance * time).sqrt();
         let carried = self.drift * time;
         let free = ln_density((to - from - carried) / spread) - spread.ln();
-        // What the floor adds, as a share of the free motion's density.
+        // The contribution of the reflecting barrier, relative to the density of free motion.
         let mirrored = (-2.0 * from * to / (spread * spread)).exp();
         let beyond = (to + from + carried) / spread;
         if beyond >= 0.0 {
@@ -44,7 +46,7 @@ impl Reflected {
         ln_sum(free + mirrored.ln_1p(), settled + normal.ln_upper(beyond))
     }
 
-    /// The logarithm of the probability that the later delay is at most `to`.
+    /// Returns the logarithm of the probability that the second delay is at most `to`.
     pub(super) fn ln_at_most(&self, passage: &Passage, normal: &Normal) -> f64 {
         let Passage { from, to, time } = *passage;
         let spread = (self.variance * time).sqrt();
@@ -61,10 +63,10 @@ impl Reflected {
     }
 }
 
-/// Where rounding would leave nothing of a difference.
+/// Floor for differences that rounding would reduce to zero or less.
 const SMALLEST: f64 = 1e-12;
 
-/// ln(exp(a) + exp(b)).
+/// Returns ln(exp(a) + exp(b)).
 fn ln_sum(a: f64, b: f64) -> f64 {
     let (high, low) = if a > b { (a, b) } else { (b, a) };
     high + (low - high).exp().ln_1p()

@@ -1,61 +1,64 @@
-//! The rate-response estimator: what is free, from how fast the one-way delay grows.
+//! The rate-response estimator, which derives the available bandwidth from the growth of the one-way delay.
 //!
-//! A stream that is sent at rate R for a time T into a FIFO link of capacity C with available
-//! bandwidth A < R makes the queue, and with it the one-way delay, grow by T * (R - A) / C. So
+//! A stream sent at rate R for a time T into a FIFO link of capacity C with available bandwidth A < R makes the queue
+//! grow, and with it the one-way delay by T * (R - A) / C. Therefore
 //!
 //! ```text
 //! A = R - C * rho,        rho = (growth of the one-way delay) / T
 //! ```
 //!
-//! and because R is kept near A the term with rho is small: an error in C hardly matters. The formula holds only while
-//! the queue does not run empty, and that decides how bursty cross traffic is treated:
+//! Because R is kept near A, the term with rho is small, and an error in C hardly matters. The formula holds only
+//! while the queue is not empty, which determines how to treat bursty cross traffic:
 //!
-//! - Where single stamps can be trusted, [`busy_sample`] counts only gaps during which the queue *cannot* have run
-//!   empty, because the packet before met a queue that takes longer to drain than the gap lasts. Whether a gap counts
-//!   is known before its own cross traffic arrives, so the choice does not bias the sample.
-//! - Where the receiver coalesces interrupts, single delays are noise and only sums over whole buffering events hold
-//!   (rapid 2.9, 2.17). A stream during which the queue ran empty then gives a lower bound, a *censored* sample.
+//! - Where individual timestamps are reliable, [`busy_sample`] counts only gaps during which the queue *cannot* have
+//!   run empty, because the packet before met a queue that takes longer to drain than the gap lasts. Whether a gap
+//!   counts is known before its own cross traffic arrives, so the selection does not bias the sample.
+//! - Where the receiver coalesces interrupts, individual delays are noise and only sums over whole buffering events
+//!   hold (rapid 2.9, 2.17). A stream during which the queue ran empty then gives a lower bound, a *censored* sample.
 //!
-//! One stream sees the cross traffic of its own few milliseconds only, so its A is a sample with a spread that shrinks
-//! with its duration. [`Posterior`] combines samples and lower bounds into one distribution, as in Tobit regression. Rate-response curves are the idea of TOPP and BART.
+//! One stream sees only the cross traffic of its own few milliseconds, so its A is a sample with a spread that
+//! shrinks with its duration. [`Posterior`] combines samples and lower bounds into one distribution, as in Tobit
+//! regression. TOPP and BART introduced rate-response curves.
 
 use crate::units::{Bytes, Duration, Instant, Rate};
 
-/// What one stream says about the available bandwidth.
+/// A sample of the available bandwidth from one stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// R - C * rho, at most the capacity; negative when cross traffic alone exceeded the capacity, in bit/s.
+    /// R - C * rho in bit/s, at most the capacity; negative when cross traffic alone exceeded the capacity.
     pub available_bps: f64,
-    /// How much of the sender's time the sample covers.
+    /// The part of the sender's time that the sample covers.
     pub duration: Duration,
-    /// The queue ran empty during the stream, so at least `available_bps` was free.
+    /// The queue ran empty during the stream, so at least `available_bps` was available.
     pub censored: bool,
 }
 
-/// One arrived packet of a stream, as [`busy_sample`] needs it.
+/// One arrived packet of a stream, as input to [`busy_sample`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delayed {
     /// Position in the stream; a gap in the numbers is a lost packet.
     pub index: u32,
-    /// When it left.
+    /// Time of departure.
     pub sent: Instant,
-    /// Its one-way delay above that of an empty path, zero or more.
+    /// One-way delay above that of an empty path, zero or more.
     pub queueing: Duration,
 }
 
-/// Share of a packet time by which a queue must outlast a gap, so that jitter of the stamps does not decide.
+/// Fraction of a packet time by which a queue must outlast a gap, so that timestamp jitter does not decide.
 const BUSY_MARGIN: f64 = 0.1;
 
-/// The available bandwidth in those gaps of a stream during which the queue cannot have run empty.
+/// Returns the available bandwidth during the gaps of a stream in which the queue cannot have run empty.
 ///
-/// `packet` is the size of all packets on the wire, `capacity` that of the link with the queue. `None` when no gap
-/// qualifies, which is the rule when the stream was sent below the available bandwidth.
+/// `packet` is the size of all packets on the wire, `capacity` that of the link with the queue. Returns `None` when
+/// no gap qualifies, as is typical of a stream sent below the available bandwidth.
 pub fn busy_sample(packets: &[Delayed], packet: Bytes, capacity: Rate) -> Option<Sample> {
     sample_behind(packets, packet, capacity, Duration::ZERO)
 }
 
-/// The same behind a token bucket of sustained rate `capacity`: while there are tokens a queue may run empty without being seen, so only gaps behind
-/// packets count that had to wait for `least` at least.
+/// Returns the same behind a token bucket of sustained rate `capacity`.
+///
+/// While tokens remain, the queue can run empty unnoticed, so only gaps after packets that waited at least
+/// `least` count.
 pub(crate) fn backlogged_sample(
     packets: &[Delayed],
     packet: Bytes,
@@ -86,17 +89,17 @@ fn sample_behind(packets: &[Delayed], packet: Bytes, capacity: Rate, least: Dura
     Some(Sample { available_bps: available_bps.min(capacity.bps_f64()), duration: busy, censored: false })
 }
 
-/// Points of the grid over the available bandwidth, from just above zero to the capacity.
+/// Grid points for the available bandwidth, from just above zero to the capacity.
 pub const RATE_POINTS: usize = 200;
-/// Points of the grid over the spread of the cross traffic.
+/// Grid points for the spread of the cross traffic.
 const SPREAD_POINTS: usize = 40;
-/// Spread of the cross-traffic rate over [`REFERENCE`], lowest and highest considered, as a share of capacity.
+/// Lowest and highest spread of the cross-traffic rate over [`REFERENCE`], as a fraction of capacity.
 const SPREAD_RANGE: (f64, f64) = (0.002, 2.0);
-/// The duration for which the spread grid holds; the spread of other durations follows 1 / sqrt(duration).
+/// The duration to which the spread grid applies; the spread over other durations follows 1 / sqrt(duration).
 const REFERENCE: Duration = Duration::from_ms(10);
-/// Error of one sample that does not shrink with its duration (stamps, coalescing), as a share of capacity.
+/// Error of one sample that does not shrink with its duration (timestamps, coalescing), as a fraction of capacity.
 const SAMPLE_NOISE: f64 = 0.01;
-/// The available bandwidth's posterior distribution over a grid, with a flat prior up to the capacity.
+/// The posterior distribution of the available bandwidth over a grid, with a flat prior up to the capacity.
 #[derive(Clone, Debug)]
 pub struct Posterior {
     capacity_bps: f64,
@@ -104,7 +107,7 @@ pub struct Posterior {
 }
 
 impl Posterior {
-    /// The state before any sample, for a link of `capacity` (taken as at least 1 b/s).
+    /// Creates the distribution before any sample, for a link of `capacity` (taken as at least 1 b/s).
     pub fn new(capacity: Rate) -> Posterior {
         Posterior {
             capacity_bps: capacity.bps_f64().max(1.0),
@@ -112,12 +115,12 @@ impl Posterior {
         }
     }
 
-    /// The state before any sample, for the same link.
+    /// Returns the distribution before any sample, for the same link.
     pub fn emptied(&self) -> Posterior {
         Posterior { log_likelihood: vec![0.0; self.log_likelihood.len()], ..*self }
     }
 
-    /// Takes one more sample into account.
+    /// Updates the distribution with one more sample.
     pub fn add(&mut self, sample: &Sample) {
         let seconds = sample.duration.secs_f64().max(1e-9);
         let scale = REFERENCE.secs_f64() / seconds;
@@ -131,7 +134,7 @@ impl Posterior {
         }
     }
 
-    /// The density over [`RATE_POINTS`] points up to the capacity, up to a factor.
+    /// Returns the unnormalized density at [`RATE_POINTS`] points up to the capacity.
     pub fn density(&self) -> [f64; RATE_POINTS] {
         let top = self.log_likelihood.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let mut density = [0.0; RATE_POINTS];
@@ -144,18 +147,19 @@ impl Posterior {
     }
 }
 
-/// The available bandwidth of a grid point as a share of capacity.
+/// Returns the available bandwidth of a grid point as a fraction of capacity.
 fn rate_at(point: usize) -> f64 {
     (point as f64 + 0.5) / RATE_POINTS as f64
 }
 
-/// The spread of a grid row as a share of capacity; rows are evenly spaced in its logarithm.
+/// Returns the spread of a grid row as a fraction of capacity; rows are spaced evenly in its logarithm.
 fn spread_at(row: usize) -> f64 {
     let (low, high) = SPREAD_RANGE;
     low * (high / low).powf(row as f64 / (SPREAD_POINTS - 1) as f64)
 }
 
-/// Where the cumulated `density` reaches `share`, each point standing for one cell of the grid.
+/// Returns the point where the cumulative `density` reaches `share`, as a fraction of capacity; each point stands for
+/// one grid cell.
 pub(crate) fn quantile(density: &[f64], share: f64) -> f64 {
     let mut left = share * density.iter().sum::<f64>();
     for (point, mass) in density.iter().enumerate() {
@@ -167,9 +171,9 @@ pub(crate) fn quantile(density: &[f64], share: f64) -> f64 {
     density.len() as f64 / RATE_POINTS as f64
 }
 
-/// The logarithm of the standard normal distribution function, to about 1e-3 absolute.
+/// Returns the logarithm of the standard normal distribution function, to about 1e-3 absolute.
 ///
-/// Abramowitz and Stegun 26.2.17 near zero; two terms of the asymptotic series where that loses its digits.
+/// Uses Abramowitz and Stegun 26.2.17 near zero, and two terms of the asymptotic series where that loses precision.
 fn ln_normal_cdf(z: f64) -> f64 {
     if z < -5.0 {
         let inverse_square = 1.0 / (z * z);
@@ -188,7 +192,7 @@ fn ln_normal_cdf(z: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Error common to all samples, as a share of capacity.
+    /// Error common to all samples, as a fraction of capacity.
     const COMMON_ERROR: f64 = 0.015;
 
     /// The median with the 90 % interval around it.
@@ -251,7 +255,7 @@ mod tests {
         assert!(credible.low.mbps() > 50.0 && credible.high.mbps() > 90.0, "{credible:?}");
     }
 
-    /// A FIFO link of one packet per 10 us that also serves the cross packets which arrive at the given times.
+    /// Simulates a FIFO link of one packet per 10 us that also serves cross packets arriving at the given times.
     fn queue(sent_us: &[u64], cross_us: &[u64]) -> Vec<Delayed> {
         let mut free_at = 0;
         let mut cross = cross_us.iter().peekable();
@@ -272,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_busy_queue_gives_capacity_less_cross_traffic() {
-        // Packets every 8 us overload the link; a cross packet every 40 us takes a quarter of it.
+        // Packets every 8 us overload the link; a cross packet every 40 us takes a quarter of its capacity.
         let sent: Vec<u64> = (0..50).map(|i| i * 8).collect();
         let cross: Vec<u64> = (0..10).map(|i| i * 40 + 1).collect();
         let sample = busy_sample(&queue(&sent, &cross), PACKET, CAPACITY).expect("a busy queue");

@@ -1,4 +1,4 @@
-//! Whether one-way delays rise over a stream of one rate: Pathload's two tests (rapid 2.17).
+//! Pathload's two tests for rising one-way delays over a single-rate stream (rapid 2.17).
 //!
 //! Jain and Dovrolis, "End-to-end available bandwidth: measurement methodology, dynamics, and relation with
 //! TCP throughput", IEEE/ACM Transactions on Networking 11(4), 2003.
@@ -8,26 +8,25 @@ use super::Decision;
 /// Thresholds of the two trend tests; both must agree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trend {
-    /// Part of the steps that go up (PCT), above which delays rise.
+    /// Fraction of steps that go up (PCT), above which delays rise.
     pub up_share_above: f64,
     /// The same, below which they do not.
     pub up_share_below: f64,
-    /// Net rise over the sum of all steps (PDT), above which delays rise.
+    /// Net rise divided by the sum of all absolute steps (PDT), above which delays rise.
     pub net_rise_above: f64,
     /// The same, below which they do not.
     pub net_rise_below: f64,
 }
 
 impl Default for Trend {
-    /// Pathload's thresholds.
+    /// Returns Pathload's thresholds.
     fn default() -> Trend {
         Trend { up_share_above: 0.66, up_share_below: 0.54, net_rise_above: 0.55, net_rise_below: 0.45 }
     }
 }
 
 impl Trend {
-    /// Judges a series of delays in any unit; with fewer than two values the answer is
-    /// [`Decision::Ambiguous`].
+    /// Judges a series of delays in any unit; returns [`Decision::Ambiguous`] for fewer than two values.
     pub fn decide(&self, delays: &[f64]) -> Decision {
         let (Some(first), Some(last)) = (delays.first(), delays.last()) else { return Decision::Ambiguous };
         if delays.len() < 2 {
@@ -36,7 +35,7 @@ impl Trend {
         let steps = || delays.windows(2).map(|pair| pair[1] - pair[0]);
         let up_share = steps().filter(|step| *step > 0.0).count() as f64 / (delays.len() - 1) as f64;
         let travelled: f64 = steps().map(f64::abs).sum();
-        // Delays that never change do not rise.
+        // Constant delays do not rise.
         let net_rise = if travelled > 0.0 { (last - first) / travelled } else { 0.0 };
         if up_share > self.up_share_above && net_rise > self.net_rise_above {
             Decision::Above
@@ -61,7 +60,7 @@ mod tests {
     fn rising_delays_are_above() {
         let rising: Vec<f64> = (0..100).map(f64::from).collect();
         assert_eq!(decide(&rising), Decision::Above);
-        // A fifth of the steps goes back a little.
+        // A fifth of the steps goes down slightly.
         let bumpy: Vec<f64> = (0..100).map(|i| f64::from(i) - if i % 5 == 0 { 2.0 } else { 0.0 }).collect();
         assert_eq!(decide(&bumpy), Decision::Above);
     }
@@ -77,7 +76,7 @@ mod tests {
 
     #[test]
     fn tests_that_disagree_are_ambiguous() {
-        // Three small steps up, one large one down: most steps rise, the whole does not.
+        // Three small steps up, one large step down: most steps rise, but there is no net rise.
         let saw: Vec<f64> = (0..101).map(|i| f64::from(i % 4)).collect();
         assert_eq!(decide(&saw), Decision::Ambiguous);
         assert_eq!(decide(&[1.0]), Decision::Ambiguous);
