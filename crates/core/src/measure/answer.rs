@@ -1,4 +1,4 @@
-//! The answer of a measurement, with what it cost and why it may be missing.
+//! The result of a measurement, with its cost or the reason why it is missing.
 
 use std::collections::BTreeMap;
 
@@ -17,58 +17,61 @@ pub struct Interval {
     pub rate: Rate,
     /// Lower end of the 90 % interval.
     pub low: Rate,
-    /// Upper end of the 90 % interval; `None` when the path has more free than the sender can send.
+    /// Upper end of the 90 % interval; `None` when more is available than the sender can send.
     pub high: Option<Rate>,
 }
 
-/// What an answer claims to hold the truth with a certain probability.
+/// An interval that contains the true value with a given probability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The probability, in percent.
     pub percent: u32,
     /// Lower end of the interval.
     pub low: Rate,
-    /// Upper end of the interval; `None` when the path has more free than the sender can send.
+    /// Upper end of the interval; `None` when more is available than the sender can send.
     pub high: Option<Rate>,
 }
 
-/// Everything a measurement has to say, final or in passing.
+/// The result of a measurement, final or intermediate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// What is free, or why that is not known.
+    /// The available bandwidth, or the reason why it is unknown.
     pub available: Result<Interval, Failure>,
-    /// Intervals of 50, 80, 90 and 95 %; none where the method has only one of 90 %, or there is no answer.
+    /// Intervals of 50, 80, 90 and 95 %; empty where the method has only the 90 % interval, or there is no answer.
     pub claims: Vec<Claim>,
-    /// What kind of path it is, where the method tells.
+    /// The kind of path, where the method determines it.
     pub path_kind: Option<PathKind>,
-    /// How what is free changed while the measurement ran, where the method tells and it did; `available` is the average over that time.
+    /// The change of the available bandwidth during the measurement, where the method detects one; `available` is
+    /// then the average over that time.
     pub change: Option<Change>,
-    /// Capacity of the narrow link where the method measures it; the sustained rate of a shaper.
+    /// Capacity of the narrow link where the method measures it, or the sustained rate of a shaper.
     pub capacity: Option<Rate>,
-    /// Wire bytes that a shaper lets pass at once before it keeps its sustained rate; `None` where none was found.
+    /// Size on the wire of the burst that a shaper passes before it enforces its sustained rate; `None`
+    /// where none was found.
     pub bucket: Option<Bytes>,
     /// The highest rate at which packets were actually sent.
     pub highest_rate: Rate,
-    /// Streams that counted.
+    /// Number of streams used.
     pub streams_used: u32,
-    /// Streams that did not count, by reason.
+    /// Number of streams refused, by reason.
     pub streams_refused: BTreeMap<Refusal, u32>,
-    /// Probe bytes sent, on the wire.
+    /// Size of all probe packets sent, on the wire.
     pub bytes: Bytes,
-    /// Probe packets sent.
+    /// Number of probe packets sent.
     pub packets: u64,
-    /// Probe packets lost.
+    /// Number of probe packets lost.
     pub lost: u64,
-    /// Median over streams of how much the one-way delay grew while the stream passed.
+    /// Median over streams of the growth of the one-way delay during a stream.
     pub added_delay: Duration,
-    /// The most it grew in any stream.
+    /// Largest growth of the one-way delay during any stream.
     pub added_delay_max: Duration,
-    /// Full packets of others that were lost while streams passed, if as many of them as of the probes were; some would have been lost
-    /// anyway. `None` while it is not known how much others send.
+    /// Estimated losses of cross traffic during streams, in full packets, assuming the same loss rate as for probes.
+    ///
+    /// Some of these packets would have been lost anyway. `None` while the rate of the cross traffic is unknown.
     pub others_lost: Option<f64>,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// No probe packet arrived.
@@ -82,7 +85,7 @@ pub enum Failure {
         "the sender could not keep the gaps between packets; stop other work on that host or give it a free core"
     )]
     SenderGaps,
-    /// A clock was stepped again and again.
+    /// A clock was stepped repeatedly.
     #[error("a clock was stepped during the measurement; let time synchronisation settle and run again")]
     ClockStep,
     /// Packets overtake each other too often.
@@ -90,12 +93,12 @@ pub enum Failure {
         "packets arrive out of order, so gaps between them say nothing; measure each parallel path by itself"
     )]
     Reordered,
-    /// The path is slower than the range that can be measured.
+    /// The path is slower than the supported range.
     #[error(
         "the path is slower than 1 Mb/s, the least that can be measured; try `ping` with large packets instead"
     )]
     TooSlow,
-    /// Budget or time ran out first.
+    /// Budget or time was exhausted first.
     #[error("budget or time ran out before an estimate; allow more with --budget or --duration")]
     Unfinished,
 }
@@ -112,7 +115,7 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// Running counts of a measurement.
+/// Running totals of a measurement.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     pub(super) bytes: Bytes,
@@ -121,7 +124,7 @@ pub(super) struct Tally {
     packets: u64,
     lost: u64,
     pub(super) highest: Rate,
-    /// Time that streams took to leave, each times the share of its packets that were lost.
+    /// Sum over streams of the sending time multiplied by the share of packets lost.
     lossy: Duration,
     refusals: BTreeMap<Refusal, u32>,
     used_before: u32,
@@ -148,21 +151,22 @@ impl Tally {
     }
 }
 
-/// The rate of the last quarter of a stream, which in rising streams is the fastest; one gap alone would be noise.
+/// Returns the rate of the last quarter of a stream, which is the fastest part of rising streams; a single gap would
+/// be too noisy.
 fn fastest_quarter(record: &StreamRecord) -> Option<Rate> {
     let from = record.arrivals.len() * 3 / 4;
     let (first, last) = (record.arrivals.get(from)?, record.arrivals.last()?);
     Rate::of(record.packet * u64::from(last.index - first.index), last.sent - first.sent)
 }
 
-/// An interval that reaches this share of what stamps can resolve has no upper end.
+/// An interval whose upper end exceeds this share of the timestamp limit has no upper end.
 const NEAR_LIMIT: f64 = 0.9;
 
-/// The lowest capacity that can be measured: the first start-up stream would overflow the buffers of anything slower.
+/// The lowest capacity that can be measured: the first start-up stream would overflow the buffers of slower links.
 pub const SLOWEST: Rate = Rate::from_bps(1_000_000);
 
 impl Measurement {
-    /// The answer so far; final once [`Measurement::next_step`] says so.
+    /// Returns the answer so far, which is final once [`Measurement::next_step`] returns `Done`.
     pub fn answer(&self) -> Answer {
         let (added_delay, added_delay_max) = self.baseline.added().unwrap_or_default();
         let available = self.available();
@@ -171,7 +175,7 @@ impl Measurement {
             available,
             path_kind: self.path_kind(),
             change: self.change(),
-            // What stamps cannot resolve is no capacity.
+            // Timestamps that are too coarse do not give a capacity.
             capacity: self.capacity.filter(|_| self.stamp_limit.is_none()),
             bucket: self.bucket(),
             highest_rate: self.tally.highest,
@@ -258,7 +262,7 @@ impl Measurement {
         levels.zip(intervals).map(|(percent, (low, high))| Claim { percent, low, high: Some(high) }).collect()
     }
 
-    /// Without an estimate, the commonest refusal explains more than a spent budget does.
+    /// Returns the most common refusal, which explains a missing estimate better than an exhausted budget does.
     fn most_frequent_failure(&self) -> Failure {
         let commonest = self.tally.refusals.iter().max_by_key(|(_, count)| **count);
         match commonest {

@@ -1,35 +1,37 @@
-//! How full a shaper's token bucket is, and how large: an account of all packets that were sent.
+//! The size and fill level of a shaper's token bucket, from an account of all packets sent.
 //!
-//! A bucket of b bytes that fills at rate S acts as a queue whose first b bytes cause no delay: the delay is `max(0, W / S - b / S)`, where the
-//! backlog W, the tokens that are missing included, is that of a link of rate S. Probes that meet cross traffic are served at what is free, A.
-//! So W follows from when packets left and from A, and a delay tells W - b.
+//! A bucket of b bytes that fills at rate S acts as a queue whose first b bytes cause no delay: the delay is
+//! `max(0, W / S - b / S)`, where W is the backlog of a link of rate S and counts missing tokens, too. Cross traffic
+//! leaves only the available bandwidth A to serve the backlog of the probes. So W follows from the send times and A,
+//! and a delay reveals W - b.
 
 use crate::stream::{Arrival, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 use super::delay::Baseline;
 
-/// Share of a packet time from which a packet was delayed.
+/// A packet counts as delayed from this share of a packet time.
 pub(super) const DELAYED: f64 = 0.3;
-/// Readings count that depend no more than this on how much of the bucket earlier streams had left, or else the one that does so least ...
+/// Readings whose inherited backlog is at most this share of the bucket count; if there is none, only the reading
+/// with the smallest share counts.
 const INHERITED: f64 = 0.1;
-/// ... and this one of them, from the lowest to the highest: cross traffic has often used up some tokens already.
+/// The quantile of these readings that is taken as the bucket: cross traffic has often used some tokens already.
 const QUANTILE: f64 = 0.6;
 
-/// Send times and one-way delays of all packets that arrived, stream by stream with the size of its packets.
+/// Send times and one-way delays of all packets that arrived, per stream, with the packet size of the stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
     streams: Vec<(Bytes, Vec<(Instant, Duration)>)>,
 }
 
-/// What the account is read with.
+/// Parameters for evaluating the account.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading<'a> {
     /// Size of the packets whose delays count.
     pub(super) packet: Bytes,
     /// The sustained rate.
     pub(super) capacity: Rate,
-    /// How much of that is free.
+    /// The available part of the sustained rate.
     pub(super) available: Rate,
     pub(super) baseline: &'a Baseline,
 }
@@ -40,12 +42,13 @@ impl Account {
         self.streams.push((record.packet, record.arrivals.iter().filter_map(arrived).collect()));
     }
 
-    /// Forgets all streams, for instance because a clock was stepped.
+    /// Discards all streams, for instance because a clock was stepped.
     pub(super) fn clear(&mut self) {
         self.streams.clear();
     }
 
-    /// The size of the bucket in bytes, from where streams began to be delayed; `None` when none did.
+    /// Returns the size of the bucket in bytes, from the points where streams began to be delayed; `None`
+    /// when none did.
     pub(super) fn bucket(&self, reading: &Reading<'_>) -> Option<f64> {
         let mut readings: Vec<(f64, f64)> = Vec::new();
         let mut largest = None;
@@ -56,7 +59,7 @@ impl Account {
                 let backlog = tokens.send(sent, *packet);
                 let inherited = *inherited.get_or_insert(backlog - packet.get() as f64);
                 if *packet != reading.packet {
-                    // The baseline is that of other packets.
+                    // The baseline belongs to packets of another size.
                     continue;
                 }
                 let queueing = reading.baseline.above(delay);
@@ -66,13 +69,14 @@ impl Account {
                 }
                 let queue = bytes(reading.capacity, queueing);
                 if let (false, Some(passed)) = (hindered, passed) {
-                    // A burst of others may have come just before, but what had passed before that did fit.
+                    // A burst of cross traffic may have arrived just before, but everything sent until then fitted.
                     let bucket = (backlog - queue).max(passed);
                     largest = Some(bucket.max(largest.unwrap_or(bucket)));
                     readings.push((inherited / bucket.max(packet.get() as f64), bucket));
                 }
                 hindered = true;
-                // The delay tells the backlog; summed up over many streams, a small error of what is free would not.
+                // The delay gives the backlog directly; accumulated over many streams, a small error of the
+                // rate would not.
                 tokens.backlog = largest.map_or(backlog, |bucket| bucket + queue);
             }
         }
@@ -84,7 +88,7 @@ impl Account {
         readings.get(index).map(|(_, bucket)| *bucket)
     }
 
-    /// The bytes that pass a bucket of `bucket` bytes without delay if they are sent `idle` after the last packet.
+    /// Returns the bytes that pass a bucket of `bucket` bytes without delay when sent `idle` after the last packet.
     pub(super) fn room(&self, reading: &Reading<'_>, bucket: f64, idle: Duration) -> f64 {
         let mut tokens = Tokens::new(reading);
         for (packet, stream) in &self.streams {
@@ -102,12 +106,12 @@ impl Account {
     }
 }
 
-/// The backlog of a link of rate A that all packets pass, in bytes.
+/// The backlog in bytes of a link of rate A that all packets pass.
 struct Tokens {
     available: f64,
     backlog: f64,
     last: Option<Instant>,
-    /// The least delay that counts as one.
+    /// The smallest delay that counts.
     least: Duration,
 }
 
@@ -121,7 +125,7 @@ impl Tokens {
         }
     }
 
-    /// The backlog behind a packet that is sent now.
+    /// Returns the backlog after a packet that is sent now.
     fn send(&mut self, now: Instant, packet: Bytes) -> f64 {
         let idle = self.last.map_or(Duration::ZERO, |last| now - last);
         self.last = Some(now);
@@ -140,7 +144,8 @@ mod tests {
 
     const PACKET: Bytes = Bytes::new(1_000);
 
-    /// Streams of packets through a bucket of 10 000 bytes that fills at 8 Mb/s, of which all is free: a byte a microsecond.
+    /// Sends bursts through a bucket of 10 000 bytes that fills at 8 Mb/s (one byte per microsecond), all
+    /// of it available.
     fn streams(bursts: &[(u64, u64)]) -> (Account, Baseline) {
         let (mut account, mut baseline) = (Account::default(), Baseline::default());
         let (mut backlog, mut now) = (0u64, 0);
@@ -193,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_small_error_of_what_is_free_does_not_add_up_over_many_streams() {
-        // Every stream finds a third of the bucket; what is taken to be free is 5 % too much.
+        // Every stream finds a third of the bucket; the assumed available bandwidth is 5 % too high.
         let bursts: Vec<(u64, u64)> =
             (0..60).map(|index| (if index == 0 { 0 } else { 14_000 }, 20)).collect();
         let (account, baseline) = streams(&bursts);

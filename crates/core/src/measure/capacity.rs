@@ -1,4 +1,4 @@
-//! The capacity of the narrow link, from short trains sent as fast as the sender can.
+//! The capacity of the narrow link, from short trains sent at the sender's highest rate.
 
 use crate::estimate::knee::median;
 use crate::stream::{Refusal, Schedule, StreamRecord};
@@ -8,32 +8,34 @@ use super::Config;
 use super::jitter::Span;
 use super::probe::{Probe, Sums};
 
-/// Trains sent; the rate-response estimator is insensitive to the capacity, so few suffice.
+/// Number of trains; the rate-response estimator is insensitive to the capacity, so few suffice.
 const TRAINS: usize = 3;
-/// Shorter ones are sent more often. The queue of a train takes so long to drain, even if all that a link has is free ...
+/// Longest time that the queue of a train may take to drain at the available bandwidth; shorter trains are
+/// sent more often.
 const LONGEST: Duration = Duration::from_ms(20);
-/// ... but fewer gaps than this would not tell the packet time from others' packets.
+/// Minimum number of gaps in a train; fewer could not separate the packet time from cross packets.
 const SHORTEST: usize = 4;
-/// Packets after the first in a train: on slow paths so few that they fit a buffer of 25 kB ...
+/// Packets after the first in a train: a minimum that fits a buffer of 25 kB on slow paths, and a maximum.
 const TRAIN: (usize, usize) = (16, 48);
-/// ... and more with the available bandwidth from here on, because a train must outlast several interrupts.
+/// From this available bandwidth on, trains grow in proportion to it, because a train must outlast several interrupts.
 const FAST: Rate = Rate::from_bps(100_000_000);
 
-/// A sender with a limit below the trains' rate still sends this much at once.
+/// Bytes that a sender can send in one burst if its rate limit is below the rate of the trains.
 const BURST: Bytes = Bytes::new(60_000);
-/// A train that arrives this much longer than it was sent has met a narrower link.
+/// A train whose receive time exceeds its send time by this factor met a narrower link.
 const SPREAD: f64 = 1.1;
 
-/// Gaps of this share of those that a train was sent with, or less, are a receiver's that coalesces.
+/// A median receive gap below this share of the send gap means that the receiver coalesces interrupts.
 const CLOSER: f64 = 0.8;
-/// Batches that the longest gap must leave room for, as the rate of a whole train says little of two or three.
+/// Minimum number of batches, as the receive time over the longest gap: two or three give no reliable rate
+/// of the train.
 const BATCHES: i64 = 6;
-/// Where delays vary by themselves, a train lasts this many times as long as they vary by ...
+/// On a path with jitter, a train lasts this many times the jitter span ...
 const SPANS: i64 = 4;
-/// ... but costs no more than this, of a budget of 2 MB.
+/// ... but is no larger than this, out of a budget of 2 MB.
 const MOST_BYTES: Bytes = Bytes::new(150_000);
 
-/// Collects trains and answers with the narrow link's capacity.
+/// Collects trains and computes the narrow link's capacity.
 #[derive(Clone, Debug)]
 pub(super) struct Capacity {
     packet: Bytes,
@@ -51,7 +53,7 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
-    /// Trains of packets of this size for a path on which `available` is free and delays vary by `jitter`.
+    /// Creates trains of packets of this size for a path with this much available bandwidth and jitter.
     pub(super) fn new(config: &Config, packet: Bytes, available: Rate, jitter: Option<Span>) -> Capacity {
         let (short, long) = TRAIN;
         let scaled = short as f64 * available.bps_f64() / FAST.bps_f64();
@@ -85,12 +87,12 @@ impl Capacity {
         Schedule::single_rate(self.rate, self.packets, self.packet)
     }
 
-    /// Whether a train was spread out on the way; otherwise the narrow link may be any faster than the sender.
+    /// Returns whether any train was spread out on the way; if not, the narrow link may be faster than the sender.
     pub(super) fn narrow(&self) -> bool {
         self.narrow
     }
 
-    /// Whether enough trains were tried.
+    /// Returns whether enough trains were tried.
     pub(super) fn done(&self) -> bool {
         self.tried >= self.wanted
     }
@@ -101,7 +103,7 @@ impl Capacity {
 
     pub(super) fn observe(&mut self, record: &StreamRecord, probe: &mut Probe) -> Result<(), Refusal> {
         if record.lost() > 0 {
-            // It was longer than the queue has room for.
+            // The train was longer than the queue can hold.
             self.packets = (self.packets / 2).max(SHORTEST);
         }
         let whole = probe.sums(record, Duration::ZERO)?;
@@ -117,7 +119,7 @@ impl Capacity {
         Ok(())
     }
 
-    /// The time that a coalescing receiver takes for a packet of a batch: the mean of the shorter half of the gaps.
+    /// Returns the time a coalescing receiver takes per packet of a batch: the mean of the shorter half of the gaps.
     pub(super) fn driver(&self) -> Option<Duration> {
         let mut gaps = self.gaps.clone();
         gaps.sort_unstable();
@@ -127,14 +129,14 @@ impl Capacity {
             .then(|| gaps.into_iter().sum::<Duration>() / count)
     }
 
-    /// The capacity, once any train has arrived.
+    /// Returns the capacity, once any train has arrived.
     ///
-    /// Most packets of a train leave a FIFO link back to back, so the median gap is one packet time
-    /// however much cross traffic slipped in between others. Coalescing destroys single gaps; then
-    /// the fastest train over whole buffering events has to do.
+    /// Most packets of a train leave a FIFO link back to back, so the median gap is one packet time regardless of the
+    /// cross traffic between other packets. Coalescing destroys individual gaps; the capacity is then that of the
+    /// fastest train, measured over whole buffering events.
     pub(super) fn capacity(&mut self) -> Option<Rate> {
         if self.jitter.is_some() {
-            // It makes single gaps as long or short as it likes.
+            // Jitter makes individual gaps arbitrarily long or short.
             self.rates.sort_unstable();
             return self.rates.get(self.rates.len() / 2).copied();
         }
@@ -145,7 +147,7 @@ impl Capacity {
     }
 }
 
-/// Whether the packets of a train arrived in several batches: no link brings most of them closer together than they were sent.
+/// Returns whether a train arrived in several batches: no link moves most packets closer together than they were sent.
 fn in_batches(gaps: Vec<Duration>, train: &Sums) -> bool {
     let sent = train.send / train.samples.max(1) as i64;
     let longest = gaps.iter().max().copied().unwrap_or_default();
@@ -161,7 +163,8 @@ mod tests {
 
     const PACKET: Bytes = Bytes::new(9_000);
 
-    /// Packets sent 3 us apart over a link that takes 30 us for each; an interrupt every `interval` hands them up 1 us apart.
+    /// Simulates packets sent 3 us apart over a link that takes 30 us per packet; an interrupt every `interval`
+    /// delivers them 1 us apart.
     fn train(packets: u64, interval: u64) -> StreamRecord {
         let arrivals: Vec<Arrival> = (0..packets)
             .map(|index| {
@@ -188,9 +191,9 @@ mod tests {
     #[test]
     fn the_time_that_a_driver_takes_is_no_capacity() {
         assert!(in_batches(&train(48, 120)));
-        // Of so few batches the rate of the whole train says nothing either.
+        // With so few batches, the rate of the whole train is unreliable, too.
         assert!(!in_batches(&train(12, 120)));
-        // One packet an interrupt.
+        // One packet per interrupt.
         assert!(!in_batches(&train(48, 30)));
     }
 }

@@ -1,8 +1,9 @@
-//! Whether what is free changed while a measurement ran, and what it was in the mean over time.
+//! Detection of changes in the available bandwidth during a measurement, and its average over time.
 //!
-//! Streams sample what is free at their own times. Levels for up to four parts of that time fit the samples better than one level does, the more
-//! so the clearer the steps are and the more samples each level has. A further level has to make all samples much likelier, so that bursts are
-//! not taken for a change. The reading of each part is then weighed by the time that it lasted.
+//! Streams sample the available bandwidth at different times. Splitting the measurement into up to four parts with a
+//! level each fits the samples better than a single level does; the gain grows with the size of the steps and the
+//! number of samples per level. A further level must make the samples far more likely, so that bursts do not pass for
+//! changes. The average weights the level of each part by its duration.
 
 use std::ops::Range;
 
@@ -13,22 +14,23 @@ use crate::units::{Instant, Rate};
 
 use super::mixture::Spread;
 
-/// Samples that a level needs.
+/// Minimum number of samples in a level.
 const LEAST: usize = 2;
-/// The most levels told apart.
+/// Maximum number of levels.
 const MOST_LEVELS: usize = 4;
-/// Logarithm of how many times likelier the samples have to become by one more level.
+/// Increase in log likelihood that each further level requires.
 const PENALTY: f64 = 8.0;
-/// Moments at which a change is looked for: with more streams, not each of them has one.
+/// Maximum number of moments at which a change is considered; with more streams, some moments are dropped.
 const MOST_MOMENTS: usize = 48;
-/// Spreads of a sample of [`REFERENCE`] seconds from its level, as a share of capacity, from least to most; it shrinks with the square root of the time.
+/// Smallest and largest spread of a sample of [`REFERENCE`] seconds around its level, as a fraction of capacity; it
+/// shrinks with the square root of the duration.
 const SPREADS: (f64, f64) = (0.002, 2.0);
 const SPREAD_POINTS: usize = 24;
 const REFERENCE: f64 = 10e-3;
-/// What does not shrink.
+/// The part of the spread that does not shrink.
 const NOISE: f64 = 0.01;
 
-/// What was free before and after a change, or before the first and after the last of several.
+/// The available bandwidth before and after a change, or before the first and after the last of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The first level.
@@ -37,52 +39,52 @@ pub struct Change {
     pub after: Rate,
 }
 
-/// What one stream told.
+/// The contribution of one stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
     /// The middle of its time.
     pub(super) at: Instant,
-    /// The rate at which it left.
+    /// The rate at which it was sent.
     pub(super) rate: Rate,
-    /// What was free while its queue was busy.
+    /// The available bandwidth while its queue was busy.
     pub(super) sample: Option<Sample>,
 }
 
-/// What all parts have in common.
+/// Parameters shared by all parts.
 pub(super) struct Common<'a> {
-    /// Begin and end of the measurement.
+    /// Start and end of the measurement.
     pub(super) time: Range<Instant>,
-    /// That of the narrow link.
+    /// Capacity of the narrow link.
     pub(super) capacity: Rate,
-    /// Error of all streams, as a share of the capacity.
+    /// Error common to all streams, as a fraction of the capacity.
     pub(super) error: f64,
-    /// The reading for one queue, unless it cannot be trusted.
+    /// The posterior for a single queue, unless it is unreliable.
     pub(super) busy: Option<&'a Posterior>,
 }
 
-/// A change that was found.
+/// A detected change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     pub(super) change: Change,
-    /// The average over the time of the measurement.
+    /// The average over the duration of the measurement.
     pub(super) average: Spread,
-    /// How likely it is that one queue matters.
+    /// Probability that only one queue matters.
     pub(super) one_queue: f64,
 }
 
-/// Collects what streams told and looks for changes.
+/// Collects the contributions of streams and looks for changes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changes {
     told: Vec<Told>,
     moments: Vec<Moment>,
 }
 
-/// A moment between two streams.
+/// A point in time between two streams.
 #[derive(Clone, Debug)]
 struct Moment {
-    /// Streams before it.
+    /// Number of streams before it.
     streams: usize,
-    /// The logarithm of their likelihood over the belief's grid.
+    /// Log likelihood of these streams over the grid of the belief.
     ln_likelihood: Vec<f32>,
 }
 
@@ -92,7 +94,7 @@ impl Changes {
         self.moments.clear();
     }
 
-    /// Takes in what a stream told; `ln_likelihood` is the belief's in all streams so far.
+    /// Adds a stream; `ln_likelihood` is the log likelihood of all streams so far, from the belief.
     pub(super) fn add(&mut self, told: Told, ln_likelihood: &[f64]) {
         self.told.push(told);
         let ln_likelihood = ln_likelihood.iter().map(|value| *value as f32).collect();
@@ -106,7 +108,7 @@ impl Changes {
         }
     }
 
-    /// The change, if there was one.
+    /// Returns the change, if there was one.
     pub(super) fn find(&self, common: &Common<'_>) -> Option<Found> {
         common.busy?;
         let parts = self.parts(common.capacity);
@@ -114,7 +116,7 @@ impl Changes {
             return None;
         }
         let (levels, one_queue) = self.levels(&parts, common);
-        // Where several queues matter, samples follow the rates at which they were taken.
+        // With several queues, the samples follow the rates at which they were taken.
         if one_queue < 0.5 {
             return None;
         }
@@ -122,7 +124,7 @@ impl Changes {
         Some(Found { change, average: self.average(&parts, &levels, &common.time)?, one_queue })
     }
 
-    /// Between which moments levels last, in the parts that samples fit best; a single part where nothing changed.
+    /// Returns the parts, as ranges of moments, that fit the samples best; a single part if nothing changed.
     fn parts(&self, capacity: Rate) -> Vec<Range<usize>> {
         let mut best: [(f64, Vec<usize>); MOST_LEVELS] = Default::default();
         best.iter_mut().for_each(|(fit, _)| *fit = f64::NEG_INFINITY);
@@ -143,7 +145,7 @@ impl Changes {
         std::iter::once(0).chain(cuts.iter().copied()).zip(ends).map(|(from, to)| from..to).collect()
     }
 
-    /// Sums over the samples before any stream and before every moment.
+    /// Returns the sums over the samples before any stream and before every moment.
     fn sums(&self, spread: f64, capacity: f64) -> Vec<Sums> {
         let mut sums = vec![Sums::default()];
         let mut before = 0;
@@ -163,13 +165,13 @@ impl Changes {
         sums
     }
 
-    /// The streams between two moments.
+    /// Returns the streams between two moments.
     fn told(&self, part: &Range<usize>) -> &[Told] {
         let streams = |moment: usize| moment.checked_sub(1).map_or(0, |index| self.moments[index].streams);
         &self.told[streams(part.start)..streams(part.end)]
     }
 
-    /// What was free in each part, and how likely one queue is.
+    /// Returns the available bandwidth in each part, and the probability of a single queue.
     fn levels(&self, parts: &[Range<usize>], common: &Common<'_>) -> (Vec<Spread>, f64) {
         let none = vec![0.0; CELLS];
         let until = |moment: usize| {
@@ -196,7 +198,7 @@ impl Changes {
         (parts.iter().zip(&summaries).map(level).collect(), one_queue)
     }
 
-    /// Whether the samples of each part agree.
+    /// Returns how well the samples within each part agree.
     fn agreement(&self, parts: &[Range<usize>], capacity: f64) -> Agreement {
         let mut agreement = Agreement::default();
         for part in parts {
@@ -219,8 +221,9 @@ impl Changes {
         agreement
     }
 
-    /// The average of the levels over time. A level lasts from some time between the last stream before and its first one until some time after its
-    /// last one.
+    /// Returns the average of the levels over time.
+    ///
+    /// A level begins at an unknown time between the last stream of the previous level and its own first one.
     fn average(&self, parts: &[Range<usize>], levels: &[Spread], time: &Range<Instant>) -> Option<Spread> {
         let whole = (time.end - time.start).secs_f64().max(1e-9);
         let step = |pair: &[Spread]| pair[1].median.bps_f64() - pair[0].median.bps_f64();
@@ -236,7 +239,7 @@ impl Changes {
             from = until;
         }
         *shares.last_mut()? = (time.end - from).secs_f64() / whole;
-        // What changed while it was watched may have changed as often before the first stream.
+        // Before the first stream, the level may have changed as often as it did afterwards.
         let first = self.told.first()?.at;
         let (unseen, seen) = ((first - time.start).secs_f64(), (time.end - first).secs_f64().max(1e-9));
         let other = elsewhere((levels.len() - 1) as f64 * unseen / seen) * unseen / whole;
@@ -247,13 +250,14 @@ impl Changes {
     }
 }
 
-/// The share of a time during which the level was another one than at its end, if it changes to and fro so many times in that time in the mean.
+/// Returns the expected share of a time during which the level differed from that at its end, for an average of
+/// `changes` alternations in that time.
 fn elsewhere(changes: f64) -> f64 {
     let both = 2.0 * changes.max(1e-9);
     0.5 * (1.0 - (1.0 - (-both).exp()) / both)
 }
 
-/// Sums of normal samples.
+/// Sums over normally distributed samples.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     count: usize,
@@ -272,7 +276,7 @@ impl Sums {
         self.ln_variance += variance.ln();
     }
 
-    /// The logarithm of how likely the samples since `before` are at their mean; impossible for too few.
+    /// Returns the log likelihood at their mean of the samples since `before`; negative infinity for too few samples.
     fn fit(&self, before: &Sums) -> f64 {
         if self.count < before.count + LEAST {
             return f64::NEG_INFINITY;
@@ -283,7 +287,7 @@ impl Sums {
     }
 }
 
-/// For one level, two and so on, how well the best parts fit, and the moments between them.
+/// Returns the fit of the best partition for one level, two and so on, with the moments that separate its parts.
 fn divide(sums: &[Sums]) -> [(f64, Vec<usize>); MOST_LEVELS] {
     let one: Vec<(f64, usize)> = sums.iter().map(|sum| (sum.fit(&sums[0]), 0)).collect();
     let mut best = vec![one];
@@ -318,7 +322,7 @@ mod tests {
 
     const CAPACITY: Rate = Rate::from_bps(100_000_000);
 
-    /// Streams 50 ms apart that saw these rates for 10 ms each, in Mb/s.
+    /// Returns streams 50 ms apart that saw these rates for 10 ms each, in Mb/s.
     fn seen(mbps: &[f64]) -> Changes {
         let mut changes = Changes::default();
         for (number, mbps) in (1..).zip(mbps) {
@@ -331,7 +335,7 @@ mod tests {
         changes
     }
 
-    /// The streams before the end of each part.
+    /// Returns the number of streams before the end of each part.
     fn ends(mbps: &[f64]) -> Vec<usize> {
         seen(mbps).parts(CAPACITY).iter().map(|part| part.end).collect()
     }
@@ -382,7 +386,7 @@ mod tests {
             Spread { median: rate, intervals: [(rate, rate); 4] }
         };
         let levels = [level(60.0), level(30.0)];
-        // Streams are in the middle of 50 ms each; the change is 225 ms after the begin, give or take 25 ms.
+        // The streams are in the middle of 50 ms each; the change is 225 ms after the start, give or take 25 ms.
         let begin = Instant::ZERO + Duration::from_ms(50);
         let time = begin..Instant::ZERO + Duration::from_ms(500);
         let average = changes.average(&[0..4, 4..10], &levels, &time).expect("levels");

@@ -1,10 +1,10 @@
-//! The one-way delay that probing met and the part of it that probing caused.
+//! The one-way delay during probing, and the part of it that probing caused.
 
 use crate::estimate::response::Delayed;
 use crate::stream::{Arrival, StreamRecord};
 use crate::units::{Bytes, Duration};
 
-/// The packets of a stream that arrived, with how long they had to queue.
+/// Returns the packets of a stream that arrived, with their queueing delays.
 pub(super) fn delayed(record: &StreamRecord, baseline: &Baseline) -> Vec<Delayed> {
     let above = |a: &Arrival| {
         Some(Delayed { index: a.index, sent: a.sent, queueing: baseline.above(a.one_way_delay()?) })
@@ -12,14 +12,14 @@ pub(super) fn delayed(record: &StreamRecord, baseline: &Baseline) -> Vec<Delayed
     record.arrivals.iter().filter_map(above).collect()
 }
 
-/// How much the one-way delay grew from the first packet of a stream to the last; zero when it fell.
+/// Returns the growth of the one-way delay from the first packet of a stream to the last, or zero when it fell.
 pub(super) fn growth(record: &StreamRecord) -> Duration {
     let mut delays = record.arrivals.iter().filter_map(Arrival::one_way_delay);
     let first = delays.next().unwrap_or_default();
     (delays.next_back().unwrap_or(first) - first).max(Duration::ZERO)
 }
 
-/// The lowest one-way delay seen so far, which stands for an empty path.
+/// The lowest one-way delay so far, as an estimate of that of an empty path.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Baseline {
     /// Size of the packets; smaller ones pass an empty path faster.
@@ -29,7 +29,7 @@ pub(super) struct Baseline {
 }
 
 impl Baseline {
-    /// Takes in a stream; delays of packets of another size are forgotten.
+    /// Adds a stream; a change of packet size discards the baseline.
     pub(super) fn observe(&mut self, record: &StreamRecord) {
         if record.packet != self.packet {
             self.restart();
@@ -42,22 +42,22 @@ impl Baseline {
         self.grown.push(high - first);
     }
 
-    /// Forgets the baseline, for instance because a clock was stepped.
+    /// Discards the baseline, for instance because a clock was stepped.
     pub(super) fn restart(&mut self) {
         self.lowest = None;
     }
 
-    /// The baseline itself, to see whether it fell.
+    /// Returns the baseline itself, so that callers notice when it falls.
     pub(super) fn lowest(&self) -> Option<Duration> {
         self.lowest
     }
 
-    /// How far `delay` lies above the lowest delay seen.
+    /// Returns `delay` relative to the lowest delay so far.
     pub(super) fn above(&self, delay: Duration) -> Duration {
         self.lowest.map_or(Duration::ZERO, |lowest| delay - lowest)
     }
 
-    /// The median and the largest growth of delay within a stream.
+    /// Returns the median and the largest growth of delay within a stream.
     pub(super) fn added(&self) -> Option<(Duration, Duration)> {
         let mut grown = self.grown.clone();
         grown.sort_unstable();

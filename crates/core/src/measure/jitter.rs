@@ -1,44 +1,45 @@
-//! How much delays vary where nothing queues: what a radio link, a virtual machine or a scheduler adds to every packet.
+//! Delay variation without queueing, as a radio link, a virtual machine or a scheduler adds it to every packet.
 //!
-//! Delays of packets far apart tell it before streams do. A queue is often empty, and its delays lie mostly near the least; jitter spreads them
-//! evenly up to its span. What it does to a stream follows from that. Where packets keep their order, each arrives no earlier than all before it, and
-//! with gaps of g and a span of J the delay lies below J by sqrt(2 g J) in the mean of squares: a Rayleigh distribution.
+//! Widely spaced packets show it before streams do. A queue is often empty, so its delays cluster near the minimum;
+//! jitter spreads them evenly over its span. Its effect on a stream follows from the span: where packets keep their
+//! order, each arrives no earlier than all packets before it. With gaps of g and a span of J, the delay is below J by
+//! a root mean square of sqrt(2 g J), with a Rayleigh distribution.
 
 use std::f64::consts::PI;
 
 use crate::stream::{Arrival, StreamRecord};
 use crate::units::{Bytes, Duration};
 
-/// Delays from which on a span is known: two start-up streams have them.
+/// Number of delays needed to determine the span; two start-up streams provide them.
 const ENOUGH: usize = 16;
-/// The middle of evenly spread delays lies above this share of their span ...
+/// The median of evenly spread delays exceeds this share of their span ...
 const MIDDLE: f64 = 0.35;
-/// ... and fewer than this share lie within so much of the least; of a queue's delays, more do.
+/// ... and less than the second share of them lies within the first share of the span; of a queue's delays, more do.
 const NEAR_LEAST: (f64, f64) = (0.05, 0.2);
-/// Less is the noise of hosts and stamps.
+/// A smaller span is the noise of hosts and timestamps.
 const LEAST: Duration = Duration::from_us(40);
 
-/// What start-up streams showed of it.
+/// The delays of start-up streams.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Jitter {
-    /// Delays above the least of packets of the same size.
+    /// Delays above the minimum of packets of the same size.
     above: Vec<Duration>,
-    /// The newest size, and the delays of packets of it.
+    /// The latest packet size, and the delays of packets of that size.
     packet: Bytes,
     delays: Vec<Duration>,
     overtaking: bool,
 }
 
-/// Jitter of a path on which it matters.
+/// Significant jitter of a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Span {
-    /// The most that a packet is delayed by.
+    /// The largest delay added to a packet.
     pub(super) most: Duration,
-    /// Packets overtake each other.
+    /// Whether packets overtake each other.
     pub(super) overtaking: bool,
 }
 
-/// The mean and the variance of what jitter adds to the delays of a stream.
+/// The mean and variance of the delay that jitter adds to packets of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Added {
     /// Mean in seconds.
@@ -48,7 +49,8 @@ pub(super) struct Added {
 }
 
 impl Jitter {
-    /// Takes in the slower half of a start-up stream that met no queue of its own; `overtaking` when packets of it overtook others.
+    /// Adds the slower half of a start-up stream that built no queue; `overtaking` tells whether packets
+    /// overtook others.
     pub(super) fn observe(&mut self, record: &StreamRecord, overtaking: bool) {
         if record.packet != self.packet {
             let done = std::mem::take(&mut self.delays);
@@ -60,7 +62,7 @@ impl Jitter {
         self.overtaking |= overtaking;
     }
 
-    /// The span, if delays vary and not as a queue's do.
+    /// Returns the span, if the delays vary in a way that a queue does not explain.
     pub(super) fn span(&self) -> Option<Span> {
         let mut above: Vec<Duration> = above_least(&self.delays).chain(self.above.iter().copied()).collect();
         if above.len() < ENOUGH {
@@ -76,12 +78,12 @@ impl Jitter {
 }
 
 impl Span {
-    /// What it adds to packets that are this far apart.
+    /// Returns the delay that jitter adds to packets this far apart.
     pub(super) fn added(&self, gap: Duration) -> Added {
         let (span, gap) = (self.most.secs_f64(), gap.secs_f64());
         let even = Added { mean: span / 2.0, variance: span * span / 12.0 };
         if self.overtaking {
-            // Put in order: as many have arrived as there would have without jitter, more or less.
+            // After sorting, about as many packets have arrived at any time as would have without jitter.
             return Added { variance: even.variance.min(gap * span / 6.0), ..even };
         }
         let below = (PI / 2.0 * gap * span).sqrt();
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
     use crate::units::{Instant, Rate};
 
-    /// The slower half of 34 packets, 10 ms apart and delayed by these microseconds.
+    /// Returns the slower half of 34 packets, 10 ms apart and with these delays in microseconds.
     fn record(delays: impl Iterator<Item = u64>) -> StreamRecord {
         let arrivals: Vec<Arrival> = (0..34)
             .zip(delays)
@@ -136,7 +138,7 @@ mod tests {
     fn packets_in_order_wait_for_those_before_them() {
         let span = Span { most: Duration::from_ms(1), overtaking: false };
         let gap = Duration::from_us(10);
-        // A walk through the definition: each arrives when it would alone, or with the one before it.
+        // Simulates the definition: each packet arrives when it would alone, or together with the one before it.
         let (mut state, mut latest, mut delays) = (1_u64, 0.0_f64, Vec::new());
         for number in 0..200_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -149,7 +151,7 @@ mod tests {
         let added = span.added(gap);
         assert!((added.mean / mean - 1.0).abs() < 0.02, "{added:?}, not {mean}");
         assert!((added.variance / variance - 1.0).abs() < 0.15, "{added:?}, not {variance}");
-        // Far apart they do not.
+        // Packets far apart do not wait for each other.
         let alone = span.added(Duration::from_ms(5));
         assert_eq!((alone.mean, alone.variance), (0.5e-3, 1e-6 / 12.0));
     }

@@ -1,4 +1,4 @@
-//! Looking for a shaper: trains as fast as the sender can, longer and longer, until one uses up the token bucket.
+//! The search for a shaper: trains at the sender's highest rate grow until one exhausts the token bucket.
 
 use crate::estimate::knee::{Profile, median, profile, receive_gaps};
 use crate::stream::{Schedule, StreamRecord};
@@ -7,41 +7,41 @@ use crate::units::{Bytes, Duration, Rate};
 use super::LONGEST_STREAM;
 use super::delay::{Baseline, delayed};
 
-/// The longest train. Tokens come in while it passes, so a bucket may have to be somewhat smaller to be found.
+/// Size of the longest train. Tokens arrive while it passes, so only somewhat smaller buckets can be found.
 const LARGEST: Bytes = Bytes::new(300_000);
-/// No longer train is sent after one that was almost as long.
+/// After a train of this size, no longer one is sent.
 const ALMOST: Bytes = Bytes::new(290_000);
-/// How many times as long a train is after one that fitted into the bucket: every packet too many has to queue.
+/// Factor by which a train grows after one that fitted into the bucket; every excess packet has to queue.
 const LONGER: f64 = 1.5;
-/// Bytes that the first of them is longer than.
+/// The first of these trains is larger than this.
 const FIRST: Bytes = Bytes::new(24_000);
-/// Packets behind a knee that tell the sustained rate.
+/// Packets after a knee that determine the sustained rate.
 const BEHIND: u64 = 24;
-/// Gaps behind knees that do, of all trains together.
+/// Number of gaps after knees, over all trains, that determine it.
 const ENOUGH_GAPS: usize = 16;
-/// What gaps are scaled to.
+/// Packet size to which gaps are scaled.
 const UNIT: Bytes = Bytes::new(1_000);
-/// Trains with a knee before it is believed.
+/// Trains with a knee that it takes to detect a shaper.
 const ENOUGH_KNEES: u32 = 2;
-/// Trains that show something else, or are refused, before looking further is pointless.
+/// Inconclusive or refused trains after which the search ends.
 const PATIENCE: u32 = 3;
 
-/// What trains have shown so far.
+/// The results of trains so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Knees {
-    /// Bytes of the longest train or stream that was not delayed.
+    /// Size of the longest train or stream that was not delayed.
     flat: Bytes,
-    /// Trains that were not delayed.
+    /// Number of trains that were not delayed.
     fits: u32,
-    /// The most bytes before any knee.
+    /// The largest size before any knee.
     before: Option<Bytes>,
     knees: u32,
     others: u32,
-    /// Times from one packet to the next behind a knee, for a thousand bytes: packets of different trains may differ in size.
+    /// Receive gaps after a knee, scaled to 1000 bytes because packets of different trains may differ in size.
     gaps: Vec<Duration>,
 }
 
-/// A shaper's sustained rate, and about how many bytes pass before it shows.
+/// The sustained rate of a shaper, and the approximate size of a burst that passes unshaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shaper {
     pub(super) capacity: Rate,
@@ -49,7 +49,7 @@ pub(super) struct Shaper {
 }
 
 impl Knees {
-    /// Takes in a stream of several rates that was sent before there were trains.
+    /// Adds a multi-rate stream that was sent before the trains.
     pub(super) fn observe_rising(&mut self, record: &StreamRecord, baseline: &Baseline) {
         let packets = delayed(record, baseline);
         if profile(&packets) == Profile::Flat {
@@ -79,7 +79,7 @@ impl Knees {
         self.others += 1;
     }
 
-    /// Whether longer trains are worth sending; `narrow` when trains were spread out on the way.
+    /// Returns whether longer trains are worthwhile; `narrow` tells whether trains were spread out on the way.
     pub(super) fn open(&self, narrow: bool) -> bool {
         if self.shaper().is_some() {
             return false;
@@ -88,12 +88,12 @@ impl Knees {
         suspected && self.others < PATIENCE + self.knees && self.flat < ALMOST
     }
 
-    /// Forgets that trains showed neither, as those of the next phase come after a pause.
+    /// Discards the count of inconclusive trains, because those of the next phase are preceded by a pause.
     pub(super) fn begin(&mut self) {
         self.others = 0;
     }
 
-    /// The next train, of packets of this size.
+    /// Returns the next train, with packets of this size.
     pub(super) fn schedule(&self, rate: Rate, packet: Bytes) -> Schedule {
         let longer = self.flat.max(FIRST).get() as f64 * LONGER;
         let behind = |before: Bytes| (before.max(self.flat) + packet * BEHIND).get() as f64;
@@ -102,7 +102,7 @@ impl Knees {
         Schedule::single_rate(rate, packets.clamp(2, LONGEST_STREAM as usize) - 1, packet)
     }
 
-    /// The shaper, once it is certain.
+    /// Returns the shaper, once it is certain.
     pub(super) fn shaper(&self) -> Option<Shaper> {
         if self.knees < ENOUGH_KNEES || self.gaps.len() < ENOUGH_GAPS {
             return None;
@@ -111,7 +111,7 @@ impl Knees {
         Some(Shaper { capacity, bytes: self.before? })
     }
 
-    /// How long a bucket that a train has used up takes to fill, about.
+    /// Returns the approximate time to refill a bucket that a train has exhausted.
     pub(super) fn refill(&self) -> Duration {
         let Some((before, gap)) = self.before.zip(median(self.gaps.clone())) else { return Duration::ZERO };
         gap.scale(before.get() as f64 / UNIT.get() as f64)
@@ -126,7 +126,7 @@ mod tests {
 
     const PACKET: Bytes = Bytes::new(1_000);
 
-    /// Packets 10 us apart of which so many pass, and every later one takes 100 us.
+    /// Returns packets 10 us apart of which the first `pass` are not delayed; every later one takes 100 us.
     fn train(packets: usize, pass: usize) -> StreamRecord {
         let arrival = |index: usize| {
             let sent = Instant::from_ns(10_000 * index as u64);
@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    /// The packets of the trains that are sent through a bucket of so many packets.
+    /// Returns the number of packets of each train sent through a bucket of `pass` packets.
     fn trains(pass: usize) -> (Knees, Vec<usize>) {
         let (mut knees, mut baseline, mut sent) = (Knees::default(), Baseline::default(), Vec::new());
         while knees.open(false) && sent.len() < 20 {

@@ -1,4 +1,4 @@
-//! The delays at a few packets of a stream, between which the growth of a queue is judged.
+//! The delays at selected packets of a stream, between which queue growth is measured.
 
 use crate::estimate::belief::Part;
 use crate::estimate::reflected::Passage;
@@ -9,43 +9,43 @@ use super::delay::Baseline;
 use super::jitter::Span;
 use super::probe;
 
-/// Parts that a stream is judged in: few enough that what comes after a part hardly depends on what came before it.
+/// Number of parts of a stream: few enough that what follows a part hardly depends on what preceded it.
 const PARTS: usize = 3;
-/// Where the sender was later or earlier than an even pace by more than both, a part is cut: the growth of a stall and of what catches up with it
-/// differ. In packets, and as a share of the part.
+/// A part is cut where the sender deviates from an even pace by more than both limits, in packets and as a share of
+/// the part: the delay grows differently during a stall and while the sender catches up.
 const UNEVEN_PACKETS: i64 = 3;
 const UNEVEN_SHARE: f64 = 0.05;
-/// Marks that a stream has at most.
+/// Maximum number of marks in a stream.
 const MOST_MARKS: usize = 9;
-/// From this share on of a delay's variance from packet to packet, it is noise of the path and not its queue.
+/// If packet-to-packet jumps reach this share of those of white noise, the delay variation is noise and not a queue.
 const WHITE: f64 = 0.6;
 
 /// A packet that arrived.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
-    /// Its place in the stream, lost packets counted.
+    /// Its position in the stream, counting lost packets.
     index: u32,
     sent: Instant,
     delay: Duration,
 }
 
-/// When packets left and what their delays were, and how exactly the latter are known.
+/// Send times and delays of selected packets, and the accuracy of the delays.
 #[derive(Clone, Debug)]
 pub(super) struct Marks {
-    /// The rate at which the stream left.
+    /// The rate at which the stream was sent.
     pub(super) rate: Rate,
-    /// Variance of what is no queue in the growth between two marks, in square seconds.
+    /// Variance of the growth between two marks that is not due to a queue, in square seconds.
     pub(super) blur: f64,
-    /// The stream's delays jump from packet to packet more than a queue's can.
+    /// Whether delays vary from packet to packet by more than a queue can explain.
     pub(super) jittery: bool,
     packet: Bytes,
     marks: Vec<Mark>,
-    /// How much of the delay above the lowest is no queue.
+    /// The part of the delay above the lowest that is not due to a queue.
     offset: Duration,
 }
 
 impl Marks {
-    /// Marks at packets that are evenly spaced, and after the beginning where delays vary by `jitter`.
+    /// Marks evenly spaced packets; with `jitter`, it excludes the start of the stream.
     pub(super) fn of_packets(
         record: &StreamRecord,
         packet_time: Duration,
@@ -59,13 +59,13 @@ impl Marks {
         let mut marks = Marks::pick(record, &arrived, jumps)?;
         marks.jittery = share > WHITE && jumps > packet_time.secs_f64().powi(2);
         if marks.jittery {
-            // Evenly distributed noise lies this far above its least value.
+            // Evenly distributed noise exceeds its minimum by this much on average.
             marks.offset = Duration::from_secs_f64((1.5 * jumps).sqrt());
         }
         Ok(marks)
     }
 
-    /// Marks where what jitter adds does not depend on when the stream began, or ended.
+    /// Marks packets far enough from the ends of the stream that the delay added by jitter is stationary.
     fn through(record: &StreamRecord, arrived: &[Mark], span: Span) -> Result<Marks, Refusal> {
         let rate = probe::send_rate(record).ok_or(Refusal::SenderGaps)?;
         let added = span.added(rate.time_for(record.packet));
@@ -81,7 +81,7 @@ impl Marks {
         Ok(marks)
     }
 
-    /// Marks at the last packets of buffering events; the first event, and the last, which may be cut off, do not count.
+    /// Marks the last packets of buffering events, except for the first event and the last one, which may be cut off.
     pub(super) fn of_events(record: &StreamRecord) -> Result<Marks, Refusal> {
         let rate = probe::send_rate(record).ok_or(Refusal::SenderGaps)?;
         let gap = rate.time_for(record.packet);
@@ -110,7 +110,7 @@ impl Marks {
         Ok(Marks { rate, blur, jittery: false, packet: record.packet, marks, offset: Duration::ZERO })
     }
 
-    /// The parts from mark to mark, with delays above the baseline.
+    /// Writes the parts between marks, with delays above the baseline.
     pub(super) fn parts(&self, baseline: &Baseline, parts: &mut Vec<Part>) {
         parts.clear();
         let above = |mark: &Mark| (baseline.above(mark.delay) - self.offset).max(Duration::ZERO).secs_f64();
@@ -124,12 +124,13 @@ impl Marks {
     }
 }
 
-/// The mark at an arrived packet, whose delay is taken to be shorter by `less`.
+/// Returns the mark at an arrived packet, with its delay reduced by `less`.
 fn mark(arrival: &Arrival, less: Duration) -> Option<Mark> {
     Some(Mark { index: arrival.index, sent: arrival.sent, delay: arrival.one_way_delay()? - less })
 }
 
-/// The packet between these two that left farthest from an even pace, and by how much, if that matters.
+/// Returns the packet between two marks that deviates most from an even pace, with the deviation, if that is
+/// significant.
 fn uneven(all: &[Mark], first: usize, last: usize, gap: Duration) -> Option<(Duration, usize)> {
     let (start, end) = (&all[first], &all[last]);
     let time = end.sent - start.sent;
@@ -142,7 +143,7 @@ fn uneven(all: &[Mark], first: usize, last: usize, gap: Duration) -> Option<(Dur
     (off > (gap * UNEVEN_PACKETS).max(time.scale(UNEVEN_SHARE))).then_some((off, cut))
 }
 
-/// The mean square of the jumps from one delay to the next in square seconds, and its share of what it is in white noise.
+/// Returns the mean square difference of consecutive delays in square seconds, and its ratio to that of white noise.
 fn roughness(marks: &[Mark]) -> (f64, f64) {
     let count = marks.len().max(2) as f64;
     let value = |mark: &Mark| mark.delay.secs_f64();
@@ -153,7 +154,7 @@ fn roughness(marks: &[Mark]) -> (f64, f64) {
     (jumps, if variance > 0.0 { jumps / (2.0 * variance) } else { 0.0 })
 }
 
-/// The gap that half of the time passes in longer ones than.
+/// Returns the gap length above which gaps make up half of the total time.
 fn usual_spike(gaps: &[Duration]) -> Duration {
     let mut sorted = gaps.to_vec();
     sorted.sort_unstable();
@@ -174,7 +175,7 @@ mod tests {
 
     const PACKET: Bytes = Bytes::new(1_250);
 
-    /// Packets 100 us apart that arrive after these delays in microseconds.
+    /// Returns packets 100 us apart that arrive after these delays in microseconds.
     fn record(delays: impl Iterator<Item = u64>) -> StreamRecord {
         let arrivals: Vec<Arrival> = (0..)
             .zip(delays)
@@ -208,7 +209,7 @@ mod tests {
         let (mut baseline, mut parts) = (Baseline::default(), Vec::new());
         baseline.observe(&record);
         marks.parts(&baseline, &mut parts);
-        // At once, between packets 10 and 20, has no rate.
+        // The packets sent at once, between 10 and 20, have no rate.
         let rates: Vec<f64> = parts.iter().map(|part| part.rate.mbps().round()).collect();
         assert_eq!(rates, [100.0, 9.0, 100.0, 100.0, 100.0]);
     }
@@ -236,7 +237,7 @@ mod tests {
 
     #[test]
     fn the_ends_of_buffering_events_show_a_queue_that_single_packets_hide() {
-        // Interrupts every 1 ms hand up ten packets each, which queue for 10 us more every time.
+        // Interrupts every 1 ms deliver ten packets each; the queueing delay grows by 10 us per interrupt.
         let delay =
             |index: u64| if index == 0 { 1_900 } else { 2_000 + (9 - index % 10) * 100 + index / 10 * 10 };
         let record = record((0..120).map(delay));

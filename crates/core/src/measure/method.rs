@@ -1,4 +1,4 @@
-//! The methods a measurement can use.
+//! The methods that a measurement can use.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,13 +12,13 @@ pub enum Method {
     /// Rate response over BASS-denoised single-rate streams: the most accurate for its bytes, and the default.
     #[default]
     Response,
-    /// Streams of several rates; each yields an estimate, and the streams follow it.
+    /// Multi-rate streams, each of which yields an estimate that the next streams follow.
     MultiRate(MultiRate),
-    /// Streams of one rate; a binary search asks each whether its rate is above what is free.
+    /// Single-rate streams: a binary search judges whether the rate of each is above the available bandwidth.
     SingleRate(SingleRate),
 }
 
-/// Every method with one line on it, the default first.
+/// All methods with a one-line description, the default first.
 const METHODS: [(Method, &str); 14] = [
     (Method::Response, "rate response: growth of delay over BASS events, posterior over streams (default)"),
     (Method::MultiRate(MultiRate::Bass), "p-streams, multi-pass BASS, excursion search"),
@@ -36,23 +36,24 @@ const METHODS: [(Method, &str); 14] = [
     (Method::MultiRate(MultiRate::Null), "answers the rate it sent at; the baseline for the others"),
 ];
 
-/// Capacity up to which [`METHODS`] keep to [`SMALL_BUDGET`].
+/// Capacity up to which a method keeps to [`SMALL_BUDGET`].
 const SLOW: Rate = Rate::from_bps(200_000_000);
-/// Packets that the default method may spend on slow paths: 2 MB at 1538 B.
+/// Packets that the default method may send on slow paths: 2 MB at 1538 B.
 const SMALL_BUDGET: u64 = 1_280;
-/// Packets that the default method may spend on fast paths, where streams of the same number of packets
-/// are shorter and see less of the cross traffic each: 6 MB at 1538 B.
+/// Packets that the default method may send on fast paths: 6 MB at 1538 B.
+///
+/// There, streams of the same number of packets are shorter, and each sees less of the cross traffic.
 const LARGE_BUDGET: u64 = 3_900;
-/// The other methods need more streams for an answer; they get this many times as much.
+/// Factor by which this budget grows for the other methods, which need more streams for an answer.
 const SEARCH_FACTOR: u64 = 4;
 
 impl Method {
-    /// All methods in the order of their help text, the default first.
+    /// Yields all methods in the order of their help text, the default first.
     pub fn all() -> impl Iterator<Item = Method> {
         METHODS.iter().map(|(method, _)| *method)
     }
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Method::Response => "response",
@@ -61,12 +62,12 @@ impl Method {
         }
     }
 
-    /// One line that tells what the method does.
+    /// Returns a one-line description of the method.
     pub fn summary(self) -> &'static str {
         METHODS.iter().find(|(method, _)| *method == self).map_or("", |(_, summary)| summary)
     }
 
-    /// What the method may spend when nobody says otherwise, for a path whose capacity may be known.
+    /// Returns the default budget of the method for a path whose capacity may be known.
     pub(super) fn budget(self, packet: Bytes, capacity: Option<Rate>) -> Bytes {
         let packets =
             if capacity.is_none_or(|capacity| capacity <= SLOW) { SMALL_BUDGET } else { LARGE_BUDGET };
@@ -83,7 +84,7 @@ impl fmt::Display for Method {
     }
 }
 
-/// A name that no method has.
+/// The error returned for an unknown method name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no method `{0}`")]
 pub struct UnknownMethod(String);

@@ -1,13 +1,14 @@
-//! Two readings of the same streams as one distribution.
+//! Two readings of the same streams, combined into one distribution.
 
 use crate::estimate::belief::{POINTS, Summary};
 use crate::estimate::response::{Posterior, RATE_POINTS, quantile};
 use crate::units::Rate;
 
-/// Probabilities of the intervals of an answer, in percent, and how wide each is beside the one of 90 % where the distribution is normal.
+/// Probabilities of the intervals of an answer in percent, and their widths relative to the 90 % interval of a normal
+/// distribution.
 pub(super) const LEVELS: [(u32, f64); 4] = [(50, 0.410), (80, 0.779), (90, 1.0), (95, 1.192)];
 
-/// Half width of the 90 % interval, as a share of capacity, at which measuring on is not worth its bytes.
+/// Half width of the 90 % interval, as a fraction of capacity, below which further streams are not worth their bytes.
 const NARROW_ENOUGH: f64 = 0.025;
 
 /// Central intervals around an estimate, one for each of [`LEVELS`].
@@ -15,24 +16,25 @@ const NARROW_ENOUGH: f64 = 0.025;
 pub(super) struct Spread {
     /// The estimate, which is the median.
     pub(super) median: Rate,
-    /// Lower and upper end of each interval, narrowest first.
+    /// Lower and upper ends of the intervals, narrowest first.
     pub(super) intervals: [(Rate, Rate); 4],
 }
 
 impl Spread {
-    /// The 90 % interval.
+    /// Returns the 90 % interval.
     pub(super) fn usual(&self) -> (Rate, Rate) {
         self.intervals[2]
     }
 
-    /// Whether the 90 % interval is so narrow that more streams are not worth their bytes.
+    /// Returns whether the 90 % interval is so narrow that further streams are not worth their bytes.
     pub(super) fn is_narrow(&self, capacity: Rate) -> bool {
         let (low, high) = self.usual();
         high.saturating_sub(low).bps_f64() / 2.0 < NARROW_ENOUGH * capacity.bps_f64()
     }
 
-    /// The average of levels that were read independently, each with its share of the time; `errors` are further ones, evenly distributed up to that
-    /// many bit/s to either side.
+    /// Averages levels that were estimated independently, each weighted by its share of the time.
+    ///
+    /// `errors` are additional errors, evenly distributed up to that many bit/s to either side.
     pub(super) fn average(levels: &[Spread], shares: &[f64], errors: &[f64]) -> Spread {
         let weighted = || levels.iter().zip(shares);
         let median: f64 = weighted().map(|(level, share)| share * level.median.bps_f64()).sum();
@@ -51,10 +53,11 @@ impl Spread {
         Spread { median: Rate::from_bps_f64(median), intervals }
     }
 
-    /// Weighs the reading for one queue, by how likely that is, and the one for any number of queues; `common` is the error common to all streams,
-    /// as a share of `capacity`.
+    /// Mixes the reading for one queue, weighted by its probability, with the reading for any number of queues.
+    ///
+    /// `common` is the error common to all streams, as a fraction of `capacity`.
     pub(super) fn of(one: Option<&Posterior>, summary: &Summary, capacity: Rate, common: f64) -> Spread {
-        // Points of a two-hundredth of the capacity.
+        // Grid points are 1/200 of the capacity apart.
         let mut mixed = [0.0; 2 * POINTS];
         let several = summary.several.iter().sum::<f64>();
         let alone = summary.one.iter().sum::<f64>();
@@ -74,7 +77,7 @@ impl Spread {
                 .for_each(|(sum, mass)| *sum += summary.one_queue * share(mass, total));
         }
         let median = quantile(&mixed, 0.5);
-        // Root of the sum of squares: the common error does not depend on the others.
+        // The common error is independent of the others, so squares add.
         let widen = |q: f64, common: f64| (common.powi(2) + (q - median).powi(2)).sqrt();
         let rate = |share: f64| capacity.scale(share.max(0.0));
         let intervals = LEVELS.map(|(percent, width)| {
@@ -89,7 +92,7 @@ impl Spread {
 
 const _: () = assert!(RATE_POINTS <= 2 * POINTS, "the reading for one queue ends at the capacity");
 
-/// A mass as a share of the total, of which there may be none.
+/// Returns a mass as a share of the total, or zero if the total is zero.
 fn share(mass: f64, total: f64) -> f64 {
     if total > 0.0 { mass / total } else { 0.0 }
 }
@@ -98,7 +101,7 @@ fn share(mass: f64, total: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// All of the belief at one point each.
+    /// Returns a summary with all mass of each density at one point.
     fn summary(one_queue: f64, one: usize, several: usize) -> Summary {
         let mut summary = Summary { one_queue, one: [0.0; POINTS], several: [0.0; POINTS] };
         summary.one[one] = 3.0;

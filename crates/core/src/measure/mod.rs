@@ -1,13 +1,12 @@
-//! A whole measurement: which stream to send next, when to stop, and the answer.
+//! A complete measurement: it chooses the streams, decides when to stop, and computes the answer.
 //!
-//! [`Measurement`] does no I/O. Its user sends the streams it asks for and tells it what became of
-//! them:
+//! [`Measurement`] does no I/O. Its user sends the streams it requests and reports their fate:
 //!
 //! ```text
 //! start-up     double the rate until the receive gaps grow          (rapid 2.14)
 //! capacity     three short trains, which also set the scale of all thresholds (rapid 2.10)
-//! lengthening  longer trains where those fitted into a token bucket, or nothing made the gaps grow
-//! measure      streams near what is free, until sure, out of budget or out of time
+//! lengthening  longer trains, if those fitted into a token bucket or no stream made the gaps grow
+//! measure      streams near the available bandwidth, until certain, out of budget or out of time
 //! ```
 
 mod answer;
@@ -53,38 +52,38 @@ use room::Room;
 use stamps::Stamps;
 use startup::Startup;
 
-/// Packets that the longest stream of any method has.
+/// Number of packets in the longest stream of any method.
 pub const LONGEST_STREAM: u32 = response::GAP_LIMITS.1 + 1;
 
-/// What to measure with and how much it may cost.
+/// The parameters and limits of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// The estimator.
     pub method: Method,
     /// Size of a probe packet on the wire.
     pub packet: Bytes,
-    /// Bytes on the wire to spend at most; `None` lets the method decide (see [`Method`]).
+    /// Maximum number of bytes to send, on the wire; `None` leaves the limit to the method (see [`Method`]).
     pub budget: Option<Bytes>,
-    /// Whether to take more time and to answer with wider intervals where others would be harmed.
+    /// Whether to take more time, and to accept wider intervals rather than harm other traffic.
     pub gentle: bool,
-    /// Time to spend at most; `None` suits the path. A stream that has begun is finished.
+    /// Maximum duration; `None` derives it from the path. A stream in progress is completed.
     pub duration: Option<Duration>,
     /// Round-trip time of the path, which every stream waits for.
     pub rtt: Duration,
-    /// The highest average rate to try.
+    /// The highest average rate to probe.
     pub top_rate: Rate,
-    /// The rate of the short trains that measure the capacity; it may exceed the highest average rate.
+    /// The rate of the short trains that measure the capacity; it may exceed `top_rate`.
     pub train_rate: Rate,
 }
 
-/// What a measurement wants done next.
+/// The next action that a measurement requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Send a stream with these gaps and report it.
     Send(Schedule),
-    /// Leave the path alone for this long, so that the queue which the last stream built can drain.
+    /// Leave the path idle for this long, so that the queue built by the last stream can drain.
     Wait(Duration),
-    /// Nothing more; the answer is final.
+    /// The measurement is over and its answer final.
     Done,
 }
 
@@ -98,9 +97,9 @@ pub struct Measurement {
     available: Option<Rate>,
     capacity: Option<Rate>,
     stamps: Stamps,
-    /// The highest rate that the receiver's stamps resolve, once trains have come near it.
+    /// The highest rate that the receiver's timestamps resolve, if the trains came close to it.
     stamp_limit: Option<Rate>,
-    /// How much delays vary where nothing queues, if that matters.
+    /// The delay variation without queueing, if it is significant.
     jitter: Option<Span>,
     baseline: Baseline,
     room: Room,
@@ -109,19 +108,19 @@ pub struct Measurement {
     tally: Tally,
     /// When the last stream was reported.
     observed: Instant,
-    /// Why no further stream is worth sending.
+    /// The reason for giving up, if any.
     given_up: Option<Refusal>,
     probe: Probe,
-    /// The time that it should be over in.
+    /// The time limit set by [`Measurement::within`].
     within: Option<Duration>,
-    /// When the last stream was asked for, and how long it is.
+    /// When the last stream was requested, and its duration.
     asked: (Instant, Duration),
-    /// What that took beyond its own length.
+    /// The time between request and report of the last stream, beyond its duration.
     overhead: Duration,
 }
 
 impl Measurement {
-    /// A measurement that begins at `now`, on any monotonic clock that later calls use too.
+    /// Creates a measurement that starts at `now`, on any monotonic clock that later calls share.
     pub fn new(config: Config, now: Instant) -> Measurement {
         Measurement {
             config,
@@ -147,12 +146,14 @@ impl Measurement {
         }
     }
 
-    /// The same to be over within this time, with a wider interval if need be; where an answer takes longer, as soon as there is one.
+    /// Limits the duration to `time`, at the cost of a wider interval if necessary.
+    ///
+    /// If no answer is possible in that time, the measurement ends as soon as there is one.
     pub fn within(self, time: Duration) -> Measurement {
         Measurement { within: Some(time), ..self }
     }
 
-    /// The next stream to send, or that the measurement is over.
+    /// Returns the next stream to send, or that the measurement is over.
     pub fn next_step(&mut self, now: Instant) -> Step {
         let schedule = match &self.phase {
             Phase::Startup(startup) => startup.schedule(),
@@ -188,20 +189,20 @@ impl Measurement {
         Step::Send(schedule)
     }
 
-    /// Takes in what became of a stream: what was seen of it, and why it cannot be used if its sender or a clock failed.
+    /// Records the fate of a stream: its packets, and the reason if the sender or a clock made it unusable.
     pub fn observe(&mut self, now: Instant, record: &StreamRecord, refusal: Option<Refusal>) {
         self.tally.sent(record);
         self.overhead = now - self.asked.0 - self.asked.1;
         let sorted = self.reads_sorted().then(|| record.in_order()).flatten();
         let outcome = match (refusal, &self.phase) {
-            // A train is to be sent as fast as the sender can; how fast that is does not matter.
+            // Trains are sent as fast as possible; the actual rate does not matter.
             (None, _) | (Some(Refusal::SenderGaps), Phase::Capacity(_) | Phase::Lengthening(_)) => {
                 self.take_in(now, sorted.as_ref().unwrap_or(record), sorted.is_some())
             }
             (Some(refusal), _) => Err(refusal),
         };
         if outcome == Err(Refusal::ClockStep) {
-            // Delays from before the step cannot be compared with those after it.
+            // Delays from before the step cannot be compared with later ones.
             self.baseline.restart();
             self.room.restart();
             self.account.clear();
@@ -223,7 +224,7 @@ impl Measurement {
         self.ready = now + self.draining(record).max(pause);
     }
 
-    /// Whether others lose packets often enough that a wider interval is the better answer.
+    /// Returns whether other traffic loses packets so often that a wider interval is preferable.
     fn does_harm(&self) -> bool {
         let answered = match &self.phase {
             Phase::Response(response) => response.spread().is_some(),
@@ -234,7 +235,7 @@ impl Measurement {
         answered && self.room.overflows(&self.baseline) > bearable
     }
 
-    /// Whether there is an answer already.
+    /// Returns whether there is an answer already.
     fn has_enough(&self) -> bool {
         match &self.phase {
             Phase::Response(response) => response.has_enough(),
@@ -245,10 +246,10 @@ impl Measurement {
         }
     }
 
-    /// How long the queue that a stream added takes to drain beyond the round trip that has passed already.
+    /// Returns how long the queue added by a stream takes to drain, beyond the round trip that has already passed.
     fn draining(&self, record: &StreamRecord) -> Duration {
         if let Phase::Lengthening(_) = self.phase {
-            // Also for tokens, at least some of them.
+            // Tokens need time, too, at least some of them.
             let queued =
                 delay::delayed(record, &self.baseline).last().map_or(Duration::ZERO, |last| last.queueing);
             let drained_in = (self.knees.refill() + queued).scale(2.0) - self.config.rtt;
@@ -262,7 +263,7 @@ impl Measurement {
         drained_in.clamp(Duration::ZERO, LONGEST_WAIT)
     }
 
-    /// The available bandwidth as far as known.
+    /// Returns the available bandwidth as far as known.
     fn estimate(&self) -> Option<Rate> {
         match &self.phase {
             Phase::Response(response) => response.newest().or(self.available),
@@ -271,7 +272,7 @@ impl Measurement {
         }
     }
 
-    /// Whether packets that overtook others are put back in order: the default method needs no more than how many had arrived when.
+    /// Returns whether to sort reordered packets: the default method only needs the number of arrivals over time.
     fn reads_sorted(&self) -> bool {
         self.config.method == Method::Response
     }
@@ -357,24 +358,25 @@ impl Measurement {
     }
 }
 
-/// Time that suffices for the default method on paths of 100 Mb/s and more, without the waiting for round trips.
+/// Sufficient time for the default method on paths of 100 Mb/s and more, without waiting for round trips.
 const USUAL_TIME: Duration = Duration::from_ms(2_400);
-/// Round trips that a measurement waits for, start-up included.
+/// Number of round trips that a measurement waits for, including start-up.
 const ROUND_TRIPS: i64 = 40;
-/// On paths slower than this a stream takes a tenth of a second or more, and the time is doubled.
+/// Below this rate a stream takes 100 ms or more, and the time limit is doubled.
 const SLOW: Rate = Rate::from_bps(30_000_000);
 
-/// The least share of the capacity that a queue is taken to drain with, and the longest wait for it: bursts of cross
-/// traffic are not the probing's to wait for.
+/// Minimum drain rate of a queue as a share of the capacity, and maximum wait for it: the measurement need not wait
+/// for bursts of cross traffic to drain.
 const LEAST_SHARE: f64 = 0.1;
 const LONGEST_WAIT: Duration = Duration::from_ms(300);
 
-/// After more packets lost at the end of the queue than this the default method has to answer with what it knows.
+/// The number of packets lost to a full queue above which the default method stops with what it knows.
 const OVERFLOWS: usize = 2;
 const GENTLE_OVERFLOWS: usize = 0;
-/// A gentle measurement pauses so many times as long as a stream lasted, and has so many times as much time.
+/// Pause of a gentle measurement after each stream, as a multiple of the stream's duration, and the factor
+/// on its time limit.
 const GENTLE_PAUSE: i64 = 3;
 const GENTLE_TIME: i64 = 4;
 
-/// Streams refused one after the other after which going on is pointless.
+/// Number of consecutive refused streams after which the measurement gives up.
 const MOST_REFUSED_IN_A_ROW: u32 = 12;

@@ -1,26 +1,26 @@
-//! What kind of path a measurement met, as far as its streams tell.
+//! The kind of path that the streams of a measurement reveal.
 
 use std::fmt;
 
-/// The kind of a path, which decides how an answer is to be read.
+/// The kind of a path, which affects the interpretation of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {
-    /// The narrow link is the one whose queue grows.
+    /// The queue grows at the narrow link.
     OneQueue,
-    /// Another link than the narrow one is the tight one, or several queues fill together.
+    /// The tight link is not the narrow one, or several queues fill together.
     SeveralQueues,
     /// The receiver coalesces interrupts.
     Coalescing,
-    /// Delays jump from packet to packet more than a queue's do, or packets overtake each other.
+    /// Delays vary from packet to packet by more than a queue can explain, or packets overtake each other.
     Jittery,
-    /// A token bucket lets bursts pass faster than its sustained rate.
+    /// A token bucket lets bursts exceed its sustained rate.
     Shaped,
-    /// The path is faster than the receiver's stamps can resolve.
+    /// The path is faster than the receiver's timestamps can resolve.
     TooFast,
 }
 
 impl PathKind {
-    /// The name in machine output.
+    /// Returns the name in machine-readable output.
     pub const fn name(self) -> &'static str {
         match self {
             PathKind::OneQueue => "one-queue",
@@ -32,7 +32,7 @@ impl PathKind {
         }
     }
 
-    /// A sentence for people.
+    /// Returns a description for people.
     pub const fn sentence(self) -> &'static str {
         match self {
             PathKind::OneQueue => "one queue matters, that of the narrow link",

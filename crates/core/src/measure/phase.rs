@@ -1,4 +1,4 @@
-//! The phases of a measurement, and how one follows from another.
+//! The phases of a measurement and the transitions between them.
 
 use crate::estimate::MultiRate;
 use crate::stream::Schedule;
@@ -15,20 +15,20 @@ use super::shaped::Shaped;
 use super::startup::{Range, Startup};
 use super::track::Track;
 
-/// The capacity as a multiple of the available bandwidth while it is not known.
+/// The assumed capacity as a multiple of the available bandwidth while the capacity is unknown.
 const UNKNOWN_CAPACITY: f64 = 2.0;
 
-/// Start-up streams may find this many times the capacity free by chance, but not more.
+/// Start-up may by chance find up to this many times the capacity available, but not more.
 const CONTRADICTION: f64 = 1.5;
 
-/// Share of the highest rate at which packets ever left that the sender can be relied on to make.
+/// The share of the highest rate sent so far that the sender can sustain reliably.
 const SENDABLE: f64 = 0.8;
 
 #[derive(Clone, Debug)]
 pub(super) enum Phase {
     Startup(Startup),
     Capacity(Capacity),
-    /// Trains that get longer, until one has used up a token bucket or what is found without is certain.
+    /// Trains grow until one exhausts a token bucket, or until it is certain that there is none.
     Lengthening(Found),
     Response(Box<Response>),
     Shaped(Box<Shaped>),
@@ -38,12 +38,12 @@ pub(super) enum Phase {
     AtLeast(Rate),
 }
 
-/// What is known about a path unless a shaper is found.
+/// The knowledge about a path that applies unless a shaper is found.
 #[derive(Clone, Debug)]
 pub(super) enum Found {
-    /// At least this much is free.
+    /// At least this much is available.
     AtLeast(Rate),
-    /// The trains have been sent.
+    /// The capacity trains are complete.
     Trains(Capacity),
 }
 
@@ -54,7 +54,7 @@ impl Measurement {
                 self.given_up = Some(refusal);
                 return;
             }
-            // The path has more free than may be tried.
+            // More is available than may be probed.
             Range::Near(rate) if rate >= self.config.top_rate => self.lengthening(self.config.top_rate),
             Range::Near(rate) => {
                 self.available = Some(rate);
@@ -64,7 +64,7 @@ impl Measurement {
         };
     }
 
-    /// The size of packets in trains where this rate is free.
+    /// Returns the packet size of trains at this available bandwidth.
     fn train_packet(&self, available: Rate) -> Bytes {
         match self.config.method {
             Method::Response => probe::small_enough(self.config.packet, available),
@@ -72,16 +72,16 @@ impl Measurement {
         }
     }
 
-    /// Looks for a token bucket before the fastest stream is called free.
+    /// Looks for a token bucket before the rate of the fastest stream counts as available.
     fn lengthening(&mut self, rate: Rate) -> Phase {
         let open = self.config.method == Method::Response && self.knees.open(false);
         if open { Phase::Lengthening(Found::AtLeast(rate)) } else { Phase::AtLeast(rate) }
     }
 
-    /// The next train that looks for a token bucket.
+    /// Returns the next train of the search for a token bucket.
     pub(super) fn longer_train(&self, found: &Found) -> Schedule {
         let (rate, carried) = match found {
-            // What was measured may be a little more than may be sent.
+            // The measured rate may slightly exceed the configured limit.
             Found::AtLeast(rate) => (self.config.top_rate.min(*rate), *rate),
             Found::Trains(_) => (self.config.top_rate, self.capacity.or(self.available).unwrap_or_default()),
         };
@@ -107,7 +107,7 @@ impl Measurement {
         self.enter_method(trains);
     }
 
-    /// Whether start-up found far more free than the trains say that the narrow link can carry.
+    /// Returns whether start-up found far more available than the trains allow for the narrow link.
     fn contradicted(&self) -> bool {
         self.available.zip(self.capacity).is_some_and(|(free, capacity)| free > capacity.scale(CONTRADICTION))
     }
@@ -158,7 +158,8 @@ impl Measurement {
                     self.started,
                 )))
             }
-            // The growth of the delay says nothing without the capacity; which rates are too high, it still tells.
+            // Without the capacity, the growth of the delay is meaningless, but it still shows which rates
+            // are too high.
             Method::Response => Phase::Track(Track::new(MultiRate::Bass, packet, start, capacity)),
             Method::MultiRate(method) => Phase::Track(Track::new(method, packet, start, capacity)),
             Method::SingleRate(method) => Phase::Search(Search::new(method, packet, start, capacity)),

@@ -1,41 +1,42 @@
-//! What every phase of a measurement asks of a single stream.
+//! Operations on a single stream that all phases of a measurement share.
 
 use crate::denoise::centred_mean;
 use crate::estimate::{Settings, StreamEstimate};
 use crate::stream::{Gaps, Refusal, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
-/// Share of receive gaps below half a packet time of the narrow link from which a receiver is
-/// taken to coalesce: a FIFO link cannot deliver faster than its capacity, an interrupt can.
+/// If this share of the receive gaps is below half a packet time of the narrow link, the receiver coalesces
+/// interrupts: a FIFO link cannot deliver faster than its capacity, but an interrupt can.
 const COALESCING_SHARE: f64 = 0.15;
 
-/// Excess of receive over send gaps that counts, so that stamps of slow streams do not (rapid 2.11, closed loop).
+/// Relative excess of receive over send gaps that counts, so that timestamp noise of slow streams does not
+/// (rapid 2.11, closed loop).
 const RELATIVE_MARGIN: f64 = 0.02;
 
-/// What packets of others are taken to have (wire bytes).
+/// The assumed size of cross packets on the wire.
 pub(super) const FULL_PACKET: Bytes = Bytes::new(1_538);
 
-/// The smallest probe, but no smaller than its headers and a reasonable part of a full packet need (wire bytes).
+/// The smallest probe on the wire, with room for its headers and a reasonable fraction of a full packet.
 const SMALLEST: Bytes = Bytes::new(500);
-/// Time that a probe may take on a link: a stream adds some 24 of these to the delay. Not much less, or start-up streams, which reach four times
-/// their rate, would meet receivers that coalesce for 120 us.
+/// Time that a probe may take on a link; a stream adds about 24 times this to the delay. It must not be much less, or
+/// start-up streams, which reach four times their rate, would meet receivers that coalesce for 120 us.
 const PROBE_TIME: Duration = Duration::from_us(800);
 
-/// The size of probes for a path of this rate: less than `packet` where that would fill slow links for too long. On faster links large packets see
-/// through receivers that coalesce.
+/// Returns the probe size for a path of this rate: less than `packet` where full-size probes would occupy slow links
+/// for too long. On faster links, large packets help to see through coalescing receivers.
 pub(super) fn small_enough(packet: Bytes, rate: Rate) -> Bytes {
     let fitting = rate.bytes_in(PROBE_TIME);
     if fitting >= FULL_PACKET { packet } else { fitting.max(SMALLEST).min(packet) }
 }
 
-/// Working memory that is reused from stream to stream.
+/// Scratch memory that is reused from stream to stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Probe {
     gaps: Gaps,
     scratch: Vec<Duration>,
 }
 
-/// The sums of a stream's gaps, over whole buffering events where the receiver coalesces.
+/// Sums of a stream's gaps, over whole buffering events if the receiver coalesces.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sums {
     pub(super) samples: u64,
@@ -44,7 +45,8 @@ pub(super) struct Sums {
 }
 
 impl Probe {
-    /// Multi-pass BASS and excursion search, for a narrow link that is not known yet; the raw gaps when no complete buffering event was seen.
+    /// Applies multi-pass BASS and excursion search for an unknown narrow link; uses the raw gaps if no buffering
+    /// event is complete.
     pub(super) fn excursion(
         &mut self,
         record: &StreamRecord,
@@ -61,10 +63,10 @@ impl Probe {
         settings.excursion.estimate(record.packet, &self.gaps)
     }
 
-    /// The sums of send and receive gaps, with the gap of a lost packet counted to its successor.
+    /// Returns the sums of send and receive gaps; the gap of a lost packet counts towards the next packet.
     ///
-    /// `packet_time` is the time of one packet on the narrow link; gaps far below it betray coalescing,
-    /// and then only complete buffering events count (rapid 2.9, 2.17).
+    /// `packet_time` is the time of one packet on the narrow link. Gaps far below it indicate coalescing, in which
+    /// case only complete buffering events count (rapid 2.9, 2.17).
     pub(super) fn sums(&mut self, record: &StreamRecord, packet_time: Duration) -> Result<Sums, Refusal> {
         if self.coalesced(record, packet_time)? {
             let capacity = Rate::of(record.packet, packet_time).unwrap_or_default();
@@ -77,12 +79,12 @@ impl Probe {
         })
     }
 
-    /// The receive gaps of the last stream that was summed.
+    /// Returns the receive gaps of the last stream passed to [`Probe::sums`].
     pub(super) fn receive_gaps(&self) -> &[Duration] {
         &self.gaps.receive
     }
 
-    /// Whether the stream's receive gaps look like those of a receiver that coalesces interrupts.
+    /// Returns whether the receive gaps of a stream indicate interrupt coalescing.
     pub(super) fn coalesced(
         &mut self,
         record: &StreamRecord,
@@ -108,26 +110,26 @@ impl Probe {
     }
 }
 
-/// The fastest rate in a stream, which stands in for the narrow link's until that is known.
+/// Returns the fastest rate in a stream, used as the narrow link's rate until that is known.
 fn fastest_rate(record: &StreamRecord) -> Rate {
     let gap = record.intended.iter().copied().min().unwrap_or_default();
     Rate::of(record.packet, gap).unwrap_or_default()
 }
 
-/// The settings that a measurement gives its estimators: scaled to the narrow link, with a margin for use in a loop
+/// Returns the estimator settings of a measurement, scaled to the narrow link, with a margin for closed-loop use
 /// (rapid 2.10, 2.11).
 pub fn settings(packet: Bytes, capacity: Rate) -> Settings {
     let scaled = Settings::for_link(packet, capacity);
     Settings { excursion: scaled.excursion.with_relative_margin(RELATIVE_MARGIN), ..scaled }
 }
 
-/// How long a stream took to leave.
+/// Returns how long it took to send a stream.
 pub(super) fn sent_for(record: &StreamRecord) -> Duration {
     let ends = record.arrivals.first().zip(record.arrivals.last());
     ends.map_or(Duration::ZERO, |(first, last)| last.sent - first.sent)
 }
 
-/// The rate at which the stream actually left.
+/// Returns the rate at which the stream was actually sent.
 pub(super) fn send_rate(record: &StreamRecord) -> Option<Rate> {
     let (first, last) = (record.arrivals.first()?, record.arrivals.last()?);
     let bytes = record.packet * u64::from(last.index - first.index);

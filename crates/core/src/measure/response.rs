@@ -1,4 +1,4 @@
-//! The default method: single-rate streams a little above what is free, read by the rate-response estimator.
+//! The default method: single-rate streams slightly above the available bandwidth, evaluated by rate response.
 
 use crate::estimate::agreement::Agreement;
 use crate::estimate::belief::{Belief, Part};
@@ -15,78 +15,87 @@ use super::path_kind::PathKind;
 use super::probe::{self, FULL_PACKET, Probe};
 use super::room::Room;
 
-/// Gaps in a stream: long enough to average over bursts, short enough not to build a long queue.
+/// Gaps in a stream: enough to average over bursts, few enough not to build a long queue.
 const STREAM_GAPS: u32 = 96;
-/// Streams are shorter than they could be by up to this share, each by another part of it (the golden ratio spreads them).
+/// Streams are shortened by varying amounts up to this share of their length, spread by the golden ratio.
 const UNEVEN: f64 = 0.2;
 const GOLDEN: f64 = 0.618_033_988_75;
-/// A stream lasts at least this long, so that it spans several coalesced interrupts (rapid 2.15: 120 us).
+/// Minimum duration of a stream, to span several coalesced interrupts (rapid 2.15: 120 us).
 const SHORTEST: Duration = Duration::from_ms(1);
-/// A stream lasts at most this long, so that slow paths are sampled more than once or twice.
+/// Maximum duration of a stream, so that slow paths are sampled more than once or twice.
 const LONGEST: Duration = Duration::from_ms(400);
-/// Where delays vary by themselves, a stream lasts this many times as long as they vary by, if that is not too long.
+/// On a path with jitter, a stream lasts this many times the jitter span, up to [`LONGEST_THROUGH`].
 const SPANS: i64 = 8;
 const LONGEST_THROUGH: Duration = Duration::from_ms(30);
-/// Gaps that a stream has at least and at most, whatever its duration.
+/// Minimum and maximum number of gaps in a stream, regardless of its duration.
 pub(super) const GAP_LIMITS: (u32, u32) = (24, 1024);
 
-/// Before the first answer as little as this share of what start-up found may be free.
+/// Before the first estimate, the available bandwidth may be as low as this share of the start-up result.
 pub(super) const UNSURE: f64 = 0.5;
-/// Packet times that a stream may add to the delay in any queue; with less it could not be told from stamps and others' packets.
+/// Packet times that a stream may add to the delay of any queue: a smaller growth could not be distinguished from
+/// timestamp noise and cross packets.
 pub(super) const LEAST_ADDED: i64 = 4;
-/// Packet times that a stream may add as long as no loss has shown where the queue ends: room for so many is everywhere.
+/// Packet times that a stream may add until a loss has revealed the length of the queue: every queue has
+/// room for these.
 pub(super) const USUALLY_ADDED: i64 = 24;
-/// The delay is taken to grow this fast at least, in seconds a second, so that a stream below what is free ends, too.
+/// Assumed minimum growth of the delay in seconds per second, which limits streams below the available bandwidth.
 pub(super) const SLOWEST_GROWTH: f64 = 0.02;
 
-/// Probing rate as a multiple of the current estimate: low enough to sample long for its bytes, high enough to keep
-/// the queue busy through the pauses of bursty cross traffic.
+/// Probing rate as a multiple of the current estimate: low enough to sample for long with few bytes, high enough to
+/// keep the queue busy during the pauses of bursty cross traffic.
 const FACTOR: f64 = 1.35;
-/// The multiple rises by this after a stream that hardly met a busy queue and falls back by the other after any other.
+/// The multiple rises by the first factor after a stream that hardly met a busy queue, and falls by the
+/// second after others.
 const FACTOR_UP: f64 = 1.2;
 const FACTOR_DOWN: f64 = 0.97;
-/// The most it rises to.
+/// Upper limit of the multiple.
 const FACTOR_MAX: f64 = 3.0;
-/// A baseline that falls by less than this share of a packet time is the same.
+/// A baseline that falls by less than this share of a packet time counts as unchanged.
 const SAME_BASELINE: f64 = 0.1;
-/// From this probability on one queue is taken for granted, and all streams go to the rate that tells most about it ...
+/// Above this probability of a single queue, all streams use the most informative rate ...
 const SETTLED: f64 = 0.9;
-/// ... after this many streams; until then rates alternate, because only their differences tell how many queues there are.
+/// ... after this many streams. Until then, rates alternate, because only differences between rates reveal
+/// the number of queues.
 const FEWEST: usize = 4;
 const CYCLE: [f64; 6] = [1.35, 1.1, 1.6, 0.95, 1.35, 1.2];
-/// Even then rates differ a little, so that what was taken for granted can turn out wrong.
+/// Even then, rates vary slightly, so that a wrong conclusion can be revised.
 const AROUND: [f64; 3] = [1.0, 0.85, 1.2];
-/// Error common to all streams (capacity, headers not accounted for), as a share of capacity: no interval is narrower than this on either side.
+/// Error common to all streams (capacity, unaccounted headers) as a fraction of capacity; it is the minimum half
+/// width of an interval.
 const COMMON_ERROR: f64 = 0.015;
-/// The same where the receiver coalesces: then the capacity itself is only known from a few events.
+/// The same with a coalescing receiver, where the capacity is known from only a few events.
 const COMMON_ERROR_COALESCED: f64 = 0.03;
-/// Odds of one queue, as trains tell the capacity badly where delays vary by themselves.
+/// Odds of a single queue on a path with jitter, where trains measure the capacity poorly.
 const JITTERY_ODDS: f64 = 0.1;
-/// The same where another link is the tight one: what is free shows in a slower growth, of which packets and stamps hide more.
+/// Additional error if the tight link is not the narrow one: the delay then grows more slowly, and packets and
+/// timestamps hide more of the growth.
 const SEVERAL_ERROR: f64 = 0.03;
-/// A busy time is seen to begin when a packet of others has come, of which that of regular traffic then does not count: half a packet in the mean.
-/// Of random traffic, none. What is taken off lies between, and no more than this share of the capacity.
+/// Correction for the start of a busy period, which becomes visible only once a cross packet has arrived. A sample of
+/// regular cross traffic lacks half a packet on average, one of random traffic lacks none. The correction lies in
+/// between, in full packets, and is at most [`MOST_BIAS`] of the capacity.
 const END_BIAS: f64 = 0.25;
 const MOST_BIAS: f64 = 0.05;
-/// Half a full packet is what the end of a busy time counts too much or too little.
+/// Share of a full packet by which the end of a busy period counts too much or too little.
 const END_SHARE: f64 = 0.5;
-/// The first packets of a stream find hosts asleep, which wake up some 50 us late; that would look like a queue which is there from the beginning ...
+/// The first packets of a stream find hosts asleep, which wake up about 50 us late; this delay would look like a
+/// queue that exists from the start.
 const LEAD: usize = 4;
-/// ... so they do not count where they are no more than one in so many.
+/// They are dropped from streams with at least this many times as many packets.
 const LEAST_LEADS: usize = 10;
-/// Packets that arrive closer than this share of their time on the narrow link, of which the measured capacity may be that much too low, were held
-/// up behind it.
+/// Packets that arrive closer together than this share of their time on the narrow link were held up after it; the
+/// share allows for a measured capacity that is too low.
 const CLOSEST: f64 = 0.8;
-/// A stream that met a busy queue for less than this share of its time says little.
+/// A stream that met a busy queue for less than this share of its duration is uninformative.
 const BUSY_SHARE: f64 = 0.25;
-/// Never probe above this multiple of the capacity: it would only lengthen the queue.
+/// Upper limit of the probing rate as a multiple of the capacity: a higher rate would only lengthen the queue.
 const CAPACITY_MULTIPLE: f64 = 1.15;
-/// Nor below this share of it: the stream would last for ever.
+/// Lower limit of the probing rate as a share of the capacity: a stream at a lower rate would take too long.
 const LOWEST_SHARE: f64 = 0.02;
 
-/// Share of packets that may be lost before a stream ends for its reader with the first loss; the queue then overflowed (rapid 2.13).
+/// If more than this share of its packets is lost, the queue overflowed, and a stream is used only up to its first
+/// loss (rapid 2.13).
 const LOSS_TOLERANCE: f64 = 0.03;
-/// Gaps before the interval may be called narrow enough: eight of the usual streams.
+/// Gaps required before the interval may be narrow enough: eight full-length streams.
 const ENOUGH_GAPS: u32 = 8 * STREAM_GAPS;
 
 #[derive(Clone, Debug)]
@@ -102,31 +111,32 @@ pub(super) struct Response {
     ended: Instant,
     seen: Vec<(Seen, Marks, Instant)>,
     changes: Changes,
-    /// Gaps of all streams seen.
+    /// Gaps of all streams used.
     gaps: u32,
     posterior: Posterior,
     belief: Belief,
     agreement: Agreement,
     one_queue: f64,
     sampled: bool,
-    /// Time with a busy queue, and streams that met it.
+    /// Time with a busy queue, and the number of streams that met it.
     busy: Duration,
     busy_streams: u32,
     coalesced: bool,
     jittery: u32,
     parts: Vec<Part>,
     spread: Option<Spread>,
-    /// What is free in the end.
+    /// The available bandwidth at the end of the measurement.
     newest: Option<Rate>,
     change: Option<Change>,
 }
 
-/// What is kept of a stream: its sample changes when the baseline falls.
+/// The stored part of a stream; its sample changes when the baseline falls.
 #[derive(Clone, Debug)]
 enum Seen {
-    /// Every packet's send time and one-way delay.
+    /// The index, send time and one-way delay of every packet.
     Packets(Vec<(u32, Instant, Duration)>),
-    /// Sums over whole buffering events of a coalescing receiver, and the lowest delay in the second half of the stream.
+    /// Sums over whole buffering events of a coalescing receiver, and the lowest delay in the second half
+    /// of the stream.
     Events(Sample, Duration),
 }
 
@@ -166,7 +176,7 @@ impl Response {
             packet,
             capacity,
             top,
-            // What varies by less than a packet's time is noise of the usual kind.
+            // Variation of less than a packet time is ordinary noise.
             jitter: jitter.filter(|jitter| jitter.most > capacity.time_for(packet)),
             current: start.min(capacity),
             factor: FACTOR,
@@ -192,7 +202,7 @@ impl Response {
         }
     }
 
-    /// The next stream, which fits the room that the path has for a queue.
+    /// Returns the next stream, which fits the queue length that the path allows.
     pub(super) fn schedule(&self, room: &Room, baseline: &Baseline) -> Schedule {
         let packet_time = self.capacity.time_for(self.packet);
         let allowed = room.allowed(baseline, packet_time * USUALLY_ADDED).max(packet_time * LEAST_ADDED);
@@ -208,9 +218,9 @@ impl Response {
         Schedule::single_rate(rate, (gaps as u32).clamp(GAP_LIMITS.0, GAP_LIMITS.1) as usize, self.packet)
     }
 
-    /// The rate that tells most.
+    /// Returns the most informative rate.
     fn rate(&self) -> Rate {
-        // Above the narrow link's rate its queue fills, too, and hides how fast that of another link does.
+        // Above the narrow link's rate its own queue fills, too, and hides the growth at another link.
         let needed = self.current.scale(CAPACITY_MULTIPLE).max(self.capacity);
         let highest = needed.min(self.capacity.scale(CAPACITY_MULTIPLE)).min(self.top);
         let lowest = self.capacity.scale(LOWEST_SHARE).min(highest);
@@ -221,25 +231,26 @@ impl Response {
         self.current.scale(factor).clamp(lowest, highest)
     }
 
-    /// How fast a stream of this rate makes the delay grow, in seconds a second, even where only the least is free that may be.
+    /// Returns how fast a stream of this rate makes the delay grow, in seconds per second, at the lowest plausible
+    /// available bandwidth.
     fn growth(&self, rate: Rate) -> f64 {
         (rate.saturating_sub(self.least()).bps_f64() / self.capacity.bps_f64()).max(SLOWEST_GROWTH)
     }
 
-    /// The highest rate at which the shortest stream adds no more than `allowed`.
+    /// Returns the highest rate at which the shortest stream adds no more than `allowed`.
     fn gentlest(&self, allowed: Duration) -> Rate {
         let shortest = self.capacity.time_for(self.packet) * i64::from(GAP_LIMITS.0);
         let share = 1.0 - allowed.secs_f64() / shortest.secs_f64();
         if share > 0.0 { self.least().scale(1.0 / share) } else { self.top }
     }
 
-    /// The least that may be free.
+    /// Returns the lowest plausible available bandwidth.
     fn least(&self) -> Rate {
         let least = self.spread.map_or(self.current.scale(UNSURE), |spread| spread.usual().0);
         least.max(self.capacity.scale(LOWEST_SHARE))
     }
 
-    /// Takes in a stream; `jittery` when some of its packets overtook others.
+    /// Adds a stream; `jittery` tells whether some of its packets overtook others.
     pub(super) fn observe(
         &mut self,
         now: Instant,
@@ -251,7 +262,8 @@ impl Response {
         let before_loss;
         let mut record = record;
         if record.lost() as f64 > LOSS_TOLERANCE * record.arrivals.len() as f64 {
-            // The queue overflowed. Until then the stream says what is free as any other does; to refuse it would leave calm moments only.
+            // The queue overflowed. Up to that point the stream is as informative as any; refusing it would leave
+            // only calm moments.
             before_loss = record.before_loss();
             record = &before_loss;
             if record.arrivals.len() <= GAP_LIMITS.0 as usize {
@@ -283,7 +295,7 @@ impl Response {
         Ok(())
     }
 
-    /// Takes a stream into both readings.
+    /// Adds a stream to both readings.
     fn take(&mut self, index: usize, baseline: &Baseline) {
         let (seen, marks, at) = &self.seen[index];
         let sample = seen.sample(baseline, self.packet, self.capacity);
@@ -303,11 +315,11 @@ impl Response {
         self.changes.add(Told { at: *at, rate: marks.rate, sample }, self.belief.ln_likelihood());
     }
 
-    /// Weighs both readings into one answer.
+    /// Combines both readings into one answer.
     fn conclude(&mut self) {
         let error = if self.coalesced { COMMON_ERROR_COALESCED } else { COMMON_ERROR };
         let error = error.hypot(end_effect(self.capacity, self.busy, self.busy_streams));
-        // Jitter decides which gaps look busy, and the reading of these is then biased.
+        // Jitter affects which gaps look busy, which biases this reading.
         let busy = (self.sampled && !self.is_jittery()).then_some(&self.posterior);
         let common = Common { time: self.began..self.ended, capacity: self.capacity, error, busy };
         if let Some(found) = self.changes.find(&common) {
@@ -327,12 +339,12 @@ impl Response {
         self.spread = Some(spread);
     }
 
-    /// Whether most streams met delays that jump from packet to packet.
+    /// Returns whether the delays of most streams were jittery.
     fn is_jittery(&self) -> bool {
         self.jitter.is_some() || self.jittery as usize * 2 > self.seen.len()
     }
 
-    /// What kind of path it looks like.
+    /// Returns the apparent kind of path.
     pub(super) fn path_kind(&self) -> PathKind {
         match self.one_queue {
             _ if self.is_jittery() => PathKind::Jittery,
@@ -342,7 +354,7 @@ impl Response {
         }
     }
 
-    /// Forgets all samples and keeps the estimate to aim by.
+    /// Discards all samples but keeps the estimate that determines the next rate.
     pub(super) fn restart(&mut self) {
         self.seen.clear();
         self.gaps = 0;
@@ -360,7 +372,7 @@ impl Response {
 
     fn read(&self, record: &StreamRecord, probe: &mut Probe) -> Result<(Seen, Marks), Refusal> {
         let packet_time = self.capacity.time_for(record.packet);
-        // Jitter lets packets arrive in batches, too.
+        // Jitter makes packets arrive in batches, too.
         if self.jitter.is_some() || !probe.coalesced(record, packet_time)? {
             let lead = if record.arrivals.len() >= LEAD * LEAST_LEADS { LEAD } else { 0 };
             let record = &record.without_lead(lead);
@@ -381,7 +393,7 @@ impl Response {
         Ok((Seen::Events(sample, late_delay), Marks::of_events(record)?))
     }
 
-    /// Chooses where the next stream goes.
+    /// Chooses the rate of the next stream.
     fn aim(&mut self, record: &StreamRecord, sample: Option<Sample>) {
         let enough = probe::sent_for(record).scale(BUSY_SHARE);
         let telling = sample.filter(|sample| !sample.censored && sample.duration >= enough);
@@ -392,12 +404,12 @@ impl Response {
         }
     }
 
-    /// Whether there are enough streams for an answer if time is short.
+    /// Returns whether there are enough streams for an answer if time is short.
     pub(super) fn has_enough(&self) -> bool {
         self.seen.len() >= FEWEST && self.spread.is_some()
     }
 
-    /// Whether the interval is so narrow that more streams are not worth their bytes.
+    /// Returns whether the interval is so narrow that further streams are not worth their bytes.
     pub(super) fn sure(&self) -> bool {
         self.gaps >= ENOUGH_GAPS && self.spread.is_some_and(|spread| spread.is_narrow(self.capacity))
     }
@@ -406,27 +418,30 @@ impl Response {
         self.spread
     }
 
-    /// What is free in the end, which later streams are aimed by.
+    /// Returns the latest available bandwidth, at which later streams are aimed.
     pub(super) fn newest(&self) -> Option<Rate> {
         self.newest
     }
 
-    /// How what is free changed.
+    /// Returns the change of the available bandwidth.
     pub(super) fn change(&self) -> Option<Change> {
         self.change
     }
 }
 
-/// The error of the ends of streams, as a share of capacity: regular traffic puts up to a packet too many or too few into every busy time, and
-/// always the same where streams are alike.
+/// Returns the error due to the ends of streams, as a fraction of capacity.
+///
+/// Regular cross traffic puts up to one packet too many or too few into every busy period, and always the same number
+/// if streams are alike.
 pub(super) fn end_effect(capacity: Rate, busy: Duration, streams: u32) -> f64 {
     let usual = busy.secs_f64() / f64::from(streams.max(1));
     let packet = capacity.time_for(FULL_PACKET).secs_f64();
     if usual > 0.0 { (END_SHARE * packet / usual).min(0.5) } else { 0.0 }
 }
 
-/// Streams are of different length, as regular traffic must not meet every one in the same phase: the share of the usual length that the
-/// stream of this number has.
+/// Returns the share of the full length for the stream of this number.
+///
+/// Streams differ in length, so that regular cross traffic does not meet each of them in the same phase.
 pub(super) fn uneven(number: usize) -> f64 {
     1.0 - UNEVEN * (number as f64 * GOLDEN).fract()
 }

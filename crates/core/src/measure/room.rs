@@ -1,43 +1,43 @@
-//! How much queue a path has room for, and how much of it a stream may fill.
+//! The queue length that a path can hold, and the part of it that a stream may fill.
 
 use crate::stream::{Arrival, StreamRecord};
 use crate::units::{Bytes, Duration};
 
 use super::delay::Baseline;
 
-/// Share of the room that a stream may fill: three quarters are left to others.
+/// The share of the queue that a stream may fill; three quarters are left to other traffic.
 const SHARE: f64 = 0.25;
-/// The longest that a stream is meant to make others wait, however much room there is: with traffic that is by chance more than the mean it
-/// rarely becomes 20 ms, which a voice call does not notice.
+/// The longest delay that a stream is meant to add, however long the queue can become. When cross traffic happens to
+/// exceed its mean, the delay rarely reaches 20 ms, which a voice call does not notice.
 const LONGEST_WAIT: Duration = Duration::from_ms(14);
-/// A gentle measurement adds this part of what others may.
+/// Divisor of the allowed delay for a gentle measurement.
 const GENTLER: i64 = 2;
-/// A loss at less than this share of the delay that others survived did not come from a full queue.
+/// A loss at less than this share of a delay that other packets survived was not due to a full queue.
 const FULL: f64 = 0.7;
-/// A loss at more than this share of it surely did.
+/// A loss at more than this share of it certainly was.
 const SURELY_FULL: f64 = 0.9;
-/// Losses remembered.
+/// Number of losses remembered.
 const LOSSES: usize = 16;
 
-/// Learns from the delays of streams how long the queue can become.
+/// Learns the possible length of the queue from the delays of streams.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Room {
     gentle: bool,
     /// Size of the packets, on which delays depend.
     packet: Bytes,
-    /// The largest one-way delay of a packet whose stream lost none.
+    /// The largest one-way delay in any stream without loss.
     reached: Option<Duration>,
-    /// One-way delays right before losses, the least ones.
+    /// The smallest one-way delays immediately before losses.
     at_losses: Vec<Duration>,
 }
 
 impl Room {
-    /// The state before any stream.
+    /// Creates the state before any stream.
     pub(super) fn new(gentle: bool) -> Room {
         Room { gentle, ..Room::default() }
     }
 
-    /// Takes in a stream; delays of packets of another size are forgotten.
+    /// Adds a stream; a change of packet size discards all delays.
     pub(super) fn observe(&mut self, record: &StreamRecord) {
         if record.packet != self.packet {
             self.restart();
@@ -56,7 +56,7 @@ impl Room {
         }
     }
 
-    /// Packets lost where the queue was about as long as it has ever been.
+    /// Returns the number of packets lost while the queue was about as long as ever observed.
     pub(super) fn overflows(&self, baseline: &Baseline) -> usize {
         let survived = self.reached(baseline).scale(SURELY_FULL);
         self.at_losses.iter().filter(|delay| baseline.above(**delay) >= survived).count()
@@ -68,12 +68,12 @@ impl Room {
         self.at_losses.truncate(LOSSES);
     }
 
-    /// Forgets all delays, for instance because a clock was stepped.
+    /// Discards all delays, for instance because a clock was stepped.
     pub(super) fn restart(&mut self) {
         *self = Room::new(self.gentle);
     }
 
-    /// The delay at which the queue is full, once losses have shown it.
+    /// Returns the delay of a full queue, once losses have revealed it.
     fn full(&self, baseline: &Baseline) -> Option<Duration> {
         let survived = self.reached(baseline).scale(FULL);
         self.at_losses.iter().map(|delay| baseline.above(*delay)).find(|delay| *delay >= survived)
@@ -83,12 +83,13 @@ impl Room {
         self.reached.map_or(Duration::ZERO, |delay| baseline.above(delay))
     }
 
-    /// Whether losses have shown where the queue ends.
+    /// Returns whether losses have revealed the length of the queue.
     pub(super) fn is_known(&self, baseline: &Baseline) -> bool {
         self.full(baseline).is_some()
     }
 
-    /// How much a stream may add to the delay; `usual` as long as no loss has shown the end of the queue.
+    /// Returns how much a stream may add to the delay; `usual` applies until a loss has revealed the length
+    /// of the queue.
     pub(super) fn allowed(&self, baseline: &Baseline, usual: Duration) -> Duration {
         let allowed = match self.full(baseline) {
             Some(full) => full.scale(SHARE),
@@ -105,7 +106,7 @@ mod tests {
 
     const USUAL: Duration = Duration::from_ms(3);
 
-    /// Packets 1 ms apart that arrive after these delays in milliseconds, or never.
+    /// Returns packets 1 ms apart that arrive after these delays in milliseconds, or never.
     fn record(delays: &[Option<u64>]) -> StreamRecord {
         let ms = |ms: u64| Instant::from_ns(ms * 1_000_000);
         let arrivals = (0..)

@@ -1,4 +1,4 @@
-//! Methods whose streams hold one rate: a binary search over the answers above, not above and ambiguous.
+//! Methods with single-rate streams: a binary search over the verdicts above, not above and ambiguous.
 
 use crate::estimate::{Decision, RateSearch, Scratch, Settings, SingleRate};
 use crate::stream::{Refusal, Schedule, StreamRecord};
@@ -7,24 +7,24 @@ use crate::units::{Bytes, Rate};
 use super::answer::Interval;
 use super::probe;
 
-/// The search begins with this factor below and above what start-up found.
+/// The search starts with a bracket of this factor below and above the start-up result.
 const BRACKET: f64 = 3.0;
-/// Nothing above this multiple of the capacity is worth a try.
+/// Upper limit of the bracket as a multiple of the capacity.
 const CAPACITY_MULTIPLE: f64 = 1.1;
-/// It ends when the bracket is narrower than this share of what start-up found.
+/// The search ends when the bracket is narrower than this share of the start-up result.
 const RESOLUTION: f64 = 0.05;
-/// Nothing below this is searched.
+/// Lower limit of the bracket.
 const LOWEST: Rate = Rate::from_bps(500_000);
-/// Streams at one rate; the majority of their decisions counts.
+/// Streams at each rate, of which the majority decides.
 const FLEET: usize = 3;
 
-/// Gaps in a stream of each method: Pathload's 100 packets; the wavelet needs a multiple of eight and PRC-MT,
-/// unless BASS removes the truncated events for it, 320 (rapid 2.17, 2.18).
+/// Returns the number of gaps in a stream of each method: 100 packets as in Pathload, a multiple of eight for the
+/// wavelet, and 320 for PRC-MT unless BASS removes the truncated events (rapid 2.17, 2.18).
 const fn stream_gaps(method: SingleRate) -> usize {
     match method {
         SingleRate::Pathload | SingleRate::ImrAvg | SingleRate::BassImrAvg => 100,
         SingleRate::ImrWavelet => 128,
-        // End elimination must leave 64 of them.
+        // After the removal of cut-off events, 64 must remain.
         SingleRate::BassImrWavelet => 192,
         SingleRate::PrcMt => 320,
         SingleRate::BassPrcMt => 64,
@@ -76,7 +76,7 @@ impl Search {
         Ok(())
     }
 
-    /// A stream that lost packets overflowed the queue: its rate was above what is free.
+    /// Counts a stream that lost packets as above: it overflowed the queue.
     pub(super) fn refused(&mut self, refusal: Refusal) {
         if refusal == Refusal::Lost {
             self.decided(Decision::Above);
@@ -106,7 +106,7 @@ impl Search {
         }
     }
 
-    /// Moves a bracket that turned out not to hold the answer.
+    /// Moves a bracket that proved not to contain the answer.
     fn widen(&mut self) {
         let (low, high) = self.search.range();
         let moved = match (self.seen_below, self.seen_above) {
@@ -122,7 +122,7 @@ impl Search {
         self.rate.is_none()
     }
 
-    /// The middle of the bracket, which stands for the interval; `None` before the first verdict.
+    /// Returns the middle of the bracket, with the bracket as the interval; `None` before the first verdict.
     pub(super) fn interval(&self) -> Option<Interval> {
         let begun = self.seen_above || self.seen_below || self.search.grey_region().is_some();
         let (low, high) = self.search.range();

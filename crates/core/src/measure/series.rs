@@ -1,40 +1,42 @@
-//! When the measurements of a series begin, and how long each may take.
+//! The start times and time limits of the measurements in a series.
 
 use crate::units::{Duration, Instant};
 
-/// Lateness that the next measurement makes up for, as a share of the interval.
+/// Delay that the next measurement can make up for, as a share of the interval.
 const SLACK: f64 = 0.1;
-/// So many measurements in a row that end too late mean that the path cannot be measured as often.
+/// Number of consecutive late measurements after which the interval is too short for the path.
 const PATIENCE: u32 = 3;
-/// An interval that can be kept is this much longer than the measurement that showed it.
+/// Ratio of the new interval to the duration of the measurement that made it necessary.
 const HEADROOM: f64 = 1.1;
 
-/// Measurements that begin at fixed distances in time, as far as the path allows.
+/// Measurements that start at regular intervals, as far as the path permits.
 #[derive(Clone, Debug)]
 pub struct Series {
     interval: Duration,
-    /// When the current measurement was to begin.
+    /// The scheduled start of the current measurement.
     due: Instant,
     late: u32,
 }
 
 impl Series {
-    /// A series with an answer every `interval`, the first from `begin` on. Without an interval (zero) they follow each other, and each takes its time.
+    /// Creates a series with an answer every `interval`, the first one starting at `begin`.
+    ///
+    /// With a zero interval, measurements follow each other without a time limit.
     pub fn new(interval: Duration, begin: Instant) -> Series {
         Series { interval, due: begin, late: 0 }
     }
 
-    /// The interval that is kept: the one asked for, or a longer one if that turned out to be too short.
+    /// Returns the current interval: the requested one, or a longer one if that proved too short.
     pub fn interval(&self) -> Duration {
         self.interval
     }
 
-    /// The time that measurements which begin at `now` have before the next is due; `None` if they may take any.
+    /// Returns the time left at `now` until the next measurement is due, or `None` without a limit.
     pub fn room(&self, now: Instant) -> Option<Duration> {
         (self.interval > Duration::ZERO).then(|| (self.due + self.interval - now).max(Duration::ZERO))
     }
 
-    /// When to begin next, after a measurement that ended at `now`. It may lengthen the interval.
+    /// Returns when to start the next measurement after one that ended at `now`; this may lengthen the interval.
     pub fn next(&mut self, now: Instant) -> Instant {
         if self.interval == Duration::ZERO {
             self.due = now;
@@ -52,7 +54,7 @@ impl Series {
             self.interval = round_up(took.scale(HEADROOM));
             self.due = now;
         } else {
-            // The grid stays where it is; what cannot be measured in time is left out.
+            // The grid stays fixed; measurements that cannot be completed in time are skipped.
             let missed = (took.secs_f64() / self.interval.secs_f64()).ceil() as i64;
             self.due += self.interval * missed;
         }
@@ -60,7 +62,7 @@ impl Series {
     }
 }
 
-/// The next longer time with two digits.
+/// Rounds up to the next time with two significant digits.
 fn round_up(time: Duration) -> Duration {
     let mut unit = 1;
     while time.ns() > 100 * unit {
@@ -77,7 +79,7 @@ mod tests {
         Instant::ZERO + Duration::from_ms(ms)
     }
 
-    /// When measurements begin that take these times in milliseconds, and the interval in the end.
+    /// Returns the start times of measurements with these durations in milliseconds, and the final interval.
     fn begins(interval_ms: i64, took_ms: &[i64]) -> (Vec<i64>, i64) {
         let mut series = Series::new(Duration::from_ms(interval_ms), at(0));
         let mut begin = at(0);

@@ -1,6 +1,7 @@
-//! The default method behind a shaper: every stream uses up the token bucket first and is read from there on.
+//! The default method behind a shaper: every stream first exhausts the token bucket and is evaluated from there on.
 //!
-//! What is left of a stream then meets an ordinary queue at the sustained rate, and the growth of its delay says what is free.
+//! The rest of the stream meets an ordinary queue at the sustained rate, and the growth of its delay yields the
+//! available bandwidth.
 
 use crate::estimate::belief::{POINTS, Summary};
 use crate::estimate::response::{Delayed, Posterior, Sample, backlogged_sample};
@@ -14,47 +15,49 @@ use super::mixture::Spread;
 use super::response::{GAP_LIMITS, LEAST_ADDED, SLOWEST_GROWTH, UNSURE, USUALLY_ADDED, end_effect, uneven};
 use super::room::Room;
 
-/// The bucket is used up at this multiple of the sustained rate, unless the sender has less.
+/// The priming burst that exhausts the bucket is sent at this multiple of the sustained rate, or at the sender's limit.
 const PRIMING: f64 = 8.0;
-/// Share of what is sent at that rate that at least uses up tokens; the rest is made good by those that come in.
+/// Minimum share of the priming burst that consumes tokens; tokens that arrive during the burst replace the rest.
 const LEAST_GAIN: f64 = 0.25;
-/// Packets by which more than the bucket is sent at that rate, so that pauses of cross traffic do not leave tokens again.
+/// Packets of the priming burst beyond the bucket, so that pauses in the cross traffic do not leave tokens again.
 const QUEUED: f64 = 4.0;
-/// Gaps of the first streams, when little is known about what is free, and of all others.
+/// Gaps in the first streams, while the available bandwidth is uncertain, and in all others.
 const FIRST_GAPS: usize = 32;
 const FIRST_STREAMS: usize = 2;
 const GAPS: usize = 96;
-/// A stream lasts at most this long without what uses up the bucket.
+/// Maximum duration of a stream without its priming burst.
 const LONGEST: Duration = Duration::from_ms(400);
-/// What is taken to be free before anything is known, as a share of the sustained rate.
+/// The available bandwidth assumed at first, as a share of the sustained rate.
 const START: f64 = 0.75;
-/// The account of the bucket believes what is found after so many streams, and never less than this share.
+/// Number of streams after which the bucket account uses the estimate, and its lower limit as a share of the
+/// sustained rate.
 const KNOWN_STREAMS: usize = 4;
 const LEAST: f64 = 0.2;
 /// Rates in turn, as multiples of the estimate.
 const CYCLE: [f64; 3] = [1.25, 1.1, 1.4];
-/// A stream that was hardly delayed raises them by this factor, and any other lowers them again by the second one.
+/// A stream that was hardly delayed raises the rates by the first factor; any other lowers them by the second one.
 const FACTOR_UP: f64 = 1.2;
 const FACTOR_DOWN: f64 = 0.9;
 const FACTOR_MAX: f64 = 2.0;
-/// Rates as shares of the sustained rate are between these.
+/// Lower and upper limit of the rate as shares of the sustained rate.
 const RATES: (f64, f64) = (0.05, 1.15);
-/// This share of what was missing from, or was too much in, the queue where the bucket ought to be used up is made up for in the next stream, with
-/// no more than so many packets less.
+/// Where the bucket should be exhausted, the queue deviates from [`QUEUED`]. The next burst corrects this share of
+/// the deviation, by at most [`MOST_LESS`] packets downwards.
 const GAIN: f64 = 0.5;
 const MOST_LESS: f64 = 8.0;
-/// What was missing where there was no queue is not known: this share of the bucket, and each time in a row that again.
+/// If there is no queue at that point, the deviation is unknown: the next burst grows by this share of the bucket,
+/// times the number of consecutive misses.
 const MISSING: f64 = 0.1;
-/// A sample is worth its name from this share of the stream's time on.
+/// Minimum share of the stream's duration that an informative sample covers.
 const TELLING: f64 = 0.25;
-/// A packet was lost to a full buffer if the one before it was delayed by this share of the longest delay at least.
+/// A packet was lost to a full buffer if the packet before it had at least this share of the longest delay.
 const FULL: f64 = 0.5;
-/// Packets of a stream that tell something; after one that made the buffer overflow the next ones are shorter by this factor.
+/// Minimum number of packets after the burst, and the factor by which streams shorten after one overflowed the buffer.
 const FEWEST_PACKETS: usize = 8;
 const SHORTER: f64 = 0.7;
-/// Error common to all streams, as a share of the sustained rate.
+/// Error common to all streams, as a fraction of the sustained rate.
 const COMMON_ERROR: f64 = 0.015;
-/// Gaps before the interval may be called narrow enough: eight of the usual streams.
+/// Gaps required before the interval may be narrow enough: eight full-length streams.
 const ENOUGH_GAPS: usize = 8 * GAPS;
 
 #[derive(Clone, Debug)]
@@ -64,16 +67,16 @@ pub(super) struct Shaped {
     shaper: Shaper,
     current: Rate,
     factor: f64,
-    /// Packets by which there is more room in the bucket than the account says.
+    /// Packets that the bucket holds beyond the account.
     extra: f64,
-    /// Streams in a row that had not used it up.
+    /// Number of consecutive streams that did not exhaust it.
     missed: u32,
-    /// Length of streams as a share of the usual one.
+    /// Length of streams as a share of the full length.
     length: f64,
     streams: usize,
-    /// Gaps of all streams that counted.
+    /// Gaps of all streams used.
     gaps: usize,
-    /// Time with a queue, and streams that met it.
+    /// Time with a queue, and the number of streams that met it.
     busy: Duration,
     busy_streams: u32,
     posterior: Posterior,
@@ -100,21 +103,21 @@ impl Shaped {
         }
     }
 
-    /// The size of the bucket.
+    /// Returns the size of the bucket.
     pub(super) fn bucket(&self, account: &Account, baseline: &Baseline) -> Bytes {
         let known = account.bucket(&self.reading(baseline));
         let bytes = known.unwrap_or(self.shaper.bytes.get() as f64);
         Bytes::new(bytes.max(0.0).round() as u64)
     }
 
-    /// What the account is read with. Until a few streams have passed, what is free is no more than a guess.
+    /// Returns the parameters for the account; until a few streams have passed, the available bandwidth is a guess.
     fn reading<'a>(&self, baseline: &'a Baseline) -> Reading<'a> {
         let capacity = self.shaper.capacity;
         let available = if self.streams < KNOWN_STREAMS { capacity.scale(START) } else { self.current };
         Reading { packet: self.packet, capacity, available: available.max(capacity.scale(LEAST)), baseline }
     }
 
-    /// The next stream if it is sent `idle` after the last packet.
+    /// Returns the next stream if it is sent `idle` after the last packet.
     pub(super) fn schedule(
         &self,
         account: &Account,
@@ -130,7 +133,7 @@ impl Shaped {
         let (gap, short) = (rate.time_for(self.packet), fast.time_for(self.packet));
         let bucket = self.bucket(account, baseline).get() as f64;
         let unused = account.room(&self.reading(baseline), bucket, idle) / self.packet.get() as f64;
-        // Tokens keep coming in while the bucket is used up.
+        // Tokens keep arriving during the burst.
         let share = 1.0 - self.current.bps_f64() / fast.bps_f64();
         let priming = ((unused + self.extra + QUEUED) / share.max(LEAST_GAIN)).round().max(0.0) as usize;
         let (fewest, most) = (GAP_LIMITS.0 as usize, GAP_LIMITS.1 as usize);
@@ -147,7 +150,7 @@ impl Shaped {
         Schedule { packet: self.packet, gaps, average }
     }
 
-    /// How long a stream of this rate may last without adding more to the delay than the path has room for.
+    /// Returns how long a stream of this rate may last without adding more delay than the path allows.
     fn longest(&self, rate: Rate, room: &Room, baseline: &Baseline) -> Duration {
         let packet_time = self.shaper.capacity.time_for(self.packet);
         let allowed = room.allowed(baseline, packet_time * USUALLY_ADDED).max(packet_time * LEAST_ADDED);
@@ -160,7 +163,8 @@ impl Shaped {
         let mut packets = delayed(record, baseline);
         if let Some(whole) = overflow(&packets) {
             self.length *= SHORTER;
-            // What comes after it says nothing; without what came before only streams that met little cross traffic would count.
+            // Packets after the overflow are uninformative. Those before it must count, or only streams with little
+            // cross traffic would.
             packets.truncate(whole);
         }
         let last = record.intended.last().copied().unwrap_or_default();
@@ -192,7 +196,7 @@ impl Shaped {
         Ok(())
     }
 
-    /// Learns from the delay of the packet with which the bucket ought to have been used up.
+    /// Corrects the bucket size by the delay of the packet that should be the first after the bucket is exhausted.
     fn correct(&mut self, queueing: Duration) {
         let bucket = self.shaper.bytes.get() as f64 / self.packet.get().max(1) as f64;
         let queued = queueing.secs_f64() / self.shaper.capacity.time_for(self.packet).secs_f64().max(1e-9);
@@ -206,14 +210,14 @@ impl Shaped {
         self.extra = (self.extra + missing).clamp(-bucket, bucket);
     }
 
-    /// Forgets all samples and keeps the estimate to aim by.
+    /// Discards all samples but keeps the estimate that determines the next rate.
     pub(super) fn restart(&mut self) {
         self.posterior = Posterior::new(self.shaper.capacity);
         (self.streams, self.gaps, self.busy, self.busy_streams) = (0, 0, Duration::ZERO, 0);
         self.spread = None;
     }
 
-    /// Whether the interval is so narrow that more streams are not worth their bytes.
+    /// Returns whether the interval is so narrow that further streams are not worth their bytes.
     pub(super) fn sure(&self) -> bool {
         self.gaps >= ENOUGH_GAPS && self.spread.is_some_and(|spread| spread.is_narrow(self.shaper.capacity))
     }
@@ -223,7 +227,7 @@ impl Shaped {
     }
 }
 
-/// How many packets of a stream arrived before the buffer overflowed; `None` when it did not.
+/// Returns the number of packets of a stream that arrived before the buffer overflowed, or `None` if it did not.
 fn overflow(packets: &[Delayed]) -> Option<usize> {
     let longest = packets.iter().map(|packet| packet.queueing).max()?;
     let full =

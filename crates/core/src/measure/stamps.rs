@@ -1,16 +1,17 @@
-//! What the receiver's stamps can resolve, which bounds what may be called a capacity.
+//! The resolution of the receiver's timestamps, which limits the capacity that can be measured.
 
 use crate::stream::StreamRecord;
 use crate::units::{Bytes, Duration, Rate};
 
-/// The coarsest resolution looked for (ns); finer ones are tenths, hundredths and so on.
+/// The coarsest resolution considered, in nanoseconds; finer ones are powers of ten below it.
 const COARSEST: u64 = 1_000_000;
-/// Stamps that have to agree before a resolution is believed.
+/// Number of timestamps that must agree on a resolution.
 const ENOUGH: u32 = 32;
-/// A packet has to take this many times as long as stamps or drivers need, or the receiver is measured and not the link.
+/// A packet must take this many times the resolution or the driver's time per packet; otherwise the measurement would
+/// show the receiver instead of the link.
 const MARGIN: f64 = 1.5;
 
-/// Collects stamps.
+/// Collects timestamps.
 #[derive(Clone, Debug)]
 pub(super) struct Stamps {
     resolution: u64,
@@ -33,7 +34,7 @@ impl Stamps {
         }
     }
 
-    /// The highest rate that can be told from a higher one, if `driver` is the time that the receiver takes for a packet of a batch.
+    /// Returns the highest rate that can be resolved; `driver` is the receiver's time per packet of a batch.
     pub(super) fn limit(&self, packet: Bytes, driver: Option<Duration>) -> Option<Rate> {
         let known = self.resolution > 1 && self.seen >= ENOUGH;
         let resolution = Duration::from_ns(if known { self.resolution as i64 } else { 1 });

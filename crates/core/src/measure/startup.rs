@@ -1,4 +1,4 @@
-//! Finding the range: where between 1 Mb/s and the sender's limit the available bandwidth lies.
+//! Start-up: finds the range of the available bandwidth between 1 Mb/s and the sender's limit.
 
 use crate::estimate::Bound;
 use crate::estimate::knee::median;
@@ -8,33 +8,33 @@ use crate::units::{Bytes, Duration, Rate};
 use super::jitter::{Jitter, Span};
 use super::probe::{self, Probe};
 
-/// Average rate of the first stream; its slowest packets go at half of it.
+/// Average rate of the first stream; its slowest packets are sent at half of it.
 const FIRST_RATE: Rate = Rate::from_bps(1_000_000);
-/// Ratio of neighbouring rates within a start-up stream: four rates cover a factor of eight (rapid 2.14).
+/// Ratio of adjacent rates within a start-up stream: four rates span a factor of eight (rapid 2.14).
 const STEP: f64 = 2.0;
-/// Packets at each rate of a start-up stream: on slow paths few, because they take long ...
+/// Minimum and maximum number of packets at each rate: few on slow paths, where they take long.
 const PACKETS_PER_RATE: (u32, u32) = (4, 16);
-/// ... and on paths faster than this more with the rate, because receivers commonly coalesce for 120 us
-/// (rapid 2.15), as long as a packet takes here, and a stream must span several interrupts.
+/// From this rate on, streams grow in proportion to it: receivers commonly coalesce for 120 us (rapid 2.15), one
+/// packet time at this rate, and a stream must span several interrupts.
 const COALESCING_RATE: Rate = Rate::from_bps(100_000_000);
-/// Streams that may fail in a row before start-up gives up; a busy host spoils several of them.
+/// Number of consecutive failures after which start-up gives up; a busy host spoils several streams.
 const PATIENCE: u32 = 8;
-/// One lost packet may be chance; this many lossy streams in a row are not.
+/// One lost packet may be chance; this many consecutive lossy streams are not.
 const LOSSES: u32 = 2;
-/// Gaps shorter than this may be beyond the sender, which takes some 4 us for a packet ...
+/// Gaps shorter than this may be beyond a sender that takes about 4 us per packet ...
 const SHORT_GAP: Duration = Duration::from_us(10);
-/// ... and are when it fails this often in a row.
+/// ... and are if it fails this many times in a row.
 const PATIENCE_WHEN_FAST: u32 = 3;
 
-/// Where delays vary by themselves, a stream has one rate and lasts this many times as long as they vary by ...
+/// On a path with jitter, a stream has one rate and lasts this many times the jitter span ...
 const SPANS: i64 = 6;
-/// ... but costs no more than this, of a budget of 2 MB ...
+/// ... but is no larger than this, out of a budget of 2 MB ...
 const MOST_BYTES: Bytes = Bytes::new(300_000);
-/// ... and its delay has grown when it has by this share of it.
+/// ... and its delay has grown if it grew by this share of the span.
 const GROWN_SHARE: f64 = 0.5;
 
-/// Raises the rate by up to 3.75 a stream until the receive gaps have grown in two streams: a single one may have met
-/// a burst, or a receiver that was busy.
+/// Raises the rate by a factor of up to 3.75 per stream until the receive gaps have grown in two streams: a single
+/// one may have met a burst or a busy receiver.
 #[derive(Clone, Debug)]
 pub(super) struct Startup {
     rate: Rate,
@@ -46,14 +46,14 @@ pub(super) struct Startup {
     jitter: Jitter,
 }
 
-/// How start-up ended.
+/// The outcome of start-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Range {
     /// The available bandwidth is near this rate.
     Near(Rate),
-    /// Nothing that the sender could send made the gaps grow: at least this much is free.
+    /// No rate that the sender could send made the gaps grow: at least this much is available.
     AtLeast(Rate),
-    /// Stream after stream was refused.
+    /// Too many streams were refused.
     Failed(Refusal),
 }
 
@@ -70,7 +70,7 @@ impl Startup {
         }
     }
 
-    /// How much delays vary where nothing queues, if that matters.
+    /// Returns the delay variation without queueing, if it is significant.
     pub(super) fn jitter(&self) -> Option<Span> {
         self.jitter.span()
     }
@@ -92,7 +92,7 @@ impl Startup {
         Shape { rates: 4, packets_per_rate, step: STEP }
     }
 
-    /// The range once it is known; `overtaken` when packets of the stream overtook others.
+    /// Returns the range once it is known; `overtaken` tells whether packets of the stream overtook others.
     pub(super) fn observe(
         &mut self,
         record: &StreamRecord,
@@ -119,12 +119,12 @@ impl Startup {
         }
         self.jitter.observe(record, overtaken);
         self.known_good = Some(estimate.rate);
-        // BASS may take a whole rising stream for one event and answer its average, which would stand still.
+        // BASS may merge a whole rising stream into one event and return its average; the rate would then stop growing.
         self.rate = estimate.rate.max(self.rate + self.rate).min(self.top);
         Ok(None)
     }
 
-    /// The same where delays vary by so much.
+    /// Does the same on a path with jitter.
     fn observe_through(&mut self, jitter: Span, record: &StreamRecord, overtaken: bool) -> Option<Range> {
         self.failed = 0;
         let rate = probe::send_rate(record).unwrap_or(self.rate);
@@ -143,7 +143,8 @@ impl Startup {
         None
     }
 
-    /// Repeated loss at a rate that the last stream did not reach means the queue overflowed; otherwise try again.
+    /// Counts a failure. Repeated loss above a rate that passed means that the queue overflowed; otherwise start-up
+    /// tries again.
     pub(super) fn refused(&mut self, refusal: Refusal) -> Option<Range> {
         self.failed += 1;
         match (refusal, self.known_good) {
@@ -154,13 +155,14 @@ impl Startup {
         }
     }
 
-    /// Whether the sender fails because the gaps are shorter than it can make.
+    /// Returns whether the sender fails because the gaps are shorter than it can produce.
     fn beyond_sender(&self) -> bool {
         self.failed >= PATIENCE_WHEN_FAST && self.rate.time_for(self.packet) < SHORT_GAP
     }
 }
 
-/// The growth of delay from the first third of a stream to the last, and the time between these; its beginning does not count.
+/// Returns the growth of the delay from the first third of a stream to the last, without its beginning, and the time
+/// between the two.
 fn growth_after(record: &StreamRecord, beginning: Duration) -> (Duration, Duration) {
     let beginning = beginning.min(probe::sent_for(record) / 4);
     let start = record.arrivals.first().map(|first| first.sent + beginning);
@@ -172,7 +174,8 @@ fn growth_after(record: &StreamRecord, beginning: Duration) -> (Duration, Durati
     (grown().unwrap_or_default(), time().unwrap_or_default().max(Duration::from_ns(1)))
 }
 
-/// Whether the delay has grown by more than it varied in the slower half of the stream. Jitter makes the gaps of small packets grow, but not that.
+/// Returns whether the delay grew by more than it varied in the slower half of the stream; jitter widens the gaps of
+/// small packets, but does not cause this growth.
 fn outgrows_noise(record: &StreamRecord) -> bool {
     let mut delays: Vec<Duration> = record.arrivals.iter().filter_map(Arrival::one_way_delay).collect();
     let (count, half) = (delays.len(), delays.len() / 2);

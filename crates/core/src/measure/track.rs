@@ -1,4 +1,4 @@
-//! Methods whose streams hold several rates: each stream gives an estimate, and the next ones are sent around it.
+//! Methods with multi-rate streams: each stream gives an estimate, around which the next ones are sent.
 
 use crate::estimate::{MultiRate, Scratch, Settings};
 use crate::stream::{Refusal, Schedule, Shape, StreamRecord};
@@ -7,25 +7,26 @@ use crate::units::{Bytes, Rate};
 use super::answer::Interval;
 use super::probe;
 
-/// Rates, packets at each and step of Rapid's p-streams (rapid 1.6).
+/// Rates, packets per rate and step of Rapid's p-streams (rapid 1.6).
 const SHAPE: Shape = Shape { rates: 4, packets_per_rate: 16, step: 1.15 };
-/// Gaps of a chirp and their spread factor: 48 gaps that shrink by 5 % cover a factor of ten.
+/// Gaps of a chirp and their spread factor: 48 gaps that shrink by 5 % each span a factor of ten.
 const CHIRP_GAPS: usize = 48;
 const CHIRP_SPREAD: f64 = 1.05;
-/// The slowest rate of a chirp as a share of the current estimate, which so lies in the middle of the rates.
+/// The lowest rate of a chirp as a share of the current estimate, which puts the estimate in the middle of the rates.
 const CHIRP_BOTTOM: f64 = 0.32;
-/// Once settled, the average rate follows the estimates once in this many p-streams (rapid 2.12: gamma), which are sent
-/// as one.
+/// Once settled, the average rate follows the estimates once per this many p-streams (rapid 2.12: gamma),
+/// sent as one stream.
 const GAMMA: usize = 3;
-/// Another one goes ahead of them and does not count: a stream that starts with an empty queue fills it on the way,
-/// and its estimate is up to 9 % low.
+/// An additional p-stream precedes them and does not count: a stream that starts with an empty queue spends part of
+/// its packets filling it, and its estimate is up to 9 % low.
 const LEAD: usize = 1;
-/// Until it has settled, the rate jumps to every estimate. Behind a coalescing receiver that raises it by 3 to 7 % only, however much is
-/// free (rapid B.2), so that doubling it takes this many streams.
+/// Maximum number of streams before the rate has settled. Until then, it jumps to every estimate. Behind a coalescing
+/// receiver each estimate raises it by only 3 to 7 %, regardless of the available bandwidth (rapid B.2), so doubling
+/// it takes this many streams.
 const MOST_SETTLING: u32 = 20;
-/// An estimate above the average rate by no more than this means that the rate has arrived.
+/// The rate has settled when an estimate exceeds it by no more than this.
 const ARRIVED: f64 = 1.02;
-/// Streams that count when the method stops.
+/// Number of streams used at which the method stops.
 const ENOUGH_STREAMS: usize = 24;
 /// 95 % quantile of the normal distribution, for a two-sided 90 % interval.
 const Z90: f64 = 1.645;
@@ -101,7 +102,7 @@ impl Track {
         self.estimates.len() >= ENOUGH_STREAMS
     }
 
-    /// The mean of the settled streams with its 90 % interval, for streams taken as independent.
+    /// Returns the mean over the settled streams with its 90 % interval, assuming that streams are independent.
     pub(super) fn interval(&self) -> Option<Interval> {
         let settled = &self.estimates;
         if settled.len() < 2 {
