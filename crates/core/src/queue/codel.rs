@@ -1,4 +1,4 @@
-//! CoDel: drops at the head of the queue when packets have waited too long for too long (RFC 8289).
+//! CoDel: drops from the head of the queue when the delay has been above the target for an interval (RFC 8289).
 
 use serde::{Deserialize, Serialize};
 
@@ -7,29 +7,30 @@ use super::spec::{QueueSpecError, require};
 use super::{Backlog, Discipline, Verdict};
 use crate::units::{Bytes, Duration, Instant};
 
-/// After this many intervals without a drop the next episode starts afresh (RFC 8289 5.5).
+/// After this many intervals without a drop, the next dropping state starts afresh (RFC 8289 5.5).
 const MEMORY: i64 = 16;
 
 /// Parameters of CoDel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CodelConfig {
-    /// Acceptable waiting time; default 5 ms (RFC 8289 4.4).
+    /// Acceptable queueing delay; default 5 ms (RFC 8289 4.4).
     #[serde(default = "default_target")]
     pub target: Duration,
-    /// How long packets may wait longer than that, a worst-case round-trip time; default 100 ms (RFC 8289 4.3).
+    /// How long the delay may stay above the target, a worst-case RTT; default 100 ms (RFC 8289 4.3).
     #[serde(default = "default_interval")]
     pub interval: Duration,
     /// Whether ECN-capable packets are marked instead of dropped; default yes.
     #[serde(default = "default_ecn")]
     pub ecn: bool,
-    /// Largest packet; nothing is dropped while no more wire bytes than this are left in the queue; default 1538 B.
+    /// Size of the largest packet on the wire; nothing is dropped while the queue holds no more than this;
+    /// default 1538 B.
     #[serde(default = "default_packet")]
     pub packet: Bytes,
-    /// Room in wire bytes; unlimited when absent.
+    /// Limit in wire bytes; unlimited when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
-    /// Room in packets; unlimited when absent.
+    /// Limit in packets; unlimited when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
 }
@@ -51,7 +52,7 @@ fn default_packet() -> Bytes {
 }
 
 impl Default for CodelConfig {
-    /// The parameters of RFC 8289 without a limit.
+    /// Returns the parameters of RFC 8289 without a limit.
     fn default() -> CodelConfig {
         CodelConfig {
             target: default_target(),
@@ -72,7 +73,7 @@ impl CodelConfig {
     }
 }
 
-/// Judges packets by how long they have waited.
+/// Judges packets by their sojourn time.
 #[derive(Clone, Debug)]
 pub struct Codel {
     limit: Limit,
@@ -80,20 +81,20 @@ pub struct Codel {
     interval: Duration,
     ecn: bool,
     packet: Bytes,
-    /// When packets will have waited too long for a whole interval; absent while they do not.
+    /// When the delay will have been above the target for a whole interval; absent while it is below.
     too_long_at: Option<Instant>,
     /// Whether packets are being dropped.
     dropping: bool,
-    /// When the next one is dropped, or the last planned time when none are.
+    /// Time of the next drop, or the last planned one when not dropping.
     next: Instant,
-    /// Drops in this episode.
+    /// Drops in this dropping state.
     count: u32,
-    /// The value that `count` began this episode with.
+    /// The value of `count` at the start of this dropping state.
     first_count: u32,
 }
 
 impl Codel {
-    /// A discipline with these parameters.
+    /// Creates a discipline with these parameters.
     pub fn new(config: &CodelConfig) -> Codel {
         Codel {
             limit: Limit::new(config.limit, config.packets),
@@ -109,7 +110,7 @@ impl Codel {
         }
     }
 
-    /// Whether packets have waited longer than the target for at least an interval (RFC 8289 5.4).
+    /// Returns whether the delay has been above the target for at least an interval (RFC 8289 5.4).
     #[inline]
     fn waits_too_long(&mut self, now: Instant, waited: Duration, behind: Bytes) -> bool {
         if waited < self.target || behind <= self.packet {
@@ -119,12 +120,12 @@ impl Codel {
         now >= *self.too_long_at.get_or_insert(now + self.interval)
     }
 
-    /// The time of the drop after one at `time`: the more there have been, the sooner (RFC 8289 5.3).
+    /// Returns the time of the drop after one at `time`; the gap shrinks with the number of drops (RFC 8289 5.3).
     fn after(&self, time: Instant) -> Instant {
         time + Duration::from_ns((self.interval.ns() as f64 / f64::from(self.count).sqrt()) as i64)
     }
 
-    /// Begins to drop; soon after the last episode it goes on where that ended (RFC 8289 5.5).
+    /// Enters the dropping state; soon after the last one it resumes at the last drop rate (RFC 8289 5.5).
     fn begin(&mut self, now: Instant) {
         let drops = self.count - self.first_count;
         let recent = now - self.next < self.interval * MEMORY;
@@ -176,7 +177,7 @@ mod tests {
     use super::super::testing::backlog;
     use super::*;
 
-    /// Times in ms at which packets that leave every 100 us, having waited for `waited`, are dropped.
+    /// Returns the times in ms of drops among packets that leave every 100 us after waiting for `waited`.
     fn drops(codel: &mut Codel, from_ms: u64, to_ms: u64, waited: Duration) -> Vec<f64> {
         let times = (from_ms * 10..to_ms * 10).map(|tick| Instant::from_ns(tick * 100_000));
         let size = Bytes::new(1538);

@@ -1,4 +1,4 @@
-//! Drop-tail: whatever does not fit is dropped.
+//! Drop-tail: drops packets that do not fit.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,31 +6,31 @@ use super::limit::Limit;
 use super::{Backlog, Discipline, Verdict};
 use crate::units::{Bytes, Instant};
 
-/// Limits of a drop-tail queue; it is unlimited when both are absent.
+/// Limits of a drop-tail queue; without any, the queue is unlimited.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DropTailConfig {
-    /// Room in wire bytes.
+    /// Limit in wire bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
-    /// Room in packets.
+    /// Limit in packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
 }
 
-/// Accepts what fits.
+/// Accepts packets that fit.
 #[derive(Clone, Debug)]
 pub struct DropTail {
     limit: Limit,
 }
 
 impl DropTail {
-    /// A discipline with these limits.
+    /// Creates a discipline with these limits.
     pub fn new(config: &DropTailConfig) -> DropTail {
         DropTail { limit: Limit::new(config.limit, config.packets) }
     }
 
-    /// The room in wire bytes, if it looks at nothing else.
+    /// Returns the limit in wire bytes, if it is the only one.
     pub fn room(&self) -> Option<Bytes> {
         self.limit.in_bytes_only()
     }

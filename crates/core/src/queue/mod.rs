@@ -1,7 +1,7 @@
-//! Queue disciplines: what happens to a packet that comes to a queue or leaves it. One file a discipline.
+//! Queue disciplines, which decide the fate of packets that arrive at a queue or leave it; one file per discipline.
 //!
-//! A discipline decides and remembers; it does not hold the packets. So one implementation can serve the simulator, the
-//! emulator and a test.
+//! A discipline keeps state but does not hold packets, so one implementation can serve the simulator, the
+//! emulator and tests.
 
 use crate::units::{Bytes, Duration, Instant};
 
@@ -24,45 +24,48 @@ pub use spec::{Queue, QueueSpec, QueueSpecError};
 pub use step::{Step, StepConfig};
 pub use token_bucket::TokenBucket;
 
-/// The queue as a packet finds it.
+/// The queue that a packet finds on arrival.
 #[derive(Clone, Copy, Debug)]
 pub struct Backlog {
-    /// Bytes on the wire that wait or are being sent, without the packet in question; of the packet being sent, the whole or what
-    /// is left of it.
+    /// Wire bytes waiting or in transmission, without the packet in question.
+    ///
+    /// The packet in transmission counts in full or with its remaining bytes.
     pub bytes: Bytes,
-    /// Packets that wait or are being sent, without the packet in question.
+    /// Packets waiting or in transmission, without the packet in question.
     pub packets: u32,
-    /// How long the queue has been empty before now; zero when it is not.
+    /// How long the queue has been empty; zero if it is not.
     pub idle: Duration,
-    /// How long a packet that joins now has to wait before its own transmission starts.
+    /// How long a packet that joins now waits until its own transmission starts.
     pub delay: Duration,
 }
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes on unchanged.
+    /// It is forwarded unchanged.
     Accept,
-    /// It goes on, marked CE.
+    /// It is forwarded with a CE mark.
     Mark,
     /// It is dropped.
     Drop,
 }
 
 impl Verdict {
-    /// What tells a sender of congestion: a mark if the packet may be marked, a drop if not.
+    /// Returns the congestion signal for a packet: a mark if it is ECN-capable, otherwise a drop.
     #[inline]
     pub const fn congested(ect: bool) -> Verdict {
         if ect { Verdict::Mark } else { Verdict::Drop }
     }
 }
 
-/// Judges packets that arrive at and leave a first-in first-out queue.
+/// Judges packets that arrive at and leave a FIFO queue.
 pub trait Discipline {
-    /// A packet of `size` bytes arrives; `ect` says whether it may be marked instead of dropped.
+    /// Judges an arriving packet of `size` bytes; `ect` tells whether it is ECN-capable and may be marked
+    /// instead of dropped.
     fn on_arrival(&mut self, now: Instant, backlog: &Backlog, size: Bytes, ect: bool) -> Verdict;
 
-    /// The packet at the head of the queue is about to be sent after having waited for `waited`; `backlog` is what is behind it.
+    /// Judges the packet at the head of the queue before transmission; it has waited for `waited`, and
+    /// `backlog` is behind it.
     fn on_departure(
         &mut self,
         _now: Instant,
@@ -74,7 +77,7 @@ pub trait Discipline {
         Verdict::Accept
     }
 
-    /// Whether [`Discipline::on_departure`] ever says anything but accept.
+    /// Returns whether [`Discipline::on_departure`] may return anything but `Accept`.
     fn judges_departures(&self) -> bool {
         false
     }
@@ -84,7 +87,7 @@ pub trait Discipline {
 mod testing {
     use super::*;
 
-    /// A queue of `bytes` in packets of 1500 B, served at 200 Mb/s.
+    /// Returns a queue of `bytes` in packets of 1500 B, served at 200 Mb/s.
     pub(super) fn backlog(bytes: u64) -> Backlog {
         Backlog {
             bytes: Bytes::new(bytes),

@@ -1,4 +1,4 @@
-//! PIE: drops with a probability that a controller of the queueing delay sets (RFC 8033).
+//! PIE: drops with a probability that a controller adjusts to the queueing delay (RFC 8033).
 
 use std::collections::VecDeque;
 
@@ -11,11 +11,12 @@ use super::spec::{QueueSpecError, require};
 use super::{Backlog, Discipline, Verdict};
 use crate::units::{Bytes, Duration, Instant};
 
-/// Weight of the distance from the target, per second (RFC 8033 4.2).
+/// Weight of the deviation from the target, per second (RFC 8033 4.2).
 const ALPHA: f64 = 0.125;
 /// Weight of the change since the last update, per second (RFC 8033 4.2).
 const BETA: f64 = 1.25;
-/// Below a probability the change is multiplied by the factor beside it, to be careful where little matters (RFC 8033 4.2).
+/// Below each probability, the change is scaled by the factor beside it: low probabilities move in small steps
+/// (RFC 8033 4.2).
 const TUNING: [(f64, f64); 6] = [
     (0.000_001, 1.0 / 2048.0),
     (0.000_01, 1.0 / 512.0),
@@ -24,40 +25,40 @@ const TUNING: [(f64, f64); 6] = [
     (0.01, 1.0 / 8.0),
     (0.1, 1.0 / 2.0),
 ];
-/// Most that a probability of at least 0.1 grows at once (RFC 8033 5.5).
+/// Maximum increase per update of a probability of at least 0.1 (RFC 8033 5.5).
 const STEP: f64 = 0.02;
-/// Delay above which the probability grows by [`STEP`] whatever else (RFC 8033 5.5).
+/// Delay above which the probability grows by an additional [`STEP`] (RFC 8033 5.5).
 const LARGE_DELAY: Duration = Duration::from_ms(250);
 /// Factor by which the probability shrinks while the queue stays empty (RFC 8033 4.2).
 const DECAY: f64 = 0.98;
-/// Below this probability nothing is dropped while the delay is below half the target (RFC 8033 4.1).
+/// Below this probability, nothing is dropped while the delay is below half the target (RFC 8033 4.1).
 const SAFE_PROBABILITY: f64 = 0.2;
-/// Nothing is dropped while no more than this is queued: two packets of mean size, 1024 B (RFC 8033 4.1).
+/// Nothing is dropped with at most this backlog: two packets of mean size, 1024 B (RFC 8033 4.1).
 const SAFE_BACKLOG: Bytes = Bytes::new(2048);
-/// Probabilities add up from drop to drop: below the first sum nothing is dropped, from the second on everything
-/// (RFC 8033 5.4).
+/// Limits of the sum of probabilities since the last drop: nothing is dropped below the first, everything from the
+/// second on (RFC 8033 5.4).
 const SUMS: (f64, f64) = (0.85, 8.5);
 
 /// Parameters of PIE.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PieConfig {
-    /// Delay to be kept; default 15 ms (RFC 8033 4.2).
+    /// Target delay; default 15 ms (RFC 8033 4.2).
     #[serde(default = "default_target")]
     pub target: Duration,
-    /// Time from one update of the probability to the next; default 15 ms (RFC 8033 4.2).
+    /// Interval between updates of the probability; default 15 ms (RFC 8033 4.2).
     #[serde(default = "default_update")]
     pub update: Duration,
-    /// How long a burst may last before anything is dropped; default 150 ms (RFC 8033 4.4).
+    /// Maximum duration of a burst without drops; default 150 ms (RFC 8033 4.4).
     #[serde(default = "default_burst")]
     pub burst: Duration,
-    /// ECN-capable packets are marked instead of dropped below this probability, 0 to 1; default 0.1 (RFC 8033 5.1).
+    /// Probability, 0 to 1, below which ECN-capable packets are marked instead of dropped; default 0.1 (RFC 8033 5.1).
     #[serde(default = "default_ecn_threshold")]
     pub ecn_threshold: f64,
-    /// Room in wire bytes; unlimited when absent.
+    /// Limit in wire bytes; unlimited when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
-    /// Room in packets; unlimited when absent.
+    /// Limit in packets; unlimited when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
 }
@@ -79,7 +80,7 @@ fn default_ecn_threshold() -> f64 {
 }
 
 impl Default for PieConfig {
-    /// The parameters of RFC 8033 without a limit.
+    /// Returns the parameters of RFC 8033 without a limit.
     fn default() -> PieConfig {
         PieConfig {
             target: default_target(),
@@ -101,7 +102,7 @@ impl PieConfig {
     }
 }
 
-/// A packet that has been accepted.
+/// An accepted packet.
 #[derive(Clone, Copy, Debug)]
 struct Accepted {
     arrived: Instant,
@@ -111,8 +112,8 @@ struct Accepted {
 
 /// Judges arrivals by a probability that follows the delay.
 ///
-/// The delay is what the packet has waited whose transmission started last, zero if it left nothing behind it (RFC 8033 4.3, by time stamps, as in Linux).
-/// So it lags behind a queue that grows.
+/// The delay is the waiting time of the packet that last started transmission, or zero if the queue was empty behind
+/// it (RFC 8033 4.3, by timestamps, as in Linux). It therefore lags behind a growing queue.
 #[derive(Clone, Debug)]
 pub struct Pie {
     limit: Limit,
@@ -122,19 +123,19 @@ pub struct Pie {
     sum: f64,
     /// Delay at the last update.
     delay: Duration,
-    /// Packets whose transmission has not started, as far as was looked.
+    /// Packets whose transmission had not started when last checked.
     waiting: VecDeque<Accepted>,
-    /// What the one that started last has waited, or zero.
+    /// Waiting time of the packet that last started transmission, or zero.
     waited: Duration,
-    /// What is left of the burst allowance.
+    /// The remaining burst allowance.
     burst: Duration,
-    /// When the probability is updated next; absent before the first packet.
+    /// Time of the next update; absent before the first packet.
     update_at: Option<Instant>,
     random: Pcg64Mcg,
 }
 
 impl Pie {
-    /// A discipline with these parameters.
+    /// Creates a discipline with these parameters.
     pub fn new(config: &PieConfig, seed: u64) -> Pie {
         Pie {
             limit: Limit::new(config.limit, config.packets),
@@ -150,12 +151,12 @@ impl Pie {
         }
     }
 
-    /// The probability of a drop, 0 to 1.
+    /// Returns the drop probability, 0 to 1.
     pub fn probability(&self) -> f64 {
         self.probability
     }
 
-    /// Makes the updates that have become due since the last packet.
+    /// Performs the updates that have become due since the last packet.
     #[inline]
     fn update(&mut self, now: Instant) {
         match self.update_at {
@@ -165,7 +166,8 @@ impl Pie {
         }
     }
 
-    /// What the packet has waited whose transmission started last by `now`, if others waited then.
+    /// Returns the waiting time of the packet that last started transmission by `now`, or zero if no others
+    /// waited then.
     fn waited(&mut self, now: Instant) -> Duration {
         while let Some(packet) = self.waiting.pop_front_if(|packet| packet.starts <= now) {
             let others = self.waiting.front().is_some_and(|next| next.arrived <= packet.starts);
@@ -174,12 +176,12 @@ impl Pie {
         self.waited
     }
 
-    /// Makes the updates from `due` to `now`.
+    /// Performs the updates from `due` to `now`.
     fn catch_up(&mut self, mut due: Instant, now: Instant) {
         while due <= now {
             let delay = self.waited(due);
             if delay == Duration::ZERO && self.waiting.is_empty() && self.is_at_rest() {
-                // Further updates of an empty queue would change nothing.
+                // More updates with an empty queue would change nothing.
                 due += self.config.update * ((now - due).ns() / self.config.update.ns());
             }
             self.update_probability(delay);
@@ -188,12 +190,12 @@ impl Pie {
         self.update_at = Some(due);
     }
 
-    /// Whether an update with an empty queue changes nothing.
+    /// Returns whether an update with an empty queue changes nothing.
     fn is_at_rest(&self) -> bool {
         self.probability == 0.0 && self.delay == Duration::ZERO && self.burst == self.config.burst
     }
 
-    /// One update of the probability (RFC 8033 4.2, 4.4, 5.5).
+    /// Performs one update of the probability (RFC 8033 4.2, 4.4, 5.5).
     fn update_probability(&mut self, delay: Duration) {
         let factor =
             TUNING.iter().find(|(below, _)| self.probability < *below).map_or(1.0, |(_, factor)| *factor);
@@ -215,7 +217,7 @@ impl Pie {
         self.delay = delay;
     }
 
-    /// Whether a packet is to be dropped or marked (RFC 8033 4.1, 5.4).
+    /// Returns whether to drop or mark a packet (RFC 8033 4.1, 5.4).
     #[inline]
     fn drops(&mut self, now: Instant, queued: Bytes) -> bool {
         let short = self.waited(now) * 2 < self.config.target && self.probability < SAFE_PROBABILITY;
@@ -260,7 +262,7 @@ mod tests {
 
     const SIZE: Bytes = Bytes::new(1538);
 
-    /// Packets of constant spacing at a link of 100 Mb/s.
+    /// Evenly spaced packets on a link of 100 Mb/s.
     struct Overload {
         now: Instant,
         queued: Duration,
@@ -270,7 +272,7 @@ mod tests {
     }
 
     impl Overload {
-        /// Offers `load` times the rate of the link for `packets` packets.
+        /// Offers `packets` packets at `load` times the rate of the link.
         fn run(pie: &mut Pie, load: f64, packets: u32, ect: bool) -> Overload {
             let rate = Rate::from_bps(100_000_000);
             let (service, spacing) = (rate.time_for(SIZE), rate.scale(load).time_for(SIZE));
@@ -310,7 +312,7 @@ mod tests {
         for load in [1.05, 1.25] {
             let mut pie = Pie::new(&PieConfig::default(), 1);
             Overload::run(&mut pie, load, 300_000, false);
-            // The second run begins at time zero again.
+            // The second run starts at time zero again.
             pie.update_at = None;
             pie.waiting.clear();
             let state = Overload::run(&mut pie, load, 300_000, false);
@@ -325,7 +327,7 @@ mod tests {
     #[test]
     fn a_burst_passes_and_a_light_load_loses_nothing() {
         let mut pie = Pie::new(&PieConfig::default(), 1);
-        // 150 ms at twice the rate: 2438 packets.
+        // 150 ms at twice the rate is 2438 packets.
         assert_eq!(Overload::run(&mut pie, 2.0, 2_400, false).drops, 0);
         let mut pie = Pie::new(&PieConfig::default(), 1);
         assert_eq!(Overload::run(&mut pie, 0.9, 100_000, false).drops, 0);
@@ -349,7 +351,7 @@ mod tests {
         for (arrived, starts) in [(0, 0), (1, 10), (2, 20)] {
             pie.waiting.push_back(Accepted { arrived: ms(arrived), starts: ms(starts) });
         }
-        // The last leaves nothing behind it.
+        // The last packet leaves an empty queue.
         let waited = [5, 10, 19, 20, 50].map(|now| pie.waited(ms(now)).ms());
         assert_eq!(waited, [0.0, 9.0, 9.0, 0.0, 0.0]);
     }

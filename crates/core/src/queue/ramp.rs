@@ -1,4 +1,4 @@
-//! Instantaneous ramp: marks with a probability that rises with the queue as it is (ls-aimd 2.18, `RED instantaneous`).
+//! Instantaneous ramp: the marking probability rises with the current queue (ls-aimd 2.18, `RED instantaneous`).
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -9,21 +9,21 @@ use super::spec::{QueueSpecError, require};
 use super::{Backlog, Discipline, Verdict};
 use crate::units::{Bytes, Instant};
 
-/// Parameters of the ramp. Sizes are wire bytes of the queue before the packet.
+/// Parameters of the ramp. Sizes are wire bytes in the queue before the packet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RampConfig {
-    /// Nothing is marked up to this.
+    /// Largest queue at which nothing is marked.
     pub min: Bytes,
-    /// Everything is marked from here on.
+    /// Queue from which everything is marked.
     pub max: Bytes,
-    /// Probability of a mark just below `max`, above 0 and at most 1; default 1 (ls-aimd 2.18).
+    /// Marking probability just below `max`, above 0 and at most 1; default 1 (ls-aimd 2.18).
     #[serde(default = "default_probability")]
     pub probability: f64,
-    /// Room in wire bytes; unlimited when absent.
+    /// Limit in wire bytes; unlimited when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
-    /// Room in packets; unlimited when absent.
+    /// Limit in packets; unlimited when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
 }
@@ -41,7 +41,7 @@ impl RampConfig {
     }
 }
 
-/// Marks by the instantaneous queue, each packet on its own; packets that cannot be marked are dropped.
+/// Marks each packet independently by the instantaneous queue; packets that are not ECN-capable are dropped instead.
 #[derive(Clone, Debug)]
 pub struct Ramp {
     limit: Limit,
@@ -53,7 +53,7 @@ pub struct Ramp {
 }
 
 impl Ramp {
-    /// A discipline with these parameters.
+    /// Creates a discipline with these parameters.
     pub fn new(config: &RampConfig, seed: u64) -> Ramp {
         Ramp {
             limit: Limit::new(config.limit, config.packets),
@@ -64,7 +64,7 @@ impl Ramp {
         }
     }
 
-    /// Whether a packet that finds `queued` bytes is to be marked.
+    /// Returns whether to mark a packet that finds `queued` bytes.
     #[inline]
     fn marks(&mut self, queued: Bytes) -> bool {
         queued >= self.max

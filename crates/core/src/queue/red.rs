@@ -1,4 +1,4 @@
-//! RED: marks with a probability that rises with the average queue (ls-aimd 2.18, `RED ramp`; details as in Linux).
+//! RED: the marking probability rises with the average queue (ls-aimd 2.18, `RED ramp`; details as in Linux).
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -9,54 +9,54 @@ use super::spec::{QueueSpecError, require};
 use super::{Backlog, Discipline, Verdict};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
-/// How often adaptive RED looks at the average unless told otherwise (Linux, after Floyd, Gummadi and Shenker, Adaptive RED).
+/// Default interval between adaptations of adaptive RED (Linux, after Floyd, Gummadi and Shenker, Adaptive RED).
 pub const ADAPTATION: Duration = Duration::from_ms(500);
-/// Adaptive RED aims at the middle of the ramp: between these fractions of it nothing changes (ls-aimd 2.18).
+/// Target of adaptive RED in the middle of the ramp: nothing changes between these fractions of it (ls-aimd 2.18).
 const MIDDLE: (f64, f64) = (0.4, 0.6);
-/// The adaptive probability grows while it is at most this (ls-aimd 2.18).
+/// The adaptive probability increases while it is at most this (ls-aimd 2.18).
 const ADAPTIVE_MAX: f64 = 0.5;
-/// The adaptive probability shrinks while it is at least this (ls-aimd 2.18).
+/// The adaptive probability decreases while it is at least this (ls-aimd 2.18).
 const ADAPTIVE_MIN: f64 = 0.01;
-/// Growth of the adaptive probability, but at most a quarter of it (ls-aimd 2.18).
+/// Increment of the adaptive probability, limited to a quarter of its value (ls-aimd 2.18).
 const INCREASE: f64 = 0.01;
-/// Factor by which the adaptive probability shrinks (ls-aimd 2.18).
+/// Factor of each decrease of the adaptive probability (ls-aimd 2.18).
 const DECREASE: f64 = 0.9;
-/// Adaptations that can be due at once: after these 0.5 has shrunk below [`ADAPTIVE_MIN`] and does not change any more.
+/// Maximum number of adaptations at once: after these, 0.5 has fallen below [`ADAPTIVE_MIN`] and no longer changes.
 const MOST_ADAPTATIONS: i64 = 40;
-/// The averaging weight is at least 2 to minus this (Linux).
+/// The averaging weight is at least 2^-31 (Linux).
 const LEAST_WEIGHT: u8 = 31;
 
 /// Parameters of RED. Sizes are wire bytes of the average queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RedConfig {
-    /// Nothing is marked below this.
+    /// Average below which nothing is marked.
     pub min: Bytes,
-    /// Everything is marked from here on.
+    /// Average from which everything is marked.
     pub max: Bytes,
-    /// Probability of a mark just below `max`, above 0 and at most 1; default 0.1 (ls-aimd 2.18).
+    /// Marking probability just below `max`, above 0 and at most 1; default 0.1 (ls-aimd 2.18).
     #[serde(default = "default_probability")]
     pub probability: f64,
-    /// Whether `probability` is adapted to keep the average in the middle of the ramp; default no.
+    /// Whether to adapt `probability` to keep the average in the middle of the ramp; default no.
     #[serde(default)]
     pub adaptive: bool,
-    /// How often it is adapted; default 500 ms as in Linux, which has no other.
+    /// Interval between adaptations; default 500 ms, the only value that Linux supports.
     #[serde(default = "default_adaptation")]
     pub adaptation: Duration,
     /// Whether ECN-capable packets are marked instead of dropped; default yes.
     #[serde(default = "default_ecn")]
     pub ecn: bool,
-    /// Packets that may arrive in a burst at an empty queue without a mark, from which the averaging weight follows;
+    /// Packets that may arrive in a burst at an empty queue without a mark, which determines the averaging weight;
     /// default `(2 min + max) / (3 packet)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<u32>,
-    /// Mean size of packets; default 1000 B, as in the experiments of ls-aimd 2.18.
+    /// Mean packet size; default 1000 B, as in the experiments of ls-aimd 2.18.
     #[serde(default = "default_packet")]
     pub packet: Bytes,
-    /// Room in wire bytes; unlimited when absent.
+    /// Limit in wire bytes; unlimited when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
-    /// Room in packets; unlimited when absent.
+    /// Limit in packets; unlimited when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
 }
@@ -89,17 +89,19 @@ impl RedConfig {
         require(self.weight_log().is_some(), "burst", "must be at least `min` / `packet`")
     }
 
-    /// Packets that may arrive in a burst: as given, or as the authors of RED advise, but never fewer than `min` holds.
+    /// Returns the burst in packets: as configured, or as the authors of RED advise, then at least `min` / `packet`.
     pub fn burst(&self) -> f64 {
         let (min, max, packet) = (self.min.get() as f64, self.max.get() as f64, self.packet.get() as f64);
         let advised = ((2.0 * min + max) / (3.0 * packet)).floor().max((min / packet).ceil());
         self.burst.map_or(advised, f64::from)
     }
 
-    /// Weight of a packet in the average, as a negative power of two: the largest that lets a burst pass. `None` if the burst alone
-    /// would bring the average to `min` whatever the weight.
+    /// Returns the weight of a packet in the average as a negative power of two: the largest weight that
+    /// lets a burst pass.
+    ///
+    /// Returns `None` if the burst alone would bring the average to `min` with any weight.
     pub fn weight_log(&self) -> Option<u8> {
-        // The rule of Linux: the least Wlog with burst + 1 - min / packet <= (1 - (1 - W)^burst) / W.
+        // The rule of Linux: the smallest Wlog with burst + 1 - min / packet <= (1 - (1 - W)^burst) / W.
         let burst = self.burst();
         let room = burst + 1.0 - self.min.get() as f64 / self.packet.get() as f64;
         (1..=LEAST_WEIGHT).find(|log| {
@@ -109,14 +111,15 @@ impl RedConfig {
     }
 }
 
-/// Two to minus this.
+/// Returns 2^-`log`.
 fn inverse(log: u8) -> f64 {
     1.0 / f64::from(1_u32 << log)
 }
 
-/// `base` to the power of `exponent`, the same on every machine; between whole exponents it is a straight line.
+/// Returns `base` to the power of `exponent` with the same result on every machine, interpolating linearly between
+/// integer exponents.
 ///
-/// `base` is from 0 to 1. Exponents are at most [`u32::MAX`].
+/// `base` is from 0 to 1 and `exponent` at most [`u32::MAX`].
 fn power(base: f64, exponent: f64) -> f64 {
     let whole = exponent as u32;
     let mut result = 1.0 - (exponent - f64::from(whole)).min(1.0) * (1.0 - base);
@@ -131,7 +134,7 @@ fn power(base: f64, exponent: f64) -> f64 {
     result
 }
 
-/// Marks by the average queue, evenly spaced.
+/// Marks by the average queue, with evenly spaced marks.
 #[derive(Clone, Debug)]
 pub struct Red {
     limit: Limit,
@@ -139,11 +142,11 @@ pub struct Red {
     min: f64,
     max: f64,
     average: Average,
-    /// Probability just below `max`.
+    /// Marking probability just below `max`.
     probability: f64,
     /// `probability / (max - min)`.
     slope: f64,
-    /// When the probability is adapted next; absent before the first packet.
+    /// Time of the next adaptation; absent before the first packet.
     adapt_at: Option<Instant>,
     adaptive: bool,
     adaptation: Duration,
@@ -151,7 +154,7 @@ pub struct Red {
 }
 
 impl Red {
-    /// A discipline with these parameters for a queue served at `rate`, `None` if packets take no time.
+    /// Creates a discipline for a queue served at `rate`, or `None` if transmission takes no time.
     pub fn new(config: &RedConfig, rate: Option<Rate>, seed: u64) -> Red {
         let (min, max) = (config.min.get() as f64, config.max.get() as f64);
         let packet_time = rate.map_or(0.0, |rate| rate.time_for(config.packet).ns() as f64);
@@ -175,17 +178,17 @@ impl Red {
         }
     }
 
-    /// The average queue in wire bytes.
+    /// Returns the average queue in wire bytes.
     pub fn average(&self) -> f64 {
         self.average.bytes
     }
 
-    /// The probability of a mark just below `max`, which changes if it is adaptive.
+    /// Returns the marking probability just below `max`, which changes if it is adaptive.
     pub fn probability(&self) -> f64 {
         self.probability
     }
 
-    /// Adapts the probability as often as has become due since the last packet.
+    /// Performs the adaptations that have become due since the last packet.
     fn adapt(&mut self, now: Instant) {
         let Some(due) = self.adapt_at.filter(|due| *due <= now) else {
             self.adapt_at = self.adapt_at.or(Some(now + self.adaptation));
@@ -204,7 +207,7 @@ impl Red {
         self.slope = self.probability / (self.max - self.min);
     }
 
-    /// Whether a packet is to be marked at the present average.
+    /// Returns whether to mark a packet at the current average.
     #[inline]
     fn marks(&mut self) -> bool {
         let average = self.average.bytes;
@@ -237,22 +240,23 @@ impl Discipline for Red {
     }
 }
 
-/// The exponentially weighted average of the queue as packets find it.
+/// The exponentially weighted average of the queue seen by arriving packets.
 #[derive(Clone, Debug)]
 struct Average {
     bytes: f64,
     weight: f64,
-    /// Packets of mean size that the link could send in a nanosecond.
+    /// Packets of mean size that the link transmits per nanosecond.
     packets_per_ns: f64,
     updated: Instant,
 }
 
 impl Average {
-    /// Takes in the queue that a packet finds; while it was empty, packets are made up that found it so.
+    /// Adds the queue seen by a packet. For idle time, it adds hypothetical packets that would have found
+    /// the queue empty.
     #[inline]
     fn update(&mut self, now: Instant, backlog: &Backlog) {
         if backlog.idle > Duration::ZERO {
-            // A packet dropped meanwhile has already accounted for the time before it.
+            // A packet dropped since then has already accounted for the time before it.
             let idle = backlog.idle.min(now - self.updated).ns() as f64;
             self.bytes *= power(1.0 - self.weight, idle * self.packets_per_ns);
         }
@@ -261,16 +265,16 @@ impl Average {
     }
 }
 
-/// Spaces marks evenly: intervals between them are uniformly distributed from one packet to 1/p.
+/// Spaces marks evenly: the intervals between them are uniformly distributed from one packet to 1/p.
 ///
-/// Marking each packet with probability p / (1 - count p) has that result. Drawing the interval once a mark needs neither a
-/// division nor a random number for every packet (Linux does the same).
+/// Marking each packet with probability p / (1 - count p) has the same effect. Drawing the interval once per mark, as
+/// Linux does, needs neither a division nor a random number per packet.
 #[derive(Clone, Debug)]
 struct Spacing {
     random: Pcg64Mcg,
     /// Packets since the last mark; absent outside the ramp.
     count: Option<u32>,
-    /// The next mark is due when `count` times the probability reaches this; evenly distributed from 0 to 1.
+    /// The next mark is due when `count` times the probability reaches this value, uniformly distributed from 0 to 1.
     due: f64,
 }
 
@@ -279,13 +283,13 @@ impl Spacing {
         Spacing { random: Pcg64Mcg::seed_from_u64(seed), count: None, due: 0.0 }
     }
 
-    /// The average has left the ramp: the first packet back on it is not marked.
+    /// Restarts after the average left the ramp: the first packet back on it is not marked.
     #[inline]
     fn restart(&mut self) {
         self.count = None;
     }
 
-    /// Whether the next packet is marked, given the probability for one without a past.
+    /// Returns whether to mark the next packet, given the base probability p.
     #[inline]
     fn marks(&mut self, probability: f64) -> bool {
         let count = self.count.map_or(0, |count| count.saturating_add(1));
@@ -305,7 +309,7 @@ mod tests {
 
     const PACKET: Bytes = Bytes::new(1500);
 
-    /// The configuration of ls-aimd 2.18 for 200 Mb/s and 500 us.
+    /// Returns the configuration of ls-aimd 2.18 for 200 Mb/s and 500 us.
     fn config() -> RedConfig {
         RedConfig {
             min: Bytes::new(12_500),
@@ -325,7 +329,7 @@ mod tests {
         Red::new(config, Some(Rate::from_bps(200_000_000)), 1)
     }
 
-    /// Sends packets 60 us apart to a queue held at `bytes` and returns the fraction that is marked.
+    /// Sends packets 60 us apart to a queue held at `bytes` and returns the fraction marked.
     fn fraction(red: &mut Red, bytes: u64, packets: u32) -> f64 {
         let mut marked = 0;
         for index in 0..packets {
@@ -335,7 +339,7 @@ mod tests {
         f64::from(marked) / f64::from(packets)
     }
 
-    /// Mean packets from mark to mark: the sum of the chances that an interval is longer than 0, 1, 2, ...
+    /// Returns the mean number of packets between marks: the sum of P(interval > n) over n = 0, 1, 2, ...
     fn mean_interval(probability: f64) -> f64 {
         let longest = (1.0 / probability).floor() as u32;
         (0..=longest).map(|packets| 1.0 - f64::from(packets) * probability).sum()
@@ -401,7 +405,7 @@ mod tests {
     fn the_adaptive_probability_moves_towards_the_target_and_is_clamped() {
         let config = RedConfig { adaptive: true, ..config() };
         let mut above = red(&config);
-        // 1.2 s: two adaptations with a high average.
+        // 1.2 s with a high average: two adaptations.
         fraction(&mut above, 35_000, 20_000);
         assert!((above.probability() - 0.12).abs() < 1e-9, "{}", above.probability());
         fraction(&mut above, 35_000, 2_000_000);

@@ -1,4 +1,4 @@
-//! Which disciplines there are, as they stand in a scenario file.
+//! The disciplines as specified in a scenario file.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,23 +25,23 @@ pub enum QueueSpec {
     Pie(PieConfig),
 }
 
-/// Why parameters of a discipline cannot be used.
+/// The error returned for unusable parameters of a discipline.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{key}` {reason}")]
 pub struct QueueSpecError {
-    /// The key whose value is wrong.
+    /// The key with the invalid value.
     pub key: &'static str,
-    /// What is required of it.
+    /// The requirement that the value violates.
     pub reason: &'static str,
 }
 
-/// Refuses the value of `key` unless `holds`.
+/// Returns an error for `key` unless `holds`.
 pub(super) fn require(holds: bool, key: &'static str, reason: &'static str) -> Result<(), QueueSpecError> {
     if holds { Ok(()) } else { Err(QueueSpecError { key, reason }) }
 }
 
 impl QueueSpec {
-    /// Checks the parameters; [`QueueSpec::build`] expects them to be right.
+    /// Checks the parameters; [`QueueSpec::build`] expects them to be valid.
     pub fn validate(&self) -> Result<(), QueueSpecError> {
         let (limit, packets) = self.limits();
         require(limit != Some(Bytes::ZERO), "limit", "must be above zero")?;
@@ -55,7 +55,7 @@ impl QueueSpec {
         }
     }
 
-    /// The room in wire bytes and in packets, as far as it is given.
+    /// Returns the limits in wire bytes and in packets, where specified.
     pub fn limits(&self) -> (Option<Bytes>, Option<u32>) {
         match self {
             QueueSpec::DropTail(config) => (config.limit, config.packets),
@@ -67,7 +67,7 @@ impl QueueSpec {
         }
     }
 
-    /// The same discipline with this room, unless it has some of its own.
+    /// Applies these limits unless the discipline specifies some itself.
     pub fn or_limits(mut self, limit: Option<Bytes>, packets: Option<u32>) -> QueueSpec {
         if self.limits() == (None, None) {
             let room = match &mut self {
@@ -83,7 +83,8 @@ impl QueueSpec {
         self
     }
 
-    /// The discipline of a queue that is served at `rate`, `None` if packets take no time; `seed` decides its random choices.
+    /// Builds the discipline of a queue served at `rate`, or `None` if transmission takes no time; `seed` determines
+    /// its random choices.
     pub fn build(&self, rate: Option<Rate>, seed: u64) -> Queue {
         match self {
             QueueSpec::DropTail(config) => Queue::DropTail(DropTail::new(config)),
@@ -96,24 +97,24 @@ impl QueueSpec {
     }
 }
 
-/// A discipline of any kind; calls are dispatched without a pointer.
+/// A discipline of any kind, with static dispatch.
 #[derive(Clone, Debug)]
 pub enum Queue {
-    /// Drops what does not fit.
+    /// Drops packets that do not fit.
     DropTail(DropTail),
     /// Marks above a threshold.
     Step(Step),
     /// Marks by the average queue.
     Red(Red),
-    /// Marks by the queue as it is.
+    /// Marks by the instantaneous queue.
     Ramp(Ramp),
-    /// Marks or drops what has waited too long.
+    /// Marks or drops packets that have waited too long.
     Codel(Codel),
-    /// Marks or drops to keep a delay.
+    /// Marks or drops to maintain a target delay.
     Pie(Pie),
 }
 
-/// Calls the same method of whichever discipline it is.
+/// Calls the same method on whichever discipline the queue has.
 macro_rules! dispatch {
     ($queue:expr, $discipline:ident => $call:expr) => {
         match $queue {

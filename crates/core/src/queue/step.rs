@@ -1,4 +1,4 @@
-//! Step: marks everything while the queue is longer than a threshold (ls-aimd 2.18, `RED step`; RFC 8257 5.1).
+//! Step: marks all packets while the queue exceeds a threshold (ls-aimd 2.18, `RED step`; RFC 8257 5.1).
 
 use serde::{Deserialize, Serialize};
 
@@ -10,17 +10,17 @@ use crate::units::{Bytes, Instant};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct StepConfig {
-    /// Packets are marked while more wire bytes than this are queued before them.
+    /// Packets are marked while more than this many wire bytes are queued before them.
     pub threshold: Bytes,
-    /// Room in wire bytes; unlimited when absent.
+    /// Limit in wire bytes; unlimited when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
-    /// Room in packets; unlimited when absent.
+    /// Limit in packets; unlimited when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
 }
 
-/// Marks by the instantaneous queue; packets that cannot be marked are dropped.
+/// Marks by the instantaneous queue; packets that are not ECN-capable are dropped instead.
 #[derive(Clone, Debug)]
 pub struct Step {
     threshold: Bytes,
@@ -28,7 +28,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// A discipline with these parameters.
+    /// Creates a discipline with these parameters.
     pub fn new(config: &StepConfig) -> Step {
         Step { threshold: config.threshold, limit: Limit::new(config.limit, config.packets) }
     }

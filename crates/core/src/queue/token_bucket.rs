@@ -1,18 +1,19 @@
-//! Token bucket: lets bursts pass and keeps the long-run rate, exactly (wan-measurements 2.6).
+//! Token bucket: passes bursts and enforces the long-run rate exactly (wan-measurements 2.6).
 
 use crate::units::{Bytes, Duration, Instant, Rate};
 
-/// Tokens in a byte. One token is a bit per second for a nanosecond: so many arrive each nanosecond as the rate has
-/// bits per second, and no time or size ever leaves a remainder behind.
+/// Tokens per byte. A token is one bit per second times one nanosecond: the number that arrives per nanosecond equals
+/// the rate in bits per second, so no time or size ever leaves a remainder.
 const TOKENS_PER_BYTE: u64 = 8_000_000_000;
 
-/// A bucket of tokens that fills at a rate. It either shapes ([`TokenBucket::departure`]) or polices
-/// ([`TokenBucket::conforms`]).
+/// A token bucket that fills at a given rate.
+///
+/// It either shapes ([`TokenBucket::departure`]) or polices ([`TokenBucket::conforms`]).
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
-    /// Tokens per nanosecond: bits per second.
+    /// Tokens per nanosecond, which is the rate in bits per second.
     rate: u64,
-    /// Tokens that fit.
+    /// Maximum number of tokens.
     capacity: u64,
     /// Tokens at `updated`.
     tokens: u64,
@@ -20,17 +21,17 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full bucket of `burst` wire bytes, at most 2.3 GB, that fills at `rate`.
+    /// Creates a full bucket of `burst` wire bytes, at most 2.3 GB, that fills at `rate`.
     pub fn new(rate: Rate, burst: Bytes) -> TokenBucket {
         let capacity = tokens(burst);
         TokenBucket { rate: rate.bps(), capacity, tokens: capacity, updated: Instant::ZERO }
     }
 
-    /// The time a packet may leave that could leave at `earliest`; its tokens are taken.
+    /// Returns when a packet that is ready at `earliest` may leave, and takes its tokens.
     ///
-    /// Packets leave in the order of the calls. One larger than the bucket waits for the tokens that are missing all the
-    /// same, so the long-run rate holds whatever the sizes. At rate zero nothing leaves any more once the bucket is empty:
-    /// the answer is the end of time.
+    /// Packets leave in the order of the calls. A packet larger than the bucket also waits for its missing tokens, so
+    /// the long-run rate holds for any packet size. At rate zero nothing leaves once the bucket is empty: the result
+    /// is then the largest instant.
     #[inline]
     pub fn departure(&mut self, earliest: Instant, size: Bytes) -> Instant {
         self.fill(earliest.max(self.updated));
@@ -42,14 +43,14 @@ impl TokenBucket {
         } else {
             let missing = cost - self.tokens;
             let wait = missing.div_ceil(self.rate);
-            // What the last nanosecond brings in excess stays in the bucket, however small that is.
+            // Excess tokens from the last nanosecond stay in the bucket, however small it is.
             self.tokens = wait * self.rate - missing;
             self.updated += Duration::from_ns(wait as i64);
         }
         self.updated
     }
 
-    /// Whether a packet that arrives at `now` finds enough tokens, which are then taken.
+    /// Returns whether a packet that arrives at `now` finds enough tokens, and takes them if so.
     #[inline]
     pub fn conforms(&mut self, now: Instant, size: Bytes) -> bool {
         self.fill(now.max(self.updated));
@@ -61,17 +62,17 @@ impl TokenBucket {
         conforms
     }
 
-    /// Adds the tokens that arrive until `now`, which is not before the last time.
+    /// Adds the tokens that arrive until `now`, which must not precede `updated`.
     #[inline]
     fn fill(&mut self, now: Instant) {
         let arrived = self.rate.saturating_mul(now.ns() - self.updated.ns());
         self.updated = now;
-        // A remainder of the last wait may exceed a tiny bucket: it is kept.
+        // The remainder of the last wait may exceed a tiny bucket and is kept.
         self.tokens = self.tokens.saturating_add(arrived).min(self.capacity.max(self.tokens));
     }
 }
 
-/// The tokens that `size` costs; the most that can be counted if it is above 2.3 GB.
+/// Returns the tokens that `size` costs, saturating above 2.3 GB.
 #[inline]
 fn tokens(size: Bytes) -> u64 {
     size.get().saturating_mul(TOKENS_PER_BYTE)
@@ -89,7 +90,7 @@ mod tests {
         let start = Instant::from_ns(1_000_000_000);
         let leave: Vec<i64> = (0..5).map(|_| (bucket.departure(start, size) - start).ns()).collect();
         assert_eq!(leave, [0, 0, 1_500_000, 3_000_000, 4_500_000]);
-        // Idle for long enough to fill up again, but not to hold more than the burst.
+        // Idle long enough to fill up again, but the bucket holds no more than the burst.
         let later = start + Duration::from_ms(60_000);
         let leave: Vec<i64> = (0..3).map(|_| (bucket.departure(later, size) - later).ns()).collect();
         assert_eq!(leave, [0, 0, 1_500_000]);
@@ -112,7 +113,7 @@ mod tests {
     }
 
     proptest! {
-        /// Under backlog every departure is the first nanosecond by which burst and rate pay for all bytes so far.
+        /// Under backlog, every departure is the first nanosecond at which burst and rate cover all bytes so far.
         #[test]
         fn departures_are_exact(
             rate in 1_000_u64..100_000_000_000,
@@ -130,7 +131,8 @@ mod tests {
             }
         }
 
-        /// In no stretch of time does a policer admit more than burst and rate allow, and never less than a greedy one could.
+        /// In any stretch of time a policer admits at most what burst and rate allow, and at least what a
+        /// greedy one could.
         #[test]
         fn a_policer_is_exact(
             rate in 1_000_u64..10_000_000_000,
