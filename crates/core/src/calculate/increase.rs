@@ -1,4 +1,4 @@
-//! The increase of LS-AIMD, its clock, and the window that it does not fall below.
+//! The increase of LS-AIMD, its packet clock, and the minimum of its window.
 
 use headway_arithmetic::{self as arithmetic, Q9};
 
@@ -6,21 +6,21 @@ use crate::units::Duration;
 
 pub use headway_arithmetic::growth_exponent;
 
-/// Least window in bytes (ls-aimd 2.10).
+/// Minimum window in bytes (ls-aimd 2.10).
 const FLOOR: f64 = 2.0;
-/// Steps to the fixed point of [`Increase::least_window`]; each shrinks the error to less than two thirds.
+/// Iterations towards the fixed point of [`Increase::least_window`]; each reduces the error to less than two thirds.
 const STEPS: u32 = 200;
 
-/// Which window weighs the increase of an acknowledgement that also cuts (ls-aimd 2.8).
+/// The window that scales the increase of an ACK that also reduces the window (ls-aimd 2.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The one before the cut, under which the time passed; what the implementation does.
+    /// The window before the reduction, which was in effect during the RTT; the implementation does this.
     BeforeCut,
-    /// The one after the cut, which fits the published numbers at C = 1.
+    /// The window after the reduction, which fits the published numbers at C = 1.
     AfterCut,
 }
 
-/// The function of a threshold that a window grows by in a round trip: `k0 lg(S/k1 + 1)` with `k1 = 2 k0` (ls-aimd 2.6).
+/// The window increase per RTT as a function of ssthresh: `k0 lg(S/k1 + 1)` with `k1 = 2 k0` (ls-aimd 2.6).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Increase {
     /// The exponent K0 of `k0`, 0 to 20.
@@ -30,21 +30,21 @@ pub struct Increase {
 }
 
 impl Increase {
-    /// Bytes a round trip at a threshold of `ssthresh` bytes, as a real number (F19).
+    /// Returns the increase in bytes per RTT for an ssthresh of `ssthresh` bytes, as a real number (F19).
     pub fn exact(&self, ssthresh: f64) -> f64 {
         let k0 = f64::from(1_u32 << self.exponent);
         self.scale * k0 * (ssthresh / (2.0 * k0)).ln_1p() / std::f64::consts::LN_2
     }
 
-    /// The same as kernels compute it, in 2^-9 bytes and before C (F20).
+    /// Returns the same as kernels compute it, in units of 2^-9 bytes and before C (F20).
     pub fn fixed_point(&self, ssthresh: u64) -> u32 {
         arithmetic::add(ssthresh.saturating_mul(1 << Q9), self.exponent)
     }
 
-    /// The window in bytes, with segments of `mss` bytes, that does not get smaller when every acknowledgement is marked and halves
-    /// it (ls-aimd 2.8, 2.19), at least two bytes.
+    /// Returns the window in bytes that remains constant when every ACK is marked and halves it, at least two bytes
+    /// (ls-aimd 2.8, 2.19); `mss` is the segment size in bytes.
     ///
-    /// A smaller fair window cannot be reached: marks saturate, and the queue grows.
+    /// A smaller fair window cannot be reached: the marks saturate, and the queue grows.
     pub fn least_window(&self, mss: f64, order: Order) -> f64 {
         let factor = match order {
             Order::BeforeCut => 2.0,
@@ -58,7 +58,8 @@ impl Increase {
     }
 }
 
-/// The time between departures of segments of `mss` bytes when `window` bytes leave a round trip (ls-aimd 2.3; F07).
+/// Returns the time between departures of segments of `mss` bytes when `window` bytes are sent per RTT
+/// (ls-aimd 2.3; F07).
 pub fn departure_gap(window: f64, mss: u64, rtt: Duration) -> Duration {
     rtt.scale(mss as f64 / window)
 }
@@ -71,7 +72,7 @@ mod tests {
         Increase { exponent, scale }
     }
 
-    /// Threshold, 2^-9 bytes and bytes for K0 = 8, the same for K0 = 10 (ls-aimd 2.7).
+    /// ssthresh; the increase in 2^-9 bytes and in bytes for K0 = 8; the same for K0 = 10 (ls-aimd 2.7).
     const VECTORS: [(u64, u32, f64, u32, f64); 14] = [
         (1, 368, 0.72, 368, 0.72),
         (2, 736, 1.44, 736, 1.44),
@@ -101,7 +102,7 @@ mod tests {
         }
     }
 
-    /// The lowest windows where everything is marked (ls-aimd 2.19; F60).
+    /// The smallest windows when everything is marked (ls-aimd 2.19; F60).
     #[test]
     fn windows_stop_falling_where_increase_and_halving_meet() {
         let least = |mss: u32, scale, order| {

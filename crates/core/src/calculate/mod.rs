@@ -1,4 +1,4 @@
-//! Windows, rates and queues by formula: what equal flows that share a link need and have (ls-aimd 1.1, 2.19, 4.6).
+//! Closed formulas for windows, rates and queues of equal flows that share a link (ls-aimd 1.1, 2.19, 4.6).
 
 mod increase;
 mod share;

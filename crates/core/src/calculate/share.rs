@@ -2,16 +2,16 @@
 
 use crate::units::{Bytes, Duration, Rate};
 
-/// Bytes of a frame besides its IP packet, as windows are counted in the thesis: Ethernet's header and check sequence (ls-aimd 1.1).
+/// Frame bytes around an IP packet, as the thesis counts windows: Ethernet header and check sequence (ls-aimd 1.1).
 pub const FRAME_OVERHEAD: u64 = 18;
-/// Bytes of an IP packet besides its payload: headers of IP and TCP, and timestamps (ls-aimd 2.0: 1448 of 1500).
+/// IP packet bytes around the payload: IP and TCP headers and timestamps (ls-aimd 2.0: 1448 of 1500).
 pub const SEGMENT_OVERHEAD: u64 = 52;
-/// Segments for which a receiver sends one acknowledgement, and the least window of TCP's standard (ls-aimd 1.1).
+/// Segments per ACK of a receiver, and the minimum window of standard TCP (ls-aimd 1.1).
 pub const DELTA: u32 = 2;
 /// Nanoseconds in a second.
 const SECOND: u128 = 1_000_000_000;
 
-/// Flows that share a link equally; everything above zero.
+/// Equal flows that share a link; all fields are above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Rate of the link.
@@ -25,22 +25,23 @@ pub struct Share {
 }
 
 impl Share {
-    /// What all flows together have in flight when the link is full and the queue empty, in bits: the bandwidth-delay product.
+    /// Returns the bandwidth-delay product in bits: the data in flight of all flows when the link is full and the
+    /// queue empty.
     pub fn bits(&self) -> f64 {
         self.rate.bps_f64() * self.rtt.secs_f64()
     }
 
-    /// The rate of each flow.
+    /// Returns the rate of each flow.
     pub fn fair_rate(&self) -> Rate {
         Rate::from_bps_f64(self.rate.bps_f64() / f64::from(self.flows))
     }
 
-    /// The window of each flow in segments that fills the link without a queue (ls-aimd 1.1).
+    /// Returns the window of each flow in segments that fills the link without a queue (ls-aimd 1.1).
     pub fn window(&self) -> f64 {
         self.bits() / (f64::from(self.flows) * self.frame_bits())
     }
 
-    /// The same in hundredths of a segment, rounded down or to the nearest; exact.
+    /// Returns the same in hundredths of a segment, computed exactly and rounded down or to the nearest.
     pub(super) fn hundredths(&self, nearest: bool) -> u64 {
         let ns = u128::from(self.rtt.ns().max(0).unsigned_abs());
         let bits = u128::from(self.rate.bps()) * ns * 100;
@@ -49,33 +50,35 @@ impl Share {
         ((bits + half) / unit.max(1)) as u64
     }
 
-    /// The time in which the link sends one segment of every flow: at full use each flow sends one so often (ls-aimd 2.19).
+    /// Returns the time in which the link sends one segment of every flow, which is each flow's send interval at full
+    /// utilization (ls-aimd 2.19).
     pub fn departure_gap(&self) -> Duration {
         self.rtt_for(1)
     }
 
-    /// The round-trip time, queue included, at which a window of `segments` is the fair one (ls-aimd 4.6).
+    /// Returns the RTT, including the queue, at which a window of `segments` is the fair one (ls-aimd 4.6).
     pub fn rtt_for(&self, segments: u32) -> Duration {
         let bits = f64::from(self.flows) * f64::from(segments) * self.frame_bits();
         Duration::from_secs_f64(bits / self.rate.bps_f64())
     }
 
-    /// The rate of the link at which a window of `segments` is the fair one (ls-aimd 4.6).
+    /// Returns the link rate at which a window of `segments` is the fair one (ls-aimd 4.6).
     pub fn rate_for(&self, segments: u32) -> Rate {
         Rate::from_bps_f64(f64::from(self.flows) * self.flow_rate_for(segments).bps_f64())
     }
 
-    /// What a flow sends with a window of `segments` while there is no queue (ls-aimd 4.6).
+    /// Returns the rate of a flow with a window of `segments` and no queue (ls-aimd 4.6).
     pub fn flow_rate_for(&self, segments: u32) -> Rate {
         Rate::from_bps_f64(f64::from(segments) * self.frame_bits() / self.rtt.secs_f64())
     }
 
-    /// The queue of flows that keep `segments` each in flight, whatever is marked: none if the path holds them (ls-aimd 2.19).
+    /// Returns the queueing delay if every flow keeps `segments` in flight regardless of marks; zero if the path
+    /// holds them (ls-aimd 2.19).
     pub fn standing_queue(&self, segments: u32) -> Duration {
         (self.rtt_for(segments) - self.rtt).max(Duration::ZERO)
     }
 
-    /// Payload bytes of a full segment.
+    /// Returns the payload bytes of a full segment.
     pub fn mss(&self) -> u64 {
         self.frame.get().saturating_sub(FRAME_OVERHEAD + SEGMENT_OVERHEAD)
     }
@@ -98,7 +101,7 @@ mod tests {
         assert!((value / expected - 1.0).abs() < 0.006, "{value} is not {expected}");
     }
 
-    /// What the thesis says about four flows in a data centre (ls-aimd 4.6; F59).
+    /// Statements of the thesis about four flows in a data centre (ls-aimd 4.6; F59).
     #[test]
     fn four_flows_in_a_data_centre_need_more_than_they_have() {
         let four = share("40 Gb/s", "10 us", 4, 9018);
@@ -135,7 +138,7 @@ mod tests {
         assert_eq!(share("10 Gb/s", "0", 1, 1500).standing_queue(2), Duration::from_ns(2400));
     }
 
-    /// The queues of senders that keep two segments, in the settings of the thesis (ls-aimd 2.19; F60).
+    /// The queues of senders that keep two segments in flight, in the settings of the thesis (ls-aimd 2.19; F60).
     #[test]
     fn two_segments_a_flow_stand_in_the_queue() {
         let queue =
@@ -155,7 +158,7 @@ mod tests {
         assert_eq!(gap("200 Mb/s", 8, 1518), 486.0);
     }
 
-    /// Windows at the target of the queue: the lowest ones of the settings with jumbo frames (ls-aimd 2.19).
+    /// Windows at the target queue: the lowest ones of the settings with jumbo frames (ls-aimd 2.19).
     #[test]
     fn the_window_at_a_target_counts_the_target_as_round_trip() {
         let window = |base: u64| {

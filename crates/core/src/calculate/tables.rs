@@ -1,37 +1,37 @@
-//! The tables of fair windows that the thesis prints (ls-aimd 4.6; F58).
+//! The tables of fair windows printed in the thesis (ls-aimd 4.6; F58).
 
 use super::share::Share;
 use crate::units::{Bytes, Duration, Rate};
 
-/// How a table prints the second digit after the point.
+/// Rounding of the second decimal in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
-    /// Rounded down: 1.647 is 1.64.
+    /// Rounds down: 1.647 is 1.64.
     Down,
-    /// To the nearest: 0.257 is 0.26.
+    /// Rounds to the nearest: 0.257 is 0.26.
     Nearest,
 }
 
-/// A table of the thesis: windows for every number of flows, rate and round-trip time.
+/// A table of the thesis: windows for combinations of number of flows, rate and RTT.
 #[derive(Clone, Copy, Debug)]
 pub struct Published {
     /// Its name in the specification.
     pub name: &'static str,
-    /// What it is about.
+    /// Its subject.
     pub title: &'static str,
     /// Bytes of a full segment on the link.
     pub frame: u64,
     /// Numbers of flows.
     pub flows: &'static [u32],
-    /// Rates of the link, Mb/s.
+    /// Link rates, in Mb/s.
     pub mbps: &'static [u64],
-    /// Round-trip times, us.
+    /// Round-trip times, in us.
     pub rtts: &'static [i64],
-    /// How numbers are printed.
+    /// Rounding of its numbers.
     pub rounding: Rounding,
 }
 
-/// All of them.
+/// All tables.
 pub const TABLES: [Published; 4] = [
     Published {
         name: "Q0",
@@ -72,7 +72,7 @@ pub const TABLES: [Published; 4] = [
 ];
 
 impl Published {
-    /// The flows, link and round trip of a cell.
+    /// Returns the flows, link and RTT of a cell.
     pub fn share(&self, flows: u32, mbps: u64, rtt: i64) -> Share {
         Share {
             rate: Rate::from_bps(mbps * 1_000_000),
@@ -82,7 +82,7 @@ impl Published {
         }
     }
 
-    /// The window in segments as the table prints it, with two digits after the point.
+    /// Returns the window in segments as the table prints it, with two decimals.
     pub fn window(&self, share: &Share) -> String {
         let hundredths = share.hundredths(self.rounding == Rounding::Nearest);
         format!("{}.{:02}", hundredths / 100, hundredths % 100)
