@@ -1,4 +1,4 @@
-//! The time that one stream costs: 64 packets behind interrupt coalescing, from the record to the estimate.
+//! The cost of one stream from record to estimate: 64 packets behind interrupt coalescing.
 
 use std::hint::black_box;
 
@@ -12,7 +12,7 @@ mod support;
 use support::{Path, random_averages, send};
 
 fn estimate(criterion: &mut Criterion) {
-    // Many different streams, so that branch prediction does not learn one by heart.
+    // Many different streams, so that branch prediction cannot learn a single one.
     let streams = send(Path::usual(1), &random_averages(1_024, 5.0, 9.0, 1), None);
     let (settings, mut scratch) = (Settings::default(), Scratch::default());
     let mut gaps = Gaps::default();

@@ -1,4 +1,4 @@
-//! Once its memory has grown to the size of a stream, estimation does not allocate.
+//! Estimation does not allocate once its memory has grown to the size of a stream.
 
 mod support;
 
@@ -11,7 +11,7 @@ use headway_core::estimate::{MultiRate, Scratch, Settings, SingleRate};
 use headway_core::stream::DelayedAcks;
 use support::{Path, random_averages, send};
 
-/// The system allocator, counting what the current thread asks of it.
+/// The system allocator with a count of allocations by the current thread.
 struct Counting;
 
 thread_local! {
@@ -41,7 +41,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How often `work` allocates.
+/// Returns the number of allocations that `work` makes.
 fn allocations(mut work: impl FnMut()) -> u64 {
     let before = ALLOCATIONS.get();
     work();

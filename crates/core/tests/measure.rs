@@ -1,4 +1,4 @@
-//! Whole measurements over a modelled FIFO path with known cross traffic.
+//! Complete measurements over a modelled FIFO path with known cross traffic.
 
 mod path;
 
@@ -61,7 +61,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Runs of a cell: with bursts each samples so few of them that the median of ten runs would be half luck.
+/// Returns the number of runs per cell: with bursts, each run samples so few of them that the median of ten
+/// would be noisy.
 fn runs(cross: Cross) -> u64 {
     if matches!(cross, Cross::Bursty) { 20 } else { 10 }
 }
@@ -134,7 +135,7 @@ fn every_method_ends_with_an_answer() {
     }
 }
 
-/// A measurement of which every stream ends the same way, up to the last.
+/// Runs a measurement in which every stream is spoiled in the same way.
 fn spoiled(
     path_mbps: f64,
     spoil: impl Fn(&mut StreamRecord) -> Option<Refusal>,
@@ -174,7 +175,7 @@ fn every_way_to_fail_has_its_own_reason() {
     };
     assert_eq!(spoiled(100.0, lose_all), Err(Failure::AllLost));
     assert_eq!(spoiled(100.0, lose_half), Err(Failure::Lossy));
-    // The default method needs no more than how many packets had arrived when.
+    // The default method only needs the number of arrivals over time.
     assert!(spoiled(100.0, swap).is_ok());
     assert_eq!(spoiled(100.0, |_| Some(Refusal::SenderGaps)), Err(Failure::SenderGaps));
     assert_eq!(spoiled(100.0, |_| Some(Refusal::ClockStep)), Err(Failure::ClockStep));
@@ -183,7 +184,7 @@ fn every_way_to_fail_has_its_own_reason() {
 
 #[test]
 fn a_path_faster_than_the_sender_gives_a_lower_bound() {
-    // The modelled sender takes 5 us for a packet, 2.46 Gb/s.
+    // The modelled sender takes 5 us per packet, 2.46 Gb/s.
     let refuse_fast = |record: &mut StreamRecord| {
         let too_fast = record.intended.iter().any(|gap| *gap < Duration::from_us(5));
         too_fast.then_some(Refusal::SenderGaps)
@@ -200,7 +201,7 @@ fn budget_and_time_are_kept() {
     assert!(outcome.bytes <= 900_000.0, "{}", outcome.bytes);
     let mut path = Path::new(Rate::from_mbps(100.0), Cross::Poisson, 0.4, Duration::ZERO, 3);
     let outcome = measure(&mut path, Config { duration: Some(Duration::from_ms(600)), ..config() });
-    // The last stream is finished: 97 packets at 81 Mb/s and the round trip.
+    // The last stream is completed: 97 packets at 81 Mb/s and the round trip.
     assert!(outcome.seconds <= 0.65, "{}", outcome.seconds);
 }
 
@@ -227,7 +228,7 @@ fn an_estimate_survives_a_sender_that_fails_later() {
     assert!((rate.mbps() - 100.0).abs() < 5.0, "{rate}");
 }
 
-/// The clock of the receiver jumps after some streams; the stream during which it did is refused.
+/// Runs a measurement in which the receiver's clock jumps after some streams; the stream during the jump is refused.
 fn stepped(by: Duration) -> Interval {
     let mut path = Path::new(Rate::from_mbps(100.0), Cross::Poisson, 0.4, Duration::ZERO, 9);
     let mut now = Instant::from_ns(2_000_000_000);

@@ -1,4 +1,4 @@
-//! Estimators for streams of several rates, judged on the path model.
+//! Multi-rate estimators, evaluated on the path model.
 
 mod support;
 
@@ -21,7 +21,7 @@ fn ratios(observed: &[Observed], method: MultiRate, settings: &Settings) -> Vec<
         .collect()
 }
 
-/// Errors of an estimator over the streams whose rates lie on both sides of what was available.
+/// Returns the errors of an estimator over the streams whose rates enclose the available bandwidth.
 fn errors(observed: &[Observed], method: MultiRate, settings: &Settings) -> Vec<f64> {
     let mut scratch = Scratch::default();
     observed
@@ -33,7 +33,7 @@ fn errors(observed: &[Observed], method: MultiRate, settings: &Settings) -> Vec<
         .collect()
 }
 
-/// The same against the bandwidth that the cross traffic left at the entrance of the queue.
+/// Returns the errors relative to the bandwidth that the cross traffic left at the entrance of the queue.
 fn offered_errors(observed: &[Observed], method: MultiRate) -> Vec<f64> {
     let mut scratch = Scratch::default();
     let error = |stream: &Observed| {
@@ -89,8 +89,8 @@ fn bass_beats_the_null_estimator_on_streams_around_the_available_bandwidth() {
 
 #[test]
 fn a_stream_after_silence_estimates_low_and_one_that_follows_another_does_not() {
-    // The queue starts empty and fills to its mean during the stream, which looks like congestion; the
-    // interrupt for the first packet does not wait. A stream sent ahead and thrown away removes both.
+    // The queue starts empty and fills to its mean during the stream, which looks like congestion; the interrupt for
+    // the first packet comes without delay. A discarded stream ahead of it removes both effects.
     let median = |lead: usize| {
         let mut schedules = random_averages(2_000, 6.2, 8.8, 1);
         for schedule in &mut schedules {
@@ -133,8 +133,7 @@ fn a_larger_margin_raises_the_estimate_and_100_ns_errs_low() {
 
 #[test]
 fn acknowledging_every_second_packet_costs_no_accuracy() {
-    // Only every second packet carries a stamp; what it covers is spread evenly, as delayed acknowledgements
-    // are.
+    // Only every second packet has a timestamp; its interval is spread evenly over two packets, as with delayed ACKs.
     let observed = send(Path::usual(36), &random_averages(2_000, 6.2, 8.8, 1), None);
     let settings = Settings::default();
     let (mut acks, mut gaps, mut scratch) = (DelayedAcks::default(), Gaps::default(), Vec::new());
@@ -144,7 +143,7 @@ fn acknowledging_every_second_packet_costs_no_accuracy() {
         let stamp = |arrival: &Arrival| {
             arrival.received.filter(|_| arrival.index.is_multiple_of(2)).map(|at| (at.ns() / 1_000) as u32)
         };
-        // The first packet of a stream is the last one of the stream before, except in the very first one.
+        // The first packet of a stream is the last one of the previous stream, except in the very first one.
         let mut packets = arrivals.len() - 1;
         if *id == 0 {
             acks.push(Duration::ZERO, stamp(&arrivals[0]));
@@ -194,7 +193,7 @@ fn without_removing_cut_off_events_the_estimate_says_nothing() {
 
 #[test]
 fn the_decision_points_of_prc_mt_err_on_opposite_sides() {
-    // The setting of the BASS paper: range 30 %, five rates, 64 packets at each, bursty cross traffic.
+    // The setting of the BASS paper: a range of 30 %, five rates, 64 packets per rate, bursty cross traffic.
     let shape = Shape::with_range(5, 64, 0.3);
     let schedules: Vec<Schedule> =
         (0..600).map(|i| Schedule::p_stream(shape, gbps(6.2 + 2.6 * f64::from(i) / 600.0), PACKET)).collect();

@@ -1,4 +1,4 @@
-//! Multi-pass smoothing comes to an end on anything (rapid F32).
+//! Multi-pass smoothing terminates on any input (rapid F32).
 
 use headway_core::denoise::Denoise;
 use headway_core::{Duration, Gaps};
@@ -12,7 +12,7 @@ fn a_million_random_streams_need_at_most_16_passes() {
     let (mut kept, mut most) = (0, 0);
     for _ in 0..1_000_000 {
         gaps.clear();
-        // From almost smooth streams to ones made of nothing but spikes.
+        // From almost smooth streams to streams of nothing but spikes.
         let spread = 1_000 << rng.random_range(0..8);
         for _ in 0..rng.random_range(8..32) {
             gaps.push(Duration::from_us(10), Duration::from_ns(rng.random_range(0..spread)));

@@ -1,4 +1,4 @@
-//! Estimators that judge one rate, on the path model.
+//! Single-rate estimators, evaluated on the path model.
 
 mod support;
 
@@ -9,7 +9,7 @@ use support::{CAPACITY, PACKET, Path, gbps, same_rate, send};
 /// The rates of the study (rapid 4.2, B2), in Gb/s.
 const RATES: [f64; 9] = [5.0, 5.5, 6.0, 6.5, 7.0, 7.5, 8.0, 8.5, 9.0];
 
-/// Wrong, ambiguous and refused streams in percent.
+/// Wrong, ambiguous and refused streams, in percent.
 struct Score {
     wrong: f64,
     ambiguous: f64,
@@ -33,7 +33,7 @@ fn score(method: SingleRate, settings: &Settings, path: Path, rate: f64, gaps: u
     Score { wrong: percent(wrong), ambiguous: percent(ambiguous), refused: percent(refused) }
 }
 
-/// Scores at each of the rates.
+/// Returns the scores at each of the rates.
 fn score_all(method: SingleRate, settings: &Settings, path: Path, gaps: usize) -> [Score; 9] {
     let scores = RATES.map(|rate| score(method, settings, path, rate, gaps));
     println!(
@@ -46,12 +46,12 @@ fn score_all(method: SingleRate, settings: &Settings, path: Path, gaps: usize) -
     scores
 }
 
-/// Percent of wrong decisions at each rate.
+/// Returns the percentage of wrong decisions at each rate.
 fn wrong(scores: &[Score; 9]) -> [f64; 9] {
     scores.each_ref().map(|score| score.wrong)
 }
 
-/// The worst percentage at rates more than 0.75 Gb/s away from the 7.53 that are available.
+/// Returns the worst percentage at rates more than 0.75 Gb/s away from the available 7.53 Gb/s.
 fn worst_away(wrong: [f64; 9]) -> f64 {
     RATES
         .iter()
@@ -104,7 +104,7 @@ fn imr_is_often_ambiguous_and_bass_lowers_its_error() {
     assert!(above(&raw[1]) > 25.0 && above(&bass[1]) < 12.0);
 }
 
-/// What arrives of `streams` streams of `length` packets sent at `rate`.
+/// Returns the received rates of `streams` streams of `length` packets sent at `rate`.
 fn received(path: Path, rate: Rate, length: u32, streams: usize) -> Vec<Rate> {
     let schedules = same_rate(streams, rate.mbps() / 1e3, length as usize);
     let mut gaps = Gaps::default();

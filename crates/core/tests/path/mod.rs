@@ -1,16 +1,16 @@
-//! A FIFO link with cross traffic and a coalescing receiver, as arithmetic on arrival times.
+//! A FIFO link with cross traffic and a coalescing receiver, modelled by arithmetic on arrival times.
 
 use headway_core::{Arrival, Bytes, Duration, Instant, Rate, Schedule, StreamRecord};
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, Geometric};
 use rand_pcg::Pcg64Mcg;
 
-/// How cross traffic arrives; its packets are as large as the probes.
+/// The arrival process of the cross traffic, whose packets are as large as the probes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Cross {
     Cbr,
     Poisson,
-    /// Poisson batches of 12.4 packets in the mean (rapid 4.0, BCT).
+    /// Poisson batches of 12.4 packets on average (rapid 4.0, BCT).
     Bursty,
 }
 
@@ -37,7 +37,7 @@ impl Path {
         self.capacity
     }
 
-    /// Mean free rate: capacity less the cross traffic that arrived.
+    /// Returns the mean available bandwidth: capacity minus the cross traffic that arrived.
     pub(crate) fn free_between(&self, from: Instant, to: Instant) -> Rate {
         let count = self.arrivals.iter().filter(|a| (from.ns()..to.ns()).contains(a)).count();
         let cross = Rate::of(PACKET * count as u64, to - from).unwrap_or_default();
@@ -48,7 +48,7 @@ impl Path {
         record.arrivals.iter().filter_map(|a| a.received).max().expect("packets arrive")
     }
 
-    /// Sends one stream through the queue, which the cross traffic of the 300 ms before has filled.
+    /// Sends one stream through the queue that the cross traffic of the preceding 300 ms has filled.
     pub(crate) fn send(&mut self, id: u32, start: Instant, schedule: &Schedule) -> StreamRecord {
         let service = |packet| self.capacity.time_for(packet).ns() as u64;
         let fastest = Duration::from_ns(5_000);
@@ -88,7 +88,7 @@ impl Path {
         }
     }
 
-    /// Holds packets until the next interrupt, 120 us +- 20 % apart, and drains them 4 us apart (rapid 2.15).
+    /// Holds packets until the next interrupt, 120 us +- 20 % apart, and delivers them 4 us apart (rapid 2.15).
     fn coalesce(&mut self, received: &mut [u64]) {
         let interval = self.coalescing.ns() as f64;
         if interval == 0.0 {
@@ -109,7 +109,7 @@ impl Path {
     }
 }
 
-/// Stamp noise must not reorder packets.
+/// Restores order, because timestamp noise must not reorder packets.
 fn in_order(mut arrivals: Vec<Arrival>) -> Vec<Arrival> {
     for i in 1..arrivals.len() {
         arrivals[i].received = arrivals[i].received.max(arrivals[i - 1].received);

@@ -1,9 +1,9 @@
-//! A deterministic model of a path: a 10 Gb/s queue with cross traffic, and a receiver that coalesces
-//! interrupts.
+//! A deterministic path model: a 10 Gb/s queue with cross traffic, and a receiver that coalesces interrupts.
 //!
-//! rapid 2.15, 4.0 and appendix B. Deliberately small: it judges estimators, the simulator judges protocols.
+//! rapid 2.15, 4.0 and appendix B. It is deliberately small: it evaluates estimators; the simulator
+//! evaluates protocols.
 
-// Each test file uses its own part of this module.
+// Each test file uses a different part of this module.
 #![allow(dead_code, unreachable_pub)]
 
 use headway_core::stream::{Arrival, LineClock};
@@ -13,29 +13,29 @@ use rand_distr::{Distribution, Exp, Geometric};
 use rand_pcg::Pcg64Mcg;
 
 pub const CAPACITY: Rate = Rate::from_bps(10_000_000_000);
-/// MTU 9000 with all that surrounds it on the wire.
+/// MTU 9000 with all overhead on the wire.
 pub const PACKET: Bytes = Bytes::new(9038);
-/// Size of a packet of cross traffic, MTU 1500.
+/// Size of a cross packet on the wire, MTU 1500.
 const CROSS_PACKET: f64 = 1538.0;
-/// Nanoseconds a byte takes at 10 Gb/s.
+/// Nanoseconds per byte at 10 Gb/s.
 const NS_PER_BYTE: f64 = 0.8;
 /// rapid 2.2: four rates over a range of 52 %, 64 gaps.
 pub const SHAPE: Shape = Shape { rates: 4, packets_per_rate: 16, step: 1.15 };
 
-/// The path that streams are sent over.
+/// The path on which streams are sent.
 #[derive(Clone, Copy)]
 pub struct Path {
     /// Mean rate of the cross traffic.
     pub cross: Rate,
-    /// Mean number of packets in a batch of cross traffic: 1 for Poisson arrivals, 12.4 for the bursty B-CT.
+    /// Mean number of packets per batch of cross traffic: 1 for Poisson arrivals, 12.4 for the bursty B-CT.
     pub batch: f64,
-    /// Minimum time between receive interrupts before its jitter of 20 %; zero for one interrupt a packet.
+    /// Minimum time between receive interrupts before its jitter of 20 %; zero for one interrupt per packet.
     pub coalescing: Duration,
     pub seed: u64,
 }
 
 impl Path {
-    /// 7.53 Gb/s free among Poisson traffic, interrupts 120 us apart.
+    /// Returns a path with 7.53 Gb/s available among Poisson traffic, and interrupts 120 us apart.
     pub fn usual(seed: u64) -> Path {
         Path { cross: gbps(2.47), batch: 1.0, coalescing: Duration::from_us(120), seed }
     }
@@ -45,24 +45,23 @@ pub fn gbps(gbps: f64) -> Rate {
     Rate::from_mbps(gbps * 1e3)
 }
 
-/// A stream as seen at both ends, and what was truly available during it.
+/// A stream as observed at both ends, with the true available bandwidth.
 pub struct Observed {
     pub record: StreamRecord,
-    /// Capacity less the cross traffic that left the queue between the first and the last packet (rapid
-    /// 2.16).
+    /// Capacity minus the cross traffic that left the queue between the first and the last packet (rapid 2.16).
     pub available: Rate,
-    /// Capacity less the cross traffic that came to the queue in that time, which the stream itself does not
-    /// change.
+    /// Capacity minus the cross traffic that arrived at the queue in that time, which does not depend on
+    /// the stream itself.
     pub offered: Rate,
 }
 
 impl Observed {
-    /// Relative error of an estimate.
+    /// Returns the relative error of an estimate.
     pub fn error(&self, estimate: Rate) -> f64 {
         estimate.bps_f64() / self.available.bps_f64() - 1.0
     }
 
-    /// Whether the rates probed lie on both sides of what was available.
+    /// Returns whether the probed rates enclose the available bandwidth.
     pub fn covered(&self) -> bool {
         let rate = |gap: Option<&Duration>| gap.and_then(|gap| Rate::of(self.record.packet, *gap));
         rate(self.record.intended.first()) <= Some(self.available)
@@ -70,10 +69,10 @@ impl Observed {
     }
 }
 
-/// Sends streams with `silence` between them and returns what was seen of each.
+/// Sends streams with `silence` between them and returns what was observed of each.
 ///
 /// Without silence they follow each other as in Rapid: the first packet of a stream is the last one of the
-/// stream before.
+/// previous stream.
 pub fn send(path: Path, schedules: &[Schedule], silence: Option<Duration>) -> Vec<Observed> {
     let mut line = LineClock::new(CAPACITY);
     let mut scheduled = Instant::from_ns(1_000_000);
@@ -120,7 +119,8 @@ pub fn send(path: Path, schedules: &[Schedule], silence: Option<Duration>) -> Ve
     schedules.iter().zip(firsts).enumerate().map(observe).collect()
 }
 
-/// For each packet the time it leaves the queue, in ns, and all bytes of cross traffic that left before it.
+/// Returns for each packet the time in ns at which it leaves the queue, and the bytes of cross traffic that
+/// left before it.
 fn bottleneck(path: Path, departures: &[Instant], rng: &mut Pcg64Mcg) -> Vec<(f64, f64)> {
     let between_batches = path.batch * CROSS_PACKET * 8e9 / path.cross.bps_f64().max(1.0);
     let spacing = Exp::new(1.0 / between_batches).expect("a positive rate");
@@ -142,8 +142,8 @@ fn bottleneck(path: Path, departures: &[Instant], rng: &mut Pcg64Mcg) -> Vec<(f6
     exits
 }
 
-/// Interrupts with jitter, and a drain that takes 0.6 to 1.0 us a packet; stamps in whole microseconds (rapid
-/// 2.15).
+/// Models interrupts with jitter, delivery at 0.6 to 1.0 us per packet, and timestamps in whole microseconds
+/// (rapid 2.15).
 fn receiver(coalescing: Duration, exits: &[(f64, f64)], rng: &mut Pcg64Mcg) -> Vec<Instant> {
     if coalescing == Duration::ZERO {
         return exits.iter().map(|(exit, _)| microseconds(*exit)).collect();
@@ -166,29 +166,29 @@ fn microseconds(ns: f64) -> Instant {
     Instant::from_ns((ns / 1e3) as u64 * 1_000)
 }
 
-/// Streams of four rates whose averages are spread evenly at random over `low..high` Gb/s.
+/// Returns streams of four rates whose averages are distributed uniformly at random over `low..high` Gb/s.
 pub fn random_averages(count: usize, low: f64, high: f64, seed: u64) -> Vec<Schedule> {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     (0..count).map(|_| Schedule::p_stream(SHAPE, gbps(rng.random_range(low..high)), PACKET)).collect()
 }
 
-/// `count` streams of four rates around the same average.
+/// Returns `count` streams of four rates around the same average.
 pub fn same_average(count: usize, average: f64) -> Vec<Schedule> {
     vec![Schedule::p_stream(SHAPE, gbps(average), PACKET); count]
 }
 
-/// `count` streams of one rate.
+/// Returns `count` single-rate streams.
 pub fn same_rate(count: usize, rate: f64, gaps: usize) -> Vec<Schedule> {
     vec![Schedule::single_rate(gbps(rate), gaps, PACKET); count]
 }
 
-/// The value below which `part` of the values lie; sorts them.
+/// Returns the value below which a fraction `part` of the values lies; sorts the values.
 pub fn quantile(values: &mut [f64], part: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     values[((values.len() - 1) as f64 * part).round() as usize]
 }
 
-/// The part of the errors within 10 %.
+/// Returns the fraction of errors within 10 %.
 pub fn within_ten_percent(errors: &[f64]) -> f64 {
     errors.iter().filter(|error| error.abs() < 0.1).count() as f64 / errors.len() as f64
 }
