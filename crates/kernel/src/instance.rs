@@ -11,12 +11,12 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
-use crate::controller::{Controller, LsOptions};
 use crate::default::{FormerDefault, Namespace, current_default, set_default};
 use crate::error::Error;
+use crate::note::Note;
 use crate::notes::{self, Store};
 
 /// Writable by root only, because only root can load controllers.
@@ -27,25 +27,6 @@ const LOCK: &str = ".lock";
 const NEW: &str = ".new";
 /// The prefix of files of former defaults; the dash cannot occur in a controller's name.
 const FORMER: &str = "default-";
-
-/// The public data of an instance.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Note {
-    /// Its process.
-    pub pid: u32,
-    /// The controller it has loaded.
-    pub controller: Controller,
-    /// The name under which the controller is registered.
-    pub name: String,
-    /// The options of LS-AIMD.
-    pub options: LsOptions,
-    /// The former default, if the instance has changed it.
-    pub default: Option<FormerDefault>,
-    /// The BPF ID of the map with its counters.
-    pub counters_map: u32,
-    /// The BPF IDs of its programs.
-    pub programs: Vec<u32>,
-}
 
 /// This process as a registered instance, until [`Instance::end`].
 #[derive(Debug)]

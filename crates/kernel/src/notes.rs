@@ -6,7 +6,7 @@
 
 use crate::default::{FormerDefault, Namespace};
 use crate::error::Error;
-use crate::instance::Note;
+use crate::note::Note;
 
 /// Storage for notes, and access to defaults; nobody else changes either while the store is open.
 pub(crate) trait Store {

@@ -6,8 +6,6 @@ use headway_core::mistake::check;
 use headway_core::{Duration, Instant, Mistake};
 use serde::{Deserialize, Serialize};
 
-use crate::spec::LinkSpec;
-
 /// Delays and the times from which they apply, counted from when the link came up; the last delay stays.
 ///
 /// In a scenario file, either a list such as `[["0 s", "10 ms"], ["5 s", "30 ms"]]` or the name of a file. Each line of
@@ -97,9 +95,9 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// The delay of a link that comes up at `begin`; `None` if it has no trace.
-    pub(crate) fn new(link: &LinkSpec, begin: Instant) -> Option<Following> {
-        link.delay_trace.clone().map(|trace| Following { trace, begin })
+    /// The delay of a link that comes up at `begin`.
+    pub(crate) fn new(trace: DelayTrace, begin: Instant) -> Following {
+        Following { trace, begin }
     }
 
     /// Returns the delay of a packet that leaves the queue at `at`.

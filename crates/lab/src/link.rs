@@ -78,7 +78,7 @@ impl Link {
             sources: Vec::new(),
             meter: Meter::new(start, interval, spec.rate),
             delay: spec.delay,
-            following: Following::new(spec, start),
+            following: spec.delay_trace.clone().map(|trace| Following::new(trace, start)),
             loss: spec.loss,
             coalescer: None,
             rng: Pcg64Mcg::seed_from_u64(0),
@@ -209,7 +209,7 @@ impl Link {
         self.shadow.change(at, spec.rate, &spec.drop_tail(), 0);
         self.meter.set_capacity(at, spec.rate);
         self.delay = spec.delay;
-        self.following = Following::new(spec, at);
+        self.following = spec.delay_trace.clone().map(|trace| Following::new(trace, at));
         self.loss = spec.loss;
         self.coalescer = self.card(spec);
     }

@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use crate::stream::{Refusal, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
-use super::mixture::LEVELS;
-use super::phase::{Found, Phase};
-use super::probe::{self, FULL_PACKET};
-use super::{Change, Measurement, PathKind};
+use super::probe;
+use super::{Change, PathKind};
 
 /// An available bandwidth with its 90 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,12 +119,12 @@ pub(super) struct Tally {
     pub(super) bytes: Bytes,
     pub(super) used: u32,
     pub(super) refused_in_a_row: u32,
-    packets: u64,
-    lost: u64,
+    pub(super) packets: u64,
+    pub(super) lost: u64,
     pub(super) highest: Rate,
     /// Sum over streams of the sending time multiplied by the share of packets lost.
-    lossy: Duration,
-    refusals: BTreeMap<Refusal, u32>,
+    pub(super) lossy: Duration,
+    pub(super) refusals: BTreeMap<Refusal, u32>,
     used_before: u32,
 }
 
@@ -159,115 +157,5 @@ fn fastest_quarter(record: &StreamRecord) -> Option<Rate> {
     Rate::of(record.packet * u64::from(last.index - first.index), last.sent - first.sent)
 }
 
-/// An interval whose upper end exceeds this share of the timestamp limit has no upper end.
-const NEAR_LIMIT: f64 = 0.9;
-
 /// The lowest capacity that can be measured: the first start-up stream would overflow the buffers of slower links.
 pub const SLOWEST: Rate = Rate::from_bps(1_000_000);
-
-impl Measurement {
-    /// Returns the answer so far, which is final once [`Measurement::next_step`] returns `Done`.
-    pub fn answer(&self) -> Answer {
-        let (added_delay, added_delay_max) = self.baseline.added().unwrap_or_default();
-        let available = self.available();
-        Answer {
-            claims: available.map_or_else(|_| Vec::new(), |interval| self.claims(interval)),
-            available,
-            path_kind: self.path_kind(),
-            change: self.change(),
-            // Timestamps that are too coarse do not give a capacity.
-            capacity: self.capacity.filter(|_| self.stamp_limit.is_none()),
-            bucket: self.bucket(),
-            highest_rate: self.tally.highest,
-            streams_used: self.tally.used,
-            streams_refused: self.tally.refusals.clone(),
-            bytes: self.tally.bytes,
-            packets: self.tally.packets,
-            lost: self.tally.lost,
-            added_delay,
-            added_delay_max,
-            others_lost: self.others_lost(available),
-        }
-    }
-
-    fn available(&self) -> Result<Interval, Failure> {
-        if self.tally.packets > 0 && self.tally.lost == self.tally.packets {
-            return Err(Failure::AllLost);
-        }
-        if self.capacity.is_some_and(|capacity| capacity < SLOWEST) {
-            return Err(Failure::TooSlow);
-        }
-        let interval = match &self.phase {
-            Phase::Response(response) => response.spread().map(|spread| {
-                let (low, high) = spread.usual();
-                match self.stamp_limit {
-                    Some(limit) if high > limit.scale(NEAR_LIMIT) => Interval { rate: low, low, high: None },
-                    _ => Interval { rate: spread.median, low, high: Some(high) },
-                }
-            }),
-            Phase::Shaped(shaped) => shaped.spread().map(|spread| {
-                let (low, high) = spread.usual();
-                Interval { rate: spread.median, low, high: Some(high) }
-            }),
-            Phase::Track(track) => track.interval(),
-            Phase::Search(search) => search.interval(),
-            Phase::AtLeast(rate) => Some(Interval { rate: *rate, low: *rate, high: None }),
-            Phase::Lengthening(Found::AtLeast(rate)) => {
-                Some(Interval { rate: *rate, low: *rate, high: None })
-            }
-            Phase::Startup(_) | Phase::Capacity(_) | Phase::Lengthening(_) => None,
-        };
-        let failure = || self.given_up.map_or_else(|| self.most_frequent_failure(), Failure::from);
-        interval.ok_or_else(failure)
-    }
-
-    fn others_lost(&self, available: Result<Interval, Failure>) -> Option<f64> {
-        if self.tally.lossy == Duration::ZERO {
-            return Some(0.0);
-        }
-        let others = self.capacity?.saturating_sub(available.ok()?.rate);
-        Some(others.bytes_in(self.tally.lossy).get() as f64 / FULL_PACKET.get() as f64)
-    }
-
-    fn path_kind(&self) -> Option<PathKind> {
-        match &self.phase {
-            Phase::Shaped(_) => Some(PathKind::Shaped),
-            Phase::Response(_) if self.stamp_limit.is_some() => Some(PathKind::TooFast),
-            Phase::Response(response) if response.spread().is_some() => Some(response.path_kind()),
-            _ => None,
-        }
-    }
-
-    fn bucket(&self) -> Option<Bytes> {
-        let Phase::Shaped(shaped) = &self.phase else { return None };
-        Some(shaped.bucket(&self.account, &self.baseline))
-    }
-
-    fn change(&self) -> Option<Change> {
-        let Phase::Response(response) = &self.phase else { return None };
-        response.change().filter(|_| self.stamp_limit.is_none())
-    }
-
-    fn claims(&self, available: Interval) -> Vec<Claim> {
-        let levels = LEVELS.iter().map(|(percent, _)| *percent);
-        if available.high.is_none() {
-            return levels.map(|percent| Claim { percent, low: available.low, high: None }).collect();
-        }
-        let spread = match &self.phase {
-            Phase::Response(response) => response.spread(),
-            Phase::Shaped(shaped) => shaped.spread(),
-            _ => None,
-        };
-        let intervals = spread.into_iter().flat_map(|spread| spread.intervals);
-        levels.zip(intervals).map(|(percent, (low, high))| Claim { percent, low, high: Some(high) }).collect()
-    }
-
-    /// Returns the most common refusal, which explains a missing estimate better than an exhausted budget does.
-    fn most_frequent_failure(&self) -> Failure {
-        let commonest = self.tally.refusals.iter().max_by_key(|(_, count)| **count);
-        match commonest {
-            Some((refusal, count)) if *count > self.tally.used => (*refusal).into(),
-            _ => Failure::Unfinished,
-        }
-    }
-}

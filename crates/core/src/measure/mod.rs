@@ -13,6 +13,7 @@ mod answer;
 mod bucket;
 mod capacity;
 mod change;
+mod conclude;
 mod delay;
 mod jitter;
 mod knees;

@@ -1,13 +1,13 @@
 //! The thread that accepts connections and answers UDP hellos.
 
 use super::network::Network;
-use super::places::Place;
+use super::visitor::Visitor;
 use super::{Shared, handshake, hello::HelloSocket};
 use crate::counters::count;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -156,16 +156,6 @@ impl Door {
             .inspect_err(|error| out_of_resources(shared, error))
             .ok()
     }
-}
-
-/// An accepted connection.
-#[derive(Debug)]
-pub(super) struct Visitor {
-    pub tcp: TcpStream,
-    pub peer: SocketAddr,
-    pub network: Network,
-    /// Its place among the strangers.
-    pub place: Place,
 }
 
 /// Counts a connection for which this host had no file descriptor, memory or thread.

@@ -1,8 +1,8 @@
 //! The server's handshake: from an accepted connection to an open session.
 
-use super::front::Visitor;
 use super::network::Network;
 use super::session::{Guest, Session};
+use super::visitor::Visitor;
 use super::{Shared, session};
 use crate::auth::{Nonces, Prover, random};
 use crate::channel::{Channel, ChannelError};

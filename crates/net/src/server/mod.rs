@@ -15,6 +15,7 @@ mod proofs;
 mod session;
 mod streams;
 mod turns;
+mod visitor;
 
 use crate::auth::Token;
 use crate::counters::{Counters, Counts, count};

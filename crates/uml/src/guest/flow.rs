@@ -1,7 +1,7 @@
 //! A TCP flow: both ends, each in its own namespace.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::net::{SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd as _};
@@ -25,8 +25,6 @@ const CHUNK: usize = 1 << 22;
 const LOW: u64 = 1 << 18;
 /// How often a rate-limited application reads or writes.
 const TICK: Duration = Duration::from_ms(1);
-/// Where the kernel lists its congestion controls.
-const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 /// The kernel's value for "no slow-start threshold yet".
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
 
@@ -270,20 +268,9 @@ fn endpoint(controller: &str) -> io::Result<Socket> {
 /// Sets the congestion control of a socket.
 fn choose(socket: &impl AsFd, controller: &str) -> io::Result<()> {
     setsockopt(socket, sockopt::TcpCongestion, &OsString::from(controller)).map_err(|error| match error {
-        Errno::ENOENT => missing(controller),
+        Errno::ENOENT => system::missing(controller),
         other => io::Error::from(other),
     })
-}
-
-/// Returns the error for a congestion control that the kernel lacks, with a list of those it has.
-pub(super) fn missing(controller: &str) -> io::Error {
-    let known = fs::read_to_string(AVAILABLE).unwrap_or_default();
-    let known: Vec<&str> = known.split_whitespace().collect();
-    let sentence = format!(
-        "this kernel does not have the congestion control `{controller}`; it has {}",
-        known.join(", ")
-    );
-    io::Error::new(io::ErrorKind::NotFound, sentence)
 }
 
 /// Removes bytes from the receive buffer without copying them.

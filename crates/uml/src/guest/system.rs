@@ -13,6 +13,8 @@ use nix::sched::{CloneFlags, setns};
 use super::Failure;
 use crate::plan::{Plan, PlannedNode};
 
+/// Where the kernel lists its congestion controls.
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 /// Mount point of the host's folder in the guest.
 const RESULTS: &str = "/run/results";
 /// Directories that may hold `ip` and `tc`.
@@ -112,6 +114,17 @@ pub(super) fn build(plan: &Plan) -> Result<Vec<File>, Failure> {
     Ok(handles)
 }
 
+/// Returns the error for a congestion control that the kernel lacks, with a list of those it has.
+pub(super) fn missing(controller: &str) -> io::Error {
+    let known = fs::read_to_string(AVAILABLE).unwrap_or_default();
+    let known: Vec<&str> = known.split_whitespace().collect();
+    let sentence = format!(
+        "this kernel does not have the congestion control `{controller}`; it has {}",
+        known.join(", ")
+    );
+    io::Error::new(io::ErrorKind::NotFound, sentence)
+}
+
 /// Makes the plan's default congestion controls available to namespaces: a namespace may only use one that has been the
 /// machine-wide default before.
 fn allow_controllers(plan: &Plan) -> Result<(), Failure> {
@@ -120,7 +133,7 @@ fn allow_controllers(plan: &Plan) -> Result<(), Failure> {
         .map_err(|error| Failure::of(format!("cannot read {}", file.display()), error))?;
     for controller in plan.nodes.iter().filter_map(|node| node.controller.as_ref()) {
         fs::write(&file, controller).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Failure(super::flow::missing(controller).to_string()),
+            io::ErrorKind::NotFound => Failure(missing(controller).to_string()),
             _ => Failure::of(format!("cannot choose the congestion control `{controller}`"), error),
         })?;
     }

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::tally::{Judged, Tally};
+use super::judged::Judged;
+use super::tally::Tally;
 
 /// Share of answers whose 90 % interval contains the truth: range over all paths, and minimum in any class.
 const HELD: (f64, f64) = (0.85, 0.95);

@@ -2,10 +2,12 @@
 
 mod class;
 mod goals;
+mod judged;
 mod page;
 mod path;
 mod print;
 mod reliability;
+mod report;
 mod subject;
 mod tally;
 #[cfg(test)]
@@ -27,9 +29,9 @@ use crate::out::say;
 use crate::progress::Progress;
 use crate::run;
 use headway_worlds::{Cancellation, available_memory, pool};
-use print::Report;
+use judged::Judged;
+use report::Report;
 use subject::Subject;
-use tally::Judged;
 
 /// Returns the names of all classes.
 pub(super) fn classes() -> impl Iterator<Item = &'static str> {

@@ -1,6 +1,6 @@
 //! The HTML page and the figure of a report.
 
-use super::print::{COLUMNS, LEGEND, Report};
+use super::report::{COLUMNS, LEGEND, Report};
 use headway_figures::page;
 use headway_figures::{Line, diagram};
 

@@ -1,102 +1,14 @@
 //! Tables, JSON and files with the results.
 
-use serde::Serialize;
 use serde_json::json;
 
-use super::goals::{Goal, goals};
+use super::judged::Judged;
 use super::page;
-use super::tally::{Judged, Tally, tallies};
+use super::report::{COLUMNS, LEGEND, Report};
 use crate::accuracy::AccuracyArgs;
 use crate::out::say;
 use crate::run::table::table;
 use headway_worlds::Output;
-
-/// The results of one method.
-#[derive(Debug, Serialize)]
-pub(super) struct Report<'a> {
-    pub(super) method: &'a str,
-    pub(super) classes: Vec<Tally>,
-    pub(super) all: Tally,
-    pub(super) goals: Vec<Goal>,
-    #[serde(skip)]
-    pub(super) judged: &'a [Judged],
-}
-
-impl Report<'_> {
-    /// Returns one report per method; `judged` is ordered by method.
-    pub(super) fn of_each_method(judged: &[Judged]) -> Vec<Report<'_>> {
-        let methods = judged.chunk_by(|one, other| one.result.method == other.result.method);
-        methods
-            .map(|judged| {
-                let (classes, all) = tallies(judged);
-                let goals = goals(&classes, &all, judged);
-                Report { method: &judged[0].result.method, classes, all, goals, judged }
-            })
-            .collect()
-    }
-
-    /// Returns the reasons for missing answers with their counts, the most frequent first.
-    pub(super) fn refusals(&self) -> Vec<(usize, &str)> {
-        let mut reasons: Vec<(usize, &str)> =
-            self.all.refusals.iter().map(|(reason, count)| (*count, reason.as_str())).collect();
-        reasons.sort_by(|one, other| other.cmp(one));
-        reasons
-    }
-
-    /// Returns the rows of the table: the classes, and all of them together.
-    pub(super) fn rows(&self) -> Vec<[String; COLUMNS.len()]> {
-        self.classes.iter().chain([&self.all]).map(row).collect()
-    }
-}
-
-/// The columns of the table.
-pub(super) const COLUMNS: [&str; 15] = [
-    "class",
-    "answers",
-    "none",
-    "at least",
-    "held",
-    "bias",
-    "error",
-    "95 %",
-    "half width",
-    "null",
-    "MB",
-    "s",
-    "lost",
-    "waited",
-    "95 %",
-];
-
-/// An explanation of the columns.
-pub(super) const LEGEND: &str = "\
-Held: 90 % intervals with the truth in them. Bias: median error. Error: median of its absolute value, and the 95th percentile; errors and half widths are shares
-of what was free, or of a quarter of the narrow link's capacity where less was free. Null: the error of one who always answers that capacity. MB, s: median cost.
-Lost: packets of others lost because of a measurement, in the mean. Waited: the longest, in ms, that such packets waited because of the median stream, in the median
-measurement; and because of any stream, in all but 5 % of the measurements.";
-
-fn row(tally: &Tally) -> [String; COLUMNS.len()] {
-    let percent = |share: Option<f64>| share.map(|share| format!("{:.1} %", share * 100.0));
-    let number = |value: Option<f64>, scale: f64| value.map(|value| format!("{:.2}", value * scale));
-    let optional = [
-        tally.coverage().map(|share| format!("{:.0} %", share * 100.0)),
-        tally.bias.map(|share| format!("{:+.1} %", share * 100.0)),
-        percent(tally.error_median),
-        percent(tally.error_p95),
-        percent(tally.half_width),
-        percent(tally.null_error_median),
-        number(tally.bytes, 1e-6),
-        number(tally.seconds, 1.0),
-        Some(format!("{:.1}", tally.others_lost)),
-        number(tally.waited_median_ms, 1.0),
-        number(tally.waited_p95_ms, 1.0),
-    ];
-    let [held, bias, error, p95, half, null, bytes, seconds, lost, waited, most] =
-        optional.map(Option::unwrap_or_default);
-    let (answers, none) = (tally.answers.to_string(), tally.measurements - tally.answers);
-    let (name, none, bounds) = (tally.class.clone(), none.to_string(), tally.at_least.to_string());
-    [name, answers, none, bounds, held, bias, error, p95, half, null, bytes, seconds, lost, waited, most]
-}
 
 /// Prints the results, and writes them to the output folder if there is one.
 pub(super) fn print(args: &AccuracyArgs, reports: &[Report<'_>], partial: bool) -> anyhow::Result<()> {

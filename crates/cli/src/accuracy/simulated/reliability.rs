@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::tally::Judged;
+use super::judged::Judged;
 
 /// The intervals of one level.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -2,83 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use headway_record::MeasureResult;
 use serde::Serialize;
 
+use super::judged::Judged;
 use super::reliability::{Reliability, reliability};
-
-/// One answer with the truth.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Judged {
-    /// The class of its path.
-    pub(super) class: String,
-    /// The name of its path.
-    pub(super) path: String,
-    /// Size of the smallest buffer on the path, in full-size packets.
-    pub(super) least_buffer_packets: u64,
-    /// Answer and truth.
-    #[serde(flatten)]
-    pub(super) result: MeasureResult,
-}
-
-/// If less than this share of the narrow link's capacity is available, errors and widths are relative to this
-/// share of the capacity.
-const LEAST_FREE: f64 = 0.25;
-/// Largest half width of a narrow interval, as a share of the answer.
-const NARROW: f64 = 0.15;
-
-impl Judged {
-    /// Returns the reference for errors and widths, bit/s: the available bandwidth, or a quarter of the
-    /// narrow link's capacity if that is more.
-    fn scale(&self) -> f64 {
-        self.free().max(LEAST_FREE * self.result.narrow_bps.unwrap_or(0) as f64).max(1.0)
-    }
-
-    fn free(&self) -> f64 {
-        self.result.free_bps.unwrap_or(0) as f64
-    }
-
-    fn rate(&self) -> Option<f64> {
-        self.result.available_bps.map(|bps| bps as f64)
-    }
-
-    /// Whether the answer is only a lower bound.
-    fn is_at_least(&self) -> bool {
-        self.rate().is_some() && self.result.high_bps.is_none()
-    }
-
-    /// Whether the interval contains the truth; `None` without an answer.
-    fn held(&self) -> Option<bool> {
-        let low = self.result.low_bps? as f64;
-        Some(low <= self.free() && self.result.high_bps.is_none_or(|high| self.free() <= high as f64))
-    }
-
-    /// Returns the relative error; `None` for bounds and without an answer.
-    fn error(&self) -> Option<f64> {
-        self.rate().filter(|_| !self.is_at_least()).map(|rate| (rate - self.free()) / self.scale())
-    }
-
-    /// Returns the levels, in percent, of all claimed intervals, and whether each interval contains the truth.
-    pub(super) fn claims(&self) -> impl Iterator<Item = (u32, bool)> {
-        let free = self.free();
-        let holds = move |low: u64, high: Option<u64>| {
-            low as f64 <= free && high.is_none_or(|high| free <= high as f64)
-        };
-        // A method without further levels claims only its interval of 90 %.
-        let only = self.held().filter(|_| self.result.claims.is_empty()).map(|held| (90, held));
-        let claims = self.result.claims.iter();
-        claims.map(move |claim| (claim.percent, holds(claim.low_bps, claim.high_bps))).chain(only)
-    }
-
-    /// Returns half of the interval's width, bit/s.
-    fn half(&self) -> Option<f64> {
-        Some((self.result.high_bps? as f64 - self.result.low_bps? as f64) / 2.0)
-    }
-
-    fn is_narrow(&self) -> bool {
-        self.half().zip(self.rate()).is_some_and(|(half, rate)| half <= NARROW * rate)
-    }
-}
 
 /// Statistics over the answers of one class or of all classes. Shares are of one; values that cannot be
 /// computed are `None`.

@@ -1,0 +1,119 @@
+//! The answer that a measurement gives in each phase.
+
+use crate::units::{Bytes, Duration};
+
+use super::answer::{Answer, Claim, Failure, Interval, SLOWEST};
+use super::mixture::LEVELS;
+use super::phase::{Found, Phase};
+use super::probe::FULL_PACKET;
+use super::{Change, Measurement, PathKind};
+
+/// An interval whose upper end exceeds this share of the timestamp limit has no upper end.
+const NEAR_LIMIT: f64 = 0.9;
+
+impl Measurement {
+    /// Returns the answer so far, which is final once [`Measurement::next_step`] returns `Done`.
+    pub fn answer(&self) -> Answer {
+        let (added_delay, added_delay_max) = self.baseline.added().unwrap_or_default();
+        let available = self.available();
+        Answer {
+            claims: available.map_or_else(|_| Vec::new(), |interval| self.claims(interval)),
+            available,
+            path_kind: self.path_kind(),
+            change: self.change(),
+            // Timestamps that are too coarse do not give a capacity.
+            capacity: self.capacity.filter(|_| self.stamp_limit.is_none()),
+            bucket: self.bucket(),
+            highest_rate: self.tally.highest,
+            streams_used: self.tally.used,
+            streams_refused: self.tally.refusals.clone(),
+            bytes: self.tally.bytes,
+            packets: self.tally.packets,
+            lost: self.tally.lost,
+            added_delay,
+            added_delay_max,
+            others_lost: self.others_lost(available),
+        }
+    }
+
+    fn available(&self) -> Result<Interval, Failure> {
+        if self.tally.packets > 0 && self.tally.lost == self.tally.packets {
+            return Err(Failure::AllLost);
+        }
+        if self.capacity.is_some_and(|capacity| capacity < SLOWEST) {
+            return Err(Failure::TooSlow);
+        }
+        let interval = match &self.phase {
+            Phase::Response(response) => response.spread().map(|spread| {
+                let (low, high) = spread.usual();
+                match self.stamp_limit {
+                    Some(limit) if high > limit.scale(NEAR_LIMIT) => Interval { rate: low, low, high: None },
+                    _ => Interval { rate: spread.median, low, high: Some(high) },
+                }
+            }),
+            Phase::Shaped(shaped) => shaped.spread().map(|spread| {
+                let (low, high) = spread.usual();
+                Interval { rate: spread.median, low, high: Some(high) }
+            }),
+            Phase::Track(track) => track.interval(),
+            Phase::Search(search) => search.interval(),
+            Phase::AtLeast(rate) => Some(Interval { rate: *rate, low: *rate, high: None }),
+            Phase::Lengthening(Found::AtLeast(rate)) => {
+                Some(Interval { rate: *rate, low: *rate, high: None })
+            }
+            Phase::Startup(_) | Phase::Capacity(_) | Phase::Lengthening(_) => None,
+        };
+        let failure = || self.given_up.map_or_else(|| self.most_frequent_failure(), Failure::from);
+        interval.ok_or_else(failure)
+    }
+
+    fn others_lost(&self, available: Result<Interval, Failure>) -> Option<f64> {
+        if self.tally.lossy == Duration::ZERO {
+            return Some(0.0);
+        }
+        let others = self.capacity?.saturating_sub(available.ok()?.rate);
+        Some(others.bytes_in(self.tally.lossy).get() as f64 / FULL_PACKET.get() as f64)
+    }
+
+    fn path_kind(&self) -> Option<PathKind> {
+        match &self.phase {
+            Phase::Shaped(_) => Some(PathKind::Shaped),
+            Phase::Response(_) if self.stamp_limit.is_some() => Some(PathKind::TooFast),
+            Phase::Response(response) if response.spread().is_some() => Some(response.path_kind()),
+            _ => None,
+        }
+    }
+
+    fn bucket(&self) -> Option<Bytes> {
+        let Phase::Shaped(shaped) = &self.phase else { return None };
+        Some(shaped.bucket(&self.account, &self.baseline))
+    }
+
+    fn change(&self) -> Option<Change> {
+        let Phase::Response(response) = &self.phase else { return None };
+        response.change().filter(|_| self.stamp_limit.is_none())
+    }
+
+    fn claims(&self, available: Interval) -> Vec<Claim> {
+        let levels = LEVELS.iter().map(|(percent, _)| *percent);
+        if available.high.is_none() {
+            return levels.map(|percent| Claim { percent, low: available.low, high: None }).collect();
+        }
+        let spread = match &self.phase {
+            Phase::Response(response) => response.spread(),
+            Phase::Shaped(shaped) => shaped.spread(),
+            _ => None,
+        };
+        let intervals = spread.into_iter().flat_map(|spread| spread.intervals);
+        levels.zip(intervals).map(|(percent, (low, high))| Claim { percent, low, high: Some(high) }).collect()
+    }
+
+    /// Returns the most common refusal, which explains a missing estimate better than an exhausted budget does.
+    fn most_frequent_failure(&self) -> Failure {
+        let commonest = self.tally.refusals.iter().max_by_key(|(_, count)| **count);
+        match commonest {
+            Some((refusal, count)) if *count > self.tally.used => (*refusal).into(),
+            _ => Failure::Unfinished,
+        }
+    }
+}
