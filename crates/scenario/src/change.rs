@@ -1,4 +1,4 @@
-//! Changes of a scenario from the command line: `link.0.rate=50 Mb/s`.
+//! Overrides of scenario keys from the command line: `link.0.rate=50 Mb/s`.
 
 use std::fmt;
 use std::path::Path;
@@ -10,19 +10,19 @@ use toml::{Table, Value};
 
 use crate::error::Error;
 
-/// One key of a scenario set to another value.
+/// Sets one key of a scenario to another value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Keys and indices from the outside in.
+    /// Keys and array indices, outermost first.
     path: Vec<String>,
-    /// The value as it was written.
+    /// The value as written.
     value: String,
 }
 
 impl FromStr for Change {
     type Err = String;
 
-    /// Reads `link.0.rate=50 Mb/s`; quotes around the value may be left out.
+    /// Reads `link.0.rate=50 Mb/s`; the value needs no quotes.
     fn from_str(text: &str) -> Result<Change, String> {
         let (path, value) = text.split_once('=').ok_or("a change looks like `link.0.rate=50 Mb/s`")?;
         let path: Vec<String> = path.trim().split('.').map(str::to_owned).collect();
@@ -40,14 +40,14 @@ impl fmt::Display for Change {
 }
 
 impl Change {
-    /// What the value may mean: what TOML makes of it, and text.
+    /// Returns the candidate values, in order: the TOML value, if it parses as one, then the plain text.
     fn values(&self) -> Vec<Value> {
         let parsed = toml::from_str::<Table>(&format!("value = {}", self.value)).ok();
         let parsed = parsed.and_then(|mut table| table.remove("value"));
         parsed.into_iter().chain([Value::String(self.value.clone())]).collect()
     }
 
-    /// The key as mistakes name it: `link[0].rate`.
+    /// Returns the key in the notation of [`Mistake`]: `link[0].rate`.
     fn key(&self) -> String {
         let mut key = String::new();
         for part in &self.path {
@@ -64,7 +64,7 @@ impl Change {
         Error::Change { change: self.to_string(), reason: reason.into() }
     }
 
-    /// Sets the value in `table`; tables that do not exist are made, elements of arrays must exist.
+    /// Sets the value in `table`. Missing tables are created; array elements must exist.
     fn set(&self, table: &mut Table, value: Value) -> Result<(), Error> {
         let Some((last, path)) = self.path.split_last() else { return Ok(()) };
         let mut place = table;
@@ -90,7 +90,7 @@ impl Change {
     }
 }
 
-/// Reads `text`, which is valid by itself, with the changes made.
+/// Reads `text`, which is valid on its own, with the changes applied.
 pub(crate) fn apply<T: DeserializeOwned>(text: &str, changes: &[Change]) -> Result<T, Error> {
     let mut table: Table = toml::from_str(text).map_err(|e| Mistake::new("", e.message()))?;
     let mut result = None;
@@ -104,7 +104,7 @@ pub(crate) fn apply<T: DeserializeOwned>(text: &str, changes: &[Change]) -> Resu
                     (table, result, reason) = (changed, Some(read), None);
                     break;
                 }
-                // What is wrong with the text is what a user understands; what TOML made of it, only if it was quoted.
+                // The reason for the plain text, tried last, wins: it is the one that users understand.
                 Err(error) => reason = Some(error.message().trim().to_owned()),
             }
         }
@@ -115,7 +115,7 @@ pub(crate) fn apply<T: DeserializeOwned>(text: &str, changes: &[Change]) -> Resu
     result.ok_or_else(|| Mistake::new("", "no change was given").into())
 }
 
-/// Names the change that is at fault, or else the line of the file.
+/// Attributes a mistake to the change that caused it, or else to the line of the file.
 pub(crate) fn blame(mistake: Mistake, changes: &[Change], text: &str, path: &Path) -> Error {
     let by = |change: &&Change| mistake.key() == Some(change.key().as_str());
     match changes.iter().rev().find(by) {

@@ -1,4 +1,4 @@
-//! What can be known to be wrong before a run.
+//! Validates a scenario before a run.
 
 use std::collections::HashSet;
 
@@ -13,22 +13,22 @@ use crate::check_traffic::{MAX_RATE, check_traffic};
 use crate::model::{Buffer, FlowSpec, LinkSpec, MeasureSpec, Scenario};
 use crate::route::Topology;
 
-/// More flows than this are a typing error, or a job for a fluid model.
+/// More flows than this are a typo, or a job for a fluid model.
 const MAX_FLOWS: u64 = 1_000_000;
-/// Points of a time series, beyond which a file of results would be of no use.
+/// Limit on the points of a time series; larger result files are of no use.
 const MAX_INTERVALS: i64 = 1_000_000;
 const RATE_RULE: &str = "must be more than 0 and at most 10 Tb/s";
 const MAX_DELAY: Duration = Duration::from_ms(100_000);
-/// The longest time for which a full queue may keep its link busy; nanoseconds count much further.
+/// The longest time that a full queue may take to drain, well within the range of 64-bit nanoseconds.
 const MAX_QUEUE: Duration = Duration::from_ms(1_000_000_000_000);
-/// Token buckets count no further.
+/// The largest size a token bucket can count.
 const MAX_BURST: Bytes = Bytes::new(2_000_000_000);
 
 impl Scenario {
     /// Checks all values and paths.
     ///
     /// # Errors
-    /// Names the key at fault.
+    /// Names the offending key.
     pub(crate) fn check(&self) -> Result<(), Mistake> {
         check("name", !self.name.contains('/'), "must not contain `/`: it is part of the name of a folder")?;
         self.check_names()?;
@@ -71,7 +71,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Names are printed, on terminals too, and are parts of the names of files.
+    /// Names are printed, also on terminals, and become parts of file names.
     fn check_names(&self) -> Result<(), Mistake> {
         let printable = |key: &str, name: &str| {
             let rule = "must not contain control characters, such as ends of lines";
@@ -183,7 +183,7 @@ impl Scenario {
         size >= self.full_packet()
     }
 
-    /// A packet of the MTU on the wire.
+    /// Returns the wire size of a packet of the MTU.
     fn full_packet(&self) -> Bytes {
         Bytes::new(u64::from(self.mtu)) + WIRE_OVERHEAD
     }
@@ -243,7 +243,7 @@ impl Scenario {
             reverse.is_ok(),
             &format!("no way back: {}", reverse.clone().err().unwrap_or_default()),
         )?;
-        // Otherwise a flow would go on for ever at one instant.
+        // Otherwise the flow would run forever without virtual time advancing.
         let takes_time = there.iter().chain(&reverse.unwrap_or_default()).any(|hop| {
             let link = &self.link[topology.directions()[*hop].link];
             link.rate.is_some() || link.trace.is_some() || link.delay > Duration::ZERO
@@ -258,7 +258,7 @@ impl Scenario {
     }
 }
 
-/// Sizes of probes that the estimators are made for, in wire bytes.
+/// Probe sizes that the estimators support, in wire bytes.
 const PROBE_SIZES: std::ops::RangeInclusive<u64> = 84..=9038;
 
 fn in_range(rate: Rate) -> bool {

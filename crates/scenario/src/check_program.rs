@@ -1,4 +1,4 @@
-//! What can be known to be wrong with programs before a run.
+//! Validates the programs of a scenario before a run.
 
 use std::collections::HashSet;
 
@@ -9,14 +9,14 @@ use headway_core::{Duration, Mistake};
 use crate::model::{ProgramSpec, Scenario};
 use crate::route::Topology;
 
-/// Every program is a process with memory of its own.
+/// Each program is a process with its own memory.
 const MAX_PROGRAMS: usize = 64;
-/// Routes lead from every node to every other.
+/// Every node gets a route to every other node.
 const MAX_NODES: usize = 256;
-/// The longest label of a host's name.
+/// Longest label of a host name (RFC 1035).
 const LONGEST_NAME: usize = 63;
 
-/// Checks all programs, and that nodes can be hosts for them.
+/// Checks all programs, and that nodes can serve as their hosts.
 pub(crate) fn check_programs(topology: &Topology, scenario: &Scenario) -> Result<(), Mistake> {
     if scenario.program.is_empty() {
         return Ok(());
@@ -42,7 +42,7 @@ pub(crate) fn check_programs(topology: &Topology, scenario: &Scenario) -> Result
     Ok(())
 }
 
-/// Programs know nodes by their names, which therefore must be those of hosts.
+/// Programs address nodes by name, so the names must be valid host names.
 fn check_names(scenario: &Scenario) -> Result<(), Mistake> {
     let ends = scenario.link.iter().flat_map(|link| [&link.from, &link.to]);
     let names: HashSet<&String> = scenario.nodes.iter().chain(ends).collect();

@@ -1,4 +1,4 @@
-//! What can be known to be wrong with traffic before a run.
+//! Validates the traffic models of a scenario before a run.
 
 use headway_core::mistake::check;
 use headway_core::units::WIRE_OVERHEAD;
@@ -6,11 +6,11 @@ use headway_core::{Bytes, Duration, Mistake, Rate};
 
 use headway_traffic::Traffic;
 
-/// A rate beyond this does not exist, and serialisation times would be below the nanosecond.
+/// No link is faster than this, and serialisation times would drop below a nanosecond.
 pub(crate) const MAX_RATE: Rate = Rate::from_bps(10_000_000_000_000);
 const RATE_RULE: &str = "must be at most 10 Tb/s";
 
-/// Checks the parameters of the model in `table`, with packets of up to `mtu` IP bytes.
+/// Checks the parameters of the model in `table`, for packets of up to `mtu` IP bytes.
 pub(crate) fn check_traffic(table: &str, traffic: &Traffic, mtu: u32) -> Result<(), Mistake> {
     let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
     let packet = |size: Bytes| {

@@ -1,4 +1,4 @@
-//! The congestion controller of a flow: one of Headway's, or one that only a kernel has.
+//! The congestion controller of a flow: one of Headway's, or one that exists only in a kernel.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,35 +6,35 @@ use std::str::FromStr;
 use headway_core::control::Kind;
 use serde::{Deserialize, Deserializer};
 
-/// What stands before the name of a kernel's controller.
+/// Prefix of the name of a kernel controller.
 const PREFIX: &str = "kernel:";
-/// The longest name of a controller in Linux: `TCP_CA_NAME_MAX` without the zero at its end.
+/// Longest controller name in Linux: `TCP_CA_NAME_MAX` without the terminating NUL.
 const LONGEST: usize = 15;
-/// What a kernel's controller looks like in a scenario.
+/// Syntax of a kernel controller in a scenario, for error messages.
 const FORM: &str = "`kernel:NAME` with a NAME of 1 to 15 characters out of a to z, 0 to 9, _ and -";
 
-/// The controller of a flow; text such as `cubic` or `kernel:vegas`.
+/// The congestion controller of a flow, written as `cubic` or `kernel:vegas`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlowController {
-    /// One that the simulator has, too.
+    /// A controller that the simulator implements, too.
     Known(Kind),
-    /// One that a kernel has under this name.
+    /// A controller that only the kernel has, by its name there.
     Kernel(KernelController),
 }
 
-/// The name of a congestion control in a kernel: 1 to 15 characters out of `a` to `z`, `0` to `9`, `_` and `-`.
+/// The name of a kernel's congestion controller: 1 to 15 characters from `a` to `z`, `0` to `9`, `_` and `-`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelController(String);
 
 impl KernelController {
-    /// The name as the kernel knows it.
+    /// Returns the name under which the kernel registers the controller.
     pub fn name(&self) -> &str {
         &self.0
     }
 }
 
 impl FlowController {
-    /// The kind, unless it is a kernel's.
+    /// Returns the built-in kind; `None` for a kernel controller.
     pub fn known(&self) -> Option<Kind> {
         match self {
             FlowController::Known(kind) => Some(*kind),
@@ -42,7 +42,7 @@ impl FlowController {
         }
     }
 
-    /// The kind that this is on Linux, where a kernel's `dctcp` and ours are the same.
+    /// Returns the built-in kind with the same name on Linux, where `dctcp` and `kernel:dctcp` are the same.
     pub fn kind_on_linux(&self) -> Option<Kind> {
         match self {
             FlowController::Known(kind) => Some(*kind),
@@ -52,7 +52,7 @@ impl FlowController {
 }
 
 impl fmt::Display for FlowController {
-    /// The text that reads back as the same controller.
+    /// Writes the text that parses back to the same controller.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FlowController::Known(kind) => kind.fmt(f),

@@ -1,4 +1,4 @@
-//! Time dilation: the same scenario, slower (ls-aimd 4.8).
+//! Time dilation: the same scenario, slowed down (ls-aimd 4.8).
 
 use headway_core::queue::QueueSpec;
 use headway_core::{Duration, Rate};
@@ -7,18 +7,20 @@ use crate::error::Error;
 use crate::model::{FlowSpec, LinkSpec, Scenario, TrafficSpec};
 use headway_traffic::Traffic;
 
-/// The largest factor: a microsecond becomes a millisecond.
+/// The largest dilation factor: a microsecond becomes a millisecond.
 pub const MOST_DILATION: u32 = 1_000;
 
 impl Scenario {
-    /// The same scenario with rates divided and times multiplied by `factor`, from 1 to [`MOST_DILATION`]; `-x10` is added to its name.
+    /// Returns the same scenario with rates divided and times multiplied by `factor`, from 1 to
+    /// [`MOST_DILATION`]; appends `-x10`, say, to its name.
     ///
-    /// Windows, probabilities and ratios stay what they are, while timers of a host in real time come out the more exactly the larger the factor.
-    /// What is a constant of the kernel is not dilated: delayed acknowledgements, the least retransmission timeout, and the millisecond whose segments
-    /// a host with segmentation offload hands to its card at once.
+    /// Windows, probabilities and ratios stay the same. The larger the factor, the smaller the timer error of a
+    /// real-time host relative to the times of the scenario. Kernel constants are not dilated: the delayed-ACK
+    /// timer, the minimum RTO, and the millisecond worth of segments that a host with segmentation offload
+    /// hands to its NIC at once.
     ///
     /// # Errors
-    /// When the factor is out of its range, or names the first thing that cannot be dilated.
+    /// When the factor is out of range; otherwise names the first item that cannot be dilated.
     pub fn dilated(&self, factor: u32) -> Result<Scenario, Error> {
         let refused = |what: &str| Error::Dilation(what.to_owned());
         if !(1..=MOST_DILATION).contains(&factor) {
@@ -56,7 +58,7 @@ impl Scenario {
     }
 }
 
-/// Makes things slower by a factor.
+/// Divides rates and multiplies times by a factor.
 #[derive(Clone, Copy)]
 struct Slower {
     factor: u32,
@@ -71,7 +73,7 @@ impl Slower {
         *rate = Rate::from_bps(rate.bps() / u64::from(self.factor));
     }
 
-    /// The error is the key at fault.
+    /// Fails with the key that cannot be dilated.
     fn link(self, link: &mut LinkSpec) -> Result<(), &'static str> {
         if link.trace.is_some() {
             return Err("trace");
@@ -79,7 +81,7 @@ impl Slower {
         if link.kernel_queue.is_some() {
             return Err("kernel-queue");
         }
-        // The default buffer is a time, too, unless it is the least one.
+        // The default buffer is a time at the link's rate, too, unless it is the minimum of 64 kB.
         if let Some(rate) = link.rate {
             link.buffer = Some(link.buffer_at(rate));
         }
@@ -118,7 +120,7 @@ impl Slower {
         }
     }
 
-    /// The error is the name of the model.
+    /// Fails with the name of the model that cannot be dilated.
     fn traffic(self, spec: &mut TrafficSpec) -> Result<(), &'static str> {
         self.time(&mut spec.start);
         if let Some(stop) = &mut spec.stop {
@@ -138,7 +140,7 @@ impl Slower {
                 self.time(think);
                 self.rate(access);
             }
-            // Its times are divided by the scale already.
+            // These models already divide their times by the scale.
             Traffic::Bct { scale }
             | Traffic::Sct { scale }
             | Traffic::CbrProfile { scale }

@@ -1,46 +1,46 @@
-//! What can be wrong with a scenario, each as one sentence.
+//! Errors in a scenario, each displayed as one sentence.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use headway_core::{Bytes, Mistake};
 
-/// Why a scenario cannot run.
+/// Reasons why a scenario cannot run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file says something that cannot be.
+    /// The file contains an invalid value.
     #[error(transparent)]
     Mistake(#[from] Mistake),
-    /// A change of the scenario cannot be made.
+    /// A change cannot be applied to the scenario.
     #[error("`{change}`: {reason}")]
     Change {
-        /// The change as it was given.
+        /// The change as given.
         change: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// It cannot be made slower.
+    /// The scenario cannot be dilated.
     #[error("dilation: {0}")]
     Dilation(String),
-    /// A file resisted.
+    /// A file could not be accessed.
     #[error("cannot {action} {}: {reason}", path.display())]
     File {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         reason: io::Error,
     },
-    /// The run would need more memory than there is.
+    /// The run would exceed the memory limit.
     #[error(
         "this scenario needs about {needed} of memory and {limit} may be used: fewer flows, smaller buffers or a higher limit would do"
     )]
     Memory {
-        /// Estimated need.
+        /// Estimated memory use.
         needed: Bytes,
-        /// What may be used.
+        /// The limit.
         limit: Bytes,
     },
 }

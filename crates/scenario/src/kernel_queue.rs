@@ -1,13 +1,14 @@
-//! A queue discipline that only a kernel has.
+//! A queue discipline that exists only in a kernel.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer};
 
-/// A discipline with its options as `tc` reads them, such as `fq_codel limit 1000 target 5ms`.
+/// A queue discipline with options in the syntax of `tc`, such as `fq_codel limit 1000 target 5ms`.
 ///
-/// Words of letters, digits and `_.%/-` with single spaces between them: nothing that could be more than one line for `tc`.
+/// Contains only words of letters, digits and `_.%/-`, separated by single spaces, so it cannot inject a second
+/// line into a `tc` batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelQueue(String);
 

@@ -1,4 +1,4 @@
-//! Scenarios: a network, its flows and its traffic, as read from TOML; one file for all worlds.
+//! Scenarios: a network, its flows and its traffic, read from one TOML file that every world can run.
 
 mod change;
 mod check;

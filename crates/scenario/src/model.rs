@@ -1,4 +1,4 @@
-//! What a scenario file may say.
+//! The data model of a scenario file.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,19 +17,19 @@ use headway_host::gap::Mechanism;
 use headway_host::nic::{Coalescing, Stamp};
 use headway_traffic::Traffic;
 
-/// A whole scenario.
+/// A complete scenario.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Scenario {
-    /// Name; the stem of the file when absent.
+    /// Name; defaults to the stem of the file name.
     #[serde(default)]
     pub name: String,
-    /// Seed of everything random; default 1.
+    /// Seed of all random numbers; default 1.
     #[serde(default = "default_seed")]
     pub seed: u64,
-    /// How long the network runs.
+    /// Duration of the run.
     pub duration: Duration,
-    /// Time at the start that the summary does not count; default 0.
+    /// Time at the start that the summary excludes; default 0.
     #[serde(default)]
     pub warmup: Duration,
     /// Interval of the time series and of the ground truth; default 100 ms.
@@ -38,28 +38,28 @@ pub struct Scenario {
     /// Largest IP packet in bytes, 576 to 9000; default 1500.
     #[serde(default = "default_mtu")]
     pub mtu: u32,
-    /// Hosts and routers; default: those that links name.
+    /// Hosts and routers; default: all nodes that links name.
     #[serde(default)]
     pub nodes: Vec<String>,
     /// Links.
     #[serde(default)]
     pub link: Vec<LinkSpec>,
-    /// TCP flows.
+    /// Groups of TCP flows.
     #[serde(default)]
     pub flow: Vec<FlowSpec>,
-    /// Datagrams that do not react to anything.
+    /// Sources of datagrams that do not react to congestion.
     #[serde(default)]
     pub traffic: Vec<TrafficSpec>,
-    /// Measurements of available bandwidth.
+    /// Available-bandwidth measurements.
     #[serde(default)]
     pub measure: Vec<MeasureSpec>,
-    /// Programs of the host that run at nodes.
+    /// Host programs that run at nodes.
     #[serde(default)]
     pub program: Vec<ProgramSpec>,
-    /// Properties of hosts, by node.
+    /// Host properties, by node.
     #[serde(default)]
     pub host: BTreeMap<String, HostSpec>,
-    /// The folder in which file names of the scenario are looked up.
+    /// The folder against which file names in the scenario are resolved.
     #[serde(skip)]
     pub folder: PathBuf,
 }
@@ -72,121 +72,123 @@ pub struct LinkSpec {
     pub from: String,
     /// The node at the receiving end.
     pub to: String,
-    /// Rate, counting wire bytes (IP length + 38); without it, and without a trace, packets take no time.
+    /// Rate, counting wire bytes (IP length + 38); without a rate or a trace, serialisation takes no time.
     pub rate: Option<Rate>,
-    /// Time from the last bit's departure to its arrival; default 0.
+    /// Propagation delay, from the departure of the last bit to its arrival; default 0.
     #[serde(default)]
     pub delay: Duration,
-    /// Limit of the queue; default 100 ms at the rate, but at least 64 kB.
+    /// Limit of the queue; default 100 ms at the link's rate, but at least 64 kB.
     pub buffer: Option<Buffer>,
     /// The queue discipline; default drop-tail.
     pub queue: Option<QueueSpec>,
-    /// A queue discipline that only a kernel has, in place of `queue` and `buffer`; default none.
+    /// A queue discipline that only a kernel has, instead of `queue` and `buffer`; default none.
     pub kernel_queue: Option<KernelQueue>,
-    /// Probability that a packet is lost after it has left the queue; default 0.
+    /// Probability that a packet is lost after it left the queue; default 0.
     #[serde(default)]
     pub loss: f64,
-    /// Additional delay drawn evenly from zero to this for every packet; default 0.
+    /// Upper bound of an additional random delay per packet, uniform from zero; default 0.
     #[serde(default)]
     pub jitter: Duration,
-    /// Whether jitter may let packets overtake each other; default no.
+    /// Whether jitter may reorder packets; default no.
     #[serde(default)]
     pub reordering: bool,
-    /// A file of opportunities to send one packet each, in milliseconds, one a line, instead of a rate.
+    /// A file of delivery opportunities for one packet each, one time in milliseconds per line, instead of a
+    /// rate.
     pub trace: Option<PathBuf>,
-    /// Bucket of a token bucket that shapes to `rate`; default: every packet takes its time at `rate`.
+    /// Bucket size of a token-bucket shaper at `rate`; default: no bucket, every packet takes its time at
+    /// `rate`.
     pub burst: Option<Bytes>,
-    /// Drops at arrival what exceeds this.
+    /// Policer that drops excess packets at arrival; default none.
     pub police: Option<Police>,
-    /// Whether the same link exists in the other direction, too; default yes.
+    /// Whether the link also exists in the reverse direction; default yes.
     #[serde(default = "yes")]
     pub duplex: bool,
 }
 
-/// What a policer lets pass.
+/// The token bucket of a policer.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Police {
     /// Long-run rate, counting wire bytes.
     pub rate: Rate,
-    /// Bucket, in wire bytes.
+    /// Bucket size, in wire bytes.
     pub burst: Bytes,
 }
 
 /// The limit of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffer {
-    /// In wire bytes.
+    /// A limit in wire bytes.
     Bytes(Bytes),
-    /// In packets of any size.
+    /// A limit in packets of any size.
     Packets(u32),
 }
 
-/// A group of equal TCP flows.
+/// A group of identical TCP flows.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct FlowSpec {
-    /// Name in results; default: the controller.
+    /// Name in results; defaults to the controller.
     pub name: Option<String>,
     /// The sending host.
     pub from: String,
     /// The receiving host.
     pub to: String,
-    /// Nodes to pass in this order; default: the path of the fewest links.
+    /// Nodes to pass in this order; default: the path with the fewest links.
     #[serde(default)]
     pub via: Vec<String>,
-    /// How many such flows there are; default 1.
+    /// Number of flows in the group; default 1.
     #[serde(default = "one")]
     pub count: u64,
     /// The congestion controller.
     pub controller: FlowController,
-    /// When the first flow starts; default 0.
+    /// Start time of the first flow; default 0.
     #[serde(default)]
     pub start: Duration,
-    /// Time between the starts of flows of this group; default 0.
+    /// Time between the starts of successive flows of the group; default 0.
     #[serde(default)]
     pub stagger: Duration,
-    /// When the applications stop writing; default never.
+    /// Time at which the applications stop writing; default never.
     pub stop: Option<Duration>,
-    /// Payload of each flow; default no end.
+    /// Payload of each flow; default unlimited.
     pub size: Option<Bytes>,
-    /// Rate at which the application writes payload; default at once.
+    /// Rate at which the sending application writes payload; default unlimited.
     pub application_rate: Option<Rate>,
-    /// Rate at which the receiving application reads payload; default at once.
+    /// Rate at which the receiving application reads payload; default unlimited.
     pub read_rate: Option<Rate>,
-    /// Segments in the initial window; default 10.
+    /// Initial window, in segments; default 10.
     #[serde(default = "default_initial_window")]
     pub initial_window: u32,
     /// Receive buffer, in payload bytes; default 64 MB.
     #[serde(default = "default_receive_buffer")]
     pub receive_buffer: Bytes,
-    /// Segments per acknowledgement; default 2.
+    /// Segments per ACK; default 2.
     #[serde(default = "default_ack_every")]
     pub ack_every: u32,
-    /// Longest time an acknowledgement is held back; default 40 ms.
+    /// Timeout of the delayed ACK; default 40 ms.
     #[serde(default = "default_ack_timeout")]
     pub ack_timeout: Duration,
-    /// ECN; default none.
+    /// ECN mode; default off.
     #[serde(default)]
     pub ecn: EcnMode,
-    /// Whether segments are spread over the round trip; default no.
+    /// Whether the sender paces segments over the RTT; default no.
     #[serde(default)]
     pub pacing: bool,
-    /// Whether the host leaves segmentation to its card, so that segments leave in bursts; default yes.
+    /// Whether the host uses segmentation offload, so that segments leave in bursts; default yes.
     #[serde(default = "yes")]
     pub offload: bool,
 }
 
-/// ECN as scenario files name it.
+/// The ECN modes of scenario files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EcnMode {
     /// No ECN.
     #[default]
     Off,
-    /// RFC 3168.
+    /// ECN as in RFC 3168.
     Classic,
-    /// RFC 8257.
+    /// ECN as in RFC 8257 (DCTCP).
     Dctcp,
 }
 
@@ -197,20 +199,20 @@ pub struct TrafficSpec {
     pub from: String,
     /// The receiving host.
     pub to: String,
-    /// Nodes to pass in this order; default: the path of the fewest links.
+    /// Nodes to pass in this order; default: the path with the fewest links.
     #[serde(default)]
     pub via: Vec<String>,
-    /// When it starts; default 0.
+    /// Start time; default 0.
     #[serde(default)]
     pub start: Duration,
-    /// When it stops; default never.
+    /// Stop time; default never.
     pub stop: Option<Duration>,
-    /// When packets leave and how large they are: `model` and its keys.
+    /// The model of packet times and sizes: `model` and its keys.
     #[serde(flatten)]
     pub traffic: Traffic,
 }
 
-/// A measurement of available bandwidth, by the algorithm that `headway measure` runs on live paths.
+/// An available-bandwidth measurement with the algorithm that `headway measure` runs on live paths.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct MeasureSpec {
@@ -218,48 +220,48 @@ pub struct MeasureSpec {
     pub from: String,
     /// The host that receives them.
     pub to: String,
-    /// Nodes to pass in this order; default: the path of the fewest links.
+    /// Nodes to pass in this order; default: the path with the fewest links.
     #[serde(default)]
     pub via: Vec<String>,
     /// The estimator; default `response`.
     #[serde(default, deserialize_with = "method")]
     pub method: Method,
-    /// When the first measurement begins; default 0.
+    /// Start time of the first measurement; default 0.
     #[serde(default)]
     pub start: Duration,
-    /// Time from the begin of one measurement to that of the next; default: there is only one.
+    /// Time between the starts of successive measurements; default: a single measurement.
     pub every: Option<Duration>,
-    /// Probe size on the wire; default that of a full packet.
+    /// Wire size of probes; default that of a packet of the MTU.
     pub packet: Option<Bytes>,
-    /// Bytes on the wire that one measurement may spend; default: the method decides.
+    /// Wire bytes that one measurement may send; default: the method decides.
     pub budget: Option<Bytes>,
-    /// Whether to take more time and answer with wider intervals where others would be harmed; default no.
+    /// Whether to spare other traffic, at the cost of longer measurements and wider intervals; default no.
     #[serde(default)]
     pub gentle: bool,
-    /// Rate of the sender's own line; default four times the narrowest link of the path.
+    /// Line rate of the sender; default four times the rate of the narrow link.
     pub line: Option<Rate>,
-    /// How the sender makes gaps; default exact.
+    /// The sender's gap mechanism; default exact.
     #[serde(default = "exact")]
     pub gaps: Mechanism,
-    /// Where the receiver takes its stamps; default in the driver.
+    /// Where the receiver takes timestamps; default in the driver.
     #[serde(default = "driver")]
     pub stamp: Stamp,
 }
 
-/// A program of the host that runs at a node, where the network is a kernel's.
+/// A host program that runs at a node; needs a world whose network is a kernel's.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ProgramSpec {
-    /// The node.
+    /// The node at which it runs.
     pub at: String,
-    /// What `/bin/sh -c` runs there.
+    /// The command, run by `/bin/sh -c`.
     pub command: String,
-    /// When it starts; default 0.
+    /// Start time; default 0.
     #[serde(default)]
     pub start: Duration,
-    /// When it is ended; default with the run.
+    /// Time at which the program is terminated; default the end of the run.
     pub stop: Option<Duration>,
-    /// The congestion controller of sockets at this node that choose none; default the kernel's.
+    /// Default congestion controller for sockets at this node; default the kernel's.
     pub controller: Option<FlowController>,
 }
 
@@ -267,7 +269,7 @@ pub struct ProgramSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HostSpec {
-    /// Interrupt coalescing of its network card; default none.
+    /// Interrupt coalescing of its NIC; default none.
     pub coalescing: Option<Coalescing>,
 }
 
@@ -297,7 +299,7 @@ fn default_ack_every() -> u32 {
 }
 
 fn default_ack_timeout() -> Duration {
-    // Linux's least delayed-acknowledgement timer.
+    // Linux's minimum delayed-ACK timeout.
     Duration::from_ms(40)
 }
 
@@ -322,25 +324,27 @@ fn yes() -> bool {
 }
 
 impl Scenario {
-    /// How many TCP flows there are.
+    /// Returns the number of TCP flows.
     pub fn flow_count(&self) -> u64 {
         self.flow.iter().fold(0, |sum, flow| flow.count.saturating_add(sum))
     }
 
-    /// Payload bytes of a full segment: the MTU without 20 bytes of IP, 20 of TCP and 12 of the timestamp option.
+    /// Returns the payload bytes of a full segment: the MTU less 20 bytes of IP, 20 of TCP and 12 of the
+    /// timestamp option.
     pub fn mss(&self) -> u32 {
         self.mtu - 52
     }
 }
 
 impl LinkSpec {
-    /// The limit of the queue with its default: 100 ms at `rate` and at least 64 kB, as in the lab.
+    /// Returns the limit of the queue; by default 100 ms at `rate` but at least 64 kB, as in the lab.
     pub fn buffer_at(&self, rate: Rate) -> Buffer {
         let depth = rate.bytes_in(Duration::from_ms(100)).max(Bytes::new(64_000));
         self.buffer.unwrap_or(Buffer::Bytes(depth))
     }
 
-    /// The discipline with its limit, served at `rate` or without taking time.
+    /// Returns the discipline with its limit, for a link of this rate; `None` means that serialisation takes no
+    /// time.
     pub fn queue_spec(&self, rate: Option<Rate>) -> QueueSpec {
         let (limit, packets) = match rate.map(|rate| self.buffer_at(rate)).or(self.buffer) {
             Some(Buffer::Bytes(bytes)) => (Some(bytes), None),
@@ -355,19 +359,19 @@ impl LinkSpec {
 }
 
 impl FlowSpec {
-    /// When flow number `index` of the group starts.
+    /// Returns the start time of flow number `index` of the group.
     pub fn starts(&self, index: u64) -> Instant {
         Instant::ZERO + self.start + self.stagger * i64::try_from(index).unwrap_or(i64::MAX)
     }
 
-    /// The name of the group in results.
+    /// Returns the name of the group in results.
     pub fn label(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.controller.to_string())
     }
 }
 
 impl Buffer {
-    /// About how many wire bytes fit, with full packets of `mtu` IP bytes.
+    /// Returns the approximate capacity in wire bytes, assuming full packets of `mtu` IP bytes.
     pub fn bytes(self, mtu: u32) -> Bytes {
         match self {
             Buffer::Bytes(bytes) => bytes,

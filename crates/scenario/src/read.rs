@@ -1,4 +1,4 @@
-//! From a file to a scenario that has been checked.
+//! Reads and validates scenario files.
 
 use std::path::Path;
 
@@ -10,17 +10,17 @@ use crate::error::Error;
 use crate::model::Scenario;
 
 impl Scenario {
-    /// Reads a scenario file, makes the changes and checks everything that can be known before a run.
+    /// Reads a scenario file, applies the changes and checks everything that can be checked before a run.
     ///
     /// # Errors
-    /// Names the file with line and key, or the change, at fault.
+    /// Names the file with line and key, or the offending change.
     pub fn load(path: &Path, changes: &[Change]) -> Result<Scenario, Error> {
         let text =
             headway_input::text(path, headway_input::SCENARIO).map_err(|e| Error::file("read", path, e))?;
         Scenario::parse(&text, path, changes)
     }
 
-    /// Reads a scenario from text; files it names are looked up beside `path`.
+    /// Parses a scenario from text; resolves the files it names against the folder of `path`.
     ///
     /// # Errors
     /// As for [`Scenario::load`].

@@ -1,4 +1,4 @@
-//! Which links a flow takes.
+//! The topology of a scenario, and the routes of its flows.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,27 +7,28 @@ use crate::model::Scenario;
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Direction {
-    /// The number of its `[[link]]` in the file.
+    /// Index of its `[[link]]` in the file.
     pub link: usize,
-    /// Number of the node at the sending end.
+    /// Index of the node at the sending end.
     pub from: usize,
-    /// Number of the node at the receiving end.
+    /// Index of the node at the receiving end.
     pub to: usize,
     /// Name in results: `left->right`.
     pub name: String,
 }
 
-/// The nodes and directions of a scenario.
+/// The nodes and link directions of a scenario.
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
     nodes: HashMap<String, usize>,
     directions: Vec<Direction>,
-    /// Directions that leave a node, in the order of the file.
+    /// Outgoing directions of each node, in file order.
     leaving: Vec<Vec<usize>>,
 }
 
 impl Topology {
-    /// The topology of a scenario: duplex links become two directions, the one the file names first.
+    /// Builds the topology of a scenario. A duplex link becomes two directions, starting with the one in the
+    /// file.
     pub fn new(scenario: &Scenario) -> Topology {
         let mut topology = Topology::default();
         for node in &scenario.nodes {
@@ -43,17 +44,17 @@ impl Topology {
         topology
     }
 
-    /// All directions, in the order in which networks number them.
+    /// Returns all directions, indexed as in the networks built from them.
     pub fn directions(&self) -> &[Direction] {
         &self.directions
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn node_count(&self) -> usize {
         self.leaving.len()
     }
 
-    /// Names of all nodes, by their numbers.
+    /// Returns the names of all nodes, by index.
     pub fn names(&self) -> Vec<&str> {
         let mut names = vec![""; self.node_count()];
         for (name, number) in &self.nodes {
@@ -62,21 +63,21 @@ impl Topology {
         names
     }
 
-    /// The number of the node of this name.
+    /// Returns the index of the node with this name.
     pub fn number(&self, node: &str) -> Option<usize> {
         self.nodes.get(node).copied()
     }
 
-    /// Whether there is a node of this name.
+    /// Whether a node with this name exists.
     pub fn has(&self, node: &str) -> bool {
         self.nodes.contains_key(node)
     }
 
-    /// Directions from `from` to `to` past the nodes `via` in this order; the fewest links between any two of them, and
-    /// the first in the file among equals.
+    /// Returns the directions from `from` to `to` through the nodes `via`, in this order. Between two of them
+    /// it takes the path with the fewest links; among equals, the first in the file.
     ///
     /// # Errors
-    /// Says why there is no such path.
+    /// Says why no such path exists.
     pub fn route(&self, from: &str, to: &str, via: &[String]) -> Result<Vec<usize>, String> {
         let stops: Vec<&str> =
             std::iter::once(from).chain(via.iter().map(String::as_str)).chain([to]).collect();
@@ -92,7 +93,7 @@ impl Topology {
         Ok(path)
     }
 
-    /// Breadth first, so the first path found is of the fewest links and first in the file.
+    /// Searches breadth first, so the first path found has the fewest links and comes first in the file.
     fn shortest(&self, from: usize, to: usize) -> Option<Vec<usize>> {
         let mut reached: Vec<Option<usize>> = vec![None; self.leaving.len()];
         let mut queue = VecDeque::from([from]);

@@ -44,7 +44,7 @@ fn read(text: &str, changes: &[&str]) -> Result<Scenario, Error> {
     Scenario::parse(text, Path::new("x.toml"), &changes)
 }
 
-/// The error of the scenario with `from` replaced by `to`.
+/// Returns the error of the scenario with `from` replaced by `to`.
 fn error(from: &str, to: &str) -> String {
     let text = GOOD.replacen(from, to, 1);
     assert_ne!(text, GOOD, "{from}");
@@ -308,7 +308,7 @@ fn paths_are_short_and_ties_go_to_the_first_in_the_file() {
     assert_eq!(topology.directions()[8].name, "a->x (2)");
 }
 
-/// Two nodes with one link between them that has these keys, and what else the file says.
+/// Builds a scenario of two nodes and one link with the given keys, followed by the rest of the file.
 fn one_link(link: &str, rest: &str) -> String {
     format!("duration = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\n{link}\n{rest}")
 }

@@ -1,4 +1,4 @@
-//! Capacity traces: when a link has an opportunity to send a packet.
+//! Capacity traces: the times at which a link can send a packet.
 
 use std::path::Path;
 
@@ -6,23 +6,24 @@ use headway_core::{Bytes, Duration, Mistake, Rate};
 
 use crate::error::Error;
 
-/// Wire bytes that one opportunity can carry: a packet of 1500 bytes.
+/// Wire bytes that one opportunity can carry: a packet of 1500 IP bytes.
 const OPPORTUNITY: Bytes = Bytes::new(1538);
 
-/// Opportunities within a period that repeats.
+/// Delivery opportunities within a repeating period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// Times of the opportunities, ascending.
     pub opportunities: Vec<Duration>,
-    /// After this time the trace starts again: the last opportunity.
+    /// The time after which the trace repeats: that of the last opportunity.
     pub period: Duration,
 }
 
 impl Trace {
-    /// Reads a file as mahimahi writes it: one time in milliseconds a line, once for every packet of 1500 bytes.
+    /// Reads a file in the format of mahimahi: one time in milliseconds per line, one line per 1500-byte
+    /// packet.
     ///
     /// # Errors
-    /// When the file cannot be read or a line is not a time at least as late as the one before.
+    /// When the file cannot be read, or a line is not a time or is earlier than the line before.
     pub fn load(path: &Path) -> Result<Trace, Error> {
         let text =
             headway_input::text(path, headway_input::TRACE).map_err(|e| Error::file("read", path, e))?;
@@ -51,7 +52,7 @@ impl Trace {
         }
     }
 
-    /// The mean rate, counting wire bytes.
+    /// Returns the mean rate, counting wire bytes.
     pub fn mean_rate(&self) -> Rate {
         Rate::of(OPPORTUNITY * self.opportunities.len() as u64, self.period).unwrap_or_default()
     }
