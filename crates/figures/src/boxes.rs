@@ -1,4 +1,4 @@
-//! Boxes: how the errors of several estimators, or the delays of several controllers, are distributed.
+//! Box plots: the error distributions of several estimators, or the delay distributions of several controllers.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -6,14 +6,14 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use crate::error::CannotDraw;
 use crate::style::{self, CONTRAST, FONT, INK, SERIES};
 
-/// The distribution of what one estimator or controller does.
+/// The distribution of one estimator's or controller's values.
 #[derive(Clone, Debug)]
 pub struct BoxMark {
-    /// Its name.
+    /// Name of the estimator or controller.
     pub name: String,
-    /// 5th, 25th, 50th, 75th and 95th percentile.
+    /// 5th, 25th, 50th, 75th and 95th percentiles.
     pub quantiles: [f64; 5],
-    /// Whether it is the estimator that looks at nothing.
+    /// Whether this is the null estimator, which ignores its input.
     pub null: bool,
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn svg(axis: &str, marks: &[BoxMark]) -> Result<String, CannotDraw> {
         let reach = marks.iter().flat_map(|mark| mark.quantiles).filter(|value| value.is_finite());
         let reach = reach.fold(10.0, |reach: f64, value| reach.max(value.abs())) * 1.05;
         let negative = marks.iter().any(|mark| mark.quantiles.iter().any(|value| *value < 0.0));
-        // Where nothing is negative, zero is a little beside the names.
+        // Without negative values, the axis starts just left of zero.
         let left = if negative { -reach } else { -0.02 * reach };
         let count = marks.len() as f64;
         let mut chart = ChartBuilder::on(&area)

@@ -1,4 +1,4 @@
-//! Figures as stand-alone SVG text.
+//! Charts as stand-alone SVG text.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -13,18 +13,18 @@ fn axes(chart: &mut Chart<'_, '_>, x: &str, y: &str) -> Result<(), CannotDraw> {
     style::axes(chart, (x, y), &|value| short(*value), &|value| short(*value))
 }
 
-/// A number with at most two decimals and no zeros at its end.
+/// Formats a number with at most two decimals and no trailing zeros.
 fn short(value: f64) -> String {
     format!("{}", (value * 100.0).round() / 100.0)
 }
 
-/// Points of a curve, here seconds and Mb/s.
+/// Points of a curve, for example seconds and Mb/s.
 pub type Points = Vec<(f64, f64)>;
 
-/// An estimate with its interval at a place on the time axis; rates in Mb/s, time in seconds.
+/// An estimate with its interval, at a point in time; rates in Mb/s, time in seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
-    /// When it was made, s.
+    /// Time of the estimate, s.
     pub seconds: f64,
     /// The estimate, Mb/s.
     pub rate: f64,
@@ -34,7 +34,7 @@ pub struct Mark {
     pub high: f64,
 }
 
-/// What was free over time, as (seconds, Mb/s), with the estimates made meanwhile.
+/// Draws the true available bandwidth over time, as (seconds, Mb/s), with the estimates.
 pub fn truth_and_estimates(truth: &[(f64, f64)], marks: &[Mark], capacity: f64) -> Drawn {
     let mut svg = String::new();
     {
@@ -65,13 +65,14 @@ pub fn truth_and_estimates(truth: &[(f64, f64)], marks: &[Mark], capacity: f64) 
     Ok(svg)
 }
 
-/// Where a legend is when there are curves above.
+/// Position of a legend when the curves occupy the top of the chart.
 const LOW: SeriesLabelPosition = SeriesLabelPosition::LowerRight;
 
-/// Curves with names that can be told apart.
+/// The largest number of curves that get distinct colours.
 pub const MOST_CURVES: usize = SERIES.len();
 
-/// Named curves over time in seconds, each holding its value until the next; at most [`MOST_CURVES`] of them.
+/// Draws named curves over time in seconds, each holding its value until the next point; at most
+/// [`MOST_CURVES`].
 pub fn steps(curves: &[(String, Points)], y: &str) -> Drawn {
     let mut svg = String::new();
     {
@@ -92,7 +93,7 @@ pub fn steps(curves: &[(String, Points)], y: &str) -> Drawn {
                 .label(name)
                 .legend(line_sign(colour));
         }
-        // Below the curves when all of them end high.
+        // Put the legend below the curves if all of them end high.
         let is_high = points().filter(|(t, _)| *t > 0.8 * end).all(|(_, value)| *value > 0.45 * top);
         legend_at(&mut chart, if is_high { LOW } else { SeriesLabelPosition::UpperRight })?;
         area.present()?;
@@ -100,7 +101,7 @@ pub fn steps(curves: &[(String, Points)], y: &str) -> Drawn {
     Ok(svg)
 }
 
-/// A polyline that holds each value until the next.
+/// Returns a polyline that holds each value until the next point.
 fn held(series: &[(f64, f64)]) -> Points {
     let mut out = Vec::with_capacity(series.len() * 2);
     for pair in series.windows(2) {
@@ -113,15 +114,15 @@ fn held(series: &[(f64, f64)]) -> Points {
 /// One row of a comparison of methods; rates in Mb/s.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The method.
+    /// Name of the method.
     pub name: String,
-    /// What was free.
+    /// True available bandwidth.
     pub truth: f64,
-    /// Estimate and both ends of its interval; `None` without an answer.
+    /// Estimate, and lower and upper end of its interval; `None` without an answer.
     pub estimate: Option<(f64, f64, f64)>,
 }
 
-/// Every method's estimate and interval beside what was free while it measured.
+/// Draws every method's estimate and interval beside the true available bandwidth.
 pub fn methods(rows: &[Row], capacity: f64) -> Drawn {
     let mut svg = String::new();
     {
@@ -156,11 +157,11 @@ pub fn methods(rows: &[Row], capacity: f64) -> Drawn {
 /// The gaps of one stream in microseconds, by packet.
 #[derive(Clone, Debug, Default)]
 pub struct GapSeries {
-    /// Gaps as they were sent.
+    /// Gaps at the sender.
     pub send: Vec<f64>,
-    /// Gaps as they were received.
+    /// Gaps at the receiver.
     pub receive: Vec<f64>,
-    /// Index of the first gap that denoising kept.
+    /// Index of the first gap kept by denoising.
     pub first_kept: usize,
     /// Send gaps after denoising.
     pub denoised_send: Vec<f64>,
@@ -168,7 +169,7 @@ pub struct GapSeries {
     pub denoised_receive: Vec<f64>,
 }
 
-/// The gaps of one stream before and after denoising, one above the other.
+/// Draws the gaps of one stream before and after denoising, one panel above the other.
 pub fn gaps(series: &GapSeries) -> Drawn {
     let mut svg = String::new();
     {

@@ -1,4 +1,4 @@
-//! Panels of curves over a common kind of axis.
+//! Panels of curves on common axes.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -6,7 +6,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use crate::error::CannotDraw;
 use crate::style::{self, Chart, FONT, INK, SERIES};
 
-/// A series of points, with an interval at each where there is one.
+/// A series of points, optionally with an interval at each.
 #[derive(Clone, Debug)]
 pub struct Curve {
     name: String,
@@ -16,30 +16,30 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Points joined by a line.
+    /// A curve whose points are joined by lines.
     pub fn line(name: &str, points: Vec<(f64, f64)>) -> Curve {
         Curve { name: name.to_owned(), points, intervals: Vec::new(), line: true }
     }
 
-    /// Points alone.
+    /// A curve of separate points.
     pub fn dots(name: &str, points: Vec<(f64, f64)>) -> Curve {
         Curve { line: false, ..Curve::line(name, points) }
     }
 
-    /// Points with the lower and upper end of an interval at each.
+    /// A curve with an interval, lower and upper end, at each point.
     pub fn intervals(name: &str, points: Vec<(f64, f64)>, intervals: Vec<(f64, f64)>) -> Curve {
         Curve { intervals, ..Curve::line(name, points) }
     }
 }
 
-/// Curves in one pair of axes.
+/// A pair of axes with curves.
 #[derive(Clone, Debug)]
 pub struct Panel {
     title: String,
     axes: (String, String),
     curves: Vec<Curve>,
     logarithmic: bool,
-    /// What the vertical axis reaches over in any case.
+    /// Range that the vertical axis always covers.
     reach: Option<(f64, f64)>,
 }
 
@@ -55,34 +55,34 @@ impl Panel {
         }
     }
 
-    /// The panel with one more curve.
+    /// Adds a curve.
     pub fn with(mut self, curve: Curve) -> Panel {
         self.curves.push(curve);
         self
     }
 
-    /// The panel with a logarithmic vertical axis; values that are not positive are left out.
+    /// Makes the vertical axis logarithmic; values that are not positive are omitted.
     pub fn logarithmic(self) -> Panel {
         Panel { logarithmic: true, ..self }
     }
 
-    /// The panel with a vertical axis from `low` to `high` at least, so that differences without meaning look small.
+    /// Makes the vertical axis cover at least `low` to `high`, so that insignificant differences look small.
     pub fn reaching(self, low: f64, high: f64) -> Panel {
         Panel { reach: Some((low, high)), ..self }
     }
 
-    /// A value in the coordinates of the vertical axis.
+    /// Converts a value to a coordinate on the vertical axis.
     fn height(&self, value: f64) -> f64 {
         if self.logarithmic { value.log10() } else { value }
     }
 
-    /// The points of a curve that can be drawn.
+    /// Returns the drawable points of a curve.
     fn points(&self, curve: &Curve) -> Vec<(f64, f64)> {
         let drawn = curve.points.iter().map(|(x, y)| (*x, self.height(*y)));
         drawn.filter(|(x, y)| x.is_finite() && y.is_finite()).collect()
     }
 
-    /// Ranges of both axes that hold all points and intervals.
+    /// Returns the ranges of both axes that cover all points and intervals.
     fn ranges(&self) -> ((f64, f64), (f64, f64)) {
         let (mut x, mut y) = (Limits::new(), Limits::new());
         for curve in &self.curves {
@@ -103,7 +103,7 @@ impl Panel {
         }
         let (low, high) = y.ends();
         let (left, right) = x.ends();
-        // Lines may begin at an axis; dots would be cut in half.
+        // Lines may start on an axis; dots there would be cut in half.
         let beside = if self.curves.iter().all(|curve| curve.line) { 0.0 } else { 0.02 * (right - left) };
         ((left - beside, right + beside), (low - 0.04 * (high - low), high + 0.04 * (high - low)))
     }
@@ -126,9 +126,9 @@ impl Limits {
         }
     }
 
-    /// Two different numbers, whatever was included.
+    /// Returns two different numbers, whatever was included.
     fn ends(&self) -> (f64, f64) {
-        // Steps between the numbers of an axis must not vanish beside the numbers.
+        // Otherwise the steps between axis labels would be lost to rounding.
         let apart = self.high - self.low > 1e-9 * self.low.abs().max(self.high.abs());
         match (self.low.is_finite(), apart) {
             (true, true) => (self.low, self.high),
@@ -139,10 +139,11 @@ impl Limits {
 }
 
 const WIDTH: u32 = 960;
-/// Letters of the names beside a panel are about as wide, px, and this is what comes before and behind them.
+/// Approximate width of a letter in the names beside a panel, px, and the width around a name for its line
+/// sample.
 const LETTER: u32 = 8;
 const SIGN: u32 = 40;
-/// Height of a name beside a panel, px.
+/// Line height of the names beside a panel, px.
 const LINE: i32 = 18;
 const PANEL_HEIGHT: u32 = 330;
 
@@ -179,13 +180,13 @@ fn draw(panel: &Panel, area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift
     draw_names(panel, &beside)
 }
 
-/// What the names of curves take beside a panel, px; nothing where there is one curve.
+/// Returns the width of the curve names beside a panel, px; zero for a single curve.
 fn names_width(panel: &Panel) -> u32 {
     let longest = panel.curves.iter().map(|curve| curve.name.chars().count()).max();
     longest.filter(|_| panel.curves.len() > 1).map_or(0, |letters| SIGN + LETTER * letters as u32)
 }
 
-/// Draws the names beside the panel, where they hide no curve.
+/// Draws the names of the curves beside the panel, where they hide none of them.
 fn draw_names(
     panel: &Panel,
     area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,

@@ -1,4 +1,4 @@
-//! Dots in groups, over the areas in which they should lie, as stand-alone SVG text.
+//! Dot plots: dots in groups over bands in which they should lie, as stand-alone SVG text.
 
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
@@ -9,66 +9,66 @@ use crate::error::CannotDraw;
 use crate::style::{FONT, INK, SERIES};
 
 const WIDTH: u32 = 960;
-/// Room for the legend.
+/// Height of the legend.
 const HEAD: u32 = 62;
 const PANEL: u32 = 230;
-/// Room below the last panel for the names of groups and of the axis.
+/// Height below the last panel, for the names of the groups and of the axis.
 const FOOT: u32 = 30;
-/// The area in which dots should lie.
+/// Colour of the band in which dots should lie.
 const BAND: RGBColor = RGBColor(214, 214, 214);
 
-/// One number of one cell.
+/// The value of one metric in one cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Dot {
-    /// Beyond every number when it is infinite.
+    /// The value; infinite values are drawn beyond the end of the axis.
     pub value: f64,
-    /// Number of its kind in the legend.
+    /// Index of its kind in the legend.
     pub kind: usize,
-    /// Whether it is drawn as a circle and not as a ring.
+    /// Whether to draw a filled circle instead of a ring.
     pub filled: bool,
 }
 
-/// Dots that belong together, evenly spaced; a place may stay empty.
+/// A group of evenly spaced dots, some of which may be absent.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// What stands below them.
+    /// Label below the dots.
     pub name: String,
-    /// Half the height of the grey area around zero.
+    /// Half the height of the grey band around zero.
     pub band: Option<f64>,
-    /// The dots, from left to right.
+    /// Dots, from left to right.
     pub dots: Vec<Option<Dot>>,
 }
 
-/// One number of all cells.
+/// One metric of all cells.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// The axis with its unit.
+    /// Label of the axis, with its unit.
     pub y: String,
-    /// Where the axis ends on both sides; dots beyond are drawn at the end as triangles.
+    /// The axis spans this much on both sides of zero; dots beyond it become triangles at its end.
     pub limit: f64,
-    /// The groups, from left to right.
+    /// Groups, from left to right.
     pub groups: Vec<Group>,
 }
 
-/// What the dots mean.
+/// The meaning of the dots.
 #[derive(Clone, Debug)]
 pub struct Legend {
     /// Names of the colours.
     pub kinds: Vec<String>,
-    /// What circles are.
+    /// Meaning of filled circles.
     pub filled: String,
-    /// What rings are.
+    /// Meaning of rings.
     pub ring: String,
-    /// What grey areas are.
+    /// Meaning of grey bands.
     pub band: String,
-    /// What goes from left to right.
+    /// Label of the horizontal direction.
     pub x: String,
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Plane<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// Panels one below the other, with the legend above them.
+/// Draws panels one below the other, under a common legend.
 pub fn panels(panels: &[Panel], legend: &Legend) -> Result<String, CannotDraw> {
     let mut svg = String::new();
     {
@@ -170,7 +170,7 @@ fn draw_dots(chart: &mut Plane<'_, '_>, group: &Group, left: f64, limit: f64) ->
     Ok(())
 }
 
-/// A number with its sign, without zeros at its end.
+/// Formats a number with its sign and without trailing zeros.
 fn signed(value: f64) -> String {
     let rounded = (value * 1e3).round() / 1e3;
     if rounded == 0.0 { "0".to_owned() } else { format!("{rounded:+}") }

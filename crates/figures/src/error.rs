@@ -1,6 +1,6 @@
-//! Why a figure could not be drawn.
+//! The error of drawing a figure.
 
-/// An error of the drawing library, whose type names its backend.
+/// An error of the drawing library, as text because its type depends on the backend.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot draw the figure: {0}")]
 pub struct CannotDraw(String);

@@ -1,11 +1,11 @@
-//! What a figure of an experiment shows, and how it becomes SVG text.
+//! The figures of experiments, and their conversion to SVG text.
 
 use crate::boxes::{self, BoxMark};
 use crate::curves::{self, Panel};
 use crate::error::CannotDraw;
 use crate::stacks::{self, StackPanel};
 
-/// A figure in the style of the published one.
+/// A figure in the style of a published one.
 #[derive(Clone, Debug)]
 pub enum Figure {
     /// Panels of curves, one below the other.
@@ -15,18 +15,18 @@ pub enum Figure {
     },
     /// Panels of stacked bars, in rows.
     Stacks {
-        /// The panels, row by row.
+        /// Panels, row by row.
         panels: Vec<StackPanel>,
-        /// Panels in a row.
+        /// Panels per row.
         columns: usize,
-        /// What the parts of a bar are, from the bottom up; unused ones are empty.
+        /// Names of the parts of a bar, from the bottom up; empty when unused.
         names: [&'static str; 4],
-        /// What the bars are.
+        /// Label of the horizontal axis.
         axis: &'static str,
     },
-    /// One box a variant: 5th to 95th percentile, quartiles, median.
+    /// One box per variant: 5th to 95th percentile, quartiles, median.
     Boxes {
-        /// What the axis shows.
+        /// Label of the value axis.
         axis: String,
         /// The boxes.
         marks: Vec<BoxMark>,
@@ -40,15 +40,15 @@ impl Default for Figure {
 }
 
 impl Figure {
-    /// Panels of curves, one below the other.
+    /// A figure of panels of curves, one below the other.
     pub fn curves(panels: impl IntoIterator<Item = Panel>) -> Figure {
         Figure::Curves { panels: panels.into_iter().collect() }
     }
 
-    /// The figure as the text of an SVG file.
+    /// Draws the figure as the text of an SVG file.
     ///
     /// # Errors
-    /// [`CannotDraw`] when the drawing library refuses, for instance because no number is finite.
+    /// [`CannotDraw`] when the drawing library fails, for example because no number is finite.
     pub fn svg(&self) -> Result<String, CannotDraw> {
         match self {
             Figure::Curves { panels } => curves::svg(panels),

@@ -1,4 +1,5 @@
-//! Figures as stand-alone SVG text, and HTML pages that hold them; reports of all commands draw the same axes and legends.
+//! Figures as stand-alone SVG text, and HTML pages that hold them. The reports of all commands share its axes
+//! and legends.
 
 mod boxes;
 mod chart;

@@ -1,4 +1,4 @@
-//! Reports as one HTML file that needs nothing else.
+//! Reports as self-contained HTML files.
 
 const STYLE: &str = "\
 body { font: 16px/1.5 system-ui, sans-serif; color: #333; max-width: 1000px; margin: 2rem auto; padding: 0 1rem; }
@@ -11,12 +11,12 @@ tr.null td { color: #a04000; } div.wide { overflow-x: auto; font-size: .75rem; }
 div.wide td { white-space: nowrap; } div.wide th, div.wide td { padding: .2rem .3rem; }
 p.note { color: #666; font-size: .9rem; }";
 
-/// A page with this title and heading, and `body` below it.
+/// Returns a page with `title` as title and heading, and `body` below it.
 pub fn document(title: &str, body: &str) -> String {
     styled(title, title, "", body)
 }
 
-/// A page whose heading differs from its title, with rules of its own after the common ones.
+/// Returns a page with separate title and heading, and with further CSS rules after the common ones.
 pub fn styled(title: &str, heading: &str, rules: &str, body: &str) -> String {
     let (title, heading) = (escaped(title), escaped(heading));
     format!(
@@ -26,12 +26,12 @@ pub fn styled(title: &str, heading: &str, rules: &str, body: &str) -> String {
     )
 }
 
-/// Text without characters that HTML takes for its own.
+/// Escapes the characters that are special in HTML text.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// A table with a header.
+/// Returns a table with a header.
 pub fn table<H: AsRef<str>>(header: impl AsRef<[H]>, rows: &[impl AsRef<[String]>]) -> String {
     let body: String = rows.iter().map(|row| line(row.as_ref(), "td")).collect();
     format!("<table>\n{}{body}</table>\n", line(header.as_ref(), "th"))

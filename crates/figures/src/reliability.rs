@@ -1,23 +1,25 @@
-//! Claimed against actual coverage of intervals, as stand-alone SVG text.
+//! Reliability diagrams: claimed against actual coverage of intervals, as stand-alone SVG text.
 
 use plotters::prelude::*;
 
 use crate::error::CannotDraw;
 use crate::style::{self, INK, SERIES, legend_at};
 
-/// One class, or all of them.
+/// The coverage of one class, or of all classes together.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What the legend calls it.
+    /// Name in the legend.
     pub name: String,
-    /// Claimed probability and share of the intervals that held the truth, both in percent, in order.
+    /// Claimed probability, and the share of intervals that contained the truth, both in percent, in ascending
+    /// order.
     pub points: Vec<(f64, f64)>,
 }
 
-/// The lowest claim on the axis, percent.
+/// Lowest claimed probability on the axis, percent.
 const LOWEST: f64 = 45.0;
 
-/// All answers in colour over the classes in grey; honest intervals lie on the diagonal.
+/// Draws the coverage over all answers in colour, on top of the classes in grey; well-calibrated intervals lie
+/// on the diagonal.
 pub fn diagram(all: &[Line], classes: &[Line]) -> Result<String, CannotDraw> {
     let mut svg = String::new();
     {

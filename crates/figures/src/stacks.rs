@@ -1,4 +1,4 @@
-//! Stacked bars: what part of the streams was judged right, wrong, and so on.
+//! Stacked bars: the shares of streams judged right, wrong, and so on.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -9,16 +9,16 @@ use crate::style::{self, FONT, INK};
 /// One bar.
 #[derive(Clone, Debug)]
 pub struct Stack {
-    /// What stands below it.
+    /// Label below the bar.
     pub label: String,
-    /// Its parts from the bottom up, in percent.
+    /// Its parts, from the bottom up, in percent.
     pub parts: [f64; 4],
 }
 
-/// Bars in one pair of axes.
+/// A pair of axes with bars.
 #[derive(Clone, Debug)]
 pub struct StackPanel {
-    /// What stands above them.
+    /// Title above the bars.
     pub title: String,
     /// The bars.
     pub stacks: Vec<Stack>,
@@ -75,7 +75,7 @@ fn draw(panel: &StackPanel, axis: &str, area: &Area<'_>) -> Result<(), CannotDra
         .x_label_area_size(40)
         .y_label_area_size(44)
         .build_cartesian_2d(0.0..count, 0.0..100.0)?;
-    // Numbers stand below the bars, not at the ticks of an axis.
+    // The bars are labelled below them, not at the ticks of the axis.
     style::axes(&mut chart, (axis, "streams, %"), &|_| String::new(), &style::number(100.0))?;
     let below = (FONT, 12).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
     for (index, stack) in panel.stacks.iter().enumerate() {

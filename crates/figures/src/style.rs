@@ -1,13 +1,13 @@
-//! Colours, letters, axes and legends that all figures share.
+//! Colours, fonts, axes and legends common to all figures.
 
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 use crate::error::CannotDraw;
 
-/// Text and axes.
+/// Colour of text and axes.
 pub(crate) const INK: RGBColor = RGBColor(51, 51, 51);
-/// The colours of series, which stay apart for most eyes (Okabe and Ito).
+/// Colours of series, distinguishable with most forms of colour blindness (Okabe and Ito).
 pub(crate) const SERIES: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -18,22 +18,22 @@ pub(crate) const SERIES: [RGBColor; 8] = [
     RGBColor(51, 51, 51),
     RGBColor(150, 150, 150),
 ];
-/// What was really free.
+/// Colour of the true available bandwidth.
 pub(crate) const TRUTH: RGBColor = RGBColor(120, 120, 120);
-/// Estimates.
+/// Colour of estimates.
 pub(crate) const ESTIMATE: RGBColor = RGBColor(0, 90, 181);
-/// What serves as a contrast: raw data, the null estimator.
+/// Colour for contrast: raw data, the null estimator.
 pub(crate) const CONTRAST: RGBColor = RGBColor(213, 94, 0);
 
-/// Letters.
+/// Font family of all text.
 pub(crate) const FONT: &str = "sans-serif";
 
-/// A chart over two axes of numbers.
+/// A chart with two numeric axes.
 pub(crate) type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-/// Numbers on an axis: as many digits as tell neighbours apart.
+/// Returns a formatter of axis numbers, with just enough digits to distinguish neighbours.
 pub(crate) fn number(span: f64) -> impl Fn(&f64) -> String {
-    // Steps of an axis are about a tenth of its span.
+    // The step of an axis is about a tenth of its span.
     let digits = (0..9).find(|digits| span * 10f64.powi(*digits) >= 20.0).unwrap_or(9) as usize;
     move |value| {
         let text = format!("{value:.digits$}");
@@ -42,7 +42,7 @@ pub(crate) fn number(span: f64) -> impl Fn(&f64) -> String {
     }
 }
 
-/// A positive number of any size with two digits.
+/// Rounds a positive number to two significant digits.
 pub(crate) fn significant(value: f64) -> f64 {
     let scale = 10f64.powf(value.log10().floor() - 1.0);
     ((value / scale).round() * scale * 1e9).round() / 1e9
@@ -69,7 +69,7 @@ pub(crate) fn axes(
     Ok(())
 }
 
-/// Draws a horizontal axis only, for rows of names on the left.
+/// Draws only the horizontal axis, for charts with rows of names on the left.
 pub(crate) fn horizontal_axis(
     chart: &mut Chart<'_, '_>,
     name: &str,
@@ -89,17 +89,17 @@ pub(crate) fn horizontal_axis(
     Ok(())
 }
 
-/// The sign of a line in a legend.
+/// Returns the sample of a line in a legend.
 pub(crate) fn line_sign(colour: RGBColor) -> impl Fn((i32, i32)) -> PathElement<(i32, i32)> + Copy + 'static {
     move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2))
 }
 
-/// Draws the names of the series.
+/// Draws the legend at the upper right.
 pub(crate) fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>) -> Result<(), CannotDraw> {
     legend_at(chart, SeriesLabelPosition::UpperRight)
 }
 
-/// Draws the names of the series at a place of the caller's choice.
+/// Draws the legend at `position`.
 pub(crate) fn legend_at<'a, 'b: 'a>(
     chart: &mut Chart<'a, 'b>,
     position: SeriesLabelPosition,

@@ -1,4 +1,4 @@
-//! Results as CSV text.
+//! Formats results as CSV.
 
 use std::fmt::{Display, Write as _};
 
@@ -9,7 +9,7 @@ use crate::series::TcpInterval;
 use crate::summary::{FlowResult, LinkResult};
 
 impl Results {
-    /// One line a flow.
+    /// Formats the flows, one line each.
     pub fn flows_csv(&self) -> String {
         let mut text = "flow,group,start_ns,finished_ns,goodput_bytes,goodput_bps,sent,retransmitted,timeouts,recoveries,\
                         marks,cwnd_segments,srtt_ns,min_rtt_ns\n"
@@ -20,7 +20,7 @@ impl Results {
         text
     }
 
-    /// One line a link and direction.
+    /// Formats the links, one line per direction.
     pub fn links_csv(&self) -> String {
         let mut text = "link,capacity_bps,utilisation,measured_bps,cross_bps,free_bps,delay_mean_ns,delay_p50_ns,delay_p99_ns,\
                         delay_max_ns,arrived,dropped,policed,lost,marked,loss\n"
@@ -31,7 +31,7 @@ impl Results {
         text
     }
 
-    /// Goodput over time: one line an interval and flow, for the flows that have a series.
+    /// Formats goodput over time: one line per interval and flow, for flows with a time series.
     pub fn goodput_csv(&self) -> String {
         let mut text = "begin_ns,end_ns,flow,goodput_bps\n".to_owned();
         for (index, begin, end, length) in self.series.intervals() {
@@ -44,7 +44,7 @@ impl Results {
         text
     }
 
-    /// State of TCP over time: one line an interval and flow, for the flows that have a series.
+    /// Formats the TCP state over time: one line per interval and flow, for flows with a time series.
     pub fn tcp_csv(&self) -> String {
         let mut text = "end_ns,flow,cwnd_segments,ssthresh_segments,srtt_ns,pacing_bps,sent,retransmitted,timeouts,marks\n"
             .to_owned();
@@ -57,7 +57,7 @@ impl Results {
         text
     }
 
-    /// One line a probe stream, with what was free during it.
+    /// Formats the probe streams, one line each, with the available bandwidth during the stream.
     pub fn streams_csv(&self) -> String {
         let mut text = "measure,sent_ns,rate_bps,packets,lost,free_bps\n".to_owned();
         for (measure, stream) in &self.streams {
@@ -72,7 +72,7 @@ impl Results {
         text
     }
 
-    /// The ground truth and the queues over time: one line an interval and link.
+    /// Formats the ground truth and the queues over time: one line per interval and link.
     pub fn truth_csv(&self) -> String {
         let mut text =
             "begin_ns,end_ns,link,capacity_bytes,measured_bytes,cross_bytes,free_bytes,dropped_packets,queue_bytes\n"
@@ -162,8 +162,8 @@ fn or_empty(value: Option<impl Display>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// A field with text: quotes around what has commas, quotes or line ends (RFC 4180), and `'` before what a spreadsheet would take for
-/// a formula.
+/// Quotes a text field that contains commas, quotes or line breaks (RFC 4180), and puts `'` before text that a
+/// spreadsheet would take for a formula.
 pub fn quoted(text: &str) -> String {
     let formula = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
     if text.contains([',', '"', '\n', '\r']) {

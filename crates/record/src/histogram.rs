@@ -2,16 +2,16 @@
 
 use headway_core::Duration;
 
-/// Bins per factor of two: quantiles are right within 1.6 %.
+/// Log2 of the bins per factor of two: quantiles are accurate to 1.6 %.
 const BINS_PER_OCTAVE_LOG2: u32 = 5;
 const BINS: usize = (64 - BINS_PER_OCTAVE_LOG2 as usize + 1) << BINS_PER_OCTAVE_LOG2;
 
-/// Counts of durations in bins whose width is a thirty-second of their value, and their exact sum and maximum.
+/// A histogram of durations with bins 1/32 as wide as their values, and the exact sum and maximum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     bins: Box<[u64; BINS]>,
     count: u64,
-    /// Wider than what is added: 1e11 packets of a day that waited 0.2 s each would exceed 64 bits.
+    /// A day of 1e11 packets that each waited 0.2 s would overflow 64 bits.
     sum: u128,
     max: u64,
 }
@@ -28,7 +28,7 @@ fn bin(ns: u64) -> usize {
     ((octave as usize) << BINS_PER_OCTAVE_LOG2) + (ns >> octave) as usize
 }
 
-/// The middle of a bin.
+/// Returns the middle of a bin.
 fn middle(bin: usize) -> u64 {
     let octave = (bin >> BINS_PER_OCTAVE_LOG2).saturating_sub(1);
     let low = ((bin - (octave << BINS_PER_OCTAVE_LOG2)) as u64) << octave;
@@ -36,8 +36,8 @@ fn middle(bin: usize) -> u64 {
 }
 
 impl Histogram {
-    /// A histogram that was counted elsewhere with the same bins: their numbers and counts, and the sum and the maximum of all
-    /// durations in nanoseconds. Bins that do not exist are left out.
+    /// Builds a histogram from bins counted elsewhere, as pairs of bin index and count, and the sum and maximum
+    /// of all durations in nanoseconds. Ignores bins that do not exist.
     pub fn of_bins(counts: &[(usize, u64)], sum: u64, max: u64) -> Histogram {
         let mut histogram = Histogram { sum: sum.into(), max, ..Histogram::default() };
         for &(bin, count) in counts {
@@ -58,17 +58,17 @@ impl Histogram {
         self.max = self.max.max(ns);
     }
 
-    /// The number of durations.
+    /// Returns the number of durations.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The exact mean; zero when empty.
+    /// Returns the exact mean; zero when empty.
     pub fn mean(&self) -> Duration {
         Duration::from_ns(self.sum.checked_div(self.count.into()).unwrap_or(0) as i64)
     }
 
-    /// The standard deviation, within 2 %; zero when empty.
+    /// Returns the standard deviation, within 2 %; zero when empty.
     pub fn deviation(&self) -> Duration {
         let mean = self.sum as f64 / self.count.max(1) as f64;
         let square = |(bin, count): (usize, &u64)| *count as f64 * (middle(bin) as f64 - mean).powi(2);
@@ -76,12 +76,12 @@ impl Histogram {
         Duration::from_ns((sum / self.count.max(1) as f64).sqrt() as i64)
     }
 
-    /// The largest duration.
+    /// Returns the largest duration.
     pub fn max(&self) -> Duration {
         Duration::from_ns(self.max as i64)
     }
 
-    /// The duration below which `part` (0 to 1) of all lie, within 1.6 %; zero when empty.
+    /// Returns the quantile `part` (0 to 1), within 1.6 %; zero when empty.
     pub fn quantile(&self, part: f64) -> Duration {
         let rank = (self.count as f64 * part) as u64;
         let mut seen = 0;

@@ -1,4 +1,4 @@
-//! Results of a run: summary and time series, in the same shape for every world.
+//! The results of a run: summary and time series, in the same shape for every world.
 
 mod csv;
 mod histogram;

@@ -1,21 +1,22 @@
-//! All results of a run.
+//! The complete results of a run.
 
 use crate::histogram::Histogram;
 use crate::series::Series;
 use crate::stream::StreamTruth;
 use crate::summary::{FlowResult, Summary};
 
-/// All that a run found out.
+/// The complete results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Results {
-    /// The summary of the time after warm-up.
+    /// Summary of the time after warm-up.
     pub summary: Summary,
-    /// Every TCP flow, in the order of the scenario.
+    /// All TCP flows, in scenario order.
     pub flows: Vec<FlowResult>,
-    /// Values over time, from the start of the run.
+    /// Time series, from the start of the run.
     pub series: Series,
-    /// Probe streams with the number of their `[[measure]]`, and what was free during each.
+    /// Probe streams, each with the index of its `[[measure]]` and the ground truth during the stream.
     pub streams: Vec<(u64, StreamTruth)>,
-    /// Queueing delays at every link since warm-up, in the order of the summary; empty in worlds that do not tell.
+    /// Queueing delays of every link after warm-up, in the order of the summary; empty in worlds that do not
+    /// report them.
     pub delays: Vec<Histogram>,
 }

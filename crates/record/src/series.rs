@@ -1,77 +1,77 @@
-//! Values over time.
+//! Time series.
 
 use headway_core::{Bytes, Duration, Instant, Rate};
 
-/// What passed a link in one interval, in wire bytes: the ground truth.
+/// The ground truth for one link and interval, in wire bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// What the link could have sent; `None` when it is unlimited.
+    /// Bytes that the link could have sent; `None` when its rate is unlimited.
     pub capacity: Option<Bytes>,
-    /// TCP segments and acknowledgements, and probes: the traffic that is measured.
+    /// TCP segments, ACKs and probes: the traffic being measured.
     pub measured: Bytes,
-    /// Of these, probes.
+    /// The part of `measured` that is probes.
     pub probes: Bytes,
-    /// Datagrams of sources: the traffic that measured flows cannot influence.
+    /// Datagrams of traffic sources, which measured flows cannot influence.
     pub cross: Bytes,
-    /// Packets dropped at the queue.
+    /// Packets that the queue dropped.
     pub dropped: u64,
-    /// What the queue held at the end of the interval; in a real network, the most that it held.
+    /// Backlog at the end of the interval; in the lab, the maximum during the interval.
     pub queue: Bytes,
 }
 
 impl Interval {
-    /// What cross traffic left of the capacity.
+    /// Returns the capacity that cross traffic left unused; `None` when the rate is unlimited.
     pub fn free(&self) -> Option<Bytes> {
         self.capacity.map(|capacity| Bytes::new(capacity.get().saturating_sub(self.cross.get())))
     }
 
-    /// What all traffic but probes left of the capacity.
+    /// Returns the capacity that all traffic except probes left unused; `None` when the rate is unlimited.
     pub fn free_of_others(&self) -> Option<Bytes> {
         let tcp = self.measured.get().saturating_sub(self.probes.get());
         self.free().map(|free| Bytes::new(free.get().saturating_sub(tcp)))
     }
 }
 
-/// The sender of a TCP flow at the end of an interval, and what it did within it.
+/// State of a TCP sender at the end of an interval, and its counters during the interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInterval {
-    /// Congestion window, segments.
+    /// cwnd, in segments.
     pub cwnd: u32,
-    /// Slow-start threshold, segments; `None` before the first reduction.
+    /// ssthresh, in segments; `None` before the first reduction.
     pub ssthresh: Option<u32>,
-    /// Smoothed round-trip time; `None` before the first measurement.
+    /// Smoothed RTT; `None` before the first sample.
     pub srtt: Option<Duration>,
-    /// Rate of pacing; `None` where nothing is known of one.
+    /// Pacing rate; `None` where there is none or it is unknown.
     pub pacing: Option<Rate>,
     /// Segments sent, retransmissions included.
     pub sent: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmitted: u64,
-    /// Retransmission timeouts; `None` where the world does not tell.
+    /// Retransmission timeouts; `None` in worlds that do not report them.
     pub timeouts: Option<u64>,
-    /// Segments that arrived marked; `None` where the world does not tell.
+    /// Segments that arrived CE-marked; `None` in worlds that do not report them.
     pub marks: Option<u64>,
 }
 
-/// Time series of a run; all have a value for each of the intervals.
+/// The time series of a run; all have one value per interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
-    /// Ends of the intervals; the first one begins at zero.
+    /// End of each interval; the first interval starts at zero.
     pub ends: Vec<Instant>,
-    /// Payload bytes that arrived in order in each interval, for the flows that have a series.
+    /// Payload bytes that arrived in order in each interval, for flows with a time series.
     pub goodput: Vec<Vec<Bytes>>,
-    /// State of TCP, for the same flows; empty where the world does not tell.
+    /// TCP state of the same flows; empty in worlds that do not report it.
     pub tcp: Vec<Vec<TcpInterval>>,
     /// Names of those flows.
     pub flows: Vec<String>,
-    /// What passed each link.
+    /// Ground truth of each link.
     pub links: Vec<Vec<Interval>>,
     /// Names of the links.
     pub names: Vec<String>,
 }
 
 impl Series {
-    /// Number, begin, end and length of every interval.
+    /// Iterates over index, begin, end and length of all intervals.
     pub fn intervals(&self) -> impl Iterator<Item = (usize, Instant, Instant, Duration)> + '_ {
         let begins = std::iter::once(Instant::ZERO).chain(self.ends.iter().copied());
         begins.zip(&self.ends).enumerate().map(|(index, (begin, &end))| (index, begin, end, end - begin))

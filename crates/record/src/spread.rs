@@ -1,23 +1,23 @@
-//! The same run with several seeds.
+//! The spread of results over several seeds.
 
 use serde::Serialize;
 
 use crate::summary::Summary;
 
-/// Median, least and greatest of a number over seeds.
+/// Median, minimum and maximum of a metric over seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// What the number is, with its unit: `goodput_bps`, `left->right delay_mean_ns`.
+    /// Name of the metric, with its unit: `goodput_bps`, `left->right delay_mean_ns`.
     pub metric: String,
-    /// The median; the mean of the two in the middle for an even number.
+    /// The median; for an even number of values, the mean of the middle two.
     pub median: f64,
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// The greatest.
+    /// The maximum.
     pub max: f64,
 }
 
-/// The spread of the main numbers over runs of one scenario.
+/// Returns the spread of the main metrics over several runs of one scenario.
 pub fn spread(runs: &[Summary]) -> Vec<Spread> {
     let Some(first) = runs.first() else { return Vec::new() };
     let mut spreads = Vec::new();

@@ -1,19 +1,20 @@
-//! What was free while a probe stream was under way.
+//! The ground truth during a probe stream.
 
 use headway_core::{Duration, Instant, Rate};
 
-/// A stream that was sent, and what was free while it was under way.
+/// A probe stream, and the available bandwidth while it was in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamTruth {
-    /// When its first packet left.
+    /// Departure time of its first packet.
     pub sent: Instant,
-    /// The average rate it was made with.
+    /// Its nominal average rate.
     pub rate: Rate,
     /// Packets sent, and packets lost.
     pub packets: (u32, u32),
-    /// Capacity of the narrow link less the other packets that left it between the first and the last packet (rapid 2.16); `None`
-    /// when that cannot be known.
+    /// Capacity of the narrow link less the other traffic that left it between the first and the last packet of
+    /// the stream (rapid 2.16); `None` when that cannot be determined.
     pub free: Option<Rate>,
-    /// The longest that a packet of others, right behind one of the stream, had to wait because of the probing, on all links together.
+    /// The largest delay that the probes added to another packet right behind one of the stream, summed over
+    /// all links.
     pub added_delay: Duration,
 }

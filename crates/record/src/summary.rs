@@ -1,4 +1,4 @@
-//! The summary of a run: what happened after warm-up, in numbers with their unit in the name.
+//! The summary of a run: statistics after warm-up, with units in the field names.
 
 use headway_core::Rate;
 use headway_core::measure::Claim;
@@ -9,63 +9,63 @@ use serde::{Deserialize, Serialize};
 pub struct Summary {
     /// The scenario's name.
     pub scenario: String,
-    /// Where it ran: `sim` or `lab`.
+    /// The world: `sim`, `lab` or `uml`.
     pub world: String,
     /// The seed.
     pub seed: u64,
-    /// Whether the run was ended before its time.
+    /// Whether the run ended early.
     pub partial: bool,
-    /// Whether the numbers can be trusted; not when the machine disturbed a run in real time.
+    /// Whether the numbers are trustworthy; false when the machine disturbed a run in real time.
     pub valid: bool,
-    /// Time at the start that is not counted.
+    /// Excluded warm-up time.
     pub warmup_ns: u64,
-    /// Time that is counted.
+    /// Time that the summary covers.
     pub measured_ns: u64,
-    /// All flows together.
+    /// Totals over all flows.
     pub total: Total,
-    /// Groups of equal flows.
+    /// Groups of identical flows.
     pub groups: Vec<Group>,
-    /// Links, both directions.
+    /// Links, in both directions.
     pub links: Vec<LinkResult>,
     /// Sources of datagrams.
     pub traffic: Vec<SourceResult>,
     /// Measurements of available bandwidth.
     #[serde(default)]
     pub measurements: Vec<MeasureResult>,
-    /// Programs; left out where there are none.
+    /// Programs; omitted when there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<ProgramResult>,
 }
 
-/// Flows together. Goodput counts payload bytes that arrived in order.
+/// Totals over several flows. Goodput counts payload bytes that arrived in order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Total {
-    /// How many flows.
+    /// Number of flows.
     pub flows: u64,
-    /// How many of them were finished: all of their payload acknowledged.
+    /// Number of flows that finished: all their payload was acknowledged.
     pub finished: u64,
-    /// Sum of goodput.
+    /// Sum of the goodputs.
     pub goodput_bps: u64,
-    /// The slowest flow.
+    /// Goodput of the slowest flow.
     pub goodput_min_bps: u64,
-    /// The fastest flow.
+    /// Goodput of the fastest flow.
     pub goodput_max_bps: u64,
-    /// Jain's index of fairness of goodputs: 1 when all are equal, 1/n when one has all.
+    /// Jain's fairness index of the goodputs: 1 when all are equal, 1/n when one flow gets everything.
     pub fairness: f64,
     /// Segments sent, retransmissions included.
     pub sent: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmitted: u64,
-    /// Retransmission timeouts; absent where the world does not tell.
+    /// Retransmission timeouts; absent in worlds that do not report them.
     pub timeouts: Option<u64>,
 }
 
-/// Equal flows.
+/// A group of identical flows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Group {
-    /// Name in the scenario; the controller's when it has none.
+    /// Name in the scenario; defaults to the controller.
     pub name: String,
-    /// What the flows of the group did.
+    /// Totals over the flows of the group.
     #[serde(flatten)]
     pub total: Total,
 }
@@ -73,33 +73,33 @@ pub struct Group {
 /// One TCP flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowResult {
-    /// Number in the run.
+    /// Index of the flow in the run.
     pub flow: u64,
     /// Name of its group.
     pub group: String,
-    /// When it started.
+    /// Start time.
     pub start_ns: u64,
-    /// When all of its payload was acknowledged.
+    /// Time at which all its payload was acknowledged; absent before.
     pub finished_ns: Option<u64>,
     /// Payload that arrived in order.
     pub goodput_bytes: u64,
-    /// The same as a rate over the time that is counted.
+    /// Goodput over the measured time.
     pub goodput_bps: u64,
     /// Segments sent, retransmissions included.
     pub sent: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmitted: u64,
     /// Retransmission timeouts.
     pub timeouts: Option<u64>,
-    /// Times of fast recovery.
+    /// Number of fast recoveries.
     pub recoveries: Option<u64>,
-    /// Segments that arrived marked.
+    /// Segments that arrived CE-marked.
     pub marks: Option<u64>,
-    /// Congestion window at the end, in segments.
+    /// cwnd at the end, in segments.
     pub cwnd: u32,
-    /// Smoothed round-trip time at the end; absent before the first measurement.
+    /// Smoothed RTT at the end; absent before the first sample.
     pub srtt_ns: Option<u64>,
-    /// Least round-trip time.
+    /// Minimum RTT.
     pub min_rtt_ns: Option<u64>,
 }
 
@@ -110,23 +110,23 @@ pub struct LinkResult {
     pub link: String,
     /// Mean capacity; absent when it is unlimited.
     pub capacity_bps: Option<u64>,
-    /// Share of the capacity that was used.
+    /// Fraction of the capacity in use.
     pub utilisation: Option<f64>,
-    /// What TCP used.
+    /// Rate of TCP and probes.
     pub measured_bps: u64,
-    /// What datagrams of sources used.
+    /// Rate of traffic sources.
     pub cross_bps: u64,
-    /// What those left.
+    /// Capacity less the rate of traffic sources.
     pub free_bps: Option<u64>,
-    /// Time between arrival and begin of transmission: mean over packets.
+    /// Mean queueing delay, from arrival to the start of transmission.
     pub delay_mean_ns: u64,
-    /// Its median.
+    /// Median queueing delay.
     pub delay_p50_ns: u64,
-    /// Its 99th percentile.
+    /// 99th percentile of the queueing delay.
     pub delay_p99_ns: u64,
-    /// Its maximum.
+    /// Maximum queueing delay.
     pub delay_max_ns: u64,
-    /// Packets that came.
+    /// Packets that arrived.
     pub arrived: u64,
     /// Packets that the queue dropped.
     pub dropped: u64,
@@ -134,40 +134,40 @@ pub struct LinkResult {
     pub policed: u64,
     /// Packets lost on the wire.
     pub lost: u64,
-    /// Packets marked.
+    /// Packets marked with CE.
     pub marked: u64,
-    /// Share of packets that did not come through.
+    /// Fraction of the packets that were dropped or lost.
     pub loss: f64,
 }
 
 /// A program that ran at a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProgramResult {
-    /// Number in the scenario.
+    /// Index in the scenario.
     pub program: u64,
-    /// The node.
+    /// The node at which it ran.
     pub at: String,
-    /// What the shell was given.
+    /// The shell command.
     pub command: String,
-    /// When it started.
+    /// Start time.
     pub started_ns: u64,
-    /// When it ended; absent when it had not, because the run was interrupted.
+    /// End time; absent when the run was interrupted before.
     pub ended_ns: Option<u64>,
-    /// Its exit status; absent when a signal ended it.
+    /// Exit status; absent when a signal ended it.
     pub exit_status: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// Whether it was ended because its time was over.
+    /// Whether it was stopped because its time was up.
     pub stopped: bool,
 }
 
 impl ProgramResult {
-    /// Whether it ended by itself and without success.
+    /// Whether it ended on its own and without success.
     pub fn failed(&self) -> bool {
         self.ended_ns.is_some() && !self.stopped && self.exit_status != Some(0)
     }
 
-    /// How it ended, such as `exit status 3`.
+    /// Describes how it ended, for example `exit status 3`.
     pub fn ending(&self) -> String {
         match (self.exit_status, self.signal) {
             _ if self.stopped => "stopped".to_owned(),
@@ -181,17 +181,17 @@ impl ProgramResult {
 /// A source of datagrams.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SourceResult {
-    /// Number in the scenario.
+    /// Index in the scenario.
     pub traffic: u64,
-    /// The model of its packets.
+    /// The traffic model.
     pub model: String,
-    /// Mean of what the source offers, in samples of 1 ms over its first seconds.
+    /// Mean offered rate, in samples of 1 ms over the first seconds.
     pub mean_bps: u64,
-    /// Rate that 5 % of these samples do not exceed.
+    /// 5th percentile of these samples.
     pub p5_bps: u64,
-    /// Rate that half of them do not exceed.
+    /// Their median.
     pub p50_bps: u64,
-    /// Rate that 95 % of them do not exceed.
+    /// Their 95th percentile.
     pub p95_bps: u64,
     /// Packets sent.
     pub sent: u64,
@@ -199,44 +199,44 @@ pub struct SourceResult {
     pub delivered: u64,
     /// Wire rate sent.
     pub sent_bps: u64,
-    /// Wire rate that arrived.
+    /// Wire rate delivered.
     pub delivered_bps: u64,
 }
 
-/// An interval that holds what was free with a certain probability, as a measurement claims.
+/// An interval that, according to a measurement, contains the available bandwidth with a given probability.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClaimResult {
-    /// The probability, in percent.
+    /// The claimed probability, in percent.
     pub percent: u32,
-    /// Its lower end.
+    /// Lower end.
     pub low_bps: u64,
-    /// Its upper end; absent for "at least".
+    /// Upper end; absent for "at least".
     pub high_bps: Option<u64>,
 }
 
 /// One measurement of available bandwidth. Rates count wire bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeasureResult {
-    /// Number of the `[[measure]]` in the scenario.
+    /// Index of the `[[measure]]` in the scenario.
     pub measure: u64,
-    /// The estimator.
+    /// The estimation method.
     pub method: String,
-    /// When it began.
+    /// Start time.
     pub begin_ns: u64,
-    /// When it ended.
+    /// End time.
     pub end_ns: u64,
     /// The estimate; absent when there is none.
     pub available_bps: Option<u64>,
-    /// The ends of its interval; the upper one is absent for an answer of "at least".
+    /// Ends of the estimate's interval; the upper one is absent for an answer of "at least".
     pub low_bps: Option<u64>,
     /// See `low_bps`.
     pub high_bps: Option<u64>,
-    /// What the estimate claims at several levels; empty where the method has one interval only.
+    /// Intervals claimed at several probabilities; empty for methods with a single interval.
     pub claims: Vec<ClaimResult>,
-    /// Whether what is free changed while the measurement ran, as far as the method tells.
+    /// Whether the method detected a change of the available bandwidth during the measurement.
     #[serde(default)]
     pub changed: bool,
-    /// What was free at first, and in the end; absent where it did not change.
+    /// Available bandwidth before and after the change, as estimated; absent without a change.
     #[serde(default)]
     pub before_bps: Option<u64>,
     /// See `before_bps`.
@@ -244,17 +244,19 @@ pub struct MeasureResult {
     pub after_bps: Option<u64>,
     /// Why there is no estimate.
     pub failure: Option<String>,
-    /// What kind of path it looked like, as in `headway measure --json`; absent where the method does not tell.
+    /// The kind of path detected, as in `headway measure --json`; absent for methods that do not detect it.
     pub path_kind: Option<String>,
-    /// The capacity found.
+    /// Estimated capacity.
     pub capacity_bps: Option<u64>,
-    /// Wire bytes that a shaper let pass before it kept its sustained rate; absent where none was found.
+    /// Wire bytes that a shaper lets pass before it enforces its sustained rate; absent when no shaper was
+    /// detected.
     pub bucket_bytes: Option<u64>,
-    /// What was free from begin to end: the least over links of capacity less all traffic that is not this measurement's own.
+    /// True available bandwidth from begin to end: the minimum over links of capacity less all traffic but this
+    /// measurement's own.
     pub free_bps: Option<u64>,
-    /// The link of which this is true.
+    /// The link with this minimum.
     pub tight_link: Option<String>,
-    /// The same with all TCP taken away, as if it yielded.
+    /// The same with all TCP traffic excluded, as if TCP yielded.
     pub free_without_tcp_bps: Option<u64>,
     /// Capacity of the narrow link.
     pub narrow_bps: Option<u64>,
@@ -262,18 +264,18 @@ pub struct MeasureResult {
     pub streams_used: u32,
     /// See `streams_used`.
     pub streams_refused: u32,
-    /// Bytes that probing cost.
+    /// Bytes that the measurement sent.
     pub bytes: u64,
-    /// The longest that packets of others had to wait because of a stream, in the median stream and in any.
+    /// The largest delay that a stream added to packets of others, in the median stream and in the worst.
     pub added_delay_ns: u64,
     /// See `added_delay_ns`.
     pub added_delay_max_ns: u64,
-    /// Packets of others that were lost because of the probing; negative where it has saved some.
+    /// Packets of others lost because of the probing; negative when probing prevented losses.
     pub others_lost: i64,
 }
 
 impl MeasureResult {
-    /// A measurement that the end of the run cut off.
+    /// Discards the answer of a measurement that the end of the run cut short.
     pub fn cut_off(self) -> MeasureResult {
         let failure = Some("the run ended before the measurement".to_owned());
         MeasureResult {
@@ -289,7 +291,7 @@ impl MeasureResult {
         }
     }
 
-    /// Relative error of the estimate; `None` without estimate or truth.
+    /// Returns the relative error of the estimate; `None` without an estimate or ground truth.
     pub fn error(&self) -> Option<f64> {
         Some(self.available_bps? as f64 / self.free_bps.filter(|free| *free > 0)? as f64 - 1.0)
     }
@@ -303,7 +305,7 @@ impl From<&Claim> for ClaimResult {
 }
 
 impl Total {
-    /// The sum of flows.
+    /// Sums up flows.
     pub fn of<'a>(flows: impl Iterator<Item = &'a FlowResult> + Clone) -> Total {
         let rates = || flows.clone().map(|flow| flow.goodput_bps);
         let sum = |value: fn(&FlowResult) -> u64| flows.clone().map(value).sum::<u64>();
@@ -323,26 +325,26 @@ impl Total {
         }
     }
 
-    /// Share of the segments sent that had been sent before.
+    /// Returns the fraction of sent segments that were retransmissions.
     pub fn retransmitted_share(&self) -> f64 {
         share(self.retransmitted, self.sent)
     }
 
-    /// Sum of goodput as a rate of payload.
+    /// Returns the sum of the goodputs.
     pub fn goodput(&self) -> Rate {
         Rate::from_bps(self.goodput_bps)
     }
 }
 
 impl LinkResult {
-    /// Share of packets that came and did not come through.
+    /// Returns the fraction of arriving packets that were dropped or lost.
     pub fn loss_share(&self) -> f64 {
         share(self.dropped + self.policed + self.lost, self.arrived)
     }
 }
 
 impl Group {
-    /// The groups of `flows`, which come group by group.
+    /// Groups `flows`, in which the flows of a group are adjacent.
     pub fn of(flows: &[FlowResult]) -> Vec<Group> {
         flows
             .chunk_by(|one, other| one.group == other.group)
