@@ -1,4 +1,5 @@
-//! One scenario in the simulator and in the stack of Linux: `cargo run --example two_worlds -- scenarios/dumbbell-cubic.toml`.
+//! Runs one scenario in the simulator and in the stack of Linux: `cargo run --example two_worlds --
+//! scenarios/dumbbell-cubic.toml`.
 
 use std::error::Error;
 use std::io::{Write as _, stderr, stdout};
@@ -8,7 +9,7 @@ use headway_scenario::Scenario;
 use headway_worlds::{Event, Options, World};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // The kernel's world starts this program again.
+    // The kernel's world starts this program again as a helper.
     headway_worlds::assist();
     let file =
         std::env::args_os().nth(1).map_or_else(|| "scenarios/dumbbell-cubic.toml".into(), PathBuf::from);

@@ -1,31 +1,31 @@
-//! Ending work early.
+//! Early cancellation of work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A token that ends work early; all copies are one.
+/// A cancellation token; all clones share one state.
 #[derive(Clone, Debug, Default)]
 pub struct Cancellation(Arc<AtomicBool>);
 
 impl Cancellation {
-    /// Has the work end as soon as it can.
+    /// Requests that the work end as soon as possible.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the work is to end.
+    /// Whether cancellation was requested.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// The flag behind the token, for code that takes no more than a flag.
+    /// Returns the underlying flag, for code that takes only a flag.
     pub fn flag(&self) -> &AtomicBool {
         &self.0
     }
 }
 
 impl From<Arc<AtomicBool>> for Cancellation {
-    /// A token for a flag that others set, signal handlers for instance.
+    /// Wraps a flag that others set, for example signal handlers.
     fn from(flag: Arc<AtomicBool>) -> Cancellation {
         Cancellation(flag)
     }

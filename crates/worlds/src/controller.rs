@@ -1,4 +1,4 @@
-//! `--controller`: all flows of a scenario with another controller.
+//! `--controller`: runs all flows of a scenario with another controller.
 
 use crate::error::{Context as _, Error, bail};
 use headway_core::control::Kind;
@@ -6,10 +6,10 @@ use headway_scenario::{Change, EcnMode, FlowController, FlowSpec, Scenario};
 
 use crate::world::World;
 
-/// What `--set` would have to say so that all flows of `scenario` have the controller of this name.
+/// Returns the overrides, as for `--set`, that give all flows of `scenario` the named controller.
 ///
 /// # Errors
-/// When there is no such controller, or there are no flows.
+/// When no such controller exists, or the scenario has no flows.
 pub fn changes(name: &str, world: World, scenario: &Scenario) -> Result<Vec<Change>, Error> {
     let controller = read(name, world).context("--controller")?;
     if scenario.flow.is_empty() {
@@ -29,7 +29,7 @@ fn change(text: &str) -> Result<Change, Error> {
     text.parse().map_err(Error::other)
 }
 
-/// In the kernel's world a name that is no known one is that of a kernel's controller, perhaps of the user's module.
+/// In the kernel's world, an unknown name refers to a controller of the kernel, for example of a user's module.
 fn read(name: &str, world: World) -> Result<FlowController, String> {
     name.parse().or_else(|error| match world {
         World::Uml => format!("kernel:{name}").parse().map_err(|_| error),
@@ -37,7 +37,8 @@ fn read(name: &str, world: World) -> Result<FlowController, String> {
     })
 }
 
-/// What the ECN of a flow has to become with another controller, because DCTCP has an echo of its own.
+/// Returns the ECN mode that the flow needs with the new controller, because DCTCP uses its own ECN echo; `None`
+/// for no change.
 fn ecn(flow: &FlowSpec, controller: &FlowController) -> Option<&'static str> {
     let is_dctcp = |controller: &FlowController| controller.kind_on_linux() == Some(Kind::Dctcp);
     if is_dctcp(controller) {

@@ -1,13 +1,13 @@
-//! Values drawn for the members of a class: networks to compare worlds by, paths to judge methods by.
+//! Random parameters for the members of a class: networks for comparing worlds, paths for judging methods.
 
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Draws the values of one member of a class, one property after the other.
+/// Draws the parameters of one member of a class, one property after the other.
 ///
-/// Each range is divided into as many parts as the class has members; which member gets which part is drawn anew for every property
-/// (Latin hypercube sampling). So few members cover all values.
+/// Each range is divided into as many parts as the class has members. For each property, a random permutation
+/// assigns the parts to the members (Latin hypercube sampling), so that few members cover all values.
 #[derive(Debug)]
 pub struct Draw {
     seed: u64,
@@ -18,12 +18,12 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// For member number `place` of the `places` of a class.
+    /// Creates the generator for member number `place` of the `places` members of a class.
     pub fn new(seed: u64, class: usize, place: usize, places: usize) -> Draw {
         Draw { seed, class, place, places, property: 0 }
     }
 
-    /// A number from 0 to 1, 1 excluded.
+    /// Returns a number from 0 to 1, exclusive.
     fn part(&mut self) -> f64 {
         self.property += 1;
         let stream = (self.seed << 16) + ((self.class as u64) << 8) + self.property;
@@ -34,26 +34,26 @@ impl Draw {
         (parts[self.place] as f64 + within[self.place]) / self.places as f64
     }
 
-    /// One of `values`.
+    /// Returns one of `values`.
     pub fn choose<T: Copy>(&mut self, values: &[T]) -> T {
         values[(self.part() * values.len() as f64) as usize]
     }
 
-    /// A whole number from `low` to `high`.
+    /// Returns an integer from `low` to `high`, inclusive.
     pub fn whole(&mut self, low: u64, high: u64) -> u64 {
         low + (self.part() * (high - low + 1) as f64) as u64
     }
 
-    /// A number from `low` to `high`, with two decimals.
+    /// Returns a number from `low` to `high`, with two decimals.
     pub fn between(&mut self, low: f64, high: f64) -> f64 {
         ((low + self.part() * (high - low)) * 100.0).round() / 100.0
     }
 
-    /// A number from `low` to `high`, evenly by its logarithm, with two digits.
+    /// Returns a number from `low` to `high`, log-uniformly distributed, with two significant digits.
     pub fn log(&mut self, low: f64, high: f64) -> f64 {
         let value = low * (high / low).powf(self.part());
         let digits = 10f64.powf(value.log10().floor() - 1.0);
-        // Whole numbers of small digits would not be decimal fractions.
+        // Multiplying by a small inexact power of ten would not yield a clean decimal fraction.
         let rounded = (value / digits).round();
         if digits < 1.0 { rounded / (1.0 / digits).round() } else { rounded * digits.round() }
     }

@@ -15,24 +15,24 @@ use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};
 
-/// The argument that makes a helper one of these ends; the plan follows.
+/// The first argument of a helper that runs as one of these ends; its plan follows.
 pub(crate) const COMMAND: &str = "endpoint";
 
-/// What both ends have to know. Times count from time zero, which an end is told when both are ready.
+/// The configuration of an end. Times are relative to time zero, which the ends learn when both are ready.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) role: Role,
-    /// Where the receiver listens.
+    /// Address on which the receiver listens.
     pub(crate) address: Ipv4Addr,
-    /// Times at which counters are looked at, ascending; the last one ends the run.
+    /// Times at which to sample the counters, ascending; the last one ends the run.
     pub(crate) looks: Vec<Duration>,
-    /// Whether connections ask for ECN whatever their controller.
+    /// Whether connections request ECN regardless of their controller.
     pub(crate) ecn: bool,
     pub(crate) flows: Vec<PlannedFlow>,
 }
 
 impl Plan {
-    /// All controllers, in the order in which flows name them first.
+    /// Returns the distinct controllers, in the order of their first flow.
     fn controllers(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for flow in &self.flows {
@@ -58,54 +58,54 @@ pub(crate) struct PlannedFlow {
     pub(crate) size: Option<u64>,
 }
 
-/// What an end counted at one time, on `CLOCK_REALTIME`, for every flow.
+/// The counters of all flows at one end, sampled at one time on `CLOCK_REALTIME`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Look {
     pub(crate) at: Instant,
     pub(crate) flows: Vec<Counters>,
 }
 
-/// Of the receiver `received`, of the sender the others.
+/// Counters of a flow: the receiver fills in `received`, the sender the rest.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Counters {
-    /// Payload bytes.
+    /// Payload bytes received in order.
     pub(crate) received: u64,
-    /// Segments with payload, retransmissions included.
+    /// Data segments sent, retransmissions included.
     pub(crate) sent: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub(crate) retransmitted: u64,
-    /// Segments.
+    /// In segments.
     pub(crate) cwnd: u32,
-    /// Segments; 2^31 - 1 before the first reduction.
+    /// In segments; 2^31 - 1 before the first reduction.
     pub(crate) ssthresh: u32,
     /// Bytes per second; 2^64 - 1 before there is a rate.
     pub(crate) pacing: u64,
     pub(crate) srtt_us: u32,
     pub(crate) min_rtt_us: u32,
     pub(crate) timeouts: u64,
-    /// Segments that the receiver reported as marked.
+    /// Segments that the receiver reported as CE-marked.
     pub(crate) marks: u64,
-    /// When all was acknowledged; zero before.
+    /// Time at which all data was acknowledged; zero before.
     pub(crate) finished: Instant,
 }
 
-/// Where the receiver of flows with the first controller listens; those with others follow.
+/// Port for flows with the first controller; those of further controllers follow.
 const PORT: u16 = 5001;
-/// Connections that may wait to be accepted: all flows connect at the same time (at most 100).
+/// Listen backlog: all flows, at most 100, connect at the same time.
 const BACKLOG: i32 = 128;
-/// How often an end looks whether it shall end early.
+/// How often an end checks for termination.
 const PATIENCE: Span = Span::from_millis(20);
-/// The largest buffers of the kernel here: two bandwidth-delay products of 1 Gb/s and 250 ms.
+/// Kernel limits on socket buffers: two bandwidth-delay products of 1 Gb/s and 250 ms.
 const BUFFERS: [(&str, &str); 2] =
     [("tcp_rmem", "4096 1048576 67108864"), ("tcp_wmem", "4096 65536 67108864")];
 
-/// By itself the kernel only agrees to ECN.
+/// By default the kernel accepts ECN but does not request it.
 const ASKS_FOR_ECN: (&str, &str) = ("tcp_ecn", "1");
 
-/// The line by which an end says that it is ready.
+/// The line that an end prints when it is ready.
 pub(crate) const READY: &str = "ready";
 
-/// Does what the plan says (JSON), and prints what was counted.
+/// Executes the plan (JSON) and prints the samples.
 pub(crate) fn run(plan: &str) -> Result<(), Error> {
     let plan: Plan = serde_json::from_str(plan).context("this command is only for `headway run --on lab`")?;
     for (key, value) in BUFFERS.into_iter().chain(plan.ecn.then_some(ASKS_FOR_ECN)) {
@@ -120,7 +120,7 @@ pub(crate) fn run(plan: &str) -> Result<(), Error> {
     print(&serde_json::to_string(&looks)?)
 }
 
-/// Becomes true when this process is asked to end.
+/// Returns a flag that SIGINT and SIGTERM set.
 fn termination() -> Result<Arc<AtomicBool>, Error> {
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -129,14 +129,14 @@ fn termination() -> Result<Arc<AtomicBool>, Error> {
     Ok(ended)
 }
 
-/// Prints a line on standard output, at once.
+/// Prints a line on standard output and flushes it.
 fn print(line: &str) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;
     Ok(out.flush()?)
 }
 
-/// Says that this end is ready, and hears when time zero is.
+/// Reports that this end is ready, and waits for time zero.
 fn ready() -> Result<Instant, Error> {
     print(READY)?;
     let mut line = String::new();
@@ -144,7 +144,7 @@ fn ready() -> Result<Instant, Error> {
     Ok(serde_json::from_str(&line)?)
 }
 
-/// Looks at all planned times, or at the present instead of the rest when this program shall end.
+/// Samples the counters at all planned times; on termination, takes a last sample at once and returns.
 fn watch(plan: &Plan, begin: Instant, ended: &AtomicBool, counters: impl Fn() -> Vec<Counters>) -> Vec<Look> {
     let mut looks = Vec::new();
     for at in plan.looks.iter().map(|at| begin + *at) {
@@ -187,7 +187,7 @@ fn receive(plan: &Plan, ended: &AtomicBool) -> Result<Vec<Look>, Error> {
     Ok(watch(plan, begin, ended, counters))
 }
 
-/// Connections take the controller of the socket that listens, and with it the way in which they echo marks.
+/// Accepted connections inherit the controller of the listening socket, and with it the way they echo marks.
 fn listen(plan: &Plan, controller: &str, port: u16) -> Result<TcpListener, Error> {
     let socket = socket(controller)?;
     socket.bind(&SocketAddrV4::new(plan.address, port).into()).context("cannot listen")?;
@@ -195,7 +195,7 @@ fn listen(plan: &Plan, controller: &str, port: u16) -> Result<TcpListener, Error
     Ok(TcpListener::from(socket))
 }
 
-/// A socket with a congestion controller.
+/// Creates a socket with a congestion controller.
 fn socket(controller: &str) -> Result<Socket, Error> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     setsockopt(&socket, sockopt::TcpCongestion, &OsString::from(controller))
@@ -203,7 +203,7 @@ fn socket(controller: &str) -> Result<Socket, Error> {
     Ok(socket)
 }
 
-/// Reads until the sender closes; the first four bytes say which flow it is.
+/// Reads until the sender closes; the first four bytes hold the index of the flow.
 fn drain(mut stream: TcpStream, counts: &[AtomicU64]) {
     let mut number = [0; 4];
     let mut buffer = vec![0; 1 << 18];
@@ -211,7 +211,7 @@ fn drain(mut stream: TcpStream, counts: &[AtomicU64]) {
         return;
     }
     let Some(count) = counts.get(u32::from_be_bytes(number) as usize) else { return };
-    // An error means that the sender has gone, like the end of the stream.
+    // An error means that the sender is gone, as does end of file.
     while let Ok(size) = stream.read(&mut buffer)
         && size > 0
     {
@@ -234,14 +234,15 @@ fn send(plan: &Plan, ended: &AtomicBool) -> Result<Vec<Look>, Error> {
         flows.push(Arc::clone(&sending));
         let flow = flow.clone();
         thread::spawn(move || {
-            // An error means that the receiver has gone: then the run is over.
+            // An error means that the receiver is gone, so the run is over.
             let _ = sending.fill(&flow, begin);
         });
     }
     Ok(watch(plan, begin, ended, || flows.iter().map(|flow| flow.counters()).collect()))
 }
 
-/// Opens all connections ahead of their start and at the same time, so that first segments leave when they should.
+/// Opens all connections at once, ahead of the flows' start times, so that handshakes do not delay the first
+/// segments.
 fn connect_all(plan: &Plan) -> Result<Vec<TcpStream>, Error> {
     thread::scope(|scope| {
         let flows = plan.flows.iter().enumerate();
@@ -263,7 +264,7 @@ fn connect(plan: &Plan, index: usize, flow: &PlannedFlow) -> Result<TcpStream, E
 }
 
 impl Sending {
-    /// Writes from start to stop, or so many bytes, and waits until the receiver has all of it.
+    /// Writes from start to stop, or until the size is reached, and waits until the receiver has everything.
     fn fill(&self, flow: &PlannedFlow, begin: Instant) -> std::io::Result<()> {
         thread::sleep((begin + flow.start - now()).to_std());
         let buffer = vec![0; 1 << 16];
@@ -296,7 +297,7 @@ impl Sending {
     }
 }
 
-/// The present on `CLOCK_REALTIME`.
+/// Returns the current time on `CLOCK_REALTIME`.
 pub(crate) fn now() -> Instant {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Instant::ZERO + Duration::from(since)

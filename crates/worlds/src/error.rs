@@ -1,38 +1,38 @@
-//! Why a run, or what is done with its results, failed.
+//! Errors of runs and of processing their results.
 
 use std::error::Error as StdError;
 use std::fmt::Display;
 
 use headway_uml::kernel::BuildError;
 
-/// Why something could not be done, as one sentence with its causes behind it.
+/// The reason for a failure, as one sentence, with its causes as sources.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The scenario is wrong, or needs more memory than there is.
+    /// The scenario is invalid, or needs more memory than is available.
     #[error(transparent)]
     Scenario(#[from] headway_scenario::Error),
-    /// A world cannot do what it was asked.
+    /// A world does not support a request.
     #[error("{0}")]
     Unsupported(String),
-    /// The kernel in virtual time could not be built.
+    /// The kernel for virtual time could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
     /// The emulated path failed.
     #[error(transparent)]
     Lab(#[from] headway_lab::Error),
-    /// Something else failed; the cause says why.
+    /// An operation failed; `source` has the reason.
     #[error("{action}")]
     Failed {
-        /// What was tried.
+        /// The operation, as in "cannot write x".
         action: String,
-        /// Why it failed.
+        /// The reason.
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// Something else failed, and there is no more to say about it.
+    /// An operation failed, without further context.
     #[error(transparent)]
     Other(Box<dyn StdError + Send + Sync>),
-    /// The work was cancelled before it had a result.
+    /// The work was cancelled before it produced a result.
     #[error("interrupted")]
     Cancelled,
 }
@@ -42,12 +42,12 @@ impl Error {
         Error::Other(source.into())
     }
 
-    /// Whether the work ended because it was cancelled.
+    /// Whether the work was cancelled.
     pub fn is_cancelled(&self) -> bool {
         matches!(self, Error::Cancelled | Error::Build(BuildError::Interrupted))
     }
 
-    /// The sentence with all its causes.
+    /// Returns the message with all its causes.
     pub fn chain(&self) -> String {
         let mut text = self.to_string();
         let mut cause = self.source();
@@ -80,12 +80,12 @@ from!(
     std::num::TryFromIntError
 );
 
-/// Says what was tried when something failed.
+/// Adds the failed operation to an error.
 pub(crate) trait Context<T> {
-    /// With these words.
+    /// Adds this description.
     fn context(self, action: impl Display) -> Result<T, Error>;
 
-    /// With words that are made only in case of failure.
+    /// Adds a description that is only built on failure.
     fn with_context<D: Display>(self, action: impl FnOnce() -> D) -> Result<T, Error>;
 }
 
@@ -109,7 +109,7 @@ impl<T> Context<T> for Option<T> {
     }
 }
 
-/// Returns an error with this sentence.
+/// Returns an `Error::Unsupported` with this message.
 macro_rules! bail {
     ($($text:tt)*) => {
         return Err($crate::error::Error::Unsupported(format!($($text)*)))

@@ -1,4 +1,4 @@
-//! The folder of results.
+//! Folders of results.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,41 +13,41 @@ use crate::output::Output;
 use crate::page;
 use crate::world::World;
 
-/// The file that makes a folder one of results.
+/// The file that identifies a folder of results.
 const MANIFEST: &str = "manifest.json";
-/// The key of the manifest that says so.
+/// The key of the manifest that identifies its format.
 const FORMAT: &str = "headway-results";
 
-/// What results came from, for whoever wants to repeat the runs.
+/// The origin of results, for repeating the runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Manifest<'a> {
-    /// The text of the scenario's file.
+    /// Text of the scenario file.
     pub scenario: &'a str,
-    /// What was changed in it.
+    /// Overrides of the scenario.
     pub set: &'a [Change],
-    /// How many times slower it was run than it says.
+    /// Time dilation of the runs.
     pub dilation: u32,
-    /// Where it ran.
+    /// The world of the runs.
     pub world: World,
-    /// How many seeds were asked for.
+    /// Number of seeds requested.
     pub repeat: u32,
 }
 
-/// A folder into which results may be written.
+/// A folder that can receive results.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Files of earlier results, which are replaced.
+    /// Files of earlier results, to be replaced.
     old: Vec<PathBuf>,
 }
 
 impl Folder {
-    /// A folder that does not exist, is empty or holds earlier results; with `force`, any.
+    /// Opens a folder that does not exist, is empty or holds earlier results; with `force`, any folder.
     ///
-    /// Nothing is written yet, so that a mistake in the scenario leaves earlier results alone.
+    /// Writes no results yet, so a mistake in the scenario leaves earlier results alone.
     ///
     /// # Errors
-    /// When it holds other things, or cannot be made.
+    /// When the folder holds other files, or cannot be created.
     pub fn open(path: &Path, force: bool) -> Result<Folder, Error> {
         let failed = || format!("cannot look into {}", path.display());
         let empty = !path.exists() || fs::read_dir(path).with_context(failed)?.next().is_none();
@@ -55,12 +55,12 @@ impl Folder {
         if !empty && old.is_none() && !force {
             bail!("{} holds other things than results; name another folder, or use --force", path.display());
         }
-        // Better to know now than after the run that nothing can be written.
+        // Creating the folder now avoids a failure after a long run.
         fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(Folder { path: path.to_owned(), old: old.unwrap_or_default() })
     }
 
-    /// Writes results in place of earlier ones.
+    /// Writes results, replacing earlier ones.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -93,12 +93,12 @@ impl Folder {
     }
 }
 
-/// The files of the results in a folder; `None` when it is no folder of results.
+/// Returns the files listed in the manifest of a folder; `None` if it is not a folder of results.
 fn earlier(path: &Path) -> Option<Vec<PathBuf>> {
     let manifest: Value = serde_json::from_str(&fs::read_to_string(path.join(MANIFEST)).ok()?).ok()?;
     manifest.get(FORMAT)?;
     let files = manifest.get("files")?.as_array()?.iter().filter_map(Value::as_str).map(PathBuf::from);
-    // A manifest that somebody made must not lead to files elsewhere.
+    // A forged manifest must not name files outside of the folder.
     let inside =
         |file: &PathBuf| file.components().all(|part| matches!(part, std::path::Component::Normal(_)));
     Some(files.filter(inside).collect())
@@ -122,7 +122,7 @@ fn contents(results: &Results) -> Result<Vec<(&'static str, String)>, Error> {
     Ok(files)
 }
 
-/// Everything needed to repeat the run; what differs from run to run is below `run`.
+/// Returns all data needed to repeat the run; values that differ between identical runs are under `run`.
 fn manifest(from: &Manifest<'_>, outcomes: &[Outcome], partial: bool, files: &[PathBuf]) -> Value {
     let wall: f64 = outcomes.iter().map(|run| run.wall.as_secs_f64()).sum();
     let events: u64 = outcomes.iter().map(|run| run.events).sum();

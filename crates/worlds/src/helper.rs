@@ -1,12 +1,12 @@
-//! Processes that runs start: the ends of flows in a lab, and the program inside a kernel.
+//! Helper processes of runs: the ends of flows in a lab, and the guest program inside a kernel.
 
 use crate::endpoint::{self, COMMAND as ENDPOINT};
 use crate::error::{Error, bail};
 use crate::uml::GUEST;
 
-/// Does the work of a process that a run has started, and ends it; returns at once in any other process.
+/// In a process that a run started, does its work and exits; in any other process, returns at once.
 ///
-/// To be called first thing in `main` by programs that run scenarios in the kernel or in a lab.
+/// Programs that run scenarios in the kernel or in a lab must call this first in `main`.
 pub fn assist() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match &arguments[..] {
@@ -15,21 +15,21 @@ pub fn assist() {
         _ => return,
     };
     if let Err(error) = &done {
-        // There is nobody to be told when this fails, too.
+        // Nothing can be done if this write fails.
         let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{}\n", error.chain()).as_bytes());
     }
     std::process::exit(i32::from(done.is_err()));
 }
 
-/// Sends or receives the TCP flows of a run in a lab, as its plan says (JSON), and prints what it counted.
+/// Sends or receives the TCP flows of a run in a lab according to its plan (JSON), and prints the counters.
 ///
 /// # Errors
-/// When the plan is none, or a connection or a setting of the node fails.
+/// When the plan is invalid, or a connection or a setting of the node fails.
 pub fn endpoint(plan: &str) -> Result<(), Error> {
     endpoint::run(plan)
 }
 
-/// Does what a run wants done inside the kernel that it has started; returns only where there is no such kernel.
+/// Runs the guest program inside a kernel that a run started; returns only outside of such a kernel.
 ///
 /// # Errors
 /// Always.

@@ -12,12 +12,12 @@
 //! # }
 //! ```
 //!
-//! All worlds answer with the same [`Results`](headway_record::Results). [`run_all`] repeats a scenario with several seeds and keeps what
-//! a run wrote, [`compare`] sets worlds side by side, and [`Folder`] writes results as files. Long work tells its progress to a
-//! callback and ends early when its [`Cancellation`] says so.
+//! All worlds return the same [`Results`](headway_record::Results). [`run_all`] repeats a scenario with several
+//! seeds and keeps the files of the runs, [`compare`] compares worlds, and [`Folder`] writes results to files.
+//! Long operations report progress to a callback and end early when their [`Cancellation`] is triggered.
 //!
-//! The kernel in virtual time and the lab start further processes of a program that calls [`assist`] first thing in `main`:
-//! this one, or the one that [`Options::helper`] names.
+//! The kernel in virtual time and the lab start helper processes of a program that calls [`assist`] first in
+//! `main`: this program, or the one in [`Options::helper`].
 
 mod cancel;
 pub mod compare;

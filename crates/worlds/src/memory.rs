@@ -1,13 +1,13 @@
-//! How much memory runs may take.
+//! Memory available to runs.
 
 use headway_core::Bytes;
 
 use crate::error::{Context as _, Error};
 
-/// Three quarters of what the system could give without swapping.
+/// Returns three quarters of the memory that the system can provide without swapping.
 ///
 /// # Errors
-/// When the system does not say.
+/// When the system does not report it.
 pub fn available() -> Result<Bytes, Error> {
     let text = std::fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));

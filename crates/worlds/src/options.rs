@@ -1,4 +1,4 @@
-//! What a run may be told besides its scenario.
+//! Options of a run, besides its scenario.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,20 +11,20 @@ use headway_uml::network::Wishes;
 use crate::cancel::Cancellation;
 use crate::error::{Context as _, Error};
 
-/// How to run; the default is one run at a time, silent, that nobody cancels.
+/// How to run. By default: one job at a time, no progress reports, no cancellation.
 #[derive(Clone)]
 pub struct Options<'a> {
-    /// Runs in virtual time at the same time, at least 1; results do not depend on it.
+    /// Number of parallel runs in virtual time, at least 1; results do not depend on it.
     pub jobs: u32,
-    /// Memory that all jobs together may take; `None` is three quarters of what is available.
+    /// Memory limit of all jobs together; `None` for three quarters of the available memory.
     pub memory: Option<Bytes>,
-    /// What only the kernel in virtual time knows.
+    /// Options for the kernel in virtual time.
     pub uml: UmlOptions,
-    /// The program that calls [`assist`](crate::assist); `None` is this process's own.
+    /// The program that calls [`assist`](crate::assist); `None` for the current one.
     pub helper: Option<PathBuf>,
     /// Ends the work early.
     pub cancellation: Cancellation,
-    /// Hears of progress.
+    /// Receives progress events.
     pub report: Option<&'a Report<'a>>,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Debug for Options<'_> {
 }
 
 impl Options<'_> {
-    /// The program that helps.
+    /// Returns the helper program.
     pub(crate) fn program(&self) -> Result<PathBuf, Error> {
         let own = || std::env::current_exe().context("cannot find this program's own file");
         self.helper.clone().map_or_else(own, Ok)
@@ -68,37 +68,37 @@ impl Options<'_> {
     }
 }
 
-/// A callback for progress, called from any thread.
+/// A progress callback; may be called from any thread.
 pub type Report<'a> = dyn Fn(Event<'_>) + Sync + 'a;
 
-/// What a run tells while it works.
+/// A progress event.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A run begins, described in words.
+    /// A run begins; the text describes it.
     Begins(&'a str),
-    /// So many thousandths of one run have passed since the last report.
+    /// Progress of a run since its last report, in thousandths of its duration.
     Advanced(u64),
     /// The kernel is being built.
     Builds(BuildProgress),
-    /// A run in real time begins anew, for this reason.
+    /// A run in real time is repeated, for the given reason.
     Repeats(&'a str),
 }
 
-/// What only the kernel in virtual time knows.
+/// Options that only the kernel in virtual time supports.
 #[derive(Clone, Debug)]
 pub struct UmlOptions {
-    /// Folders with kernel modules, to be compiled and loaded.
+    /// Folders of kernel modules to compile and load.
     pub modules: Vec<PathBuf>,
-    /// Whether to run the kernel with its own checks (KASAN, lockdep), many times slower.
+    /// Whether to enable the kernel's debug checks (KASAN, lockdep), which make it many times slower.
     pub debug: bool,
     /// Offloads and captures.
     pub wishes: Wishes,
-    /// The longest real time for which virtual time may stand still.
+    /// Timeout, in real time, for virtual time to advance.
     pub patience: Span,
 }
 
-/// How long virtual time may stand still, in real time.
+/// Default timeout, in real time, for virtual time to advance.
 const PATIENCE: Span = Span::from_secs(120);
 
 impl Default for UmlOptions {

@@ -1,26 +1,26 @@
-//! What a run leaves behind.
+//! The outcome of a run.
 
 use std::time::Duration as Span;
 
 use headway_record::Results;
 use headway_uml::place::Place;
 
-/// A run and what it took; nothing of the latter goes into results that are compared byte by byte.
+/// The results of a run and its cost; the cost stays out of the results, which are compared byte by byte.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What the run found out.
+    /// Results of the run.
     pub results: Results,
-    /// Events handled; zero where there are none to count.
+    /// Events processed; zero in worlds that do not count events.
     pub events: u64,
-    /// Real time that the run took.
+    /// Wall time of the run.
     pub wall: Span,
-    /// Why the run does not count, if it does not.
+    /// Why the run is invalid; `None` if it is valid.
     pub trouble: Option<String>,
     /// Files that the run wrote besides its results.
     pub files: Option<RunFiles>,
 }
 
-/// Captures of packets and outputs of programs, in a folder that goes away with this.
+/// Packet captures and program outputs, in a folder that is removed when this is dropped.
 #[derive(Debug)]
 pub struct RunFiles {
     pub(crate) folder: Place,
@@ -28,14 +28,14 @@ pub struct RunFiles {
 }
 
 impl RunFiles {
-    /// The files, each with its name.
+    /// Iterates over the files, as names and paths.
     pub fn paths(&self) -> impl Iterator<Item = (&str, std::path::PathBuf)> {
         self.names.iter().map(|name| (name.as_str(), self.folder.path().join(name)))
     }
 }
 
 impl Outcome {
-    /// A sentence for every program that failed.
+    /// Returns a sentence for every program that failed.
     pub fn failures(&self) -> impl Iterator<Item = String> {
         let failed = self.results.summary.programs.iter().filter(|program| program.failed());
         failed.map(|program| {

@@ -1,7 +1,7 @@
 //! Files below a folder that the user named.
 //!
-//! The folder may be one where others can write. So no link in it is followed, and what is there under a name is replaced, not
-//! written over: neither leads out of the folder.
+//! Others may be able to write to that folder. So symbolic links in it are not followed, and existing files are
+//! replaced, not written to: neither can lead outside of the folder.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -24,10 +24,10 @@ pub struct Output {
 const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_RDONLY).union(OFlag::O_CLOEXEC);
 
 impl Output {
-    /// The folder, made when it is not there.
+    /// Opens the folder, creating it if necessary.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn make(path: &Path) -> Result<Output, Error> {
         let failed = || format!("cannot make {}", path.display());
         std::fs::create_dir_all(path).with_context(failed)?;
@@ -35,16 +35,16 @@ impl Output {
         Ok(Output { fd, path: path.to_owned() })
     }
 
-    /// Writes a file, in folders that are made when missing.
+    /// Writes a file, creating its parent folders if necessary.
     ///
     /// # Errors
-    /// When that fails, or a link is in the way.
+    /// When that fails, or a symbolic link is in the way.
     pub fn write(&self, file: impl AsRef<Path>, text: &str) -> Result<(), Error> {
         let file = file.as_ref();
         self.create(file)?.write_all(text.as_bytes()).with_context(|| self.failed("write", file))
     }
 
-    /// Copies a file.
+    /// Copies a file into the folder.
     ///
     /// # Errors
     /// As for [`Output::write`].
@@ -54,10 +54,10 @@ impl Output {
         Ok(())
     }
 
-    /// Removes a file, which may be gone already.
+    /// Removes a file if it exists.
     pub fn remove(&self, file: &Path) {
         if let Ok((folder, name)) = self.folder(file, false) {
-            // What cannot be removed will be replaced, or is said to be in the way.
+            // A file that cannot be removed will be replaced, or will be reported as in the way.
             let _ = unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir);
         }
     }
@@ -74,7 +74,7 @@ impl Output {
         Ok(File::from(opened))
     }
 
-    /// The folder of a file, and its name there.
+    /// Opens the parent folder of a file, and returns it with the file's name.
     fn folder<'a>(&self, file: &'a Path, make: bool) -> Result<(OwnedFd, &'a Path), Error> {
         let Some(name) = file.file_name() else { bail!("{} is no name of a file", file.display()) };
         let mut fd = self.fd.as_fd().try_clone_to_owned()?;

@@ -1,16 +1,16 @@
-//! What kernels tell of pacing.
+//! Pacing rates as kernels report them.
 
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Rate};
 use headway_scenario::Scenario;
 
-/// A kernel's rate of pacing as a rate on the wire; `None` before there is one.
+/// Converts a kernel's pacing rate to a rate on the wire; `None` before there is one.
 pub(super) fn pacing(told: Rate, scenario: &Scenario) -> Option<Rate> {
-    // Without a rate a kernel tells none or the greatest.
+    // Without a pacing rate, a kernel reports zero or the maximum.
     if [Rate::ZERO, Rate::from_bps(u64::MAX)].contains(&told) {
         return None;
     }
-    // Kernels pace payload.
+    // The kernel's rate counts payload.
     let full = Bytes::new(scenario.mtu.into()) + WIRE_OVERHEAD;
     Some(told.scale(full.get() as f64 / f64::from(scenario.mss())))
 }

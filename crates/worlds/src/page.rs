@@ -1,4 +1,4 @@
-//! The page of figures of a run.
+//! The HTML report of a run.
 
 use headway_core::{Bytes, Instant, Rate};
 use headway_record::{Results, Series, Summary, TcpInterval};
@@ -10,10 +10,10 @@ use crate::rows::{
 use headway_figures::{CannotDraw, page};
 use headway_figures::{MOST_CURVES, Mark, Points};
 
-/// Points of a curve: more would not be seen.
+/// Points per curve; more would not be visible.
 const POINTS: usize = 1_000;
 
-/// The page of a run.
+/// Returns the report of a run.
 pub(crate) fn page(results: &Results) -> Result<String, CannotDraw> {
     let summary = &results.summary;
     let mut body = introduction(summary);
@@ -44,7 +44,7 @@ pub(crate) fn page(results: &Results) -> Result<String, CannotDraw> {
     Ok(page::document(&format!("{} on {}", summary.scenario, summary.world), &body))
 }
 
-/// Measurements as a table, and over the truth.
+/// Returns the measurements as a table, and as a figure with the truth.
 fn measurements(results: &Results) -> Result<String, CannotDraw> {
     let summary = &results.summary;
     if summary.measurements.is_empty() {
@@ -85,7 +85,7 @@ fn measurements(results: &Results) -> Result<String, CannotDraw> {
     Ok(body)
 }
 
-/// The number of the link that was the tight one in most measurements, the first in the file among equals.
+/// Returns the link that was the tight link in most measurements; among equals, the first in the file.
 fn tightest(summary: &Summary) -> Option<usize> {
     let times = |index: &usize| {
         let name = &summary.links[*index].link;
@@ -112,7 +112,7 @@ fn figure(curves: &[(String, Points)], y: &str) -> Result<String, CannotDraw> {
     Ok(format!("<figure>{drawn}</figure>\n"))
 }
 
-/// Every flow, or the sum of all when there are too many to tell apart.
+/// Returns the goodput of every flow, or the sum when there are too many curves.
 fn goodput(series: &Series) -> Vec<(String, Points)> {
     let rate =
         |bytes: Bytes, begin: Instant, end: Instant| Rate::of(bytes, end - begin).unwrap_or_default().mbps();
@@ -129,7 +129,7 @@ fn goodput(series: &Series) -> Vec<(String, Points)> {
     vec![(name, curve(series, |i, begin, end| rate(sum(i), begin, end)))]
 }
 
-/// The state of TCP at senders, where the world tells.
+/// Draws the state of TCP senders; empty if the world does not report it.
 fn senders(series: &Series) -> Result<String, CannotDraw> {
     if series.tcp.is_empty() {
         return Ok(String::new());
@@ -140,7 +140,7 @@ fn senders(series: &Series) -> Result<String, CannotDraw> {
     Ok(format!("{window}{srtt}<p class=\"note\">{note}</p>\n"))
 }
 
-/// A value of every sender, or the mean of all when there are too many to tell apart.
+/// Returns a value of every sender, or the mean when there are too many curves.
 fn each_sender(series: &Series, value: impl Fn(&TcpInterval) -> Option<f64>) -> Vec<(String, Points)> {
     if series.tcp.len() <= MOST_CURVES {
         let flows = series.flows.iter().zip(&series.tcp);
@@ -151,7 +151,7 @@ fn each_sender(series: &Series, value: impl Fn(&TcpInterval) -> Option<f64>) -> 
     vec![(format!("mean of {} flows", series.tcp.len()), mean_of_senders(series, value))]
 }
 
-/// The mean over the senders that have a value.
+/// Returns the mean over the senders that have a value.
 fn mean_of_senders(series: &Series, value: impl Fn(&TcpInterval) -> Option<f64>) -> Points {
     known_curve(series, |i, _, _| {
         let values: Vec<f64> = series.tcp.iter().filter_map(|flow| value(&flow[i])).collect();
@@ -159,12 +159,12 @@ fn mean_of_senders(series: &Series, value: impl Fn(&TcpInterval) -> Option<f64>)
     })
 }
 
-/// The mean congestion window of flows that have begun, in segments; `None` where the world does not tell.
+/// Returns the mean cwnd of flows that have started, in segments; `None` if the world does not report it.
 pub(crate) fn mean_window(series: &Series) -> Option<Points> {
     (!series.tcp.is_empty()).then(|| mean_of_senders(series, window))
 }
 
-/// The congestion window in segments, once the flow has begun.
+/// Returns cwnd in segments, once the flow has started.
 fn window(tcp: &TcpInterval) -> Option<f64> {
     tcp.srtt.map(|_| f64::from(tcp.cwnd))
 }
@@ -173,7 +173,7 @@ fn srtt(tcp: &TcpInterval) -> Option<f64> {
     tcp.srtt.map(|srtt| srtt.ms())
 }
 
-/// The queues of the busiest links.
+/// Returns the backlogs of the busiest links.
 fn queues(summary: &Summary, series: &Series) -> Vec<(String, Points)> {
     let links = busiest(summary).into_iter().take(MOST_CURVES);
     links
@@ -184,7 +184,7 @@ fn queues(summary: &Summary, series: &Series) -> Vec<(String, Points)> {
         .collect()
 }
 
-/// Capacity, what cross traffic left of it, and what measured flows took, on the busiest link.
+/// Returns capacity, what cross traffic left of it, and the rate of measured flows, on the busiest link.
 fn truth(summary: &Summary, series: &Series) -> Option<(String, Vec<(String, Points)>)> {
     let link = *busiest(summary).first()?;
     let values = &series.links[link];
@@ -199,7 +199,7 @@ fn truth(summary: &Summary, series: &Series) -> Option<(String, Vec<(String, Poi
     Some((series.names[link].clone(), curves))
 }
 
-/// Numbers of the links with a rate that carried something, the busiest first.
+/// Returns the links with a rate that carried traffic, busiest first.
 fn busiest(summary: &Summary) -> Vec<usize> {
     let used = |index: &usize| summary.links[*index].utilisation.unwrap_or(0.0);
     let mut links: Vec<usize> = (0..summary.links.len()).filter(|index| used(index) > 0.0).collect();
@@ -207,12 +207,12 @@ fn busiest(summary: &Summary) -> Vec<usize> {
     links
 }
 
-/// A value of every interval, or the means of several intervals when there are too many.
+/// Returns a value for every interval, averaged over several intervals when there are too many.
 pub(crate) fn curve(series: &Series, value: impl Fn(usize, Instant, Instant) -> f64) -> Points {
     known_curve(series, |index, begin, end| Some(value(index, begin, end)))
 }
 
-/// As [`curve`], without the intervals that have no value.
+/// As [`curve`], omitting intervals without a value.
 fn known_curve(series: &Series, value: impl Fn(usize, Instant, Instant) -> Option<f64>) -> Points {
     let points: Vec<(f64, f64)> = series
         .intervals()

@@ -1,4 +1,4 @@
-//! Work on many items, several at a time.
+//! Parallel work on a list of items.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -9,16 +9,17 @@ use crate::error::Error;
 use crate::options::Options;
 use crate::outcome::Outcome;
 
-/// What came of the items, in their order, and the error that ended the work early, if one did.
+/// The results in the order of the items, and the error that ended the work early, if any.
 #[derive(Debug)]
 pub struct Done<R, E> {
-    /// Results of the items that were done.
+    /// Results of the completed items.
     pub results: Vec<R>,
     /// The error that ended the work early.
     pub error: Option<E>,
 }
 
-/// Does `work` on every item, `jobs` at a time, until an error or an interruption; `work` answers `None` when interrupted.
+/// Calls `work` on every item, `jobs` at a time, until an error or an interruption; `work` returns `None` when
+/// interrupted.
 pub fn each<T: Sync, R: Send, E: Send>(
     items: &[T],
     jobs: usize,
@@ -39,7 +40,7 @@ pub fn each<T: Sync, R: Send, E: Send>(
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    // What is wrong with one is likely wrong with all.
+                    // An error of one item likely affects all.
                     next.store(items.len(), Ordering::Relaxed);
                     failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
                 }
@@ -59,7 +60,8 @@ pub fn each<T: Sync, R: Send, E: Send>(
     }
 }
 
-/// Runs every seed, `jobs` at a time; outcomes are in the order of the seeds, and those not begun before a cancellation are missing.
+/// Runs every seed, `jobs` at a time. Outcomes are in the order of the seeds; seeds not started before a
+/// cancellation have none.
 pub(crate) fn each_seed(
     seeds: &[u64],
     jobs: u32,

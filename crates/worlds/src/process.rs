@@ -1,4 +1,4 @@
-//! Processes that a run starts.
+//! Settings of the processes that a run starts.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -7,7 +7,8 @@ use headway_lab::host_processor;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// Has the command end with this process, and ignore keys that are pressed in this terminal.
+/// Makes the command die with this process, and detaches it from the terminal so that keys such as Ctrl-C do not
+/// reach it.
 pub fn end_with_this_process(command: &mut Command) {
     let attach = || {
         // SAFETY: system calls with constant arguments.
@@ -21,21 +22,22 @@ pub fn end_with_this_process(command: &mut Command) {
     unsafe { command.pre_exec(attach) };
 }
 
-/// Has the command run on a processor of its own, with the highest priority that the host grants.
+/// Makes the command run on the processor that the emulator avoids, at the highest priority that the host permits.
 ///
-/// Sender, receiver and emulator share few processors here; on two hosts nothing of the kind is needed.
+/// Here sender, receiver and emulator share a few processors; with two real hosts this would not be necessary.
 pub fn punctual(command: &mut Command) {
     let mut processors = CpuSet::new();
     let own = host_processor().is_some_and(|processor| processors.set(processor).is_ok());
     let raise = move || {
         if own {
-            // Refused only for a processor that has gone meanwhile.
+            // Fails only if the processor has gone offline.
             let _ = sched_setaffinity(Pid::from_raw(0), &processors);
         }
-        // SAFETY: system calls with constant arguments and a path that is a C string; what they refuse is no harm.
+        // SAFETY: system calls with constant arguments and a NUL-terminated path; they may fail without harm.
         unsafe {
             libc::setpriority(libc::PRIO_PROCESS, 0, -20);
-            // Niceness only counts within a session; the session's own weight counts against others.
+            // Niceness only counts within a session; the session's autogroup competes with others by its own
+            // weight.
             let group = libc::open(c"/proc/self/autogroup".as_ptr(), libc::O_WRONLY);
             if group >= 0 {
                 libc::write(group, c"-20".as_ptr().cast(), 3);

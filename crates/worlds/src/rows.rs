@@ -1,13 +1,13 @@
-//! Summaries as rows of tables, on terminals and pages.
+//! Summaries as table rows, for terminals and reports.
 
 use headway_core::{Duration, Rate};
 use headway_record::{LinkResult, MeasureResult, ProgramResult, SourceResult, Summary, Total};
 
-/// The columns of [`flow_rows`].
+/// Columns of [`flow_rows`].
 pub const FLOW_COLUMNS: [&str; 8] =
     ["flows", "number", "goodput", "slowest", "fastest", "fairness", "retransmitted", "timeouts"];
 
-/// Groups of flows, and their sum when there are several.
+/// Returns one row per group of flows, and their total when there are several groups.
 pub fn flow_rows(summary: &Summary) -> Vec<[String; 8]> {
     let row = |name: &str, total: &Total| {
         let rate = |bps| Rate::from_bps(bps).to_string();
@@ -29,11 +29,11 @@ pub fn flow_rows(summary: &Summary) -> Vec<[String; 8]> {
     rows
 }
 
-/// The columns of [`link_rows`].
+/// Columns of [`link_rows`].
 pub const LINK_COLUMNS: [&str; 8] =
     ["link", "capacity", "used", "cross", "mean delay", "99 % delay", "loss", "marked"];
 
-/// Links that carried something and have a rate.
+/// Returns the links that have a rate and carried traffic.
 pub fn link_rows(summary: &Summary) -> Vec<[String; 8]> {
     let limited = summary.links.iter().filter(|link| link.capacity_bps.is_some() && link.arrived > 0);
     limited.map(link_row).collect()
@@ -54,11 +54,11 @@ fn link_row(link: &LinkResult) -> [String; 8] {
     ]
 }
 
-/// The columns of [`traffic_rows`].
+/// Columns of [`traffic_rows`].
 pub const TRAFFIC_COLUMNS: [&str; 6] =
     ["traffic, samples of 1 ms", "mean", "5 %", "median", "95 %", "not arrived"];
 
-/// Sources of datagrams: what they offer, and how much of it was lost or still under way at the end.
+/// Returns the traffic sources: their offered rates, and the fraction lost or still in flight at the end.
 pub fn traffic_rows(summary: &Summary) -> Vec<[String; 6]> {
     let rate = |bps| Rate::from_bps(bps).to_string();
     let row = |source: &SourceResult| {
@@ -76,7 +76,7 @@ pub fn traffic_rows(summary: &Summary) -> Vec<[String; 6]> {
     summary.traffic.iter().map(row).collect()
 }
 
-/// The columns of [`measure_rows`].
+/// Columns of [`measure_rows`].
 pub const MEASURE_COLUMNS: [&str; 9] = [
     "measurement",
     "began",
@@ -89,7 +89,7 @@ pub const MEASURE_COLUMNS: [&str; 9] = [
     "others lost",
 ];
 
-/// Measurements of available bandwidth beside the truth, and what they did to others.
+/// Returns the measurements beside the truth, and their effect on other traffic.
 pub fn measure_rows(summary: &Summary) -> Vec<[String; 9]> {
     let rate = |bps: Option<u64>| bps.map(|bps| Rate::from_bps(bps).to_string());
     let row = |one: &MeasureResult| {
@@ -112,10 +112,10 @@ pub fn measure_rows(summary: &Summary) -> Vec<[String; 9]> {
     summary.measurements.iter().map(row).collect()
 }
 
-/// The columns of [`program_rows`].
+/// Columns of [`program_rows`].
 pub const PROGRAM_COLUMNS: [&str; 4] = ["program", "began", "ended", "with"];
 
-/// Programs, and how they ended.
+/// Returns the programs, and how they ended.
 pub fn program_rows(summary: &Summary) -> Vec<[String; 4]> {
     let time = |ns: u64| Duration::from_ns(ns as i64).to_string();
     let row = |one: &ProgramResult| {
@@ -136,7 +136,7 @@ pub fn program_rows(summary: &Summary) -> Vec<[String; 4]> {
 /// Characters of a command that a table shows.
 const COMMAND: usize = 40;
 
-/// A share with three digits.
+/// Formats a fraction as a percentage with about three digits.
 pub fn percent(share: f64) -> String {
     let value = share * 100.0;
     let digits = if value >= 99.95 {

@@ -1,4 +1,4 @@
-//! A scenario in a world.
+//! Runs a scenario in a world.
 
 use headway_record::Results;
 use headway_scenario::Scenario;
@@ -12,17 +12,17 @@ use crate::{lab, sim, uml};
 /// Runs a scenario with its own seed.
 ///
 /// # Errors
-/// When the world cannot do what the scenario says, when a run fails, or when it was cancelled before it had results.
+/// When the world does not support the scenario, a run fails, or it is cancelled before it produces results.
 pub fn run(scenario: &Scenario, world: World, options: &Options<'_>) -> Result<Results, Error> {
     let outcomes = run_all(scenario, world, &[scenario.seed], options)?;
     outcomes.into_iter().next().map(|outcome| outcome.results).ok_or(Error::Cancelled)
 }
 
-/// Runs a scenario with every seed, several at a time where time is virtual; outcomes are in the order of the seeds, and those
-/// not begun before a cancellation are missing.
+/// Runs a scenario with every seed, several at a time in virtual time. Outcomes are in the order of the seeds;
+/// seeds not started before a cancellation have none.
 ///
 /// # Errors
-/// As for [`run`], but for cancellation.
+/// As for [`run`], except for cancellation.
 pub fn run_all(
     scenario: &Scenario,
     world: World,

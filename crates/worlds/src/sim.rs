@@ -12,10 +12,11 @@ use crate::options::{Event, Options};
 use crate::outcome::Outcome;
 use crate::pool::each_seed;
 
-/// Parts of a run that its progress is told in.
+/// Number of progress steps per run.
 pub const STEPS: u64 = 1000;
 
-/// Runs the scenario with every seed, in the order of the seeds; those not begun before a cancellation are missing.
+/// Runs the scenario with every seed, in the order of the seeds; seeds not started before a cancellation have no
+/// outcome.
 pub(crate) fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> Result<Vec<Outcome>, Error> {
     let jobs = options.jobs.min(u32::try_from(seeds.len()).unwrap_or(u32::MAX)).max(1);
     let memory = options.memory.map_or_else(memory::available, Ok)?;

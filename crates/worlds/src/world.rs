@@ -1,18 +1,18 @@
-//! Where a scenario runs.
+//! The worlds in which a scenario can run.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::Error;
 
-/// Where a scenario runs.
+/// A world in which a scenario can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum World {
     /// The simulator.
     Sim,
     /// The TCP stack of Linux in virtual time.
     Uml,
-    /// An emulated path with this host's TCP.
+    /// This host's TCP over an emulated path, in real time.
     Lab,
 }
 
@@ -20,7 +20,7 @@ impl World {
     /// All worlds.
     pub const ALL: [World; 3] = [World::Sim, World::Uml, World::Lab];
 
-    /// The name on the command line and in results.
+    /// Returns the name on the command line and in results.
     pub const fn name(self) -> &'static str {
         match self {
             World::Sim => "sim",

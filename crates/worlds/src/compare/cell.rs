@@ -1,4 +1,4 @@
-//! Cells of a matrix: a change of the scenario with a name for each of its properties.
+//! Cells of a matrix: overrides of the scenario, with a label for each property.
 
 use std::fmt;
 
@@ -10,30 +10,30 @@ use super::verdict::Group;
 /// One cell of a matrix.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Controller, rate, round-trip time, buffer and number of flows; in the wide matrix controller, class, rate, round-trip
-    /// time and what else is special.
+    /// Controller, rate, RTT, buffer and number of flows; in the wide matrix controller, class, rate, RTT and
+    /// further features.
     pub(super) labels: [String; 5],
     pub(super) changes: Vec<Change>,
-    /// What each of several runs changes besides, whose median counts; empty when there is one.
+    /// Further overrides of each run; metrics are medians over the runs. Empty when there is only one.
     pub(super) runs: Vec<Vec<Change>>,
-    /// Whose bands it is judged by; those that follow from its flows when absent.
+    /// The group whose bands apply; `None` derives it from the flows.
     pub(super) group: Option<Group>,
 }
 
 impl Cell {
-    /// A cell with all its changes, each as `--set` takes it.
+    /// Creates a cell from all its overrides, each in the syntax of `--set`.
     pub(super) fn new(labels: [String; 5], changes: &[String]) -> Result<Cell, Error> {
         Ok(Cell { labels, changes: parsed(changes)?, runs: Vec::new(), group: None })
     }
 
-    /// The changes of every run.
+    /// Returns the overrides of every run.
     pub(super) fn each_run(&self) -> Vec<Vec<Change>> {
         let with = |more: &Vec<Change>| [&self.changes[..], more].concat();
         if self.runs.is_empty() { vec![self.changes.clone()] } else { self.runs.iter().map(with).collect() }
     }
 }
 
-/// Changes as `--set` takes them.
+/// Parses overrides in the syntax of `--set`.
 pub(super) fn parsed(changes: &[String]) -> Result<Vec<Change>, Error> {
     changes.iter().map(|text| text.parse().map_err(Error::other)).collect()
 }
@@ -44,13 +44,13 @@ impl fmt::Display for Cell {
     }
 }
 
-/// A number of flows in words.
+/// Describes a number of flows.
 pub(super) fn flows(count: u64) -> String {
     if count == 1 { "1 flow".to_owned() } else { format!("{count} flows") }
 }
 
-/// Keeps the cells that have the properties in `text`, such as `reno,cubic,1Gb/s`: of each kind of property one of those
-/// that are named.
+/// Keeps the cells that match `text`, such as `reno,cubic,1Gb/s`: terms for the same property are alternatives,
+/// and all properties named must match.
 pub(super) fn only(cells: Vec<Cell>, text: &str) -> Result<Vec<Cell>, Error> {
     let mut wanted: [Vec<String>; 5] = Default::default();
     for term in text.split(',').map(plain).filter(|term| !term.is_empty()) {
@@ -71,12 +71,12 @@ pub(super) fn only(cells: Vec<Cell>, text: &str) -> Result<Vec<Cell>, Error> {
     Ok(kept)
 }
 
-/// A property as it may be typed: small letters, no spaces.
+/// Normalises a property as users type it: lower case, no spaces.
 fn plain(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_whitespace()).collect::<String>().to_lowercase()
 }
 
-/// All properties that cells have.
+/// Lists all properties of the cells.
 fn properties(cells: &[Cell]) -> String {
     let mut all: Vec<&str> = Vec::new();
     for kind in 0..5 {

@@ -1,4 +1,4 @@
-//! One scenario in several worlds.
+//! The comparison of one scenario across several worlds.
 
 use crate::error::{Context as _, Error};
 use headway_record::Results;
@@ -11,16 +11,16 @@ use super::verdict::{Group, Verdict, agrees_with_itself, judge};
 use crate::outcome::Outcome;
 use crate::world::World;
 
-/// What is compared.
+/// The object of a comparison.
 #[derive(Clone, Debug)]
 pub(super) struct Subject<'a> {
-    /// The scenario, of several runs the first.
+    /// The scenario; with several runs, that of the first.
     pub(super) scenario: &'a Scenario,
     pub(super) labels: &'a [String],
     pub(super) set: &'a [Change],
-    /// What each of several runs changes besides.
+    /// Further overrides of each of several runs.
     pub(super) runs: &'a [Vec<Change>],
-    /// Whose bands it is judged by; those that follow from the scenario when absent.
+    /// The group whose bands apply; `None` derives it from the scenario.
     pub(super) group: Option<Group>,
 }
 
@@ -34,49 +34,49 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// A scenario in all worlds.
+/// The results of one scenario in all worlds.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename = "comparison")]
 pub struct Comparison {
-    /// The properties of a matrix's cell; empty for a single comparison.
+    /// Labels of the matrix cell; empty for a single comparison.
     #[serde(rename = "cell")]
     pub(super) labels: Vec<String>,
     pub(super) set: Vec<String>,
-    /// What each of several runs changed besides; metrics are medians over them.
+    /// Further overrides of each of several runs; metrics are medians over them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) runs: Vec<Vec<String>>,
     pub(super) worlds: Vec<String>,
-    /// Number of the world that differences are relative to.
+    /// Index of the reference world.
     #[serde(skip)]
     pub(super) reference: usize,
-    /// Its name.
+    /// Name of the reference world.
     #[serde(rename = "reference")]
     reference_name: String,
-    /// The link that metrics are about.
+    /// The link whose queue the metrics describe.
     pub(super) link: String,
     pub(super) metrics: Vec<Metric>,
     pub(super) speeds: Vec<Speed>,
     pub(super) verdicts: Vec<Verdict>,
-    /// Whether every other run of the reference keeps to the bands beside its remaining ones; `None` where there are not several.
+    /// Whether the odd and the even runs of the reference agree within the bands; `None` without several runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reference_beside_itself: Option<bool>,
-    /// Whether all metrics with bands are within them; `None` when none has.
+    /// Whether all metrics with bands are within them; `None` when no metric has a band.
     pub(super) within: Option<bool>,
-    /// Whether the machine left all runs undisturbed.
+    /// Whether no run was disturbed by the machine.
     pub(super) valid: bool,
 }
 
-/// What a run took.
+/// The cost of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Speed {
-    /// Time in the world, warm-up included.
+    /// Time in the world, virtual or real, warm-up included.
     pub(super) virtual_seconds: f64,
     pub(super) wall_seconds: f64,
-    /// Events handled; zero where there are none to count.
+    /// Events processed; zero in worlds that do not count events.
     pub(super) events: u64,
 }
 
-/// The most real world: differences are relative to it.
+/// Returns the index of the reference: the world closest to a real network.
 pub(super) fn reference(worlds: &[World]) -> usize {
     let real = |world: &World| match world {
         World::Sim => 0,
@@ -88,7 +88,7 @@ pub(super) fn reference(worlds: &[World]) -> usize {
 }
 
 impl Comparison {
-    /// Sets runs in `worlds` side by side, of which there are as many in every world.
+    /// Compares `runs`, which holds the same number of runs for each of `worlds`.
     pub(super) fn new(
         subject: &Subject<'_>,
         worlds: &[World],
@@ -120,12 +120,12 @@ impl Comparison {
         })
     }
 
-    /// What tells the cell of a matrix from the others.
+    /// Returns the name of the matrix cell.
     pub(super) fn cell(&self) -> String {
         self.labels.join(", ")
     }
 
-    /// The worlds that are compared with the reference.
+    /// Iterates over the worlds other than the reference.
     pub(super) fn others(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.worlds.len()).filter(|index| *index != self.reference)
     }
@@ -134,14 +134,14 @@ impl Comparison {
         self.metrics.iter().find(|metric| metric.name == name)
     }
 
-    /// The verdict on a world other than the reference.
+    /// Returns the verdict on a world other than the reference.
     pub(super) fn verdict(&self, world: usize) -> Option<&Verdict> {
         self.others().position(|other| other == world).and_then(|place| self.verdicts.get(place))
     }
 }
 
 impl Speed {
-    /// Several runs together.
+    /// Sums the costs of several runs.
     pub(super) fn sum(speeds: impl Iterator<Item = Speed>) -> Speed {
         let none = Speed { virtual_seconds: 0.0, wall_seconds: 0.0, events: 0 };
         speeds.fold(none, |all, speed| Speed {
@@ -160,13 +160,13 @@ impl Speed {
         }
     }
 
-    /// How many times faster this was than `other`, for the same time in the world.
+    /// Returns the ratio of the wall time of `other` to that of this run.
     pub(super) fn over(&self, other: &Speed) -> Option<f64> {
         (self.wall_seconds > 0.0).then(|| other.wall_seconds / self.wall_seconds)
     }
 }
 
-/// The name of the link that all worlds know and that was used most in the first run.
+/// Returns the most utilised link in the first run, among those that all worlds report.
 fn bottleneck(worlds: &[Vec<&Results>]) -> Result<String, Error> {
     let mut firsts = worlds.iter().filter_map(|runs| runs.first());
     let first = firsts.next().context("there are no runs")?;

@@ -1,4 +1,4 @@
-//! The figure of a matrix: how far every cell is from the reference.
+//! The figure of a matrix: differences between every cell and the reference.
 
 use super::comparison::Comparison;
 use super::metrics::{COMPLETION, FAIRNESS, GOODPUT, MEAN_DELAY, RETRANSMITTED, SLOWEST_SHARE, Unit, short};
@@ -6,7 +6,7 @@ use super::verdict::{Band, Group};
 use headway_figures::CannotDraw;
 use headway_figures::dots::{self, Dot, Legend, Panel};
 
-/// A metric, and the difference in percent, or absolute in the case of an index, beyond which its axis ends.
+/// Metrics with the limit of their axes: a difference in percent, or an absolute one for an index.
 const PANELS: [(&str, f64); 6] = [
     (GOODPUT, 15.0),
     (SLOWEST_SHARE, 0.5),
@@ -15,14 +15,14 @@ const PANELS: [(&str, f64); 6] = [
     (COMPLETION, 40.0),
     (FAIRNESS, 0.2),
 ];
-/// Colours that the legend has room for.
+/// The number of colours that fit in the legend.
 const MOST_KINDS: usize = 3;
-/// Places of properties among the labels of a cell; in the wide matrix the class stands in place of the rate.
+/// Positions of properties in the labels of a cell; in the wide matrix the class replaces the rate.
 const CONTROLLER: usize = 0;
 const RATE: usize = 1;
 const FLOWS: usize = 4;
 
-/// Differences of `world` from the reference as SVG text.
+/// Draws the differences of `world` from the reference as SVG text.
 pub(super) fn differences(cells: &[Comparison], world: usize) -> Result<String, CannotDraw> {
     let rates = Some(distinct(cells, RATE)).filter(|rates| rates.len() <= MOST_KINDS).unwrap_or_default();
     let controllers = distinct(cells, CONTROLLER);
@@ -64,7 +64,7 @@ fn axis(metric: &str, pair: &str) -> String {
     }
 }
 
-/// All values of one property, in the order of the cells.
+/// Returns the distinct values of one property, in cell order.
 fn distinct(cells: &[Comparison], property: usize) -> Vec<&str> {
     let mut all: Vec<&str> = Vec::new();
     for cell in cells {
@@ -76,11 +76,11 @@ fn distinct(cells: &[Comparison], property: usize) -> Vec<&str> {
     all
 }
 
-/// The difference of a cell; infinite when there is something where the reference has nothing.
+/// Returns the difference of a cell; infinite if only the reference is zero.
 fn dot(cell: &Comparison, world: usize, name: &str, rates: &[&str]) -> Option<Dot> {
     let filled = cell.labels[FLOWS].starts_with("1 flow");
     if [FAIRNESS, SLOWEST_SHARE].contains(&name) && filled {
-        // A single flow is always fair.
+        // A single flow is always perfectly fair.
         return None;
     }
     let metric = cell.metric(name)?;
@@ -93,7 +93,7 @@ fn dot(cell: &Comparison, world: usize, name: &str, rates: &[&str]) -> Option<Do
     Some(Dot { value: apart, kind, filled })
 }
 
-/// Half the height of the band that the cell is judged by, in units of the axis.
+/// Returns half the height of the cell's band, in units of the axis.
 fn band(cell: &Comparison, world: usize, metric: &str) -> Option<f64> {
     let checks = &cell.verdict(world)?.checks;
     let check = checks.iter().find(|check| check.metric == metric)?;

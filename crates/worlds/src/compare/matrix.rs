@@ -1,4 +1,4 @@
-//! The calibration matrix: 288 cells over one bottleneck, for worlds in virtual time.
+//! The calibration matrix: 288 cells with one bottleneck, for worlds in virtual time.
 
 use crate::error::Error;
 use headway_core::units::WIRE_OVERHEAD;
@@ -10,40 +10,42 @@ use super::cell::{Cell, flows, parsed};
 const CONTROLLERS: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
 const RATES_MBPS: [u64; 3] = [100, 1_000, 10_000];
 const ROUND_TRIPS_MS: [i64; 4] = [1, 10, 30, 100];
-/// In bandwidth-delay products.
+/// Buffers in bandwidth-delay products.
 const BUFFERS: [f64; 3] = [0.25, 1.0, 4.0];
 const FLOWS: [u64; 2] = [1, 4];
-/// Times between the starts of several flows, in round trips. What they share follows from how slow start ended, and Jain's index of one
-/// run may be anything between 0.65 and 0.98 where the buffer is short: so the median of several counts.
+/// Stagger of the flows in RTTs, one per run. How flows share the bottleneck depends on how slow start ended;
+/// with a short buffer, Jain's index of a single run varies between 0.65 and 0.98. Hence the median over several
+/// runs.
 const STAGGERS: [f64; 3] = [0.0, 0.37, 0.83];
 
-/// A full packet on the wire, with the MTU of 1500 bytes.
+/// Wire size of a full packet with an MTU of 1500 bytes.
 const PACKET: Bytes = Bytes::new(1500 + WIRE_OVERHEAD.get());
 
-/// Cycles of the controller that a cell lasts for, a third of which is warm-up: eight that count, so that a cut one moves
-/// a mean delay by 1 or 2 %.
+/// Duration of a cell in cycles of the controller. A third of it is warm-up; over the remaining eight cycles, a
+/// truncated one shifts the mean delay by only 1 or 2 %.
 const CYCLES: f64 = 12.0;
-/// Round trips that a cell lasts for at least: slow start takes about 15 of them, and some more to recover from its end.
+/// Minimum duration of a cell in RTTs: slow start takes about 15, and recovering from its overshoot some more.
 const LEAST_ROUNDS: f64 = 200.0;
-/// A cell lasts at least so long, thirty times the least retransmission timeout of 200 ms.
+/// Minimum duration of a cell: thirty times the minimum RTO of 200 ms.
 const LEAST: Duration = Duration::from_ms(6_000);
-/// Packets at which a cell is cut short, all its runs together: 20 s of work at the 400 thousand packets a second of a real stack. Half of
-/// the cells would need more for all their cycles, up to hours of virtual time.
+/// Limit on the packets of a cell, all its runs together: 20 s of work for a real stack at 400 000 packets per
+/// second. Half of the cells would need more for all their cycles, up to hours of virtual time.
 const MOST_PACKETS: u64 = 8_000_000;
-/// Round trips that a cut cell keeps, whatever the number of packets.
+/// RTTs that a truncated cell keeps, regardless of the packet limit.
 const KEPT_ROUNDS: f64 = 100.0;
-/// Time between two phases in which BBR drains the queue to measure its round trip.
+/// Interval between the PROBE_RTT phases of BBR.
 const BBR_CYCLE: Duration = Duration::from_ms(10_000);
 
-/// DCTCP's marking threshold in packets at small bandwidth-delay products: less than bursts of a host would be marked.
+/// Lower bound of DCTCP's marking threshold, in packets: a lower threshold would mark the bursts of a single
+/// host.
 const LEAST_THRESHOLD: u64 = 20;
 
-/// The largest window that TCP can announce.
+/// Largest window that TCP can advertise.
 const LARGEST_WINDOW: Bytes = Bytes::new(1 << 30);
-/// The receive buffer of scenarios that do not need more.
+/// Default receive buffer of scenarios.
 const USUAL_WINDOW: Bytes = Bytes::new(64_000_000);
 
-/// A place in the matrix.
+/// A point in the parameter space of the matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Point {
     controller: &'static str,
@@ -54,7 +56,8 @@ struct Point {
     flows: u64,
 }
 
-/// All cells, or a subset that is spread over all values; `set` may change anything but the place in the matrix.
+/// Returns all cells, or with `quick` a subset that covers all values; `set` may change anything but the cell's
+/// parameters.
 pub(super) fn cells(quick: bool, set: &[Change]) -> Result<Vec<Cell>, Error> {
     let points = if quick { subset() } else { all() };
     points.iter().map(|point| point.cell(set)).collect()
@@ -76,7 +79,7 @@ fn all() -> Vec<Point> {
     points
 }
 
-/// Rate, then numbers of a round-trip time and of a buffer, and flows, for the first controller of the subset.
+/// Rate, indices of RTT and buffer, and flows, for the first controller of the subset.
 const QUICK: [(u64, usize, usize, u64); 10] = [
     (100, 0, 0, 1),
     (100, 1, 1, 1),
@@ -90,7 +93,7 @@ const QUICK: [(u64, usize, usize, u64); 10] = [
     (10_000, 0, 1, 1),
 ];
 
-/// Ten cells for every controller; each next one has the round-trip times and buffers of the one before moved by one place.
+/// Returns ten cells per controller; RTTs and buffers shift by one position from each controller to the next.
 fn subset() -> Vec<Point> {
     let mut points = Vec::new();
     for (turn, controller) in CONTROLLERS.into_iter().enumerate() {
@@ -112,35 +115,36 @@ impl Point {
         Duration::from_ms(self.round_trip_ms)
     }
 
-    /// The bandwidth-delay product, times a factor.
+    /// Returns the bandwidth-delay product times `factor`.
     fn product(&self, factor: f64) -> Bytes {
         self.rate().bytes_in(self.round_trip().scale(factor))
     }
 
-    /// One period of the controller in its steady state.
+    /// Returns one period of the controller in steady state.
     fn cycle(&self) -> Duration {
-        // A flow's largest window, and a round trip with the queue half full.
+        // The maximum window of a flow, and the RTT with the queue half full.
         let window = self.product(1.0 + self.buffer).get() as f64 / PACKET.get() as f64 / self.flows as f64;
         let round = self.round_trip().scale(1.0 + self.buffer / 2.0);
-        // From half the window to the whole by a segment a round.
+        // cwnd grows from half to full by one segment per RTT.
         let reno = round.scale(window / 2.0);
         match self.controller {
             "reno" => reno,
-            // K of RFC 9438; where that takes longer than Reno, CUBIC does as Reno does.
+            // K of RFC 9438; CUBIC behaves like Reno where K is longer than Reno's cycle.
             "cubic" => reno.min(Duration::from_secs_f64((window * 0.3 / 0.4).cbrt())),
-            // Its period is short, about the square root of the window (Alizadeh et al., equation 8). But the first mark
-            // halves the window, as nothing is known of their share yet, and warm-up, a third, must see it grow again.
+            // Its period is short, about the square root of the window (Alizadeh et al., equation 8). But the
+            // first mark halves the window, because alpha starts at one, and warm-up, a third of the run, must
+            // cover the regrowth.
             "dctcp" => reno.scale(3.0 / CYCLES).max(round.scale(window.sqrt())),
             _ => BBR_CYCLE,
         }
     }
 
-    /// How often the cell is run.
+    /// Returns the number of runs.
     fn runs(&self) -> u64 {
         if self.flows > 1 { STAGGERS.len() as u64 } else { 1 }
     }
 
-    /// How long each run of the cell lasts, in whole seconds.
+    /// Returns the duration of each run, in whole seconds.
     fn duration(&self) -> Duration {
         let wanted = self.cycle().scale(CYCLES).max(self.round_trip().scale(LEAST_ROUNDS)).max(LEAST);
         let most = self
@@ -150,15 +154,15 @@ impl Point {
         Duration::from_ms((wanted.min(most).ms() / 1e3).ceil() as i64 * 1_000)
     }
 
-    /// DCTCP's marking threshold: a seventh of the bandwidth-delay product (RFC 8257, 3.1) or 20 packets, but so far below
-    /// the limit of the buffer that marks come before losses.
+    /// Returns DCTCP's marking threshold: a seventh of the BDP (RFC 8257, 3.1), at least 20 packets, but low
+    /// enough that the queue marks before the buffer overflows.
     fn threshold(&self) -> Bytes {
         let product = Bytes::new(self.product(1.0).get() / 7);
         let room = Bytes::new(self.product(self.buffer).get() * 2 / 3);
         product.max(PACKET * LEAST_THRESHOLD).min(room)
     }
 
-    /// A receive buffer that does not limit the window.
+    /// Returns a receive buffer that does not limit the window.
     fn window(&self) -> Bytes {
         Bytes::new(self.product(1.0 + self.buffer).get() * 2).clamp(USUAL_WINDOW, LARGEST_WINDOW)
     }
@@ -172,7 +176,7 @@ impl Point {
             format!("warmup={} ms", (duration.ms() / 3.0).round()),
             format!("flow.0.receive-buffer={} B", self.window().get()),
         ];
-        // What the user sets may change these, but not what the cell is named after.
+        // The user may override these, but not the parameters that name the cell.
         changes.extend(set.iter().map(ToString::to_string));
         changes.extend([
             format!("link.0.rate={rate}"),
@@ -197,7 +201,7 @@ impl Point {
         Ok(Cell { runs, ..Cell::new(labels, &changes)? })
     }
 
-    /// What the runs of several flows change, one for each stagger.
+    /// Returns the overrides of several runs, one for each stagger.
     fn staggered(&self) -> Result<Vec<Vec<Change>>, Error> {
         let stagger =
             |part: &f64| format!("flow.0.stagger={} us", self.round_trip().scale(*part).us().round());
@@ -250,7 +254,7 @@ mod tests {
         }
         assert_eq!(seen.len(), 4 + 3 + 4 + 3 + 2);
         assert!(seen.values().all(|times| *times >= 4), "{seen:?}");
-        // Round-trip times and buffers come with both numbers of flows.
+        // RTTs and buffers occur with both numbers of flows.
         for point in &subset {
             let other =
                 subset.iter().any(|p| p.round_trip_ms == point.round_trip_ms && p.flows != point.flows);
@@ -273,7 +277,7 @@ mod tests {
     #[test]
     fn cells_last_for_their_cycles_within_bounds() {
         let point = Point { controller: "reno", mbps: 100, round_trip_ms: 30, buffer: 1.0, flows: 1 };
-        // 487 packets: 244 round trips of 45 ms.
+        // 487 packets: 244 RTTs of 45 ms.
         assert!((10.9..11.1).contains(&point.cycle().secs_f64()), "{}", point.cycle());
         assert_eq!(point.duration(), Duration::from_ms(132_000));
         let cubic = Point { controller: "cubic", ..point };

@@ -1,4 +1,4 @@
-//! The numbers that worlds are compared by.
+//! The metrics by which worlds are compared.
 
 use headway_core::{Duration, Rate};
 use headway_record::{LinkResult, Results, Total};
@@ -15,7 +15,7 @@ pub(super) const SLOWEST_SHARE: &str = "slowest flow's share";
 pub(super) const TIMEOUTS: &str = "timeouts";
 pub(super) const COMPLETION: &str = "median completion";
 
-/// The name of a metric where there is little room.
+/// Returns a short name of the metric, for narrow columns.
 pub(super) fn short(name: &str) -> &str {
     match name {
         MEAN_DELAY => "mean delay",
@@ -25,7 +25,7 @@ pub(super) fn short(name: &str) -> &str {
     }
 }
 
-/// What a number counts.
+/// The unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum Unit {
     #[serde(rename = "bit/s")]
@@ -41,7 +41,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// A number with its unit, as a reader wants it.
+    /// Formats a value with its unit.
     pub(super) fn text(self, value: f64) -> String {
         match self {
             Unit::BitsPerSecond => Rate::from_bps_f64(value).to_string(),
@@ -53,22 +53,22 @@ impl Unit {
     }
 }
 
-/// One number in every world.
+/// One metric in every world.
 #[derive(Clone, Debug, Serialize)]
 pub struct Metric {
     pub(super) name: &'static str,
     pub(super) unit: Unit,
-    /// In the order of the worlds; `None` where a world does not tell.
+    /// Values, in the order of the worlds; `None` in worlds that do not report the metric.
     pub(super) values: Vec<Option<f64>>,
-    /// What values are medians of: one of each run in every world; empty where there is but one run.
+    /// The values of single runs whose medians `values` holds, per world; empty with a single run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) runs: Vec<Vec<Option<f64>>>,
-    /// Value less that of the reference, as a share of the latter; `None` when that is zero, and for the reference itself.
+    /// Differences relative to the reference; `None` for the reference itself, and where its value is zero.
     pub(super) differences: Vec<Option<f64>>,
 }
 
 impl Metric {
-    /// `runs` are the values of each run in every world.
+    /// Creates a metric from the values of each run in every world.
     pub(super) fn new(
         name: &'static str,
         unit: Unit,
@@ -87,23 +87,23 @@ impl Metric {
         Metric { name, unit, values, runs, differences }
     }
 
-    /// The value in a world as text; empty where the world does not tell.
+    /// Formats the value in a world; empty where the world does not report it.
     pub(super) fn text(&self, world: usize) -> String {
         self.values[world].map(|value| self.unit.text(value)).unwrap_or_default()
     }
 
-    /// The difference of a world from the reference as text; empty where there is none.
+    /// Formats the relative difference from the reference; empty without one.
     pub(super) fn difference_text(&self, world: usize) -> String {
         self.differences[world].map(|share| format!("{:+.1} %", share * 100.0)).unwrap_or_default()
     }
 }
 
-/// Relative difference; two zeros are equal.
+/// Returns the relative difference; two zeros are equal.
 fn difference(value: f64, reference: f64) -> Option<f64> {
     if value == reference { Some(0.0) } else { (reference != 0.0).then(|| value / reference - 1.0) }
 }
 
-/// All metrics of the runs of every world, medians where there are several; `link` is the bottleneck.
+/// Returns all metrics, as medians over the runs of each world; `link` is the bottleneck.
 pub(super) fn metrics(worlds: &[Vec<&Results>], link: &str, reference: usize) -> Vec<Metric> {
     let all = |name, unit, value: &dyn Fn(&Results) -> Option<f64>| {
         let runs = worlds.iter().map(|runs| runs.iter().map(|run| value(run)).collect());
@@ -135,12 +135,13 @@ pub(super) fn metrics(worlds: &[Vec<&Results>], link: &str, reference: usize) ->
     ]
 }
 
-/// Goodput of the slowest flow as a part of what each would have if all had the same; `None` without any.
+/// Returns the goodput of the slowest flow relative to a fair share; `None` without any goodput.
 fn slowest_share(total: &Total) -> Option<f64> {
     (total.goodput_bps > 0).then(|| (total.goodput_min_bps * total.flows) as f64 / total.goodput_bps as f64)
 }
 
-/// The median; the mean of the two in the middle of an even number, `None` unless every run has a value.
+/// Returns the median, for an even number of runs the mean of the middle two; `None` unless every run has a
+/// value.
 pub(super) fn median(values: &[Option<f64>]) -> Option<f64> {
     let mut values: Vec<f64> = values.iter().copied().collect::<Option<_>>()?;
     values.sort_by(f64::total_cmp);
@@ -148,8 +149,8 @@ pub(super) fn median(values: &[Option<f64>]) -> Option<f64> {
     Some(f64::midpoint(values[middle], values[values.len() / 2]))
 }
 
-/// The time that a `share` of the flows with a size took at most (ns); `None` without such flows. One that has not ended has
-/// taken all the time since it began.
+/// Returns the given quantile of the completion times (ns) of flows with a size; `None` without such flows. A
+/// flow that has not finished counts with its age.
 fn completion(run: &Results, share: f64) -> Option<f64> {
     let end = run.summary.warmup_ns + run.summary.measured_ns;
     let ends = |group: &str| run.flows.iter().any(|flow| flow.group == group && flow.finished_ns.is_some());

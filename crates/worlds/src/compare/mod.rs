@@ -1,4 +1,4 @@
-//! The same scenario in several worlds, side by side: metrics, bands, matrices of cells.
+//! Comparisons of a scenario across worlds: metrics, bands, and matrices of cells.
 
 mod cell;
 mod comparison;
@@ -31,39 +31,40 @@ pub use comparison::{Comparison, Speed};
 pub use metrics::Metric;
 pub use verdict::{Tally, Verdict};
 
-/// Runs in real time before the machine is declared too busy.
+/// Attempts at a run in real time before giving up on a busy machine.
 const TRIES: u32 = 3;
 
-/// The matrices there are.
+/// The available matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matrix {
-    /// One bottleneck, over all its parameters.
+    /// One bottleneck, with all its parameters varied.
     Bottleneck,
-    /// Networks with links and flows of their own.
+    /// Varied networks with links and flows of their own.
     Wide,
 }
 
-/// Which cells of which matrix.
+/// A selection of cells of a matrix.
 #[derive(Clone, Copy, Debug)]
 pub struct Selection<'a> {
     /// The matrix.
     pub matrix: Matrix,
-    /// Whether only a part of the cells is meant, spread over all values.
+    /// Whether to run only a subset that covers all values.
     pub quick: bool,
-    /// The seed that networks of the wide matrix are drawn with; `None` is that of published results.
+    /// Seed from which the networks of the wide matrix are drawn; `None` for the seed of published results.
     pub seed: Option<u64>,
-    /// Properties such as `reno,cubic,1Gb/s`: of each kind one of those named.
+    /// Properties that cells must have, such as `reno,cubic,1Gb/s`; values of the same property are alternatives.
     pub only: Option<&'a str>,
-    /// Changes of the scenario in every cell.
+    /// Overrides applied to the scenario of every cell.
     pub set: &'a [Change],
-    /// How many times slower everything runs.
+    /// Time dilation: how many times slower every cell runs.
     pub dilation: u32,
 }
 
-/// A cell with the scenarios of its runs.
+/// A cell, and the scenarios of its runs.
 pub type Planned = (Cell, Vec<Scenario>);
 
-/// Runs a scenario in all worlds and compares them; `None` when it was cancelled. `set` is what was changed in the scenario.
+/// Runs a scenario in all worlds and compares them; `None` when cancelled. `set` lists the overrides already
+/// applied to the scenario.
 ///
 /// # Errors
 /// When a run fails, or the worlds have no link in common.
@@ -81,7 +82,7 @@ pub fn single(
     Ok(Some((comparison, outcomes)))
 }
 
-/// Runs all cells, `options.jobs` at a time, and tells every comparison that is done to `told`.
+/// Runs all cells, `options.jobs` at a time, and calls `told` with every finished comparison.
 pub fn many(
     cells: &[Planned],
     worlds: &[World],
@@ -92,7 +93,7 @@ pub fn many(
         Ok(memory) => Bytes::new(memory.get() / u64::from(options.jobs.max(1))),
         Err(error) => return Done { results: Vec::new(), error: Some(error) },
     };
-    // Cells side by side would talk at the same time.
+    // Reports of cells that run in parallel would interleave.
     let report = options.report.filter(|_| options.jobs <= 1);
     let each = Options { jobs: 1, memory: Some(memory), report, ..options.clone() };
     pool::each(cells, options.jobs as usize, &options.cancellation, |(cell, scenarios)| {
@@ -112,10 +113,10 @@ pub fn many(
     })
 }
 
-/// The cells that are selected of the scenario in a file, each with the scenarios of its runs.
+/// Returns the selected cells, each with the scenarios of its runs, which are based on the one in `file`.
 ///
 /// # Errors
-/// When there is no such cell, or a cell is no scenario: mistakes show before anything runs.
+/// When no cell matches, or a cell is not a valid scenario; so mistakes show before anything runs.
 pub fn cells(file: &Path, selection: &Selection<'_>, worlds: &[World]) -> Result<Vec<Planned>, Error> {
     let wide = selection.matrix == Matrix::Wide;
     if !wide && selection.seed.is_some() {
@@ -145,7 +146,8 @@ pub fn cells(file: &Path, selection: &Selection<'_>, worlds: &[World]) -> Result
     cells.into_iter().map(load).collect()
 }
 
-/// A scenario in one world, in real time again when the machine disturbed it; `None` when it was cancelled before it began.
+/// Runs a scenario in one world, and repeats it in real time when the machine disturbed it; `None` when cancelled
+/// before it began.
 fn one(scenario: &Scenario, world: World, options: &Options<'_>) -> Result<Option<Outcome>, Error> {
     let mut tries = 0;
     loop {
@@ -160,7 +162,7 @@ fn one(scenario: &Scenario, world: World, options: &Options<'_>) -> Result<Optio
     }
 }
 
-/// The runs in all worlds; `None` when they were cancelled.
+/// Runs a scenario in all worlds; `None` when cancelled.
 fn all_worlds(
     worlds: &[World],
     in_world: impl Fn(World) -> Result<Option<Outcome>, Error>,
@@ -179,7 +181,7 @@ fn all_worlds(
     Ok(Some(outcomes))
 }
 
-/// How many cells keep to their bands, for every world but the reference.
+/// Counts the cells within their bands, for every world but the reference.
 pub fn tallies(done: &[Comparison]) -> Vec<Tally> {
     let Some(first) = done.first() else { return Vec::new() };
     let of_world = |world: usize| {
@@ -194,10 +196,10 @@ pub fn tallies(done: &[Comparison]) -> Vec<Tally> {
     tallies
 }
 
-/// The cells and after them the verdict, as JSON.
+/// Returns the cells, followed by the verdict, as JSON.
 ///
 /// # Errors
-/// When a number cannot be written as JSON.
+/// When a number cannot be represented in JSON.
 pub fn matrix_value(done: &[Comparison], tallies: &[Tally], partial: bool) -> Result<Value, Error> {
     let mut all: Vec<Value> = done.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
     let reached = tallies.iter().all(|tally| tally.reached);

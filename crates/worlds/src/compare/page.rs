@@ -1,4 +1,4 @@
-//! Comparisons as a page of tables and figures.
+//! HTML reports of comparisons.
 
 use headway_core::Rate;
 use headway_record::Series;
@@ -12,11 +12,11 @@ use crate::page::{curve, mean_window};
 use headway_figures::Points;
 use headway_figures::{CannotDraw, page};
 
-/// How to read the figure of a matrix.
+/// Explains the figure of a matrix.
 const FIGURE_NOTE: &str = "Every dot is a cell. Grey is the relative part of the bands, where a band binds any of the group. \
     Differences of next to nothing are within the bands anyway. Triangles lie beyond the axis.";
 
-/// The page of one comparison.
+/// Returns the report of one comparison.
 pub fn comparison(
     scenario: &Scenario,
     comparison: &Comparison,
@@ -47,7 +47,7 @@ pub fn comparison(
     Ok(page::document(&title, &body))
 }
 
-/// The congestion windows over time, where any world tells.
+/// Draws cwnd over time; empty if no world reports it.
 fn windows(comparison: &Comparison, outcomes: &[Outcome]) -> Result<String, CannotDraw> {
     let curves = curves(comparison, outcomes, mean_window);
     if curves.is_empty() {
@@ -58,7 +58,7 @@ fn windows(comparison: &Comparison, outcomes: &[Outcome]) -> Result<String, Cann
     Ok(format!("<h2>Congestion window over time</h2>\n{figure}<p class=\"note\">{note}</p>\n"))
 }
 
-/// A curve for every world that has one.
+/// Returns a curve for every world that reports it.
 fn curves(
     comparison: &Comparison,
     outcomes: &[Outcome],
@@ -68,7 +68,7 @@ fn curves(
     worlds.filter_map(|(world, outcome)| Some((world.clone(), draw(&outcome.results.series)?))).collect()
 }
 
-/// The sum over all flows in Mb/s.
+/// Returns the total goodput in Mb/s.
 fn goodput(series: &Series) -> Points {
     curve(series, |index, begin, end| {
         let sum = series.goodput.iter().map(|values| values[index]).sum();
@@ -76,7 +76,7 @@ fn goodput(series: &Series) -> Points {
     })
 }
 
-/// The queue of a link in kB.
+/// Returns the backlog of a link in kB.
 fn queue(series: &Series, link: &str) -> Option<Points> {
     let place = series.names.iter().position(|name| name == link)?;
     let values = &series.links[place];
@@ -88,7 +88,7 @@ fn over_time(curves: &[(String, Points)], y: &str) -> Result<String, CannotDraw>
     Ok(format!("<figure>{drawn}</figure>\n"))
 }
 
-/// The page of a matrix.
+/// Returns the report of a matrix.
 pub fn matrix(cells: &[Comparison], tallies: &[Tally], all: usize) -> Result<String, CannotDraw> {
     let mut body = format!("<p>{}</p>\n", rows::verdict(tallies));
     if cells.len() < all {

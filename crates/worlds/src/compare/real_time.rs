@@ -1,4 +1,4 @@
-//! The matrix that this host's TCP can run in real time.
+//! The matrix for this host's TCP in real time.
 
 use crate::error::Error;
 use headway_core::Rate;
@@ -6,12 +6,12 @@ use headway_scenario::{Change, Scenario};
 
 use super::cell::{Cell, flows};
 
-/// Rates at which a busy machine still keeps its emulator on time.
+/// Rates that the emulator sustains on time even on a busy machine.
 const RATES_MBPS: [f64; 2] = [10.0, 100.0];
 /// Buffers in bandwidth-delay products.
 const BUFFERS: [f64; 3] = [0.5, 1.0, 2.0];
 
-/// All cells: rates, buffers, `reno` and `cubic`, one flow and four, over the delay of the scenario.
+/// Returns all cells: rates, buffers, `reno` and `cubic`, one flow and four, with the delay of the scenario.
 pub(super) fn cells(scenario: &Scenario, set: &[Change]) -> Result<Vec<Cell>, Error> {
     let delay = scenario.link.first().map(|link| link.delay).unwrap_or_default();
     let round_trip = delay * 2;

@@ -1,4 +1,4 @@
-//! Comparisons as rows of tables and as sentences, on terminals and pages.
+//! Comparisons as table rows and sentences, for terminals and reports.
 
 use headway_core::Duration;
 
@@ -9,7 +9,8 @@ use super::metrics::{
 use super::verdict::Tally;
 use crate::rows::percent;
 
-/// The columns of [`metric_rows`]: values of all worlds, then differences of all but the reference.
+/// Returns the columns of [`metric_rows`]: the values of all worlds, then the differences of all but the
+/// reference.
 pub fn metric_columns(comparison: &Comparison) -> Vec<String> {
     let worlds = &comparison.worlds;
     let against = |world: usize| format!("{} against {}", worlds[world], worlds[comparison.reference]);
@@ -17,7 +18,7 @@ pub fn metric_columns(comparison: &Comparison) -> Vec<String> {
     first.chain(worlds.iter().cloned()).chain(comparison.others().map(against)).collect()
 }
 
-/// A row for every metric.
+/// Returns one row per metric.
 pub fn metric_rows(comparison: &Comparison) -> Vec<Vec<String>> {
     let row = |metric: &Metric| {
         let values = (0..comparison.worlds.len()).map(|world| metric.text(world));
@@ -27,7 +28,7 @@ pub fn metric_rows(comparison: &Comparison) -> Vec<Vec<String>> {
     comparison.metrics.iter().map(row).collect()
 }
 
-/// What the bands say of a comparison, and what its runs took.
+/// Returns sentences on the bands of a comparison and the cost of its runs.
 pub fn remarks(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     for world in comparison.others() {
@@ -49,7 +50,7 @@ pub fn remarks(comparison: &Comparison) -> Vec<String> {
     lines
 }
 
-/// What every run took, and how much faster than the reference the others were.
+/// Describes the wall time of every run, and the speed relative to the reference.
 fn speeds(comparison: &Comparison, speeds: &[Speed]) -> String {
     let reference = &speeds[comparison.reference];
     let took = |(world, speed): (&String, &Speed)| {
@@ -68,7 +69,7 @@ fn speeds(comparison: &Comparison, speeds: &[Speed]) -> String {
     text + "."
 }
 
-/// A ratio of speeds in words.
+/// Describes a ratio of speeds.
 fn times(ratio: f64) -> String {
     if ratio >= 10.0 { format!("{ratio:.0} times as fast") } else { format!("{ratio:.2} times as fast") }
 }
@@ -85,7 +86,7 @@ fn count(events: u64) -> String {
     }
 }
 
-/// A cell that is done, on one line.
+/// Describes a finished cell on one line.
 pub fn progress(comparison: &Comparison) -> String {
     let took = |(world, speed): (&String, &Speed)| format!("{world} {}", seconds(speed.wall_seconds));
     let took: Vec<String> = comparison.worlds.iter().zip(&comparison.speeds).map(took).collect();
@@ -97,7 +98,7 @@ pub fn progress(comparison: &Comparison) -> String {
     format!("{} ({}){state}", comparison.cell(), took.join(", "))
 }
 
-/// The columns of [`cell_rows`] between the name of the cell and what the bands say: metrics, with and without the difference.
+/// Metrics shown in [`cell_rows`], each with whether to show its relative difference.
 const CELL_METRICS: [(&str, bool); 7] = [
     (GOODPUT, true),
     (SLOWEST, true),
@@ -108,13 +109,13 @@ const CELL_METRICS: [(&str, bool); 7] = [
     (FAIRNESS, false),
 ];
 
-/// The columns of [`cell_rows`].
+/// Returns the columns of [`cell_rows`].
 pub fn cell_columns() -> Vec<String> {
     let metrics = CELL_METRICS.iter().map(|(name, _)| short(name).to_owned());
     ["cell".to_owned()].into_iter().chain(metrics).chain(["bands".to_owned()]).collect()
 }
 
-/// A row for every cell and world other than the reference.
+/// Returns one row for every cell and world other than the reference.
 pub fn cell_rows(cells: &[Comparison]) -> Vec<Vec<String>> {
     cells.iter().flat_map(|cell| cell.others().map(|world| cell_row(cell, world))).collect()
 }
@@ -139,16 +140,16 @@ fn cell_row(cell: &Comparison, world: usize) -> Vec<String> {
         }
         (true, None) => String::new(),
     };
-    // With two worlds there is nothing to tell apart.
+    // With two worlds there is only one to name.
     let name =
         if cell.worlds.len() > 2 { format!("{}: {}", cell.worlds[world], cell.cell()) } else { cell.cell() };
     [name].into_iter().chain(CELL_METRICS.map(pair)).chain([bands]).collect()
 }
 
-/// The columns of [`tally_rows`].
+/// Columns of [`tally_rows`].
 pub const TALLY_COLUMNS: [&str; 4] = ["within their bands", "cells", "within", "share"];
 
-/// A row for every group of cells, and one for each of its bands when there are several.
+/// Returns one row per group of cells, and one for each of its bands when it has several.
 pub fn tally_rows(tallies: &[Tally]) -> Vec<[String; 4]> {
     let mut rows = Vec::new();
     for tally in tallies {
@@ -170,12 +171,12 @@ pub fn tally_rows(tallies: &[Tally]) -> Vec<[String; 4]> {
     rows
 }
 
-/// Whether every group has enough cells within their bands, as a sentence.
+/// Says in a sentence whether every group has enough cells within their bands.
 pub fn verdict(tallies: &[Tally]) -> String {
     let name = |tally: &Tally| format!("{} ({} of {})", tally.group.words(), tally.within, tally.cells);
     let missed: Vec<String> = tallies.iter().filter(|tally| !tally.reached).map(name).collect();
     let Some(first) = tallies.first() else { return "No cell has bands.".to_owned() };
-    // The groups of one matrix have the same goal.
+    // All groups of one matrix have the same goal.
     let goal = first.group.goal() * 100.0;
     if missed.is_empty() {
         format!("At least {goal:.0} % of every group of cells are within their bands.")
@@ -184,7 +185,7 @@ pub fn verdict(tallies: &[Tally]) -> String {
     }
 }
 
-/// What all cells together took, world by world.
+/// Describes the total cost of all cells, per world.
 pub fn total_speeds(cells: &[Comparison]) -> Option<String> {
     let first = cells.first()?;
     let sum = |world: usize| Speed::sum(cells.iter().map(|cell| cell.speeds[world].clone()));

@@ -1,4 +1,4 @@
-//! Comparisons of worlds that are made up.
+//! Tests of comparisons, with made-up results.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration as Span;
@@ -8,7 +8,7 @@ use headway_record::{LinkResult, Results, Series, Summary, Total};
 use super::*;
 use verdict::Group;
 
-/// A run with this goodput in Mb/s and mean queueing delay in milliseconds.
+/// Returns a run with this goodput in Mb/s and mean queueing delay in milliseconds.
 fn outcome(goodput: u64, delay: u64) -> Outcome {
     let total = Total {
         flows: 4,
@@ -103,7 +103,7 @@ fn groups_follow_from_controllers_and_flows() {
     assert!(groups(&["flow.0.controller=fixed-window:10"], false).is_empty());
 }
 
-/// Some cells of the matrix, in which the first world is off by one percent more each.
+/// Returns `count` cells, each with the first world one percent further off than in the cell before.
 fn some_cells(count: u64) -> Vec<Comparison> {
     let cells = cell::only(matrix::cells(false, &[]).unwrap(), "reno").unwrap();
     let compare = |(off, cell): (u64, &Cell)| {
@@ -119,7 +119,7 @@ fn some_cells(count: u64) -> Vec<Comparison> {
 fn a_matrix_counts_its_groups() {
     let done = some_cells(10);
     let tallies = tallies(&done);
-    // Every other cell has one flow: 0, 2, 4, 6 and 8 percent off.
+    // Every other cell has a single flow; these are 0, 2, 4, 6 and 8 percent off.
     let counted: Vec<_> = tallies.iter().map(|one| (one.group, one.cells, one.within)).collect();
     assert_eq!(counted, [(Group::OneFlow, 5, 2), (Group::SeveralFlows, 5, 5)]);
     let text = format!("{:?}{}", rows::cell_rows(&done), rows::verdict(&tallies));

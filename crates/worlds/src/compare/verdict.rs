@@ -1,4 +1,4 @@
-//! How far apart worlds may be, and how many cells keep to it.
+//! The bands within which worlds must agree, and the count of cells that do.
 
 use headway_scenario::Scenario;
 use serde::Serialize;
@@ -8,17 +8,17 @@ use super::metrics::{
 };
 use crate::world::World;
 
-/// Cells that are judged by the same bands.
+/// A group of cells judged by the same bands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Group {
-    /// One flow of a controller that answers losses or marks.
+    /// One flow with a controller that responds to losses or marks.
     OneFlow,
-    /// Several flows of any controller.
+    /// Several flows with any controllers.
     SeveralFlows,
-    /// BBR, whose course depends on single samples, so that two runs part early.
+    /// BBR, which depends on single samples, so that two runs diverge early.
     Bbr,
-    /// Any flows, beside a run in real time.
+    /// Any flows, compared with a run in real time.
     RealTime,
     /// A cell of the wide matrix.
     Wide,
@@ -28,7 +28,7 @@ impl Group {
     pub(super) const ALL: [Group; 5] =
         [Group::OneFlow, Group::SeveralFlows, Group::Bbr, Group::RealTime, Group::Wide];
 
-    /// The groups that a scenario belongs to; none for controllers that have no bands.
+    /// Returns the groups of a scenario; none for controllers without bands.
     pub(super) fn of(scenario: &Scenario, real_time: bool) -> Vec<Group> {
         if real_time {
             return vec![Group::RealTime];
@@ -59,7 +59,7 @@ impl Group {
         }
     }
 
-    /// Share of the cells of the group that should be within their bands.
+    /// Returns the fraction of the group's cells that should be within their bands.
     pub(super) fn goal(self) -> f64 {
         if self == Group::Wide { 0.95 } else { 0.9 }
     }
@@ -69,7 +69,7 @@ impl Group {
     }
 }
 
-/// How far a metric may be from that of the reference: by a share of it, or by an absolute difference.
+/// The tolerance of a metric against the reference: relative or absolute, whichever is wider.
 #[derive(Debug)]
 pub(super) struct Band {
     pub(super) group: Group,
@@ -77,7 +77,7 @@ pub(super) struct Band {
     pub(super) relative: f64,
     /// In the unit of the metric.
     pub(super) absolute: f64,
-    /// What the band says, for people.
+    /// Description of the band in reports.
     pub(super) words: &'static str,
 }
 
@@ -100,7 +100,7 @@ const BANDS: [Band; 13] = [
         group: Group::OneFlow,
         metric: RETRANSMITTED,
         relative: 0.25,
-        // Of a handful of losses a share says nothing.
+        // A relative difference of a few losses means nothing.
         absolute: 5.0,
         words: "retransmitted packets within 25 % or 5 packets",
     },
@@ -153,21 +153,21 @@ const BANDS: [Band; 13] = [
         group: Group::Wide,
         metric: COMPLETION,
         relative: 0.10,
-        // Five ticks of the kernel's timers.
+        // Five ticks of the kernel timer.
         absolute: 5e6,
         words: "median completion within 10 % or 5 ms",
     },
 ];
 
 impl Band {
-    /// Whether two values are near enough.
+    /// Whether two values are close enough.
     pub(super) fn holds(&self, value: f64, reference: f64) -> bool {
         let apart = (value - reference).abs();
         apart <= self.absolute || apart <= self.relative * reference.abs()
     }
 }
 
-/// One band in one cell.
+/// The result of one band in one cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Check {
     pub(super) group: Group,
@@ -175,14 +175,15 @@ pub(super) struct Check {
     pub(super) within: bool,
 }
 
-/// What the bands say of one world beside the reference.
+/// The verdict on one world against the reference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
     pub(super) world: String,
     pub(super) checks: Vec<Check>,
 }
 
-/// The verdicts on all worlds but the reference, by the bands of `group` or of those that `scenario` belongs to.
+/// Judges all worlds but the reference by the bands of `group`, or else by those of the groups that `scenario`
+/// belongs to.
 pub(super) fn judge(
     scenario: &Scenario,
     group: Option<Group>,
@@ -198,7 +199,7 @@ pub(super) fn judge(
         let check = |band: &Band| {
             let metric = metrics.iter().find(|metric| metric.name == band.metric)?;
             let (value, reference) = (metric.values[index], metric.values[reference]);
-            // What neither of them has, such as completion times of flows without an end, is no difference.
+            // A metric that neither world has, such as completion times of unlimited flows, is not a difference.
             value.or(reference)?;
             let within = value.zip(reference).is_some_and(|(value, reference)| band.holds(value, reference));
             Some(Check { group: band.group, metric: band.metric, within })
@@ -208,8 +209,9 @@ pub(super) fn judge(
     others.map(verdict).collect()
 }
 
-/// Whether the runs of the reference with even numbers keep to the bands of `group` beside those with odd ones: what chance and small changes
-/// of starts and round trips do to one world alone. `None` with fewer than two runs each.
+/// Whether the even runs of the reference are within the bands of `group` around the odd ones. This shows how
+/// much chance, and small changes of start times and RTTs, affect a single world. `None` with fewer than two runs
+/// in each half.
 pub(super) fn agrees_with_itself(group: Group, reference: usize, metrics: &[Metric]) -> Option<bool> {
     let halves = |metric: &Metric| -> Option<[Option<f64>; 2]> {
         let runs = metric.runs.get(reference).filter(|runs| runs.len() >= 4)?;
@@ -225,29 +227,30 @@ pub(super) fn agrees_with_itself(group: Group, reference: usize, metrics: &[Metr
 }
 
 impl Verdict {
-    /// Whether all bands hold; `None` when there are none.
+    /// Whether all bands hold; `None` without bands.
     pub(super) fn within(&self) -> Option<bool> {
         (!self.checks.is_empty()).then(|| self.checks.iter().all(|check| check.within))
     }
 
-    /// The metrics that are outside their bands.
+    /// Returns the metrics outside their bands.
     pub(super) fn outside(&self) -> Vec<&'static str> {
         self.checks.iter().filter(|check| !check.within).map(|check| check.metric).collect()
     }
 }
 
-/// How many cells of a group keep to their bands.
+/// The number of cells of a group within their bands.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tally {
     pub(super) world: String,
     pub(super) group: Group,
     pub(super) cells: usize,
-    /// Cells with all bands of the group.
+    /// Cells within all bands of the group.
     pub(super) within: usize,
-    /// Whether those are enough.
+    /// Whether enough cells are within their bands.
     pub(super) reached: bool,
     pub(super) bands: Vec<BandTally>,
-    /// Cells in which every other run of the reference keeps to the bands beside its remaining ones, where there are several.
+    /// Cells in which the even and the odd runs of the reference agree within the bands; `None` without several
+    /// runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reference_beside_itself: Option<usize>,
 }
@@ -259,7 +262,7 @@ impl Tally {
     }
 }
 
-/// How many cells of a group keep to one band.
+/// The number of cells of a group within one band.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct BandTally {
     #[serde(rename = "band")]
@@ -267,7 +270,8 @@ pub(super) struct BandTally {
     pub(super) within: usize,
 }
 
-/// Counts the cells of `world` by group; each comes with whether it was undisturbed, without which it keeps to nothing.
+/// Counts the cells of `world` by group. Each comes with a flag that it was undisturbed; a disturbed cell is
+/// outside all bands.
 pub(super) fn tally(world: &str, cells: &[(&Verdict, bool)]) -> Vec<Tally> {
     let group = |group: Group| {
         let mine: Vec<(Vec<&Check>, bool)> = cells
@@ -341,7 +345,7 @@ mod tests {
         assert_eq!(tallies.iter().map(|one| (one.cells, one.within)).collect::<Vec<_>>(), [(10, 9), (1, 1)]);
         assert!(tallies.iter().all(|one| one.reached));
         assert_eq!(tallies[0].bands.iter().map(|band| band.within).collect::<Vec<_>>(), [10, 9, 10]);
-        // A disturbed cell counts as one that is outside.
+        // A disturbed cell counts as outside.
         cells[0].1 = false;
         let tallies = tally("sim", &cells);
         assert_eq!((tallies[0].within, tallies[0].reached), (8, false));

@@ -1,20 +1,21 @@
-//! The congestion controllers of a run in the lab: this kernel's own, and BPF programs that are on while the run lasts.
+//! The congestion controllers of a run in the lab: the kernel's own, and BPF programs loaded for the duration of
+//! the run.
 
 use crate::error::{Context as _, Error, bail};
 use headway_core::control::{Kind, LsParameters};
 use headway_kernel::{Controller, Loaded, Loader, LsOptions, available};
 use headway_scenario::{EcnMode, FlowController, FlowSpec, Scenario};
 
-/// What flows or programs need of the kernel.
+/// A controller that flows or programs require.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Need {
-    /// A controller that the kernel has under this name.
+    /// A controller that the kernel provides under this name.
     Own(String),
-    /// One of ours, to be loaded.
+    /// One of Headway's controllers, to be loaded.
     Program(Controller, LsOptions),
 }
 
-/// The controllers of a scenario by their names in the kernel; those that were loaded go when this is dropped.
+/// The kernel names of a scenario's controllers; dropping this unloads the loaded ones.
 #[derive(Debug, Default)]
 pub(super) struct Controllers {
     flows: Vec<String>,
@@ -23,7 +24,7 @@ pub(super) struct Controllers {
 }
 
 impl Controllers {
-    /// Loads what the kernel does not have.
+    /// Loads the controllers that the kernel lacks.
     pub(super) fn load(scenario: &Scenario) -> Result<Controllers, Error> {
         let kernels = available().context("cannot ask this kernel for its congestion controls")?;
         let mut controllers = Controllers::default();
@@ -40,12 +41,12 @@ impl Controllers {
         Ok(controllers)
     }
 
-    /// The name of the controller of a group of flows.
+    /// Returns the controller name for a group of flows.
     pub(super) fn of_flow(&self, group: usize) -> &str {
         &self.flows[group]
     }
 
-    /// The name of the controller of a program's node.
+    /// Returns the controller name for a program's node.
     pub(super) fn of_program(&self, program: usize) -> Option<&str> {
         self.programs[program].as_deref()
     }
@@ -59,7 +60,7 @@ impl Controllers {
         if let Some((_, same)) = self.loaded.iter().find(|(other, _)| *other == needed) {
             return Ok(same.name().to_owned());
         }
-        // A name of this run, next to those of other runs and of `headway cc`.
+        // A name unique to this run, distinct from those of other runs and of `headway cc`.
         let name = format!("lab{}_{}", std::process::id(), self.loaded.len());
         let loader = Loader::new(program).name(&name).options(options).unrestricted(true);
         let loaded = loader
@@ -70,9 +71,9 @@ impl Controllers {
     }
 }
 
-/// Refuses what no kernel can do.
+/// Rejects controllers that no kernel can run.
 pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
-    // What the kernel has by itself is looked at when the run begins.
+    // The controllers that this kernel has are checked when the run begins.
     need(&format!("flow[{index}].controller"), &flow.controller, &[])?;
     let Some(kind) = flow.controller.known() else { return Ok(()) };
     let of_dctcp = matches!(kind, Kind::Dctcp | Kind::LsDctcp(_));

@@ -1,4 +1,4 @@
-//! Runs with this host's TCP on an emulated path, in real time.
+//! Runs with this host's TCP over an emulated path, in real time.
 
 mod controllers;
 mod programs;
@@ -28,16 +28,17 @@ use crate::outcome::Outcome;
 use crate::process;
 use crate::sim::STEPS;
 
-/// From when both endpoints are ready to time zero, of which they have to hear.
+/// Lead time from both endpoints being ready to time zero; covers telling them.
 const LEAD: Duration = Duration::from_ms(100);
-/// How often the bar moves and Ctrl-C is looked for.
+/// Interval of progress reports and of checks for cancellation.
 const TICK: Span = Span::from_millis(100);
 
-/// Share of the emulator's packets that may be over 1 ms late before a run says more about the machine than about
-/// the method.
+/// Fraction of the emulator's packets that may be more than 1 ms late; beyond it, a run says more about the
+/// machine than about the method.
 const LATE_SHARE: f64 = 0.01;
 
-/// Runs the scenario with every seed, one after the other; those not begun before a cancellation are missing.
+/// Runs the scenario with every seed, one after the other; seeds not started before a cancellation have no
+/// outcome.
 pub(crate) fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> Result<Vec<Outcome>, Error> {
     let translated = Translated::new(scenario)?;
     let controllers = Controllers::load(scenario)?;
@@ -53,7 +54,7 @@ pub(crate) fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> 
     Ok(outcomes)
 }
 
-/// Whether the emulator was so late that a run says nothing.
+/// Whether the emulator was too late for a run to be meaningful.
 pub fn disturbed(lateness: &Lateness) -> bool {
     lateness.very_late_share > LATE_SHARE || lateness.missed > 0
 }
@@ -115,7 +116,8 @@ fn one(
     Ok(Outcome { results, events: 0, wall: clock.elapsed(), trouble, files })
 }
 
-/// What an endpoint has to do: look at every interval's end, at the end of warm-up and at the end.
+/// Returns the plan of an endpoint, which samples its counters at the end of every interval, of warm-up and of
+/// the run.
 fn plan(scenario: &Scenario, controllers: &Controllers, lab: &Lab, role: Role) -> Result<Plan, Error> {
     let mut looks: Vec<Duration> = (1..=scenario.duration.ns() / scenario.interval.ns())
         .map(|index| scenario.interval * index)
@@ -138,7 +140,7 @@ fn plan(scenario: &Scenario, controllers: &Controllers, lab: &Lab, role: Role) -
     Ok(Plan { role, address: lab.v4("server")?, looks, ecn, flows })
 }
 
-/// A process in a node.
+/// An endpoint process in a node.
 struct Endpoint {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -162,25 +164,25 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// Tells it when time zero is, on `CLOCK_REALTIME`.
+    /// Tells the endpoint time zero, on `CLOCK_REALTIME`.
     fn begin(&mut self, begin: Instant) -> Result<(), Error> {
         let mut input = self.child.stdin.take().context("no input")?;
         Ok(input.write_all(format!("{}\n", serde_json::to_string(&begin)?).as_bytes())?)
     }
 
-    /// What it said before it ended.
+    /// Returns what the endpoint wrote to standard error before it exited.
     fn complaint(&mut self) -> String {
         let mut text = String::new();
         if let Some(mut errors) = self.child.stderr.take() {
-            // Without the text the sentence is still true.
+            // If this fails, the error message just has less detail.
             let _ = errors.read_to_string(&mut text);
         }
         text.trim().trim_start_matches("headway: ").to_owned()
     }
 
-    /// Asks it to report what it has so far.
+    /// Asks the endpoint to report its samples so far.
     fn end(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
     }
 
@@ -196,7 +198,7 @@ impl Endpoint {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        // Both fail only when it has ended.
+        // Both fail only if it has exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Programs of a scenario in the nodes of a lab: started, ended, and asked how they ended.
+//! The programs of a scenario in the nodes of a lab: starts and stops them, and collects their exit status.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -26,22 +26,22 @@ use super::translate::Translated;
 use crate::outcome::RunFiles;
 use crate::{process, uml};
 
-/// From the request to end to the end by force.
+/// Time from SIGTERM to SIGKILL.
 const GRACE: Span = Span::from_secs(1);
-/// How often a program that was asked to end is looked at.
+/// Poll interval for a program that was asked to stop.
 const PERIOD: Span = Span::from_millis(10);
-/// The most bytes of a file that a program may write: one that never stops printing must not fill the disk.
+/// Largest file that a program may write: one that prints forever must not fill the disk.
 const MOST_OUTPUT: u64 = 1 << 30;
 
-/// All programs of a run.
+/// The programs of a run.
 pub(super) struct Programs<'a> {
     scenario: &'a Scenario,
-    /// Files that programs write, and one with the names of the nodes; `None` where there are no programs.
+    /// Holds the files that programs write and a hosts file with the node names; `None` without programs.
     folder: Option<Place>,
     programs: Vec<Program>,
 }
 
-/// A program before, while and after it runs.
+/// A program before, during and after its run.
 struct Program {
     command: Command,
     running: Option<Child>,
@@ -50,7 +50,7 @@ struct Program {
 }
 
 impl<'a> Programs<'a> {
-    /// Prepares all programs; none runs yet.
+    /// Prepares all programs without starting any.
     pub(super) fn new(
         scenario: &'a Scenario,
         translated: &Translated,
@@ -79,7 +79,8 @@ impl<'a> Programs<'a> {
         Ok(Programs { scenario, folder: Some(folder), programs })
     }
 
-    /// Starts and ends what is due `at` this time of the scenario, and returns when something will be next.
+    /// Starts and stops the programs due at time `at` of the scenario, and returns the time of the next such
+    /// event.
     pub(super) fn settle(&mut self, at: Duration) -> Result<Option<Duration>, Error> {
         let mut next: Option<Duration> = None;
         for (program, spec) in self.programs.iter_mut().zip(&self.scenario.program) {
@@ -96,7 +97,7 @@ impl<'a> Programs<'a> {
         Ok(next)
     }
 
-    /// Ends what still runs, all at the same time.
+    /// Stops all running programs at the same time.
     pub(super) fn end(&mut self, at: Duration) -> Result<(), Error> {
         for program in &mut self.programs {
             program.look(at)?;
@@ -108,7 +109,7 @@ impl<'a> Programs<'a> {
         Ok(())
     }
 
-    /// What became of them, and their files.
+    /// Returns the results of all programs, and their files.
     pub(super) fn finish(self) -> (Vec<ProgramResult>, Option<RunFiles>) {
         let ns = |time: Duration| time.ns().unsigned_abs();
         let results = self.programs.iter().zip(&self.scenario.program).enumerate();
@@ -140,7 +141,7 @@ impl Program {
         Ok(())
     }
 
-    /// Takes note of its end.
+    /// Reaps the program if it has exited.
     fn look(&mut self, at: Duration) -> io::Result<()> {
         if let Some(child) = &mut self.running
             && let Some(status) = child.try_wait()?
@@ -151,16 +152,16 @@ impl Program {
         Ok(())
     }
 
-    /// Asks it, and all that it has started, to end.
+    /// Sends SIGTERM to the program and everything it started.
     fn ask(&mut self) {
         if let Some(child) = &self.running {
             self.stopped = true;
-            // It may end at this moment.
+            // It may exit at this very moment.
             let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
         }
     }
 
-    /// Ends it, by force when it does not end when asked.
+    /// Stops the program, by force if it does not stop when asked.
     fn end(&mut self, at: Duration) -> io::Result<()> {
         if !self.stopped {
             self.ask();
@@ -180,7 +181,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // After an error something may still run.
+        // After an error the program may still run.
         if let Some(mut child) = self.running.take() {
             let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
             let _ = child.wait();
@@ -188,7 +189,7 @@ impl Drop for Program {
     }
 }
 
-/// Names of the files that receive what a program prints, and its errors.
+/// Returns the names of the files for a program's standard output and standard error.
 fn output_names(number: usize) -> [String; 2] {
     [format!("program-{number}.out"), format!("program-{number}.err")]
 }
@@ -197,7 +198,7 @@ fn line(address: Ipv4Addr, name: &str) -> String {
     format!("{address} {name}\n")
 }
 
-/// Makes a controller the one of a node's sockets that choose none.
+/// Sets the default congestion controller of a node.
 fn choose(lab: &Lab, node: &str, controller: &str) -> Result<(), Error> {
     let script = format!("echo {controller} > /proc/sys/net/ipv4/tcp_congestion_control");
     let status = lab.command(node, "/bin/sh", ["-c", &script])?.stderr(Stdio::null()).status()?;
@@ -227,16 +228,16 @@ fn command(
     let hosts = CString::new(hosts.as_os_str().as_bytes())?;
     let prepare = move || {
         let limit = libc::rlimit { rlim_cur: MOST_OUTPUT, rlim_max: MOST_OUTPUT };
-        // SAFETY: the structure is valid; a limit that is refused is no reason not to run.
+        // SAFETY: the structure is valid. The program can run without the limit if it is refused.
         unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) };
-        // The nodes' names are known to this program only.
+        // A private mount namespace, so that only this program sees the hosts file of the nodes.
         unshare(CloneFlags::CLONE_NEWNS)?;
         let none = None::<&str>;
         mount(none, c"/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
         mount(Some(hosts.as_c_str()), c"/etc/hosts", none, MsFlags::MS_BIND, none)?;
         Ok(())
     };
-    // SAFETY: between fork and exec only plain system calls with prepared arguments.
+    // SAFETY: between fork and exec the closure only makes plain system calls with prepared arguments.
     unsafe { command.pre_exec(prepare) };
     Ok(command)
 }

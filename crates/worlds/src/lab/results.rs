@@ -1,4 +1,4 @@
-//! From what endpoints and emulator counted to results as the simulator gives them.
+//! Converts the counters of endpoints and emulator to results in the shape of the simulator's.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use super::translate::Translated;
 use crate::endpoint::{Counters, Look};
 use crate::pacing::pacing;
 
-/// What the kernel gives as slow-start threshold before the first reduction.
+/// ssthresh as the kernel reports it before the first reduction.
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
 
-/// A run in the lab that has ended.
+/// A finished run in the lab.
 pub(super) struct Run<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) translated: &'a Translated,
@@ -28,7 +28,7 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The results, and why they do not count if they do not.
+    /// Returns the results, and why they are invalid if they are.
     pub(super) fn results(&self) -> (Results, Option<String>) {
         let trouble = self.trouble();
         let flows = self.flows();
@@ -43,7 +43,7 @@ impl Run<'_> {
             total: Total::of(flows.iter()),
             groups: Group::of(&flows),
             links: Direction::BOTH.iter().map(|&direction| self.link(direction)).collect(),
-            // Cross traffic is counted at its queue, all sources together: its rates are those of the links.
+            // The emulator counts all sources of a queue together; their rates are those of the links.
             traffic: Vec::new(),
             measurements: Vec::new(),
             programs: Vec::new(),
@@ -57,7 +57,7 @@ impl Run<'_> {
         self.begin + self.scenario.warmup
     }
 
-    /// The time that counts; zero when the run ended before it was warm.
+    /// Returns the measured time; zero when the run ended during warm-up.
     fn counted(&self) -> Duration {
         (self.last - self.warm()).max(Duration::ZERO)
     }
@@ -72,7 +72,7 @@ impl Run<'_> {
         })
     }
 
-    /// What an end had counted of a flow by `at`.
+    /// Returns the latest sample of a flow at one end, up to `at`.
     fn at(looks: &[Look], at: Instant, flow: usize) -> Counters {
         let look = looks.iter().rev().find(|look| look.at <= at);
         look.and_then(|look| look.flows.get(flow)).copied().unwrap_or_default()
@@ -108,7 +108,7 @@ impl Run<'_> {
         specs.enumerate().map(flow).collect()
     }
 
-    /// Intervals of the log that begin in a window.
+    /// Returns the logged intervals that begin in the window.
     fn logged(&self, direction: Direction, from: Instant, to: Instant) -> &[Logged] {
         let all = self.truth.intervals(direction);
         let (first, last) = (all.partition_point(|i| i.start < from), all.partition_point(|i| i.start < to));
@@ -153,7 +153,7 @@ impl Run<'_> {
         if direction == Direction::Forward { forward.clone() } else { reverse.clone() }
     }
 
-    /// The sender as it was at the second look, and what it had done since the first.
+    /// Returns the sender's state at the second sample, and its counts since the first.
     fn tcp(&self, before: &Counters, after: &Counters) -> TcpInterval {
         let rate = Rate::of(Bytes::new(after.pacing), Duration::from_ms(1_000)).unwrap_or_default();
         TcpInterval {
@@ -197,7 +197,7 @@ impl Run<'_> {
     }
 }
 
-/// A time that the kernel has measured.
+/// Returns a time unless the kernel has not measured it yet.
 fn known(us: u32) -> Option<u32> {
     (us > 0 && us < u32::MAX).then_some(us)
 }
@@ -214,7 +214,7 @@ fn interval(part: &[Logged]) -> Interval {
     }
 }
 
-/// The waiting time below which `share` of the packets lie, ns.
+/// Returns the queueing delay below which `share` of the packets lie, ns.
 fn quantile(part: &[Logged], share: f64) -> u64 {
     let mut delays: BTreeMap<u32, u64> = BTreeMap::new();
     for (delay, packets) in part.iter().flat_map(|interval| &interval.delays) {

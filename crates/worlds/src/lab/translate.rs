@@ -1,4 +1,4 @@
-//! From a scenario to an emulated path: two hosts and one bottleneck in each direction at most.
+//! Converts a scenario to an emulated path: two hosts, with at most one bottleneck in each direction.
 
 use crate::error::{Context as _, Error, bail};
 use headway_core::units::WIRE_OVERHEAD;
@@ -9,14 +9,14 @@ use headway_traffic::Traffic;
 
 use super::controllers;
 
-/// Flows beyond this would be slowed down by the machine and not by the path.
+/// Flow limit: beyond it the machine, not the path, would limit the flows.
 const MOST_FLOWS: u64 = 100;
-/// The rate of a direction without a bottleneck: the fastest of the emulator.
+/// Rate of a direction without a bottleneck: the emulator's maximum.
 const UNLIMITED: Rate = Rate::from_bps(10_000_000_000);
-/// Intervals of the truth log: warm-up ends at most so far from where it should.
+/// Interval of the truth log, and so the largest error of the end of warm-up.
 const INTERVAL: Duration = Duration::from_ms(1);
 
-/// A scenario as the lab runs it.
+/// A scenario in the form that the lab runs.
 #[derive(Debug)]
 pub(crate) struct Translated {
     path: Spec,
@@ -31,12 +31,12 @@ pub(crate) struct Translated {
 struct Ends {
     client: String,
     server: String,
-    /// Nodes to pass from client to server.
+    /// Nodes between client and server.
     via: Vec<String>,
 }
 
 impl Ends {
-    /// Where flows begin and end; without flows, where programs run.
+    /// Returns the ends of the flows; without flows, the nodes of the programs.
     fn of(scenario: &Scenario) -> Result<Ends, Error> {
         let mut nodes: Vec<&String> =
             scenario.flow.iter().take(1).flat_map(|flow| [&flow.from, &flow.to]).collect();
@@ -56,16 +56,16 @@ impl Ends {
     }
 }
 
-/// One way of all flows.
+/// The common path of all flows in one direction.
 struct Way {
     link: LabLink,
-    /// The number of the direction whose queue is emulated, and its name.
+    /// Index and name of the direction whose queue is emulated.
     bottleneck: usize,
     name: String,
 }
 
 impl Translated {
-    /// Translates, or says which key the lab cannot do.
+    /// Converts a scenario, or names the key that the lab does not support.
     pub(crate) fn new(scenario: &Scenario) -> Result<Translated, Error> {
         let ends = Ends::of(scenario)?;
         if scenario.flow_count() > MOST_FLOWS {
@@ -111,17 +111,17 @@ impl Translated {
         Ok(Translated { path, cross, names, ends })
     }
 
-    /// The node of the lab that stands for a node of the scenario.
+    /// Returns the lab node that represents a node of the scenario.
     pub(crate) fn node(&self, name: &str) -> &'static str {
         if name == self.ends.client { "client" } else { "server" }
     }
 
-    /// Both nodes of the lab with their names in the scenario.
+    /// Returns both lab nodes with their names in the scenario.
     pub(crate) fn hosts(&self) -> [(&'static str, &str); 2] {
         [("client", &self.ends.client), ("server", &self.ends.server)]
     }
 
-    /// The path with this seed; cross traffic is added when the flows begin.
+    /// Returns the path with this seed; cross traffic is added when the flows begin.
     pub(crate) fn spec(&self, seed: u64) -> Spec {
         Spec { seed, ..self.path.clone() }
     }
@@ -130,7 +130,7 @@ impl Translated {
 fn check_flow(index: usize, flow: &FlowSpec, first: &FlowSpec) -> Result<(), Error> {
     controllers::check(index, flow)?;
     let same = (&flow.from, &flow.to, &flow.via) == (&first.from, &first.to, &first.via);
-    // The echo of DCTCP is the controller's affair, the rest a setting of the host.
+    // DCTCP's ECN echo belongs to the controller; classic ECN is a setting of the host.
     let classic = |flow: &FlowSpec| flow.ecn == EcnMode::Classic;
     let keys = [
         ("from", same),
@@ -146,7 +146,7 @@ fn check_flow(index: usize, flow: &FlowSpec, first: &FlowSpec) -> Result<(), Err
     refuse(&format!("flow[{index}]"), &keys)
 }
 
-/// Names the first key that does not suit.
+/// Rejects the first unsupported key.
 fn refuse(table: &str, keys: &[(&str, bool)]) -> Result<(), Error> {
     match keys.iter().find(|(_, right)| !right) {
         None => Ok(()),
@@ -155,7 +155,7 @@ fn refuse(table: &str, keys: &[(&str, bool)]) -> Result<(), Error> {
     }
 }
 
-/// The links of one way as one: at most one of them has a rate, and one jitter; their delays add up.
+/// Merges the links of one direction: at most one of them has a rate and one jitter; delays add up.
 fn way(scenario: &Scenario, topology: &Topology, path: &[usize]) -> Result<Way, Error> {
     let directions = path.iter().map(|&index| (index, &topology.directions()[index]));
     let mut found: Option<Way> = None;
@@ -196,7 +196,7 @@ fn check_link(index: usize, link: &LinkSpec) -> Result<(), Error> {
         bail!("the lab cannot do `link[{index}].kernel-queue`: it has no `{queue}`; `--on uml` has");
     }
     let keys = [
-        // The lab's jitter is before its queue: that of a link with a rate comes behind.
+        // The lab applies jitter before its queue; a link with a rate has it behind the queue.
         ("jitter", link.jitter == Duration::ZERO || link.rate.is_none()),
         ("trace", link.trace.is_none()),
         ("burst", link.burst.is_none()),

@@ -19,10 +19,10 @@ use crate::outcome::{Outcome, RunFiles};
 use crate::pool::each_seed;
 use crate::sim::STEPS;
 
-/// The argument that makes a helper the program inside a kernel.
+/// The argument that makes a helper run as the program inside a kernel.
 pub(crate) const GUEST: &str = "guest";
 
-/// Where kernels are kept, and what runs need for a while.
+/// Returns the folder for built kernels and temporary files of runs.
 ///
 /// # Errors
 /// When there is no home folder.
@@ -31,7 +31,7 @@ pub fn cache() -> Result<PathBuf, Error> {
         .context("there is no home folder to keep kernels in; set HEADWAY_CACHE to a folder")
 }
 
-/// The kernel, built when that was not done before.
+/// Returns the kernel, building it if necessary.
 ///
 /// # Errors
 /// When it cannot be built, or the build was cancelled.
@@ -44,7 +44,7 @@ pub fn kernel(debug: bool, options: &Options<'_>) -> Result<Kernel, Error> {
     Ok(Kernel::build(&build, &mut tell, options.cancellation.flag())?)
 }
 
-/// A scenario that the kernel can do, with everything that is needed for it.
+/// A scenario that the kernel supports, with everything needed to run it.
 pub(crate) struct Prepared<'a> {
     scenario: &'a Scenario,
     topology: Topology,
@@ -55,10 +55,10 @@ pub(crate) struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// Checks the scenario, and builds the kernel and its modules when that was not done before.
+    /// Checks the scenario, and builds the kernel and its modules if necessary.
     pub(crate) fn new(scenario: &'a Scenario, options: &'a Options<'a>) -> Result<Prepared<'a>, Error> {
         let settings = &options.uml;
-        // Mistakes show before a kernel is built for nothing.
+        // Checks the scenario first, before a long build.
         network::plan(scenario, scenario.seed, Path::new(""), &settings.wishes)?;
         let kernel = kernel(settings.debug, options)?;
         let own = OWN_MODULES.iter().map(|module| {
@@ -78,7 +78,8 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Runs with every seed, in their order and several at a time; those not begun before a cancellation are missing.
+    /// Runs with every seed, several at a time, with outcomes in seed order; seeds not started before a
+    /// cancellation have none.
     pub(crate) fn run(&self, seeds: &[u64]) -> Result<Vec<Outcome>, Error> {
         each_seed(seeds, self.options.jobs, self.options, |seed| {
             self.options.tell(Event::Begins(&format!("{} in the kernel, seed {seed}", self.scenario.name)));
@@ -104,7 +105,7 @@ impl<'a> Prepared<'a> {
         results::Run { scenario: self.scenario, topology: &self.topology, seed, report }
     }
 
-    /// A guest from its start to its end; `tell` hears which part of the time has passed.
+    /// Runs a guest from start to end; `tell` receives the fraction of time that has passed.
     fn start(&self, seed: u64, mut tell: impl FnMut(f64)) -> Result<Guest, Error> {
         let folder = place::folder(&cache()?).context("cannot write into the cache")?;
         let plan = network::plan(self.scenario, seed, folder.path(), &self.options.uml.wishes)?;
@@ -125,14 +126,14 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// A guest that has ended or was interrupted, and its folder.
+/// A guest that has finished or was interrupted, and its folder.
 struct Guest {
     folder: place::Place,
     plan: Plan,
     report: Report,
 }
 
-/// Captures and outputs of programs; a run that was interrupted early may not have begun them.
+/// Returns the captures and program outputs that exist; a run interrupted early may not have created all of them.
 fn written(plan: &Plan, folder: &Path) -> Vec<String> {
     let captures = plan.directions.iter().filter_map(|direction| direction.capture.clone());
     let outputs = (0..plan.programs.len()).flat_map(PlannedProgram::outputs);

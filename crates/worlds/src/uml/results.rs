@@ -1,4 +1,4 @@
-//! From what a guest reported to results as the simulator gives them.
+//! Converts a guest's report to results in the shape of the simulator's.
 
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_record::{
@@ -12,12 +12,12 @@ use headway_uml::report::{DirectionLook, FlowLook, Look};
 
 use crate::pacing::pacing;
 
-/// Flows beyond this have no time series of their own.
+/// Number of flows with a time series of their own.
 const SERIES_FLOWS: usize = 256;
-/// Length of the sample of traffic that percentiles are taken from.
+/// Length of the traffic sample for percentiles.
 const PROFILE: Duration = Duration::from_ms(4_000);
 
-/// A run in the kernel's world that has ended or was interrupted.
+/// A run in the kernel's world that has finished or was interrupted.
 pub(super) struct Run<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) topology: &'a Topology,
@@ -47,7 +47,7 @@ impl Run<'_> {
         Results { summary, flows, series: self.series(), streams: Vec::new(), delays }
     }
 
-    /// The last look at the end of warm-up or before it.
+    /// Returns the last sample up to the end of warm-up.
     fn warm(&self) -> Option<&Look> {
         self.report.looks.iter().rev().find(|look| look.at <= self.scenario.warmup)
     }
@@ -56,7 +56,7 @@ impl Run<'_> {
         self.report.looks.last()
     }
 
-    /// The time that counts; zero when the run ended before it was warm.
+    /// Returns the measured time; zero when the run ended during warm-up.
     fn counted(&self) -> Duration {
         let end = self.last().map_or(Duration::ZERO, |look| look.at);
         (end - self.scenario.warmup).max(Duration::ZERO)
@@ -124,14 +124,14 @@ impl Run<'_> {
         result
     }
 
-    /// Waiting times at a direction since warm-up.
+    /// Returns the queueing delays of a direction since warm-up.
     fn waits(&self, index: usize) -> Histogram {
         let seen = self.counted_direction(index);
         let bins = self.report.end.as_ref().and_then(|end| end.waits.get(index));
         Histogram::of_bins(bins.map_or(&[], Vec::as_slice), seen.waited, seen.waited_max)
     }
 
-    /// What a direction did since warm-up.
+    /// Returns the counters of a direction since warm-up.
     fn counted_direction(&self, index: usize) -> DirectionLook {
         let (before, after) = (direction(self.warm(), index), direction(self.last(), index));
         let counted = if self.counted() > Duration::ZERO { before } else { after };
@@ -223,7 +223,7 @@ impl Run<'_> {
         }
     }
 
-    /// The sender as it was at the second look, and what it had done since the first.
+    /// Returns the sender's state at the second sample, and its counts since the first.
     fn tcp(&self, before: &FlowLook, after: &FlowLook) -> TcpInterval {
         let count = |of: fn(&FlowLook) -> u64| of(after).saturating_sub(of(before));
         TcpInterval {
@@ -238,7 +238,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether an interval of the time series ends at this time.
+    /// Whether an interval of the time series ends at `at`.
     fn is_end(&self, at: Duration) -> bool {
         at > Duration::ZERO && at.ns() % self.scenario.interval.ns() == 0 || at == self.scenario.duration
     }

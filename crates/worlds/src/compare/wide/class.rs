@@ -1,12 +1,12 @@
-//! The classes of the wide matrix and the ranges of their values.
+//! The classes of the wide matrix, and the ranges of their parameters.
 
 use super::network::{Flows, MOST_PACKETS, Network, Path, bytes};
 use crate::draw::Draw;
 
-/// Networks with something in common.
+/// A class of networks with a common feature.
 pub(super) struct Class {
     pub(super) name: &'static str,
-    /// Draws one of them.
+    /// Draws one network of the class.
     pub(super) network: fn(&mut Draw) -> Network,
 }
 
@@ -29,21 +29,22 @@ pub(super) const CLASSES: [Class; 16] = [
     Class { name: "application", network: application },
 ];
 
-/// Controllers that need no marks.
+/// Controllers that need no marking.
 const PLAIN: [&str; 3] = ["reno", "cubic", "bbr"];
 const ALL: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
-/// What is not counted at the beginning: nothing, so that slow start counts, or a quarter.
+/// Fractions of a run excluded as warm-up: none, so that slow start counts, or a quarter.
 const WARMUPS: [f64; 2] = [0.0, 0.25];
 
-/// Losses that a run should see where chance decides about them.
+/// Losses that a run should see where they are random.
 const LOSSES: f64 = 200.0;
 
-/// Packets of a queue from which on it marks for DCTCP: a fifth of the bandwidth-delay product, but less than the buffer.
+/// Returns the marking threshold for DCTCP in packets: a fifth of the BDP, at least 20, at most two thirds of the
+/// buffer.
 fn threshold(path: &Path) -> f64 {
     (path.product() / 5.0).max(20.0).min(path.buffer * 2.0 / 3.0).round()
 }
 
-/// Makes the queue one that marks where the controller is DCTCP.
+/// Gives the path a marking queue if the controller is DCTCP.
 fn marking(mut path: Path, controller: &str) -> Path {
     if controller == "dctcp" {
         path.keys = step(threshold(&path), path.buffer);
@@ -51,7 +52,7 @@ fn marking(mut path: Path, controller: &str) -> Path {
     path
 }
 
-/// A queue that marks, or drops what cannot be marked, from so many packets on.
+/// Returns a queue that marks, or drops packets that cannot be marked, above `threshold` packets.
 fn step(threshold: f64, limit: f64) -> String {
     let [threshold, limit] = [threshold, limit].map(bytes);
     format!(", queue = {{ kind = \"step\", threshold = \"{threshold} B\", limit = \"{limit} B\" }}")
@@ -61,7 +62,7 @@ fn products(path: &Path) -> String {
     format!("with room for {} packets", path.buffer)
 }
 
-/// Flows with an end that come one after the other, alone or beside a long one.
+/// Flows of limited size that start one after the other, alone or beside a long one.
 fn sized(draw: &mut Draw) -> Network {
     let controller = draw.choose(&ALL);
     let path = Path::new(draw.log(5.0, 200.0), draw.log(5.0, 150.0), draw.log(0.4, 3.0));
@@ -79,12 +80,12 @@ fn sized(draw: &mut Draw) -> Network {
     }
     let last = if beside > 0 { "beside a long one" } else { "" };
     let special = format!("of {kilobytes} kB at load {load} {} {last}", products(&path));
-    // Enough for the last ones, even where they share with a long one.
+    // Enough for the last flows to finish, even beside a long one.
     let seconds = (count as f64 * each * 1.3 * (1.0 / load).max(2.0) / 1e3 + 10.0).ceil();
     Network { seconds: Some(seconds), ..Network::new(path, flows, special) }
 }
 
-/// Many answers at the same time.
+/// Many responses at the same time.
 fn incast(draw: &mut Draw) -> Network {
     let controller = draw.choose(&ALL);
     let mut path = Path::new(draw.log(200.0, 2000.0), draw.log(0.1, 2.0), 0.0);
@@ -98,7 +99,7 @@ fn incast(draw: &mut Draw) -> Network {
     Network { seconds: Some(4.0), ..Network::new(path, vec![flows], special) }
 }
 
-/// Flows that come to those that fill the queue.
+/// Flows that join while others already fill the queue.
 fn staggered(draw: &mut Draw) -> Network {
     let controller = draw.choose(&ALL);
     let path = Path::new(draw.log(5.0, 100.0), draw.log(5.0, 120.0), draw.log(0.4, 4.0));
@@ -109,11 +110,11 @@ fn staggered(draw: &mut Draw) -> Network {
     Network::new(path, vec![flows], special)
 }
 
-/// Flows that their receivers limit.
+/// Flows limited by the receive window.
 fn small_window(draw: &mut Draw) -> Network {
     let controller = draw.choose(&PLAIN);
     let path = Path::new(draw.log(5.0, 200.0), draw.log(5.0, 200.0), draw.log(0.3, 2.0));
-    // Parts of what the path holds.
+    // As a fraction of what the path holds.
     let share = draw.log(0.05, 1.5);
     let mut flows = Flows::new(controller, draw.choose(&[1, 1, 2, 4]));
     let room = path.product() + path.buffer;
@@ -124,7 +125,7 @@ fn small_window(draw: &mut Draw) -> Network {
     Network { warmup: draw.choose(&WARMUPS), ..Network::new(path, vec![flows], special) }
 }
 
-/// Rates of access links.
+/// Access links with low rates.
 fn slow(draw: &mut Draw) -> Network {
     let controller = draw.choose(&PLAIN);
     let path = Path::new(draw.log(1.0, 50.0), draw.log(10.0, 120.0), draw.log(0.4, 4.0));
@@ -134,7 +135,7 @@ fn slow(draw: &mut Draw) -> Network {
     Network { warmup: draw.choose(&WARMUPS), ..Network::new(path, vec![flows], special) }
 }
 
-/// Paths around the world and over satellites.
+/// Intercontinental and satellite paths.
 fn long(draw: &mut Draw) -> Network {
     let controller = draw.choose(&PLAIN);
     let path = Path::new(draw.log(1.0, 50.0), draw.log(150.0, 600.0), draw.log(0.25, 2.0));
@@ -144,7 +145,7 @@ fn long(draw: &mut Draw) -> Network {
     Network { warmup: draw.choose(&WARMUPS), ..Network::new(path, vec![flows], special) }
 }
 
-/// Losses that have nothing to do with queues.
+/// Losses unrelated to congestion.
 fn random_loss(draw: &mut Draw) -> Network {
     let controller = draw.choose(&PLAIN);
     let mut path = Path::new(draw.log(5.0, 100.0), draw.log(5.0, 200.0), draw.log(0.5, 2.0));
@@ -161,15 +162,16 @@ fn random_loss(draw: &mut Draw) -> Network {
     }
 }
 
-/// Seconds for so many losses that goodput is within a few per cent of its mean, as far as packets can be waited for.
+/// Returns a duration, in seconds, with enough losses for goodput to be within a few percent of its mean, subject
+/// to the packet limit.
 fn enough(path: &Path, loss: f64) -> f64 {
-    // A flow of Reno sends so much a round trip (Mathis et al., CCR 27(3), 1997).
+    // The average window of a Reno flow (Mathis et al., CCR 27(3), 1997).
     let window = (1.22 / loss.sqrt()).min(path.product() + path.buffer);
     let losses = window / (path.round_trip_ms / 1e3) * loss;
     (LOSSES / losses).min(MOST_PACKETS / path.packets_per_second()).clamp(30.0, 300.0).ceil()
 }
 
-/// Packets that overtake each other, with and without losses.
+/// Reordered packets, with and without losses.
 fn reordering(draw: &mut Draw) -> Network {
     let controller = draw.choose(&PLAIN);
     let mut path = Path::new(draw.log(5.0, 100.0), draw.log(10.0, 150.0), draw.log(0.5, 2.0));
@@ -187,7 +189,7 @@ fn reordering(draw: &mut Draw) -> Network {
     }
 }
 
-/// Two queues in a row, each with flows of its own.
+/// Two bottlenecks in a row, each with flows of its own.
 fn two_bottlenecks(draw: &mut Draw) -> Network {
     let controller = draw.choose(&PLAIN);
     let path = Path::new(draw.log(10.0, 100.0), draw.log(4.0, 60.0), draw.log(0.5, 2.0));
@@ -209,7 +211,7 @@ fn two_bottlenecks(draw: &mut Draw) -> Network {
     Network { further: Some(further), warmup: draw.choose(&WARMUPS), ..Network::new(path, flows, special) }
 }
 
-/// Different controllers at one queue.
+/// Different controllers at one bottleneck.
 fn mixed(draw: &mut Draw) -> Network {
     const PAIRS: [[&str; 2]; 5] =
         [["reno", "cubic"], ["cubic", "bbr"], ["reno", "bbr"], ["dctcp", "cubic"], ["dctcp", "reno"]];
@@ -229,7 +231,7 @@ fn mixed(draw: &mut Draw) -> Network {
     Network { warmup: draw.choose(&WARMUPS), ..Network::new(path, flows, special) }
 }
 
-/// Queues that drop or mark before they are full.
+/// Queues that drop or mark before they are full (AQM).
 fn queue_law(draw: &mut Draw) -> Network {
     let controller = draw.choose(&ALL);
     let mut path = Path::new(draw.log(5.0, 200.0), draw.log(5.0, 100.0), 2.0);
@@ -272,7 +274,7 @@ fn token_bucket(draw: &mut Draw) -> Network {
     Network { warmup: draw.choose(&WARMUPS), ..Network::new(path, vec![flows], special) }
 }
 
-/// Four flows that begin at nearly the same time.
+/// Four flows that start at nearly the same time.
 fn four_flows(draw: &mut Draw) -> Network {
     let controller = draw.choose(&ALL);
     let path = Path::new(draw.log(10.0, 300.0), draw.log(2.0, 80.0), draw.log(0.3, 4.0));
@@ -283,7 +285,7 @@ fn four_flows(draw: &mut Draw) -> Network {
     Network { warmup: draw.choose(&WARMUPS), ..Network::new(path, vec![flows], special) }
 }
 
-/// Flows of BBR, whose retransmissions count.
+/// Several flows of BBR, whose retransmissions count.
 fn several_bbr(draw: &mut Draw) -> Network {
     let path = Path::new(draw.log(5.0, 200.0), draw.log(5.0, 120.0), draw.log(0.3, 4.0));
     let mut flows = Flows::new("bbr", draw.whole(2, 8));
@@ -292,7 +294,7 @@ fn several_bbr(draw: &mut Draw) -> Network {
     Network { warmup: draw.choose(&WARMUPS), ..Network::new(path, vec![flows], special) }
 }
 
-/// Flows that cannot be marked at a queue that marks: a short buffer with a sharp edge.
+/// Non-ECN flows at a marking queue, which acts as a short buffer with a sharp edge.
 fn step_that_drops(draw: &mut Draw) -> Network {
     let controller = draw.choose(&["reno", "cubic"]);
     let mut path = Path::new(draw.log(10.0, 200.0), draw.log(1.0, 40.0), 4.0);
@@ -304,7 +306,7 @@ fn step_that_drops(draw: &mut Draw) -> Network {
     Network::new(path, vec![flows], special)
 }
 
-/// Flows whose applications write slowly, beside one that takes what it gets.
+/// Application-limited flows beside a bulk flow.
 fn application(draw: &mut Draw) -> Network {
     let controller = draw.choose(&PLAIN);
     let path = Path::new(draw.log(10.0, 100.0), draw.log(5.0, 100.0), draw.log(0.4, 3.0));

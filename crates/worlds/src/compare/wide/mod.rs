@@ -1,7 +1,8 @@
-//! The wide matrix: networks unlike those of the calibration matrix, drawn from ranges.
+//! The wide matrix: networks that differ from those of the calibration matrix, drawn from ranges.
 //!
-//! Classes say what is special about a network; every class has as many cells, each with values of its own. They follow from a
-//! seed, so that a change of the simulator can be judged by networks that it was not made for.
+//! A class defines what is special about its networks; all classes have the same number of cells, with parameters
+//! drawn for each. They depend on a seed, so a change of the simulator can be judged on networks that it was not
+//! tuned for.
 
 use crate::error::Error;
 mod class;
@@ -15,16 +16,17 @@ use self::class::CLASSES;
 use super::cell::Cell;
 use crate::draw::Draw;
 
-/// Cells of every class; any range is divided into as many parts, from each of which one cell has its value.
+/// Cells per class; each range is divided into this many parts, and each cell draws from a different part.
 const CELLS: usize = 5;
-/// The seed of the matrix that results are written down of.
+/// Seed of the published results.
 pub(super) const SEED: u64 = 1;
 
-/// All cells that `seed` gives, or with `quick` one of each class; `set` may change anything but the place in the matrix.
+/// Returns all cells for `seed`, or with `quick` one of each class; `set` may change anything but the cell's
+/// parameters.
 pub(super) fn cells(seed: u64, quick: bool, set: &[Change]) -> Result<Vec<Cell>, Error> {
     let mut cells = Vec::new();
     for (number, class) in CLASSES.iter().enumerate() {
-        // Neighbouring classes have different controllers first.
+        // With `quick`, neighbouring classes take different places, so that controllers differ.
         let places = if quick { number % CELLS..number % CELLS + 1 } else { 0..CELLS };
         for place in places {
             let network = (class.network)(&mut Draw::new(seed, number, place, CELLS));

@@ -1,4 +1,4 @@
-//! One network of the wide matrix, and the cell that it becomes.
+//! A network of the wide matrix, and its conversion to a cell.
 
 use crate::error::Error;
 use headway_scenario::Change;
@@ -6,22 +6,23 @@ use headway_scenario::Change;
 use crate::compare::cell::{Cell, flows, parsed};
 use crate::compare::verdict::Group;
 
-/// Bits of a full packet on the wire, with the MTU of 1500 bytes.
+/// Wire size of a full packet in bits, with an MTU of 1500 bytes.
 const PACKET_BITS: f64 = 1538.0 * 8.0;
-/// A queue holds at least so many packets.
+/// Minimum buffer, in packets.
 const LEAST_BUFFER: f64 = 10.0;
-/// Cycles of Reno that a cell lasts for, if they are not too long.
+/// Duration of a cell in cycles of Reno, unless they are too long.
 const CYCLES: f64 = 8.0;
-/// Round trips that a cell lasts for at least.
+/// Minimum duration of a cell in RTTs.
 const ROUNDS: f64 = 60.0;
-/// Seconds that a cell lasts at least and at most: a hundred times the least retransmission timeout, and what can be waited for.
+/// Minimum and maximum duration of a cell in seconds: a hundred times the minimum RTO, and a tolerable run time.
 const SECONDS: (f64, f64) = (20.0, 90.0);
-/// Packets at which a cell is cut short: a second of work of a real stack.
+/// Packet limit of a cell: a second of work for a real stack.
 pub(super) const MOST_PACKETS: f64 = 400e3;
-/// Seconds that are left of a cut cell.
+/// Minimum duration of a truncated cell in seconds.
 const KEPT: f64 = 10.0;
-/// Of the runs of a cell the parts of all starts and of the round trip: so that none lives from a coincidence of times. Both are needed:
-/// flows that start within a burst of each other send the same packets in the same order, whenever exactly that is.
+/// Factors on all start times and on the RTT, for each run, so that no result hinges on a coincidence of times.
+/// Both are needed: flows that start within each other's bursts send the same packets in the same order, whatever
+/// the exact start times.
 const RUNS: [(f64, f64); 9] = [
     (1.0, 1.0),
     (0.7, 0.98),
@@ -33,27 +34,27 @@ const RUNS: [(f64, f64); 9] = [
     (0.78, 1.015),
     (1.22, 0.985),
 ];
-/// Runs where neither chance nor BBR has a part.
+/// Number of runs where neither randomness nor BBR is involved.
 const FEW: usize = 5;
 
-/// So many packets, in whole bytes.
+/// Returns the wire size of `packets` full packets in whole bytes.
 pub(super) fn bytes(packets: f64) -> u64 {
     (packets * PACKET_BITS / 8.0).round() as u64
 }
 
-/// The link that flows share.
+/// The link that the flows share.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
     pub(super) mbps: f64,
     pub(super) round_trip_ms: f64,
     /// In packets.
     pub(super) buffer: f64,
-    /// Further keys of the link.
+    /// Further keys of the link, as TOML.
     pub(super) keys: String,
 }
 
 impl Path {
-    /// A path with a buffer in bandwidth-delay products.
+    /// Creates a path; `buffer` is in bandwidth-delay products.
     pub(super) fn new(mbps: f64, round_trip_ms: f64, buffer: f64) -> Path {
         let mut path = Path { mbps, round_trip_ms, buffer: 0.0, keys: String::new() };
         path.buffer = (path.product() * buffer).max(LEAST_BUFFER).round();
@@ -64,12 +65,12 @@ impl Path {
         self.mbps * 1e6 / PACKET_BITS
     }
 
-    /// The bandwidth-delay product in packets.
+    /// Returns the bandwidth-delay product in packets.
     pub(super) fn product(&self) -> f64 {
         self.packets_per_second() * self.round_trip_ms / 1e3
     }
 
-    /// The link in a scenario, with half of a `part` of the round trip each way.
+    /// Returns the link as TOML, with the RTT scaled by `part` and split evenly between both directions.
     fn link(&self, (from, to): (&str, &str), part: f64) -> String {
         let Path { mbps, round_trip_ms, buffer, keys } = self;
         let room = if keys.contains("queue") {
@@ -83,7 +84,7 @@ impl Path {
         )
     }
 
-    /// How long `count` flows should be looked at, in seconds.
+    /// Returns the duration for `count` flows, in seconds.
     fn seconds(&self, count: u64) -> f64 {
         let round = self.round_trip_ms / 1e3 + self.buffer / self.packets_per_second() / 2.0;
         let window = (self.product() + self.buffer) / count as f64;
@@ -97,12 +98,12 @@ impl Path {
 pub(super) struct Flows {
     pub(super) controller: &'static str,
     pub(super) count: u64,
-    /// Start of the first and time between starts, in ms.
+    /// Start of the first flow and time between starts, in ms.
     pub(super) start: f64,
     pub(super) stagger: f64,
-    /// Ends.
+    /// Sender and receiver.
     pub(super) ends: [&'static str; 2],
-    /// Further keys of the flow.
+    /// Further keys of the flow, as TOML.
     pub(super) keys: String,
 }
 
@@ -111,7 +112,7 @@ impl Flows {
         Flows { controller, count, start: 0.0, stagger: 0.0, ends: ["client", "server"], keys: String::new() }
     }
 
-    /// The flow in a scenario, with a `part` of all starts.
+    /// Returns the flows as TOML, with all start times scaled by `part`.
     fn text(&self, part: f64) -> String {
         let Flows { controller, count, ends: [from, to], keys, .. } = self;
         let ecn = if *controller == "dctcp" { ", ecn = \"dctcp\"" } else { "" };
@@ -126,16 +127,16 @@ impl Flows {
 #[derive(Clone, Debug)]
 pub(super) struct Network {
     pub(super) path: Path,
-    /// The second link, if there is one.
+    /// The second bottleneck, if any.
     pub(super) further: Option<Path>,
     pub(super) flows: Vec<Flows>,
-    /// What is special, for people.
+    /// Description of the special features.
     pub(super) special: String,
-    /// Seconds; from cycles and packets when absent.
+    /// Duration in seconds; `None` derives it from cycles and packets.
     pub(super) seconds: Option<f64>,
-    /// Share of it that is not counted.
+    /// Fraction of the duration excluded as warm-up.
     pub(super) warmup: f64,
-    /// Whether chance has a part in it besides that of controllers.
+    /// Whether the network itself is random, apart from the controllers.
     pub(super) random: bool,
 }
 
@@ -153,7 +154,7 @@ impl Network {
         if self.flows.iter().all(|flows| flows.controller == first) { first } else { "mixed" }
     }
 
-    /// The links in a scenario, with a `part` of the round trip.
+    /// Returns the links as TOML, with the RTT scaled by `part`.
     fn links(&self, part: f64) -> String {
         let last = if self.further.is_some() { "router" } else { "server" };
         let further = self.further.iter().map(|path| path.link(("router", "server"), part));
@@ -162,7 +163,7 @@ impl Network {
         format!("link=[{}]", links.join(", "))
     }
 
-    /// What each run changes.
+    /// Returns the overrides of each run.
     fn runs(&self) -> Vec<Vec<String>> {
         let chance = self.random || self.flows.iter().any(|flows| flows.controller == "bbr");
         let run = |(number, (start, round_trip)): (usize, &(f64, f64))| {
@@ -181,7 +182,7 @@ impl Network {
         let seconds = self.seconds.unwrap_or_else(|| path.seconds(self.count()));
         let mut changes =
             vec![format!("duration={seconds} s"), format!("warmup={} s", (seconds * self.warmup).round())];
-        // What the user sets may change these, but not what the cell is named after.
+        // The user may override these, but not the parameters that name the cell.
         changes.extend(set.iter().map(ToString::to_string));
         changes.push("nodes=[\"client\", \"router\", \"server\"]".to_owned());
         let labels = [
