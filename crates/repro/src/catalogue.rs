@@ -1,8 +1,8 @@
-//! All experiments, built into the program.
+//! The catalogue of all experiments, built into the program.
 
 use crate::experiment::Experiment;
 
-/// An experiment file that cannot be read.
+/// An experiment file that cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 #[error("papers/{id}/experiment.toml: {error}")]
 pub struct BadExperiment {
@@ -10,13 +10,13 @@ pub struct BadExperiment {
     error: Box<toml::de::Error>,
 }
 
-/// A name that is neither an experiment nor a paper.
+/// A name that matches neither an experiment nor a paper.
 #[derive(Debug, thiserror::Error)]
 pub enum UnknownExperiment {
     /// No experiment has this name.
     #[error("there is no experiment `{0}`; `headway repro --list` names them all")]
     Name(String),
-    /// A file is broken.
+    /// A built-in file is invalid.
     #[error(transparent)]
     File(#[from] BadExperiment),
 }
@@ -37,28 +37,29 @@ const FILES: &[(&str, &str)] = files![
     "bass/P1" "bass/P2" "bass/P3" "bass/P4" "bass/P5" "bass/P6" "bass/P7" "bass/P8" "bass/P9" "bass/P10"
 ];
 
-/// Reads the text of an experiment file.
+/// Parses an experiment file.
 ///
 /// # Errors
-/// What is wrong, with the name of the file, the line and the key.
+/// Describes the mistake, with file name, line and key.
 pub fn parse(id: &str, text: &str) -> Result<Experiment, BadExperiment> {
     let bad = |error| BadExperiment { id: id.to_owned(), error: Box::new(error) };
     let experiment: Experiment = toml::from_str(text).map_err(bad)?;
     Ok(Experiment { id: id.to_owned(), ..experiment })
 }
 
-/// Every experiment.
+/// Returns all experiments.
 ///
 /// # Errors
-/// [`BadExperiment`] for the first file that cannot be read.
+/// [`BadExperiment`] for the first file that cannot be parsed.
 pub fn all() -> Result<Vec<Experiment>, BadExperiment> {
     FILES.iter().map(|(id, text)| parse(id, text)).collect()
 }
 
-/// The experiments that `names` mean, each once, in the order of the papers: `rapid/B7`, `bass`, `all`.
+/// Returns the experiments that `names` select, each once, in the order of the papers. Names are those of
+/// experiments or papers, or `all`: `rapid/B7`, `bass`, `all`.
 ///
 /// # Errors
-/// [`UnknownExperiment`] for the first name that means nothing.
+/// [`UnknownExperiment`] for the first name that matches nothing.
 pub fn select(names: &[String]) -> Result<Vec<Experiment>, UnknownExperiment> {
     let all = all()?;
     let means = |name: &str, id: &str| {
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
     use crate::{Context, Outcome, Size};
 
-    /// The experiments with hardly any streams.
+    /// Returns the experiments, shrunk to hardly any streams.
     fn tiny() -> Vec<Experiment> {
         fn shrink(value: &mut toml::Value) {
             let Some(table) = value.as_table_mut() else {
@@ -112,7 +113,7 @@ mod tests {
             let outcome = outcome(&experiment, 2);
             assert!(!outcome.checks.is_empty(), "{}", experiment.id);
             for check in &outcome.checks {
-                // Few streams may leave a number undefined; then its name is still known.
+                // Few streams may leave a number undefined; its name is known nevertheless.
                 let names = check.claim.measure.split(" minus ").flat_map(|name| name.split(" over "));
                 for name in names.map(|name| name.strip_prefix("null of ").unwrap_or(name)) {
                     assert!(outcome.measures.contains_key(name), "{}: `{name}`", experiment.id);

@@ -1,4 +1,4 @@
-//! What the work on an experiment needs besides the experiment: size, seed, threads, and whether to go on.
+//! The parameters of a reproduction besides the experiment: size, seed, threads and cancellation.
 
 use headway_traffic::random;
 use headway_worlds::Cancellation;
@@ -7,17 +7,17 @@ use rand::RngExt as _;
 
 use crate::experiment::Count;
 
-/// How much is simulated.
+/// The size of a reproduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// Enough to judge every claim.
+    /// Enough samples to judge every claim.
     Quick,
-    /// As much as was published.
+    /// As many samples as were published.
     Full,
 }
 
 impl Size {
-    /// The name in results.
+    /// Returns the name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Size::Quick => "quick",
@@ -25,7 +25,7 @@ impl Size {
         }
     }
 
-    /// The number for this size.
+    /// Returns the count for this size.
     pub const fn of(self, count: Count) -> usize {
         match self {
             Size::Quick => count.quick,
@@ -34,48 +34,48 @@ impl Size {
     }
 }
 
-/// Why an experiment was not carried out.
+/// Reasons why an experiment was not carried out.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The work was told to stop before it was done.
+    /// The work was cancelled.
     #[error("interrupted")]
     Interrupted,
     /// A run in another world failed.
     #[error("{run}")]
     World {
-        /// Which run.
+        /// Description of the run.
         run: String,
-        /// Why it failed.
+        /// The cause.
         source: headway_worlds::Error,
     },
 }
 
-/// Carries out the parts of an experiment on several threads.
+/// Runs the parts of an experiment on several threads.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// How much is simulated.
+    /// Size of the reproduction.
     pub size: Size,
     /// Seed of the whole run.
     pub seed: u64,
-    /// Threads that work.
+    /// Number of worker threads.
     pub jobs: usize,
-    /// Set from outside to stop.
+    /// Cancels the work from outside.
     pub stop: &'a Cancellation,
 }
 
 impl Context<'_> {
-    /// The seed of part `index` of what `name` says.
+    /// Derives the seed of part `index` in the random stream `name`.
     pub(crate) fn seed_of(&self, name: &str, index: usize) -> u64 {
         random::generator(self.seed, name, index as u64).random()
     }
 
-    /// An error once the work is to stop.
+    /// Fails once the work is cancelled.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.stop.is_cancelled() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// Does `work` for every part, on all threads; the results are in the order of the parts.
+    /// Calls `work` for every part, on all threads; the results are in the order of the parts.
     pub(crate) fn map<P: Sync, R: Send>(
         &self,
         parts: &[P],

@@ -1,15 +1,16 @@
-//! What an experiment costs, in probe packets.
+//! The cost of an experiment, in probe packets.
 
 use crate::context::Size;
 use crate::experiment::{Experiment, Study};
 use crate::shared_link::{SETTINGS, Setting};
 
-/// Packets of one tuning besides its train: about eight pairs of streams whose lengths halve the range of 60 to 3000.
+/// Packets of one PRC-MT length tuning besides its train: about eight pairs of streams, whose lengths bisect the
+/// range from 60 to 3000.
 const TUNING: usize = 2 * 8 * 700;
 
 impl Experiment {
-    /// About how many probe packets a run of this size sends. A core simulates a million of them with their cross traffic in
-    /// some seconds.
+    /// Estimates the number of probe packets sent by a run of this size. One core simulates a million of them,
+    /// with cross traffic, in a few seconds.
     pub fn packets(&self, size: Size) -> u64 {
         let packets = match &self.study {
             Study::GapErrors(study) => {

@@ -1,4 +1,4 @@
-//! What an experiment file says.
+//! The data model of an experiment file.
 
 use std::collections::BTreeMap;
 
@@ -8,54 +8,54 @@ use serde::{Deserialize, Serialize};
 
 use crate::shared_link::Marking;
 
-/// One experiment of a paper: what is sent over which path, and what was published about it.
+/// One experiment of a paper: the streams, the path, and the published results.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// Paper and number, for instance `rapid/B7`; the folder that the file lies in.
+    /// Paper and number, for example `rapid/B7`; the folder of its file.
     #[serde(skip)]
     pub id: String,
-    /// What it is about.
+    /// Title of the experiment.
     pub title: String,
-    /// Where it is published.
+    /// Reference to the publication.
     pub source: String,
-    /// What was published, in a sentence.
+    /// The published result, in a sentence.
     pub published: String,
     /// What an agreement proves.
     #[serde(default)]
     pub evidence: Evidence,
-    /// How the simulation differs from what was published, if that matters for reading the numbers.
+    /// Differences between simulation and publication that matter for reading the numbers.
     #[serde(default)]
     pub remarks: Vec<String>,
-    /// The path; experiments about the sender alone have none.
+    /// The path; omitted in experiments about the sender alone.
     #[serde(default)]
     pub path: Path,
-    /// What is done.
+    /// The study to carry out.
     pub study: Study,
-    /// Measured numbers that explain others and were not published.
+    /// Measured numbers that explain others but were not published.
     #[serde(rename = "note", default)]
     pub notes: Vec<Note>,
-    /// The published numbers, each with the band in which ours counts as agreeing.
+    /// The published numbers, each with the band within which a measured number agrees.
     #[serde(rename = "claim")]
     pub claims: Vec<Claim>,
 }
 
-/// What it means when measured and published numbers agree.
+/// The significance of an agreement between measured and published numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
-    /// The algorithms meet a path that was not fitted to the result.
+    /// The algorithms ran on a path that was not fitted to the result.
     #[default]
     Simulation,
-    /// The models of how gaps are made were calibrated on these or closely related published numbers.
+    /// The models of gap creation were calibrated on these or closely related published numbers.
     Mechanism,
-    /// The stack of Linux ran, not the simulator; no experiment file says so.
+    /// The Linux stack ran instead of the simulator; experiment files cannot declare this.
     #[serde(skip_deserializing)]
     Kernel,
 }
 
 impl Evidence {
-    /// The label that stands beside every output.
+    /// Returns the label that accompanies every output.
     pub const fn label(self) -> &'static str {
         match self {
             Evidence::Simulation => "simulation",
@@ -64,7 +64,7 @@ impl Evidence {
         }
     }
 
-    /// What the label means, in a sentence.
+    /// Returns the meaning of the label, in a sentence.
     pub const fn meaning(self) -> &'static str {
         match self {
             Evidence::Simulation => "the path is a model, and no part of it was fitted to this result",
@@ -78,23 +78,23 @@ impl Evidence {
     }
 }
 
-/// The path that streams are sent over.
+/// The path of the streams.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Path {
     /// Rate of the bottleneck and of the sender's link.
     pub capacity: Rate,
-    /// Buffer of the bottleneck; the thesis only says shallow.
+    /// Buffer of the bottleneck; the thesis only calls it shallow.
     pub buffer: Bytes,
-    /// Size of a probe packet on the wire.
+    /// Wire size of a probe packet.
     pub packet: Bytes,
-    /// Kind of the cross traffic.
+    /// Kind of cross traffic.
     pub cross: Cross,
-    /// How the sender makes gaps.
+    /// The sender's gap mechanism.
     pub gaps: Gapping,
-    /// Least time between receive interrupts before its jitter; one interrupt a packet when zero (rapid 2.15).
+    /// Minimum time between receive interrupts, before jitter; zero means one interrupt per packet (rapid 2.15).
     pub coalescing: Duration,
-    /// Silence between streams.
+    /// Idle time between streams.
     pub silence: Duration,
 }
 
@@ -116,34 +116,34 @@ impl Default for Path {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cross {
-    /// None.
+    /// No cross traffic.
     None,
-    /// Bursty replayed web traffic, 2.51 Gb/s in the mean.
+    /// Replayed bursty web traffic, 2.51 Gb/s on average.
     Bct,
-    /// The same through token buckets, 2.49 Gb/s in the mean.
+    /// The same traffic smoothed by token buckets, 2.49 Gb/s on average.
     Sct,
-    /// Nine constant-rate senders, 2.47 Gb/s in the mean.
+    /// Nine constant-rate senders, 2.47 Gb/s on average.
     Cbr,
-    /// 1538 B packets with exponential gaps, 2.47 Gb/s in the mean.
+    /// 1538 B packets with exponential gaps, 2.47 Gb/s on average.
     Poisson,
-    /// One sender of 1538 B packets, evenly spaced, 3 Gb/s.
+    /// One sender of evenly spaced 1538 B packets, 3 Gb/s.
     Paced,
 }
 
-/// How a sender makes gaps (rapid 2.4).
+/// Gap mechanisms of senders (rapid 2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gapping {
-    /// Frames that the next switch drops fill the gaps.
+    /// Fills the gaps with frames that the next switch drops.
     Dummy,
-    /// A kernel timer per packet.
+    /// One kernel timer per packet.
     Hrtimer,
-    /// A loop that reads the clock.
+    /// Busy-waits on the clock.
     BusyWait,
 }
 
 impl Gapping {
-    /// The name for tables and keys.
+    /// Returns the name in tables and keys.
     pub const fn name(self) -> &'static str {
         match self {
             Gapping::Dummy => "dummy",
@@ -153,17 +153,17 @@ impl Gapping {
     }
 }
 
-/// How much is sent: in the quick mode, and as much as was published.
+/// A sample size: reduced, and as published.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Count {
-    /// In the quick mode.
+    /// Number in quick mode.
     pub quick: usize,
-    /// As many as in the publication, or ours where it does not say.
+    /// Number in the publication, or our choice where it gives none.
     pub full: usize,
 }
 
-/// Evenly spaced values, both ends included.
+/// Evenly spaced values, including both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sweep {
@@ -171,41 +171,41 @@ pub struct Sweep {
     pub from: f64,
     /// The last one.
     pub to: f64,
-    /// From one to the next.
+    /// The difference between neighbouring values.
     pub step: f64,
 }
 
 impl Sweep {
-    /// All values.
+    /// Returns all values.
     pub fn values(&self) -> Vec<f64> {
         let count = ((self.to - self.from) / self.step + 1e-9) as usize;
         (0..=count).map(|i| self.from + self.step * i as f64).collect()
     }
 }
 
-/// What is done in an experiment. Rates are in Gb/s on the wire.
+/// The kinds of studies. Rates are in Gb/s on the wire.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum Study {
-    /// Error of the gaps that a sender makes, over the rate.
+    /// Error of the gaps that a sender creates, over the rate.
     GapErrors(GapErrors),
-    /// The gaps that a sender makes, one after the other.
+    /// The sequence of gaps that a sender creates.
     GapSeries(GapSeries),
-    /// What an excursion search answers on streams made by different senders.
+    /// Estimates of an excursion search on streams from different senders.
     GapEstimates(GapEstimates),
     /// Error of the gaps when many flows share a sender.
     GapFlows(GapFlows),
-    /// The queue of a link that long flows with a short round trip share.
+    /// The queue of a link shared by long flows with a short RTT.
     SharedLink(SharedLink),
-    /// How much the rate of a paced sender varies.
+    /// Variation of the rate of a paced sender.
     GapBursts(GapBursts),
-    /// The stream length that PRC-MT settles on.
+    /// The stream length that PRC-MT converges to.
     Lengths(Lengths),
-    /// Whether streams of one rate are judged right.
+    /// Accuracy of the decisions on single-rate streams.
     Decisions(Decisions),
-    /// Error of estimates from streams of several rates.
+    /// Error of estimates from multi-rate streams.
     Errors(Errors),
-    /// The gaps of one stream on its way through the estimator.
+    /// The gaps of one stream at each stage of the estimator.
     Series(Series),
     /// The mean of the first gaps after an interrupt, over their number.
     Windows(Windows),
@@ -215,17 +215,18 @@ pub enum Study {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SharedLink {
-    /// How the link marks.
+    /// Marking scheme of the link.
     pub marking: Marking,
-    /// Controllers by the name that measures begin with.
+    /// Controllers, by the name with which their measures begin.
     pub variants: BTreeMap<String, Kind>,
-    /// Experiments of the thesis, `1` to `4H`; those in which all variants run.
+    /// Experiments of the thesis, `1` to `4H`, in which all variants run.
     pub settings: Vec<String>,
-    /// Runs of each with different seeds; the median is reported.
+    /// Runs per variant and setting, with different seeds; the median is reported.
     pub runs: Count,
-    /// How long what lasts a second in the thesis lasts.
+    /// Simulated duration of what lasts one second in the thesis.
     pub milliseconds: Count,
-    /// The same on the stack of Linux, where packets take ten times as long to compute; absent when no kernel has the controllers.
+    /// The same duration on the Linux stack, where packets take ten times as long to compute; absent when no
+    /// kernel has the controllers.
     pub kernel_milliseconds: Option<Count>,
 }
 
@@ -233,13 +234,13 @@ pub struct SharedLink {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GapErrors {
-    /// Ways to make gaps.
+    /// Gap mechanisms.
     pub mechanisms: Vec<Gapping>,
-    /// Sizes of the packets on the wire.
+    /// Wire sizes of the packets.
     pub packets: Vec<Bytes>,
     /// Rates in Gb/s.
     pub rates: Sweep,
-    /// How long is sent at each rate.
+    /// Sending time at each rate.
     pub milliseconds: Count,
 }
 
@@ -247,13 +248,13 @@ pub struct GapErrors {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GapSeries {
-    /// The way to make gaps.
+    /// The gap mechanism.
     pub mechanism: Gapping,
     /// Rate in Gb/s.
     pub rate: f64,
     /// Number of gaps.
     pub gaps: Count,
-    /// How many of them are drawn.
+    /// Number of gaps in the figure.
     pub drawn: usize,
 }
 
@@ -261,15 +262,15 @@ pub struct GapSeries {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GapEstimates {
-    /// Ways to make gaps.
+    /// Gap mechanisms.
     pub mechanisms: Vec<Gapping>,
     /// Shape of the streams.
     pub shape: StreamShape,
-    /// Their average rate in Gb/s.
+    /// Average rate of the streams in Gb/s.
     pub average: f64,
-    /// Number of the probing rate, from 1, that is the right answer.
+    /// Number of the probing rate, from 1, that is the correct estimate.
     pub right: usize,
-    /// Streams for each mechanism.
+    /// Streams per mechanism.
     pub streams: Count,
 }
 
@@ -277,13 +278,13 @@ pub struct GapEstimates {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GapFlows {
-    /// Ways to make gaps.
+    /// Gap mechanisms.
     pub mechanisms: Vec<Gapping>,
     /// Numbers of flows.
     pub flows: Vec<usize>,
-    /// Rates of all flows together in Gb/s.
+    /// Total rates of all flows in Gb/s.
     pub rates: Vec<f64>,
-    /// How long the flows send.
+    /// Sending time.
     pub milliseconds: Count,
 }
 
@@ -291,13 +292,13 @@ pub struct GapFlows {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GapBursts {
-    /// Ways to make gaps.
+    /// Gap mechanisms.
     pub mechanisms: Vec<Gapping>,
     /// Rates in Gb/s.
     pub rates: Sweep,
-    /// Length of the intervals over which the rate is taken.
+    /// Interval over which the rate is averaged.
     pub interval: Duration,
-    /// Number of intervals at each rate.
+    /// Intervals per rate.
     pub intervals: Count,
 }
 
@@ -305,7 +306,7 @@ pub struct GapBursts {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lengths {
-    /// Packets of the train that is sent at line rate first.
+    /// Packets in the initial train at line rate.
     pub train: usize,
     /// Number of tunings.
     pub runs: Count,
@@ -315,45 +316,46 @@ pub struct Lengths {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decisions {
-    /// Names of the methods ([`headway_core::estimate::SingleRate`]); with ` @exit` they see the gaps right behind the
-    /// bottleneck, with ` @busy` those of a card that another packet has woken up to one interval before.
+    /// Names of the methods ([`headway_core::estimate::SingleRate`]). With ` @exit`, a method sees the gaps right
+    /// behind the bottleneck; with ` @busy`, those of a NIC that another packet woke up less than one interval
+    /// before.
     pub methods: Vec<String>,
-    /// Lengths of the streams in packets.
+    /// Stream lengths in packets.
     pub lengths: Vec<usize>,
     /// Rates in Gb/s.
     pub rates: Sweep,
-    /// Streams at each rate.
+    /// Streams per rate.
     pub streams: Count,
 }
 
-/// Layout of the rates of a stream.
+/// The rates of a multi-rate stream.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamShape {
     /// Number of rates.
     pub rates: u32,
-    /// Packets at each rate.
+    /// Packets per rate.
     pub packets: u32,
-    /// How far the highest rate lies above the lowest.
+    /// Difference between the highest and the lowest rate, as a fraction.
     pub range: f64,
-    /// How the rates lie between their ends.
+    /// Spacing of the rates between the two ends.
     #[serde(default)]
     pub spread: Spread,
 }
 
-/// How rates lie between the lowest and the highest.
+/// The spacing of the rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
-    /// In equal ratios (rapid 2.2).
+    /// Equal ratios (rapid 2.2).
     #[default]
     Geometric,
-    /// In equal differences (the BASS paper).
+    /// Equal differences (the BASS paper).
     Uniform,
 }
 
 impl StreamShape {
-    /// A stream of this shape.
+    /// Returns the schedule of a stream of this shape.
     pub fn schedule(&self, average: Rate, packet: Bytes) -> Schedule {
         match self.spread {
             Spread::Geometric => {
@@ -363,7 +365,7 @@ impl StreamShape {
         }
     }
 
-    /// Rates from `1 - range / 2` to `1 + range / 2` times the average, in equal steps.
+    /// Returns a schedule with rates from `1 - range / 2` to `1 + range / 2` times the average, in equal steps.
     fn uniform(&self, average: Rate, packet: Bytes) -> Schedule {
         let steps = f64::from(self.rates.saturating_sub(1).max(1));
         let rate = |i: u32| average.scale(1.0 + self.range * (f64::from(i) / steps - 0.5));
@@ -373,7 +375,7 @@ impl StreamShape {
         Schedule { packet, gaps, average }
     }
 
-    /// Packets in a stream.
+    /// Returns the number of packets in a stream.
     pub fn length(&self) -> usize {
         self.rates as usize * self.packets as usize
     }
@@ -383,17 +385,18 @@ impl StreamShape {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Errors {
-    /// Averages of the streams in Gb/s.
+    /// Average rates of the streams in Gb/s.
     pub averages: Sweep,
-    /// Streams at each average.
+    /// Streams per average rate.
     pub streams: Count,
-    /// The estimators, each with the streams it reads.
+    /// The estimators, each with its input streams.
     #[serde(rename = "variant")]
     pub variants: Vec<Variant>,
 }
 
 impl Errors {
-    /// The different streams that variants read: each shape among each kind of cross traffic once.
+    /// Returns the distinct sets of streams that the variants read: each combination of shape, cross traffic and
+    /// averages once.
     pub fn streams_read(&self) -> Vec<Read> {
         let mut all = Vec::new();
         for variant in &self.variants {
@@ -405,7 +408,7 @@ impl Errors {
         all
     }
 
-    /// The streams that a variant reads.
+    /// Returns the streams that a variant reads.
     pub fn read_by(&self, variant: &Variant) -> Read {
         Read {
             shape: variant.shape,
@@ -415,42 +418,42 @@ impl Errors {
     }
 }
 
-/// Streams that variants read.
+/// A set of streams that variants read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Read {
-    /// Their shape.
+    /// Shape of the streams.
     pub shape: StreamShape,
-    /// Kind of cross traffic instead of that of the path.
+    /// Cross traffic, if it differs from that of the path.
     pub cross: Option<Cross>,
-    /// Their averages in Gb/s.
+    /// Average rates in Gb/s.
     pub averages: Sweep,
 }
 
-/// An estimator with its settings, and the streams it is given.
+/// An estimator with its settings and input streams.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
     /// Name in tables and in the keys of claims.
     pub name: String,
-    /// Shape of the streams; variants of the same shape read the same streams.
+    /// Shape of the streams; variants with the same shape read the same streams.
     pub shape: StreamShape,
-    /// Kind of cross traffic instead of that of the path.
+    /// Cross traffic, if it differs from that of the path.
     pub cross: Option<Cross>,
-    /// Averages of the streams in Gb/s instead of those of the study.
+    /// Average rates in Gb/s, if they differ from those of the study.
     pub averages: Option<Sweep>,
-    /// How gaps are denoised.
+    /// Denoising method.
     #[serde(default)]
     pub denoise: Denoising,
-    /// How the gaps become an estimate.
+    /// The estimator.
     #[serde(default)]
     pub estimator: Estimator,
-    /// Samples in the closing mean.
+    /// Window of the final mean, in gaps.
     #[serde(default = "usual_window")]
     pub window: usize,
-    /// Least excess of a receive gap that counts as congestion.
+    /// Smallest excess of a receive gap that counts as congestion.
     #[serde(default = "usual_margin")]
     pub margin: Duration,
-    /// Packets per stamp; 2 with delayed acknowledgements.
+    /// Packets per timestamp; 2 with delayed ACKs.
     #[serde(default = "each_packet")]
     pub packets_per_stamp: usize,
 }
@@ -467,33 +470,33 @@ fn each_packet() -> usize {
     1
 }
 
-/// What is done to gaps before they are read.
+/// The denoising applied to gaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Denoising {
-    /// Nothing.
+    /// No denoising.
     None,
-    /// One pass of BASS and the removal of cut-off events (rapid 2.9).
+    /// One pass of BASS, and removal of truncated events (rapid 2.9).
     SinglePass,
-    /// One pass of BASS as printed, with the events that the ends of the stream cut off.
+    /// One pass of BASS as printed, including the events truncated by the ends of the stream.
     SinglePassWithEnds,
-    /// All passes of BASS and the closing mean (rapid 2.10).
+    /// All passes of BASS, and the final mean (rapid 2.10).
     #[default]
     MultiPass,
 }
 
-/// How gaps become an estimate.
+/// The method that turns gaps into an estimate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Estimator {
-    /// The search for excursions of Rapid (rapid 2.11).
+    /// The excursion search of Rapid (rapid 2.11).
     #[default]
     Excursion,
-    /// The rate before the last excursion when it lasts to the end, the highest one otherwise.
+    /// The rate before the last excursion if that lasts to the end of the stream, otherwise the highest rate.
     LastExcursion,
-    /// PRC-MT for each rate, the last one before the first above (bass P10).
+    /// PRC-MT at each rate; the last rate before the first that is judged above (bass P10).
     Dp1,
-    /// PRC-MT for each rate, the last one not above (bass P10).
+    /// PRC-MT at each rate; the last rate that is judged not above (bass P10).
     Dp2,
 }
 
@@ -503,13 +506,13 @@ pub enum Estimator {
 pub struct Series {
     /// Shape of the streams.
     pub shape: StreamShape,
-    /// Their average in Gb/s.
+    /// Average rate of the streams in Gb/s.
     pub average: f64,
-    /// What was available during the published stream, in Gb/s.
+    /// Available bandwidth during the published stream, in Gb/s.
     pub available: f64,
-    /// By which part of that a stream may differ to count as such a one.
+    /// Largest relative deviation from this for a stream to qualify as an example.
     pub within: f64,
-    /// Streams sent in search of such.
+    /// Streams to search for examples.
     pub streams: Count,
 }
 
@@ -519,59 +522,59 @@ pub struct Series {
 pub struct Windows {
     /// Rate of the streams in Gb/s.
     pub rate: f64,
-    /// Packets in a stream.
+    /// Packets per stream.
     pub length: usize,
-    /// The longest mean.
+    /// Largest number of gaps in a mean.
     pub longest: usize,
     /// Number of streams.
     pub streams: Count,
 }
 
-/// A measured number that explains others; it is printed as a remark and has no band.
+/// A measured number that explains others; printed as a remark, without a band.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Note {
-    /// Which of the measured numbers; written like that of a [`Claim`].
+    /// The measured number, in the syntax of a [`Claim`].
     pub measure: String,
-    /// What it is, in words that the number follows.
+    /// Description, to be followed by the number.
     pub text: String,
-    /// Its unit.
+    /// Unit of the number.
     #[serde(default)]
     pub unit: String,
 }
 
-/// A published number or statement as a band.
+/// A published number or statement, expressed as a band.
 ///
 /// `measure` is the name of a measured number, `null of NAME`, `NAME minus NAME` or `NAME over NAME`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// Which of the measured numbers it is about.
+    /// The measured number that the claim is about.
     pub measure: String,
     /// What was published.
     pub published: String,
     /// Unit of the band and of the measured number.
     #[serde(default)]
     pub unit: String,
-    /// The least number that agrees.
+    /// Smallest number that agrees.
     pub at_least: Option<f64>,
-    /// The largest number that agrees.
+    /// Largest number that agrees.
     pub at_most: Option<f64>,
-    /// Why the band is as it is.
+    /// Justification of the band.
     pub reason: String,
-    /// Why the number is not reached, where that is known.
+    /// Why the number is not reached, where known.
     pub deviation: Option<String>,
 }
 
 impl Claim {
-    /// Whether a number lies in the band; what is not a number never does.
+    /// Whether a number lies within the band; NaN never does.
     pub fn holds(&self, measured: f64) -> bool {
         !measured.is_nan()
             && self.at_least.is_none_or(|low| measured >= low)
             && self.at_most.is_none_or(|high| measured <= high)
     }
 
-    /// The band as text.
+    /// Formats the band.
     pub fn band(&self) -> String {
         match (self.at_least, self.at_most) {
             (Some(low), Some(high)) => format!("{low} to {high}"),

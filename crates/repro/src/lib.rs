@@ -1,8 +1,8 @@
-//! The experiments of the papers in a simulated testbed: published numbers beside measured ones.
+//! Reproduces the experiments of the papers in a simulated testbed, with published beside measured numbers.
 //!
-//! An experiment is a file below `papers/`; [`catalogue`] holds them all. [`run()`] carries one out, [`run_in()`] does so as a
-//! scenario in a world, and [`page`] and [`Outcome`] put the result into words, numbers and figures. The result is a function of experiment, seed and
-//! [`Size`], whatever the number of threads.
+//! An experiment is a file below `papers/`; [`catalogue`] holds them all. [`run()`] carries one out, [`run_in()`]
+//! does so as a scenario in a world, and [`page`] and [`Outcome`] present the result as text, numbers and
+//! figures. The result is a function of experiment, seed and [`Size`], whatever the number of threads.
 
 pub mod catalogue;
 mod context;

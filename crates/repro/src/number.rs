@@ -1,6 +1,6 @@
-//! Numbers as reports print them.
+//! Number formatting for reports.
 
-/// A number with as many digits as are of interest.
+/// Formats a number with about three significant digits; NaN as `none`.
 pub fn number(value: f64) -> String {
     if value.is_nan() {
         "none".to_owned()
@@ -15,7 +15,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// A number with the unit of its claim.
+/// Formats a number with the unit of its claim.
 pub fn with_unit(value: f64, unit: &str) -> String {
     if unit.is_empty() { number(value) } else { format!("{} {unit}", number(value)) }
 }

@@ -1,4 +1,4 @@
-//! What came out of an experiment.
+//! The outcome of an experiment.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,20 +10,20 @@ use crate::context::{Context, Size};
 use crate::experiment::{Claim, Evidence, Experiment};
 use crate::number;
 
-/// What results call the simulator.
+/// Name of the simulator in results.
 pub const SIMULATOR: &str = "sim";
 
-/// What results call the simulator when it runs the experiment as a scenario.
+/// Name of the simulator in results when it runs the experiment as a scenario.
 pub(crate) const SCENARIO: &str = "sim-as-scenario";
 
-/// Measured numbers by name, `who/what`.
+/// Measured numbers by name, in the form `who/what`.
 pub(crate) type Measures = BTreeMap<String, f64>;
 
-/// What a study hands back.
+/// The result of a study.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) measures: Measures,
-    /// What the estimator that looks at nothing reaches in the same measure.
+    /// The same measures for the null estimator, which ignores its input.
     pub(crate) nulls: Measures,
     pub(crate) table: Table,
     pub(crate) figure: Figure,
@@ -31,7 +31,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// The number that a claim is about: `NAME`, `null of NAME`, `NAME minus NAME` or `NAME over NAME`.
+    /// Returns the number that a claim is about: `NAME`, `null of NAME`, `NAME minus NAME` or `NAME over NAME`.
     fn value(&self, measure: &str) -> Option<f64> {
         let one = |name: &str| match name.strip_prefix("null of ") {
             Some(name) => self.nulls.get(name).copied(),
@@ -47,22 +47,22 @@ impl Findings {
     }
 }
 
-/// Rows of numbers under headings; the first columns may be names.
+/// A table of numbers with headings; the first columns may be names.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Table {
-    /// Headings with units.
+    /// Headings, with units.
     pub columns: Vec<String>,
-    /// The cells as text.
+    /// Cells, as text.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table without rows.
+    /// Creates a table without rows.
     pub(crate) fn new<const N: usize>(columns: [&str; N]) -> Table {
         Table { columns: columns.map(str::to_owned).to_vec(), rows: Vec::new() }
     }
 
-    /// Comma-separated values with a line of headings; cells hold neither commas nor quotes.
+    /// Formats the table as CSV with a header; cells contain neither commas nor quotes.
     pub fn csv(&self) -> String {
         let mut csv = self.columns.join(",");
         csv.push('\n');
@@ -73,17 +73,17 @@ impl Table {
     }
 }
 
-/// A published number or statement beside what was measured.
+/// A claim with the measured number.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// What was published, and the band.
+    /// The published result and its band.
     #[serde(flatten)]
     pub claim: Claim,
     /// The measured number.
     pub measured: f64,
-    /// The same number of the estimator that looks at nothing, where there is one.
+    /// The same number for the null estimator, where it applies.
     pub null: Option<f64>,
-    /// Whether the number lies in the band.
+    /// Whether the number lies within the band.
     pub passed: bool,
 }
 
@@ -92,27 +92,27 @@ pub struct Check {
 pub struct Outcome {
     /// Paper and number.
     pub id: String,
-    /// Where it was carried out: [`SIMULATOR`], or the name of another world.
+    /// The world in which it ran: [`SIMULATOR`] or the name of another world.
     pub world: &'static str,
-    /// What it is about.
+    /// Title of the experiment.
     pub title: String,
-    /// Where it is published.
+    /// Reference to the publication.
     pub source: String,
-    /// What was published, in a sentence.
+    /// The published result, in a sentence.
     pub published: String,
     /// What an agreement proves.
     pub evidence: Evidence,
-    /// How much was simulated.
+    /// Size of the reproduction.
     pub size: &'static str,
     /// The seed.
     pub seed: u64,
-    /// The claims with what was measured.
+    /// The claims with the measured numbers.
     pub checks: Vec<Check>,
     /// All measured numbers.
     pub measures: BTreeMap<String, f64>,
-    /// The measured numbers behind the figure.
+    /// The measured numbers, as a table.
     pub table: Table,
-    /// What to know when reading the numbers.
+    /// Notes for reading the numbers.
     pub remarks: Vec<String>,
     /// The figure.
     #[serde(skip)]
@@ -120,8 +120,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Holds the claims against what was found. The simulator must have found all that claims are about; of another world those
-    /// about something else are left out, and named.
+    /// Checks the claims against the findings. The simulator must have measured every number that a claim is
+    /// about. In another world, claims about other numbers are omitted, and named in the remarks.
     pub(crate) fn new(
         experiment: &Experiment,
         context: &Context<'_>,
@@ -159,12 +159,13 @@ impl Outcome {
         }
     }
 
-    /// The name among all results: that of the experiment, with the world unless it is the simulator.
+    /// Returns the name among all results: that of the experiment, followed by the world unless that is the
+    /// simulator.
     pub fn name(&self) -> String {
         if self.world == SIMULATOR { self.id.clone() } else { format!("{}@{}", self.id, self.world) }
     }
 
-    /// Whether every claim holds.
+    /// Whether all claims hold.
     pub fn passed(&self) -> bool {
         self.checks.iter().all(|check| check.passed)
     }

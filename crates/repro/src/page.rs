@@ -1,4 +1,4 @@
-//! Results as files: one page with all of them, and per experiment its numbers and its figure.
+//! The HTML report of all results.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use headway_figures::page::{escaped, styled};
 use crate::number::{number, with_unit};
 use crate::outcome::{Check, Outcome};
 
-/// Rules besides the common ones: many columns of words.
+/// CSS rules besides the common ones, for the many text columns.
 const RULES: &str = "\
 body { max-width: 1100px; } h2 { margin-top: 3rem; } table { font-size: .92rem; }
 th, td { text-align: left; vertical-align: top; }
@@ -16,7 +16,7 @@ td.n { text-align: right; white-space: nowrap; } td.pass { color: #005ab5; } td.
 p.label { font-weight: 600; }
 ";
 
-/// All results as one HTML file that needs nothing else.
+/// Returns all results as one self-contained HTML file.
 ///
 /// # Errors
 /// [`CannotDraw`] for the first figure that cannot be drawn.
@@ -37,7 +37,7 @@ pub fn html(outcomes: &[Outcome], heading: &str) -> Result<String, CannotDraw> {
     Ok(styled("Headway: published and measured", "Published and measured", RULES, &page))
 }
 
-/// One line an experiment, linked to its section.
+/// Writes one line per experiment, linked to its section.
 fn summary(page: &mut String, outcomes: &[Outcome]) {
     page.push_str(
         "<table>\n<tr><th>experiment</th><th>title</th><th>evidence</th><th>claims that hold</th></tr>\n",

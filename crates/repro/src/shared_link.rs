@@ -1,4 +1,4 @@
-//! Long flows that share a link with a short round trip: the testbed of LS-AIMD (ls-aimd 4.1, 4.2).
+//! Long flows with a short RTT that share a link: the testbed of LS-AIMD (ls-aimd 4.1, 4.2).
 
 mod in_world;
 
@@ -14,15 +14,16 @@ use rand::RngExt as _;
 
 use crate::statistics::{deviation, mean};
 
-/// Bytes of a frame besides its IP packet as the thesis counts them, for rates and windows (ls-aimd 1.1).
+/// Ethernet overhead per IP packet as counted in the thesis, for rates and windows (ls-aimd 1.1).
 const FRAME: u64 = 18;
-/// The same on our wire: with preamble and gap.
+/// Overhead as counted on our wire, with preamble and inter-frame gap.
 const WIRE: u64 = 38;
-/// Evenly distributed delay of every packet at its sender: without it saturated senders become exactly periodic (ls-aimd 4.8).
+/// Uniformly distributed delay of every packet at its sender; without it, saturated senders become exactly
+/// periodic (ls-aimd 4.8).
 const SEND_JITTER: Duration = Duration::from_us(20);
-/// How often the state of the flows is looked at, and length of the intervals of utilisation (ls-aimd 4.3).
+/// Sampling interval for flow state and utilisation (ls-aimd 4.3).
 const LOOK: Duration = Duration::from_ms(10);
-/// Shares of the packets that waited for less than the five numbers of a box.
+/// The five quantiles of a box plot.
 const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
 /// Buffer of the bottleneck (ls-aimd 4.2).
 const BUFFER: Duration = Duration::from_ms(200);
@@ -30,21 +31,21 @@ const BUFFER: Duration = Duration::from_ms(200);
 /// One column of the table of experiments (ls-aimd 4.2).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
-    /// Its number.
+    /// Name of the experiment.
     pub(crate) name: &'static str,
     /// Rate of the link, Mb/s of frames.
     pub(crate) mbps: u64,
-    /// Round-trip time without queues, us.
+    /// RTT without queueing, us.
     pub(crate) base: u64,
     /// Largest IP packet, bytes.
     pub(crate) mtu: u64,
-    /// Segments that the receiver acknowledges at once.
+    /// Segments per ACK.
     pub(crate) stretch: u32,
-    /// Number of flows; one starts a second.
+    /// Number of flows; they start one second apart.
     pub(crate) flows: u64,
-    /// How long each of them sends, s.
+    /// Sending time of each flow, s.
     pub(crate) seconds: u64,
-    /// Target of the queue, us.
+    /// Target queueing delay, us.
     pub(crate) target: u64,
 }
 
@@ -69,32 +70,32 @@ pub(crate) const SETTINGS: [Setting; 12] = [
     setting("4H", 600, 1000, 9000, 16, 40),
 ];
 
-/// How the bottleneck marks (ls-aimd 2.18).
+/// Marking schemes of the bottleneck (ls-aimd 2.18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Marking {
-    /// By the average queue, adaptively.
+    /// Adaptive marking by the average queue length.
     Ramp,
-    /// Everything above a threshold.
+    /// Marking of all packets above a threshold.
     Step,
-    /// By the present queue.
+    /// Marking by the instantaneous queue length.
     Instantaneous,
 }
 
 impl Marking {
-    /// The echo that goes with it: the Reno family has the classic one.
+    /// Returns the matching ECN echo; the Reno family uses the classic one.
     fn echo(self) -> Ecn {
         if self == Marking::Ramp { Ecn::Classic } else { Ecn::Dctcp }
     }
 }
 
 impl Setting {
-    /// The rate on our wire at which a full packet takes as long as there.
+    /// Returns the rate on our wire at which a full packet takes as long as in the thesis.
     pub(crate) fn rate(&self) -> Rate {
         Rate::from_bps(self.mbps * 1_000_000 * (self.mtu + WIRE) / (self.mtu + FRAME))
     }
 
-    /// Bytes on our wire that are sent in `us`.
+    /// Returns the bytes sent on our wire in `us` microseconds.
     fn bytes(&self, us: u64) -> Bytes {
         self.rate().bytes_in(Duration::from_us(us as i64))
     }
@@ -115,7 +116,7 @@ impl Setting {
                 limit,
                 packets: None,
             }),
-            // Two packets of 1500 bytes at least, which no setting needs.
+            // The threshold must be at least two packets of 1500 bytes; all settings satisfy this.
             Marking::Step => QueueSpec::Step(StepConfig { threshold: min, limit, packets: None }),
             Marking::Instantaneous => QueueSpec::Ramp(RampConfig {
                 min,
@@ -127,49 +128,49 @@ impl Setting {
         }
     }
 
-    /// Time from the bottleneck to the receiver, and from there back to a sender.
+    /// Returns the one-way delay from the bottleneck to the receiver, and from there back to a sender.
     fn half(&self) -> Duration {
         Duration::from_ns(self.base as i64 * 500)
     }
 
-    /// When the last flow has been there for a second: what is counted begins (ls-aimd 4.1, E21).
+    /// Returns the start of the measured time, one second after the last flow started (ls-aimd 4.1, E21).
     fn begin(&self, second: Duration) -> Instant {
         Instant::ZERO + second * self.flows as i64
     }
 
-    /// When the first flow stops, or a single second has been counted.
+    /// Returns the end of the measured time: when the first flow stops, but at least one second after the start.
     fn end(&self, second: Duration) -> Instant {
         (self.begin(second) + second).max(Instant::ZERO + second * self.seconds as i64)
     }
 }
 
-/// What was seen while all flows were active. Times in us, fractions of 1.
+/// Statistics over the time in which all flows were active. Times in us, fractions of 1.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) mean: f64,
     pub(crate) deviation: f64,
-    /// 5th, 25th, 50th, 75th and 95th percentile.
+    /// 5th, 25th, 50th, 75th and 95th percentiles.
     pub(crate) quantiles: [f64; 5],
     pub(crate) p95: f64,
     pub(crate) p99: f64,
     pub(crate) max: f64,
     pub(crate) utilisation: f64,
-    /// The least utilisation of 10 ms.
+    /// Lowest utilisation in any 10 ms.
     pub(crate) least_utilisation: f64,
     pub(crate) marked: f64,
-    /// Standard deviation of the throughputs of flows over their mean.
+    /// Standard deviation of the flows' throughputs, relative to their mean.
     pub(crate) spread: f64,
-    /// The same over 10 ms, of one flow, in the mean of all.
+    /// The same for the throughputs of one flow over 10 ms, averaged over all flows.
     pub(crate) unsteadiness: f64,
-    /// Share of looks at which a flow's window was at its floor of two segments.
+    /// Fraction of samples in which a flow's cwnd was at its minimum of two segments.
     pub(crate) at_two: f64,
-    /// Mean correlation of the windows of two flows; not a number where windows are known in whole segments only.
+    /// Mean correlation of the windows of two flows; NaN where windows are only known in whole segments.
     pub(crate) correlation: f64,
-    /// Packets dropped and sent again, and timeouts: none in any experiment.
+    /// Packets dropped and retransmitted, and timeouts; zero in all experiments.
     pub(crate) losses: u64,
 }
 
-/// Runs one experiment, whose seconds last `second` each.
+/// Runs one experiment, with each of its seconds lasting `second`.
 pub(crate) fn run(
     setting: &Setting,
     marking: Marking,
@@ -260,9 +261,9 @@ fn watch(
     seen
 }
 
-/// Mean correlation of all pairs of series; zero for a single one.
+/// Returns the mean correlation over all pairs of series; zero for a single series.
 fn correlation(series: &[Vec<f64>]) -> f64 {
-    // The variance of a sum is that of its parts and twice all covariances.
+    // The variance of a sum is the sum of the variances plus twice all covariances.
     let standard: Vec<Vec<f64>> = series
         .iter()
         .filter_map(|values| {

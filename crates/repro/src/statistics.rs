@@ -1,39 +1,39 @@
-//! Numbers that sum up many.
+//! Summary statistics.
 
-/// The mean; not a number without values.
+/// Returns the mean; NaN without values.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The standard deviation of the values themselves, not of a sample; not a number without values.
+/// Returns the population standard deviation; NaN without values.
 pub(crate) fn deviation(values: &[f64]) -> f64 {
     let mean = mean(values);
     (values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / values.len() as f64).sqrt()
 }
 
-/// The value below which `part` of the values lie; `sorted` must be ascending. Not a number without values.
+/// Returns the quantile `part` (0 to 1); `sorted` must be ascending. NaN without values.
 pub(crate) fn quantile(sorted: &[f64], part: f64) -> f64 {
     let last = sorted.len().wrapping_sub(1);
     sorted.get((last as f64 * part).round() as usize).copied().unwrap_or(f64::NAN)
 }
 
-/// The values in ascending order.
+/// Returns the values in ascending order.
 pub(crate) fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values.sort_by(f64::total_cmp);
     values
 }
 
-/// The largest value; negative infinity without values.
+/// Returns the largest value; negative infinity without values.
 pub(crate) fn largest(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// The smallest value; infinity without values.
+/// Returns the smallest value; infinity without values.
 pub(crate) fn smallest(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().fold(f64::INFINITY, f64::min)
 }
 
-/// What percentage of the values has a property; not a number without values.
+/// Returns the percentage of values that satisfy `has`; NaN without values.
 pub(crate) fn percent(values: &[f64], has: impl Fn(f64) -> bool) -> f64 {
     100.0 * values.iter().filter(|value| has(**value)).count() as f64 / values.len() as f64
 }

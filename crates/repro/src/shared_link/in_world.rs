@@ -1,4 +1,4 @@
-//! The same testbed in another world: as a scenario, and what its records say.
+//! The same testbed in another world: its scenario, and the evaluation of the results.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use headway_record::Results;
 use super::{LOOK, Marking, QUANTILES, SEND_JITTER, Seen, Setting};
 use crate::statistics::{deviation, mean, smallest};
 
-/// The bottleneck among the links of a scenario: the first one.
+/// Index of the bottleneck among the links of the scenario.
 const BOTTLENECK: usize = 0;
 
-/// The experiment as a scenario file.
+/// Returns the experiment as a scenario file.
 pub(crate) fn scenario(setting: &Setting, marking: Marking, controller: Kind, second: Duration) -> String {
     let [begin, end] = [setting.begin(second), setting.end(second)].map(|at| (at - Instant::ZERO).ns());
     let half = setting.half().ns();
@@ -29,7 +29,7 @@ pub(crate) fn scenario(setting: &Setting, marking: Marking, controller: Kind, se
     for flow in 0..setting.flows as i64 {
         let start = second * flow;
         let stop = start + second * setting.seconds as i64;
-        // Acknowledgements return by a link of their own, which is unlimited.
+        // ACKs return over links of their own, which have no rate limit.
         let _ = write!(
             text,
             "[[link]]\nfrom = \"sender{flow}\"\nto = \"switch\"\nduplex = false\njitter = \"{} ns\"\n\
@@ -45,7 +45,8 @@ pub(crate) fn scenario(setting: &Setting, marking: Marking, controller: Kind, se
     text
 }
 
-/// What the records say about the time that counts. They do not have windows below a segment, and so no correlation of windows.
+/// Evaluates the results over the measured time. They hold windows in whole segments only, so there is no
+/// correlation of windows.
 pub(crate) fn seen(setting: &Setting, second: Duration, results: &Results) -> Seen {
     let Results { summary, flows, series, delays, .. } = results;
     let waits = &delays[BOTTLENECK];

@@ -1,4 +1,4 @@
-//! Whether streams of one rate are judged right (rapid B2, B3, B5, A1; bass P1 to P4).
+//! Decisions on single-rate streams (rapid B2, B3, B5, A1; bass P1 to P4).
 
 use headway_core::estimate::{Decision, Scratch, Settings, SingleRate};
 use headway_core::{Duration, Instant, Schedule, StreamRecord};
@@ -14,38 +14,38 @@ use crate::outcome::{Findings, Measures, Table};
 use crate::statistics::{largest, mean, smallest};
 use headway_figures::{Figure, Stack, StackPanel};
 
-/// Streams that one testbed sends; a part of the work.
+/// Streams sent by one testbed, as one part of the work.
 const STREAMS_AT_ONCE: usize = 250;
 
-/// Rates further away from what is available than this count as easy (rapid 4.6, H5), in Gb/s.
+/// Rates further than this from the available bandwidth count as easy (rapid 4.6, H5), in Gb/s.
 const AWAY: f64 = 0.75;
 
-/// A method as the experiment names it.
+/// A method as named in the experiment file.
 struct Judge {
     name: String,
     method: SingleRate,
     sees: Sees,
 }
 
-/// The gaps that a method is given.
+/// The gaps presented to a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sees {
-    /// Those of the receiver, whose card was idle when the stream came.
+    /// Gaps at the receiver, whose NIC was idle when the stream arrived.
     Receiver,
-    /// Those of a receiver whose card had interrupted for another packet up to one interval before.
+    /// Gaps at a receiver whose NIC raised an interrupt for another packet less than one interval before.
     Busy,
-    /// Those right behind the bottleneck.
+    /// Gaps right behind the bottleneck.
     Exit,
 }
 
-/// Streams of one length and rate.
+/// A batch of streams of one length and rate.
 struct Part {
     length: usize,
     rate: f64,
     streams: usize,
 }
 
-/// How streams were judged.
+/// Counts of the decisions.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     right: usize,
@@ -62,7 +62,7 @@ impl Tally {
         self.refused += other.refused;
     }
 
-    /// Right, wrong, ambiguous and refused streams in percent of all.
+    /// Returns right, wrong, ambiguous and refused streams in percent of all.
     fn percent(self) -> [f64; 4] {
         let counts = [self.right, self.wrong, self.ambiguous, self.refused];
         let all = counts.iter().sum::<usize>().max(1);
@@ -70,7 +70,8 @@ impl Tally {
     }
 }
 
-/// What one testbed saw: a tally a method, how many streams were above, and what was available in Gb/s on average.
+/// Results of one testbed: a tally per method, the number of streams above the available bandwidth, and its
+/// average in Gb/s.
 struct Seen {
     tallies: Vec<Tally>,
     above: usize,
@@ -212,7 +213,8 @@ fn judge_streams(
     Ok(seen)
 }
 
-/// A complete stream as stamped by a card that interrupted for another packet up to one interval before the first one.
+/// Returns a complete stream as timestamped by a NIC that raised an interrupt for another packet less than one
+/// interval before the first one.
 fn at_busy_card(exits: &StreamRecord, path: &Path, rng: &mut impl Rng) -> StreamRecord {
     let mut record = exits.clone();
     let Some(card) = path.card() else { return record };
@@ -228,7 +230,7 @@ fn at_busy_card(exits: &StreamRecord, path: &Path, rng: &mut impl Rng) -> Stream
     record
 }
 
-/// The tally of an estimator that gives the more frequent answer of these streams for all of them.
+/// Returns the tally of an estimator that always gives the more frequent correct decision for these streams.
 fn constant(cell: &[&Seen]) -> Tally {
     let streams: usize = cell.iter().map(|seen| seen.streams).sum();
     let above: usize = cell.iter().map(|seen| seen.above).sum();

@@ -1,4 +1,4 @@
-//! Error of estimates from streams of several rates (rapid B7 to B13; bass P6 to P10).
+//! Error of estimates from multi-rate streams (rapid B7 to B13; bass P6 to P10).
 
 use headway_core::denoise::{Denoise, SpikeThresholds, bass_pass};
 use headway_core::estimate::{Excursion, prc_mt};
@@ -15,26 +15,26 @@ use crate::outcome::{Findings, Measures, Table};
 use crate::statistics::{mean, percent, quantile, sorted};
 use headway_figures::{BoxMark, Figure};
 
-/// Streams of one shape among one kind of cross traffic, and the variants that read them.
+/// Streams of one shape with one kind of cross traffic, and the variants that read them.
 struct Group<'a> {
     read: Read,
     variants: Vec<&'a Variant>,
 }
 
-/// The parts that the averages of a group are dealt to in turn, each with its own testbed.
+/// Number of parts among which the averages of a group are dealt, each with its own testbed.
 const PARTS: usize = 12;
 
-/// Streams that follow each other directly.
+/// Back-to-back streams in a train.
 const TRAIN: usize = 50;
 
-/// Relative errors of a variant and what it could not use.
+/// Relative errors of a variant, and the number of streams it refused.
 #[derive(Clone, Debug, Default)]
 struct Scores {
     errors: Vec<f64>,
     refused: usize,
 }
 
-/// What one testbed saw: the scores of each variant of its group, then those of the null estimator.
+/// Results of one testbed: the scores of each variant of its group, and those of the null estimator.
 struct Seen {
     variants: Vec<Scores>,
     null: Scores,
@@ -46,7 +46,7 @@ pub(super) fn run(study: &Errors, experiment: &Experiment, context: &Context<'_>
     let parts: Vec<(usize, usize)> =
         (0..groups.len()).flat_map(|group| (0..PARTS).map(move |part| (group, part))).collect();
     let seen = context.map(&parts, |_, (group, part)| {
-        // Groups that share a shape's length meet the same traffic, so that they can be compared.
+        // Groups with the same stream length meet the same traffic, so that they can be compared.
         let seed = context.seed_of(&experiment.id, *part);
         send_streams(&groups[*group], *part, study, experiment, context, seed)
     })?;
@@ -124,7 +124,7 @@ fn send_streams(
     let mut memory = Memory::default();
     for train in trains(group, part, study, experiment, context, seed) {
         context.check()?;
-        // The first stream of a train meets an empty queue and an idle card, which no later one does.
+        // Only the first stream of a train meets an empty queue and an idle NIC.
         for observed in testbed.send_train(&train, path.silence).iter().skip(1) {
             seen.available.push(observed.available.mbps() / 1e3);
             if observed.complete && covered(observed) {
@@ -135,7 +135,7 @@ fn send_streams(
     Ok(seen)
 }
 
-/// The streams of a part in random order, in trains that begin with a stream that does not count.
+/// Returns the streams of a part in random order, in trains that begin with a stream that is not evaluated.
 fn trains(
     group: &Group<'_>,
     part: usize,
@@ -166,14 +166,14 @@ fn score(group: &Group<'_>, observed: &Observed, memory: &mut Memory, seen: &mut
     }
 }
 
-/// Whether the rates probed lie on both sides of what was available (rapid 2.16).
+/// Whether the available bandwidth lies within the range of the probing rates (rapid 2.16).
 fn covered(observed: &Observed) -> bool {
     let intended = &observed.record.intended;
     let rate = |gap: Option<&Duration>| gap.and_then(|gap| Rate::of(observed.record.packet, *gap));
     rate(intended.first()) <= Some(observed.available) && Some(observed.available) <= rate(intended.last())
 }
 
-/// Working memory of the estimators.
+/// Scratch buffers of the estimators.
 #[derive(Default)]
 struct Memory {
     gaps: Gaps,
@@ -213,7 +213,7 @@ fn estimate(variant: &Variant, record: &StreamRecord, memory: &mut Memory) -> Re
     Ok(estimate.rate)
 }
 
-/// The rate before the excursion at the end, the highest one without such an excursion.
+/// Returns the rate before the excursion at the end of the stream; without one, the highest rate.
 fn last_excursion(packet: Bytes, gaps: &Gaps, margin: Duration) -> Result<Rate, Refusal> {
     let congested = |i: &usize| gaps.receive[*i] > gaps.send[*i] + margin;
     let run = (0..gaps.len()).rev().take_while(congested).count();
@@ -222,7 +222,7 @@ fn last_excursion(packet: Bytes, gaps: &Gaps, margin: Duration) -> Result<Rate, 
     gaps.send.get(before).and_then(|gap| Rate::of(packet, *gap)).ok_or(Refusal::TooShort)
 }
 
-/// The gaps of a stream of which only every `every`-th packet carries a stamp (rapid 2.8).
+/// Returns the gaps of a stream in which only every `every`-th packet has a timestamp (rapid 2.8).
 fn delayed_gaps(record: &StreamRecord, every: usize, gaps: &mut Gaps) -> Result<(), Refusal> {
     let stamp = |arrival: &Arrival| {
         arrival
@@ -236,7 +236,7 @@ fn delayed_gaps(record: &StreamRecord, every: usize, gaps: &mut Gaps) -> Result<
         acks.push(gap, stamp(arrival));
         before = Some(arrival.sent);
     }
-    // The packets behind the last stamp stay without a gap.
+    // The packets after the last timestamp have no gaps.
     let packets = (record.arrivals.len() - 1) / every * every + 1;
     if acks.take(packets, gaps) { Ok(()) } else { Err(Refusal::TooShort) }
 }

@@ -1,4 +1,4 @@
-//! How much the rate of a paced sender varies (rapid A2).
+//! Variation of the rate of a paced sender (rapid A2).
 
 use headway_core::Duration;
 
@@ -56,7 +56,7 @@ pub(super) fn run(
     Ok(findings)
 }
 
-/// The rate in every interval, in Mb/s.
+/// Returns the rate in every interval, in Mb/s.
 fn rates_mbps(
     study: &GapBursts,
     experiment: &Experiment,
@@ -66,7 +66,7 @@ fn rates_mbps(
 ) -> Vec<f64> {
     let packet = experiment.path.packet;
     let gap = gbps(rate).time_for(packet);
-    // Enough for all intervals although a mechanism may be a little fast.
+    // Enough for all intervals even if a mechanism is slightly fast.
     let count = study.interval.ns() as f64 * intervals as f64 * 1.2 / gap.ns() as f64;
     let mut bits = vec![0u64; intervals];
     let mut now = Duration::ZERO;

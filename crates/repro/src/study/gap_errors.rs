@@ -1,4 +1,4 @@
-//! Error of the gaps that a sender makes, over the rate (rapid G1, G3).
+//! Error of the gaps that a sender creates, over the rate (rapid G1, G3).
 
 use headway_core::{Bytes, Duration, Rate};
 
@@ -10,17 +10,17 @@ use crate::outcome::{Findings, Table};
 use crate::statistics::{deviation, largest, mean, smallest};
 use headway_figures::{Curve, Figure, Panel};
 
-/// The fewest gaps at a rate: what is held back at the end of a shorter series would count in its mean.
+/// Minimum number of gaps per rate: in a shorter series, packets held back at the end would distort the mean.
 const LEAST_GAPS: i64 = 5_000;
 
-/// One mechanism with packets of one size at one rate in Gb/s.
+/// One mechanism with one packet size at one rate in Gb/s.
 struct Part {
     mechanism: Gapping,
     packet: Bytes,
     rate: f64,
 }
 
-/// Mean, standard deviation and extremes of the error of gaps, in microseconds.
+/// Mean, standard deviation and extremes of the gap errors, in microseconds.
 struct Errors {
     mean: f64,
     deviation: f64,
@@ -52,7 +52,7 @@ pub(super) fn run(
     Ok(findings(&parts, &found, rates.len(), experiment.path.capacity))
 }
 
-/// Sends at a constant rate for some time.
+/// Sends at a constant rate for the given time.
 fn watch(part: &Part, time: Duration, mut sender: Sender) -> Errors {
     let gap = gbps(part.rate).time_for(part.packet);
     let gaps = vec![gap; (time.ns() / gap.ns()).max(LEAST_GAPS) as usize];
@@ -65,7 +65,7 @@ fn watch(part: &Part, time: Duration, mut sender: Sender) -> Errors {
     }
 }
 
-/// Consecutive parts, as many as there are rates, belong to one mechanism and packet size.
+/// Builds the findings; each run of `rates` consecutive parts belongs to one mechanism and packet size.
 fn findings(parts: &[Part], found: &[Errors], rates: usize, line: Rate) -> Findings {
     let columns = ["mechanism", "packet B", "rate Gb/s", "mean us", "deviation us", "least us", "most us"];
     let mut findings = Findings { table: Table::new(columns), ..Findings::default() };
@@ -74,7 +74,7 @@ fn findings(parts: &[Part], found: &[Errors], rates: usize, line: Rate) -> Findi
         let name = format!("{} {}", parts[0].mechanism.name(), parts[0].packet);
         let means = || found.iter().map(|errors| errors.mean);
         let deviations = || found.iter().map(|errors| errors.deviation);
-        // At the rate of the line packets leave back to back, whatever a mechanism does.
+        // At line rate packets leave back to back, whatever the mechanism.
         let below_line =
             || parts.iter().zip(found).filter(|(part, _)| gbps(part.rate) < line).map(|(_, errors)| errors);
         for (what, value) in [

@@ -1,4 +1,4 @@
-//! What an excursion search answers on streams made by different senders (rapid G4).
+//! Estimates of an excursion search on streams from different senders (rapid G4).
 
 use headway_core::estimate::Excursion;
 use headway_core::{Gaps, Rate};
@@ -9,10 +9,10 @@ use crate::experiment::{Experiment, GapEstimates, Gapping, Path};
 use crate::outcome::{Findings, Table};
 use headway_figures::{Figure, Stack, StackPanel};
 
-/// Streams that one testbed sends; a part of the work.
+/// Streams sent by one testbed, as one part of the work.
 const STREAMS_AT_ONCE: usize = 250;
 
-/// How far an estimate may be from the right rate to count as exactly that one: half a step of 15 %, and less.
+/// Relative tolerance of a correct estimate, well below half a step of 15 %.
 const EXACT: f64 = 0.02;
 
 pub(super) fn run(
@@ -65,14 +65,14 @@ pub(super) fn run(
     Ok(findings)
 }
 
-/// The probing rate that is the right answer, in Gb/s.
+/// Returns the probing rate that is the correct estimate, in Gb/s.
 fn right_rate(study: &GapEstimates, experiment: &Experiment) -> f64 {
     let schedule = study.shape.schedule(gbps(study.average), experiment.path.packet);
     let gap = schedule.gaps.get((study.right - 1) * study.shape.packets as usize).copied();
     gap.and_then(|gap| Rate::of(schedule.packet, gap)).map_or(f64::NAN, |rate| rate.mbps() / 1e3)
 }
 
-/// Estimates in Gb/s.
+/// Returns the estimates in Gb/s.
 fn estimates(
     study: &GapEstimates,
     experiment: &Experiment,
@@ -86,12 +86,12 @@ fn estimates(
     let train = vec![schedule; STREAMS_AT_ONCE.min(context.size.of(study.streams)) + 1];
     let (mut gaps, mut estimates) = (Gaps::default(), Vec::new());
     context.check()?;
-    // The first stream meets an empty queue, which no later one does.
+    // Only the first stream meets an empty queue.
     for observed in testbed.send_train(&train, path.silence).iter().skip(1) {
         if !observed.complete || observed.exits.gaps(&mut gaps).is_err() {
             continue;
         }
-        // A sender knows the gaps it wanted, not those it made.
+        // A sender knows its intended gaps, not the actual ones.
         gaps.send.copy_from_slice(&observed.exits.intended);
         if let Ok(estimate) = Excursion::default().estimate(path.packet, &gaps) {
             estimates.push(estimate.rate.mbps() / 1e3);
@@ -100,7 +100,7 @@ fn estimates(
     Ok(estimates)
 }
 
-/// A histogram in steps of 0.1 Gb/s.
+/// Tabulates a histogram with bins of 0.1 Gb/s.
 fn tabulate(table: &mut Table, name: &str, estimates: &[f64]) {
     let mut counts = std::collections::BTreeMap::new();
     for estimate in estimates {

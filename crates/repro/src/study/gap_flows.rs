@@ -11,14 +11,14 @@ use crate::outcome::{Findings, Table};
 use crate::statistics::{deviation, largest, mean, smallest};
 use headway_figures::{Curve, Figure, Panel};
 
-/// Flows of one mechanism, the rate of all together in Gb/s.
+/// Flows with one mechanism, and their total rate in Gb/s.
 struct Part {
     mechanism: Gapping,
     rate: f64,
     flows: usize,
 }
 
-/// Mean and standard deviation of the error of gaps, and the largest error, in microseconds.
+/// Mean and standard deviation of the gap errors, and the largest error, in microseconds.
 struct Errors {
     mean: f64,
     deviation: f64,
@@ -59,7 +59,7 @@ pub(super) fn run(
     Ok(findings)
 }
 
-/// Lets every flow send at its share of the rate, from a random time on.
+/// Lets every flow send at its share of the rate, starting at a random phase.
 fn watch(part: &Part, time: Duration, experiment: &Experiment, seed: u64) -> Errors {
     let path = &experiment.path;
     let gap = gbps(part.rate / part.flows as f64).time_for(path.packet);
@@ -88,7 +88,7 @@ fn measure(findings: &mut Findings, name: &str, found: &[(&Part, &Errors)], stud
     insert("deviation-most", largest(found.iter().map(|(_, errors)| errors.deviation)));
     for count in &study.flows {
         let from = || found.iter().filter(|(part, _)| part.flows >= *count);
-        // At the rate of the line packets leave back to back whatever the mechanism does.
+        // At line rate packets leave back to back, whatever the mechanism.
         let below_line = from().filter(|(part, _)| part.rate < largest(study.rates.iter().copied()));
         insert(&format!("largest-from-{count}"), smallest(from().map(|(_, errors)| errors.largest)));
         insert(&format!("largest-most-from-{count}"), largest(from().map(|(_, errors)| errors.largest)));
@@ -100,7 +100,7 @@ fn measure(findings: &mut Findings, name: &str, found: &[(&Part, &Errors)], stud
 }
 
 fn panel(name: &str, found: &[(&Part, &Errors)], study: &GapFlows) -> Panel {
-    // A logarithmic axis has no zero; a nanosecond is below all that matters.
+    // A logarithmic axis has no zero; a nanosecond is negligible here.
     let least = Duration::from_ns(1).us();
     let mut panel = Panel::new(name, "flows", "standard deviation of the error of gaps, us").logarithmic();
     for rate in &study.rates {

@@ -1,4 +1,4 @@
-//! The gaps that a sender makes, one after the other (rapid G2).
+//! The sequence of gaps that a sender creates (rapid G2).
 
 use headway_core::Duration;
 
@@ -10,7 +10,7 @@ use crate::outcome::{Findings, Table};
 use crate::statistics::{quantile, sorted};
 use headway_figures::{Curve, Figure, Panel};
 
-/// A gap longer than this is a spike (rapid G2), in microseconds.
+/// Gaps longer than this, in microseconds, are spikes (rapid G2).
 const SPIKE: f64 = 100.0;
 
 pub(super) fn run(
@@ -25,7 +25,7 @@ pub(super) fn run(
         Sender::new(study.mechanism, path.capacity, path.packet, context.seed_of(&experiment.id, 0));
     let gaps: Vec<f64> = sender.send(&wanted).iter().copied().map(Duration::us).collect();
     let spikes = gaps.iter().filter(|gap| **gap > SPIKE).count();
-    // What directly follows a spike.
+    // The gaps directly after a spike.
     let dips: Vec<f64> = gaps.windows(2).filter(|pair| pair[0] > SPIKE).map(|pair| pair[1]).collect();
     let name = study.mechanism.name();
     let mut findings = Findings { table: Table::new(["gap", "wanted us", "made us"]), ..Findings::default() };
@@ -33,7 +33,7 @@ pub(super) fn run(
         .measures
         .insert(format!("{name}/spikes-per-1000"), 1e3 * spikes as f64 / gaps.len().max(1) as f64);
     findings.measures.insert(format!("{name}/dip-median"), quantile(&sorted(dips), 0.5));
-    // The figure shows what surrounds the first spike.
+    // The figure shows the surroundings of the first spike.
     let begin = gaps.iter().position(|gap| *gap > SPIKE).unwrap_or(0).saturating_sub(study.drawn / 4);
     let drawn = &gaps[begin..(begin + study.drawn).min(gaps.len())];
     findings.table.rows = drawn

@@ -1,4 +1,4 @@
-//! The stream length that PRC-MT settles on (rapid B1).
+//! The stream length that PRC-MT converges to (rapid B1).
 
 use headway_core::estimate::LengthTuning;
 use headway_core::{Rate, Schedule};
@@ -34,7 +34,7 @@ pub(super) fn run(
     Ok(findings)
 }
 
-/// One tuning, from the train at line rate to the last pair of streams.
+/// Runs one tuning, from the train at line rate to the last pair of streams.
 fn tune(study: &Lengths, experiment: &Experiment, mut testbed: Testbed) -> u32 {
     let path = &experiment.path;
     let mut received = |rate: Rate, length: usize| {
@@ -51,7 +51,7 @@ fn tune(study: &Lengths, experiment: &Experiment, mut testbed: Testbed) -> u32 {
     tuning.length()
 }
 
-/// The rate at which packets arrived, those that were lost left out: a long train overflows a shallow buffer.
+/// Returns the arrival rate of the packets that were not lost: a long train overflows a shallow buffer.
 fn arrival_rate(observed: &Observed) -> Option<Rate> {
     let mut times = observed.record.arrivals.iter().filter_map(|arrival| arrival.received);
     let first = times.next()?;

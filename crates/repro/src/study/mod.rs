@@ -1,4 +1,4 @@
-//! The kinds of experiments, one file each.
+//! The kinds of studies, one file each.
 
 mod decisions;
 mod errors;
@@ -21,10 +21,10 @@ use crate::context::{Context, Error};
 use crate::experiment::{Evidence, Experiment, Study};
 use crate::outcome::{Outcome, SCENARIO, SIMULATOR};
 
-/// Carries an experiment out and holds what was published against it.
+/// Carries out an experiment in the simulator and checks the published claims against it.
 ///
 /// # Errors
-/// [`Error::Interrupted`] when the context says to stop.
+/// [`Error::Interrupted`] when the context is cancelled.
 pub fn run(experiment: &Experiment, context: &Context<'_>) -> Result<Outcome, Error> {
     let findings = match &experiment.study {
         Study::GapErrors(study) => gap_errors::run(study, experiment, context),
@@ -42,16 +42,16 @@ pub fn run(experiment: &Experiment, context: &Context<'_>) -> Result<Outcome, Er
     Ok(Outcome::new(experiment, context, SIMULATOR, findings))
 }
 
-/// Whether an experiment can be carried out in another world than the simulator, too.
+/// Whether an experiment can also run in worlds other than the simulator.
 pub fn runs_elsewhere(experiment: &Experiment) -> bool {
     matches!(&experiment.study, Study::SharedLink(study) if study.kernel_milliseconds.is_some())
 }
 
-/// Carries an experiment out as a scenario in a world, and judges the claims about what is measured there; `None` for an
-/// experiment that only the simulated testbed can do.
+/// Carries out an experiment as a scenario in a world, and judges the claims about numbers measured there; `None`
+/// for an experiment that only runs in the simulated testbed.
 ///
 /// # Errors
-/// [`Error::Interrupted`] when the context or the options say to stop, and [`Error::World`] when a run fails.
+/// [`Error::Interrupted`] when the context or the options are cancelled, and [`Error::World`] when a run fails.
 pub fn run_in(
     world: World,
     options: &Options<'_>,

@@ -1,4 +1,4 @@
-//! The testbed that an experiment's path describes.
+//! The testbed for the path of an experiment.
 
 use headway_core::{Bytes, Duration, Rate};
 use headway_host::gap::Mechanism;
@@ -8,11 +8,11 @@ use headway_traffic::Traffic;
 
 use crate::experiment::{Cross, Gapping, Path};
 
-/// Part of the interval between interrupts by which each is early or late (rapid 2.15).
+/// Jitter of receive interrupts, as a fraction of the interval between them (rapid 2.15).
 const JITTER: f64 = 0.2;
 
 impl Path {
-    /// The testbed with this path's cross traffic, or another.
+    /// Creates the testbed with this path's cross traffic, or with `cross` instead.
     pub(crate) fn testbed(&self, cross: Option<Cross>, seed: u64) -> Testbed {
         let config = TestbedConfig {
             capacity: self.capacity,
@@ -24,7 +24,7 @@ impl Path {
         Testbed::new(&config, seed)
     }
 
-    /// How the receiver's card coalesces interrupts, if it does.
+    /// Returns the interrupt coalescing of the receiver's NIC; `None` without coalescing.
     pub(crate) fn card(&self) -> Option<Coalescing> {
         let card = Coalescing::Fixed { interval: self.coalescing, jitter: JITTER, frames: None };
         (self.coalescing > Duration::ZERO).then_some(card)
@@ -32,7 +32,7 @@ impl Path {
 }
 
 impl Gapping {
-    /// The mechanism or its model.
+    /// Returns the mechanism or the model of it.
     pub(crate) fn mechanism(self) -> Mechanism {
         match self {
             Gapping::Dummy => Mechanism::ByteClock,
@@ -43,7 +43,7 @@ impl Gapping {
 }
 
 impl Cross {
-    /// The sources of this traffic.
+    /// Returns the sources of this traffic.
     fn traffic(self) -> Vec<Traffic> {
         match self {
             Cross::None => Vec::new(),
@@ -56,7 +56,7 @@ impl Cross {
     }
 }
 
-/// A rate in Gb/s as the experiment files give it.
+/// Converts a rate in Gb/s, as in experiment files.
 pub(crate) fn gbps(rate: f64) -> Rate {
     Rate::from_mbps(rate * 1e3)
 }

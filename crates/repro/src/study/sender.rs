@@ -1,11 +1,11 @@
-//! Gaps that a sender makes, without a path behind it.
+//! The gaps that a sender creates, without a path.
 
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_host::gap::GapSender;
 
 use crate::experiment::Gapping;
 
-/// A host that sends packets of one flow at wanted times, as well as its mechanism can.
+/// A host that sends the packets of one flow as close to their scheduled times as its mechanism allows.
 pub(crate) struct Sender {
     sender: GapSender,
     packet: Bytes,
@@ -13,13 +13,13 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// A sender of packets of this size whose link has this rate.
+    /// Creates a sender of packets of this size, with a link of rate `line`.
     pub(crate) fn new(mechanism: Gapping, line: Rate, packet: Bytes, seed: u64) -> Sender {
         let sender = mechanism.mechanism().sender(line, packet, seed);
         Sender { sender, packet, scheduled: Instant::from_ns(1_000_000) }
     }
 
-    /// Sends one more packet than there are gaps; returns the gaps made.
+    /// Sends one packet more than there are gaps, and returns the actual gaps.
     pub(crate) fn send(&mut self, gaps: &[Duration]) -> Vec<Duration> {
         let mut last = self.sender.depart(self.scheduled, self.packet);
         let made = |gap: &Duration| {
@@ -31,7 +31,7 @@ impl Sender {
     }
 }
 
-/// By how much gaps made exceed gaps wanted, in microseconds.
+/// Returns the differences between actual and intended gaps, in microseconds.
 pub(crate) fn errors_us(wanted: &[Duration], made: &[Duration]) -> Vec<f64> {
     wanted.iter().zip(made).map(|(wanted, made)| (*made - *wanted).us()).collect()
 }

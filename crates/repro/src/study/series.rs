@@ -1,4 +1,4 @@
-//! The gaps of one stream on its way through the estimator (rapid B6, bass P5).
+//! The gaps of one stream at each stage of the estimator (rapid B6, bass P5).
 
 use headway_core::denoise::{Denoise, centred_mean};
 use headway_core::estimate::Excursion;
@@ -12,30 +12,30 @@ use crate::outcome::{Findings, Table};
 use crate::statistics::{mean, percent, quantile, sorted};
 use headway_figures::{Curve, Figure, Panel};
 
-/// The parts into which the streams are divided, each with its own testbed.
+/// Number of parts into which the streams are divided, each with its own testbed.
 const PARTS: usize = 8;
 
-/// Streams that follow each other directly.
+/// Back-to-back streams in a train.
 const TRAIN: usize = 50;
 
-/// A stream during which as much was available as in the published example.
+/// A stream with about the same available bandwidth as the published example.
 struct Example {
-    /// Gaps as they came, in microseconds.
+    /// Raw gaps, in microseconds.
     sent: Vec<f64>,
     received: Vec<f64>,
     exited: Vec<f64>,
-    /// Index of the first gap that denoising kept.
+    /// Index of the first gap kept by denoising.
     first: usize,
     /// Gaps after denoising, in microseconds.
     denoised_sent: Vec<f64>,
     denoised_received: Vec<f64>,
-    /// Index from which on receive gaps stay above send gaps, where they do at the end.
+    /// Index from which receive gaps exceed send gaps up to the end of the stream, if they do.
     crossing: Option<usize>,
-    /// Estimates in Gb/s, from gaps as they came and from denoised ones.
+    /// Estimates in Gb/s, from raw and from denoised gaps.
     raw: f64,
     estimate: f64,
-    /// How far denoised receive gaps are from the smoothed gaps behind the bottleneck, in microseconds; the same for the gaps
-    /// as they came.
+    /// Mean distance between denoised receive gaps and the smoothed gaps right behind the bottleneck, in
+    /// microseconds; and the same for raw gaps.
     distance: f64,
     raw_distance: f64,
 }
@@ -77,7 +77,7 @@ pub(super) fn run(study: &Series, experiment: &Experiment, context: &Context<'_>
     Ok(findings)
 }
 
-/// All streams of one testbed during which about as much was available as in the publication.
+/// Returns all streams of one testbed with about the same available bandwidth as in the publication.
 fn search(
     study: &Series,
     experiment: &Experiment,
@@ -90,7 +90,7 @@ fn search(
     let mut found = Vec::new();
     for _ in 0..context.size.of(study.streams).div_ceil(PARTS * TRAIN) {
         context.check()?;
-        // The first stream of a train meets an empty queue and an idle card, which no later one does.
+        // Only the first stream of a train meets an empty queue and an idle NIC.
         for observed in testbed.send_train(&train, path.silence).iter().skip(1) {
             let off = observed.available.bps_f64() / gbps(study.available).bps_f64() - 1.0;
             if observed.complete && off.abs() <= study.within {
@@ -131,7 +131,7 @@ fn example(observed: &Observed) -> Option<Example> {
     })
 }
 
-/// The mean distance between two series, in microseconds.
+/// Returns the mean absolute difference between two series, in microseconds.
 fn distance(a: &[Duration], b: &[Duration]) -> f64 {
     mean(&a.iter().zip(b).map(|(a, b)| (*a - *b).us().abs()).collect::<Vec<_>>())
 }

@@ -1,4 +1,4 @@
-//! Queues of links that long flows with a short round trip share (ls-aimd 4.4, 4.7).
+//! Queues of links shared by long flows with a short RTT (ls-aimd 4.4, 4.7).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::shared_link::{self as link, SETTINGS, Seen, Setting};
 use crate::statistics::{largest, quantile, smallest, sorted};
 use headway_figures::{BoxMark, Curve, Figure, Panel};
 
-/// A controller in a setting.
+/// One run of a controller in a setting.
 struct Part<'a> {
     variant: &'a str,
     controller: Kind,
@@ -40,18 +40,18 @@ impl Cell<'_> {
     }
 }
 
-/// The most curves that have colours of their own.
+/// Largest number of curves with distinct colours.
 const MOST_CURVES: usize = 6;
-/// The most settings that are shown one by one: with so few there are no curves over the round trip.
+/// Largest number of settings shown as single distributions instead of curves over the RTT.
 const MOST_SINGLE: usize = 2;
 
-/// Axes of utilisation begin here at the latest.
+/// Axes of utilisation start at this value or below.
 const LEAST_USE: f64 = 0.9;
 
-/// A number of a run.
+/// A statistic of a run.
 type Number = fn(&Seen) -> f64;
 
-/// What is measured of a run, by name; the table shows the first nine in this order.
+/// The statistics of a run, by name; the table shows the first nine in this order.
 const MEASURES: [(&str, Number); 12] = [
     ("mean", |seen| seen.mean),
     ("deviation", |seen| seen.deviation),
@@ -78,7 +78,7 @@ pub(super) fn run(
     })
 }
 
-/// The same in another world, where what lasts a second in the thesis lasts for `second`.
+/// Runs the study in another world, where one second of the thesis lasts for `second`.
 pub(super) fn run_in(
     (world, options): (World, &Options<'_>),
     study: &SharedLink,
@@ -95,13 +95,13 @@ pub(super) fn run_in(
         let results = records(&text, &run, seed, world, options);
         match results {
             Ok(results) if !results.summary.partial => Ok(link::seen(setting, second, &results)),
-            // What an interruption breaks is no failure.
+            // A failure caused by an interruption is not an error of the run.
             Ok(_) => Err(Error::Interrupted),
             Err(_) if options.cancellation.is_cancelled() => Err(Error::Interrupted),
             Err(source) => Err(Error::World { run, source }),
         }
     })?;
-    // What its records do not have is not measured there.
+    // Numbers missing from the world's results are not measured there.
     findings.measures.retain(|_, value| !value.is_nan());
     let shorter =
         format!("What lasts a second in the thesis lasts {:.0} ms on the stack of Linux.", second.ms());
@@ -109,7 +109,7 @@ pub(super) fn run_in(
     Ok(findings)
 }
 
-/// What a world recorded of a run.
+/// Runs the scenario in a world and returns its results.
 fn records(
     text: &str,
     name: &str,
@@ -154,7 +154,7 @@ fn carry_out(
     Ok(Findings { measures, table: table(&cells), figure: figure(&cells), ..Findings::default() })
 }
 
-/// Every variant in every setting, each as often as it runs.
+/// Lists every variant in every setting, once per run.
 fn parts(study: &SharedLink, runs: usize) -> Vec<Part<'_>> {
     let named = |setting: &&Setting| study.settings.iter().any(|name| name == setting.name);
     let mut parts = Vec::new();
@@ -166,7 +166,7 @@ fn parts(study: &SharedLink, runs: usize) -> Vec<Part<'_>> {
     parts
 }
 
-/// Numbers that are about several settings or variants.
+/// Derives numbers that compare settings or variants.
 fn derive(measures: &mut Measures, cells: &[Cell<'_>]) {
     let mean = |variant: &str, setting: &str| {
         let cell = cells.iter().find(|cell| cell.variant == variant && cell.setting.name == setting);
@@ -180,7 +180,7 @@ fn derive(measures: &mut Measures, cells: &[Cell<'_>]) {
             measures.insert(format!("{name}/saving"), baseline - here);
         }
     }
-    // How much longer the queue gets when the round trip gets shorter by as much (H2).
+    // Slope of the queueing delay over the RTT: the shorter the RTT, the longer the queue (H2).
     if let (Some(short), Some(long)) = (mean("aimd", "4E"), mean("aimd", "4H")) {
         measures.insert("aimd/slope".to_owned(), (long - short) / 750.0);
     }
@@ -193,7 +193,7 @@ fn derive(measures: &mut Measures, cells: &[Cell<'_>]) {
     }
 }
 
-/// The least and the most over the settings of a packet size.
+/// Inserts the extremes over the settings of one packet size.
 fn extremes(measures: &mut Measures, name: &str, cells: &[&Cell<'_>]) {
     let all = |what: Number| cells.iter().map(move |cell| cell.median(what));
     let mut insert = |what: &str, value| measures.insert(format!("{name}/{what}"), value);
@@ -205,12 +205,12 @@ fn extremes(measures: &mut Measures, name: &str, cells: &[&Cell<'_>]) {
     insert("spread-most", largest(all(|seen| seen.spread)));
 }
 
-/// Whether the setting is one of those with 16 flows.
+/// Whether the setting has 16 flows.
 fn is_crowd(cell: &Cell<'_>) -> bool {
     cell.setting.flows == 16
 }
 
-/// The names of the variants, each once.
+/// Returns the distinct names of the variants.
 fn variants<'a>(cells: &[Cell<'a>]) -> BTreeSet<&'a str> {
     cells.iter().map(|cell| cell.variant).collect()
 }
@@ -243,8 +243,8 @@ fn table(cells: &[Cell<'_>]) -> Table {
     table
 }
 
-/// Delay and utilisation over the round trip, or over each other where there are too many variants to tell apart; with few settings
-/// how the delay is distributed.
+/// Draws delay and utilisation over the RTT; or utilisation over delay when there are too many variants to
+/// distinguish; or, with few settings, the distribution of the delay.
 fn figure(cells: &[Cell<'_>]) -> Figure {
     if settings(cells).count() <= MOST_SINGLE {
         return distributions(cells);
@@ -266,12 +266,12 @@ fn figure(cells: &[Cell<'_>]) -> Figure {
     Figure::curves(panels)
 }
 
-/// The settings of the cells, each once.
+/// Returns the distinct settings of the cells.
 fn settings(cells: &[Cell<'_>]) -> impl Iterator<Item = &'static Setting> {
     SETTINGS.iter().filter(|setting| cells.iter().any(|cell| cell.setting.name == setting.name))
 }
 
-/// The queueing delay of every variant, and its utilisation beside its name.
+/// Draws the queueing delay of every variant, labelled with its utilisation.
 fn distributions(cells: &[Cell<'_>]) -> Figure {
     let mut marks = Vec::new();
     for setting in settings(cells) {
@@ -287,7 +287,7 @@ fn distributions(cells: &[Cell<'_>]) -> Figure {
     Figure::Boxes { axis: "queueing delay, us".to_owned(), marks }
 }
 
-/// Mean queueing delay in us, and utilisation.
+/// Returns mean queueing delay in us, and utilisation.
 fn point(cell: &Cell<'_>) -> (f64, f64) {
     (cell.median(|seen| seen.mean), cell.median(|seen| seen.utilisation))
 }
@@ -307,7 +307,7 @@ fn over_round_trip(title: &str, cells: &[&Cell<'_>], variants: &BTreeSet<&str>) 
     [delay, use_of_link]
 }
 
-/// A line a setting from variant to variant in the order of their names, and where `auto` lies.
+/// Draws a line per setting through the variants in the order of their names, and the points of `auto`.
 fn trade_off(title: &str, cells: &[&Cell<'_>]) -> Panel {
     let mut panel = Panel::new(title, "mean queueing delay, us", "utilisation").reaching(LEAST_USE, 1.0);
     for setting in

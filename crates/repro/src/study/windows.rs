@@ -11,10 +11,10 @@ use crate::outcome::{Findings, Table};
 use crate::statistics::{mean, quantile, sorted};
 use headway_figures::{Curve, Figure, Panel};
 
-/// A rise of the receive gap by more than this is an interrupt (rapid 2.9, pass 1).
+/// An increase of the receive gap by more than this is an interrupt (rapid 2.9, pass 1).
 const SPIKE: Duration = SpikeThresholds::from_us(20, 10).up;
 
-/// The means over the first gaps of one stream, in microseconds; the window of `x` gaps is at index `x - 1`.
+/// The means over the first gaps of one stream, in microseconds; the mean of `x` gaps is at index `x - 1`.
 struct Means {
     received: Vec<f64>,
     exited: Vec<f64>,
@@ -23,7 +23,7 @@ struct Means {
 }
 
 impl Means {
-    /// How far the mean of the first `window` receive gaps is off, in microseconds.
+    /// Returns the error of the mean over the first `window` receive gaps, in microseconds.
     fn error(&self, window: usize) -> f64 {
         (self.received[window - 1] - self.exited[window - 1]).abs()
     }
@@ -69,7 +69,7 @@ pub(super) fn run(
     Ok(findings)
 }
 
-/// The means from the first interrupt of a stream on; nothing for a stream without two interrupts.
+/// Returns the means starting at the first interrupt; `None` for a stream that is too short.
 fn means(observed: &Observed, longest: usize) -> Option<Means> {
     let (mut gaps, mut exits) = (Gaps::default(), Gaps::default());
     observed.record.gaps(&mut gaps).ok()?;
