@@ -1,26 +1,26 @@
-//! Exit codes, the same for every subcommand and listed in its help.
+//! Exit codes, common to all subcommands and listed in their help.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// Why the program ended, as its exit code.
+/// The reason why the program ended, as its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// Something the other codes do not cover.
+    /// Any error that the other codes do not cover.
     Other = 1,
     /// The server cannot be reached or the connection to it was lost.
     Unreachable = 3,
     /// The server refused: version, token, certificate or limits.
     Refused = 4,
-    /// Probes do not get through: all lost, one direction blocked, MTU too small.
+    /// Probes do not arrive: all lost, one direction blocked, or MTU too small.
     Blocked = 5,
-    /// Probes got through but give no trustworthy answer.
+    /// Probes arrived but give no trustworthy answer.
     Untrustworthy = 6,
-    /// Ended by Ctrl-C or SIGTERM; what was known by then was printed.
+    /// Ended by SIGINT or SIGTERM, after printing partial results.
     Interrupted = 130,
 }
 
-/// The list for `--help`.
+/// Exit codes as listed by `--help`.
 pub(crate) const HELP: &str = "\
 Exit codes:
   0    a result was printed
@@ -38,7 +38,7 @@ impl Code {
         self as u8
     }
 
-    /// The key that error objects carry under `--json`.
+    /// Returns the name used in error objects of `--json`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Code::Other => "other",
@@ -57,7 +57,7 @@ impl From<Code> for ExitCode {
     }
 }
 
-/// An error with the exit code it ends the program with.
+/// An error, and the exit code of the program.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) code: Code,
@@ -71,7 +71,7 @@ impl Failed {
 }
 
 impl Failed {
-    /// The object that `--json` prints in place of a result.
+    /// Returns the object that `--json` prints instead of a result.
     pub(crate) fn to_json(&self) -> String {
         serde_json::json!({
             "type": "error",

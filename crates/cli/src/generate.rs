@@ -1,4 +1,4 @@
-//! `headway generate`: man pages and shell completions, from the same source as the help texts.
+//! `headway generate`: man pages and shell completions, from the definitions behind the help texts.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::Cli;
 use crate::exit::Failed;
 use crate::stage;
 
-/// Writes man pages or shell completions.
+/// Generates man pages or shell completions.
 #[derive(Args, Debug)]
 pub(crate) struct GenerateArgs {
     #[command(subcommand)]
@@ -19,16 +19,16 @@ pub(crate) struct GenerateArgs {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Writes a man page for every subcommand into DIR.
+    /// Writes a man page for every subcommand.
     Man {
-        /// Folder, made when missing.
+        /// Folder for the pages; created if missing.
         dir: PathBuf,
     },
-    /// Writes the completion file of a shell into DIR.
+    /// Writes the completion file for a shell.
     Completions {
-        /// The shell.
+        /// Name of the shell.
         shell: Shell,
-        /// Folder, made when missing.
+        /// Folder for the file; created if missing.
         dir: PathBuf,
     },
 }
@@ -51,7 +51,7 @@ fn man(dir: &Path) -> anyhow::Result<()> {
     page(&command, "headway", dir)
 }
 
-/// The page of `command` and of all its visible subcommands.
+/// Writes the page of `command` and those of its visible subcommands.
 fn page(command: &clap::Command, name: &str, dir: &Path) -> anyhow::Result<()> {
     let mut roff = Vec::new();
     clap_mangen::Man::new(command.clone().display_name(name)).title(name).render(&mut roff)?;

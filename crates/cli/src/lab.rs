@@ -1,4 +1,4 @@
-//! `headway lab`: an emulated path with a known truth.
+//! `headway lab`: an emulated path with known available bandwidth.
 
 use std::ffi::OsString;
 use std::os::unix::net::UnixStream;
@@ -16,12 +16,12 @@ use crate::exit::Code;
 use crate::out::{say, tell};
 use crate::run::interruption;
 
-/// Emulated paths on this machine, with a known truth
+/// Manages emulated paths with known available bandwidth.
 ///
-/// A lab has two nodes, `client` and `server`, with a network of their own each, and between them an
-/// emulated link: rate, buffer, delay, loss, cross traffic. What the cross traffic left free is logged
-/// every 10 ms, so a measurement can be compared with the truth. Works without root where the host
-/// allows user namespaces.
+/// A lab has two nodes, `client` and `server`, each with a network of its own, and an emulated link between
+/// them with rate, buffer, delay, loss and cross traffic. The bandwidth that cross traffic leaves free is
+/// logged every 10 ms, so that measurements can be compared with the truth. Works without root where the host
+/// permits user namespaces.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  \
     headway lab up scenarios/access-100.toml\n  \
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     command: Command,
 }
 
-/// What a scenario file may say.
+/// The keys of a scenario file, for the help text.
 const SCENARIO: &str = "\
 Scenario file, with the defaults of what may be left out:
   name = \"...\"             # the file's name
@@ -66,52 +66,52 @@ Scenario file, with the defaults of what may be left out:
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Bring a lab up as a scenario file describes it
+    /// Starts a lab described by a scenario file.
     ///
-    /// The lab stays up until `headway lab down`, also when this shell ends. With --foreground it lasts
-    /// as long as the command, and Ctrl-C removes all of it.
+    /// The lab stays up until `headway lab down`, even after this shell exits. With --foreground it lasts as
+    /// long as the command; Ctrl-C takes it down.
     #[command(after_long_help = SCENARIO)]
     Up {
-        /// Scenario (TOML): [forward], optional [reverse], any number of [[cross]]
+        /// Scenario file (TOML): [forward], optional [reverse], any number of [[cross]].
         file: PathBuf,
-        /// Name of the lab; default: `name` in the file, or the file's name
+        /// Name of the lab [default: `name` in the file, or else the file's name].
         #[arg(long)]
         name: Option<String>,
-        /// Stay in the foreground and take the lab down at the end
+        /// Stay in the foreground and take the lab down at the end.
         #[arg(long)]
         foreground: bool,
     },
-    /// Run a program in a node of a lab
+    /// Runs a program in a node of a lab.
     ///
-    /// Only the network differs from the host's; files and processes are the same. The program's exit
-    /// code is passed on.
+    /// Only the network differs from the host's; files and processes are the same. The exit code is that of the
+    /// program.
     Exec {
-        /// Name of the lab; may be left out when only one is up
+        /// Name of the lab; optional if only one is up.
         #[arg(long)]
         name: Option<String>,
-        /// `client` or `server`
+        /// Node: `client` or `server`.
         node: String,
-        /// Program and arguments, after `--`
+        /// Program and arguments, after `--`.
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
-    /// Take a lab down, with all programs that run in its nodes
+    /// Takes a lab down and terminates all programs in its nodes.
     ///
-    /// Its truth file goes too: copy it before, or name a file for it with --truth.
+    /// This removes the lab's truth file; save it with --truth.
     Down {
-        /// Name of the lab; may be left out when only one is up
+        /// Name of the lab; optional if only one is up.
         #[arg(conflicts_with = "all")]
         name: Option<String>,
-        /// Take all labs of this user down
+        /// Take down all labs of this user.
         #[arg(long)]
         all: bool,
-        /// Keep the truth file here
+        /// Save the truth file here.
         #[arg(long, value_name = "FILE", conflicts_with = "all")]
         truth: Option<PathBuf>,
     },
-    /// Show the labs that are up, their addresses and what is free on them now
+    /// Shows the labs that are up, with addresses and current available bandwidth.
     Status {
-        /// As JSON, one array with one object per lab
+        /// Print JSON: an array with one object per lab.
         #[arg(long)]
         json: bool,
     },
@@ -122,7 +122,7 @@ enum Command {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// When the lab cannot do what is asked.
+/// When the lab cannot carry out the command.
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Command::Up { file, name, foreground } => up(&file, name, foreground),
@@ -131,7 +131,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         Command::Status { json } => status(json),
         Command::Daemon => {
             tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
-            // The sentence went to the one who waits for it.
+            // The error was already sent to the process that waits for the daemon.
             Ok(if headway_lab::daemon::run().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     }
@@ -143,7 +143,7 @@ fn up(file: &std::path::Path, name: Option<String>, foreground: bool) -> Result<
         tell!("headway: warning: {warning}");
     }
     let name = name.or_else(|| spec.name.clone()).unwrap_or_else(|| "lab".to_owned());
-    // Until here a signal ends this process, and with it the lab.
+    // Up to this point a signal terminates this process and, with it, the lab.
     let lab = Lab::up(&spec, &name, Life::Owned)?;
     if foreground {
         let ended = signals()?;
@@ -188,7 +188,7 @@ fn describe_link(link: &LinkSpec) -> String {
     text
 }
 
-/// A stream that becomes readable when this process is asked to end.
+/// Returns a stream that becomes readable on SIGINT, SIGTERM or SIGHUP.
 fn signals() -> Result<UnixStream> {
     let (read, write) = UnixStream::pair()?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -197,9 +197,9 @@ fn signals() -> Result<UnixStream> {
     Ok(read)
 }
 
-/// Waits for a signal, or for the lab to end by itself.
+/// Waits for a signal, or for the daemon of the lab to exit.
 fn wait(lab: &Lab, ended: &UnixStream) -> Result<()> {
-    // Looking every half second for the end of the lab is soon enough; a signal is seen at once.
+    // Polling the lab every half second is enough; a signal ends the read at once.
     ended.set_read_timeout(Some(Duration::from_millis(500)))?;
     while std::io::Read::read(&mut &*ended, &mut [0]).is_err() {
         if lab.wait(Duration::ZERO) {
@@ -212,12 +212,12 @@ fn wait(lab: &Lab, ended: &UnixStream) -> Result<()> {
 fn exec(name: Option<&str>, node: &str, command: &[OsString]) -> Result<ExitCode> {
     let lab = find(name)?;
     let Some((program, args)) = command.split_first() else { bail!("no program given") };
-    // This process becomes the program, so signals, terminal and exit code are the program's own.
+    // This process becomes the program, so the program gets signals, terminal and exit code.
     let error = lab.command(node, program, args)?.exec();
     Err(error).with_context(|| format!("cannot run `{}` in the {node}", program.to_string_lossy()))
 }
 
-/// The lab of this name, or the only one.
+/// Returns the lab with this name, or the only lab.
 fn find(name: Option<&str>) -> Result<Lab> {
     if let Some(name) = name {
         return Ok(Lab::attach(name)?);

@@ -1,6 +1,6 @@
-//! The `headway` command: arguments and printing, nothing else.
+//! The `headway` command: only argument parsing and printing.
 
-// These panic when nobody reads; `out` has what takes their place.
+// These macros panic when standard output is closed; `out` has replacements.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod accuracy;
@@ -30,7 +30,7 @@ use clap::{Parser, Subcommand};
 use exit::Failed;
 use out::{say, tell};
 
-/// Measures how much bandwidth a network path has left, from the gaps between packets.
+/// Measures the available bandwidth of a network path from the gaps between packets.
 #[derive(Debug, Parser)]
 #[command(
     name = "headway",
@@ -47,7 +47,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Measure(measure::MeasureArgs),
-    /// Answers the measurements of other hosts.
+    /// Answers measurements of other hosts.
     Serve(serve::Args),
     Demo(demo::DemoArgs),
     Run(run::RunArgs),
@@ -86,7 +86,7 @@ fn main() -> ExitCode {
         Command::Uml(args) => (args.json(), uml::run(&args)),
         Command::Generate(args) => (false, generate::run(&args).map(|()| ExitCode::SUCCESS)),
     };
-    // What was done is no success when its result could not be printed.
+    // A command is not successful if its result could not be printed.
     let result = result.and_then(|code| Ok(out::check().map(|()| code)?));
     result.unwrap_or_else(|failed| {
         if json {
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Prints the help that was asked for, or what is wrong with the arguments.
+/// Prints the requested help, or the error in the arguments.
 fn explain(asked: &clap::Error) -> ExitCode {
     let code = u8::try_from(asked.exit_code()).unwrap_or(1);
     match asked.print() {

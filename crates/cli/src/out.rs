@@ -1,7 +1,8 @@
-//! Standard output and standard error, which may be closed or full at any moment.
+//! Standard output and standard error, which may be closed or full at any time.
 //!
-//! A reader that has gone, as after `| head`, does not stop what a command does, and is no error. A disk that is full does not stop
-//! it either, but is said at the end, with the exit code of an error. On standard error nothing can be said about itself.
+//! A closed reader, as after `| head`, neither stops the command nor counts as an error. A full disk does not
+//! stop the command either, but is reported at the end, with an error exit code. Errors on standard error
+//! itself cannot be reported.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,23 +11,23 @@ use std::sync::Mutex;
 
 use anyhow::anyhow;
 
-/// Why nothing can be printed any more.
+/// The first error on standard output; nothing is printed after it.
 static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
 
-/// Prints a line on standard output, at once.
+/// Prints a line on standard output and flushes it.
 macro_rules! say {
     () => { $crate::out::line(format_args!("")) };
     ($($text:tt)*) => { $crate::out::line(format_args!($($text)*)) };
 }
 
-/// Prints a line on standard error, at once.
+/// Prints a line on standard error.
 macro_rules! tell {
     ($($text:tt)*) => { $crate::out::error_line(format_args!($($text)*)) };
 }
 
 pub(crate) use {say, tell};
 
-/// See [`say`].
+/// Prints a line; see [`say`].
 pub(crate) fn line(text: fmt::Arguments<'_>) {
     let Ok(mut failed) = FAILED.lock() else { return };
     if failed.is_some() {
@@ -36,13 +37,14 @@ pub(crate) fn line(text: fmt::Arguments<'_>) {
     *failed = writeln!(out, "{}", plain(&text.to_string())).and_then(|()| out.flush()).err();
 }
 
-/// See [`tell`].
+/// Prints a line; see [`tell`].
 pub(crate) fn error_line(text: fmt::Arguments<'_>) {
-    // In one piece, so that lines of several processes do not mix; there is nobody to be told of a failure.
+    // A single write keeps lines of several processes apart. A failure cannot be reported.
     let _ = io::stderr().write_all(format!("{}\n", plain(&text.to_string())).as_bytes());
 }
 
-/// Text that does nothing to a terminal: names from files, command lines and other hosts may hold what moves its cursor.
+/// Escapes control characters: names from files, command lines and other hosts may contain terminal escape
+/// sequences.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     let acts = |c: char| c.is_control() && c != '\n' && c != '\t';
     if !text.contains(acts) {
@@ -55,15 +57,15 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// Whether the reader of standard output has gone.
+/// Whether the reader of standard output has closed it.
 pub(crate) fn is_closed() -> bool {
     FAILED.lock().is_ok_and(|failed| failed.as_ref().is_some_and(is_gone))
 }
 
-/// Whether all that was to be printed was, as long as there was a reader.
+/// Checks that everything was printed, at least as long as there was a reader.
 ///
 /// # Errors
-/// When the disk is full, for instance.
+/// For example, when the disk is full.
 pub(crate) fn check() -> anyhow::Result<()> {
     let Ok(failed) = FAILED.lock() else { return Ok(()) };
     match &*failed {
@@ -72,7 +74,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     }
 }
 
-/// Whether the reason is that a reader has gone.
+/// Whether the error is a closed reader.
 pub(crate) fn is_gone(reason: &io::Error) -> bool {
     reason.kind() == ErrorKind::BrokenPipe
 }

@@ -1,4 +1,4 @@
-//! Lines for a file that may be full, closed, or a pipe that nobody reads.
+//! Non-blocking line output to a file that may be full or closed, or to a pipe that nobody reads.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-/// Lines that wait at most. The longest has about 1 kB, so that they take no more than 1 MB.
+/// Largest number of queued lines. The longest has about 1 kB, so the queue takes at most about 1 MB.
 const QUEUE: usize = 1024;
 
-/// How long the end of the program waits for what is still to be written.
+/// How long to wait for queued lines when the program ends.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Hands lines to a thread that writes them, and never waits for it: what does not fit or cannot be written is counted.
+/// Passes lines to a writer thread without ever blocking. Counts the lines that do not fit the queue or cannot
+/// be written.
 #[derive(Clone, Debug)]
 pub(crate) struct Outlet {
     queue: SyncSender<Entry>,
@@ -24,15 +25,15 @@ pub(crate) struct Outlet {
 #[derive(Debug)]
 enum Entry {
     Line(Vec<u8>),
-    /// To be answered once everything before it is written.
+    /// Acknowledged once all entries before it are written.
     Finish(SyncSender<()>),
 }
 
 impl Outlet {
-    /// Starts the thread for a copy of a descriptor such as standard output.
+    /// Starts the writer thread, with a copy of a descriptor such as standard output.
     ///
     /// # Errors
-    /// When the descriptor cannot be copied or the thread not be started.
+    /// When the descriptor cannot be copied or the thread cannot be started.
     pub(crate) fn start(to: impl AsFd) -> io::Result<Outlet> {
         let file = File::from(to.as_fd().try_clone_to_owned()?);
         let (queue, entries) = sync_channel(QUEUE);
@@ -44,12 +45,12 @@ impl Outlet {
         Ok(Outlet { queue, lost })
     }
 
-    /// Lines that were not written.
+    /// Returns the number of lines that were not written.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Waits until all lines are written, but not for long.
+    /// Waits, for a limited time, until all lines are written.
     pub(crate) fn finish(&self) {
         let (written, wait) = sync_channel(1);
         if self.queue.try_send(Entry::Finish(written)).is_ok() {
@@ -59,7 +60,7 @@ impl Outlet {
 }
 
 impl Write for Outlet {
-    /// Takes a whole line, always.
+    /// Accepts a whole line; never fails.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if self.queue.try_send(Entry::Line(line.to_vec())).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
@@ -72,7 +73,7 @@ impl Write for Outlet {
     }
 }
 
-/// The thread: writes until all senders are gone.
+/// Writes entries until all senders are dropped.
 fn write(mut file: File, entries: &Receiver<Entry>, lost: &AtomicU64) {
     for entry in entries {
         match entry {
@@ -115,7 +116,7 @@ mod tests {
         for mut outlet in
             [Outlet::start(&full), Outlet::start(&to_closed), Outlet::start(&to_unread)].map(Result::unwrap)
         {
-            // More than the queue and any pipe hold.
+            // More lines than the queue and any pipe can hold.
             (0..5000).for_each(|_| outlet.write_all(&[b'x'; 1000]).unwrap());
             outlet.finish();
             assert!(outlet.lost() > 0);

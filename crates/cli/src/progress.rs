@@ -1,4 +1,4 @@
-//! Progress of long work: a bar on a terminal, a line a step elsewhere.
+//! Progress of long operations: a progress bar on a terminal, lines of text elsewhere.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,13 +7,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::out::{plain, tell};
 
-/// Where no bar is shown, how far work is gets a line this often.
+/// Interval between progress lines where there is no bar, in seconds.
 const SECONDS_A_LINE: u64 = 10;
 
-/// Counts the steps of a piece of work on standard error.
+/// Shows the progress of a task on standard error.
 pub(crate) struct Progress {
     bar: ProgressBar,
-    /// Where no bar is shown: how often a line could have told how far the present work is.
+    /// Without a bar: the number of line intervals that had passed at the last line.
     told: AtomicU64,
 }
 
@@ -27,7 +27,7 @@ impl Progress {
         Progress { bar, told: AtomicU64::new(0) }
     }
 
-    /// Says what is going on now.
+    /// Shows the current activity.
     pub(crate) fn say(&self, what: String) {
         if self.tells() {
             tell!("{what}");
@@ -35,7 +35,7 @@ impl Progress {
         self.bar.set_message(plain(&what).into_owned());
     }
 
-    /// Begins another piece of work, of so many steps.
+    /// Starts another task with `steps` steps.
     pub(crate) fn begin(&self, what: &str, steps: u64) {
         self.told.store(0, Ordering::Relaxed);
         self.bar.set_length(steps);
@@ -43,7 +43,7 @@ impl Progress {
         self.say(what.to_owned());
     }
 
-    /// So many steps of so many are done since the beginning.
+    /// Reports that `done` of `steps` steps are complete.
     pub(crate) fn reach(&self, done: u64, steps: u64) {
         self.bar.set_length(steps);
         self.bar.set_position(done);
@@ -53,17 +53,17 @@ impl Progress {
         }
     }
 
-    /// Whether lines take the place of the bar.
+    /// Whether progress is shown as lines instead of a bar.
     fn tells(&self) -> bool {
         self.bar.is_hidden()
     }
 
-    /// One more step is done.
+    /// Reports one more completed step.
     pub(crate) fn step(&self) {
         self.advance(1);
     }
 
-    /// So many steps are done.
+    /// Reports `steps` more completed steps.
     pub(crate) fn advance(&self, steps: u64) {
         self.bar.inc(steps);
     }

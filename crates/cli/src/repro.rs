@@ -1,4 +1,4 @@
-//! `headway repro`: published numbers beside ours.
+//! `headway repro`: reproduces the published experiments.
 
 mod table;
 
@@ -17,11 +17,12 @@ use crate::progress::Progress;
 use crate::uml::Building;
 use headway_worlds::{Cancellation, Event, Options, Output, World};
 
-/// Repeats the experiments of the papers in simulated testbeds, or on the stack of Linux, and prints published numbers beside measured ones.
+/// Reproduces the experiments of the papers in simulated testbeds or on the Linux stack, and prints published
+/// beside measured numbers.
 ///
-/// Every published number has a band in which ours counts as agreeing, with a reason; what lies outside fails. Numbers that
-/// say how right an estimator is stand beside those of the null estimator, which looks at nothing. The same seed gives the
-/// same numbers whatever the number of jobs.
+/// Every published number has a band, with a reason; a measured number outside of it fails. Accuracy figures
+/// are shown next to those of the null estimator, which ignores its input. The same seed gives the same
+/// numbers, whatever the number of jobs.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Exit codes:
@@ -33,26 +34,27 @@ pub(crate) struct ReproArgs {
     /// Experiments or papers: `rapid/G4`, `bass/P7`, `ls-aimd/R2`, `rapid`, `bass`, `ls-aimd`, `all`.
     #[arg(value_name = "NAME", required_unless_present = "list")]
     names: Vec<String>,
-    /// Where they run: `sim`, `uml`, or `sim,uml` for both side by side. Only those of LS-AIMD have a testbed in `uml`, the stack of
-    /// Linux in virtual time.
+    /// Where to run: `sim`, `uml` (the Linux stack in virtual time), or `sim,uml` for both side by side. Only
+    /// experiments of LS-AIMD run in `uml`.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "sim", value_name = "WORLD")]
     on: Vec<Testbed>,
-    /// Print what there is instead: name, title, cost, and what is published.
+    /// List the experiments instead, with name, title, cost and published result.
     #[arg(long)]
     list: bool,
-    /// Enough streams to judge every claim; the default.
+    /// Send just enough streams to judge every claim; the default.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// As many streams as were published.
+    /// Send as many streams as published.
     #[arg(long)]
     full: bool,
     /// Seed of all random numbers.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Threads; as many as there are processors when absent.
+    /// Number of threads [default: one per processor].
     #[arg(long, value_name = "N")]
     jobs: Option<std::num::NonZeroUsize>,
-    /// Folder for index.html with all figures, and results.json, table.csv and figure.svg of every experiment.
+    /// Write index.html with all figures, and results.json, table.csv and figure.svg of every experiment, into
+    /// this folder.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Print one JSON document instead of tables.
@@ -65,7 +67,7 @@ pub(crate) struct ReproArgs {
 enum Testbed {
     /// The simulator.
     Sim,
-    /// The stack of Linux in virtual time.
+    /// The Linux stack in virtual time.
     Uml,
 }
 
@@ -76,7 +78,7 @@ impl Testbed {
 }
 
 impl ReproArgs {
-    /// Where an experiment runs, in the order of the columns.
+    /// Returns the testbeds in which an experiment runs, in column order.
     fn testbeds(&self, experiment: &Experiment) -> Vec<Testbed> {
         let asked = |testbed: &Testbed| self.on.contains(testbed) && testbed.has(experiment);
         [Testbed::Sim, Testbed::Uml].into_iter().filter(asked).collect()
@@ -98,7 +100,8 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failed> {
     }
     let [stop, over] = [false; 2].map(|set| Arc::new(AtomicBool::new(set)));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The first signal stops the experiments; the next one, or one while results are written, ends the process.
+        // The first signal stops the experiments; a second one, or one while results are written, ends the
+        // process.
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&over))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
@@ -124,7 +127,7 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failed> {
     verdict(&outcomes)
 }
 
-/// All experiments in turn, as far as the user lets us.
+/// Carries out the experiments in turn, until interrupted.
 fn carry_out(
     args: &ReproArgs,
     experiments: &[Experiment],
@@ -147,7 +150,7 @@ fn carry_out(
     Ok(outcomes)
 }
 
-/// Carries an experiment out on the stack of Linux; `None` when it was interrupted.
+/// Carries out an experiment on the Linux stack; `None` when interrupted.
 fn on_linux(
     experiment: &Experiment,
     context: &Context<'_>,
@@ -216,7 +219,7 @@ fn write(folder: &Path, outcomes: &[Outcome], context: &Context<'_>) -> anyhow::
     Ok(output.write("index.html", &page::html(outcomes, &heading)?)?)
 }
 
-/// An error that names every claim that fails.
+/// Fails if any claim fails, and names them all.
 fn verdict(outcomes: &[Outcome]) -> Result<(), Failed> {
     let all: usize = outcomes.iter().map(|outcome| outcome.checks.len()).sum();
     let failed: Vec<String> = failed(outcomes)
@@ -228,13 +231,13 @@ fn verdict(outcomes: &[Outcome]) -> Result<(), Failed> {
     Err(anyhow::anyhow!("{} of {all} claims fail:\n  {}", failed.len(), failed.join("\n  ")).into())
 }
 
-/// The claims that fail.
+/// Iterates over the claims that fail.
 fn failed(outcomes: &[Outcome]) -> impl Iterator<Item = (&Outcome, &Check)> {
     let all = outcomes.iter().flat_map(|outcome| outcome.checks.iter().map(move |check| (outcome, check)));
     all.filter(|(_, check)| !check.passed)
 }
 
-/// Columns of the list where the width is not given by a terminal.
+/// Width of the list when the output is not a terminal.
 const LIST_WIDTH: u16 = 120;
 
 fn list(args: &ReproArgs) -> Result<(), Failed> {
@@ -255,7 +258,7 @@ fn list(args: &ReproArgs) -> Result<(), Failed> {
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     table.set_content_arrangement(ContentArrangement::Dynamic);
     if table.width().is_none() {
-        // Not a terminal: keep the lines readable all the same.
+        // Without a terminal, still wrap to a readable width.
         table.set_width(LIST_WIDTH);
     }
     table.set_header(["name", "title", "evidence", "probe packets, quick and full", "published"]);

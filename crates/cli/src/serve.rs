@@ -1,4 +1,4 @@
-//! `headway serve`: answers the measurements of other hosts until it is interrupted.
+//! `headway serve`: answers measurements of other hosts until interrupted.
 
 use crate::outlet::Outlet;
 use crate::service::start_log_to;
@@ -14,64 +14,64 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use tracing::info;
 
-/// What the command line says.
+/// Arguments of `headway serve`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Listen on this address only; may be given more than once [default: all addresses, IPv4 and IPv6].
+    /// Listen only on this address; may be repeated [default: all addresses, IPv4 and IPv6].
     #[arg(long, value_name = "ADDRESS")]
     bind: Vec<IpAddr>,
-    /// Listen on this port, TCP and UDP; 0 takes a free one.
+    /// Listen on this port, TCP and UDP; 0 chooses a free one.
     #[arg(long, default_value_t = DEFAULT_PORT)]
     port: u16,
-    /// Serve only clients that know the token in this file; the variable HEADWAY_TOKEN does the same.
+    /// Accept only clients that know the token in this file; the variable HEADWAY_TOKEN has the same effect.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Encrypt the control connection with this certificate (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// The certificate's private key (PEM).
+    /// Private key of the certificate (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Sessions at the same time.
+    /// Limit on concurrent sessions.
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().sessions)]
     max_sessions: usize,
-    /// Sessions at the same time from one network (IPv4 /24 or IPv6 /48).
+    /// Limit on concurrent sessions from one network (IPv4 /24 or IPv6 /48).
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().sessions_per_network)]
     max_sessions_per_network: usize,
-    /// Fastest stream to send to a client, such as `1 Gb/s`, not zero [default: 10 Gb/s].
+    /// Rate limit of streams to clients, such as `1 Gb/s`; above zero [default: 10 Gb/s].
     #[arg(long, value_name = "RATE", value_parser = some_rate)]
     max_rate: Option<Rate>,
-    /// Bytes that one session may move, such as `10 GB` [default: 100 GB].
+    /// Limit on the bytes of one session, such as `10 GB` [default: 100 GB].
     #[arg(long, value_name = "SIZE")]
     max_session_bytes: Option<Bytes>,
-    /// How long one session may last, such as `1 h` [default: 24 h].
+    /// Limit on the duration of one session, such as `1 h` [default: 24 h].
     #[arg(long, value_name = "TIME")]
     max_session_time: Option<Duration>,
-    /// How long a session may be silent, such as `2 min` [default: 2 min].
+    /// Close sessions that are silent for this long [default: 2 min].
     #[arg(long, value_name = "TIME")]
     idle_timeout: Option<Duration>,
-    /// Packets in one stream.
+    /// Limit on the packets of one stream.
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().stream_packets)]
     max_stream_packets: u32,
-    /// Show the counters this often, if they changed; at least `1 s`.
+    /// Interval at which to log the counters, if they changed; at least `1 s`.
     #[arg(long, value_name = "TIME", default_value = "1 min", value_parser = report_period)]
     report_every: Duration,
-    /// Print events and counters to standard output as lines of JSON.
+    /// Print events and counters on standard output, as lines of JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// The shortest time between two reports: more often nobody reads them, and none at all would be a busy loop.
+/// Minimum reporting interval: nobody reads more frequent reports, and zero would be a busy loop.
 const SHORTEST_PERIOD: Duration = Duration::from_ms(1000);
 
 impl Args {
-    /// Whether errors are wanted as JSON too.
+    /// Whether errors must be printed as JSON, too.
     pub(crate) fn json(&self) -> bool {
         self.json
     }
 }
 
-/// Reads a rate above zero.
+/// Parses a rate above zero.
 fn some_rate(text: &str) -> Result<Rate, String> {
     let rate: Rate = text.parse().map_err(|error| format!("{error}"))?;
     if rate == Rate::ZERO {
@@ -80,7 +80,7 @@ fn some_rate(text: &str) -> Result<Rate, String> {
     Ok(rate)
 }
 
-/// Reads a time that is long enough between two reports.
+/// Parses a reporting interval.
 fn report_period(text: &str) -> Result<Duration, String> {
     let period: Duration = text.parse().map_err(|error| format!("{error}"))?;
     if period < SHORTEST_PERIOD {
@@ -89,7 +89,7 @@ fn report_period(text: &str) -> Result<Duration, String> {
     Ok(period)
 }
 
-/// Serves until SIGINT or SIGTERM; a second one ends the process at once.
+/// Serves until SIGINT or SIGTERM; a second signal ends the process at once.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let output = Output::start(args.json)?;
     let config = configure(args)?;
@@ -113,11 +113,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     result
 }
 
-/// Where a server says what it does, which may be full, closed or not read: that must not stop it, nor a signal.
+/// The log and event output of a server. It may be full, closed or unread, which must not block the server or
+/// the handling of signals.
 #[derive(Clone, Debug)]
 struct Output {
     log: Outlet,
-    /// Events as JSON, if wanted.
+    /// Events as JSON, if requested.
     events: Option<Outlet>,
 }
 
@@ -132,12 +133,12 @@ impl Output {
 
     fn event(&self, event: &serde_json::Value) {
         if let Some(mut events) = self.events.clone() {
-            // It never fails.
+            // `Outlet::write` never fails.
             let _ = events.write_all(format!("{event}\n").as_bytes());
         }
     }
 
-    /// Lines that were not written.
+    /// Returns the number of lines that were not written.
     fn lost(&self) -> u64 {
         self.log.lost() + self.events.as_ref().map_or(0, Outlet::lost)
     }
@@ -148,7 +149,7 @@ impl Output {
     }
 }
 
-/// Turns the arguments into a configuration.
+/// Converts the arguments to a configuration.
 fn configure(args: &Args) -> Result<ServerConfig> {
     let mut config = ServerConfig { port: args.port, ..ServerConfig::default() };
     if !args.bind.is_empty() {
@@ -169,7 +170,7 @@ fn configure(args: &Args) -> Result<ServerConfig> {
     Ok(config)
 }
 
-/// Stops the server on the first signal and the process on the second.
+/// Stops the server on the first signal, and ends the process on the second.
 fn stop_on_signals(handle: ServerHandle) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot handle signals")?;
     std::thread::spawn(move || {
@@ -185,7 +186,7 @@ fn stop_on_signals(handle: ServerHandle) -> Result<()> {
     Ok(())
 }
 
-/// Shows the counters from time to time until the other side of `end` is dropped.
+/// Reports the counters periodically, until the sender of `end` is dropped.
 fn report_changes(handle: &ServerHandle, end: &Receiver<()>, every: std::time::Duration, output: &Output) {
     let mut shown = Counts::default();
     while end.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
@@ -197,7 +198,7 @@ fn report_changes(handle: &ServerHandle, end: &Receiver<()>, every: std::time::D
     }
 }
 
-/// Shows the counters in the log and, if wanted, as JSON: one line each, whatever happened.
+/// Reports the counters, one line in the log and, if requested, one of JSON.
 fn report(event: &str, handle: &ServerHandle, output: &Output) {
     let (counts, open, lost_lines) = (handle.counts(), handle.open_sessions(), output.lost());
     info!(open, lost_lines, ?counts, "{event}");

@@ -1,4 +1,4 @@
-//! What programs that run until they are told to end have in common.
+//! Functions shared by long-running commands.
 
 use std::fmt::Display;
 use std::io::IsTerminal;
@@ -9,12 +9,12 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::out::say;
 
-/// Logs to standard error; the variable RUST_LOG chooses how much, and `level` when it is not set.
+/// Logs to standard error at `level`, which the variable RUST_LOG overrides.
 pub(crate) fn start_log(level: &str) -> Result<()> {
     start_log_to(std::io::stderr, level)
 }
 
-/// Logs to something that ends up at standard error.
+/// Logs to a writer that leads to standard error.
 pub(crate) fn start_log_to<W>(writer: W, level: &str) -> Result<()>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
@@ -24,13 +24,13 @@ where
         .with_env_filter(filter)
         .with_writer(writer)
         .with_ansi(std::io::stderr().is_terminal())
-        // It would report that standard error cannot be written to standard error, and panic.
+        // Otherwise it would try to report write errors of standard error on standard error, and panic.
         .log_internal_errors(false)
         .try_init()
         .map_err(|error| anyhow::anyhow!("cannot start the log: {error}"))
 }
 
-/// Prints one line at once; a closed standard output is not worth stopping for.
+/// Prints one line and flushes it; a closed standard output is not an error.
 pub(crate) fn print_line(line: impl Display) {
     say!("{line}");
 }

@@ -1,4 +1,4 @@
-//! An emulated path with a server at one end, on which measurements are scored against the truth.
+//! An emulated path with a server at one end, for measurements scored against the truth.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,34 +13,34 @@ use serde::Serialize;
 
 use crate::measure::report::Line;
 
-/// A lab and the server in it; both end when this is dropped.
+/// A lab with a server; dropping this ends both.
 pub(crate) struct Stage {
     lab: Lab,
     server: Child,
     address: String,
 }
 
-/// One measurement beside what was really free meanwhile.
+/// A measurement, and the true available bandwidth while it ran.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Scored {
     #[serde(flatten)]
     pub(crate) line: Line,
     pub(crate) truth_bps: u64,
     pub(crate) capacity_truth_bps: u64,
-    /// Cross packets that were dropped only because probes were in the queue.
+    /// Packets of cross traffic dropped only because probes were in the queue.
     pub(crate) cross_displaced: u64,
-    /// The machine kept the emulator from delivering on time, so the run is void.
+    /// Whether the machine kept the emulator from delivering on time, which voids the run.
     pub(crate) disturbed: bool,
 }
 
 impl Scored {
-    /// Estimate minus truth as a share of the capacity; `None` without an estimate.
+    /// Returns estimate minus truth, as a share of the capacity; `None` without an estimate.
     pub(crate) fn error(&self) -> Option<f64> {
         let estimate = self.line.available_bps? as f64;
         Some((estimate - self.truth_bps as f64) / self.capacity_truth_bps as f64)
     }
 
-    /// Whether the interval holds the truth; an absent upper end holds everything.
+    /// Whether the interval contains the truth; a missing upper end counts as infinity.
     pub(crate) fn covered(&self) -> bool {
         self.line.available_low_bps.is_some_and(|low| low <= self.truth_bps)
             && self.line.available_high_bps.is_none_or(|high| self.truth_bps <= high)
@@ -48,7 +48,7 @@ impl Scored {
 }
 
 impl Stage {
-    /// Brings up `spec` under a name of this process, with `headway serve` in the node `server`.
+    /// Starts a lab with `spec`, under a name unique to this process, and `headway serve` in the node `server`.
     pub(crate) fn new(spec: &Spec, purpose: &str) -> anyhow::Result<Stage> {
         let name = format!("{purpose}-{}", std::process::id());
         let lab = Lab::up(spec, &name, Life::Owned)?;
@@ -74,12 +74,12 @@ impl Stage {
         &self.lab
     }
 
-    /// The process id of the server.
+    /// Returns the process id of the server.
     pub(crate) fn server_id(&self) -> u32 {
         self.server.id()
     }
 
-    /// `headway measure` from the client to the server with further arguments, ready to run.
+    /// Builds the command `headway measure` from client to server, with further arguments.
     pub(crate) fn measure_command(&self, args: &[&str]) -> anyhow::Result<Command> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let all = ["measure", self.address.as_str(), "--json"].into_iter().chain(args.iter().copied());
@@ -89,7 +89,7 @@ impl Stage {
         Ok(command)
     }
 
-    /// Runs one measurement to its end and scores it.
+    /// Runs one measurement and scores it.
     pub(crate) fn measure(&self, args: &[&str]) -> anyhow::Result<Scored> {
         let output = self.measure_command(args)?.stdin(Stdio::null()).output()?;
         let text = String::from_utf8_lossy(&output.stdout);
@@ -119,7 +119,7 @@ impl Stage {
         })
     }
 
-    /// The emulator's log of a time that may not have ended yet.
+    /// Returns the emulator's log of a time span, which may not have ended yet.
     pub(crate) fn truth(&self, from: Instant, to: Instant) -> anyhow::Result<Truth> {
         Ok(self.lab.truth_between(from, to)?)
     }
@@ -127,13 +127,13 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // Both fail only when the server has already ended.
+        // Both fail only if the server has already exited.
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
 }
 
-/// The server says on its first line that it listens.
+/// Waits for the server's first line of output, which reports that it listens.
 fn wait_until_listening(server: &mut Child) -> anyhow::Result<()> {
     let stdout = server.stdout.take().context("the server has no standard output")?;
     let mut reader = BufReader::new(stdout);
@@ -142,16 +142,16 @@ fn wait_until_listening(server: &mut Child) -> anyhow::Result<()> {
     if !line.contains("listening") {
         bail!("`headway serve` did not start: {}", line.trim());
     }
-    // What it says later must not fill the pipe.
+    // Later output must not fill the pipe.
     std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
     Ok(())
 }
 
-/// The least buffer of the emulated paths. Batches of cross traffic count in packets whatever the rate, and at
-/// 10 Mb/s and 80 % load they fill the 125 kB of a 100 ms buffer by themselves.
+/// Minimum buffer of the emulated paths. The batches of bursty cross traffic have the same number of packets at
+/// any rate; at 10 Mb/s and 80 % load they alone would fill the 125 kB of a 100 ms buffer.
 const LEAST_BUFFER: Bytes = Bytes::new(1_000_000);
 
-/// A symmetric path with an RTT of 20 ms and a buffer of 100 ms, but at least [`LEAST_BUFFER`].
+/// Returns a symmetric path with an RTT of 20 ms and a buffer of 100 ms, but at least [`LEAST_BUFFER`].
 pub(crate) fn symmetric(rate: Rate, coalesce: Option<Duration>) -> PathSpec {
     let delay = Duration::from_ms(10);
     let buffer = Some(rate.bytes_in(Duration::from_ms(100)).max(LEAST_BUFFER));
@@ -159,7 +159,7 @@ pub(crate) fn symmetric(rate: Rate, coalesce: Option<Duration>) -> PathSpec {
     PathSpec { reverse: LinkSpec { coalesce: None, ..link.clone() }, forward: link }
 }
 
-/// Cross traffic of full packets on the way from client to server.
+/// Returns cross traffic of full packets from client to server.
 pub(crate) fn cross(model: Model, rate: Rate) -> Vec<Cross> {
     if rate == Rate::ZERO {
         return Vec::new();
@@ -167,12 +167,12 @@ pub(crate) fn cross(model: Model, rate: Rate) -> Vec<Cross> {
     vec![Cross::new(Direction::Forward, model, rate)]
 }
 
-/// A scenario of `path` with `cross` traffic.
+/// Returns the scenario of `path` with `cross` traffic.
 pub(crate) fn spec(path: PathSpec, cross: Vec<Cross>, seed: u64) -> Spec {
     Spec { reverse: Some(path.reverse), cross, seed, ..Spec::new(path.forward) }
 }
 
-/// Writes text to a file below folders that are made when missing.
+/// Writes text to a file, creating its parent folders if necessary.
 pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;

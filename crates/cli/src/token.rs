@@ -1,4 +1,4 @@
-//! The shared token of server and clients.
+//! The token shared by server and clients.
 
 use std::env::VarError;
 use std::fs::File;
@@ -11,13 +11,13 @@ use headway_net::Token;
 /// The environment variable that may hold the token.
 const TOKEN_VARIABLE: &str = "HEADWAY_TOKEN";
 
-/// The shortest token accepted, in bytes: a listener can try tokens against a proof, so short ones would be found.
+/// Minimum token length, in bytes: short tokens could be found by trying them against a captured proof.
 const SHORTEST_TOKEN: usize = 16;
 
-/// The longest token file, in bytes: far more than a token needs, and no device without an end.
+/// Maximum size of the token file, in bytes: plenty for a token, and safe for endless devices.
 const LONGEST_FILE: u64 = 4096;
 
-/// The token from a file or the environment; a file's trailing white space does not count.
+/// Reads the token from a file or the environment, and trims white space around it.
 pub(crate) fn read(file: Option<&Path>) -> Result<Option<Token>> {
     let text = match file {
         Some(path) => {
@@ -26,7 +26,7 @@ pub(crate) fn read(file: Option<&Path>) -> Result<Option<Token>> {
         None => match std::env::var(TOKEN_VARIABLE) {
             Ok(text) => text,
             Err(VarError::NotPresent) => return Ok(None),
-            // Taken for no token, it would open a server to everybody.
+            // Treating this as no token would open the server to everybody.
             Err(VarError::NotUnicode(_)) => bail!("the variable {TOKEN_VARIABLE} is not valid UTF-8"),
         },
     };

@@ -13,7 +13,7 @@ use crate::exit::{Code, Failed};
 use crate::out::say;
 use crate::progress::Progress;
 
-/// Builds and keeps the Linux kernel whose network stack runs in virtual time.
+/// Builds and caches the Linux kernel whose network stack runs in virtual time.
 #[derive(Args, Debug)]
 pub(crate) struct UmlArgs {
     #[command(subcommand)]
@@ -27,10 +27,11 @@ enum What {
     Clean(CleanArgs),
 }
 
-/// Builds the kernel from Debian's source package, as any user: minutes the first time, nothing when it is kept.
+/// Builds the kernel from Debian's source package, unless it is cached. Takes minutes and needs no root.
 ///
-/// Kept are the kernel and what modules are compiled against, in $HEADWAY_CACHE, else $XDG_CACHE_HOME/headway, else
-/// ~/.cache/headway. Another version of Headway with another patch or configuration builds its own.
+/// The cache holds the kernel and the files needed to compile modules, in $HEADWAY_CACHE, else
+/// $XDG_CACHE_HOME/headway, else ~/.cache/headway. A version of Headway with another patch or configuration
+/// builds a kernel of its own.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Exit codes:
@@ -39,10 +40,10 @@ Exit codes:
   2    wrong arguments
   130  interrupted; nothing of the unfinished kernel was kept")]
 struct BuildArgs {
-    /// With the kernel's own checks (KASAN, lockdep, UBSAN), many times slower, kept beside the other.
+    /// Build a kernel with debug checks (KASAN, lockdep, UBSAN), many times slower, cached beside the other.
     #[arg(long)]
     debug: bool,
-    /// Fetch the newest package and build it even when a kernel is kept.
+    /// Fetch the newest package and build it even if a kernel is cached.
     #[arg(long)]
     force: bool,
     /// Print one JSON object: version, folder, binary, cached, seconds.
@@ -50,15 +51,15 @@ struct BuildArgs {
     json: bool,
 }
 
-/// Prints the path of the kernel that runs use.
+/// Prints the path of the cached kernel.
 #[derive(Args, Debug)]
 struct PathArgs {
-    /// The one with the kernel's own checks.
+    /// Print the path of the kernel with debug checks.
     #[arg(long)]
     debug: bool,
 }
 
-/// Removes all kept kernels, with their modules, and says how much that was.
+/// Removes all cached kernels and their modules, and prints the space freed.
 #[derive(Args, Debug)]
 struct CleanArgs {}
 
@@ -105,7 +106,7 @@ fn build(args: &BuildArgs) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Ends the build in order with the first signal; the next one ends the process.
+/// Returns a flag that the first signal sets, to end the build cleanly; a second signal ends the process.
 fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
@@ -125,7 +126,7 @@ fn compile(options: &Options, force: bool, interrupted: &AtomicBool) -> Result<K
     }
 }
 
-/// Shows how far the build of a kernel is, from its first report on.
+/// Shows the progress of a kernel build, from its first report on.
 #[derive(Default)]
 pub(crate) struct Building(Mutex<Option<(Progress, Phase)>>);
 

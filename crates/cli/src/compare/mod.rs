@@ -1,4 +1,4 @@
-//! `headway compare`: the same scenario in several worlds, side by side.
+//! `headway compare`: compares one scenario across several worlds.
 
 mod print;
 
@@ -19,10 +19,11 @@ use crate::exit::{Code, Failed};
 use crate::out::{say, tell};
 use crate::run::{self, reporter};
 
-/// Runs a scenario in two or three worlds and prints how far apart their results are.
+/// Runs a scenario in two or three worlds and prints the differences of their results.
 ///
-/// Goodput, fairness, use of the bottleneck, queueing delay, loss, marks and retransmissions after warm-up, each beside that
-/// of the most real world given: differences are relative to it. Runs in real time that the machine disturbed are repeated.
+/// Compares goodput, fairness, utilisation of the bottleneck, queueing delay, loss, marks and retransmissions
+/// after warm-up. The reference is the most realistic world given; differences are relative to it. Runs in real
+/// time that the machine disturbed are repeated.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Bands, for every world beside the most real one:
@@ -44,49 +45,54 @@ Examples:
 
 With --check the exit code is 1 when a group of cells misses its goal; 130 when interrupted.")]
 pub(crate) struct CompareArgs {
-    /// Scenario (TOML).
+    /// Scenario file (TOML).
     file: PathBuf,
-    /// Two or three worlds.
+    /// Worlds to compare, two or three.
     #[arg(long, value_parser = run::world(), value_delimiter = ',', default_values = ["sim", "lab"], value_name = "WORLD,WORLD")]
     on: Vec<World>,
-    /// Sets a value of the scenario; may be repeated.
+    /// Set a key of the scenario; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Change>,
-    /// Runs everything slower by this factor: rates divided, times multiplied, ratios the same.
+    /// Run everything slower by this factor: divides rates, multiplies times, keeps ratios.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_DILATION)), value_name = "N")]
     dilate: u32,
-    /// Instead of one comparison a matrix of cells.
+    /// Run a matrix of cells instead of one comparison: `bottleneck`, the default, or `wide`.
     ///
-    /// bottleneck (when none is named): 288 cells over link 0 and flow 0: reno, cubic, dctcp and bbr at 100 Mb/s, 1 and 10 Gb/s, round
-    /// trips of 1, 10, 30 and 100 ms, buffers of 0.25, 1 and 4 bandwidth-delay products, one flow and four (the median of three staggers). With lab among the
-    /// worlds 24 cells: reno and cubic at 10 and 100 Mb/s, the file's round trip, buffers of 0.5, 1 and 2 products, one flow and four.
-    /// wide: 80 networks unlike those, five of each class, with links and flows of their own, five or nine runs a cell, whose median counts; not with lab.
+    /// bottleneck: 288 cells that vary link 0 and flow 0: reno, cubic, dctcp and bbr; 100 Mb/s, 1 and 10 Gb/s;
+    /// RTTs of 1, 10, 30 and 100 ms; buffers of 0.25, 1 and 4 bandwidth-delay products (BDP); one flow and four
+    /// (the median of three staggers). If lab is one of the worlds, 24 cells: reno and cubic; 10 and 100 Mb/s;
+    /// the RTT of the file; buffers of 0.5, 1 and 2 BDP; one flow and four.
+    ///
+    /// wide: 80 other networks, five of each class, with links and flows of their own; metrics are medians over
+    /// five or nine runs per cell. Not with lab.
     #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "bottleneck", value_name = "WHICH")]
     matrix: Option<Matrix>,
-    /// A part of the cells, spread over all values: 40 of the 288, or one of each class; not with lab.
+    /// Run a subset of the cells that covers all values: 40 of the 288, or one of each class; not with lab.
     #[arg(long, requires = "matrix")]
     quick: bool,
-    /// Draws other networks for the wide matrix, from the same ranges; default 1.
+    /// Seed of the networks of the wide matrix; another seed draws others from the same ranges [default: 1].
     #[arg(long, requires = "matrix", value_name = "N")]
     seed: Option<u32>,
-    /// Only cells with these properties, such as `reno,cubic,1Gb/s`: of each kind one of those named.
+    /// Run only cells with these properties, such as `reno,cubic,1Gb/s`; values of the same property are
+    /// alternatives.
     #[arg(long, requires = "matrix", value_name = "TEXT")]
     only: Option<String>,
-    /// Cells at the same time; default: one a core. With lab it is always one.
+    /// Cells to run in parallel; always one with lab [default: one per core].
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024), value_name = "N")]
     jobs: Option<u16>,
-    /// Folder for a page of tables and figures, report.html, and for the numbers, compare.json.
+    /// Write a report with tables and figures, report.html, and the numbers, compare.json, into this folder.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// End with exit code 1 when less than 90 % of a group of cells, or 95 % of the wide matrix, are within their bands.
+    /// Exit with code 1 if less than 90 % of a group of cells, or 95 % of the wide matrix, are within their
+    /// bands.
     #[arg(long)]
     check: bool,
-    /// Print results as JSON: an object, or with --matrix an array of them whose last is the verdict.
+    /// Print JSON: an object, or with --matrix an array of objects, the last of which is the verdict.
     #[arg(long)]
     json: bool,
 }
 
-/// The matrices there are.
+/// The available matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Matrix {
     Bottleneck,
@@ -107,12 +113,12 @@ impl CompareArgs {
         self.json
     }
 
-    /// Whether a world takes the machine's time.
+    /// Whether any world runs in real time.
     fn real_time(&self) -> bool {
         self.on.contains(&World::Lab)
     }
 
-    /// How many runs there may be at the same time.
+    /// Returns the number of parallel runs.
     fn jobs(&self) -> usize {
         let cores = || thread::available_parallelism().map_or(1, usize::from);
         if self.real_time() { 1 } else { self.jobs.map_or_else(cores, usize::from) }
@@ -130,7 +136,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failed> {
     }
 }
 
-/// One comparison.
+/// Runs a single comparison.
 fn single(args: &CompareArgs, cancellation: Cancellation) -> Result<ExitCode, Failed> {
     let scenario = Scenario::load(&args.file, &args.set)?.dilated(args.dilate)?;
     let report = reporter(1);
@@ -151,7 +157,7 @@ fn single(args: &CompareArgs, cancellation: Cancellation) -> Result<ExitCode, Fa
     Ok(ending(args.check, &tallies, false).map_or(ExitCode::SUCCESS, ExitCode::from))
 }
 
-/// All cells of a matrix.
+/// Runs all cells of a matrix.
 fn many(args: &CompareArgs, matrix: Matrix, cancellation: Cancellation) -> Result<ExitCode, Failed> {
     let selection = Selection {
         matrix: matrix.into(),
@@ -171,7 +177,7 @@ fn many(args: &CompareArgs, matrix: Matrix, cancellation: Cancellation) -> Resul
         ..Options::default()
     };
     if args.on.contains(&World::Uml) {
-        // Built once and with its progress shown, before cells ask for it side by side.
+        // Build the kernel once, with progress shown, before cells request it in parallel.
         headway_worlds::kernel(false, &options)?;
     }
     let begun = AtomicUsize::new(0);
@@ -197,7 +203,7 @@ fn many(args: &CompareArgs, matrix: Matrix, cancellation: Cancellation) -> Resul
     }
 }
 
-/// Writes the page and the numbers, if a folder was named.
+/// Writes the report and the numbers if a folder was given.
 fn write(
     args: &CompareArgs,
     value: &Value,
@@ -213,7 +219,7 @@ fn write(
     Ok(())
 }
 
-/// Why the command fails although it did its work; `None` when it does not.
+/// Returns why the command fails although it completed; `None` on success.
 fn ending(check: bool, tallies: &[Tally], partial: bool) -> Option<Code> {
     let missed = tallies.iter().any(|tally| !tally.reached());
     if partial { Some(Code::Interrupted) } else { (check && missed).then_some(Code::Other) }

@@ -1,4 +1,4 @@
-//! Comparisons as text on a terminal.
+//! Text output of comparisons.
 
 use headway_worlds::compare::rows::{
     TALLY_COLUMNS, cell_columns, cell_rows, metric_columns, metric_rows, remarks, tally_rows, total_speeds,
@@ -8,7 +8,7 @@ use headway_worlds::compare::{Comparison, Tally};
 
 use crate::run::table::table;
 
-/// One comparison: a table, what the bands say, and what the runs took.
+/// Formats one comparison: a table, the verdict by the bands, and the cost of the runs.
 pub(super) fn comparison(comparison: &Comparison) -> String {
     let mut text = table(metric_columns(comparison), metric_rows(comparison)).to_string();
     for line in remarks(comparison) {
@@ -17,7 +17,7 @@ pub(super) fn comparison(comparison: &Comparison) -> String {
     text
 }
 
-/// A matrix: a row a cell, groups, and the verdict.
+/// Formats a matrix: one row per cell, the groups, and the verdict.
 pub(super) fn matrix(cells: &[Comparison], tallies: &[Tally], all: usize) -> String {
     let mut text = format!(
         "{}\n\n{}\n{}",

@@ -1,4 +1,4 @@
-//! `headway demo`: the main job on an emulated path, with its picture.
+//! `headway demo`: measurements on an emulated path, with figures.
 
 mod page;
 mod rows;
@@ -22,36 +22,36 @@ use headway_worlds::Output;
 use page::Figures;
 use rows::{rates, table};
 
-/// Builds an emulated path, measures it with every method while the cross traffic changes, and draws the result.
+/// Builds an emulated path, measures it with every method while cross traffic changes, and draws the results.
 ///
-/// Nothing leaves this machine and nothing has to be configured: the path lives in network namespaces
-/// that disappear with the demo. It takes less than a minute.
+/// Needs no configuration and sends nothing to the network: the path lives in network namespaces that disappear
+/// with the demo. Takes less than a minute.
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
-    /// Folder for report.html and the raw numbers.
+    /// Write report.html and the raw numbers into this folder.
     #[arg(long, default_value = "report", value_name = "DIR")]
     output: PathBuf,
 }
 
-/// Capacity of the path on which methods are compared.
+/// Capacity of the path for the comparison of methods.
 const CAPACITY: Rate = Rate::from_bps(100_000_000);
-/// Cross traffic while every method has its turn.
+/// Cross traffic during the comparison of methods.
 const COMPARED: (Model, u64) = (Model::Poisson, 40_000_000);
-/// Cross traffic while the default method follows it.
+/// Sequence of cross traffic while the default method tracks it.
 const CHANGES: [(Model, u64); 4] = [
     (Model::Poisson, 20_000_000),
     (Model::Bursty, 60_000_000),
     (Model::Cbr, 80_000_000),
     (Model::Poisson, 40_000_000),
 ];
-/// How long each of them lasts.
+/// Duration of each entry of the sequence.
 const CHANGE_EVERY: Duration = Duration::from_ms(3_000);
-/// What each method may take in the comparison, so that the whole stays below a minute.
+/// Time limit of each method in the comparison, which keeps the demo below a minute.
 const TURN: &str = "1800 ms";
-/// Capacity and cross traffic of the path with a coalescing receiver, where raw gaps mislead.
+/// Capacity and cross traffic of the path with a coalescing receiver, where raw gaps are misleading.
 const COALESCED: (Rate, Rate) = (Rate::from_bps(500_000_000), Rate::from_bps(200_000_000));
 const COALESCING: Duration = Duration::from_us(120);
-/// Gaps of the p-streams there: four rates of 16 packets (rapid 1.6).
+/// Gaps of the p-streams on that path: four rates of 16 packets (rapid 1.6).
 const P_STREAM_GAPS: usize = 64;
 /// Methods shown on that path.
 const CONTRASTED: [&str; 4] = ["response", "bass", "excursion", "null"];
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failed> {
 
     let compared = compare(&stage, &progress)?;
     let (followed, truth, begin) = follow(&stage, &progress)?;
-    // Without a name, so that nothing of it is left whatever ends this program.
+    // An unlinked file, so that nothing remains however this program ends.
     let kept = tempfile::tempfile().context("cannot make a temporary file")?;
     let streams = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), kept.as_raw_fd()));
     let contrasted = contrast(&stage, &streams, &progress)?;
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Every method once on the same path.
+/// Measures with every method once on the same path.
 fn compare(stage: &Stage, progress: &Progress) -> anyhow::Result<Vec<Scored>> {
     let mut scored = Vec::new();
     for method in Method::all() {
@@ -107,7 +107,7 @@ fn compare(stage: &Stage, progress: &Progress) -> anyhow::Result<Vec<Scored>> {
     Ok(scored)
 }
 
-/// The default method over and over while the cross traffic changes.
+/// Measures repeatedly with the default method while cross traffic changes.
 fn follow(stage: &Stage, progress: &Progress) -> anyhow::Result<(Vec<Scored>, Points, Instant)> {
     let mut scored: Vec<Scored> = Vec::new();
     let mut begin = None;
@@ -137,7 +137,7 @@ fn follow(stage: &Stage, progress: &Progress) -> anyhow::Result<(Vec<Scored>, Po
     Ok((scored, truth, begin))
 }
 
-/// BASS and raw gaps beside each other where the receiver coalesces; keeps the packets of the BASS run.
+/// Compares BASS with raw gaps behind a coalescing receiver; keeps the packets of the BASS run.
 fn contrast(stage: &Stage, streams: &Path, progress: &Progress) -> anyhow::Result<Vec<Scored>> {
     let (capacity, cross) = COALESCED;
     stage.lab().set_path(&stage::symmetric(capacity, Some(COALESCING)))?;
@@ -156,7 +156,7 @@ fn contrast(stage: &Stage, streams: &Path, progress: &Progress) -> anyhow::Resul
     Ok(scored)
 }
 
-/// What was free, in means of 100 ms, as seconds from `begin` and Mb/s.
+/// Returns the available bandwidth as 100 ms averages, in seconds from `begin` and Mb/s.
 fn series(truth: &Truth, begin: Instant, end: Instant) -> Points {
     let step = Duration::from_ms(100);
     let mut from = begin;
@@ -190,7 +190,7 @@ fn methods_figure(scored: &[Scored]) -> anyhow::Result<String> {
     Ok(methods(&rows, CAPACITY.mbps())?)
 }
 
-/// A p-stream of the BASS run, as it came and as BASS left it.
+/// Draws a p-stream of the BASS run, before and after denoising.
 fn gaps_figure(streams: &Path) -> anyhow::Result<String> {
     let file = StreamFile::read(streams)?;
     let Some(gaps) = file.clearest(P_STREAM_GAPS, COALESCED.0) else {

@@ -1,4 +1,4 @@
-//! The report of the demo.
+//! The HTML report of the demo.
 
 use std::fmt::Write as _;
 

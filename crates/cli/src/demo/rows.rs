@@ -1,10 +1,10 @@
-//! Scored measurements as rows of tables, on the terminal and in the report.
+//! Scored measurements as table rows, for the terminal and the report.
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use crate::stage::Scored;
 
-/// Estimate and interval in Mb/s.
+/// Returns estimate and interval in Mb/s.
 pub(super) fn rates(scored: &Scored) -> Option<(f64, f64, f64)> {
     let mbps = |bps: u64| bps as f64 / 1e6;
     let line = &scored.line;
@@ -12,11 +12,11 @@ pub(super) fn rates(scored: &Scored) -> Option<(f64, f64, f64)> {
     Some((mbps(rate), mbps(line.available_low_bps?), mbps(line.available_high_bps.unwrap_or(rate))))
 }
 
-/// The columns of the tables, on the terminal and in the report.
+/// Columns of the tables, for the terminal and the report.
 pub(super) const COLUMNS: [&str; 7] =
     ["method", "truth", "estimate", "90 % interval", "error", "cost", "time"];
 
-/// One row of the tables; rates in Mb/s, the error as a share of capacity.
+/// Returns one table row; rates in Mb/s, the error as a share of the capacity.
 pub(super) fn row(scored: &Scored) -> [String; 7] {
     let truth = format!("{:.1}", scored.truth_bps as f64 / 1e6);
     let (estimate, interval) = match rates(scored) {
@@ -35,7 +35,7 @@ pub(super) fn row(scored: &Scored) -> [String; 7] {
     ]
 }
 
-/// The rows as a table for the terminal.
+/// Returns the rows as a table for the terminal.
 pub(super) fn table(scored: &[Scored]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);

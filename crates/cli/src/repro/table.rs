@@ -1,9 +1,9 @@
-//! Claims with what was measured, of one world or of several side by side.
+//! Tables of claims and measured numbers, with several worlds side by side.
 
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 use headway_repro::{Check, Outcome, number};
 
-/// The claims about one experiment; what a world does not measure is a dash there.
+/// Returns the claims of one experiment; a dash marks those that a world does not measure.
 pub(super) fn checks(worlds: &[Outcome]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
@@ -12,12 +12,12 @@ pub(super) fn checks(worlds: &[Outcome]) -> Table {
         [_] => vec!["measured", ""],
         _ => worlds.iter().flat_map(|outcome| [outcome.world, ""]).collect(),
     };
-    // Only estimators have something to be compared with.
+    // Only estimators have a null estimator to compare with.
     let has_null = worlds.iter().flat_map(|outcome| &outcome.checks).any(|check| check.null.is_some());
     let null = has_null.then_some("null");
     let first = ["published", "measure"].into_iter().chain(names);
     table.set_header(first.chain(null).chain(["band", "reason for the band"]));
-    // The world in which everything is measured names the claims.
+    // Take the claims from the world that measures all of them.
     let all = worlds.iter().map(|outcome| &outcome.checks).max_by_key(|checks| checks.len());
     for check in all.into_iter().flatten() {
         let mut row = vec![Cell::new(&check.claim.published), Cell::new(&check.claim.measure)];
@@ -31,12 +31,12 @@ pub(super) fn checks(worlds: &[Outcome]) -> Table {
     table
 }
 
-/// Whether two results are about the same claim; several may be about one measure.
+/// Whether two results belong to the same claim; several claims may share a measure.
 fn is_same(one: &Check, other: &Check) -> bool {
     one.claim.measure == other.claim.measure && one.claim.published == other.claim.published
 }
 
-/// The number and the verdict.
+/// Returns the measured number and the verdict.
 fn measured(check: Option<&Check>) -> [Cell; 2] {
     let Some(check) = check else { return [number("-".to_owned()), Cell::new("")] };
     let (verdict, colour) = if check.passed { ("holds", Color::Blue) } else { ("FAILS", Color::Red) };

@@ -1,4 +1,4 @@
-//! `headway run`: a scenario in the simulator, in the Linux stack in virtual time, or in a lab.
+//! `headway run`: runs a scenario in the simulator, on the Linux stack in virtual time, or in a lab.
 
 pub(crate) mod table;
 
@@ -23,12 +23,13 @@ use crate::out::{say, tell};
 use crate::progress::Progress;
 use crate::uml::Building;
 
-/// Runs a scenario: a network, its flows and its traffic, as a TOML file describes them.
+/// Runs a scenario: a network, its flows and its traffic, described by a TOML file.
 ///
-/// The simulator (sim) runs it in virtual time, and so does the network stack of Linux itself (uml), in a kernel that runs as a
-/// program; in both the same seed gives the same bytes, whatever the number of jobs. The lab runs it with this
-/// host's TCP on an emulated path in real time, if it is two hosts with one bottleneck between them. A folder receives the
-/// summary, every flow and link, time series, the truth of what was free, and a page of figures.
+/// Worlds: sim, the simulator, in virtual time; uml, the Linux network stack, in virtual time, in a kernel that
+/// runs as a program; lab, this host's TCP over an emulated path, in real time, for scenarios of two hosts with
+/// one bottleneck between them. In sim and uml the same seed gives the same bytes, whatever the number of jobs.
+/// Results go to a folder: summary, flows, links, time series, the true available bandwidth, and a report with
+/// figures.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     headway run scenarios/dumbbell-cubic.toml --on sim\n  \
@@ -40,65 +41,65 @@ use crate::uml::Building;
     The exit code is 1 when a program of the scenario fails; its results are written nevertheless.\n\
     What a file may say: docs/simulate.md; how the kernel's world is built: docs/uml.md.")]
 pub(crate) struct RunArgs {
-    /// Scenario (TOML).
+    /// Scenario file (TOML).
     file: PathBuf,
-    /// Where to run it.
+    /// World to run in.
     #[arg(long, value_parser = world(), value_name = "WORLD")]
     on: World,
-    /// Seed of everything random; default: the one in the file.
+    /// Seed of all random numbers [default: the seed in the file].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Sets a value of the scenario, such as `link.0.rate=50 Mb/s` or `flow.1.controller=reno`; may be repeated.
+    /// Set a key of the scenario, such as `link.0.rate=50 Mb/s` or `flow.1.controller=reno`; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Change>,
-    /// Runs everything slower by this factor: rates divided, times multiplied, ratios the same; for --on lab, whose timers are
-    /// the more exact the slower things are.
+    /// Run everything slower by this factor: divides rates, multiplies times, keeps ratios. Reduces the
+    /// relative timing error of --on lab.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_DILATION)), value_name = "N")]
     dilate: u32,
-    /// Runs so many times, with consecutive seeds, and sums up.
+    /// Run this many times, with consecutive seeds, and print the spread.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), value_name = "N")]
     repeat: u32,
-    /// Runs in virtual time at the same time; results do not depend on it.
+    /// Number of parallel runs in virtual time; results do not depend on it.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024), value_name = "N")]
     jobs: u32,
-    /// Memory that all jobs together may take; default: three quarters of what is available.
+    /// Memory limit of all jobs together [default: three quarters of the available memory].
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
-    /// With --on uml: compiles the kernel module in this folder and loads it; may be repeated.
+    /// With --on uml: compile the kernel module in this folder and load it; may be repeated.
     #[arg(long, value_name = "DIR")]
     module: Vec<PathBuf>,
-    /// With --on uml: writes the packets that each link sends into a pcap file with nanoseconds.
+    /// With --on uml: capture the packets that each link sends, in pcap files with nanosecond timestamps.
     #[arg(long)]
     pcap: bool,
-    /// With --on uml: leaves segmentation and receive offloads on.
+    /// With --on uml: leave segmentation and receive offloads on.
     #[arg(long)]
     offloads: bool,
-    /// With --on uml: a kernel with its own checks (KASAN, lockdep), many times slower.
+    /// With --on uml: use a kernel with debug checks (KASAN, lockdep); many times slower.
     #[arg(long)]
     debug: bool,
-    /// With --on uml: the longest real time for which virtual time may stand still; default 2 min.
+    /// With --on uml: abort if virtual time stands still for this long in real time [default: 2 min].
     #[arg(long, value_name = "TIME")]
     patience: Option<Duration>,
-    /// The congestion controller of all flows, in place of those in the file; their ECN becomes what it needs.
+    /// Use this congestion controller for all flows, and set their ECN mode to match.
     ///
-    /// With --on uml also the name of one that only the kernel or a module has.
+    /// With --on uml, also the name of a controller that only the kernel or a module has.
     #[arg(long, value_name = "NAME")]
     controller: Option<String>,
-    /// Folder of the results; default `results/NAME-WORLD`.
+    /// Folder for the results [default: `results/NAME-WORLD`].
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Print the summary as JSON instead of tables.
     #[arg(long)]
     json: bool,
-    /// Write into the folder even if it holds other things.
+    /// Write into the folder even if it contains other files.
     #[arg(long)]
     force: bool,
 }
 
-/// The end of a flow in a lab: a hidden command that runs in a node, sends or receives, and reports.
+/// Runs one end of the flows in a lab: a hidden command that runs in a node, sends or receives, and reports.
 #[derive(Args, Debug)]
 pub(crate) struct EndpointArgs {
-    /// What to do, as JSON.
+    /// Plan of the endpoint, as JSON.
     plan: String,
 }
 
@@ -106,7 +107,7 @@ pub(crate) fn endpoint(args: &EndpointArgs) -> Result<(), Failed> {
     Ok(headway_worlds::endpoint(&args.plan)?)
 }
 
-/// Does what `headway run --on uml` wants done inside the kernel that it has started.
+/// Runs the guest program inside a kernel started by `headway run --on uml`.
 #[derive(Args, Debug)]
 pub(crate) struct GuestArgs {}
 
@@ -114,7 +115,7 @@ pub(crate) fn guest(_args: &GuestArgs) -> Result<(), Failed> {
     Ok(headway_worlds::guest()?)
 }
 
-/// Reads the name of a world.
+/// Parses the name of a world.
 pub(crate) fn world() -> impl TypedValueParser<Value = World> {
     PossibleValuesParser::new(World::ALL.map(World::name)).try_map(|name| name.parse::<World>())
 }
@@ -130,7 +131,7 @@ impl RunArgs {
         }
     }
 
-    /// The scenario with all changes, and these.
+    /// Returns the scenario with all overrides applied, and the overrides.
     fn scenario(&self, text: &str) -> anyhow::Result<(Scenario, Vec<Change>)> {
         let scenario = Scenario::parse(text, &self.file, &self.set)?;
         let Some(name) = &self.controller else { return Ok((scenario, self.set.clone())) };
@@ -212,7 +213,7 @@ fn print(args: &RunArgs, outcomes: &[Outcome], path: &Path) -> anyhow::Result<()
     Ok(())
 }
 
-/// Shows the progress of `runs` runs, and of the kernel's build if there has to be one.
+/// Shows the progress of `runs` runs, and of the kernel's build if one is necessary.
 pub(crate) fn reporter(runs: u64) -> Box<Report<'static>> {
     let progress = Progress::new(STEPS * runs);
     let building = Building::default();
@@ -225,7 +226,7 @@ pub(crate) fn reporter(runs: u64) -> Box<Report<'static>> {
     })
 }
 
-/// Is cancelled by Ctrl-C or SIGTERM; a second one ends the program at once.
+/// Returns a token that SIGINT or SIGTERM cancels; a second signal ends the program at once.
 pub(crate) fn interruption() -> anyhow::Result<Cancellation> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {

@@ -1,4 +1,4 @@
-//! Summaries as tables on a terminal.
+//! Summaries as tables for the terminal.
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use headway_record::{Spread, Summary};
@@ -7,7 +7,7 @@ use headway_worlds::rows::{
     measure_rows, program_rows, traffic_rows,
 };
 
-/// A table whose first column is text and whose others are numbers.
+/// Formats a table; the first column holds text, the others numbers.
 pub(crate) fn table(
     header: impl IntoIterator<Item: Into<Cell>>,
     rows: impl IntoIterator<Item: IntoIterator<Item = String>>,
@@ -24,7 +24,7 @@ pub(crate) fn table(
     table
 }
 
-/// What a run found out.
+/// Formats the summary of a run.
 pub(crate) fn summary(summary: &Summary) -> String {
     let seconds = summary.measured_ns as f64 / 1e9;
     let mut text =
@@ -45,7 +45,7 @@ pub(crate) fn summary(summary: &Summary) -> String {
     text
 }
 
-/// The main numbers over several seeds.
+/// Formats the main metrics over several seeds.
 pub(crate) fn spread(spreads: &[Spread]) -> Table {
     let number = |value: f64| if value.abs() < 10.0 { format!("{value:.4}") } else { format!("{value:.0}") };
     let rows = spreads
