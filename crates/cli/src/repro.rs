@@ -17,8 +17,8 @@ use crate::progress::Progress;
 use crate::uml::Building;
 use headway_worlds::{Cancellation, Event, Options, Output, World};
 
-/// Reproduces the experiments of the papers in simulated testbeds or on the Linux stack, and prints published
-/// beside measured numbers.
+/// Reproduces the experiments of the papers in simulated testbeds or on the Linux stack, and prints the
+/// published numbers next to the measured ones.
 ///
 /// Every published number has a band, with a reason; a measured number outside of it fails. Accuracy figures
 /// are shown next to those of the null estimator, which ignores its input. The same seed gives the same

@@ -1,4 +1,4 @@
-//! Reproduces the experiments of the papers in a simulated testbed, with published beside measured numbers.
+//! Reproduces the experiments of the papers in a simulated testbed, and compares published with measured numbers.
 //!
 //! An experiment is a file below `papers/`; [`catalogue`] holds them all. [`run()`] carries one out, [`run_in()`]
 //! does so as a scenario in a world, and [`page`] and [`Outcome`] present the result as text, numbers and
