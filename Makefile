@@ -2,12 +2,16 @@
 # Each sets up what it needs first.
 
 CARGO ?= cargo
+RUSTFMT ?= rustfmt --edition 2024
 REPORT ?= report
 # Where and in which version the benchmark installs ns-3.
 NS3_VENV = target/ns3
 NS3_VERSION = 3.44.post0
 # The simulator beside the stack of Linux in virtual time, over a part of all cells; fails where too few of them agree.
 QUICK_COMPARISON = target/debug/headway compare scenarios/compare.toml --on sim,uml --matrix --quick --check
+
+# `cargo fmt` does not find modules that a macro declares, as the table of controllers does.
+CONTROLLERS = crates/core/src/control/*.rs crates/core/src/control/*/mod.rs
 
 .PHONY: help demo test lint bench accuracy compare repro hostile uml install clean setup
 
@@ -37,6 +41,7 @@ test: setup lint
 
 lint:
 	$(CARGO) fmt --all --check
+	$(RUSTFMT) --check $(CONTROLLERS)
 	$(CARGO) clippy --workspace --all-targets --locked
 
 bench: setup

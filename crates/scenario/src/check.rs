@@ -214,8 +214,12 @@ impl Scenario {
         check_path(topology, table, &flow.from, &flow.to, &flow.via)?;
         let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
         check("count", flow.count > 0, "must be at least 1")?;
-        if let Some(Kind::FixedRate { rate }) = flow.controller.known() {
-            check("controller", in_range(rate), "must have a rate of more than 0 and at most 10 Tb/s")?;
+        if let Some(Kind::FixedRate(fixed)) = flow.controller.known() {
+            check(
+                "controller",
+                in_range(fixed.rate()),
+                "must have a rate of more than 0 and at most 10 Tb/s",
+            )?;
         }
         check("start", flow.start < self.duration, "must be earlier than the end of the run")?;
         check("stop", flow.stop.is_none_or(|stop| stop > flow.start), "must be later than `start`")?;
@@ -248,8 +252,8 @@ impl Scenario {
             let link = &self.link[topology.directions()[*hop].link];
             link.rate.is_some() || link.trace.is_some() || link.delay > Duration::ZERO
         });
-        let is_slow = flow.application_rate.is_some()
-            || matches!(flow.controller.known(), Some(Kind::FixedRate { .. }));
+        let is_slow =
+            flow.application_rate.is_some() || matches!(flow.controller.known(), Some(Kind::FixedRate(_)));
         check(
             "to",
             takes_time || is_slow,

@@ -80,7 +80,7 @@ fn check_program(
     check("start", program.start < scenario.duration, "must be earlier than the end of the run")?;
     check("stop", program.stop.is_none_or(|stop| stop > program.start), "must be later than `start`")?;
     let kind = program.controller.as_ref().and_then(|controller| controller.known());
-    let fixed = matches!(kind, Some(Kind::FixedWindow { .. } | Kind::FixedRate { .. }));
+    let fixed = matches!(kind, Some(Kind::FixedWindow(_) | Kind::FixedRate(_)));
     check("controller", !fixed, "must be one without a number: those are for flows")?;
     let on_linux = kind.is_none_or(|kind| kind.is_on_linux());
     check("controller", on_linux, "must be one that Linux has: programs do not run in the simulator")

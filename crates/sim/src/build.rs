@@ -123,7 +123,7 @@ fn tcp_config(
     TcpConfig {
         forward: forward.to_vec(),
         reverse: reverse.to_vec(),
-        controller,
+        controller: controller.into(),
         start,
         stop: spec.stop.map(|stop| Instant::ZERO + stop),
         size: spec.size,

@@ -1,5 +1,6 @@
 //! What a network is made of: links, flows, sources, probers.
 
+use headway_core::control::Factory;
 use headway_core::queue::Queue;
 use headway_core::{Bytes, Duration, Instant, Rate};
 
@@ -111,8 +112,8 @@ pub struct TcpConfig {
     pub forward: Vec<LinkId>,
     /// Links from receiver to sender.
     pub reverse: Vec<LinkId>,
-    /// The congestion controller.
-    pub controller: headway_core::control::Kind,
+    /// What builds the congestion controller, such as a [`Kind`](headway_core::control::Kind).
+    pub controller: Factory,
     /// When the first segment leaves.
     pub start: Instant,
     /// When the application stops writing; never when absent.
@@ -147,15 +148,11 @@ pub struct TcpConfig {
 impl TcpConfig {
     /// A flow that starts at time zero and always has data: MTU 1500, an initial window of ten segments (RFC 6928), a receive
     /// buffer that does not limit, an acknowledgement for two segments or after 40 ms, no ECN, no pacing.
-    pub fn new(
-        controller: headway_core::control::Kind,
-        forward: Vec<LinkId>,
-        reverse: Vec<LinkId>,
-    ) -> TcpConfig {
+    pub fn new(controller: impl Into<Factory>, forward: Vec<LinkId>, reverse: Vec<LinkId>) -> TcpConfig {
         TcpConfig {
             forward,
             reverse,
-            controller,
+            controller: controller.into(),
             start: Instant::ZERO,
             stop: None,
             size: None,

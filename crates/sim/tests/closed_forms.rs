@@ -2,7 +2,7 @@
 
 mod support;
 
-use headway_core::control::Kind;
+use headway_core::control::{FixedWindow, Kind};
 use headway_core::queue::{ADAPTATION, DropTailConfig, QueueSpec, RampConfig, RedConfig};
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_sim::config::{Ecn, Service};
@@ -245,7 +245,7 @@ fn dctcp_windows_are_inverse_to_the_mark_probability() {
         };
         let forward = network.add_link(&link(mbps(1_000.0), MS(1), QueueSpec::Ramp(ramp).build(None, 3)));
         let reverse = network.add_link(&wire(MS(1)));
-        let holder = Kind::FixedWindow { segments: fixed };
+        let holder = Kind::FixedWindow(FixedWindow::new(fixed));
         network.add_tcp(&TcpConfig { ecn: Ecn::Dctcp, ..flow(holder, forward, reverse) });
         let config = TcpConfig { ecn: Ecn::Dctcp, ..flow(Kind::Dctcp, forward, reverse) };
         let ids: Vec<_> = (0..8).map(|_| network.add_tcp(&config)).collect();
@@ -267,7 +267,7 @@ fn dctcp_windows_are_inverse_to_the_mark_probability() {
 fn marks(window: u32, queue: &QueueSpec) -> (f64, f64) {
     let rate = Rate::from_bps(SEGMENT * 8 * 10_000);
     let mut pipe = Pipe::new(
-        Kind::FixedWindow { segments: window },
+        Kind::FixedWindow(FixedWindow::new(window)),
         &link(rate, MS(5), queue.build(Some(rate), 5)),
         MS(5),
         |flow| flow.ecn = Ecn::Dctcp,

@@ -2,7 +2,7 @@
 
 mod support;
 
-use headway_core::control::Kind;
+use headway_core::control::{FixedRate, FixedWindow, Kind};
 use headway_core::queue::{
     ADAPTATION, CodelConfig, DropTailConfig, PieConfig, QueueSpec, RedConfig, StepConfig,
 };
@@ -84,8 +84,8 @@ fn flows() -> impl Strategy<Value = (TcpConfig, bool)> {
         Just(Kind::Reno),
         Just(Kind::Cubic),
         Just(Kind::Dctcp),
-        (1..100u32).prop_map(|segments| Kind::FixedWindow { segments }),
-        (1.0..20.0f64).prop_map(|rate| Kind::FixedRate { rate: mbps(rate) }),
+        (1..100u32).prop_map(|segments| Kind::FixedWindow(FixedWindow::new(segments))),
+        (1.0..20.0f64).prop_map(|rate| Kind::FixedRate(FixedRate::new(mbps(rate)))),
     ];
     let ecn = prop_oneof![Just(Ecn::Off), Just(Ecn::Classic), Just(Ecn::Dctcp)];
     let rates = || prop::option::weighted(0.3, (0.5..20.0f64).prop_map(mbps));

@@ -2,7 +2,7 @@
 
 mod support;
 
-use headway_core::control::Kind;
+use headway_core::control::{FixedRate, FixedWindow, Kind};
 use headway_core::{Bytes, Duration};
 use headway_sim::config::Burst;
 use headway_sim::{Network, TcpConfig};
@@ -56,7 +56,7 @@ fn a_needless_probe_of_the_tail_costs_nothing() {
 fn memory_does_not_grow_with_time() {
     let kinds = [
         ("application-limited", Kind::Cubic, Some(mbps(1.0))),
-        ("fixed rate", Kind::FixedRate { rate: mbps(1.0) }, None),
+        ("fixed rate", Kind::FixedRate(FixedRate::new(mbps(1.0))), None),
         ("bbr", Kind::Bbr, None),
         ("reno", Kind::Reno, None),
     ];
@@ -102,7 +102,7 @@ fn a_late_flow_measures_its_handshake_through_the_queue() {
     let mut network = Network::new(1);
     let forward = network.add_link(&link(mbps(10.0), MS(10), drop_tail(None)));
     let reverse = network.add_link(&wire(MS(10)));
-    let mut first = flow(Kind::FixedWindow { segments: 40 }, forward, reverse);
+    let mut first = flow(Kind::FixedWindow(FixedWindow::new(40)), forward, reverse);
     host(&mut first);
     network.add_tcp(&first);
     let mut late = flow(Kind::Bbr, forward, reverse);

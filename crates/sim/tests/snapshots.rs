@@ -4,7 +4,7 @@ mod support;
 
 use std::fmt::Write;
 
-use headway_core::control::Kind;
+use headway_core::control::{FixedWindow, Kind};
 use headway_core::queue::{CodelConfig, DropTailConfig, QueueSpec, StepConfig};
 use headway_core::{Bytes, Duration};
 use headway_sim::config::{Ecn, Service};
@@ -90,7 +90,7 @@ fn paced_cubic_with_random_losses() {
 
 #[test]
 fn a_fixed_window_over_a_path_that_reorders() {
-    insta::assert_snapshot!(course(Kind::FixedWindow { segments: 60 }, &buffer(200), |_, link| {
+    insta::assert_snapshot!(course(Kind::FixedWindow(FixedWindow::new(60)), &buffer(200), |_, link| {
         (link.jitter, link.reordering) = (MS(6), true);
     }));
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use headway_core::control::Kind;
+use headway_core::control::{FixedRate, FixedWindow, Kind};
 use headway_core::queue::{DropTailConfig, QueueSpec};
 use headway_core::{Bytes, Duration, Rate};
 use headway_host::nic::Coalescing;
@@ -14,7 +14,7 @@ use support::*;
 const MS: fn(i64) -> Duration = Duration::from_ms;
 
 fn window(segments: u32) -> Kind {
-    Kind::FixedWindow { segments }
+    Kind::FixedWindow(FixedWindow::new(segments))
 }
 
 /// A wire that loses everything sent within the given times (us): a prober uses up the tokens of its policer.
@@ -469,7 +469,7 @@ fn a_fixed_rate_is_kept_whatever_is_lost() {
         let mut config = wire(MS(20));
         config.loss = loss;
         let rate = mbps(20.0);
-        let mut pipe = Pipe::new(Kind::FixedRate { rate }, &config, MS(20), |_| ());
+        let mut pipe = Pipe::new(Kind::FixedRate(FixedRate::new(rate)), &config, MS(20), |_| ());
         pipe.run(5.0);
         pipe.network.reset_statistics();
         let flow = pipe.run(25.0);

@@ -409,13 +409,13 @@ fn controller(spec: &FlowSpec, scenario: &Scenario) -> (String, Vec<(PathBuf, St
         vec![(folder.join("window"), window.to_string()), (folder.join("rate"), rate.to_string())]
     };
     match &spec.controller {
-        FlowController::Known(Kind::FixedWindow { segments }) => {
-            ("headway_fixed".to_owned(), set(*segments, 0))
+        FlowController::Known(Kind::FixedWindow(fixed)) => {
+            ("headway_fixed".to_owned(), set(fixed.segments(), 0))
         }
-        FlowController::Known(Kind::FixedRate { rate }) => {
+        FlowController::Known(Kind::FixedRate(fixed)) => {
             // The kernel's pacing rate counts payload bytes.
             let payload = f64::from(scenario.mss()) / f64::from(scenario.mtu + WIRE_OVERHEAD.get() as u32);
-            ("headway_fixed".to_owned(), set(0, (rate.bps_f64() / 8.0 * payload) as u64))
+            ("headway_fixed".to_owned(), set(0, (fixed.rate().bps_f64() / 8.0 * payload) as u64))
         }
         FlowController::Known(Kind::LsReno(parameters)) => ("ls_reno".to_owned(), ls_parameters(parameters)),
         FlowController::Known(Kind::LsDctcp(parameters)) => {

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context as _;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use headway_core::control::Kind;
 use headway_core::{Bytes, Duration};
 use headway_record::spread;
 use headway_scenario::{Change, MOST_DILATION, Scenario};
@@ -22,6 +23,17 @@ use crate::exit::{Code, Failed};
 use crate::out::{say, tell};
 use crate::progress::Progress;
 use crate::uml::Building;
+
+/// The long help of `--controller`, with a list of all controllers.
+fn controllers() -> String {
+    let mut text = "Use this congestion controller for all flows, and set their ECN mode to match.\n\n\
+        With --on uml, also the name of a controller that only the kernel or a module has.\n\n"
+        .to_owned();
+    for entry in Kind::TABLE {
+        text += &format!("- {}: {}\n", entry.form(), entry.about);
+    }
+    text
+}
 
 /// Runs a scenario: a network, its flows and its traffic, described by a TOML file.
 ///
@@ -81,9 +93,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME")]
     patience: Option<Duration>,
     /// Use this congestion controller for all flows, and set their ECN mode to match.
-    ///
-    /// With --on uml, also the name of a controller that only the kernel or a module has.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", long_help = controllers())]
     controller: Option<String>,
     /// Folder for the results [default: `results/NAME-WORLD`].
     #[arg(long, value_name = "DIR")]

@@ -1,8 +1,8 @@
 //! CUBIC: a window that grows along a cubic function of the time since the last reduction (RFC 9438, details as in Linux).
 
 use super::hystart::HyStart;
-use super::window::Window;
-use super::{Ack, Congestion, Controller};
+use super::window::{Window, delegate};
+use super::{Ack, Congestion, Controller, Start};
 use crate::units::{Duration, Instant};
 
 /// What is left of a window after a reduction (Linux; 0.7 in RFC 9438 4.6).
@@ -125,11 +125,11 @@ fn cube_root(value: f64) -> f64 {
 }
 
 impl Cubic {
-    /// A controller that starts with `initial_window` segments, at least one.
-    pub fn new(initial_window: u32) -> Cubic {
+    /// A controller that starts with the initial window, at least one segment.
+    pub fn new(start: &Start) -> Cubic {
         Cubic {
-            window: Window::new(initial_window),
-            hystart: HyStart::new(false),
+            window: Window::new(start.window),
+            hystart: HyStart::new(start.paced),
             last_max: 0,
             min_rtt: None,
             epoch: None,
@@ -137,11 +137,6 @@ impl Cubic {
             computed: (0, 0.0),
             fresh_until: Instant::ZERO,
         }
-    }
-
-    /// Tells the controller whether the transport spreads segments over the round trip; it assumes not.
-    pub fn set_paced(&mut self, paced: bool) {
-        self.hystart.set_paced(paced);
     }
 
     /// Takes a round-trip time into account.
@@ -191,12 +186,14 @@ impl Cubic {
     }
 
     /// The window after a reduction, in whole segments.
-    fn reduced(&self) -> f64 {
+    fn after_reduction(&self) -> f64 {
         (self.window.size * BETA).floor()
     }
 }
 
 impl Controller for Cubic {
+    delegate!(window: on_undo, window, ssthresh);
+
     #[inline]
     fn on_ack(&mut self, ack: &Ack) {
         if let Some(rtt) = ack.rtt {
@@ -221,12 +218,12 @@ impl Controller for Cubic {
         self.last_max =
             if window < self.last_max { (self.window.size * (1.0 + BETA) / 2.0) as u32 } else { window };
         self.epoch = None;
-        self.window.reduce(self.reduced());
+        self.window.reduce(self.after_reduction());
     }
 
     /// Linux forgets all that it knows of the path after a timeout.
-    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, reduced: bool) {
-        self.window.restart(self.reduced(), reduced);
+    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, already_reduced: bool) {
+        self.window.restart(self.after_reduction(), already_reduced);
         self.hystart.reset();
         self.last_max = 0;
         self.min_rtt = None;
@@ -234,32 +231,18 @@ impl Controller for Cubic {
         self.computed = (0, 0.0);
     }
 
-    fn on_undo(&mut self, window: f64, ssthresh: f64) {
-        self.window.restore(window, ssthresh);
-    }
-
     /// Time without data does not count, lest the window jump to where the function has got meanwhile (RFC 9438 5.8).
     fn on_idle(&mut self, now: Instant, idle: Duration, timeout: Duration) {
-        self.window.wake(idle, timeout);
+        self.window.after_idle(idle, timeout);
         if let Some(epoch) = &mut self.epoch {
             epoch.start = (epoch.start + idle).min(now);
         }
-    }
-
-    #[inline]
-    fn window(&self) -> f64 {
-        self.window.size
-    }
-
-    #[inline]
-    fn ssthresh(&self) -> f64 {
-        self.window.ssthresh
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::ack;
+    use super::super::testing::{ack, start};
     use super::*;
 
     /// Acknowledges windows evenly over round trips of `rtt` until `until`, calling `each` after every segment.
@@ -287,7 +270,7 @@ mod tests {
 
     #[test]
     fn the_window_follows_the_closed_form_after_a_reduction() {
-        let mut cubic = Cubic::new(1000);
+        let mut cubic = Cubic::new(&start(1000));
         cubic.on_congestion(Instant::ZERO, 1000, Congestion::Loss);
         assert_eq!(cubic.window(), 700.0);
         let k = (300.0_f64 / 0.4).cbrt();
@@ -301,7 +284,7 @@ mod tests {
     fn small_windows_grow_like_reno() {
         // 20 segments at 10 ms: 14 after the reduction, then 8/15 of a segment a round trip, where the cubic function
         // would take 2.5 s to come back to 20.
-        let mut cubic = Cubic::new(20);
+        let mut cubic = Cubic::new(&start(20));
         cubic.on_congestion(Instant::ZERO, 20, Congestion::Loss);
         run(&mut cubic, Duration::from_ms(10), Duration::from_ms(1000), |_, _| ());
         assert!((cubic.window() - (14.0 + 100.0 * 8.0 / 15.0)).abs() < 6.0, "{}", cubic.window());
@@ -309,7 +292,7 @@ mod tests {
 
     /// A controller that has just been reduced to `window` segments from as many that the function is nearly flat.
     fn reduced_to(window: u32) -> Cubic {
-        let mut cubic = Cubic::new((f64::from(window) / BETA).ceil() as u32);
+        let mut cubic = Cubic::new(&start((f64::from(window) / BETA).ceil() as u32));
         cubic.on_congestion(Instant::ZERO, window, Congestion::Loss);
         assert_eq!(cubic.window(), f64::from(window));
         cubic
@@ -344,7 +327,7 @@ mod tests {
 
     #[test]
     fn fast_convergence_remembers_less_than_the_window() {
-        let mut cubic = Cubic::new(1000);
+        let mut cubic = Cubic::new(&start(1000));
         cubic.on_congestion(Instant::ZERO, 1000, Congestion::Loss);
         assert_eq!(cubic.last_max, 1000);
         cubic.on_congestion(Instant::ZERO, 700, Congestion::Mark);
@@ -356,7 +339,7 @@ mod tests {
 
     #[test]
     fn hystart_ends_slow_start_and_growth_goes_on_at_five_percent() {
-        let mut cubic = Cubic::new(10);
+        let mut cubic = Cubic::new(&start(10));
         let rtt = Duration::from_ms(40);
         // Acknowledgements come all along the round trip: once they are closer than 2 ms, the path is full.
         run(&mut cubic, rtt, Duration::from_ms(120), |_, _| ());
@@ -370,7 +353,7 @@ mod tests {
 
     #[test]
     fn idle_time_does_not_count() {
-        let mut cubic = Cubic::new(1000);
+        let mut cubic = Cubic::new(&start(1000));
         cubic.on_congestion(Instant::ZERO, 1000, Congestion::Loss);
         cubic.on_ack(&Ack { now: Instant::from_ns(1), ..ack(1) });
         let later = Instant::from_ns(60_000_000_001);

@@ -1,7 +1,7 @@
 //! DCTCP: reduces in proportion to the fraction of marked segments (RFC 8257).
 
-use super::window::Window;
-use super::{Ack, Congestion, Controller};
+use super::window::{Window, delegate};
+use super::{Ack, Congestion, Controller, Start};
 use crate::units::{Duration, Instant};
 
 /// Weight of the newest window of data in the estimate (RFC 8257 4.2; Linux `dctcp_shift_g` 4).
@@ -16,8 +16,9 @@ const NEGLIGIBLE: f64 = 1e-12;
 #[derive(Clone, Debug)]
 pub struct Dctcp {
     window: Window,
-    /// Whether reductions are whole segments and the estimate has ten bits, as in Linux; the analysis knows none such.
-    whole: bool,
+    /// Whether reductions are whole segments and the estimate has ten bits, as in Linux: small windows then stay when few segments
+    /// are marked. The analysis of DCTCP assumes neither.
+    linux_rounding: bool,
     /// Estimated fraction of segments that are marked, 0 to 1.
     alpha: f64,
     /// Segments delivered since the last update of `alpha`.
@@ -29,22 +30,16 @@ pub struct Dctcp {
 }
 
 impl Dctcp {
-    /// A controller that starts with `initial_window` segments, at least one, and expects all to be marked.
-    pub fn new(initial_window: u32) -> Dctcp {
+    /// A controller that starts with the initial window, at least one segment, and expects all to be marked.
+    pub fn new(start: &Start) -> Dctcp {
         Dctcp {
-            window: Window::new(initial_window),
-            whole: false,
+            window: Window::new(start.window),
+            linux_rounding: start.linux_rounding,
             alpha: 1.0,
             delivered: 0,
             marked: 0,
             end: 0,
         }
-    }
-
-    /// Makes reductions whole segments and the estimate one of ten bits, as in Linux: small windows then stay when few segments are
-    /// marked.
-    pub fn set_whole(&mut self, whole: bool) {
-        self.whole = whole;
     }
 
     /// The estimated fraction of segments that are marked, 0 to 1.
@@ -55,7 +50,7 @@ impl Dctcp {
     /// Takes the window of data that has just been acknowledged into the estimate.
     fn update_alpha(&mut self, next: u64) {
         let delivered = self.delivered.max(1);
-        if self.whole {
+        if self.linux_rounding {
             self.alpha = f64::from(rounded(self.parts(), self.marked, delivered)) / f64::from(PARTS);
         } else {
             let fraction = f64::from(self.marked) / f64::from(delivered);
@@ -84,6 +79,8 @@ fn rounded(alpha: u32, marked: u32, delivered: u32) -> u32 {
 }
 
 impl Controller for Dctcp {
+    delegate!(window: on_undo, on_idle, window, ssthresh);
+
     #[inline]
     fn on_ack(&mut self, ack: &Ack) {
         self.delivered += ack.delivered;
@@ -101,8 +98,8 @@ impl Controller for Dctcp {
             Congestion::Loss => size / 2.0,
         };
         let cut = match cause {
-            Congestion::Mark if self.whole => cut.floor(),
-            Congestion::Loss if self.whole => cut.ceil(),
+            Congestion::Mark if self.linux_rounding => cut.floor(),
+            Congestion::Loss if self.linux_rounding => cut.ceil(),
             _ => cut,
         };
         self.window.reduce(size - cut);
@@ -113,32 +110,14 @@ impl Controller for Dctcp {
         self.window.reduce(f64::from(window / 2));
     }
 
-    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, reduced: bool) {
-        self.window.restart(self.window.size / 2.0, reduced);
-    }
-
-    fn on_undo(&mut self, window: f64, ssthresh: f64) {
-        self.window.restore(window, ssthresh);
-    }
-
-    fn on_idle(&mut self, _now: Instant, idle: Duration, timeout: Duration) {
-        self.window.wake(idle, timeout);
-    }
-
-    #[inline]
-    fn window(&self) -> f64 {
-        self.window.size
-    }
-
-    #[inline]
-    fn ssthresh(&self) -> f64 {
-        self.window.ssthresh
+    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, already_reduced: bool) {
+        self.window.restart(self.window.size / 2.0, already_reduced);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::ack;
+    use super::super::testing::{ack, start};
     use super::*;
 
     /// Lets `rounds` windows of eight segments pass, of each of which `marked` are marked.
@@ -159,7 +138,7 @@ mod tests {
     #[test]
     fn alpha_settles_at_the_fraction_of_marks() {
         for marked in [0, 1, 3, 8] {
-            let mut dctcp = Dctcp::new(8);
+            let mut dctcp = Dctcp::new(&start(8));
             rounds(&mut dctcp, 400, marked);
             assert!((dctcp.alpha() - f64::from(marked) / 8.0).abs() < 1e-9, "{marked}: {}", dctcp.alpha());
         }
@@ -167,7 +146,7 @@ mod tests {
 
     #[test]
     fn alpha_starts_at_one_and_moves_by_a_sixteenth_a_window() {
-        let mut dctcp = Dctcp::new(8);
+        let mut dctcp = Dctcp::new(&start(8));
         assert_eq!(dctcp.alpha(), 1.0);
         dctcp.end = 8;
         for segment in 0..8 {
@@ -179,8 +158,7 @@ mod tests {
 
     #[test]
     fn a_mark_reduces_by_half_of_alpha_and_a_loss_by_half() {
-        let mut dctcp = Dctcp::new(100);
-        dctcp.set_whole(true);
+        let mut dctcp = Dctcp::new(&Start { linux_rounding: true, ..start(100) });
         dctcp.alpha = 0.1;
         dctcp.on_congestion(Instant::ZERO, 100, Congestion::Mark);
         assert_eq!(dctcp.window(), 95.0);
@@ -190,7 +168,7 @@ mod tests {
 
     #[test]
     fn losses_during_a_reduction_halve_what_marks_have_left() {
-        let mut dctcp = Dctcp::new(100);
+        let mut dctcp = Dctcp::new(&start(100));
         dctcp.on_congestion(Instant::ZERO, 100, Congestion::Mark);
         dctcp.on_further_losses(81);
         assert_eq!((dctcp.window(), dctcp.ssthresh()), (40.0, 40.0));
@@ -206,8 +184,7 @@ mod tests {
 
     #[test]
     fn windows_shrink_by_whole_segments() {
-        let mut dctcp = Dctcp::new(19);
-        dctcp.set_whole(true);
+        let mut dctcp = Dctcp::new(&Start { linux_rounding: true, ..start(19) });
         dctcp.alpha = 0.1;
         dctcp.on_congestion(Instant::ZERO, 19, Congestion::Mark);
         assert_eq!(dctcp.window(), 19.0);

@@ -1,18 +1,48 @@
-//! A window that never changes: the reference of an experiment without control.
+//! A window that never changes: the baseline of an experiment, without congestion control.
 
-use super::{Ack, Congestion, Controller};
+use std::fmt;
+use std::str::FromStr;
+
+use super::{Ack, Argument, Congestion, Controller, Parameters, Start};
 use crate::units::Instant;
 
-/// Keeps its window whatever happens, also after a timeout.
-#[derive(Clone, Debug)]
+/// Keeps its window whatever happens, also after a timeout; it has no state besides its parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedWindow {
-    window: f64,
+    segments: u32,
 }
 
 impl FixedWindow {
     /// A controller whose window is `segments`, at least one.
-    pub fn new(segments: u32) -> FixedWindow {
-        FixedWindow { window: f64::from(segments.max(1)) }
+    pub const fn new(segments: u32) -> FixedWindow {
+        FixedWindow { segments: if segments == 0 { 1 } else { segments } }
+    }
+
+    /// The window in segments, at least one.
+    pub fn segments(&self) -> u32 {
+        self.segments
+    }
+
+    pub(super) fn start(self, _start: &Start) -> FixedWindow {
+        self
+    }
+}
+
+impl Parameters for FixedWindow {
+    const ARGUMENT: Argument = Argument::Required("SEGMENTS", "100");
+}
+
+impl FromStr for FixedWindow {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<FixedWindow, ()> {
+        text.parse().ok().filter(|segments| *segments > 0).map(FixedWindow::new).ok_or(())
+    }
+}
+
+impl fmt::Display for FixedWindow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.segments)
     }
 }
 
@@ -22,16 +52,20 @@ impl Controller for FixedWindow {
 
     fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {}
 
-    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, _reduced: bool) {}
+    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, _already_reduced: bool) {}
 
     #[inline]
     fn window(&self) -> f64 {
-        self.window
+        f64::from(self.segments)
     }
 
     /// The window itself: this controller is never in slow start.
     #[inline]
     fn ssthresh(&self) -> f64 {
-        self.window
+        f64::from(self.segments)
+    }
+
+    fn uses_prr(&self) -> bool {
+        false
     }
 }

@@ -51,11 +51,6 @@ impl HyStart {
         }
     }
 
-    /// Tells the detector whether the transport paces.
-    pub(super) fn set_paced(&mut self, paced: bool) {
-        self.paced = paced;
-    }
-
     /// Forgets everything but the pacing, for another slow start after a timeout.
     pub(super) fn reset(&mut self) {
         *self = HyStart::new(self.paced);

@@ -1,114 +1,101 @@
-//! Which controllers there are, by name.
+//! The table of controllers: what follows from its lines.
 
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use super::Kind;
 
-use super::{
-    Ack, Algorithm, Bbr, Congestion, Controller, Cubic, Dctcp, Delivery, FixedRate, FixedWindow, LsAimd,
-    LsParameters, Nice, Reno, Rfc3168, Sdc, Start, Subtcp,
-};
-use crate::units::{Duration, Instant, Rate};
+/// A line of the table of controllers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name in scenarios and on command lines, such as `cubic`.
+    pub name: &'static str,
+    /// What follows the name.
+    pub argument: Argument,
+    /// One line for help texts.
+    pub about: &'static str,
+    /// Whether Linux has this controller, by itself or as a module of ours.
+    pub on_linux: bool,
+}
 
-/// A congestion controller by name; text such as `cubic`, `ls-dctcp:c=1/8`, `fixed-window:100` or
-/// `fixed-rate:10 Mb/s`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum Kind {
-    /// [`Reno`].
-    Reno,
-    /// [`Cubic`].
-    Cubic,
-    /// [`Dctcp`].
-    Dctcp,
-    /// [`Bbr`].
-    Bbr,
-    /// [`LsAimd`] that halves.
-    LsReno(LsParameters),
-    /// [`LsAimd`] that reduces by half of the fraction of marks.
-    LsDctcp(LsParameters),
-    /// [`Rfc3168`].
-    Rfc3168,
-    /// [`Sdc`].
-    Sdc,
-    /// [`Subtcp`].
-    Subtcp,
-    /// [`Nice`].
-    Nice,
-    /// [`FixedWindow`].
-    FixedWindow {
-        /// The window, at least 1.
-        segments: u32,
-    },
-    /// [`FixedRate`].
-    FixedRate {
-        /// The rate to pace at, counting wire bytes; above zero.
-        rate: Rate,
-    },
+/// What follows the name of a controller and a colon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// Nothing.
+    None,
+    /// Parameters that have defaults; an example such as `c=1/8,delta=2`.
+    Optional(&'static str),
+    /// Parameters that must be given, as a placeholder and an example: `SEGMENTS`, `100`.
+    Required(&'static str, &'static str),
+}
+
+/// The parameters of a controller, which its own file parses and prints: the text after the colon of `fixed-window:100`.
+///
+/// Parameters that equal the default print as an empty text.
+pub trait Parameters: FromStr + fmt::Display {
+    /// How error messages and help show them.
+    const ARGUMENT: Argument;
+
+    /// The parameters of a controller that is named without any; `None` if they are required.
+    fn by_default() -> Option<Self> {
+        None
+    }
+}
+
+impl Entry {
+    /// The name with a placeholder for what must follow it, such as `fixed-window:SEGMENTS`.
+    pub fn form(&self) -> String {
+        match self.argument {
+            Argument::None | Argument::Optional(_) => self.name.to_owned(),
+            Argument::Required(placeholder, _) => format!("{}:{placeholder}", self.name),
+        }
+    }
+
+    /// A text that names this controller, with parameters if it takes any, such as `fixed-window:100`.
+    pub fn example(&self) -> String {
+        match self.argument {
+            Argument::None => self.name.to_owned(),
+            Argument::Optional(example) | Argument::Required(_, example) => {
+                format!("{}:{example}", self.name)
+            }
+        }
+    }
 }
 
 /// Why a text names no controller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is not `reno`, `cubic`, `dctcp`, `bbr`, `ls-reno`, `ls-dctcp` (with `:c=1/8,delta=2`), `rfc3168`, `sdc`, `subtcp`, \
-     `nice`, `fixed-window:SEGMENTS` or `fixed-rate:RATE`"
-)]
+#[error("`{0}` is not {list}", list = alternatives())]
 pub struct ParseKindError(String);
 
-impl Kind {
-    /// The controller of a flow.
-    pub fn build(&self, start: &Start) -> AnyController {
-        let initial_window = start.window;
-        match *self {
-            Kind::Reno => AnyController::Reno(Reno::new(initial_window)),
-            Kind::Cubic => AnyController::Cubic(Cubic::new(initial_window)),
-            Kind::Dctcp => AnyController::Dctcp(Dctcp::new(initial_window)),
-            Kind::Bbr => AnyController::Bbr(Box::new(Bbr::new(start))),
-            Kind::LsReno(parameters) => {
-                AnyController::LsAimd(Box::new(LsAimd::new(Algorithm::Reno, parameters, start)))
-            }
-            Kind::LsDctcp(parameters) => {
-                AnyController::LsAimd(Box::new(LsAimd::new(Algorithm::Dctcp, parameters, start)))
-            }
-            Kind::Rfc3168 => AnyController::Rfc3168(Rfc3168::new(initial_window)),
-            Kind::Sdc => AnyController::Sdc(Sdc::new(initial_window)),
-            Kind::Subtcp => AnyController::Subtcp(Subtcp::new(initial_window)),
-            Kind::Nice => AnyController::Nice(Box::new(Nice::new(initial_window))),
-            Kind::FixedWindow { segments } => AnyController::FixedWindow(FixedWindow::new(segments)),
-            Kind::FixedRate { rate } => AnyController::FixedRate(FixedRate::new(rate)),
+/// All forms as a sentence has them. Neighbours that take the same optional parameters share one example of these.
+fn alternatives() -> String {
+    let mut text = String::new();
+    for (index, entry) in Kind::TABLE.iter().enumerate() {
+        let left = Kind::TABLE.len() - index - 1;
+        text += &format!("`{}`", entry.form());
+        let next = Kind::TABLE.get(index + 1).map(|next| next.argument);
+        if let Argument::Optional(example) = entry.argument
+            && next != Some(entry.argument)
+        {
+            text += &format!(" (with `:{example}`)");
         }
+        text += match left {
+            0 => "",
+            1 => " or ",
+            _ => ", ",
+        };
     }
-
-    /// Whether Linux has this controller, by itself or with a module of ours; proposals to compare with are simulated only.
-    pub fn is_on_linux(&self) -> bool {
-        !matches!(self, Kind::Rfc3168 | Kind::Sdc | Kind::Subtcp | Kind::Nice)
-    }
+    text
 }
 
-impl fmt::Display for Kind {
-    /// The text that reads back as the same kind.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let with = |name: &str, parameters: &LsParameters| match parameters.to_string() {
-            text if text.is_empty() => name.to_owned(),
-            text => format!("{name}:{text}"),
-        };
-        match self {
-            Kind::Reno => f.pad("reno"),
-            Kind::Cubic => f.pad("cubic"),
-            Kind::Dctcp => f.pad("dctcp"),
-            Kind::Bbr => f.pad("bbr"),
-            Kind::LsReno(parameters) => f.pad(&with("ls-reno", parameters)),
-            Kind::LsDctcp(parameters) => f.pad(&with("ls-dctcp", parameters)),
-            Kind::Rfc3168 => f.pad("rfc3168"),
-            Kind::Sdc => f.pad("sdc"),
-            Kind::Subtcp => f.pad("subtcp"),
-            Kind::Nice => f.pad("nice"),
-            Kind::FixedWindow { segments } => f.pad(&format!("fixed-window:{segments}")),
-            // The shortest number that is exact, unlike the three digits that a rate prints as.
-            Kind::FixedRate { rate } => f.pad(&format!("fixed-rate:{} Mb/s", rate.mbps())),
-        }
-    }
+/// Pads and prints `name`, followed by its parameters unless they are empty.
+pub(super) fn print(f: &mut fmt::Formatter<'_>, name: &str, parameters: &str) -> fmt::Result {
+    if parameters.is_empty() { f.pad(name) } else { f.pad(&format!("{name}:{parameters}")) }
+}
+
+/// Reads the parameters behind a name.
+pub(super) fn read<P: Parameters>(text: Option<&str>) -> Option<P> {
+    text.map_or_else(P::by_default, |text| text.parse().ok())
 }
 
 impl FromStr for Kind {
@@ -119,28 +106,7 @@ impl FromStr for Kind {
             Some((name, argument)) => (name.trim(), Some(argument.trim())),
             None => (text.trim(), None),
         };
-        let kind = match (name, argument) {
-            ("reno", None) => Some(Kind::Reno),
-            ("cubic", None) => Some(Kind::Cubic),
-            ("dctcp", None) => Some(Kind::Dctcp),
-            ("bbr", None) => Some(Kind::Bbr),
-            ("rfc3168", None) => Some(Kind::Rfc3168),
-            ("sdc", None) => Some(Kind::Sdc),
-            ("subtcp", None) => Some(Kind::Subtcp),
-            ("nice", None) => Some(Kind::Nice),
-            ("ls-reno", None) => Some(Kind::LsReno(LsParameters::default())),
-            ("ls-dctcp", None) => Some(Kind::LsDctcp(LsParameters::default())),
-            ("ls-reno", Some(parameters)) => parameters.parse().ok().map(Kind::LsReno),
-            ("ls-dctcp", Some(parameters)) => parameters.parse().ok().map(Kind::LsDctcp),
-            ("fixed-window", Some(count)) => {
-                count.parse().ok().filter(|count| *count > 0).map(|segments| Kind::FixedWindow { segments })
-            }
-            ("fixed-rate", Some(rate)) => {
-                rate.parse().ok().filter(|rate| *rate > Rate::ZERO).map(|rate| Kind::FixedRate { rate })
-            }
-            _ => None,
-        };
-        kind.ok_or_else(|| ParseKindError(text.to_owned()))
+        Kind::with_argument(name, argument).ok_or_else(|| ParseKindError(text.to_owned()))
     }
 }
 
@@ -158,214 +124,237 @@ impl From<Kind> for String {
     }
 }
 
-/// A controller of any kind; calls are dispatched without a pointer.
-#[derive(Clone, Debug)]
-pub enum AnyController {
-    /// RFC 5681.
-    Reno(Reno),
-    /// RFC 9438.
-    Cubic(Cubic),
-    /// RFC 8257.
-    Dctcp(Dctcp),
-    /// BBR, version 1; in a box, because its state is larger than that of all others together.
-    Bbr(Box<Bbr>),
-    /// LS-AIMD of either algorithm; in a box for the same reason.
-    LsAimd(Box<LsAimd>),
-    /// RFC 3168 at one segment.
-    Rfc3168(Rfc3168),
-    /// Sender delay control.
-    Sdc(Sdc),
-    /// SUBTCP.
-    Subtcp(Subtcp),
-    /// TCP Nice; in a box for the same reason.
-    Nice(Box<Nice>),
-    /// A constant window.
-    FixedWindow(FixedWindow),
-    /// A constant rate.
-    FixedRate(FixedRate),
-}
+/// Declares the files of all controllers, and makes [`Kind`] and [`AnyController`](super::AnyController) of the table in `mod.rs`.
+macro_rules! controllers {
+    ($($module:ident: $(
+        $(#[doc = $about:literal])+
+        $name:literal $variant:ident $(($field:ident: $parameters:ty))? => $new:path as $controller:ty, $where:ident
+    ),+;)+) => {
+        $(
+            mod $module;
+            pub use $module::*;
+        )+
 
-/// Calls the same method of whichever controller it is.
-macro_rules! dispatch {
-    ($any:expr, $controller:ident => $call:expr) => {
+        /// A congestion controller by name; text such as `cubic`, `ls-dctcp:c=1/8`, `fixed-window:100` or `fixed-rate:10 Mb/s`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub enum Kind {
+            $($(
+                $(#[doc = $about])+
+                $variant $(($parameters))?,
+            )+)+
+        }
+
+        impl Kind {
+            /// All controllers that have a name, in the order in which messages list them.
+            pub const TABLE: &[Entry] = &[
+                $($(
+                    Entry {
+                        name: $name,
+                        argument: controllers!(@argument $($parameters)?),
+                        about: concat!($($about),+).trim_ascii(),
+                        on_linux: controllers!(@on_linux $where),
+                    },
+                )+)+
+            ];
+
+            /// Builds the controller of a flow.
+            pub fn build(&self, start: &Start) -> AnyController {
+                match *self {
+                    $($(
+                        Kind::$variant $(($field))? => AnyController::$variant($new($($field,)? start).into()),
+                    )+)+
+                }
+            }
+
+            /// Whether Linux has this controller, by itself or as a module of ours; proposals to compare with are simulated only.
+            pub fn is_on_linux(&self) -> bool {
+                match self {
+                    $($(Kind::$variant { .. } => controllers!(@on_linux $where),)+)+
+                }
+            }
+
+            fn with_argument(name: &str, argument: Option<&str>) -> Option<Kind> {
+                match name {
+                    $($($name => controllers!(@read argument, $variant $(, $parameters)?),)+)+
+                    _ => None,
+                }
+            }
+        }
+
+        impl fmt::Display for Kind {
+            /// Prints the text that reads back as the same kind.
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $($(Kind::$variant $(($field))? => kind::print(f, $name, controllers!(@text $($field)?)),)+)+
+                }
+            }
+        }
+
+        /// A controller of any kind. Those of the table are dispatched without a pointer.
+        ///
+        /// The large ones are boxed, because their state is larger than that of all others together.
+        #[derive(Debug)]
+        pub enum AnyController {
+            $($(
+                $(#[doc = $about])+
+                $variant($controller),
+            )+)+
+            /// One that is not in the table.
+            Other(Box<dyn Controller + Send>),
+        }
+
+        controllers!(@forward ($($($variant)+)+)
+            mut {
+                on_open(now: Instant, rtt: Duration);
+                on_ack(ack: &Ack);
+                on_congestion(now: Instant, in_flight: u32, cause: Congestion);
+                on_further_losses(window: u32);
+                on_delivery(ack: &Ack, delivery: &Delivery);
+                on_timeout(now: Instant, in_flight: u32, already_reduced: bool);
+                on_undo(window: f64, ssthresh: f64);
+                on_idle(now: Instant, idle: Duration, timeout: Duration);
+                on_resume(now: Instant);
+            }
+            ref {
+                window() -> f64;
+                ssthresh() -> f64;
+                flight_limit() -> u32;
+                gap(next: u64) -> Option<Duration>;
+                pacing_rate() -> Option<Rate>;
+                min_burst() -> Option<u32>;
+                uses_prr() -> bool;
+                wants_delivery_rate() -> bool;
+                is_limiting_rate() -> bool;
+            }
+        );
+    };
+
+    (@argument) => { Argument::None };
+    (@argument $parameters:ty) => { <$parameters as Parameters>::ARGUMENT };
+
+    (@on_linux linux) => { true };
+    (@on_linux simulated) => { false };
+
+    (@read $argument:ident, $variant:ident) => { $argument.is_none().then_some(Kind::$variant) };
+    (@read $argument:ident, $variant:ident, $parameters:ty) => {
+        kind::read::<$parameters>($argument).map(Kind::$variant)
+    };
+
+    (@text) => { "" };
+    (@text $field:ident) => { &$field.to_string() };
+
+    // One method of `AnyController` for each of the trait.
+    (@forward $variants:tt
+        mut { $($change:ident($($with:ident: $given:ty),*);)+ }
+        ref { $($ask:ident($($about:ident: $asked:ty),*) -> $answer:ty;)+ }
+    ) => {
+        impl Controller for AnyController {
+            $(
+                #[inline]
+                fn $change(&mut self, $($with: $given),*) {
+                    controllers!(@dispatch self, $variants, $change($($with),*))
+                }
+            )+
+            $(
+                #[inline]
+                fn $ask(&self, $($about: $asked),*) -> $answer {
+                    controllers!(@dispatch self, $variants, $ask($($about),*))
+                }
+            )+
+        }
+    };
+
+    (@dispatch $any:ident, ($($variant:ident)+), $method:ident $arguments:tt) => {
         match $any {
-            AnyController::Reno($controller) => $call,
-            AnyController::Cubic($controller) => $call,
-            AnyController::Dctcp($controller) => $call,
-            AnyController::Bbr($controller) => $call,
-            AnyController::LsAimd($controller) => $call,
-            AnyController::Rfc3168($controller) => $call,
-            AnyController::Sdc($controller) => $call,
-            AnyController::Subtcp($controller) => $call,
-            AnyController::Nice($controller) => $call,
-            AnyController::FixedWindow($controller) => $call,
-            AnyController::FixedRate($controller) => $call,
+            $(AnyController::$variant(controller) => controller.$method $arguments,)+
+            AnyController::Other(controller) => controller.$method $arguments,
         }
     };
 }
-
-impl AnyController {
-    /// Tells the controller whether the transport spreads segments over the round trip; it assumes not.
-    pub fn set_paced(&mut self, paced: bool) {
-        if let AnyController::Cubic(cubic) = self {
-            cubic.set_paced(paced);
-        }
-    }
-
-    /// Makes DCTCP reduce by whole segments; it assumes not.
-    pub fn set_whole(&mut self, whole: bool) {
-        if let AnyController::Dctcp(dctcp) = self {
-            dctcp.set_whole(whole);
-        }
-    }
-
-    /// The gap of those controllers that may set one.
-    #[inline(never)]
-    fn set_gap(&self, next: u64) -> Option<Duration> {
-        dispatch!(self, controller => controller.gap(next))
-    }
-}
-
-impl Controller for AnyController {
-    #[inline]
-    fn on_ack(&mut self, ack: &Ack) {
-        dispatch!(self, controller => controller.on_ack(ack));
-    }
-
-    #[inline]
-    fn on_congestion(&mut self, now: Instant, in_flight: u32, cause: Congestion) {
-        dispatch!(self, controller => controller.on_congestion(now, in_flight, cause));
-    }
-
-    #[inline]
-    fn on_timeout(&mut self, now: Instant, in_flight: u32, reduced: bool) {
-        dispatch!(self, controller => controller.on_timeout(now, in_flight, reduced));
-    }
-
-    fn on_undo(&mut self, window: f64, ssthresh: f64) {
-        dispatch!(self, controller => controller.on_undo(window, ssthresh));
-    }
-
-    fn on_further_losses(&mut self, window: u32) {
-        dispatch!(self, controller => controller.on_further_losses(window));
-    }
-
-    fn on_open(&mut self, now: Instant, rtt: Duration) {
-        dispatch!(self, controller => controller.on_open(now, rtt));
-    }
-
-    #[inline]
-    fn on_idle(&mut self, now: Instant, idle: Duration, timeout: Duration) {
-        dispatch!(self, controller => controller.on_idle(now, idle, timeout));
-    }
-
-    fn on_delivery(&mut self, ack: &Ack, delivery: &Delivery) {
-        dispatch!(self, controller => controller.on_delivery(ack, delivery));
-    }
-
-    fn on_resume(&mut self, now: Instant) {
-        dispatch!(self, controller => controller.on_resume(now));
-    }
-
-    #[inline]
-    fn owns_window(&self) -> bool {
-        dispatch!(self, controller => controller.owns_window())
-    }
-
-    fn holds_back(&self) -> bool {
-        dispatch!(self, controller => controller.holds_back())
-    }
-
-    fn least_burst(&self) -> Option<u32> {
-        dispatch!(self, controller => controller.least_burst())
-    }
-
-    #[inline]
-    fn window(&self) -> f64 {
-        dispatch!(self, controller => controller.window())
-    }
-
-    #[inline]
-    fn flight_limit(&self) -> u32 {
-        dispatch!(self, controller => controller.flight_limit())
-    }
-
-    /// Asked for several times a segment, so those that set no gaps are told apart without a call.
-    #[inline]
-    fn gap(&self, next: u64) -> Option<Duration> {
-        use AnyController::{Bbr, Cubic, Dctcp, FixedRate, FixedWindow, Reno};
-        match self {
-            Reno(_) | Cubic(_) | Dctcp(_) | Bbr(_) | FixedWindow(_) | FixedRate(_) => None,
-            _ => self.set_gap(next),
-        }
-    }
-
-    #[inline]
-    fn ssthresh(&self) -> f64 {
-        dispatch!(self, controller => controller.ssthresh())
-    }
-
-    #[inline]
-    fn pacing_rate(&self) -> Option<Rate> {
-        dispatch!(self, controller => controller.pacing_rate())
-    }
-}
+pub(super) use controllers;
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::super::testing::{START, ack};
+    use super::super::*;
 
     #[test]
-    fn every_kind_reads_back_as_it_prints() {
+    fn every_line_of_the_table_reads_back_as_it_prints_and_builds() {
+        for entry in Kind::TABLE {
+            let kind: Kind = entry.example().parse().expect("the example is valid");
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+            assert!(kind.to_string().starts_with(entry.name));
+            assert_eq!(kind.is_on_linux(), entry.on_linux);
+            let controller = kind.build(&START);
+            assert!(controller.flight_limit() >= 1 && controller.window() > 0.0, "{kind}");
+            // Without an argument a name is complete unless that is required.
+            let bare = entry.name.parse::<Kind>();
+            assert_eq!(bare.is_err(), matches!(entry.argument, Argument::Required(..)), "{kind}");
+            let about = entry.about;
+            assert!(!about.is_empty() && !about.contains('\n') && !about.ends_with('.'), "{about}");
+        }
+    }
+
+    #[test]
+    fn every_line_of_the_table_stands_in_the_documentation() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/simulate.md");
+        let text = std::fs::read_to_string(path).expect("the documentation of scenarios");
+        for entry in Kind::TABLE {
+            let on_linux = if entry.on_linux { "yes" } else { "no" };
+            let row = format!("| `{}` | {} | {on_linux} |", entry.form(), entry.about);
+            assert!(text.contains(&row), "docs/simulate.md lacks this line:\n{row}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_kept_exactly() {
         let kinds = [
-            Kind::Reno,
-            Kind::Cubic,
-            Kind::Dctcp,
-            Kind::Bbr,
-            Kind::Rfc3168,
-            Kind::Sdc,
-            Kind::Subtcp,
-            Kind::Nice,
             Kind::LsReno(LsParameters::default()),
             Kind::LsDctcp(LsParameters { shift: Some(7), delta: 4, after_cut: true }),
-            Kind::FixedWindow { segments: 100 },
-            Kind::FixedRate { rate: Rate::from_bps(10_000_000) },
-            Kind::FixedRate { rate: Rate::from_bps(12_345_678_901) },
-            Kind::FixedRate { rate: Rate::from_bps(1) },
+            Kind::FixedWindow(FixedWindow::new(100)),
+            Kind::FixedRate(FixedRate::new(Rate::from_bps(10_000_000))),
+            Kind::FixedRate(FixedRate::new(Rate::from_bps(12_345_678_901))),
+            Kind::FixedRate(FixedRate::new(Rate::from_bps(1))),
         ];
         for kind in kinds {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
-        assert_eq!("fixed-rate:10 Mb/s".parse(), Ok(kinds[11]));
-        assert_eq!(kinds[11].to_string(), "fixed-rate:10 Mb/s");
+        assert_eq!("fixed-rate:10 Mb/s".parse(), Ok(kinds[3]));
+        assert_eq!(kinds[3].to_string(), "fixed-rate:10 Mb/s");
     }
 
     #[test]
-    fn unknown_names_and_missing_arguments_are_refused() {
+    fn unknown_names_and_missing_arguments_are_refused_with_the_whole_list() {
         for text in [
             "",
             "vegas",
             "reno:1",
             "bbr:2",
             "ls-dctcp:c=3",
+            "ls-dctcp:",
             "fixed-window",
             "fixed-window:0",
             "fixed-rate:10",
             "fixed-rate:0",
         ] {
-            assert_eq!(text.parse::<Kind>(), Err(ParseKindError(text.to_owned())));
+            let error = text.parse::<Kind>().expect_err("names no controller").to_string();
+            let list = "`reno`, `cubic`, `dctcp`, `bbr`, `ls-reno`, `ls-dctcp` (with `:c=1/8,delta=2`), `rfc3168`, `sdc`, \
+                `subtcp`, `nice`, `fixed-window:SEGMENTS` or `fixed-rate:RATE`";
+            assert_eq!(error, format!("`{text}` is not {list}"));
         }
     }
 
     #[test]
     fn fixed_kinds_ignore_everything() {
         let rate = Rate::from_bps(10_000_000);
-        for (kind, pacing) in
-            [(Kind::FixedWindow { segments: 7 }, None), (Kind::FixedRate { rate }, Some(rate))]
-        {
-            let mut controller = kind.build(&super::super::testing::START);
+        for (kind, pacing) in [
+            (Kind::FixedWindow(FixedWindow::new(7)), None),
+            (Kind::FixedRate(FixedRate::new(rate)), Some(rate)),
+        ] {
+            let mut controller = kind.build(&START);
             let before = controller.window();
-            controller.on_ack(&super::super::testing::ack(3));
+            controller.on_ack(&ack(3));
             controller.on_congestion(Instant::ZERO, 7, Congestion::Loss);
             controller.on_timeout(Instant::ZERO, 7, false);
             assert_eq!(controller.window(), before);

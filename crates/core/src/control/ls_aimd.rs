@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use headway_arithmetic::{self as arithmetic, Algorithm, Config, Q9, SCALE_ONE, UNLIMITED};
 
-use super::{Ack, Congestion, Controller, Delivery, Standing, Start};
+use super::{Ack, Argument, Congestion, Controller, Delivery, Parameters, RecoveryState, Start};
 use crate::units::{Duration, Instant};
 
 /// Least window in bytes (ls-aimd 2.10).
@@ -56,6 +56,14 @@ impl fmt::Display for LsParameters {
     }
 }
 
+impl Parameters for LsParameters {
+    const ARGUMENT: Argument = Argument::Optional("c=1/8,delta=2");
+
+    fn by_default() -> Option<LsParameters> {
+        Some(LsParameters::default())
+    }
+}
+
 impl FromStr for LsParameters {
     type Err = ();
 
@@ -94,8 +102,17 @@ pub struct LsAimd {
 }
 
 impl LsAimd {
-    /// A controller with these parameters that reduces like `algorithm`.
-    pub fn new(algorithm: Algorithm, parameters: LsParameters, start: &Start) -> LsAimd {
+    /// A controller that halves at a mark or loss.
+    pub fn reno(parameters: LsParameters, start: &Start) -> LsAimd {
+        LsAimd::new(Algorithm::Reno, parameters, start)
+    }
+
+    /// A controller that reduces by half the fraction of marked segments.
+    pub fn dctcp(parameters: LsParameters, start: &Start) -> LsAimd {
+        LsAimd::new(Algorithm::Dctcp, parameters, start)
+    }
+
+    fn new(algorithm: Algorithm, parameters: LsParameters, start: &Start) -> LsAimd {
         let config = Config {
             algorithm,
             delta: parameters.delta,
@@ -152,13 +169,18 @@ impl Controller for LsAimd {
             marked: ack.marked,
             in_flight: ack.in_flight.saturating_add(ack.delivered),
             limited: ack.window_limited.into(),
-            recovering: (delivery.standing == Standing::Recovery).into(),
+            recovering: (delivery.state == RecoveryState::Recovery).into(),
             rtt: ack.rtt.map_or(0, |rtt| rtt.ns().unsigned_abs()),
         });
     }
 
-    /// It owns its window because windows are cut at once, and grow in marked rounds, too (ls-aimd 2.12).
-    fn owns_window(&self) -> bool {
+    /// Windows are cut at once, and grow in marked rounds, too (ls-aimd 2.12).
+    fn uses_prr(&self) -> bool {
+        false
+    }
+
+    /// The arithmetic takes an ACK after the losses that it shows, and therefore with [`Controller::on_delivery`].
+    fn wants_delivery_rate(&self) -> bool {
         true
     }
 
@@ -179,7 +201,6 @@ impl Controller for LsAimd {
         }
     }
 
-    #[inline]
     fn gap(&self, _next: u64) -> Option<Duration> {
         self.ls.is_clocked().then(|| Duration::from_ns(self.ls.gap(self.ls.mss()) as i64))
     }
@@ -192,7 +213,7 @@ mod tests {
 
     fn deliver(controller: &mut LsAimd, ack: &Ack) {
         controller.on_ack(ack);
-        controller.on_delivery(ack, &delivery(Duration::ZERO));
+        controller.on_delivery(ack, &delivery());
     }
 
     #[test]
@@ -211,7 +232,7 @@ mod tests {
     #[test]
     fn below_two_segments_a_gap_decides() {
         let parameters = LsParameters { shift: Some(7), ..LsParameters::default() };
-        let mut controller = LsAimd::new(Algorithm::Reno, parameters, &Start { window: 2, ..START });
+        let mut controller = LsAimd::reno(parameters, &Start { window: 2, ..START });
         assert_eq!((controller.gap(0), controller.flight_limit()), (None, 2));
         let rtt = Duration::from_ms(1);
         for una in 1..=2 {

@@ -1,68 +1,102 @@
-//! Congestion controllers: when and how much a sender may send. One file a controller.
+//! Congestion controllers: when and how much a sender may send. One file per controller.
 //!
-//! A controller sees acknowledgements and congestion and answers with a window, and with a pacing rate if it paces. What is
-//! common to all (loss detection, proportional rate reduction, retransmission, timers) belongs to the transport.
+//! A controller sees acknowledgements and congestion and answers with a window, and with a pacing rate if it paces. The transport
+//! does what all have in common: loss detection, proportional rate reduction, retransmission, timers.
+//!
+//! To add a controller, write its file, which exports a type that implements [`Controller`], and add a line to the table below.
+//! Parameters implement [`Parameters`]. A controller outside this crate implements [`Controller`] and is handed to a flow as a
+//! [`Factory`].
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use self::kind::controllers;
 
 use crate::units::{Duration, Instant, Rate};
 
-mod bbr;
-mod cubic;
-mod dctcp;
-mod fixed_rate;
-mod fixed_window;
+mod factory;
 mod hystart;
 mod kind;
-mod ls_aimd;
-mod nice;
-mod reno;
-mod rfc3168;
-mod sdc;
-mod subtcp;
 mod window;
 
-pub use bbr::Bbr;
-pub use cubic::Cubic;
-pub use dctcp::Dctcp;
-pub use fixed_rate::FixedRate;
-pub use fixed_window::FixedWindow;
+pub use factory::{Build, Factory};
 pub use headway_arithmetic::Algorithm;
-pub use kind::{AnyController, Kind, ParseKindError};
-pub use ls_aimd::{LsAimd, LsParameters};
-pub use nice::Nice;
-pub use reno::Reno;
-pub use rfc3168::Rfc3168;
-pub use sdc::Sdc;
-pub use subtcp::Subtcp;
+pub use kind::{Argument, Entry, Parameters, ParseKindError};
 
-/// What one acknowledgement told the sender. Counts are in segments.
+// A line is `file: /// description "name" Variant(parameters: Type) => constructor as type, where;`. The macro declares the file as a
+// module and exports what is public in it. The constructor takes the parameters, if there are any, and a `&Start`. `linux` means that
+// Linux has the controller too, by itself or as a module of ours; all others are `simulated`.
+//
+// `cargo fmt` does not find modules that a macro declares: format them with `rustfmt --edition 2024`, as `make lint` checks them.
+controllers! {
+    reno:
+        /// Reno: one segment more per round trip, half the window at a loss (RFC 5681)
+        "reno" Reno => Reno::new as Reno, linux;
+    cubic:
+        /// CUBIC with HyStart: grows along a cubic function of the time since the last reduction (RFC 9438)
+        "cubic" Cubic => Cubic::new as Cubic, linux;
+    dctcp:
+        /// DCTCP: reduces in proportion to the fraction of marked segments (RFC 8257)
+        "dctcp" Dctcp => Dctcp::new as Dctcp, linux;
+    bbr:
+        /// BBR, version 1: paces at the bottleneck bandwidth with about two bandwidth-delay products in flight
+        "bbr" Bbr => Bbr::new as Box<Bbr>, linux;
+    ls_aimd:
+        /// LS-AIMD that halves at a mark or loss; works below two segments per round trip
+        "ls-reno" LsReno(parameters: LsParameters) => LsAimd::reno as Box<LsAimd>, linux,
+        /// LS-AIMD that reduces by half the fraction of marked segments; works below two segments per round trip
+        "ls-dctcp" LsDctcp(parameters: LsParameters) => LsAimd::dctcp as Box<LsAimd>, linux;
+    rfc3168:
+        /// Reno that waits for its retransmission timer when it is marked at one segment (RFC 3168)
+        "rfc3168" Rfc3168 => Rfc3168::new as Rfc3168, simulated;
+    sdc:
+        /// Sender delay control: delays segments in place of windows below eight
+        "sdc" Sdc => Sdc::new as Sdc, simulated;
+    subtcp:
+        /// SUBTCP: grows by 5 % of its window per round trip, and spaces segments out below a window of one
+        "subtcp" Subtcp => Subtcp::new as Subtcp, simulated;
+    nice:
+        /// TCP Nice: Vegas for background transfers, with windows down to 1/48 of a segment
+        "nice" Nice => Nice::new as Box<Nice>, simulated;
+    fixed_window:
+        /// A window that never changes
+        "fixed-window" FixedWindow(fixed: FixedWindow) => FixedWindow::start as FixedWindow, linux;
+    fixed_rate:
+        /// A pacing rate that never changes, counting wire bytes
+        "fixed-rate" FixedRate(fixed: FixedRate) => FixedRate::start as FixedRate, linux;
+}
+
+/// The information carried by one acknowledgement. Counts are in segments.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
     /// When it arrived.
     pub now: Instant,
-    /// Segments it reports for the first time, cumulatively or selectively, and one more when it says that a segment came twice; this is
-    /// what grows a window.
+    /// Segments newly acknowledged or SACKed, plus one for a DSACK; this is what grows a window.
     pub delivered: u32,
     /// Of `delivered`, those the receiver saw marked CE, as far as the echo tells (exact with the DCTCP echo).
     pub marked: u32,
-    /// Round-trip time of the newest segment that it reports for the first time and that was sent once only; in their stead of a
-    /// retransmission in whole milliseconds, which is what time stamps tell; `None` if neither is known.
+    /// RTT of the newest segment that it reports for the first time and that was sent only once. If it reports only
+    /// retransmissions, the RTT from their timestamps, in whole milliseconds. `None` if neither is known.
     pub rtt: Option<Duration>,
-    /// The retransmission timeout from now on.
+    /// Smoothed RTT (RFC 6298), this acknowledgement included; `None` before the first sample.
+    pub smoothed: Option<Duration>,
+    /// The RTO from now on.
     pub timeout: Duration,
     /// Segments in flight after this acknowledgement.
     pub in_flight: u32,
-    /// Whether the window, and not the application or the receiver, limited the flight before this acknowledgement.
+    /// Whether the flow was cwnd-limited before this acknowledgement, and not limited by the application or the receiver.
     pub window_limited: bool,
     /// The number of the first segment not yet acknowledged.
     pub una: u64,
     /// The number of the next segment to be sent for the first time.
     pub next: u64,
-    /// Whether the window must not grow: the sender is in recovery or reducing after a mark, and the transport owns the window; or the
-    /// acknowledgement does not advance. After a timeout the window grows with every acknowledgement that does.
+    /// Whether the window must not grow, because the sender is in recovery or reducing after a mark, or because the acknowledgement
+    /// does not advance. After a timeout the window grows with every acknowledgement that does.
     pub reducing: bool,
 }
 
-/// What a flow starts with.
+/// The parameters of a flow when it starts.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
     /// Segments in the initial window.
@@ -71,56 +105,58 @@ pub struct Start {
     pub mss: u32,
     /// Bytes of a full segment on the wire.
     pub wire: u32,
-    /// Of the random choices of the controller.
+    /// Whether the transport paces, that is, spreads segments over the round trip.
+    pub paced: bool,
+    /// Whether controllers round as Linux does; DCTCP then reduces by whole segments and estimates in ten bits.
+    pub linux_rounding: bool,
+    /// Seed of the controller's random choices.
     pub seed: u64,
 }
 
-/// How a flow stands with losses.
+/// The recovery state of a flow, like Linux's `TCP_CA_Open`, `TCP_CA_Recovery` and `TCP_CA_Loss`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// Nothing is being recovered.
+pub enum RecoveryState {
+    /// No loss is being repaired.
     Open,
-    /// Losses are being recovered.
+    /// Fast recovery: lost segments are being retransmitted.
     Recovery,
-    /// Everything is sent again after a timeout.
+    /// Everything is being retransmitted after an RTO.
     Loss,
 }
 
-/// How fast segments are delivered, for controllers that own their window. Counts are in segments.
+/// What an acknowledgement says about the delivery rate. Counts are in segments.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery {
     /// Delivered since the flow began, this acknowledgement included.
     pub delivered: u64,
     /// When the last was delivered.
     pub at: Instant,
-    /// Thought lost since the flow began, retransmissions included.
+    /// Deemed lost since the flow began, retransmissions included.
     pub lost: u64,
-    /// Of those, the ones that this acknowledgement told of.
+    /// Of those, the ones that this acknowledgement showed.
     pub losses: u32,
     /// In flight before this acknowledgement.
     pub flight_before: u32,
     /// When pacing lets the next segment leave; not before now.
     pub departure: Instant,
-    /// How the flow stands.
-    pub standing: Standing,
-    /// Smoothed round-trip time.
-    pub smoothed: Option<Duration>,
+    /// The recovery state after this acknowledgement.
+    pub state: RecoveryState,
     /// The sample of the newest segment that this acknowledgement reports; `None` if it reports none.
     pub sample: Option<RateSample>,
 }
 
-/// What was delivered while a segment was on its way (draft-cheng-iccrg-delivery-rate-estimation).
+/// A delivery-rate sample (draft-cheng-iccrg-delivery-rate-estimation).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateSample {
-    /// Segments delivered when it was sent.
+    /// Segments delivered when the sampled segment was sent.
     pub prior_delivered: u64,
     /// Segments delivered since.
     pub delivered: u64,
-    /// The longer of the times that sending and acknowledging these took; `None` when it is shorter than any round-trip time.
+    /// The longer of the send interval and the ACK interval; `None` if it is shorter than the minimum RTT.
     pub interval: Option<Duration>,
-    /// Whether the application had nothing to send then.
+    /// Whether the flow was app-limited when the segment was sent.
     pub app_limited: bool,
-    /// Whether the receiver may have held the acknowledgement back: a single segment was under way, and it was not full.
+    /// Whether the receiver may have delayed the ACK: a single segment was in flight, and it was not full.
     pub delayed: bool,
 }
 
@@ -133,77 +169,104 @@ pub enum Congestion {
     Mark,
 }
 
-/// Decides how much a sender may send.
+/// Decides how much a sender may send, and when.
 ///
-/// Windows are in segments and may have a fraction.
-pub trait Controller {
-    /// An acknowledgement arrived.
-    fn on_ack(&mut self, ack: &Ack);
-
-    /// A reduction begins, at most one a round trip; afterwards [`Controller::window`] is where it ends.
-    fn on_congestion(&mut self, now: Instant, in_flight: u32, cause: Congestion);
-
-    /// Losses show during a reduction that marks demanded, which has brought the window to `window` segments so far.
-    fn on_further_losses(&mut self, _window: u32) {}
-
-    /// The retransmission timer expired; afterwards the window is one segment unless it is fixed.
-    ///
-    /// With `reduced` the losses belong to an episode that the threshold has been reduced for already; it then stays.
-    fn on_timeout(&mut self, now: Instant, in_flight: u32, reduced: bool);
-
-    /// The last reduction or timeout was needless; before it the window and the threshold were these.
-    fn on_undo(&mut self, _window: f64, _ssthresh: f64) {}
-
-    /// The connection was opened at `now`, before anything was sent; its packets took this round-trip time.
+/// Windows are in segments and may have a fraction. After each callback, or after the last of those that one ACK causes, the transport
+/// reads [`Controller::flight_limit`]; it reads [`Controller::gap`] and [`Controller::pacing_rate`] before every departure.
+///
+/// # Order of callbacks
+///
+/// 1. [`on_open`](Controller::on_open), before anything is sent, unless the connection opens at time zero.
+/// 2. For an ACK, those that apply, in this order:
+///    - [`on_undo`](Controller::on_undo) if it shows that the last reduction was spurious;
+///    - [`on_ack`](Controller::on_ack), always;
+///    - [`on_congestion`](Controller::on_congestion) if a reduction begins with it, or
+///      [`on_further_losses`](Controller::on_further_losses) if losses show in a reduction that marks began;
+///    - [`on_delivery`](Controller::on_delivery), always, if the controller [wants it](Controller::wants_delivery_rate).
+/// 3. Without an ACK: `on_congestion` or `on_further_losses` when the reordering timer declares segments lost;
+///    [`on_timeout`](Controller::on_timeout) when the RTO expires, and on a later ACK `on_undo` if it was spurious. If an ACK shows
+///    that a tail loss probe repaired a loss, `on_congestion` comes before `on_ack`.
+/// 4. Before a segment is sent: [`on_idle`](Controller::on_idle) after an idle time longer than an RTO, then
+///    [`on_resume`](Controller::on_resume) if the flow was app-limited and nothing is in flight; the latter only for controllers that
+///    want delivery rates.
+pub trait Controller: fmt::Debug {
+    /// The connection opened at `now`; its handshake measured this RTT.
     fn on_open(&mut self, _now: Instant, _rtt: Duration) {}
 
-    /// The flow starts sending again after having been idle for `idle`, longer than its retransmission `timeout`.
-    fn on_idle(&mut self, _now: Instant, _idle: Duration, _timeout: Duration) {}
+    /// An ACK arrived.
+    fn on_ack(&mut self, ack: &Ack);
 
-    /// An acknowledgement arrived; called after [`Controller::on_ack`] for those that own their window.
+    /// A reduction begins, at most one per round trip; afterwards [`Controller::window`] is where it ends.
+    fn on_congestion(&mut self, now: Instant, in_flight: u32, cause: Congestion);
+
+    /// Losses show during a reduction that marks began, which has brought the window to `window` segments so far.
+    fn on_further_losses(&mut self, _window: u32) {}
+
+    /// An ACK arrived; the delivery rate and the recovery state after it.
     fn on_delivery(&mut self, _ack: &Ack, _delivery: &Delivery) {}
 
-    /// A segment is sent while nothing is in flight, because the application had nothing to send before.
+    /// The RTO expired; afterwards the window is one segment unless it is fixed.
+    ///
+    /// With `already_reduced` the losses belong to an episode for which ssthresh has been reduced; it then stays.
+    fn on_timeout(&mut self, now: Instant, in_flight: u32, already_reduced: bool);
+
+    /// The last reduction or timeout was spurious; window and ssthresh before it were these.
+    fn on_undo(&mut self, _window: f64, _ssthresh: f64) {}
+
+    /// The flow restarts after having been idle for `idle`, longer than its RTO `timeout`.
+    fn on_idle(&mut self, _now: Instant, _idle: Duration, _timeout: Duration) {}
+
+    /// An app-limited flow sends with nothing in flight.
     fn on_resume(&mut self, _now: Instant) {}
 
-    /// Whether the controller sets the window in recovery too; then no other reduction applies, and it hears of deliveries.
-    fn owns_window(&self) -> bool {
-        false
-    }
-
-    /// Whether the controller sends so little that samples of what is sent now say nothing about the path.
-    fn holds_back(&self) -> bool {
-        false
-    }
-
-    /// The fewest segments that leave back to back when the transport sends in bursts, as hosts do that leave segmentation to
-    /// their card; `None` spreads single segments.
-    fn least_burst(&self) -> Option<u32> {
-        None
-    }
-
-    /// The congestion window in segments, at least a fraction of one.
+    /// The congestion window in segments, possibly less than one.
     fn window(&self) -> f64;
-
-    /// The most segments that may be in flight: the whole ones of the window, at least one.
-    fn flight_limit(&self) -> u32 {
-        (self.window() as u32).max(1)
-    }
-
-    /// The least time from the departure of one segment to that of the next, whatever acknowledgements come; `None` if these decide.
-    ///
-    /// It may change with every acknowledgement, and the departure that is pending then moves, earlier or later. `next` is the number of
-    /// the next segment to be sent for the first time.
-    fn gap(&self, _next: u64) -> Option<Duration> {
-        None
-    }
 
     /// The slow-start threshold in segments; infinite before the first reduction.
     fn ssthresh(&self) -> f64;
 
-    /// The rate to pace at, counting wire bytes; `None` leaves it to the transport.
+    /// The most segments that may be in flight: the window rounded down, at least one.
+    fn flight_limit(&self) -> u32 {
+        (self.window() as u32).max(1)
+    }
+
+    /// The least time between two departures, whatever ACKs arrive; `None` if ACKs clock the flow.
+    ///
+    /// It may change with every ACK, and a pending departure then moves earlier or later. `next` is the number of the next segment to be
+    /// sent for the first time.
+    fn gap(&self, _next: u64) -> Option<Duration> {
+        None
+    }
+
+    /// The pacing rate, counting wire bytes; `None` leaves it to the transport.
     fn pacing_rate(&self) -> Option<Rate> {
         None
+    }
+
+    /// The fewest segments in a burst when the transport sends bursts, as hosts with segmentation offload do (Linux's
+    /// `min_tso_segs`); `None` for the transport's own minimum.
+    fn min_burst(&self) -> Option<u32> {
+        None
+    }
+
+    /// Whether the transport reduces the window by PRR (RFC 6937); if not, the controller's window applies at once, in recovery too.
+    ///
+    /// It must not change.
+    fn uses_prr(&self) -> bool {
+        true
+    }
+
+    /// Whether the transport takes delivery-rate samples and calls [`Controller::on_delivery`] and [`Controller::on_resume`].
+    ///
+    /// It must not change.
+    fn wants_delivery_rate(&self) -> bool {
+        false
+    }
+
+    /// Whether the controller keeps the flow below the rate of the path; delivery-rate samples of what it sends now are then
+    /// app-limited.
+    fn is_limiting_rate(&self) -> bool {
+        false
     }
 }
 
@@ -212,15 +275,22 @@ mod testing {
     use super::*;
 
     /// Ten full segments of an MTU of 1500.
-    pub(super) const START: Start = Start { window: 10, mss: 1448, wire: 1538, seed: 1 };
+    pub(super) const START: Start =
+        Start { window: 10, mss: 1448, wire: 1538, paced: false, linux_rounding: false, seed: 1 };
 
-    /// An acknowledgement of `delivered` segments by a flow that its window limits.
+    /// A start with an initial window of `window` segments.
+    pub(super) fn start(window: u32) -> Start {
+        Start { window, ..START }
+    }
+
+    /// An acknowledgement of `delivered` segments by a flow that is cwnd-limited.
     pub(super) fn ack(delivered: u32) -> Ack {
         Ack {
             now: Instant::ZERO,
             delivered,
             marked: 0,
             rtt: None,
+            smoothed: None,
             timeout: Duration::from_ms(200),
             in_flight: 0,
             window_limited: true,
@@ -229,8 +299,9 @@ mod testing {
             reducing: false,
         }
     }
-    /// What an acknowledgement on a path with this round-trip time says to controllers that own their window.
-    pub(super) fn delivery(smoothed: Duration) -> Delivery {
+
+    /// A delivery of one segment without a sample.
+    pub(super) fn delivery() -> Delivery {
         Delivery {
             delivered: 1,
             at: Instant::ZERO,
@@ -238,8 +309,7 @@ mod testing {
             losses: 0,
             flight_before: 1,
             departure: Instant::ZERO,
-            standing: Standing::Open,
-            smoothed: Some(smoothed),
+            state: RecoveryState::Open,
             sample: None,
         }
     }

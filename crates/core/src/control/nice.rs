@@ -1,7 +1,7 @@
 //! TCP Nice: Vegas that gives way to everybody, with windows down to 1/48 of a segment (Venkataramani et al.; ls-aimd 3).
 
-use super::window::Window;
-use super::{Ack, Congestion, Controller, Delivery};
+use super::window::{Window, delegate};
+use super::{Ack, Congestion, Controller, Start};
 use crate::units::{Duration, Instant};
 
 /// Where between the least and the greatest round-trip time a segment counts as congested.
@@ -38,10 +38,10 @@ pub struct Nice {
 }
 
 impl Nice {
-    /// A controller that starts with `initial_window` segments, at least one.
-    pub fn new(initial_window: u32) -> Nice {
+    /// A controller that starts with the initial window, at least one segment.
+    pub fn new(start: &Start) -> Nice {
         Nice {
-            window: Window::new(initial_window),
+            window: Window::new(start.window),
             smoothed: None,
             extremes: None,
             least: None,
@@ -96,7 +96,10 @@ impl Nice {
 }
 
 impl Controller for Nice {
+    delegate!(window: on_undo, window, ssthresh);
+
     fn on_ack(&mut self, ack: &Ack) {
+        self.smoothed = ack.smoothed;
         self.next = ack.next;
         if let Some(rtt) = ack.rtt {
             self.measure(rtt, ack.delivered);
@@ -121,22 +124,9 @@ impl Controller for Nice {
         self.resize(self.window.size.min(2.0) / 2.0);
     }
 
-    fn on_undo(&mut self, window: f64, ssthresh: f64) {
-        self.window.restore(window, ssthresh);
-    }
-
-    fn on_delivery(&mut self, _ack: &Ack, delivery: &Delivery) {
-        self.smoothed = delivery.smoothed;
-    }
-
-    /// It owns its window, because one below two segments cannot be come down to in proportion.
-    fn owns_window(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn window(&self) -> f64 {
-        self.window.size
+    /// PRR cannot reach a window below two segments.
+    fn uses_prr(&self) -> bool {
+        false
     }
 
     #[inline]
@@ -144,7 +134,6 @@ impl Controller for Nice {
         self.window.size.max(PAIR) as u32
     }
 
-    #[inline]
     fn gap(&self, next: u64) -> Option<Duration> {
         let smoothed = self.smoothed.filter(|_| self.in_pairs())?;
         if next.wrapping_sub(self.first) % 2 == 1 {
@@ -153,23 +142,19 @@ impl Controller for Nice {
         // The timer counts whole round trips.
         Some(smoothed * (PAIR / self.window.size).round() as i64)
     }
-
-    fn ssthresh(&self) -> f64 {
-        self.window.ssthresh
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{ack, delivery};
+    use super::super::testing::{ack, start};
     use super::*;
 
     const BASE: Duration = Duration::from_ms(10);
 
     /// A controller in congestion avoidance with this window, which knows round-trip times of 10 to 20 ms.
     fn nice(window: u32) -> Nice {
-        let mut nice = Nice::new(2 * window);
-        nice.on_delivery(&ack(1), &delivery(BASE));
+        let mut nice = Nice::new(&start(2 * window));
+        nice.smoothed = Some(BASE);
         nice.measure(BASE, 0);
         nice.on_congestion(Instant::ZERO, window, Congestion::Loss);
         (nice.end, nice.least) = (10, None);
@@ -179,7 +164,7 @@ mod tests {
     /// Ten segments of this round-trip time end a round.
     fn round(nice: &mut Nice, rtt: Duration) {
         for una in 1..=10 {
-            nice.on_ack(&Ack { rtt: Some(rtt), una, next: 10, ..ack(1) });
+            nice.on_ack(&Ack { rtt: Some(rtt), smoothed: Some(BASE), una, next: 10, ..ack(1) });
         }
     }
 

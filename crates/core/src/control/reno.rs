@@ -1,7 +1,7 @@
 //! Reno: one segment more a round trip, half the window at every loss (RFC 5681).
 
-use super::window::Window;
-use super::{Ack, Congestion, Controller};
+use super::window::{Window, delegate};
+use super::{Ack, Congestion, Controller, Start};
 use crate::units::{Duration, Instant};
 
 /// The controller of RFC 5681; windows are whole segments, as in Linux.
@@ -11,9 +11,9 @@ pub struct Reno {
 }
 
 impl Reno {
-    /// A controller that starts with `initial_window` segments, at least one.
-    pub fn new(initial_window: u32) -> Reno {
-        Reno { window: Window::new(initial_window) }
+    /// A controller that starts with the initial window, at least one segment.
+    pub fn new(start: &Start) -> Reno {
+        Reno { window: Window::new(start.window) }
     }
 }
 
@@ -23,6 +23,8 @@ fn half(window: f64) -> f64 {
 }
 
 impl Controller for Reno {
+    delegate!(window: on_undo, on_idle, window, ssthresh);
+
     #[inline]
     fn on_ack(&mut self, ack: &Ack) {
         self.window.grow_additively(ack);
@@ -32,37 +34,19 @@ impl Controller for Reno {
         self.window.reduce(half(self.window.size));
     }
 
-    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, reduced: bool) {
-        self.window.restart(half(self.window.size), reduced);
-    }
-
-    fn on_undo(&mut self, window: f64, ssthresh: f64) {
-        self.window.restore(window, ssthresh);
-    }
-
-    fn on_idle(&mut self, _now: Instant, idle: Duration, timeout: Duration) {
-        self.window.wake(idle, timeout);
-    }
-
-    #[inline]
-    fn window(&self) -> f64 {
-        self.window.size
-    }
-
-    #[inline]
-    fn ssthresh(&self) -> f64 {
-        self.window.ssthresh
+    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, already_reduced: bool) {
+        self.window.restart(half(self.window.size), already_reduced);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::ack;
+    use super::super::testing::{ack, start};
     use super::*;
 
     #[test]
     fn slow_start_doubles_each_round_and_hands_the_rest_to_congestion_avoidance() {
-        let mut reno = Reno::new(10);
+        let mut reno = Reno::new(&start(10));
         reno.on_ack(&ack(10));
         assert_eq!(reno.window(), 20.0);
         reno.on_congestion(Instant::ZERO, 20, Congestion::Loss);
@@ -76,7 +60,7 @@ mod tests {
 
     #[test]
     fn congestion_avoidance_adds_one_segment_a_round_trip() {
-        let mut reno = Reno::new(200);
+        let mut reno = Reno::new(&start(200));
         reno.on_congestion(Instant::ZERO, 200, Congestion::Mark);
         for round in 0..50 {
             assert_eq!(reno.window(), f64::from(100 + round));
@@ -88,7 +72,7 @@ mod tests {
 
     #[test]
     fn nothing_grows_while_reducing_or_short_of_data() {
-        let mut reno = Reno::new(10);
+        let mut reno = Reno::new(&start(10));
         reno.on_ack(&Ack { reducing: true, ..ack(5) });
         reno.on_ack(&Ack { window_limited: false, ..ack(5) });
         assert_eq!(reno.window(), 10.0);
@@ -96,11 +80,11 @@ mod tests {
 
     #[test]
     fn the_threshold_is_two_at_least_and_survives_repeated_timeouts() {
-        let mut reno = Reno::new(40);
+        let mut reno = Reno::new(&start(40));
         reno.on_timeout(Instant::ZERO, 40, false);
         reno.on_timeout(Instant::ZERO, 1, false);
         assert_eq!((reno.window(), reno.ssthresh()), (1.0, 20.0));
-        let mut small = Reno::new(3);
+        let mut small = Reno::new(&start(3));
         small.on_congestion(Instant::ZERO, 3, Congestion::Loss);
         assert_eq!(small.window(), 2.0);
     }

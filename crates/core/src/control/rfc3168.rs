@@ -1,7 +1,7 @@
 //! RFC 3168: Reno that answers marks even with a window of one segment, by waiting for its retransmission timer (ls-aimd 3).
 
-use super::window::Window;
-use super::{Ack, Congestion, Controller};
+use super::window::{Window, delegate};
+use super::{Ack, Congestion, Controller, Start};
 use crate::units::{Duration, Instant};
 
 /// Longest wait: that of the retransmission timer.
@@ -23,10 +23,10 @@ pub struct Rfc3168 {
 }
 
 impl Rfc3168 {
-    /// A controller that starts with `initial_window` segments, at least one.
-    pub fn new(initial_window: u32) -> Rfc3168 {
+    /// A controller that starts with the initial window, at least one segment.
+    pub fn new(start: &Start) -> Rfc3168 {
         Rfc3168 {
-            window: Window::new(initial_window),
+            window: Window::new(start.window),
             wait: None,
             doublings: 0,
             age: Duration::ZERO,
@@ -43,6 +43,8 @@ impl Rfc3168 {
 }
 
 impl Controller for Rfc3168 {
+    delegate!(window: on_undo, on_idle, window, ssthresh);
+
     #[inline]
     fn on_ack(&mut self, ack: &Ack) {
         self.age = ack.rtt.unwrap_or(Duration::ZERO);
@@ -65,38 +67,19 @@ impl Controller for Rfc3168 {
         self.window.size = half.max(1.0);
     }
 
-    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, reduced: bool) {
+    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, already_reduced: bool) {
         self.wait = None;
-        self.window.restart((self.window.size / 2.0).floor(), reduced);
+        self.window.restart((self.window.size / 2.0).floor(), already_reduced);
     }
 
-    fn on_undo(&mut self, window: f64, ssthresh: f64) {
-        self.window.restore(window, ssthresh);
-    }
-
-    fn on_idle(&mut self, _now: Instant, idle: Duration, timeout: Duration) {
-        self.window.wake(idle, timeout);
-    }
-
-    #[inline]
-    fn window(&self) -> f64 {
-        self.window.size
-    }
-
-    #[inline]
     fn gap(&self, _next: u64) -> Option<Duration> {
         self.wait
-    }
-
-    #[inline]
-    fn ssthresh(&self) -> f64 {
-        self.window.ssthresh
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::ack;
+    use super::super::testing::{ack, start};
     use super::*;
 
     const RTT: Duration = Duration::from_ms(1);
@@ -114,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_window_halves_down_to_one_segment() {
-        let mut controller = Rfc3168::new(4);
+        let mut controller = Rfc3168::new(&start(4));
         acknowledge(&mut controller, true);
         assert_eq!((controller.window(), controller.gap(0)), (2.0, None));
         acknowledge(&mut controller, true);
@@ -124,7 +107,7 @@ mod tests {
     /// F43: the wait counts from the acknowledgement, doubles with every mark, and ends with the first segment that is not marked.
     #[test]
     fn with_one_segment_each_mark_doubles_the_wait() {
-        let mut controller = Rfc3168::new(1);
+        let mut controller = Rfc3168::new(&start(1));
         for doublings in 0..4 {
             acknowledge(&mut controller, true);
             assert_eq!(controller.gap(0), Some(RTT + TIMEOUT * (1 << doublings)));

@@ -1,7 +1,7 @@
 //! SDC: TCP whose sender delays segments in place of windows below eight of them (Hsiao et al.; ls-aimd 3).
 
-use super::window::{LEAST, Window};
-use super::{Ack, Congestion, Controller, Delivery};
+use super::window::{LEAST, Window, delegate};
+use super::{Ack, Congestion, Controller, Start};
 use crate::units::{Duration, Instant};
 
 /// The least window in segments: three duplicate acknowledgements and some losses fit into it (ls-aimd 3).
@@ -20,9 +20,9 @@ pub struct Sdc {
 }
 
 impl Sdc {
-    /// A controller that starts with `initial_window` segments, at least one.
-    pub fn new(initial_window: u32) -> Sdc {
-        Sdc { window: Window::new(initial_window), rtt: None }
+    /// A controller that starts with the initial window, at least one segment.
+    pub fn new(start: &Start) -> Sdc {
+        Sdc { window: Window::new(start.window), rtt: None }
     }
 
     /// Sets window and threshold to `size`, which may be a fraction.
@@ -40,7 +40,10 @@ impl Sdc {
 }
 
 impl Controller for Sdc {
+    delegate!(window: on_undo, window, ssthresh);
+
     fn on_ack(&mut self, ack: &Ack) {
+        self.rtt = ack.smoothed;
         if !self.delays() || self.window.in_slow_start() {
             self.window.grow_additively(ack);
         } else if !ack.reducing && ack.window_limited {
@@ -52,31 +55,18 @@ impl Controller for Sdc {
         self.reduce(self.window.size / 2.0);
     }
 
-    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, reduced: bool) {
+    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, already_reduced: bool) {
         let below = self.window.size.min(1.0) / 2.0;
-        self.window.restart(self.window.size / 2.0, reduced);
+        self.window.restart(self.window.size / 2.0, already_reduced);
         // With less than a segment there is nothing to start again from: the rate halves.
         if below < 0.5 {
             self.reduce(below);
         }
     }
 
-    fn on_undo(&mut self, window: f64, ssthresh: f64) {
-        self.window.restore(window, ssthresh);
-    }
-
-    fn on_delivery(&mut self, _ack: &Ack, delivery: &Delivery) {
-        self.rtt = delivery.smoothed;
-    }
-
-    /// It owns its window, because delays and not proportional reduction bring its rate down.
-    fn owns_window(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn window(&self) -> f64 {
-        self.window.size
+    /// Delays bring the rate down, not a smaller flight.
+    fn uses_prr(&self) -> bool {
+        false
     }
 
     #[inline]
@@ -84,28 +74,23 @@ impl Controller for Sdc {
         self.window.size.max(KEPT) as u32
     }
 
-    #[inline]
     fn gap(&self, _next: u64) -> Option<Duration> {
         let rtt = self.rtt.filter(|_| self.delays())?;
         Some(rtt.scale(1.0 / self.window.size))
-    }
-
-    fn ssthresh(&self) -> f64 {
-        self.window.ssthresh
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{ack, delivery};
+    use super::super::testing::{ack, start};
     use super::*;
 
     /// The example of the source: eight segments in 1 ms and 1 ms of delay are four in 1 ms.
     #[test]
     fn a_window_of_four_is_one_of_eight_with_as_much_delay_as_round_trip() {
-        let mut sdc = Sdc::new(8);
+        let mut sdc = Sdc::new(&start(8));
         assert_eq!((sdc.gap(0), sdc.flight_limit()), (None, 8));
-        sdc.on_delivery(&ack(1), &delivery(Duration::from_ms(1)));
+        sdc.rtt = Some(Duration::from_ms(1));
         sdc.on_congestion(Instant::ZERO, 8, Congestion::Mark);
         assert_eq!((sdc.window(), sdc.flight_limit()), (4.0, 8));
         assert_eq!(sdc.gap(0).map(|gap| gap * 8), Some(Duration::from_ms(2)));
@@ -113,7 +98,7 @@ mod tests {
 
     #[test]
     fn eight_acknowledgements_make_a_segment_more() {
-        let mut sdc = Sdc::new(8);
+        let mut sdc = Sdc::new(&start(8));
         for _ in 0..5 {
             sdc.on_congestion(Instant::ZERO, 8, Congestion::Mark);
         }
@@ -128,7 +113,7 @@ mod tests {
 
     #[test]
     fn from_eight_segments_on_it_is_reno() {
-        let mut sdc = Sdc::new(32);
+        let mut sdc = Sdc::new(&start(32));
         sdc.on_congestion(Instant::ZERO, 32, Congestion::Loss);
         assert_eq!((sdc.window(), sdc.gap(0)), (16.0, None));
         sdc.on_ack(&ack(16));

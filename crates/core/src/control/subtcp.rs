@@ -1,7 +1,7 @@
 //! SUBTCP: TCP that grows in proportion to its rate, and below one segment waits longer between them (Feng et al.; ls-aimd 3).
 
 use super::window::{LEAST, MIN_SSTHRESH};
-use super::{Ack, Congestion, Controller, Delivery};
+use super::{Ack, Congestion, Controller, Start};
 use crate::units::{Duration, Instant};
 
 /// What a window grows by in a round, a share of itself. The source says "a percentage" and not which; with this one a halving takes
@@ -18,14 +18,15 @@ pub struct Subtcp {
 }
 
 impl Subtcp {
-    /// A controller that starts with `initial_window` segments, at least one.
-    pub fn new(initial_window: u32) -> Subtcp {
-        Subtcp { size: f64::from(initial_window.max(1)), ssthresh: f64::INFINITY, rtt: None }
+    /// A controller that starts with the initial window, at least one segment.
+    pub fn new(start: &Start) -> Subtcp {
+        Subtcp { size: f64::from(start.window.max(1)), ssthresh: f64::INFINITY, rtt: None }
     }
 }
 
 impl Controller for Subtcp {
     fn on_ack(&mut self, ack: &Ack) {
+        self.rtt = ack.smoothed;
         if ack.reducing || !ack.window_limited {
             return;
         }
@@ -45,14 +46,14 @@ impl Controller for Subtcp {
     }
 
     /// Below one segment the wait doubles once more.
-    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, reduced: bool) {
+    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, already_reduced: bool) {
         let half = (self.size / 2.0).max(LEAST);
         if self.size <= 1.0 {
             self.size = half;
             self.ssthresh = half;
         } else {
             self.size = 1.0;
-            self.ssthresh = if reduced { self.ssthresh } else { half.max(MIN_SSTHRESH) };
+            self.ssthresh = if already_reduced { self.ssthresh } else { half.max(MIN_SSTHRESH) };
         }
     }
 
@@ -61,13 +62,9 @@ impl Controller for Subtcp {
         self.ssthresh = self.ssthresh.max(ssthresh);
     }
 
-    fn on_delivery(&mut self, _ack: &Ack, delivery: &Delivery) {
-        self.rtt = delivery.smoothed;
-    }
-
-    /// It owns its window, because one below a segment cannot be come down to in proportion.
-    fn owns_window(&self) -> bool {
-        true
+    /// PRR cannot reach a window below one segment.
+    fn uses_prr(&self) -> bool {
+        false
     }
 
     #[inline]
@@ -75,7 +72,6 @@ impl Controller for Subtcp {
         self.size
     }
 
-    #[inline]
     fn gap(&self, _next: u64) -> Option<Duration> {
         let rtt = self.rtt.filter(|_| self.size < 1.0)?;
         Some(rtt.scale(1.0 / self.size))
@@ -88,13 +84,13 @@ impl Controller for Subtcp {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{ack, delivery};
+    use super::super::testing::{ack, start};
     use super::*;
 
     #[test]
     fn below_one_segment_marks_double_the_gap_and_successes_shorten_it_by_a_share() {
-        let mut subtcp = Subtcp::new(1);
-        subtcp.on_delivery(&ack(1), &delivery(Duration::from_ms(1)));
+        let mut subtcp = Subtcp::new(&start(1));
+        subtcp.rtt = Some(Duration::from_ms(1));
         assert_eq!(subtcp.gap(0), None);
         for gap in [2, 4, 8] {
             subtcp.on_congestion(Instant::ZERO, 1, Congestion::Mark);
@@ -109,7 +105,7 @@ mod tests {
     #[test]
     fn growth_is_a_share_of_the_window_and_at_most_a_segment_a_round_trip() {
         let grown = |window: u32| {
-            let mut subtcp = Subtcp::new(2 * window);
+            let mut subtcp = Subtcp::new(&start(2 * window));
             subtcp.on_congestion(Instant::ZERO, window, Congestion::Mark);
             subtcp.on_ack(&ack(window));
             subtcp.window() - f64::from(window)

@@ -91,7 +91,7 @@ impl Window {
 
     /// After an idle time the window halves for every retransmission timeout in it, down to the initial window; the threshold
     /// remembers three quarters of what it was (RFC 2861, as in Linux).
-    pub(super) fn wake(&mut self, idle: Duration, timeout: Duration) {
+    pub(super) fn after_idle(&mut self, idle: Duration, timeout: Duration) {
         self.ssthresh = self.ssthresh.max((self.size * 3.0 / 4.0).floor());
         let mut left = idle.ns() - timeout.ns();
         while left > 0 && self.size > self.initial {
@@ -100,15 +100,45 @@ impl Window {
         }
     }
 
-    /// Starts again from one segment and slow-starts up to `ssthresh`, or up to the present threshold when that is `reduced`
+    /// Starts again from one segment and slow-starts up to `ssthresh`, or up to the present threshold when it is `already_reduced`
     /// already.
     ///
     /// A further timeout before anything was acknowledged tells nothing new about the path: the threshold stays.
-    pub(super) fn restart(&mut self, ssthresh: f64, reduced: bool) {
-        if self.size > 1.0 && !reduced {
+    pub(super) fn restart(&mut self, ssthresh: f64, already_reduced: bool) {
+        if self.size > 1.0 && !already_reduced {
             self.ssthresh = ssthresh.max(MIN_SSTHRESH);
         }
         self.size = 1.0;
         self.credit = 0.0;
     }
 }
+
+/// Methods of [`Controller`](super::Controller) as a [`Window`] has them: `delegate!(FIELD: METHOD, ...)` in the `impl` block.
+macro_rules! delegate {
+    ($window:ident: $($method:ident),+) => {
+        $(super::window::delegate!(@$method $window);)+
+    };
+    (@on_undo $window:ident) => {
+        fn on_undo(&mut self, window: f64, ssthresh: f64) {
+            self.$window.restore(window, ssthresh);
+        }
+    };
+    (@on_idle $window:ident) => {
+        fn on_idle(&mut self, _now: Instant, idle: Duration, timeout: Duration) {
+            self.$window.after_idle(idle, timeout);
+        }
+    };
+    (@window $window:ident) => {
+        #[inline]
+        fn window(&self) -> f64 {
+            self.$window.size
+        }
+    };
+    (@ssthresh $window:ident) => {
+        #[inline]
+        fn ssthresh(&self) -> f64 {
+            self.$window.ssthresh
+        }
+    };
+}
+pub(super) use delegate;

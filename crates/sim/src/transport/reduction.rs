@@ -2,9 +2,9 @@
 //! slow-start bound, as in Linux).
 
 /// One reduction.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Reduction {
-    /// Window before, segments; zero when the window does not change.
+    /// Window before, segments, at least one.
     before: u64,
     /// Segments reported since the reduction began.
     delivered: u64,
@@ -17,11 +17,6 @@ impl Reduction {
         Reduction { before: u64::from(before).max(1), delivered: 0, sent: 0 }
     }
 
-    /// That of a controller that does not give way: the window is the target at once.
-    pub(crate) fn none() -> Reduction {
-        Reduction::default()
-    }
-
     #[inline]
     pub(crate) fn sent(&mut self) {
         self.sent += 1;
@@ -30,9 +25,6 @@ impl Reduction {
     /// The window after an acknowledgement of `delivered` segments; `target` is where the reduction ends, `progress` whether the
     /// acknowledgement advanced and found no new loss.
     pub(crate) fn window(&mut self, delivered: u64, in_flight: u64, target: u64, progress: bool) -> u32 {
-        if self.before == 0 {
-            return target as u32;
-        }
         self.delivered += delivered;
         let send = if in_flight > target {
             (target * self.delivered).div_ceil(self.before).saturating_sub(self.sent)

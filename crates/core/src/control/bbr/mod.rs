@@ -34,7 +34,7 @@ use self::aggregation::Aggregation;
 use self::filter::MaxFilter;
 use self::long_term::LongTerm;
 use self::model::payload_rate;
-use super::{Ack, Congestion, Controller, Delivery, Standing, Start};
+use super::{Ack, Congestion, Controller, Delivery, RecoveryState, Start};
 use crate::units::{Duration, Instant, Rate};
 
 /// Bandwidths are in segments per microsecond times 2 to this: from 0.06 segments a second up, in integers, so that runs are the
@@ -115,7 +115,7 @@ pub struct Bbr {
     full_bandwidth: u64,
     full_rounds: u32,
     /// How the flow stood at the last acknowledgement.
-    standing: Standing,
+    state: RecoveryState,
     /// In the first round trip of a recovery: send what is delivered.
     conserving: bool,
     /// The window before recovery or PROBE_RTT cut it.
@@ -133,7 +133,7 @@ pub struct Bbr {
     lost: u64,
     delivered_at: Instant,
     /// Whether what is sent now says nothing about the path.
-    holding_back: bool,
+    limiting_rate: bool,
 }
 
 impl Bbr {
@@ -159,7 +159,7 @@ impl Bbr {
             full: false,
             full_bandwidth: 0,
             full_rounds: 0,
-            standing: Standing::Open,
+            state: RecoveryState::Open,
             conserving: false,
             saved_window: 0,
             resumed: false,
@@ -172,7 +172,7 @@ impl Bbr {
             delivered: 0,
             lost: 0,
             delivered_at: Instant::ZERO,
-            holding_back: false,
+            limiting_rate: false,
         };
         bbr.start_pacing(NOMINAL_RTT);
         bbr
@@ -211,7 +211,7 @@ impl Bbr {
 
     /// Remembers the window before something other than the model cuts it.
     fn save_window(&mut self) {
-        let cut = self.standing != Standing::Open || self.mode == Mode::ProbeRtt;
+        let cut = self.state != RecoveryState::Open || self.mode == Mode::ProbeRtt;
         self.saved_window = if cut { self.saved_window.max(self.window) } else { self.window };
     }
 
@@ -219,12 +219,12 @@ impl Bbr {
     fn recover_or_restore(&mut self, ack: &Ack, delivery: &Delivery) -> bool {
         let mut window = self.window.saturating_sub(delivery.losses).max(1);
         let conserved = ack.in_flight + ack.delivered;
-        let before = std::mem::replace(&mut self.standing, delivery.standing);
-        if delivery.standing == Standing::Recovery && before != Standing::Recovery {
+        let before = std::mem::replace(&mut self.state, delivery.state);
+        if delivery.state == RecoveryState::Recovery && before != RecoveryState::Recovery {
             self.conserving = true;
             self.round_end = self.delivered;
             window = conserved;
-        } else if before != Standing::Open && delivery.standing == Standing::Open {
+        } else if before != RecoveryState::Open && delivery.state == RecoveryState::Open {
             window = window.max(self.saved_window);
             self.conserving = false;
         }
@@ -295,7 +295,7 @@ impl Controller for Bbr {
         self.delivered_at = delivery.at;
         self.lost = delivery.lost;
         self.update_model(ack, delivery);
-        self.set_pacing_rate(self.pacing_gain, delivery.smoothed);
+        self.set_pacing_rate(self.pacing_gain, ack.smoothed);
         self.set_window(ack, delivery);
     }
 
@@ -304,12 +304,12 @@ impl Controller for Bbr {
         self.save_window();
     }
 
-    fn on_timeout(&mut self, _now: Instant, in_flight: u32, reduced: bool) {
-        if !reduced {
+    fn on_timeout(&mut self, _now: Instant, in_flight: u32, already_reduced: bool) {
+        if !already_reduced {
             self.save_window();
         }
         self.window = 1;
-        self.standing = Standing::Loss;
+        self.state = RecoveryState::Loss;
         self.full_bandwidth = 0;
         // Everything in flight counts as lost, and the timeout as the end of a round trip.
         self.lost += u64::from(in_flight);
@@ -341,12 +341,16 @@ impl Controller for Bbr {
         }
     }
 
-    fn owns_window(&self) -> bool {
+    fn uses_prr(&self) -> bool {
+        false
+    }
+
+    fn wants_delivery_rate(&self) -> bool {
         true
     }
 
-    fn holds_back(&self) -> bool {
-        self.holding_back
+    fn is_limiting_rate(&self) -> bool {
+        self.limiting_rate
     }
 
     #[inline]
@@ -365,7 +369,7 @@ impl Controller for Bbr {
         Some(Rate::from_bps(self.pacing_rate * 8 * self.wire / self.mss))
     }
 
-    fn least_burst(&self) -> Option<u32> {
+    fn min_burst(&self) -> Option<u32> {
         Some(self.fewest())
     }
 }

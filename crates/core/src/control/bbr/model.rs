@@ -165,7 +165,7 @@ impl Bbr {
             self.save_window();
             self.probe_rtt_end = None;
         }
-        self.holding_back = self.mode == Mode::ProbeRtt;
+        self.limiting_rate = self.mode == Mode::ProbeRtt;
         if self.mode == Mode::ProbeRtt {
             self.probe_rtt(ack);
         }

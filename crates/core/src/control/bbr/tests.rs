@@ -27,7 +27,7 @@ impl Path {
         let per_rtt = per_rtt.min(self.delivered);
         let rtt = Duration::from_ns((rtt * MS) as i64);
         let mut ack = super::super::testing::ack(1);
-        (ack.now, ack.rtt, ack.in_flight) = (now, Some(rtt), self.bbr.window - 1);
+        (ack.now, ack.rtt, ack.smoothed, ack.in_flight) = (now, Some(rtt), Some(rtt), self.bbr.window - 1);
         let mut delivery = Delivery {
             delivered: self.delivered,
             at: now,
@@ -35,8 +35,7 @@ impl Path {
             losses: 0,
             flight_before: self.bbr.window,
             departure: now,
-            standing: Standing::Open,
-            smoothed: Some(rtt),
+            state: RecoveryState::Open,
             sample: Some(RateSample {
                 prior_delivered: self.delivered - per_rtt,
                 delivered: per_rtt,
@@ -132,7 +131,7 @@ fn after_ten_seconds_without_a_smaller_round_trip_it_looks_with_four_segments() 
     }
     assert_eq!(path.bbr.mode, Mode::ProbeRtt);
     assert!((path.now / MS).abs_diff(10_041) <= 1, "{}", path.now);
-    assert!(path.bbr.window == 4 && path.bbr.holds_back());
+    assert!(path.bbr.window == 4 && path.bbr.is_limiting_rate());
     let start = path.now;
     while path.bbr.mode == Mode::ProbeRtt {
         // The sender marks its samples, because the controller holds back.
@@ -151,11 +150,11 @@ fn the_first_round_of_recovery_conserves_packets_and_its_end_restores_the_window
     let before = path.bbr.window;
     path.bbr.on_congestion(Instant::ZERO, before, Congestion::Loss);
     path.ack(40, 40, |ack, delivery| {
-        (delivery.standing, delivery.losses, ack.in_flight) = (Standing::Recovery, 5, 30);
+        (delivery.state, delivery.losses, ack.in_flight) = (RecoveryState::Recovery, 5, 30);
     });
     assert_eq!(path.bbr.window, 31);
     path.ack(40, 40, |ack, delivery| {
-        (delivery.standing, ack.in_flight) = (Standing::Recovery, 30);
+        (delivery.state, ack.in_flight) = (RecoveryState::Recovery, 30);
     });
     assert_eq!(path.bbr.window, 31);
     path.ack(40, 40, |_, _| ());
@@ -169,7 +168,7 @@ fn a_timeout_leaves_one_segment_and_the_model() {
     path.bbr.on_timeout(Instant::from_ns(path.now), before, false);
     assert_eq!(path.bbr.window, 1);
     path.ack(40, 40, |ack, delivery| {
-        (delivery.standing, ack.in_flight) = (Standing::Loss, 0);
+        (delivery.state, ack.in_flight) = (RecoveryState::Loss, 0);
     });
     assert_eq!(path.bbr.window, 4);
     path.ack(40, 40, |_, _| ());

@@ -223,7 +223,7 @@ impl Sender {
             Some(rate) => rate.bps() / 8 * mss / u64::from(self.size),
             None => self.usual_rate(mss),
         };
-        let fewest = self.controller.least_burst().unwrap_or(FEWEST);
+        let fewest = self.controller.min_burst().unwrap_or(FEWEST);
         largest(bytes_per_second, self.rtt.min(), mss).max(fewest.into())
     }
 

@@ -1,4 +1,4 @@
-//! What controllers that own their window need: samples of the rate of delivery, and pacing.
+//! Delivery-rate samples for the controllers that want them, and pacing.
 
 use super::*;
 
@@ -38,8 +38,7 @@ impl Sender {
         }
     }
 
-    /// Tells a controller that owns its window what an acknowledgement says about the rate of delivery; `flight` and `losses`
-    /// are from before it.
+    /// Tells a controller that wants it what an acknowledgement says about the delivery rate; `flight` and `losses` are from before it.
     pub(super) fn deliver(&mut self, news: &Ack, flight: u64, losses: u64) {
         let Some(rates) = &mut self.rates else { return };
         let now = news.now.ns();
@@ -51,7 +50,6 @@ impl Sender {
                 && self.application.last_size() < self.size;
         }
         let lost = self.scoreboard.losses();
-        let smoothed = self.rtt.smoothed();
         let delivery = Delivery {
             delivered: rates.delivered(),
             at: rates.delivered_at(),
@@ -59,18 +57,16 @@ impl Sender {
             losses: (lost - losses) as u32,
             flight_before: flight as u32,
             departure: Instant::from_ns(self.pacer.as_ref().map_or(now, |pacer| pacer.next().max(now))),
-            standing: match self.state {
-                State::Open | State::Reducing => Standing::Open,
-                State::Recovery => Standing::Recovery,
-                State::Loss => Standing::Loss,
+            state: match self.state {
+                State::Open | State::Reducing => RecoveryState::Open,
+                State::Recovery => RecoveryState::Recovery,
+                State::Loss => RecoveryState::Loss,
             },
-            smoothed: (smoothed > 0).then(|| Duration::from_ns(smoothed as i64)),
             sample,
         };
         self.controller.on_delivery(news, &delivery);
-        if self.controller.holds_back() {
+        if self.controller.is_limiting_rate() {
             rates.limit(news.in_flight.into());
         }
-        self.cwnd = self.controller.flight_limit();
     }
 }

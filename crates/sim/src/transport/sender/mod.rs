@@ -16,7 +16,7 @@ mod tests;
 mod timers;
 mod undo;
 
-use headway_core::control::{Ack, AnyController, Congestion, Controller, Delivery, Standing, Start};
+use headway_core::control::{Ack, AnyController, Congestion, Controller, Delivery, RecoveryState, Start};
 use headway_core::{Duration, Instant};
 
 use self::burst::{Bursts, Usage};
@@ -118,7 +118,9 @@ pub(crate) struct Sender {
     bursts: Bursts,
     usage: Usage,
     pacer: Option<Pacer>,
-    /// For controllers that own their window.
+    /// Whether reductions are proportional, as the controller says.
+    uses_prr: bool,
+    /// For controllers that want the delivery rate.
     rates: Option<Box<Rates>>,
     application: Application,
     /// Absent when the connection is open.
@@ -138,10 +140,14 @@ impl Sender {
         now: u64,
     ) -> Sender {
         let wire = config.mss + SEGMENT_OVERHEAD;
-        let start = Start { window: config.initial_window, mss: config.mss, wire, seed };
-        let mut controller = config.controller.build(&start);
-        controller.set_paced(config.pacing);
-        controller.set_whole(config.whole);
+        let controller = config.controller.build(&Start {
+            window: config.initial_window,
+            mss: config.mss,
+            wire,
+            paced: config.pacing,
+            linux_rounding: config.whole,
+            seed,
+        });
         let opening = handshake::opening(config, round_trip);
         // Queues that mark may drop the packets of a handshake, so connections with classic ECN are opened before time zero.
         let late =
@@ -164,12 +170,13 @@ impl Sender {
             timeout: Timeout::default(),
             last_sent: 0,
             rtt: Rtt::new(),
-            rates: controller.owns_window().then(|| Box::new(Rates::new())),
+            uses_prr: controller.uses_prr(),
+            rates: controller.wants_delivery_rate().then(|| Box::new(Rates::new())),
             controller,
             departures: Departures::default(),
             scoreboard: Scoreboard::default(),
             rack: Rack::new(),
-            reduction: Reduction::default(),
+            reduction: Reduction::new(1),
             tail: Tail::new(),
             undo: Undo::default(),
             bursts: Bursts::new(config.burst),
@@ -379,11 +386,13 @@ impl Sender {
         // Segments out of order make a window grow only where they come late, not instead of others (Linux).
         let grows = acked > 0 || self.scoreboard.is_reordered_far();
         self.counters.echoed += marked;
+        let smoothed = self.rtt.smoothed();
         let news = Ack {
             now: Instant::from_ns(now),
             delivered: delivered as u32,
             marked: marked as u32,
             rtt: reported.rtt.map(|rtt| Duration::from_ns(rtt as i64)),
+            smoothed: (smoothed > 0).then(|| Duration::from_ns(smoothed as i64)),
             timeout: Duration::from_ns(self.rtt.timeout() as i64),
             in_flight: in_flight as u32,
             window_limited: self.is_window_limited(),
@@ -392,17 +401,15 @@ impl Sender {
             reducing: reducing || !grows,
         };
         self.controller.on_ack(&news);
+        self.begin(now, flight, entry);
         if self.rates.is_some() {
-            self.begin(now, flight, entry);
             self.deliver(&news, flight, losses);
-        } else if reducing {
-            self.begin(now, flight, entry);
-            if delivered > 0 {
-                let target = u64::from(self.controller.flight_limit());
-                self.cwnd = self.reduction.window(delivered, in_flight, target, acked > 0 && !lost);
-            }
-        } else {
-            self.cwnd = self.controller.flight_limit();
+        }
+        let limit = self.controller.flight_limit();
+        if !reducing || !self.uses_prr {
+            self.cwnd = limit;
+        } else if delivered > 0 {
+            self.cwnd = self.reduction.window(delivered, in_flight, limit.into(), acked > 0 && !lost);
         }
         self.set_timer(now, acked > 0);
     }
@@ -462,9 +469,6 @@ impl Sender {
         // A recovery that ends with this acknowledgement has come to its target before.
         self.reduction = Reduction::new(self.controller.flight_limit());
         self.controller.on_congestion(Instant::from_ns(now), flight as u32, cause);
-        if matches!(self.controller, AnyController::FixedWindow(_) | AnyController::FixedRate(_)) {
-            self.reduction = Reduction::none();
-        }
         self.cwr = self.ecn != Ecn::Off;
     }
 

@@ -87,10 +87,7 @@ impl Sender {
         self.state = State::Recovery;
         let flight = self.in_flight();
         self.begin(now, flight, entry);
-        let target = self.controller.flight_limit();
-        self.cwnd = match self.rates {
-            Some(_) => target,
-            None => self.reduction.window(1, flight, target.into(), false),
-        };
+        let limit = self.controller.flight_limit();
+        self.cwnd = if self.uses_prr { self.reduction.window(1, flight, limit.into(), false) } else { limit };
     }
 }
