@@ -1,30 +1,31 @@
-//! CUBIC: a window that grows along a cubic function of the time since the last reduction (RFC 9438, details as in Linux).
+//! CUBIC: the window grows along a cubic function of the time since the last reduction (RFC 9438, details as in Linux).
 
 use super::hystart::HyStart;
 use super::window::{Window, delegate};
 use super::{Ack, Congestion, Controller, Start};
 use crate::units::{Duration, Instant};
 
-/// What is left of a window after a reduction (Linux; 0.7 in RFC 9438 4.6).
+/// The factor of a reduction (Linux; 0.7 in RFC 9438 4.6).
 const BETA: f64 = 717.0 / 1024.0;
-/// Steepness of the cubic function in segments per second cubed, in parts of 1024: 0.4 (RFC 9438 4.1; Linux's `bic_scale` 41, times ten).
+/// RFC 9438's C in segments per second cubed, in units of 1/1024: 0.4 (RFC 9438 4.1; ten times Linux's `bic_scale`
+/// of 41).
 const C: u64 = 410;
-/// The function counts time in parts of a second, 2^10 of them (Linux's `BICTCP_HZ`).
+/// The function counts time in units of 2^-10 s (Linux's `BICTCP_HZ`).
 const SECOND_SHIFT: u32 = 10;
-/// Windows of acknowledgements after which a Reno flow with the same mean would have grown by one segment: nearly
-/// (1 + beta) / (3 (1 - beta)) (RFC 9438 4.3), in the eighths of Linux.
+/// Acknowledged windows per segment of growth of a Reno flow with the same mean, in units of 1/8 as in Linux: about
+/// (1 + beta) / (3 (1 - beta)) (RFC 9438 4.3).
 const RENO_EIGHTHS: u32 = 15;
-/// The window grows by at most a segment every so many acknowledged: 1.5 times a round trip (RFC 9438 4.2).
-const LEAST_COUNT: f64 = 2.0;
-/// Where the function does not ask for growth, segments of the window times this grow by one (Linux).
-const STILL: u32 = 100;
-/// Before the first loss the window grows by a segment every so many acknowledged at least, 5 % a round trip (Linux).
+/// Fewest acknowledged segments per segment of growth, that is, 1.5 times the window per round trip (RFC 9438 4.2).
+const MIN_COUNT: f64 = 2.0;
+/// Where the function is flat, the window grows by a segment per this many acknowledged windows (Linux).
+const FLAT_WINDOWS: u32 = 100;
+/// Most acknowledged segments per segment of growth before the first loss: at least 5 % per round trip (Linux).
 const FIRST_COUNT: u32 = 20;
-/// The function is worked out again when the window has changed, but once in a tick of Linux's clock only, ns.
+/// A tick of Linux's clock, ns. The function is evaluated when the window has changed, at most once per tick.
 const TICK: u64 = 1_000_000;
-/// It is also worked out again after more than so many ticks (Linux: 1/32 s).
+/// The function is also evaluated after more than this many ticks (Linux: 1/32 s).
 const REFRESH: u64 = 31;
-/// Round-trip times are not looked at for this long after a reduction: they contain the queue that caused it (Linux).
+/// RTTs are ignored for this long after a reduction, because they include the queue that caused it (Linux).
 const SETTLING: Duration = Duration::from_ms(1000);
 
 /// The controller of RFC 9438 with HyStart; windows are whole segments, as in Linux.
@@ -37,15 +38,15 @@ pub struct Cubic {
     min_rtt: Option<Duration>,
     /// The growth since the last reduction; absent until the first acknowledgement after it.
     epoch: Option<Epoch>,
-    /// Segments to be acknowledged for each that the window grows by. Whole ones, as all the counts here: in small windows what is
-    /// rounded away makes up much of the growth.
+    /// Acknowledged segments per segment of growth. All counts here are integers, as in Linux: in small windows
+    /// rounding makes up much of the growth.
     count: f64,
-    /// At which tick and for which window the function was worked out last, and until when that holds.
+    /// The tick and window of the last evaluation of the function, and until when it is valid.
     computed: (u64, f64),
     fresh_until: Instant,
 }
 
-/// One stretch of growth between two reductions.
+/// The growth between two reductions.
 #[derive(Clone, Debug)]
 struct Epoch {
     start: Instant,
@@ -87,7 +88,7 @@ impl Epoch {
         }
     }
 
-    /// Lets Reno's window grow with what has been acknowledged, and gives it.
+    /// Grows Reno's window by the segments acknowledged, and returns it.
     fn grow_reno(&mut self, window: u32) -> u32 {
         let per_segment = (window.saturating_mul(RENO_EIGHTHS) / 8).max(1);
         let acked = self.acked as u32;
@@ -106,17 +107,17 @@ fn tick(now: Instant) -> u64 {
     now.ns() / TICK
 }
 
-/// Ticks that a time takes, rounded up.
+/// A duration in ticks, rounded up.
 fn ticks_up(time: Duration) -> u64 {
     time.ns().unsigned_abs().div_ceil(TICK)
 }
 
-/// The cube root of a number that is not negative, the same on every machine.
+/// The cube root of a non-negative number, with the same bits on every machine.
 fn cube_root(value: f64) -> f64 {
     if value <= 0.0 {
         return 0.0;
     }
-    // A third of the exponent is right within a factor of two; each step of Newton's method doubles the digits.
+    // A third of the exponent is right within a factor of two; each step of Newton's method doubles the correct digits.
     let mut root = f64::from_bits(value.to_bits() / 3 + (1023_u64 << 52) / 3 * 2);
     for _ in 0..6 {
         root -= (root - value / (root * root)) / 3.0;
@@ -133,13 +134,13 @@ impl Cubic {
             last_max: 0,
             min_rtt: None,
             epoch: None,
-            count: LEAST_COUNT,
+            count: MIN_COUNT,
             computed: (0, 0.0),
             fresh_until: Instant::ZERO,
         }
     }
 
-    /// Takes a round-trip time into account.
+    /// Updates the minimum RTT, and ends slow start when HyStart says so.
     #[inline]
     fn on_rtt(&mut self, ack: &Ack, rtt: Duration) {
         if self.epoch.as_ref().is_some_and(|epoch| ack.now - epoch.start < SETTLING) {
@@ -152,7 +153,7 @@ impl Cubic {
         }
     }
 
-    /// Brings `count` up to date after `acked` more segments.
+    /// Updates `count` after `acked` more segments.
     #[inline]
     fn update_count(&mut self, now: Instant, acked: f64) {
         if let Some(epoch) = &mut self.epoch {
@@ -163,7 +164,8 @@ impl Cubic {
         }
     }
 
-    /// Works `count` out so that the window reaches in a round trip what cubic function or Reno ask for (RFC 9438 4.2, 4.3).
+    /// Sets `count` so that the window reaches the target of the cubic function, or of Reno, in one round trip (RFC
+    /// 9438 4.2, 4.3).
     fn compute_count(&mut self, now: Instant, acked: f64) {
         let (tick, window) = (self::tick(now), self.window.size as u32);
         if self.epoch.is_none() || tick != self.computed.0 {
@@ -173,8 +175,11 @@ impl Cubic {
             let epoch = self.epoch.get_or_insert_with(start);
             let ahead = ticks_up(self.min_rtt.unwrap_or_default());
             let target = epoch.target(tick.saturating_sub(self::tick(epoch.start)) + ahead);
-            let count =
-                if target > window { window / (target - window) } else { window.saturating_mul(STILL) };
+            let count = if target > window {
+                window / (target - window)
+            } else {
+                window.saturating_mul(FLAT_WINDOWS)
+            };
             self.count = f64::from(if self.last_max == 0 { count.min(FIRST_COUNT) } else { count });
         }
         let Some(epoch) = &mut self.epoch else { return };
@@ -182,10 +187,10 @@ impl Cubic {
         if reno > window {
             self.count = self.count.min(f64::from(window / (reno - window)));
         }
-        self.count = self.count.max(LEAST_COUNT);
+        self.count = self.count.max(MIN_COUNT);
     }
 
-    /// The window after a reduction, in whole segments.
+    /// The window after a reduction, rounded down to whole segments.
     fn after_reduction(&self) -> f64 {
         (self.window.size * BETA).floor()
     }
@@ -214,14 +219,14 @@ impl Controller for Cubic {
 
     fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {
         let window = self.window.size as u32;
-        // Fast convergence: a flow that is losing ground makes room for those that gain it (RFC 9438 4.7).
+        // Fast convergence: a flow whose window shrinks releases bandwidth to others (RFC 9438 4.7).
         self.last_max =
             if window < self.last_max { (self.window.size * (1.0 + BETA) / 2.0) as u32 } else { window };
         self.epoch = None;
         self.window.reduce(self.after_reduction());
     }
 
-    /// Linux forgets all that it knows of the path after a timeout.
+    /// Resets all knowledge of the path, as Linux does after an RTO.
     fn on_timeout(&mut self, _now: Instant, _in_flight: u32, already_reduced: bool) {
         self.window.restart(self.after_reduction(), already_reduced);
         self.hystart.reset();
@@ -231,7 +236,7 @@ impl Controller for Cubic {
         self.computed = (0, 0.0);
     }
 
-    /// Time without data does not count, lest the window jump to where the function has got meanwhile (RFC 9438 5.8).
+    /// Idle time does not count, or W_cubic(t) would jump (RFC 9438 5.8).
     fn on_idle(&mut self, now: Instant, idle: Duration, timeout: Duration) {
         self.window.after_idle(idle, timeout);
         if let Some(epoch) = &mut self.epoch {
@@ -245,7 +250,7 @@ mod tests {
     use super::super::testing::{ack, start};
     use super::*;
 
-    /// Acknowledges windows evenly over round trips of `rtt` until `until`, calling `each` after every segment.
+    /// Acknowledges segments at an even pace, one window per `rtt`, until `until`; calls `each` after every segment.
     fn run(cubic: &mut Cubic, rtt: Duration, until: Duration, mut each: impl FnMut(Duration, f64)) {
         let mut now = Duration::ZERO;
         for una in 1.. {
@@ -282,15 +287,16 @@ mod tests {
 
     #[test]
     fn small_windows_grow_like_reno() {
-        // 20 segments at 10 ms: 14 after the reduction, then 8/15 of a segment a round trip, where the cubic function
-        // would take 2.5 s to come back to 20.
+        // 20 segments at 10 ms: 14 after the reduction, then 8/15 of a segment per round trip; the cubic function
+        // would need 2.5 s to return to 20.
         let mut cubic = Cubic::new(&start(20));
         cubic.on_congestion(Instant::ZERO, 20, Congestion::Loss);
         run(&mut cubic, Duration::from_ms(10), Duration::from_ms(1000), |_, _| ());
         assert!((cubic.window() - (14.0 + 100.0 * 8.0 / 15.0)).abs() < 6.0, "{}", cubic.window());
     }
 
-    /// A controller that has just been reduced to `window` segments from as many that the function is nearly flat.
+    /// A controller that has just been reduced to `window` segments, from a window small enough that the function
+    /// is nearly flat.
     fn reduced_to(window: u32) -> Cubic {
         let mut cubic = Cubic::new(&start((f64::from(window) / BETA).ceil() as u32));
         cubic.on_congestion(Instant::ZERO, window, Congestion::Loss);
@@ -300,12 +306,14 @@ mod tests {
 
     #[test]
     fn counts_are_whole_segments() {
-        // At the begin of an epoch with 7 of 10 segments the function is less than 3 below 10, which are 2 whole ones.
+        // At the start of an epoch with 7 of 10 segments the function is less than 3 segments below 10, that is, 2
+        // after rounding.
         let mut cubic = reduced_to(7);
         let at = |ms| Instant::ZERO + Duration::from_ms(ms);
         cubic.on_ack(&Ack { now: at(1), ..ack(1) });
         assert_eq!((cubic.count, cubic.window()), (7.0, 7.0));
-        // Half a second later 10 - 0.4 * (1.957 - 0.5)^3 are 9: two more than there are, so one for every third that is acknowledged.
+        // Half a second later the target is 10 - 0.4 * (1.957 - 0.5)^3 = 9: two more than the window, one per three
+        // acknowledged.
         cubic.on_ack(&Ack { now: at(501), ..ack(1) });
         assert_eq!(cubic.count, 3.0);
     }
@@ -317,10 +325,11 @@ mod tests {
         cubic.on_ack(&Ack { now: at(5_000), ..ack(1) });
         cubic.on_ack(&Ack { now: at(6_000), ..ack(7) });
         assert_eq!((cubic.count, cubic.window()), (8.0, 9.0));
-        // 38 segments make two of Reno's, each 15/8 windows: his is 10.
+        // Reno grows by one per 15/8 windows: 38 segments make it 10.
         cubic.on_ack(&Ack { now: at(6_500), ..ack(30) });
         assert_eq!((cubic.count, cubic.window()), (9.0, 12.0));
-        // The function has been worked out in this tick. The 6 left and 120 make five more, of 22 segments each: 15.
+        // The function was already evaluated in this tick. The 6 left over and 120 more make five, of 22 segments
+        // each: 15.
         cubic.on_ack(&Ack { now: at(6_900), ..ack(120) });
         assert_eq!(cubic.count, 4.0);
     }
@@ -341,7 +350,7 @@ mod tests {
     fn hystart_ends_slow_start_and_growth_goes_on_at_five_percent() {
         let mut cubic = Cubic::new(&start(10));
         let rtt = Duration::from_ms(40);
-        // Acknowledgements come all along the round trip: once they are closer than 2 ms, the path is full.
+        // ACKs arrive throughout the round trip: once they are closer than 2 ms, the path is full.
         run(&mut cubic, rtt, Duration::from_ms(120), |_, _| ());
         let end = cubic.ssthresh();
         assert!((16.0..64.0).contains(&end), "{end}");

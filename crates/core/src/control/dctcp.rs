@@ -4,20 +4,20 @@ use super::window::{Window, delegate};
 use super::{Ack, Congestion, Controller, Start};
 use crate::units::{Duration, Instant};
 
-/// Weight of the newest window of data in the estimate (RFC 8257 4.2; Linux `dctcp_shift_g` 4).
+/// Weight of the newest window of data in alpha, RFC 8257's g (RFC 8257 4.2; Linux `dctcp_shift_g` 4).
 const GAIN: f64 = 1.0 / 16.0;
-/// The same as a shift, and the parts that Linux's estimate has (`DCTCP_MAX_ALPHA`).
+/// The same as a shift, and the scale of Linux's alpha (`DCTCP_MAX_ALPHA`).
 const SHIFT: u32 = 4;
 const PARTS: u32 = 1024;
-/// Estimates below this become zero: far less than a segment of the largest window, and no denormal numbers.
+/// Below this alpha becomes zero: it is far less than a segment of the largest window, and denormal numbers are slow.
 const NEGLIGIBLE: f64 = 1e-12;
 
-/// The controller of RFC 8257 with the estimate in full precision (ls-aimd 2.11), or in the ten bits of Linux.
+/// The controller of RFC 8257, with alpha in full precision (ls-aimd 2.11) or in the ten bits of Linux.
 #[derive(Clone, Debug)]
 pub struct Dctcp {
     window: Window,
-    /// Whether reductions are whole segments and the estimate has ten bits, as in Linux: small windows then stay when few segments
-    /// are marked. The analysis of DCTCP assumes neither.
+    /// Whether reductions are whole segments and alpha has ten bits, as in Linux: small windows then stay when few
+    /// segments are marked. The analysis of DCTCP assumes neither.
     linux_rounding: bool,
     /// Estimated fraction of segments that are marked, 0 to 1.
     alpha: f64,
@@ -47,7 +47,7 @@ impl Dctcp {
         self.alpha
     }
 
-    /// Takes the window of data that has just been acknowledged into the estimate.
+    /// Updates alpha with the window of data that has just been acknowledged.
     fn update_alpha(&mut self, next: u64) {
         let delivered = self.delivered.max(1);
         if self.linux_rounding {
@@ -70,8 +70,10 @@ impl Dctcp {
     }
 }
 
-/// An estimate in [`PARTS`] after a window of `delivered` segments, as Linux computes it: one that would shrink by less than a part is
-/// forgotten, and a share of marks below a 64th adds nothing. So an estimate below a 64th is no more than a sixteenth of the share.
+/// Alpha in [`PARTS`] after a window of `delivered` segments, as Linux computes it.
+///
+/// If it would decay by less than one part it becomes zero, and a fraction of marks below 1/64 adds nothing. An
+/// alpha below 1/64 is therefore at most a sixteenth of the fraction.
 fn rounded(alpha: u32, marked: u32, delivered: u32) -> u32 {
     let decay = if alpha >> SHIFT > 0 { alpha >> SHIFT } else { alpha };
     let share = (u64::from(marked) * u64::from(PARTS >> SHIFT) / u64::from(delivered)) as u32;
@@ -105,7 +107,7 @@ impl Controller for Dctcp {
         self.window.reduce(size - cut);
     }
 
-    /// Linux halves for losses what marks have left of the window by then.
+    /// Halves what marks have left of the window so far, as Linux does.
     fn on_further_losses(&mut self, window: u32) {
         self.window.reduce(f64::from(window / 2));
     }
@@ -120,7 +122,7 @@ mod tests {
     use super::super::testing::{ack, start};
     use super::*;
 
-    /// Lets `rounds` windows of eight segments pass, of each of which `marked` are marked.
+    /// Acknowledges `rounds` windows of eight segments, `marked` of each marked.
     fn rounds(dctcp: &mut Dctcp, rounds: u64, marked: u32) {
         let start = dctcp.end;
         for segment in start..start + 8 * rounds {
@@ -178,7 +180,7 @@ mod tests {
     fn the_estimate_of_ten_bits_forgets_what_is_small() {
         let after = |alpha, marked| (0..400).fold(alpha, |alpha, _| rounded(alpha, marked, 40));
         assert_eq!([40, 20, 12, 4, 0].map(|marked| after(PARTS, marked)), [1024, 527, 319, 111, 0]);
-        // From below a 64th on it grows only where more than a quarter is marked.
+        // From below 1/64 it grows only where more than a quarter is marked.
         assert_eq!([40, 12, 4].map(|marked| after(0, marked)), [1024, 304, 6]);
     }
 

@@ -1,44 +1,44 @@
-//! HyStart: ends slow start when the round-trip time or the spacing of acknowledgements tells that the path is full.
+//! HyStart: ends slow start when the RTT or the ACK train shows that the path is full.
 
 use super::Ack;
 use crate::units::{Duration, Instant};
 
-/// Windows below this many segments are too short a train to judge (RFC 9406 4.2, Linux `hystart_low_window`).
+/// Windows below this many segments make too short an ACK train (RFC 9406 4.2, Linux `hystart_low_window`).
 const LOW_WINDOW: f64 = 16.0;
-/// Acknowledgements further apart than this do not belong to one train (Linux `hystart_ack_delta_us`).
+/// ACKs further apart than this do not belong to one train (Linux `hystart_ack_delta_us`).
 const TRAIN_SPACING: Duration = Duration::from_ms(2);
-/// Round-trip times taken at the start of each round (RFC 9406 4.3, `N_RTT_SAMPLE`).
+/// RTT samples taken at the start of each round (RFC 9406 4.3, `N_RTT_SAMPLE`).
 const SAMPLES: u32 = 8;
-/// Bounds of the increase in round-trip time that ends slow start, between which it is an eighth of the least one
-/// (RFC 9406 4.3; 4 ms and 16 ms as RFC and Linux have them).
+/// Least and greatest RTT increase that ends slow start; between them it is an eighth of the minimum RTT (RFC 9406
+/// 4.3; 4 ms and 16 ms in both the RFC and Linux).
 const DELAY_BOUNDS: (Duration, Duration) = (Duration::from_ms(4), Duration::from_ms(16));
-/// What segmentation offload may add to a train, as segments sent back to back: four bursts of 64 KiB in segments of
-/// 1448 B (Linux `hystart_ack_delay`).
+/// Segments sent back to back that segmentation offload may add to a train: four bursts of 64 KiB in segments of 1448 B
+/// (Linux `hystart_ack_delay`).
 const OFFLOAD_SEGMENTS: f64 = 181.0;
-/// Most that segmentation offload may add to a train (Linux).
+/// The most time that segmentation offload may add to a train (Linux).
 const OFFLOAD_LIMIT: Duration = Duration::from_ms(1);
 
-/// What has been seen of the round under way.
+/// The state of the current round.
 #[derive(Clone, Debug)]
 pub(super) struct HyStart {
     /// Whether the transport spreads segments over the round trip, which stretches trains.
     paced: bool,
-    /// The path is full; nothing is looked at any more.
+    /// The path is full; later ACKs are ignored.
     found: bool,
     /// When the round began.
     round_start: Instant,
-    /// The last acknowledgement of the train with which the round began.
+    /// The last ACK of the train with which the round began.
     train_end: Instant,
-    /// The round ends when more than the segments below this are acknowledged.
+    /// The round ends when `una` passes this segment.
     end: u64,
-    /// Round-trip times seen in this round, up to [`SAMPLES`].
+    /// RTT samples taken in this round, up to [`SAMPLES`].
     samples: u32,
-    /// Least round-trip time of this round.
+    /// Minimum RTT of this round.
     round_rtt: Duration,
 }
 
 impl HyStart {
-    /// A detector that has seen nothing yet.
+    /// A detector without samples.
     pub(super) fn new(paced: bool) -> HyStart {
         HyStart {
             paced,
@@ -51,12 +51,12 @@ impl HyStart {
         }
     }
 
-    /// Forgets everything but the pacing, for another slow start after a timeout.
+    /// Resets everything but the pacing, for another slow start after an RTO.
     pub(super) fn reset(&mut self) {
         *self = HyStart::new(self.paced);
     }
 
-    /// Whether slow start should end at `window` segments, given a round-trip time and the least one of the flow.
+    /// Whether slow start should end at `window` segments, given an RTT sample and the minimum RTT of the flow.
     pub(super) fn path_is_full(&mut self, ack: &Ack, window: f64, rtt: Duration, min_rtt: Duration) -> bool {
         if self.found {
             return false;
@@ -68,33 +68,33 @@ impl HyStart {
             self.samples = 0;
             self.round_rtt = Duration::MAX;
         }
-        // Rounds begin below it, too: one that began when it was reached would look shorter than it is (Linux).
+        // Rounds also begin below this window: a round that began on reaching it would look shorter than it is (Linux).
         if window < LOW_WINDOW {
             return false;
         }
-        // Both are looked at, because both keep state.
+        // Both are called, because both keep state.
         let train = self.train_is_long(ack.now, window, min_rtt);
         let delay = self.delay_has_grown(rtt, min_rtt);
         self.found = train || delay;
         self.found
     }
 
-    /// Whether acknowledgements without a gap have been coming for longer than the path alone explains.
+    /// Whether the ACK train is longer than the path alone explains.
     fn train_is_long(&mut self, now: Instant, window: f64, min_rtt: Duration) -> bool {
         if now - self.train_end > TRAIN_SPACING {
             return false;
         }
         self.train_end = now;
         let length = now - self.round_start;
-        // A train half a round trip long fills the path; pacing alone already stretches trains to that.
+        // A train of half a round trip fills the path; pacing alone already stretches trains to that.
         let length = if self.paced { length } else { length * 2 };
-        // The allowance needs a division and is worked out only when it decides. In slow start segments leave at twice
-        // the window per round trip.
+        // The allowance needs a division, so it is computed only when it decides. In slow start segments leave at
+        // twice the window per round trip.
         length > min_rtt
             && length > min_rtt + min_rtt.scale(OFFLOAD_SEGMENTS / (2.0 * window)).min(OFFLOAD_LIMIT)
     }
 
-    /// Whether the least of the round's first round-trip times is well above the least ever.
+    /// Whether the minimum of the round's first RTT samples is well above the minimum RTT.
     fn delay_has_grown(&mut self, rtt: Duration, min_rtt: Duration) -> bool {
         self.round_rtt = self.round_rtt.min(rtt);
         if self.samples < SAMPLES {
@@ -113,7 +113,7 @@ mod tests {
 
     const RTT: Duration = Duration::from_ms(40);
 
-    /// Feeds acknowledgements `spacing` apart whose round-trip times are `rtt`; returns after how many it found the path full.
+    /// Feeds ACKs `spacing` apart with an RTT of `rtt`; returns after how many of them the path was found full.
     fn found_after(hystart: &mut HyStart, window: f64, spacing: Duration, rtt: Duration) -> Option<u32> {
         (1..=30).find(|index| {
             let now = Instant::from_ns(1_000_000_000) + spacing * i64::from(*index);
@@ -140,7 +140,7 @@ mod tests {
             let ack = Ack { now, una: u64::from(*index), next: 100, ..ack(1) };
             hystart.path_is_full(&ack, f64::from(*index), RTT, RTT)
         });
-        // The train is long after 20.5 ms, but begins again when its acknowledgements were not looked at.
+        // The train is long enough after 20.5 ms, but it was cut because its first ACKs were ignored.
         assert_eq!(found, None);
     }
 

@@ -1,4 +1,4 @@
-//! LS-AIMD: Reno and DCTCP below two segments a round trip (ls-aimd 2).
+//! LS-AIMD: Reno and DCTCP below two segments per round trip (ls-aimd 2).
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,19 +8,19 @@ use headway_arithmetic::{self as arithmetic, Algorithm, Config, Q9, SCALE_ONE, U
 use super::{Ack, Argument, Congestion, Controller, Delivery, Parameters, RecoveryState, Start};
 use crate::units::{Duration, Instant};
 
-/// Least window in bytes (ls-aimd 2.10).
+/// Minimum window in bytes (ls-aimd 2.10).
 const FLOOR: u32 = 2;
 /// Largest stretch factor of a receiver (ls-aimd 2.20).
 const MOST_DELTA: u32 = 16;
 
-/// What a user sets of LS-AIMD; text such as `c=1/128,delta=4`.
+/// The parameters of LS-AIMD; text such as `c=1/128,delta=4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LsParameters {
-    /// C = 2^-shift scales the increase, 0 to 16; by itself it follows the fraction of marks.
+    /// C = 2^-shift scales the increase, 0 to 16; `None` makes it follow the fraction of marks.
     pub shift: Option<u32>,
-    /// Segments for which the receiver may send one acknowledgement, 1 to 16.
+    /// Segments that the receiver may acknowledge at once, 1 to 16.
     pub delta: u32,
-    /// Whether the increase is weighed by the window after the cut of the same acknowledgement, not before (ls-aimd 2.8).
+    /// Whether the increase is weighted by the window after the cut of the same ACK, not before (ls-aimd 2.8).
     pub after_cut: bool,
 }
 
@@ -38,7 +38,7 @@ impl LsParameters {
 }
 
 impl fmt::Display for LsParameters {
-    /// What differs from the default, so nothing for the default itself.
+    /// Prints what differs from the default, so nothing for the default itself.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
         match self.shift {
@@ -91,12 +91,12 @@ impl FromStr for LsParameters {
     }
 }
 
-/// The controller; its arithmetic is the C that the kernel runs, too.
+/// The controller; its arithmetic is the C code that the kernel runs too.
 #[derive(Clone, Debug)]
 pub struct LsAimd {
     ls: arithmetic::LsAimd,
     delta: u32,
-    /// The first segment not acknowledged and the next to be sent for the first time, as of the last acknowledgement.
+    /// `una` and `next` of the last ACK.
     una: u32,
     next: u32,
 }
@@ -139,7 +139,7 @@ impl Controller for LsAimd {
         self.next = ack.next as u32;
     }
 
-    /// Marks are answered with the acknowledgement itself, whose rounds are finer than the transport's.
+    /// Marks are answered per ACK in [`Controller::on_delivery`], with rounds finer than the transport's.
     fn on_congestion(&mut self, _now: Instant, in_flight: u32, cause: Congestion) {
         if cause == Congestion::Loss {
             self.ls.on_loss(in_flight, self.una, self.next);
@@ -150,9 +150,9 @@ impl Controller for LsAimd {
         self.ls.on_loss(window, self.una, self.next);
     }
 
-    /// Whether the threshold was set for the same flight, for losses or for marks, the arithmetic knows as it does in a kernel.
+    /// The arithmetic knows by itself whether ssthresh has been reduced for this flight, as it does in a kernel.
     fn on_timeout(&mut self, _now: Instant, in_flight: u32, _reduced: bool) {
-        // What left since the last acknowledgement counts, too.
+        // Segments sent since the last ACK count too.
         let next = self.next.max(self.una.saturating_add(in_flight));
         self.ls.on_timeout(self.una, next);
     }
@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    /// A window of half a segment sends one every two round trips, and up to two of them may be in flight.
+    /// A window of half a segment sends one segment every two round trips, with up to two in flight.
     #[test]
     fn below_two_segments_a_gap_decides() {
         let parameters = LsParameters { shift: Some(7), ..LsParameters::default() };

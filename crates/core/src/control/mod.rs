@@ -1,18 +1,17 @@
 //! Congestion controllers: when and how much a sender may send. One file per controller.
 //!
-//! A controller sees acknowledgements and congestion and answers with a window, and with a pacing rate if it paces. The transport
-//! does what all have in common: loss detection, proportional rate reduction, retransmission, timers.
+//! A controller sees acknowledgements and congestion and answers with a window, and with a pacing rate if it paces.
+//! The transport does what all have in common: loss detection, proportional rate reduction, retransmission, timers.
 //!
-//! To add a controller, write its file, which exports a type that implements [`Controller`], and add a line to the table below.
-//! Parameters implement [`Parameters`]. A controller outside this crate implements [`Controller`] and is handed to a flow as a
-//! [`Factory`].
+//! To add a controller, write its file, which exports a type that implements [`Controller`], and add a line to the
+//! table below. Parameters implement [`Parameters`]. A controller outside this crate implements [`Controller`] and
+//! is handed to a flow as a [`Factory`].
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use self::kind::controllers;
-
 use crate::units::{Duration, Instant, Rate};
 
 mod factory;
@@ -24,11 +23,13 @@ pub use factory::{Build, Factory};
 pub use headway_arithmetic::Algorithm;
 pub use kind::{Argument, Entry, Parameters, ParseKindError};
 
-// A line is `file: /// description "name" Variant(parameters: Type) => constructor as type, where;`. The macro declares the file as a
-// module and exports what is public in it. The constructor takes the parameters, if there are any, and a `&Start`. `linux` means that
-// Linux has the controller too, by itself or as a module of ours; all others are `simulated`.
+// A line is `file: /// description "name" Variant(parameters: Type) => constructor as type, where;`. The macro
+// declares the file as a module and exports what is public in it. The constructor takes the parameters, if there
+// are any, and a `&Start`. `linux` means that Linux has the controller too, by itself or as a module of ours; all
+// others are `simulated`.
 //
-// `cargo fmt` does not find modules that a macro declares: format them with `rustfmt --edition 2024`, as `make lint` checks them.
+// `cargo fmt` does not find modules that a macro declares: format them with `rustfmt --edition 2024`, as `make
+// lint` checks them.
 controllers! {
     reno:
         /// Reno: one segment more per round trip, half the window at a loss (RFC 5681)
@@ -85,14 +86,15 @@ pub struct Ack {
     pub timeout: Duration,
     /// Segments in flight after this acknowledgement.
     pub in_flight: u32,
-    /// Whether the flow was cwnd-limited before this acknowledgement, and not limited by the application or the receiver.
+    /// Whether the flow was cwnd-limited before this acknowledgement, and not limited by the application or the
+    /// receiver.
     pub window_limited: bool,
     /// The number of the first segment not yet acknowledged.
     pub una: u64,
     /// The number of the next segment to be sent for the first time.
     pub next: u64,
-    /// Whether the window must not grow, because the sender is in recovery or reducing after a mark, or because the acknowledgement
-    /// does not advance. After a timeout the window grows with every acknowledgement that does.
+    /// Whether the window must not grow, because the sender is in recovery or reducing after a mark, or because the
+    /// acknowledgement does not advance. After a timeout the window grows with every acknowledgement that does.
     pub reducing: bool,
 }
 
@@ -171,24 +173,26 @@ pub enum Congestion {
 
 /// Decides how much a sender may send, and when.
 ///
-/// Windows are in segments and may have a fraction. After each callback, or after the last of those that one ACK causes, the transport
-/// reads [`Controller::flight_limit`]; it reads [`Controller::gap`] and [`Controller::pacing_rate`] before every departure.
+/// Windows are in segments and may have a fraction. After each callback, or after the last of those that one ACK
+/// causes, the transport reads [`Controller::flight_limit`]; it reads [`Controller::gap`] and
+/// [`Controller::pacing_rate`] before every departure.
 ///
 /// # Order of callbacks
 ///
-/// 1. [`on_open`](Controller::on_open), before anything is sent, unless the connection opens at time zero.
+/// 1. [`on_open`](Controller::on_open), before anything is sent, if the handshake has measured an RTT.
 /// 2. For an ACK, those that apply, in this order:
 ///    - [`on_undo`](Controller::on_undo) if it shows that the last reduction was spurious;
-///    - [`on_ack`](Controller::on_ack), always;
+///    - [`on_ack`](Controller::on_ack), unless the ACK says nothing new;
 ///    - [`on_congestion`](Controller::on_congestion) if a reduction begins with it, or
 ///      [`on_further_losses`](Controller::on_further_losses) if losses show in a reduction that marks began;
-///    - [`on_delivery`](Controller::on_delivery), always, if the controller [wants it](Controller::wants_delivery_rate).
+///    - [`on_delivery`](Controller::on_delivery) after every `on_ack`, if the controller [wants
+///      it](Controller::wants_delivery_rate).
 /// 3. Without an ACK: `on_congestion` or `on_further_losses` when the reordering timer declares segments lost;
-///    [`on_timeout`](Controller::on_timeout) when the RTO expires, and on a later ACK `on_undo` if it was spurious. If an ACK shows
-///    that a tail loss probe repaired a loss, `on_congestion` comes before `on_ack`.
+///    [`on_timeout`](Controller::on_timeout) when the RTO expires, and on a later ACK `on_undo` if it was spurious.
+///    If an ACK shows that a tail loss probe repaired a loss, `on_congestion` comes before all of its callbacks.
 /// 4. Before a segment is sent: [`on_idle`](Controller::on_idle) after an idle time longer than an RTO, then
-///    [`on_resume`](Controller::on_resume) if the flow was app-limited and nothing is in flight; the latter only for controllers that
-///    want delivery rates.
+///    [`on_resume`](Controller::on_resume) if the flow was app-limited and nothing is in flight; the latter only
+///    for controllers that want delivery rates.
 pub trait Controller: fmt::Debug {
     /// The connection opened at `now`; its handshake measured this RTT.
     fn on_open(&mut self, _now: Instant, _rtt: Duration) {}
@@ -232,8 +236,8 @@ pub trait Controller: fmt::Debug {
 
     /// The least time between two departures, whatever ACKs arrive; `None` if ACKs clock the flow.
     ///
-    /// It may change with every ACK, and a pending departure then moves earlier or later. `next` is the number of the next segment to be
-    /// sent for the first time.
+    /// It may change with every ACK, and a pending departure then moves earlier or later. `next` is the number of
+    /// the next segment to be sent for the first time.
     fn gap(&self, _next: u64) -> Option<Duration> {
         None
     }
@@ -249,22 +253,24 @@ pub trait Controller: fmt::Debug {
         None
     }
 
-    /// Whether the transport reduces the window by PRR (RFC 6937); if not, the controller's window applies at once, in recovery too.
+    /// Whether the transport reduces the window by PRR (RFC 6937); if not, the controller's window applies at once,
+    /// in recovery too.
     ///
     /// It must not change.
     fn uses_prr(&self) -> bool {
         true
     }
 
-    /// Whether the transport takes delivery-rate samples and calls [`Controller::on_delivery`] and [`Controller::on_resume`].
+    /// Whether the transport takes delivery-rate samples and calls [`Controller::on_delivery`] and
+    /// [`Controller::on_resume`].
     ///
     /// It must not change.
     fn wants_delivery_rate(&self) -> bool {
         false
     }
 
-    /// Whether the controller keeps the flow below the rate of the path; delivery-rate samples of what it sends now are then
-    /// app-limited.
+    /// Whether the controller keeps the flow below the rate of the path; delivery-rate samples of what it sends now
+    /// are then app-limited.
     fn is_limiting_rate(&self) -> bool {
         false
     }

@@ -1,39 +1,40 @@
-//! TCP Nice: Vegas that gives way to everybody, with windows down to 1/48 of a segment (Venkataramani et al.; ls-aimd 3).
+//! TCP Nice: Vegas for background transfers, with windows down to 1/48 of a segment (Venkataramani et al.; ls-aimd 3).
 
 use super::window::{Window, delegate};
 use super::{Ack, Congestion, Controller, Start};
 use crate::units::{Duration, Instant};
 
-/// Where between the least and the greatest round-trip time a segment counts as congested.
+/// A segment counts as congested if its RTT is above this fraction of the way from the minimum to the maximum RTT.
 const THRESHOLD: f64 = 0.2;
-/// Share of a window's segments that have to be congested for it to halve.
+/// The window halves if more than this fraction of its segments is congested.
 const FRACTION: f64 = 0.5;
-/// Segments of its own in the queue below which Vegas grows, and above which it shrinks.
-const FEW: f64 = 1.0;
-const MANY: f64 = 3.0;
-/// The least window in segments: two in 96 round trips.
-const LEAST: f64 = 1.0 / 48.0;
-/// Below this window, pairs leave by a timer; a receiver that acknowledges every second segment answers them at once.
+/// Vegas grows with fewer than `ALPHA` of its segments in the queue, and shrinks with more than `BETA`.
+const ALPHA: f64 = 1.0;
+const BETA: f64 = 3.0;
+/// The minimum window in segments: two per 96 round trips.
+const MIN_WINDOW: f64 = 1.0 / 48.0;
+/// Below this window pairs of segments leave by a timer; a receiver with delayed ACKs answers a pair at once.
 const PAIR: f64 = 2.0;
 
-/// A transport for the background: any queue makes it give way.
+/// A controller for background transfers: it backs off at any queue.
 #[derive(Clone, Debug)]
 pub struct Nice {
     window: Window,
     smoothed: Option<Duration>,
-    /// Least and greatest round-trip time so far; the greatest begins as twice the first.
+    /// Minimum and maximum RTT so far; the maximum starts at twice the first sample.
     extremes: Option<(Duration, Duration)>,
-    /// The least round-trip time of this round.
+    /// The minimum RTT of this round.
     least: Option<Duration>,
-    /// Segments of this round that were congested.
+    /// Congested segments of this round.
     congested: u32,
-    /// A round ends when everything below this segment is acknowledged.
+    /// The round ends when everything below this segment is acknowledged.
     end: u64,
-    /// Whether slow start grows in this round: in every second one, as that of Vegas.
+    /// Whether slow start grows in this round: every second one, as in Vegas.
     doubling: bool,
-    /// The next segment to be sent for the first time, as of the last acknowledgement.
+    /// `next` of the last ACK.
     next: u64,
-    /// The first segment of a pair since windows were below [`PAIR`]; every second one after it is another.
+    /// The first segment of the first pair since the window fell below [`PAIR`]; every second one after it begins
+    /// another.
     first: u64,
 }
 
@@ -61,7 +62,7 @@ impl Nice {
         if size < PAIR && !self.in_pairs() {
             self.first = self.next;
         }
-        self.window.size = size.max(LEAST);
+        self.window.size = size.max(MIN_WINDOW);
         self.window.ssthresh = self.window.size;
     }
 
@@ -75,8 +76,8 @@ impl Nice {
         }
     }
 
-    /// Judges a round: halves when much of it was congested, otherwise follows Vegas.
-    fn judge(&mut self, may_grow: bool) {
+    /// Ends a round: halves the window if much of it was congested, otherwise follows Vegas.
+    fn end_round(&mut self, may_grow: bool) {
         let (Some((base, _)), Some(rtt)) = (self.extremes, self.least) else { return };
         let size = self.window.size;
         let queued = size * ((rtt - base).secs_f64() / rtt.secs_f64());
@@ -84,12 +85,12 @@ impl Nice {
             self.resize(size / 2.0);
         } else if self.window.in_slow_start() {
             self.doubling = !self.doubling;
-            if queued > FEW {
+            if queued > ALPHA {
                 self.resize(size);
             }
-        } else if queued > MANY {
+        } else if queued > BETA {
             self.resize(size - 1.0);
-        } else if queued < FEW && may_grow {
+        } else if queued < ALPHA && may_grow {
             self.resize(size + 1.0);
         }
     }
@@ -108,9 +109,9 @@ impl Controller for Nice {
             self.window.slow_start(f64::from(ack.delivered));
         }
         if ack.una >= self.end {
-            // Marks and losses have been answered by themselves.
+            // The reduction has answered marks and losses already.
             if !ack.reducing {
-                self.judge(ack.window_limited);
+                self.end_round(ack.window_limited);
             }
             (self.end, self.least, self.congested) = (ack.next, None, 0);
         }
@@ -151,7 +152,7 @@ mod tests {
 
     const BASE: Duration = Duration::from_ms(10);
 
-    /// A controller in congestion avoidance with this window, which knows round-trip times of 10 to 20 ms.
+    /// A controller in congestion avoidance with this window, which has seen RTTs of 10 to 20 ms.
     fn nice(window: u32) -> Nice {
         let mut nice = Nice::new(&start(2 * window));
         nice.smoothed = Some(BASE);
@@ -161,7 +162,7 @@ mod tests {
         nice
     }
 
-    /// Ten segments of this round-trip time end a round.
+    /// Ends a round of ten segments with this RTT.
     fn round(nice: &mut Nice, rtt: Duration) {
         for una in 1..=10 {
             nice.on_ack(&Ack { rtt: Some(rtt), smoothed: Some(BASE), una, next: 10, ..ack(1) });
@@ -185,14 +186,14 @@ mod tests {
             round(&mut nice, BASE.scale(delay));
             nice.window()
         };
-        // What is queued is the window times the share of its round trip that is queueing.
+        // The queued segments are the window times the queueing delay over the RTT.
         assert_eq!(
             [after(10, 1.0), after(10, 1.1), after(10, 1.15), after(40, 1.1)],
             [11.0, 11.0, 10.0, 39.0]
         );
     }
 
-    /// One segment in 48 round trips at least: two in 96, back to back.
+    /// The minimum rate is one segment per 48 round trips: two per 96, back to back.
     #[test]
     fn small_windows_are_pairs_on_a_timer_of_whole_round_trips() {
         let mut nice = nice(2);

@@ -1,4 +1,4 @@
-//! Reno: one segment more a round trip, half the window at every loss (RFC 5681).
+//! Reno: one segment more per round trip, half the window at a loss (RFC 5681).
 
 use super::window::{Window, delegate};
 use super::{Ack, Congestion, Controller, Start};
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!((reno.window(), reno.ssthresh()), (10.0, 10.0));
         reno.on_timeout(Instant::ZERO, 10, false);
         assert_eq!((reno.window(), reno.ssthresh()), (1.0, 5.0));
-        // Four segments reach the threshold; the five left make one more of the window of five.
+        // Four segments reach ssthresh; the five left over grow the window of five by one.
         reno.on_ack(&ack(9));
         assert_eq!(reno.window(), 6.0);
     }

@@ -1,23 +1,25 @@
-//! RFC 3168: Reno that answers marks even with a window of one segment, by waiting for its retransmission timer (ls-aimd 3).
+//! RFC 3168: Reno that answers marks even at a window of one segment, by waiting for its retransmission timer
+//! (ls-aimd 3).
 
 use super::window::{Window, delegate};
 use super::{Ack, Congestion, Controller, Start};
 use crate::units::{Duration, Instant};
 
-/// Longest wait: that of the retransmission timer.
+/// Longest wait: the maximum RTO.
 const LONGEST: Duration = Duration::from_ms(120_000);
-/// Most doublings of the wait: 2^10 of the least timeout of Linux, 200 ms, are beyond [`LONGEST`].
+/// Most doublings of the wait: 2^10 times the minimum RTO of Linux, 200 ms, exceeds [`LONGEST`].
 const MOST_DOUBLINGS: u32 = 10;
 
-/// Reno with windows down to one segment; marked there, it sends again only when the timer expires (RFC 3168 6.1.2).
+/// Reno with windows down to one segment; if marked there, it sends only when the retransmission timer expires (RFC
+/// 3168 6.1.2).
 #[derive(Clone, Debug)]
 pub struct Rfc3168 {
     window: Window,
-    /// From the last departure to the next while the flow waits.
+    /// The time from the last departure to the next while the flow waits for its timer.
     wait: Option<Duration>,
-    /// Marks in a row with a window of one segment: each doubles the wait.
+    /// Consecutive marks at a window of one segment; each doubles the wait.
     doublings: u32,
-    /// How long ago the segment that was acknowledged last had left.
+    /// The time since the last acknowledged segment left.
     age: Duration,
     timeout: Duration,
 }
@@ -34,7 +36,7 @@ impl Rfc3168 {
         }
     }
 
-    /// Sets the timer anew, from this acknowledgement on.
+    /// Restarts the timer at this ACK.
     fn wait(&mut self) {
         let timeout = Duration::from_ns(self.timeout.ns().saturating_mul(1 << self.doublings));
         self.wait = Some(self.age + timeout.min(LONGEST));
@@ -63,7 +65,7 @@ impl Controller for Rfc3168 {
         }
         let half = (self.window.size / 2.0).floor();
         self.window.reduce(half);
-        // Unlike the threshold the window may be one.
+        // Unlike ssthresh the window may be one.
         self.window.size = half.max(1.0);
     }
 
@@ -85,7 +87,7 @@ mod tests {
     const RTT: Duration = Duration::from_ms(1);
     const TIMEOUT: Duration = Duration::from_ms(201);
 
-    /// A segment is acknowledged, marked or not, in a round of its own.
+    /// Acknowledges a segment, marked or not, in a round of its own.
     fn acknowledge(controller: &mut Rfc3168, marked: bool) {
         let marks = u32::from(marked);
         let ack = Ack { rtt: Some(RTT), timeout: TIMEOUT, marked: marks, reducing: marked, ..ack(1) };
@@ -104,7 +106,8 @@ mod tests {
         assert_eq!((controller.window(), controller.gap(0)), (1.0, None));
     }
 
-    /// F43: the wait counts from the acknowledgement, doubles with every mark, and ends with the first segment that is not marked.
+    /// F43: the wait counts from the acknowledgement, doubles with every mark, and ends with the first segment that
+    /// is not marked.
     #[test]
     fn with_one_segment_each_mark_doubles_the_wait() {
         let mut controller = Rfc3168::new(&start(1));

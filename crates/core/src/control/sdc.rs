@@ -1,20 +1,20 @@
-//! SDC: TCP whose sender delays segments in place of windows below eight of them (Hsiao et al.; ls-aimd 3).
+//! SDC: the sender delays segments instead of using windows below eight (Hsiao et al.; ls-aimd 3).
 
-use super::window::{LEAST, Window, delegate};
+use super::window::{MIN_WINDOW, Window, delegate};
 use super::{Ack, Congestion, Controller, Start};
 use crate::units::{Duration, Instant};
 
-/// The least window in segments: three duplicate acknowledgements and some losses fit into it (ls-aimd 3).
-const KEPT: f64 = 8.0;
+/// The minimum flight in segments, enough for three duplicate ACKs and some losses (ls-aimd 3).
+const MIN_FLIGHT: f64 = 8.0;
 
-/// Sender delay control: below eight segments the window stays and the round trip grows by a delay.
+/// Sender delay control: below eight segments the flight stays, and the sender adds a delay to the RTT.
 ///
-/// With a window `w` that TCP would have, that delay is `(8 / w - 1)` round trips, so that `8 / (rtt + delay) = w / rtt`. The
-/// source says that the delay shrinks about as fast as TCP would increase: here by what makes one segment more of `w` for every eight
+/// If TCP had a window of `w`, the delay is `(8 / w - 1)` RTTs, so that `8 / (rtt + delay) = w / rtt`. The source
+/// says that the delay shrinks about as fast as TCP would increase: here `w` grows by one segment per eight
 /// acknowledged.
 #[derive(Clone, Debug)]
 pub struct Sdc {
-    /// The window of a TCP with this rate.
+    /// The window that TCP would have at this rate.
     window: Window,
     rtt: Option<Duration>,
 }
@@ -25,17 +25,17 @@ impl Sdc {
         Sdc { window: Window::new(start.window), rtt: None }
     }
 
-    /// Sets window and threshold to `size`, which may be a fraction.
+    /// Sets window and ssthresh to `size`, which may be a fraction.
     fn reduce(&mut self, size: f64) {
         self.window.reduce(size);
-        if size < KEPT {
-            self.window.size = size.max(LEAST);
+        if size < MIN_FLIGHT {
+            self.window.size = size.max(MIN_WINDOW);
             self.window.ssthresh = self.window.size;
         }
     }
 
     fn delays(&self) -> bool {
-        self.window.size < KEPT
+        self.window.size < MIN_FLIGHT
     }
 }
 
@@ -47,7 +47,7 @@ impl Controller for Sdc {
         if !self.delays() || self.window.in_slow_start() {
             self.window.grow_additively(ack);
         } else if !ack.reducing && ack.window_limited {
-            self.window.size += f64::from(ack.delivered) / KEPT;
+            self.window.size += f64::from(ack.delivered) / MIN_FLIGHT;
         }
     }
 
@@ -58,7 +58,7 @@ impl Controller for Sdc {
     fn on_timeout(&mut self, _now: Instant, _in_flight: u32, already_reduced: bool) {
         let below = self.window.size.min(1.0) / 2.0;
         self.window.restart(self.window.size / 2.0, already_reduced);
-        // With less than a segment there is nothing to start again from: the rate halves.
+        // Below one segment there is no smaller window to restart from: the rate halves.
         if below < 0.5 {
             self.reduce(below);
         }
@@ -71,7 +71,7 @@ impl Controller for Sdc {
 
     #[inline]
     fn flight_limit(&self) -> u32 {
-        self.window.size.max(KEPT) as u32
+        self.window.size.max(MIN_FLIGHT) as u32
     }
 
     fn gap(&self, _next: u64) -> Option<Duration> {
@@ -85,7 +85,7 @@ mod tests {
     use super::super::testing::{ack, start};
     use super::*;
 
-    /// The example of the source: eight segments in 1 ms and 1 ms of delay are four in 1 ms.
+    /// The example of the source: eight segments per 1 ms of RTT and 1 ms of delay are four per 1 ms.
     #[test]
     fn a_window_of_four_is_one_of_eight_with_as_much_delay_as_round_trip() {
         let mut sdc = Sdc::new(&start(8));

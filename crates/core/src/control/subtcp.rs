@@ -1,15 +1,15 @@
-//! SUBTCP: TCP that grows in proportion to its rate, and below one segment waits longer between them (Feng et al.; ls-aimd 3).
+//! SUBTCP: grows in proportion to its rate, and spaces segments out below a window of one (Feng et al.; ls-aimd 3).
 
-use super::window::{LEAST, MIN_SSTHRESH};
+use super::window::{MIN_SSTHRESH, MIN_WINDOW};
 use super::{Ack, Congestion, Controller, Start};
 use crate::units::{Duration, Instant};
 
-/// What a window grows by in a round, a share of itself. The source says "a percentage" and not which; with this one a halving takes
-/// fourteen rounds to come back.
+/// Growth per round trip, as a fraction of the window. The source says only "a percentage"; with 5 % the window
+/// needs fourteen round trips to recover from a halving.
 const SHARE: f64 = 0.05;
 
-/// TCP with sub-linear growth: a share of the window a round trip, at most a segment; windows below one segment are gaps between single
-/// ones.
+/// TCP with sub-linear growth: a fraction of the window per round trip, at most one segment. Below a window of one
+/// segment, single segments leave with gaps.
 #[derive(Clone, Debug)]
 pub struct Subtcp {
     size: f64,
@@ -34,20 +34,20 @@ impl Controller for Subtcp {
         if self.size < self.ssthresh {
             self.size = (self.size + acked).min(self.ssthresh);
         } else {
-            // A segment is a round where the window is smaller, and the window's share of one where it is larger.
+            // A segment is a whole round trip of a window below one, and 1/window of one above.
             let share = SHARE * self.size.min(1.0);
             self.size += acked * share.min(1.0 / self.size);
         }
     }
 
     fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {
-        self.size = (self.size / 2.0).max(LEAST);
+        self.size = (self.size / 2.0).max(MIN_WINDOW);
         self.ssthresh = self.size;
     }
 
-    /// Below one segment the wait doubles once more.
+    /// At or below a window of one segment, the gap doubles.
     fn on_timeout(&mut self, _now: Instant, _in_flight: u32, already_reduced: bool) {
-        let half = (self.size / 2.0).max(LEAST);
+        let half = (self.size / 2.0).max(MIN_WINDOW);
         if self.size <= 1.0 {
             self.size = half;
             self.ssthresh = half;

@@ -1,25 +1,25 @@
-//! What Reno, CUBIC and DCTCP have in common: a window that grows by whole segments.
+//! The window that Reno, CUBIC, DCTCP and others share, which grows by whole segments.
 
 use super::Ack;
 use crate::units::Duration;
 
-/// The least slow-start threshold in segments (RFC 5681, equation 4).
+/// The minimum ssthresh in segments (RFC 5681, equation 4).
 pub(super) const MIN_SSTHRESH: f64 = 2.0;
 
-/// The least window in segments of controllers whose source names none: a run of marks would silence a flow for good, because
-/// only acknowledgements make it faster again.
-pub(super) const LEAST: f64 = 1.0 / 1024.0;
+/// The minimum window in segments of controllers whose source names none. Only ACKs make a flow faster again, so
+/// without a minimum a series of marks would silence it for good.
+pub(super) const MIN_WINDOW: f64 = 1.0 / 1024.0;
 
-/// A congestion window in segments with its slow-start threshold.
+/// A congestion window and ssthresh, in segments.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     /// The window.
     pub(super) size: f64,
-    /// Below this the window doubles every round trip; infinite before the first reduction.
+    /// The slow-start threshold; infinite before the first reduction.
     pub(super) ssthresh: f64,
-    /// The window that a flow starts with.
+    /// The initial window.
     initial: f64,
-    /// Segments acknowledged that have not made the window grow yet.
+    /// Acknowledged segments that have not grown the window yet.
     credit: f64,
 }
 
@@ -30,13 +30,14 @@ impl Window {
         Window { size: initial, ssthresh: f64::INFINITY, initial, credit: 0.0 }
     }
 
-    /// Whether the window is below its threshold.
+    /// Whether the window is below ssthresh.
     #[inline]
     pub(super) fn in_slow_start(&self) -> bool {
         self.size < self.ssthresh
     }
 
-    /// Grows by one segment for each of the `acked` up to the threshold and returns those that are left (RFC 5681 3.1).
+    /// Grows by one segment per segment acknowledged, up to ssthresh, and returns the segments left over (RFC 5681
+    /// 3.1).
     #[inline]
     pub(super) fn slow_start(&mut self, acked: f64) -> f64 {
         let size = (self.size + acked).min(self.ssthresh);
@@ -45,10 +46,11 @@ impl Window {
         left
     }
 
-    /// Grows by one segment for every `count` acknowledged; the rest is carried over.
+    /// Grows by one segment per `count` acknowledged; the remainder is carried over.
     #[inline]
     pub(super) fn grow(&mut self, count: f64, acked: f64) {
-        // Credit gathered while more was asked for counts once only, lest a smaller count turn it into a burst.
+        // Credit gathered under a larger count is worth one segment at most, or a smaller count would turn it into
+        // a burst.
         if self.credit >= count {
             self.credit = 0.0;
             self.size += 1.0;
@@ -61,7 +63,8 @@ impl Window {
         }
     }
 
-    /// Grows as Reno does: by a segment for each acknowledged in slow start, by one a round trip after that (RFC 5681 3.1).
+    /// Grows as Reno does: by one segment per segment acknowledged in slow start, then by one per round trip (RFC
+    /// 5681 3.1).
     #[inline]
     pub(super) fn grow_additively(&mut self, ack: &Ack) {
         if ack.reducing || !ack.window_limited {
@@ -76,21 +79,21 @@ impl Window {
         }
     }
 
-    /// Reduces window and threshold to `size`, at least [`MIN_SSTHRESH`].
+    /// Reduces window and ssthresh to `size`, at least [`MIN_SSTHRESH`].
     pub(super) fn reduce(&mut self, size: f64) {
         self.ssthresh = size.max(MIN_SSTHRESH);
         self.size = self.ssthresh;
         self.credit = 0.0;
     }
 
-    /// Takes back a reduction: window and threshold are at least these again.
+    /// Undoes a reduction: window and ssthresh become at least these.
     pub(super) fn restore(&mut self, size: f64, ssthresh: f64) {
         self.size = self.size.max(size);
         self.ssthresh = self.ssthresh.max(ssthresh);
     }
 
-    /// After an idle time the window halves for every retransmission timeout in it, down to the initial window; the threshold
-    /// remembers three quarters of what it was (RFC 2861, as in Linux).
+    /// Halves the window for every RTO of idle time, down to the initial window, and raises ssthresh to three
+    /// quarters of the window before (RFC 2861, as in Linux).
     pub(super) fn after_idle(&mut self, idle: Duration, timeout: Duration) {
         self.ssthresh = self.ssthresh.max((self.size * 3.0 / 4.0).floor());
         let mut left = idle.ns() - timeout.ns();
@@ -100,10 +103,10 @@ impl Window {
         }
     }
 
-    /// Starts again from one segment and slow-starts up to `ssthresh`, or up to the present threshold when it is `already_reduced`
-    /// already.
+    /// Restarts from one segment and slow-starts up to `ssthresh`, or up to the present ssthresh if that is
+    /// `already_reduced`.
     ///
-    /// A further timeout before anything was acknowledged tells nothing new about the path: the threshold stays.
+    /// A further timeout before anything was acknowledged says nothing new about the path: ssthresh stays.
     pub(super) fn restart(&mut self, ssthresh: f64, already_reduced: bool) {
         if self.size > 1.0 && !already_reduced {
             self.ssthresh = ssthresh.max(MIN_SSTHRESH);
@@ -113,7 +116,8 @@ impl Window {
     }
 }
 
-/// Methods of [`Controller`](super::Controller) as a [`Window`] has them: `delegate!(FIELD: METHOD, ...)` in the `impl` block.
+/// Methods of [`Controller`](super::Controller) that forward to a field of type [`Window`]: `delegate!(FIELD:
+/// METHOD, ...)`.
 macro_rules! delegate {
     ($window:ident: $($method:ident),+) => {
         $(super::window::delegate!(@$method $window);)+

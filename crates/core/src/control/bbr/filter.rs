@@ -1,11 +1,11 @@
-//! The largest of recent samples, in constant space.
+//! A windowed maximum in constant space.
 
-/// Keeps the best sample and two later ones that take over when it grows old (Kathleen Nichols' windowed filter).
+/// Keeps the maximum and two later samples that replace it when it expires (Kathleen Nichols' windowed filter).
 ///
-/// The answer is exact when samples fall within a window, and otherwise as recent as the quarters of the window allow.
+/// The maximum is exact when samples fall within a window, and otherwise as recent as the quarters of the window allow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MaxFilter {
-    /// Best, second and third choice: time and value. Times ascend, values descend.
+    /// First, second and third best sample: time and value. Times ascend, values descend.
     best: [(u64, u64); 3],
 }
 
@@ -16,7 +16,7 @@ impl MaxFilter {
         self.best[0].1
     }
 
-    /// Takes in a sample of `value` at `time`; older ones than `window` no longer count.
+    /// Takes in a sample of `value` at `time`; samples older than `window` expire.
     #[inline]
     pub(super) fn update(&mut self, window: u64, time: u64, value: u64) {
         let sample = (time, value);
@@ -33,7 +33,7 @@ impl MaxFilter {
         self.age(window, sample);
     }
 
-    /// Lets choices that are too old go, and looks for later ones while there is only the first.
+    /// Drops expired samples, and picks later ones while there is only the first.
     fn age(&mut self, window: u64, sample: (u64, u64)) {
         let time = sample.0;
         let [first, second, third] = self.best;

@@ -1,24 +1,24 @@
-//! Whether a policer limits the flow, and to which rate (Flach et al., An Internet-Wide Analysis of Traffic Policing, SIGCOMM 2016).
+//! Detects a policer and its rate (Flach et al., An Internet-Wide Analysis of Traffic Policing, SIGCOMM 2016).
 //!
-//! A token bucket lets bursts pass at full speed and drops the rest, so that the largest sample of the bandwidth is far above
-//! what gets through in the long run. Rates are measured from one loss to another, when the bucket is empty. Two intervals in
-//! a row with many losses and about the same rate give the policed rate away.
+//! A token bucket lets bursts pass at full speed and drops the rest, so the maximum bandwidth sample is far above
+//! the long-term rate. Rates are measured from one loss to another, when the bucket is empty. Two consecutive
+//! intervals with many losses and about the same rate show a policer.
 
 use super::{SCALE, UNIT};
 use crate::units::Instant;
 
-/// Fewest round trips in an interval; four times as many are too many.
+/// Fewest round trips in an interval; the most are four times as many.
 const ROUNDS: u32 = 4;
-/// Losses per delivery of an interval that count as many, in parts of 256: a fifth.
+/// Least ratio of losses to deliveries in a lossy interval, in units of 1/256: a fifth.
 const LOSSES: u64 = 50;
-/// Rates that differ by less than this part of [`UNIT`], an eighth, are the same.
+/// Rates are the same if they differ by at most an eighth (in units of 1/[`UNIT`]).
 const SIMILAR: u64 = UNIT / 8;
-/// Rates that differ by less, in bytes per second (4 kb/s), are the same.
+/// Rates are also the same if they differ by at most this, in bytes per second: 4 kb/s.
 pub(super) const CLOSE: u64 = 4000 / 8;
-/// Round trips for which the policed rate is used, before the path is probed again.
+/// Round trips for which the policed rate is used before BBR probes again.
 const USE_ROUNDS: u32 = 48;
 
-/// What a flow has seen so far, in segments.
+/// Segments delivered and lost so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     pub(super) delivered: u64,
@@ -27,46 +27,46 @@ pub(super) struct Totals {
     pub(super) at: Instant,
 }
 
-/// What a sample led to.
+/// The result of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing yet.
+    /// No policer so far.
     Open,
-    /// There is a policer.
+    /// A policer was found.
     Policed,
 }
 
 /// The detector of one flow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LongTerm {
-    /// Rate of the last interval, or the policed one, segments per microsecond times 2^24.
+    /// The rate of the last interval, or the policed rate, in segments per microsecond times 2^24.
     bandwidth: Option<u64>,
     used: bool,
     sampling: bool,
-    /// Round trips of the present interval, or of use.
+    /// Round trips of the present interval, or since the policed rate is in use.
     rounds: u32,
     start: Totals,
 }
 
 impl LongTerm {
-    /// The policed rate while there is one.
+    /// The policed rate while it is in use.
     #[inline]
     pub(super) fn in_use(&self) -> Option<u64> {
         if self.used { self.bandwidth } else { None }
     }
 
-    /// Counts a round trip of use; true when it was the last.
+    /// Counts a round trip of use; returns true if it was the last.
     pub(super) fn expires(&mut self) -> bool {
         self.rounds += 1;
         self.rounds >= USE_ROUNDS
     }
 
-    /// Forgets everything.
+    /// Resets the detector.
     pub(super) fn reset(&mut self, totals: &Totals) {
         *self = LongTerm { start: *totals, ..LongTerm::default() };
     }
 
-    /// Takes in an acknowledgement; `lossy` when it told of losses, `close` says whether a difference of rates is negligible.
+    /// Takes in an ACK; `lossy` if it showed losses. `close` says whether a difference of rates is negligible.
     pub(super) fn sample(
         &mut self,
         totals: &Totals,
@@ -96,12 +96,12 @@ impl LongTerm {
         }
     }
 
-    /// An interval begins.
+    /// Begins an interval.
     fn begin(&mut self, totals: &Totals) {
         (self.start, self.rounds) = (*totals, 0);
     }
 
-    /// The rate of the present interval, when it has lost enough.
+    /// The rate of the present interval if it is lossy enough.
     fn rate(&self, totals: &Totals) -> Option<u64> {
         let lost = totals.lost - self.start.lost;
         let delivered = totals.delivered - self.start.delivered;
@@ -132,7 +132,7 @@ impl LongTerm {
 mod tests {
     use super::*;
 
-    /// Runs intervals of `rounds` round trips of 10 ms with these deliveries and losses each; a loss ends each.
+    /// Runs intervals of `rounds` round trips of 10 ms, each with these deliveries and losses and a loss at its end.
     fn run(intervals: &[(u64, u64)], rounds: u32) -> LongTerm {
         let mut policer = LongTerm::default();
         let mut totals = Totals::default();

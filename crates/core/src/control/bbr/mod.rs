@@ -1,10 +1,11 @@
-//! BBR, version 1: paces at the largest rate of delivery seen lately and keeps about two bandwidth-delay products in flight
-//! (Cardwell et al., ACM Queue 14(5), 2016; draft-cardwell-iccrg-bbr-congestion-control-00; details as in Linux 6.12).
+//! BBR, version 1: paces at the maximum recent delivery rate and keeps about two bandwidth-delay products (BDPs) in
+//! flight (Cardwell et al., ACM Queue 14(5), 2016; draft-cardwell-iccrg-bbr-congestion-control-00; details as in
+//! Linux 6.12).
 //!
-//! Two numbers model the path: `bandwidth`, the largest sample of the last ten round trips, and `min_rtt`, the smallest
-//! round-trip time of the last ten seconds. Everything else follows from them by gains: the pacing rate is gain times bandwidth less
-//! a margin, the window gain times bandwidth times min_rtt and what hosts hold back in bursts. Losses change nothing of the model;
-//! in the first round trip of a recovery no more is sent than is delivered, and its end restores the window.
+//! Two numbers model the path: `bandwidth`, the maximum sample of the last ten round trips, and `min_rtt`, the
+//! minimum RTT of the last ten seconds. The pacing rate is a gain times bandwidth, less a margin; the window is a
+//! gain times the BDP, plus the bursts that hosts hold. Losses do not change the model. In the first round trip of
+//! a recovery BBR sends no more than is delivered (packet conservation), and at its end it restores the window.
 //!
 //! ```text
 //!             three rounds without          flight down to one
@@ -17,8 +18,9 @@
 //!        when the pipe has not been filled yet
 //! ```
 //!
-//! A policer shows by rates that agree over two intervals, each with losses of a fifth; then their mean replaces the largest sample
-//! ([`long_term`]). Receivers that acknowledge in lumps get their lumps on top of the window ([`aggregation`]).
+//! If two consecutive intervals lose a fifth each and agree in their rates, there is a policer, and their mean
+//! replaces the maximum sample ([`long_term`]). If ACKs come aggregated, the window grows by the aggregates
+//! ([`aggregation`]).
 
 mod aggregation;
 mod filter;
@@ -37,42 +39,42 @@ use self::model::payload_rate;
 use super::{Ack, Congestion, Controller, Delivery, RecoveryState, Start};
 use crate::units::{Duration, Instant, Rate};
 
-/// Bandwidths are in segments per microsecond times 2 to this: from 0.06 segments a second up, in integers, so that runs are the
-/// same everywhere.
+/// Bandwidths are in segments per microsecond times 2 to this, that is, from 0.06 segments per second up. They are
+/// integers, so that runs are the same on every machine.
 const SCALE: u32 = 24;
-/// Gains are in parts of this.
+/// Gains are in units of 1/256.
 const UNIT: u64 = 256;
-/// Gain of STARTUP, 2/ln 2: the smallest with which a rate that grows smoothly doubles every round trip.
+/// Gain of STARTUP, 2/ln 2: the smallest that doubles the rate every round trip.
 const HIGH_GAIN: u64 = UNIT * 2885 / 1000 + 1;
-/// Gain of DRAIN, the inverse: empties in one round trip what STARTUP queued in one.
+/// Gain of DRAIN, the inverse: drains in one round trip the queue that STARTUP built in one.
 const DRAIN_GAIN: u64 = UNIT * 1000 / 2885;
-/// Window in bandwidth-delay products while cruising: two tolerate acknowledgements that come late and together.
+/// Gain of the window in PROBE_BW: two BDPs tolerate delayed and aggregated ACKs.
 const WINDOW_GAIN: u64 = 2 * UNIT;
-/// Pacing gains of PROBE_BW, each for about one min_rtt: ask for more, give back the queue it made, cruise.
+/// Pacing gains of PROBE_BW, each for about one min_rtt: probe for more, drain the queue that made, cruise.
 const CYCLE: [u64; 8] = [UNIT * 5 / 4, UNIT * 3 / 4, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
-/// The cycle begins at one of so many phases, drawn at random, never the one that gives back: flows must not probe in step.
+/// The number of phases from which the first is drawn, all but the one that drains: flows must not probe in step.
 const FIRST_PHASES: u32 = 7;
-/// Round trips that a sample of the bandwidth counts for: a cycle and two more.
+/// Window of the bandwidth filter in round trips: a cycle and two more.
 const BANDWIDTH_ROUNDS: u64 = CYCLE.len() as u64 + 2;
-/// Percent that pacing stays below the estimate, so that queues drain on average.
+/// Percent by which the pacing rate stays below the estimate, so that queues drain on average.
 const MARGIN: u64 = 1;
-/// How long a smallest round-trip time is believed.
+/// How long a minimum RTT is valid.
 const MIN_RTT_AGE: Duration = Duration::from_ms(10_000);
-/// Least time with few segments in flight that PROBE_RTT takes: 2 % of the ten seconds.
+/// Minimum duration of PROBE_RTT with few segments in flight: 2 % of the ten seconds.
 const PROBE_RTT_TIME: Duration = Duration::from_ms(200);
-/// Fewest segments in the window: two acknowledgements of two segments each under way.
+/// Minimum window in segments: two ACKs of two segments each in flight.
 const MIN_WINDOW: u32 = 4;
-/// The pipe is full after so many round trips in which the bandwidth has not grown by [`FULL_GROWTH`].
+/// The pipe is full after this many round trips in which the bandwidth has not grown by [`FULL_GROWTH`].
 const FULL_ROUNDS: u32 = 3;
 /// See [`FULL_ROUNDS`].
 const FULL_GROWTH: u64 = UNIT * 5 / 4;
-/// Round-trip time in microseconds that the first pacing rate assumes without any measurement.
+/// The RTT that the first pacing rate assumes before any sample, us.
 const NOMINAL_RTT: u64 = 1000;
-/// The first window of Linux in segments: below so many deliveries the window grows whatever the model says.
+/// Linux's initial window in segments: before this many deliveries the window grows whatever the model says.
 const FIRST_WINDOW: u64 = 10;
-/// Below this rate in payload bytes per second (1.2 Mb/s) segments leave one by one.
+/// Below this rate in payload bytes per second (1.2 Mb/s) bursts are single segments.
 const SINGLE_SEGMENT_RATE: u64 = 1_200_000 / 8;
-/// Most payload bytes in a burst: what one packet may hold while it is unsegmented (65535 less headers in Linux).
+/// Most payload bytes in a burst: those of one packet before segmentation (65535 less headers in Linux).
 const LARGEST_BURST: u64 = 65_215;
 /// A burst lasts 1/2^10 s, about a millisecond (Linux's `sk_pacing_shift`).
 const BURST_SHIFT: u32 = 10;
@@ -95,29 +97,30 @@ pub struct Bbr {
     random: Pcg64Mcg,
     mode: Mode,
     bandwidth: MaxFilter,
-    /// Round trips so far, and how many segments will have been delivered when the present one ends.
+    /// Round trips so far, and the count of delivered segments at which the present one ends.
     rounds: u64,
     round_end: u64,
     round_start: bool,
-    /// Smallest round-trip time in microseconds, and when it was measured.
+    /// Minimum RTT in microseconds, and when it was measured.
     min_rtt: Option<u64>,
     min_rtt_at: Instant,
-    /// When PROBE_RTT may end; absent until few enough segments are in flight.
+    /// When PROBE_RTT may end; `None` until few enough segments are in flight.
     probe_rtt_end: Option<Instant>,
     probe_rtt_round_done: bool,
-    /// Phase of [`CYCLE`] and when it began.
+    /// The phase in [`CYCLE`] and when it began.
     phase: usize,
     phase_start: Instant,
     pacing_gain: u64,
     window_gain: u64,
-    /// Whether the pipe has been full, the bandwidth to outgrow, and for how many round trips it has not been.
+    /// Whether the pipe has been full; otherwise the bandwidth to exceed, and the round trips in which it was not
+    /// exceeded.
     full: bool,
     full_bandwidth: u64,
     full_rounds: u32,
-    /// How the flow stood at the last acknowledgement.
+    /// The recovery state after the last ACK.
     state: RecoveryState,
-    /// In the first round trip of a recovery: send what is delivered.
-    conserving: bool,
+    /// Whether packet conservation applies: in the first round trip of a recovery.
+    conserving_packets: bool,
     /// The window before recovery or PROBE_RTT cut it.
     saved_window: u32,
     resumed: bool,
@@ -132,7 +135,7 @@ pub struct Bbr {
     delivered: u64,
     lost: u64,
     delivered_at: Instant,
-    /// Whether what is sent now says nothing about the path.
+    /// Whether PROBE_RTT keeps the flow below the rate of the path.
     limiting_rate: bool,
 }
 
@@ -160,7 +163,7 @@ impl Bbr {
             full_bandwidth: 0,
             full_rounds: 0,
             state: RecoveryState::Open,
-            conserving: false,
+            conserving_packets: false,
             saved_window: 0,
             resumed: false,
             seen_rtt: false,
@@ -178,13 +181,13 @@ impl Bbr {
         bbr
     }
 
-    /// The first pacing rate: the window over `rtt` microseconds, times the gain of STARTUP.
+    /// Sets the first pacing rate: the window over `rtt` microseconds, times the gain of STARTUP.
     fn start_pacing(&mut self, rtt: u64) {
         let bandwidth = (u64::from(self.window) << SCALE) / rtt.max(1);
         self.pacing_rate = payload_rate(self.mss, bandwidth, HIGH_GAIN);
     }
 
-    /// Paces at `gain` times the estimate; before the pipe is full the rate only grows.
+    /// Sets the pacing rate to `gain` times the estimate; before the pipe is full the rate only grows.
     fn set_pacing_rate(&mut self, gain: u64, smoothed: Option<Duration>) {
         if !self.seen_rtt
             && let Some(rtt) = smoothed
@@ -198,7 +201,7 @@ impl Bbr {
         }
     }
 
-    /// Segments that leave in one burst at the present rate.
+    /// Segments in one burst at the present rate.
     fn burst(&self) -> u64 {
         let bytes = (self.pacing_rate >> BURST_SHIFT).min(LARGEST_BURST);
         (bytes / self.mss).max(self.fewest().into()).min(127)
@@ -209,34 +212,34 @@ impl Bbr {
         if self.pacing_rate < SINGLE_SEGMENT_RATE { 1 } else { 2 }
     }
 
-    /// Remembers the window before something other than the model cuts it.
+    /// Saves the window before recovery or PROBE_RTT cuts it.
     fn save_window(&mut self) {
         let cut = self.state != RecoveryState::Open || self.mode == Mode::ProbeRtt;
         self.saved_window = if cut { self.saved_window.max(self.window) } else { self.window };
     }
 
-    /// The window during recovery and at its end; true when it follows what is delivered.
+    /// Sets the window during recovery and at its end; returns whether packet conservation applies.
     fn recover_or_restore(&mut self, ack: &Ack, delivery: &Delivery) -> bool {
         let mut window = self.window.saturating_sub(delivery.losses).max(1);
         let conserved = ack.in_flight + ack.delivered;
         let before = std::mem::replace(&mut self.state, delivery.state);
         if delivery.state == RecoveryState::Recovery && before != RecoveryState::Recovery {
-            self.conserving = true;
+            self.conserving_packets = true;
             self.round_end = self.delivered;
             window = conserved;
         } else if before != RecoveryState::Open && delivery.state == RecoveryState::Open {
             window = window.max(self.saved_window);
-            self.conserving = false;
+            self.conserving_packets = false;
         }
-        self.window = if self.conserving { window.max(conserved) } else { window };
-        self.conserving
+        self.window = if self.conserving_packets { window.max(conserved) } else { window };
+        self.conserving_packets
     }
 
-    /// Moves the window towards its target, by no more than was delivered.
+    /// Moves the window towards its target, growing by no more than was delivered.
     fn set_window(&mut self, ack: &Ack, delivery: &Delivery) {
         if ack.delivered > 0 && !self.recover_or_restore(ack, delivery) {
-            let product = self.product(self.estimate(), self.window_gain) + self.lumps();
-            let target = self.with_bursts(product).min(u64::from(u32::MAX)) as u32;
+            let product = self.bdp(self.estimate(), self.window_gain) + self.extra_acked();
+            let target = self.with_burst_budget(product).min(u64::from(u32::MAX)) as u32;
             if self.full {
                 self.window = (self.window + ack.delivered).min(target);
             } else if self.window < target || self.delivered < FIRST_WINDOW {
@@ -249,12 +252,12 @@ impl Bbr {
         }
     }
 
-    /// Segments by which acknowledgements come in lumps.
-    fn lumps(&self) -> u64 {
-        if self.full { self.aggregation.window(self.estimate()) } else { 0 }
+    /// Segments to add to the window because ACKs come aggregated.
+    fn extra_acked(&self) -> u64 {
+        if self.full { self.aggregation.extra_acked(self.estimate()) } else { 0 }
     }
 
-    /// Leaves PROBE_RTT when it has lasted long enough.
+    /// Leaves PROBE_RTT if it has lasted long enough.
     fn end_probe_rtt(&mut self, now: Instant) {
         if self.probe_rtt_end.is_none_or(|end| now <= end) {
             return;
@@ -262,14 +265,14 @@ impl Bbr {
         self.min_rtt_at = now;
         self.window = self.window.max(self.saved_window);
         if self.full {
-            self.cruise();
+            self.enter_probe_bandwidth();
         } else {
             self.mode = Mode::Startup;
         }
     }
 
     /// Enters PROBE_BW at a random phase.
-    fn cruise(&mut self) {
+    fn enter_probe_bandwidth(&mut self) {
         self.mode = Mode::ProbeBandwidth;
         self.phase = CYCLE.len() - 1 - self.random.random_range(0..FIRST_PHASES) as usize;
         self.next_phase();
@@ -281,13 +284,13 @@ impl Bbr {
     }
 }
 
-/// Whole microseconds.
+/// A duration in whole microseconds, at least zero.
 fn micros(time: Duration) -> u64 {
     (time.ns() / 1000).max(0).unsigned_abs()
 }
 
 impl Controller for Bbr {
-    /// Nothing: all that counts comes with [`Controller::on_delivery`].
+    /// Does nothing: BBR uses [`Controller::on_delivery`].
     fn on_ack(&mut self, _ack: &Ack) {}
 
     fn on_delivery(&mut self, ack: &Ack, delivery: &Delivery) {
@@ -299,7 +302,7 @@ impl Controller for Bbr {
         self.set_window(ack, delivery);
     }
 
-    /// The window stays; it is remembered, because recovery cuts it.
+    /// Saves the window, because recovery cuts it.
     fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {
         self.save_window();
     }
@@ -311,13 +314,13 @@ impl Controller for Bbr {
         self.window = 1;
         self.state = RecoveryState::Loss;
         self.full_bandwidth = 0;
-        // Everything in flight counts as lost, and the timeout as the end of a round trip.
+        // Everything in flight counts as lost, and the RTO as the end of a round trip.
         self.lost += u64::from(in_flight);
         self.round_start = true;
         self.sample_long_term(1, false);
     }
 
-    /// The window comes back when recovery ends; growth and losses of the time before said nothing about the path.
+    /// The window is restored when recovery ends; growth and losses before said nothing about the path.
     fn on_undo(&mut self, _window: f64, _ssthresh: f64) {
         (self.full_bandwidth, self.full_rounds) = (0, 0);
         let totals = self.totals();
@@ -358,7 +361,7 @@ impl Controller for Bbr {
         f64::from(self.window)
     }
 
-    /// What DRAIN emptied the pipe to; infinite before.
+    /// The target of DRAIN; infinite before.
     #[inline]
     fn ssthresh(&self) -> f64 {
         self.ssthresh

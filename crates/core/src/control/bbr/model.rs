@@ -1,36 +1,36 @@
-//! How acknowledgements update the model of the path, and what follows from it.
+//! Updates of the model by ACKs, and the state machine that follows from it.
 
 use super::long_term::Verdict;
 use super::*;
 use crate::control::RateSample;
 
 impl Bbr {
-    /// The bandwidth that counts now, segments per microsecond times 2^24.
+    /// The bandwidth in use, in segments per microsecond times 2^24.
     pub(super) fn estimate(&self) -> u64 {
         self.long_term.in_use().unwrap_or_else(|| self.bandwidth.max())
     }
 
-    /// `gain` times the bandwidth-delay product in whole segments, rounded up: rounding down would feed back.
-    pub(super) fn product(&self, bandwidth: u64, gain: u64) -> u64 {
+    /// `gain` times the BDP in whole segments, rounded up: rounding down would lower the next estimate.
+    pub(super) fn bdp(&self, bandwidth: u64, gain: u64) -> u64 {
         let Some(rtt) = self.min_rtt else { return FIRST_WINDOW };
         let product = u128::from(bandwidth) * u128::from(rtt) * u128::from(gain) / u128::from(UNIT);
         product.div_ceil(1 << SCALE) as u64
     }
 
-    /// A flight of `segments` and the bursts that hosts hold: one before the sender's card, one in it, one at the receiver.
-    pub(super) fn with_bursts(&self, segments: u64) -> u64 {
+    /// `segments` plus the bursts that hosts hold: one before the sender's card, one in it, one at the receiver.
+    pub(super) fn with_burst_budget(&self, segments: u64) -> u64 {
         let even = (segments + 3 * self.burst()).next_multiple_of(2);
-        // With a small product a quarter more would be lost in rounding.
+        // With a small BDP a quarter more would be lost in rounding.
         if self.mode == Mode::ProbeBandwidth && self.phase == 0 { even + 2 } else { even }
     }
 
-    /// The flight that `gain` asks for.
-    fn target_flight(&self, gain: u64) -> u64 {
-        self.with_bursts(self.product(self.bandwidth.max(), gain))
+    /// The segments in flight that `gain` allows.
+    fn target_in_flight(&self, gain: u64) -> u64 {
+        self.with_burst_budget(self.bdp(self.bandwidth.max(), gain))
     }
 
-    /// Of `flight` segments those that will be in the network when the pacer lets the next burst go.
-    fn flight_at_departure(&self, flight: u32, ack: &Ack, delivery: &Delivery) -> u64 {
+    /// The segments in flight when the pacer releases the next burst, if `flight` are now.
+    fn in_flight_at_departure(&self, flight: u32, ack: &Ack, delivery: &Delivery) -> u64 {
         let wait = micros(delivery.departure - ack.now);
         let leaves = (u128::from(self.estimate()) * u128::from(wait)) >> SCALE;
         let joins = if self.pacing_gain > UNIT { self.burst() } else { 0 };
@@ -43,13 +43,13 @@ impl Bbr {
         if self.mode == Mode::ProbeBandwidth && self.phase_is_over(ack, delivery) {
             self.next_phase();
         }
-        self.look_for_full_pipe(delivery);
+        self.check_full_pipe(delivery);
         self.drain(ack, delivery);
         self.update_min_rtt(ack, delivery);
         self.set_gains();
     }
 
-    /// The sample of an acknowledgement, with its interval in microseconds, if it can be used.
+    /// The sample of an ACK and its interval in microseconds, if it is valid.
     fn usable(delivery: &Delivery) -> Option<(RateSample, u64)> {
         let sample = delivery.sample?;
         let interval = micros(sample.interval?);
@@ -63,11 +63,11 @@ impl Bbr {
             self.round_end = self.delivered;
             self.rounds += 1;
             self.round_start = true;
-            self.conserving = false;
+            self.conserving_packets = false;
         }
         self.sample_long_term(delivery.losses, sample.app_limited);
         let bandwidth = (sample.delivered << SCALE) / interval;
-        // What an application held back says something only when it is more than was known.
+        // An app-limited sample counts only if it exceeds the estimate.
         if !sample.app_limited || bandwidth >= self.bandwidth.max() {
             self.bandwidth.update(BANDWIDTH_ROUNDS, self.rounds, bandwidth);
         }
@@ -77,13 +77,13 @@ impl Bbr {
         long_term::Totals { delivered: self.delivered, lost: self.lost, at: self.delivered_at }
     }
 
-    /// Looks for a policer.
+    /// Updates the detection of a policer.
     pub(super) fn sample_long_term(&mut self, losses: u32, app_limited: bool) {
         let totals = self.totals();
         if self.long_term.in_use().is_some() {
             if self.mode == Mode::ProbeBandwidth && self.round_start && self.long_term.expires() {
                 self.long_term.reset(&totals);
-                self.cruise();
+                self.enter_probe_bandwidth();
             }
             return;
         }
@@ -108,23 +108,23 @@ impl Bbr {
         }
     }
 
-    /// Whether the pacing gain has done its work.
+    /// Whether the phase of the gain cycle is over.
     fn phase_is_over(&self, ack: &Ack, delivery: &Delivery) -> bool {
         let lasted = micros(self.delivered_at - self.phase_start);
         let full_length = self.min_rtt.is_some_and(|rtt| lasted > rtt);
         if self.pacing_gain == UNIT {
             return full_length;
         }
-        let flight = self.flight_at_departure(delivery.flight_before, ack, delivery);
+        let flight = self.in_flight_at_departure(delivery.flight_before, ack, delivery);
         if self.pacing_gain > UNIT {
-            // Losses say that more does not fit.
-            return full_length && (delivery.losses > 0 || flight >= self.target_flight(self.pacing_gain));
+            // A loss means the bottleneck buffer is full: stop probing for more.
+            return full_length && (delivery.losses > 0 || flight >= self.target_in_flight(self.pacing_gain));
         }
-        full_length || flight <= self.target_flight(UNIT)
+        full_length || flight <= self.target_in_flight(UNIT)
     }
 
-    /// The pipe is full when the bandwidth has stopped growing.
-    fn look_for_full_pipe(&mut self, delivery: &Delivery) {
+    /// Checks whether the bandwidth has stopped growing, that is, the pipe is full.
+    fn check_full_pipe(&mut self, delivery: &Delivery) {
         let limited = delivery.sample.is_some_and(|sample| sample.app_limited);
         if self.full || !self.round_start || limited {
             return;
@@ -141,18 +141,18 @@ impl Bbr {
     fn drain(&mut self, ack: &Ack, delivery: &Delivery) {
         if self.mode == Mode::Startup && self.full {
             self.mode = Mode::Drain;
-            self.ssthresh = self.target_flight(UNIT) as f64;
+            self.ssthresh = self.target_in_flight(UNIT) as f64;
         }
         if self.mode == Mode::Drain
-            && self.flight_at_departure(ack.in_flight, ack, delivery) <= self.target_flight(UNIT)
+            && self.in_flight_at_departure(ack.in_flight, ack, delivery) <= self.target_in_flight(UNIT)
         {
-            self.cruise();
+            self.enter_probe_bandwidth();
         }
     }
 
     fn update_min_rtt(&mut self, ack: &Ack, delivery: &Delivery) {
         let expired = ack.now > self.min_rtt_at + MIN_RTT_AGE;
-        // An old minimum does not give way to a time that may contain the receiver's patience.
+        // A sample that may include the receiver's ACK delay does not replace an expired minimum.
         let delayed = delivery.sample.is_some_and(|sample| sample.delayed);
         if let Some(rtt) = ack.rtt.map(micros)
             && (expired && !delayed || self.min_rtt.is_none_or(|min| rtt < min))
@@ -174,7 +174,7 @@ impl Bbr {
         }
     }
 
-    /// Stays in PROBE_RTT for a round trip with few segments in flight, and for its least time.
+    /// Stays in PROBE_RTT for a round trip with few segments in flight, and for its minimum duration.
     fn probe_rtt(&mut self, ack: &Ack) {
         if self.probe_rtt_end.is_none() {
             if ack.in_flight <= MIN_WINDOW {
@@ -201,7 +201,7 @@ impl Bbr {
     }
 }
 
-/// Payload bytes per second of `gain` times a bandwidth, less the margin.
+/// `gain` times a bandwidth, less the margin, in payload bytes per second.
 pub(super) fn payload_rate(mss: u64, bandwidth: u64, gain: u64) -> u64 {
     let bytes = u128::from(bandwidth) * u128::from(mss * gain) / u128::from(UNIT);
     let rate = bytes * u128::from(1_000_000 / 100 * (100 - MARGIN));

@@ -6,7 +6,7 @@ use super::*;
 
 const MS: u64 = 1_000_000;
 
-/// A path that delivers a segment a millisecond after 40 ms, and a flow that keeps `flight` segments on it.
+/// A path with an RTT of 40 ms that delivers a segment per millisecond, and a flow on it.
 struct Path {
     bbr: Bbr,
     now: u64,
@@ -19,7 +19,7 @@ impl Path {
         Path { bbr: Bbr::new(&START), now: 40 * MS, delivered: 0, lost: 0 }
     }
 
-    /// One segment is reported, which `rtt` ms ago was sent with `per_rtt` segments delivered since.
+    /// Acknowledges a segment that was sent `rtt` ms ago, with `per_rtt` segments delivered since.
     fn ack(&mut self, rtt: u64, per_rtt: u64, change: impl FnOnce(&mut Ack, &mut Delivery)) {
         self.now += MS;
         self.delivered += 1;
@@ -50,8 +50,8 @@ impl Path {
         self.bbr.on_delivery(&ack, &delivery);
     }
 
-    /// A path with 40 segments in 40 ms that has been filled, and on which the flow cruises.
-    fn cruising() -> Path {
+    /// A path with a BDP of 40 segments that has been filled, with the flow in PROBE_BW.
+    fn probing_bandwidth() -> Path {
         let mut path = Path::new();
         (0..400).for_each(|_| path.ack(40, 40, |ack, _| ack.in_flight = 20));
         assert_eq!(path.bbr.mode, Mode::ProbeBandwidth);
@@ -63,7 +63,7 @@ impl Path {
 fn the_first_rate_is_the_window_over_the_round_trip_time_times_the_gain() {
     let mut path = Path::new();
     path.ack(40, 0, |_, _| ());
-    // 10 segments in 40 ms, 2.89 times, less a hundredth.
+    // 10 segments per 40 ms, times 2.89, less one percent.
     let expected = 10.0 * 1448.0 / 0.04 * (739.0 / 256.0) * 0.99;
     assert!((path.bbr.pacing_rate as f64 / expected - 1.0).abs() < 1e-4, "{}", path.bbr.pacing_rate);
     let wire = path.bbr.pacing_rate().expect("it paces").bps_f64();
@@ -88,8 +88,8 @@ fn startup_ends_after_three_rounds_without_growth_and_drain_when_the_flight_is_d
 
 #[test]
 fn the_window_is_two_products_three_bursts_and_what_comes_in_lumps() {
-    let path = Path::cruising();
-    let lumps = path.bbr.lumps();
+    let path = Path::probing_bandwidth();
+    let lumps = path.bbr.extra_acked();
     assert!(lumps <= 2, "{lumps}");
     let probing = u32::from(path.bbr.phase == 0) * 2;
     let even = (80 + 6 + lumps as u32).next_multiple_of(2);
@@ -98,10 +98,10 @@ fn the_window_is_two_products_three_bursts_and_what_comes_in_lumps() {
 
 #[test]
 fn the_gain_cycle_has_eight_phases_of_a_round_trip() {
-    let mut path = Path::cruising();
+    let mut path = Path::probing_bandwidth();
     let mut gains = Vec::new();
     for _ in 0..8 * 41 {
-        // Enough to end the phase that asks for more, and too much to end early the one that gives back.
+        // Enough to end the phase that probes, and too much to end early the one that drains.
         path.ack(40, 40, |_, delivery| delivery.flight_before = 60);
         gains.push(path.bbr.pacing_gain);
     }
@@ -114,7 +114,7 @@ fn the_gain_cycle_has_eight_phases_of_a_round_trip() {
 fn the_first_phase_follows_from_the_seed_and_is_never_the_one_that_gives_back() {
     let phase = |seed| {
         let mut bbr = Bbr::new(&Start { seed, ..START });
-        bbr.cruise();
+        bbr.enter_probe_bandwidth();
         bbr.phase
     };
     let phases: Vec<usize> = (0..200).map(phase).collect();
@@ -124,7 +124,7 @@ fn the_first_phase_follows_from_the_seed_and_is_never_the_one_that_gives_back() 
 
 #[test]
 fn after_ten_seconds_without_a_smaller_round_trip_it_looks_with_four_segments() {
-    let mut path = Path::cruising();
+    let mut path = Path::probing_bandwidth();
     let before = path.bbr.window;
     while path.bbr.mode == Mode::ProbeBandwidth {
         path.ack(41, 41, |ack, _| ack.in_flight = 20);
@@ -134,7 +134,7 @@ fn after_ten_seconds_without_a_smaller_round_trip_it_looks_with_four_segments() 
     assert!(path.bbr.window == 4 && path.bbr.is_limiting_rate());
     let start = path.now;
     while path.bbr.mode == Mode::ProbeRtt {
-        // The sender marks its samples, because the controller holds back.
+        // The transport marks the samples as app-limited.
         path.ack(40, 4, |ack, delivery| {
             ack.in_flight = 3;
             delivery.sample.as_mut().expect("given").app_limited = true;
@@ -146,7 +146,7 @@ fn after_ten_seconds_without_a_smaller_round_trip_it_looks_with_four_segments() 
 
 #[test]
 fn the_first_round_of_recovery_conserves_packets_and_its_end_restores_the_window() {
-    let mut path = Path::cruising();
+    let mut path = Path::probing_bandwidth();
     let before = path.bbr.window;
     path.bbr.on_congestion(Instant::ZERO, before, Congestion::Loss);
     path.ack(40, 40, |ack, delivery| {
@@ -163,7 +163,7 @@ fn the_first_round_of_recovery_conserves_packets_and_its_end_restores_the_window
 
 #[test]
 fn a_timeout_leaves_one_segment_and_the_model() {
-    let mut path = Path::cruising();
+    let mut path = Path::probing_bandwidth();
     let (rate, before) = (path.bbr.pacing_rate, path.bbr.window);
     path.bbr.on_timeout(Instant::from_ns(path.now), before, false);
     assert_eq!(path.bbr.window, 1);
@@ -177,7 +177,7 @@ fn a_timeout_leaves_one_segment_and_the_model() {
 
 #[test]
 fn samples_of_a_slow_application_count_only_when_they_are_larger() {
-    let mut path = Path::cruising();
+    let mut path = Path::probing_bandwidth();
     let known = path.bbr.bandwidth.max();
     (0..2_000).for_each(|_| {
         path.ack(40, 10, |ack, delivery| {
@@ -193,7 +193,7 @@ fn samples_of_a_slow_application_count_only_when_they_are_larger() {
 #[test]
 fn slow_flows_send_single_segments_and_fast_ones_bursts_of_a_millisecond() {
     let mut bbr = Bbr::new(&START);
-    // 1.2 Mb/s of payload divides one segment from two; at 1 Gb/s a burst is as large as it may be.
+    // Bursts have one segment below 1.2 Mb/s of payload; at 1 Gb/s a burst has its maximum size.
     for (rate, burst) in [(149_999, 1), (150_000, 2), (12_500_000, 8), (125_000_000, 45)] {
         bbr.pacing_rate = rate;
         assert_eq!(bbr.burst(), burst, "{rate}");
@@ -202,7 +202,7 @@ fn slow_flows_send_single_segments_and_fast_ones_bursts_of_a_millisecond() {
 
 #[test]
 fn a_held_back_acknowledgement_does_not_replace_an_old_minimum() {
-    let mut path = Path::cruising();
+    let mut path = Path::probing_bandwidth();
     path.now += 11_000 * MS;
     path.ack(80, 40, |_, delivery| {
         delivery.sample = delivery.sample.map(|s| RateSample { delayed: true, ..s })
