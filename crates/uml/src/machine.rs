@@ -1,13 +1,16 @@
 //! A guest from the host's side: starts it, watches it, and ends it in every case.
 
-use std::collections::VecDeque;
+mod console;
+
+pub use console::Words;
+
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead as _, BufReader, Read};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration as Span, Instant as Clock};
 
@@ -16,35 +19,19 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::core::{self, Core};
-use crate::guest::{FOLDER, PLAN, PROGRAM, PROGRESS, REPORT, SIGN};
+use crate::guest::{FOLDER, PLAN, PROGRAM, REPORT, SIGN};
 use crate::plan::Plan;
 use crate::report::{End, Line, Look, ProgramEnd};
+use console::Console;
 
 /// The start of every run on the guest's clock: 2026-01-01 00:00 UTC, in ns.
 const DATE: &str = "1767225600000000000";
 /// How often to check on the guest.
 const TICK: Span = Span::from_millis(20);
-/// Number of console lines kept.
-const LAST_WORDS: usize = 12;
-/// Longest console line kept, in characters.
-const LINE: usize = 300;
-/// How a report of the kernel's own checks begins.
-const FINDINGS: [&str; 3] = ["BUG: ", "WARNING: ", "UBSAN: "];
-/// Lines kept from the beginning of a report on.
-const FINDING_LINES: usize = 40;
 /// How long a kernel may go on after its checks have found something, to finish the report.
 const SETTLE: Span = Span::from_millis(200);
 /// Memory for the kernel's checks: double that of a guest without checks, plus this.
 const CHECK_MEMORY: Bytes = Bytes::new(256 << 20);
-/// Parts of lines to ignore: printed at every start, or in a trace, which would push out the message before it.
-const NOISE: [&str; 6] = [
-    "Failed to initialize ubd device",
-    "a channel type",
-    "channel pair",
-    "Core dump limits",
-    "[<",
-    "Call Trace:",
-];
 
 /// Why a guest produced no results.
 #[derive(Debug, thiserror::Error)]
@@ -93,20 +80,6 @@ pub enum GuestError {
         /// The last console output.
         words: Words,
     },
-}
-
-/// The last lines of console output.
-#[derive(Clone, Debug, Default)]
-pub struct Words(VecDeque<String>);
-
-impl std::fmt::Display for Words {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.0.is_empty() {
-            return Ok(());
-        }
-        write!(f, "; its last words:")?;
-        self.0.iter().try_for_each(|line| write!(f, "\n  {line}"))
-    }
 }
 
 /// How to run a guest.
@@ -275,87 +248,6 @@ impl Drop for Guest {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// The console output of a guest.
-#[derive(Debug, Default)]
-struct Console {
-    heard: Mutex<Heard>,
-}
-
-/// The parsed console output.
-#[derive(Debug, Default)]
-struct Heard {
-    /// The latest virtual time reported.
-    at: Option<Duration>,
-    /// The last lines; after a finding, lines after those kept in `found`.
-    last: VecDeque<String>,
-    /// When the first finding began, in real time, and its first lines with the trace.
-    found: Option<(Clock, VecDeque<String>)>,
-}
-
-impl Console {
-    fn listen(&self, mut output: impl BufRead) {
-        let mut line = Vec::new();
-        // The limit keeps a line without end from filling the memory.
-        while let Ok(length) = (&mut output).take(LINE as u64 * 8).read_until(b'\n', &mut line)
-            && length > 0
-        {
-            let text = String::from_utf8_lossy(&line).trim_end().chars().take(LINE).collect::<String>();
-            line.clear();
-            self.hear(text);
-        }
-    }
-
-    fn hear(&self, text: String) {
-        let Ok(mut heard) = self.heard.lock() else { return };
-        let at = text.strip_prefix(PROGRESS).and_then(|ns| ns.parse().ok());
-        if let Some(ns) = at {
-            heard.at = Some(Duration::from_ns(ns));
-            return;
-        }
-        if heard.found.is_none() && FINDINGS.iter().any(|begin| text.contains(begin)) {
-            heard.found = Some((Clock::now(), VecDeque::new()));
-            heard.last.clear();
-        }
-        if let Some((_, lines)) = &mut heard.found
-            && lines.len() < FINDING_LINES
-        {
-            lines.extend((!is_dump(&text)).then_some(text));
-        } else if !text.is_empty() && !is_noise(&text) {
-            heard.last.push_back(text);
-            if heard.last.len() > LAST_WORDS {
-                heard.last.pop_front();
-            }
-        }
-    }
-
-    fn at(&self) -> Option<Duration> {
-        self.heard.lock().ok()?.at
-    }
-
-    /// When the kernel began to report a finding.
-    fn found(&self) -> Option<Clock> {
-        self.heard.lock().ok()?.found.as_ref().map(|(since, _)| *since)
-    }
-
-    fn words(&self) -> Words {
-        let Ok(heard) = self.heard.lock() else { return Words::default() };
-        let found = heard.found.iter().flat_map(|(_, lines)| lines);
-        Words(found.chain(&heard.last).cloned().collect())
-    }
-}
-
-fn is_noise(text: &str) -> bool {
-    NOISE.iter().any(|noise| text.contains(noise)) || is_dump(text)
-}
-
-/// Whether a line is part of a stack dump, or empty, after removing a timestamp that some kernels print.
-fn is_dump(text: &str) -> bool {
-    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let stamped = text.trim_start_matches(|c: char| "<>".contains(c) || c.is_ascii_digit());
-    let text = stamped.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(text, |(_, rest)| rest);
-    text.trim() == "Stack:" || text.split(' ').all(is_number)
 }
 
 /// Reads a report and ignores a last line cut off by an interruption.
