@@ -7,15 +7,15 @@
 //! time, and the queue limit is one packet less than in the scenario.
 
 mod check;
+mod controller;
 mod programs;
 
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use headway_core::control::{Kind, LsParameters};
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Mistake};
-use headway_scenario::{EcnMode, FlowController, FlowSpec, LinkSpec, Scenario, Topology};
+use headway_scenario::{EcnMode, LinkSpec, Scenario, Topology};
 
 use crate::discipline;
 use crate::plan::{Plan, PlannedDirection, PlannedFlow, PlannedNode, PlannedSource};
@@ -308,7 +308,7 @@ impl<'a> Network<'a> {
         }
         self.lead(destination, &there, &metrics);
         self.lead(source, &back, if spec.ack_every == 1 { " quickack 1" } else { "" });
-        let (controller, parameters) = controller(spec, self.scenario);
+        let (controller, parameters) = controller::controller(spec, self.scenario);
         let opening = match spec.ecn {
             _ if parameters.is_empty() => controller.as_str(),
             EcnMode::Dctcp => "dctcp",
@@ -402,41 +402,6 @@ fn address(kind: u8, number: usize) -> Ipv4Addr {
     Ipv4Addr::new(172, kind, (number >> 8) as u8, number as u8)
 }
 
-/// Returns the kernel's name of a flow's controller, and the module parameters to write before a connection uses it.
-fn controller(spec: &FlowSpec, scenario: &Scenario) -> (String, Vec<(PathBuf, String)>) {
-    let set = |window: u32, rate: u64| {
-        let folder = Path::new("/sys/module/headway_fixed/parameters");
-        vec![(folder.join("window"), window.to_string()), (folder.join("rate"), rate.to_string())]
-    };
-    match &spec.controller {
-        FlowController::Known(Kind::FixedWindow(fixed)) => {
-            ("headway_fixed".to_owned(), set(fixed.segments(), 0))
-        }
-        FlowController::Known(Kind::FixedRate(fixed)) => {
-            // The kernel's pacing rate counts payload bytes.
-            let payload = f64::from(scenario.mss()) / f64::from(scenario.mtu + WIRE_OVERHEAD.get() as u32);
-            ("headway_fixed".to_owned(), set(0, (fixed.rate().bps_f64() / 8.0 * payload) as u64))
-        }
-        FlowController::Known(Kind::LsReno(parameters)) => ("ls_reno".to_owned(), ls_parameters(parameters)),
-        FlowController::Known(Kind::LsDctcp(parameters)) => {
-            ("ls_dctcp".to_owned(), ls_parameters(parameters))
-        }
-        FlowController::Known(kind) => (kind.to_string(), Vec::new()),
-        FlowController::Kernel(controller) => (controller.name().to_owned(), Vec::new()),
-    }
-}
-
-/// Returns the parameters of the LS-AIMD module.
-fn ls_parameters(parameters: &LsParameters) -> Vec<(PathBuf, String)> {
-    let folder = Path::new("/sys/module/headway_ls/parameters");
-    let set = |name: &str, value: u32| (folder.join(name), value.to_string());
-    vec![
-        set("scale", parameters.scale()),
-        set("delta", parameters.delta),
-        set("after_cut", parameters.after_cut.into()),
-    ]
-}
-
 /// Returns all times at which counters are read.
 fn looks(scenario: &Scenario) -> Vec<Duration> {
     let ends = (1..=scenario.duration.ns() / scenario.interval.ns()).map(|index| scenario.interval * index);
@@ -447,89 +412,4 @@ fn looks(scenario: &Scenario) -> Vec<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Plans a path over one router; `link` and `flow` are keys of its second link and of its flow.
-    fn planned(link: &str, flow: &str) -> Result<Plan, Mistake> {
-        let text = format!(
-            "duration = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"r\"\n[[link]]\nfrom = \"r\"\nto = \"b\"\n\
-             rate = \"8 Mb/s\"\n{link}\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n{flow}\n"
-        );
-        let scenario = Scenario::parse(&text, Path::new("x.toml"), &[]).unwrap();
-        plan(&scenario, 1, Path::new(""), &Wishes::default())
-    }
-
-    #[test]
-    fn a_kernels_queue_stands_below_the_bucket() {
-        let plan =
-            planned("kernel-queue = \"fq_codel limit 1000 target 5ms\"", "controller = \"reno\"").unwrap();
-        let lines: Vec<&str> = plan.nodes.iter().flat_map(|node| &node.tc).map(String::as_str).collect();
-        let device = &plan.directions[2].device;
-        let of_device = |line: &&&str| line.contains(&format!(" dev {device} "));
-        let found: Vec<_> = lines.iter().filter(of_device).collect();
-        let bucket = format!(
-            "qdisc add dev {device} parent 1:1 handle 10: tbf rate 8000000bit burst 1538 limit {}",
-            u32::MAX
-        );
-        assert_eq!(*found[1], bucket);
-        assert_eq!(
-            *found[2],
-            format!("qdisc add dev {device} parent 10:1 handle 20: fq_codel limit 1000 target 5ms")
-        );
-        assert_eq!(found.len(), 3);
-    }
-
-    #[test]
-    fn connections_are_open_when_a_queue_begins_to_drop_what_it_cannot_mark() {
-        let opened = |ecn: &str, controller: &str| {
-            let keys = format!("start = \"500 ms\"\necn = \"{ecn}\"\ncontroller = \"{controller}\"");
-            let plan = planned("", &keys).unwrap();
-            (plan.flows[0].start, plan.flows[0].open)
-        };
-        let start = Duration::from_ms(500);
-        assert_eq!(opened("classic", "reno"), (start, Duration::ZERO));
-        assert_eq!(opened("dctcp", "dctcp"), (start, start));
-    }
-
-    #[test]
-    fn a_kernels_controller_keeps_its_name() {
-        let plan = planned("", "controller = \"kernel:my_module\"").unwrap();
-        assert_eq!((plan.flows[0].controller.as_str(), plan.flows[0].parameters.len()), ("my_module", 0));
-    }
-
-    #[test]
-    fn the_echo_of_dctcp_belongs_to_a_kernels_dctcp_too() {
-        let ecn = "ecn = \"dctcp\"\ncontroller = ";
-        for controller in ["\"dctcp\"", "\"kernel:dctcp\""] {
-            assert_eq!(planned("", &format!("{ecn}{controller}")).unwrap().flows[0].controller, "dctcp");
-            let mistake = planned("", &format!("controller = {controller}")).unwrap_err();
-            assert_eq!(mistake.key(), Some("flow[0].ecn"));
-        }
-        assert_eq!(planned("", &format!("{ecn}\"kernel:vegas\"")).unwrap_err().key(), Some("flow[0].ecn"));
-    }
-
-    #[test]
-    fn controllers_that_are_simulated_only_are_refused() {
-        let mistake = planned("", "controller = \"subtcp\"").unwrap_err();
-        assert_eq!(mistake.key(), Some("flow[0].controller"));
-        assert!(mistake.to_string().contains("the kernel has no `subtcp`"), "{mistake}");
-        // A user's module may have the name.
-        assert_eq!(planned("", "controller = \"kernel:nice\"").unwrap().flows[0].controller, "nice");
-    }
-
-    #[test]
-    fn nodes_with_programs_reach_each_other_and_have_their_controller() {
-        let programs = "[[program]]\nat = \"b\"\ncommand = \"true\"\nstop = \"2 s\"\ncontroller = \"dctcp\"\n\
-                        [[program]]\nat = \"a\"\ncommand = \"true\"";
-        let plan = planned("", &format!("controller = \"reno\"\n{programs}")).unwrap();
-        let hosts: Vec<String> = plan.hosts.iter().map(|(at, name)| format!("{name} {at}")).collect();
-        assert_eq!(hosts, ["a 172.20.0.1", "r 172.20.0.2", "b 172.20.0.3"]);
-        let has = |node: usize, begin: &str| plan.nodes[node].ip.iter().any(|line| line.starts_with(begin));
-        assert!(has(0, "route add 172.20.0.3/32 via 10.0.0.2 dev l0-0a src 172.20.0.1"));
-        assert!(has(1, "route add 172.20.0.3/32 via ") && has(2, "route add 172.20.0.1/32 via "));
-        assert_eq!(plan.nodes[2].controller.as_deref(), Some("dctcp"));
-        assert_eq!(plan.nodes[0].controller, None);
-        assert_eq!(plan.programs[0].stop, Duration::from_ms(1_000), "the run ends before");
-    }
-}
+mod tests;

@@ -1,0 +1,85 @@
+//! Plans of small scenarios.
+
+use super::*;
+
+/// Plans a path over one router; `link` and `flow` are keys of its second link and of its flow.
+fn planned(link: &str, flow: &str) -> Result<Plan, Mistake> {
+    let text = format!(
+        "duration = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"r\"\n[[link]]\nfrom = \"r\"\nto = \"b\"\n\
+         rate = \"8 Mb/s\"\n{link}\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n{flow}\n"
+    );
+    let scenario = Scenario::parse(&text, Path::new("x.toml"), &[]).unwrap();
+    plan(&scenario, 1, Path::new(""), &Wishes::default())
+}
+
+#[test]
+fn a_kernels_queue_stands_below_the_bucket() {
+    let plan = planned("kernel-queue = \"fq_codel limit 1000 target 5ms\"", "controller = \"reno\"").unwrap();
+    let lines: Vec<&str> = plan.nodes.iter().flat_map(|node| &node.tc).map(String::as_str).collect();
+    let device = &plan.directions[2].device;
+    let of_device = |line: &&&str| line.contains(&format!(" dev {device} "));
+    let found: Vec<_> = lines.iter().filter(of_device).collect();
+    let bucket = format!(
+        "qdisc add dev {device} parent 1:1 handle 10: tbf rate 8000000bit burst 1538 limit {}",
+        u32::MAX
+    );
+    assert_eq!(*found[1], bucket);
+    assert_eq!(
+        *found[2],
+        format!("qdisc add dev {device} parent 10:1 handle 20: fq_codel limit 1000 target 5ms")
+    );
+    assert_eq!(found.len(), 3);
+}
+
+#[test]
+fn connections_are_open_when_a_queue_begins_to_drop_what_it_cannot_mark() {
+    let opened = |ecn: &str, controller: &str| {
+        let keys = format!("start = \"500 ms\"\necn = \"{ecn}\"\ncontroller = \"{controller}\"");
+        let plan = planned("", &keys).unwrap();
+        (plan.flows[0].start, plan.flows[0].open)
+    };
+    let start = Duration::from_ms(500);
+    assert_eq!(opened("classic", "reno"), (start, Duration::ZERO));
+    assert_eq!(opened("dctcp", "dctcp"), (start, start));
+}
+
+#[test]
+fn a_kernels_controller_keeps_its_name() {
+    let plan = planned("", "controller = \"kernel:my_module\"").unwrap();
+    assert_eq!((plan.flows[0].controller.as_str(), plan.flows[0].parameters.len()), ("my_module", 0));
+}
+
+#[test]
+fn the_echo_of_dctcp_belongs_to_a_kernels_dctcp_too() {
+    let ecn = "ecn = \"dctcp\"\ncontroller = ";
+    for controller in ["\"dctcp\"", "\"kernel:dctcp\""] {
+        assert_eq!(planned("", &format!("{ecn}{controller}")).unwrap().flows[0].controller, "dctcp");
+        let mistake = planned("", &format!("controller = {controller}")).unwrap_err();
+        assert_eq!(mistake.key(), Some("flow[0].ecn"));
+    }
+    assert_eq!(planned("", &format!("{ecn}\"kernel:vegas\"")).unwrap_err().key(), Some("flow[0].ecn"));
+}
+
+#[test]
+fn controllers_that_are_simulated_only_are_refused() {
+    let mistake = planned("", "controller = \"subtcp\"").unwrap_err();
+    assert_eq!(mistake.key(), Some("flow[0].controller"));
+    assert!(mistake.to_string().contains("the kernel has no `subtcp`"), "{mistake}");
+    // A user's module may have the name.
+    assert_eq!(planned("", "controller = \"kernel:nice\"").unwrap().flows[0].controller, "nice");
+}
+
+#[test]
+fn nodes_with_programs_reach_each_other_and_have_their_controller() {
+    let programs = "[[program]]\nat = \"b\"\ncommand = \"true\"\nstop = \"2 s\"\ncontroller = \"dctcp\"\n\
+                    [[program]]\nat = \"a\"\ncommand = \"true\"";
+    let plan = planned("", &format!("controller = \"reno\"\n{programs}")).unwrap();
+    let hosts: Vec<String> = plan.hosts.iter().map(|(at, name)| format!("{name} {at}")).collect();
+    assert_eq!(hosts, ["a 172.20.0.1", "r 172.20.0.2", "b 172.20.0.3"]);
+    let has = |node: usize, begin: &str| plan.nodes[node].ip.iter().any(|line| line.starts_with(begin));
+    assert!(has(0, "route add 172.20.0.3/32 via 10.0.0.2 dev l0-0a src 172.20.0.1"));
+    assert!(has(1, "route add 172.20.0.3/32 via ") && has(2, "route add 172.20.0.1/32 via "));
+    assert_eq!(plan.nodes[2].controller.as_deref(), Some("dctcp"));
+    assert_eq!(plan.nodes[0].controller, None);
+    assert_eq!(plan.programs[0].stop, Duration::from_ms(1_000), "the run ends before");
+}
