@@ -2,98 +2,34 @@
 
 mod connect;
 mod handshake;
+mod options;
+mod outcome;
 
-use crate::auth::Token;
+pub use options::{ConnectOptions, FamilyChoice};
+pub use outcome::StreamOutcome;
+
 use crate::channel::{Channel, ChannelError};
 use crate::clock::Watch;
 use crate::error::NetError;
 use crate::pacing;
-use crate::protocol::{
-    Announce, DEFAULT_PORT, Direction, GapRuns, Message, PacketSize, Report, SentReport, StampSource,
-};
+use crate::protocol::{Announce, Direction, GapRuns, Message, PacketSize, SentReport};
 use crate::receive::{Expected, receive_stream};
 use crate::size_test;
 use crate::socket::ProbeSocket;
 use crate::stamp::arrival_times;
-use crate::tls::TlsClient;
 use crate::transmit::{Plan, send_stream};
-use headway_core::{Arrival, Bytes, Duration, Instant, Rate, Refusal, Schedule, StreamRecord};
+use headway_core::{Bytes, Duration, Rate, Schedule};
+use outcome::{Halves, expand, longest_span, span};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Span, Instant as Deadline};
-
-/// The IP versions a client may use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FamilyChoice {
-    /// The first one the resolver returns.
-    #[default]
-    Any,
-    /// IPv4 only.
-    V4,
-    /// IPv6 only.
-    V6,
-}
-
-/// Options for connecting to a server.
-#[derive(Clone, Debug)]
-pub struct ConnectOptions {
-    /// Name or address.
-    pub host: String,
-    /// The port for TCP and UDP.
-    pub port: u16,
-    /// IP versions to use.
-    pub family: FamilyChoice,
-    /// The shared token, if the server requires one.
-    pub token: Option<Token>,
-    /// The trusted certificates, to encrypt the control connection.
-    pub tls: Option<TlsClient>,
-    /// Time limit for each answer of the server.
-    pub timeout: Span,
-    /// When set, makes every operation fail soon with [`NetError::Interrupted`], except name resolution.
-    pub stop: Option<Arc<AtomicBool>>,
-}
-
-impl ConnectOptions {
-    /// Returns options with the default port, any IP version, no token, no TLS, a timeout of ten seconds and
-    /// no stop flag.
-    pub fn new(host: impl Into<String>) -> ConnectOptions {
-        ConnectOptions {
-            host: host.into(),
-            port: DEFAULT_PORT,
-            family: FamilyChoice::Any,
-            token: None,
-            tls: None,
-            timeout: Span::from_secs(10),
-            stop: None,
-        }
-    }
-}
 
 /// The shortest wait for late packets: the peer may be descheduled for a few time slices.
 const STRAGGLER_FLOOR: Span = Span::from_millis(20);
 
 /// The longest wait for late packets: one that is delayed by a second counts as lost.
 const STRAGGLER_CEILING: Span = Span::from_secs(1);
-
-/// The result of one stream.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StreamOutcome {
-    /// All packets with their times; lost ones have no arrival time.
-    pub record: StreamRecord,
-    /// A reason to discard the stream that its record cannot show: [`Refusal::SenderGaps`] or [`Refusal::ClockStep`].
-    pub refusal: Option<Refusal>,
-    /// Departure of the first packet, on the sender's CLOCK_REALTIME.
-    pub started: Instant,
-    /// Departure of the last packet, on the sender's CLOCK_REALTIME.
-    pub finished: Instant,
-    /// The source of the departure times.
-    pub sent_by: StampSource,
-    /// The source of the arrival times.
-    pub received_by: StampSource,
-    /// Duplicate packets that arrived.
-    pub duplicates: u32,
-}
 
 /// An open session; dropping it ends the session.
 pub struct Session {
@@ -163,7 +99,7 @@ impl Session {
             clock_stepped: sent.clock_stepped || report.clock_stepped,
             duplicates: report.duplicates,
         };
-        Ok(halves.join(&wanted, schedule))
+        Ok(halves.join(stream, schedule))
     }
 
     /// Requests a stream from the server and receives it.
@@ -207,7 +143,7 @@ impl Session {
             clock_stepped: clock_stepped || received.clock_stepped,
             duplicates: received.duplicates,
         };
-        Ok(halves.join(&wanted, schedule))
+        Ok(halves.join(stream, schedule))
     }
 
     /// Measures the RTT of the control connection again, and keeps the session from becoming idle.
@@ -373,119 +309,4 @@ fn channel_error(error: ChannelError, timeout: Span, what: &'static str) -> NetE
 /// Returns the error for a message that does not answer the request.
 fn unexpected(message: &Message) -> NetError {
     NetError::Protocol(format!("unexpected {}", message.name()))
-}
-
-/// Returns arrival times by index from a report; `None` if it does not fit a stream of `count` packets.
-fn expand(report: &Report, count: usize) -> Option<Vec<Option<Instant>>> {
-    let arrived = report.times.decode(count.checked_sub(report.lost.len())?)?;
-    let mut arrived = arrived.into_iter();
-    let mut lost = report.lost.iter().copied().peekable();
-    let times = (0..count as u32)
-        .map(|index| if lost.next_if_eq(&index).is_some() { Some(None) } else { arrived.next().map(Some) })
-        .collect::<Option<Vec<_>>>()?;
-    // Indices that repeat, decrease or are out of range are left over.
-    lost.peek().is_none().then_some(times)
-}
-
-/// Returns the time between the earliest and the latest arrival.
-fn span(times: &[Option<Instant>]) -> Span {
-    let known = || times.iter().flatten().map(|time| time.ns());
-    Span::from_nanos(known().max().unwrap_or(0) - known().min().unwrap_or(0))
-}
-
-/// Returns the most time the server's clock can show for `elapsed` on this side: clocks differ by about 500
-/// ppm at most.
-fn longest_span(elapsed: Span) -> Span {
-    elapsed + elapsed / 1000 + Span::from_millis(1)
-}
-
-/// The data of one stream from both ends.
-struct Halves {
-    sent: Vec<Instant>,
-    received: Vec<Option<Instant>>,
-    sent_by: StampSource,
-    received_by: StampSource,
-    gaps_kept: bool,
-    clock_stepped: bool,
-    duplicates: u32,
-}
-
-impl Halves {
-    /// Combines the data of both ends.
-    fn join(self, wanted: &Wanted, schedule: &Schedule) -> StreamOutcome {
-        let refusal = if self.clock_stepped {
-            Some(Refusal::ClockStep)
-        } else if !self.gaps_kept {
-            Some(Refusal::SenderGaps)
-        } else {
-            None
-        };
-        let started = self.sent.first().copied().unwrap_or_default();
-        let finished = self.sent.last().copied().unwrap_or_default();
-        let arrivals = self
-            .sent
-            .iter()
-            .zip(&self.received)
-            .zip(0..)
-            .map(|((sent, received), index)| Arrival {
-                index,
-                size: schedule.packet,
-                sent: *sent,
-                received: *received,
-            })
-            .collect();
-        let record = StreamRecord {
-            id: wanted.stream,
-            packet: schedule.packet,
-            average: schedule.average,
-            intended: schedule.gaps.clone(),
-            arrivals,
-        };
-        StreamOutcome {
-            record,
-            refusal,
-            started,
-            finished,
-            sent_by: self.sent_by,
-            received_by: self.received_by,
-            duplicates: self.duplicates,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::protocol::TimeList;
-
-    #[test]
-    fn no_report_spans_more_time_than_has_passed() {
-        let at = |ns| Some(Instant::from_ns(ns));
-        let second = Span::from_secs(1);
-        assert_eq!(span(&[at(5_000_000_000), None, at(4_000_000_000)]), second, "in any order");
-        assert_eq!((span(&[]), span(&[None, None]), span(&[at(7)])), (Span::ZERO, Span::ZERO, Span::ZERO));
-        assert!(span(&[at(0), at(1_000_500_000)]) < longest_span(second), "the clocks differ a little");
-        assert!(span(&[at(0), at(1_010_000_000)]) > longest_span(second));
-        assert!(span(&[at(0), at(u64::MAX)]) > longest_span(Span::from_secs(86_400)));
-    }
-
-    #[test]
-    fn reports_expand_or_are_refused() {
-        let report = |times: &[u64], lost: &[u32]| Report {
-            stream: 1,
-            times: TimeList::encode(times.iter().map(|ns| Instant::from_ns(*ns))),
-            lost: lost.to_vec(),
-            duplicates: 0,
-            source: StampSource::Kernel,
-            clock_stepped: false,
-        };
-        let at = |ns| Some(Instant::from_ns(ns));
-        assert_eq!(expand(&report(&[5, 9], &[1]), 3), Some(vec![at(5), None, at(9)]));
-        assert_eq!(expand(&report(&[], &[0, 1]), 2), Some(vec![None, None]));
-        assert_eq!(expand(&report(&[5, 9], &[3]), 3), None, "outside");
-        assert_eq!(expand(&report(&[5], &[1, 1]), 3), None, "repeated");
-        assert_eq!(expand(&report(&[5], &[2, 1]), 3), None, "falling");
-        assert_eq!(expand(&report(&[5, 6, 7, 8], &[]), 3), None, "too many");
-        assert_eq!(expand(&report(&[5], &[0, 1, 2, 3]), 3), None, "too many lost");
-    }
 }

@@ -1,0 +1,55 @@
+//! What a client wants of a connection.
+
+use crate::auth::Token;
+use crate::protocol::DEFAULT_PORT;
+use crate::tls::TlsClient;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration as Span;
+
+/// The IP versions a client may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FamilyChoice {
+    /// The first one the resolver returns.
+    #[default]
+    Any,
+    /// IPv4 only.
+    V4,
+    /// IPv6 only.
+    V6,
+}
+
+/// Options for connecting to a server.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// Name or address.
+    pub host: String,
+    /// The port for TCP and UDP.
+    pub port: u16,
+    /// IP versions to use.
+    pub family: FamilyChoice,
+    /// The shared token, if the server requires one.
+    pub token: Option<Token>,
+    /// The trusted certificates, to encrypt the control connection.
+    pub tls: Option<TlsClient>,
+    /// Time limit for each answer of the server.
+    pub timeout: Span,
+    /// When set, makes every operation fail soon with [`NetError::Interrupted`], except name resolution.
+    pub stop: Option<Arc<AtomicBool>>,
+}
+
+impl ConnectOptions {
+    /// Returns options with the default port, any IP version, no token, no TLS, a timeout of ten seconds and
+    /// no stop flag.
+    pub fn new(host: impl Into<String>) -> ConnectOptions {
+        ConnectOptions {
+            host: host.into(),
+            port: DEFAULT_PORT,
+            family: FamilyChoice::Any,
+            token: None,
+            tls: None,
+            timeout: Span::from_secs(10),
+            stop: None,
+        }
+    }
+}
