@@ -1,0 +1,79 @@
+//! The path of an experiment: bottleneck, cross traffic, and what hosts do to gaps.
+
+use headway_core::{Bytes, Duration, Rate};
+use serde::{Deserialize, Serialize};
+
+/// The path of the streams.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Path {
+    /// Rate of the bottleneck and of the sender's link.
+    pub capacity: Rate,
+    /// Buffer of the bottleneck; the thesis only calls it shallow.
+    pub buffer: Bytes,
+    /// Wire size of a probe packet.
+    pub packet: Bytes,
+    /// Kind of cross traffic.
+    pub cross: Cross,
+    /// The sender's gap mechanism.
+    pub gaps: Gapping,
+    /// Minimum time between receive interrupts, before jitter; zero means one interrupt per packet (rapid 2.15).
+    pub coalescing: Duration,
+    /// Idle time between streams.
+    pub silence: Duration,
+}
+
+impl Default for Path {
+    fn default() -> Path {
+        Path {
+            capacity: Rate::from_bps(10_000_000_000),
+            buffer: Bytes::new(1_000_000),
+            packet: Bytes::new(9038),
+            cross: Cross::Bct,
+            gaps: Gapping::Dummy,
+            coalescing: Duration::from_us(120),
+            silence: Duration::from_ms(10),
+        }
+    }
+}
+
+/// Kinds of cross traffic (rapid 4.0).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cross {
+    /// No cross traffic.
+    None,
+    /// Replayed bursty web traffic, 2.51 Gb/s on average.
+    Bct,
+    /// The same traffic smoothed by token buckets, 2.49 Gb/s on average.
+    Sct,
+    /// Nine constant-rate senders, 2.47 Gb/s on average.
+    Cbr,
+    /// 1538 B packets with exponential gaps, 2.47 Gb/s on average.
+    Poisson,
+    /// One sender of evenly spaced 1538 B packets, 3 Gb/s.
+    Paced,
+}
+
+/// Gap mechanisms of senders (rapid 2.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gapping {
+    /// Fills the gaps with frames that the next switch drops.
+    Dummy,
+    /// One kernel timer per packet.
+    Hrtimer,
+    /// Busy-waits on the clock.
+    BusyWait,
+}
+
+impl Gapping {
+    /// Returns the name in tables and keys.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Gapping::Dummy => "dummy",
+            Gapping::Hrtimer => "hrtimer",
+            Gapping::BusyWait => "busy-wait",
+        }
+    }
+}
