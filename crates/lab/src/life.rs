@@ -168,5 +168,4 @@ pub(crate) fn now<T>(work: impl Future<Output = T>) -> T {
 }
 
 #[cfg(test)]
-#[path = "life_tests.rs"]
 mod tests;
