@@ -3,7 +3,7 @@
 // Each test file uses a different part of this module.
 #![allow(dead_code, unreachable_pub)]
 
-use headway_core::control::Kind;
+use headway_core::control::{FixedWindow, Kind};
 use headway_core::queue::{DropTailConfig, Queue, QueueSpec, StepConfig};
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_sim::config::{AckPolicy, Burst, Service};
@@ -14,6 +14,11 @@ use headway_traffic::Traffic;
 pub const SEGMENT: u64 = 1538;
 /// Wire bytes of an ACK without SACK blocks.
 pub const ACK: u64 = 90;
+
+/// A controller whose window stays as it is.
+pub fn window(segments: u32) -> Kind {
+    Kind::FixedWindow(FixedWindow::new(segments))
+}
 
 pub fn at(seconds: f64) -> Instant {
     Instant::ZERO + Duration::from_secs_f64(seconds)
