@@ -1,9 +1,13 @@
 //! `headway calc` as users run it.
 
+mod support;
+
 use std::process::{Command, Output};
 
+use support::PROGRAM;
+
 fn calc(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_headway")).arg("calc").args(args).output().expect("the binary runs")
+    Command::new(PROGRAM).arg("calc").args(args).output().expect("the binary runs")
 }
 
 fn printed(args: &[&str]) -> String {

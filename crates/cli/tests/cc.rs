@@ -4,6 +4,8 @@
 //! it says so and passes.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
+mod support;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
@@ -14,23 +16,14 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use support::{PATIENCE, PROGRAM, enter_network};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
-const PATIENCE: Duration = Duration::from_secs(20);
 /// The user `nobody`.
 const UNPRIVILEGED: u32 = 65_534;
 
 /// Enters a new network namespace and returns a unique name; `None` if no controller can be loaded here.
 fn start(what: &str) -> Option<String> {
-    if let Err(error) = headway_kernel::check() {
-        println!("SKIPPED: {error}");
-        return None;
-    }
-    if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
-        println!("SKIPPED: this host lets nobody make network namespaces ({error}); run as root");
-        return None;
-    }
-    Some(format!("t{}_{what}", std::process::id()))
+    enter_network().then(|| format!("t{}_{what}", std::process::id()))
 }
 
 fn headway(arguments: &[&str]) -> Output {

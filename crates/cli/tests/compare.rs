@@ -1,6 +1,8 @@
 //! `headway compare` as users run it: real processes, the simulator compared with itself.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
+mod support;
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration as Time;
@@ -8,13 +10,14 @@ use std::time::Duration as Time;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use support::PROGRAM;
 use tempfile::TempDir;
 
 /// Keeps every cell below one second of virtual time.
 const SHORT: [&str; 4] = ["--set", "duration=400 ms", "--set", "warmup=100 ms"];
 
 fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_headway"));
+    let mut command = Command::new(PROGRAM);
     command.arg("compare").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/compare.toml"));
     command.args(args);
     command

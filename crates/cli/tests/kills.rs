@@ -5,6 +5,8 @@
 //! varies.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
+mod support;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
@@ -13,13 +15,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use headway_lab::Process;
-use nix::sched::{CloneFlags, unshare};
 use serde_json::Value;
+use support::{PATIENCE, PROGRAM, enter_network};
 use tempfile::TempDir;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
 const MARK: &str = "HEADWAY_TEST_MARK";
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Returns how often each command is killed.
 fn kills() -> u64 {
@@ -234,15 +234,7 @@ fn lab_daemons_beside_exec() {
 
 /// Creates a trial in a new network namespace; `None` if no controller can be loaded here.
 fn with_controller(what: &str) -> Option<Trial> {
-    if let Err(error) = headway_kernel::check() {
-        println!("SKIPPED: {error}");
-        return None;
-    }
-    if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
-        println!("SKIPPED: this host lets nobody make network namespaces ({error}); run as root");
-        return None;
-    }
-    Some(Trial::new(what))
+    enter_network().then(|| Trial::new(what))
 }
 
 /// Checks that no controller and no note of this name is left and that the former default is restored.

@@ -3,6 +3,8 @@
 //! Where the machine allows no namespaces, each test says so and passes.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
+mod support;
+
 use std::io::{BufRead, BufReader, IoSliceMut, Write};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
@@ -16,11 +18,10 @@ use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, Model, PathSpec, Proces
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 use nix::unistd::Pid;
+use support::{PATIENCE, PROGRAM, text};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
 /// Set in a child of this test: its role in its node.
 const ROLE: &str = "HEADWAY_TEST_ROLE";
-const PATIENCE: Time = Time::from_secs(20);
 
 fn link(mbps: f64) -> LinkSpec {
     LinkSpec::new(Rate::from_mbps(mbps), Duration::from_ms(10))
@@ -338,10 +339,6 @@ fn two_labs_do_not_see_each_other() {
 /// Runs `headway` and returns its output.
 fn headway(args: &[&str]) -> Output {
     Command::new(PROGRAM).args(args).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn scenario(folder: &Path, text: &str) -> String {

@@ -3,12 +3,14 @@
 //! Where the machine allows no namespaces, the tests that need them say so and pass.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
+mod support;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration as Time, Instant as Clock};
+use std::time::Instant as Clock;
 
 use headway_core::{Duration, Instant, Rate};
 use headway_lab::{Direction, Lab, Life, LinkSpec, Spec};
@@ -16,9 +18,7 @@ use headway_net::protocol::{Preamble, VERSION};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
-const PATIENCE: Time = Time::from_secs(20);
+use support::{PATIENCE, PROGRAM};
 
 /// A `headway serve` that ends with the test.
 struct Serve {

@@ -1,13 +1,13 @@
 //! `headway repro` as users run it.
 
+mod support;
+
 use std::process::{Command, Output};
 
-fn repro(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_headway")).arg("repro").args(args).output().expect("the binary runs")
-}
+use support::{PROGRAM, text};
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+fn repro(args: &[&str]) -> Output {
+    Command::new(PROGRAM).arg("repro").args(args).output().expect("the binary runs")
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! Where the machine allows no namespaces, the tests that need them say so and pass.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -12,9 +14,8 @@ use std::time::Duration as Time;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use support::PROGRAM;
 use tempfile::TempDir;
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
 
 fn scenario(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(name)
@@ -29,6 +30,12 @@ fn command(name: &str, args: &[&str]) -> Command {
 
 fn run(name: &str, args: &[&str]) -> Output {
     command(name, args).output().unwrap()
+}
+
+/// Runs a scenario of the repository with values that `--set` changes.
+fn run_changed(name: &str, args: &[&str], changes: &[&str]) -> Output {
+    let changes = changes.iter().flat_map(|change| ["--set", change]);
+    command(name, args).args(changes).output().unwrap()
 }
 
 fn json(path: &Path) -> Value {
@@ -221,11 +228,8 @@ fn the_lab_says_what_it_cannot_do() {
     let folder = TempDir::new().unwrap();
     let out = folder.path().to_str().unwrap();
     for (name, change, words) in cases {
-        let mut args = vec!["--on", "lab", "--output", out];
-        if !change.is_empty() {
-            args.extend(["--set", change]);
-        }
-        fails(&run(name, &args), words);
+        let changes: &[&str] = if change.is_empty() { &[] } else { &[change] };
+        fails(&run_changed(name, &["--on", "lab", "--output", out], changes), words);
     }
 }
 
@@ -317,11 +321,8 @@ fn controllers_that_the_kernel_lacks_are_loaded_for_a_run_in_the_lab() {
     for (controller, duration) in [("dctcp", "duration=500 ms"), ("ls-dctcp", "duration=1 s")] {
         let controller = format!("flow.0.controller={controller}");
         let changes = [duration, "warmup=300 ms", "flow.0.stagger=5 ms", &controller];
-        let mut args = vec!["--on", "lab", "--dilate", "10", "--force", "--output", out];
-        for change in changes {
-            args.extend(["--set", change]);
-        }
-        let printed = run("ls-dctcp.toml", &args);
+        let args = ["--on", "lab", "--dilate", "10", "--force", "--output", out];
+        let printed = run_changed("ls-dctcp.toml", &args, &changes);
         let errors = String::from_utf8_lossy(&printed.stderr).into_owned();
         if impossible(&errors) {
             return;
@@ -385,11 +386,7 @@ fn tcp_of_this_host_fills_an_emulated_path() {
     let out = folder.path().to_str().unwrap();
     let changes =
         ["duration=4 s", "warmup=2 s", "link.0.rate=20 Mb/s", "link.0.buffer=50 kB", "flow.0.count=2"];
-    let mut args = vec!["--on", "lab", "--output", out];
-    for change in changes {
-        args.extend(["--set", change]);
-    }
-    let printed = run("compare.toml", &args);
+    let printed = run_changed("compare.toml", &["--on", "lab", "--output", out], &changes);
     let errors = String::from_utf8_lossy(&printed.stderr).into_owned();
     if impossible(&errors) {
         return;

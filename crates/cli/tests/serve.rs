@@ -1,6 +1,8 @@
 //! `headway serve` as operators run it: real processes with logs that cannot be written and files without an end.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
+mod support;
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
@@ -15,8 +17,7 @@ use headway_net::{Limits, Server, ServerConfig};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
+use support::PROGRAM;
 
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(30);

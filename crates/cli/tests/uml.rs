@@ -1,11 +1,15 @@
 //! `headway uml` as users run it, with stand-ins for apt, make and other tools, so that nothing is downloaded
 //! or compiled.
 
+mod support;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+use support::{PROGRAM, text};
 
 /// Stand-ins that produce the files the real programs would produce, but at once.
 const STAND_INS: &[(&str, &str)] = &[
@@ -72,7 +76,7 @@ impl Machine {
     }
 
     fn uml(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_headway"));
+        let mut command = Command::new(PROGRAM);
         command.arg("uml").args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
             .env("HEADWAY_CACHE", self.folder.path().join("cache"))
@@ -97,10 +101,6 @@ impl Machine {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn signal(id: u32, name: &str) {

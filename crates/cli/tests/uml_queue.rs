@@ -3,20 +3,13 @@
 //! Where no kernel has been built, which takes minutes, these tests say so and pass.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
+mod support;
+
 use std::process::Command;
 
 use serde_json::Value;
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
-
-/// Whether a kernel has been built; says so if not.
-fn has_kernel() -> bool {
-    let output = Command::new(PROGRAM).args(["uml", "path"]).output().unwrap();
-    if !output.status.success() {
-        eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    output.status.success()
-}
+use support::PROGRAM;
+use support::kernels::has_kernel;
 
 /// Returns mean queueing delay (ns) and utilisation of the link that marks.
 fn bottleneck(scenario: &str, world: &str, args: &[&str]) -> (f64, f64) {

@@ -1,0 +1,68 @@
+//! Labs that tests bring up, and the processes of labs.
+//!
+//! Where the machine allows no namespaces, the tests that need them say so and pass.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use headway_lab::Process;
+use serde_json::Value;
+
+use super::{headway, output, text, write};
+
+/// A path to emulate.
+pub const PATH: &str = "[forward]\nrate = \"10 Mb/s\"\n";
+
+/// A name for a lab that no other test process gives.
+pub fn name(what: &str) -> String {
+    format!("c{}-{what}", std::process::id())
+}
+
+/// A lab as shown by `headway lab status`.
+pub struct Lab {
+    pub daemon: Process,
+    pub holders: Vec<Process>,
+    pub folder: PathBuf,
+}
+
+/// Returns the lab of this name if it is up.
+pub fn find(name: &str) -> Option<Lab> {
+    let shown = output(&mut headway(&["lab", "status", "--json"]));
+    let labs: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    let lab = labs.as_array().unwrap().iter().find(|lab| lab["name"] == name)?;
+    let process = |value: &Value| serde_json::from_value::<Process>(value.clone()).unwrap();
+    let truth = Path::new(lab["truth"].as_str().unwrap());
+    Some(Lab {
+        daemon: process(&lab["daemon"]),
+        holders: lab["holders"].as_array().unwrap().iter().map(process).collect(),
+        folder: truth.parent().unwrap().to_owned(),
+    })
+}
+
+/// Brings up a detached lab with its scenario in `folder`; `None` if this machine cannot run labs.
+pub fn up(folder: &Path, name: &str) -> Option<Lab> {
+    let file = write(folder, "path.toml", PATH);
+    let made = output(&mut headway(&["lab", "up", &file, "--name", name]));
+    let said = text(&made.stderr);
+    if said.contains("this host lets you make neither") || said.contains("install the package") {
+        println!("SKIPPED: {said}");
+        return None;
+    }
+    assert!(made.status.success(), "{said}");
+    find(name)
+}
+
+pub fn down(name: &str) -> Output {
+    output(&mut headway(&["lab", "down", name]))
+}
+
+/// Returns the processes that have `mark` in their environment.
+pub fn marked(mark: &str) -> Vec<Process> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let with_mark = entries.filter(|entry| {
+        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    });
+    with_mark.filter_map(|entry| Process::of(entry.file_name().to_str()?.parse().ok()?)).collect()
+}

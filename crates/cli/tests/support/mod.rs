@@ -1,0 +1,77 @@
+//! What several test files share: the binary, and how it is run.
+
+// Each test file uses a different part of this module.
+#![allow(dead_code, unreachable_pub)]
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+pub mod kernels;
+pub mod labs;
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use headway_lab::Process;
+use nix::sched::{CloneFlags, unshare};
+
+/// The binary.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
+/// How long anything may take that must end soon.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A network that is simulated in no time.
+pub const SIMULATED: &str = "duration = \"2 s\"\nwarmup = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"10 Mb/s\"\n\
+                         delay = \"1 ms\"\n[[flow]]\nname = \"=1+1\"\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\n";
+
+/// The binary with these arguments and no input.
+pub fn headway(arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs a command that must end soon, and returns its output.
+pub fn output(command: &mut Command) -> Output {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let process = Process::of(child.id() as i32);
+    let watch = std::thread::spawn(move || {
+        if process.is_some_and(|process| !process.wait_gone(PATIENCE)) {
+            process.and_then(|process| process.open()).map(|handle| handle.signal(libc::SIGKILL));
+        }
+    });
+    let output = child.wait_with_output().unwrap();
+    watch.join().unwrap();
+    assert_ne!(output.status.signal(), Some(libc::SIGKILL), "{command:?} does not end");
+    output
+}
+
+/// Writes a file and returns its path.
+pub fn write(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Whether controllers can be loaded here; says so if not.
+pub fn can_load_controllers() -> bool {
+    headway_kernel::check().inspect_err(|error| println!("SKIPPED: {error}")).is_ok()
+}
+
+/// Enters a new network namespace to load controllers in; says so and returns `false` if that cannot be here.
+pub fn enter_network() -> bool {
+    if !can_load_controllers() {
+        return false;
+    }
+    let entered = unshare(CloneFlags::CLONE_NEWNET);
+    if let Err(error) = &entered {
+        println!("SKIPPED: this host lets nobody make network namespaces ({error}); run as root");
+    }
+    entered.is_ok()
+}
