@@ -38,7 +38,7 @@ fn name(what: &str) -> String {
 
 /// Whether the sentence says that this machine cannot run labs at all.
 fn impossible(sentence: &str) -> bool {
-    let reasons = ["this host lets you make neither", "install the package"];
+    let reasons = ["this host allows neither", "install the package"];
     let found = reasons.iter().any(|reason| sentence.contains(reason));
     if found {
         println!("SKIPPED: {sentence}");

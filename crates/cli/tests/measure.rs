@@ -171,7 +171,7 @@ impl Stage {
             Ok(lab) => lab,
             Err(error) => {
                 let sentence = error.to_string();
-                let reasons = ["this host lets you make neither", "install the package"];
+                let reasons = ["this host allows neither", "install the package"];
                 assert!(reasons.iter().any(|reason| sentence.contains(reason)), "{sentence}");
                 println!("SKIPPED: {sentence}");
                 return None;
@@ -207,7 +207,7 @@ fn an_idle_path_is_measured_in_both_directions_over_ipv4_and_ipv6() {
     for host in [stage.v4(), v6] {
         let output = stage.command(&[&host, "--both", "--json"]).output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
-        if stderr.contains("could not keep the gaps") {
+        if stderr.contains("could not pace packets") {
             println!("INVALID: the machine is too busy to send evenly");
             continue;
         }

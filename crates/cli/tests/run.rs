@@ -289,12 +289,8 @@ static LAB: Mutex<()> = Mutex::new(());
 
 /// Whether the errors say that this host allows no labs or no BPF controllers.
 fn impossible(errors: &str) -> bool {
-    let reasons = [
-        "this host lets you make neither",
-        "install the package",
-        "needs no privileges",
-        "cannot make a node's",
-    ];
+    let reasons =
+        ["this host allows neither", "install the package", "needs no privileges", "cannot make a node's"];
     let found = reasons.iter().any(|reason| errors.contains(reason));
     if found {
         println!("SKIPPED: {errors}");

@@ -80,7 +80,7 @@ impl Serve {
         let _alone = ALONE.lock();
         let output = measure(self.port, &["--reverse"]);
         let stderr = String::from_utf8_lossy(&output.stderr);
-        if stderr.contains("could not keep the gaps") {
+        if stderr.contains("could not pace packets") {
             println!("INVALID: the machine is too busy to send evenly");
             return;
         }

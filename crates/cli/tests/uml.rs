@@ -210,7 +210,7 @@ fn what_goes_wrong_is_said_in_a_sentence() {
     let patch = said("PATCH_FAILS", "1");
     assert!(patch.contains("our patch does not apply to kernel 6.12.99-1"), "{patch}");
     let option = said("LACKS", "VETH");
-    assert!(option.contains("kernel 6.12.99-1 does not take VETH"), "{option}");
+    assert!(option.contains("kernel 6.12.99-1 does not support the required options VETH"), "{option}");
     fs::remove_file(machine.programs().join("bison")).expect("a stand-in");
     fs::remove_file(machine.programs().join("flex")).expect("a stand-in");
     let tools = machine.programs().display().to_string();

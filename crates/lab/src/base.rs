@@ -209,7 +209,7 @@ fn unsafe_place(path: &Path, why: &str) -> Error {
 }
 
 fn stat(fd: &impl AsFd, path: &Path) -> Result<FileStat, Error> {
-    fstat(fd).map_err(|e| Error::file("look at", path, e.into()))
+    fstat(fd).map_err(|e| Error::file("stat", path, e.into()))
 }
 
 /// Mode bits that let group or others write.
@@ -268,7 +268,7 @@ fn file_at(fd: &impl AsFd, name: &str, flags: OFlag, path: &Path) -> Result<File
     let opened = openat(fd, name, flags, mode).map_err(|e| Error::file("open", path, e.into()))?;
     let is = stat(&opened, path)?;
     if is.st_mode & libc::S_IFMT != libc::S_IFREG {
-        return Err(unsafe_place(path, "is no regular file"));
+        return Err(unsafe_place(path, "is not a regular file"));
     }
     check_own(path, &is)?;
     Ok(File::from(opened))

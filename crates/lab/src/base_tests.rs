@@ -76,5 +76,5 @@ fn files_are_opened_without_following_links_or_waiting_for_pipes() {
     symlink("/etc/hostname", folder.path().join("state.json")).unwrap();
     nix::unistd::mkfifo(&folder.path().join("pipe"), Mode::S_IRWXU).unwrap();
     assert!(folder.file("state.json", OFlag::O_RDONLY).is_err());
-    assert!(folder.file("pipe", OFlag::O_RDONLY).unwrap_err().to_string().contains("is no regular file"));
+    assert!(folder.file("pipe", OFlag::O_RDONLY).unwrap_err().to_string().contains("is not a regular file"));
 }

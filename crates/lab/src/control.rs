@@ -96,14 +96,14 @@ impl Desk {
             Request::Sync(until) => {
                 let ahead = (until - clock::now()).to_std();
                 if ahead > MAX_SYNC {
-                    return Err("cannot wait for more than a minute".to_owned());
+                    return Err("the requested time is more than a minute ahead".to_owned());
                 }
                 self.order(ahead + PATIENCE, |answer| Order::Sync(until, answer))?;
                 Ok(Answer::Synced)
             }
             Request::Status => match self.live.lock() {
                 Ok(live) => Ok(Answer::Status(Box::new(live.clone()))),
-                Err(_) => Err("the lab is broken".to_owned()),
+                Err(_) => Err("the lab's status is unavailable (a thread panicked)".to_owned()),
             },
         }
     }
@@ -132,7 +132,7 @@ pub(crate) fn ask(folder: &Path, request: &Request) -> Result<Answer, Error> {
     line.push('\n');
     stream.write_all(line.as_bytes()).map_err(Error::system("ask the lab"))?;
     let mut text = String::new();
-    BufReader::new(stream).read_line(&mut text).map_err(Error::system("hear from the lab"))?;
+    BufReader::new(stream).read_line(&mut text).map_err(Error::system("read from the lab"))?;
     match serde_json::from_str(&text) {
         Ok(Answer::Error(message)) => Err(Error::Daemon(message)),
         Ok(answer) => Ok(answer),

@@ -241,7 +241,9 @@ impl Emulator {
         }
         self.next_tick = now;
         self.next_hand_over = now;
-        let _ = self.reports.send(Report::Trouble(format!("the clock jumped by {jump}: started afresh")));
+        let _ = self.reports.send(Report::Trouble(format!(
+            "the clock was stepped by {jump}; the emulator restarted its intervals"
+        )));
     }
 
     /// Sleeps until a frame or an order arrives, or until shortly before the next release or tick.

@@ -21,7 +21,7 @@ pub enum Error {
         reason: io::Error,
     },
     /// A line of a truth file could not be parsed.
-    #[error("{}, line {line}: not a line of a truth file", path.display())]
+    #[error("{}, line {line}: invalid truth record", path.display())]
     Truth {
         /// The file.
         path: PathBuf,
@@ -44,7 +44,7 @@ pub enum Error {
     },
     /// The processes of a lab do not exit.
     #[error(
-        "the processes of lab `{0}` do not end; end those named `lab-client`, `lab-server` and `headway lab daemon` by hand"
+        "the processes of lab `{0}` do not exit; kill those named `lab-client`, `lab-server` and `headway lab daemon` by hand"
     )]
     Endless(String),
     /// A lab of this name is already up.
@@ -58,7 +58,7 @@ pub enum Error {
     Node(String),
     /// The host does not allow namespaces.
     #[error(
-        "this host lets you make neither network namespaces ({network}) nor user namespaces ({user}); \
+        "this host allows neither network namespaces ({network}) nor user namespaces ({user}); \
          run as root, or allow unprivileged user namespaces"
     )]
     Forbidden {

@@ -38,7 +38,7 @@ pub(crate) fn ip_with(
 ) -> Result<(), Error> {
     let mut child = spawn_ip(command)?;
     if let Some(mut input) = child.stdin.take() {
-        input.write_all(batch.as_bytes()).map_err(Error::system("talk to `ip`"))?;
+        input.write_all(batch.as_bytes()).map_err(Error::system("write to `ip`"))?;
     }
     let output = child.wait_with_output().map_err(Error::system("wait for `ip`"))?;
     if output.status.success() {

@@ -303,5 +303,5 @@ pub fn names() -> Result<Vec<String>, Error> {
 }
 
 fn unexpected(answer: &Answer) -> Error {
-    Error::Daemon(format!("the lab answered something else: {answer:?}"))
+    Error::Daemon(format!("unexpected answer from the lab: {answer:?}"))
 }

@@ -74,7 +74,7 @@ impl Holder {
 
     /// Tells the holder that its interface exists, and waits until the holder has configured it.
     pub(crate) fn configure(&mut self) -> Result<(), Error> {
-        self.line.get_mut().write_all(b"\n").map_err(Error::system("talk to a node"))?;
+        self.line.get_mut().write_all(b"\n").map_err(Error::system("write to a node"))?;
         report(&mut self.line).map(|_| ())
     }
 
@@ -88,7 +88,7 @@ impl Holder {
 /// Reads the holder's report on one step.
 fn report(line: &mut BufReader<UnixStream>) -> Result<String, Error> {
     let mut text = String::new();
-    line.read_line(&mut text).map_err(Error::system("hear from a node"))?;
+    line.read_line(&mut text).map_err(Error::system("read from a node"))?;
     match text.trim_end_matches('\n') {
         "" => Err(Error::Daemon("a node ended during set-up".to_owned())),
         text => text.strip_prefix(OK).map(str::to_owned).ok_or_else(|| Error::Daemon(text.to_owned())),

@@ -100,7 +100,7 @@ pub(crate) fn stay(child: &mut Child) -> Result<(), Error> {
 
 fn say(child: &mut Child, line: &str) -> Result<(), Error> {
     let Some(input) = &mut child.stdin else { return Ok(()) };
-    input.write_all(line.as_bytes()).map_err(Error::system("talk to the lab's daemon"))
+    input.write_all(line.as_bytes()).map_err(Error::system("write to the lab's daemon"))
 }
 
 fn hear(child: &mut Child, folder: &Folder) -> Result<String, Error> {
@@ -115,6 +115,6 @@ fn hear(child: &mut Child, folder: &Folder) -> Result<String, Error> {
         return Err(Error::Daemon("the lab's daemon does not say that it is ready".to_owned()));
     }
     let mut line = String::new();
-    BufReader::new(output).read_line(&mut line).map_err(Error::system("hear from the lab's daemon"))?;
+    BufReader::new(output).read_line(&mut line).map_err(Error::system("read from the lab's daemon"))?;
     if line.is_empty() { Err(silent()) } else { Ok(line.trim_end().to_owned()) }
 }

@@ -99,16 +99,21 @@ fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
         (
             "queue.adaptation",
             spec.queue.as_ref().is_some_and(red),
-            "other time than 500 ms between adaptations",
+            "the kernel adapts RED every 500 ms only; use `--on sim` for other intervals",
         ),
-        ("trace", spec.trace.is_some(), "links that follow a trace"),
-        ("police", spec.police.is_some(), "policer before a queue"),
+        (
+            "trace",
+            spec.trace.is_some(),
+            "`--on uml` does not support links that follow a trace; use `--on sim`",
+        ),
+        (
+            "police",
+            spec.police.is_some(),
+            "`--on uml` does not support a policer before a queue; use `--on sim`",
+        ),
     ];
     match rules.iter().find(|(_, wanted, _)| *wanted) {
-        Some((key, _, what)) => Err(Mistake::new(
-            &format!("link[{number}].{key}"),
-            &format!("the kernel has no {what}; the simulator has"),
-        )),
+        Some((key, _, what)) => Err(Mistake::new(&format!("link[{number}].{key}"), what)),
         None => Ok(()),
     }
 }

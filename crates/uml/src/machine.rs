@@ -63,7 +63,7 @@ pub enum GuestError {
         words: Words,
     },
     /// The kernel's checks found a bug after which the kernel would have gone on.
-    #[error("the kernel found a mistake at {at} of virtual time{words}")]
+    #[error("the kernel's checks reported a bug at {at} of virtual time{words}")]
     Found {
         /// The virtual time.
         at: Duration,
@@ -332,7 +332,10 @@ mod tests {
         let words = "Using a channel type which is configured out\\nKernel panic - not syncing: test\\n [<6051680d>] ? panic+0x143";
         let complaint = complaint(&format!("echo 'headway: at 1500000000'; printf '{words}\\n' >&2; exit 3"));
         assert!(complaint.contains("ended at 1.50 s of virtual time (exit status: 3)"), "{complaint}");
-        assert!(complaint.ends_with("last words:\n  Kernel panic - not syncing: test"), "{complaint}");
+        assert!(
+            complaint.ends_with("last console output:\n  Kernel panic - not syncing: test"),
+            "{complaint}"
+        );
     }
 
     #[test]
@@ -352,7 +355,7 @@ mod tests {
         assert!(run_with(&script, false).is_ok());
         for script in [script.clone(), format!("{script}; sleep 600")] {
             let complaint = run_with(&script, true).unwrap_err().to_string();
-            let expected = "the kernel found a mistake at 7 ns of virtual time; its last words:\n  \
+            let expected = "the kernel's checks reported a bug at 7 ns of virtual time; last console output:\n  \
                             [ 0.1] WARNING: possible recursive locking detected\n  \
                             [ 0.1]  [<6051680d>] ? begin+0x14";
             assert_eq!(complaint, expected);

@@ -45,7 +45,7 @@ pub fn up(folder: &Path, name: &str) -> Option<Lab> {
     let file = write(folder, "path.toml", PATH);
     let made = output(&mut headway(&["lab", "up", &file, "--name", name]));
     let said = text(&made.stderr);
-    if said.contains("this host lets you make neither") || said.contains("install the package") {
+    if said.contains("this host allows neither") || said.contains("install the package") {
         println!("SKIPPED: {said}");
         return None;
     }

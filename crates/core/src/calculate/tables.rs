@@ -62,7 +62,7 @@ pub const TABLES: [Published; 4] = [
     },
     Published {
         name: "Q3",
-        title: "processes of one host, 2 senders, segments of 64 KiB",
+        title: "between processes on one host, 2 senders, segments of 64 KiB",
         frame: 65_536,
         flows: &[2],
         mbps: &[10_000, 20_000, 50_000, 100_000, 200_000, 300_000, 400_000],

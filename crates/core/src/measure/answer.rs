@@ -76,24 +76,24 @@ pub enum Failure {
     #[error("none of the probe packets arrived; check that no firewall drops UDP in this direction")]
     AllLost,
     /// Too many streams lost packets.
-    #[error("too many streams lost packets to tell what is free; the path drops packets at any rate tried")]
+    #[error(
+        "too many streams lost packets to estimate the available bandwidth; the path drops packets at every rate probed"
+    )]
     Lossy,
     /// The sender never kept its gaps.
-    #[error(
-        "the sender could not keep the gaps between packets; stop other work on that host or give it a free core"
-    )]
+    #[error("the sender could not pace packets as scheduled; stop other work on that host or reserve a core")]
     SenderGaps,
     /// A clock was stepped repeatedly.
     #[error("a clock was stepped during the measurement; let time synchronisation settle and run again")]
     ClockStep,
     /// Packets overtake each other too often.
     #[error(
-        "packets arrive out of order, so gaps between them say nothing; measure each parallel path by itself"
+        "packets arrive out of order, so the gaps between them are meaningless; measure each parallel path separately"
     )]
     Reordered,
     /// The path is slower than the supported range.
     #[error(
-        "the path is slower than 1 Mb/s, the least that can be measured; try `ping` with large packets instead"
+        "the path is slower than 1 Mb/s, the minimum that can be measured; try `ping` with large packets instead"
     )]
     TooSlow,
     /// Budget or time was exhausted first.

@@ -9,7 +9,8 @@ use crate::units::{Bytes, Rate};
 /// An estimator together with the streams it needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
-    /// Rate response over BASS-denoised single-rate streams: the most accurate for its bytes, and the default.
+    /// Growth of one-way delay with a Bayesian estimate over single-rate streams: the most accurate for its bytes, and
+    /// the default.
     #[default]
     Response,
     /// Multi-rate streams, each of which yields an estimate that the next streams follow.
@@ -20,12 +21,12 @@ pub enum Method {
 
 /// All methods with a one-line description, the default first.
 const METHODS: [(Method, &str); 14] = [
-    (Method::Response, "rate response: growth of delay over BASS events, posterior over streams (default)"),
+    (Method::Response, "growth of one-way delay, Bayesian estimate over streams (default)"),
     (Method::MultiRate(MultiRate::Bass), "p-streams, multi-pass BASS, excursion search"),
     (Method::MultiRate(MultiRate::Excursion), "p-streams, excursion search on raw gaps"),
     (Method::MultiRate(MultiRate::PathChirp), "chirps, excursions of queueing delay"),
     (Method::MultiRate(MultiRate::PrcMtDp1), "p-streams, PRC-MT per rate: last rate before the first above"),
-    (Method::MultiRate(MultiRate::PrcMtDp2), "p-streams, PRC-MT per rate: last rate judged below"),
+    (Method::MultiRate(MultiRate::PrcMtDp2), "p-streams, PRC-MT per rate: last rate judged not above"),
     (Method::SingleRate(SingleRate::Pathload), "binary search, PCT and PDT trend tests of Pathload"),
     (Method::SingleRate(SingleRate::ImrAvg), "binary search, trend tests on averaged delays"),
     (Method::SingleRate(SingleRate::ImrWavelet), "binary search, trend tests on wavelet-denoised delays"),
@@ -33,7 +34,7 @@ const METHODS: [(Method, &str); 14] = [
     (Method::SingleRate(SingleRate::BassImrWavelet), "BASS before imr-wavelet"),
     (Method::SingleRate(SingleRate::PrcMt), "binary search, receive rate against send rate"),
     (Method::SingleRate(SingleRate::BassPrcMt), "BASS before prc-mt"),
-    (Method::MultiRate(MultiRate::Null), "answers the rate it sent at; the baseline for the others"),
+    (Method::MultiRate(MultiRate::Null), "returns the send rate; a baseline for the others"),
 ];
 
 /// Capacity up to which a method keeps to [`SMALL_BUDGET`].

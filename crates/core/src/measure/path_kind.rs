@@ -35,14 +35,14 @@ impl PathKind {
     /// Returns a description for people.
     pub const fn sentence(self) -> &'static str {
         match self {
-            PathKind::OneQueue => "one queue matters, that of the narrow link",
+            PathKind::OneQueue => "a single queue, at the narrow link",
             PathKind::SeveralQueues => {
-                "the link with the least free is not the narrow one, or several queues fill together"
+                "the tight link is not the narrow link, or several queues fill together"
             }
-            PathKind::Coalescing => "one queue matters; the receiver coalesces interrupts",
-            PathKind::Jittery => "delays vary where nothing queues, which hides small queues",
-            PathKind::Shaped => "a shaper lets bursts pass, and then only its sustained rate",
-            PathKind::TooFast => "the receiver's stamps cannot resolve more than this",
+            PathKind::Coalescing => "a single queue; the receiver coalesces interrupts",
+            PathKind::Jittery => "delays vary even without queueing, which hides small queues",
+            PathKind::Shaped => "a shaper passes bursts, then limits to its sustained rate",
+            PathKind::TooFast => "the receiver's timestamps cannot resolve higher rates",
         }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Answer {
 impl Answer {
     /// Whether the client's own host was too busy to pace, which says nothing about the server.
     pub(crate) fn is_disturbed(&self) -> bool {
-        let uneven = |reason: &String| reason.contains("could not keep the gaps");
+        let uneven = |reason: &String| reason.contains("could not pace packets");
         self.kind != Kind::Reverse && self.mbps.as_ref().is_err_and(uneven)
     }
 }

@@ -140,7 +140,7 @@ fn parse(contents: &[u8]) -> Result<Vec<Emission>, Corruption> {
     // Captures from several queues may be slightly out of order.
     packets.sort_by_key(|(at, _)| *at);
     let Some((start, _)) = packets.first().copied() else {
-        let problem = "there is no packet in it".to_owned();
+        let problem = "the capture contains no packets".to_owned();
         return Err(Corruption { offset: contents.len(), problem, remedy: "capture some traffic" });
     };
     let at = |at: u64| Duration::from_ns(i64::try_from(at - start).unwrap_or(i64::MAX));

@@ -43,8 +43,8 @@ pub(super) fn packets(contents: &[u8]) -> Result<Vec<(u64, Bytes)>, Corruption> 
             INTERFACE => interfaces.push(interface(input, offset, length)?),
             PACKET => packets.push(packet(input, offset, &interfaces)?),
             SIMPLE_PACKET => {
-                let problem = "a packet has no time (simple packet block)".to_owned();
-                return Err(Corruption { offset, problem, remedy: "capture it again with times" });
+                let problem = "simple packet blocks have no timestamps".to_owned();
+                return Err(Corruption { offset, problem, remedy: "capture it again with timestamps" });
             }
             _ => {}
         }
@@ -81,7 +81,7 @@ fn length(input: Input<'_>, offset: usize) -> Result<usize, Corruption> {
     input.bytes(offset, length)?;
     let again = input.u32(offset + length - 4)? as usize;
     if again != length {
-        let problem = format!("a block of {length} bytes ends as one of {again}");
+        let problem = format!("the two lengths of a block differ: {length} and {again}");
         return Err(Corruption { offset: offset + length - 4, problem, remedy: REPAIR });
     }
     Ok(length)
@@ -125,7 +125,7 @@ fn packet(input: Input<'_>, offset: usize, interfaces: &[Interface]) -> Result<(
     let ns = stamp * 1_000_000_000 / interface.per_second;
     let at = u64::try_from(ns).map_err(|_| Corruption {
         offset: offset + 12,
-        problem: "the time of a packet is centuries away".to_owned(),
+        problem: "a packet's timestamp is out of range".to_owned(),
         remedy: REPAIR,
     })?;
     Ok((at, wire(input.u32(offset + 24)?, interface.missing)))

@@ -119,7 +119,9 @@ fn corrupt_files_are_refused_with_the_place_and_the_next_step() {
     let mut next = next_generation(&FRAMES, false);
     let last = next.len() - 4;
     next[last] ^= 4;
-    assert!(refusal(&next).contains(&format!("at byte {last}: a block of 36 bytes ends as one of 32")));
+    assert!(
+        refusal(&next).contains(&format!("at byte {last}: the two lengths of a block differ: 36 and 32"))
+    );
 }
 
 #[test]

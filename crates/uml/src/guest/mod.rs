@@ -96,8 +96,8 @@ fn tell(report: &mut BufWriter<File>, line: &Line) -> Result<(), Failure> {
 fn run(place: &Path, report: &mut BufWriter<File>) -> Result<End, Failure> {
     let text = std::fs::read_to_string(place.join(PLAN))
         .map_err(|error| Failure::of("cannot read the plan".to_owned(), error))?;
-    let plan: Plan = serde_json::from_str(&text)
-        .map_err(|error| Failure(format!("cannot understand the plan: {error}")))?;
+    let plan: Plan =
+        serde_json::from_str(&text).map_err(|error| Failure(format!("cannot parse the plan: {error}")))?;
     system::allow_files()?;
     for module in &plan.modules {
         system::load(module)?;

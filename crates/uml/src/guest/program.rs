@@ -96,7 +96,7 @@ impl Program {
     pub(super) fn start(&mut self, nodes: &[File], events: &mut Events) -> Result<(), Failure> {
         let child = self.spawn(&nodes[self.plan.node]).map_err(|error| self.failed("start", error))?;
         let process = Pid::from_raw(child.id() as i32);
-        let end = descriptor(process).map_err(|error| self.failed("be watched", error))?;
+        let end = descriptor(process).map_err(|error| self.failed("be monitored", error))?;
         events.watch(end.as_fd(), Actor::Exit(self.number), false)?;
         self.group = Some(process);
         self.running = Some((child, end));
@@ -171,7 +171,7 @@ impl Program {
         events: &mut Events,
     ) -> Result<Option<ProgramEnd>, Failure> {
         let Some((child, _)) = &mut self.running else { return Ok(None) };
-        let status = child.try_wait().map_err(|error| self.failed("be watched", error))?;
+        let status = child.try_wait().map_err(|error| self.failed("be monitored", error))?;
         let Some(status) = status else { return Ok(None) };
         if let Some((_, end)) = self.running.take() {
             events.forget(end.as_fd())?;

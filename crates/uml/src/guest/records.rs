@@ -120,7 +120,7 @@ fn say(command: &str) -> Result<(), Failure> {
         .write(true)
         .open(COUNTERS)
         .and_then(|mut file| file.write_all(command.as_bytes()))
-        .map_err(|error| Failure::of(format!("the records refuse `{command}`"), error))
+        .map_err(|error| Failure::of(format!("headway_record rejected `{command}`"), error))
 }
 
 /// `slot arrived departed measured cross ce waited waited_max queue packets queue_max dropped`.

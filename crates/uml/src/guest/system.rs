@@ -211,7 +211,7 @@ pub(super) fn reread(file: &File, text: &mut String) -> Result<(), Failure> {
         length += got;
     }
     bytes.truncate(length);
-    *text = String::from_utf8(bytes).map_err(|_| Failure("the records are no text".to_owned()))?;
+    *text = String::from_utf8(bytes).map_err(|_| Failure("the counters are not valid text".to_owned()))?;
     Ok(())
 }
 
@@ -235,5 +235,5 @@ pub(super) fn number(file: &File) -> Result<u64, Failure> {
     let length =
         file.read_at(&mut text, 0).map_err(|error| Failure::of("cannot read a counter".to_owned(), error))?;
     let text = std::str::from_utf8(&text[..length]).unwrap_or_default().trim();
-    text.parse().map_err(|_| Failure(format!("`{text}` is no counter")))
+    text.parse().map_err(|_| Failure(format!("`{text}` is not a counter")))
 }

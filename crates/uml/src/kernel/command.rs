@@ -106,7 +106,7 @@ impl Ended {
     /// Returns the last non-empty line, for an error message.
     pub(super) fn last(&self) -> String {
         let spoken = self.lines.iter().rev().map(|line| line.trim()).find(|line| !line.is_empty());
-        spoken.unwrap_or("it said nothing").trim_end_matches('.').to_owned()
+        spoken.unwrap_or("no output").trim_end_matches('.').to_owned()
     }
 
     /// Returns the first compiler errors, else the first errors of `make`, else the last lines.

@@ -65,7 +65,7 @@ pub enum BuildError {
     },
     /// Required options are missing after configuration.
     #[error(
-        "kernel {version} does not take {names} of our configuration; use a newer Headway, or report it with this version"
+        "kernel {version} does not support the required options {names}; use a newer Headway, or report it with this version"
     )]
     Config {
         /// Version of the package.
@@ -92,7 +92,7 @@ pub enum BuildError {
         said: String,
     },
     /// The input cannot be built as a module.
-    #[error("{name} cannot be made a module: {why}")]
+    #[error("{name} cannot be built as a module: {why}")]
     NoModule {
         /// Name or directory.
         name: String,
@@ -100,7 +100,7 @@ pub enum BuildError {
         why: String,
     },
     /// Kernels cannot be removed during a build.
-    #[error("a kernel is being built in {}; wait for its end or end it first", path.display())]
+    #[error("a kernel is being built in {}; wait for it to finish, or stop it first", path.display())]
     Busy {
         /// The directory of kernels.
         path: PathBuf,

@@ -24,7 +24,7 @@ pub(super) fn compile(kernel: &Kernel, name: &str, sources: &[(&str, &str)]) -> 
     if let Some((file, _)) = sources.iter().find(|(file, _)| file.starts_with('.') || !usable(file)) {
         return Err(no_module(
             name,
-            &format!("`{file}` is no name of a source file; use a plain name without folder"),
+            &format!("`{file}` is not a valid source file name; use a plain name without folder"),
         ));
     }
     let rules =
@@ -69,7 +69,7 @@ pub(super) fn compile(kernel: &Kernel, name: &str, sources: &[(&str, &str)]) -> 
         let _ = std::fs::remove_dir_all(&work);
         return Err(no_module(
             name,
-            &format!("its rules make no {object}; they need a line `obj-m := {name}.o`"),
+            &format!("its Kbuild does not build {object}; it needs a line `obj-m := {name}.o`"),
         ));
     }
     std::fs::rename(&work, &kept).map_err(BuildError::file("write", &kept))?;

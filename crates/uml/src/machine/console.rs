@@ -36,7 +36,7 @@ impl std::fmt::Display for Words {
         if self.0.is_empty() {
             return Ok(());
         }
-        write!(f, "; its last words:")?;
+        write!(f, "; last console output:")?;
         self.0.iter().try_for_each(|line| write!(f, "\n  {line}"))
     }
 }

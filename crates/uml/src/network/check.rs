@@ -11,30 +11,30 @@ const MOST_FLOWS: u64 = 10_000;
 
 /// Rejects what the kernel cannot do; errors name the key.
 pub(super) fn check(scenario: &Scenario) -> Result<(), Mistake> {
-    let refuse = |key: &str, what: &str| Err(Mistake::new(key, &format!("{what}; the simulator can")));
+    let refuse = |key: &str, what: &str| Err(Mistake::new(key, &format!("{what}; use `--on sim`")));
     if !scenario.measure.is_empty() {
-        return refuse("measure[0]", "the kernel's world has no measurements of available bandwidth");
+        return refuse("measure[0]", "`--on uml` does not support measurements of available bandwidth");
     }
     if let Some(host) = scenario.host.keys().next() {
-        return refuse(&format!("host.{host}"), "the kernel's world has no network cards");
+        return refuse(&format!("host.{host}"), "`--on uml` does not support network cards");
     }
     if scenario.flow_count() > MOST_FLOWS {
-        return refuse("flow", &format!("the kernel's world runs at most {MOST_FLOWS} flows"));
+        return refuse("flow", &format!("`--on uml` supports at most {MOST_FLOWS} flows"));
     }
     if scenario.link.len() + scenario.traffic.len() > MOST_LINKS {
-        return refuse("link", &format!("the kernel's world has at most {MOST_LINKS} links and sources"));
+        return refuse("link", &format!("`--on uml` supports at most {MOST_LINKS} links and sources"));
     }
     for (index, flow) in scenario.flow.iter().enumerate() {
         let dctcp = matches!(flow.controller.kind_on_linux(), Some(Kind::Dctcp | Kind::LsDctcp(_)));
         if let Some(kind) = flow.controller.known().filter(|kind| !kind.is_on_linux()) {
-            let what = format!("the kernel has no `{kind}`; `--on sim` has");
+            let what = format!("the kernel has no `{kind}`");
             return refuse(&format!("flow[{index}].controller"), &what);
         }
         let rules = [
             (
                 "ecn",
                 dctcp == (flow.ecn == EcnMode::Dctcp),
-                "the kernel uses the echo of DCTCP with `dctcp` and `ls-dctcp`, and only with them",
+                "the kernel uses DCTCP's ECN echo only with `dctcp` and `ls-dctcp`",
             ),
             ("ack-every", flow.ack_every <= 2, "the kernel acknowledges every second segment, or every one"),
         ];
