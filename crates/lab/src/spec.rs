@@ -198,9 +198,10 @@ impl LinkSpec {
 
     /// Returns the discipline, drop-tail by default, with its limit filled in.
     pub(crate) fn discipline(&self) -> QueueSpec {
-        self.queue
-            .as_ref()
-            .map_or_else(|| self.drop_tail(), |queue| queue.clone().or_limits(Some(self.buffer_size()), None))
+        self.queue.as_ref().map_or_else(
+            || self.drop_tail(),
+            |queue| queue.clone().with_default_limits(Some(self.buffer_size()), None),
+        )
     }
 
     /// Returns a drop-tail queue with the same limit.

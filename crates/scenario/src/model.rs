@@ -353,7 +353,7 @@ impl LinkSpec {
         };
         match &self.queue {
             None => QueueSpec::DropTail(DropTailConfig { limit, packets }),
-            Some(queue) => queue.clone().or_limits(limit, packets),
+            Some(queue) => queue.clone().with_default_limits(limit, packets),
         }
     }
 }

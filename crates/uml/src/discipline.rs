@@ -62,8 +62,8 @@ pub(crate) fn install(
     }
     let buffer = spec.buffer_at(rate);
     let queue = spec.queue.clone().map(|queue| match buffer {
-        Buffer::Bytes(bytes) => queue.or_limits(Some(bytes), None),
-        Buffer::Packets(packets) => queue.or_limits(None, Some(packets)),
+        Buffer::Bytes(bytes) => queue.with_default_limits(Some(bytes), None),
+        Buffer::Packets(packets) => queue.with_default_limits(None, Some(packets)),
     });
     let room = Room::new(queue.as_ref(), buffer, full, spec.burst.is_none());
     let bytes = room.bytes.map_or(u32::MAX, whole);

@@ -1,7 +1,7 @@
 //! `headway calc required`: the rate or RTT a path needs so that each flow keeps a number of segments in flight.
 
 use clap::Args;
-use headway_core::calculate::{DELTA, Share};
+use headway_core::calculate::{DELTA, SharedLink};
 use headway_core::{Duration, Rate};
 use serde::Serialize;
 
@@ -51,7 +51,7 @@ struct Required {
 }
 
 pub(super) fn run(args: &RequiredArgs) -> anyhow::Result<()> {
-    let share = |rate, rtt| Share { rate, rtt, flows: args.flows, frame: args.size.frame() };
+    let share = |rate, rtt| SharedLink { rate, rtt, flows: args.flows, frame: args.size.frame() };
     // Neither formula uses the quantity that it computes.
     let at_rtt = args.rtt.map(|rtt| share(Rate::ZERO, rtt));
     let at_rate = args.rate.map(|rate| share(rate, Duration::ZERO));

@@ -63,7 +63,7 @@ fn cells(table: &'static Published) -> Vec<Cell> {
     for &flows in table.flows {
         for &mbps in table.mbps {
             for &rtt in table.rtts {
-                let share = table.share(flows, mbps, rtt);
+                let share = table.shared_link(flows, mbps, rtt);
                 cells.push(Cell {
                     table: table.name,
                     flows,
@@ -90,7 +90,7 @@ fn print(published: &Published) {
             let rate = Rate::from_bps(mbps * 1_000_000);
             let mut row = vec![format!("{flows}, {rate}")];
             row.extend(
-                published.rtts.iter().map(|rtt| published.window(&published.share(flows, mbps, *rtt))),
+                published.rtts.iter().map(|rtt| published.window(&published.shared_link(flows, mbps, *rtt))),
             );
             rows.push(row);
         }

@@ -1,7 +1,7 @@
 //! `headway calc window`: the fair window, and the queue of senders that cannot use a window that small.
 
 use clap::Args;
-use headway_core::calculate::{DELTA, Increase, Order, Share, growth_exponent};
+use headway_core::calculate::{CutOrder, DELTA, Increase, SharedLink, growth_exponent};
 use headway_core::{Bytes, Duration, Rate};
 use serde::Serialize;
 
@@ -65,12 +65,12 @@ struct Window {
 }
 
 pub(super) fn run(args: &WindowArgs) -> anyhow::Result<()> {
-    let share = Share { rate: args.rate, rtt: args.rtt, flows: args.flows, frame: args.size.frame() };
+    let share = SharedLink { rate: args.rate, rtt: args.rtt, flows: args.flows, frame: args.size.frame() };
     let window = calculate(&share, args.segments, args.scale);
     if args.json { print_json(&window) } else { print(&share, &window) }
 }
 
-fn calculate(share: &Share, floor: u32, scale: f64) -> Window {
+fn calculate(share: &SharedLink, floor: u32, scale: f64) -> Window {
     let mss = share.mss();
     let increase = Increase { exponent: growth_exponent(mss as u32), scale };
     let least = |order| increase.least_window(mss as f64, order) / mss as f64;
@@ -90,12 +90,12 @@ fn calculate(share: &Share, floor: u32, scale: f64) -> Window {
         floor_queue_ns: share.standing_queue(floor).ns(),
         floor_rtt_ns: share.rtt_for(floor).ns(),
         scale,
-        ls_least_window: least(Order::BeforeCut),
-        ls_least_window_after_cut: least(Order::AfterCut),
+        ls_least_window: least(CutOrder::BeforeCut),
+        ls_least_window_after_cut: least(CutOrder::AfterCut),
     }
 }
 
-fn print(share: &Share, window: &Window) -> anyhow::Result<()> {
+fn print(share: &SharedLink, window: &Window) -> anyhow::Result<()> {
     let (of, frame) = (flows(share.flows), share.frame.get());
     say!("{of} at {} over {}, frames of {frame} B", share.rate, exact(share.rtt));
     line("bandwidth-delay product", &Bytes::new((share.bits() / 8.0).round() as u64).to_string());

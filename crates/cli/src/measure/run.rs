@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Span, SystemTime, UNIX_EPOCH};
 
-use headway_core::measure::{Answer, Failure, LONGEST_STREAM, Measurement, SLOWEST, Series, Step};
+use headway_core::measure::{Answer, Failure, MAX_STREAM_PACKETS, Measurement, SLOWEST, Series, Step};
 use headway_core::{Bytes, Duration, Instant, Schedule};
 use headway_net::{ConnectOptions, NetError, Session, StampSource, StreamOutcome};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -214,10 +214,10 @@ impl Runner<'_> {
         let stop = Some(Arc::clone(&self.interrupted));
         let options = ConnectOptions { stop, ..self.args.connect_options()? };
         let session = Session::connect(&options).map_err(net_failure)?;
-        if session.max_packets() < LONGEST_STREAM {
+        if session.max_packets() < MAX_STREAM_PACKETS {
             let allowed = session.max_packets();
             let reason = anyhow::anyhow!(
-                "the server allows streams of {allowed} packets, but {LONGEST_STREAM} are needed; have its \
+                "the server allows streams of {allowed} packets, but {MAX_STREAM_PACKETS} are needed; have its \
                  --max-stream-packets raised"
             );
             return Err(Failed::new(Code::Refused, reason));

@@ -13,7 +13,7 @@ const STEPS: u32 = 200;
 
 /// The window that scales the increase of an ACK that also reduces the window (ls-aimd 2.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum CutOrder {
     /// The window before the reduction, which was in effect during the RTT; the implementation does this.
     BeforeCut,
     /// The window after the reduction, which fits the published numbers at C = 1.
@@ -45,10 +45,10 @@ impl Increase {
     /// (ls-aimd 2.8, 2.19); `mss` is the segment size in bytes.
     ///
     /// A smaller fair window cannot be reached: the marks saturate, and the queue grows.
-    pub fn least_window(&self, mss: f64, order: Order) -> f64 {
+    pub fn least_window(&self, mss: f64, order: CutOrder) -> f64 {
         let factor = match order {
-            Order::BeforeCut => 2.0,
-            Order::AfterCut => 4.0,
+            CutOrder::BeforeCut => 2.0,
+            CutOrder::AfterCut => 4.0,
         };
         let mut window = mss;
         for _ in 0..STEPS {
@@ -116,7 +116,8 @@ mod tests {
             (8948, 1.0 / 128.0, 0.006, 0.011, 0.0006),
         ];
         for (mss, scale, before, after, tolerance) in published {
-            let [here, there] = [Order::BeforeCut, Order::AfterCut].map(|order| least(mss, scale, order));
+            let [here, there] =
+                [CutOrder::BeforeCut, CutOrder::AfterCut].map(|order| least(mss, scale, order));
             assert!((here - before).abs() < tolerance, "{mss} {scale}: {here} is not {before}");
             assert!((there - after).abs() < tolerance, "{mss} {scale}: {there} is not {after}");
         }

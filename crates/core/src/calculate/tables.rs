@@ -1,6 +1,6 @@
 //! The tables of fair windows printed in the thesis (ls-aimd 4.6; F58).
 
-use super::share::Share;
+use super::shared_link::SharedLink;
 use crate::units::{Bytes, Duration, Rate};
 
 /// Rounding of the second decimal in a table.
@@ -73,8 +73,8 @@ pub const TABLES: [Published; 4] = [
 
 impl Published {
     /// Returns the flows, link and RTT of a cell.
-    pub fn share(&self, flows: u32, mbps: u64, rtt: i64) -> Share {
-        Share {
+    pub fn shared_link(&self, flows: u32, mbps: u64, rtt: i64) -> SharedLink {
+        SharedLink {
             rate: Rate::from_bps(mbps * 1_000_000),
             rtt: Duration::from_us(rtt),
             flows,
@@ -83,7 +83,7 @@ impl Published {
     }
 
     /// Returns the window in segments as the table prints it, with two decimals.
-    pub fn window(&self, share: &Share) -> String {
+    pub fn window(&self, share: &SharedLink) -> String {
         let hundredths = share.hundredths(self.rounding == Rounding::Nearest);
         format!("{}.{:02}", hundredths / 100, hundredths % 100)
     }
@@ -96,7 +96,7 @@ mod tests {
     fn cell(name: &str, flows: u32, mbps: u64, rtt: i64) -> String {
         let table = TABLES.iter().find(|table| table.name == name).expect("a table");
         assert!(table.flows.contains(&flows) && table.mbps.contains(&mbps) && table.rtts.contains(&rtt));
-        table.window(&table.share(flows, mbps, rtt))
+        table.window(&table.shared_link(flows, mbps, rtt))
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn the_first_table_has_bits_a_round_trip_as_well() {
         let bits = |flows, mbps, rtt| {
-            let share = TABLES[0].share(flows, mbps, rtt);
+            let share = TABLES[0].shared_link(flows, mbps, rtt);
             share.bits() / f64::from(flows)
         };
         assert_eq!((bits(1, 5, 1000), bits(10, 20, 10_000)), (5000.0, 20_000.0));

@@ -161,7 +161,7 @@ impl Default for Denoise {
 
 /// The result of denoising a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Passes {
+pub struct DenoiseOutcome {
     /// Number of smoothing passes made, 1 to 16.
     pub count: u32,
     /// Index in the original stream of the first sample kept.
@@ -189,7 +189,7 @@ impl Denoise {
     ///
     /// # Errors [`Refusal::TooShort`] when no complete event or fewer than 8 samples remain; the contents of `gaps`
     /// are then unusable.
-    pub fn apply(&self, gaps: &mut Gaps, scratch: &mut Vec<Duration>) -> Result<Passes, Refusal> {
+    pub fn apply(&self, gaps: &mut Gaps, scratch: &mut Vec<Duration>) -> Result<DenoiseOutcome, Refusal> {
         let first = self.two_passes(gaps)?;
         let mut count = 2;
         while count < MAX_PASSES {
@@ -201,7 +201,7 @@ impl Denoise {
         // Smooth both arrays: smoothing only the receive gaps makes the estimate 5 % low (rapid 2.10).
         centred_mean(&mut gaps.receive, self.window, scratch);
         centred_mean(&mut gaps.send, self.window, scratch);
-        Ok(Passes { count, first })
+        Ok(DenoiseOutcome { count, first })
     }
 
     /// Runs passes 1 and 2 with the removal of cut-off events between them, for estimators that work on delays.

@@ -4,6 +4,6 @@ mod bass;
 mod mean;
 mod wavelet;
 
-pub use bass::{Denoise, Passes, SpikePass, SpikeThresholds, bass_pass};
+pub use bass::{Denoise, DenoiseOutcome, SpikePass, SpikeThresholds, bass_pass};
 pub use mean::centred_mean;
 pub use wavelet::{Wavelet, approximate};

@@ -17,9 +17,9 @@ pub(crate) struct Agreement {
 }
 
 /// Upper limit of the odds: two equal queues in a row agree almost as well as one.
-const MOST_ODDS: f64 = 2.0;
+const MAX_ODDS: f64 = 2.0;
 /// Lower limit of the standard error of a slope: samples are accurate to a few per cent at best.
-const LEAST_ERROR: f64 = 0.05;
+const MIN_ERROR: f64 = 0.05;
 
 impl Agreement {
     /// Adds a sample; `weight` is the time it covers.
@@ -44,7 +44,7 @@ impl Agreement {
         let slope = together / spread;
         let rest = self.sample_squared - self.sample * self.sample / self.weight - slope * together;
         let error = (rest.max(0.0) / (freedom * spread)).sqrt();
-        Some((slope, error.max(LEAST_ERROR)))
+        Some((slope, error.max(MIN_ERROR)))
     }
 
     /// Returns the likelihood ratio of slope 0, at which all samples agree, to a uniform slope from -1 to
@@ -56,7 +56,7 @@ impl Agreement {
         let steps = 40;
         let any: f64 =
             (0..=steps).map(|step| density(slope - 1.0 + 2.0 * f64::from(step) / f64::from(steps))).sum();
-        (density(slope) * f64::from(steps + 1) / any).clamp(1e-9, MOST_ODDS)
+        (density(slope) * f64::from(steps + 1) / any).clamp(1e-9, MAX_ODDS)
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn samples_that_agree_speak_for_the_assumption_and_a_slope_against_it() {
-        assert_eq!(odds(0.0, 0.01), MOST_ODDS);
+        assert_eq!(odds(0.0, 0.01), MAX_ODDS);
         assert!(odds(0.5, 0.01) < 0.01 && odds(-0.5, 0.01) < 0.01);
     }
 

@@ -9,7 +9,7 @@
 use crate::units::{Bytes, Rate};
 
 use super::normal::Normal;
-use super::reflected::{Passage, Reflected};
+use super::reflected::{Reflected, Transition};
 
 /// Grid points for the available bandwidth per capacity of the narrow link.
 const POINTS_PER_CAPACITY: usize = 100;
@@ -22,15 +22,15 @@ const STREAM_POINTS: usize = MARGIN + POINTS + MARGIN;
 
 /// Capacity of the tight link as a multiple of the narrow link's. The first is a single queue; values below one stand
 /// for several queues that fill together.
-const TIGHT: [f64; 16] =
+const TIGHT_RATIOS: [f64; 16] =
     [1.0, 0.55, 0.63, 0.73, 0.85, 1.17, 1.37, 1.6, 1.9, 2.2, 2.6, 3.2, 4.0, 5.2, 7.0, 10.0];
 /// The lowest multiple, with which the delay grows fastest.
-const STEEPEST: f64 = TIGHT[1];
+const STEEPEST: f64 = TIGHT_RATIOS[1];
 /// The highest multiple, with which the delay grows slowest.
-const FLATTEST: f64 = TIGHT[TIGHT.len() - 1];
+const FLATTEST: f64 = TIGHT_RATIOS[TIGHT_RATIOS.len() - 1];
 /// Spacing of the drifts between which the likelihood is interpolated.
 const DRIFT_STEP: f64 = 0.02;
-/// Index in [`TIGHT`] at which the tight link is the narrow one.
+/// Index in [`TIGHT_RATIOS`] at which the tight link is the narrow one.
 const ONE_QUEUE: usize = 0;
 /// Prior probability of a single queue.
 const ONE_QUEUE_PRIOR: f64 = 0.8;
@@ -39,36 +39,38 @@ const ONE_QUEUE_PRIOR: f64 = 0.8;
 const NOISE_RANGE: (f64, f64) = (0.004, 50.0);
 const NOISES: usize = 9;
 /// Standard deviation of the available bandwidth from stream to stream, in grid points.
-const DRIFTING: [f64; 3] = [0.0, 5.0, 15.0];
+const STREAM_VARIATION: [f64; 3] = [0.0, 5.0, 15.0];
 /// Real queues are empty more often than reflected Brownian motion: a delay of zero counts as any delay up to this
 /// many times the variance per unit of time.
 const EMPTY: f64 = 1.0;
 /// Grid rows of [`POINTS`] each: all unknowns besides the available bandwidth.
-const ROWS: usize = DRIFTING.len() * NOISES * TIGHT.len();
+const ROWS: usize = STREAM_VARIATION.len() * NOISES * TIGHT_RATIOS.len();
 /// Cells of the whole grid.
 pub(crate) const CELLS: usize = ROWS * POINTS;
 /// Below this point the prior of the available bandwidth is flat; above it the prior is flat in the logarithm.
 const FLAT_BELOW: f64 = 15.0;
 /// A row with less than this mass is ignored, because its inverse would be infinite.
-const NOTHING: f64 = 1e-290;
+const MIN_MASS: f64 = 1e-290;
 /// Weight of the evidence of each stream: no model is exact.
 const TEMPER: f64 = 0.5;
 
-/// Share of parts whose delay has nothing to do with the queue, for instance because a host held up their last packet.
+/// Share of segments whose delay has nothing to do with the queue, for instance because a host held up their last
+/// packet.
 const STRAY_SHARE: f64 = 0.01;
 /// Range of these stray delays, in packet times.
 const STRAY_RANGE: f64 = 50.0;
-/// Parts sent faster than this many times the capacity are trains, which reveal nothing about the available bandwidth.
+/// Segments sent faster than this many times the capacity are trains, which reveal nothing about the available
+/// bandwidth.
 const FASTEST: f64 = 3.0;
 
-/// A part of a stream.
+/// A segment of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Part {
+pub(crate) struct Segment {
     /// The rate at which it was actually sent: when a busy sender stalls and catches up, that must not look like
     /// cross traffic.
     pub(crate) rate: Rate,
     /// The delays at its two ends, in seconds.
-    pub(crate) passage: Passage,
+    pub(crate) transition: Transition,
 }
 
 /// The posterior distribution over a grid.
@@ -80,7 +82,7 @@ pub(crate) struct Belief {
     kernels: Vec<Vec<f64>>,
     /// Indexed by variation between streams, noise, tight link and available bandwidth.
     ln_likelihood: Vec<f64>,
-    /// Scratch memory: each part's likelihood over drifts, the stream's over available bandwidth, and one
+    /// Scratch memory: each segment's likelihood over drifts, the stream's over available bandwidth, and one
     /// row of the grid.
     curves: Vec<Curve>,
     row: Vec<f64>,
@@ -95,7 +97,7 @@ impl Belief {
             capacity: capacity.bps_f64(),
             packet_time: capacity.time_for(packet).secs_f64().max(1e-9),
             normal: Normal::new(),
-            kernels: DRIFTING.iter().map(|sd| kernel(*sd)).collect(),
+            kernels: STREAM_VARIATION.iter().map(|sd| kernel(*sd)).collect(),
             ln_likelihood: vec![0.0; CELLS],
             curves: Vec::new(),
             row: vec![0.0; STREAM_POINTS],
@@ -108,37 +110,39 @@ impl Belief {
         self.ln_likelihood.fill(0.0);
     }
 
-    /// Adds the parts of a stream. `blur` is the variance that timestamps add to every part, in square seconds.
-    pub(crate) fn add(&mut self, parts: &[Part], blur: f64) {
+    /// Adds the segments of a stream. `timestamp_variance` is what timestamps add to the variance of every segment, in
+    /// square seconds.
+    pub(crate) fn add(&mut self, segments: &[Segment], timestamp_variance: f64) {
         for noise in 0..NOISES {
-            self.draw_curves(noise_at(noise) * self.packet_time, parts, blur);
-            for (tight, &slope) in TIGHT.iter().enumerate() {
+            self.tabulate_curves(noise_at(noise) * self.packet_time, segments, timestamp_variance);
+            for (tight, &slope) in TIGHT_RATIOS.iter().enumerate() {
                 let top = self.likelihoods(slope);
-                self.spread_out(noise, tight, top);
+                self.add_to_grid(noise, tight, top);
             }
         }
     }
 
-    /// Computes the logarithm of each part's likelihood as a function of the drift alone, which all tight links share.
-    fn draw_curves(&mut self, variance: f64, parts: &[Part], blur: f64) {
+    /// Computes the logarithm of each segment's likelihood as a function of the drift alone, which all tight links
+    /// share.
+    fn tabulate_curves(&mut self, variance: f64, segments: &[Segment], timestamp_variance: f64) {
         let resolution = self.packet_time / 2.0;
         let capacity = self.capacity;
-        let parts = parts.iter().map(|part| (part.rate.bps_f64() / capacity, part.passage));
-        let telling = parts.filter(|(rate, _)| *rate <= FASTEST);
+        let segments = segments.iter().map(|segment| (segment.rate.bps_f64() / capacity, segment.transition));
+        let telling = segments.filter(|(rate, _)| *rate <= FASTEST);
         let mut count = 0;
         let stray = (STRAY_SHARE * resolution / (STRAY_RANGE * self.packet_time)).ln();
-        for (rate, passage) in telling {
+        for (rate, transition) in telling {
             if self.curves.len() == count {
                 self.curves.push(Curve::default());
             }
-            let variance = variance + blur / passage.time;
+            let variance = variance + timestamp_variance / transition.time;
             let empty = resolution.max(EMPTY * variance);
-            self.curves[count].draw(rate, |drift| {
+            self.curves[count].tabulate(rate, |drift| {
                 let motion = Reflected { drift, variance };
-                let fits = if passage.to <= resolution {
-                    motion.ln_at_most(&Passage { to: empty, ..passage }, &self.normal)
+                let fits = if transition.to <= resolution {
+                    motion.ln_at_most(&Transition { to: empty, ..transition }, &self.normal)
                 } else {
-                    motion.ln_density(&passage, &self.normal) + resolution.ln()
+                    motion.ln_density(&transition, &self.normal) + resolution.ln()
                 };
                 fits.max(stray) + (-(fits - stray).abs()).exp().ln_1p()
             });
@@ -152,7 +156,7 @@ impl Belief {
     fn likelihoods(&mut self, slope: f64) -> f64 {
         let mut top = f64::NEG_INFINITY;
         for (point, value) in self.row.iter_mut().enumerate() {
-            *value = self.curves.iter().map(|curve| curve.at(free_at(point), slope)).sum();
+            *value = self.curves.iter().map(|curve| curve.at(available_at(point), slope)).sum();
             top = top.max(*value);
         }
         self.row.iter_mut().for_each(|value| *value = (*value - top).exp());
@@ -160,7 +164,7 @@ impl Belief {
     }
 
     /// Adds the row to the grid, for every amount of variation between a stream's available bandwidth and the mean.
-    fn spread_out(&mut self, noise: usize, tight: usize, top: f64) {
+    fn add_to_grid(&mut self, noise: usize, tight: usize, top: f64) {
         for (drifting, kernel) in self.kernels.iter().enumerate() {
             self.part.fill(0.0);
             let reach = kernel.len() as i64 / 2;
@@ -170,7 +174,7 @@ impl Belief {
                 let values = &self.row[first.max(0) as usize..];
                 self.part[skipped..].iter_mut().zip(values).for_each(|(sum, value)| *sum += weight * value);
             }
-            let start = ((drifting * NOISES + noise) * TIGHT.len() + tight) * POINTS;
+            let start = ((drifting * NOISES + noise) * TIGHT_RATIOS.len() + tight) * POINTS;
             let cells = &mut self.ln_likelihood[start..start + POINTS];
             for (cell, value) in cells.iter_mut().zip(&self.part) {
                 *cell += TEMPER * (value.max(1e-30).ln() + top);
@@ -197,11 +201,11 @@ pub(crate) fn summaries(parts: &[&[f64]], odds: f64) -> Vec<Summary> {
     let tops: Vec<f64> =
         parts.iter().map(|part| part.iter().copied().fold(f64::NEG_INFINITY, f64::max)).collect();
     let mut summaries = vec![Summary::empty(); parts.len()];
-    let several = (1.0 - ONE_QUEUE_PRIOR) / (TIGHT.len() - 1) as f64;
+    let several = (1.0 - ONE_QUEUE_PRIOR) / (TIGHT_RATIOS.len() - 1) as f64;
     let (mut one, mut others) = (0.0, 0.0);
     let mut masses = vec![[0.0; POINTS]; parts.len()];
     for row in 0..ROWS {
-        let one_queue = row % TIGHT.len() == ONE_QUEUE;
+        let one_queue = row % TIGHT_RATIOS.len() == ONE_QUEUE;
         let prior = if one_queue { ONE_QUEUE_PRIOR * odds } else { several };
         let cells = row * POINTS..row * POINTS + points_of(row);
         let mut all = prior;
@@ -214,7 +218,7 @@ pub(crate) fn summaries(parts: &[&[f64]], odds: f64) -> Vec<Summary> {
                 sum += *mass;
             }
             all *= sum;
-            let scale = if sum > NOTHING { 1.0 / sum } else { 0.0 };
+            let scale = if sum > MIN_MASS { 1.0 / sum } else { 0.0 };
             mass.iter_mut().for_each(|mass| *mass *= scale);
         }
         for (summary, mass) in summaries.iter_mut().zip(&masses) {
@@ -231,7 +235,7 @@ pub(crate) fn summaries(parts: &[&[f64]], odds: f64) -> Vec<Summary> {
 /// Returns the possible points of a row: the available bandwidth cannot exceed the capacity of queues that
 /// fill together.
 fn points_of(row: usize) -> usize {
-    (TIGHT[row % TIGHT.len()].min(1.0) * 1.15 * POINTS_PER_CAPACITY as f64) as usize
+    (TIGHT_RATIOS[row % TIGHT_RATIOS.len()].min(1.0) * 1.15 * POINTS_PER_CAPACITY as f64) as usize
 }
 
 /// The combined result of all streams.
@@ -254,17 +258,17 @@ impl Summary {
 /// A function of the drift, tabulated at even steps.
 #[derive(Clone, Debug, Default)]
 struct Curve {
-    /// Rate of the part as a share of the narrow link's capacity.
+    /// Rate of the segment as a share of the narrow link's capacity.
     rate: f64,
     slowest: f64,
     values: Vec<f64>,
 }
 
 impl Curve {
-    /// Tabulates all drifts possible for a part of this rate.
-    fn draw(&mut self, rate: f64, value: impl Fn(f64) -> f64) {
+    /// Tabulates all drifts possible for a segment of this rate.
+    fn tabulate(&mut self, rate: f64, value: impl Fn(f64) -> f64) {
         let drifts = |free: f64| ((rate - free) / STEEPEST, (rate - free) / FLATTEST);
-        let ((a, b), (c, d)) = (drifts(free_at(STREAM_POINTS)), drifts(free_at(0)));
+        let ((a, b), (c, d)) = (drifts(available_at(STREAM_POINTS)), drifts(available_at(0)));
         let (slowest, fastest) = (a.min(b), c.max(d));
         self.rate = rate;
         self.slowest = slowest - 2.0 * DRIFT_STEP;
@@ -281,7 +285,7 @@ impl Curve {
 }
 
 /// Returns the available bandwidth at a point of a stream's own grid, as a fraction of the narrow link's capacity.
-fn free_at(point: usize) -> f64 {
+fn available_at(point: usize) -> f64 {
     (point as f64 + 0.5 - MARGIN as f64) / POINTS_PER_CAPACITY as f64
 }
 
@@ -318,16 +322,16 @@ mod tests {
         let mut belief = Belief::new(Bytes::new(1_250), Rate::from_mbps(100.0));
         for (index, rate) in [0.35, 0.45, 0.5, 0.6, 0.7, 0.8].into_iter().cycle().take(18).enumerate() {
             let mut delay = 0.5e-3;
-            let parts: Vec<Part> = (0..3)
+            let segments: Vec<Segment> = (0..3)
                 .map(|part| {
                     let from = delay;
                     let off = [0.0, noise, -noise][(index + part) % 3];
                     delay = f64::max(0.0, delay + 10e-3 * (rate - 0.4) / tight + off);
-                    let passage = Passage { from, to: delay, time: 10e-3 };
-                    Part { rate: Rate::from_mbps(100.0 * rate), passage }
+                    let transition = Transition { from, to: delay, time: 10e-3 };
+                    Segment { rate: Rate::from_mbps(100.0 * rate), transition }
                 })
                 .collect();
-            belief.add(&parts, 0.0);
+            belief.add(&segments, 0.0);
         }
         belief.summary(1.0)
     }
@@ -360,11 +364,11 @@ mod tests {
             let rate = 0.3 + 0.02 * f64::from(number % 15);
             let grown = 10e-3 * (rate - 0.4).max(0.0);
             let stray = if number == 3 { 3e-3 } else { 0.0 };
-            let passage = |from, to| Part {
+            let segment = |from, to| Segment {
                 rate: Rate::from_mbps(100.0 * rate),
-                passage: Passage { from, to, time: 10e-3 },
+                transition: Transition { from, to, time: 10e-3 },
             };
-            belief.add(&[passage(0.0, grown + stray), passage(grown + stray, 2.0 * grown)], 0.0);
+            belief.add(&[segment(0.0, grown + stray), segment(grown + stray, 2.0 * grown)], 0.0);
         }
         let summary = belief.summary(1.0);
         assert!(summary.one_queue > 0.9, "{}", summary.one_queue);

@@ -21,23 +21,23 @@ pub(crate) enum Profile {
 }
 
 /// Minimum number of packets in a conclusive train.
-const FEWEST: usize = 8;
+const MIN_PACKETS: usize = 8;
 /// A train whose delay grows by at most this fraction of its duration is not delayed.
 const SPREAD: f64 = 0.1;
 /// Minimum number of packets that pass unhindered before a knee: the first passes any idle link, and the second may.
-const FEWEST_FLAT: usize = 3;
+const MIN_FLAT: usize = 3;
 /// Minimum number of packets after a knee.
-const FEWEST_RISING: usize = 4;
+const MIN_RISING: usize = 4;
 /// Minimum share of packets before a knee that are not delayed, and of those after it that are delayed more than the
 /// previous one.
-const MOST: f64 = 0.8;
+const MIN_SHARE: f64 = 0.8;
 /// Minimum ratio of the median receive gap after a knee to that before it.
 const BEND: f64 = 1.25;
 
 /// Classifies a train by its `packets`, in order; delays are relative to those of an empty path.
 pub(crate) fn profile(packets: &[Delayed]) -> Profile {
     let (Some(first), Some(last)) = (packets.first(), packets.last()) else { return Profile::Other };
-    if packets.len() < FEWEST {
+    if packets.len() < MIN_PACKETS {
         return Profile::Other;
     }
     let (grown, sent_for) = (last.queueing - first.queueing, last.sent - first.sent);
@@ -51,8 +51,8 @@ pub(crate) fn profile(packets: &[Delayed]) -> Profile {
     if is_knee(packets, count, least) {
         return Profile::Knee(count);
     }
-    let one_late = count >= FEWEST_FLAT && packets.len() - count < FEWEST_RISING;
-    let even = grown <= sent_for.scale(SPREAD) && share_of(packets, sent_for / gaps) >= MOST;
+    let one_late = count >= MIN_FLAT && packets.len() - count < MIN_RISING;
+    let even = grown <= sent_for.scale(SPREAD) && share_of(packets, sent_for / gaps) >= MIN_SHARE;
     if one_late || even { Profile::Flat } else { Profile::Other }
 }
 
@@ -67,14 +67,14 @@ fn share_of(packets: &[Delayed], least: Duration) -> f64 {
 }
 
 fn is_knee(packets: &[Delayed], count: usize, least: Duration) -> bool {
-    if count < FEWEST_FLAT || packets.len() - count < FEWEST_RISING {
+    if count < MIN_FLAT || packets.len() - count < MIN_RISING {
         return false;
     }
     let (before, behind) = (&packets[..count], &packets[count..]);
     let rising = behind.windows(2).filter(|pair| pair[1].queueing > pair[0].queueing).count();
     let gaps = |packets: &[Delayed]| median(receive_gaps(packets).collect()).unwrap_or_default();
-    share_of(before, least) >= MOST
-        && rising as f64 >= MOST * (behind.len() - 1) as f64
+    share_of(before, least) >= MIN_SHARE
+        && rising as f64 >= MIN_SHARE * (behind.len() - 1) as f64
         && gaps(behind) > gaps(before).scale(BEND)
 }
 

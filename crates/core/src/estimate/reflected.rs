@@ -19,7 +19,7 @@ pub(super) struct Reflected {
 
 /// Two delays and the time between them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Passage {
+pub(crate) struct Transition {
     /// The first delay, zero or more.
     pub(crate) from: f64,
     /// The second delay, zero or more.
@@ -30,8 +30,8 @@ pub(crate) struct Passage {
 
 impl Reflected {
     /// Returns the logarithm of the density of the second delay.
-    pub(super) fn ln_density(&self, passage: &Passage, normal: &Normal) -> f64 {
-        let Passage { from, to, time } = *passage;
+    pub(super) fn ln_density(&self, transition: &Transition, normal: &Normal) -> f64 {
+        let Transition { from, to, time } = *transition;
         let spread = (self.variance * time).sqrt();
         let carried = self.drift * time;
         let free = ln_density((to - from - carried) / spread) - spread.ln();
@@ -47,8 +47,8 @@ impl Reflected {
     }
 
     /// Returns the logarithm of the probability that the second delay is at most `to`.
-    pub(super) fn ln_at_most(&self, passage: &Passage, normal: &Normal) -> f64 {
-        let Passage { from, to, time } = *passage;
+    pub(super) fn ln_at_most(&self, transition: &Transition, normal: &Normal) -> f64 {
+        let Transition { from, to, time } = *transition;
         let spread = (self.variance * time).sqrt();
         let carried = self.drift * time;
         let (short, beyond) = ((from + carried - to) / spread, (to + from + carried) / spread);
@@ -78,8 +78,8 @@ mod tests {
 
     const DRIFTS: [f64; 5] = [-3.0, -0.4, 0.0, 0.3, 2.5];
 
-    fn density(motion: &Reflected, passage: Passage) -> f64 {
-        motion.ln_density(&passage, &Normal::new()).exp()
+    fn density(motion: &Reflected, transition: Transition) -> f64 {
+        motion.ln_density(&transition, &Normal::new()).exp()
     }
 
     #[test]
@@ -92,9 +92,9 @@ mod tests {
                 let step = 1e-3;
                 for index in 0..24_000 {
                     let to = (f64::from(index) + 0.5) * step;
-                    sum += step * motion.ln_density(&Passage { from, to, time: 1.5 }, &normal).exp();
+                    sum += step * motion.ln_density(&Transition { from, to, time: 1.5 }, &normal).exp();
                     if index % 1_000 == 999 {
-                        let end = Passage { from, to: to + step / 2.0, time: 1.5 };
+                        let end = Transition { from, to: to + step / 2.0, time: 1.5 };
                         let expected = motion.ln_at_most(&end, &normal).exp();
                         assert!((sum - expected).abs() < 1e-4, "{motion:?} {end:?}: {sum}, not {expected}");
                     }
@@ -111,7 +111,7 @@ mod tests {
             let motion = Reflected { drift, variance: 1e-5 };
             let mean: f64 = (0..40_000)
                 .map(|index| (f64::from(index) + 0.5) * 1e-4)
-                .map(|to| to * density(&motion, Passage { from, to, time: 2.0 }) * 1e-4)
+                .map(|to| to * density(&motion, Transition { from, to, time: 2.0 }) * 1e-4)
                 .sum();
             assert!((mean - expected).abs() < 1e-3, "{drift}, {from}: {mean}");
         }
@@ -123,7 +123,7 @@ mod tests {
         let (from, to, time) = (0.4, 0.9, 0.5);
         let normal = |x: f64| ln_density(x).exp();
         let expected = normal(to - from) + normal(to + from);
-        assert!((density(&motion, Passage { from, to, time }) - expected).abs() < 1e-9);
+        assert!((density(&motion, Transition { from, to, time }) - expected).abs() < 1e-9);
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
         let motion = Reflected { drift: -1.0, variance: 0.5 };
         for to in [0.1, 0.5, 2.0] {
             let expected = 4.0 * (-4.0f64 * to).exp();
-            let found = density(&motion, Passage { from: 0.2, to, time: 500.0 });
+            let found = density(&motion, Transition { from: 0.2, to, time: 500.0 });
             assert!((found / expected - 1.0).abs() < 1e-6, "{to}: {found}, not {expected}");
         }
     }
@@ -141,11 +141,11 @@ mod tests {
         let normal = Normal::new();
         for drift in [-1e4, -30.0, 30.0, 1e4] {
             for to in [0.0, 1e-6, 1.0, 50.0] {
-                let passage = Passage { from: 0.5, to, time: 3.0 };
+                let transition = Transition { from: 0.5, to, time: 3.0 };
                 for variance in [1e-4, 10.0] {
                     let motion = Reflected { drift, variance };
-                    assert!(motion.ln_density(&passage, &normal).is_finite(), "{motion:?} {passage:?}");
-                    assert!(motion.ln_at_most(&passage, &normal).is_finite(), "{motion:?} {passage:?}");
+                    assert!(motion.ln_density(&transition, &normal).is_finite(), "{motion:?} {transition:?}");
+                    assert!(motion.ln_at_most(&transition, &normal).is_finite(), "{motion:?} {transition:?}");
                 }
             }
         }

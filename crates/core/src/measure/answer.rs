@@ -123,7 +123,7 @@ pub(super) struct Tally {
     pub(super) lost: u64,
     pub(super) highest: Rate,
     /// Sum over streams of the sending time multiplied by the share of packets lost.
-    pub(super) lossy: Duration,
+    pub(super) lost_time: Duration,
     pub(super) refusals: BTreeMap<Refusal, u32>,
     used_before: u32,
 }
@@ -137,7 +137,7 @@ impl Tally {
         self.bytes += record.packet * record.arrivals.len() as u64;
         self.packets += record.arrivals.len() as u64;
         self.lost += record.lost() as u64;
-        self.lossy +=
+        self.lost_time +=
             probe::sent_for(record).scale(record.lost() as f64 / record.arrivals.len().max(1) as f64);
         let highest = fastest_quarter(record);
         self.highest = self.highest.max(highest.unwrap_or(Rate::ZERO));

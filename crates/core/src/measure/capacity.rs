@@ -12,9 +12,9 @@ use super::probe::{Probe, Sums};
 const TRAINS: usize = 3;
 /// Longest time that the queue of a train may take to drain at the available bandwidth; shorter trains are
 /// sent more often.
-const LONGEST: Duration = Duration::from_ms(20);
+const MAX_DURATION: Duration = Duration::from_ms(20);
 /// Minimum number of gaps in a train; fewer could not separate the packet time from cross packets.
-const SHORTEST: usize = 4;
+const MIN_PACKETS: usize = 4;
 /// Packets after the first in a train: a minimum that fits a buffer of 25 kB on slow paths, and a maximum.
 const TRAIN: (usize, usize) = (16, 48);
 /// From this available bandwidth on, trains grow in proportion to it, because a train must outlast several interrupts.
@@ -33,7 +33,7 @@ const BATCHES: i64 = 6;
 /// On a path with jitter, a train lasts this many times the jitter span ...
 const SPANS: i64 = 4;
 /// ... but is no larger than this, out of a budget of 2 MB.
-const MOST_BYTES: Bytes = Bytes::new(150_000);
+const MAX_BYTES: Bytes = Bytes::new(150_000);
 
 /// Collects trains and computes the narrow link's capacity.
 #[derive(Clone, Debug)]
@@ -60,14 +60,14 @@ impl Capacity {
         let packets = (scaled.ceil() as usize).clamp(short, long);
         let limited = config.train_rate > config.top_rate;
         let most = if limited { (BURST.get() / packet.get().max(1)) as usize } else { long };
-        let in_time = (available.bytes_in(LONGEST).get() / packet.get().max(1)) as usize;
+        let in_time = (available.bytes_in(MAX_DURATION).get() / packet.get().max(1)) as usize;
         let through = jitter.map_or(0, |jitter| {
-            let bytes = available.bytes_in(jitter.most * SPANS).min(MOST_BYTES);
+            let bytes = available.bytes_in(jitter.most * SPANS).min(MAX_BYTES);
             (bytes.get() / packet.get().max(1)) as usize
         });
         let packets = packets.max(through.min(in_time));
         let usual = packets.min(most.saturating_sub(1)).max(2);
-        let packets = usual.min(in_time.max(SHORTEST));
+        let packets = usual.min(in_time.max(MIN_PACKETS));
         Capacity {
             packet,
             rate: config.train_rate,
@@ -104,7 +104,7 @@ impl Capacity {
     pub(super) fn observe(&mut self, record: &StreamRecord, probe: &mut Probe) -> Result<(), Refusal> {
         if record.lost() > 0 {
             // The train was longer than the queue can hold.
-            self.packets = (self.packets / 2).max(SHORTEST);
+            self.packets = (self.packets / 2).max(MIN_PACKETS);
         }
         let whole = probe.sums(record, Duration::ZERO)?;
         self.tried += 1;

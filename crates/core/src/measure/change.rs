@@ -15,13 +15,13 @@ use crate::units::{Instant, Rate};
 use super::mixture::Spread;
 
 /// Minimum number of samples in a level.
-const LEAST: usize = 2;
+const MIN_SAMPLES: usize = 2;
 /// Maximum number of levels.
-const MOST_LEVELS: usize = 4;
+const MAX_LEVELS: usize = 4;
 /// Increase in log likelihood that each further level requires.
 const PENALTY: f64 = 8.0;
-/// Maximum number of moments at which a change is considered; with more streams, some moments are dropped.
-const MOST_MOMENTS: usize = 48;
+/// Maximum number of checkpoints at which a change is considered; with more streams, some checkpoints are dropped.
+const MAX_CHECKPOINTS: usize = 48;
 /// Smallest and largest spread of a sample of [`REFERENCE`] seconds around its level, as a fraction of capacity; it
 /// shrinks with the square root of the duration.
 const SPREADS: (f64, f64) = (0.002, 2.0);
@@ -41,7 +41,7 @@ pub struct Change {
 
 /// The contribution of one stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Told {
+pub(super) struct StreamSample {
     /// The middle of its time.
     pub(super) at: Instant,
     /// The rate at which it was sent.
@@ -51,7 +51,7 @@ pub(super) struct Told {
 }
 
 /// Parameters shared by all parts.
-pub(super) struct Common<'a> {
+pub(super) struct Context<'a> {
     /// Start and end of the measurement.
     pub(super) time: Range<Instant>,
     /// Capacity of the narrow link.
@@ -75,13 +75,13 @@ pub(super) struct Found {
 /// Collects the contributions of streams and looks for changes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changes {
-    told: Vec<Told>,
-    moments: Vec<Moment>,
+    streams: Vec<StreamSample>,
+    checkpoints: Vec<Checkpoint>,
 }
 
 /// A point in time between two streams.
 #[derive(Clone, Debug)]
-struct Moment {
+struct Checkpoint {
     /// Number of streams before it.
     streams: usize,
     /// Log likelihood of these streams over the grid of the belief.
@@ -90,18 +90,18 @@ struct Moment {
 
 impl Changes {
     pub(super) fn clear(&mut self) {
-        self.told.clear();
-        self.moments.clear();
+        self.streams.clear();
+        self.checkpoints.clear();
     }
 
     /// Adds a stream; `ln_likelihood` is the log likelihood of all streams so far, from the belief.
-    pub(super) fn add(&mut self, told: Told, ln_likelihood: &[f64]) {
-        self.told.push(told);
+    pub(super) fn add(&mut self, stream: StreamSample, ln_likelihood: &[f64]) {
+        self.streams.push(stream);
         let ln_likelihood = ln_likelihood.iter().map(|value| *value as f32).collect();
-        self.moments.push(Moment { streams: self.told.len(), ln_likelihood });
-        if self.moments.len() > MOST_MOMENTS {
-            let mut left = self.moments.len();
-            self.moments.retain(|_| {
+        self.checkpoints.push(Checkpoint { streams: self.streams.len(), ln_likelihood });
+        if self.checkpoints.len() > MAX_CHECKPOINTS {
+            let mut left = self.checkpoints.len();
+            self.checkpoints.retain(|_| {
                 left -= 1;
                 left.is_multiple_of(2)
             });
@@ -109,24 +109,24 @@ impl Changes {
     }
 
     /// Returns the change, if there was one.
-    pub(super) fn find(&self, common: &Common<'_>) -> Option<Found> {
-        common.busy?;
-        let parts = self.parts(common.capacity);
+    pub(super) fn find(&self, context: &Context<'_>) -> Option<Found> {
+        context.busy?;
+        let parts = self.parts(context.capacity);
         if parts.len() < 2 {
             return None;
         }
-        let (levels, one_queue) = self.levels(&parts, common);
+        let (levels, one_queue) = self.levels(&parts, context);
         // With several queues, the samples follow the rates at which they were taken.
         if one_queue < 0.5 {
             return None;
         }
         let change = Change { before: levels.first()?.median, after: levels.last()?.median };
-        Some(Found { change, average: self.average(&parts, &levels, &common.time)?, one_queue })
+        Some(Found { change, average: self.average(&parts, &levels, &context.time)?, one_queue })
     }
 
-    /// Returns the parts, as ranges of moments, that fit the samples best; a single part if nothing changed.
+    /// Returns the parts, as ranges of checkpoints, that fit the samples best; a single part if nothing changed.
     fn parts(&self, capacity: Rate) -> Vec<Range<usize>> {
-        let mut best: [(f64, Vec<usize>); MOST_LEVELS] = Default::default();
+        let mut best: [(f64, Vec<usize>); MAX_LEVELS] = Default::default();
         best.iter_mut().for_each(|(fit, _)| *fit = f64::NEG_INFINITY);
         for point in 0..SPREAD_POINTS {
             let (low, high) = SPREADS;
@@ -141,17 +141,17 @@ impl Changes {
         let worth = |(level, (fit, _)): (usize, &(f64, Vec<usize>))| fit - PENALTY * level as f64;
         let likeliest = best.iter().enumerate().max_by(|a, b| worth(*a).total_cmp(&worth(*b)));
         let cuts = likeliest.filter(|(_, (fit, _))| fit.is_finite()).map_or(&[][..], |(_, (_, cuts))| cuts);
-        let ends = cuts.iter().copied().chain([self.moments.len()]);
+        let ends = cuts.iter().copied().chain([self.checkpoints.len()]);
         std::iter::once(0).chain(cuts.iter().copied()).zip(ends).map(|(from, to)| from..to).collect()
     }
 
-    /// Returns the sums over the samples before any stream and before every moment.
+    /// Returns the sums over the samples before any stream and before every checkpoint.
     fn sums(&self, spread: f64, capacity: f64) -> Vec<Sums> {
         let mut sums = vec![Sums::default()];
         let mut before = 0;
-        for moment in &self.moments {
+        for checkpoint in &self.checkpoints {
             let mut sum = sums[sums.len() - 1];
-            let samples = self.told[before..moment.streams].iter().filter_map(|told| told.sample);
+            let samples = self.streams[before..checkpoint.streams].iter().filter_map(|stream| stream.sample);
             samples.filter(|sample| !sample.censored).for_each(|sample| {
                 let seconds = sample.duration.secs_f64().max(1e-9);
                 sum.add(
@@ -160,22 +160,23 @@ impl Changes {
                 );
             });
             sums.push(sum);
-            before = moment.streams;
+            before = checkpoint.streams;
         }
         sums
     }
 
-    /// Returns the streams between two moments.
-    fn told(&self, part: &Range<usize>) -> &[Told] {
-        let streams = |moment: usize| moment.checked_sub(1).map_or(0, |index| self.moments[index].streams);
-        &self.told[streams(part.start)..streams(part.end)]
+    /// Returns the streams between two checkpoints.
+    fn streams_in(&self, part: &Range<usize>) -> &[StreamSample] {
+        let streams =
+            |checkpoint: usize| checkpoint.checked_sub(1).map_or(0, |index| self.checkpoints[index].streams);
+        &self.streams[streams(part.start)..streams(part.end)]
     }
 
     /// Returns the available bandwidth in each part, and the probability of a single queue.
-    fn levels(&self, parts: &[Range<usize>], common: &Common<'_>) -> (Vec<Spread>, f64) {
+    fn levels(&self, parts: &[Range<usize>], context: &Context<'_>) -> (Vec<Spread>, f64) {
         let none = vec![0.0; CELLS];
-        let until = |moment: usize| {
-            moment.checked_sub(1).map_or(none.as_slice(), |index| &self.moments[index].ln_likelihood)
+        let until = |checkpoint: usize| {
+            checkpoint.checked_sub(1).map_or(none.as_slice(), |index| &self.checkpoints[index].ln_likelihood)
         };
         let of_part = |part: &Range<usize>| -> Vec<f64> {
             let pairs = until(part.end).iter().zip(until(part.start));
@@ -183,16 +184,16 @@ impl Changes {
         };
         let likelihoods: Vec<Vec<f64>> = parts.iter().map(of_part).collect();
         let likelihoods: Vec<&[f64]> = likelihoods.iter().map(Vec::as_slice).collect();
-        let odds = self.agreement(parts, common.capacity.bps_f64()).odds();
+        let odds = self.agreement(parts, context.capacity.bps_f64()).odds();
         let summaries = summaries(&likelihoods, odds);
         let level = |(part, summary)| {
-            let samples = || self.told(part).iter().filter_map(|told| told.sample.as_ref());
-            let busy = common.busy.map(|busy| {
+            let samples = || self.streams_in(part).iter().filter_map(|stream| stream.sample.as_ref());
+            let busy = context.busy.map(|busy| {
                 let mut busy = busy.emptied();
                 samples().for_each(|sample| busy.add(sample));
                 busy
             });
-            Spread::of(busy.as_ref(), summary, common.capacity, common.error)
+            Spread::of(busy.as_ref(), summary, context.capacity, context.error)
         };
         let one_queue = summaries.first().map_or(1.0, |summary| summary.one_queue);
         (parts.iter().zip(&summaries).map(level).collect(), one_queue)
@@ -202,12 +203,12 @@ impl Changes {
     fn agreement(&self, parts: &[Range<usize>], capacity: f64) -> Agreement {
         let mut agreement = Agreement::default();
         for part in parts {
-            let known = |told: &Told| {
-                let sample = told.sample.filter(|sample| !sample.censored)?;
-                let (rate, free) = (told.rate.bps_f64() / capacity, sample.available_bps / capacity);
+            let known = |stream: &StreamSample| {
+                let sample = stream.sample.filter(|sample| !sample.censored)?;
+                let (rate, free) = (stream.rate.bps_f64() / capacity, sample.available_bps / capacity);
                 Some((rate, free, sample.duration.secs_f64()))
             };
-            let samples = || self.told(part).iter().filter_map(known);
+            let samples = || self.streams_in(part).iter().filter_map(known);
             let (mut rates, mut free, mut time) = (0.0, 0.0, 1e-12);
             for (rate, sample, weight) in samples() {
                 rates += weight * rate;
@@ -232,7 +233,7 @@ impl Changes {
         let mut from = time.start;
         for (index, pair) in levels.windows(2).enumerate() {
             let (last, first) =
-                (self.told(&parts[index]).last()?.at, self.told(&parts[index + 1]).first()?.at);
+                (self.streams_in(&parts[index]).last()?.at, self.streams_in(&parts[index + 1]).first()?.at);
             let until = last + (first - last) / 2;
             errors.push(step(pair) * (first - last).secs_f64() / 2.0 / whole);
             shares[index] = (until - from).secs_f64() / whole;
@@ -240,7 +241,7 @@ impl Changes {
         }
         *shares.last_mut()? = (time.end - from).secs_f64() / whole;
         // Before the first stream, the level may have changed as often as it did afterwards.
-        let first = self.told.first()?.at;
+        let first = self.streams.first()?.at;
         let (unseen, seen) = ((first - time.start).secs_f64(), (time.end - first).secs_f64().max(1e-9));
         let other = elsewhere((levels.len() - 1) as f64 * unseen / seen) * unseen / whole;
         shares[0] -= other;
@@ -278,7 +279,7 @@ impl Sums {
 
     /// Returns the log likelihood at their mean of the samples since `before`; negative infinity for too few samples.
     fn fit(&self, before: &Sums) -> f64 {
-        if self.count < before.count + LEAST {
+        if self.count < before.count + MIN_SAMPLES {
             return f64::NEG_INFINITY;
         }
         let (weight, values) = (self.weight - before.weight, self.values - before.values);
@@ -287,11 +288,11 @@ impl Sums {
     }
 }
 
-/// Returns the fit of the best partition for one level, two and so on, with the moments that separate its parts.
-fn divide(sums: &[Sums]) -> [(f64, Vec<usize>); MOST_LEVELS] {
+/// Returns the fit of the best partition for one level, two and so on, with the checkpoints that separate its parts.
+fn divide(sums: &[Sums]) -> [(f64, Vec<usize>); MAX_LEVELS] {
     let one: Vec<(f64, usize)> = sums.iter().map(|sum| (sum.fit(&sums[0]), 0)).collect();
     let mut best = vec![one];
-    for level in 1..MOST_LEVELS {
+    for level in 1..MAX_LEVELS {
         let before = &best[level - 1];
         let until = |to: usize| {
             let fits = (1..to).map(|cut| (before[cut].0 + sums[to].fit(&sums[cut]), cut));
@@ -329,8 +330,8 @@ mod tests {
             let sample =
                 Sample { available_bps: mbps * 1e6, duration: Duration::from_ms(10), censored: false };
             let at = Instant::ZERO + Duration::from_ms(50) * number;
-            let told = Told { at, rate: CAPACITY, sample: (*mbps > 0.0).then_some(sample) };
-            changes.add(told, &vec![0.0; CELLS]);
+            let stream = StreamSample { at, rate: CAPACITY, sample: (*mbps > 0.0).then_some(sample) };
+            changes.add(stream, &vec![0.0; CELLS]);
         }
         changes
     }
@@ -372,10 +373,14 @@ mod tests {
     fn many_streams_keep_a_bounded_number_of_moments() {
         let mbps: Vec<f64> = (0..300).map(|number| if number < 200 { 60.0 } else { 30.0 }).collect();
         let changes = seen(&mbps);
-        assert!(changes.moments.len() <= MOST_MOMENTS, "{}", changes.moments.len());
+        assert!(changes.checkpoints.len() <= MAX_CHECKPOINTS, "{}", changes.checkpoints.len());
         let parts = changes.parts(CAPACITY);
         assert_eq!(parts.len(), 2);
-        assert!(changes.told(&parts[0]).len().abs_diff(200) <= 8, "{}", changes.told(&parts[0]).len());
+        assert!(
+            changes.streams_in(&parts[0]).len().abs_diff(200) <= 8,
+            "{}",
+            changes.streams_in(&parts[0]).len()
+        );
     }
 
     #[test]
@@ -393,7 +398,7 @@ mod tests {
         let expected = 30.0 + 30.0 * 175.0 / 450.0;
         assert!((average.median.mbps() - expected).abs() < 1e-3, "{average:?}");
         let half = 0.9 * 30.0 * 25.0 / 450.0;
-        let (low, high) = average.usual();
+        let (low, high) = average.interval_90();
         assert!((low.mbps() - (expected - half)).abs() < 1e-3, "{average:?}");
         assert!((high.mbps() - (expected + half)).abs() < 1e-3, "{average:?}");
     }

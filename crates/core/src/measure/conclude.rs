@@ -4,7 +4,7 @@ use crate::units::{Bytes, Duration};
 
 use super::answer::{Answer, Claim, Failure, Interval, SLOWEST};
 use super::mixture::LEVELS;
-use super::phase::{Found, Phase};
+use super::phase::{Fallback, Phase};
 use super::probe::FULL_PACKET;
 use super::{Change, Measurement, PathKind};
 
@@ -45,34 +45,34 @@ impl Measurement {
         }
         let interval = match &self.phase {
             Phase::Response(response) => response.spread().map(|spread| {
-                let (low, high) = spread.usual();
+                let (low, high) = spread.interval_90();
                 match self.stamp_limit {
                     Some(limit) if high > limit.scale(NEAR_LIMIT) => Interval { rate: low, low, high: None },
                     _ => Interval { rate: spread.median, low, high: Some(high) },
                 }
             }),
             Phase::Shaped(shaped) => shaped.spread().map(|spread| {
-                let (low, high) = spread.usual();
+                let (low, high) = spread.interval_90();
                 Interval { rate: spread.median, low, high: Some(high) }
             }),
             Phase::Track(track) => track.interval(),
             Phase::Search(search) => search.interval(),
             Phase::AtLeast(rate) => Some(Interval { rate: *rate, low: *rate, high: None }),
-            Phase::Lengthening(Found::AtLeast(rate)) => {
+            Phase::ShaperSearch(Fallback::AtLeast(rate)) => {
                 Some(Interval { rate: *rate, low: *rate, high: None })
             }
-            Phase::Startup(_) | Phase::Capacity(_) | Phase::Lengthening(_) => None,
+            Phase::Startup(_) | Phase::Capacity(_) | Phase::ShaperSearch(_) => None,
         };
         let failure = || self.given_up.map_or_else(|| self.most_frequent_failure(), Failure::from);
         interval.ok_or_else(failure)
     }
 
     fn others_lost(&self, available: Result<Interval, Failure>) -> Option<f64> {
-        if self.tally.lossy == Duration::ZERO {
+        if self.tally.lost_time == Duration::ZERO {
             return Some(0.0);
         }
         let others = self.capacity?.saturating_sub(available.ok()?.rate);
-        Some(others.bytes_in(self.tally.lossy).get() as f64 / FULL_PACKET.get() as f64)
+        Some(others.bytes_in(self.tally.lost_time).get() as f64 / FULL_PACKET.get() as f64)
     }
 
     fn path_kind(&self) -> Option<PathKind> {

@@ -15,9 +15,9 @@ const ENOUGH: usize = 16;
 /// The median of evenly spread delays exceeds this share of their span ...
 const MIDDLE: f64 = 0.35;
 /// ... and less than the second share of them lies within the first share of the span; of a queue's delays, more do.
-const NEAR_LEAST: (f64, f64) = (0.05, 0.2);
+const NEAR_MINIMUM: (f64, f64) = (0.05, 0.2);
 /// A smaller span is the noise of hosts and timestamps.
-const LEAST: Duration = Duration::from_us(40);
+const MIN_SPAN: Duration = Duration::from_us(40);
 
 /// The delays of start-up streams.
 #[derive(Clone, Debug, Default)]
@@ -70,10 +70,10 @@ impl Jitter {
         }
         above.sort_unstable();
         let most = *above.last()?;
-        let near = above.partition_point(|delay| *delay <= most.scale(NEAR_LEAST.0));
-        let even =
-            above[above.len() / 2] > most.scale(MIDDLE) && (near as f64) < NEAR_LEAST.1 * above.len() as f64;
-        (even && most > LEAST).then_some(Span { most, overtaking: self.overtaking })
+        let near = above.partition_point(|delay| *delay <= most.scale(NEAR_MINIMUM.0));
+        let even = above[above.len() / 2] > most.scale(MIDDLE)
+            && (near as f64) < NEAR_MINIMUM.1 * above.len() as f64;
+        (even && most > MIN_SPAN).then_some(Span { most, overtaking: self.overtaking })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The delays at selected packets of a stream, between which queue growth is measured.
 
-use crate::estimate::belief::Part;
-use crate::estimate::reflected::Passage;
+use crate::estimate::belief::Segment;
+use crate::estimate::reflected::Transition;
 use crate::stream::{Arrival, Refusal, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
@@ -9,14 +9,14 @@ use super::delay::Baseline;
 use super::jitter::Span;
 use super::probe;
 
-/// Number of parts of a stream: few enough that what follows a part hardly depends on what preceded it.
-const PARTS: usize = 3;
-/// A part is cut where the sender deviates from an even pace by more than both limits, in packets and as a share of
-/// the part: the delay grows differently during a stall and while the sender catches up.
+/// Number of segments of a stream: few enough that what follows a segment hardly depends on what preceded it.
+const SEGMENTS: usize = 3;
+/// A segment is cut where the sender deviates from an even pace by more than both limits, in packets and as a share of
+/// the segment: the delay grows differently during a stall and while the sender catches up.
 const UNEVEN_PACKETS: i64 = 3;
 const UNEVEN_SHARE: f64 = 0.05;
 /// Maximum number of marks in a stream.
-const MOST_MARKS: usize = 9;
+const MAX_MARKS: usize = 9;
 /// If packet-to-packet jumps reach this share of those of white noise, the delay variation is noise and not a queue.
 const WHITE: f64 = 0.6;
 
@@ -35,7 +35,7 @@ pub(super) struct Marks {
     /// The rate at which the stream was sent.
     pub(super) rate: Rate,
     /// Variance of the growth between two marks that is not due to a queue, in square seconds.
-    pub(super) blur: f64,
+    pub(super) timestamp_variance: f64,
     /// Whether delays vary from packet to packet by more than a queue can explain.
     pub(super) jittery: bool,
     packet: Bytes,
@@ -91,35 +91,42 @@ impl Marks {
         let spike = usual_spike(&gaps) / 4;
         let ends = arrived.iter().zip(&gaps).filter(|(_, gap)| **gap > spike).skip(1);
         let marks: Vec<Mark> = ends.filter_map(|(a, _)| mark(a, gap / 2)).collect();
-        let blur = (gap.secs_f64().powi(2) / 6.0).max(roughness(&marks).0 / 2.0);
-        Marks::pick(record, &marks, blur)
+        let timestamp_variance = (gap.secs_f64().powi(2) / 6.0).max(roughness(&marks).0 / 2.0);
+        Marks::pick(record, &marks, timestamp_variance)
     }
 
-    fn pick(record: &StreamRecord, all: &[Mark], blur: f64) -> Result<Marks, Refusal> {
+    fn pick(record: &StreamRecord, all: &[Mark], timestamp_variance: f64) -> Result<Marks, Refusal> {
         let rate = probe::send_rate(record).ok_or(Refusal::SenderGaps)?;
         let last = all.len().saturating_sub(1);
-        let parts = PARTS.min(last);
-        let mut at: Vec<usize> = (0..=parts).map(|part| part * last / parts.max(1)).collect();
+        let segments = SEGMENTS.min(last);
+        let mut at: Vec<usize> = (0..=segments).map(|segment| segment * last / segments.max(1)).collect();
         let gap = rate.time_for(record.packet);
-        while at.len() < MOST_MARKS {
+        while at.len() < MAX_MARKS {
             let worst = at.windows(2).filter_map(|ends| uneven(all, ends[0], ends[1], gap)).max();
             let Some((_, cut)) = worst else { break };
             at.insert(at.partition_point(|mark| *mark < cut), cut);
         }
         let marks = at.into_iter().filter_map(|at| all.get(at).copied()).collect();
-        Ok(Marks { rate, blur, jittery: false, packet: record.packet, marks, offset: Duration::ZERO })
+        Ok(Marks {
+            rate,
+            timestamp_variance,
+            jittery: false,
+            packet: record.packet,
+            marks,
+            offset: Duration::ZERO,
+        })
     }
 
-    /// Writes the parts between marks, with delays above the baseline.
-    pub(super) fn parts(&self, baseline: &Baseline, parts: &mut Vec<Part>) {
-        parts.clear();
+    /// Writes the segments between marks, with delays above the baseline.
+    pub(super) fn segments(&self, baseline: &Baseline, segments: &mut Vec<Segment>) {
+        segments.clear();
         let above = |mark: &Mark| (baseline.above(mark.delay) - self.offset).max(Duration::ZERO).secs_f64();
-        parts.extend(self.marks.windows(2).filter_map(|pair| {
+        segments.extend(self.marks.windows(2).filter_map(|pair| {
             let (first, last) = (&pair[0], &pair[1]);
             let time = last.sent - first.sent;
             let rate = Rate::of(self.packet * u64::from(last.index - first.index), time)?;
-            let passage = Passage { from: above(first), to: above(last), time: time.secs_f64() };
-            Some(Part { rate, passage })
+            let transition = Transition { from: above(first), to: above(last), time: time.secs_f64() };
+            Some(Segment { rate, transition })
         }));
     }
 }
@@ -190,12 +197,12 @@ mod tests {
         StreamRecord { id: 0, packet: PACKET, average: Rate::from_mbps(100.0), intended, arrivals }
     }
 
-    fn passages(marks: &Marks, record: &StreamRecord) -> Vec<Passage> {
+    fn transitions(marks: &Marks, record: &StreamRecord) -> Vec<Transition> {
         let mut baseline = Baseline::default();
         baseline.observe(record);
-        let mut parts = Vec::new();
-        marks.parts(&baseline, &mut parts);
-        parts.iter().map(|part| part.passage).collect()
+        let mut segments = Vec::new();
+        marks.segments(&baseline, &mut segments);
+        segments.iter().map(|segment| segment.transition).collect()
     }
 
     #[test]
@@ -206,11 +213,11 @@ mod tests {
             (arrival.sent, arrival.received) = (arrival.sent + late, arrival.received.map(|at| at + late));
         }
         let marks = Marks::of_packets(&record, Duration::from_us(80), None).expect("a rate");
-        let (mut baseline, mut parts) = (Baseline::default(), Vec::new());
+        let (mut baseline, mut segments) = (Baseline::default(), Vec::new());
         baseline.observe(&record);
-        marks.parts(&baseline, &mut parts);
+        marks.segments(&baseline, &mut segments);
         // The packets sent at once, between 10 and 20, have no rate.
-        let rates: Vec<f64> = parts.iter().map(|part| part.rate.mbps().round()).collect();
+        let rates: Vec<f64> = segments.iter().map(|segment| segment.rate.mbps().round()).collect();
         assert_eq!(rates, [100.0, 9.0, 100.0, 100.0, 100.0]);
     }
 
@@ -219,11 +226,11 @@ mod tests {
         let record = record((0..97).map(|index| 1_000 + 20 * index));
         let marks = Marks::of_packets(&record, Duration::from_us(80), None).expect("a rate");
         assert!(!marks.jittery);
-        let passages = passages(&marks, &record);
-        assert_eq!(passages.len(), 3);
+        let transitions = transitions(&marks, &record);
+        assert_eq!(transitions.len(), 3);
         assert!(
-            (passages[2].to - 1.92e-3).abs() < 1e-9 && (passages[1].time - 3.2e-3).abs() < 1e-9,
-            "{passages:?}"
+            (transitions[2].to - 1.92e-3).abs() < 1e-9 && (transitions[1].time - 3.2e-3).abs() < 1e-9,
+            "{transitions:?}"
         );
     }
 
@@ -242,8 +249,8 @@ mod tests {
             |index: u64| if index == 0 { 1_900 } else { 2_000 + (9 - index % 10) * 100 + index / 10 * 10 };
         let record = record((0..120).map(delay));
         let marks = Marks::of_events(&record).expect("a rate");
-        let passages = passages(&marks, &record);
-        let (first, last) = (passages[0], passages[passages.len() - 1]);
-        assert!((last.to - first.from - 100e-6).abs() < 1e-9, "{passages:?}");
+        let transitions = transitions(&marks, &record);
+        let (first, last) = (transitions[0], transitions[transitions.len() - 1]);
+        assert!((last.to - first.from - 100e-6).abs() < 1e-9, "{transitions:?}");
     }
 }

@@ -22,13 +22,13 @@ pub(super) struct Spread {
 
 impl Spread {
     /// Returns the 90 % interval.
-    pub(super) fn usual(&self) -> (Rate, Rate) {
+    pub(super) fn interval_90(&self) -> (Rate, Rate) {
         self.intervals[2]
     }
 
     /// Returns whether the 90 % interval is so narrow that further streams are not worth their bytes.
     pub(super) fn is_narrow(&self, capacity: Rate) -> bool {
-        let (low, high) = self.usual();
+        let (low, high) = self.interval_90();
         high.saturating_sub(low).bps_f64() / 2.0 < NARROW_ENOUGH * capacity.bps_f64()
     }
 
@@ -122,13 +122,13 @@ mod tests {
     fn an_unlikely_reading_is_inside_the_interval_and_not_in_the_estimate() {
         let spread = Spread::of(None, &summary(0.9, 60, 30), Rate::from_mbps(100.0), 0.0);
         assert!(spread.median.mbps() > 60.0, "{spread:?}");
-        assert!(spread.usual().0.mbps() < 31.0 && spread.usual().1.mbps() < 61.5, "{spread:?}");
+        assert!(spread.interval_90().0.mbps() < 31.0 && spread.interval_90().1.mbps() < 61.5, "{spread:?}");
     }
 
     #[test]
     fn one_reading_alone_is_kept_with_the_common_error() {
         let spread = Spread::of(None, &summary(1.0, 60, 30), Rate::from_mbps(100.0), 0.02);
-        let (low, high) = spread.usual();
+        let (low, high) = spread.interval_90();
         assert!((low.mbps() - 58.5).abs() < 0.2 && (high.mbps() - 62.5).abs() < 0.2, "{spread:?}");
     }
 }

@@ -5,7 +5,7 @@
 //! ```text
 //! start-up     double the rate until the receive gaps grow          (rapid 2.14)
 //! capacity     three short trains, which also set the scale of all thresholds (rapid 2.10)
-//! lengthening  longer trains, if those fitted into a token bucket or no stream made the gaps grow
+//! shaper       longer trains, if those fitted into a token bucket or no stream made the gaps grow
 //! measure      streams near the available bandwidth, until certain, out of budget or out of time
 //! ```
 
@@ -16,20 +16,20 @@ mod change;
 mod conclude;
 mod delay;
 mod jitter;
-mod knees;
 mod marks;
 mod method;
 mod mixture;
 mod path_kind;
 mod phase;
 mod probe;
+mod queue_limit;
 mod response;
-mod room;
 mod search;
 mod series;
 mod shaped;
-mod stamps;
+mod shaper_search;
 mod startup;
+mod timestamp_resolution;
 mod track;
 
 pub use answer::{Answer, Claim, Failure, Interval, SLOWEST};
@@ -46,15 +46,15 @@ use answer::Tally;
 use bucket::Account;
 use delay::Baseline;
 use jitter::Span;
-use knees::Knees;
 use phase::Phase;
 use probe::Probe;
-use room::Room;
-use stamps::Stamps;
+use queue_limit::QueueLimit;
+use shaper_search::ShaperSearch;
 use startup::Startup;
+use timestamp_resolution::TimestampResolution;
 
 /// Number of packets in the longest stream of any method.
-pub const LONGEST_STREAM: u32 = response::GAP_LIMITS.1 + 1;
+pub const MAX_STREAM_PACKETS: u32 = response::GAP_LIMITS.1 + 1;
 
 /// The parameters and limits of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -97,15 +97,15 @@ pub struct Measurement {
     ready: Instant,
     available: Option<Rate>,
     capacity: Option<Rate>,
-    stamps: Stamps,
+    timestamp_resolution: TimestampResolution,
     /// The highest rate that the receiver's timestamps resolve, if the trains came close to it.
     stamp_limit: Option<Rate>,
     /// The delay variation without queueing, if it is significant.
     jitter: Option<Span>,
     baseline: Baseline,
-    room: Room,
+    queue_limit: QueueLimit,
     account: Account,
-    knees: Knees,
+    shaper_search: ShaperSearch,
     tally: Tally,
     /// When the last stream was reported.
     observed: Instant,
@@ -130,13 +130,13 @@ impl Measurement {
             ready: now,
             available: None,
             capacity: None,
-            stamps: Stamps::default(),
+            timestamp_resolution: TimestampResolution::default(),
             stamp_limit: None,
             jitter: None,
             baseline: Baseline::default(),
-            room: Room::new(config.gentle),
+            queue_limit: QueueLimit::new(config.gentle),
             account: Account::default(),
-            knees: Knees::default(),
+            shaper_search: ShaperSearch::default(),
             observed: now,
             tally: Tally::default(),
             given_up: None,
@@ -159,16 +159,16 @@ impl Measurement {
         let schedule = match &self.phase {
             Phase::Startup(startup) => startup.schedule(),
             Phase::Capacity(capacity) => capacity.schedule(),
-            Phase::Lengthening(found) => self.longer_train(found),
-            Phase::Response(response) if !response.sure() && !self.does_harm() => {
-                response.schedule(&self.room, &self.baseline)
+            Phase::ShaperSearch(fallback) => self.longer_train(fallback),
+            Phase::Response(response) if !response.is_done() && !self.causes_overflows() => {
+                response.schedule(&self.queue_limit, &self.baseline)
             }
-            Phase::Shaped(shaped) if !shaped.sure() && !self.does_harm() => {
+            Phase::Shaped(shaped) if !shaped.is_done() && !self.causes_overflows() => {
                 let idle = now.max(self.ready) - self.observed + self.config.rtt;
-                shaped.schedule(&self.account, &self.room, &self.baseline, idle)
+                shaped.schedule(&self.account, &self.queue_limit, &self.baseline, idle)
             }
-            Phase::Track(track) if !track.sure() => track.schedule(),
-            Phase::Search(search) if !search.sure() => search.schedule(),
+            Phase::Track(track) if !track.is_done() => track.schedule(),
+            Phase::Search(search) if !search.is_done() => search.schedule(),
             _ => return Step::Done,
         };
         if self.given_up.is_some() {
@@ -180,7 +180,7 @@ impl Measurement {
         }
         let drained_in = (self.ready - now).max(Duration::ZERO);
         let over = now + drained_in + schedule.duration() + self.overhead - self.started;
-        if self.within.is_some_and(|within| over > within) && self.has_enough() {
+        if self.within.is_some_and(|within| over > within) && self.can_answer() {
             return Step::Done;
         }
         if drained_in > Duration::ZERO {
@@ -197,7 +197,7 @@ impl Measurement {
         let sorted = self.reads_sorted().then(|| record.in_order()).flatten();
         let outcome = match (refusal, &self.phase) {
             // Trains are sent as fast as possible; the actual rate does not matter.
-            (None, _) | (Some(Refusal::SenderGaps), Phase::Capacity(_) | Phase::Lengthening(_)) => {
+            (None, _) | (Some(Refusal::SenderGaps), Phase::Capacity(_) | Phase::ShaperSearch(_)) => {
                 self.take_in(now, sorted.as_ref().unwrap_or(record), sorted.is_some())
             }
             (Some(refusal), _) => Err(refusal),
@@ -205,7 +205,7 @@ impl Measurement {
         if outcome == Err(Refusal::ClockStep) {
             // Delays from before the step cannot be compared with later ones.
             self.baseline.restart();
-            self.room.restart();
+            self.queue_limit.restart();
             self.account.clear();
             match &mut self.phase {
                 Phase::Response(response) => response.restart(),
@@ -226,20 +226,20 @@ impl Measurement {
     }
 
     /// Returns whether other traffic loses packets so often that a wider interval is preferable.
-    fn does_harm(&self) -> bool {
+    fn causes_overflows(&self) -> bool {
         let answered = match &self.phase {
             Phase::Response(response) => response.spread().is_some(),
             Phase::Shaped(shaped) => shaped.spread().is_some(),
             _ => false,
         };
         let bearable = if self.config.gentle { GENTLE_OVERFLOWS } else { OVERFLOWS };
-        answered && self.room.overflows(&self.baseline) > bearable
+        answered && self.queue_limit.overflows(&self.baseline) > bearable
     }
 
     /// Returns whether there is an answer already.
-    fn has_enough(&self) -> bool {
+    fn can_answer(&self) -> bool {
         match &self.phase {
-            Phase::Response(response) => response.has_enough(),
+            Phase::Response(response) => response.can_answer(),
             Phase::Shaped(shaped) => shaped.spread().is_some(),
             Phase::Track(track) => track.interval().is_some(),
             Phase::Search(search) => search.interval().is_some(),
@@ -249,19 +249,19 @@ impl Measurement {
 
     /// Returns how long the queue added by a stream takes to drain, beyond the round trip that has already passed.
     fn draining(&self, record: &StreamRecord) -> Duration {
-        if let Phase::Lengthening(_) = self.phase {
+        if let Phase::ShaperSearch(_) = self.phase {
             // Tokens need time, too, at least some of them.
             let queued =
                 delay::delayed(record, &self.baseline).last().map_or(Duration::ZERO, |last| last.queueing);
-            let drained_in = (self.knees.refill() + queued).scale(2.0) - self.config.rtt;
-            return drained_in.clamp(Duration::ZERO, LONGEST_WAIT);
+            let drained_in = (self.shaper_search.refill() + queued).scale(2.0) - self.config.rtt;
+            return drained_in.clamp(Duration::ZERO, MAX_WAIT);
         }
         let (Some(available), Some(capacity)) = (self.estimate(), self.capacity) else {
             return Duration::ZERO;
         };
-        let share = (available.bps_f64() / capacity.bps_f64()).clamp(LEAST_SHARE, 1.0);
+        let share = (available.bps_f64() / capacity.bps_f64()).clamp(MIN_DRAIN_SHARE, 1.0);
         let drained_in = delay::growth(record).scale(1.0 / share) - self.config.rtt;
-        drained_in.clamp(Duration::ZERO, LONGEST_WAIT)
+        drained_in.clamp(Duration::ZERO, MAX_WAIT)
     }
 
     /// Returns the available bandwidth as far as known.
@@ -283,15 +283,15 @@ impl Measurement {
             return Err(Refusal::Lost);
         }
         self.baseline.observe(record);
-        self.room.observe(record);
+        self.queue_limit.observe(record);
         self.account.observe(record);
-        self.stamps.observe(record);
+        self.timestamp_resolution.observe(record);
         match &mut self.phase {
             Phase::Startup(startup) => {
                 if record.lost() > 0 {
                     return Err(Refusal::Lost);
                 }
-                self.knees.observe_rising(record, &self.baseline);
+                self.shaper_search.observe_rising(record, &self.baseline);
                 let range = startup.observe(record, overtaken, &mut self.probe)?;
                 self.jitter = startup.jitter();
                 if let Some(range) = range {
@@ -301,12 +301,12 @@ impl Measurement {
             Phase::Capacity(capacity) => {
                 capacity.observe(record, &mut self.probe)?;
                 self.capacity = capacity.capacity().filter(|_| capacity.narrow());
-                self.knees.observe(record, &self.baseline);
+                self.shaper_search.observe(record, &self.baseline);
                 self.leave_capacity();
             }
-            Phase::Lengthening(_) => {
-                self.knees.observe(record, &self.baseline);
-                self.leave_lengthening();
+            Phase::ShaperSearch(_) => {
+                self.shaper_search.observe(record, &self.baseline);
+                self.leave_shaper_search();
             }
             Phase::Shaped(shaped) => return shaped.observe(record, &self.baseline),
             Phase::Response(response) => {
@@ -336,14 +336,14 @@ impl Measurement {
                 capacity.refused();
                 self.leave_capacity();
             }
-            Phase::Lengthening(_) => {
-                self.knees.refused();
-                self.leave_lengthening();
+            Phase::ShaperSearch(_) => {
+                self.shaper_search.refused();
+                self.leave_shaper_search();
             }
             Phase::Search(search) => search.refused(refusal),
             _ => {}
         }
-        if self.tally.refused_in_a_row >= MOST_REFUSED_IN_A_ROW {
+        if self.tally.refused_in_a_row >= MAX_REFUSED_IN_A_ROW {
             self.given_up = Some(refusal);
         }
     }
@@ -368,8 +368,8 @@ const SLOW: Rate = Rate::from_bps(30_000_000);
 
 /// Minimum drain rate of a queue as a share of the capacity, and maximum wait for it: the measurement need not wait
 /// for bursts of cross traffic to drain.
-const LEAST_SHARE: f64 = 0.1;
-const LONGEST_WAIT: Duration = Duration::from_ms(300);
+const MIN_DRAIN_SHARE: f64 = 0.1;
+const MAX_WAIT: Duration = Duration::from_ms(300);
 
 /// The number of packets lost to a full queue above which the default method stops with what it knows.
 const OVERFLOWS: usize = 2;
@@ -380,4 +380,4 @@ const GENTLE_PAUSE: i64 = 3;
 const GENTLE_TIME: i64 = 4;
 
 /// Number of consecutive refused streams after which the measurement gives up.
-const MOST_REFUSED_IN_A_ROW: u32 = 12;
+const MAX_REFUSED_IN_A_ROW: u32 = 12;

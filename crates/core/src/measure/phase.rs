@@ -6,12 +6,12 @@ use crate::units::{Bytes, Rate};
 
 use super::Measurement;
 use super::capacity::Capacity;
-use super::knees::Shaper;
 use super::method::Method;
 use super::probe;
 use super::response::Response;
 use super::search::Search;
 use super::shaped::Shaped;
+use super::shaper_search::Shaper;
 use super::startup::{Range, Startup};
 use super::track::Track;
 
@@ -29,7 +29,7 @@ pub(super) enum Phase {
     Startup(Startup),
     Capacity(Capacity),
     /// Trains grow until one exhausts a token bucket, or until it is certain that there is none.
-    Lengthening(Found),
+    ShaperSearch(Fallback),
     Response(Box<Response>),
     Shaped(Box<Shaped>),
     Track(Track),
@@ -40,7 +40,7 @@ pub(super) enum Phase {
 
 /// The knowledge about a path that applies unless a shaper is found.
 #[derive(Clone, Debug)]
-pub(super) enum Found {
+pub(super) enum Fallback {
     /// At least this much is available.
     AtLeast(Rate),
     /// The capacity trains are complete.
@@ -55,12 +55,12 @@ impl Measurement {
                 return;
             }
             // More is available than may be probed.
-            Range::Near(rate) if rate >= self.config.top_rate => self.lengthening(self.config.top_rate),
+            Range::Near(rate) if rate >= self.config.top_rate => self.search_for_shaper(self.config.top_rate),
             Range::Near(rate) => {
                 self.available = Some(rate);
                 Phase::Capacity(Capacity::new(&self.config, self.train_packet(rate), rate, self.jitter))
             }
-            Range::AtLeast(rate) => self.lengthening(rate),
+            Range::AtLeast(rate) => self.search_for_shaper(rate),
         };
     }
 
@@ -73,19 +73,21 @@ impl Measurement {
     }
 
     /// Looks for a token bucket before the rate of the fastest stream counts as available.
-    fn lengthening(&mut self, rate: Rate) -> Phase {
-        let open = self.config.method == Method::Response && self.knees.open(false);
-        if open { Phase::Lengthening(Found::AtLeast(rate)) } else { Phase::AtLeast(rate) }
+    fn search_for_shaper(&mut self, rate: Rate) -> Phase {
+        let open = self.config.method == Method::Response && self.shaper_search.open(false);
+        if open { Phase::ShaperSearch(Fallback::AtLeast(rate)) } else { Phase::AtLeast(rate) }
     }
 
     /// Returns the next train of the search for a token bucket.
-    pub(super) fn longer_train(&self, found: &Found) -> Schedule {
-        let (rate, carried) = match found {
+    pub(super) fn longer_train(&self, fallback: &Fallback) -> Schedule {
+        let (rate, carried) = match fallback {
             // The measured rate may slightly exceed the configured limit.
-            Found::AtLeast(rate) => (self.config.top_rate.min(*rate), *rate),
-            Found::Trains(_) => (self.config.top_rate, self.capacity.or(self.available).unwrap_or_default()),
+            Fallback::AtLeast(rate) => (self.config.top_rate.min(*rate), *rate),
+            Fallback::Trains(_) => {
+                (self.config.top_rate, self.capacity.or(self.available).unwrap_or_default())
+            }
         };
-        self.knees.schedule(rate, probe::small_enough(self.config.packet, carried))
+        self.shaper_search.schedule(rate, probe::small_enough(self.config.packet, carried))
     }
 
     pub(super) fn leave_capacity(&mut self) {
@@ -94,12 +96,12 @@ impl Measurement {
             return;
         }
         if self.config.method == Method::Response {
-            if let Some(shaper) = self.knees.shaper() {
+            if let Some(shaper) = self.shaper_search.shaper() {
                 return self.enter_shaped(shaper);
             }
-            self.knees.begin();
-            if self.knees.open(trains.narrow() && !self.contradicted()) {
-                self.phase = Phase::Lengthening(Found::Trains(trains.clone()));
+            self.shaper_search.begin();
+            if self.shaper_search.open(trains.narrow() && !self.contradicted()) {
+                self.phase = Phase::ShaperSearch(Fallback::Trains(trains.clone()));
                 return;
             }
         }
@@ -112,14 +114,14 @@ impl Measurement {
         self.available.zip(self.capacity).is_some_and(|(free, capacity)| free > capacity.scale(CONTRADICTION))
     }
 
-    pub(super) fn leave_lengthening(&mut self) {
-        let Phase::Lengthening(found) = &self.phase else { return };
-        if let Some(shaper) = self.knees.shaper() {
+    pub(super) fn leave_shaper_search(&mut self) {
+        let Phase::ShaperSearch(fallback) = &self.phase else { return };
+        if let Some(shaper) = self.shaper_search.shaper() {
             return self.enter_shaped(shaper);
         }
-        match found.clone() {
-            Found::AtLeast(rate) if !self.knees.open(false) => self.phase = Phase::AtLeast(rate),
-            Found::Trains(trains) if !self.knees.open(trains.narrow() && !self.contradicted()) => {
+        match fallback.clone() {
+            Fallback::AtLeast(rate) if !self.shaper_search.open(false) => self.phase = Phase::AtLeast(rate),
+            Fallback::Trains(trains) if !self.shaper_search.open(trains.narrow() && !self.contradicted()) => {
                 self.enter_method(trains)
             }
             _ => {}
@@ -136,7 +138,7 @@ impl Measurement {
     fn enter_method(&mut self, trains: Capacity) {
         let Some(start) = self.available else { return };
         let narrow = trains.narrow();
-        let limit = self.stamps.limit(self.config.packet, trains.driver());
+        let limit = self.timestamp_resolution.limit(self.config.packet, trains.driver());
         self.stamp_limit = limit.filter(|limit| self.capacity.is_some_and(|capacity| capacity > *limit));
         if let Some(limit) = self.stamp_limit {
             self.capacity = Some(limit);

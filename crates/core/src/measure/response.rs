@@ -1,19 +1,19 @@
 //! The default method: single-rate streams slightly above the available bandwidth, evaluated by rate response.
 
 use crate::estimate::agreement::Agreement;
-use crate::estimate::belief::{Belief, Part};
+use crate::estimate::belief::{Belief, Segment};
 use crate::estimate::response::{Delayed, Posterior, Sample, busy_sample};
 use crate::stream::{Arrival, Refusal, Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Instant, Rate};
 
-use super::change::{Change, Changes, Common, Told};
+use super::change::{Change, Changes, Context, StreamSample};
 use super::delay::Baseline;
 use super::jitter::Span;
 use super::marks::Marks;
 use super::mixture::Spread;
 use super::path_kind::PathKind;
 use super::probe::{self, FULL_PACKET, Probe};
-use super::room::Room;
+use super::queue_limit::QueueLimit;
 
 /// Gaps in a stream: enough to average over bursts, few enough not to build a long queue.
 const STREAM_GAPS: u32 = 96;
@@ -21,20 +21,20 @@ const STREAM_GAPS: u32 = 96;
 const UNEVEN: f64 = 0.2;
 const GOLDEN: f64 = 0.618_033_988_75;
 /// Minimum duration of a stream, to span several coalesced interrupts (rapid 2.15: 120 us).
-const SHORTEST: Duration = Duration::from_ms(1);
+const MIN_DURATION: Duration = Duration::from_ms(1);
 /// Maximum duration of a stream, so that slow paths are sampled more than once or twice.
-const LONGEST: Duration = Duration::from_ms(400);
-/// On a path with jitter, a stream lasts this many times the jitter span, up to [`LONGEST_THROUGH`].
+const MAX_DURATION: Duration = Duration::from_ms(400);
+/// On a path with jitter, a stream lasts this many times the jitter span, up to [`MAX_DURATION_WITH_JITTER`].
 const SPANS: i64 = 8;
-const LONGEST_THROUGH: Duration = Duration::from_ms(30);
+const MAX_DURATION_WITH_JITTER: Duration = Duration::from_ms(30);
 /// Minimum and maximum number of gaps in a stream, regardless of its duration.
 pub(super) const GAP_LIMITS: (u32, u32) = (24, 1024);
 
 /// Before the first estimate, the available bandwidth may be as low as this share of the start-up result.
-pub(super) const UNSURE: f64 = 0.5;
+pub(super) const START_UNCERTAINTY: f64 = 0.5;
 /// Packet times that a stream may add to the delay of any queue: a smaller growth could not be distinguished from
 /// timestamp noise and cross packets.
-pub(super) const LEAST_ADDED: i64 = 4;
+pub(super) const MIN_ADDED: i64 = 4;
 /// Packet times that a stream may add until a loss has revealed the length of the queue: every queue has
 /// room for these.
 pub(super) const USUALLY_ADDED: i64 = 24;
@@ -56,7 +56,7 @@ const SAME_BASELINE: f64 = 0.1;
 const SETTLED: f64 = 0.9;
 /// ... after this many streams. Until then, rates alternate, because only differences between rates reveal
 /// the number of queues.
-const FEWEST: usize = 4;
+const MIN_STREAMS: usize = 4;
 const CYCLE: [f64; 6] = [1.35, 1.1, 1.6, 0.95, 1.35, 1.2];
 /// Even then, rates vary slightly, so that a wrong conclusion can be revised.
 const AROUND: [f64; 3] = [1.0, 0.85, 1.2];
@@ -72,16 +72,16 @@ const JITTERY_ODDS: f64 = 0.1;
 const SEVERAL_ERROR: f64 = 0.03;
 /// Correction for the start of a busy period, which becomes visible only once a cross packet has arrived. A sample of
 /// regular cross traffic lacks half a packet on average, one of random traffic lacks none. The correction lies in
-/// between, in full packets, and is at most [`MOST_BIAS`] of the capacity.
+/// between, in full packets, and is at most [`MAX_BIAS`] of the capacity.
 const END_BIAS: f64 = 0.25;
-const MOST_BIAS: f64 = 0.05;
+const MAX_BIAS: f64 = 0.05;
 /// Share of a full packet by which the end of a busy period counts too much or too little.
 const END_SHARE: f64 = 0.5;
 /// The first packets of a stream find hosts asleep, which wake up about 50 us late; this delay would look like a
 /// queue that exists from the start.
 const LEAD: usize = 4;
 /// They are dropped from streams with at least this many times as many packets.
-const LEAST_LEADS: usize = 10;
+const MIN_LEADS: usize = 10;
 /// Packets that arrive closer together than this share of their time on the narrow link were held up after it; the
 /// share allows for a measured capacity that is too low.
 const CLOSEST: f64 = 0.8;
@@ -109,7 +109,7 @@ pub(super) struct Response {
     lowest: Option<Duration>,
     began: Instant,
     ended: Instant,
-    seen: Vec<(Seen, Marks, Instant)>,
+    observations: Vec<(Observation, Marks, Instant)>,
     changes: Changes,
     /// Gaps of all streams used.
     gaps: u32,
@@ -123,7 +123,7 @@ pub(super) struct Response {
     busy_streams: u32,
     coalesced: bool,
     jittery: u32,
-    parts: Vec<Part>,
+    segments: Vec<Segment>,
     spread: Option<Spread>,
     /// The available bandwidth at the end of the measurement.
     newest: Option<Rate>,
@@ -132,7 +132,7 @@ pub(super) struct Response {
 
 /// The stored part of a stream; its sample changes when the baseline falls.
 #[derive(Clone, Debug)]
-enum Seen {
+enum Observation {
     /// The index, send time and one-way delay of every packet.
     Packets(Vec<(u32, Instant, Duration)>),
     /// Sums over whole buffering events of a coalescing receiver, and the lowest delay in the second half
@@ -140,10 +140,10 @@ enum Seen {
     Events(Sample, Duration),
 }
 
-impl Seen {
+impl Observation {
     fn sample(&self, baseline: &Baseline, packet: Bytes, capacity: Rate) -> Option<Sample> {
         match self {
-            Seen::Packets(packets) => {
+            Observation::Packets(packets) => {
                 let above = |&(index, sent, delay): &(u32, Instant, Duration)| Delayed {
                     index,
                     sent,
@@ -152,10 +152,10 @@ impl Seen {
                 let sample = busy_sample(&packets.iter().map(above).collect::<Vec<_>>(), packet, capacity)?;
                 let full = capacity.time_for(FULL_PACKET).secs_f64() / sample.duration.secs_f64();
                 let available_bps =
-                    sample.available_bps - capacity.bps_f64() * (END_BIAS * full).min(MOST_BIAS);
+                    sample.available_bps - capacity.bps_f64() * (END_BIAS * full).min(MAX_BIAS);
                 Some(Sample { available_bps, ..sample })
             }
-            Seen::Events(sample, late_delay) => {
+            Observation::Events(sample, late_delay) => {
                 let censored = baseline.above(*late_delay) < capacity.time_for(packet) / 2;
                 Some(Sample { censored, ..*sample })
             }
@@ -183,7 +183,7 @@ impl Response {
             lowest: None,
             began,
             ended: began,
-            seen: Vec::new(),
+            observations: Vec::new(),
             gaps: 0,
             changes: Changes::default(),
             posterior: Posterior::new(capacity),
@@ -195,7 +195,7 @@ impl Response {
             busy_streams: 0,
             coalesced: false,
             jittery: 0,
-            parts: Vec::new(),
+            segments: Vec::new(),
             spread: None,
             newest: None,
             change: None,
@@ -203,18 +203,19 @@ impl Response {
     }
 
     /// Returns the next stream, which fits the queue length that the path allows.
-    pub(super) fn schedule(&self, room: &Room, baseline: &Baseline) -> Schedule {
+    pub(super) fn schedule(&self, queue_limit: &QueueLimit, baseline: &Baseline) -> Schedule {
         let packet_time = self.capacity.time_for(self.packet);
-        let allowed = room.allowed(baseline, packet_time * USUALLY_ADDED).max(packet_time * LEAST_ADDED);
-        let shortest = if room.is_known(baseline) && !self.coalesced { Duration::ZERO } else { SHORTEST };
+        let allowed = queue_limit.allowed(baseline, packet_time * USUALLY_ADDED).max(packet_time * MIN_ADDED);
+        let shortest =
+            if queue_limit.is_known(baseline) && !self.coalesced { Duration::ZERO } else { MIN_DURATION };
         let through = self.jitter.map_or(Duration::ZERO, |jitter| jitter.most);
         let (allowed, shortest) =
-            (allowed.max(through), shortest.max((through * SPANS).min(LONGEST_THROUGH)));
-        let rate = self.rate().min(self.gentlest(allowed.max(shortest)));
+            (allowed.max(through), shortest.max((through * SPANS).min(MAX_DURATION_WITH_JITTER)));
+        let rate = self.rate().min(self.max_rate_for(allowed.max(shortest)));
         let gap = rate.time_for(self.packet).ns().max(1);
-        let longest = LONGEST.min(allowed.scale(1.0 / self.growth(rate))).ns() / gap;
+        let longest = MAX_DURATION.min(allowed.scale(1.0 / self.growth(rate))).ns() / gap;
         let even = i64::from(STREAM_GAPS).min(longest) as f64;
-        let gaps = ((even * uneven(self.seen.len())) as i64).max(shortest.ns() / gap);
+        let gaps = ((even * uneven(self.observations.len())) as i64).max(shortest.ns() / gap);
         Schedule::single_rate(rate, (gaps as u32).clamp(GAP_LIMITS.0, GAP_LIMITS.1) as usize, self.packet)
     }
 
@@ -224,8 +225,8 @@ impl Response {
         let needed = self.current.scale(CAPACITY_MULTIPLE).max(self.capacity);
         let highest = needed.min(self.capacity.scale(CAPACITY_MULTIPLE)).min(self.top);
         let lowest = self.capacity.scale(LOWEST_SHARE).min(highest);
-        let settled = self.one_queue > SETTLED && self.seen.len() >= FEWEST;
-        let turn = self.seen.len();
+        let settled = self.one_queue > SETTLED && self.observations.len() >= MIN_STREAMS;
+        let turn = self.observations.len();
         let factor =
             if settled { self.factor * AROUND[turn % AROUND.len()] } else { CYCLE[turn % CYCLE.len()] };
         self.current.scale(factor).clamp(lowest, highest)
@@ -238,7 +239,7 @@ impl Response {
     }
 
     /// Returns the highest rate at which the shortest stream adds no more than `allowed`.
-    fn gentlest(&self, allowed: Duration) -> Rate {
+    fn max_rate_for(&self, allowed: Duration) -> Rate {
         let shortest = self.capacity.time_for(self.packet) * i64::from(GAP_LIMITS.0);
         let share = 1.0 - allowed.secs_f64() / shortest.secs_f64();
         if share > 0.0 { self.least().scale(1.0 / share) } else { self.top }
@@ -246,7 +247,8 @@ impl Response {
 
     /// Returns the lowest plausible available bandwidth.
     fn least(&self) -> Rate {
-        let least = self.spread.map_or(self.current.scale(UNSURE), |spread| spread.usual().0);
+        let least =
+            self.spread.map_or(self.current.scale(START_UNCERTAINTY), |spread| spread.interval_90().0);
         least.max(self.capacity.scale(LOWEST_SHARE))
     }
 
@@ -270,16 +272,16 @@ impl Response {
                 return Err(Refusal::Lost);
             }
         }
-        let (seen, marks) = self.read(record, probe)?;
-        let sample = seen.sample(baseline, self.packet, self.capacity);
-        self.coalesced |= matches!(seen, Seen::Events(..));
+        let (observation, marks) = self.read(record, probe)?;
+        let sample = observation.sample(baseline, self.packet, self.capacity);
+        self.coalesced |= matches!(observation, Observation::Events(..));
         self.jittery += u32::from(marks.jittery || jittery);
-        self.seen.push((seen, marks, now - probe::sent_for(record) / 2));
+        self.observations.push((observation, marks, now - probe::sent_for(record) / 2));
         self.gaps += record.arrivals.len() as u32;
         self.ended = now;
         let fell = self.lowest.zip(baseline.lowest()).map(|(before, now)| before - now);
         if fell.is_some_and(|fell| fell <= self.capacity.time_for(self.packet).scale(SAME_BASELINE)) {
-            self.take(self.seen.len() - 1, baseline);
+            self.take(self.observations.len() - 1, baseline);
         } else {
             self.lowest = baseline.lowest();
             self.posterior = Posterior::new(self.capacity);
@@ -288,17 +290,17 @@ impl Response {
             self.agreement = Agreement::default();
             self.sampled = false;
             (self.busy, self.busy_streams) = (Duration::ZERO, 0);
-            (0..self.seen.len()).for_each(|index| self.take(index, baseline));
+            (0..self.observations.len()).for_each(|index| self.take(index, baseline));
         }
         self.conclude();
-        self.aim(record, sample);
+        self.choose_rate(record, sample);
         Ok(())
     }
 
     /// Adds a stream to both readings.
     fn take(&mut self, index: usize, baseline: &Baseline) {
-        let (seen, marks, at) = &self.seen[index];
-        let sample = seen.sample(baseline, self.packet, self.capacity);
+        let (observation, marks, at) = &self.observations[index];
+        let sample = observation.sample(baseline, self.packet, self.capacity);
         if let Some(sample) = sample {
             self.posterior.add(&sample);
             self.sampled = true;
@@ -310,9 +312,9 @@ impl Response {
                 self.agreement.add(rate, free, sample.duration.secs_f64());
             }
         }
-        marks.parts(baseline, &mut self.parts);
-        self.belief.add(&self.parts, marks.blur);
-        self.changes.add(Told { at: *at, rate: marks.rate, sample }, self.belief.ln_likelihood());
+        marks.segments(baseline, &mut self.segments);
+        self.belief.add(&self.segments, marks.timestamp_variance);
+        self.changes.add(StreamSample { at: *at, rate: marks.rate, sample }, self.belief.ln_likelihood());
     }
 
     /// Combines both readings into one answer.
@@ -321,8 +323,8 @@ impl Response {
         let error = error.hypot(end_effect(self.capacity, self.busy, self.busy_streams));
         // Jitter affects which gaps look busy, which biases this reading.
         let busy = (self.sampled && !self.is_jittery()).then_some(&self.posterior);
-        let common = Common { time: self.began..self.ended, capacity: self.capacity, error, busy };
-        if let Some(found) = self.changes.find(&common) {
+        let context = Context { time: self.began..self.ended, capacity: self.capacity, error, busy };
+        if let Some(found) = self.changes.find(&context) {
             self.one_queue = found.one_queue;
             self.spread = Some(found.average);
             self.newest = Some(found.change.after);
@@ -341,7 +343,7 @@ impl Response {
 
     /// Returns whether the delays of most streams were jittery.
     fn is_jittery(&self) -> bool {
-        self.jitter.is_some() || self.jittery as usize * 2 > self.seen.len()
+        self.jitter.is_some() || self.jittery as usize * 2 > self.observations.len()
     }
 
     /// Returns the apparent kind of path.
@@ -356,7 +358,7 @@ impl Response {
 
     /// Discards all samples but keeps the estimate that determines the next rate.
     pub(super) fn restart(&mut self) {
-        self.seen.clear();
+        self.observations.clear();
         self.gaps = 0;
         self.lowest = None;
         self.posterior = Posterior::new(self.capacity);
@@ -370,17 +372,18 @@ impl Response {
         self.spread = None;
     }
 
-    fn read(&self, record: &StreamRecord, probe: &mut Probe) -> Result<(Seen, Marks), Refusal> {
+    fn read(&self, record: &StreamRecord, probe: &mut Probe) -> Result<(Observation, Marks), Refusal> {
         let packet_time = self.capacity.time_for(record.packet);
         // Jitter makes packets arrive in batches, too.
         if self.jitter.is_some() || !probe.coalesced(record, packet_time)? {
-            let lead = if record.arrivals.len() >= LEAD * LEAST_LEADS { LEAD } else { 0 };
-            let record = &record.without_lead(lead);
-            let spaced = record.spaced(packet_time.scale(CLOSEST)).filter(|_| self.jitter.is_none());
+            let lead = if record.arrivals.len() >= LEAD * MIN_LEADS { LEAD } else { 0 };
+            let record = &record.skip_packets(lead);
+            let spaced =
+                record.with_min_spacing(packet_time.scale(CLOSEST)).filter(|_| self.jitter.is_none());
             let record = spaced.as_ref().unwrap_or(record);
             let delayed = |a: &Arrival| Some((a.index, a.sent, a.one_way_delay()?));
             let packets = record.arrivals.iter().filter_map(delayed).collect();
-            return Ok((Seen::Packets(packets), Marks::of_packets(record, packet_time, self.jitter)?));
+            return Ok((Observation::Packets(packets), Marks::of_packets(record, packet_time, self.jitter)?));
         }
         let sums = probe.sums(record, packet_time)?;
         let rate = Rate::of(record.packet * sums.samples, sums.send).ok_or(Refusal::SenderGaps)?;
@@ -390,11 +393,11 @@ impl Response {
         let late = &record.arrivals[record.arrivals.len() / 2..];
         let late_delay = late.iter().filter_map(Arrival::one_way_delay).min().ok_or(Refusal::Lost)?;
         let sample = Sample { available_bps, duration: sums.send, censored: false };
-        Ok((Seen::Events(sample, late_delay), Marks::of_events(record)?))
+        Ok((Observation::Events(sample, late_delay), Marks::of_events(record)?))
     }
 
     /// Chooses the rate of the next stream.
-    fn aim(&mut self, record: &StreamRecord, sample: Option<Sample>) {
+    fn choose_rate(&mut self, record: &StreamRecord, sample: Option<Sample>) {
         let enough = probe::sent_for(record).scale(BUSY_SHARE);
         let telling = sample.filter(|sample| !sample.censored && sample.duration >= enough);
         let change = if telling.is_some() { FACTOR_DOWN } else { FACTOR_UP };
@@ -405,12 +408,12 @@ impl Response {
     }
 
     /// Returns whether there are enough streams for an answer if time is short.
-    pub(super) fn has_enough(&self) -> bool {
-        self.seen.len() >= FEWEST && self.spread.is_some()
+    pub(super) fn can_answer(&self) -> bool {
+        self.observations.len() >= MIN_STREAMS && self.spread.is_some()
     }
 
     /// Returns whether the interval is so narrow that further streams are not worth their bytes.
-    pub(super) fn sure(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.gaps >= ENOUGH_GAPS && self.spread.is_some_and(|spread| spread.is_narrow(self.capacity))
     }
 

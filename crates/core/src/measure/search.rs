@@ -118,7 +118,7 @@ impl Search {
         self.rate = self.search.next_rate();
     }
 
-    pub(super) fn sure(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.rate.is_none()
     }
 

@@ -5,7 +5,7 @@ use crate::units::{Duration, Instant};
 /// Delay that the next measurement can make up for, as a share of the interval.
 const SLACK: f64 = 0.1;
 /// Number of consecutive late measurements after which the interval is too short for the path.
-const PATIENCE: u32 = 3;
+const MAX_LATE: u32 = 3;
 /// Ratio of the new interval to the duration of the measurement that made it necessary.
 const HEADROOM: f64 = 1.1;
 
@@ -49,7 +49,7 @@ impl Series {
             return self.due.max(now);
         }
         self.late += 1;
-        if self.late >= PATIENCE {
+        if self.late >= MAX_LATE {
             self.late = 0;
             self.interval = round_up(took.scale(HEADROOM));
             self.due = now;

@@ -10,15 +10,17 @@ use crate::units::{Bytes, Duration, Rate};
 
 use super::bucket::{Account, DELAYED, Reading};
 use super::delay::{Baseline, delayed};
-use super::knees::Shaper;
 use super::mixture::Spread;
-use super::response::{GAP_LIMITS, LEAST_ADDED, SLOWEST_GROWTH, UNSURE, USUALLY_ADDED, end_effect, uneven};
-use super::room::Room;
+use super::queue_limit::QueueLimit;
+use super::response::{
+    GAP_LIMITS, MIN_ADDED, SLOWEST_GROWTH, START_UNCERTAINTY, USUALLY_ADDED, end_effect, uneven,
+};
+use super::shaper_search::Shaper;
 
 /// The priming burst that exhausts the bucket is sent at this multiple of the sustained rate, or at the sender's limit.
 const PRIMING: f64 = 8.0;
 /// Minimum share of the priming burst that consumes tokens; tokens that arrive during the burst replace the rest.
-const LEAST_GAIN: f64 = 0.25;
+const MIN_GAIN: f64 = 0.25;
 /// Packets of the priming burst beyond the bucket, so that pauses in the cross traffic do not leave tokens again.
 const QUEUED: f64 = 4.0;
 /// Gaps in the first streams, while the available bandwidth is uncertain, and in all others.
@@ -26,13 +28,13 @@ const FIRST_GAPS: usize = 32;
 const FIRST_STREAMS: usize = 2;
 const GAPS: usize = 96;
 /// Maximum duration of a stream without its priming burst.
-const LONGEST: Duration = Duration::from_ms(400);
+const MAX_DURATION: Duration = Duration::from_ms(400);
 /// The available bandwidth assumed at first, as a share of the sustained rate.
 const START: f64 = 0.75;
 /// Number of streams after which the bucket account uses the estimate, and its lower limit as a share of the
 /// sustained rate.
 const KNOWN_STREAMS: usize = 4;
-const LEAST: f64 = 0.2;
+const MIN_AVAILABLE: f64 = 0.2;
 /// Rates in turn, as multiples of the estimate.
 const CYCLE: [f64; 3] = [1.25, 1.1, 1.4];
 /// A stream that was hardly delayed raises the rates by the first factor; any other lowers them by the second one.
@@ -42,9 +44,9 @@ const FACTOR_MAX: f64 = 2.0;
 /// Lower and upper limit of the rate as shares of the sustained rate.
 const RATES: (f64, f64) = (0.05, 1.15);
 /// Where the bucket should be exhausted, the queue deviates from [`QUEUED`]. The next burst corrects this share of
-/// the deviation, by at most [`MOST_LESS`] packets downwards.
+/// the deviation, by at most [`MAX_REDUCTION`] packets downwards.
 const GAIN: f64 = 0.5;
-const MOST_LESS: f64 = 8.0;
+const MAX_REDUCTION: f64 = 8.0;
 /// If there is no queue at that point, the deviation is unknown: the next burst grows by this share of the bucket,
 /// times the number of consecutive misses.
 const MISSING: f64 = 0.1;
@@ -53,7 +55,7 @@ const TELLING: f64 = 0.25;
 /// A packet was lost to a full buffer if the packet before it had at least this share of the longest delay.
 const FULL: f64 = 0.5;
 /// Minimum number of packets after the burst, and the factor by which streams shorten after one overflowed the buffer.
-const FEWEST_PACKETS: usize = 8;
+const MIN_PACKETS: usize = 8;
 const SHORTER: f64 = 0.7;
 /// Error common to all streams, as a fraction of the sustained rate.
 const COMMON_ERROR: f64 = 0.015;
@@ -114,14 +116,19 @@ impl Shaped {
     fn reading<'a>(&self, baseline: &'a Baseline) -> Reading<'a> {
         let capacity = self.shaper.capacity;
         let available = if self.streams < KNOWN_STREAMS { capacity.scale(START) } else { self.current };
-        Reading { packet: self.packet, capacity, available: available.max(capacity.scale(LEAST)), baseline }
+        Reading {
+            packet: self.packet,
+            capacity,
+            available: available.max(capacity.scale(MIN_AVAILABLE)),
+            baseline,
+        }
     }
 
     /// Returns the next stream if it is sent `idle` after the last packet.
     pub(super) fn schedule(
         &self,
         account: &Account,
-        room: &Room,
+        queue_limit: &QueueLimit,
         baseline: &Baseline,
         idle: Duration,
     ) -> Schedule {
@@ -135,11 +142,11 @@ impl Shaped {
         let unused = account.room(&self.reading(baseline), bucket, idle) / self.packet.get() as f64;
         // Tokens keep arriving during the burst.
         let share = 1.0 - self.current.bps_f64() / fast.bps_f64();
-        let priming = ((unused + self.extra + QUEUED) / share.max(LEAST_GAIN)).round().max(0.0) as usize;
+        let priming = ((unused + self.extra + QUEUED) / share.max(MIN_GAIN)).round().max(0.0) as usize;
         let (fewest, most) = (GAP_LIMITS.0 as usize, GAP_LIMITS.1 as usize);
         let wanted = if self.streams < FIRST_STREAMS { FIRST_GAPS } else { GAPS.max(priming) };
         let wanted = (wanted as f64 * self.length) as usize;
-        let longest = self.longest(rate, room, baseline);
+        let longest = self.longest(rate, queue_limit, baseline);
         let wanted = wanted.min((longest.ns() / gap.ns().max(1)) as usize);
         let wanted = ((wanted as f64 * uneven(self.streams)) as usize).max(fewest);
         let priming = priming.min(most - fewest);
@@ -151,12 +158,13 @@ impl Shaped {
     }
 
     /// Returns how long a stream of this rate may last without adding more delay than the path allows.
-    fn longest(&self, rate: Rate, room: &Room, baseline: &Baseline) -> Duration {
+    fn longest(&self, rate: Rate, queue_limit: &QueueLimit, baseline: &Baseline) -> Duration {
         let packet_time = self.shaper.capacity.time_for(self.packet);
-        let allowed = room.allowed(baseline, packet_time * USUALLY_ADDED).max(packet_time * LEAST_ADDED);
-        let least = self.spread.map_or(self.current.scale(UNSURE), |spread| spread.usual().0);
+        let allowed = queue_limit.allowed(baseline, packet_time * USUALLY_ADDED).max(packet_time * MIN_ADDED);
+        let least =
+            self.spread.map_or(self.current.scale(START_UNCERTAINTY), |spread| spread.interval_90().0);
         let growth = rate.saturating_sub(least).bps_f64() / self.shaper.capacity.bps_f64();
-        LONGEST.min(allowed.scale(1.0 / growth.max(SLOWEST_GROWTH)))
+        MAX_DURATION.min(allowed.scale(1.0 / growth.max(SLOWEST_GROWTH)))
     }
 
     pub(super) fn observe(&mut self, record: &StreamRecord, baseline: &Baseline) -> Result<(), Refusal> {
@@ -170,8 +178,8 @@ impl Shaped {
         let last = record.intended.last().copied().unwrap_or_default();
         let priming = record.intended.iter().take_while(|gap| **gap < last).count();
         let from = packets.partition_point(|packet| (packet.index as usize) < priming);
-        if packets.len() < from + FEWEST_PACKETS {
-            self.extra -= MOST_LESS;
+        if packets.len() < from + MIN_PACKETS {
+            self.extra -= MAX_REDUCTION;
             return Err(Refusal::Lost);
         }
         self.streams += 1;
@@ -205,7 +213,7 @@ impl Shaped {
             QUEUED.max(MISSING * bucket) * f64::from(self.missed)
         } else {
             self.missed = 0;
-            GAIN * (QUEUED - queued).max(-MOST_LESS)
+            GAIN * (QUEUED - queued).max(-MAX_REDUCTION)
         };
         self.extra = (self.extra + missing).clamp(-bucket, bucket);
     }
@@ -218,7 +226,7 @@ impl Shaped {
     }
 
     /// Returns whether the interval is so narrow that further streams are not worth their bytes.
-    pub(super) fn sure(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.gaps >= ENOUGH_GAPS && self.spread.is_some_and(|spread| spread.is_narrow(self.shaper.capacity))
     }
 

@@ -18,18 +18,18 @@ const PACKETS_PER_RATE: (u32, u32) = (4, 16);
 /// packet time at this rate, and a stream must span several interrupts.
 const COALESCING_RATE: Rate = Rate::from_bps(100_000_000);
 /// Number of consecutive failures after which start-up gives up; a busy host spoils several streams.
-const PATIENCE: u32 = 8;
+const MAX_FAILURES: u32 = 8;
 /// One lost packet may be chance; this many consecutive lossy streams are not.
 const LOSSES: u32 = 2;
 /// Gaps shorter than this may be beyond a sender that takes about 4 us per packet ...
 const SHORT_GAP: Duration = Duration::from_us(10);
 /// ... and are if it fails this many times in a row.
-const PATIENCE_WHEN_FAST: u32 = 3;
+const MAX_FAILURES_WHEN_FAST: u32 = 3;
 
 /// On a path with jitter, a stream has one rate and lasts this many times the jitter span ...
 const SPANS: i64 = 6;
 /// ... but is no larger than this, out of a budget of 2 MB ...
-const MOST_BYTES: Bytes = Bytes::new(300_000);
+const MAX_BYTES: Bytes = Bytes::new(300_000);
 /// ... and its delay has grown if it grew by this share of the span.
 const GROWN_SHARE: f64 = 0.5;
 
@@ -78,7 +78,7 @@ impl Startup {
     pub(super) fn schedule(&self) -> Schedule {
         let packet = probe::small_enough(self.packet, self.rate);
         if let Some(jitter) = self.jitter() {
-            let bytes = self.rate.bytes_in(jitter.most * SPANS).min(MOST_BYTES);
+            let bytes = self.rate.bytes_in(jitter.most * SPANS).min(MAX_BYTES);
             let gaps = (bytes.get() / packet.get().max(1)) as usize;
             return Schedule::single_rate(self.rate, gaps.max(self.shape().gaps()), packet);
         }
@@ -150,14 +150,14 @@ impl Startup {
         match (refusal, self.known_good) {
             (Refusal::Lost, Some(rate)) if self.failed >= LOSSES => Some(Range::Near(rate)),
             (Refusal::SenderGaps, Some(rate)) if self.beyond_sender() => Some(Range::AtLeast(rate)),
-            _ if self.failed >= PATIENCE => Some(Range::Failed(refusal)),
+            _ if self.failed >= MAX_FAILURES => Some(Range::Failed(refusal)),
             _ => None,
         }
     }
 
     /// Returns whether the sender fails because the gaps are shorter than it can produce.
     fn beyond_sender(&self) -> bool {
-        self.failed >= PATIENCE_WHEN_FAST && self.rate.time_for(self.packet) < SHORT_GAP
+        self.failed >= MAX_FAILURES_WHEN_FAST && self.rate.time_for(self.packet) < SHORT_GAP
     }
 }
 

@@ -23,7 +23,7 @@ const LEAD: usize = 1;
 /// Maximum number of streams before the rate has settled. Until then, it jumps to every estimate. Behind a coalescing
 /// receiver each estimate raises it by only 3 to 7 %, regardless of the available bandwidth (rapid B.2), so doubling
 /// it takes this many streams.
-const MOST_SETTLING: u32 = 20;
+const MAX_SETTLING: u32 = 20;
 /// The rate has settled when an estimate exceeds it by no more than this.
 const ARRIVED: f64 = 1.02;
 /// Number of streams used at which the method stops.
@@ -51,7 +51,7 @@ impl Track {
             packet,
             capacity,
             average: start.min(capacity),
-            settling: MOST_SETTLING,
+            settling: MAX_SETTLING,
             estimates: Vec::new(),
             scratch: Scratch::default(),
         }
@@ -98,7 +98,7 @@ impl Track {
         Ok(self.method.estimate(p_stream, &self.settings, &mut self.scratch)?.rate)
     }
 
-    pub(super) fn sure(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.estimates.len() >= ENOUGH_STREAMS
     }
 

@@ -8,7 +8,7 @@ use super::{Backlog, Discipline, Verdict};
 use crate::units::{Bytes, Duration, Instant};
 
 /// After this many intervals without a drop, the next dropping state starts afresh (RFC 8289 5.5).
-const MEMORY: i64 = 16;
+const RESUME_INTERVALS: i64 = 16;
 
 /// Parameters of CoDel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,7 +82,7 @@ pub struct Codel {
     ecn: bool,
     packet: Bytes,
     /// When the delay will have been above the target for a whole interval; absent while it is below.
-    too_long_at: Option<Instant>,
+    first_above_time: Option<Instant>,
     /// Whether packets are being dropped.
     dropping: bool,
     /// Time of the next drop, or the last planned one when not dropping.
@@ -102,7 +102,7 @@ impl Codel {
             interval: config.interval,
             ecn: config.ecn,
             packet: config.packet,
-            too_long_at: None,
+            first_above_time: None,
             dropping: false,
             next: Instant::ZERO,
             count: 0,
@@ -114,10 +114,10 @@ impl Codel {
     #[inline]
     fn waits_too_long(&mut self, now: Instant, waited: Duration, behind: Bytes) -> bool {
         if waited < self.target || behind <= self.packet {
-            self.too_long_at = None;
+            self.first_above_time = None;
             return false;
         }
-        now >= *self.too_long_at.get_or_insert(now + self.interval)
+        now >= *self.first_above_time.get_or_insert(now + self.interval)
     }
 
     /// Returns the time of the drop after one at `time`; the gap shrinks with the number of drops (RFC 8289 5.3).
@@ -126,9 +126,9 @@ impl Codel {
     }
 
     /// Enters the dropping state; soon after the last one it resumes at the last drop rate (RFC 8289 5.5).
-    fn begin(&mut self, now: Instant) {
+    fn enter_dropping(&mut self, now: Instant) {
         let drops = self.count - self.first_count;
-        let recent = now - self.next < self.interval * MEMORY;
+        let recent = now - self.next < self.interval * RESUME_INTERVALS;
         self.count = if drops > 1 && recent { drops } else { 1 };
         self.first_count = self.count;
         self.dropping = true;
@@ -156,7 +156,7 @@ impl Discipline for Codel {
             return Verdict::Accept;
         }
         if !self.dropping {
-            self.begin(now);
+            self.enter_dropping(now);
         } else if now >= self.next {
             self.count += 1;
             self.next = self.after(self.next);

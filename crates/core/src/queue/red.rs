@@ -22,9 +22,9 @@ const INCREASE: f64 = 0.01;
 /// Factor of each decrease of the adaptive probability (ls-aimd 2.18).
 const DECREASE: f64 = 0.9;
 /// Maximum number of adaptations at once: after these, 0.5 has fallen below [`ADAPTIVE_MIN`] and no longer changes.
-const MOST_ADAPTATIONS: i64 = 40;
+const MAX_ADAPTATIONS: i64 = 40;
 /// The averaging weight is at least 2^-31 (Linux).
-const LEAST_WEIGHT: u8 = 31;
+const MAX_WEIGHT_LOG: u8 = 31;
 
 /// Parameters of RED. Sizes are wire bytes of the average queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,7 +104,7 @@ impl RedConfig {
         // The rule of Linux: the smallest Wlog with burst + 1 - min / packet <= (1 - (1 - W)^burst) / W.
         let burst = self.burst();
         let room = burst + 1.0 - self.min.get() as f64 / self.packet.get() as f64;
-        (1..=LEAST_WEIGHT).find(|log| {
+        (1..=MAX_WEIGHT_LOG).find(|log| {
             let weight = inverse(*log);
             room >= 1.0 && room <= (1.0 - power(1.0 - weight, burst)) / weight
         })
@@ -197,7 +197,7 @@ impl Red {
         let times = (now - due).ns() / self.adaptation.ns() + 1;
         self.adapt_at = Some(due + self.adaptation * times);
         let middle = (self.average.bytes - self.min) / (self.max - self.min);
-        for _ in 0..times.min(MOST_ADAPTATIONS) {
+        for _ in 0..times.min(MAX_ADAPTATIONS) {
             if middle > MIDDLE.1 && self.probability <= ADAPTIVE_MAX {
                 self.probability += INCREASE.min(self.probability / 4.0);
             } else if middle < MIDDLE.0 && self.probability >= ADAPTIVE_MIN {

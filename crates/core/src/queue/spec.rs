@@ -68,7 +68,7 @@ impl QueueSpec {
     }
 
     /// Applies these limits unless the discipline specifies some itself.
-    pub fn or_limits(mut self, limit: Option<Bytes>, packets: Option<u32>) -> QueueSpec {
+    pub fn with_default_limits(mut self, limit: Option<Bytes>, packets: Option<u32>) -> QueueSpec {
         if self.limits() == (None, None) {
             let room = match &mut self {
                 QueueSpec::DropTail(config) => (&mut config.limit, &mut config.packets),

@@ -118,7 +118,7 @@ impl StreamRecord {
     /// than that, or `None` if no two arrived closer.
     ///
     /// Packets that arrived closer were held up after the link, for instance by a busy host.
-    pub fn spaced(&self, least: Duration) -> Option<StreamRecord> {
+    pub fn with_min_spacing(&self, least: Duration) -> Option<StreamRecord> {
         let mut spaced = self.clone();
         let mut next: Option<Instant> = None;
         let mut changed = false;
@@ -132,7 +132,7 @@ impl StreamRecord {
     }
 
     /// Returns the stream without its first `packets` packets.
-    pub fn without_lead(&self, packets: usize) -> StreamRecord {
+    pub fn skip_packets(&self, packets: usize) -> StreamRecord {
         let lead = packets.min(self.arrivals.len());
         let mut record = self.clone();
         record.arrivals.drain(..lead);
@@ -226,14 +226,14 @@ mod tests {
         let us = Duration::from_us;
         // A busy host held three packets until 40 us; one packet before and one after were not held up.
         let held = stream(&[Some(5), Some(40), Some(40), Some(40), Some(48)]);
-        let spaced = held.spaced(us(8)).expect("some arrived closer");
+        let spaced = held.with_min_spacing(us(8)).expect("some arrived closer");
         let received: Vec<Duration> = spaced
             .arrivals
             .iter()
             .filter_map(|a| Some(a.received? - Instant::from_ns(9_000_000_000)))
             .collect();
         assert_eq!(received, [us(5), us(24), us(32), us(40), us(48)]);
-        assert_eq!(spaced.spaced(us(8)), None);
+        assert_eq!(spaced.with_min_spacing(us(8)), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::delay::Baseline;
 const SHARE: f64 = 0.25;
 /// The longest delay that a stream is meant to add, however long the queue can become. When cross traffic happens to
 /// exceed its mean, the delay rarely reaches 20 ms, which a voice call does not notice.
-const LONGEST_WAIT: Duration = Duration::from_ms(14);
+const MAX_ADDED_DELAY: Duration = Duration::from_ms(14);
 /// Divisor of the allowed delay for a gentle measurement.
 const GENTLER: i64 = 2;
 /// A loss at less than this share of a delay that other packets survived was not due to a full queue.
@@ -21,7 +21,7 @@ const LOSSES: usize = 16;
 
 /// Learns the possible length of the queue from the delays of streams.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Room {
+pub(super) struct QueueLimit {
     gentle: bool,
     /// Size of the packets, on which delays depend.
     packet: Bytes,
@@ -31,10 +31,10 @@ pub(super) struct Room {
     at_losses: Vec<Duration>,
 }
 
-impl Room {
+impl QueueLimit {
     /// Creates the state before any stream.
-    pub(super) fn new(gentle: bool) -> Room {
-        Room { gentle, ..Room::default() }
+    pub(super) fn new(gentle: bool) -> QueueLimit {
+        QueueLimit { gentle, ..QueueLimit::default() }
     }
 
     /// Adds a stream; a change of packet size discards all delays.
@@ -70,7 +70,7 @@ impl Room {
 
     /// Discards all delays, for instance because a clock was stepped.
     pub(super) fn restart(&mut self) {
-        *self = Room::new(self.gentle);
+        *self = QueueLimit::new(self.gentle);
     }
 
     /// Returns the delay of a full queue, once losses have revealed it.
@@ -95,7 +95,7 @@ impl Room {
             Some(full) => full.scale(SHARE),
             None => self.reached(baseline).scale(SHARE).max(usual),
         };
-        allowed.min(LONGEST_WAIT) / if self.gentle { GENTLER } else { 1 }
+        allowed.min(MAX_ADDED_DELAY) / if self.gentle { GENTLER } else { 1 }
     }
 }
 
@@ -128,12 +128,12 @@ mod tests {
     }
 
     fn allowed(streams: &[&[Option<u64>]]) -> Duration {
-        let (mut room, mut baseline) = (Room::default(), Baseline::default());
+        let (mut limit, mut baseline) = (QueueLimit::default(), Baseline::default());
         for delays in streams {
             baseline.observe(&record(delays));
-            room.observe(&record(delays));
+            limit.observe(&record(delays));
         }
-        room.allowed(&baseline, USUAL)
+        limit.allowed(&baseline, USUAL)
     }
 
     #[test]
@@ -158,13 +158,13 @@ mod tests {
 
     #[test]
     fn delays_of_smaller_packets_are_another_path() {
-        let (mut room, mut baseline) = (Room::default(), Baseline::default());
+        let (mut limit, mut baseline) = (QueueLimit::default(), Baseline::default());
         let long = record(&[Some(10), Some(90)]);
         let small = StreamRecord { packet: Bytes::new(500), ..record(&[Some(5), Some(6)]) };
         for record in [&long, &small] {
             baseline.observe(record);
-            room.observe(record);
+            limit.observe(record);
         }
-        assert_eq!(room.allowed(&baseline, USUAL), USUAL);
+        assert_eq!(limit.allowed(&baseline, USUAL), USUAL);
     }
 }

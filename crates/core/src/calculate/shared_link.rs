@@ -13,7 +13,7 @@ const SECOND: u128 = 1_000_000_000;
 
 /// Equal flows that share a link; all fields are above zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct SharedLink {
     /// Rate of the link.
     pub rate: Rate,
     /// Round-trip time without a queue.
@@ -24,7 +24,7 @@ pub struct Share {
     pub frame: Bytes,
 }
 
-impl Share {
+impl SharedLink {
     /// Returns the bandwidth-delay product in bits: the data in flight of all flows when the link is full and the
     /// queue empty.
     pub fn bits(&self) -> f64 {
@@ -92,9 +92,9 @@ impl Share {
 mod tests {
     use super::*;
 
-    fn share(rate: &str, rtt: &str, flows: u32, frame: u64) -> Share {
+    fn share(rate: &str, rtt: &str, flows: u32, frame: u64) -> SharedLink {
         let (rate, rtt) = (rate.parse().expect("a rate"), rtt.parse().expect("a time"));
-        Share { rate, rtt, flows, frame: Bytes::new(frame) }
+        SharedLink { rate, rtt, flows, frame: Bytes::new(frame) }
     }
 
     fn near(value: f64, expected: f64) {
@@ -110,7 +110,7 @@ mod tests {
         near(four.rate_for(2).bps_f64(), 57.7e9);
         near(four.rtt_for(16).us(), 115.4);
         near(four.rate_for(16).bps_f64(), 462e9);
-        let eight = Share { flows: 8, ..four };
+        let eight = SharedLink { flows: 8, ..four };
         near(eight.rtt_for(2).us(), 28.9);
         near(eight.rate_for(2).bps_f64(), 115.4e9);
     }
@@ -121,8 +121,8 @@ mod tests {
         near(broadband.window(), 0.823);
         near(broadband.flow_rate_for(2).mbps(), 24.3);
         near(broadband.rate_for(2).mbps(), 777.2);
-        near(Share { flows: 64, ..broadband }.rate_for(2).mbps(), 1554.0);
-        near(Share { flows: 128, ..broadband }.rate_for(2).mbps(), 3109.0);
+        near(SharedLink { flows: 64, ..broadband }.rate_for(2).mbps(), 1554.0);
+        near(SharedLink { flows: 128, ..broadband }.rate_for(2).mbps(), 3109.0);
     }
 
     #[test]

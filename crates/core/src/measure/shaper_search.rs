@@ -4,7 +4,7 @@ use crate::estimate::knee::{Profile, median, profile, receive_gaps};
 use crate::stream::{Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
-use super::LONGEST_STREAM;
+use super::MAX_STREAM_PACKETS;
 use super::delay::{Baseline, delayed};
 
 /// Size of the longest train. Tokens arrive while it passes, so only somewhat smaller buckets can be found.
@@ -24,11 +24,11 @@ const UNIT: Bytes = Bytes::new(1_000);
 /// Trains with a knee that it takes to detect a shaper.
 const ENOUGH_KNEES: u32 = 2;
 /// Inconclusive or refused trains after which the search ends.
-const PATIENCE: u32 = 3;
+const MAX_INCONCLUSIVE: u32 = 3;
 
 /// The results of trains so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Knees {
+pub(super) struct ShaperSearch {
     /// Size of the longest train or stream that was not delayed.
     flat: Bytes,
     /// Number of trains that were not delayed.
@@ -48,7 +48,7 @@ pub(super) struct Shaper {
     pub(super) bytes: Bytes,
 }
 
-impl Knees {
+impl ShaperSearch {
     /// Adds a multi-rate stream that was sent before the trains.
     pub(super) fn observe_rising(&mut self, record: &StreamRecord, baseline: &Baseline) {
         let packets = delayed(record, baseline);
@@ -85,7 +85,7 @@ impl Knees {
             return false;
         }
         let suspected = self.knees > 0 || self.fits > 0 || !narrow;
-        suspected && self.others < PATIENCE + self.knees && self.flat < ALMOST
+        suspected && self.others < MAX_INCONCLUSIVE + self.knees && self.flat < ALMOST
     }
 
     /// Discards the count of inconclusive trains, because those of the next phase are preceded by a pause.
@@ -99,7 +99,7 @@ impl Knees {
         let behind = |before: Bytes| (before.max(self.flat) + packet * BEHIND).get() as f64;
         let bytes = self.before.map_or(longer, behind).min(LARGEST.get() as f64);
         let packets = (bytes / packet.get().max(1) as f64).ceil() as usize;
-        Schedule::single_rate(rate, packets.clamp(2, LONGEST_STREAM as usize) - 1, packet)
+        Schedule::single_rate(rate, packets.clamp(2, MAX_STREAM_PACKETS as usize) - 1, packet)
     }
 
     /// Returns the shaper, once it is certain.
@@ -144,35 +144,35 @@ mod tests {
     }
 
     /// Returns the number of packets of each train sent through a bucket of `pass` packets.
-    fn trains(pass: usize) -> (Knees, Vec<usize>) {
-        let (mut knees, mut baseline, mut sent) = (Knees::default(), Baseline::default(), Vec::new());
-        while knees.open(false) && sent.len() < 20 {
-            let record = train(knees.schedule(Rate::from_mbps(800.0), PACKET).packets(), pass);
+    fn trains(pass: usize) -> (ShaperSearch, Vec<usize>) {
+        let (mut search, mut baseline, mut sent) = (ShaperSearch::default(), Baseline::default(), Vec::new());
+        while search.open(false) && sent.len() < 20 {
+            let record = train(search.schedule(Rate::from_mbps(800.0), PACKET).packets(), pass);
             baseline.observe(&record);
-            knees.observe(&record, &baseline);
+            search.observe(&record, &baseline);
             sent.push(record.arrivals.len());
         }
-        (knees, sent)
+        (search, sent)
     }
 
     #[test]
     fn trains_get_longer_by_half_until_the_largest_bucket_would_have_shown() {
-        let (knees, sent) = trains(1_000);
+        let (search, sent) = trains(1_000);
         assert_eq!(sent, [36, 54, 81, 122, 183, 275, 300]);
-        assert_eq!(knees.shaper(), None);
+        assert_eq!(search.shaper(), None);
     }
 
     #[test]
     fn two_trains_behind_the_knee_give_the_sustained_rate() {
-        let (knees, sent) = trains(40);
+        let (search, sent) = trains(40);
         assert_eq!(sent, [36, 54, 64]);
-        assert_eq!(knees.shaper(), Some(Shaper { capacity: Rate::from_mbps(80.0), bytes: PACKET * 40 }));
+        assert_eq!(search.shaper(), Some(Shaper { capacity: Rate::from_mbps(80.0), bytes: PACKET * 40 }));
     }
 
     #[test]
     fn a_path_that_delays_every_packet_is_soon_left_alone() {
-        let (knees, sent) = trains(0);
+        let (search, sent) = trains(0);
         assert_eq!(sent, [36; 3]);
-        assert_eq!(knees.shaper(), None);
+        assert_eq!(search.shaper(), None);
     }
 }

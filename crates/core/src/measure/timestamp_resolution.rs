@@ -13,18 +13,18 @@ const MARGIN: f64 = 1.5;
 
 /// Collects timestamps.
 #[derive(Clone, Debug)]
-pub(super) struct Stamps {
+pub(super) struct TimestampResolution {
     resolution: u64,
     seen: u32,
 }
 
-impl Default for Stamps {
-    fn default() -> Stamps {
-        Stamps { resolution: COARSEST, seen: 0 }
+impl Default for TimestampResolution {
+    fn default() -> TimestampResolution {
+        TimestampResolution { resolution: COARSEST, seen: 0 }
     }
 }
 
-impl Stamps {
+impl TimestampResolution {
     pub(super) fn observe(&mut self, record: &StreamRecord) {
         for received in record.arrivals.iter().filter_map(|arrival| arrival.received) {
             while self.resolution > 1 && received.ns() % self.resolution != 0 {
@@ -48,14 +48,14 @@ mod tests {
     use crate::stream::Arrival;
     use crate::units::Instant;
 
-    fn stamps(step_ns: u64) -> Stamps {
+    fn stamps(step_ns: u64) -> TimestampResolution {
         let arrival = |index: u32| Arrival {
             index,
             size: Bytes::new(1_538),
             sent: Instant::from_ns(0),
             received: Some(Instant::from_ns(u64::from(index) * step_ns)),
         };
-        let mut stamps = Stamps::default();
+        let mut stamps = TimestampResolution::default();
         stamps.observe(&StreamRecord {
             id: 0,
             packet: Bytes::new(1_538),
