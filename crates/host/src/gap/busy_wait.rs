@@ -9,7 +9,7 @@ const MICROSECOND: u64 = 1_000;
 /// For longer gaps the process sleeps and takes its next start time from the schedule (rapid 2.4.1, SLEEPTHRESH).
 const SLEEP: Duration = Duration::from_us(2_000);
 /// Longest iteration of the busy-wait loop in nanoseconds: one call of `gettimeofday`.
-const TURN: f64 = 50.0;
+const MAX_ITERATION: f64 = 50.0;
 /// Share of packets delayed by an interrupt on the process's core; our choice.
 const INTERRUPTED: f64 = 0.01;
 /// Longest interrupt in nanoseconds: errors stay within 2 us (G1).
@@ -27,20 +27,20 @@ pub(super) struct BusyWait {
     scheduled: Instant,
     /// The send time of the previous packet as the clock showed it; `None` before the first.
     start: Option<Instant>,
-    turn: Turn,
+    time_slice: TimeSlice,
     rng: Pcg64Mcg,
 }
 
 /// When the process runs on a core.
 #[derive(Clone, Copy, Debug)]
-struct Turn {
+struct TimeSlice {
     /// Time from one slice to the next; zero if the process has a core of its own.
     cycle: Duration,
     /// Start of the first slice.
     first: Duration,
 }
 
-impl Turn {
+impl TimeSlice {
     /// Returns the first time at or after `now` at which the process runs.
     fn from(self, now: Instant) -> Instant {
         if self.cycle == Duration::ZERO {
@@ -54,15 +54,15 @@ impl Turn {
 impl BusyWait {
     /// Creates process `number` of `processes`.
     pub(super) fn new(number: usize, processes: usize, rng: Pcg64Mcg) -> BusyWait {
-        let turn = if processes <= CORES {
-            Turn { cycle: Duration::ZERO, first: Duration::ZERO }
+        let time_slice = if processes <= CORES {
+            TimeSlice { cycle: Duration::ZERO, first: Duration::ZERO }
         } else {
             // Round robin, with the processes shifted evenly against each other.
             let shift = SLICE.ns() * number as i64 / CORES as i64;
             let cycle = SLICE.ns() * processes as i64 / CORES as i64;
-            Turn { cycle: Duration::from_ns(cycle), first: Duration::from_ns(shift) }
+            TimeSlice { cycle: Duration::from_ns(cycle), first: Duration::from_ns(shift) }
         };
-        BusyWait { scheduled: Instant::ZERO, start: None, turn, rng }
+        BusyWait { scheduled: Instant::ZERO, start: None, time_slice, rng }
     }
 
     /// Returns when the process sends. It waits for the gap in whole microseconds since the previous packet, so every
@@ -74,11 +74,11 @@ impl BusyWait {
             Some(start) if gap <= SLEEP => start + Duration::from_us(gap.ns() / MICROSECOND as i64),
             _ => floor(scheduled),
         };
-        let mut late = between(&mut self.rng, 0.0, TURN);
+        let mut late = between(&mut self.rng, 0.0, MAX_ITERATION);
         if uniform(&mut self.rng) <= INTERRUPTED {
             late += between(&mut self.rng, 0.0, INTERRUPT);
         }
-        self.turn.from(target + Duration::from_ns(late as i64))
+        self.time_slice.from(target + Duration::from_ns(late as i64))
     }
 
     /// Records that the packet left at `departure`; until then the process was blocked in the send call.

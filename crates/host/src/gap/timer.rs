@@ -30,7 +30,7 @@ pub(super) struct Timer {
 impl Timer {
     /// Creates the timer of a host that has just started.
     pub(super) fn new(mut rng: Pcg64Mcg) -> Timer {
-        let held = hold(Instant::ZERO, &mut rng);
+        let held = draw_deferral(Instant::ZERO, &mut rng);
         Timer { held, rng }
     }
 
@@ -39,10 +39,10 @@ impl Timer {
         let expiry = Instant::from_ns(scheduled.ns().div_ceil(RESOLUTION) * RESOLUTION);
         // After a long idle time, periods more than a second ago no longer affect the present one.
         if expiry - self.held.1 > MEMORY {
-            self.held = hold(expiry - MEMORY, &mut self.rng);
+            self.held = draw_deferral(expiry - MEMORY, &mut self.rng);
         }
         while self.held.1 <= expiry {
-            self.held = hold(self.held.1, &mut self.rng);
+            self.held = draw_deferral(self.held.1, &mut self.rng);
         }
         if self.held.0 <= expiry {
             return self.held.1;
@@ -55,7 +55,7 @@ impl Timer {
 const MEMORY: Duration = Duration::from_ms(1_000);
 
 /// Draws the first period after `now` in which expiries are deferred.
-fn hold(now: Instant, rng: &mut Pcg64Mcg) -> (Instant, Instant) {
+fn draw_deferral(now: Instant, rng: &mut Pcg64Mcg) -> (Instant, Instant) {
     let from = now + Duration::from_ns((PROMPT * exponential(rng)) as i64);
     (from, from + Duration::from_ns((HELD_LEAST + HELD_MORE * exponential(rng)) as i64))
 }
