@@ -75,7 +75,7 @@ const CBR_EXACT_PAIRS: u32 = 2;
 pub(super) struct Pairs {
     pairs: Vec<Pair>,
     /// The next packet of each pair; `None` after its last.
-    heads: Vec<Option<Emission>>,
+    next_packets: Vec<Option<Emission>>,
 }
 
 #[derive(Clone, Debug)]
@@ -118,15 +118,15 @@ impl Pairs {
     }
 
     fn merge(mut pairs: Vec<Pair>) -> Pairs {
-        let heads = pairs.iter_mut().map(Pair::next).collect();
-        Pairs { pairs, heads }
+        let next_packets = pairs.iter_mut().map(Pair::next).collect();
+        Pairs { pairs, next_packets }
     }
 
     /// Returns the next packet of any pair. For ten pairs a linear search is faster than a heap.
     pub(super) fn next(&mut self) -> Option<Emission> {
         let time = |head: &Option<Emission>| head.map_or(Duration::MAX, |packet| packet.at);
-        let (first, _) = self.heads.iter().enumerate().min_by_key(|(_, head)| time(head))?;
-        std::mem::replace(&mut self.heads[first], self.pairs[first].next())
+        let (first, _) = self.next_packets.iter().enumerate().min_by_key(|(_, head)| time(head))?;
+        std::mem::replace(&mut self.next_packets[first], self.pairs[first].next())
     }
 }
 

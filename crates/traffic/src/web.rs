@@ -11,7 +11,7 @@ use super::Emission;
 use super::distribution::{Lognormal, exponential, uniform};
 
 /// Smallest size of an Ethernet frame on the wire: 64 bytes, preamble and inter-frame gap.
-const LEAST: u64 = 84;
+const MIN_FRAME: u64 = 84;
 
 /// A file in transmission: when its next packet leaves, and the bytes left; 0 at its end.
 type File = Reverse<(Duration, u64)>;
@@ -104,5 +104,5 @@ impl Web {
 
 /// Converts a file size to whole bytes, at least one frame.
 fn bytes(size: f64) -> u64 {
-    (size as u64).max(LEAST)
+    (size as u64).max(MIN_FRAME)
 }

@@ -2,7 +2,7 @@
 
 use headway_core::Bytes;
 
-use super::{CONVERT, Corruption, Input, REPAIR, missing, wire};
+use super::{CONVERT, Input, ParseError, REPAIR, missing, wire};
 
 /// Length of the file header.
 const FILE_HEADER: usize = 24;
@@ -13,10 +13,10 @@ const MICROSECONDS: u32 = 0xa1b2_c3d4;
 /// Magic number of files with timestamps in nanoseconds.
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 /// Longest packet that libpcap writes; a larger value means that the parser is out of step with the headers.
-const LONGEST: u32 = 262_144;
+const MAX_PACKET: u32 = 262_144;
 
 /// Reads all packets: time since the epoch in nanoseconds, and size on the wire.
-pub(super) fn packets(contents: &[u8]) -> Result<Vec<(u64, Bytes)>, Corruption> {
+pub(super) fn packets(contents: &[u8]) -> Result<Vec<(u64, Bytes)>, ParseError> {
     let (input, unit, fractions) = byte_order(contents)?;
     input.bytes(0, FILE_HEADER)?;
     let network = input.u32(20)?;
@@ -32,11 +32,11 @@ pub(super) fn packets(contents: &[u8]) -> Result<Vec<(u64, Bytes)>, Corruption> 
         let [captured, original] = [input.u32(offset + 8)?, input.u32(offset + 12)?];
         if fraction >= fractions {
             let problem = format!("{fraction} is not a fraction of a second");
-            return Err(Corruption { offset: offset + 4, problem, remedy: REPAIR });
+            return Err(ParseError { offset: offset + 4, problem, remedy: REPAIR });
         }
-        if captured > LONGEST || original == 0 {
+        if captured > MAX_PACKET || original == 0 {
             let problem = format!("a packet of {original} bytes, {captured} of them captured, is impossible");
-            return Err(Corruption { offset: offset + 8, problem, remedy: REPAIR });
+            return Err(ParseError { offset: offset + 8, problem, remedy: REPAIR });
         }
         input.bytes(offset + PACKET_HEADER, captured as usize)?;
         packets
@@ -47,7 +47,7 @@ pub(super) fn packets(contents: &[u8]) -> Result<Vec<(u64, Bytes)>, Corruption> 
 }
 
 /// Returns the contents with their byte order, the nanoseconds per unit of the timestamps, and these units per second.
-fn byte_order(contents: &[u8]) -> Result<(Input<'_>, u64, u32), Corruption> {
+fn byte_order(contents: &[u8]) -> Result<(Input<'_>, u64, u32), ParseError> {
     for big_endian in [false, true] {
         let input = Input { contents, big_endian };
         match input.u32(0)? {
@@ -56,5 +56,5 @@ fn byte_order(contents: &[u8]) -> Result<(Input<'_>, u64, u32), Corruption> {
             _ => {}
         }
     }
-    Err(Corruption { offset: 0, problem: "it is neither pcap nor pcapng".to_owned(), remedy: CONVERT })
+    Err(ParseError { offset: 0, problem: "it is neither pcap nor pcapng".to_owned(), remedy: CONVERT })
 }

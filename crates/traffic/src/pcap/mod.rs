@@ -1,7 +1,7 @@
 //! Packet captures: times and wire sizes of the packets in a pcap or pcapng file.
 
 mod classic;
-mod next_generation;
+mod pcapng;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const CHECK_SEQUENCE: u64 = 4;
 /// Ethernet header, for link types that lack it.
 const ETHERNET_HEADER: u64 = 14;
 /// Smallest size of an Ethernet frame on the wire; captures at the sender lack the padding.
-const LEAST: u64 = 84;
+const MIN_FRAME: u64 = 84;
 
 /// The packets of a capture in order of time, starting at zero. Clones share them.
 #[derive(Clone, Deserialize, Serialize)]
@@ -56,7 +56,7 @@ pub enum CaptureError {
 
 /// An error at an offset of a file.
 #[derive(Debug)]
-struct Corruption {
+struct ParseError {
     offset: usize,
     problem: String,
     remedy: &'static str,
@@ -84,7 +84,7 @@ impl Capture {
     /// # Errors
     /// As [`Capture::read`], except for missing files.
     pub fn parse(path: &Path, contents: &[u8]) -> Result<Capture, CaptureError> {
-        let packets = parse(contents).map_err(|Corruption { offset, problem, remedy }| {
+        let packets = parse(contents).map_err(|ParseError { offset, problem, remedy }| {
             CaptureError::Corrupt { path: path.to_owned(), offset, problem, remedy }
         })?;
         Ok(Capture { path: path.to_owned(), packets: packets.into() })
@@ -131,17 +131,17 @@ impl fmt::Debug for Capture {
 }
 
 /// Parses a file. Returns packets sorted by time, with the first at zero.
-fn parse(contents: &[u8]) -> Result<Vec<Emission>, Corruption> {
+fn parse(contents: &[u8]) -> Result<Vec<Emission>, ParseError> {
     let input = Input { contents, big_endian: false };
     let mut packets = match input.u32(0)? {
-        next_generation::SECTION => next_generation::packets(contents)?,
+        pcapng::SECTION => pcapng::packets(contents)?,
         _ => classic::packets(contents)?,
     };
     // Captures from several queues may be slightly out of order.
     packets.sort_by_key(|(at, _)| *at);
     let Some((start, _)) = packets.first().copied() else {
         let problem = "the capture contains no packets".to_owned();
-        return Err(Corruption { offset: contents.len(), problem, remedy: "capture some traffic" });
+        return Err(ParseError { offset: contents.len(), problem, remedy: "capture some traffic" });
     };
     let at = |at: u64| Duration::from_ns(i64::try_from(at - start).unwrap_or(i64::MAX));
     Ok(packets.into_iter().map(|(time, size)| Emission { at: at(time), size }).collect())
@@ -155,9 +155,9 @@ struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    fn bytes(self, offset: usize, count: usize) -> Result<&'a [u8], Corruption> {
+    fn bytes(self, offset: usize, count: usize) -> Result<&'a [u8], ParseError> {
         let end = offset.checked_add(count);
-        end.and_then(|end| self.contents.get(offset..end)).ok_or_else(|| Corruption {
+        end.and_then(|end| self.contents.get(offset..end)).ok_or_else(|| ParseError {
             offset,
             problem: format!(
                 "{count} bytes are expected, {} are left",
@@ -167,13 +167,13 @@ impl<'a> Input<'a> {
         })
     }
 
-    fn u16(self, offset: usize) -> Result<u16, Corruption> {
+    fn u16(self, offset: usize) -> Result<u16, ParseError> {
         let bytes = self.bytes(offset, 2)?;
         let value = bytes.iter().fold(0, |value, byte| value << 8 | u16::from(*byte));
         Ok(if self.big_endian { value } else { value.swap_bytes() })
     }
 
-    fn u32(self, offset: usize) -> Result<u32, Corruption> {
+    fn u32(self, offset: usize) -> Result<u32, ParseError> {
         let bytes = self.bytes(offset, 4)?;
         let value = bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte));
         Ok(if self.big_endian { value } else { value.swap_bytes() })
@@ -182,7 +182,7 @@ impl<'a> Input<'a> {
 
 /// Returns the bytes that captured frames of a link layer lack compared to their size on the wire; negative if the link
 /// layer's header is longer than Ethernet's.
-fn missing(link_type: u16, check_sequence: bool, offset: usize) -> Result<i64, Corruption> {
+fn missing(link_type: u16, check_sequence: bool, offset: usize) -> Result<i64, ParseError> {
     /// LINKTYPE numbers of tcpdump.org.
     const ETHERNET: u16 = 1;
     const RAW: u16 = 101;
@@ -199,7 +199,7 @@ fn missing(link_type: u16, check_sequence: bool, offset: usize) -> Result<i64, C
             let problem = format!(
                 "link type {link_type} is neither Ethernet (1), IP (101, 228, 229) nor cooked (113, 276)"
             );
-            return Err(Corruption { offset, problem, remedy: CONVERT });
+            return Err(ParseError { offset, problem, remedy: CONVERT });
         }
     };
     let check_sequence = if check_sequence { 0 } else { CHECK_SEQUENCE };
@@ -208,7 +208,7 @@ fn missing(link_type: u16, check_sequence: bool, offset: usize) -> Result<i64, C
 
 /// Returns the size on the wire of a frame of `length` bytes.
 fn wire(length: u32, missing: i64) -> Bytes {
-    Bytes::new(u64::from(length).saturating_add_signed(missing).max(LEAST))
+    Bytes::new(u64::from(length).saturating_add_signed(missing).max(MIN_FRAME))
 }
 
 /// Replays the packets of a capture.

@@ -40,7 +40,7 @@ fn block(out: &mut Vec<u8>, kind: u32, body: &[u8], big_endian: bool) {
 }
 
 /// Creates a pcapng file with one interface whose timestamps are in nanoseconds.
-fn next_generation(frames: &[(u64, u32)], big_endian: bool) -> Vec<u8> {
+fn pcapng(frames: &[(u64, u32)], big_endian: bool) -> Vec<u8> {
     let words = |values: &[u32]| {
         let mut body = Vec::new();
         values.iter().for_each(|value| put(&mut body, *value, big_endian));
@@ -77,7 +77,7 @@ fn all_formats_give_the_original_lengths_on_the_wire() {
     for big_endian in [false, true] {
         assert_eq!(parsed(&classic(&FRAMES, false, big_endian)), expected);
         assert_eq!(parsed(&classic(&FRAMES, true, big_endian)), expected);
-        assert_eq!(parsed(&next_generation(&FRAMES, big_endian)), expected);
+        assert_eq!(parsed(&pcapng(&FRAMES, big_endian)), expected);
     }
 }
 
@@ -116,7 +116,7 @@ fn corrupt_files_are_refused_with_the_place_and_the_next_step() {
     out_of_step[24 + 4..][..4].copy_from_slice(&1_000_000u32.to_le_bytes());
     assert!(refusal(&out_of_step).contains("at byte 28: 1000000 is not a fraction"));
 
-    let mut next = next_generation(&FRAMES, false);
+    let mut next = pcapng(&FRAMES, false);
     let last = next.len() - 4;
     next[last] ^= 4;
     assert!(
@@ -160,14 +160,14 @@ proptest! {
         let expected: Vec<(i64, u64)> =
             frames.iter().map(|(at, length)| ((at - frames[0].0) as i64, u64::from(*length) + 24)).collect();
         prop_assert_eq!(parsed(&classic(&frames, true, big_endian)), expected.clone());
-        prop_assert_eq!(parsed(&next_generation(&frames, big_endian)), expected);
+        prop_assert_eq!(parsed(&pcapng(&frames, big_endian)), expected);
     }
 
     #[test]
     fn no_contents_make_the_reader_panic(
         next in any::<bool>(), cut in 0usize..400, changes in proptest::collection::vec((0usize..400, any::<u8>()), 0..6),
     ) {
-        let mut contents = if next { next_generation(&FRAMES, false) } else { classic(&FRAMES, false, false) };
+        let mut contents = if next { pcapng(&FRAMES, false) } else { classic(&FRAMES, false, false) };
         for (place, value) in changes {
             if let Some(byte) = contents.get_mut(place) { *byte = value; }
         }
