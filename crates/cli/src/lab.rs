@@ -265,7 +265,7 @@ fn status(json: bool) -> Result<ExitCode> {
     }
     for lab in &labs {
         say!("{}", describe(lab));
-        let Ok(live) = lab.live() else {
+        let Ok(live) = lab.status() else {
             say!("  it does not answer");
             continue;
         };
@@ -296,6 +296,6 @@ fn as_json(lab: &Lab) -> serde_json::Value {
         "holders": lab.holders(),
         "truth": lab.truth_path(),
         "scenario": lab.spec(),
-        "live": lab.live().ok(),
+        "live": lab.status().ok(),
     })
 }

@@ -278,7 +278,7 @@ fn traffic_and_path_change_under_way() {
     assert!((free(since) - 89.5).abs() < 1.0);
     let since = lab.set_path(&PathSpec { forward: link(20.0), reverse: link(20.0) }).unwrap();
     assert!((free(since) - 9.5).abs() < 1.0);
-    let live = lab.live().unwrap();
+    let live = lab.status().unwrap();
     assert_eq!((live.cross.len(), live.path.reverse.rate), (2, Rate::from_mbps(20.0)));
     let wrong = lab.set_path(&PathSpec { forward: link(0.0), reverse: link(20.0) }).unwrap_err();
     assert!(wrong.to_string().contains("forward.rate"), "{wrong}");

@@ -11,14 +11,14 @@ use headway_core::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
-use crate::emulator::Order;
+use crate::emulator::Command;
 use crate::error::Error;
 use crate::spec::{Cross, PathSpec, check_cross};
 use crate::state::CONTROL;
 use crate::truth::Interval;
 
 /// The emulator answers within one tick (10 ms); a much longer silence means that the machine is stuck.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How far in the future a requested time may lie.
 const MAX_SYNC: Duration = Duration::from_secs(60);
 
@@ -36,13 +36,13 @@ pub(crate) enum Request {
 pub(crate) enum Answer {
     Since(Instant),
     Synced,
-    Status(Box<Live>),
+    Status(Box<Status>),
     Error(String),
 }
 
 /// The present configuration of a lab and its latest intervals.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Live {
+pub struct Status {
     /// The path.
     pub path: PathSpec,
     /// The cross traffic.
@@ -54,14 +54,14 @@ pub struct Live {
 }
 
 /// The daemon's side of the protocol: the state shared by all connections.
-pub(crate) struct Desk {
-    pub(crate) live: Arc<Mutex<Live>>,
-    pub(crate) orders: Mutex<Sender<Order>>,
+pub(crate) struct Control {
+    pub(crate) status: Arc<Mutex<Status>>,
+    pub(crate) commands: Mutex<Sender<Command>>,
     pub(crate) wake: UnixStream,
     pub(crate) mtu: u32,
 }
 
-impl Desk {
+impl Control {
     /// Answers requests until the client closes the connection.
     pub(crate) fn serve(&self, stream: UnixStream) {
         let Ok(mut out) = stream.try_clone() else { return };
@@ -83,14 +83,14 @@ impl Desk {
         match request {
             Request::SetCross(cross) => {
                 check_cross(&cross).map_err(|e| e.to_string())?;
-                let since = self.order(PATIENCE, |answer| Order::Cross(cross.clone(), answer))?;
-                self.update(|live| live.cross = cross);
+                let since = self.send(ANSWER_TIMEOUT, |answer| Command::Cross(cross.clone(), answer))?;
+                self.update(|status| status.cross = cross);
                 Ok(Answer::Since(since))
             }
             Request::SetPath(path) => {
                 path.validate(self.mtu).map_err(|e| e.to_string())?;
-                let since = self.order(PATIENCE, |answer| Order::Path(path.clone(), answer))?;
-                self.update(|live| live.path = *path);
+                let since = self.send(ANSWER_TIMEOUT, |answer| Command::Path(path.clone(), answer))?;
+                self.update(|status| status.path = *path);
                 Ok(Answer::Since(since))
             }
             Request::Sync(until) => {
@@ -98,28 +98,28 @@ impl Desk {
                 if ahead > MAX_SYNC {
                     return Err("the requested time is more than a minute ahead".to_owned());
                 }
-                self.order(ahead + PATIENCE, |answer| Order::Sync(until, answer))?;
+                self.send(ahead + ANSWER_TIMEOUT, |answer| Command::Sync(until, answer))?;
                 Ok(Answer::Synced)
             }
-            Request::Status => match self.live.lock() {
-                Ok(live) => Ok(Answer::Status(Box::new(live.clone()))),
+            Request::Status => match self.status.lock() {
+                Ok(status) => Ok(Answer::Status(Box::new(status.clone()))),
                 Err(_) => Err("the lab's status is unavailable (a thread panicked)".to_owned()),
             },
         }
     }
 
-    fn order<T>(&self, patience: Duration, make: impl FnOnce(Sender<T>) -> Order) -> Result<T, String> {
+    fn send<T>(&self, timeout: Duration, make: impl FnOnce(Sender<T>) -> Command) -> Result<T, String> {
         let (answer, answered) = channel();
         let gone = || "the emulator has ended".to_owned();
-        self.orders.lock().map_err(|_| gone())?.send(make(answer)).map_err(|_| gone())?;
+        self.commands.lock().map_err(|_| gone())?.send(make(answer)).map_err(|_| gone())?;
         // One byte wakes the emulator. A full socket buffer means that a wake-up is pending anyway.
         let _ = (&self.wake).write(&[1]);
-        answered.recv_timeout(patience).map_err(|_| "the emulator does not answer".to_owned())
+        answered.recv_timeout(timeout).map_err(|_| "the emulator does not answer".to_owned())
     }
 
-    fn update(&self, change: impl FnOnce(&mut Live)) {
-        if let Ok(mut live) = self.live.lock() {
-            change(&mut live);
+    fn update(&self, change: impl FnOnce(&mut Status)) {
+        if let Ok(mut status) = self.status.lock() {
+            change(&mut status);
         }
     }
 }

@@ -13,13 +13,13 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::base::{Base, Folder, Lock};
-use crate::control::{Desk, Live};
+use crate::control::{Control, Status};
 use crate::emulator::{Emulator, prioritise};
 use crate::error::Error;
-use crate::inhabitants::{inhabitants, sweep};
 use crate::interface;
 use crate::life::{self, Ending};
 use crate::namespace::{self, Holder, INTERFACE};
+use crate::netns_processes::{processes_in, sweep};
 use crate::port::Port;
 use crate::process::{Process, boot, close_all_but};
 use crate::start::{READY, STAY, Start};
@@ -62,7 +62,7 @@ struct Daemon {
     _lock: Lock,
     listener: UnixListener,
     signals: UnixStream,
-    desk: Arc<Desk>,
+    control: Arc<Control>,
 }
 
 impl Daemon {
@@ -93,24 +93,24 @@ impl Daemon {
 
         let (wake, woken) = UnixStream::pair().map_err(Error::system("make a pipe to the emulator"))?;
         wake.set_nonblocking(true).map_err(Error::system("set up the pipe to the emulator"))?;
-        let live = Arc::new(Mutex::new(Live {
+        let status = Arc::new(Mutex::new(Status {
             path: spec.path(),
             cross: spec.cross.clone(),
             forward: None,
             reverse: None,
         }));
-        let (orders, ordered) = channel();
+        let (commands, incoming) = channel();
         let (reports, reported) = channel();
-        let emulator = Emulator::new(spec, client, server, ordered, woken, reports);
+        let emulator = Emulator::new(spec, client, server, incoming, woken, reports);
         let failed = Error::system("start a thread");
         thread::Builder::new().name("emulator".into()).spawn(move || emulator.run()).map_err(failed)?;
-        let shared = Arc::clone(&live);
+        let shared = Arc::clone(&status);
         let failed = Error::system("start a thread");
         thread::Builder::new()
             .name("truth".into())
             .spawn(move || log.write(&reported, &shared))
             .map_err(failed)?;
-        let desk = Desk { live, orders: Mutex::new(orders), wake, mtu: spec.mtu };
+        let control = Control { status, commands: Mutex::new(commands), wake, mtu: spec.mtu };
 
         let [client, server] = nodes;
         let state = State {
@@ -125,7 +125,7 @@ impl Daemon {
             spec: spec.clone(),
         };
         state.write(&folder)?;
-        Ok(Daemon { folder, state, holders, _lock: lock, listener, signals, desk: Arc::new(desk) })
+        Ok(Daemon { folder, state, holders, _lock: lock, listener, signals, control: Arc::new(control) })
     }
 
     /// Reports that the lab is up, serves requests until it is told to end, and removes everything.
@@ -148,9 +148,9 @@ impl Daemon {
             if fds[0].revents != 0
                 && let Ok((stream, _)) = self.listener.accept()
             {
-                let desk = Arc::clone(&self.desk);
+                let control = Arc::clone(&self.control);
                 // If no thread can be created, the client sees its connection closed.
-                let _ = thread::Builder::new().spawn(move || desk.serve(stream));
+                let _ = thread::Builder::new().spawn(move || control.serve(stream));
             }
         }
     }
@@ -179,7 +179,7 @@ impl Ending for Daemon {
     }
 
     async fn ask_programs(&mut self) {
-        let inside = |holder: &Holder| inhabitants(holder.network.number, holder.process.pid);
+        let inside = |holder: &Holder| processes_in(holder.network.number, holder.process.pid);
         let programs: Vec<Process> = self.holders.iter().flat_map(inside).collect();
         let handles: Vec<_> = programs.iter().filter_map(Process::open).collect();
         for handle in &handles {

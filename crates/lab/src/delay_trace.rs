@@ -88,16 +88,16 @@ fn point(line: &str) -> Option<(Duration, Duration)> {
 
 /// A delay that follows a trace.
 #[derive(Clone, Debug)]
-pub(crate) struct Following {
+pub(crate) struct TracedDelay {
     trace: DelayTrace,
     /// The origin of the trace's times.
     begin: Instant,
 }
 
-impl Following {
+impl TracedDelay {
     /// The delay of a link that comes up at `begin`.
-    pub(crate) fn new(trace: DelayTrace, begin: Instant) -> Following {
-        Following { trace, begin }
+    pub(crate) fn new(trace: DelayTrace, begin: Instant) -> TracedDelay {
+        TracedDelay { trace, begin }
     }
 
     /// Returns the delay of a packet that leaves the queue at `at`.

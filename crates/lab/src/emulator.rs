@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 
 use crate::clock;
 use crate::ecn::ETHERNET;
-use crate::frames::Frames;
+use crate::frame_pool::FramePool;
 use crate::lane::Lane;
 use crate::port::{BATCH, Port, Received};
 use crate::spec::{Cross, Direction, PathSpec, Spec};
@@ -40,7 +40,7 @@ const HAND_OVER: Duration = Duration::from_ms(100);
 const SPARE: usize = 8;
 
 /// A request of the control thread to the emulator.
-pub(crate) enum Order {
+pub(crate) enum Command {
     /// Replace the cross traffic; answered with the time from which the change applies.
     Cross(Vec<Cross>, Sender<Instant>),
     /// Replace the path; answered with the time from which the change applies.
@@ -61,9 +61,9 @@ pub(crate) enum Report {
 pub(crate) struct Emulator {
     ports: [Port; 2],
     lanes: [Lane; 2],
-    frames: Frames,
+    frames: FramePool,
     received: Vec<Received>,
-    orders: Receiver<Order>,
+    commands: Receiver<Command>,
     wake: UnixStream,
     reports: Sender<Report>,
     syncs: Vec<(Instant, Sender<()>)>,
@@ -78,12 +78,12 @@ pub(crate) struct Emulator {
 
 impl Emulator {
     /// Creates an emulator between the ports of client and server; its time starts now. A byte on `wake` announces
-    /// orders.
+    /// commands.
     pub(crate) fn new(
         spec: &Spec,
         client: Port,
         server: Port,
-        orders: Receiver<Order>,
+        commands: Receiver<Command>,
         wake: UnixStream,
         reports: Sender<Report>,
     ) -> Emulator {
@@ -91,9 +91,9 @@ impl Emulator {
         Emulator {
             ports: [client, server],
             lanes: lanes(spec, start),
-            frames: Frames::new(spec.mtu as usize + ETHERNET + SPARE),
+            frames: FramePool::new(spec.mtu as usize + ETHERNET + SPARE),
             received: Vec::with_capacity(BATCH),
-            orders,
+            commands,
             wake,
             reports,
             syncs: Vec::new(),
@@ -180,23 +180,23 @@ impl Emulator {
                 self.finished.push((lane.direction, interval));
             }
         }
-        while let Ok(order) = self.orders.try_recv() {
-            self.obey(order, now);
+        while let Ok(command) = self.commands.try_recv() {
+            self.handle(command, now);
         }
         self.hand_over(now);
     }
 
-    fn obey(&mut self, order: Order, now: Instant) {
+    fn handle(&mut self, command: Command, now: Instant) {
         // Sending the answer fails only if the client has gone, which does not matter here.
-        match order {
-            Order::Cross(cross, answer) => {
+        match command {
+            Command::Cross(cross, answer) => {
                 for lane in &mut self.lanes {
                     lane.link.set_cross(now, &cross);
                 }
                 self.spec.cross = cross;
                 let _ = answer.send(now);
             }
-            Order::Path(path, answer) => {
+            Command::Path(path, answer) => {
                 let [forward, reverse] = &mut self.lanes;
                 forward.set_link(now, &path.forward);
                 reverse.set_link(now, &path.reverse);
@@ -204,7 +204,7 @@ impl Emulator {
                 self.spec.reverse = Some(path.reverse);
                 let _ = answer.send(now);
             }
-            Order::Sync(until, answer) => self.syncs.push((until, answer)),
+            Command::Sync(until, answer) => self.syncs.push((until, answer)),
         }
     }
 
@@ -228,7 +228,7 @@ impl Emulator {
     }
 
     /// Starts over if the clock was stepped, because all times in the links are wrong then.
-    fn survive_jump(&mut self) {
+    fn restart_after_clock_step(&mut self) {
         let lead = clock::lead();
         let jump = lead - std::mem::replace(&mut self.lead, lead);
         if -JUMP < jump && jump < JUMP {
@@ -246,7 +246,7 @@ impl Emulator {
         )));
     }
 
-    /// Sleeps until a frame or an order arrives, or until shortly before the next release or tick.
+    /// Sleeps until a frame or a command arrives, or until shortly before the next release or tick.
     fn wait(&mut self) {
         let release = |lane: &Lane| lane.first().map(|held| held.release - MARGIN);
         let next = self.lanes.iter().flat_map(|lane| release(lane).into_iter().chain(lane.next_event()));
@@ -265,12 +265,12 @@ impl Emulator {
         ];
         // SAFETY: three valid pollfds, a valid timeout and no signal mask.
         unsafe { libc::ppoll(fds.as_mut_ptr(), 3, &raw const timeout, std::ptr::null()) };
-        self.survive_jump();
+        self.restart_after_clock_step();
         if fds[2].revents != 0 {
-            // A byte only means that there are orders. Their number does not matter, and unread bytes wake the thread
+            // A byte only means that there are commands. Their number does not matter, and unread bytes wake the thread
             // again.
             let _ = self.wake.read(&mut [0; 64]);
-            // Orders are handled in a tick, after the sockets have been read.
+            // Commands are handled in a tick, after the sockets have been read.
             self.next_tick = clock::now();
         }
     }

@@ -46,7 +46,7 @@ pub enum Error {
     #[error(
         "the processes of lab `{0}` do not exit; kill those named `lab-client`, `lab-server` and `headway lab daemon` by hand"
     )]
-    Endless(String),
+    DoesNotExit(String),
     /// A lab of this name is already up.
     #[error("lab `{0}` is up already; take it down with `headway lab down {0}` or choose another name")]
     AlreadyUp(String),

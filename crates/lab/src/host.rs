@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use crate::base::{Base, Folder, Lock};
 use crate::error::Error;
-use crate::inhabitants::sweep;
 use crate::life::System;
+use crate::netns_processes::sweep;
 use crate::process::Process;
 use crate::spec::Spec;
 use crate::start::{self, Started};
 use crate::state::State;
 
 /// Taking a lab down takes at most the second that programs in it get to exit by themselves.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between checks whether an ending lab is gone.
 const ROUND: Duration = Duration::from_millis(10);
 
@@ -39,7 +39,7 @@ impl<'a> Host<'a> {
 }
 
 fn deadline() -> Cell<Instant> {
-    Cell::new(Instant::now() + PATIENCE)
+    Cell::new(Instant::now() + TIMEOUT)
 }
 
 impl System for Host<'_> {
@@ -68,7 +68,7 @@ impl System for Host<'_> {
         State::read(folder)
     }
 
-    async fn is_doomed(&self, state: &State) -> Result<bool, Error> {
+    async fn is_ending(&self, state: &State) -> Result<bool, Error> {
         let is_dead = |process: Process| !process.alive();
         Ok(state.ending || is_dead(state.daemon) || state.owner.is_some_and(is_dead))
     }
@@ -86,7 +86,7 @@ impl System for Host<'_> {
         thread::sleep(ROUND);
         let late = Instant::now() > self.deadline.get();
         if late {
-            self.deadline.set(Instant::now() + PATIENCE);
+            self.deadline.set(Instant::now() + TIMEOUT);
         }
         !late
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use headway_core::Instant;
 
 use crate::base::{Base, Folder, check_name};
-pub use crate::control::Live;
+pub use crate::control::Status;
 use crate::control::{Answer, Request, ask};
 use crate::error::Error;
 use crate::host::Host;
@@ -195,9 +195,9 @@ impl Lab {
     ///
     /// # Errors
     /// If the lab has ended.
-    pub fn live(&self) -> Result<Live, Error> {
+    pub fn status(&self) -> Result<Status, Error> {
         match ask(self.folder.path(), &Request::Status)? {
-            Answer::Status(live) => Ok(*live),
+            Answer::Status(status) => Ok(*status),
             other => Err(unexpected(&other)),
         }
     }

@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::ecn::{self, ETHERNET};
-use crate::frames::Frames;
+use crate::frame_pool::FramePool;
 use crate::link::{Link, Verdict};
 use crate::port::Received;
 use crate::spec::{Direction, LinkSpec, Spec};
@@ -83,7 +83,7 @@ impl Lane {
     }
 
     /// Takes a frame that has arrived at port `from`.
-    pub(crate) fn receive(&mut self, received: Received, frames: &mut Frames) {
+    pub(crate) fn receive(&mut self, received: Received, frames: &mut FramePool) {
         let Received { frame: number, len, stamp } = received;
         let frame = Frame { number, len };
         if self.jitter == Duration::ZERO {
@@ -100,7 +100,7 @@ impl Lane {
     }
 
     /// Handles everything due by `now`: frames that reach the queue and frames whose departure is judged.
-    pub(crate) fn settle(&mut self, now: Instant, frames: &mut Frames) {
+    pub(crate) fn settle(&mut self, now: Instant, frames: &mut FramePool) {
         while let Some(&Reverse((at, _, frame))) = self.arriving.peek()
             && at <= now
         {
@@ -121,10 +121,10 @@ impl Lane {
     }
 
     /// Removes the first held frame, which was sent at `now`.
-    pub(crate) fn released(&mut self, now: Instant, frames: &mut Frames) {
+    pub(crate) fn released(&mut self, now: Instant, frames: &mut FramePool) {
         if let Some(held) = self.held.pop_front() {
             self.link.released(held.release, now - held.release);
-            frames.give(held.frame.number);
+            frames.free(held.frame.number);
         }
     }
 
@@ -135,19 +135,19 @@ impl Lane {
     }
 
     /// Discards all frames and returns their buffers to the pool.
-    pub(crate) fn clear(&mut self, frames: &mut Frames) {
+    pub(crate) fn clear(&mut self, frames: &mut FramePool) {
         let arriving = self.arriving.drain().map(|Reverse((_, _, frame))| frame);
         let held = self.held.drain(..).map(|held| held.frame);
         for frame in arriving.chain(self.waiting.drain(..)).chain(held) {
-            frames.give(frame.number);
+            frames.free(frame.number);
         }
     }
 
-    fn offer(&mut self, at: Instant, frame: Frame, frames: &mut Frames) {
+    fn offer(&mut self, at: Instant, frame: Frame, frames: &mut FramePool) {
         let bytes = frames.get(frame.number);
         // A frame larger than its buffer was truncated on arrival: drop it.
         let Some(bytes) = bytes.get(..frame.len) else {
-            frames.give(frame.number);
+            frames.free(frame.number);
             return;
         };
         let ip = frame.len.saturating_sub(ETHERNET) as u64;
@@ -157,7 +157,7 @@ impl Lane {
         self.place(frame, verdict, frames);
     }
 
-    fn place_decided(&mut self, frames: &mut Frames) {
+    fn place_decided(&mut self, frames: &mut FramePool) {
         while let Some(verdict) = self.link.decided()
             && let Some(frame) = self.waiting.pop_front()
         {
@@ -165,7 +165,7 @@ impl Lane {
         }
     }
 
-    fn place(&mut self, frame: Frame, verdict: Verdict, frames: &mut Frames) {
+    fn place(&mut self, frame: Frame, verdict: Verdict, frames: &mut FramePool) {
         match verdict {
             Verdict::Deliver { at: release, marked } => {
                 if marked {
@@ -173,8 +173,8 @@ impl Lane {
                 }
                 self.held.push_back(Held { frame, release });
             }
-            Verdict::Waits => self.waiting.push_back(frame),
-            Verdict::Lost | Verdict::Dropped => frames.give(frame.number),
+            Verdict::Pending => self.waiting.push_back(frame),
+            Verdict::Lost | Verdict::Dropped => frames.free(frame.number),
         }
     }
 }

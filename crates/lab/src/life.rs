@@ -34,7 +34,7 @@ pub(crate) trait System {
     /// `None` before the lab is complete.
     async fn state(&self, folder: &Self::Folder) -> Result<Option<Self::State>, Error>;
     /// Whether the lab is ending, or will end because its daemon or its owner has died.
-    async fn is_doomed(&self, state: &Self::State) -> Result<bool, Error>;
+    async fn is_ending(&self, state: &Self::State) -> Result<bool, Error>;
     /// Creates the directory and starts a daemon that brings the lab up and lives no longer than this process.
     async fn start(&self, name: &str) -> Result<Self::Started, Error>;
     /// Asks a daemon to end.
@@ -69,26 +69,26 @@ pub(crate) async fn up<S: System>(system: &S, name: &str) -> Result<S::Started, 
         if let Some(folder) = system.find(&other).await?
             && !system.is_used(&folder).await?
         {
-            bury(system, &folder).await?;
+            remove_remains(system, &folder).await?;
         }
     }
-    make_room(system, name).await?;
+    wait_for_ending(system, name).await?;
     system.start(name).await
 }
 
 /// Waits until a lab of this name that is ending has gone; fails if it is up.
-async fn make_room<S: System>(system: &S, name: &str) -> Result<(), Error> {
+async fn wait_for_ending<S: System>(system: &S, name: &str) -> Result<(), Error> {
     while let Some(folder) = system.find(name).await? {
         if !system.is_used(&folder).await? {
-            return bury(system, &folder).await;
+            return remove_remains(system, &folder).await;
         }
         if let Some(state) = system.state(&folder).await?
-            && !system.is_doomed(&state).await?
+            && !system.is_ending(&state).await?
         {
             return Err(Error::AlreadyUp(name.to_owned()));
         }
         if !system.wait().await {
-            return Err(Error::Endless(name.to_owned()));
+            return Err(Error::DoesNotExit(name.to_owned()));
         }
     }
     Ok(())
@@ -110,7 +110,7 @@ pub(crate) async fn down<S: System>(system: &S, name: &str, only: Option<&S::Fol
         }
         // Or this one: its directory existed before its first process.
         if !system.is_used(&folder).await? {
-            bury(system, &folder).await?;
+            remove_remains(system, &folder).await?;
             return Ok(true);
         }
     }
@@ -130,7 +130,7 @@ async fn end_use<S: System>(system: &S, name: &str, folder: &S::Folder) -> Resul
         }
         match system.state(folder).await? {
             Some(state) if !forced => system.force_to_end(&state).await?,
-            _ => return Err(Error::Endless(name.to_owned())),
+            _ => return Err(Error::DoesNotExit(name.to_owned())),
         }
         forced = true;
     }
@@ -138,7 +138,7 @@ async fn end_use<S: System>(system: &S, name: &str, folder: &S::Folder) -> Resul
 }
 
 /// Removes what is left of a lab whose processes have all exited.
-async fn bury<S: System>(system: &S, folder: &S::Folder) -> Result<(), Error> {
+async fn remove_remains<S: System>(system: &S, folder: &S::Folder) -> Result<(), Error> {
     if let Some(state) = system.state(folder).await? {
         system.sweep(&state).await?;
     }

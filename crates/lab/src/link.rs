@@ -8,7 +8,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::coalesce::Coalescer;
 use crate::cross::Source;
-use crate::delay_trace::Following;
+use crate::delay_trace::TracedDelay;
 use crate::meter::{Meter, Owner};
 use crate::queue::{Queue, Service, wire_size};
 use crate::spec::{Cross, Direction, LinkSpec};
@@ -29,7 +29,7 @@ pub enum Verdict {
     /// The queue dropped it.
     Dropped,
     /// The queue decides when the packet departs: see [`Link::decided`].
-    Waits,
+    Pending,
 }
 
 /// A link as pure arithmetic: the caller reports arrivals and is told departure times.
@@ -47,7 +47,7 @@ pub struct Link {
     meter: Meter,
     delay: Duration,
     /// Replaces `delay` if the link has a delay trace.
-    following: Option<Following>,
+    traced_delay: Option<TracedDelay>,
     loss: f64,
     coalescer: Option<Coalescer>,
     rng: Pcg64Mcg,
@@ -78,7 +78,7 @@ impl Link {
             sources: Vec::new(),
             meter: Meter::new(start, interval, spec.rate),
             delay: spec.delay,
-            following: spec.delay_trace.clone().map(|trace| Following::new(trace, start)),
+            traced_delay: spec.delay_trace.clone().map(|trace| TracedDelay::new(trace, start)),
             loss: spec.loss,
             coalescer: None,
             rng: Pcg64Mcg::seed_from_u64(0),
@@ -108,7 +108,7 @@ impl Link {
                 break;
             }
             source.step();
-            self.take_turns(at);
+            self.judge_departures(at);
             self.meter.cross_offered(at, size);
             let alone = self.shadow.push(at, size, false).is_some();
             match self.queue.push(at, size, false) {
@@ -116,7 +116,7 @@ impl Link {
                 None => self.meter.cross_dropped(at, alone),
             }
         }
-        self.take_turns(time);
+        self.judge_departures(time);
         self.clock = self.clock.max(time);
     }
 
@@ -133,7 +133,7 @@ impl Link {
         self.taken(at, Owner::Host, size, accepted.service);
         match accepted.service {
             Some(service) => self.deliver(service, accepted.marked),
-            None => Verdict::Waits,
+            None => Verdict::Pending,
         }
     }
 
@@ -160,7 +160,7 @@ impl Link {
     }
 
     /// Judges the departures of all waiting packets up to `time`.
-    fn take_turns(&mut self, time: Instant) {
+    fn judge_departures(&mut self, time: Instant) {
         while let Some(served) = self.queue.serve(time) {
             let Some((owner, size)) = self.waiting.pop_front() else { return };
             match (served.service, owner) {
@@ -194,7 +194,7 @@ impl Link {
         }
         let finish = service.finish;
         let arrival =
-            finish + self.following.as_ref().map_or(self.delay, |following| following.delay(finish));
+            finish + self.traced_delay.as_ref().map_or(self.delay, |traced_delay| traced_delay.delay(finish));
         let delivery = self.coalescer.as_mut().map_or(arrival, |card| card.deliver(arrival));
         // A path whose delay shrinks does not reorder.
         self.last_delivery = self.last_delivery.max(delivery);
@@ -209,7 +209,7 @@ impl Link {
         self.shadow.change(at, spec.rate, &spec.drop_tail(), 0);
         self.meter.set_capacity(at, spec.rate);
         self.delay = spec.delay;
-        self.following = spec.delay_trace.clone().map(|trace| Following::new(trace, at));
+        self.traced_delay = spec.delay_trace.clone().map(|trace| TracedDelay::new(trace, at));
         self.loss = spec.loss;
         self.coalescer = self.card(spec);
     }
@@ -428,7 +428,7 @@ mod tests {
         for k in 0..20_000 {
             let at = START + Duration::from_ns(205_067) * k;
             let verdict = link.offer(at, 1500, k % 2 == 0);
-            assert_eq!(verdict, Verdict::Waits);
+            assert_eq!(verdict, Verdict::Pending);
             waiting += 1;
             while let Some(verdict) = link.decided() {
                 waiting -= 1;

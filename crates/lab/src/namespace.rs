@@ -14,8 +14,8 @@ use nix::unistd::{AccessFlags, ForkResult, faccessat, fork, getegid, geteuid};
 
 use crate::base::{Folder, Lock};
 use crate::error::Error;
-use crate::inhabitants::{end_neighbours, own_network};
 use crate::interface;
+use crate::netns_processes::{end_neighbours, own_network};
 use crate::process::{Process, close_all_but};
 use crate::state::{Network, Node, STATE, State};
 

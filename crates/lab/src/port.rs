@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use headway_core::Instant;
 
 use crate::clock;
-use crate::frames::Frames;
+use crate::frame_pool::FramePool;
 
 /// Most frames read by one call: enough to catch up after a stall, few enough not to delay a release.
 pub(crate) const BATCH: usize = 32;
@@ -67,13 +67,13 @@ impl Port {
     /// Reads at most `max` waiting frames into `out` and returns whether more may be waiting.
     pub(crate) fn receive(
         &mut self,
-        frames: &mut Frames,
+        frames: &mut FramePool,
         max: usize,
         out: &mut Vec<Received>,
     ) -> io::Result<bool> {
         let max = max.clamp(1, BATCH);
         while self.spare.len() < max {
-            self.spare.push(frames.take());
+            self.spare.push(frames.alloc());
         }
         // SAFETY: all-zero is a valid value of these plain C structures.
         let (mut vectors, mut messages): ([libc::iovec; BATCH], [libc::mmsghdr; BATCH]) = unsafe { zeroed() };

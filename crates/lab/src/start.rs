@@ -17,7 +17,7 @@ use crate::spec::Spec;
 use crate::state::{LOG, State};
 
 /// Bringing a lab up takes about 0.1 s; a daemon that takes longer than this has hung.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The start line: what the starter writes to the daemon's standard input, as one line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
@@ -111,7 +111,7 @@ fn hear(child: &mut Child, folder: &Folder) -> Result<String, Error> {
         Error::Daemon(format!("the lab's daemon ended during set-up: {}", log.trim()))
     };
     let output = child.stdout.take().ok_or_else(silent)?;
-    if !readable(&output, PATIENCE) {
+    if !readable(&output, START_TIMEOUT) {
         return Err(Error::Daemon("the lab's daemon does not say that it is ready".to_owned()));
     }
     let mut line = String::new();

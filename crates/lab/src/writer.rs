@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::mpsc::Receiver;
 
-use crate::control::Live;
+use crate::control::Status;
 use crate::emulator::Report;
 use crate::error::Error;
 use crate::spec::Direction;
@@ -33,7 +33,7 @@ impl TruthLog {
     }
 
     /// Appends the emulator's reports until the emulator ends.
-    pub(crate) fn write(mut self, reports: &Receiver<Report>, live: &Mutex<Live>) {
+    pub(crate) fn write(mut self, reports: &Receiver<Report>, status: &Mutex<Status>) {
         let mut text = String::new();
         for report in reports {
             match report {
@@ -45,11 +45,11 @@ impl TruthLog {
                     if let Err(error) = self.append(&text) {
                         tracing::error!("cannot write the truth: {error}");
                     }
-                    if let Ok(mut live) = live.lock() {
+                    if let Ok(mut status) = status.lock() {
                         for (direction, interval) in intervals {
                             match direction {
-                                Direction::Forward => live.forward = Some(interval),
-                                Direction::Reverse => live.reverse = Some(interval),
+                                Direction::Forward => status.forward = Some(interval),
+                                Direction::Reverse => status.reverse = Some(interval),
                             }
                         }
                     }

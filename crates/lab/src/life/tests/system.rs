@@ -73,7 +73,7 @@ impl System for Here {
         Ok(self.world.borrow().folder(*folder).and_then(|folder| folder.state.clone()))
     }
 
-    async fn is_doomed(&self, state: &State) -> Result<bool, Error> {
+    async fn is_ending(&self, state: &State) -> Result<bool, Error> {
         step().await;
         let is_dead = |pid: Pid| !self.world.borrow().lives(pid);
         Ok(state.ending || is_dead(state.daemon) || state.owner.is_some_and(is_dead))

@@ -1,20 +1,20 @@
 //! A pool of buffers for frames on the path. Once it has grown to the peak load, forwarding allocates nothing.
 
 /// Fixed-size buffers, identified by number.
-pub(crate) struct Frames {
+pub(crate) struct FramePool {
     size: usize,
     buffers: Vec<Box<[u8]>>,
     free: Vec<u32>,
 }
 
-impl Frames {
+impl FramePool {
     /// Creates an empty pool of buffers of `size` bytes each.
-    pub(crate) fn new(size: usize) -> Frames {
-        Frames { size, buffers: Vec::new(), free: Vec::new() }
+    pub(crate) fn new(size: usize) -> FramePool {
+        FramePool { size, buffers: Vec::new(), free: Vec::new() }
     }
 
     /// Returns a free buffer, or allocates one if all are in use.
-    pub(crate) fn take(&mut self) -> u32 {
+    pub(crate) fn alloc(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.buffers.push(vec![0; self.size].into_boxed_slice());
             (self.buffers.len() - 1) as u32
@@ -22,7 +22,7 @@ impl Frames {
     }
 
     /// Puts a buffer back into the pool.
-    pub(crate) fn give(&mut self, number: u32) {
+    pub(crate) fn free(&mut self, number: u32) {
         self.free.push(number);
     }
 

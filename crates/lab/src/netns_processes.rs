@@ -10,7 +10,7 @@ use crate::process::Process;
 use crate::state::Network;
 
 /// How long a killed process may take to exit before the search is repeated.
-const PATIENCE: Duration = Duration::from_secs(1);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The network namespace of this process.
 pub(crate) fn own_network() -> io::Result<Network> {
@@ -20,7 +20,7 @@ pub(crate) fn own_network() -> io::Result<Network> {
 /// Returns all processes whose network namespace has this inode number, except `except`.
 ///
 /// The number identifies a namespace only as long as something keeps that namespace alive.
-pub(crate) fn inhabitants(number: u64, except: i32) -> Vec<Process> {
+pub(crate) fn processes_in(number: u64, except: i32) -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let inside = |pid: &i32| {
@@ -36,7 +36,7 @@ pub(crate) fn end_neighbours() {
     // A process that is forked during a scan can be missed, so two empty scans in a row are required.
     let mut quiet = 0;
     while quiet < 2 {
-        let found = inhabitants(number, own);
+        let found = processes_in(number, own);
         quiet = if found.is_empty() { quiet + 1 } else { 0 };
         kill_all(&found);
     }
@@ -44,9 +44,9 @@ pub(crate) fn end_neighbours() {
 
 /// Kills all processes in a network namespace that no holder keeps any more.
 pub(crate) fn sweep(network: Network, rootless: bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + EXIT_TIMEOUT;
     loop {
-        let found = inhabitants(network.number, 0);
+        let found = processes_in(network.number, 0);
         // The number may have been reused for another namespace by now.
         let ours: Vec<Process> =
             found.into_iter().filter(|one| cookie_of(one, rootless) == Some(network.cookie)).collect();
@@ -63,7 +63,7 @@ fn kill_all(processes: &[Process]) {
         // Fails if the process is exiting at this moment.
         let _ = handle.signal(libc::SIGKILL);
     }
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + EXIT_TIMEOUT;
     for handle in &handles {
         handle.wait_until(deadline);
     }
