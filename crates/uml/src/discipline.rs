@@ -65,23 +65,23 @@ pub(crate) fn install(
         Buffer::Bytes(bytes) => queue.with_default_limits(Some(bytes), None),
         Buffer::Packets(packets) => queue.with_default_limits(None, Some(packets)),
     });
-    let room = Room::new(queue.as_ref(), buffer, full, spec.burst.is_none());
-    let bytes = room.bytes.map_or(u32::MAX, whole);
+    let limits = Limits::new(queue.as_ref(), buffer, full, spec.burst.is_none());
+    let bytes = limits.bytes.map_or(u32::MAX, whole);
     node.tc.push(bucket(bytes));
     let line = match &queue {
-        None | Some(QueueSpec::DropTail(_)) => room.packets.map(|packets| format!("pfifo limit {packets}")),
+        None | Some(QueueSpec::DropTail(_)) => limits.packets.map(|packets| format!("pfifo limit {packets}")),
         Some(QueueSpec::Red(config)) => {
-            node.red.push(red(config, &room, device));
+            node.red.push(red(config, &limits, device));
             None
         }
-        Some(QueueSpec::Codel(config)) => Some(codel(config, &room)),
-        Some(QueueSpec::Pie(config)) => Some(pie(config, &room)),
+        Some(QueueSpec::Codel(config)) => Some(codel(config, &limits)),
+        Some(QueueSpec::Pie(config)) => Some(pie(config, &limits)),
         Some(QueueSpec::Step(config)) => {
-            node.red.push(step(config, &room, device));
+            node.red.push(step(config, &limits, device));
             None
         }
         Some(QueueSpec::Ramp(config)) => {
-            node.red.push(ramp(config, &room, device));
+            node.red.push(ramp(config, &limits, device));
             None
         }
     };
@@ -142,7 +142,7 @@ fn time(time: Duration) -> String {
 
 /// Limits of a queue below `tbf`. `tbf` has already dequeued the packet in transmission, so the limits are one packet
 /// smaller than in the scenario.
-struct Room {
+struct Limits {
     bytes: Option<Bytes>,
     packets: Option<u32>,
     full: Bytes,
@@ -150,10 +150,10 @@ struct Room {
     sending: Bytes,
 }
 
-impl Room {
+impl Limits {
     /// Returns the limits of a discipline, or of `buffer` if there is none. `steady` says that packets take time to be
     /// sent; otherwise they wait for tokens and leave at once.
-    fn new(queue: Option<&QueueSpec>, buffer: Buffer, full: Bytes, steady: bool) -> Room {
+    fn new(queue: Option<&QueueSpec>, buffer: Buffer, full: Bytes, steady: bool) -> Limits {
         let (bytes, packets) = queue.map_or(
             match buffer {
                 Buffer::Bytes(bytes) => (Some(bytes), None),
@@ -162,7 +162,7 @@ impl Room {
             QueueSpec::limits,
         );
         let sending = if steady { full } else { Bytes::ZERO };
-        Room {
+        Limits {
             // At least a full packet, because every packet passes through the queue.
             bytes: bytes.map(|bytes| Bytes::new(bytes.get().saturating_sub(sending.get())).max(full)),
             packets: packets.map(|packets| packets.saturating_sub(u32::from(steady)).max(1)),
@@ -193,55 +193,55 @@ fn whole(bytes: Bytes) -> u32 {
     u32::try_from(bytes.get()).unwrap_or(u32::MAX)
 }
 
-fn codel(config: &CodelConfig, room: &Room) -> String {
+fn codel(config: &CodelConfig, limits: &Limits) -> String {
     let ecn = if config.ecn { "ecn" } else { "noecn" };
     let us = |time: Duration| time.ns() / 1000;
     let (target, interval) = (us(config.target), us(config.interval));
-    format!("codel limit {} target {target}us interval {interval}us {ecn}", room.in_packets())
+    format!("codel limit {} target {target}us interval {interval}us {ecn}", limits.in_packets())
 }
 
-fn pie(config: &PieConfig, room: &Room) -> String {
+fn pie(config: &PieConfig, limits: &Limits) -> String {
     let us = |time: Duration| time.ns() / 1000;
     let ecn = if config.ecn_threshold > 0.0 { "ecn" } else { "noecn" };
     // A kernel timer set for n ticks fires at tick n + 1.
     let update = (config.update - TICK).max(TICK);
     let (target, update) = (us(config.target), us(update));
-    format!("pie limit {} target {target}us tupdate {update}us {ecn}", room.in_packets())
+    format!("pie limit {} target {target}us tupdate {update}us {ecn}", limits.in_packets())
 }
 
-fn red(config: &RedConfig, room: &Room, device: &str) -> PlannedRed {
+fn red(config: &RedConfig, limits: &Limits, device: &str) -> PlannedRed {
     PlannedRed {
-        limit: room.in_bytes(),
-        min: room.seen(config.min).max(1),
-        max: room.seen(config.max).max(2),
+        limit: limits.in_bytes(),
+        min: limits.seen(config.min).max(1),
+        max: limits.seen(config.max).max(2),
         probability: config.probability,
         // Computed from the scenario's thresholds, not from the reduced ones.
         weight_log: config.weight_log().unwrap_or(0),
         adaptive: config.adaptive,
         ecn: config.ecn,
-        ..place(device, room)
+        ..place(device, limits)
     }
 }
 
-fn step(config: &StepConfig, room: &Room, device: &str) -> PlannedRed {
+fn step(config: &StepConfig, limits: &Limits, device: &str) -> PlannedRed {
     // A packet is marked if it finds more than the threshold queued.
-    let threshold = room.seen(config.threshold).saturating_add(1);
-    PlannedRed { min: threshold, max: threshold, probability: 1.0, ..place(device, room) }
+    let threshold = limits.seen(config.threshold).saturating_add(1);
+    PlannedRed { min: threshold, max: threshold, probability: 1.0, ..place(device, limits) }
 }
 
-fn ramp(config: &RampConfig, room: &Room, device: &str) -> PlannedRed {
-    let (min, max) = (room.seen(config.min), room.seen(config.max));
+fn ramp(config: &RampConfig, limits: &Limits, device: &str) -> PlannedRed {
+    let (min, max) = (limits.seen(config.min), limits.seen(config.max));
     // The kernel spaces marks evenly: the gap between two marks is uniform up to 1/p packets, half as long on average.
     // Independent decisions would leave 1/p packets on average.
-    PlannedRed { min, max, probability: config.probability / 2.0, ..place(device, room) }
+    PlannedRed { min, max, probability: config.probability / 2.0, ..place(device, limits) }
 }
 
-fn place(device: &str, room: &Room) -> PlannedRed {
+fn place(device: &str, limits: &Limits) -> PlannedRed {
     PlannedRed {
         device: device.to_owned(),
         parent: DISCIPLINE_CLASS,
         handle: DISCIPLINE,
-        limit: room.bytes.map_or(u32::MAX, whole),
+        limit: limits.bytes.map_or(u32::MAX, whole),
         min: 0,
         max: 0,
         probability: 1.0,
@@ -259,11 +259,11 @@ mod tests {
 
     #[test]
     fn the_packet_that_is_being_sent_has_left_the_kernels_queue() {
-        let room = Room::new(None, Buffer::Bytes(FULL * 8), FULL, true);
-        assert_eq!((room.bytes, room.seen(FULL * 5)), (Some(FULL * 7), 4 * 1538));
-        assert_eq!(Room::new(None, Buffer::Packets(8), FULL, true).packets, Some(7));
+        let limits = Limits::new(None, Buffer::Bytes(FULL * 8), FULL, true);
+        assert_eq!((limits.bytes, limits.seen(FULL * 5)), (Some(FULL * 7), 4 * 1538));
+        assert_eq!(Limits::new(None, Buffer::Packets(8), FULL, true).packets, Some(7));
         // A packet waiting for tokens is still in the queue.
-        let bucket = Room::new(None, Buffer::Bytes(FULL * 8), FULL, false);
+        let bucket = Limits::new(None, Buffer::Bytes(FULL * 8), FULL, false);
         assert_eq!((bucket.bytes, bucket.seen(FULL)), (Some(FULL * 8), 1538));
     }
 
@@ -284,8 +284,8 @@ mod tests {
         // A jumbo frame is half of `min`, which must not make the average slower.
         for full in [FULL, Bytes::new(9038)] {
             let spec = QueueSpec::Red(config.clone());
-            let room = Room::new(Some(&spec), Buffer::Packets(1), full, true);
-            let red = red(&config, &room, "l0-0a");
+            let limits = Limits::new(Some(&spec), Buffer::Packets(1), full, true);
+            let red = red(&config, &limits, "l0-0a");
             assert_eq!((red.weight_log, red.adaptive, red.ecn), (4, true, true));
             assert_eq!(u64::from(red.min), 18_750 - full.get());
             assert_eq!((red.max - red.min, u64::from(red.limit)), (37_500, 15_000_000 - full.get()));
@@ -294,9 +294,9 @@ mod tests {
 
     #[test]
     fn the_smallest_queue_has_room_for_what_is_sent_next() {
-        let room = |buffer| Room::new(None, buffer, FULL, true);
-        assert_eq!(room(Buffer::Bytes(FULL)).bytes, Some(FULL));
-        assert_eq!(room(Buffer::Packets(1)).packets, Some(1));
-        assert_eq!(room(Buffer::Bytes(FULL)).seen(Bytes::new(1_000)), 0);
+        let limits = |buffer| Limits::new(None, buffer, FULL, true);
+        assert_eq!(limits(Buffer::Bytes(FULL)).bytes, Some(FULL));
+        assert_eq!(limits(Buffer::Packets(1)).packets, Some(1));
+        assert_eq!(limits(Buffer::Bytes(FULL)).seen(Bytes::new(1_000)), 0);
     }
 }

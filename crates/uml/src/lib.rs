@@ -7,7 +7,7 @@ pub mod kernel;
 pub mod machine;
 pub mod modules;
 pub mod network;
-pub mod place;
 pub mod plan;
 pub mod report;
+pub mod run_dir;
 pub mod tcp_info;

@@ -2,7 +2,7 @@
 
 mod console;
 
-pub use console::Words;
+pub use console::ConsoleTail;
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read};
@@ -21,7 +21,7 @@ use nix::unistd::Pid;
 use crate::core::{self, Core};
 use crate::guest::{FOLDER, PLAN, PROGRAM, REPORT, SIGN};
 use crate::plan::Plan;
-use crate::report::{End, Line, Look, ProgramEnd};
+use crate::report::{End, Line, ProgramEnd, Snapshot};
 use console::Console;
 
 /// The start of every run on the guest's clock: 2026-01-01 00:00 UTC, in ns.
@@ -43,42 +43,42 @@ pub enum GuestError {
     #[error("the run in the kernel failed: {0}")]
     Failed(String),
     /// Virtual time stood still for too long.
-    #[error("the kernel hung: virtual time stood at {at} for {waited:?}{words}")]
+    #[error("the kernel hung: virtual time stood at {at} for {waited:?}{tail}")]
     Hung {
         /// The virtual time at which it stopped.
         at: Duration,
         /// How long it stood still, in real time.
         waited: Span,
         /// The last console output.
-        words: Words,
+        tail: ConsoleTail,
     },
     /// The guest exited before the end of the run.
-    #[error("the kernel ended at {at} of virtual time ({status}){words}")]
+    #[error("the kernel ended at {at} of virtual time ({status}){tail}")]
     Died {
         /// The virtual time at which it exited.
         at: Duration,
         /// Its exit status.
         status: String,
         /// The last console output.
-        words: Words,
+        tail: ConsoleTail,
     },
     /// The kernel's checks found a bug after which the kernel would have gone on.
-    #[error("the kernel's checks reported a bug at {at} of virtual time{words}")]
-    Found {
+    #[error("the kernel's checks reported a bug at {at} of virtual time{tail}")]
+    CheckFailed {
         /// The virtual time.
         at: Duration,
         /// The kernel's report.
-        words: Words,
+        tail: ConsoleTail,
     },
     /// The report cannot be parsed.
-    #[error("line {line} of the report is damaged ({reason}){words}")]
-    Garbage {
+    #[error("line {line} of the report is damaged ({reason}){tail}")]
+    BadReport {
         /// The line, from 1.
         line: usize,
         /// The parse error.
         reason: String,
         /// The last console output.
-        words: Words,
+        tail: ConsoleTail,
     },
 }
 
@@ -105,7 +105,7 @@ pub struct Machine {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// All snapshots, ascending in time.
-    pub looks: Vec<Look>,
+    pub snapshots: Vec<Snapshot>,
     /// Exits of programs, in order.
     pub programs: Vec<ProgramEnd>,
     /// The last line; `None` if the run was interrupted.
@@ -143,23 +143,19 @@ impl Machine {
                 break None;
             }
             if last.1.elapsed() > self.patience {
-                let words = guest.end();
-                return Err(GuestError::Hung {
-                    at: last.0.unwrap_or_default(),
-                    waited: self.patience,
-                    words,
-                });
+                let tail = guest.end();
+                return Err(GuestError::Hung { at: last.0.unwrap_or_default(), waited: self.patience, tail });
             }
             thread::sleep(TICK);
         };
-        let words = guest.end();
-        let report = read(&plan.folder.join(REPORT), &words)?;
+        let tail = guest.end();
+        let report = read(&plan.folder.join(REPORT), &tail)?;
         let at = guest.console.at().unwrap_or_default();
         match status {
             Some(status) if report.end.is_none() => {
-                Err(GuestError::Died { at, status: status.to_string(), words })
+                Err(GuestError::Died { at, status: status.to_string(), tail })
             }
-            _ if self.checks && guest.console.found().is_some() => Err(GuestError::Found { at, words }),
+            _ if self.checks && guest.console.found().is_some() => Err(GuestError::CheckFailed { at, tail }),
             _ => Ok(report),
         }
     }
@@ -227,13 +223,13 @@ impl Guest {
     }
 
     /// Kills the guest if it is still running, and returns its last console output.
-    fn end(&mut self) -> Words {
+    fn end(&mut self) -> ConsoleTail {
         self.kill();
         for reader in self.readers.drain(..) {
             // Readers do not panic; if one did, fewer lines would be known.
             let _ = reader.join();
         }
-        self.console.words()
+        self.console.tail()
     }
 
     /// Kills the kernel and the processes in which it runs programs; they are one process group.
@@ -251,21 +247,21 @@ impl Drop for Guest {
 }
 
 /// Reads a report and ignores a last line cut off by an interruption.
-fn read(path: &Path, words: &Words) -> Result<Report, GuestError> {
+fn read(path: &Path, tail: &ConsoleTail) -> Result<Report, GuestError> {
     let mut report = Report::default();
     let Ok(file) = File::open(path) else { return Ok(report) };
     let lines = BufReader::new(file).split(b'\n');
     for (index, bytes) in lines.enumerate() {
         let bytes = bytes?;
         match serde_json::from_slice(&bytes) {
-            Ok(Line::Look(look)) => report.looks.push(look),
+            Ok(Line::Snapshot(snapshot)) => report.snapshots.push(snapshot),
             Ok(Line::Program(end)) => report.programs.push(end),
             Ok(Line::End(end)) => report.end = Some(end),
             Ok(Line::Failed(sentence)) => return Err(GuestError::Failed(sentence)),
             Err(error) if error.is_eof() => break,
             Err(error) => {
                 let reason = error.to_string();
-                return Err(GuestError::Garbage { line: index + 1, reason, words: words.clone() });
+                return Err(GuestError::BadReport { line: index + 1, reason, tail: tail.clone() });
             }
         }
     }

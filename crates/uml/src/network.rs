@@ -23,7 +23,7 @@ use crate::plan::{Plan, PlannedDirection, PlannedFlow, PlannedNode, PlannedSourc
 /// Connections are opened this many round trips before time zero.
 const LEAD_ROUND_TRIPS: i64 = 3;
 /// The least time by which connections are opened before time zero.
-const LEAST_LEAD: Duration = Duration::from_ms(10);
+const MIN_LEAD: Duration = Duration::from_ms(10);
 /// Wire bytes of an ACK: IP, TCP with timestamps, and the link layer.
 const ACKNOWLEDGEMENT: Bytes = Bytes::new(90);
 /// Memory of a guest without packets.
@@ -37,11 +37,11 @@ const MEMORY_FACTOR: u64 = 20;
 /// Send buffer as a multiple of what queues and wires hold, so that it never limits.
 const SEND_FACTOR: u64 = 8;
 /// Smallest send buffer, in bytes.
-const LEAST_SEND: u64 = 16 << 20;
+const MIN_SEND: u64 = 16 << 20;
 
 /// Options of a run besides the scenario.
 #[derive(Clone, Debug, Default)]
-pub struct Wishes {
+pub struct RunOptions {
     /// Whether segmentation and receive offloads stay on.
     pub offloads: bool,
     /// Whether to capture the packets leaving into each direction.
@@ -52,14 +52,14 @@ pub struct Wishes {
 ///
 /// # Errors
 /// Errors name a key that the kernel cannot do.
-pub fn plan(scenario: &Scenario, seed: u64, folder: &Path, wishes: &Wishes) -> Result<Plan, Mistake> {
+pub fn plan(scenario: &Scenario, seed: u64, folder: &Path, options: &RunOptions) -> Result<Plan, Mistake> {
     check::check(scenario)?;
-    let mut network = Network::new(scenario, folder, wishes);
+    let mut network = Network::new(scenario, folder, options);
     network.find_loads()?;
     for link in 0..scenario.link.len() {
         network.add_link(link);
     }
-    network.add_directions(wishes)?;
+    network.add_directions(options)?;
     for group in 0..scenario.flow.len() {
         network.add_flows(group)?;
     }
@@ -112,7 +112,7 @@ struct Hop {
 }
 
 impl<'a> Network<'a> {
-    fn new(scenario: &'a Scenario, folder: &Path, wishes: &Wishes) -> Network<'a> {
+    fn new(scenario: &'a Scenario, folder: &Path, options: &RunOptions) -> Network<'a> {
         let topology = Topology::new(scenario);
         let count = topology.directions().len();
         let nodes = (0..topology.node_count()).map(|number| node(format!("n{number}"))).collect();
@@ -127,11 +127,11 @@ impl<'a> Network<'a> {
             sources: Vec::new(),
             programs: Vec::new(),
             hosts: Vec::new(),
-            send_buffer: (held(scenario) * SEND_FACTOR).get().clamp(LEAST_SEND, i32::MAX as u64),
-            lead: (round_trip * LEAD_ROUND_TRIPS).max(LEAST_LEAD),
+            send_buffer: (held(scenario) * SEND_FACTOR).get().clamp(MIN_SEND, i32::MAX as u64),
+            lead: (round_trip * LEAD_ROUND_TRIPS).max(MIN_LEAD),
             warmup: scenario.warmup,
             looks: looks(scenario),
-            offloads: wishes.offloads,
+            offloads: options.offloads,
         };
         let nowhere = Hop { node: 0, device: String::new(), next: Ipv4Addr::UNSPECIFIED };
         Network {
@@ -259,7 +259,7 @@ impl<'a> Network<'a> {
     }
 
     /// Installs delay, rate and discipline on the queue device of every direction.
-    fn add_directions(&mut self, wishes: &Wishes) -> Result<(), Mistake> {
+    fn add_directions(&mut self, options: &RunOptions) -> Result<(), Mistake> {
         for (index, direction) in self.topology.directions().iter().enumerate() {
             let spec = &self.scenario.link[direction.link];
             let (node, device) = self.queues[index].clone();
@@ -277,7 +277,7 @@ impl<'a> Network<'a> {
                 device,
                 fixed: Some(fixed).filter(|fixed| *fixed > Duration::ZERO),
                 random: self.randoms[index].clone(),
-                capture: wishes.capture.then(|| format!("{}.pcap", direction.name.replace("->", "-"))),
+                capture: options.capture.then(|| format!("{}.pcap", direction.name.replace("->", "-"))),
             });
         }
         Ok(())

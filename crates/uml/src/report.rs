@@ -5,20 +5,20 @@ use serde::{Deserialize, Serialize};
 
 /// All counters at one time, counted since the start of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Look {
+pub struct Snapshot {
     /// The time, from time zero of the scenario.
     pub at: Duration,
     /// Both ends of every flow.
-    pub flows: Vec<FlowLook>,
+    pub flows: Vec<FlowCounters>,
     /// Every direction of a link.
-    pub directions: Vec<DirectionLook>,
+    pub directions: Vec<DirectionCounters>,
     /// Every source.
-    pub sources: Vec<SourceLook>,
+    pub sources: Vec<SourceCounters>,
 }
 
 /// The kernel's counters of a TCP flow, counted since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FlowLook {
+pub struct FlowCounters {
     /// Payload bytes received in order.
     pub received: u64,
     /// Segments with payload sent, including retransmissions.
@@ -45,7 +45,7 @@ pub struct FlowLook {
 
 /// A direction of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct DirectionLook {
+pub struct DirectionCounters {
     /// Packets that arrived.
     pub arrived: u64,
     /// Packets that departed.
@@ -70,7 +70,7 @@ pub struct DirectionLook {
 
 /// A source of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SourceLook {
+pub struct SourceCounters {
     /// Packets handed to the network.
     pub sent: u64,
     /// Wire bytes handed to the network.
@@ -108,7 +108,8 @@ pub struct End {
 #[serde(rename_all = "kebab-case")]
 pub enum Line {
     /// Counters at one time.
-    Look(Look),
+    #[serde(rename = "look")]
+    Snapshot(Snapshot),
     /// A program has exited.
     Program(ProgramEnd),
     /// The run is over.

@@ -6,7 +6,7 @@ use std::time::Duration as Span;
 
 use headway_core::Bytes;
 use headway_uml::kernel::Progress as BuildProgress;
-use headway_uml::network::Wishes;
+use headway_uml::network::RunOptions;
 
 use crate::cancel::Cancellation;
 use crate::error::{Context as _, Error};
@@ -93,16 +93,16 @@ pub struct UmlOptions {
     /// Whether to enable the kernel's debug checks (KASAN, lockdep), which make it many times slower.
     pub debug: bool,
     /// Offloads and captures.
-    pub wishes: Wishes,
+    pub run: RunOptions,
     /// Timeout, in real time, for virtual time to advance.
     pub patience: Span,
 }
 
 /// Default timeout, in real time, for virtual time to advance.
-const PATIENCE: Span = Span::from_secs(120);
+const HANG_TIMEOUT: Span = Span::from_secs(120);
 
 impl Default for UmlOptions {
     fn default() -> UmlOptions {
-        UmlOptions { modules: Vec::new(), debug: false, wishes: Wishes::default(), patience: PATIENCE }
+        UmlOptions { modules: Vec::new(), debug: false, run: RunOptions::default(), patience: HANG_TIMEOUT }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration as Span;
 
 use headway_record::Results;
-use headway_uml::place::Place;
+use headway_uml::run_dir::RunDir;
 
 /// The results of a run and its cost; the cost stays out of the results, which are compared byte by byte.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Outcome {
 /// Packet captures and program outputs, in a folder that is removed when this is dropped.
 #[derive(Debug)]
 pub struct RunFiles {
-    pub(crate) folder: Place,
+    pub(crate) folder: RunDir,
     pub(crate) names: Vec<String>,
 }
 

@@ -14,7 +14,7 @@ use headway_core::control::Kind;
 use headway_core::{Bytes, Duration};
 use headway_record::spread;
 use headway_scenario::{Change, MOST_DILATION, Scenario};
-use headway_uml::network::Wishes;
+use headway_uml::network::RunOptions;
 use headway_worlds::{
     Cancellation, Event, Folder, Manifest, Options, Outcome, Report, STEPS, UmlOptions, World,
 };
@@ -136,7 +136,7 @@ impl RunArgs {
         UmlOptions {
             modules: self.module.clone(),
             debug: self.debug,
-            wishes: Wishes { offloads: self.offloads, capture: self.pcap },
+            run: RunOptions { offloads: self.offloads, capture: self.pcap },
             patience: self.patience.map_or(default.patience, Duration::to_std),
         }
     }

@@ -15,7 +15,7 @@ use super::Failure;
 
 /// One socket of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Side {
+pub(super) enum Endpoint {
     /// Waits for the connection.
     Listener,
     /// Writes.
@@ -24,11 +24,11 @@ pub(super) enum Side {
     Receiver,
 }
 
-/// The handler of an event. Events at the same time are handled in the order of this list.
+/// What to handle. Events at the same time are handled in the order of this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Actor {
+pub(super) enum Event {
     /// Read the counters; the index is that of the time in the plan.
-    Look(usize),
+    Snapshot(usize),
     /// End the run.
     Over,
     /// End the warm-up.
@@ -42,7 +42,7 @@ pub(super) enum Actor {
     /// Stop a flow.
     Stop(usize),
     /// Let a rate-limited application at one end of a flow write or read.
-    Tick(usize, Side),
+    Tick(usize, Endpoint),
     /// Start a program.
     Launch(usize),
     /// Stop a program.
@@ -50,7 +50,7 @@ pub(super) enum Actor {
     /// Collect the exit status of a program.
     Exit(usize),
     /// Handle a descriptor of a flow that is ready.
-    Flow(usize, Side),
+    Flow(usize, Endpoint),
     /// Let a source generate its next packets.
     Source(usize),
     /// Handle the packets of a capture.
@@ -62,13 +62,13 @@ pub(super) enum Actor {
 pub(super) struct Events {
     epoll: Epoll,
     timer: TimerFd,
-    times: BinaryHeap<Reverse<(Duration, Actor)>>,
+    times: BinaryHeap<Reverse<(Duration, Event)>>,
     /// When the timer expires; `None` if it is not armed.
     armed: Option<Duration>,
     /// The scenario's time zero on the monotonic clock, in ns.
     zero: i64,
-    /// The handler of each descriptor, indexed by the number that epoll returns.
-    actors: Vec<Actor>,
+    /// The event of each descriptor, indexed by the number that epoll returns.
+    watched: Vec<Event>,
 }
 
 /// The number of the timer in epoll events.
@@ -85,7 +85,7 @@ impl Events {
         epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER)).map_err(failed)?;
         let due = monotonic()? + lead.ns();
         let zero = due + (MILLISECOND - due % MILLISECOND) % MILLISECOND;
-        Ok(Events { epoll, timer, times: BinaryHeap::new(), armed: None, zero, actors: Vec::new() })
+        Ok(Events { epoll, timer, times: BinaryHeap::new(), armed: None, zero, watched: Vec::new() })
     }
 
     /// The scenario's time zero on the monotonic clock, in ns.
@@ -99,19 +99,19 @@ impl Events {
     }
 
     /// Schedules a timer event.
-    pub(super) fn at(&mut self, time: Duration, actor: Actor) {
-        self.times.push(Reverse((time, actor)));
+    pub(super) fn at(&mut self, time: Duration, event: Event) {
+        self.times.push(Reverse((time, event)));
     }
 
     /// Watches a descriptor for reading and, with `writable`, for writing.
     pub(super) fn watch(
         &mut self,
         file: BorrowedFd<'_>,
-        actor: Actor,
+        event: Event,
         writable: bool,
     ) -> Result<(), Failure> {
-        self.actors.push(actor);
-        let event = EpollEvent::new(interest(writable), self.actors.len() as u64 - 1);
+        self.watched.push(event);
+        let event = EpollEvent::new(interest(writable), self.watched.len() as u64 - 1);
         self.epoll.add(file, event).map_err(failed)
     }
 
@@ -119,10 +119,10 @@ impl Events {
     pub(super) fn change(
         &mut self,
         file: BorrowedFd<'_>,
-        actor: Actor,
+        event: Event,
         writable: bool,
     ) -> Result<(), Failure> {
-        let number = self.actors.iter().position(|known| *known == actor).unwrap_or_default();
+        let number = self.watched.iter().position(|known| *known == event).unwrap_or_default();
         let mut event = EpollEvent::new(interest(writable), number as u64);
         self.epoll.modify(file, &mut event).map_err(failed)
     }
@@ -134,7 +134,7 @@ impl Events {
 
     /// Waits until something is due or ready, puts the events into `due` in the order in which to handle them, and
     /// returns the current time.
-    pub(super) fn wait(&mut self, due: &mut Vec<Actor>) -> Result<Duration, Failure> {
+    pub(super) fn wait(&mut self, due: &mut Vec<Event>) -> Result<Duration, Failure> {
         due.clear();
         let next = self.times.peek().map(|Reverse((time, _))| *time);
         if let Some(next) = next
@@ -151,16 +151,16 @@ impl Events {
             Err(error) => return Err(failed(error)),
         };
         let now = self.now()?;
-        while let Some(Reverse((time, actor))) = self.times.peek().copied()
+        while let Some(Reverse((time, event))) = self.times.peek().copied()
             && time <= now
         {
             self.times.pop();
-            due.push(actor);
+            due.push(event);
         }
         for event in &ready[..count] {
             match event.data() {
                 TIMER => self.armed = None,
-                number => due.extend(self.actors.get(number as usize)),
+                number => due.extend(self.watched.get(number as usize)),
             }
         }
         Ok(now)

@@ -11,10 +11,10 @@ use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Socket, Type};
 
-use super::events::{Actor, Events, Side};
+use super::events::{Endpoint, Event, Events};
 use super::{Failure, option, system};
 use crate::plan::PlannedFlow;
-use crate::report::FlowLook;
+use crate::report::FlowCounters;
 use crate::tcp_info::TcpInfo;
 
 /// Port on which flow 0 listens; the other flows use the following ports.
@@ -65,7 +65,7 @@ impl Flow {
             Ok(socket.into())
         };
         let listener = listen().map_err(|error| failed(number, "listen", error))?;
-        events.watch(listener.as_fd(), Actor::Flow(number, Side::Listener), false)?;
+        events.watch(listener.as_fd(), Event::Flow(number, Endpoint::Listener), false)?;
         Ok(Flow {
             plan: plan.clone(),
             number,
@@ -99,7 +99,7 @@ impl Flow {
         };
         let sender = connect().map_err(|error| failed(self.number, "connect", error))?;
         // Watched for writing only from the start of the flow.
-        events.watch(sender.as_fd(), Actor::Flow(self.number, Side::Sender), false)?;
+        events.watch(sender.as_fd(), Event::Flow(self.number, Endpoint::Sender), false)?;
         self.sender = Some(sender);
         Ok(())
     }
@@ -112,7 +112,7 @@ impl Flow {
         option::set(&receiver, option::RECEIVE_LOW, low)
             .map_err(|error| failed(self.number, "accept", error))?;
         if self.plan.read_rate.is_none() {
-            events.watch(receiver.as_fd(), Actor::Flow(self.number, Side::Receiver), false)?;
+            events.watch(receiver.as_fd(), Event::Flow(self.number, Endpoint::Receiver), false)?;
         }
         self.receiver = Some(receiver);
         Ok(())
@@ -129,15 +129,15 @@ impl Flow {
         }
         if self.plan.application_rate.is_none() {
             let Some(sender) = &self.sender else { return Ok(()) };
-            events.change(sender.as_fd(), Actor::Flow(self.number, Side::Sender), true)?;
+            events.change(sender.as_fd(), Event::Flow(self.number, Endpoint::Sender), true)?;
         }
         self.write(now, events)
     }
 
     /// Lets the rate-limited application at one end write or read.
-    pub(super) fn tick(&mut self, now: Duration, side: Side, events: &mut Events) -> Result<(), Failure> {
-        match side {
-            Side::Sender => self.write(now, events),
+    pub(super) fn tick(&mut self, now: Duration, end: Endpoint, events: &mut Events) -> Result<(), Failure> {
+        match end {
+            Endpoint::Sender => self.write(now, events),
             _ => self.read(now, events),
         }
     }
@@ -168,9 +168,9 @@ impl Flow {
         if stopped || self.written == end {
             self.closed = true;
             sender.shutdown(std::net::Shutdown::Write).map_err(|error| failed(self.number, "end", error))?;
-            events.change(sender.as_fd(), Actor::Flow(self.number, Side::Sender), false)?;
+            events.change(sender.as_fd(), Event::Flow(self.number, Endpoint::Sender), false)?;
         } else if self.plan.application_rate.is_some() {
-            events.at(now + TICK, Actor::Tick(self.number, Side::Sender));
+            events.at(now + TICK, Event::Tick(self.number, Endpoint::Sender));
         }
         Ok(())
     }
@@ -219,19 +219,19 @@ impl Flow {
                 events.forget(receiver.as_fd())?;
             }
         } else if self.plan.read_rate.is_some() {
-            events.at(now + TICK, Actor::Tick(self.number, Side::Receiver));
+            events.at(now + TICK, Event::Tick(self.number, Endpoint::Receiver));
         }
         Ok(())
     }
 
     /// Returns the kernel's counters.
-    pub(super) fn look(&self) -> FlowLook {
+    pub(super) fn counters(&self) -> FlowCounters {
         let (Some(sender), Some(receiver)) = (&self.sender, &self.receiver) else {
-            return FlowLook::default();
+            return FlowCounters::default();
         };
         let (sent, received) = (TcpInfo::of(sender), TcpInfo::of(receiver));
         let us = |us: u32| Duration::from_us(i64::from(us));
-        FlowLook {
+        FlowCounters {
             received: received.bytes_received(),
             sent: sent.data_segments_out().into(),
             retransmitted: sent.retransmitted().into(),

@@ -21,9 +21,9 @@ use std::path::Path;
 use headway_core::Duration;
 
 use crate::plan::{Plan, PlannedProgram};
-use crate::report::{End, Line, Look};
+use crate::report::{End, Line, Snapshot};
 use capture::Capture;
-use events::{Actor, Events, Side};
+use events::{Endpoint, Event, Events};
 use flow::Flow;
 use program::Program;
 use records::Records;
@@ -108,35 +108,35 @@ fn run(place: &Path, report: &mut BufWriter<File>) -> Result<End, Failure> {
     let mut flows = Vec::new();
     for (number, flow) in plan.flows.iter().enumerate() {
         flows.push(Flow::listen(number, flow, &nodes, &mut events)?);
-        events.at(flow.open - plan.lead, Actor::Connect(number));
-        events.at(flow.start, Actor::Start(number));
+        events.at(flow.open - plan.lead, Event::Connect(number));
+        events.at(flow.start, Event::Start(number));
         if let Some(stop) = flow.stop {
-            events.at(stop, Actor::Stop(number));
+            events.at(stop, Event::Stop(number));
         }
         if flow.read_rate.is_some() {
-            events.at(flow.start, Actor::Tick(number, Side::Receiver));
+            events.at(flow.start, Event::Tick(number, Endpoint::Receiver));
         }
     }
     let mut sources = Vec::new();
     for (number, source) in plan.sources.iter().enumerate() {
         sources.push(Source::new(number, source, &nodes)?);
-        events.at(source.start - plan.lead, Actor::Source(number));
+        events.at(source.start - plan.lead, Event::Source(number));
     }
     let programs = programs(&plan, place, &mut events)?;
     let mut captures = Vec::new();
     for direction in &plan.directions {
         let Some(name) = &direction.capture else { continue };
         let capture = Capture::new(direction, name, &nodes, place)?;
-        events.watch(capture.descriptor(), Actor::Capture(captures.len()), false)?;
+        events.watch(capture.descriptor(), Event::Capture(captures.len()), false)?;
         captures.push(capture);
     }
-    events.at(plan.warmup, Actor::Warm);
-    events.at(Duration::ZERO, Actor::Progress);
-    for (index, &look) in plan.looks.iter().enumerate() {
-        events.at(look, Actor::Look(index));
+    events.at(plan.warmup, Event::Warm);
+    events.at(Duration::ZERO, Event::Progress);
+    for (index, &at) in plan.looks.iter().enumerate() {
+        events.at(at, Event::Snapshot(index));
     }
     let rest = if captures.is_empty() { Duration::ZERO } else { capture::DELAY };
-    events.at(plan.looks.last().copied().unwrap_or_default() + rest, Actor::Over);
+    events.at(plan.looks.last().copied().unwrap_or_default() + rest, Event::Over);
     let mut guest = Guest { plan: &plan, nodes, events, flows, sources, programs, captures, records, report };
     guest.run()?;
     let waits = guest.records.waits()?;
@@ -148,8 +148,8 @@ fn run(place: &Path, report: &mut BufWriter<File>) -> Result<End, Failure> {
 fn programs(plan: &Plan, place: &Path, events: &mut Events) -> Result<Vec<Program>, Failure> {
     program::prepare(&plan.hosts)?;
     let one = |(number, program): (usize, &PlannedProgram)| {
-        events.at(program.start, Actor::Launch(number));
-        events.at(program.stop, Actor::Halt(number));
+        events.at(program.start, Event::Launch(number));
+        events.at(program.stop, Event::Halt(number));
         Program::new(number, program, place)
     };
     plan.programs.iter().enumerate().map(one).collect()
@@ -174,39 +174,39 @@ impl Guest<'_> {
         let mut over = false;
         while !over || !self.programs.iter().all(Program::is_over) {
             let now = self.events.wait(&mut due)?;
-            for actor in due.drain(..) {
-                over |= actor == Actor::Over;
-                self.act(actor, now)?;
+            for event in due.drain(..) {
+                over |= event == Event::Over;
+                self.handle(event, now)?;
             }
         }
         Ok(())
     }
 
-    fn act(&mut self, actor: Actor, now: Duration) -> Result<(), Failure> {
+    fn handle(&mut self, event: Event, now: Duration) -> Result<(), Failure> {
         let Guest { nodes, events, flows, sources, programs, captures, .. } = self;
-        match actor {
-            Actor::Look(index) => self.look(index),
-            Actor::Over => Ok(()),
-            Actor::Warm => self.records.reset(),
-            Actor::Progress => self.show(now),
-            Actor::Connect(number) => flows[number].connect(nodes, events),
-            Actor::Start(number) => flows[number].start(now, events),
-            Actor::Stop(number) => flows[number].write(now, events),
-            Actor::Tick(number, side) => flows[number].tick(now, side, events),
-            Actor::Launch(number) => programs[number].start(nodes, events),
-            Actor::Halt(number) => {
+        match event {
+            Event::Snapshot(index) => self.take_snapshot(index),
+            Event::Over => Ok(()),
+            Event::Warm => self.records.reset(),
+            Event::Progress => self.show(now),
+            Event::Connect(number) => flows[number].connect(nodes, events),
+            Event::Start(number) => flows[number].start(now, events),
+            Event::Stop(number) => flows[number].write(now, events),
+            Event::Tick(number, end) => flows[number].tick(now, end, events),
+            Event::Launch(number) => programs[number].start(nodes, events),
+            Event::Halt(number) => {
                 programs[number].halt(now, events);
                 Ok(())
             }
-            Actor::Exit(number) => match programs[number].collect(now, events)? {
+            Event::Exit(number) => match programs[number].collect(now, events)? {
                 Some(end) => tell(self.report, &Line::Program(end)),
                 None => Ok(()),
             },
-            Actor::Flow(number, Side::Listener) => flows[number].accept(events),
-            Actor::Flow(number, Side::Sender) => flows[number].write(now, events),
-            Actor::Flow(number, Side::Receiver) => flows[number].read(now, events),
-            Actor::Source(number) => sources[number].work(now, events),
-            Actor::Capture(number) => captures[number].work(),
+            Event::Flow(number, Endpoint::Listener) => flows[number].accept(events),
+            Event::Flow(number, Endpoint::Sender) => flows[number].write(now, events),
+            Event::Flow(number, Endpoint::Receiver) => flows[number].read(now, events),
+            Event::Source(number) => sources[number].work(now, events),
+            Event::Capture(number) => captures[number].work(),
         }
     }
 
@@ -214,17 +214,17 @@ impl Guest<'_> {
     fn show(&mut self, now: Duration) -> Result<(), Failure> {
         println!("{PROGRESS}{}", now.ns());
         let end = self.plan.looks.last().copied().unwrap_or_default();
-        self.events.at(now + Duration::from_ns(end.ns() / PROGRESS_LINES), Actor::Progress);
+        self.events.at(now + Duration::from_ns(end.ns() / PROGRESS_LINES), Event::Progress);
         self.report.flush().map_err(|error| Failure::of("cannot write the report".to_owned(), error))
     }
 
-    fn look(&mut self, index: usize) -> Result<(), Failure> {
-        let look = Look {
+    fn take_snapshot(&mut self, index: usize) -> Result<(), Failure> {
+        let snapshot = Snapshot {
             at: self.plan.looks[index],
-            flows: self.flows.iter().map(Flow::look).collect(),
-            directions: self.records.look()?,
-            sources: self.sources.iter().map(Source::look).collect::<Result<_, _>>()?,
+            flows: self.flows.iter().map(Flow::counters).collect(),
+            directions: self.records.counters()?,
+            sources: self.sources.iter().map(Source::counters).collect::<Result<_, _>>()?,
         };
-        tell(self.report, &Line::Look(look))
+        tell(self.report, &Line::Snapshot(snapshot))
     }
 }

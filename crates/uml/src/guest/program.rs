@@ -15,7 +15,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, sethostname};
 
-use super::events::{Actor, Events};
+use super::events::{Event, Events};
 use super::{Failure, system};
 use crate::plan::PlannedProgram;
 use crate::report::ProgramEnd;
@@ -25,7 +25,7 @@ const GRACE: Duration = Duration::from_ms(1_000);
 /// How often to check whether a stopped program has exited.
 const PERIOD: Duration = Duration::from_ms(10);
 /// Size limit of files that a program writes: one that never stops printing must not fill the host's disk.
-const MOST_OUTPUT: u64 = 1 << 30;
+const MAX_OUTPUT: u64 = 1 << 30;
 /// Search path of programs; the host's own would make results depend on who runs them.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The host names file of the C library.
@@ -97,7 +97,7 @@ impl Program {
         let child = self.spawn(&nodes[self.plan.node]).map_err(|error| self.failed("start", error))?;
         let process = Pid::from_raw(child.id() as i32);
         let end = descriptor(process).map_err(|error| self.failed("be monitored", error))?;
-        events.watch(end.as_fd(), Actor::Exit(self.number), false)?;
+        events.watch(end.as_fd(), Event::Exit(self.number), false)?;
         self.group = Some(process);
         self.running = Some((child, end));
         Ok(())
@@ -140,7 +140,7 @@ impl Program {
         }
         self.over = !self.is_left();
         if !self.over {
-            events.at(now + PERIOD, Actor::Halt(self.number));
+            events.at(now + PERIOD, Event::Halt(self.number));
         }
     }
 
@@ -201,9 +201,9 @@ fn descriptor(process: Pid) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number as i32) })
 }
 
-/// Limits the size of files that this process writes to [`MOST_OUTPUT`].
+/// Limits the size of files that this process writes to [`MAX_OUTPUT`].
 fn limit_files() -> io::Result<()> {
-    let limit = libc::rlimit { rlim_cur: MOST_OUTPUT, rlim_max: MOST_OUTPUT };
+    let limit = libc::rlimit { rlim_cur: MAX_OUTPUT, rlim_max: MAX_OUTPUT };
     // SAFETY: the limit outlives the call, which only reads it.
     let result = unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

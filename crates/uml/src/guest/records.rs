@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use super::{Failure, system};
 use crate::plan::PlannedDirection;
-use crate::report::DirectionLook;
+use crate::report::DirectionCounters;
 
 const COUNTERS: &str = "/proc/headway_record";
 const DELAYS: &str = "/proc/headway_record_delays";
@@ -18,7 +18,7 @@ pub(super) struct Records {
     /// The watched devices, in the order of the module's slots.
     watched: Vec<Watched>,
     /// Counts from before the module was reset, by direction.
-    base: Vec<DirectionLook>,
+    base: Vec<DirectionCounters>,
 }
 
 /// The meaning of a slot of the module.
@@ -52,32 +52,33 @@ impl Records {
             counters,
             text: String::new(),
             watched,
-            base: vec![DirectionLook::default(); directions.len()],
+            base: vec![DirectionCounters::default(); directions.len()],
         })
     }
 
     /// Resets waiting times and their maximum; counters go on.
     pub(super) fn reset(&mut self) -> Result<(), Failure> {
-        self.base = self.look()?;
+        self.base = self.counters()?;
         say("reset")
     }
 
     /// Returns the counters.
-    pub(super) fn look(&mut self) -> Result<Vec<DirectionLook>, Failure> {
+    pub(super) fn counters(&mut self) -> Result<Vec<DirectionCounters>, Failure> {
         system::reread(&self.counters, &mut self.text)?;
-        let mut looks = self.base.clone();
+        let mut counters = self.base.clone();
         let mut lines = self.text.lines();
         for watched in &self.watched {
             let line = lines.next().unwrap_or_default();
             let now = direction(line).ok_or_else(|| Failure(format!("{COUNTERS} holds `{line}`")))?;
             match *watched {
                 Watched::Queue(index) => {
-                    looks[index] = DirectionLook { lost: looks[index].lost, ..sum(&now, &self.base[index]) };
+                    counters[index] =
+                        DirectionCounters { lost: counters[index].lost, ..sum(&now, &self.base[index]) };
                 }
-                Watched::Random(index) => looks[index].lost = now.dropped + self.base[index].lost,
+                Watched::Random(index) => counters[index].lost = now.dropped + self.base[index].lost,
             }
         }
-        Ok(looks)
+        Ok(counters)
     }
 
     /// Returns the histogram of waiting times of every direction, as bins with their counts.
@@ -101,8 +102,8 @@ impl Records {
 }
 
 /// Adds the counts from before the reset; the other values are those of now.
-fn sum(now: &DirectionLook, base: &DirectionLook) -> DirectionLook {
-    DirectionLook {
+fn sum(now: &DirectionCounters, base: &DirectionCounters) -> DirectionCounters {
+    DirectionCounters {
         arrived: now.arrived + base.arrived,
         departed: now.departed + base.departed,
         measured: now.measured + base.measured,
@@ -124,14 +125,14 @@ fn say(command: &str) -> Result<(), Failure> {
 }
 
 /// `slot arrived departed measured cross ce waited waited_max queue packets queue_max dropped`.
-fn direction(line: &str) -> Option<DirectionLook> {
+fn direction(line: &str) -> Option<DirectionCounters> {
     let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().ok()).collect::<Option<_>>()?;
     let [_, arrived, departed, measured, cross, marked, waited, waited_max, queue, _, _, dropped] =
         numbers[..]
     else {
         return None;
     };
-    Some(DirectionLook {
+    Some(DirectionCounters {
         arrived,
         departed,
         measured,

@@ -11,19 +11,19 @@ use headway_traffic::{Emission, Generator};
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Socket, Type};
 
-use super::events::{Actor, Events};
+use super::events::{Event, Events};
 use super::{Failure, option, system};
 use crate::plan::PlannedSource;
-use crate::report::SourceLook;
+use crate::report::SourceCounters;
 
 /// Packets are passed to the kernel this long before they leave, in batches that cover this much time.
 const AHEAD: Duration = Duration::from_ms(5);
 /// IP and UDP headers, in bytes.
 const HEADERS: u64 = 28;
 /// The smallest packet on the wire: headers without payload.
-const LEAST: u64 = HEADERS + 38;
+const MIN_SIZE: u64 = HEADERS + 38;
 /// Most datagrams passed to the kernel by one call.
-const MOST: usize = 64;
+const MAX_BATCH: usize = 64;
 /// Port of all sources; nobody listens there.
 const PORT: u16 = 9;
 
@@ -81,7 +81,7 @@ impl Source {
     /// Passes the packets of the next few milliseconds to the kernel.
     pub(super) fn work(&mut self, now: Duration, events: &mut Events) -> Result<(), Failure> {
         let until = now + AHEAD * 2;
-        let mut batch: Vec<(i64, u64)> = Vec::with_capacity(MOST);
+        let mut batch: Vec<(i64, u64)> = Vec::with_capacity(MAX_BATCH);
         while let Some(emission) = self.next {
             let at = self.plan.start + emission.at;
             if self.plan.stop.is_some_and(|stop| at >= stop) {
@@ -89,15 +89,15 @@ impl Source {
                 break;
             }
             if at > until {
-                events.at(at - AHEAD, Actor::Source(self.number));
+                events.at(at - AHEAD, Event::Source(self.number));
                 break;
             }
-            let size = emission.size.get().max(LEAST);
-            batch.push((events.zero() + at.ns(), size - LEAST));
+            let size = emission.size.get().max(MIN_SIZE);
+            batch.push((events.zero() + at.ns(), size - MIN_SIZE));
             self.sent += 1;
             self.sent_bytes += size;
             self.next = self.generator.next();
-            if batch.len() == MOST {
+            if batch.len() == MAX_BATCH {
                 self.hand_over(&batch)?;
                 batch.clear();
             }
@@ -143,12 +143,12 @@ impl Source {
     }
 
     /// Returns the counters of packets sent and delivered.
-    pub(super) fn look(&self) -> Result<SourceLook, Failure> {
+    pub(super) fn counters(&self) -> Result<SourceCounters, Failure> {
         let [delivered, bytes] = [&self.arrived[0], &self.arrived[1]].map(system::number);
         let delivered = delivered?;
         // The device counts IP bytes.
         let bytes = bytes? + delivered * WIRE_OVERHEAD.get();
-        Ok(SourceLook { sent: self.sent, sent_bytes: self.sent_bytes, delivered, delivered_bytes: bytes })
+        Ok(SourceCounters { sent: self.sent, sent_bytes: self.sent_bytes, delivered, delivered_bytes: bytes })
     }
 }
 

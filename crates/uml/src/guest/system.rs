@@ -40,7 +40,7 @@ const NAMESPACE: [(&str, &str); 10] = [
 const CONTROLLER: &str = "net/ipv4/tcp_congestion_control";
 
 /// The limit of open files that `fs.nr_open` allows.
-const MOST_FILES: u64 = 1 << 20;
+const MAX_FILES: u64 = 1 << 20;
 
 /// Least buffer size when reading a file of the kernel, in bytes.
 const READ: usize = 1 << 16;
@@ -62,7 +62,7 @@ pub(super) fn mount_all(folder: &Path) -> Result<PathBuf, Failure> {
 
 /// Raises the limit of open files as far as the kernel allows: a flow needs two sockets, and the default limit is 1024.
 pub(super) fn allow_files() -> Result<(), Failure> {
-    let limit = libc::rlimit { rlim_cur: MOST_FILES, rlim_max: MOST_FILES };
+    let limit = libc::rlimit { rlim_cur: MAX_FILES, rlim_max: MAX_FILES };
     // SAFETY: the structure is valid.
     let result = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
     if result == 0 {

@@ -7,10 +7,10 @@ use super::command::Runner;
 use super::{BuildError, Kernel, Options, Phase, Progress, cache, compile, configure, fetch, source, tools};
 
 /// Builds a kernel from Debian's newest package. Returns the cached kernel if there is one by the time the lock is
-/// free, unless `anew` is set.
+/// free, unless `force` is set.
 pub(super) fn build(
     options: &Options,
-    anew: bool,
+    force: bool,
     progress: &mut dyn FnMut(Progress),
     interrupted: &AtomicBool,
 ) -> Result<Kernel, BuildError> {
@@ -21,7 +21,7 @@ pub(super) fn build(
         progress(Progress { phase: Phase::Wait, done: 0, total: 0 });
     })?;
     cache::sweep(&folder);
-    if let Some(kernel) = Kernel::cached(options).filter(|_| !anew) {
+    if let Some(kernel) = Kernel::cached(options).filter(|_| !force) {
         return Ok(kernel);
     }
     // Dropped unless the build succeeds, which removes everything built so far.

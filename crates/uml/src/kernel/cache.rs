@@ -27,7 +27,7 @@ pub(super) const UNFINISHED: &str = "unfinished-";
 /// The lock file in the directory of kernels, held while building or removing.
 const LOCK: &str = "lock";
 /// How often a waiting build retries the lock.
-const PATIENCE: Duration = Duration::from_millis(200);
+const LOCK_RETRY: Duration = Duration::from_millis(200);
 
 /// What [`clean`] removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ pub(super) fn lock(
     }
     waiting();
     while !interrupted.load(Ordering::Relaxed) {
-        std::thread::sleep(PATIENCE);
+        std::thread::sleep(LOCK_RETRY);
         if let Some(lock) = try_lock(folder)? {
             return Ok(lock);
         }

@@ -13,7 +13,7 @@ const MODULES: &str = "modules";
 /// Files with build rules, in the order in which kbuild looks for them.
 const RULES: [&str; 2] = ["Kbuild", "Makefile"];
 /// Largest total size of a module's sources, in bytes; a larger directory was given by mistake.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// Returns the module with these sources, cached or newly compiled.
 pub(super) fn compile(kernel: &Kernel, name: &str, sources: &[(&str, &str)]) -> Result<PathBuf, BuildError> {
@@ -95,7 +95,7 @@ fn read(folder: &Path) -> Result<Vec<(String, String)>, BuildError> {
             continue;
         }
         bytes += path.metadata().map_or(0, |data| data.len());
-        if bytes > MOST_BYTES {
+        if bytes > MAX_BYTES {
             return Err(no_module(
                 &folder.display().to_string(),
                 "its sources are larger than 16 MB; give a module's own folder",

@@ -10,7 +10,7 @@ use headway_core::Duration;
 use crate::guest::PROGRESS;
 
 /// Number of console lines kept.
-const LAST_WORDS: usize = 12;
+const TAIL_LINES: usize = 12;
 /// Longest console line kept, in characters.
 const LINE: usize = 300;
 /// How a report of the kernel's own checks begins.
@@ -29,9 +29,9 @@ const NOISE: [&str; 6] = [
 
 /// The last lines of console output.
 #[derive(Clone, Debug, Default)]
-pub struct Words(VecDeque<String>);
+pub struct ConsoleTail(VecDeque<String>);
 
-impl std::fmt::Display for Words {
+impl std::fmt::Display for ConsoleTail {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.0.is_empty() {
             return Ok(());
@@ -88,7 +88,7 @@ impl Console {
             lines.extend((!is_dump(&text)).then_some(text));
         } else if !text.is_empty() && !is_noise(&text) {
             heard.last.push_back(text);
-            if heard.last.len() > LAST_WORDS {
+            if heard.last.len() > TAIL_LINES {
                 heard.last.pop_front();
             }
         }
@@ -103,10 +103,10 @@ impl Console {
         self.heard.lock().ok()?.found.as_ref().map(|(since, _)| *since)
     }
 
-    pub(super) fn words(&self) -> Words {
-        let Ok(heard) = self.heard.lock() else { return Words::default() };
+    pub(super) fn tail(&self) -> ConsoleTail {
+        let Ok(heard) = self.heard.lock() else { return ConsoleTail::default() };
         let found = heard.found.iter().flat_map(|(_, lines)| lines);
-        Words(found.chain(&heard.last).cloned().collect())
+        ConsoleTail(found.chain(&heard.last).cloned().collect())
     }
 }
 

@@ -5,9 +5,9 @@ use headway_core::control::Kind;
 use headway_scenario::{EcnMode, Scenario};
 
 /// Most links and sources: the number of available addresses.
-const MOST_LINKS: usize = 1 << 14;
+const MAX_LINKS: usize = 1 << 14;
 /// Most flows; each needs two sockets.
-const MOST_FLOWS: u64 = 10_000;
+const MAX_FLOWS: u64 = 10_000;
 
 /// Rejects what the kernel cannot do; errors name the key.
 pub(super) fn check(scenario: &Scenario) -> Result<(), Mistake> {
@@ -18,11 +18,11 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Mistake> {
     if let Some(host) = scenario.host.keys().next() {
         return refuse(&format!("host.{host}"), "`--on uml` does not support network cards");
     }
-    if scenario.flow_count() > MOST_FLOWS {
-        return refuse("flow", &format!("`--on uml` supports at most {MOST_FLOWS} flows"));
+    if scenario.flow_count() > MAX_FLOWS {
+        return refuse("flow", &format!("`--on uml` supports at most {MAX_FLOWS} flows"));
     }
-    if scenario.link.len() + scenario.traffic.len() > MOST_LINKS {
-        return refuse("link", &format!("`--on uml` supports at most {MOST_LINKS} links and sources"));
+    if scenario.link.len() + scenario.traffic.len() > MAX_LINKS {
+        return refuse("link", &format!("`--on uml` supports at most {MAX_LINKS} links and sources"));
     }
     for (index, flow) in scenario.flow.iter().enumerate() {
         let dctcp = matches!(flow.controller.kind_on_linux(), Some(Kind::Dctcp | Kind::LsDctcp(_)));

@@ -9,7 +9,7 @@ fn planned(link: &str, flow: &str) -> Result<Plan, Mistake> {
          rate = \"8 Mb/s\"\n{link}\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n{flow}\n"
     );
     let scenario = Scenario::parse(&text, Path::new("x.toml"), &[]).unwrap();
-    plan(&scenario, 1, Path::new(""), &Wishes::default())
+    plan(&scenario, 1, Path::new(""), &RunOptions::default())
 }
 
 #[test]

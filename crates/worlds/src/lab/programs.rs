@@ -15,7 +15,7 @@ use headway_core::Duration;
 use headway_lab::Lab;
 use headway_record::ProgramResult;
 use headway_scenario::{ProgramSpec, Scenario};
-use headway_uml::place::{self, Place};
+use headway_uml::run_dir::{self, RunDir};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, killpg};
@@ -37,7 +37,7 @@ const MOST_OUTPUT: u64 = 1 << 30;
 pub(super) struct Programs<'a> {
     scenario: &'a Scenario,
     /// Holds the files that programs write and a hosts file with the node names; `None` without programs.
-    folder: Option<Place>,
+    folder: Option<RunDir>,
     programs: Vec<Program>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Programs<'a> {
         if scenario.program.is_empty() {
             return Ok(Programs { scenario, folder: None, programs: Vec::new() });
         }
-        let folder = place::folder(&uml::cache()?).context("cannot write into the cache")?;
+        let folder = run_dir::folder(&uml::cache()?).context("cannot write into the cache")?;
         let hosts = folder.path().join("hosts");
         let mut lines = "127.0.0.1 localhost\n".to_owned();
         for (node, name) in translated.hosts() {

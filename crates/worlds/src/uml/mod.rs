@@ -11,8 +11,8 @@ use headway_uml::kernel::{self, Kernel, Options as BuildOptions};
 use headway_uml::machine::{Machine, Report};
 use headway_uml::modules::OWN_MODULES;
 use headway_uml::network;
-use headway_uml::place;
 use headway_uml::plan::{Plan, PlannedProgram};
+use headway_uml::run_dir;
 
 use crate::options::{Event, Options};
 use crate::outcome::{Outcome, RunFiles};
@@ -59,7 +59,7 @@ impl<'a> Prepared<'a> {
     pub(crate) fn new(scenario: &'a Scenario, options: &'a Options<'a>) -> Result<Prepared<'a>, Error> {
         let settings = &options.uml;
         // Checks the scenario first, before a long build.
-        network::plan(scenario, scenario.seed, Path::new(""), &settings.wishes)?;
+        network::plan(scenario, scenario.seed, Path::new(""), &settings.run)?;
         let kernel = kernel(settings.debug, options)?;
         let own = OWN_MODULES.iter().map(|module| {
             let sources = module.sources();
@@ -107,8 +107,8 @@ impl<'a> Prepared<'a> {
 
     /// Runs a guest from start to end; `tell` receives the fraction of time that has passed.
     fn start(&self, seed: u64, mut tell: impl FnMut(f64)) -> Result<Guest, Error> {
-        let folder = place::folder(&cache()?).context("cannot write into the cache")?;
-        let plan = network::plan(self.scenario, seed, folder.path(), &self.options.uml.wishes)?;
+        let folder = run_dir::folder(&cache()?).context("cannot write into the cache")?;
+        let plan = network::plan(self.scenario, seed, folder.path(), &self.options.uml.run)?;
         let plan = Plan { modules: self.modules.clone(), ..plan };
         let machine = Machine {
             kernel: self.kernel.clone(),
@@ -128,7 +128,7 @@ impl<'a> Prepared<'a> {
 
 /// A guest that has finished or was interrupted, and its folder.
 struct Guest {
-    folder: place::Place,
+    folder: run_dir::RunDir,
     plan: Plan,
     report: Report,
 }

@@ -8,7 +8,7 @@ use headway_record::{
 use headway_scenario::{FlowSpec, Scenario, Topology};
 use headway_traffic::percentiles::Percentiles;
 use headway_uml::machine::Report;
-use headway_uml::report::{DirectionLook, FlowLook, Look};
+use headway_uml::report::{DirectionCounters, FlowCounters, Snapshot};
 
 use crate::pacing::pacing;
 
@@ -48,17 +48,17 @@ impl Run<'_> {
     }
 
     /// Returns the last sample up to the end of warm-up.
-    fn warm(&self) -> Option<&Look> {
-        self.report.looks.iter().rev().find(|look| look.at <= self.scenario.warmup)
+    fn warm(&self) -> Option<&Snapshot> {
+        self.report.snapshots.iter().rev().find(|snapshot| snapshot.at <= self.scenario.warmup)
     }
 
-    fn last(&self) -> Option<&Look> {
-        self.report.looks.last()
+    fn last(&self) -> Option<&Snapshot> {
+        self.report.snapshots.last()
     }
 
     /// Returns the measured time; zero when the run ended during warm-up.
     fn counted(&self) -> Duration {
-        let end = self.last().map_or(Duration::ZERO, |look| look.at);
+        let end = self.last().map_or(Duration::ZERO, |snapshot| snapshot.at);
         (end - self.scenario.warmup).max(Duration::ZERO)
     }
 
@@ -69,8 +69,8 @@ impl Run<'_> {
     }
 
     fn flow(&self, number: usize, spec: &FlowSpec, index: u64) -> FlowResult {
-        let of = |look: Option<&Look>| -> FlowLook {
-            look.and_then(|look| look.flows.get(number)).copied().unwrap_or_default()
+        let of = |snapshot: Option<&Snapshot>| -> FlowCounters {
+            snapshot.and_then(|snapshot| snapshot.flows.get(number)).copied().unwrap_or_default()
         };
         let after = of(self.last());
         let before = if self.counted() > Duration::ZERO { of(self.warm()) } else { after };
@@ -132,10 +132,10 @@ impl Run<'_> {
     }
 
     /// Returns the counters of a direction since warm-up.
-    fn counted_direction(&self, index: usize) -> DirectionLook {
+    fn counted_direction(&self, index: usize) -> DirectionCounters {
         let (before, after) = (direction(self.warm(), index), direction(self.last(), index));
         let counted = if self.counted() > Duration::ZERO { before } else { after };
-        DirectionLook {
+        DirectionCounters {
             arrived: after.arrived.saturating_sub(counted.arrived),
             departed: after.departed.saturating_sub(counted.departed),
             measured: after.measured.saturating_sub(counted.measured),
@@ -149,8 +149,9 @@ impl Run<'_> {
     }
 
     fn source(&self, index: usize) -> SourceResult {
-        let of =
-            |look: Option<&Look>| look.and_then(|look| look.sources.get(index)).copied().unwrap_or_default();
+        let of = |snapshot: Option<&Snapshot>| {
+            snapshot.and_then(|snapshot| snapshot.sources.get(index)).copied().unwrap_or_default()
+        };
         let (before, after) = (of(self.warm()), of(self.last()));
         let traffic = &self.scenario.traffic[index].traffic;
         let time = self.scenario.duration.min(PROFILE);
@@ -186,21 +187,25 @@ impl Run<'_> {
     }
 
     fn series(&self) -> Series {
-        let looks: Vec<&Look> = self.report.looks.iter().filter(|look| self.is_end(look.at)).collect();
-        let flows = looks.first().map_or(0, |look| look.flows.len()).min(SERIES_FLOWS);
-        let pairs = || std::iter::once(None).chain(looks.iter().copied().map(Some)).zip(&looks);
+        let snapshots: Vec<&Snapshot> =
+            self.report.snapshots.iter().filter(|snapshot| self.is_end(snapshot.at)).collect();
+        let flows = snapshots.first().map_or(0, |snapshot| snapshot.flows.len()).min(SERIES_FLOWS);
+        let pairs = || std::iter::once(None).chain(snapshots.iter().copied().map(Some)).zip(&snapshots);
         let goodput = |flow: usize| {
-            let received = |look: Option<&Look>| look.map_or(0, |look| look.flows[flow].received);
+            let received =
+                |snapshot: Option<&Snapshot>| snapshot.map_or(0, |snapshot| snapshot.flows[flow].received);
             pairs().map(|(before, after)| Bytes::new(received(Some(after)) - received(before))).collect()
         };
         let tcp = |flow: usize| {
-            let seen = |look: Option<&Look>| look.map(|look| look.flows[flow]).unwrap_or_default();
+            let seen = |snapshot: Option<&Snapshot>| {
+                snapshot.map(|snapshot| snapshot.flows[flow]).unwrap_or_default()
+            };
             pairs().map(|(before, after)| self.tcp(&seen(before), &seen(Some(after)))).collect()
         };
         let link = |index: usize| -> Vec<Interval> {
             let rate = self.scenario.link[self.topology.directions()[index].link].rate;
-            let interval = |(before, after): (Option<&Look>, &&Look)| {
-                let begin = before.map_or(Duration::ZERO, |look| look.at);
+            let interval = |(before, after): (Option<&Snapshot>, &&Snapshot)| {
+                let begin = before.map_or(Duration::ZERO, |snapshot| snapshot.at);
                 let (before, now) = (direction(before, index), direction(Some(after), index));
                 Interval {
                     capacity: rate.map(|rate| rate.bytes_in(after.at - begin)),
@@ -219,22 +224,22 @@ impl Run<'_> {
             flows: (0..flows).map(|flow| flow.to_string()).collect(),
             links: (0..self.topology.directions().len()).map(link).collect(),
             names: self.topology.directions().iter().map(|direction| direction.name.clone()).collect(),
-            ends: looks.iter().map(|look| Instant::ZERO + look.at).collect(),
+            ends: snapshots.iter().map(|snapshot| Instant::ZERO + snapshot.at).collect(),
         }
     }
 
     /// Returns the sender's state at the second sample, and its counts since the first.
-    fn tcp(&self, before: &FlowLook, after: &FlowLook) -> TcpInterval {
-        let count = |of: fn(&FlowLook) -> u64| of(after).saturating_sub(of(before));
+    fn tcp(&self, before: &FlowCounters, after: &FlowCounters) -> TcpInterval {
+        let count = |of: fn(&FlowCounters) -> u64| of(after).saturating_sub(of(before));
         TcpInterval {
             cwnd: after.cwnd,
             ssthresh: after.ssthresh,
             srtt: Some(after.srtt).filter(|srtt| *srtt > Duration::ZERO),
             pacing: pacing(after.pacing, self.scenario),
-            sent: count(|look| look.sent),
-            retransmitted: count(|look| look.retransmitted),
-            timeouts: Some(count(|look| look.timeouts)),
-            marks: Some(count(|look| look.marks)),
+            sent: count(|flow| flow.sent),
+            retransmitted: count(|flow| flow.retransmitted),
+            timeouts: Some(count(|flow| flow.timeouts)),
+            marks: Some(count(|flow| flow.marks)),
         }
     }
 
@@ -244,8 +249,8 @@ impl Run<'_> {
     }
 }
 
-fn direction(look: Option<&Look>, index: usize) -> DirectionLook {
-    look.and_then(|look| look.directions.get(index)).copied().unwrap_or_default()
+fn direction(snapshot: Option<&Snapshot>, index: usize) -> DirectionCounters {
+    snapshot.and_then(|snapshot| snapshot.directions.get(index)).copied().unwrap_or_default()
 }
 
 fn bps(bytes: Bytes, time: Duration) -> u64 {

@@ -19,8 +19,8 @@ fn every_cell_of_any_seed_is_a_scenario_that_the_kernel_can_run() {
         assert_eq!(cells.len(), 80);
         for cell in &cells {
             for scenario in scenarios(cell) {
-                let wishes = headway_uml::network::Wishes::default();
-                let plan = headway_uml::network::plan(&scenario, 1, Path::new(""), &wishes);
+                let options = headway_uml::network::RunOptions::default();
+                let plan = headway_uml::network::plan(&scenario, 1, Path::new(""), &options);
                 plan.unwrap_or_else(|e| panic!("{cell}: {e}"));
             }
         }

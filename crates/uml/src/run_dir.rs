@@ -11,20 +11,20 @@ use tempfile::TempDir;
 
 /// Prefix of the folders of runs.
 const PREFIX: &str = "running-";
-/// How long a killed process may take to exit, in ms.
-const PATIENCE: u16 = 2000;
+/// How long a killed process may take to exit.
+const EXIT_TIMEOUT_MS: u16 = 2000;
 /// How often to retry the lock of a killed owner.
 const ROUND: Duration = Duration::from_millis(10);
 
 /// A folder in the cache, removed on drop.
 #[derive(Debug)]
-pub struct Place {
+pub struct RunDir {
     folder: TempDir,
     /// Held as long as the folder is needed; the kernel releases it when this program exits in any way.
     _lock: File,
 }
 
-impl Place {
+impl RunDir {
     /// The path of the folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
@@ -35,7 +35,7 @@ impl Place {
 ///
 /// # Errors
 /// If the cache cannot be written.
-pub fn folder(cache: &Path) -> io::Result<Place> {
+pub fn folder(cache: &Path) -> io::Result<RunDir> {
     fs::create_dir_all(cache)?;
     // Without this lock, a folder that exists but is not locked yet would look left behind.
     let turn = File::open(cache)?;
@@ -53,7 +53,7 @@ pub fn folder(cache: &Path) -> io::Result<Place> {
     let folder = tempfile::Builder::new().prefix(&prefix).tempdir_in(cache)?;
     let lock = File::open(folder.path())?;
     lock.lock()?;
-    Ok(Place { folder, _lock: lock })
+    Ok(RunDir { folder, _lock: lock })
 }
 
 /// Whether nobody holds the lock of a folder; `number` begins with the process number of the creator.
@@ -62,7 +62,7 @@ fn is_left(folder: &File, number: &str) -> bool {
         let number = number.split('-').next().unwrap_or_default();
         !Path::new("/proc").join(number).exists()
     };
-    let deadline = Instant::now() + Duration::from_millis(PATIENCE.into());
+    let deadline = Instant::now() + Duration::from_millis(EXIT_TIMEOUT_MS.into());
     // A program that was killed while forking leaves a copy of the lock with its child, until the child has called exec
     // or exited.
     while folder.try_lock().is_err() {
@@ -110,7 +110,8 @@ fn end(number: i32, is_meant: impl Fn() -> bool) {
         let nothing = std::ptr::null::<libc::siginfo_t>();
         // SAFETY: no memory of ours is touched. A failure means that the process has exited.
         unsafe { libc::syscall(libc::SYS_pidfd_send_signal, raw, libc::SIGKILL, nothing, 0) };
-        let _ = poll(&mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)], PollTimeout::from(PATIENCE));
+        let _ =
+            poll(&mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)], PollTimeout::from(EXIT_TIMEOUT_MS));
     }
 }
 
