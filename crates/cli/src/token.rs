@@ -41,7 +41,7 @@ fn read_file(path: &Path) -> Result<String> {
     let mut text = String::new();
     let length = File::open(path)?.take(LONGEST_FILE + 1).read_to_string(&mut text)? as u64;
     if length > LONGEST_FILE {
-        bail!("it has more than {LONGEST_FILE} bytes");
+        bail!("it is larger than {LONGEST_FILE} bytes");
     }
     Ok(text)
 }

@@ -19,7 +19,7 @@ pub const CAPTURE: u64 = 4 << 30;
 /// # Errors
 /// When the file cannot be read, is not a regular file, exceeds the limit or is not UTF-8.
 pub fn text(path: &Path, limit: u64) -> io::Result<String> {
-    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is no text (UTF-8)");
+    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text");
     String::from_utf8(bytes(path, limit)?).map_err(not_text)
 }
 
@@ -34,7 +34,7 @@ pub fn bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // The metadata of files in /proc and /sys does not give their length.
     if file.take(limit + 1).read_to_end(&mut bytes)? as u64 > limit {
-        return Err(wrong(&format!("it has more than {} MB", limit / 1_000_000)));
+        return Err(wrong(&format!("it is larger than {} MB", limit / 1_000_000)));
     }
     Ok(bytes)
 }
@@ -77,9 +77,9 @@ mod tests {
         std::fs::write(&path, "abcd").unwrap();
         assert_eq!(text(&path, 4).unwrap(), "abcd");
         File::create(&path).unwrap().set_len(SCENARIO + 1).unwrap();
-        assert_eq!(text(&path, SCENARIO).unwrap_err().to_string(), "it has more than 16 MB");
+        assert_eq!(text(&path, SCENARIO).unwrap_err().to_string(), "it is larger than 16 MB");
         std::fs::write(&path, [0xff]).unwrap();
-        assert_eq!(text(&path, 4).unwrap_err().to_string(), "it is no text (UTF-8)");
+        assert_eq!(text(&path, 4).unwrap_err().to_string(), "it is not UTF-8 text");
         assert!(!text(Path::new("/proc/self/stat"), SCENARIO).unwrap().is_empty());
     }
 }

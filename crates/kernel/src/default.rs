@@ -33,8 +33,8 @@ impl Namespace {
     /// # Errors
     /// When the kernel does not report it.
     pub fn here() -> Result<Namespace, Error> {
-        let metadata = fs::metadata(NAMESPACE).map_err(Error::file("look at", NAMESPACE))?;
-        Ok(Namespace { number: metadata.ino(), cookie: cookie().map_err(Error::file("look at", NAMESPACE))? })
+        let metadata = fs::metadata(NAMESPACE).map_err(Error::file("inspect", NAMESPACE))?;
+        Ok(Namespace { number: metadata.ino(), cookie: cookie().map_err(Error::file("inspect", NAMESPACE))? })
     }
 
     /// Returns whether something on this host may keep it alive: a process, or a name given by `ip netns`.

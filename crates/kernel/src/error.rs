@@ -15,11 +15,13 @@ pub enum Error {
     NoBtf,
     /// The kernel does not accept congestion controllers as BPF.
     #[error(
-        "this kernel takes no congestion controllers as BPF; use Linux 6.10 or later with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT"
+        "this kernel does not support congestion controllers written in BPF; use Linux 6.10 or later with CONFIG_BPF_SYSCALL and CONFIG_BPF_JIT"
     )]
     NoStructOps,
     /// The kernel calls controllers with an older signature.
-    #[error("this kernel is older than Linux 6.10, the first that tells controllers enough; update it")]
+    #[error(
+        "this kernel is older than Linux 6.10, the first whose cong_control gets the ACK number and flags; update it"
+    )]
     TooOld,
     /// Missing privileges.
     #[error(
@@ -35,6 +37,9 @@ pub enum Error {
     /// A name that the kernel does not accept.
     #[error("`{0}` cannot name a congestion controller: use 1 to 15 letters, digits or `_`")]
     BadName(String),
+    /// The programs or notes lack a part that they always have: a bug in this crate.
+    #[error("internal error: {0}")]
+    Internal(String),
     /// The kernel rejected the programs.
     #[error("the kernel refused {name}: {reason}; RUST_LOG=debug shows what it said")]
     Refused {
@@ -62,7 +67,7 @@ pub enum Error {
         reason: io::Error,
     },
     /// The folder for notes is writable by others than root.
-    #[error("{} must be a folder that only root can write to; remove it, and it is made again", .0.display())]
+    #[error("{} must be writable by root only; remove it and it will be created again", .0.display())]
     Folder(PathBuf),
     /// Another instance of Headway has made its controller the default here.
     #[error(

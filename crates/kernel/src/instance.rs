@@ -66,7 +66,7 @@ impl Notes {
     /// When the folder cannot be created, or others than root can write to it.
     pub fn lock() -> Result<Notes, Error> {
         let made = DirBuilder::new().recursive(true).mode(0o755).create(FOLDER);
-        made.map_err(Error::file("make", FOLDER))?;
+        made.map_err(Error::file("create", FOLDER))?;
         check_folder(Path::new(FOLDER))?;
         let path = Path::new(FOLDER).join(LOCK);
         let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
@@ -83,7 +83,7 @@ impl Notes {
     /// When another instance has the name or the default, or the kernel or the file system refuses.
     pub fn start(mut self, mut note: Note, default: bool) -> Result<Instance, Error> {
         notes::start(&mut self, &mut note, default)?;
-        let own = self.own.take().ok_or_else(|| Error::BadName(note.name.clone()))?;
+        let own = self.own.take().ok_or_else(|| Error::Internal(format!("{} has no note", note.name)))?;
         Ok(Instance { note, _lock: own })
     }
 
@@ -123,7 +123,7 @@ impl Notes {
 
 /// Checks that only root can write there; anyone else could inject other defaults or make dead processes look alive.
 fn check_folder(path: &Path) -> Result<(), Error> {
-    let is = fs::symlink_metadata(path).map_err(Error::file("look at", path))?;
+    let is = fs::symlink_metadata(path).map_err(Error::file("inspect", path))?;
     if is.is_dir() && is.uid() == nix::unistd::geteuid().as_raw() && is.permissions().mode() & 0o022 == 0 {
         return Ok(());
     }

@@ -89,7 +89,7 @@ impl Loader {
         let ops = object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
         let link = match ops {
             Some(mut ops) => ops.attach_struct_ops().map_err(refused)?,
-            None => return Err(Error::BadName(self.name.clone())),
+            None => return Err(Error::Internal(format!("{} has no struct_ops map", self.name))),
         };
         Ok(Loaded { name: self.name.clone(), link, object })
     }
@@ -156,7 +156,7 @@ impl Loaded {
     /// When the kernel does not report it.
     pub fn counters_map(&self) -> Result<u32, Error> {
         let map = self.map(".bss")?;
-        Ok(MapInfo::new(map.as_fd()).map_err(Error::bpf("look at a BPF map"))?.info.id)
+        Ok(MapInfo::new(map.as_fd()).map_err(Error::bpf("inspect a BPF map"))?.info.id)
     }
 
     /// Returns the counters.
@@ -170,7 +170,7 @@ impl Loaded {
     /// Returns the map whose name ends with `end`.
     fn map(&self, end: &str) -> Result<Map<'_>, Error> {
         let map = self.object.maps().find(|map| map.name().to_string_lossy().ends_with(end));
-        map.ok_or_else(|| Error::BadName(self.name.clone()))
+        map.ok_or_else(|| Error::Internal(format!("{} has no map {end}", self.name)))
     }
 
     /// Returns the BPF IDs of the programs, for [`cost`](crate::cost).

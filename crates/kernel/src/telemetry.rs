@@ -119,7 +119,7 @@ impl Counters {
 /// # Errors
 /// When the map is gone or the user lacks the privileges.
 pub fn counters(map: u32) -> Result<Counters, Error> {
-    let handle = MapHandle::from_map_id(map).map_err(Error::bpf("look at the counters of a controller"))?;
+    let handle = MapHandle::from_map_id(map).map_err(Error::bpf("inspect the counters of a controller"))?;
     read_counters(&handle)
 }
 
@@ -176,7 +176,7 @@ pub fn measure_costs() -> Result<OwnedFd, Error> {
 /// Returns the BPF IDs of the programs of an object.
 pub(crate) fn program_ids(object: &Object) -> Result<Vec<u32>, Error> {
     let ids = object.progs().map(|program| libbpf_rs::Program::id_from_fd(program.as_fd()));
-    ids.collect::<Result<_, _>>().map_err(Error::bpf("look at a BPF program"))
+    ids.collect::<Result<_, _>>().map_err(Error::bpf("inspect a BPF program"))
 }
 
 #[cfg(test)]

@@ -109,7 +109,7 @@ impl Counters {
         match reason {
             RefusedBy::TokenRequired | RefusedBy::WrongToken => &self.refused_token,
             RefusedBy::Sessions => &self.refused_sessions,
-            RefusedBy::SessionsPerAddress => &self.refused_sessions_of_network,
+            RefusedBy::SessionsPerNetwork => &self.refused_sessions_of_network,
             RefusedBy::Rate => &self.refused_rate,
             RefusedBy::StreamTime => &self.refused_stream_time,
             RefusedBy::SessionBytes | RefusedBy::SessionTime | RefusedBy::Idle => &self.refused_used_up,

@@ -49,7 +49,7 @@ pub enum NetError {
         ours: u16,
     },
     /// The server requires TLS and the client does not use it.
-    #[error("the server wants TLS; give --tls-ca FILE or --tls-fingerprint HEX")]
+    #[error("the server requires TLS; give --tls-ca FILE or --tls-fingerprint HEX")]
     TlsRequired,
     /// The client requires TLS and the server does not offer it.
     #[error(
@@ -60,7 +60,7 @@ pub enum NetError {
     #[error("TLS failed ({0}); check the server's certificate and what this client trusts")]
     Tls(String),
     /// The server requires a token.
-    #[error("the server wants a token; give the one it was started with by --token-file")]
+    #[error("the server requires a token; give the one it was started with by --token-file")]
     TokenRequired,
     /// The token differs from the server's.
     #[error("the token is wrong; give the one the server was started with by --token-file")]
@@ -85,9 +85,9 @@ pub enum NetError {
         /// The server's port.
         port: u16,
     },
-    /// UDP arrives at the server from another address than TCP.
+    /// UDP arrives at the server from a different address than TCP.
     #[error(
-        "UDP arrives at the server from another address than TCP, so it does not answer; route both the same way"
+        "UDP arrives at the server from a different address than TCP, so it does not answer; route both the same way"
     )]
     UdpOtherAddress,
     /// Small packets pass, but none of a useful size.
@@ -114,7 +114,7 @@ pub enum NetError {
     )]
     System(#[from] io::Error),
     /// The flag in [`crate::ConnectOptions::stop`] was set.
-    #[error("interrupted before the end; start again to measure")]
+    #[error("interrupted; run it again to measure")]
     Interrupted,
 }
 

@@ -203,7 +203,7 @@ fn read_file(path: &Path, what: &'static str) -> Result<Vec<u8>, TlsSetupError> 
         .and_then(|file| file.take(LARGEST_FILE + 1).read_to_end(&mut bytes))
         .map_err(|error| file_error(path, what, error.to_string()))?;
     if bytes.len() as u64 > LARGEST_FILE {
-        return Err(file_error(path, what, format!("it has more than {LARGEST_FILE} bytes")));
+        return Err(file_error(path, what, format!("it is larger than {LARGEST_FILE} bytes")));
     }
     Ok(bytes)
 }

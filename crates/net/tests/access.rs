@@ -168,7 +168,7 @@ fn sessions_are_limited_in_all_and_per_address() {
     let limits = Limits { sessions_per_network: 1, ..Limits::default() };
     let server = Running::start(ServerConfig { limits, ..config() });
     let _first = Session::connect(&server.options()).unwrap();
-    assert!(matches!(refused(&server.options()), NetError::Refused(RefusedBy::SessionsPerAddress)));
+    assert!(matches!(refused(&server.options()), NetError::Refused(RefusedBy::SessionsPerNetwork)));
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn a_network_has_its_share_of_sessions_whatever_its_addresses_are() {
     let mut open: Vec<Raw> =
         (1..=most).map(|host| Raw::open_from(Ipv4Addr::new(127, 0, 1, host), server.port)).collect();
     let mut raw = Raw::enter_from(Ipv4Addr::new(127, 0, 1, 200), server.port);
-    assert_eq!(raw.prove(), Message::Refused(RefusedBy::SessionsPerAddress));
+    assert_eq!(raw.prove(), Message::Refused(RefusedBy::SessionsPerNetwork));
     assert_eq!(open[0].ask(&Message::Ping { number: 1 }), Message::Pong { number: 1 });
     measure_undisturbed(&server.options());
 }

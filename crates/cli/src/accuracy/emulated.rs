@@ -279,9 +279,8 @@ fn verdicts(all_cells: &[CellRuns], wanted: u32, coalesce: bool) -> Vec<String> 
     }
     let short = all_cells.iter().filter(|cell| cell.answered() < wanted as usize).count();
     if short > 0 {
-        verdicts.push(format!(
-            "the machine was too busy: {short} cells have fewer runs that count than asked for"
-        ));
+        verdicts
+            .push(format!("the machine was too busy: {short} cells have fewer valid runs than requested"));
     }
     if coalesce {
         let raw = all_cells.iter().filter(|cell| cell.method == "excursion");

@@ -88,7 +88,7 @@ pub(super) fn run(args: &IncreaseArgs) -> anyhow::Result<()> {
         return print_json(&grown);
     }
     say!("threshold of {} B, k0 = {}, k1 = {}", grown.ssthresh_bytes, grown.k0_bytes, grown.k1_bytes);
-    let whole = format!("{} B a round trip", digits(grown.increase_bytes));
+    let whole = format!("{} B per round trip", digits(grown.increase_bytes));
     line(&format!("increase, C = {}", share_of_one(args.scale)), &whole);
     let parts = format!("{fixed_point}/512 = {} B without C", digits(grown.fixed_point_bytes));
     line("in fixed point", &parts);

@@ -71,7 +71,7 @@ pub(super) fn run(args: &RequiredArgs) -> anyhow::Result<()> {
     let (of, frame) = (flows(args.flows), args.size.frame().get());
     say!("{of} with windows of {} segments, frames of {frame} B", args.segments);
     if let (Some(given), Some(rate), Some(flow)) = (args.rtt, rate, flow_rate) {
-        line(&format!("round trip {}", exact(given)), &format!("rate {rate}, {flow} a flow"));
+        line(&format!("round trip {}", exact(given)), &format!("rate {rate}, {flow} per flow"));
     }
     if let (Some(given), Some(rtt)) = (args.rate, rtt) {
         line(&format!("rate {given}"), &format!("round trip {}, queue included", exact(rtt)));

@@ -110,7 +110,7 @@ fn print(share: &SharedLink, window: &Window) -> anyhow::Result<()> {
     line(
         &format!("LS-AIMD, C = {}", share_of_one(window.scale)),
         &format!(
-            "windows down to {} segments where everything is marked ({} if weighed after the cut){reached}",
+            "windows down to {} segments where everything is marked ({} with the window after the cut){reached}",
             digits(window.ls_least_window),
             digits(window.ls_least_window_after_cut)
         ),
@@ -120,8 +120,8 @@ fn print(share: &SharedLink, window: &Window) -> anyhow::Result<()> {
 
 fn regime(window: &Window) -> String {
     match window.fair_window {
-        fair if fair < 1.0 => "less than one a round trip".to_owned(),
-        _ if window.below_floor => format!("whoever keeps {} fills the queue", window.floor),
-        _ => "acknowledgements can clock them".to_owned(),
+        fair if fair < 1.0 => "less than one per round trip".to_owned(),
+        _ if window.below_floor => format!("senders that keep {} build a standing queue", window.floor),
+        _ => "ACK clocking works".to_owned(),
     }
 }

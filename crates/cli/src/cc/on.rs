@@ -120,7 +120,7 @@ fn report_on(note: &Note, json: bool) {
     print_line(format_args!("{name} is on (process {})", note.pid));
     if let Some(default) = &note.default {
         print_line(format_args!(
-            "  new connections of this network namespace have it; before they had {}",
+            "  it is now the default of this network namespace (before: {})",
             default.former
         ));
     } else {
@@ -128,10 +128,10 @@ fn report_on(note: &Note, json: bool) {
         print_line(format_args!("  a route:    ip route change PREFIX via GATEWAY congctl {name}"));
     }
     let ecn = match note.controller {
-        Controller::LsDctcp | Controller::HwDctcp => "both ends need it, and marks on the way",
+        Controller::LsDctcp | Controller::HwDctcp => "needs ECN marking on the path, and DCTCP at both ends",
         Controller::LsReno | Controller::HwReno => "needs ECN: sysctl -w net.ipv4.tcp_ecn=1",
     };
-    print_line(format_args!("  {ecn}\nCtrl-C takes it off."));
+    print_line(format_args!("  {ecn}\nCtrl-C unloads it."));
 }
 
 fn report_off(name: &str, counted: Option<Counters>, json: bool) {
@@ -170,7 +170,7 @@ fn background() -> Result<()> {
     unsafe { command.pre_exec(alone) };
     let mut child = command.spawn().context("cannot start in the background")?;
     let (Some(stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
-        bail!("cannot hear from the background");
+        bail!("cannot read from the background process");
     };
     let mut first = String::new();
     BufReader::new(stdout).read_line(&mut first)?;
@@ -178,7 +178,11 @@ fn background() -> Result<()> {
         let mut said = String::new();
         stderr.read_to_string(&mut said)?;
         let said = said.trim_end().trim_start_matches("headway: ").to_owned();
-        bail!(if said.is_empty() { "it ended in the background without a word".to_owned() } else { said });
+        bail!(if said.is_empty() {
+            "it ended in the background without an error message".to_owned()
+        } else {
+            said
+        });
     }
     print_line(first.trim_end());
     if !first.starts_with('{') {

@@ -140,9 +140,9 @@ fn called(now: Vec<Cost>, before: &[Cost]) -> Vec<Cost> {
 
 pub(super) fn describe_counters(counters: &Counters) -> String {
     let mut text = format!(
-        "  connections      {} now, {} in all, {} more without the ECN they need (given to reno)\n  \
+        "  connections      {} now, {} in all, {} more without the ECN they need (switched to reno)\n  \
            marks            {} segments, {} reductions\n  \
-           losses           {} reductions, {} timeouts, {} taken back\n  \
+           losses           {} reductions, {} timeouts, {} undone\n  \
            below delta      {} times",
         counters.open(),
         counters.connections,

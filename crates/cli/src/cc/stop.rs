@@ -75,7 +75,7 @@ fn clean(wanted: &impl Fn(&String) -> bool, named: bool) -> Result<usize> {
             print_line("restored");
         } else if named && !former.namespace.may_be_kept() {
             notes.forget_default(former)?;
-            print_line("that namespace has gone: forgotten");
+            print_line("that namespace no longer exists; note removed");
         }
     }
     Ok(ended.len() + left.len())
@@ -83,7 +83,7 @@ fn clean(wanted: &impl Fn(&String) -> bool, named: bool) -> Result<usize> {
 
 /// Describes a killed program, whose controller the kernel has unregistered.
 pub(super) fn describe_ended(note: &Note) -> String {
-    format!("process {} was killed while {} was on; the kernel has taken it off", note.pid, note.name)
+    format!("process {} was killed while {} was on; the kernel has unloaded it", note.pid, note.name)
 }
 
 /// Describes a default that a killed program left behind, and how to restore it.

@@ -229,7 +229,7 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
     if let Some(change) = answer.change {
         let _ = writeln!(
             text,
-            "  changed      it went from {} to {} meanwhile; available is the average",
+            "  changed      changed from {} to {} during the measurement; available is the average",
             change.before, change.after
         );
     }
@@ -240,7 +240,7 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
         let _ = writeln!(text, "  queues       {}", kind.sentence());
     }
     if let Some(bucket) = answer.bucket {
-        let _ = writeln!(text, "  bucket       {bucket}, which pass at once after a pause");
+        let _ = writeln!(text, "  bucket       {bucket}, which pass as a burst after idle time");
     }
     let _ = writeln!(
         text,
@@ -258,7 +258,7 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
     );
     let _ = writeln!(
         text,
-        "  side effects delay grew by {} in the median stream, {} at most; {} of {} probe packets lost{}",
+        "  side effects added delay {} (median stream), {} (maximum); {} of {} probe packets lost{}",
         answer.added_delay,
         answer.added_delay_max,
         answer.lost,

@@ -122,8 +122,8 @@ impl Runner<'_> {
         let most = session.reverse_rate();
         if direction == Direction::Reverse && most < SLOWEST {
             let reason = anyhow::anyhow!(
-                "the server sends at {most} at most, but {SLOWEST} is the least that can be measured; have its \
-                 --max-rate raised"
+                "the server sends at {most} at most, but {SLOWEST} is the least that can be measured; ask its \
+                 operator to raise --max-rate"
             );
             return Err(Failed::new(Code::Refused, reason));
         }
@@ -217,8 +217,8 @@ impl Runner<'_> {
         if session.max_packets() < MAX_STREAM_PACKETS {
             let allowed = session.max_packets();
             let reason = anyhow::anyhow!(
-                "the server allows streams of {allowed} packets, but {MAX_STREAM_PACKETS} are needed; have its \
-                 --max-stream-packets raised"
+                "the server allows streams of {allowed} packets, but {MAX_STREAM_PACKETS} are needed; ask its \
+                 operator to raise --max-stream-packets"
             );
             return Err(Failed::new(Code::Refused, reason));
         }
@@ -260,7 +260,7 @@ impl Runner<'_> {
         let begin = series.next(elapsed(self.clock));
         let kept = series.interval();
         if kept > before && self.watch.is_none() {
-            tell!("headway: an answer takes longer than {before} here; the interval is {kept} from now on");
+            tell!("headway: measurements take longer than {before} on this path; the interval is now {kept}");
         }
         self.pause(begin)
     }

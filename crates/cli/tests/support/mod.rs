@@ -71,7 +71,7 @@ pub fn enter_network() -> bool {
     }
     let entered = unshare(CloneFlags::CLONE_NEWNET);
     if let Err(error) = &entered {
-        println!("SKIPPED: this host lets nobody make network namespaces ({error}); run as root");
+        println!("SKIPPED: this host does not allow network namespaces ({error}); run as root");
     }
     entered.is_ok()
 }

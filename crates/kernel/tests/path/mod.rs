@@ -76,7 +76,7 @@ impl Path {
         let (client, server) = match (Host::new(), Host::new()) {
             (Ok(client), Ok(server)) => (client, server),
             (Err(error), _) | (_, Err(error)) => {
-                println!("SKIPPED: this host lets nobody make network namespaces ({error}); run as root");
+                println!("SKIPPED: this host does not allow network namespaces ({error}); run as root");
                 return None;
             }
         };

@@ -183,7 +183,7 @@ fn accept(datagram: &[u8], session: u64) -> Option<[u8; COOKIE_LEN]> {
 
 /// Asks the server how many hellos it received.
 fn why_blocked(channel: &mut Channel, socket: &ProbeSocket, timeout: Duration) -> Result<NetError, NetError> {
-    let lost = |error| channel_error(error, timeout, "question for hellos");
+    let lost = |error| channel_error(error, timeout, "hello count request");
     let port = socket.peer().port();
     channel.send(&Message::Hellos).map_err(lost)?;
     match channel.receive(Instant::now() + timeout).map_err(lost)? {

@@ -190,22 +190,22 @@ pub struct SentReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 pub enum RefusedBy {
     /// A token is required and none was given.
-    #[error("it wants a token")]
+    #[error("it requires a token")]
     TokenRequired,
     /// The proof of the token is wrong.
     #[error("the token is wrong")]
     WrongToken,
     /// Too many sessions in total.
-    #[error("it serves as many sessions as it may")]
+    #[error("it has reached its limit of sessions")]
     Sessions,
-    /// Too many sessions from this address.
-    #[error("it serves as many sessions from your address as it may")]
-    SessionsPerAddress,
+    /// Too many sessions from this client's network.
+    #[error("it has reached its limit of sessions from your network")]
+    SessionsPerNetwork,
     /// The session has used up its bytes.
-    #[error("the session has moved as many bytes as it may")]
+    #[error("the session has used up its bytes")]
     SessionBytes,
     /// The session has used up its time.
-    #[error("the session has lasted as long as it may")]
+    #[error("the session has used up its time")]
     SessionTime,
     /// The session was idle for too long.
     #[error("the session was idle for too long")]
@@ -214,7 +214,7 @@ pub enum RefusedBy {
     #[error("the reverse stream is faster than it may send")]
     Rate,
     /// The stream has too many packets, or too few to have a gap.
-    #[error("the stream has more packets than it allows")]
+    #[error("the number of packets is out of range")]
     StreamPackets,
     /// The stream takes longer than allowed.
     #[error("the stream takes longer than it allows")]
@@ -247,7 +247,7 @@ impl Message {
             Message::Refused(_) => "refusal",
             Message::Cookie(_) => "cookie",
             Message::AddressProved => "proved address",
-            Message::Hellos => "question for hellos",
+            Message::Hellos => "hello count request",
             Message::HellosSeen { .. } => "hellos seen",
             Message::Ping { .. } => "ping",
             Message::Pong { .. } => "pong",
@@ -259,7 +259,7 @@ impl Message {
             Message::Ready { .. } => "ready",
             Message::End { .. } => "end of stream",
             Message::Report(_) => "report",
-            Message::Sent(_) => "sent report",
+            Message::Sent(_) => "departure report",
         }
     }
 }

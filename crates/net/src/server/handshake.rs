@@ -26,7 +26,7 @@ enum HandshakeError {
     Unexpected(&'static str),
     #[error("refused: {0}")]
     Refused(RefusedBy),
-    #[error("others needed the place")]
+    #[error("displaced by a client of another network")]
     Displaced,
     #[error(transparent)]
     Channel(#[from] ChannelError),

@@ -176,7 +176,7 @@ impl<'a> Session<'a> {
         match self.shared.sessions.take(self.guest.network, self.channel.tcp())? {
             Ok(place) => self.guest.place = place,
             Err(Full::All) => return self.refuse(RefusedBy::Sessions),
-            Err(Full::Network) => return self.refuse(RefusedBy::SessionsPerAddress),
+            Err(Full::Network) => return self.refuse(RefusedBy::SessionsPerNetwork),
         }
         self.shared.newcomers.proved(self.guest.network, Instant::now());
         self.socket = Some(ProbeSocket::connect(self.guest.local, address)?);
@@ -223,7 +223,7 @@ pub(super) fn run(mut session: Session<'_>) {
         let seconds = session.started.elapsed().as_secs_f64();
         match result {
             Ok(()) | Err(ChannelError::Closed) => info!(streams, seconds, "session ended"),
-            Err(error) => warn!(streams, seconds, %error, "session broken off"),
+            Err(error) => warn!(streams, seconds, %error, "session aborted"),
         }
     }
 }

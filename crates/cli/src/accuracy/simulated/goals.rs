@@ -36,7 +36,7 @@ pub(super) fn goals(classes: &[Tally], all: &Tally, judged: &[Judged]) -> Vec<Go
     if let Some(held) = all.coverage() {
         let reached = (HELD.0..=HELD.1).contains(&held);
         goals.push(goal(
-            "the 90 % interval holds the truth in 85 to 95 % of all answers",
+            "the 90 % interval contains the truth in 85 to 95 % of all answers",
             reached,
             percent(held),
         ));
@@ -63,13 +63,13 @@ pub(super) fn goals(classes: &[Tally], all: &Tally, judged: &[Judged]) -> Vec<Go
     let roomy: Vec<&Judged> = judged.iter().filter(|one| one.least_buffer_packets >= BUFFER).collect();
     let lost = Tally::new("buffers of 20 packets and more", &roomy).others_lost;
     goals.push(goal(
-        "at most 1 packet of others is lost in 10 measurements where buffers have room for 20 packets",
+        "at most 1 cross-traffic packet is lost in 10 measurements where buffers have room for 20 packets",
         lost <= LOST,
         format!("{:.1}", lost * 10.0),
     ));
     if let Some((median, p95)) = all.waited_median_ms.zip(all.waited_p95_ms) {
         goals.push(goal(
-            "packets of others wait 5 ms longer at most in the median, 20 ms in 95 % of the measurements",
+            "cross-traffic packets wait at most 5 ms longer in the median, and 20 ms in 95 % of the measurements",
             median <= WAITED.0 && p95 <= WAITED.1,
             format!("{median:.1} and {p95:.1} ms"),
         ));

@@ -25,8 +25,8 @@ pub(super) fn page(reports: &[Report<'_>], figure: &str, partial: bool) -> Strin
     if partial {
         body += "<p><strong>Interrupted: only the paths that were done count.</strong></p>\n";
     }
-    body += "<h2>Reliability</h2>\n<p>How often intervals of 50, 80, 90 and 95 % held what was free. On the diagonal they keep what they \
-             claim; below it they are too narrow.</p>\n";
+    body += "<h2>Reliability</h2>\n<p>How often intervals of 50, 80, 90 and 95 % contained the available bandwidth. On the diagonal, actual coverage equals \
+             claimed coverage; below it, the intervals are too narrow.</p>\n";
     body += &format!("<figure>{figure}</figure>\n");
     for report in reports {
         body += &format!("<h2>Method {}</h2>\n", page::escaped(report.method));

@@ -42,7 +42,7 @@ fn text(report: &Report<'_>) {
     let levels = report.all.reliability.iter();
     let levels: Vec<String> =
         levels.map(|level| format!("{:.1} % at {} %", level.actual(), level.percent)).collect();
-    say!("Intervals that held the truth: {}", levels.join(", "));
+    say!("Intervals that contain the truth: {}", levels.join(", "));
     for (count, reason) in report.refusals() {
         say!("{count} without an answer: {reason}");
     }

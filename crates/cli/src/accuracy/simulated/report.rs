@@ -65,10 +65,10 @@ pub(super) const COLUMNS: [&str; 15] = [
 
 /// An explanation of the columns.
 pub(super) const LEGEND: &str = "\
-Held: 90 % intervals with the truth in them. Bias: median error. Error: median of its absolute value, and the 95th percentile; errors and half widths are shares
-of what was free, or of a quarter of the narrow link's capacity where less was free. Null: the error of one who always answers that capacity. MB, s: median cost.
-Lost: packets of others lost because of a measurement, in the mean. Waited: the longest, in ms, that such packets waited because of the median stream, in the median
-measurement; and because of any stream, in all but 5 % of the measurements.";
+Held: answers whose 90 % interval contains the truth. Bias: median error. Error: median absolute error, and its 95th percentile. Errors and half widths are fractions
+of the available bandwidth, or of a quarter of the narrow link's capacity if less was available. Null: the error of always answering that capacity. MB, s: median cost.
+Lost: cross-traffic packets lost because of a measurement, mean. Waited: the longest extra wait of a cross-traffic packet in ms: because of the median stream, median over
+measurements; and because of any stream, 95th percentile over measurements.";
 
 fn row(tally: &Tally) -> [String; COLUMNS.len()] {
     let percent = |share: Option<f64>| share.map(|share| format!("{:.1} %", share * 100.0));
