@@ -13,7 +13,7 @@
 
 /* The reason for the last cut. */
 enum hw_cause {
-	HW_NOTHING,
+	HW_CAUSE_NONE,
 	HW_MARK,
 	HW_LOSS,
 };
@@ -26,7 +26,7 @@ struct hw_cut {
 	hw_u16 cause;
 } __attribute__((packed, aligned(2)));
 
-HW_INLINE void hw_cut_note(struct hw_cut *cut, hw_u16 cause, hw_u32 next)
+HW_INLINE void hw_cut_record(struct hw_cut *cut, hw_u16 cause, hw_u32 next)
 {
 	cut->cause = cause;
 	cut->end = next;
@@ -39,10 +39,10 @@ HW_INLINE void hw_cut_note(struct hw_cut *cut, hw_u16 cause, hw_u32 next)
 HW_INLINE int hw_cut_for_mark(struct hw_cut *cut, hw_u32 marked, hw_u32 una, hw_u32 next)
 {
 	if (hw_before(cut->end, una))
-		cut->cause = HW_NOTHING;
-	if (!marked || cut->cause != HW_NOTHING)
+		cut->cause = HW_CAUSE_NONE;
+	if (!marked || cut->cause != HW_CAUSE_NONE)
 		return 0;
-	hw_cut_note(cut, HW_MARK, next);
+	hw_cut_record(cut, HW_MARK, next);
 	return 1;
 }
 
@@ -51,16 +51,16 @@ HW_INLINE int hw_cut_for_loss(struct hw_cut *cut, hw_u32 una, hw_u32 next)
 {
 	if (cut->cause == HW_LOSS && hw_before(una, cut->end))
 		return 0;
-	hw_cut_note(cut, HW_LOSS, next);
+	hw_cut_record(cut, HW_LOSS, next);
 	return 1;
 }
 
 /* The same for a timeout, which needs no further cut after one for marks or losses. */
 HW_INLINE int hw_cut_for_timeout(struct hw_cut *cut, hw_u32 una, hw_u32 next)
 {
-	int due = cut->cause == HW_NOTHING || !hw_before(una, cut->end);
+	int due = cut->cause == HW_CAUSE_NONE || !hw_before(una, cut->end);
 
-	hw_cut_note(cut, HW_LOSS, due ? next : cut->end);
+	hw_cut_record(cut, HW_LOSS, due ? next : cut->end);
 	return due;
 }
 

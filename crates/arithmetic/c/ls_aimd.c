@@ -9,7 +9,7 @@ hw_u32 headway_exp2_negative(hw_u32 x);
 hw_u32 headway_average(hw_u32 average, hw_u32 fraction, hw_u32 shift);
 hw_u32 headway_ls_add(hw_u64 ssthresh, hw_u32 exponent);
 hw_u32 headway_ls_growth_exponent(hw_u32 mss);
-hw_u32 headway_ls_automatic_scale(hw_u32 algorithm, hw_u32 marks, int gentle);
+hw_u32 headway_ls_automatic_scale(hw_u32 algorithm, hw_u32 marks, int late_departures);
 hw_u32 headway_ls_cwnd(const struct ls_state *ls, const struct ls_config *config);
 hw_u64 headway_ls_gap(const struct ls_state *ls, hw_u32 bytes);
 void headway_ls_init(struct ls_state *ls, const struct ls_config *config, hw_u32 window, hw_u32 mss, hw_u32 next);
@@ -44,9 +44,9 @@ hw_u32 headway_ls_growth_exponent(hw_u32 mss)
 	return ls_growth_exponent(mss);
 }
 
-hw_u32 headway_ls_automatic_scale(hw_u32 algorithm, hw_u32 marks, int gentle)
+hw_u32 headway_ls_automatic_scale(hw_u32 algorithm, hw_u32 marks, int late_departures)
 {
-	return ls_automatic_scale(algorithm, marks, gentle);
+	return ls_automatic_scale(algorithm, marks, late_departures);
 }
 
 hw_u32 headway_ls_cwnd(const struct ls_state *ls, const struct ls_config *config)

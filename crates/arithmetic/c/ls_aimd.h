@@ -43,7 +43,7 @@
 #define LS_SCALE_ONE (1U << LS_SCALE_BITS)
 /* Limit on the segments that one ACK is counted for below `delta` segments: larger stretches only come from
  * data sent before. */
-#define LS_MOST_STRETCH 64
+#define LS_MAX_STRETCH 64
 /* The newest RTT sample weighs 1/8, as everywhere in TCP (RFC 6298). */
 #define LS_RTT_SHIFT 3
 /*
@@ -53,8 +53,8 @@
  * and cutting by a quarter as much while segments are paced brings utilisation back to 97 %. C must then start to
  * fall at fewer marks, because a window that is cut less gets more of them.
  */
-#define LS_FIXED_RTT_SHIFT 5
-#define LS_FIXED_CUT_SHIFT 2
+#define LS_LATE_RTT_SHIFT 5
+#define LS_LATE_CUT_SHIFT 2
 /*
  * The newest window weighs 1/512 in the fraction of marks that an automatic C follows. At one segment per window
  * each sample is a single bit; with 1/256 the noise in C already costs 0.5 % of utilisation and doubles the spread
@@ -131,10 +131,10 @@ struct ls_ack {
 	/* Segments in flight before this ACK. */
 	hw_u32 in_flight;
 	/* Whether the connection is limited by the window and not by the application. */
-	hw_u32 limited;
+	hw_u32 cwnd_limited;
 	/* Whether the sender is in fast recovery, when the window does not grow. After a timeout, while it
 	 * resends everything, the window does grow. */
-	hw_u32 recovering;
+	hw_u32 in_recovery;
 	/*
 	 * RTT of the newest acknowledged segment, in ns; zero if that was retransmitted or the receiver delayed the
 	 * ACK until its timer expired (2.5).
@@ -205,13 +205,13 @@ HW_INLINE void ls_update_regime(struct ls_state *ls, const struct ls_config *con
  * Up to a fraction `knee` C is 1; beyond, it halves with every further 1 / `steepness`. More marks mean less
  * increase, and less increase means fewer marks, so the two balance before saturation: for DCTCP, whose marked
  * fraction p and window w obey p^2 = 2 C add s / w^2, at 0.5 to 0.65 for windows of a quarter of a segment and
- * more; for Reno, with p = 2 C add s / w^2, at 0.02 to 0.04. With `gentle` cuts the knee is at fewer marks. The
+ * more; for Reno, with p = 2 C add s / w^2, at 0.02 to 0.04. With `late_departures` cuts are smaller and the knee is at fewer marks. The
  * window responds within a few rounds and the average is far slower (LS_MARKS_SHIFT), so the loop behaves like a
  * single low-pass filter and cannot oscillate.
  */
-HW_INLINE hw_u32 ls_automatic_scale(hw_u32 algorithm, hw_u32 marks, int gentle)
+HW_INLINE hw_u32 ls_automatic_scale(hw_u32 algorithm, hw_u32 marks, int late_departures)
 {
-	const hw_u32 dctcp_knee = gentle ? DCTCP_ONE * 5 / 16 : DCTCP_ONE / 2;
+	const hw_u32 dctcp_knee = late_departures ? DCTCP_ONE * 5 / 16 : DCTCP_ONE / 2;
 	const hw_u32 knee = algorithm == LS_DCTCP ? dctcp_knee : DCTCP_ONE / 50;
 	const hw_u32 steepness = algorithm == LS_DCTCP ? 16 : 200;
 
@@ -220,9 +220,9 @@ HW_INLINE hw_u32 ls_automatic_scale(hw_u32 algorithm, hw_u32 marks, int gentle)
 	return (hw_u32)hw_max(hw_exp2_negative((marks - knee) / (DCTCP_ONE >> 16) * steepness), 1);
 }
 
-/* Whether cuts are gentle because departures follow the window late. Above `delta` segments ACKs clock them,
+/* Whether departures follow the window late, so that cuts must be smaller. Above `delta` segments ACKs clock them,
  * without that delay. */
-HW_INLINE int ls_is_gentle(const struct ls_state *ls, const struct ls_config *config)
+HW_INLINE int ls_departs_late(const struct ls_state *ls, const struct ls_config *config)
 {
 	return config->fixed_departures && !config->scale && config->algorithm == LS_DCTCP && ls->submss;
 }
@@ -261,7 +261,7 @@ HW_INLINE void ls_count_marks(struct ls_state *ls, const struct ls_config *confi
 	ls->alpha = dctcp_average(ls->alpha, fraction, DCTCP_GAIN_SHIFT);
 	ls->marks = dctcp_average(ls->marks, fraction, LS_MARKS_SHIFT);
 	if (!config->scale)
-		ls->scale = ls_automatic_scale(config->algorithm, ls->marks >> LS_MARKS_SHIFT, ls_is_gentle(ls, config));
+		ls->scale = ls_automatic_scale(config->algorithm, ls->marks >> LS_MARKS_SHIFT, ls_departs_late(ls, config));
 	ls->total = 0;
 	ls->marked = 0;
 	ls->round_end = ack->next;
@@ -293,8 +293,8 @@ HW_INLINE void ls_on_mark(struct ls_state *ls, const struct ls_config *config, h
 
 	if (config->algorithm == LS_DCTCP)
 		cut = (base * ls->alpha) >> (DCTCP_FRACTION_BITS + DCTCP_GAIN_SHIFT + 1);
-	if (ls_is_gentle(ls, config))
-		cut >>= LS_FIXED_CUT_SHIFT;
+	if (ls_departs_late(ls, config))
+		cut >>= LS_LATE_CUT_SHIFT;
 	ls_reduce_to(ls, config, base - cut);
 }
 
@@ -306,7 +306,7 @@ HW_INLINE void ls_grow(struct ls_state *ls, hw_u32 acked, hw_u64 weight)
 	hw_u64 round;
 
 	if (ls->submss) {
-		hw_u64 segments = hw_min(acked, LS_MOST_STRETCH);
+		hw_u64 segments = hw_min(acked, LS_MAX_STRETCH);
 
 		/* 31 bits of increase, 16 of segment, 6 of segments and 9 of shift: below 2^62. */
 		ls->window += ((ls_increase(ls) * ls->mss * segments << HW_Q9) / weight) >> (LS_SCALE_BITS - HW_Q9);
@@ -347,7 +347,7 @@ HW_INLINE void ls_init(struct ls_state *ls, const struct ls_config *config, hw_u
 /* Processes an ACK (2.12). Returns whether it reduced the window. */
 HW_INLINE int ls_on_ack(struct ls_state *ls, const struct ls_config *config, const struct ls_ack *ack)
 {
-	const hw_u32 shift = ls_is_gentle(ls, config) ? LS_FIXED_RTT_SHIFT : LS_RTT_SHIFT;
+	const hw_u32 shift = ls_departs_late(ls, config) ? LS_LATE_RTT_SHIFT : LS_RTT_SHIFT;
 	hw_u64 before = ls->window;
 	int cut;
 
@@ -361,7 +361,7 @@ HW_INLINE int ls_on_ack(struct ls_state *ls, const struct ls_config *config, con
 	cut = hw_cut_for_mark(&ls->cut, ack->marked, ack->una, ack->next);
 	if (cut)
 		ls_on_mark(ls, config, ack->in_flight);
-	if (ack->acked && ack->limited && !ack->recovering)
+	if (ack->acked && ack->cwnd_limited && !ack->in_recovery)
 		ls_grow(ls, ack->acked, config->after_cut ? ls->window : before);
 	ls_update_regime(ls, config);
 	return cut;

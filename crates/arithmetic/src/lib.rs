@@ -7,7 +7,7 @@ mod ls_aimd;
 mod numbers;
 
 pub use ls_aimd::{
-    Ack, Algorithm, Config, LARGEST_WINDOW, LsAimd, MOST_STRETCH, SCALE_ONE, UNLIMITED, add, automatic_scale,
+    Ack, Algorithm, Config, LARGEST_WINDOW, LsAimd, MAX_STRETCH, SCALE_ONE, UNLIMITED, add, automatic_scale,
     growth_exponent,
 };
 pub use numbers::{FRACTION_BITS, average, exp2_negative, log2};

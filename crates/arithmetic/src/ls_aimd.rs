@@ -7,7 +7,7 @@ pub const SCALE_ONE: u32 = 1 << 16;
 /// Largest window, in bytes.
 pub const LARGEST_WINDOW: u64 = 1 << 30;
 /// Limit on the segments that one ACK is counted for below `delta` segments.
-pub const MOST_STRETCH: u32 = 64;
+pub const MAX_STRETCH: u32 = 64;
 /// The state keeps alpha multiplied by 2^4, on top of its 20 fraction bits.
 const ALPHA_SHIFT: u32 = 4;
 /// The same for the slower average of marks.
@@ -74,9 +74,9 @@ pub struct Ack {
     /// Segments in flight before this ACK.
     pub in_flight: u32,
     /// 1 if the window limits the connection, 0 if the application does.
-    pub limited: u32,
+    pub cwnd_limited: u32,
     /// 1 in fast recovery, when the window does not grow; 0 after a timeout.
-    pub recovering: u32,
+    pub in_recovery: u32,
     /// RTT of the newest acknowledged segment, in ns; zero if there is no valid sample (ls-aimd 2.5).
     pub rtt: u64,
 }
@@ -113,7 +113,7 @@ struct Cut {
 unsafe extern "C" {
     safe fn headway_ls_add(ssthresh: u64, exponent: u32) -> u32;
     safe fn headway_ls_growth_exponent(mss: u32) -> u32;
-    safe fn headway_ls_automatic_scale(algorithm: Algorithm, marks: u32, gentle: i32) -> u32;
+    safe fn headway_ls_automatic_scale(algorithm: Algorithm, marks: u32, late_departures: i32) -> u32;
     safe fn headway_ls_cwnd(ls: &State, config: &Config) -> u32;
     safe fn headway_ls_gap(ls: &State, bytes: u32) -> u64;
     safe fn headway_ls_init(ls: &mut State, config: &Config, window: u32, mss: u32, next: u32);
@@ -136,8 +136,8 @@ pub fn growth_exponent(mss: u32) -> u32 {
 }
 
 /// Returns C in units of 2^-16 for an average share of marked segments with 20 fraction bits.
-pub fn automatic_scale(algorithm: Algorithm, marks: u32, gentle: bool) -> u32 {
-    headway_ls_automatic_scale(algorithm, marks, gentle.into())
+pub fn automatic_scale(algorithm: Algorithm, marks: u32, late_departures: bool) -> u32 {
+    headway_ls_automatic_scale(algorithm, marks, late_departures.into())
 }
 
 /// One connection.

@@ -53,7 +53,7 @@ impl Connection {
             acked,
             marked,
             in_flight,
-            limited: 1,
+            cwnd_limited: 1,
             rtt: 1_000_000,
             ..Ack::default()
         });
@@ -268,18 +268,18 @@ fn a_window_does_not_grow_while_losses_are_recovered() {
     for segments in [0.5, 20.0] {
         let mut connection = Connection::at(RENO, ETHERNET, segments);
         let before = connection.ls.window();
-        for recovering in [1, 0] {
+        for in_recovery in [1, 0] {
             for una in 1..100 {
                 connection.ls.on_ack(&Ack {
                     una,
                     next: una,
                     acked: 1,
-                    limited: 1,
-                    recovering,
+                    cwnd_limited: 1,
+                    in_recovery,
                     ..Ack::default()
                 });
             }
-            assert_eq!(connection.ls.window() == before, recovering == 1);
+            assert_eq!(connection.ls.window() == before, in_recovery == 1);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! LS-AIMD: what holds in a million random states and for every threshold.
 
 use headway_arithmetic::{
-    Ack, Algorithm, Config, LARGEST_WINDOW, LsAimd, MOST_STRETCH, Q9, SCALE_ONE, UNLIMITED, add,
+    Ack, Algorithm, Config, LARGEST_WINDOW, LsAimd, MAX_STRETCH, Q9, SCALE_ONE, UNLIMITED, add,
 };
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ fn exact_add(ssthresh: f64, exponent: u32) -> f64 {
 /// An event in the life of a connection.
 #[derive(Clone, Debug)]
 enum Event {
-    Ack { acked: u32, marked: bool, limited: bool, rtt: u64 },
+    Ack { acked: u32, marked: bool, cwnd_limited: bool, rtt: u64 },
     Loss,
     Timeout,
     Undo,
@@ -25,7 +25,7 @@ fn event() -> impl Strategy<Value = Event> {
     let rtt = prop_oneof![Just(0), 1_u64..8_000_000_000];
     prop_oneof![
         12 => (0_u32..40, any::<bool>(), any::<bool>(), rtt)
-            .prop_map(|(acked, marked, limited, rtt)| Event::Ack { acked, marked, limited, rtt }),
+            .prop_map(|(acked, marked, cwnd_limited, rtt)| Event::Ack { acked, marked, cwnd_limited, rtt }),
         1 => Just(Event::Loss),
         1 => Just(Event::Timeout),
         1 => Just(Event::Undo),
@@ -65,13 +65,13 @@ proptest! {
             let before = ls.window();
             next = next.max(una.wrapping_add(ls.cwnd().min(1000)));
             match event {
-                Event::Ack { acked, marked, limited, rtt } => {
+                Event::Ack { acked, marked, cwnd_limited, rtt } => {
                     let acked = acked.min(next.wrapping_sub(una));
                     let in_flight = next.wrapping_sub(una);
                     una = una.wrapping_add(acked);
                     let marked = if marked { acked } else { 0 };
-                    ls.on_ack(&Ack { una, next, acked, marked, in_flight, limited: limited.into(), rtt, ..Ack::default() });
-                    if marked == 0 && acked <= MOST_STRETCH {
+                    ls.on_ack(&Ack { una, next, acked, marked, in_flight, cwnd_limited: cwnd_limited.into(), rtt, ..Ack::default() });
+                    if marked == 0 && acked <= MAX_STRETCH {
                         prop_assert!(ls.window() >= before.min(LARGEST_WINDOW << Q9), "unmarked windows do not shrink");
                     }
                 }

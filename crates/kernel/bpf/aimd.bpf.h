@@ -113,7 +113,7 @@ static __always_inline u32 algorithm_on_ack(struct algorithm *a, const struct ls
 		aimd_count_marks(a, ack);
 	if (cut)
 		aimd_on_mark(a, ack->in_flight);
-	else if (a->cut.cause != HW_MARK && ack->limited && !ack->recovering)
+	else if (a->cut.cause != HW_MARK && ack->cwnd_limited && !ack->in_recovery)
 		aimd_grow(a, ack->acked);
 	return cut;
 }

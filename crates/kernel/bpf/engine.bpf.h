@@ -116,7 +116,7 @@ static __always_inline void apply(struct sock *sk)
 }
 
 /* Whether the connection is limited by the window and not by the application (RFC 7661). */
-static __always_inline u32 limited(struct tcp_sock *tp, const struct algorithm *algorithm, const struct rate_sample *rs)
+static __always_inline u32 cwnd_limited(struct tcp_sock *tp, const struct algorithm *algorithm, const struct rate_sample *rs)
 {
 	/* With pacing, fewer segments than the window are in flight even if the sender always has data. */
 	if (algorithm_submss(algorithm))
@@ -193,8 +193,8 @@ void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct 
 		.acked = rs->acked_sacked,
 		.marked = hw_min(tp->delivered_ce - c->delivered_ce, rs->acked_sacked),
 		.in_flight = rs->prior_in_flight,
-		.limited = limited(tp, algorithm, rs),
-		.recovering = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state) == TCP_CA_Recovery,
+		.cwnd_limited = cwnd_limited(tp, algorithm, rs),
+		.in_recovery = BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state) == TCP_CA_Recovery,
 		.rtt = rtt_sample(tp, algorithm, rs),
 	};
 

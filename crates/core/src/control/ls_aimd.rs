@@ -168,8 +168,8 @@ impl Controller for LsAimd {
             acked: ack.delivered,
             marked: ack.marked,
             in_flight: ack.in_flight.saturating_add(ack.delivered),
-            limited: ack.window_limited.into(),
-            recovering: (delivery.state == RecoveryState::Recovery).into(),
+            cwnd_limited: ack.window_limited.into(),
+            in_recovery: (delivery.state == RecoveryState::Recovery).into(),
             rtt: ack.rtt.map_or(0, |rtt| rtt.ns().unsigned_abs()),
         });
     }

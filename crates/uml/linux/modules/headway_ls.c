@@ -190,8 +190,8 @@ static void ls_cong_control(struct sock *sk, u32 una, int flag,
 		.acked = rs->acked_sacked,
 		.marked = min_t(u32, tp->delivered_ce - c->delivered_ce, rs->acked_sacked),
 		.in_flight = rs->prior_in_flight,
-		.limited = ls_limited(sk, rs),
-		.recovering = inet_csk(sk)->icsk_ca_state == TCP_CA_Recovery,
+		.cwnd_limited = ls_limited(sk, rs),
+		.in_recovery = inet_csk(sk)->icsk_ca_state == TCP_CA_Recovery,
 		.rtt = ls_rtt_sample(sk, rs),
 	};
 	c->delivered_ce = tp->delivered_ce;
