@@ -44,7 +44,7 @@ fn measure(session: &mut Session, gap: Duration, name: &str, forward: bool) -> R
         let outcome =
             if forward { session.send_stream(&schedule)? } else { session.receive_stream(&schedule)? };
         refused += u32::from(outcome.refusal.is_some());
-        sources = Some((outcome.sent_by, outcome.received_by));
+        sources = Some((outcome.send_stamps, outcome.receive_stamps));
         collect(&outcome, &mut sent, &mut received);
     }
     let [s1, s50, s99] = percentiles(&mut sent);

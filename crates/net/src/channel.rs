@@ -122,7 +122,7 @@ impl Channel {
     /// # Errors
     /// Any [`ChannelError`] except the timeout.
     pub(crate) fn try_receive(&mut self) -> Result<Option<Message>, ChannelError> {
-        self.transport.socket_mut().do_not_wait(Instant::now() + READ_TIMEOUT);
+        self.transport.socket_mut().set_nonblocking_until(Instant::now() + READ_TIMEOUT);
         match self.next() {
             Ok(message) => Ok(Some(message)),
             Err(ChannelError::Timeout) => Ok(None),

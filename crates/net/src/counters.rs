@@ -1,7 +1,7 @@
 //! The counters of a server, for its log.
 
 use crate::protocol::RefusedBy;
-use crate::receive::Oddities;
+use crate::receive::Irregular;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -123,11 +123,11 @@ impl Counters {
     }
 
     /// Adds the unexpected datagrams of a stream.
-    pub(crate) fn add_oddities(&self, odd: &Oddities) {
-        add(&self.datagrams_malformed, odd.malformed);
-        add(&self.datagrams_wrong_session, odd.wrong_session);
-        add(&self.datagrams_replayed, odd.replayed);
-        add(&self.datagrams_reordered, odd.reordered);
-        add(&self.datagrams_unexpected, odd.unexpected);
+    pub(crate) fn add_irregular(&self, irregular: &Irregular) {
+        add(&self.datagrams_malformed, irregular.malformed);
+        add(&self.datagrams_wrong_session, irregular.wrong_session);
+        add(&self.datagrams_replayed, irregular.replayed);
+        add(&self.datagrams_reordered, irregular.reordered);
+        add(&self.datagrams_unexpected, irregular.unexpected);
     }
 }

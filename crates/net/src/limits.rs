@@ -126,7 +126,7 @@ const PREPARE: Duration = Duration::from_ms(1);
 
 /// Maximum CPU time of one stream, during which others wait. The streams of all methods stay below it: they have at
 /// most 320 gaps of 400 us (`prc-mt`), and streams with wider gaps do not occupy a whole processor.
-const MOST_WORK: Span = Span::from_millis(150);
+const MAX_WORK: Span = Span::from_millis(150);
 
 /// The part of its limits that a session has used.
 #[derive(Debug, Default)]
@@ -136,12 +136,12 @@ pub(crate) struct Usage {
 
 impl Usage {
     /// Accepts a stream and charges its bytes to the session, or returns the limit that it exceeds.
-    pub(crate) fn grant(&mut self, limits: &Limits, request: &Request<'_>) -> Result<(), RefusedBy> {
+    pub(crate) fn admit(&mut self, limits: &Limits, request: &Request<'_>) -> Result<(), RefusedBy> {
         if request.gaps.is_empty() || request.packets() > u64::from(limits.stream_packets) {
             return Err(RefusedBy::StreamPackets);
         }
         let duration = request.duration();
-        if duration.to_std() > limits.stream_time || request.reverse && request.work().time > MOST_WORK {
+        if duration.to_std() > limits.stream_time || request.reverse && request.work().time > MAX_WORK {
             return Err(RefusedBy::StreamTime);
         }
         let allowed = limits.reverse_rate.bytes_in(duration).get().saturating_add(burst(limits));
@@ -163,7 +163,7 @@ impl Usage {
 }
 
 /// Returns the pause after sending `bytes` within `took` that keeps the average at the rate limit.
-pub(crate) fn owed(limits: &Limits, bytes: Bytes, took: Duration) -> Span {
+pub(crate) fn rate_pause(limits: &Limits, bytes: Bytes, took: Duration) -> Span {
     (limits.reverse_rate.time_for(bytes) - took).to_std()
 }
 
@@ -185,7 +185,7 @@ mod tests {
             ..Limits::default()
         };
         let ask = |usage: &mut Usage, count: usize, gap: Duration, reverse: bool| {
-            usage.grant(&limits, &Request { size: size(), gaps: &vec![gap; count], reverse })
+            usage.admit(&limits, &Request { size: size(), gaps: &vec![gap; count], reverse })
         };
         let fresh = Usage::default;
         let us = Duration::from_us;
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(work(&[ms(100), us(10)]).share, 1000, "the shortest gap counts");
         let limits = Limits::default();
         let ask = |gaps: &[Duration], reverse| {
-            Usage::default().grant(&limits, &Request { size: size(), gaps, reverse })
+            Usage::default().admit(&limits, &Request { size: size(), gaps, reverse })
         };
         assert_eq!(ask(&[us(190); 780], true), Ok(()));
         assert_eq!(ask(&[us(190); 790], true), Err(RefusedBy::StreamTime));
@@ -225,8 +225,8 @@ mod tests {
         let limits = Limits { reverse_rate: Rate::from_mbps(123.04), ..Limits::default() };
         // 10 packets of 1538 bytes take 1 ms at 123.04 Mb/s.
         let bytes = size().wire() * 10;
-        assert_eq!(owed(&limits, bytes, Duration::ZERO), Span::from_millis(1));
-        assert_eq!(owed(&limits, bytes, Duration::from_ms(9)), Span::ZERO);
+        assert_eq!(rate_pause(&limits, bytes, Duration::ZERO), Span::from_millis(1));
+        assert_eq!(rate_pause(&limits, bytes, Duration::from_ms(9)), Span::ZERO);
     }
 
     #[test]
@@ -236,7 +236,7 @@ mod tests {
             let burst = burst(&limits);
             assert!(burst <= BURST.get() && burst <= bps / 8, "{burst} bytes at {bps} b/s");
             if burst > 0 {
-                assert!(owed(&limits, Bytes::new(burst), Duration::ZERO) <= Span::from_secs(1));
+                assert!(rate_pause(&limits, Bytes::new(burst), Duration::ZERO) <= Span::from_secs(1));
             }
         }
     }
@@ -247,7 +247,7 @@ mod tests {
         let mut usage = Usage::default();
         assert_eq!(usage.charge(&limits, Bytes::new(3000)), Ok(()));
         let request = Request { size: size(), gaps: &[Duration::ZERO], reverse: false };
-        assert_eq!(usage.grant(&limits, &request), Err(RefusedBy::SessionBytes));
+        assert_eq!(usage.admit(&limits, &request), Err(RefusedBy::SessionBytes));
         assert_eq!(usage.charge(&limits, Bytes::new(1001)), Err(RefusedBy::SessionBytes));
         assert_eq!(usage.charge(&limits, Bytes::new(u64::MAX)), Err(RefusedBy::SessionBytes));
         assert_eq!(usage.charge(&limits, Bytes::new(1000)), Ok(()));

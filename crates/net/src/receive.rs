@@ -16,13 +16,13 @@ use std::os::fd::AsFd;
 use std::time::{Duration as Span, Instant};
 
 /// The longest sleep between two reads of the receive buffer: delays the end of a stream by at most this much.
-const LONGEST_NAP: Span = Span::from_millis(2);
+const LONGEST_POLL_INTERVAL: Span = Span::from_millis(2);
 
 /// The shortest sleep. Even shorter ones would amount to a wake-up per packet again.
-const SHORTEST_NAP: Span = Span::from_micros(200);
+const SHORTEST_POLL_INTERVAL: Span = Span::from_micros(200);
 
 /// Time beyond a stream's planned duration after which it is given up, to allow for a slow start and a late end.
-const PATIENCE: Span = Span::from_secs(10);
+const GIVE_UP_AFTER: Span = Span::from_secs(10);
 
 /// Batches read in a row before the control connection is checked again: more than any receive buffer holds, so
 /// only a flood reaches it.
@@ -45,7 +45,7 @@ pub(crate) struct Expected {
 
 /// Counts of datagrams that did not belong to the stream or were irregular.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Oddities {
+pub(crate) struct Irregular {
     /// Not one of Headway's datagrams, or with a wrong field or length.
     pub malformed: u64,
     /// Of another session.
@@ -66,7 +66,7 @@ pub(crate) struct ReceivedStream {
     /// Duplicate packets of this stream.
     pub duplicates: u32,
     /// Counts of irregular datagrams.
-    pub oddities: Oddities,
+    pub irregular: Irregular,
     /// Whether the clock was stepped during the stream or since the one before.
     pub clock_stepped: bool,
 }
@@ -90,7 +90,7 @@ impl Sorter {
             received: ReceivedStream {
                 arrivals: vec![None; expected.count as usize],
                 duplicates: 0,
-                oddities: Oddities::default(),
+                irregular: Irregular::default(),
                 clock_stepped: false,
             },
         }
@@ -98,25 +98,25 @@ impl Sorter {
 
     /// Processes one datagram.
     pub(crate) fn take(&mut self, datagram: &Datagram<'_>, now: headway_core::Instant) {
-        let odd = &mut self.received.oddities;
+        let irregular = &mut self.received.irregular;
         let Ok(header) = Header::parse(datagram.start) else {
-            odd.malformed += 1;
+            irregular.malformed += 1;
             return;
         };
         let expected = &self.expected;
         if header.session != expected.session {
-            odd.wrong_session += 1;
+            irregular.wrong_session += 1;
         } else if header.kind == Kind::Size {
             // A late duplicate of a size test that has already been answered.
         } else if header.kind != Kind::Probe || header.stream > expected.stream {
-            odd.unexpected += 1;
+            irregular.unexpected += 1;
         } else if header.stream < expected.stream {
-            odd.replayed += 1;
+            irregular.replayed += 1;
         } else if header.count != expected.count || datagram.length != self.payload {
-            odd.malformed += 1;
+            irregular.malformed += 1;
         } else if let Some(slot) = self.received.arrivals.get_mut(header.index as usize) {
             if slot.is_some() {
-                odd.replayed += 1;
+                irregular.replayed += 1;
                 self.received.duplicates += 1;
                 return;
             }
@@ -126,21 +126,21 @@ impl Sorter {
                 program: now,
             });
             self.missing -= 1;
-            odd.reordered += u64::from(self.highest.is_some_and(|highest| header.index < highest));
+            irregular.reordered += u64::from(self.highest.is_some_and(|highest| header.index < highest));
             self.highest = self.highest.max(Some(header.index));
         }
     }
 }
 
 /// Counts and drops the datagrams waiting in a socket before a stream is announced as ready.
-pub(crate) fn drain_stale(socket: &ProbeSocket, session: u64, stream: u32) -> Oddities {
+pub(crate) fn drain_stale(socket: &ProbeSocket, session: u64, stream: u32) -> Irregular {
     let size = PacketSize::SMALLEST;
     // A stream without packets accepts none, so everything that waits is counted as irregular.
     let expected = Expected { session, stream, count: 0, size, duration: Duration::ZERO };
     let mut sorter = Sorter::new(expected, 0);
     let mut batch = Batch::new();
     drain(socket, &mut batch, &mut sorter);
-    sorter.received.oddities
+    sorter.received.irregular
 }
 
 /// Reads waiting datagrams, at most [`DRAIN_BATCHES`] batches, and returns their number.
@@ -169,7 +169,7 @@ fn drain(socket: &ProbeSocket, batch: &mut Batch, sorter: &mut Sorter) -> usize 
 /// `end` returns the time to wait for late packets if the message ends the stream.
 ///
 /// # Errors
-/// Any [`ChannelError`]; [`ChannelError::Timeout`] if the stream does not end within [`PATIENCE`] after its
+/// Any [`ChannelError`]; [`ChannelError::Timeout`] if the stream does not end within [`GIVE_UP_AFTER`] after its
 /// planned duration.
 pub(crate) fn receive_stream(
     socket: &ProbeSocket,
@@ -180,12 +180,12 @@ pub(crate) fn receive_stream(
 ) -> Result<(ReceivedStream, Message), ChannelError> {
     let mut sorter = Sorter::new(expected, expected.size.payload(socket.family()));
     let mut batch = Batch::new();
-    let shortest = nap(socket, &expected);
-    let mut nap = shortest;
+    let shortest = poll_interval(socket, &expected);
+    let mut interval = shortest;
     clock.begin();
     // In slices, so that the stop flag of the channel is checked often.
     let slice = |left: Span| left.min(STOP_CHECK);
-    let give_up = Instant::now() + expected.duration.to_std() + PATIENCE;
+    let give_up = Instant::now() + expected.duration.to_std() + GIVE_UP_AFTER;
     let message = loop {
         let arrived = drain(socket, &mut batch, &mut sorter);
         if let Some(message) = channel.try_receive()? {
@@ -202,15 +202,15 @@ pub(crate) fn receive_stream(
             socket.discard(Queue::Errors);
             readable([channel.as_fd(), socket.as_fd()], slice(left))?;
         } else {
-            nap = next_nap(nap, shortest, arrived);
-            std::thread::sleep(nap);
+            interval = next_poll_interval(interval, shortest, arrived);
+            std::thread::sleep(interval);
         }
     };
-    if let Some(straggler) = end(&message) {
-        let until = Instant::now() + straggler;
+    if let Some(grace) = end(&message) {
+        let until = Instant::now() + grace;
         drain(socket, &mut batch, &mut sorter);
         while sorter.missing > 0 && Instant::now() < until {
-            std::thread::sleep(nap.min(until.saturating_duration_since(Instant::now())));
+            std::thread::sleep(interval.min(until.saturating_duration_since(Instant::now())));
             drain(socket, &mut batch, &mut sorter);
         }
     }
@@ -220,14 +220,14 @@ pub(crate) fn receive_stream(
 
 /// Returns the next sleep, given that the last one brought `arrived` packets. While none arrive the buffer cannot
 /// overflow, and a sender that announces close packets but sends none must not keep this side polling.
-fn next_nap(nap: Span, shortest: Span, arrived: usize) -> Span {
-    if arrived > 0 { shortest } else { (nap * 2).min(LONGEST_NAP) }
+fn next_poll_interval(interval: Span, shortest: Span, arrived: usize) -> Span {
+    if arrived > 0 { shortest } else { (interval * 2).min(LONGEST_POLL_INTERVAL) }
 }
 
 /// Returns the sleep between two reads of the receive buffer: a quarter of the time in which the stream could fill it.
-fn nap(socket: &ProbeSocket, expected: &Expected) -> Span {
+fn poll_interval(socket: &ProbeSocket, expected: &Expected) -> Span {
     let gap = expected.duration.to_std() / expected.count.max(1);
-    (socket.buffer_time(expected.size, gap) / 4).clamp(SHORTEST_NAP, LONGEST_NAP)
+    (socket.buffer_time(expected.size, gap) / 4).clamp(SHORTEST_POLL_INTERVAL, LONGEST_POLL_INTERVAL)
 }
 
 #[cfg(test)]
@@ -236,14 +236,14 @@ mod tests {
 
     #[test]
     fn looks_become_rare_while_nothing_comes() {
-        let mut nap = SHORTEST_NAP;
-        let naps: Vec<u128> = (0..5)
+        let mut interval = SHORTEST_POLL_INTERVAL;
+        let intervals: Vec<u128> = (0..5)
             .map(|_| {
-                nap = next_nap(nap, SHORTEST_NAP, 0);
-                nap.as_micros()
+                interval = next_poll_interval(interval, SHORTEST_POLL_INTERVAL, 0);
+                interval.as_micros()
             })
             .collect();
-        assert_eq!(naps, [400, 800, 1600, 2000, 2000]);
-        assert_eq!(next_nap(nap, SHORTEST_NAP, 1), SHORTEST_NAP);
+        assert_eq!(intervals, [400, 800, 1600, 2000, 2000]);
+        assert_eq!(next_poll_interval(interval, SHORTEST_POLL_INTERVAL, 1), SHORTEST_POLL_INTERVAL);
     }
 }

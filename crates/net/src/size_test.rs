@@ -13,7 +13,7 @@ use std::time::{Duration, Instant as Deadline};
 pub(crate) const CANDIDATES: [u16; 4] = [1500, 1400, 1280, 576];
 
 /// Maximum number of sizes in one test.
-pub(crate) const MOST_SIZES: usize = 8;
+pub(crate) const MAX_SIZES: usize = 8;
 
 /// Datagrams per size, so that a few random losses do not make a size seem too large.
 const COPIES: u32 = 3;
@@ -31,7 +31,7 @@ pub(crate) fn candidates(mtu: usize) -> Vec<u16> {
 
 /// Checks the sizes requested by a client: at least one, not too many, no duplicates, all in the allowed range.
 pub(crate) fn checked(sizes: &[u16]) -> Option<Vec<PacketSize>> {
-    if sizes.is_empty() || sizes.len() > MOST_SIZES {
+    if sizes.is_empty() || sizes.len() > MAX_SIZES {
         return None;
     }
     let repeated = (1..sizes.len()).any(|at| sizes[..at].contains(&sizes[at]));
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn all_datagrams_of_a_test_fit_one_batch() {
         // So that a test whose wait is zero still sees everything that has arrived.
-        assert!(MOST_SIZES * COPIES as usize <= crate::batch::BATCH);
+        assert!(MAX_SIZES * COPIES as usize <= crate::batch::BATCH);
     }
 
     #[test]

@@ -50,13 +50,13 @@ impl ProbeSocket {
         socket.bind(&SockAddr::from(local))?;
         socket.connect(&SockAddr::from(peer))?;
         socket.set_nonblocking(true)?;
-        never_fragment(&socket, Family::of(peer.ip()))?;
+        set_dont_fragment(&socket, Family::of(peer.ip()))?;
         // The forced variant needs CAP_NET_ADMIN; without it the kernel's limit applies.
         if setsockopt(&socket, sockopt::SndBufForce, &SEND_BUFFER).is_err() {
             let _ = socket.set_send_buffer_size(SEND_BUFFER);
         }
         let probe = ProbeSocket { socket, peer };
-        probe.give_room_back();
+        probe.shrink_receive_buffer();
         probe.stamp_from_zero()?;
         // Before it was connected, the socket may have received datagrams meant for others on the shared port.
         probe.discard(Queue::Data);
@@ -127,13 +127,13 @@ impl ProbeSocket {
     }
 
     /// Enlarges the receive buffer, as far as allowed, for the packets of a stream or for the timestamps of those sent.
-    pub(crate) fn make_room(&self, size: PacketSize, packets: usize) {
+    pub(crate) fn grow_receive_buffer(&self, size: PacketSize, packets: usize) {
         let bytes = (usize::from(size.ip()) + BOOKKEEPING).saturating_mul(packets);
         self.set_receive_buffer(bytes.clamp(QUIET_BUFFER, LARGEST_BUFFER));
     }
 
     /// Shrinks the receive buffer again.
-    pub(crate) fn give_room_back(&self) {
+    pub(crate) fn shrink_receive_buffer(&self) {
         self.set_receive_buffer(QUIET_BUFFER);
     }
 
@@ -187,7 +187,7 @@ pub(crate) fn share_port(socket: &Socket) -> io::Result<()> {
 }
 
 /// Sets "don't fragment" and disables the kernel's path MTU discovery, because the size test finds the MTU itself.
-fn never_fragment(socket: &Socket, family: Family) -> io::Result<()> {
+fn set_dont_fragment(socket: &Socket, family: Family) -> io::Result<()> {
     let (level, option, value) = match family {
         Family::V4 => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE),
         Family::V6 => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE),

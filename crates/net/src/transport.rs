@@ -24,7 +24,7 @@ pub(crate) struct DeadlineStream {
     tcp: TcpStream,
     deadline: Instant,
     /// Whether reads and writes wait until the deadline.
-    patient: bool,
+    blocking: bool,
     /// Ends waits when set.
     stop: Option<Arc<AtomicBool>>,
     /// Bytes sent and received, including TLS overhead.
@@ -40,19 +40,19 @@ impl DeadlineStream {
     pub(crate) fn new(tcp: TcpStream) -> io::Result<DeadlineStream> {
         tcp.set_nonblocking(true)?;
         tcp.set_nodelay(true)?;
-        Ok(DeadlineStream { tcp, deadline: Instant::now(), patient: true, stop: None, sent: 0, received: 0 })
+        Ok(DeadlineStream { tcp, deadline: Instant::now(), blocking: true, stop: None, sent: 0, received: 0 })
     }
 
     /// Sets when reads and writes give up, even if more could be read or written.
     pub(crate) fn set_deadline(&mut self, deadline: Instant) {
         self.deadline = deadline;
-        self.patient = true;
+        self.blocking = true;
     }
 
     /// Makes reads return only data that has already arrived, and stop at the deadline.
-    pub(crate) fn do_not_wait(&mut self, deadline: Instant) {
+    pub(crate) fn set_nonblocking_until(&mut self, deadline: Instant) {
         self.deadline = deadline;
-        self.patient = false;
+        self.blocking = false;
     }
 
     /// Whether the peer has closed the connection, or this side its receiving half.
@@ -86,11 +86,11 @@ impl DeadlineStream {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
             let [ready] =
-                wait([self.tcp.as_fd()], events, if self.patient { slice } else { Duration::ZERO })?;
+                wait([self.tcp.as_fd()], events, if self.blocking { slice } else { Duration::ZERO })?;
             if ready {
                 return Ok(());
             }
-            if !self.patient {
+            if !self.blocking {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
         }

@@ -133,7 +133,7 @@ fn sessions_without_a_proof_get_few_answers_and_no_more_bytes_than_they_send() {
         Message::Ping { number: 0 },
         Message::Cookie([0; 16]),
         Message::SizeTest { sizes: vec![1500] },
-        Message::End { stream: 0, straggler_ns: 0 },
+        Message::End { stream: 0, grace_ns: 0 },
     ];
     for question in &questions {
         let mut raw = Raw::enter(server.port);
@@ -170,7 +170,7 @@ fn size_tests_count_and_end_in_a_flood() {
     }
     // Three datagrams of 1538 bytes in each direction: 9228 bytes per test.
     let test = Message::SizeTest { sizes: vec![1500] };
-    let end = Message::SizeEnd { straggler_ns: 100_000_000 };
+    let end = Message::SizeEnd { grace_ns: 100_000_000 };
     assert_eq!(raw.ask(&test), Message::SizeReady);
     assert_eq!(raw.ask(&end), Message::SizeReport { arrived: vec![] });
     assert_eq!(server.handle.counts().bytes_sent, 0, "nothing comes back for nothing");
@@ -201,7 +201,7 @@ fn every_odd_datagram_of_a_session_is_counted_and_none_is_taken() {
     for index in 0..4 {
         raw.probe(5, index, 4);
     }
-    raw.say(&Message::End { stream: 5, straggler_ns: 0 });
+    raw.say(&Message::End { stream: 5, grace_ns: 0 });
     assert!(matches!(raw.hear(), Some(Message::Report(report)) if report.lost.is_empty()));
 
     raw.announce(6, 4);
@@ -223,7 +223,7 @@ fn every_odd_datagram_of_a_session_is_counted_and_none_is_taken() {
     };
     raw.probe_with(&header);
     raw.probe_with(&Header { kind: Kind::Hello, session: raw.session, ..header });
-    raw.say(&Message::End { stream: 6, straggler_ns: 20_000_000 });
+    raw.say(&Message::End { stream: 6, grace_ns: 20_000_000 });
     let Some(Message::Report(report)) = raw.hear() else {
         panic!("no report");
     };
@@ -236,7 +236,7 @@ fn every_odd_datagram_of_a_session_is_counted_and_none_is_taken() {
     assert_eq!(counts.datagrams_wrong_session, 1);
 
     // Stream numbers must increase, and an end needs a stream.
-    let end = Message::End { stream: 6, straggler_ns: 0 };
+    let end = Message::End { stream: 6, grace_ns: 0 };
     assert_eq!(raw.ask(&end), Message::Refused(RefusedBy::OutOfOrder));
     raw.announce(8, 2);
     assert_eq!(raw.ask(&end), Message::Refused(RefusedBy::OutOfOrder), "the end of another stream");

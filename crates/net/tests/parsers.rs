@@ -53,13 +53,13 @@ fn message() -> impl Strategy<Value = Message> {
         any::<u32>().prop_map(|number| Message::Ping { number }),
         any::<u32>().prop_map(|number| Message::Pong { number }),
         vec(any::<u16>(), 0..8).prop_map(|sizes| Message::SizeTest { sizes }),
-        any::<u64>().prop_map(|straggler_ns| Message::SizeEnd { straggler_ns }),
+        any::<u64>().prop_map(|grace_ns| Message::SizeEnd { grace_ns }),
         vec(any::<u16>(), 0..8).prop_map(|arrived| Message::SizeReport { arrived }),
         (any::<u32>(), direction(), any::<u16>(), gaps()).prop_map(|(stream, direction, ip_size, gaps)| {
             Message::Announce(Announce { stream, direction, ip_size, gaps })
         }),
         any::<u32>().prop_map(|stream| Message::Ready { stream }),
-        any::<(u32, u64)>().prop_map(|(stream, straggler_ns)| Message::End { stream, straggler_ns }),
+        any::<(u32, u64)>().prop_map(|(stream, grace_ns)| Message::End { stream, grace_ns }),
         (any::<u32>(), times(), vec(any::<u32>(), 0..8), any::<u32>(), source(), any::<bool>()).prop_map(
             |(stream, times, lost, duplicates, source, clock_stepped)| {
                 Message::Report(Report { stream, times, lost, duplicates, source, clock_stepped })

@@ -12,7 +12,7 @@ fn check(outcome: &StreamOutcome, packets: usize) {
     assert_eq!(record.arrivals.len(), packets);
     assert_eq!(record.lost(), 0);
     assert_eq!(outcome.duplicates, 0);
-    assert_eq!(outcome.received_by, StampSource::Kernel);
+    assert_eq!(outcome.receive_stamps, StampSource::Kernel);
     for (arrival, index) in record.arrivals.iter().zip(0..) {
         assert_eq!(arrival.index, index);
         let delay = arrival.received.expect("no packet was lost") - arrival.sent;

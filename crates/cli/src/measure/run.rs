@@ -153,7 +153,7 @@ impl Runner<'_> {
                     break;
                 }
             };
-            stamps = (Some(outcome.received_by), Some(outcome.sent_by));
+            stamps = (Some(outcome.receive_stamps), Some(outcome.send_stamps));
             measurement.observe(elapsed(clock), &outcome.record, outcome.refusal);
             if let Some(writer) = &mut self.streams {
                 writer.write(&outcome.record)?;

@@ -16,7 +16,7 @@ use std::time::Duration;
 const MOST: Resources = Resources { rss: 100_000, threads: 170, files: 450, sockets: 400_000 };
 
 /// Bound on the log in bytes per second: two lines about sessions, and one line per minute with the counters.
-const MOST_LOG: f64 = 600.0;
+const MAX_LOG: f64 = 600.0;
 
 pub(crate) struct Servers {
     pub(crate) program: PathBuf,
@@ -185,7 +185,7 @@ impl Log {
 
     pub(crate) fn holds(&self) -> bool {
         // A burst of one minute's worth is allowed.
-        self.bytes as f64 <= MOST_LOG * (self.time.as_secs_f64() + 60.0)
+        self.bytes as f64 <= MAX_LOG * (self.time.as_secs_f64() + 60.0)
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn connect(options: &ConnectOptions) -> Result<Session, NetError> {
     let opened = handshake::open(tcp, peer, options)?;
     let mut channel = opened.channel;
     let socket = ProbeSocket::connect(local, peer)?;
-    socket.make_room(PacketSize::LARGEST, crate::protocol::MAX_STREAM_PACKETS as usize);
+    socket.grow_receive_buffer(PacketSize::LARGEST, crate::protocol::MAX_STREAM_PACKETS as usize);
     let cookie = fetch_cookie(&socket, opened.session, opened.rtt, &stop)?;
     prove_address(&mut channel, &socket, cookie, options.timeout)?;
     let mut session = Session {

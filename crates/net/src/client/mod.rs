@@ -19,17 +19,17 @@ use crate::socket::ProbeSocket;
 use crate::stamp::arrival_times;
 use crate::transmit::{Plan, send_stream};
 use headway_core::{Bytes, Duration, Rate, Schedule};
-use outcome::{Halves, expand, longest_span, span};
+use outcome::{BothEnds, expand, longest_span, span};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Span, Instant as Deadline};
 
 /// The shortest wait for late packets: the peer may be descheduled for a few time slices.
-const STRAGGLER_FLOOR: Span = Span::from_millis(20);
+const GRACE_FLOOR: Span = Span::from_millis(20);
 
 /// The longest wait for late packets: one that is delayed by a second counts as lost.
-const STRAGGLER_CEILING: Span = Span::from_secs(1);
+const GRACE_CEILING: Span = Span::from_secs(1);
 
 /// An open session; dropping it ends the session.
 pub struct Session {
@@ -50,7 +50,7 @@ pub struct Session {
 }
 
 /// A stream that passed the checks on this side.
-struct Wanted {
+struct Announced {
     stream: u32,
     size: PacketSize,
 }
@@ -72,16 +72,16 @@ impl Session {
     /// Lost packets are not an error.
     pub fn send_stream(&mut self, schedule: &Schedule) -> Result<StreamOutcome, NetError> {
         let began = Deadline::now();
-        let wanted = self.announce(schedule, Direction::Forward)?;
-        let stream = wanted.stream;
-        let plan = Plan { session: self.id, stream, size: wanted.size, gaps: &schedule.gaps };
+        let announced = self.announce(schedule, Direction::Forward)?;
+        let stream = announced.stream;
+        let plan = Plan { session: self.id, stream, size: announced.size, gaps: &schedule.gaps };
         let sent = send_stream(&self.socket, &plan, |_| self.stop.load(Ordering::Relaxed), &mut self.clock)?;
-        self.go_on()?;
-        let straggler = self.straggler();
+        self.check_stop()?;
+        let grace = self.grace();
         self.channel
-            .send(&Message::End { stream, straggler_ns: straggler.as_nanos() as u64 })
+            .send(&Message::End { stream, grace_ns: grace.as_nanos() as u64 })
             .map_err(|error| self.lost(error, "end of a stream"))?;
-        let report = match self.receive("report of a stream", straggler)? {
+        let report = match self.receive("report of a stream", grace)? {
             Message::Report(report) if report.stream == stream => report,
             other => return Err(unexpected(&other)),
         };
@@ -90,16 +90,16 @@ impl Session {
         if !report.clock_stepped && span(&received) > longest_span(began.elapsed()) {
             return Err(NetError::Protocol("a report spans more time than has passed".to_owned()));
         }
-        let halves = Halves {
+        let both_ends = BothEnds {
             sent: sent.times,
             received,
-            sent_by: sent.source,
-            received_by: report.source,
+            send_stamps: sent.source,
+            receive_stamps: report.source,
             gaps_kept: sent.gaps_kept,
             clock_stepped: sent.clock_stepped || report.clock_stepped,
             duplicates: report.duplicates,
         };
-        Ok(halves.join(stream, schedule))
+        Ok(both_ends.join(stream, schedule))
     }
 
     /// Requests a stream from the server and receives it.
@@ -109,17 +109,17 @@ impl Session {
     pub fn receive_stream(&mut self, schedule: &Schedule) -> Result<StreamOutcome, NetError> {
         // Datagrams waiting in the socket belong to earlier streams.
         self.socket.discard(crate::batch::Queue::Data);
-        let wanted = self.announce(schedule, Direction::Reverse)?;
-        let stream = wanted.stream;
+        let announced = self.announce(schedule, Direction::Reverse)?;
+        let stream = announced.stream;
         let expected = Expected {
             session: self.id,
             stream,
             count: schedule.packets() as u32,
-            size: wanted.size,
+            size: announced.size,
             duration: schedule.duration(),
         };
-        let straggler = self.straggler();
-        let end = |message: &Message| matches!(message, Message::Sent(_)).then_some(straggler);
+        let grace = self.grace();
+        let end = |message: &Message| matches!(message, Message::Sent(_)).then_some(grace);
         let (received, message) =
             receive_stream(&self.socket, &mut self.channel, &mut self.clock, expected, end)
                 .map_err(|error| self.lost(error, "reverse stream"))?;
@@ -132,18 +132,18 @@ impl Session {
         let sent = times
             .decode(schedule.packets())
             .ok_or_else(|| NetError::Protocol("a report does not fit its stream".to_owned()))?;
-        let (arrivals, received_by) = arrival_times(&received.arrivals);
-        let halves = Halves {
+        let (arrivals, receive_stamps) = arrival_times(&received.arrivals);
+        let both_ends = BothEnds {
             // Checked here as well: rates are computed from these times, whatever the server claims.
             gaps_kept: gaps_kept && pacing::gaps_kept(&schedule.gaps, &sent),
             sent,
             received: arrivals,
-            sent_by: source,
-            received_by,
+            send_stamps: source,
+            receive_stamps,
             clock_stepped: clock_stepped || received.clock_stepped,
             duplicates: received.duplicates,
         };
-        Ok(halves.join(stream, schedule))
+        Ok(both_ends.join(stream, schedule))
     }
 
     /// Measures the RTT of the control connection again, and keeps the session from becoming idle.
@@ -154,7 +154,7 @@ impl Session {
         self.next_ping = self.next_ping.wrapping_add(1);
         let number = self.next_ping;
         let start = Deadline::now();
-        match self.ask(&Message::Ping { number }, "ping")? {
+        match self.request(&Message::Ping { number }, "ping")? {
             Message::Pong { number: returned } if returned == number => {}
             other => return Err(unexpected(&other)),
         }
@@ -199,20 +199,20 @@ impl Session {
     }
 
     /// Checks a schedule, announces it and waits until the server is ready.
-    fn announce(&mut self, schedule: &Schedule, direction: Direction) -> Result<Wanted, NetError> {
+    fn announce(&mut self, schedule: &Schedule, direction: Direction) -> Result<Announced, NetError> {
         let size = self.check(schedule)?;
         let stream = self.next_stream;
         self.next_stream += 1;
         let start = Deadline::now();
         let gaps = GapRuns::encode(&schedule.gaps);
         let announce = Message::Announce(Announce { stream, direction, ip_size: size.ip(), gaps });
-        match self.ask(&announce, "announcement of a stream")? {
+        match self.request(&announce, "announcement of a stream")? {
             Message::Ready { stream: ready } if ready == stream => {}
             other => return Err(unexpected(&other)),
         }
         self.rtt = self.rtt.min(start.elapsed());
         self.probe_bytes += schedule.bytes();
-        Ok(Wanted { stream, size })
+        Ok(Announced { stream, size })
     }
 
     /// Returns the packet size of a schedule, if the schedule can be sent.
@@ -238,21 +238,21 @@ impl Session {
     fn probe_packet_size(&mut self) -> Result<(), NetError> {
         let candidates = size_test::candidates(self.socket.interface_mtu()?);
         let sizes: Vec<PacketSize> = candidates.iter().filter_map(|ip| PacketSize::from_ip(*ip)).collect();
-        match self.ask(&Message::SizeTest { sizes: candidates.clone() }, "size test")? {
+        match self.request(&Message::SizeTest { sizes: candidates.clone() }, "size test")? {
             Message::SizeReady => {}
             other => return Err(unexpected(&other)),
         }
         let sent = size_test::send_sizes(&self.socket, self.id, &sizes);
-        let straggler = self.straggler();
-        let end = Message::SizeEnd { straggler_ns: straggler.as_nanos() as u64 };
+        let grace = self.grace();
+        let end = Message::SizeEnd { grace_ns: grace.as_nanos() as u64 };
         self.channel.send(&end).map_err(|error| self.lost(error, "size test"))?;
-        let forward = match self.receive("size test", straggler)? {
+        let forward = match self.receive("size test", grace)? {
             Message::SizeReport { arrived } => arrived,
             other => return Err(unexpected(&other)),
         };
-        let reverse = size_test::receive_sizes(&self.socket, self.id, &sizes, straggler, &self.stop);
+        let reverse = size_test::receive_sizes(&self.socket, self.id, &sizes, grace, &self.stop);
         // A test cut short says nothing about the path.
-        self.go_on()?;
+        self.check_stop()?;
         self.probe_bytes += sent * 2;
         let both = reverse.into_iter().filter(|size| forward.contains(&size.ip()));
         let smallest = candidates.last().copied().unwrap_or_default();
@@ -261,12 +261,12 @@ impl Session {
     }
 
     /// Returns how long to wait for late packets: another RTT, within limits.
-    fn straggler(&self) -> Span {
-        self.rtt.clamp(STRAGGLER_FLOOR, STRAGGLER_CEILING)
+    fn grace(&self) -> Span {
+        self.rtt.clamp(GRACE_FLOOR, GRACE_CEILING)
     }
 
     /// Sends a request and waits for its answer; a refusal is an error.
-    fn ask(&mut self, request: &Message, what: &'static str) -> Result<Message, NetError> {
+    fn request(&mut self, request: &Message, what: &'static str) -> Result<Message, NetError> {
         if let Err(error) = self.channel.send(request) {
             // A server that ended the session has sent its reason before closing the connection.
             return match self.channel.try_receive() {
@@ -287,7 +287,7 @@ impl Session {
     }
 
     /// Returns an error if the caller has set the stop flag.
-    fn go_on(&self) -> Result<(), NetError> {
+    fn check_stop(&self) -> Result<(), NetError> {
         if self.stop.load(Ordering::Relaxed) { Err(NetError::Interrupted) } else { Ok(()) }
     }
 

@@ -16,9 +16,9 @@ pub struct StreamOutcome {
     /// Departure of the last packet, on the sender's CLOCK_REALTIME.
     pub finished: Instant,
     /// The source of the departure times.
-    pub sent_by: StampSource,
+    pub send_stamps: StampSource,
     /// The source of the arrival times.
-    pub received_by: StampSource,
+    pub receive_stamps: StampSource,
     /// Duplicate packets that arrived.
     pub duplicates: u32,
 }
@@ -48,17 +48,17 @@ pub(super) fn longest_span(elapsed: Span) -> Span {
 }
 
 /// The data of one stream from both ends.
-pub(super) struct Halves {
+pub(super) struct BothEnds {
     pub(super) sent: Vec<Instant>,
     pub(super) received: Vec<Option<Instant>>,
-    pub(super) sent_by: StampSource,
-    pub(super) received_by: StampSource,
+    pub(super) send_stamps: StampSource,
+    pub(super) receive_stamps: StampSource,
     pub(super) gaps_kept: bool,
     pub(super) clock_stepped: bool,
     pub(super) duplicates: u32,
 }
 
-impl Halves {
+impl BothEnds {
     /// Combines the data of both ends of the stream with this number.
     pub(super) fn join(self, stream: u32, schedule: &Schedule) -> StreamOutcome {
         let refusal = if self.clock_stepped {
@@ -94,8 +94,8 @@ impl Halves {
             refusal,
             started,
             finished,
-            sent_by: self.sent_by,
-            received_by: self.received_by,
+            send_stamps: self.send_stamps,
+            receive_stamps: self.receive_stamps,
             duplicates: self.duplicates,
         }
     }

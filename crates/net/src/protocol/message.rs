@@ -91,7 +91,7 @@ pub enum Message {
     /// The client has sent its size probes.
     SizeEnd {
         /// Time to wait for late packets, in ns.
-        straggler_ns: u64,
+        grace_ns: u64,
     },
     /// The server's result; its own size probes were sent before.
     SizeReport {
@@ -110,7 +110,7 @@ pub enum Message {
         /// Number of the stream.
         stream: u32,
         /// Time to wait for late packets, in ns.
-        straggler_ns: u64,
+        grace_ns: u64,
     },
     /// The server's record of a forward stream.
     Report(Report),

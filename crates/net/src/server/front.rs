@@ -1,7 +1,7 @@
 //! The thread that accepts connections and answers UDP hellos.
 
+use super::accepted::Accepted;
 use super::network::Network;
-use super::visitor::Visitor;
 use super::{Shared, handshake, hello::HelloSocket};
 use crate::counters::count;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -33,7 +33,7 @@ const SEND_BUFFER: usize = 256 * 1024;
 
 /// The listening sockets on one address.
 #[derive(Debug)]
-struct Door {
+struct Listener {
     tcp: TcpListener,
     udp: HelloSocket,
 }
@@ -41,7 +41,7 @@ struct Door {
 /// All listening sockets.
 #[derive(Debug)]
 pub(super) struct Front {
-    doors: Vec<Door>,
+    listeners: Vec<Listener>,
     port: u16,
 }
 
@@ -64,7 +64,11 @@ impl Front {
     }
 
     pub(super) fn addresses(&self) -> Vec<IpAddr> {
-        self.doors.iter().filter_map(|door| door.tcp.local_addr().ok()).map(|address| address.ip()).collect()
+        self.listeners
+            .iter()
+            .filter_map(|listener| listener.tcp.local_addr().ok())
+            .map(|address| address.ip())
+            .collect()
     }
 
     /// Serves until stopped, then ends and joins all sessions.
@@ -77,9 +81,9 @@ impl Front {
             if let Err(error) = self.wait(shared) {
                 break Err(error);
             }
-            for door in &self.doors {
-                door.udp.answer(shared);
-                threads.extend(door.accept(shared, threads.len()));
+            for listener in &self.listeners {
+                listener.udp.answer(shared);
+                threads.extend(listener.accept(shared, threads.len()));
             }
             threads.retain(|thread| !thread.is_finished());
         };
@@ -98,9 +102,9 @@ impl Front {
     /// Sleeps until a socket is readable or the server is stopped.
     fn wait(&self, shared: &Shared) -> io::Result<()> {
         let mut files = vec![PollFd::new(shared.wake.0.as_fd(), PollFlags::POLLIN)];
-        for door in &self.doors {
-            files.push(PollFd::new(door.tcp.as_fd(), PollFlags::POLLIN));
-            files.push(PollFd::new(door.udp.as_fd(), PollFlags::POLLIN));
+        for listener in &self.listeners {
+            files.push(PollFd::new(listener.tcp.as_fd(), PollFlags::POLLIN));
+            files.push(PollFd::new(listener.udp.as_fd(), PollFlags::POLLIN));
         }
         match poll(&mut files, PollTimeout::NONE) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
@@ -109,7 +113,7 @@ impl Front {
     }
 }
 
-impl Door {
+impl Listener {
     /// Accepts a waiting connection, if any, and starts a thread for it if the limits allow one besides
     /// `threads` others.
     fn accept(&self, shared: &Arc<Shared>, threads: usize) -> Option<JoinHandle<()>> {
@@ -148,11 +152,11 @@ impl Door {
                 return None;
             }
         };
-        let visitor = Visitor { tcp, peer, network, place };
+        let accepted = Accepted { tcp, peer, network, place };
         let moved = Arc::clone(shared);
         std::thread::Builder::new()
             .name("session".to_owned())
-            .spawn(move || handshake::serve(&moved, visitor))
+            .spawn(move || handshake::serve(&moved, accepted))
             .inspect_err(|error| out_of_resources(shared, error))
             .ok()
     }
@@ -168,13 +172,13 @@ fn out_of_resources(shared: &Shared, error: &io::Error) {
 
 /// Binds all addresses; skips unspecified ones of an IP version that the host lacks, unless none would remain.
 fn bind_all(addresses: &[IpAddr], mut port: u16) -> io::Result<Front> {
-    let mut doors = Vec::new();
+    let mut listeners = Vec::new();
     let mut missing = None;
     for address in addresses {
         match open(SocketAddr::new(*address, port)) {
-            Ok(door) => {
-                port = door.tcp.local_addr()?.port();
-                doors.push(door);
+            Ok(listener) => {
+                port = listener.tcp.local_addr()?.port();
+                listeners.push(listener);
             }
             Err(error) if addresses.len() > 1 && address.is_unspecified() && is_family_missing(&error) => {
                 warn!(%address, %error, "this host does not have this version of IP");
@@ -183,10 +187,10 @@ fn bind_all(addresses: &[IpAddr], mut port: u16) -> io::Result<Front> {
             Err(error) => return Err(error),
         }
     }
-    if doors.is_empty() {
+    if listeners.is_empty() {
         return Err(missing.unwrap_or_else(|| io::ErrorKind::InvalidInput.into()));
     }
-    Ok(Front { doors, port })
+    Ok(Front { listeners, port })
 }
 
 fn is_family_missing(error: &io::Error) -> bool {
@@ -194,7 +198,7 @@ fn is_family_missing(error: &io::Error) -> bool {
 }
 
 /// Opens TCP and UDP sockets on one address.
-fn open(address: SocketAddr) -> io::Result<Door> {
+fn open(address: SocketAddr) -> io::Result<Listener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     // Without this a restarted server would have to wait until its old connections time out.
     socket.set_reuse_address(true)?;
@@ -209,5 +213,5 @@ fn open(address: SocketAddr) -> io::Result<Door> {
     socket.set_nonblocking(true)?;
     let tcp = TcpListener::from(socket);
     let udp = HelloSocket::bind(SocketAddr::new(address.ip(), tcp.local_addr()?.port()))?;
-    Ok(Door { tcp, udp })
+    Ok(Listener { tcp, udp })
 }

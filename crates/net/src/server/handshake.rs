@@ -1,8 +1,8 @@
 //! The server's handshake: from an accepted connection to an open session.
 
+use super::accepted::Accepted;
 use super::network::Network;
-use super::session::{Guest, Session};
-use super::visitor::Visitor;
+use super::session::{Client, Session};
 use super::{Shared, session};
 use crate::auth::{Nonces, Prover, random};
 use crate::channel::{Channel, ChannelError};
@@ -42,9 +42,9 @@ impl From<io::Error> for HandshakeError {
 const FIRST_BYTES: Duration = Duration::from_secs(3);
 
 /// Serves one connection to its end.
-pub(super) fn serve(shared: &Shared, visitor: Visitor) {
-    let _span = info_span!("session", peer = %visitor.peer).entered();
-    let error = match open(shared, visitor) {
+pub(super) fn serve(shared: &Shared, accepted: Accepted) {
+    let _span = info_span!("session", peer = %accepted.peer).entered();
+    let error = match open(shared, accepted) {
         Ok(session) => return session::run(session),
         Err(error) => error,
     };
@@ -64,8 +64,8 @@ pub(super) fn serve(shared: &Shared, visitor: Visitor) {
 /// Performs the handshake, all of it before one deadline.
 ///
 /// At every point the client has sent more bytes than the server, see [`Message::ClientHello`].
-fn open(shared: &Shared, visitor: Visitor) -> Result<Session<'_>, HandshakeError> {
-    let Visitor { tcp, peer, network, place } = visitor;
+fn open(shared: &Shared, accepted: Accepted) -> Result<Session<'_>, HandshakeError> {
+    let Accepted { tcp, peer, network, place } = accepted;
     let deadline = Instant::now() + shared.limits.handshake;
     let local = tcp.local_addr()?;
     let stream = DeadlineStream::new(tcp)?;
@@ -74,7 +74,7 @@ fn open(shared: &Shared, visitor: Visitor) -> Result<Session<'_>, HandshakeError
     let (channel, proof) =
         if place.is_lost() { opened.map_err(|_| HandshakeError::Displaced)? } else { opened? };
     let id = shared.proofs.begin(peer.ip())?;
-    Ok(Session::new(shared, channel, Guest { id, local, network, place }, proof))
+    Ok(Session::new(shared, channel, Client { id, local, network, place }, proof))
 }
 
 /// Exchanges messages until the client's token is checked; also returns the server's own proof of the token.
@@ -145,12 +145,12 @@ fn greet(
         return Err(HandshakeError::NoTls);
     }
     let turn = |stream: &DeadlineStream| {
-        let patience = deadline.saturating_duration_since(Instant::now());
+        let timeout = deadline.saturating_duration_since(Instant::now());
         let work = Work { share: WHOLE_PROCESSOR, time: Duration::ZERO };
         shared
             .turns
             .tls
-            .take(network, work, patience, || shared.stopping() || stream.is_closed())
+            .take(network, work, timeout, || shared.stopping() || stream.is_closed())
             .ok_or_else(|| io::ErrorKind::WouldBlock.into())
     };
     Ok(tls.accept(stream, turn)?)

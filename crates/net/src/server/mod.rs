@@ -5,6 +5,7 @@
 //! its address proof a session gets its own UDP socket, bound to the same port and connected to the client, so that
 //! the kernel separates the probes of sessions and keeps everybody else's datagrams away from them.
 
+mod accepted;
 mod front;
 mod handshake;
 mod hello;
@@ -15,7 +16,6 @@ mod proofs;
 mod session;
 mod streams;
 mod turns;
-mod visitor;
 
 use crate::auth::Token;
 use crate::counters::{Counters, Counts, count};
@@ -23,7 +23,7 @@ use crate::limits::Limits;
 use crate::protocol::DEFAULT_PORT;
 use crate::tls::TlsServer;
 use front::Front;
-use newcomers::{Bucket, Newcomers, Pace};
+use newcomers::{Bucket, BucketSize, Newcomers};
 use places::Places;
 use proofs::Proofs;
 use std::io;
@@ -82,7 +82,7 @@ struct Shared {
 }
 
 /// Limit on log lines about single sessions. Two per second are 40 MB a day; further ones are only counted.
-const LOG_LINES: Pace = Pace { burst: 100.0, per_second: 2.0 };
+const LOG_LINES: BucketSize = BucketSize { burst: 100.0, per_second: 2.0 };
 
 impl Shared {
     /// Returns whether a line about a single session may be logged, and counts it if not.

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 /// Parameters of a token bucket: its size and its refill rate per second.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct BucketSize {
     pub burst: f64,
     pub per_second: f64,
 }
 
-/// A token bucket with the parameters of a [`Pace`].
+/// A token bucket with the parameters of a [`BucketSize`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     left: f64,
@@ -20,13 +20,13 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    pub(super) fn full(pace: Pace, now: Instant) -> Bucket {
-        Bucket { left: pace.burst, at: now }
+    pub(super) fn full(size: BucketSize, now: Instant) -> Bucket {
+        Bucket { left: size.burst, at: now }
     }
 
     /// Takes a token if there is one.
-    pub(super) fn take(&mut self, pace: Pace, now: Instant) -> bool {
-        self.add(now.saturating_duration_since(self.at).as_secs_f64() * pace.per_second, pace);
+    pub(super) fn take(&mut self, size: BucketSize, now: Instant) -> bool {
+        self.add(now.saturating_duration_since(self.at).as_secs_f64() * size.per_second, size);
         self.at = now;
         let enough = self.left >= 1.0;
         if enough {
@@ -35,17 +35,17 @@ impl Bucket {
         enough
     }
 
-    fn add(&mut self, amount: f64, pace: Pace) {
-        self.left = (self.left + amount).min(pace.burst);
+    fn add(&mut self, amount: f64, size: BucketSize) {
+        self.left = (self.left + amount).min(size.burst);
     }
 }
 
 /// Connections from one network. A monitoring host opens one per measurement, which is mostly refunded (see
 /// [`REFUND`]).
-const NETWORK: Pace = Pace { burst: 32.0, per_second: 2.0 };
+const NETWORK: BucketSize = BucketSize { burst: 32.0, per_second: 2.0 };
 
 /// Connections from all networks that have not proved an address lately. Each briefly costs a thread, some 100 us.
-const ALL: Pace = Pace { burst: 200.0, per_second: 100.0 };
+const ALL: BucketSize = BucketSize { burst: 200.0, per_second: 100.0 };
 
 /// The part of a connection that is refunded to a client that proves its address. The rest limits the sessions of a
 /// network, which cost some 300 us each, to 20 per second.
@@ -55,14 +55,14 @@ const REFUND: f64 = 0.9;
 const KNOWN: Duration = Duration::from_secs(3600);
 
 /// Maximum number of networks tracked, about 100 bytes each.
-const MOST_NETWORKS: usize = 4096;
+const MAX_NETWORKS: usize = 4096;
 
 /// Limits connections per second, by network and in total.
 #[derive(Debug)]
-pub(super) struct Newcomers(Mutex<Book>);
+pub(super) struct Newcomers(Mutex<State>);
 
 #[derive(Debug)]
-struct Book {
+struct State {
     all: Bucket,
     networks: HashMap<Network, Account>,
 }
@@ -81,16 +81,16 @@ impl Account {
 
 impl Newcomers {
     pub(super) fn new(now: Instant) -> Newcomers {
-        Newcomers(Mutex::new(Book { all: Bucket::full(ALL, now), networks: HashMap::new() }))
+        Newcomers(Mutex::new(State { all: Bucket::full(ALL, now), networks: HashMap::new() }))
     }
 
     /// Returns whether a connection may be served at all.
     pub(super) fn admit(&self, network: Network, now: Instant) -> bool {
-        let Book { all, networks } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if networks.len() >= MOST_NETWORKS && !networks.contains_key(&network) {
+        let State { all, networks } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if networks.len() >= MAX_NETWORKS && !networks.contains_key(&network) {
             // This forgets what strangers have used; the limit for all of them makes up for that.
             networks.retain(|_, account| account.known(now));
-            if networks.len() >= MOST_NETWORKS {
+            if networks.len() >= MAX_NETWORKS {
                 networks.clear();
             }
         }
@@ -102,8 +102,8 @@ impl Newcomers {
 
     /// Records that a client of the network has proved its address, and the token if there is one.
     pub(super) fn proved(&self, network: Network, now: Instant) {
-        let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(account) = book.networks.get_mut(&network) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(account) = state.networks.get_mut(&network) {
             account.proved = Some(now);
             account.bucket.add(REFUND, NETWORK);
         }
@@ -150,6 +150,6 @@ mod tests {
         let admitted = (1..20_000).filter(|number| newcomers.admit(network(*number), start)).count();
         assert_eq!(admitted, 199);
         assert!(newcomers.admit(network(0), start));
-        assert!(newcomers.0.lock().unwrap().networks.len() <= MOST_NETWORKS);
+        assert!(newcomers.0.lock().unwrap().networks.len() <= MAX_NETWORKS);
     }
 }

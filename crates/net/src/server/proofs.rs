@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use subtle::ConstantTimeEq;
 
 /// UDP addresses kept per session. A client has one, unless a NAT changes it between two hellos.
-const MOST_CANDIDATES: usize = 4;
+const MAX_CANDIDATES: usize = 4;
 
 /// The sessions whose address proof is in progress.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ impl Proofs {
         if let Some((_, cookie)) = waiting.candidates.iter().find(|(address, _)| *address == sender) {
             return Some(*cookie);
         }
-        if waiting.candidates.len() >= MOST_CANDIDATES {
+        if waiting.candidates.len() >= MAX_CANDIDATES {
             return None;
         }
         let cookie = random().ok()?;

@@ -26,7 +26,7 @@ fn lifetime(session_time: Duration, proved: bool) -> Duration {
 }
 
 /// The client of a session.
-pub(super) struct Guest {
+pub(super) struct Client {
     /// The session id that every datagram carries.
     pub id: u64,
     /// The server's address of the control connection, from which its probes are sent as well.
@@ -40,7 +40,7 @@ pub(super) struct Guest {
 pub(super) struct Session<'a> {
     pub(super) shared: &'a Shared,
     pub(super) channel: Channel,
-    pub(super) guest: Guest,
+    pub(super) client: Client,
     /// The server's proof that it knows the token.
     proof: Option<[u8; 32]>,
     /// Present once the client's address is proved.
@@ -59,13 +59,13 @@ impl<'a> Session<'a> {
     pub(super) fn new(
         shared: &'a Shared,
         channel: Channel,
-        guest: Guest,
+        client: Client,
         proof: Option<[u8; 32]>,
     ) -> Session<'a> {
         Session {
             shared,
             channel,
-            guest,
+            client,
             proof,
             socket: None,
             next_stream: 0,
@@ -82,7 +82,7 @@ impl<'a> Session<'a> {
         let max_packets = self.shared.limits.stream_packets;
         let reverse_bps = self.shared.limits.reverse_rate.bps();
         let welcome =
-            Message::Welcome { session: self.guest.id, max_packets, reverse_bps, proof: self.proof };
+            Message::Welcome { session: self.client.id, max_packets, reverse_bps, proof: self.proof };
         self.channel.send(&welcome)?;
         let mut messages = 0;
         loop {
@@ -103,7 +103,7 @@ impl<'a> Session<'a> {
                 Err(error) => return Err(error),
             }
             messages += 1;
-            if self.shared.stopping() || self.guest.place.is_lost() {
+            if self.shared.stopping() || self.client.place.is_lost() {
                 return Ok(());
             }
             self.throttle.pause();
@@ -131,9 +131,9 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Sleeps for the time owed, unless the session, its client or the server ends earlier.
-    pub(super) fn repay(&self, owed: Duration) {
-        let until = self.end().min(Instant::now() + owed);
+    /// Sleeps for `time`, unless the session, its client or the server ends earlier.
+    pub(super) fn pause(&self, time: Duration) {
+        let until = self.end().min(Instant::now() + time);
         while !self.is_over() {
             let left = until.saturating_duration_since(Instant::now());
             if left == Duration::ZERO {
@@ -158,7 +158,7 @@ impl<'a> Session<'a> {
         match message {
             Message::Ping { number } => self.reply(&Message::Pong { number }),
             Message::Hellos => {
-                let (seen, elsewhere) = self.shared.proofs.hellos(self.guest.id);
+                let (seen, elsewhere) = self.shared.proofs.hellos(self.client.id);
                 self.reply(&Message::HellosSeen { seen, elsewhere })
             }
             Message::Cookie(cookie) => self.prove_address(&cookie),
@@ -170,16 +170,16 @@ impl<'a> Session<'a> {
 
     /// Opens the session's UDP socket if the cookie is right.
     fn prove_address(&mut self, cookie: &[u8; COOKIE_LEN]) -> Result<(), ChannelError> {
-        let Some(address) = self.shared.proofs.prove(self.guest.id, cookie) else {
+        let Some(address) = self.shared.proofs.prove(self.client.id, cookie) else {
             return self.refuse(RefusedBy::AddressNotProved);
         };
-        match self.shared.sessions.take(self.guest.network, self.channel.tcp())? {
-            Ok(place) => self.guest.place = place,
+        match self.shared.sessions.take(self.client.network, self.channel.tcp())? {
+            Ok(place) => self.client.place = place,
             Err(Full::All) => return self.refuse(RefusedBy::Sessions),
             Err(Full::Network) => return self.refuse(RefusedBy::SessionsPerNetwork),
         }
-        self.shared.newcomers.proved(self.guest.network, Instant::now());
-        self.socket = Some(ProbeSocket::connect(self.guest.local, address)?);
+        self.shared.newcomers.proved(self.client.network, Instant::now());
+        self.socket = Some(ProbeSocket::connect(self.client.local, address)?);
         count(&self.shared.counters.sessions);
         if self.shared.may_log() {
             info!(%address, "session opened");
@@ -206,10 +206,10 @@ impl<'a> Session<'a> {
 pub(super) fn run(mut session: Session<'_>) {
     let result = session.serve();
     let shared = session.shared;
-    shared.proofs.forget(session.guest.id);
+    shared.proofs.forget(session.client.id);
     if shared.stopping() {
         let _ = session.reply(&Message::Refused(RefusedBy::Stopping));
-    } else if session.guest.place.is_lost() {
+    } else if session.client.place.is_lost() {
         count(&shared.counters.sessions_displaced);
         let _ = session.reply(&Message::Refused(RefusedBy::Sessions));
     }

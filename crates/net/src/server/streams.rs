@@ -4,7 +4,7 @@ use super::session::Session;
 use crate::channel::ChannelError;
 use crate::clock::monotonic;
 use crate::counters::{add, count};
-use crate::limits::{Request, WHOLE_PROCESSOR, owed};
+use crate::limits::{Request, WHOLE_PROCESSOR, rate_pause};
 use crate::protocol::{Announce, Direction, Message, PacketSize, RefusedBy, Report, SentReport, TimeList};
 use crate::receive::{Expected, drain_stale, receive_stream};
 use crate::size_test::{checked, cost, receive_sizes, send_sizes};
@@ -15,21 +15,21 @@ use std::time::{Duration as Span, Instant};
 
 /// Longest wait for a turn to send. It is shorter than a client's default timeout of ten seconds, so that the
 /// client still learns why nothing comes.
-const PATIENCE: Span = Span::from_secs(8);
+const TURN_TIMEOUT: Span = Span::from_secs(8);
 
 /// Time between two checks whether the client of a stream is still connected, each of which takes about 1 us.
 const LOOK: Duration = Duration::from_ms(20);
 
 /// The longest wait for late packets that a client may request.
-const LONGEST_STRAGGLER: Span = Span::from_secs(2);
+const LONGEST_GRACE: Span = Span::from_secs(2);
 
 /// Returns the requested wait for late packets, within limits.
-pub(super) fn straggler(ns: u64) -> Span {
-    Span::from_nanos(ns).min(LONGEST_STRAGGLER)
+pub(super) fn grace(ns: u64) -> Span {
+    Span::from_nanos(ns).min(LONGEST_GRACE)
 }
 
 /// An announced stream that is within the limits.
-struct Granted {
+struct Admitted {
     stream: u32,
     size: PacketSize,
     gaps: Vec<Duration>,
@@ -38,27 +38,27 @@ struct Granted {
 impl Session<'_> {
     /// Receives or sends the announced stream.
     pub(super) fn stream(&mut self, announce: &Announce) -> Result<(), ChannelError> {
-        let granted = match self.grant(announce) {
-            Ok(granted) => granted,
+        let admitted = match self.admit(announce) {
+            Ok(admitted) => admitted,
             Err(reason) => return self.refuse(reason),
         };
         self.next_stream = announce.stream.saturating_add(1);
         self.streams += 1;
         if let Some(socket) = &self.socket {
-            socket.make_room(granted.size, granted.gaps.len() + 1);
+            socket.grow_receive_buffer(admitted.size, admitted.gaps.len() + 1);
         }
         let result = match announce.direction {
-            Direction::Forward => self.receive(&granted),
-            Direction::Reverse => self.send(&granted),
+            Direction::Forward => self.receive(&admitted),
+            Direction::Reverse => self.send(&admitted),
         };
         if let Some(socket) = &self.socket {
-            socket.give_room_back();
+            socket.shrink_receive_buffer();
         }
         result
     }
 
     /// Checks an announcement against the state of the session and the limits.
-    fn grant(&mut self, announce: &Announce) -> Result<Granted, RefusedBy> {
+    fn admit(&mut self, announce: &Announce) -> Result<Admitted, RefusedBy> {
         let limits = &self.shared.limits;
         if self.socket.is_none() {
             return Err(RefusedBy::AddressNotProved);
@@ -69,34 +69,32 @@ impl Session<'_> {
         let size = PacketSize::from_ip(announce.ip_size).ok_or(RefusedBy::PacketSize)?;
         let gaps = announce.gaps.decode(limits.stream_packets as usize).ok_or(RefusedBy::StreamPackets)?;
         let reverse = announce.direction == Direction::Reverse;
-        self.usage.grant(limits, &Request { size, gaps: &gaps, reverse })?;
-        Ok(Granted { stream: announce.stream, size, gaps })
+        self.usage.admit(limits, &Request { size, gaps: &gaps, reverse })?;
+        Ok(Admitted { stream: announce.stream, size, gaps })
     }
 
     /// Receives a forward stream and reports its arrival times.
-    fn receive(&mut self, granted: &Granted) -> Result<(), ChannelError> {
+    fn receive(&mut self, admitted: &Admitted) -> Result<(), ChannelError> {
         let Some(socket) = &self.socket else {
             return self.refuse(RefusedBy::AddressNotProved);
         };
         let counters = &self.shared.counters;
-        let stream = granted.stream;
-        counters.add_oddities(&drain_stale(socket, self.guest.id, stream));
+        let stream = admitted.stream;
+        counters.add_irregular(&drain_stale(socket, self.client.id, stream));
         self.channel.send(&Message::Ready { stream })?;
         let expected = Expected {
-            session: self.guest.id,
+            session: self.client.id,
             stream,
-            count: granted.gaps.len() as u32 + 1,
-            size: granted.size,
-            duration: granted.gaps.iter().copied().sum(),
+            count: admitted.gaps.len() as u32 + 1,
+            size: admitted.size,
+            duration: admitted.gaps.iter().copied().sum(),
         };
         let end = |message: &Message| match message {
-            Message::End { stream: ended, straggler_ns } if *ended == stream => {
-                Some(straggler(*straggler_ns))
-            }
+            Message::End { stream: ended, grace_ns } if *ended == stream => Some(grace(*grace_ns)),
             _ => None,
         };
         let (received, message) = receive_stream(socket, &mut self.channel, &mut self.clock, expected, end)?;
-        counters.add_oddities(&received.oddities);
+        counters.add_irregular(&received.irregular);
         if end(&message).is_none() {
             return self.out_of_order(&message);
         }
@@ -115,20 +113,20 @@ impl Session<'_> {
     }
 
     /// Sends a reverse stream and reports its departure times.
-    fn send(&mut self, granted: &Granted) -> Result<(), ChannelError> {
+    fn send(&mut self, admitted: &Admitted) -> Result<(), ChannelError> {
         let Some(socket) = &self.socket else {
             return self.refuse(RefusedBy::AddressNotProved);
         };
-        let stream = granted.stream;
+        let stream = admitted.stream;
         let shared = self.shared;
-        let request = Request { size: granted.size, gaps: &granted.gaps, reverse: true };
+        let request = Request { size: admitted.size, gaps: &admitted.gaps, reverse: true };
         let work = request.work();
         let turns = if work.share == WHOLE_PROCESSOR { &shared.turns.dense } else { &shared.turns.sparse };
-        let Some(turn) = turns.take(self.guest.network, work, PATIENCE, || self.is_over()) else {
+        let Some(turn) = turns.take(self.client.network, work, TURN_TIMEOUT, || self.is_over()) else {
             return self.refuse(RefusedBy::Busy);
         };
         self.channel.send(&Message::Ready { stream })?;
-        let plan = Plan { session: self.guest.id, stream, size: granted.size, gaps: &granted.gaps };
+        let plan = Plan { session: self.client.id, stream, size: admitted.size, gaps: &admitted.gaps };
         let mut looked = monotonic();
         let channel = &self.channel;
         let gone = |now| {
@@ -144,7 +142,7 @@ impl Session<'_> {
         count(&counters.reverse_streams);
         add(&counters.streams_cut, u64::from(sent.count < request.packets()));
         add(&counters.packets_sent, sent.count);
-        add(&counters.bytes_sent, (granted.size.wire() * sent.count).get());
+        add(&counters.bytes_sent, (admitted.size.wire() * sent.count).get());
         self.channel.send(&Message::Sent(SentReport {
             stream,
             times: TimeList::encode(sent.times),
@@ -152,7 +150,7 @@ impl Session<'_> {
             gaps_kept: sent.gaps_kept,
             clock_stepped: sent.clock_stepped,
         }))?;
-        self.repay(owed(&self.shared.limits, request.bytes(), request.duration()));
+        self.pause(rate_pause(&self.shared.limits, request.bytes(), request.duration()));
         Ok(())
     }
 }
@@ -170,21 +168,22 @@ impl Session<'_> {
         if let Err(reason) = self.usage.charge(&self.shared.limits, cost(&wanted) * 2) {
             return self.refuse(reason);
         }
-        self.shared.counters.add_oddities(&drain_stale(socket, self.guest.id, self.next_stream));
+        self.shared.counters.add_irregular(&drain_stale(socket, self.client.id, self.next_stream));
         self.channel.send(&Message::SizeReady)?;
-        let straggler = match self.channel.receive(self.deadline())? {
-            Message::SizeEnd { straggler_ns } => straggler(straggler_ns),
+        let grace = match self.channel.receive(self.deadline())? {
+            Message::SizeEnd { grace_ns } => grace(grace_ns),
             other => return self.out_of_order(&other),
         };
-        let arrived = receive_sizes(socket, self.guest.id, &wanted, straggler, &self.shared.stop);
+        let arrived = receive_sizes(socket, self.client.id, &wanted, grace, &self.shared.stop);
         // Nothing is sent to a client whose probes did not arrive, so it cannot make the server send for free.
         let start = Instant::now();
-        let bytes = if arrived.is_empty() { Bytes::ZERO } else { send_sizes(socket, self.guest.id, &wanted) };
-        let owed = owed(&self.shared.limits, bytes, start.elapsed().into());
+        let bytes =
+            if arrived.is_empty() { Bytes::ZERO } else { send_sizes(socket, self.client.id, &wanted) };
+        let pause = rate_pause(&self.shared.limits, bytes, start.elapsed().into());
         add(&self.shared.counters.bytes_sent, bytes.get());
         let arrived = arrived.into_iter().map(PacketSize::ip).collect();
         self.channel.send(&Message::SizeReport { arrived })?;
-        self.repay(owed);
+        self.pause(pause);
         Ok(())
     }
 }

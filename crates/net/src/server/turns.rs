@@ -16,13 +16,13 @@ const HALF_LIFE: f64 = 60.0;
 /// A network that has used this much more CPU time than an active one waits for it. A measurement requests one
 /// stream after the other, an RTT apart, and would otherwise find somebody else's turn in progress each time. In
 /// seconds; a measurement takes 0.2 s of CPU time at 100 Mb/s.
-const MUCH_MORE: f64 = 0.75;
+const YIELD_ABOVE: f64 = 0.75;
 
 /// ... for this long after the active network's last turn, which is more than most RTTs.
-const MOMENT: Duration = Duration::from_millis(100);
+const YIELD_TIME: Duration = Duration::from_millis(100);
 
 /// Maximum number of networks tracked; beyond it, those that have used less than `FORGOTTEN` seconds are removed.
-const MOST_ACCOUNTS: usize = 1024;
+const MAX_ACCOUNTS: usize = 1024;
 const FORGOTTEN: f64 = 0.1;
 
 /// A limit on CPU time: a burst in seconds, and the share of a processor on average.
@@ -45,7 +45,7 @@ pub(super) struct Turns {
 
 #[derive(Debug, Default)]
 struct State {
-    used: u32,
+    in_use: u32,
     next: u64,
     waiting: Vec<Waiting>,
     accounts: HashMap<Network, Account>,
@@ -65,7 +65,7 @@ struct Account {
     /// The part not yet paid back at the allowed share.
     debt: f64,
     /// The decaying sum that decides whose turn is next, see [`HALF_LIFE`].
-    had: f64,
+    used: f64,
     at: Option<Instant>,
     /// The end of the last turn.
     ended: Option<Instant>,
@@ -81,18 +81,18 @@ impl Account {
         (self.debt - self.age(now) * allowance.share).max(0.0)
     }
 
-    fn had(&self, now: Instant) -> f64 {
-        self.had * 0.5f64.powf(self.age(now) / HALF_LIFE)
+    fn used(&self, now: Instant) -> f64 {
+        self.used * 0.5f64.powf(self.age(now) / HALF_LIFE)
     }
 
     fn charge(&mut self, seconds: f64, allowance: Allowance, now: Instant) {
-        (self.debt, self.had) = (self.debt(allowance, now) + seconds, self.had(now) + seconds);
+        (self.debt, self.used) = (self.debt(allowance, now) + seconds, self.used(now) + seconds);
         self.at = Some(now);
     }
 
     /// Whether the network had a turn recently and may be in the middle of a measurement.
     fn is_active(&self, now: Instant) -> bool {
-        self.ended.is_some_and(|ended| now.saturating_duration_since(ended) < MOMENT)
+        self.ended.is_some_and(|ended| now.saturating_duration_since(ended) < YIELD_TIME)
     }
 }
 
@@ -107,10 +107,10 @@ impl Turns {
         &self,
         network: Network,
         work: Work,
-        patience: Duration,
+        timeout: Duration,
         mut gone: impl FnMut() -> bool,
     ) -> Option<Turn<'_>> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let mut state = self.lock();
         let share = work.share.min(self.most);
         let id = state.next;
@@ -141,22 +141,22 @@ impl Turns {
             return None;
         }
         let active = state.accounts.values().filter(|account| account.is_active(now));
-        let most = active.map(|account| account.had(now)).fold(f64::INFINITY, f64::min) + MUCH_MORE;
+        let most = active.map(|account| account.used(now)).fold(f64::INFINITY, f64::min) + YIELD_ABOVE;
         let may = state.waiting.iter().filter_map(|waiting| {
             let account = state.accounts.get(&waiting.network).copied().unwrap_or_default();
-            let had = account.had(now);
-            (account.debt(self.network, now) <= self.network.burst && had <= most).then_some((had, waiting))
+            let used = account.used(now);
+            (account.debt(self.network, now) <= self.network.burst && used <= most).then_some((used, waiting))
         });
         let (_, first) =
             may.min_by(|(a, first), (b, second)| a.total_cmp(b).then(first.id.cmp(&second.id)))?;
-        (state.used + first.share <= self.most).then_some(*first)
+        (state.in_use + first.share <= self.most).then_some(*first)
     }
 
     fn begin(&self, state: &mut State, network: Network, share: u32, time: Duration, now: Instant) {
-        if state.accounts.len() >= MOST_ACCOUNTS {
-            state.accounts.retain(|_, account| account.had(now) > FORGOTTEN);
+        if state.accounts.len() >= MAX_ACCOUNTS {
+            state.accounts.retain(|_, account| account.used(now) > FORGOTTEN);
         }
-        state.used += share;
+        state.in_use += share;
         self.charge(state, network, time.as_secs_f64(), now);
     }
 
@@ -186,7 +186,7 @@ impl Drop for Turn<'_> {
         let now = Instant::now();
         let used = (now - self.begun).as_secs_f64() * f64::from(self.share) / 1000.0;
         let mut state = self.turns.lock();
-        state.used -= self.share;
+        state.in_use -= self.share;
         // Time beyond the plan is charged, too.
         let more = (used - self.planned.as_secs_f64()).max(0.0);
         self.turns.charge(&mut state, self.network, more, now);
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn turns_are_few_and_come_back() {
         let turns = Turns::new(1000, PLENTY, PLENTY);
-        let take = |patience| turns.take(network(1), work(1), patience, || false);
+        let take = |timeout| turns.take(network(1), work(1), timeout, || false);
         let first = take(Duration::ZERO).unwrap();
         assert!(take(Duration::from_millis(10)).is_none(), "in time");
         let minute = Duration::from_secs(60);
@@ -252,12 +252,12 @@ mod tests {
         let now = Instant::now();
         let mut state =
             State { waiting: vec![waiting(1, 1), waiting(2, 1), waiting(3, 2)], ..State::default() };
-        assert_eq!(turns.next(&state, now).unwrap().id, 1, "all had the same");
+        assert_eq!(turns.next(&state, now).unwrap().id, 1, "all used the same");
         turns.charge(&mut state, network(1), 0.2, now);
         assert_eq!(turns.next(&state, now).unwrap().id, 3);
         turns.charge(&mut state, network(2), 0.3, now);
         assert_eq!(turns.next(&state, now).unwrap().id, 1);
-        state.used = 1;
+        state.in_use = 1;
         assert!(turns.next(&state, now).is_none(), "and nobody overtakes it");
     }
 
@@ -272,7 +272,7 @@ mod tests {
         assert!(turns.next(&state, now + Duration::from_millis(50)).is_none());
         assert!(turns.next(&state, now + Duration::from_millis(150)).is_some());
         turns.charge(&mut state, network(2), 1.2, now);
-        assert!(turns.next(&state, now).is_some(), "not when both had about the same");
+        assert!(turns.next(&state, now).is_some(), "not when both used about the same");
     }
 
     #[test]
@@ -297,16 +297,16 @@ mod tests {
         for (networks, expected) in [(1, 26.0), (4, 52.0)] {
             let start = Instant::now();
             let mut state = State::default();
-            let mut had = 0.0;
+            let mut used = 0.0;
             for step in 0..1000 {
                 let now = start + Duration::from_millis(100 * step);
                 state.waiting = (1..=networks).map(|number| waiting(u64::from(number), number)).collect();
                 if let Some(next) = turns.next(&state, now) {
                     turns.charge(&mut state, next.network, 0.1, now);
-                    had += 0.1;
+                    used += 0.1;
                 }
             }
-            assert!(f64::abs(had - expected) < 0.5, "{networks} networks had {had} s");
+            assert!(f64::abs(used - expected) < 0.5, "{networks} networks used {used} s");
         }
     }
 }

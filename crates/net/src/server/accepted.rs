@@ -7,7 +7,7 @@ use super::places::Place;
 
 /// An accepted connection.
 #[derive(Debug)]
-pub(super) struct Visitor {
+pub(super) struct Accepted {
     pub tcp: TcpStream,
     pub peer: SocketAddr,
     pub network: Network,
