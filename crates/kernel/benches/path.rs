@@ -9,7 +9,7 @@ mod path;
 
 use std::time::Instant;
 
-use headway_kernel::{Controller, Cost, Loader, cost, measure_costs};
+use headway_kernel::{Controller, CpuTime, Loader, cpu_time, enable_timing};
 use path::{Path, V4, close, load, transfer};
 
 const ROUNDS: usize = 8;
@@ -54,12 +54,12 @@ fn goodput(path: &Path, name: &str) -> f64 {
 
 /// Returns the mean time to process an ACK in ns, one value per round.
 fn acknowledgements(path: &Path, name: &str, programs: &[u32]) -> Vec<f64> {
-    let _timing = measure_costs().unwrap();
-    let spent = || cost(programs).into_iter().find(|cost| cost.program == "hw_cong_control").unwrap();
+    let _timing = enable_timing().unwrap();
+    let spent = || cpu_time(programs).into_iter().find(|time| time.program == "hw_cong_control").unwrap();
     let round = |_| {
         let (socket, mut peer) = path.connect(V4[1], name);
         socket.set_send_buffer_size(SMALL_BUFFER).unwrap();
-        let Cost { calls, nanoseconds, .. } = spent();
+        let CpuTime { calls, nanoseconds, .. } = spent();
         transfer(&socket, &mut peer, GIGABYTE / 4);
         let now = spent();
         close(&socket, peer);

@@ -159,7 +159,7 @@ void BPF_PROG(hw_init, struct sock *sk)
 	 * mark them instead of dropping them, and the sender would never learn of the marks.
 	 */
 	if (FLAGS & TCP_CONG_NEEDS_ECN && !(tp->ecn_flags & (TCP_ECN_MODE_RFC3168 | TCP_ECN_MODE_ACCECN))) {
-		COUNT(without_ecn, 1);
+		COUNT(fallbacks_to_reno, 1);
 		bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, fallback, sizeof(fallback));
 		return;
 	}
@@ -213,7 +213,7 @@ void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct 
 	if (ack.marked)
 		COUNT(marked, ack.marked);
 	if (!submss && algorithm_submss(algorithm))
-		COUNT(submss_entries, 1);
+		COUNT(below_delta, 1);
 	apply(sk);
 	record(sk, &ack);
 }
@@ -254,7 +254,7 @@ u32 BPF_PROG(hw_undo_cwnd, struct sock *sk)
 	struct connection *c = connection(sk);
 
 	if (c->undoable) {
-		COUNT(undone, 1);
+		COUNT(spurious_undone, 1);
 		c->undoable = 0;
 		algorithm_undo(&c->algorithm);
 		apply(sk);

@@ -33,16 +33,16 @@ struct hw_counters {
 	/* Connections opened; those closed since; those that lacked the ECN they need and were switched to Reno. */
 	unsigned long long connections;
 	unsigned long long closed;
-	unsigned long long without_ecn;
+	unsigned long long fallbacks_to_reno;
 	/* Segments reported as marked. */
 	unsigned long long marked;
 	/* Reductions for marks and for losses; timeouts; reductions for losses or timeouts that were undone. */
 	unsigned long long mark_cuts;
 	unsigned long long loss_cuts;
 	unsigned long long timeouts;
-	unsigned long long undone;
+	unsigned long long spurious_undone;
 	/* How often a window fell below `delta` segments. */
-	unsigned long long submss_entries;
+	unsigned long long below_delta;
 	/* Records lost because the telemetry buffer was full. */
 	unsigned long long records_lost;
 };

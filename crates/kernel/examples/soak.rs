@@ -33,7 +33,7 @@ const SEGMENT: u64 = 1448;
 /// A flow that delivers nothing for this many gaps and this long has stalled; the timeouts after a few losses
 /// in a row are shorter.
 const GAPS: u32 = 40;
-const LEAST_PATIENCE: Duration = Duration::from_secs(10);
+const MIN_INTERVAL: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -62,17 +62,17 @@ fn main() -> ExitCode {
         arrived[index].fetch_add(read, Ordering::Relaxed);
     };
     let end = Instant::now() + Duration::from_secs(seconds.parse().unwrap());
-    let patience = LEAST_PATIENCE.max(gap * GAPS);
+    let interval = MIN_INTERVAL.max(gap * GAPS);
     let mut stopped = 0;
     flood(&ends, count, || {
         while Instant::now() < end {
-            thread::sleep(patience);
+            thread::sleep(interval);
             let read: Vec<_> = arrived.iter().map(|bytes| bytes.swap(0, Ordering::Relaxed)).collect();
             let stalled = read.iter().filter(|&&bytes| bytes == 0).count();
             stopped = stopped.max(stalled);
             let mean = read.iter().sum::<usize>() / read.len();
             println!(
-                "in {patience:?}: slowest {:?} B, mean {mean} B, {stalled} stopped",
+                "in {interval:?}: slowest {:?} B, mean {mean} B, {stalled} stopped",
                 read.iter().min().unwrap()
             );
         }

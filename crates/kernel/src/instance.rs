@@ -51,7 +51,7 @@ impl Instance {
     }
 }
 
-/// The notes of this host, locked: no other process changes notes or defaults while this value lives.
+/// The notes of this host, locked: no other process changes notes or defaults while this value exists.
 #[derive(Debug)]
 pub struct Notes {
     _lock: Flock<File>,
@@ -100,16 +100,16 @@ impl Notes {
     ///
     /// # Errors
     /// When its file cannot be removed.
-    pub fn forget_default(&mut self, former: &FormerDefault) -> Result<(), Error> {
-        self.forget(former.namespace)
+    pub fn remove_default(&mut self, former: &FormerDefault) -> Result<(), Error> {
+        self.remove(former.namespace)
     }
 
     /// Removes the notes of killed instances; notes of defaults that they changed stay.
     ///
     /// # Errors
     /// When a file cannot be removed.
-    pub fn forget_ended(&mut self) -> Result<(), Error> {
-        notes::forget_ended(self)
+    pub fn remove_killed(&mut self) -> Result<(), Error> {
+        notes::remove_killed(self)
     }
 
     /// Returns the former defaults that no living process will restore.
@@ -181,20 +181,20 @@ impl Store for Notes {
         set_default(name)
     }
 
-    fn formers(&self) -> Result<Vec<FormerDefault>, Error> {
-        let mut formers = Vec::new();
+    fn former_defaults(&self) -> Result<Vec<FormerDefault>, Error> {
+        let mut former_defaults = Vec::new();
         for path in files(true) {
             let former = read(&path).map_err(Error::file("understand", &path))?;
-            formers.extend(former.map(|(former, _)| former));
+            former_defaults.extend(former.map(|(former, _)| former));
         }
-        Ok(formers)
+        Ok(former_defaults)
     }
 
-    fn keep(&mut self, former: &FormerDefault) -> Result<(), Error> {
+    fn store(&mut self, former: &FormerDefault) -> Result<(), Error> {
         replace(&file_of_former(former.namespace), former).map(|_| ())
     }
 
-    fn forget(&mut self, namespace: Namespace) -> Result<(), Error> {
+    fn remove(&mut self, namespace: Namespace) -> Result<(), Error> {
         remove(&file_of_former(namespace))
     }
 
@@ -214,12 +214,12 @@ impl Store for Notes {
 
 /// Returns the living instances, by name.
 pub fn running() -> Vec<Note> {
-    instances().into_iter().filter(|(_, lives)| *lives).map(|(note, _)| note).collect()
+    instances().into_iter().filter(|(_, alive)| *alive).map(|(note, _)| note).collect()
 }
 
 /// Returns the killed instances, by name.
-pub fn ended() -> Vec<Note> {
-    instances().into_iter().filter(|(_, lives)| !*lives).map(|(note, _)| note).collect()
+pub fn killed() -> Vec<Note> {
+    instances().into_iter().filter(|(_, alive)| !*alive).map(|(note, _)| note).collect()
 }
 
 /// Returns all readable notes, by name, and whether their processes live.
@@ -228,11 +228,11 @@ fn instances() -> Vec<(Note, bool)> {
 }
 
 /// Returns the files of former defaults, or those of instances, sorted.
-fn files(formers: bool) -> Vec<PathBuf> {
+fn files(former_defaults: bool) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(FOLDER) else { return Vec::new() };
     let is_wanted = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.ends_with(".json") && name.starts_with(FORMER) == formers
+        name.ends_with(".json") && name.starts_with(FORMER) == former_defaults
     };
     let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_wanted).collect();
     files.sort();

@@ -173,7 +173,7 @@ impl Loaded {
         map.ok_or_else(|| Error::Internal(format!("{} has no map {end}", self.name)))
     }
 
-    /// Returns the BPF IDs of the programs, for [`cost`](crate::cost).
+    /// Returns the BPF IDs of the programs, for [`cpu_time`](crate::cpu_time).
     ///
     /// # Errors
     /// When the kernel does not report them.
@@ -186,11 +186,11 @@ impl Loaded {
         drop(self.link);
     }
 
-    /// Waits up to `patience` and passes every record that arrives to `take`.
+    /// Waits up to `timeout` and passes every record that arrives to `take`.
     ///
     /// # Errors
     /// When the records cannot be read, for instance because telemetry is off.
-    pub fn poll(&self, patience: Duration, mut take: impl FnMut(Record)) -> Result<(), Error> {
+    pub fn poll(&self, timeout: Duration, mut take: impl FnMut(Record)) -> Result<(), Error> {
         let action = "read the records of acknowledgements";
         let records = self.map("records")?;
         let mut builder = RingBufferBuilder::new();
@@ -202,7 +202,7 @@ impl Loaded {
         };
         builder.add(&records, read).map_err(Error::bpf(action))?;
         let ring = builder.build().map_err(Error::bpf(action))?;
-        match ring.poll(patience) {
+        match ring.poll(timeout) {
             // A signal arrived: return, so that the caller can check for it.
             Err(reason) if reason.kind() == libbpf_rs::ErrorKind::Interrupted => Ok(()),
             result => result.map_err(Error::bpf(action)),

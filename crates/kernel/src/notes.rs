@@ -17,11 +17,11 @@ pub(crate) trait Store {
     /// Changes its default controller.
     fn set(&mut self, name: &str) -> Result<(), Error>;
     /// Returns the defaults to be restored, of all namespaces.
-    fn formers(&self) -> Result<Vec<FormerDefault>, Error>;
+    fn former_defaults(&self) -> Result<Vec<FormerDefault>, Error>;
     /// Stores a former default, replacing the one of the same namespace.
-    fn keep(&mut self, former: &FormerDefault) -> Result<(), Error>;
+    fn store(&mut self, former: &FormerDefault) -> Result<(), Error>;
     /// Removes the former default of a namespace.
-    fn forget(&mut self, namespace: Namespace) -> Result<(), Error>;
+    fn remove(&mut self, namespace: Namespace) -> Result<(), Error>;
     /// Returns the notes of all instances, and whether their processes live.
     fn instances(&self) -> Result<Vec<(Note, bool)>, Error>;
     /// Stores the note of this process; it counts as living until the process ends.
@@ -32,22 +32,22 @@ pub(crate) trait Store {
 
 /// Registers an instance and, with `default`, makes its controller the default of this network namespace.
 pub(crate) fn start(store: &mut impl Store, note: &mut Note, default: bool) -> Result<(), Error> {
-    forget_ended(store)?;
+    remove_killed(store)?;
     refuse_taken(store, &note.name, default)?;
     if !default {
         return store.announce(note);
     }
-    let mut former = forget_obsolete(store)?.map_or_else(|| former_of_now(store), Ok)?;
+    let mut former = remove_obsolete(store)?.map_or_else(|| former_of_now(store), Ok)?;
     if !former.names.contains(&note.name) {
         former.names.push(note.name.clone());
     }
     // Until the change has happened, the default may be the old one, which can also be one of Headway's, or
     // the new one.
-    store.keep(&former)?;
+    store.store(&former)?;
     note.default = Some(former.clone());
     store.announce(note)?;
     former.names = vec![note.name.clone()];
-    store.set(&note.name).and_then(|()| store.keep(&former)).inspect_err(|_| {
+    store.set(&note.name).and_then(|()| store.store(&former)).inspect_err(|_| {
         // Report the first error; what cannot be undone now stays noted.
         let _ = end(store, note);
     })
@@ -62,36 +62,36 @@ pub(crate) fn end(store: &mut impl Store, note: &Note) -> Result<(), Error> {
 
 /// Restores the former default of this network namespace if one of `names` replaced it; an empty `names` matches any.
 pub(crate) fn restore(store: &mut impl Store, names: &[&str]) -> Result<(), Error> {
-    let Some(former) = forget_obsolete(store)? else { return Ok(()) };
+    let Some(former) = remove_obsolete(store)? else { return Ok(()) };
     if !names.is_empty() && !names.iter().any(|name| former.names.iter().any(|own| own == name)) {
         return Ok(());
     }
     store.set(&former.former)?;
-    store.forget(former.namespace)
+    store.remove(former.namespace)
 }
 
 /// Removes the notes of killed processes, whose controllers the kernel has removed, and the note of a default in
 /// this namespace that somebody else has changed since.
-pub(crate) fn forget_ended(store: &mut impl Store) -> Result<(), Error> {
-    for (note, lives) in store.instances()? {
-        if !lives {
+pub(crate) fn remove_killed(store: &mut impl Store) -> Result<(), Error> {
+    for (note, alive) in store.instances()? {
+        if !alive {
             store.withdraw(&note.name)?;
         }
     }
-    forget_obsolete(store).map(|_| ())
+    remove_obsolete(store).map(|_| ())
 }
 
 /// Returns the former defaults that no living process will restore.
 pub(crate) fn left_behind(store: &impl Store) -> Result<Vec<FormerDefault>, Error> {
     let instances = store.instances()?;
     let owned = |former: &FormerDefault| {
-        let mut living = instances.iter().filter(|(_, lives)| *lives);
+        let mut living = instances.iter().filter(|(_, alive)| *alive);
         living.any(|(note, _)| is_owner(note, former))
     };
     let here = store.here()?;
     let current = store.current()?;
     let obsolete = |former: &FormerDefault| former.namespace == here && !former.names.contains(&current);
-    Ok(store.formers()?.into_iter().filter(|former| !owned(former) && !obsolete(former)).collect())
+    Ok(store.former_defaults()?.into_iter().filter(|former| !owned(former) && !obsolete(former)).collect())
 }
 
 /// Whether the instance has changed this default and no other instance has adopted it since.
@@ -101,7 +101,7 @@ fn is_owner(note: &Note, former: &FormerDefault) -> bool {
 }
 
 fn refuse_taken(store: &impl Store, name: &str, default: bool) -> Result<(), Error> {
-    let living = store.instances()?.into_iter().filter(|(_, lives)| *lives);
+    let living = store.instances()?.into_iter().filter(|(_, alive)| *alive);
     let running: Vec<Note> = living.map(|(note, _)| note).collect();
     if let Some(other) = running.iter().find(|other| other.name == name) {
         return Err(Error::NameTaken(name.to_owned(), format!("process {}", other.pid)));
@@ -120,15 +120,15 @@ fn refuse_taken(store: &impl Store, name: &str, default: bool) -> Result<(), Err
 
 /// Returns the noted default of this namespace, or removes the note if the current default is not Headway's:
 /// somebody has changed it.
-fn forget_obsolete(store: &mut impl Store) -> Result<Option<FormerDefault>, Error> {
+fn remove_obsolete(store: &mut impl Store) -> Result<Option<FormerDefault>, Error> {
     let here = store.here()?;
-    let Some(former) = store.formers()?.into_iter().find(|former| former.namespace == here) else {
+    let Some(former) = store.former_defaults()?.into_iter().find(|former| former.namespace == here) else {
         return Ok(None);
     };
     if former.names.contains(&store.current()?) {
         return Ok(Some(former));
     }
-    store.forget(here)?;
+    store.remove(here)?;
     Ok(None)
 }
 

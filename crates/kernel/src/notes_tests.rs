@@ -18,7 +18,7 @@ struct Host {
     defaults: BTreeMap<u64, String>,
     /// The defaults last set by somebody other than Headway.
     decided: BTreeMap<u64, String>,
-    formers: BTreeMap<u64, FormerDefault>,
+    former_defaults: BTreeMap<u64, FormerDefault>,
     instances: BTreeMap<String, (Note, bool)>,
     /// Steps left until the program is killed.
     left: Cell<Option<u32>>,
@@ -38,7 +38,7 @@ impl Host {
             here: 0,
             decided: defaults.clone(),
             defaults,
-            formers: BTreeMap::new(),
+            former_defaults: BTreeMap::new(),
             instances: BTreeMap::new(),
             left: Cell::new(None),
             refuses: false,
@@ -74,10 +74,10 @@ impl Host {
         let mut note = note(name);
         let result = self.program(here, steps, |host| start(host, &mut note, default));
         if !matches!(result, Some(Ok(())))
-            && let Some((other, lives)) = self.instances.get_mut(name)
+            && let Some((other, alive)) = self.instances.get_mut(name)
             && other.pid == note.pid
         {
-            *lives = false;
+            *alive = false;
         }
     }
 
@@ -86,15 +86,15 @@ impl Host {
         let Some((note, true)) = self.instances.get(name).cloned() else { return };
         let here = note.default.as_ref().map_or(0, |own| own.namespace.cookie);
         self.program(here, steps, |host| end(host, &note));
-        if let Some((_, lives)) = self.instances.get_mut(name) {
-            *lives = false;
+        if let Some((_, alive)) = self.instances.get_mut(name) {
+            *alive = false;
         }
     }
 
-    /// `headway cc stop` in one namespace where no instance lives.
+    /// `headway cc stop` in one namespace where no instance is alive.
     fn clean(&mut self, here: u64, steps: Option<u32>) {
         self.program(here, steps, |host| {
-            forget_ended(host)?;
+            remove_killed(host)?;
             let left = left_behind(host)?;
             if left.iter().any(|former| former.namespace.cookie == here) {
                 restore(host, &[])
@@ -111,7 +111,8 @@ impl Host {
                 prop_assert_eq!(current, &self.decided[at]);
                 continue;
             }
-            let former = self.formers.get(at).map(|former| (&former.former, former.names.contains(current)));
+            let former =
+                self.former_defaults.get(at).map(|former| (&former.former, former.names.contains(current)));
             prop_assert_eq!(former, Some((&self.decided[at], true)), "the default of {} was {}", at, current);
         }
         Ok(())
@@ -152,20 +153,20 @@ impl Store for Host {
         Ok(())
     }
 
-    fn formers(&self) -> Result<Vec<FormerDefault>, Error> {
+    fn former_defaults(&self) -> Result<Vec<FormerDefault>, Error> {
         self.step()?;
-        Ok(self.formers.values().cloned().collect())
+        Ok(self.former_defaults.values().cloned().collect())
     }
 
-    fn keep(&mut self, former: &FormerDefault) -> Result<(), Error> {
+    fn store(&mut self, former: &FormerDefault) -> Result<(), Error> {
         self.step()?;
-        self.formers.insert(former.namespace.cookie, former.clone());
+        self.former_defaults.insert(former.namespace.cookie, former.clone());
         Ok(())
     }
 
-    fn forget(&mut self, namespace: Namespace) -> Result<(), Error> {
+    fn remove(&mut self, namespace: Namespace) -> Result<(), Error> {
         self.step()?;
-        self.formers.remove(&namespace.cookie);
+        self.former_defaults.remove(&namespace.cookie);
         Ok(())
     }
 
@@ -177,7 +178,7 @@ impl Store for Host {
     fn announce(&mut self, note: &Note) -> Result<(), Error> {
         self.step()?;
         let before = self.instances.insert(note.name.clone(), (note.clone(), true));
-        assert!(before.is_none_or(|(_, lives)| !lives), "{} is on twice", note.name);
+        assert!(before.is_none_or(|(_, alive)| !alive), "{} is on twice", note.name);
         Ok(())
     }
 
@@ -247,7 +248,7 @@ proptest! {
             host.clean(here, None);
         }
         prop_assert_eq!(&host.defaults, &host.decided);
-        prop_assert!(host.formers.values().all(|former| !former.names.contains(&host.defaults[&former.namespace.cookie])));
+        prop_assert!(host.former_defaults.values().all(|former| !former.names.contains(&host.defaults[&former.namespace.cookie])));
         prop_assert!(host.instances.is_empty());
     }
 }
@@ -259,8 +260,8 @@ fn a_restore_that_fails_is_not_forgotten() {
     host.refuses = true;
     host.end("ours_a", None);
     assert!(host.instances.is_empty());
-    assert_eq!(host.formers[&0].former, "cubic");
+    assert_eq!(host.former_defaults[&0].former, "cubic");
     host.refuses = false;
     host.clean(0, None);
-    assert_eq!((host.defaults[&0].as_str(), host.formers.len()), ("cubic", 0));
+    assert_eq!((host.defaults[&0].as_str(), host.former_defaults.len()), ("cubic", 0));
 }

@@ -90,7 +90,8 @@ pub struct Counters {
     /// Connections closed since.
     pub closed: u64,
     /// Connections that lacked the ECN they need and were switched to Reno.
-    pub without_ecn: u64,
+    #[serde(rename = "without_ecn")]
+    pub fallbacks_to_reno: u64,
     /// Segments reported as marked.
     pub marked: u64,
     /// Reductions for marks.
@@ -100,9 +101,11 @@ pub struct Counters {
     /// Timeouts.
     pub timeouts: u64,
     /// Reductions for losses or timeouts that were undone as spurious.
-    pub undone: u64,
+    #[serde(rename = "undone")]
+    pub spurious_undone: u64,
     /// How often a window fell below `delta` segments.
-    pub submss_entries: u64,
+    #[serde(rename = "submss_entries")]
+    pub below_delta: u64,
     /// Records lost because the telemetry buffer was full.
     pub records_lost: u64,
 }
@@ -137,7 +140,7 @@ pub(crate) fn read_counters(map: &impl MapCore) -> Result<Counters, Error> {
 
 /// The CPU time of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Cost {
+pub struct CpuTime {
     /// Its name.
     pub program: String,
     /// Calls while timing was on.
@@ -146,11 +149,11 @@ pub struct Cost {
     pub nanoseconds: u64,
 }
 
-/// Returns the CPU time of the programs with these BPF IDs while timing was on (see [`measure_costs`]).
-pub fn cost(programs: &[u32]) -> Vec<Cost> {
+/// Returns the CPU time of the programs with these BPF IDs while timing was on (see [`enable_timing`]).
+pub fn cpu_time(programs: &[u32]) -> Vec<CpuTime> {
     ProgInfoIter::default()
         .filter(|info| programs.contains(&info.id))
-        .map(|info| Cost {
+        .map(|info| CpuTime {
             program: info.name.to_string_lossy().into_owned(),
             calls: info.run_cnt,
             nanoseconds: info.run_time_ns,
@@ -162,12 +165,12 @@ pub fn cost(programs: &[u32]) -> Vec<Cost> {
 ///
 /// # Errors
 /// When the user lacks the privileges.
-pub fn measure_costs() -> Result<OwnedFd, Error> {
+pub fn enable_timing() -> Result<OwnedFd, Error> {
     // SAFETY: a system call with an integer argument.
     let raw = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
     if raw < 0 {
         let reason = libbpf_rs::Error::from_raw_os_error(-raw);
-        return Err(Error::Bpf { action: "take the time of BPF programs", reason });
+        return Err(Error::Bpf { action: "time BPF programs", reason });
     }
     // SAFETY: `raw` is an open descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use flood::{flood, treat};
 use headway_kernel::{Controller, Error, Loader, LsOptions, Record, available, counters};
-use path::{PATIENCE, Path, V4, V6, close, load, transfer};
+use path::{Path, TIMEOUT, V4, V6, close, load, transfer};
 use socket2::Socket;
 
 const MEGABYTE: usize = 1 << 20;
@@ -36,7 +36,7 @@ fn every_controller_carries_data_over_both_protocols() {
             close(&socket, peer);
         }
         let counted = loaded.counters().unwrap();
-        assert_eq!((counted.connections, counted.without_ecn, counted.marked), (4, 0, 0), "{name}");
+        assert_eq!((counted.connections, counted.fallbacks_to_reno, counted.marked), (4, 0, 0), "{name}");
     }
 }
 
@@ -101,7 +101,7 @@ fn without_ecn_a_connection_gets_reno() {
     transfer(&socket, &mut peer, MEGABYTE);
     assert_eq!(controller_of(&socket), "reno");
     let counted = loaded.counters().unwrap();
-    assert_eq!((counted.connections, counted.without_ecn), (0, 1), "{counted:?}");
+    assert_eq!((counted.connections, counted.fallbacks_to_reno), (0, 1), "{counted:?}");
 }
 
 /// The last of two seconds over a link that marks everything.
@@ -257,11 +257,11 @@ fn a_timeout_does_not_raise_a_window_below_a_segment() {
     let loader = Loader::new(Controller::LsDctcp).options(options).telemetry(true);
     let (loaded, name) = load(loader, "timeout");
     let ends = [path.connect(V4[1], &name)];
-    // Polls until `done` or until PATIENCE has passed.
+    // Polls until `done` or until TIMEOUT has passed.
     let until = |done: &mut dyn FnMut(Option<Record>) -> bool| {
         let start = Instant::now();
         let mut is_done = false;
-        while !is_done && start.elapsed() < PATIENCE {
+        while !is_done && start.elapsed() < TIMEOUT {
             let take = |record: Record| is_done |= record.acked > 0 && done(Some(record));
             loaded.poll(Duration::from_millis(10), take).unwrap();
             is_done |= done(None);

@@ -9,12 +9,12 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use headway_kernel::{Controller, Counters, Loaded, Loader, LsOptions, Note, Notes, Record, ended, running};
+use headway_kernel::{Controller, Counters, Loaded, Loader, LsOptions, Note, Notes, Record, killed, running};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::OnArgs;
 use super::show::describe_counters;
-use super::stop::{describe_ended, describe_left};
+use super::stop::{describe_killed, describe_left};
 use crate::out::tell;
 use crate::service::print_line;
 
@@ -102,8 +102,8 @@ fn record(loaded: &Loaded, mut log: BufWriter<File>, end: &UnixStream) -> Result
 
 /// Reports the leftovers of killed programs.
 fn tell(notes: &Notes) -> Result<()> {
-    for ended in ended() {
-        tell!("headway: {}", describe_ended(&ended));
+    for note in killed() {
+        tell!("headway: {}", describe_killed(&note));
     }
     for former in notes.left_behind()? {
         tell!("headway: {}", describe_left(&former)?);

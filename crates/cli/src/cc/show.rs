@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use headway_kernel::{
-    Controller, Cost, Counters, FormerDefault, LsOptions, Note, Notes, cost, counters, current_default,
-    ended, measure_costs, running,
+    Controller, Counters, CpuTime, FormerDefault, LsOptions, Note, Notes, counters, cpu_time,
+    current_default, enable_timing, killed, running,
 };
 use serde_json::{Value, json};
 
-use super::stop::{describe_ended, describe_left};
+use super::stop::{describe_killed, describe_left};
 use crate::out::tell;
 use crate::service::print_line;
 
@@ -48,11 +48,11 @@ pub(super) fn list(json: bool) -> Result<()> {
 
 pub(super) fn status(json: bool) -> Result<()> {
     warn_unprivileged();
-    let (running, ended, left) = (running(), ended(), left_behind()?);
+    let (running, killed, left) = (running(), killed(), left_behind()?);
     let default = current_default()?;
     if json {
         print_line(
-            json!({ "default": default, "on": running, "left_behind": ended, "defaults_left_behind": left }),
+            json!({ "default": default, "on": running, "left_behind": killed, "defaults_left_behind": left }),
         );
         return Ok(());
     }
@@ -63,8 +63,8 @@ pub(super) fn status(json: bool) -> Result<()> {
     for note in &running {
         print_line(describe(note));
     }
-    for ended in &ended {
-        print_line(describe_ended(ended));
+    for note in &killed {
+        print_line(describe_killed(note));
     }
     for former in &left {
         print_line(describe_left(former)?);
@@ -96,46 +96,46 @@ fn describe(note: &Note) -> String {
 pub(super) fn stats(timed: bool, json: bool) -> Result<()> {
     warn_unprivileged();
     let running = running();
-    let before: Vec<Vec<Cost>> = running.iter().map(|note| cost(&note.programs)).collect();
+    let before: Vec<Vec<CpuTime>> = running.iter().map(|note| cpu_time(&note.programs)).collect();
     if timed {
-        let _timing = measure_costs()?;
+        let _timing = enable_timing()?;
         std::thread::sleep(TIMED);
     }
     let mut all = Vec::new();
     for (note, before) in running.iter().zip(before) {
-        let costs = if timed { called(cost(&note.programs), &before) } else { Vec::new() };
-        all.push((note, counters(note.counters_map)?, costs));
+        let times = if timed { called(cpu_time(&note.programs), &before) } else { Vec::new() };
+        all.push((note, counters(note.counters_map)?, times));
     }
     if json {
-        print_line(Value::from_iter(all.iter().map(|(note, counters, costs)| {
-            let costs = timed.then_some(costs);
-            json!({ "name": note.name, "open": counters.open(), "counters": counters, "costs": costs })
+        print_line(Value::from_iter(all.iter().map(|(note, counters, times)| {
+            let times = timed.then_some(times);
+            json!({ "name": note.name, "open": counters.open(), "counters": counters, "costs": times })
         })));
         return Ok(());
     }
     if all.is_empty() {
         print_line("no controller of Headway is on");
     }
-    for (note, counters, costs) in all {
+    for (note, counters, times) in all {
         print_line(format_args!("{} (process {})", note.name, note.pid));
         print_line(describe_counters(&counters));
-        for Cost { program, calls, nanoseconds } in costs {
+        for CpuTime { program, calls, nanoseconds } in times {
             print_line(format_args!("  {program:16} {calls} calls, {} ns each", nanoseconds / calls));
         }
     }
     Ok(())
 }
 
-/// Returns the cost since `before` of all programs that were called.
-fn called(now: Vec<Cost>, before: &[Cost]) -> Vec<Cost> {
-    let since = |mut now: Cost| {
+/// Returns the CPU time since `before` of all programs that were called.
+fn called(now: Vec<CpuTime>, before: &[CpuTime]) -> Vec<CpuTime> {
+    let since = |mut now: CpuTime| {
         if let Some(before) = before.iter().find(|before| before.program == now.program) {
             now.calls -= before.calls.min(now.calls);
             now.nanoseconds -= before.nanoseconds.min(now.nanoseconds);
         }
         now
     };
-    now.into_iter().map(since).filter(|cost| cost.calls > 0).collect()
+    now.into_iter().map(since).filter(|time| time.calls > 0).collect()
 }
 
 pub(super) fn describe_counters(counters: &Counters) -> String {
@@ -146,13 +146,13 @@ pub(super) fn describe_counters(counters: &Counters) -> String {
            below delta      {} times",
         counters.open(),
         counters.connections,
-        counters.without_ecn,
+        counters.fallbacks_to_reno,
         counters.marked,
         counters.mark_cuts,
         counters.loss_cuts,
         counters.timeouts,
-        counters.undone,
-        counters.submss_entries,
+        counters.spurious_undone,
+        counters.below_delta,
     );
     if counters.records_lost > 0 {
         text += &format!("\n  records          {} lost, the log has gaps", counters.records_lost);

@@ -4,14 +4,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use headway_kernel::{FormerDefault, Namespace, Note, Notes, available, ended, running};
+use headway_kernel::{FormerDefault, Namespace, Note, Notes, available, killed, running};
 use headway_lab::Process;
 use signal_hook::consts::SIGTERM;
 
 use crate::service::print_line;
 
 /// How long to wait for a program to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const ROUND: Duration = Duration::from_millis(20);
 
 pub(super) fn run(names: &[String]) -> Result<()> {
@@ -37,12 +37,12 @@ pub(super) fn run(names: &[String]) -> Result<()> {
 fn end(note: &Note) -> Result<()> {
     let process = Process::of(note.pid as i32).and_then(|process| process.open());
     // The handle is opened before this check: a process that still holds the lock has not given its PID to another one.
-    let lives = running().iter().any(|other| other.pid == note.pid && other.name == note.name);
-    if let (Some(process), true) = (process, lives) {
+    let alive = running().iter().any(|other| other.pid == note.pid && other.name == note.name);
+    if let (Some(process), true) = (process, alive) {
         let asked = process.signal(SIGTERM);
         asked.with_context(|| format!("cannot end process {}; run this with sudo", note.pid))?;
     }
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + STOP_TIMEOUT;
     // The kernel unregisters a controller a moment after its program has ended.
     while running().iter().any(|other| other.pid == note.pid) || available()?.contains(&note.name) {
         if Instant::now() > deadline {
@@ -55,17 +55,17 @@ fn end(note: &Note) -> Result<()> {
 
 /// Removes the leftovers of killed programs and returns their number.
 fn clean(wanted: &impl Fn(&String) -> bool, named: bool) -> Result<usize> {
-    let ended: Vec<_> = ended().into_iter().filter(|note| wanted(&note.name)).collect();
+    let killed: Vec<_> = killed().into_iter().filter(|note| wanted(&note.name)).collect();
     if !nix::unistd::geteuid().is_root() {
         return Ok(0);
     }
     let mut notes = Notes::lock()?;
     let left = notes.left_behind()?.into_iter().filter(|former| former.names.iter().any(wanted));
     let left: Vec<_> = left.collect();
-    for note in &ended {
-        print_line(describe_ended(note));
+    for note in &killed {
+        print_line(describe_killed(note));
     }
-    notes.forget_ended()?;
+    notes.remove_killed()?;
     let here = Namespace::here()?;
     for former in &left {
         print_line(describe_left(former)?);
@@ -74,15 +74,15 @@ fn clean(wanted: &impl Fn(&String) -> bool, named: bool) -> Result<usize> {
             notes.restore(&names).context("the former default is not restored")?;
             print_line("restored");
         } else if named && !former.namespace.may_be_kept() {
-            notes.forget_default(former)?;
+            notes.remove_default(former)?;
             print_line("that namespace no longer exists; note removed");
         }
     }
-    Ok(ended.len() + left.len())
+    Ok(killed.len() + left.len())
 }
 
 /// Describes a killed program, whose controller the kernel has unregistered.
-pub(super) fn describe_ended(note: &Note) -> String {
+pub(super) fn describe_killed(note: &Note) -> String {
     format!("process {} was killed while {} was on; the kernel has unloaded it", note.pid, note.name)
 }
 

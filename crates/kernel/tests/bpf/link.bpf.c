@@ -6,7 +6,7 @@
 #define TC_ACT_OK 0
 #define TC_ACT_SHOT 2
 /* Shorter packets are pure ACKs. */
-#define LEAST_DATA 1000
+#define MIN_DATA 1000
 /* Data packets per mark. */
 #define PERIOD 100
 
@@ -32,7 +32,7 @@ int mark_then_drop(struct __sk_buff *packet)
 {
 	u32 number;
 
-	if (packet->len < LEAST_DATA)
+	if (packet->len < MIN_DATA)
 		return TC_ACT_OK;
 	number = __sync_fetch_and_add(&packets, 1) % PERIOD;
 	if (number == PERIOD - 2)

@@ -15,7 +15,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 pub(crate) const V4: [&str; 2] = ["10.78.0.1", "10.78.0.2"];
 pub(crate) const V6: [&str; 2] = ["fd78::1", "fd78::2"];
 /// No operation here takes longer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -114,12 +114,12 @@ impl Path {
         let socket = self.client.run(move || {
             let socket = Socket::new(domain, Type::STREAM, None).unwrap();
             socket.set_tcp_congestion(controller.as_bytes()).unwrap();
-            socket.set_write_timeout(Some(PATIENCE)).unwrap();
+            socket.set_write_timeout(Some(TIMEOUT)).unwrap();
             socket.connect(&address).unwrap();
             socket
         });
         let (accepted, _) = listener.accept().unwrap();
-        accepted.set_read_timeout(Some(PATIENCE)).unwrap();
+        accepted.set_read_timeout(Some(TIMEOUT)).unwrap();
         (socket, accepted.into())
     }
 }
