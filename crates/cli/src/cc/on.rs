@@ -32,7 +32,7 @@ pub(super) fn run(controller: Controller, options: LsOptions, args: &OnArgs) -> 
     let name = args.name.clone().unwrap_or_else(|| controller.name().to_owned());
     // Held until others can see this program, so that two do not start at the same time.
     let notes = Notes::lock()?;
-    tell(&notes)?;
+    report_leftovers(&notes)?;
     if let Some(other) = running().into_iter().find(|note| note.name == name) {
         bail!("{name} is on already (process {}); end that with `headway cc stop {name}`", other.pid);
     }
@@ -49,7 +49,7 @@ pub(super) fn run(controller: Controller, options: LsOptions, args: &OnArgs) -> 
     };
     let instance = notes.start(note, args.default)?;
     report_on(instance.note(), args.json);
-    let result = stay(&loaded, log, &end);
+    let result = wait_for_signal(&loaded, log, &end);
     // Undone in reverse order, whatever happened.
     let restored = instance.end();
     let counted = loaded.counters();
@@ -68,7 +68,7 @@ fn start_log(path: &Path) -> Result<BufWriter<File>> {
 }
 
 /// Waits for a signal to end.
-fn stay(loaded: &Loaded, log: Option<BufWriter<File>>, end: &UnixStream) -> Result<()> {
+fn wait_for_signal(loaded: &Loaded, log: Option<BufWriter<File>>, end: &UnixStream) -> Result<()> {
     match log {
         None => {
             // Becomes readable when a signal arrives.
@@ -83,11 +83,11 @@ fn stay(loaded: &Loaded, log: Option<BufWriter<File>>, end: &UnixStream) -> Resu
 fn record(loaded: &Loaded, mut log: BufWriter<File>, end: &UnixStream) -> Result<()> {
     end.set_nonblocking(true)?;
     let mut failed = None;
-    let mut over = false;
-    while failed.is_none() && !over {
+    let mut stopping = false;
+    while failed.is_none() && !stopping {
         // Checked before polling, so that the last round reads everything recorded until the signal.
-        over = (&*end).read(&mut [0]).is_ok();
-        let wait = if over { Duration::ZERO } else { ROUND };
+        stopping = (&*end).read(&mut [0]).is_ok();
+        let wait = if stopping { Duration::ZERO } else { ROUND };
         loaded.poll(wait, |record| {
             if let Err(reason) = writeln!(log, "{}", record.to_csv()) {
                 failed.get_or_insert(reason);
@@ -101,7 +101,7 @@ fn record(loaded: &Loaded, mut log: BufWriter<File>, end: &UnixStream) -> Result
 }
 
 /// Reports the leftovers of killed programs.
-fn tell(notes: &Notes) -> Result<()> {
+fn report_leftovers(notes: &Notes) -> Result<()> {
     for note in killed() {
         tell!("headway: {}", describe_killed(&note));
     }

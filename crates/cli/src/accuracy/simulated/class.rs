@@ -56,23 +56,23 @@ fn bare(draw: &mut Draw, mbps: f64) -> Path {
 fn one_queue(draw: &mut Draw, (low, high): (f64, f64), models: &[Model], load: (f64, f64)) -> Path {
     let mbps = draw.log(low, high);
     let mut path = bare(draw, mbps);
-    load_hop(draw, &mut path, mbps, models, load);
+    add_loaded_link(draw, &mut path, mbps, models, load);
     path
 }
 
 /// Adds a link with traffic of one of `models` that takes a share of its rate.
-fn load_hop(draw: &mut Draw, path: &mut Path, mbps: f64, models: &[Model], (low, high): (f64, f64)) {
+fn add_loaded_link(draw: &mut Draw, path: &mut Path, mbps: f64, models: &[Model], (low, high): (f64, f64)) {
     let (model, load) = (draw.choose(models), draw.between(low, high));
     let traffic = datagrams(draw, path, model, mbps * load);
     let products = draw.log(0.3, 4.0);
-    path.hop(mbps, products).traffic.push(traffic);
+    path.add_link(mbps, products).traffic.push(traffic);
 }
 
 fn empty(draw: &mut Draw) -> Path {
     let mbps = draw.log(1.5, 10e3);
     let mut path = bare(draw, mbps);
     let products = draw.log(0.3, 4.0);
-    path.hop(mbps, products);
+    path.add_link(mbps, products);
     path
 }
 
@@ -103,7 +103,7 @@ fn mixed_sources(draw: &mut Draw) -> Path {
         let model = draw.choose(&ALL);
         traffic.push(datagrams(draw, &path, model, mbps * load / sources as f64));
     }
-    path.hop(mbps, products).traffic = traffic;
+    path.add_link(mbps, products).traffic = traffic;
     path
 }
 
@@ -119,7 +119,7 @@ fn slow(draw: &mut Draw) -> Path {
 fn far_away(draw: &mut Draw) -> Path {
     let mbps = draw.log(5.0, 1e3);
     let mut path = Path::new(1500, draw.log(100.0, 400.0), draw.choose(&LINES));
-    load_hop(draw, &mut path, mbps, &ALL, (0.1, 0.7));
+    add_loaded_link(draw, &mut path, mbps, &ALL, (0.1, 0.7));
     path
 }
 
@@ -138,7 +138,7 @@ fn narrow_and_tight(draw: &mut Draw, models: &[Model], tight_first: bool) -> Pat
         let model = draw.choose(models);
         let traffic = datagrams(draw, &path, model, cross);
         let products = draw.log(0.5, 4.0);
-        path.hop(digits(mbps), products).traffic.push(traffic);
+        path.add_link(digits(mbps), products).traffic.push(traffic);
     }
     path
 }
@@ -164,7 +164,7 @@ fn equally_tight(draw: &mut Draw) -> Path {
     for _ in 0..hops {
         let traffic = datagrams(draw, &path, model, mbps * load);
         let products = draw.log(0.5, 4.0);
-        path.hop(mbps, products).traffic.push(traffic);
+        path.add_link(mbps, products).traffic.push(traffic);
     }
     path
 }
@@ -175,7 +175,7 @@ fn several_queues(draw: &mut Draw) -> Path {
     let mut path = bare(draw, slowest);
     for _ in 0..draw.whole(3, 5) {
         let mbps = digits(slowest * draw.log(1.0, 10.0));
-        load_hop(draw, &mut path, mbps, &ALL, (0.1, 0.7));
+        add_loaded_link(draw, &mut path, mbps, &ALL, (0.1, 0.7));
     }
     let model = draw.choose(&ALL);
     let across = path.narrow() * draw.between(0.0, 0.2);
@@ -192,7 +192,7 @@ fn coalescing(draw: &mut Draw) -> Path {
 
 fn ten_gigabits(draw: &mut Draw) -> Path {
     let mut path = Path::new(draw.choose(&[1500, 9000]), draw.log(2.0, 40.0), draw.choose(&[2.0, 4.0]));
-    load_hop(draw, &mut path, 10e3, &ALL, (0.1, 0.8));
+    add_loaded_link(draw, &mut path, 10e3, &ALL, (0.1, 0.8));
     path.coalescing_us = Some(draw.log(40.0, 200.0));
     path
 }
@@ -200,7 +200,7 @@ fn ten_gigabits(draw: &mut Draw) -> Path {
 fn fast(draw: &mut Draw, mtu: u32, load: (f64, f64)) -> Path {
     let mbps = draw.choose(&[25e3, 40e3, 50e3, 100e3]);
     let mut path = Path::new(mtu, draw.log(1.0, 20.0), draw.choose(&[1.0, 2.0, 4.0]));
-    load_hop(draw, &mut path, mbps, &ALL, load);
+    add_loaded_link(draw, &mut path, mbps, &ALL, load);
     path.coalescing_us = draw.choose(&[None, Some(30.0), Some(120.0)]);
     path
 }
@@ -293,8 +293,8 @@ fn anything(draw: &mut Draw) -> Path {
     for _ in 0..draw.whole(1, 5) {
         let mbps = digits((slowest * draw.log(1.0, 20.0)).min(100e3));
         let load = draw.choose(&[0.0, 0.3, 0.6, 0.9]);
-        load_hop(draw, &mut path, mbps, &ALL, (0.0, load));
-        strange(draw, &mut path);
+        add_loaded_link(draw, &mut path, mbps, &ALL, (0.0, load));
+        add_impairment(draw, &mut path);
     }
     if draw.choose(&[false, false, true]) {
         let peak = path.narrow() * draw.between(0.1, 0.4);
@@ -311,7 +311,7 @@ fn anything(draw: &mut Draw) -> Path {
 }
 
 /// Adds a random impairment, if any, to the last link.
-fn strange(draw: &mut Draw, path: &mut Path) {
+fn add_impairment(draw: &mut Draw, path: &mut Path) {
     let (shallow, packets) = (draw.choose(&[false, false, true]), draw.log(5.0, 100.0).round());
     let (what, value) = (draw.whole(0, 11), draw.log(0.001, 1.0));
     let Some(hop) = path.hops.last_mut() else { return };

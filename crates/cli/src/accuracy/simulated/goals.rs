@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::judged::Judged;
+use super::scored::Scored;
 use super::tally::Tally;
 
 /// Share of answers whose 90 % interval contains the truth: range over all paths, and minimum in any class.
-const HELD: (f64, f64) = (0.85, 0.95);
-const HELD_IN_CLASS: f64 = 0.75;
+const COVERED: (f64, f64) = (0.85, 0.95);
+const COVERED_IN_CLASS: f64 = 0.75;
 /// Error of answers with a narrow interval: median and 95th percentile.
 const ERROR: (f64, f64) = (0.05, 0.20);
 const REFUSED: f64 = 0.10;
@@ -30,21 +30,21 @@ fn goal(goal: impl Into<String>, reached: bool, found: impl Into<String>) -> Goa
 }
 
 /// Returns the goals that apply to these answers.
-pub(super) fn goals(classes: &[Tally], all: &Tally, judged: &[Judged]) -> Vec<Goal> {
+pub(super) fn goals(classes: &[Tally], all: &Tally, scored: &[Scored]) -> Vec<Goal> {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let mut goals = Vec::new();
-    if let Some(held) = all.coverage() {
-        let reached = (HELD.0..=HELD.1).contains(&held);
+    if let Some(covered) = all.coverage() {
+        let reached = (COVERED.0..=COVERED.1).contains(&covered);
         goals.push(goal(
             "the 90 % interval contains the truth in 85 to 95 % of all answers",
             reached,
-            percent(held),
+            percent(covered),
         ));
     }
     let worst = classes.iter().filter_map(|class| Some((class.coverage()?, &class.class)));
-    if let Some((held, name)) = worst.min_by(|one, other| one.0.total_cmp(&other.0)) {
-        let found = format!("{} in the worst class, {name}", percent(held));
-        goals.push(goal("and in at least 75 % in every class", held >= HELD_IN_CLASS, found));
+    if let Some((covered, name)) = worst.min_by(|one, other| one.0.total_cmp(&other.0)) {
+        let found = format!("{} in the worst class, {name}", percent(covered));
+        goals.push(goal("and in at least 75 % in every class", covered >= COVERED_IN_CLASS, found));
     }
     if let Some((median, p95)) = all.narrow_error_median.zip(all.narrow_error_p95) {
         let found = format!("{} and {} of {} answers", percent(median), percent(p95), all.narrow);
@@ -60,7 +60,7 @@ pub(super) fn goals(classes: &[Tally], all: &Tally, judged: &[Judged]) -> Vec<Go
         all.refused() <= REFUSED,
         percent(all.refused()),
     ));
-    let roomy: Vec<&Judged> = judged.iter().filter(|one| one.least_buffer_packets >= BUFFER).collect();
+    let roomy: Vec<&Scored> = scored.iter().filter(|one| one.least_buffer_packets >= BUFFER).collect();
     let lost = Tally::new("buffers of 20 packets and more", &roomy).others_lost;
     goals.push(goal(
         "at most 1 cross-traffic packet is lost in 10 measurements where buffers have room for 20 packets",

@@ -2,12 +2,12 @@
 
 mod class;
 mod goals;
-mod judged;
 mod page;
 mod path;
 mod print;
 mod reliability;
 mod report;
+mod scored;
 mod subject;
 mod tally;
 #[cfg(test)]
@@ -29,8 +29,8 @@ use crate::out::say;
 use crate::progress::Progress;
 use crate::run;
 use headway_worlds::{Cancellation, available_memory, pool};
-use judged::Judged;
 use report::Report;
+use scored::Scored;
 use subject::Subject;
 
 /// Returns the names of all classes.
@@ -53,19 +53,19 @@ pub(super) fn run(args: &AccuracyArgs) -> Result<ExitCode, Failed> {
     }
     let subjects = subject::subjects(options)?;
     let interrupted = run::interruption()?;
-    let judged = judge(args, &subjects, &interrupted)?;
+    let scored = score(args, &subjects, &interrupted)?;
     let partial = interrupted.is_cancelled();
-    let reports = Report::of_each_method(&judged);
+    let reports = Report::of_each_method(&scored);
     print::print(args, &reports, partial)?;
     Ok(if partial { Code::Interrupted.into() } else { ExitCode::SUCCESS })
 }
 
 /// Returns all answers, ordered by method and path whatever the number of jobs.
-fn judge(
+fn score(
     args: &AccuracyArgs,
     subjects: &[Subject],
     interrupted: &Cancellation,
-) -> anyhow::Result<Vec<Judged>> {
+) -> anyhow::Result<Vec<Scored>> {
     let methods: Vec<Option<Method>> =
         if args.methods.is_empty() { vec![None] } else { args.methods.iter().copied().map(Some).collect() };
     let tasks: Vec<Task<'_>> = methods
@@ -80,10 +80,10 @@ fn judge(
     progress.begin("paths in the simulator", tasks.len() as u64);
     let done = AtomicU64::new(0);
     let work = |task: &Task<'_>| {
-        let judged = one(task, answers, memory, interrupted)
+        let scored = one(task, answers, memory, interrupted)
             .with_context(|| format!("the path `{}`", task.subject.scenario.name))?;
         progress.reach(done.fetch_add(1, Ordering::Relaxed) + 1, tasks.len() as u64);
-        Ok(judged)
+        Ok(scored)
     };
     let pool::Done { results, error } = pool::each(&tasks, jobs, interrupted, work);
     error.map_or_else(|| Ok(results.into_iter().flatten().collect()), Err)
@@ -95,7 +95,7 @@ fn one(
     answers: usize,
     memory: Bytes,
     interrupted: &Cancellation,
-) -> anyhow::Result<Option<Vec<Judged>>> {
+) -> anyhow::Result<Option<Vec<Scored>>> {
     let mut scenario = task.subject.repeated();
     if let Some(method) = task.method {
         scenario.measure.iter_mut().for_each(|measure| measure.method = method);
@@ -106,11 +106,11 @@ fn one(
             return Ok(None);
         }
     }
-    let judged = |result| Judged {
+    let scored = |result| Scored {
         class: task.subject.class.clone(),
         path: scenario.name.clone(),
         least_buffer_packets: task.subject.least_buffer(),
         result,
     };
-    Ok(Some(run.measurements().into_iter().take(answers).map(judged).collect()))
+    Ok(Some(run.measurements().into_iter().take(answers).map(scored).collect()))
 }

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 /// Wire bytes of a packet beyond its IP length.
 const OVERHEAD: u32 = 38;
 /// The smallest buffer, in full-size packets, when it is given in bandwidth-delay products.
-const LEAST_BUFFER: f64 = 50.0;
+const MIN_BUFFER: f64 = 50.0;
 /// The largest buffer, in bytes: the memory of a large switch.
-const MOST_BUFFER: f64 = 64e6;
+const MAX_BUFFER: f64 = 64e6;
 /// The fastest line of a host, Mb/s.
 const FASTEST_LINE: f64 = 400e3;
 /// Start of the first measurement in seconds: cross-traffic sources are in equilibrium at once, TCP is not.
@@ -70,11 +70,11 @@ impl Path {
     /// Converts bandwidth-delay products of a link at `mbps` to packets, within the limits for buffers.
     pub(super) fn packets(&self, mbps: f64, products: f64) -> f64 {
         let product = mbps * 1e6 * self.round_trip_ms / 1e3 / 8.0 / self.packet();
-        (product * products).min(MOST_BUFFER / self.packet()).max(LEAST_BUFFER).round()
+        (product * products).min(MAX_BUFFER / self.packet()).max(MIN_BUFFER).round()
     }
 
     /// Adds a link at `mbps` with a buffer of `products` bandwidth-delay products.
-    pub(super) fn hop(&mut self, mbps: f64, products: f64) -> &mut Hop {
+    pub(super) fn add_link(&mut self, mbps: f64, products: f64) -> &mut Hop {
         let packets = self.packets(mbps, products);
         self.hops.push(Hop { mbps: Some(mbps), packets, ..Hop::default() });
         let last = self.hops.len() - 1;

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::judged::Judged;
 use super::page;
 use super::report::{COLUMNS, LEGEND, Report};
+use super::scored::Scored;
 use crate::accuracy::AccuracyArgs;
 use crate::out::say;
 use crate::run::table::table;
@@ -26,7 +26,7 @@ pub(super) fn print(args: &AccuracyArgs, reports: &[Report<'_>], partial: bool) 
     let output = Output::make(folder)?;
     output.write("reliability.svg", &figure)?;
     output.write("report.html", &page::page(reports, &figure, partial))?;
-    let answers: Vec<&[Judged]> = reports.iter().map(|report| report.judged).collect();
+    let answers: Vec<&[Scored]> = reports.iter().map(|report| report.scored).collect();
     let all = json!({ "partial": partial, "methods": reports, "answers": answers.concat() });
     output.write("accuracy.json", &format!("{}\n", serde_json::to_string_pretty(&all)?))?;
     if !args.simulated.json {

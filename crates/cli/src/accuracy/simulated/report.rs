@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::goals::{Goal, goals};
-use super::judged::Judged;
+use super::scored::Scored;
 use super::tally::{Tally, tallies};
 
 /// The results of one method.
@@ -14,18 +14,18 @@ pub(super) struct Report<'a> {
     pub(super) all: Tally,
     pub(super) goals: Vec<Goal>,
     #[serde(skip)]
-    pub(super) judged: &'a [Judged],
+    pub(super) scored: &'a [Scored],
 }
 
 impl Report<'_> {
-    /// Returns one report per method; `judged` is ordered by method.
-    pub(super) fn of_each_method(judged: &[Judged]) -> Vec<Report<'_>> {
-        let methods = judged.chunk_by(|one, other| one.result.method == other.result.method);
+    /// Returns one report per method; `scored` is ordered by method.
+    pub(super) fn of_each_method(scored: &[Scored]) -> Vec<Report<'_>> {
+        let methods = scored.chunk_by(|one, other| one.result.method == other.result.method);
         methods
-            .map(|judged| {
-                let (classes, all) = tallies(judged);
-                let goals = goals(&classes, &all, judged);
-                Report { method: &judged[0].result.method, classes, all, goals, judged }
+            .map(|scored| {
+                let (classes, all) = tallies(scored);
+                let goals = goals(&classes, &all, scored);
+                Report { method: &scored[0].result.method, classes, all, goals, scored }
             })
             .collect()
     }
@@ -86,9 +86,9 @@ fn row(tally: &Tally) -> [String; COLUMNS.len()] {
         number(tally.waited_median_ms, 1.0),
         number(tally.waited_p95_ms, 1.0),
     ];
-    let [held, bias, error, p95, half, null, bytes, seconds, lost, waited, most] =
+    let [covered, bias, error, p95, half, null, bytes, seconds, lost, waited, most] =
         optional.map(Option::unwrap_or_default);
     let (answers, none) = (tally.answers.to_string(), tally.measurements - tally.answers);
     let (name, none, bounds) = (tally.class.clone(), none.to_string(), tally.at_least.to_string());
-    [name, answers, none, bounds, held, bias, error, p95, half, null, bytes, seconds, lost, waited, most]
+    [name, answers, none, bounds, covered, bias, error, p95, half, null, bytes, seconds, lost, waited, most]
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::judged::Judged;
 use super::reliability::{Reliability, reliability};
+use super::scored::Scored;
 
 /// Statistics over the answers of one class or of all classes. Shares are of one; values that cannot be
 /// computed are `None`.
@@ -22,7 +22,8 @@ pub(super) struct Tally {
     /// Measurements without an answer, by reason.
     pub(super) refusals: BTreeMap<String, usize>,
     /// Answers whose 90 % interval contains the truth.
-    pub(super) held: usize,
+    #[serde(rename = "held")]
+    pub(super) covered: usize,
     /// Whether intervals contain the truth as often as they claim.
     pub(super) reliability: Vec<Reliability>,
     /// Median error, median absolute error, and 95th percentile of the absolute error.
@@ -55,29 +56,29 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Computes the statistics of one or several classes, labelled `name`.
-    pub(super) fn new(name: &str, judged: &[&Judged]) -> Tally {
-        let values = |value: &dyn Fn(&Judged) -> Option<f64>| -> Vec<f64> {
-            judged.iter().filter_map(|one| value(one)).collect()
+    pub(super) fn new(name: &str, scored: &[&Scored]) -> Tally {
+        let values = |value: &dyn Fn(&Scored) -> Option<f64>| -> Vec<f64> {
+            scored.iter().filter_map(|one| value(one)).collect()
         };
-        let absolute = |one: &Judged| one.error().map(f64::abs);
-        let narrow = |one: &Judged| absolute(one).filter(|_| one.is_narrow());
-        let null = |one: &Judged| Some((one.result.narrow_bps? as f64 - one.free()).abs() / one.scale());
-        let count = |is: &dyn Fn(&Judged) -> bool| judged.iter().filter(|one| is(one)).count();
+        let absolute = |one: &Scored| one.error().map(f64::abs);
+        let narrow = |one: &Scored| absolute(one).filter(|_| one.is_narrow());
+        let null = |one: &Scored| Some((one.result.narrow_bps? as f64 - one.free()).abs() / one.scale());
+        let count = |is: &dyn Fn(&Scored) -> bool| scored.iter().filter(|one| is(one)).count();
         let mut refusals = BTreeMap::new();
-        for reason in judged.iter().filter_map(|one| one.result.failure.as_ref()) {
+        for reason in scored.iter().filter_map(|one| one.result.failure.as_ref()) {
             *refusals.entry(reason.clone()).or_default() += 1;
         }
-        let lost: i64 = judged.iter().map(|one| one.result.others_lost).sum();
+        let lost: i64 = scored.iter().map(|one| one.result.others_lost).sum();
         let ms = |ns: u64| Some(ns as f64 / 1e6);
         Tally {
             class: name.to_owned(),
-            measurements: judged.len(),
+            measurements: scored.len(),
             answers: count(&|one| one.rate().is_some()),
-            at_least: count(&Judged::is_at_least),
+            at_least: count(&Scored::is_at_least),
             refusals,
-            held: count(&|one| one.held() == Some(true)),
-            reliability: reliability(judged),
-            bias: quantile(values(&Judged::error), 0.5),
+            covered: count(&|one| one.covered() == Some(true)),
+            reliability: reliability(scored),
+            bias: quantile(values(&Scored::error), 0.5),
             error_median: quantile(values(&absolute), 0.5),
             error_p95: quantile(values(&absolute), 0.95),
             half_width: quantile(values(&|one| Some(one.half()? / one.scale())), 0.5),
@@ -90,7 +91,7 @@ impl Tally {
                 values(&|one| Some((one.result.end_ns - one.result.begin_ns) as f64 / 1e9)),
                 0.5,
             ),
-            others_lost: lost as f64 / judged.len().max(1) as f64,
+            others_lost: lost as f64 / scored.len().max(1) as f64,
             waited_median_ms: quantile(values(&|one| ms(one.result.added_delay_ns)), 0.5),
             waited_p95_ms: quantile(values(&|one| ms(one.result.added_delay_max_ns)), 0.95),
         }
@@ -98,7 +99,7 @@ impl Tally {
 
     /// Returns the share of answers whose interval contains the truth.
     pub(super) fn coverage(&self) -> Option<f64> {
-        (self.answers > 0).then(|| self.held as f64 / self.answers as f64)
+        (self.answers > 0).then(|| self.covered as f64 / self.answers as f64)
     }
 
     /// Returns the share of measurements without an answer.
@@ -108,18 +109,18 @@ impl Tally {
 }
 
 /// Returns one tally per class, in order of first appearance, and one of all.
-pub(super) fn tallies(judged: &[Judged]) -> (Vec<Tally>, Tally) {
+pub(super) fn tallies(scored: &[Scored]) -> (Vec<Tally>, Tally) {
     let mut names: Vec<&str> = Vec::new();
-    for one in judged {
+    for one in scored {
         if !names.contains(&one.class.as_str()) {
             names.push(&one.class);
         }
     }
     let class = |name: &&str| {
-        let members: Vec<&Judged> = judged.iter().filter(|one| one.class == *name).collect();
+        let members: Vec<&Scored> = scored.iter().filter(|one| one.class == *name).collect();
         Tally::new(name, &members)
     };
-    (names.iter().map(class).collect(), Tally::new("all", &judged.iter().collect::<Vec<_>>()))
+    (names.iter().map(class).collect(), Tally::new("all", &scored.iter().collect::<Vec<_>>()))
 }
 
 /// Returns the quantile `share`, interpolated; `None` if there are no values.
@@ -139,7 +140,7 @@ mod tests {
 
     /// Returns an answer with its interval in Mb/s on a path with `free` of 100 Mb/s available, or a failure
     /// without one.
-    fn judged(class: &str, free: u64, answer: Option<(u64, u64, Option<u64>)>) -> Judged {
+    fn scored(class: &str, free: u64, answer: Option<(u64, u64, Option<u64>)>) -> Scored {
         let bps = |mbps: u64| mbps * 1_000_000;
         let claims: Vec<_> = answer
             .iter()
@@ -161,22 +162,22 @@ mod tests {
             "added_delay_ns": 1_000_000, "added_delay_max_ns": 4_000_000, "others_lost": 2,
         });
         let result = serde_json::from_value(result).unwrap();
-        Judged { class: class.to_owned(), path: "p".to_owned(), least_buffer_packets: 50, result }
+        Scored { class: class.to_owned(), path: "p".to_owned(), least_buffer_packets: 50, result }
     }
 
     #[test]
     fn errors_are_shares_of_what_was_free_or_of_a_quarter_of_the_narrow_link() {
         let all = [
-            judged("a", 50, Some((60, 45, Some(65)))),
-            judged("a", 50, Some((40, 38, Some(42)))),
-            judged("b", 5, Some((10, 4, Some(16)))),
-            judged("b", 50, Some((40, 40, None))),
-            judged("b", 50, None),
+            scored("a", 50, Some((60, 45, Some(65)))),
+            scored("a", 50, Some((40, 38, Some(42)))),
+            scored("b", 5, Some((10, 4, Some(16)))),
+            scored("b", 50, Some((40, 40, None))),
+            scored("b", 50, None),
         ];
         let (classes, whole) = tallies(&all);
         let shares = |tally: &Tally| (tally.error_median.unwrap() * 1e3).round();
         assert_eq!(classes.iter().map(shares).collect::<Vec<_>>(), [200.0, 200.0]);
-        assert_eq!((whole.measurements, whole.answers, whole.at_least, whole.held), (5, 4, 1, 3));
+        assert_eq!((whole.measurements, whole.answers, whole.at_least, whole.covered), (5, 4, 1, 3));
         assert_eq!(whole.refusals, BTreeMap::from([("no luck".to_owned(), 1)]));
         assert_eq!((classes[0].bias, classes[0].narrow), (Some(0.0), 1));
         // 10 and 2 relative to 50, and 6 relative to a quarter of 100.
@@ -189,13 +190,13 @@ mod tests {
     #[test]
     fn every_level_is_counted_by_itself() {
         let all = [
-            judged("a", 50, Some((50, 30, Some(70)))),
-            judged("a", 50, Some((30, 20, Some(60)))),
-            judged("a", 50, Some((60, 60, None))),
-            judged("a", 50, None),
+            scored("a", 50, Some((50, 30, Some(70)))),
+            scored("a", 50, Some((30, 20, Some(60)))),
+            scored("a", 50, Some((60, 60, None))),
+            scored("a", 50, None),
         ];
         let (_, whole) = tallies(&all);
-        assert_eq!(whole.reliability, [Reliability { percent: 50, intervals: 3, held: 1 }]);
+        assert_eq!(whole.reliability, [Reliability { percent: 50, intervals: 3, covered: 1 }]);
         assert_eq!(whole.coverage(), Some(2.0 / 3.0));
     }
 }

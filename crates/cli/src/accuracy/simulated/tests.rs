@@ -22,14 +22,14 @@ fn args(words: &[&str]) -> AccuracyArgs {
     Alone::try_parse_from(all).unwrap_or_else(|error| panic!("{error}")).args
 }
 
-fn judged(words: &[&str]) -> Vec<Judged> {
+fn scored(words: &[&str]) -> Vec<Scored> {
     let args = args(words);
     let subjects = subject::subjects(&args.simulated).unwrap();
-    judge(&args, &subjects, &Cancellation::default()).unwrap()
+    score(&args, &subjects, &Cancellation::default()).unwrap()
 }
 
-fn text(judged: &[Judged]) -> String {
-    serde_json::to_string(judged).unwrap()
+fn text(scored: &[Scored]) -> String {
+    serde_json::to_string(scored).unwrap()
 }
 
 /// Classes whose paths carry millions of packets per second, too many for a quick test.
@@ -73,9 +73,9 @@ fn every_class_is_measured_and_the_report_adds_up() {
     let quick: Vec<&str> =
         CLASSES.iter().map(|class| class.name).filter(|name| !FAST.contains(name)).collect();
     let names = quick.join(",");
-    let judged = judged(&["--classes", &names, "--paths-per-class", "3", "--answers", "1", "--seed", "11"]);
-    assert_eq!(judged.len(), quick.len() * 3);
-    for one in &judged {
+    let scored = scored(&["--classes", &names, "--paths-per-class", "3", "--answers", "1", "--seed", "11"]);
+    assert_eq!(scored.len(), quick.len() * 3);
+    for one in &scored {
         let result = &one.result;
         let name = &one.path;
         let (free, narrow) = (result.free_bps.unwrap(), result.narrow_bps.unwrap());
@@ -85,26 +85,26 @@ fn every_class_is_measured_and_the_report_adds_up() {
         assert!(result.end_ns > result.begin_ns && result.bytes > 0, "{name}: {result:?}");
         assert!(result.added_delay_ns <= result.added_delay_max_ns, "{name}: {result:?}");
     }
-    let (classes, all) = tallies(&judged);
+    let (classes, all) = tallies(&scored);
     assert_eq!(classes.iter().map(|class| class.class.as_str()).collect::<Vec<_>>(), quick);
     let sum = |count: fn(&tally::Tally) -> usize| classes.iter().map(count).sum::<usize>();
-    assert_eq!(all.measurements, judged.len());
+    assert_eq!(all.measurements, scored.len());
     assert_eq!(sum(|class| class.measurements), all.measurements);
-    assert_eq!((sum(|class| class.answers), sum(|class| class.held)), (all.answers, all.held));
+    assert_eq!((sum(|class| class.answers), sum(|class| class.covered)), (all.answers, all.covered));
     assert_eq!(all.answers + all.refusals.values().sum::<usize>(), all.measurements);
-    assert!(all.held <= all.answers && all.narrow <= all.answers - all.at_least);
+    assert!(all.covered <= all.answers && all.narrow <= all.answers - all.at_least);
 }
 
 #[test]
 fn neither_jobs_nor_a_detour_through_files_change_an_answer() {
     let drawn = ["--classes", "jitter,token-bucket", "--paths-per-class", "2", "--answers", "2"];
-    let one = judged(&[&drawn[..], &["--jobs", "1"]].concat());
-    let four = judged(&[&drawn[..], &["--jobs", "4"]].concat());
+    let one = scored(&[&drawn[..], &["--jobs", "1"]].concat());
+    let four = scored(&[&drawn[..], &["--jobs", "4"]].concat());
     assert_eq!(one.len(), 8);
     assert!(text(&one) == text(&four), "{one:#?}\nis not\n{four:#?}");
     let folder = TempDir::new().unwrap();
     subject::write(&args(&drawn).simulated, folder.path()).unwrap();
-    let written = judged(&["--paths", folder.path().to_str().unwrap(), "--answers", "2"]);
+    let written = scored(&["--paths", folder.path().to_str().unwrap(), "--answers", "2"]);
     assert!(text(&one) == text(&written), "{one:#?}\nis not\n{written:#?}");
 }
 

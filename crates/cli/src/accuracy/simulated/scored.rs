@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// One answer with the truth.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Judged {
+pub(super) struct Scored {
     /// The class of its path.
     pub(super) class: String,
     /// The name of its path.
@@ -19,15 +19,15 @@ pub(super) struct Judged {
 
 /// If less than this share of the narrow link's capacity is available, errors and widths are relative to this
 /// share of the capacity.
-const LEAST_FREE: f64 = 0.25;
+const MIN_FREE: f64 = 0.25;
 /// Largest half width of a narrow interval, as a share of the answer.
 const NARROW: f64 = 0.15;
 
-impl Judged {
+impl Scored {
     /// Returns the reference for errors and widths, bit/s: the available bandwidth, or a quarter of the
     /// narrow link's capacity if that is more.
     pub(super) fn scale(&self) -> f64 {
-        self.free().max(LEAST_FREE * self.result.narrow_bps.unwrap_or(0) as f64).max(1.0)
+        self.free().max(MIN_FREE * self.result.narrow_bps.unwrap_or(0) as f64).max(1.0)
     }
 
     pub(super) fn free(&self) -> f64 {
@@ -44,7 +44,7 @@ impl Judged {
     }
 
     /// Whether the interval contains the truth; `None` without an answer.
-    pub(super) fn held(&self) -> Option<bool> {
+    pub(super) fn covered(&self) -> Option<bool> {
         let low = self.result.low_bps? as f64;
         Some(low <= self.free() && self.result.high_bps.is_none_or(|high| self.free() <= high as f64))
     }
@@ -61,7 +61,7 @@ impl Judged {
             low as f64 <= free && high.is_none_or(|high| free <= high as f64)
         };
         // A method without further levels claims only its interval of 90 %.
-        let only = self.held().filter(|_| self.result.claims.is_empty()).map(|held| (90, held));
+        let only = self.covered().filter(|_| self.result.claims.is_empty()).map(|covered| (90, covered));
         let claims = self.result.claims.iter();
         claims.map(move |claim| (claim.percent, holds(claim.low_bps, claim.high_bps))).chain(only)
     }
