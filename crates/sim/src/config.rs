@@ -49,13 +49,6 @@ pub enum Service {
     },
 }
 
-impl Service {
-    /// Whether every packet takes the time of its size.
-    pub(crate) fn is_steady(&self) -> bool {
-        matches!(self, Service::Unlimited | Service::Constant(_))
-    }
-}
-
 /// One direction of a link: a queue, a server, a wire.
 #[derive(Clone, Debug)]
 pub struct LinkConfig {

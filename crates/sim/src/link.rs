@@ -88,9 +88,9 @@ pub struct Link {
     flight: Ring<Packet>,
     /// Position in `flight` of the first packet whose transmission has not ended at the time of the last look.
     unserved: u64,
-    /// The queue admits everything while no more than so many bytes remain to be sent, which follows from `free`, so that nobody
-    /// has to look at the packets in between.
-    ample: Option<u64>,
+    /// The queue admits everything while what remains to be sent takes less than this (ns), which follows from `free`, so that nobody
+    /// has to look at the packets in between; zero where packets have to be looked at.
+    ample: u64,
     /// Bytes and packets that wait or are being sent.
     backlog: u64,
     waiting: u32,
@@ -132,21 +132,24 @@ impl Link {
     /// An idle link; `seed` and `id` choose its random numbers.
     pub(crate) fn new(config: &LinkConfig, seed: u64, id: u64) -> Link {
         let staged = config.queue.judges_departures() || config.jitter > Duration::ZERO;
+        let server = Server::new(&config.service);
         Link {
             queue: config.queue.clone(),
-            server: Server::new(&config.service),
+            ample: match &config.queue {
+                Queue::DropTail(queue) if !staged && config.policer.is_none() => queue
+                    .room()
+                    .and_then(|room| room.get().checked_sub(ROOM_TO_LOOK))
+                    .and_then(|bytes| server.time_in_which(bytes))
+                    .map_or(0, |time| time + 1),
+                _ => 0,
+            },
+            server,
             delay: config.delay.ns().unsigned_abs(),
             loss: (config.loss * u64::MAX as f64) as u64,
             rng: random::generator(seed, "link", id),
             free: 0,
             flight: Ring::new(),
             unserved: 0,
-            ample: match &config.queue {
-                Queue::DropTail(queue) if !staged && config.service.is_steady() => {
-                    queue.room().and_then(|room| room.get().checked_sub(ROOM_TO_LOOK))
-                }
-                _ => None,
-            },
             backlog: 0,
             waiting: 0,
             policer: config.policer.map(|(rate, burst)| TokenBucket::new(rate, burst)),
@@ -170,8 +173,19 @@ impl Link {
     }
 
     /// A packet joins the link.
-    #[inline]
-    pub(crate) fn push(&mut self, now: u64, packet: &Packet) -> Wish {
+    #[inline(always)]
+    pub(crate) fn push(&mut self, now: u64, packet: Packet) -> Wish {
+        if self.free.saturating_sub(now) >= self.ample {
+            return self.judge(now, &packet);
+        }
+        self.statistics.arrived.add(packet.size);
+        self.enter(&packet);
+        self.send(now, packet)
+    }
+
+    /// A packet joins the link, if policer and queue let it.
+    #[inline(never)]
+    fn judge(&mut self, now: u64, packet: &Packet) -> Wish {
         self.statistics.arrived.add(packet.size);
         let size = Bytes::new(packet.size.into());
         if let Some(shadow) = &mut self.shadow
@@ -196,28 +210,32 @@ impl Link {
                 return Wish::Nothing;
             }
         };
+        self.enter(packet);
+        let packet = Packet { flags: packet.flags | mark, ..*packet };
+        if self.staged.is_some() { self.wait(now, &packet) } else { self.send(now, packet) }
+    }
+
+    /// Takes account of a packet that is accepted.
+    #[inline(always)]
+    fn enter(&mut self, packet: &Packet) {
         self.backlog += u64::from(packet.size);
         self.waiting += 1;
         self.accepted += u64::from(packet.size);
         if packet.kind == Kind::Datagram {
             self.accepted_datagrams += u64::from(packet.size);
         }
-        if self.staged.is_some() { self.wait(now, packet, mark) } else { self.send(now, packet, mark) }
     }
 
     /// Sends a packet whose whole future is known now.
-    #[inline]
-    fn send(&mut self, now: u64, packet: &Packet, mark: u8) -> Wish {
+    #[inline(always)]
+    fn send(&mut self, now: u64, packet: Packet) -> Wish {
         let start = now.max(self.free);
         self.statistics.delay.add(start - now);
         self.free = self.server.finish(start, packet.size);
         let at = self.free + self.delay;
         let lost = if self.loses() { LOST } else { 0 };
         let first = self.flight.len() == 0;
-        let packet = self.flight.push(packet);
-        packet.at = at;
-        packet.route += 1;
-        packet.flags |= mark | lost;
+        self.flight.push(Packet { at, route: packet.route + 1, flags: packet.flags | lost, ..packet });
         if first { Wish::Arrival(at) } else { Wish::Nothing }
     }
 
@@ -259,17 +277,6 @@ impl Link {
     #[inline]
     fn backlog(&mut self, now: u64) -> Backlog {
         let sending = self.free.saturating_sub(now);
-        if let Some(ample) = self.ample {
-            let bytes = self.server.bytes_in(sending);
-            if bytes <= ample {
-                return Backlog {
-                    bytes: Bytes::new(bytes),
-                    packets: 0,
-                    idle: Duration::ZERO,
-                    delay: Duration::from_ns(sending as i64),
-                };
-            }
-        }
         if self.staged.is_none() {
             self.look(now);
         }
@@ -404,6 +411,7 @@ impl Link {
     /// Keeps account, from an idle link on, of what probes do to other packets.
     pub(crate) fn watch(&mut self) {
         let (server, queue, policer) = (self.server.clone(), self.queue.clone(), self.policer.clone());
+        self.ample = 0;
         self.shadow.get_or_insert_with(|| Box::new(Shadow::new(server, queue, policer)));
     }
 
@@ -448,12 +456,9 @@ impl Link {
 /// Links that serve their queue one packet at a time.
 impl Link {
     /// A packet joins the queue and is sent at once if nothing else is.
-    fn wait(&mut self, now: u64, packet: &Packet, mark: u8) -> Wish {
+    fn wait(&mut self, now: u64, packet: &Packet) -> Wish {
         let Some(staged) = &mut self.staged else { return Wish::Nothing };
-        let packet = staged.queue.push(packet);
-        packet.at = now;
-        packet.route += 1;
-        packet.flags |= mark;
+        staged.queue.push(Packet { at: now, route: packet.route + 1, ..*packet });
         if staged.sending.is_some() { Wish::Nothing } else { self.next(now) }
     }
 
@@ -529,7 +534,7 @@ impl Link {
         packet.at = packet.at.max(staged.last);
         staged.last = packet.at;
         let first = self.flight.len() == 0;
-        self.flight.push(&packet);
+        self.flight.push(packet);
         if first { Wish::Arrival(packet.at) } else { Wish::Nothing }
     }
 }
@@ -562,7 +567,7 @@ mod tests {
         let mut link = Link::new(&LinkConfig::new(service, Duration::from_us(1), spec.build(None, 1)), 1, 0);
         let packet = Packet { size: 1_000, ..Packet::default() };
         for (now, dropped) in [(0, 0), (0, 0), (0, 1), (999, 2), (1_000, 2), (1_001, 3), (2_000, 3)] {
-            link.push(now, &packet);
+            link.push(now, packet);
             assert_eq!(link.statistics().dropped.packets, dropped, "at {now} ns");
         }
         link.catch_up(2_000);

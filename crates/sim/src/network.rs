@@ -286,13 +286,38 @@ impl Network {
         if hop == HERE {
             return self.deliver(packet);
         }
+        if packet.kind == Kind::Probe {
+            return self.pass(hop, packet);
+        }
+        let wish = self.links[hop as usize].push(self.now, *packet);
+        self.grant(hop as usize, wish);
+    }
+
+    /// A probe packet comes to a link.
+    #[inline(never)]
+    fn pass(&mut self, hop: u32, packet: &Packet) {
         let link = &mut self.links[hop as usize];
         let before = link.accepted();
-        let wish = link.push(self.now, packet);
-        if packet.kind == Kind::Probe {
-            self.probers[packet.owner as usize].passed(self.now, (hop, link), before, packet.seq);
-        }
+        let wish = link.push(self.now, *packet);
+        self.probers[packet.owner as usize].passed(self.now, (hop, link), before, packet.seq);
         self.grant(hop as usize, wish);
+    }
+
+    /// Sends a packet that has just been made, to the first hop of its route.
+    #[inline(always)]
+    fn launch(&mut self, packet: Packet) {
+        let hop = self.routes[packet.route as usize];
+        if hop == HERE {
+            return self.deliver_at_once(packet);
+        }
+        let wish = self.links[hop as usize].push(self.now, packet);
+        self.grant(hop as usize, wish);
+    }
+
+    /// Sender and receiver are one place.
+    #[cold]
+    fn deliver_at_once(&mut self, packet: Packet) {
+        self.deliver(&packet);
     }
 
     #[inline]
@@ -373,7 +398,7 @@ impl Network {
             }
             ack.extra = self.reports.keep(self.receivers[flow].report(&ack));
         }
-        self.forward(&ack);
+        self.launch(ack);
     }
 
     /// Takes back the reports of acknowledgements that were dropped, before there is room made for more.
@@ -389,7 +414,7 @@ impl Network {
     #[inline]
     fn transmit(&mut self, flow: usize) {
         while let Some(segment) = self.senders[flow].poll(self.now) {
-            self.forward(&segment);
+            self.launch(segment);
         }
         self.arm_retransmission(flow);
         let wake = self.senders[flow].wake(self.now);

@@ -20,15 +20,14 @@ impl<T: Copy + Default> Ring<T> {
         position as usize & (self.items.len() - 1)
     }
 
-    #[inline]
-    pub(crate) fn push(&mut self, item: &T) -> &mut T {
+    #[inline(always)]
+    pub(crate) fn push(&mut self, item: T) {
         if self.len() == self.items.len() {
             self.grow();
         }
         let slot = self.slot(self.tail);
         self.tail += 1;
-        self.items[slot] = *item;
-        &mut self.items[slot]
+        self.items[slot] = item;
     }
 
     #[inline]
@@ -95,7 +94,7 @@ mod tests {
             let (mut ring, mut model) = (Ring::new(), VecDeque::new());
             for step in steps {
                 match step {
-                    Some(item) => { ring.push(&item); model.push_back(item); }
+                    Some(item) => { ring.push(item); model.push_back(item); }
                     None => prop_assert_eq!(ring.pop(), model.pop_front()),
                 }
                 prop_assert_eq!(ring.len(), model.len());

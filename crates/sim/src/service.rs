@@ -51,6 +51,19 @@ impl Server {
         }
     }
 
+    /// The longest time (ns) in which no more than `bytes` pass, as [`Server::bytes_in`] counts; `None` where that depends on when.
+    pub(crate) fn time_in_which(&self, bytes: u64) -> Option<u64> {
+        if !matches!(self, Server::Unlimited | Server::Constant(_)) {
+            return None;
+        }
+        let (mut low, mut high) = (0, u64::MAX >> 1);
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            if self.bytes_in(middle) <= bytes { low = middle } else { high = middle - 1 }
+        }
+        Some(low)
+    }
+
     /// About how long (ns) a backlog of `bytes` takes; zero for a trace, whose future rate a queue cannot know.
     pub(crate) fn estimate(&self, bytes: u64) -> u64 {
         let rate = match self {

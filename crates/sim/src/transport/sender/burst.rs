@@ -46,6 +46,8 @@ pub(super) struct Bursts {
     again: Range<u64>,
     /// The most that a burst may have, as of the last.
     most: u64,
+    /// The most at the rate of the window, as of the last.
+    usual: u64,
     /// Where the buffer ends that the next segment is in, and the one after it. A burst does not cross the end of a buffer unless
     /// the part before is too short.
     buffers: [u64; 2],
@@ -58,6 +60,7 @@ impl Bursts {
             left: 0,
             again: 0..0,
             most: FEWEST.into(),
+            usual: 0,
             buffers: [FIRST_BUFFERS[0], FIRST_BUFFERS[1]],
         }
     }
@@ -217,34 +220,58 @@ impl Sender {
     }
 
     /// The most segments that a burst may have.
-    fn largest_burst(&self) -> u64 {
+    #[inline]
+    fn largest_burst(&mut self) -> u64 {
         let mss = u64::from(self.size).saturating_sub(SEGMENT_OVERHEAD.into()).max(1);
-        let bytes_per_second = match self.controller.pacing_rate() {
-            Some(rate) => rate.bps() / 8 * mss / u64::from(self.size),
-            None => self.usual_rate(mss),
-        };
-        let fewest = self.controller.min_burst().unwrap_or(FEWEST);
-        largest(bytes_per_second, self.rtt.min(), mss).max(fewest.into())
-    }
-
-    /// The rate of payload that a window a round trip is, and a little more.
-    fn usual_rate(&self, mss: u64) -> u64 {
+        let fewest = u64::from(self.controller.min_burst().unwrap_or(FEWEST));
+        if let Some(rate) = self.controller.pacing_rate() {
+            let bytes_per_second = rate.bps() / 8 * mss / u64::from(self.size);
+            return largest(bytes_per_second, self.rtt.min(), mss).max(fewest);
+        }
         let window = u64::from(self.cwnd);
         let percent =
             if self.cwnd < self.controller.ssthresh() as u32 / 2 { EARLY_PERCENT } else { LATE_PERCENT };
-        let window = window.max(self.next - self.una);
-        match self.rtt.smoothed() / 1000 {
-            0 => u64::MAX,
-            smoothed => window * mss * percent * 10_000 / smoothed,
+        let window = window.max(self.next - self.una) * mss * percent * 10_000;
+        let rate = Quotient { window, time: self.rtt.smoothed() / 1000 };
+        if !rate.allows_at_most(self.bursts.usual, more(self.rtt.min()), mss) {
+            self.bursts.usual = largest(rate.value(), self.rtt.min(), mss);
         }
+        self.bursts.usual.max(fewest)
     }
+}
+
+/// The rate of payload that a window a round trip is, and a little more, in bytes a second: `window` over `time`.
+struct Quotient {
+    window: u64,
+    time: u64,
+}
+
+impl Quotient {
+    fn value(&self) -> u64 {
+        self.window.checked_div(self.time).unwrap_or(u64::MAX)
+    }
+
+    /// Whether [`largest`] is `segments`, with `more` bytes for a short path: told by multiplying, since it seldom changes and divisions
+    /// are slow.
+    #[inline]
+    fn allows_at_most(&self, segments: u64, more: u64, mss: u64) -> bool {
+        // Bytes of the window from which on so many payload bytes make a burst.
+        let needed = |bytes: u64| bytes.checked_sub(more).map_or(0, |bytes| (bytes * self.time) << SHIFT);
+        let (least, beyond) = (segments * mss, (segments + 1) * mss);
+        self.time > 0 && needed(least) <= self.window && (beyond > LARGEST || self.window < needed(beyond))
+    }
+}
+
+/// The part of a burst that a path gets for being short, given its smallest round-trip time (ns).
+#[inline]
+fn more(min_rtt: u64) -> u64 {
+    let halvings = min_rtt / RTT_STEP;
+    if halvings < u64::from(u32::BITS) { LARGEST >> halvings } else { 0 }
 }
 
 /// The most full segments in a burst at a rate of payload, on a path with a smallest round-trip time (ns).
 fn largest(bytes_per_second: u64, min_rtt: u64, mss: u64) -> u64 {
-    let halvings = min_rtt / RTT_STEP;
-    let more = if halvings < u64::from(u32::BITS) { LARGEST >> halvings } else { 0 };
-    ((bytes_per_second >> SHIFT) + more).min(LARGEST) / mss
+    ((bytes_per_second >> SHIFT) + more(min_rtt)).min(LARGEST) / mss
 }
 
 #[cfg(test)]
@@ -261,6 +288,21 @@ mod tests {
         // An eighth of the largest burst on top.
         assert_eq!(largest(1_250_000, 3 * RTT_STEP, 1448), (LARGEST / 8 + 1_220) / 1448);
         assert_eq!(largest(0, 0, 1448), 45);
+    }
+
+    #[test]
+    fn multiplying_tells_the_same_as_dividing() {
+        for (window, time) in [(1, 1), (7_777_777, 3), (12_345_678_901, 20_011), (1 << 45, 999_999), (1 << 40, 10)] {
+            for min_rtt in [0, 3 * RTT_STEP, 9 * RTT_STEP, 50_000_000] {
+                for mss in [100, 1448, 8948] {
+                    let rate = Quotient { window, time };
+                    let segments = largest(rate.value(), min_rtt, mss);
+                    for other in segments.saturating_sub(2)..segments + 3 {
+                        assert_eq!(rate.allows_at_most(other, more(min_rtt), mss), other == segments);
+                    }
+                }
+            }
+        }
     }
 
     #[test]
