@@ -58,6 +58,21 @@ impl Histogram {
         self.max = self.max.max(ns);
     }
 
+    /// Adds `count` durations, at least one, that lie between `least` and `most` and whose sum beyond `least` is `beyond` in all, if they
+    /// share a bin; says whether they do.
+    #[inline]
+    pub fn add_all(&mut self, least: u64, most: u64, count: u64, beyond: u64) -> bool {
+        let bin = bin(least);
+        if bin != self::bin(most) {
+            return false;
+        }
+        self.bins[bin] += count;
+        self.count += count;
+        self.sum += u128::from(least * count + beyond);
+        self.max = self.max.max(most);
+        true
+    }
+
     /// Returns the number of durations.
     pub fn count(&self) -> u64 {
         self.count

@@ -13,7 +13,7 @@ use rand::Rng;
 use crate::config::{LinkConfig, Service};
 use crate::packet::{CE, ECT, Kind, LOST, Packet, REPORT};
 use crate::ring::Ring;
-use crate::service::Server;
+use crate::service::{Server, Step};
 use crate::shadow::Shadow;
 use headway_record::Histogram;
 use headway_traffic::random::{self, Pcg64Mcg};
@@ -32,6 +32,12 @@ impl Count {
     pub(crate) fn add(&mut self, size: u16) {
         self.packets += 1;
         self.bytes = Bytes::new(self.bytes.get().wrapping_add(size.into()));
+    }
+
+    #[inline]
+    fn add_all(&mut self, packets: u64, bytes: u64) {
+        self.packets += packets;
+        self.bytes = Bytes::new(self.bytes.get().wrapping_add(bytes));
     }
 }
 
@@ -86,8 +92,13 @@ pub struct Link {
     free: u64,
     /// Packets on their way in order of arrival; without `staged` also those that still wait.
     flight: Ring<Packet>,
-    /// Position in `flight` of the first packet whose transmission has not ended at the time of the last look.
+    /// Position in `flight` of the first packet or train whose transmission has not ended at the time of the last look.
     unserved: u64,
+    /// Packets of that train whose transmission has ended, and when the next one of it arrives, with its remainder.
+    noted: u64,
+    next_noted: (u64, u64),
+    /// The time between packets of the train that arrived or was looked at last.
+    step: Option<Step>,
     /// The queue admits everything while what remains to be sent takes less than this (ns), which follows from `free`, so that nobody
     /// has to look at the packets in between; zero where packets have to be looked at.
     ample: u64,
@@ -150,6 +161,9 @@ impl Link {
             free: 0,
             flight: Ring::new(),
             unserved: 0,
+            noted: 0,
+            next_noted: (0, 0),
+            step: None,
             backlog: 0,
             waiting: 0,
             policer: config.policer.map(|(rate, burst)| TokenBucket::new(rate, burst)),
@@ -239,6 +253,56 @@ impl Link {
         if first { Wish::Arrival(at) } else { Wish::Nothing }
     }
 
+    /// A segment and `more` behind it, which differ in nothing but their number, join the link.
+    #[inline(never)]
+    pub(crate) fn push_train(&mut self, now: u64, packet: Packet, more: u32) -> Wish {
+        let (count, start) = (u64::from(more) + 1, now.max(self.free));
+        let step = self.step_of(packet.size);
+        let fits = |step: &Step| (start - now).saturating_add(step.at_most(count)) < self.ample;
+        let (Some(step), Some(server)) = (step.filter(fits), self.server.constant()) else {
+            return self.push_one_by_one(now, &packet, count);
+        };
+        let served = server.finish_train(start, packet.size, count);
+        self.free = served.last;
+        let delay = &mut self.statistics.delay;
+        if !delay.add_all(start - now, served.last_start - now, count, served.waits) {
+            delay.add(start - now);
+            let (mut at, mut carry) = (served.first, served.carry);
+            for _ in 1..count {
+                delay.add(at - now);
+                at = step.after(at, &mut carry);
+            }
+        }
+        let bytes = count * u64::from(packet.size);
+        self.statistics.arrived.add_all(count, bytes);
+        self.backlog += bytes;
+        self.waiting += count as u32;
+        self.accepted += bytes;
+        let at = served.first + self.delay;
+        let first = self.flight.len() == 0;
+        self.flight.push(Packet { at, route: packet.route + 1, extra: more, carry: served.carry, ..packet });
+        if first { Wish::Arrival(at) } else { Wish::Nothing }
+    }
+
+    /// The segments of a train join the link where it does not follow from the time alone that all are admitted.
+    #[inline(never)]
+    fn push_one_by_one(&mut self, now: u64, packet: &Packet, count: u64) -> Wish {
+        let first = self.push(now, *packet);
+        (1..count).fold(first, |wish, offset| {
+            let next = self.push(now, Packet { seq: packet.seq + offset, ..*packet });
+            if wish == Wish::Nothing { next } else { wish }
+        })
+    }
+
+    /// The time between packets of a train; none where there are no trains.
+    #[inline]
+    fn step_of(&mut self, size: u16) -> Option<Step> {
+        if self.step.is_none_or(|step| step.size != size) {
+            self.step = if self.loss == 0 { self.server.step(size) } else { None };
+        }
+        self.step
+    }
+
     /// A packet that finds no room goes no further.
     #[cold]
     fn turn_away(&mut self, packet: &Packet) {
@@ -303,13 +367,18 @@ impl Link {
     #[inline]
     fn look(&mut self, now: u64) {
         while self.unserved < self.flight.tail() {
-            let packet = self.flight.at(self.unserved);
-            if packet.at - self.delay > now {
+            let packet = *self.flight.at(self.unserved);
+            let (at, mut carry) = if self.noted == 0 { (packet.at, packet.carry) } else { self.next_noted };
+            if at - self.delay > now {
                 break;
             }
-            let (kind, size) = (packet.kind, packet.size);
-            self.unserved += 1;
-            self.served(kind, size);
+            self.noted += 1;
+            self.served(packet.kind, packet.size);
+            if self.noted == packet.count() {
+                (self.unserved, self.noted) = (self.unserved + 1, 0);
+            } else if let Some(step) = self.step_of(packet.size) {
+                self.next_noted = (step.after(at, &mut carry), carry);
+            }
         }
     }
 
@@ -338,17 +407,39 @@ impl Link {
             let next = flight.first_key_value().map_or(Wish::Nothing, |((at, _), _)| Wish::Arrival(*at));
             return (packet.and_then(|packet| self.hand_over(packet)), next);
         }
-        let packet = self.flight.pop();
-        if self.staged.is_none()
-            && self.flight.is_behind(self.unserved)
-            && let Some(packet) = packet
-        {
-            // The statistics have not taken note of its transmission yet.
-            self.unserved += 1;
-            self.served(packet.kind, packet.size);
-        }
+        let packet = self.take();
         let next = self.flight.front().map_or(Wish::Nothing, |packet| Wish::Arrival(packet.at));
         (packet.and_then(|packet| self.hand_over(packet)), next)
+    }
+
+    /// Takes the first packet off the wire.
+    #[inline(always)]
+    fn take(&mut self) -> Option<Packet> {
+        let position = self.flight.head();
+        let is_train = self.flight.front()?.count() > 1;
+        let packet = if is_train { self.uncouple() } else { self.flight.pop() }?;
+        if self.unserved == position && self.staged.is_none() {
+            if self.noted > 0 {
+                self.noted -= 1;
+            } else {
+                // The statistics have not taken note of its transmission yet.
+                self.unserved += u64::from(!is_train);
+                self.served(packet.kind, packet.size);
+            }
+        }
+        Some(packet)
+    }
+
+    /// Takes the first packet off a train.
+    #[inline]
+    fn uncouple(&mut self) -> Option<Packet> {
+        let step = self.step_of(self.flight.front()?.size)?;
+        let train = self.flight.front_mut()?;
+        let packet = Packet { extra: 0, ..*train };
+        train.seq += 1;
+        train.extra -= 1;
+        train.at = step.after(train.at, &mut train.carry);
+        Some(packet)
     }
 
     #[inline]
@@ -375,7 +466,8 @@ impl Link {
     /// Packets whose transmission has ended and that have not arrived.
     pub fn in_flight(&self) -> u64 {
         let Some(staged) = &self.staged else {
-            return self.flight.len() as u64 - (self.flight.tail() - self.unserved);
+            let sent = self.flight.head()..self.unserved;
+            return sent.map(|position| self.flight.at(position).count()).sum::<u64>() + self.noted;
         };
         staged.overtaking.as_ref().map_or(self.flight.len(), BTreeMap::len) as u64
     }

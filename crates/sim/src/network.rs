@@ -234,7 +234,7 @@ impl Network {
             self.now = event.time();
             self.events += 1;
             match event.topic() {
-                Topic::Arrival => self.arrival(event.index()),
+                Topic::Arrival => self.arrival(event.index(), (end, last)),
                 Topic::Served => self.served(event.index()),
                 Topic::Send => self.send(event.index()),
                 Topic::Retransmit => self.retransmit(event.index()),
@@ -251,15 +251,29 @@ impl Network {
         true
     }
 
+    /// The first packet on a link arrives, and those behind it as long as nothing else happens before: until `end`, and until `last`
+    /// events have been handled.
     #[inline]
-    fn arrival(&mut self, index: usize) {
-        let (packet, wish) = self.links[index].arrive(self.now);
-        match wish {
-            Wish::Arrival(at) => self.schedule.replace_first(at, Topic::Arrival, index),
-            _ => self.schedule.remove_first(),
-        }
-        if let Some(packet) = packet {
-            self.forward(&packet);
+    fn arrival(&mut self, index: usize, (end, last): (u64, u64)) {
+        loop {
+            let (packet, wish) = self.links[index].arrive(self.now);
+            let Wish::Arrival(at) = wish else {
+                self.schedule.remove_first();
+                if let Some(packet) = packet {
+                    self.forward(&packet);
+                }
+                return;
+            };
+            // The event that is being handled stays where it is until something else comes first.
+            let next = self.schedule.prepare(at, Topic::Arrival, index);
+            if let Some(packet) = packet {
+                self.forward(&packet);
+            }
+            if at > end || self.events == last || !self.schedule.is_next(next) {
+                return self.schedule.replace_by(next);
+            }
+            self.now = at;
+            self.events += 1;
         }
     }
 
@@ -311,6 +325,22 @@ impl Network {
             return self.deliver_at_once(packet);
         }
         let wish = self.links[hop as usize].push(self.now, packet);
+        self.grant(hop as usize, wish);
+    }
+
+    /// Sends a segment, and with it those that leave together with it.
+    #[inline(always)]
+    fn launch_burst(&mut self, flow: usize, segment: Packet) {
+        let hop = self.routes[segment.route as usize];
+        if hop == HERE {
+            return self.deliver_at_once(segment);
+        }
+        let more = self.senders[flow].rest_of_burst(&segment);
+        let link = &mut self.links[hop as usize];
+        let wish = match more {
+            0 => link.push(self.now, segment),
+            _ => link.push_train(self.now, segment, more),
+        };
         self.grant(hop as usize, wish);
     }
 
@@ -414,7 +444,7 @@ impl Network {
     #[inline]
     fn transmit(&mut self, flow: usize) {
         while let Some(segment) = self.senders[flow].poll(self.now) {
-            self.launch(segment);
+            self.launch_burst(flow, segment);
         }
         self.arm_retransmission(flow);
         let wake = self.senders[flow].wake(self.now);

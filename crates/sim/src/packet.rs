@@ -38,7 +38,8 @@ pub(crate) const DUPLICATE: u8 = 64;
 /// `extra` of this acknowledgement is the number of its [`Report`].
 pub(crate) const REPORT: u8 = 128;
 
-/// A packet on its way. It is small so that what is under way on a long fat path stays in the second-level cache.
+/// A packet on its way, or a train: segments of one flow that joined a link at the same instant, one behind the other, and differ in
+/// nothing but their number. It is small so that what is under way on a long fat path stays in the second-level cache.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Packet {
@@ -52,17 +53,26 @@ pub(crate) struct Packet {
     pub owner: u32,
     /// Where in the table of routes its next hop stands.
     pub route: u32,
-    /// In an acknowledgement: segments that the receiver has room for beyond `seq`, or the number of its report.
+    /// In an acknowledgement: segments that the receiver has room for beyond `seq`, or the number of its report. On a link, in a segment:
+    /// how many more the train has.
     pub extra: u32,
     /// Bytes on the wire.
     pub size: u16,
     pub kind: Kind,
     pub flags: u8,
+    /// In a train: what rounding its times has left over, as [`crate::service::Step`] counts.
+    pub carry: u64,
 }
 
-const _: () = assert!(size_of::<Packet>() == 40);
+const _: () = assert!(size_of::<Packet>() == 48);
 
 impl Packet {
+    /// Packets of the train, one for a packet by itself.
+    #[inline]
+    pub(crate) fn count(&self) -> u64 {
+        if self.kind == Kind::Segment { u64::from(self.extra) + 1 } else { 1 }
+    }
+
     #[inline]
     pub(crate) fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0

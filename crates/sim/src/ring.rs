@@ -45,16 +45,22 @@ impl<T: Copy + Default> Ring<T> {
         (self.head != self.tail).then(|| &self.items[self.slot(self.head)])
     }
 
+    #[inline]
+    pub(crate) fn front_mut(&mut self) -> Option<&mut T> {
+        let slot = self.slot(self.head);
+        (self.head != self.tail).then(|| &mut self.items[slot])
+    }
+
+    /// The position of the first item.
+    #[inline]
+    pub(crate) fn head(&self) -> u64 {
+        self.head
+    }
+
     /// The item at `position`, which must lie between head and tail.
     #[inline]
     pub(crate) fn at(&self, position: u64) -> &T {
         &self.items[self.slot(position)]
-    }
-
-    /// Whether `position` is before the first item.
-    #[inline]
-    pub(crate) fn is_behind(&self, position: u64) -> bool {
-        position < self.head
     }
 
     #[inline]

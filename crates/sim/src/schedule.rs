@@ -151,6 +151,28 @@ impl Schedule {
         self.sink(event);
     }
 
+    /// An event that is to replace the first one, as old as one that is inserted now.
+    #[inline]
+    pub(crate) fn prepare(&mut self, time: u64, topic: Topic, index: usize) -> Event {
+        self.event(time, topic, index)
+    }
+
+    /// Whether nothing but the first event comes before this one.
+    #[inline(always)]
+    pub(crate) fn is_next(&self, event: Event) -> bool {
+        match &self.heap[..] {
+            [_, a, b, c, d, ..] => (event < *a) & (event < *b) & (event < *c) & (event < *d),
+            [_, few @ ..] => few.iter().all(|other| event < *other),
+            [] => true,
+        }
+    }
+
+    /// Puts a prepared event in the place of the first one.
+    #[inline]
+    pub(crate) fn replace_by(&mut self, event: Event) {
+        self.sink(event);
+    }
+
     /// Removes the first event.
     #[inline]
     pub fn remove_first(&mut self) {

@@ -30,7 +30,7 @@ impl Server {
     }
 
     /// When a packet that can start at `start` (ns) has been sent.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn finish(&mut self, start: u64, size: u16) -> u64 {
         match self {
             Server::Unlimited => start,
@@ -39,6 +39,24 @@ impl Server {
                 bucket.departure(Instant::from_ns(start), Bytes::new(size.into())).ns()
             }
             Server::Trace(trace) => trace.finish(start, size),
+        }
+    }
+
+    /// The server, where it is one of a constant rate.
+    #[inline]
+    pub(crate) fn constant(&mut self) -> Option<&mut Constant> {
+        match self {
+            Server::Constant(constant) => Some(constant),
+            _ => None,
+        }
+    }
+
+    /// The time that a packet of `size` wire bytes takes after another, where that does not depend on when.
+    pub(crate) fn step(&self, size: u16) -> Option<Step> {
+        match self {
+            Server::Constant(constant) if constant.step.size == size => Some(constant.step),
+            Server::Constant(constant) => Some(Step::new(constant.rate, size)),
+            _ => None,
         }
     }
 
@@ -96,10 +114,43 @@ pub(crate) struct Constant {
     /// Carried remainder, in units of 1/rate ns, below `rate`.
     carry: u64,
     bytes_per_ns: f64,
-    /// Whole nanoseconds and remainder of the size served last.
-    size: u16,
+    /// That of the size served last.
+    step: Step,
+}
+
+/// The time from the end of one packet to the end of the next behind it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    /// Bits per second.
+    rate: u64,
+    pub(crate) size: u16,
+    /// Whole nanoseconds, and the remainder in units of 1/rate ns.
     whole: u64,
     rest: u64,
+}
+
+impl Step {
+    /// That of a packet of `size` wire bytes at `rate` bits per second.
+    fn new(rate: u64, size: u16) -> Step {
+        let work = u64::from(size) * 8_000_000_000;
+        Step { rate, size, whole: work / rate, rest: work % rate }
+    }
+
+    /// When the next packet ends after one that ends at `at` (ns), with the remainder `carry`, which is brought up to date.
+    #[inline(always)]
+    pub(crate) fn after(&self, at: u64, carry: &mut u64) -> u64 {
+        *carry += self.rest;
+        let over = *carry >= self.rate;
+        if over {
+            *carry -= self.rate;
+        }
+        at + self.whole + u64::from(over)
+    }
+
+    /// A time that `count` packets do not exceed (ns).
+    pub(crate) fn at_most(&self, count: u64) -> u64 {
+        (self.whole + 1) * count
+    }
 }
 
 impl Constant {
@@ -108,25 +159,49 @@ impl Constant {
             rate: rate.bps(),
             bytes_per_ns: rate.bps_f64() / 8e9,
             carry: 0,
-            size: 0,
-            whole: 0,
-            rest: 0,
+            step: Step { rate: rate.bps(), size: 0, whole: 0, rest: 0 },
         }
     }
 
-    #[inline]
-    fn finish(&mut self, start: u64, size: u16) -> u64 {
-        if size != self.size {
-            let work = u64::from(size) * 8_000_000_000;
-            (self.size, self.whole, self.rest) = (size, work / self.rate, work % self.rate);
+    /// The time that a packet of `size` wire bytes takes.
+    #[inline(always)]
+    fn step(&mut self, size: u16) -> Step {
+        if size != self.step.size {
+            self.step = Step::new(self.rate, size);
         }
-        self.carry += self.rest;
-        let over = self.carry >= self.rate;
-        if over {
-            self.carry -= self.rate;
-        }
-        start + self.whole + u64::from(over)
+        self.step
     }
+
+    #[inline(always)]
+    fn finish(&mut self, start: u64, size: u16) -> u64 {
+        self.step(size).after(start, &mut self.carry)
+    }
+
+    /// Serves `count` packets of `size` wire bytes, at least one, from `start` on (ns).
+    pub(crate) fn finish_train(&mut self, start: u64, size: u16, count: u64) -> Served {
+        let step = self.step(size);
+        let first = step.after(start, &mut self.carry);
+        let carry = self.carry;
+        let (mut last, mut last_start, mut waits) = (first, start, 0);
+        for _ in 1..count {
+            (last_start, waits) = (last, waits + last - start);
+            last = step.after(last, &mut self.carry);
+        }
+        Served { first, carry, last_start, last, waits }
+    }
+}
+
+/// How a train is served; times in ns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Served {
+    /// When the first has been sent, and the remainder then.
+    pub(crate) first: u64,
+    pub(crate) carry: u64,
+    /// When the transmission of the last begins and ends.
+    pub(crate) last_start: u64,
+    pub(crate) last: u64,
+    /// The sum of the times from the start of the first to those of all.
+    pub(crate) waits: u64,
 }
 
 /// Opportunities to send, from a recorded trace.

@@ -235,7 +235,7 @@ impl Receiver {
     }
 
     /// A segment arrived; gives the acknowledgement it causes at once, if any.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_segment(&mut self, now: u64, segment: &Packet) -> Option<Packet> {
         if !self.stamps.admit(segment) {
             return Some(self.refuse(now, segment));
@@ -259,7 +259,7 @@ impl Receiver {
             return None;
         }
         self.quick = self.quick.saturating_sub(1);
-        Some(self.acknowledge(now))
+        Some(self.acknowledge_at_once(now))
     }
 
     /// A segment is thrown away for its stamp; gives the acknowledgement that answers it.
@@ -291,6 +291,7 @@ impl Receiver {
     }
 
     /// A segment out of order, one that fills a hole, or a window probe: acknowledged at once, unless many are out of order.
+    #[inline(never)]
     fn on_irregular(&mut self, now: u64, segment: &Packet) -> Option<Packet> {
         let (seq, before) = (segment.seq, self.next);
         let mut fresh = segment.has(WINDOW_PROBE);
@@ -326,6 +327,11 @@ impl Receiver {
     }
 
     fn acknowledge(&mut self, now: u64) -> Packet {
+        self.acknowledge_at_once(now)
+    }
+
+    #[inline(always)]
+    fn acknowledge_at_once(&mut self, now: u64) -> Packet {
         self.unacknowledged = 0;
         self.stamps.told = self.next;
         self.at_once = false;
@@ -350,6 +356,7 @@ impl Receiver {
             kind: Kind::Ack,
             flags: echo | self.last.1,
             at: 0,
+            carry: 0,
         };
         if !self.early.is_empty() {
             ack.flags |= REPORT;

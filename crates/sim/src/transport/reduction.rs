@@ -22,6 +22,11 @@ impl Reduction {
         self.sent += 1;
     }
 
+    #[inline]
+    pub(crate) fn sent_all(&mut self, count: u64) {
+        self.sent += count;
+    }
+
     /// The window after an acknowledgement of `delivered` segments; `target` is where the reduction ends, `progress` whether the
     /// acknowledgement advanced and found no new loss.
     pub(crate) fn window(&mut self, delivered: u64, in_flight: u64, target: u64, progress: bool) -> u32 {

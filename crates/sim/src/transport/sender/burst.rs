@@ -172,6 +172,24 @@ impl Sender {
         self.bursts.kind == Burst::Single || self.controller.gap(self.next).is_some()
     }
 
+    /// How many segments follow the one that has just been polled at once, and differ from it in nothing but their number; they count as
+    /// polled. There may be more that follow.
+    #[inline]
+    pub(crate) fn rest_of_burst(&mut self, first: &Packet) -> u32 {
+        if self.bursts.left == 0 || self.pacer.is_some() || self.rates.is_some() || first.has(CWR) {
+            return 0;
+        }
+        // The last segment of all may be short.
+        let count = u64::from(self.bursts.left).min(self.application.last().saturating_sub(self.next)) as u32;
+        self.bursts.left -= count;
+        self.next += u64::from(count);
+        self.counters.sent += u64::from(count);
+        if self.state != State::Open {
+            self.reduction.sent_all(count.into());
+        }
+        count
+    }
+
     /// Begins a burst, or says that it is better to wait, and whether the window is the reason.
     #[inline]
     pub(super) fn begin_burst(&mut self, now: u64, in_flight: u64) -> Option<bool> {

@@ -199,16 +199,21 @@ impl Sender {
     }
 
     /// The next segment that may leave now; call until there is none.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn poll(&mut self, now: u64) -> Option<Packet> {
         let packet = self.next_packet(now);
         if packet.is_none() && self.timeout.falls_back(self.next, self.high) {
-            return self.next_packet(now);
+            return self.next_packet_after_all(now);
         }
         packet
     }
 
-    #[inline]
+    #[cold]
+    fn next_packet_after_all(&mut self, now: u64) -> Option<Packet> {
+        self.next_packet(now)
+    }
+
+    #[inline(always)]
     fn next_packet(&mut self, now: u64) -> Option<Packet> {
         let in_flight = self.in_flight();
         if in_flight >= u64::from(self.cwnd) {
@@ -250,6 +255,7 @@ impl Sender {
     }
 
     /// Sends a lost segment again, the `first` of a burst or not.
+    #[inline(never)]
     fn resend(&mut self, now: u64, seq: u64, in_flight: u64, first: bool) -> Packet {
         if first {
             self.begin_resending(seq);
@@ -309,7 +315,7 @@ impl Sender {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn segment(&mut self, now: u64, seq: u64, flags: u8, first: bool) -> Packet {
         self.counters.sent += 1;
         self.last_sent = now;
@@ -335,6 +341,7 @@ impl Sender {
             flags: flags | ect,
             at: 0,
             extra: 0,
+            carry: 0,
         }
     }
 
