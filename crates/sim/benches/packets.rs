@@ -205,7 +205,8 @@ fn main() {
     let cells = cells();
     let arguments: Vec<String> = std::env::args().collect();
     if let Some(place) = arguments.iter().position(|argument| argument == "--cell") {
-        let is_wanted = |cell: &&Cell| arguments[place + 1..].starts_with(&[cell.name.into(), cell.flows.to_string()]);
+        let is_wanted =
+            |cell: &&Cell| arguments[place + 1..].starts_with(&[cell.name.into(), cell.flows.to_string()]);
         let cell = cells.iter().find(is_wanted).expect("a network and a number of flows from the table");
         let outcome = run(cell);
         println!("{}", json!({ "packets": outcome.packets, "goodput_bps": outcome.goodput }));

@@ -10,9 +10,13 @@ use headway_traffic::Traffic;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkId(pub u32);
 
-/// Number of a TCP flow in its network, in the order of adding.
+/// Number of a TCP flow in its network, in the order of adding as long as none leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId(pub u32);
+
+/// Number of a group of TCP flows in its network, in the order of adding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupId(pub u32);
 
 /// Number of a source of datagrams in its network, in the order of adding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -23,9 +23,9 @@ pub mod testbed;
 mod transport;
 
 pub use build::{Built, Line, memory};
-pub use config::{CardId, FlowId, LinkConfig, LinkId, ProberId, SourceConfig, SourceId, TcpConfig};
+pub use config::{CardId, FlowId, GroupId, LinkConfig, LinkId, ProberId, SourceConfig, SourceId, TcpConfig};
 pub use link::{Count, Link, LinkStatistics};
-pub use network::Network;
+pub use network::{Completion, Network};
 pub use probe::ProbeLog;
 pub use run::Run;
 pub use statistics::{FlowStatistics, SourceStatistics};

@@ -310,7 +310,9 @@ mod tests {
 
     #[test]
     fn multiplying_tells_the_same_as_dividing() {
-        for (window, time) in [(1, 1), (7_777_777, 3), (12_345_678_901, 20_011), (1 << 45, 999_999), (1 << 40, 10)] {
+        for (window, time) in
+            [(1, 1), (7_777_777, 3), (12_345_678_901, 20_011), (1 << 45, 999_999), (1 << 40, 10)]
+        {
             for min_rtt in [0, 3 * RTT_STEP, 9 * RTT_STEP, 50_000_000] {
                 for mss in [100, 1448, 8948] {
                     let rate = Quotient { window, time };

@@ -507,6 +507,11 @@ impl Sender {
         &self.rtt
     }
 
+    /// When its application begins (ns).
+    pub(crate) fn start(&self) -> u64 {
+        self.application.start()
+    }
+
     /// When everything had been acknowledged (ns).
     pub(crate) fn finished(&self) -> Option<u64> {
         self.finished

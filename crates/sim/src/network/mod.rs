@@ -1,38 +1,28 @@
 //! A network of links, flows, sources and probers, and the loop that runs it.
 
+mod flows;
+
 use std::collections::HashMap;
 
-use headway_core::{Bytes, Duration, Instant};
-use rand::Rng;
+use headway_core::{Bytes, Instant};
 
-use crate::config::{CardId, FlowId, LinkConfig, LinkId, ProberId, SourceConfig, SourceId, TcpConfig};
+use headway_host::nic::{Coalescing, Nic};
+use headway_traffic::random;
+
+pub use self::flows::Completion;
+use self::flows::{Flow, Groups};
+use crate::config::{CardId, LinkConfig, LinkId, ProberId, SourceConfig, SourceId};
 use crate::link::{Link, Wish};
 use crate::packet::{Kind, Packet, REPORT, Reports};
 use crate::probe::{ProbeLog, Prober};
 use crate::schedule::{MAX_COMPONENTS, Schedule, Topic};
 use crate::source::Source;
-use crate::statistics::{FlowStatistics, SourceStatistics};
+use crate::statistics::SourceStatistics;
 use crate::transport::receiver::Receiver;
-use crate::transport::sender::{SEGMENT_OVERHEAD, Sender};
-use headway_host::nic::{Coalescing, Nic};
-use headway_traffic::random;
+use crate::transport::sender::Sender;
 
 /// End of a route.
 const HERE: u32 = u32::MAX;
-
-/// Where the counters of a flow stood at the last reset, and what its timers are set to.
-#[derive(Debug)]
-struct Flow {
-    mss: u32,
-    card: u32,
-    base_received: u64,
-    base_delivered: u64,
-    base_marked: u64,
-    /// Times of the pending events (ns); `u64::MAX` when there is none.
-    retransmit: u64,
-    send: u64,
-    acknowledge: u64,
-}
 
 /// A card that coalesces interrupts.
 #[derive(Debug)]
@@ -60,6 +50,7 @@ pub struct Network {
     senders: Vec<Sender>,
     receivers: Vec<Receiver>,
     flows: Vec<Flow>,
+    groups: Groups,
     sources: Vec<Source>,
     probers: Vec<Prober>,
     cards: Vec<Card>,
@@ -80,6 +71,7 @@ impl Network {
             senders: Vec::new(),
             receivers: Vec::new(),
             flows: Vec::new(),
+            groups: Groups::default(),
             sources: Vec::new(),
             probers: Vec::new(),
             cards: Vec::new(),
@@ -100,38 +92,6 @@ impl Network {
         let rng = random::generator(self.seed, "card", id.into());
         self.cards.push(Card { nic: Nic::new(coalescing, rng), event: u64::MAX });
         CardId(id)
-    }
-
-    /// Adds a TCP flow.
-    pub fn add_tcp(&mut self, config: &TcpConfig) -> FlowId {
-        let id = number(self.flows.len());
-        let (forward, reverse) = (self.add_route(&config.forward), self.add_route(&config.reverse));
-        let seed = random::generator(self.seed, "controller", id.into()).next_u64();
-        let round_trip = self.round_trip(config);
-        let sender = Sender::new(config, (id, forward), seed, round_trip, self.now);
-        let begin = sender.begin_at().max(self.now);
-        self.senders.push(sender);
-        self.receivers.push(Receiver::new(config, id, reverse, round_trip));
-        self.flows.push(Flow {
-            mss: config.mss,
-            card: config.card.map_or(HERE, |card| card.0),
-            base_received: 0,
-            base_delivered: 0,
-            base_marked: 0,
-            retransmit: u64::MAX,
-            send: begin,
-            acknowledge: u64::MAX,
-        });
-        self.schedule.insert(begin, Topic::Send, id as usize);
-        FlowId(id)
-    }
-
-    /// The round-trip time of a full segment on an empty path (ns).
-    fn round_trip(&self, config: &TcpConfig) -> u64 {
-        let passage = |path: &[LinkId], size| -> u64 {
-            path.iter().map(|link| self.links[link.0 as usize].passage(size)).sum()
-        };
-        passage(&config.forward, config.mss + SEGMENT_OVERHEAD) + passage(&config.reverse, SEGMENT_OVERHEAD)
     }
 
     /// Adds a source of datagrams.
@@ -354,6 +314,9 @@ impl Network {
     fn deliver(&mut self, packet: &Packet) {
         let owner = packet.owner as usize;
         match packet.kind {
+            Kind::Datagram => self.sources[owner].delivered(packet.size),
+            Kind::Probe => self.probers[owner].arrived(self.now, packet.seq),
+            _ if packet.sent < self.flows[owner].born => self.discard_late(packet),
             Kind::Segment => match self.flows[owner].card {
                 HERE => self.segment(owner, packet),
                 card => self.receive(card as usize, packet),
@@ -362,6 +325,9 @@ impl Network {
                 let report = packet.has(REPORT).then(|| self.reports.take(packet.extra));
                 self.senders[owner].on_ack(self.now, packet, report.as_ref());
                 self.transmit(owner);
+                if self.flows[owner].leaves && self.senders[owner].finished().is_some() {
+                    self.release(owner);
+                }
             }
             Kind::Syn => {
                 let answer = self.receivers[owner].answer(packet);
@@ -372,8 +338,6 @@ impl Network {
                 let begin = self.senders[owner].begin_at().max(self.now);
                 self.wake(owner, begin);
             }
-            Kind::Datagram => self.sources[owner].delivered(packet.size),
-            Kind::Probe => self.probers[owner].arrived(self.now, packet.seq),
         }
     }
 
@@ -398,7 +362,9 @@ impl Network {
             return;
         }
         self.cards[index].event = u64::MAX;
-        if let Some((packet, _)) = self.cards[index].nic.poll(Instant::from_ns(self.now)) {
+        if let Some((packet, _)) = self.cards[index].nic.poll(Instant::from_ns(self.now))
+            && packet.sent >= self.flows[packet.owner as usize].born
+        {
             self.segment(packet.owner as usize, &packet);
         }
         self.set_card(index);
@@ -543,36 +509,6 @@ impl Network {
         &self.links[link.0 as usize]
     }
 
-    /// What a flow has done.
-    pub fn flow(&self, flow: FlowId) -> FlowStatistics {
-        let id = flow.0 as usize;
-        let (sender, receiver, flow) = (&self.senders[id], &self.receivers[id], &self.flows[id]);
-        let counters = sender.counters();
-        let delivered = receiver.in_order() - flow.base_delivered;
-        let shortfall = sender.shortfall(receiver.in_order()) - sender.shortfall(flow.base_delivered);
-        let known = |ns: u64| (ns > 0 && ns < u64::MAX).then(|| Duration::from_ns(ns as i64));
-        FlowStatistics {
-            sent: counters.sent,
-            retransmitted: counters.resent,
-            received: receiver.received() - flow.base_received,
-            delivered,
-            goodput: Bytes::new((delivered * u64::from(flow.mss)).saturating_sub(shortfall)),
-            marked: receiver.marked() - flow.base_marked,
-            echoed: counters.echoed,
-            timeouts: counters.timeouts,
-            recoveries: counters.recoveries,
-            reductions: counters.reductions,
-            undone: counters.undone,
-            cwnd: sender.cwnd(),
-            window: sender.window(),
-            ssthresh: sender.ssthresh(),
-            srtt: known(sender.rtt().smoothed()),
-            min_rtt: known(sender.rtt().min()),
-            pacing: sender.pacing(),
-            finished: sender.finished().map(Instant::from_ns),
-        }
-    }
-
     /// Segments that a network card holds.
     pub fn held(&self, card: CardId) -> u64 {
         self.cards[card.0 as usize].nic.held() as u64
@@ -611,6 +547,7 @@ impl Network {
                 + rest
                 + self.schedule.memory()
                 + self.reports.memory()
+                + self.groups.memory()
                 + self.routes.len() * 4) as u64,
         )
     }

@@ -4,12 +4,16 @@
 //! reaches the far end. Such a link keeps one ring of packets in the order of their arrival and has one pending event. A
 //! discipline that also judges departures, and a wire with jitter, need a second event a packet; see [`Link::serve`].
 
+mod staged;
+mod train;
+
 use std::collections::BTreeMap;
 
 use headway_core::queue::{Backlog, Discipline, Queue, TokenBucket, Verdict};
 use headway_core::{Bytes, Duration, Instant, Rate};
 use rand::Rng;
 
+use self::staged::Staged;
 use crate::config::{LinkConfig, Service};
 use crate::packet::{CE, ECT, Kind, LOST, Packet, REPORT};
 use crate::ring::Ring;
@@ -118,25 +122,6 @@ pub struct Link {
     shadow: Option<Box<Shadow>>,
     /// Reports of acknowledgements that were dropped or lost.
     discarded: Vec<u32>,
-}
-
-/// What a link needs that serves its queue one packet at a time.
-#[derive(Debug)]
-struct Staged {
-    queue: Ring<Packet>,
-    sending: Option<Packet>,
-    jitter: u64,
-    /// Earliest arrival of the next packet unless packets may overtake.
-    last: u64,
-    /// Packets in flight by time of arrival and age, where they may overtake each other.
-    overtaking: Option<BTreeMap<(u64, u64), Packet>>,
-    entered: u64,
-}
-
-impl Staged {
-    fn bytes_sending(&self) -> u64 {
-        self.sending.map_or(0, |packet| packet.size.into())
-    }
 }
 
 impl Link {
@@ -251,56 +236,6 @@ impl Link {
         let first = self.flight.len() == 0;
         self.flight.push(Packet { at, route: packet.route + 1, flags: packet.flags | lost, ..packet });
         if first { Wish::Arrival(at) } else { Wish::Nothing }
-    }
-
-    /// A segment and `more` behind it, which differ in nothing but their number, join the link.
-    #[inline(never)]
-    pub(crate) fn push_train(&mut self, now: u64, packet: Packet, more: u32) -> Wish {
-        let (count, start) = (u64::from(more) + 1, now.max(self.free));
-        let step = self.step_of(packet.size);
-        let fits = |step: &Step| (start - now).saturating_add(step.at_most(count)) < self.ample;
-        let (Some(step), Some(server)) = (step.filter(fits), self.server.constant()) else {
-            return self.push_one_by_one(now, &packet, count);
-        };
-        let served = server.finish_train(start, packet.size, count);
-        self.free = served.last;
-        let delay = &mut self.statistics.delay;
-        if !delay.add_all(start - now, served.last_start - now, count, served.waits) {
-            delay.add(start - now);
-            let (mut at, mut carry) = (served.first, served.carry);
-            for _ in 1..count {
-                delay.add(at - now);
-                at = step.after(at, &mut carry);
-            }
-        }
-        let bytes = count * u64::from(packet.size);
-        self.statistics.arrived.add_all(count, bytes);
-        self.backlog += bytes;
-        self.waiting += count as u32;
-        self.accepted += bytes;
-        let at = served.first + self.delay;
-        let first = self.flight.len() == 0;
-        self.flight.push(Packet { at, route: packet.route + 1, extra: more, carry: served.carry, ..packet });
-        if first { Wish::Arrival(at) } else { Wish::Nothing }
-    }
-
-    /// The segments of a train join the link where it does not follow from the time alone that all are admitted.
-    #[inline(never)]
-    fn push_one_by_one(&mut self, now: u64, packet: &Packet, count: u64) -> Wish {
-        let first = self.push(now, *packet);
-        (1..count).fold(first, |wish, offset| {
-            let next = self.push(now, Packet { seq: packet.seq + offset, ..*packet });
-            if wish == Wish::Nothing { next } else { wish }
-        })
-    }
-
-    /// The time between packets of a train; none where there are no trains.
-    #[inline]
-    fn step_of(&mut self, size: u16) -> Option<Step> {
-        if self.step.is_none_or(|step| step.size != size) {
-            self.step = if self.loss == 0 { self.server.step(size) } else { None };
-        }
-        self.step
     }
 
     /// A packet that finds no room goes no further.
@@ -430,18 +365,6 @@ impl Link {
         Some(packet)
     }
 
-    /// Takes the first packet off a train.
-    #[inline]
-    fn uncouple(&mut self) -> Option<Packet> {
-        let step = self.step_of(self.flight.front()?.size)?;
-        let train = self.flight.front_mut()?;
-        let packet = Packet { extra: 0, ..*train };
-        train.seq += 1;
-        train.extra -= 1;
-        train.at = step.after(train.at, &mut train.carry);
-        Some(packet)
-    }
-
     #[inline]
     fn hand_over(&mut self, packet: Packet) -> Option<Packet> {
         if packet.has(LOST) {
@@ -542,92 +465,6 @@ impl Link {
         let discarded = self.discarded.capacity() * size_of::<u32>();
         let shadow = self.shadow.as_ref().map_or(0, |shadow| shadow.memory());
         size_of::<Link>() + self.flight.memory() + staged + discarded + shadow + size_of::<Histogram>()
-    }
-}
-
-/// Links that serve their queue one packet at a time.
-impl Link {
-    /// A packet joins the queue and is sent at once if nothing else is.
-    fn wait(&mut self, now: u64, packet: &Packet) -> Wish {
-        let Some(staged) = &mut self.staged else { return Wish::Nothing };
-        staged.queue.push(Packet { at: now, route: packet.route + 1, ..*packet });
-        if staged.sending.is_some() { Wish::Nothing } else { self.next(now) }
-    }
-
-    /// Takes the next packet from the queue, unless the discipline drops it.
-    fn next(&mut self, now: u64) -> Wish {
-        while let Some(mut packet) = self.staged.as_mut().and_then(|staged| staged.queue.pop()) {
-            let size = Bytes::new(packet.size.into());
-            let behind = Backlog {
-                bytes: Bytes::new(self.backlog - u64::from(packet.size)),
-                packets: self.waiting - 1,
-                idle: Duration::ZERO,
-                delay: Duration::ZERO,
-            };
-            let waited = now - packet.at;
-            let verdict = self.queue.on_departure(
-                Instant::from_ns(now),
-                &behind,
-                Duration::from_ns(waited as i64),
-                size,
-                packet.has(ECT),
-            );
-            match verdict {
-                Verdict::Accept => {}
-                Verdict::Mark => packet.flags |= self.mark(),
-                Verdict::Drop => {
-                    self.backlog -= u64::from(packet.size);
-                    self.waiting -= 1;
-                    self.statistics.dropped.add(packet.size);
-                    if packet.kind != Kind::Probe {
-                        self.accepted -= u64::from(packet.size);
-                    }
-                    if packet.kind == Kind::Datagram {
-                        self.accepted_datagrams -= u64::from(packet.size);
-                    }
-                    self.discard(&packet);
-                    continue;
-                }
-            }
-            self.statistics.delay.add(waited);
-            self.free = self.server.finish(now, packet.size);
-            if let Some(staged) = &mut self.staged {
-                staged.sending = Some(packet);
-            }
-            return Wish::Serve(self.free);
-        }
-        Wish::Nothing
-    }
-
-    /// The transmission of a packet has ended: it takes to the wire, and the next one is sent. Wishes for both.
-    pub(crate) fn serve(&mut self, now: u64) -> (Wish, Wish) {
-        let Some(packet) = self.staged.as_mut().and_then(|staged| staged.sending.take()) else {
-            return (Wish::Nothing, Wish::Nothing);
-        };
-        self.served(packet.kind, packet.size);
-        let arrival = self.launch(now, packet);
-        (arrival, self.next(now))
-    }
-
-    fn launch(&mut self, now: u64, mut packet: Packet) -> Wish {
-        if self.loses() {
-            packet.flags |= LOST;
-        }
-        let random = self.rng.next_u64();
-        let Some(staged) = &mut self.staged else { return Wish::Nothing };
-        let jitter = ((u128::from(random) * (u128::from(staged.jitter) + 1)) >> 64) as u64;
-        packet.at = now + self.delay + jitter;
-        if let Some(flight) = &mut staged.overtaking {
-            staged.entered += 1;
-            let first = flight.first_key_value().is_none_or(|((at, _), _)| packet.at < *at);
-            flight.insert((packet.at, staged.entered), packet);
-            return if first { Wish::Arrival(packet.at) } else { Wish::Nothing };
-        }
-        packet.at = packet.at.max(staged.last);
-        staged.last = packet.at;
-        let first = self.flight.len() == 0;
-        self.flight.push(packet);
-        if first { Wish::Arrival(packet.at) } else { Wish::Nothing }
     }
 }
 
