@@ -28,7 +28,7 @@ trait Queue {
 impl Queue for Schedule {
     #[inline]
     fn insert(&mut self, time: u64, item: u32) {
-        Schedule::insert(self, time, Topic::Arrival, item as usize);
+        Schedule::insert(self, 0, time, Topic::Arrival, item as usize);
     }
 
     #[inline]
@@ -38,7 +38,7 @@ impl Queue for Schedule {
 
     #[inline]
     fn replace_first(&mut self, time: u64, item: u32) {
-        Schedule::replace_first(self, time, Topic::Arrival, item as usize);
+        Schedule::replace_first(self, 0, time, Topic::Arrival, item as usize);
     }
 }
 

@@ -60,13 +60,20 @@ pub(crate) struct Packet {
     pub size: u16,
     pub kind: Kind,
     pub flags: u8,
-    /// In a train: what rounding its times has left over, as [`crate::service::Step`] counts.
-    pub carry: u64,
+    /// On a link: when it joined (ns); in a train, which joined when it was sent: what rounding its times has left over, as
+    /// [`crate::service::Step`] counts.
+    pub joined: u64,
 }
 
 const _: () = assert!(size_of::<Packet>() == 48);
 
 impl Packet {
+    /// When it joined the link it is on (ns).
+    #[inline]
+    pub(crate) fn joined(&self) -> u64 {
+        if self.count() > 1 { self.sent } else { self.joined }
+    }
+
     /// Packets of the train, one for a packet by itself.
     #[inline]
     pub(crate) fn count(&self) -> u64 {

@@ -50,6 +50,11 @@ impl Prober {
         }
     }
 
+    /// Where its route begins.
+    pub(crate) fn route(&self) -> u32 {
+        self.route
+    }
+
     /// Plans a packet; true when it is the only one.
     pub(crate) fn plan(&mut self, at: u64, size: Bytes) -> bool {
         self.planned.push_back((at, size.get() as u16));

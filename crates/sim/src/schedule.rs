@@ -1,6 +1,6 @@
 //! The scheduler: what happens next.
 //!
-//! A 4-ary heap of 16-byte records. Links keep their packets in rings and have one pending event each, and timers are moved
+//! A 4-ary heap of 24-byte records. Links keep their packets in rings and have one pending event each, and timers are moved
 //! lazily, so the heap stays small and its top is replaced far more often than anything is inserted.
 //!
 //! `benches/scheduler.rs` compares it with others under that load. Their time per operation as a multiple of this heap's:
@@ -59,31 +59,44 @@ const TARGET_BITS: u32 = INDEX_BITS + 3;
 /// What an insertion adds to the age.
 const OLDER: u64 = 1 << TARGET_BITS;
 
-/// A pending event. The order of the keys is the order of the events: time, then age.
+/// A pending event. The order of the fields is the order of the events: time, when it was inserted, age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Event(u128);
+pub struct Event {
+    time: u64,
+    since: u64,
+    /// Age and target.
+    low: u64,
+}
 
 impl Event {
     /// When it happens (ns).
     #[inline]
     pub fn time(self) -> u64 {
-        (self.0 >> 64) as u64
+        self.time
     }
 
     /// What it is about.
     #[inline]
     pub fn topic(self) -> Topic {
-        TOPICS[(self.0 as usize >> INDEX_BITS) & 7]
+        TOPICS[(self.low as usize >> INDEX_BITS) & 7]
     }
 
     /// The number of the component it is for.
     #[inline]
     pub fn index(self) -> usize {
-        self.0 as usize & (MAX_COMPONENTS - 1)
+        self.low as usize & (MAX_COMPONENTS - 1)
+    }
+
+    /// Whether it comes before another; without a branch that could be mispredicted.
+    #[inline(always)]
+    fn is_before(&self, other: &Event) -> bool {
+        let high = |event: &Event| u128::from(event.time) << 64 | u128::from(event.since);
+        let (one, two) = (high(self), high(other));
+        (one < two) | ((one == two) & (self.low < other.low))
     }
 }
 
-/// Pending events in order of time; equal times in order of insertion.
+/// Pending events in order of time; equal times in the order of the times at which they were inserted, and then of insertion.
 #[derive(Debug, Default)]
 pub struct Schedule {
     heap: Vec<Event>,
@@ -92,6 +105,16 @@ pub struct Schedule {
 }
 
 impl Schedule {
+    /// One whose events are younger than `age` tells.
+    pub(crate) fn aged(age: u64) -> Schedule {
+        Schedule { heap: Vec::new(), age }
+    }
+
+    /// The age of the event inserted last.
+    pub(crate) fn age(&self) -> u64 {
+        self.age
+    }
+
     pub(crate) fn memory(&self) -> usize {
         self.heap.capacity() * size_of::<Event>()
     }
@@ -102,15 +125,16 @@ impl Schedule {
         self.heap.first().copied()
     }
 
+    /// An event at `time` that is inserted at `since` (ns).
     #[inline]
-    fn event(&mut self, time: u64, topic: Topic, index: usize) -> Event {
+    pub(crate) fn event(&mut self, since: u64, time: u64, topic: Topic, index: usize) -> Event {
         let (age, over) = self.age.overflowing_add(OLDER);
         self.age = age;
         if over {
             self.rejuvenate();
         }
         let target = (topic as u64) << INDEX_BITS | index as u64;
-        Event(u128::from(time) << 64 | u128::from(self.age | target))
+        Event { time, since, low: self.age | target }
     }
 
     /// Counts ages from the beginning again, when there are no higher ones: after 5.5e11 insertions, which is about a day.
@@ -121,21 +145,25 @@ impl Schedule {
         self.age = 0;
         for event in &mut self.heap {
             self.age += OLDER;
-            let (time, target) = (event.0 >> 64, event.0 as u64 & (OLDER - 1));
-            *event = Event(time << 64 | u128::from(self.age | target));
+            event.low = self.age | event.low & (OLDER - 1);
         }
         self.age += OLDER;
     }
 
-    /// Adds an event.
+    /// Adds an event at `time` that is inserted at `since` (ns).
     #[inline]
-    pub fn insert(&mut self, time: u64, topic: Topic, index: usize) {
-        let event = self.event(time, topic, index);
+    pub fn insert(&mut self, since: u64, time: u64, topic: Topic, index: usize) {
+        let event = self.event(since, time, topic, index);
+        self.put(event);
+    }
+
+    /// Adds an event.
+    pub(crate) fn put(&mut self, event: Event) {
         let mut hole = self.heap.len();
         self.heap.push(event);
         while hole > 0 {
             let parent = (hole - 1) / 4;
-            if self.heap[parent] < event {
+            if self.heap[parent].is_before(&event) {
                 break;
             }
             self.heap[hole] = self.heap[parent];
@@ -144,33 +172,34 @@ impl Schedule {
         self.heap[hole] = event;
     }
 
-    /// Puts an event in the place of the first one.
+    /// Puts an event at `time` that is inserted at `since` (ns) in the place of the first one.
     #[inline]
-    pub fn replace_first(&mut self, time: u64, topic: Topic, index: usize) {
-        let event = self.event(time, topic, index);
+    pub fn replace_first(&mut self, since: u64, time: u64, topic: Topic, index: usize) {
+        let event = self.event(since, time, topic, index);
         self.sink(event);
-    }
-
-    /// An event that is to replace the first one, as old as one that is inserted now.
-    #[inline]
-    pub(crate) fn prepare(&mut self, time: u64, topic: Topic, index: usize) -> Event {
-        self.event(time, topic, index)
     }
 
     /// Whether nothing but the first event comes before this one.
     #[inline(always)]
     pub(crate) fn is_next(&self, event: Event) -> bool {
         match &self.heap[..] {
-            [_, a, b, c, d, ..] => (event < *a) & (event < *b) & (event < *c) & (event < *d),
-            [_, few @ ..] => few.iter().all(|other| event < *other),
+            [_, a, b, c, d, ..] => {
+                event.is_before(a) & event.is_before(b) & event.is_before(c) & event.is_before(d)
+            }
+            [_, few @ ..] => few.iter().all(|other| event.is_before(other)),
             [] => true,
         }
     }
 
-    /// Puts a prepared event in the place of the first one.
+    /// Puts an event of [`Schedule::event`] in the place of the first one.
     #[inline]
     pub(crate) fn replace_by(&mut self, event: Event) {
         self.sink(event);
+    }
+
+    /// Takes out all events, in no order.
+    pub(crate) fn take_all(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.heap)
     }
 
     /// Removes the first event.
@@ -195,14 +224,15 @@ impl Schedule {
                 break;
             };
             let least = match children {
-                // Two pairs and their winners, without a branch that could be mispredicted.
+                // Two pairs and their winners.
                 [a, b, c, d] => {
-                    let (left, right) = (usize::from(b < a), 2 + usize::from(d < c));
-                    if children[right] < children[left] { right } else { left }
+                    let (left, right) = (usize::from(b.is_before(a)), 2 + usize::from(d.is_before(c)));
+                    if children[right].is_before(&children[left]) { right } else { left }
                 }
-                _ => (1..children.len()).fold(0, |l, i| if children[i] < children[l] { i } else { l }),
+                _ => (1..children.len())
+                    .fold(0, |l, i| if children[i].is_before(&children[l]) { i } else { l }),
             };
-            if event < children[least] {
+            if event.is_before(&children[least]) {
                 break;
             }
             heap[hole] = children[least];
@@ -230,9 +260,9 @@ mod tests {
                     (2, Some(i)) => {
                         model.remove(i);
                         model.push((time, age));
-                        schedule.replace_first(time, Topic::Source, age);
+                        schedule.replace_first(0, time, Topic::Source, age);
                     }
-                    _ => { model.push((time, age)); schedule.insert(time, Topic::Arrival, age); }
+                    _ => { model.push((time, age)); schedule.insert(0, time, Topic::Arrival, age); }
                 }
             }
         }
@@ -244,7 +274,7 @@ mod tests {
         let mut expected = Vec::new();
         for age in 0..12 {
             let time = if age % 3 == 0 { 7 } else { 9 };
-            schedule.insert(time, Topic::Send, age);
+            schedule.insert(0, time, Topic::Send, age);
             expected.push((time, age));
         }
         // Those of the same time in the order of insertion.
@@ -260,7 +290,7 @@ mod tests {
     #[test]
     fn an_event_keeps_topic_and_component() {
         let mut schedule = Schedule::default();
-        schedule.insert(7, Topic::Card, MAX_COMPONENTS - 1);
+        schedule.insert(0, 7, Topic::Card, MAX_COMPONENTS - 1);
         let event = schedule.peek().expect("one event");
         assert_eq!((event.time(), event.topic(), event.index()), (7, Topic::Card, MAX_COMPONENTS - 1));
     }

@@ -34,6 +34,11 @@ impl Source {
         }
     }
 
+    /// Where its route begins.
+    pub(crate) fn route(&self) -> u32 {
+        self.route
+    }
+
     /// When the next datagram leaves (ns).
     #[inline]
     pub(crate) fn next(&self) -> Option<u64> {

@@ -77,8 +77,12 @@ const ROOM_TO_LOOK: u64 = 2 * u16::MAX as u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     Nothing,
-    /// Call [`Link::arrive`] at this time.
-    Arrival(u64),
+    /// Call [`Link::arrive`] at a time; among events of the same time this one counts as inserted at `since`, when it became the next
+    /// to happen on the link. The ends of a link may be at different times, so that this need not be now.
+    Arrival {
+        at: u64,
+        since: u64,
+    },
     /// Call [`Link::serve`] at this time.
     Serve(u64),
 }
@@ -98,6 +102,8 @@ pub struct Link {
     flight: Ring<Packet>,
     /// Position in `flight` of the first packet or train whose transmission has not ended at the time of the last look.
     unserved: u64,
+    /// When a packet arrived last (ns).
+    last_arrival: u64,
     /// Packets of that train whose transmission has ended, and when the next one of it arrives, with its remainder.
     noted: u64,
     next_noted: (u64, u64),
@@ -146,6 +152,7 @@ impl Link {
             free: 0,
             flight: Ring::new(),
             unserved: 0,
+            last_arrival: 0,
             noted: 0,
             next_noted: (0, 0),
             step: None,
@@ -234,8 +241,20 @@ impl Link {
         let at = self.free + self.delay;
         let lost = if self.loses() { LOST } else { 0 };
         let first = self.flight.len() == 0;
-        self.flight.push(Packet { at, route: packet.route + 1, flags: packet.flags | lost, ..packet });
-        if first { Wish::Arrival(at) } else { Wish::Nothing }
+        self.flight.push(Packet {
+            at,
+            joined: now,
+            route: packet.route + 1,
+            flags: packet.flags | lost,
+            ..packet
+        });
+        if first { self.first_arrival(now, at) } else { Wish::Nothing }
+    }
+
+    /// A packet that joins now arrives at `at`, and none before it.
+    #[inline]
+    fn first_arrival(&self, now: u64, at: u64) -> Wish {
+        Wish::Arrival { at, since: now.max(self.last_arrival) }
     }
 
     /// A packet that finds no room goes no further.
@@ -303,7 +322,7 @@ impl Link {
     fn look(&mut self, now: u64) {
         while self.unserved < self.flight.tail() {
             let packet = *self.flight.at(self.unserved);
-            let (at, mut carry) = if self.noted == 0 { (packet.at, packet.carry) } else { self.next_noted };
+            let (at, mut carry) = if self.noted == 0 { (packet.at, packet.joined) } else { self.next_noted };
             if at - self.delay > now {
                 break;
             }
@@ -339,11 +358,17 @@ impl Link {
                 return (None, Wish::Nothing);
             }
             let packet = flight.pop_first().map(|(_, packet)| packet);
-            let next = flight.first_key_value().map_or(Wish::Nothing, |((at, _), _)| Wish::Arrival(*at));
+            let next = flight
+                .first_key_value()
+                .map_or(Wish::Nothing, |((at, _), _)| Wish::Arrival { at: *at, since: now });
             return (packet.and_then(|packet| self.hand_over(packet)), next);
         }
         let packet = self.take();
-        let next = self.flight.front().map_or(Wish::Nothing, |packet| Wish::Arrival(packet.at));
+        self.last_arrival = now;
+        let next = self
+            .flight
+            .front()
+            .map_or(Wish::Nothing, |packet| Wish::Arrival { at: packet.at, since: now.max(packet.joined()) });
         (packet.and_then(|packet| self.hand_over(packet)), next)
     }
 
@@ -404,6 +429,13 @@ impl Link {
     pub(crate) fn limit(&self, from: Instant, to: Instant) -> Option<Bytes> {
         let policed = self.policed.map(|rate| rate.bytes_in(to - from));
         self.capacity(from, to).into_iter().chain(policed).min()
+    }
+
+    /// The least time from when a packet joins to when it arrives (ns); zero where packets may overtake each other, so that the next to
+    /// arrive is not known.
+    pub(crate) fn least_passage(&self) -> u64 {
+        let overtaking = self.staged.as_ref().is_some_and(|staged| staged.overtaking.is_some());
+        if overtaking { 0 } else { self.delay }
     }
 
     /// How long a packet of `size` wire bytes takes when nothing else is on the link (ns).
@@ -501,7 +533,7 @@ mod tests {
         }
         link.catch_up(2_000);
         assert_eq!((link.queued().packets, link.in_flight()), (2, 2));
-        assert_eq!(link.arrive(2_000).1, Wish::Arrival(3_000));
+        assert_eq!(link.arrive(2_000).1, Wish::Arrival { at: 3_000, since: 2_000 });
         assert_eq!((link.statistics().served_other.packets, link.statistics().delivered.packets), (2, 1));
     }
 }

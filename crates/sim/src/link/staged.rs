@@ -99,17 +99,17 @@ impl Link {
         let random = self.rng.next_u64();
         let Some(staged) = &mut self.staged else { return Wish::Nothing };
         let jitter = ((u128::from(random) * (u128::from(staged.jitter) + 1)) >> 64) as u64;
-        packet.at = now + self.delay + jitter;
+        (packet.at, packet.joined) = (now + self.delay + jitter, now);
         if let Some(flight) = &mut staged.overtaking {
             staged.entered += 1;
             let first = flight.first_key_value().is_none_or(|((at, _), _)| packet.at < *at);
             flight.insert((packet.at, staged.entered), packet);
-            return if first { Wish::Arrival(packet.at) } else { Wish::Nothing };
+            return if first { Wish::Arrival { at: packet.at, since: now } } else { Wish::Nothing };
         }
         packet.at = packet.at.max(staged.last);
         staged.last = packet.at;
         let first = self.flight.len() == 0;
         self.flight.push(packet);
-        if first { Wish::Arrival(packet.at) } else { Wish::Nothing }
+        if first { self.first_arrival(now, packet.at) } else { Wish::Nothing }
     }
 }

@@ -32,8 +32,8 @@ impl Link {
         self.accepted += bytes;
         let at = served.first + self.delay;
         let first = self.flight.len() == 0;
-        self.flight.push(Packet { at, route: packet.route + 1, extra: more, carry: served.carry, ..packet });
-        if first { Wish::Arrival(at) } else { Wish::Nothing }
+        self.flight.push(Packet { at, route: packet.route + 1, extra: more, joined: served.carry, ..packet });
+        if first { self.first_arrival(now, at) } else { Wish::Nothing }
     }
 
     /// The segments of a train join the link where it does not follow from the time alone that all are admitted.
@@ -63,7 +63,10 @@ impl Link {
         let packet = Packet { extra: 0, ..*train };
         train.seq += 1;
         train.extra -= 1;
-        train.at = step.after(train.at, &mut train.carry);
+        train.at = step.after(train.at, &mut train.joined);
+        if train.extra == 0 {
+            train.joined = train.sent;
+        }
         Some(packet)
     }
 }

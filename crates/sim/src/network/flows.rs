@@ -10,6 +10,7 @@ use headway_core::{Bytes, Duration, Instant};
 use headway_traffic::random;
 use rand::Rng;
 
+use super::parts::Parts;
 use super::{HERE, Network, number};
 use crate::config::{FlowId, GroupId, LinkId, TcpConfig};
 use crate::packet::{Kind, Packet, REPORT};
@@ -36,6 +37,18 @@ pub(super) struct Flow {
     pub(super) leaves: bool,
     group: u32,
     size: Bytes,
+    way: Way,
+    /// The parts of the network that its sender and its receiver are in.
+    pub(super) sends: u8,
+    pub(super) receives: u8,
+}
+
+impl Flow {
+    /// Looks where its ends are now.
+    pub(super) fn find_parts(&mut self, parts: &Parts, routes: &[u32]) {
+        self.sends = parts.near(routes[self.way.forward as usize]) as u8;
+        self.receives = parts.near(routes[self.way.reverse as usize]) as u8;
+    }
 }
 
 /// A flow of a group that has sent all its data and heard so.
@@ -140,6 +153,12 @@ impl Network {
 
     fn way(&mut self, config: &TcpConfig) -> Way {
         let (forward, reverse) = (self.add_route(&config.forward), self.add_route(&config.reverse));
+        self.ties.flow(&config.forward, &config.reverse);
+        if let (Some(card), Some(last)) = (config.card, config.forward.last()) {
+            let card = &mut self.cards[card.0 as usize];
+            self.ties.card(*card.link.get_or_insert(*last), *last);
+        }
+        self.grown = true;
         Way { forward, reverse, round_trip: self.round_trip(config) }
     }
 
@@ -171,6 +190,9 @@ impl Network {
             leaves: group.is_some(),
             group: group.map_or(0, |group| group.0),
             size: config.size.unwrap_or(Bytes::ZERO),
+            way,
+            sends: 0,
+            receives: 0,
         };
         let place = slot as usize;
         if place == self.flows.len() {
@@ -180,7 +202,9 @@ impl Network {
         } else {
             (self.senders[place], self.receivers[place], self.flows[place]) = (sender, receiver, flow);
         }
-        self.schedule.insert(begin, Topic::Send, place);
+        self.flows[place].find_parts(&self.parts, &self.routes);
+        let part = usize::from(self.flows[place].sends);
+        self.schedules[part].insert(self.now, begin, Topic::Send, place);
     }
 
     /// A flow of a group has ended: its slot is free, its timers are none.

@@ -1,21 +1,22 @@
 //! A network of links, flows, sources and probers, and the loop that runs it.
 
 mod flows;
+mod parts;
 
 use std::collections::HashMap;
 
 use headway_core::{Bytes, Instant};
-
 use headway_host::nic::{Coalescing, Nic};
 use headway_traffic::random;
 
 pub use self::flows::Completion;
 use self::flows::{Flow, Groups};
+use self::parts::{Parts, Ties};
 use crate::config::{CardId, LinkConfig, LinkId, ProberId, SourceConfig, SourceId};
 use crate::link::{Link, Wish};
 use crate::packet::{Kind, Packet, REPORT, Reports};
 use crate::probe::{ProbeLog, Prober};
-use crate::schedule::{MAX_COMPONENTS, Schedule, Topic};
+use crate::schedule::{Event, MAX_COMPONENTS, Schedule, Topic};
 use crate::source::Source;
 use crate::statistics::SourceStatistics;
 use crate::transport::receiver::Receiver;
@@ -30,6 +31,8 @@ struct Card {
     nic: Nic<Packet>,
     /// Time of the pending event (ns); `u64::MAX` when there is none.
     event: u64,
+    /// A link that leads to it.
+    link: Option<LinkId>,
 }
 
 /// A network in virtual time.
@@ -41,7 +44,13 @@ pub struct Network {
     seed: u64,
     now: u64,
     events: u64,
-    schedule: Schedule,
+    /// Of each part; that of the part which goes on now is number `part`.
+    schedules: Vec<Schedule>,
+    part: usize,
+    parts: Parts,
+    ties: Ties,
+    /// Something has been added since the parts were found.
+    grown: bool,
     links: Vec<Link>,
     /// Routes one behind the other: links, then `HERE`.
     routes: Vec<u32>,
@@ -64,7 +73,11 @@ impl Network {
             seed,
             now: 0,
             events: 0,
-            schedule: Schedule::default(),
+            schedules: vec![Schedule::default()],
+            part: 0,
+            parts: Parts::default(),
+            ties: Ties::default(),
+            grown: true,
             links: Vec::new(),
             routes: Vec::new(),
             known_routes: HashMap::new(),
@@ -83,6 +96,7 @@ impl Network {
     pub fn add_link(&mut self, config: &LinkConfig) -> LinkId {
         let id = number(self.links.len());
         self.links.push(Link::new(config, self.seed, id.into()));
+        self.grown = true;
         LinkId(id)
     }
 
@@ -90,7 +104,7 @@ impl Network {
     pub fn add_card(&mut self, coalescing: Coalescing) -> CardId {
         let id = number(self.cards.len());
         let rng = random::generator(self.seed, "card", id.into());
-        self.cards.push(Card { nic: Nic::new(coalescing, rng), event: u64::MAX });
+        self.cards.push(Card { nic: Nic::new(coalescing, rng), event: u64::MAX, link: None });
         CardId(id)
     }
 
@@ -100,7 +114,8 @@ impl Network {
         let route = self.add_route(&config.path);
         let source = Source::new(config, self.seed, id, route, self.now);
         if let Some(at) = source.next() {
-            self.schedule.insert(at, Topic::Source, id as usize);
+            let part = self.parts.near(self.routes[route as usize]);
+            self.schedules[part].insert(self.now, at, Topic::Source, id as usize);
         }
         self.sources.push(source);
         SourceId(id)
@@ -136,7 +151,8 @@ impl Network {
         let id = prober.0 as usize;
         let at = at.ns().max(self.now);
         if self.probers[id].plan(at, size) {
-            self.schedule.insert(at, Topic::Probe, id);
+            let part = self.parts.near(self.routes[self.probers[id].route() as usize]);
+            self.schedules[part].insert(self.now, at, Topic::Probe, id);
         }
     }
 
@@ -152,11 +168,13 @@ impl Network {
 
     /// Where the route over `links` begins; flows of a group share one.
     fn add_route(&mut self, links: &[LinkId]) -> u32 {
-        let routes = &mut self.routes;
+        let (routes, ties, grown) = (&mut self.routes, &mut self.ties, &mut self.grown);
         *self.known_routes.entry(links.to_vec()).or_insert_with(|| {
             let start = number(routes.len());
             routes.extend(links.iter().map(|link| link.0));
             routes.push(HERE);
+            ties.route(links);
+            *grown = true;
             start
         })
     }
@@ -173,7 +191,13 @@ impl Network {
 
     /// When the next event is due; `None` when nothing will ever happen again.
     pub fn next_event(&self) -> Option<Instant> {
-        self.schedule.peek().map(|event| Instant::from_ns(event.time()))
+        self.earliest().map(|(time, _)| Instant::from_ns(time))
+    }
+
+    /// When the next event is due, and in which part.
+    fn earliest(&self) -> Option<(u64, usize)> {
+        let times = self.schedules.iter().map(|schedule| schedule.peek().map(|event| event.time()));
+        times.enumerate().filter_map(|(part, time)| Some((time?, part))).min()
     }
 
     /// Lets time pass until `end`, events at `end` included.
@@ -183,9 +207,29 @@ impl Network {
 
     /// Lets time pass until `end`, but not for more than `events` events; false when `end` was not reached.
     pub fn run_some(&mut self, end: Instant, events: u64) -> bool {
+        if std::mem::take(&mut self.grown) {
+            self.divide();
+        }
         let end = end.ns();
         let last = self.events.saturating_add(events);
-        while let Some(event) = self.schedule.peek()
+        while let Some((first, part)) = self.earliest()
+            && first <= end
+        {
+            self.part = part;
+            if !self.run_part(end.min(first.saturating_add(self.parts.lookahead[part]) - 1), last) {
+                return false;
+            }
+        }
+        self.now = self.now.max(end);
+        for link in &mut self.links {
+            link.catch_up(end);
+        }
+        true
+    }
+
+    /// Lets time pass in the present part until `end`, but not beyond the event number `last`; false when `end` was not reached.
+    fn run_part(&mut self, end: u64, last: u64) -> bool {
+        while let Some(event) = self.schedules[self.part].peek()
             && event.time() <= end
         {
             if self.events == last {
@@ -204,11 +248,39 @@ impl Network {
                 Topic::Card => self.card(event.index()),
             }
         }
-        self.now = self.now.max(end);
-        for link in &mut self.links {
-            link.catch_up(end);
-        }
         true
+    }
+
+    /// Finds the parts, and gives each its events.
+    fn divide(&mut self) {
+        let delays: Vec<u64> = self.links.iter().map(Link::least_passage).collect();
+        self.parts = Parts::new(&self.ties, &delays);
+        for flow in &mut self.flows {
+            flow.find_parts(&self.parts, &self.routes);
+        }
+        let mut events: Vec<Event> = self.schedules.iter_mut().flat_map(Schedule::take_all).collect();
+        events.sort_unstable();
+        let age = self.schedules.iter().map(Schedule::age).max().unwrap_or(0);
+        self.schedules = self.parts.lookahead.iter().map(|_| Schedule::aged(age)).collect();
+        for event in events {
+            let part = self.part_of(event);
+            self.schedules[part].put(event);
+        }
+    }
+
+    /// The part in which an event happens.
+    fn part_of(&self, event: Event) -> usize {
+        let (index, parts) = (event.index(), &self.parts);
+        let first = |route: u32| parts.near(self.routes[route as usize]);
+        match event.topic() {
+            Topic::Arrival => parts.far(index as u32),
+            Topic::Served => parts.near(index as u32),
+            Topic::Send | Topic::Retransmit => self.flows[index].sends.into(),
+            Topic::Acknowledge => self.flows[index].receives.into(),
+            Topic::Source => first(self.sources[index].route()),
+            Topic::Probe => first(self.probers[index].route()),
+            Topic::Card => self.cards[index].link.map_or(0, |link| parts.far(link.0)),
+        }
     }
 
     /// The first packet on a link arrives, and those behind it as long as nothing else happens before: until `end`, and until `last`
@@ -217,20 +289,21 @@ impl Network {
     fn arrival(&mut self, index: usize, (end, last): (u64, u64)) {
         loop {
             let (packet, wish) = self.links[index].arrive(self.now);
-            let Wish::Arrival(at) = wish else {
-                self.schedule.remove_first();
+            let Wish::Arrival { at, since } = wish else {
+                self.schedules[self.part].remove_first();
                 if let Some(packet) = packet {
                     self.forward(&packet);
                 }
                 return;
             };
             // The event that is being handled stays where it is until something else comes first.
-            let next = self.schedule.prepare(at, Topic::Arrival, index);
+            let next = self.schedules[self.part].event(since, at, Topic::Arrival, index);
             if let Some(packet) = packet {
                 self.forward(&packet);
             }
-            if at > end || self.events == last || !self.schedule.is_next(next) {
-                return self.schedule.replace_by(next);
+            let schedule = &mut self.schedules[self.part];
+            if at > end || self.events == last || !schedule.is_next(next) {
+                return schedule.replace_by(next);
             }
             self.now = at;
             self.events += 1;
@@ -238,7 +311,7 @@ impl Network {
     }
 
     fn served(&mut self, index: usize) {
-        self.schedule.remove_first();
+        self.schedules[self.part].remove_first();
         let (arrival, serve) = self.links[index].serve(self.now);
         self.grant(index, arrival);
         self.grant(index, serve);
@@ -248,8 +321,11 @@ impl Network {
     fn grant(&mut self, link: usize, wish: Wish) {
         match wish {
             Wish::Nothing => {}
-            Wish::Arrival(at) => self.schedule.insert(at, Topic::Arrival, link),
-            Wish::Serve(at) => self.schedule.insert(at, Topic::Served, link),
+            Wish::Arrival { at, since } => {
+                let part = self.parts.far(link as u32);
+                self.schedules[part].insert(since, at, Topic::Arrival, link);
+            }
+            Wish::Serve(at) => self.schedules[self.part].insert(self.now, at, Topic::Served, link),
         }
     }
 
@@ -351,13 +427,13 @@ impl Network {
         let card = &mut self.cards[index];
         if let Some(event) = card.nic.next_event().filter(|event| event.ns() < card.event) {
             card.event = event.ns();
-            self.schedule.insert(card.event, Topic::Card, index);
+            self.schedules[self.part].insert(self.now, card.event, Topic::Card, index);
         }
     }
 
     /// A network card interrupts, or its driver hands up a segment.
     fn card(&mut self, index: usize) {
-        self.schedule.remove_first();
+        self.schedules[self.part].remove_first();
         if self.cards[index].event != self.now {
             return;
         }
@@ -381,7 +457,7 @@ impl Network {
         let deadline = self.receivers[flow].deadline();
         if deadline < self.flows[flow].acknowledge {
             self.flows[flow].acknowledge = deadline;
-            self.schedule.insert(deadline, Topic::Acknowledge, flow);
+            self.schedules[self.part].insert(self.now, deadline, Topic::Acknowledge, flow);
         }
     }
 
@@ -422,7 +498,7 @@ impl Network {
     fn wake(&mut self, flow: usize, at: u64) {
         if at < self.flows[flow].send {
             self.flows[flow].send = at;
-            self.schedule.insert(at, Topic::Send, flow);
+            self.schedules[self.part].insert(self.now, at, Topic::Send, flow);
         }
     }
 
@@ -431,13 +507,13 @@ impl Network {
         let deadline = self.senders[flow].deadline();
         if deadline < self.flows[flow].retransmit {
             self.flows[flow].retransmit = deadline;
-            self.schedule.insert(deadline, Topic::Retransmit, flow);
+            self.schedules[self.part].insert(self.now, deadline, Topic::Retransmit, flow);
         }
     }
 
     /// Timers are moved lazily: an event that comes too early sets itself again, one that is not the last set is stale.
     fn send(&mut self, flow: usize) {
-        self.schedule.remove_first();
+        self.schedules[self.part].remove_first();
         if self.flows[flow].send != self.now {
             return;
         }
@@ -451,7 +527,7 @@ impl Network {
     }
 
     fn retransmit(&mut self, flow: usize) {
-        self.schedule.remove_first();
+        self.schedules[self.part].remove_first();
         if self.flows[flow].retransmit != self.now {
             return;
         }
@@ -467,7 +543,7 @@ impl Network {
     }
 
     fn acknowledge(&mut self, flow: usize) {
-        self.schedule.remove_first();
+        self.schedules[self.part].remove_first();
         if self.flows[flow].acknowledge != self.now {
             return;
         }
@@ -479,7 +555,7 @@ impl Network {
         let deadline = self.receivers[flow].deadline();
         if deadline < u64::MAX {
             self.flows[flow].acknowledge = deadline;
-            self.schedule.insert(deadline, Topic::Acknowledge, flow);
+            self.schedules[self.part].insert(self.now, deadline, Topic::Acknowledge, flow);
         }
     }
 
@@ -487,8 +563,8 @@ impl Network {
     fn source(&mut self, index: usize) {
         let (packet, next) = self.sources[index].send();
         match next {
-            Some(at) => self.schedule.replace_first(at, Topic::Source, index),
-            None => self.schedule.remove_first(),
+            Some(at) => self.schedules[self.part].replace_first(self.now, at, Topic::Source, index),
+            None => self.schedules[self.part].remove_first(),
         }
         self.forward(&packet);
     }
@@ -496,8 +572,8 @@ impl Network {
     fn probe(&mut self, index: usize) {
         let (packet, next) = self.probers[index].send(self.now);
         match next {
-            Some(at) => self.schedule.replace_first(at, Topic::Probe, index),
-            None => self.schedule.remove_first(),
+            Some(at) => self.schedules[self.part].replace_first(self.now, at, Topic::Probe, index),
+            None => self.schedules[self.part].remove_first(),
         }
         if let Some(packet) = packet {
             self.forward(&packet);
@@ -545,7 +621,7 @@ impl Network {
                 + probers
                 + cards
                 + rest
-                + self.schedule.memory()
+                + self.schedules.iter().map(Schedule::memory).sum::<usize>()
                 + self.reports.memory()
                 + self.groups.memory()
                 + self.routes.len() * 4) as u64,

@@ -356,7 +356,7 @@ impl Receiver {
             kind: Kind::Ack,
             flags: echo | self.last.1,
             at: 0,
-            carry: 0,
+            joined: 0,
         };
         if !self.early.is_empty() {
             ack.flags |= REPORT;

@@ -341,7 +341,7 @@ impl Sender {
             flags: flags | ect,
             at: 0,
             extra: 0,
-            carry: 0,
+            joined: 0,
         }
     }
 
