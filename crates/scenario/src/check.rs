@@ -8,6 +8,7 @@ use headway_core::queue::QueueSpec;
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Mistake, Rate};
 
+use crate::check_arrivals::check_arrivals;
 use crate::check_program::check_programs;
 use crate::check_traffic::{MAX_RATE, check_traffic};
 use crate::model::{Buffer, FlowSpec, LinkSpec, MeasureSpec, Scenario};
@@ -213,6 +214,9 @@ impl Scenario {
     fn check_flow(&self, topology: &Topology, table: &str, flow: &FlowSpec) -> Result<(), Mistake> {
         check_path(topology, table, &flow.from, &flow.to, &flow.via)?;
         let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
+        if let Some(arrivals) = &flow.arrivals {
+            check_arrivals(table, flow, arrivals, self.duration)?;
+        }
         check("count", flow.count > 0, "must be at least 1")?;
         if let Some(Kind::FixedRate(fixed)) = flow.controller.known() {
             check(

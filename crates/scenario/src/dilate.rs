@@ -5,7 +5,7 @@ use headway_core::{Duration, Rate};
 
 use crate::error::Error;
 use crate::model::{FlowSpec, LinkSpec, Scenario, TrafficSpec};
-use headway_traffic::Traffic;
+use headway_traffic::{ArrivalSpec, Traffic};
 
 /// The largest dilation factor: a microsecond becomes a millisecond.
 pub const MOST_DILATION: u32 = 1_000;
@@ -110,6 +110,9 @@ impl Slower {
     }
 
     fn flow(self, flow: &mut FlowSpec) {
+        if let Some(arrivals) = &mut flow.arrivals {
+            self.arrivals(arrivals);
+        }
         self.time(&mut flow.start);
         self.time(&mut flow.stagger);
         if let Some(stop) = &mut flow.stop {
@@ -117,6 +120,18 @@ impl Slower {
         }
         for rate in [&mut flow.application_rate, &mut flow.read_rate].into_iter().flatten() {
             self.rate(rate);
+        }
+    }
+
+    fn arrivals(self, arrivals: &mut ArrivalSpec) {
+        if let Some(rate) = &mut arrivals.rate {
+            self.rate(rate);
+        }
+        if let Some(per_second) = &mut arrivals.per_second {
+            *per_second /= f64::from(self.factor);
+        }
+        for time in arrivals.times.iter_mut().flatten() {
+            self.time(time);
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod change;
 mod check;
+mod check_arrivals;
 mod check_program;
 mod check_traffic;
 mod controller;

@@ -15,7 +15,7 @@ use crate::controller::FlowController;
 use crate::kernel_queue::KernelQueue;
 use headway_host::gap::Mechanism;
 use headway_host::nic::{Coalescing, Stamp};
-use headway_traffic::Traffic;
+use headway_traffic::{ArrivalSpec, Traffic};
 
 /// A complete scenario.
 #[derive(Clone, Debug, Deserialize)]
@@ -177,6 +177,8 @@ pub struct FlowSpec {
     /// Whether the host uses segmentation offload, so that segments leave in bursts; default yes.
     #[serde(default = "yes")]
     pub offload: bool,
+    /// Flows that come and go, in place of `count` flows that stay. [default: none]
+    pub arrivals: Option<ArrivalSpec>,
 }
 
 /// The ECN modes of scenario files.
@@ -326,7 +328,8 @@ fn yes() -> bool {
 impl Scenario {
     /// Returns the number of TCP flows.
     pub fn flow_count(&self) -> u64 {
-        self.flow.iter().fold(0, |sum, flow| flow.count.saturating_add(sum))
+        let staying = self.flow.iter().filter(|flow| flow.arrivals.is_none());
+        staying.fold(0, |sum, flow| flow.count.saturating_add(sum))
     }
 
     /// Returns the payload bytes of a full segment: the MTU less 20 bytes of IP, 20 of TCP and 12 of the

@@ -1,5 +1,6 @@
 //! Non-responsive traffic models: departure times and sizes of packets.
 
+mod arrivals;
 mod batches;
 mod cbr;
 pub mod distribution;
@@ -14,6 +15,7 @@ mod web;
 use headway_core::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
+pub use self::arrivals::{Arrival, ArrivalSpec, Arrivals, SizeDistribution};
 use self::batches::Batches;
 use self::cbr::Cbr;
 use self::distribution::{Lognormal, Pareto};

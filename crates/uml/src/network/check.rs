@@ -36,6 +36,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Mistake> {
                 dctcp == (flow.ecn == EcnMode::Dctcp),
                 "the kernel uses DCTCP's ECN echo only with `dctcp` and `ls-dctcp`",
             ),
+            ("arrivals", flow.arrivals.is_none(), "the kernel's world has no flows that come and go"),
             ("ack-every", flow.ack_every <= 2, "the kernel acknowledges every second segment, or every one"),
         ];
         if let Some((key, _, what)) = rules.iter().find(|(_, right, _)| !right) {

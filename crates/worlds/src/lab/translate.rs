@@ -142,6 +142,7 @@ fn check_flow(index: usize, flow: &FlowSpec, first: &FlowSpec) -> Result<(), Err
         ("ack-timeout", flow.ack_timeout == Duration::from_ms(40)),
         ("ecn", flow.ecn == EcnMode::Dctcp || first.ecn == EcnMode::Dctcp || classic(flow) == classic(first)),
         ("pacing", !flow.pacing),
+        ("arrivals", flow.arrivals.is_none()),
     ];
     refuse(&format!("flow[{index}]"), &keys)
 }

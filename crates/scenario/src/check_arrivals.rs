@@ -1,0 +1,56 @@
+//! Checks of groups whose flows come and go.
+
+use headway_core::mistake::check;
+use headway_core::{Bytes, Duration, Mistake};
+use headway_traffic::{ArrivalSpec, SizeDistribution};
+
+use crate::check_traffic::MAX_RATE;
+use crate::model::FlowSpec;
+
+/// Most flows of one group in a run; more would take hours.
+const MAX_ARRIVALS: f64 = 1e9;
+
+/// Checks the arrivals of the group in `table`, in a run of this duration.
+pub(crate) fn check_arrivals(
+    table: &str,
+    flow: &FlowSpec,
+    arrivals: &ArrivalSpec,
+    duration: Duration,
+) -> Result<(), Mistake> {
+    let in_flow = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
+    in_flow("count", flow.count == 1, "cannot be combined with `arrivals`, which have `flows`")?;
+    in_flow("stagger", flow.stagger == Duration::ZERO, "cannot be combined with `arrivals`")?;
+    in_flow("application-rate", flow.application_rate.is_none(), "cannot be combined with `arrivals`")?;
+    in_flow("read-rate", flow.read_rate.is_none(), "cannot be combined with `arrivals`")?;
+    let twice = flow.size.is_some() && arrivals.size_distribution.is_some();
+    in_flow("size", !twice, "is also given as a `size-distribution`: give one of them")?;
+    let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.arrivals{key}"), right, rule);
+    let given =
+        [arrivals.rate.is_some(), arrivals.per_second.is_some(), arrivals.times.is_some()].into_iter();
+    let one = given.filter(|given| *given).count() == 1;
+    check("", one, "needs one of `rate`, `per-second` and `times`")?;
+    let Some(sizes) = arrivals.sizes(flow.size) else {
+        return check("", false, "needs a `size-distribution`, or the group a `size`");
+    };
+    check("", sizes.mean() > Bytes::ZERO, "needs sizes of more than 0")?;
+    let right = match sizes {
+        SizeDistribution::Lognormal { spread, .. } => (0.0..=10.0).contains(&spread),
+        SizeDistribution::Pareto { shape, .. } => shape > 1.0 && shape <= 100.0,
+        SizeDistribution::Fixed { .. } | SizeDistribution::Exponential { .. } => true,
+    };
+    let rule = "needs a `spread` of 0 to 10, or a `shape` of more than 1 and at most 100";
+    check(".size-distribution", right, rule)?;
+    check(".flows", arrivals.flows != Some(0), "must be at least 1")?;
+    check(
+        ".rate",
+        arrivals.rate.is_none_or(|rate| rate.bps() > 0 && rate <= MAX_RATE),
+        "must be more than 0",
+    )?;
+    let intensity = arrivals.intensity(sizes);
+    check(".per-second", intensity.is_none_or(|rate| rate > 0.0), "must be more than 0")?;
+    let expected = intensity.unwrap_or(0.0) * duration.secs_f64();
+    let expected = arrivals.flows.map_or(expected, |flows| expected.min(flows as f64));
+    check("", expected <= MAX_ARRIVALS, "would be more than 1000000000 flows")?;
+    let ascending = arrivals.times.as_ref().is_none_or(|times| times.is_sorted());
+    check(".times", ascending, "must be in ascending order")
+}
