@@ -1,5 +1,6 @@
 //! The results of a run: summary and time series, in the same shape for every world.
 
+mod completions;
 mod csv;
 mod histogram;
 mod results;
@@ -8,6 +9,7 @@ mod spread;
 mod stream;
 mod summary;
 
+pub use completions::{Completed, CompletionTally, Completions};
 pub use csv::quoted;
 pub use histogram::Histogram;
 pub use results::Results;

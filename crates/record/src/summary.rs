@@ -4,6 +4,8 @@ use headway_core::Rate;
 use headway_core::measure::Claim;
 use serde::{Deserialize, Serialize};
 
+use crate::completions::Completions;
+
 /// The summary of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -68,6 +70,9 @@ pub struct Group {
     /// Totals over the flows of the group.
     #[serde(flatten)]
     pub total: Total,
+    /// Completion times, in groups whose flows come and go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completions: Option<Completions>,
 }
 
 /// One TCP flow.
@@ -305,6 +310,22 @@ impl From<&Claim> for ClaimResult {
 }
 
 impl Total {
+    /// Adds a group of other flows; fairness stays that of the flows already there, if there are any.
+    pub fn add(&mut self, other: &Total) {
+        if self.flows == 0 {
+            *self = other.clone();
+            return;
+        }
+        self.flows += other.flows;
+        self.finished += other.finished;
+        self.goodput_bps += other.goodput_bps;
+        self.goodput_min_bps = self.goodput_min_bps.min(other.goodput_min_bps);
+        self.goodput_max_bps = self.goodput_max_bps.max(other.goodput_max_bps);
+        self.sent += other.sent;
+        self.retransmitted += other.retransmitted;
+        self.timeouts = self.timeouts.zip(other.timeouts).map(|(one, other)| one + other);
+    }
+
     /// Sums up flows.
     pub fn of<'a>(flows: impl Iterator<Item = &'a FlowResult> + Clone) -> Total {
         let rates = || flows.clone().map(|flow| flow.goodput_bps);
@@ -348,7 +369,11 @@ impl Group {
     pub fn of(flows: &[FlowResult]) -> Vec<Group> {
         flows
             .chunk_by(|one, other| one.group == other.group)
-            .map(|part| Group { name: part[0].group.clone(), total: Total::of(part.iter()) })
+            .map(|part| Group {
+                name: part[0].group.clone(),
+                total: Total::of(part.iter()),
+                completions: None,
+            })
             .collect()
     }
 }

@@ -33,6 +33,14 @@ pub enum Error {
         /// The error of the operating system.
         reason: io::Error,
     },
+    /// Flows arrive faster than they complete, until the network has no room for more.
+    #[error(
+        "{alive} flows are alive at the same time, as many as a network can have; lower the rate of `arrivals`"
+    )]
+    Flows {
+        /// How many flows are alive.
+        alive: usize,
+    },
     /// The run would exceed the memory limit.
     #[error(
         "this scenario needs about {needed} of memory and {limit} may be used: fewer flows, smaller buffers or a higher limit would do"

@@ -12,6 +12,7 @@ use headway_scenario::{EcnMode, Error, FlowSpec, LinkSpec, MeasureSpec, Scenario
 use headway_traffic::random;
 use rand::Rng;
 
+use crate::arrivals::ArrivingGroup;
 use crate::config::{
     AckPolicy, Burst, CardId, Ecn, FlowId, LinkConfig, LinkId, Service, SourceConfig, SourceId, TcpConfig,
 };
@@ -41,6 +42,8 @@ pub struct Built {
     pub links: Vec<(LinkId, String)>,
     /// Flows, in the order of the file.
     pub flows: Vec<Line>,
+    /// Groups of flows that come and go, in the order of the file.
+    pub arriving: Vec<ArrivingGroup>,
     /// Sources of datagrams, in the order of the file.
     pub sources: Vec<SourceId>,
     /// Measurements, in the order of the file.
@@ -74,10 +77,10 @@ impl Built {
         let mut builder =
             Builder { topology: Topology::new(scenario), network: Network::new(seed), links: Vec::new() };
         builder.add_links(scenario, seed)?;
-        let flows = builder.add_flows(scenario)?;
+        let (flows, arriving) = builder.add_flows(scenario, seed)?;
         let sources = builder.add_sources(scenario)?;
         let measurements = builder.add_measurements(scenario, seed)?;
-        Ok(Built { network: builder.network, links: builder.links, flows, sources, measurements })
+        Ok(Built { network: builder.network, links: builder.links, flows, arriving, sources, measurements })
     }
 }
 
@@ -175,14 +178,18 @@ impl Builder {
         Ok(())
     }
 
-    fn add_flows(&mut self, scenario: &Scenario) -> Result<Vec<Line>, Error> {
+    fn add_flows(
+        &mut self,
+        scenario: &Scenario,
+        seed: u64,
+    ) -> Result<(Vec<Line>, Vec<ArrivingGroup>), Error> {
         let mut cards = HashMap::new();
         for (node, host) in &scenario.host {
             if let Some(coalescing) = host.coalescing {
                 cards.insert(node.as_str(), self.network.add_card(coalescing));
             }
         }
-        let mut flows = Vec::new();
+        let (mut flows, mut arriving) = (Vec::new(), Vec::new());
         for (group, spec) in scenario.flow.iter().enumerate() {
             let back: Vec<String> = spec.via.iter().rev().cloned().collect();
             let forward = self.path(&spec.from, &spec.to, &spec.via)?;
@@ -192,13 +199,25 @@ impl Builder {
                 .controller
                 .known()
                 .ok_or_else(|| missing(&format!("flow[{group}].controller"), &spec.controller))?;
+            if let Some((arrivals, sizes)) =
+                spec.arrivals.as_ref().and_then(|arrivals| Some((arrivals, arrivals.sizes(spec.size)?)))
+            {
+                let start = spec.starts(0);
+                // New flows stop arriving; those that have arrived finish.
+                let stop = Instant::ZERO + spec.stop.unwrap_or(scenario.duration).min(scenario.duration);
+                let config = tcp_config(scenario, spec, controller, start, (&forward, &reverse), card);
+                let id = self.network.add_group(&TcpConfig { stop: None, ..config });
+                let generator = arrivals.generator(sizes, seed, group as u64);
+                arriving.push(ArrivingGroup::new(group, id, generator, (start, stop)));
+                continue;
+            }
             for index in 0..spec.count {
                 let start = spec.starts(index);
                 let config = tcp_config(scenario, spec, controller, start, (&forward, &reverse), card);
                 flows.push(Line { id: self.network.add_tcp(&config), group, start });
             }
         }
-        Ok(flows)
+        Ok((flows, arriving))
     }
 
     fn add_sources(&mut self, scenario: &Scenario) -> Result<Vec<SourceId>, Error> {

@@ -3,6 +3,7 @@
 //! A simulation is a pure function of its configuration and seed: no clock, no thread, no global state, integer
 //! nanoseconds, and only arithmetic that gives the same bits on every machine.
 
+mod arrivals;
 mod build;
 pub mod config;
 mod link;
@@ -22,6 +23,7 @@ mod statistics;
 pub mod testbed;
 mod transport;
 
+pub use arrivals::ArrivingGroup;
 pub use build::{Built, Line, memory};
 pub use config::{CardId, FlowId, GroupId, LinkConfig, LinkId, ProberId, SourceConfig, SourceId, TcpConfig};
 pub use link::{Count, Link, LinkStatistics};

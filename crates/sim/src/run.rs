@@ -1,5 +1,7 @@
 //! Runs a scenario in the simulator and records what happens.
 
+use std::collections::HashSet;
+
 use headway_core::{Bytes, Duration, Instant, Rate};
 
 use headway_core::measure::Method;
@@ -7,10 +9,11 @@ use headway_record::{
     FlowResult, Group, Interval, LinkResult, MeasureResult, Results, Series, SourceResult, StreamTruth,
     Summary, Total,
 };
-use headway_scenario::{Error, Scenario};
+use headway_scenario::{Error, FlowSpec, Scenario};
 use headway_traffic::percentiles::Percentiles;
 
 use crate::LinkStatistics;
+use crate::arrivals::ArrivingGroup;
 use crate::build::{Built, SERIES_FLOWS};
 use crate::config::LinkId;
 use crate::measurement::{Measured, Measurements};
@@ -81,6 +84,8 @@ impl<'a> Run<'a> {
         let warm = Instant::ZERO + self.scenario.warmup;
         if !self.counting && now >= warm {
             self.built.network.reset_statistics();
+            self.collect();
+            self.built.arriving.iter_mut().for_each(ArrivingGroup::reset);
             self.forget();
             self.counting = true;
         }
@@ -89,7 +94,7 @@ impl<'a> Run<'a> {
             let until = boundary.min(now + SLICE);
             (if self.counting { until } else { until.min(warm) }, boundary)
         });
-        if self.run_until(until) {
+        if self.run_until(until)? {
             self.look();
             if until == boundary {
                 self.close(until);
@@ -104,18 +109,35 @@ impl<'a> Run<'a> {
         Ok(self.target.is_some() || until < end)
     }
 
-    /// Lets time pass, and the measurements do what they want to do meanwhile; false when there was too much to do for one step.
-    fn run_until(&mut self, until: Instant) -> bool {
-        let Built { network, measurements, .. } = &mut self.built;
-        while let Some(next) =
-            measurements.iter().filter_map(Measurements::next).min().filter(|next| *next <= until)
-        {
+    /// Advances to `until`, polling measurements and starting flows that arrive; returns false when the event budget ran out.
+    fn run_until(&mut self, until: Instant) -> Result<bool, Error> {
+        loop {
+            let Built { network, measurements, arriving, .. } = &mut self.built;
+            let polls = measurements.iter().filter_map(Measurements::next);
+            let arrivals = arriving.iter().filter_map(ArrivingGroup::next);
+            let Some(next) = polls.chain(arrivals).min().filter(|next| *next <= until) else { break };
             if !network.run_some(next, STEP_EVENTS) {
-                return false;
+                return Ok(false);
             }
             measurements.iter_mut().for_each(|measurement| measurement.poll(network));
+            if !arriving.iter_mut().all(|group| group.poll(network)) {
+                return Err(Error::Flows { alive: network.flows_alive() });
+            }
+            self.collect();
         }
-        network.run_some(until, STEP_EVENTS)
+        let reached = self.built.network.run_some(until, STEP_EVENTS);
+        self.collect();
+        Ok(reached)
+    }
+
+    /// Counts the flows of groups that have completed.
+    fn collect(&mut self) {
+        let Built { network, arriving, .. } = &mut self.built;
+        for completion in network.take_completions() {
+            if let Some(group) = arriving.iter_mut().find(|group| group.group == completion.group) {
+                group.complete(&completion);
+            }
+        }
     }
 
     /// The time reached.
@@ -140,6 +162,14 @@ impl<'a> Run<'a> {
         let flows: Vec<FlowResult> =
             (0..self.built.flows.len()).map(|index| self.flow(index, counted)).collect();
         let links = self.built.links.iter().map(|(id, name)| self.link(*id, name, counted)).collect();
+        let arriving: Vec<(usize, Group)> = self
+            .built
+            .arriving
+            .iter()
+            .map(|group| (group.flow, group.summary(self.scenario, counted)))
+            .collect();
+        let mut total = Total::of(flows.iter());
+        arriving.iter().for_each(|(_, group)| total.add(&group.total));
         let summary = Summary {
             scenario: self.scenario.name.clone(),
             world: "sim".to_owned(),
@@ -148,8 +178,8 @@ impl<'a> Run<'a> {
             valid: true,
             warmup_ns: ns(self.scenario.warmup),
             measured_ns: ns(counted),
-            total: Total::of(flows.iter()),
-            groups: Group::of(&flows),
+            total,
+            groups: self.groups(&flows, arriving),
             links,
             traffic: (0..self.built.sources.len()).map(|index| self.source(index, counted)).collect(),
             measurements: self.measurements(),
@@ -211,6 +241,17 @@ impl<'a> Run<'a> {
             self.series.tcp[index].push(progress.of_sender(&sender));
         }
         self.series.ends.push(end);
+    }
+
+    /// All groups in the order of the scenario.
+    fn groups(&self, flows: &[FlowResult], arriving: Vec<(usize, Group)>) -> Vec<Group> {
+        let mut groups = Group::of(flows);
+        for (flow, group) in arriving {
+            let before: HashSet<String> = self.scenario.flow[..flow].iter().map(FlowSpec::label).collect();
+            let place = groups.iter().position(|group| !before.contains(&group.name)).unwrap_or(groups.len());
+            groups.insert(place, group);
+        }
+        groups
     }
 
     fn flow(&self, index: usize, counted: Duration) -> FlowResult {

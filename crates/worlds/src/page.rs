@@ -4,8 +4,8 @@ use headway_core::{Bytes, Instant, Rate};
 use headway_record::{Results, Series, Summary, TcpInterval};
 
 use crate::rows::{
-    FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, PROGRAM_COLUMNS, TRAFFIC_COLUMNS, flow_rows, link_rows,
-    measure_rows, program_rows, traffic_rows,
+    COMPLETION_COLUMNS, FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, PROGRAM_COLUMNS, TRAFFIC_COLUMNS,
+    completion_rows, flow_rows, link_rows, measure_rows, program_rows, traffic_rows,
 };
 use headway_figures::{CannotDraw, page};
 use headway_figures::{MOST_CURVES, Mark, Points};
@@ -21,7 +21,15 @@ pub(crate) fn page(results: &Results) -> Result<String, CannotDraw> {
         body += "<h2>Flows</h2>\n";
         body += &page::table(FLOW_COLUMNS, &flow_rows(summary));
         body += "<p class=\"note\">Goodput counts payload that arrived in order.</p>\n";
-        body += &figure(&goodput(&results.series), "goodput, Mb/s")?;
+        let completions = completion_rows(summary);
+        if !completions.is_empty() {
+            body += &page::table(COMPLETION_COLUMNS, &completions);
+            body += "<p class=\"note\">Completion times run from the arrival of a flow to the acknowledgement of its last \
+                     byte. The goodput of such groups is the payload of completed flows.</p>\n";
+        }
+        if !results.series.goodput.is_empty() {
+            body += &figure(&goodput(&results.series), "goodput, Mb/s")?;
+        }
         body += &senders(&results.series)?;
     }
     body += "<h2>Links</h2>\n";

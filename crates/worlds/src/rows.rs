@@ -1,7 +1,7 @@
 //! Summaries as table rows, for terminals and reports.
 
 use headway_core::{Duration, Rate};
-use headway_record::{LinkResult, MeasureResult, ProgramResult, SourceResult, Summary, Total};
+use headway_record::{Group, LinkResult, MeasureResult, ProgramResult, SourceResult, Summary, Total};
 
 /// Columns of [`flow_rows`].
 pub const FLOW_COLUMNS: [&str; 8] =
@@ -27,6 +27,31 @@ pub fn flow_rows(summary: &Summary) -> Vec<[String; 8]> {
         rows.push(row("all", &summary.total));
     }
     rows
+}
+
+/// Columns of [`completion_rows`].
+pub const COMPLETION_COLUMNS: [&str; 8] =
+    ["completions", "flows", "mean", "median", "95 %", "99 %", "max", "most alive"];
+
+/// Returns the completion times of the groups whose flows come and go.
+pub fn completion_rows(summary: &Summary) -> Vec<[String; 8]> {
+    let time = |ns: u64| Duration::from_ns(ns as i64).to_string();
+    let row = |group: &Group| {
+        let seen = group.completions.as_ref()?;
+        let times = [seen.mean_ns, seen.p50_ns, seen.p95_ns, seen.p99_ns, seen.max_ns].map(time);
+        let [mean, p50, p95, p99, max] = times;
+        Some([
+            group.name.clone(),
+            seen.flows.to_string(),
+            mean,
+            p50,
+            p95,
+            p99,
+            max,
+            seen.most_alive.to_string(),
+        ])
+    };
+    summary.groups.iter().filter_map(row).collect()
 }
 
 /// Columns of [`link_rows`].

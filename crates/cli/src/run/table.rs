@@ -3,8 +3,8 @@
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use headway_record::{Spread, Summary};
 use headway_worlds::rows::{
-    FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, PROGRAM_COLUMNS, TRAFFIC_COLUMNS, flow_rows, link_rows,
-    measure_rows, program_rows, traffic_rows,
+    COMPLETION_COLUMNS, FLOW_COLUMNS, LINK_COLUMNS, MEASURE_COLUMNS, PROGRAM_COLUMNS, TRAFFIC_COLUMNS,
+    completion_rows, flow_rows, link_rows, measure_rows, program_rows, traffic_rows,
 };
 
 /// Formats a table; the first column holds text, the others numbers.
@@ -31,6 +31,10 @@ pub(crate) fn summary(summary: &Summary) -> String {
         format!("{} on {}, seed {}, {seconds:.1} s counted\n", summary.scenario, summary.world, summary.seed);
     if summary.total.flows > 0 {
         text += &format!("{}\n", table(FLOW_COLUMNS, flow_rows(summary)));
+    }
+    let completions = completion_rows(summary);
+    if !completions.is_empty() {
+        text += &format!("{}\n", table(COMPLETION_COLUMNS, completions));
     }
     text += &table(LINK_COLUMNS, link_rows(summary)).to_string();
     if !summary.traffic.is_empty() {

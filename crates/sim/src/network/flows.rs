@@ -64,8 +64,12 @@ pub struct Completion {
     pub start: Instant,
     /// When its last segment had been acknowledged.
     pub end: Instant,
+    /// Segments sent, retransmissions included.
+    pub sent: u64,
     /// Segments that it sent again.
     pub retransmitted: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
 }
 
 /// What the flows of a group have in common.
@@ -217,7 +221,9 @@ impl Network {
             size: flow.size,
             start: Instant::from_ns(sender.start()),
             end: Instant::from_ns(self.now),
+            sent: sender.counters().sent,
             retransmitted: sender.counters().resent,
+            timeouts: sender.counters().timeouts,
         });
         (flow.born, flow.leaves) = (u64::MAX, false);
         (flow.retransmit, flow.send, flow.acknowledge) = (u64::MAX, u64::MAX, u64::MAX);

@@ -276,7 +276,10 @@ impl Quotient {
         // Bytes of the window from which on so many payload bytes make a burst.
         let needed = |bytes: u64| bytes.checked_sub(more).map_or(0, |bytes| (bytes * self.time) << SHIFT);
         let (least, beyond) = (segments * mss, (segments + 1) * mss);
-        self.time > 0 && needed(least) <= self.window && (beyond > LARGEST || self.window < needed(beyond))
+        self.time > 0
+            && least <= LARGEST
+            && needed(least) <= self.window
+            && (beyond > LARGEST || self.window < needed(beyond))
     }
 }
 
