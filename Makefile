@@ -1,9 +1,10 @@
 # Two commands do everything on a fresh Debian 12 machine with Rust: `make demo` and `make test`.
-# Each sets up what it needs first.
+# Each sets up what it uses first, and nothing else.
 
 CARGO ?= cargo
 RUSTFMT ?= rustfmt --edition 2024
 REPORT ?= report
+NEED = @CARGO=$(CARGO) packaging/need.sh
 # Where and in which version the benchmark installs ns-3.
 NS3_VENV = target/ns3
 NS3_VERSION = 3.44.post0
@@ -26,12 +27,15 @@ help:
 	@echo 'make uml        the Linux kernel for stacks in virtual time (about 5 minutes once), kept in ~/.cache/headway'
 	@echo 'make install    the headway binary, man pages, shell completions and a systemd unit, below PREFIX (/usr/local)'
 
-demo: setup
-	$(CARGO) build --release --locked --bin headway
+demo:
+	$(NEED) rust ip
+	$(CARGO) build --release --locked --no-default-features --bin headway
 	target/release/headway demo --output $(REPORT)
 
 # Where the kernel cannot be built, the tests that run in it say so and pass.
-test: setup lint
+test:
+	$(NEED) rust ip bpf kernel
+	$(MAKE) lint
 	$(CARGO) build --locked --bin headway
 	-target/debug/headway uml build
 	$(CARGO) test --workspace --locked
@@ -44,7 +48,8 @@ lint:
 	$(RUSTFMT) --check $(CONTROLLERS)
 	$(CARGO) clippy --workspace --all-targets --locked
 
-bench: setup
+bench:
+	$(NEED) rust ip bpf
 	$(CARGO) bench --locked -p headway-core --bench estimate
 	$(CARGO) build --release --locked --bin headway
 	target/release/headway accuracy --idle
@@ -56,27 +61,32 @@ bench: setup
 	then $(NS3_VENV)/bin/python bench/ns3_dumbbell.py; \
 	else echo 'ns-3 could not be installed from the Python package registry, so there is nothing to compare with.'; fi
 
-accuracy: setup
+accuracy:
+	$(NEED) rust ip bpf
 	$(CARGO) build --release --locked --bin headway
 	target/release/headway accuracy --output $(REPORT)/accuracy.json
 	target/release/headway accuracy --coalesce --output $(REPORT)/coalescing.json
 	target/release/headway accuracy --on sim --output $(REPORT)/accuracy
 
-compare: setup
+compare:
+	$(NEED) rust ip bpf
 	$(CARGO) build --release --locked --bin headway
 	target/release/headway compare scenarios/compare.toml --matrix
 
 # Claims that fail are printed and explained; they do not fail the target.
-repro: setup
+repro:
+	$(NEED) rust bpf
 	$(CARGO) build --release --locked --bin headway
 	-target/release/headway repro all --output $(REPORT)/repro
 
-uml: setup
+uml:
+	$(NEED) rust bpf kernel
 	$(CARGO) build --release --locked --bin headway
 	target/release/headway uml build
 
 PREFIX ?= /usr/local
-install: setup
+install:
+	$(NEED) rust bpf
 	$(CARGO) build --release --locked --bin headway
 	install -D target/release/headway $(DESTDIR)$(PREFIX)/bin/headway
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
@@ -90,22 +100,11 @@ clean:
 	$(CARGO) clean
 	rm -rf $(REPORT)
 
-hostile: setup
-	@for tool in ethtool openssl; do command -v $$tool >/dev/null || apt-get install -y -qq --no-install-recommends $$tool; done
+hostile:
+	$(NEED) rust ip bpf hostile
 	$(CARGO) build --release --locked --bin headway
 	$(CARGO) run --release --locked -p headway-net --example hostile -- --minutes $(or $(MINUTES),60)
 
-# What must be on the system: a linker for Rust, `ip` to wire up emulated paths, what the kernel is built with, and clang with two
-# libraries' headers for the controllers that are BPF.
+# All that any target uses, at once.
 setup:
-	@command -v $(CARGO) >/dev/null || { echo 'Rust is missing: install it from https://rustup.rs and run make again.' >&2; exit 1; }
-	@packages=; \
-	command -v cc >/dev/null || packages="$$packages gcc libc6-dev"; \
-	command -v ip >/dev/null || packages="$$packages iproute2"; \
-	for tool in make flex bison bc patch clang pkg-config; do command -v $$tool >/dev/null || packages="$$packages $$tool"; done; \
-	command -v xz >/dev/null || packages="$$packages xz-utils"; \
-	test -e /usr/include/libelf.h || packages="$$packages libelf-dev"; \
-	test -e /usr/include/zlib.h || packages="$$packages zlib1g-dev"; \
-	if [ -z "$$packages" ]; then :; \
-	elif [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq --no-install-recommends $$packages; \
-	else echo "These system packages are missing:$$packages. Install them with: sudo apt-get install$$packages" >&2; exit 1; fi
+	$(NEED) rust ip bpf kernel

@@ -1,4 +1,4 @@
-//! Compiles the BPF programs that this crate embeds.
+//! Compiles the BPF programs that this crate embeds; without the feature `bpf` there are none.
 
 use std::env;
 use std::path::Path;
@@ -9,6 +9,9 @@ const SOURCES: [&str; 6] =
     ["bpf/ls_reno", "bpf/ls_dctcp", "bpf/hw_reno", "bpf/hw_dctcp", "tests/bpf/link", "tests/bpf/zero"];
 
 fn main() {
+    if env::var_os("CARGO_FEATURE_BPF").is_none() {
+        return;
+    }
     println!("cargo:rerun-if-changed=bpf");
     println!("cargo:rerun-if-changed=tests/bpf");
     println!("cargo:rerun-if-changed=../arithmetic/c");
@@ -44,7 +47,8 @@ fn compile(clang: &str, source: &Path) -> Result<(), String> {
         }
         Err(error) => Err(format!(
             "Headway's congestion controllers are BPF programs and need clang, but `{clang}` cannot be run ({error}). \
-             Install it with `sudo apt-get install clang` or `make setup`, or name another one in the variable CLANG."
+             Install it with `sudo apt-get install clang` or `make setup`, name another one in the variable CLANG, \
+             or build without them: `--no-default-features`."
         )),
     }
 }

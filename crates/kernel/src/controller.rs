@@ -54,6 +54,7 @@ impl Controller {
     }
 
     /// Returns the compiled programs.
+    #[cfg(feature = "bpf")]
     pub(crate) fn object(self) -> &'static [u8] {
         match self {
             Controller::LsReno => include_bytes!(concat!(env!("OUT_DIR"), "/ls_reno.bpf.o")),
@@ -80,6 +81,7 @@ impl LsOptions {
     /// C = 1.
     pub const SCALE_ONE: u32 = 1 << 16;
 
+    #[cfg(feature = "bpf")]
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         [self.delta, self.scale, self.floor].iter().flat_map(|value| value.to_ne_bytes()).collect()
     }

@@ -7,6 +7,12 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// The crate was built without the feature `bpf`.
+    #[error(
+        "this build of Headway has no congestion controllers for the kernel: \
+         it was made without the feature `bpf`, which `cargo build` has on by default"
+    )]
+    NotBuilt,
     /// The kernel has no type information (BTF).
     #[error(
         "this kernel has no BTF (/sys/kernel/btf/vmlinux), which BPF controllers need; use one with CONFIG_DEBUG_INFO_BTF, \
@@ -41,6 +47,7 @@ pub enum Error {
     #[error("internal error: {0}")]
     Internal(String),
     /// The kernel rejected the programs.
+    #[cfg(feature = "bpf")]
     #[error("the kernel refused {name}: {reason}; RUST_LOG=debug shows what it said")]
     Refused {
         /// The controller's name.
@@ -49,6 +56,7 @@ pub enum Error {
         reason: libbpf_rs::Error,
     },
     /// A BPF query failed.
+    #[cfg(feature = "bpf")]
     #[error("cannot {action}: {reason}")]
     Bpf {
         /// The action that failed.
@@ -89,6 +97,7 @@ impl Error {
     }
 
     /// For `map_err`: wraps the failure of a BPF query.
+    #[cfg(feature = "bpf")]
     pub(crate) fn bpf(action: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Error {
         move |reason| Error::Bpf { action, reason }
     }

@@ -3,22 +3,40 @@
 //! [`Loaded`] is a registered controller; when it is dropped or its process dies, the kernel removes the
 //! controller. [`Notes`] lets the processes of a host see each other's controllers and the leftovers of killed
 //! ones.
+//!
+//! Without the feature `bpf`, which is on by default and needs clang and libelf, nothing can be loaded: every attempt
+//! ends with [`Error::NotBuilt`].
 
 mod controller;
 mod default;
 mod error;
 mod instance;
+#[cfg(feature = "bpf")]
 mod loader;
 mod note;
 mod notes;
+#[cfg(feature = "bpf")]
+mod query;
+#[cfg(feature = "bpf")]
 mod support;
 mod telemetry;
+#[cfg(not(feature = "bpf"))]
+mod without_bpf;
 
 pub use controller::{Controller, LsOptions};
 pub use default::{FormerDefault, Namespace, available, current_default};
 pub use error::Error;
 pub use instance::{Instance, Notes, killed, running};
+#[cfg(feature = "bpf")]
 pub use loader::{Loaded, Loader};
 pub use note::Note;
+#[cfg(feature = "bpf")]
+pub use query::{counters, cpu_time, enable_timing};
+#[cfg(feature = "bpf")]
 pub use support::check;
-pub use telemetry::{Counters, CpuTime, Record, counters, cpu_time, enable_timing};
+pub use telemetry::{Counters, CpuTime, Record};
+#[cfg(not(feature = "bpf"))]
+pub use without_bpf::{Loaded, Loader, check, counters, cpu_time, enable_timing};
+
+/// Whether this build has the controllers: the feature `bpf`.
+pub const HAS_BPF: bool = cfg!(feature = "bpf");

@@ -11,7 +11,8 @@ use libbpf_rs::{
 use crate::controller::{Controller, LsOptions};
 use crate::default::available;
 use crate::error::Error;
-use crate::telemetry::{Counters, Record, program_ids, read_counters};
+use crate::query::{program_ids, read_counters};
+use crate::telemetry::{Counters, Record};
 
 /// Longest name of a controller: the kernel has 16 bytes, including a terminating zero.
 const LONGEST_NAME: usize = 15;

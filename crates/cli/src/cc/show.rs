@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use headway_kernel::{
-    Controller, Counters, CpuTime, FormerDefault, LsOptions, Note, Notes, counters, cpu_time,
+    Controller, Counters, CpuTime, Error, FormerDefault, HAS_BPF, LsOptions, Note, Notes, counters, cpu_time,
     current_default, enable_timing, killed, running,
 };
 use serde_json::{Value, json};
@@ -24,6 +24,9 @@ fn warn_unprivileged() {
 }
 
 pub(super) fn list(json: bool) -> Result<()> {
+    if !HAS_BPF {
+        return Err(Error::NotBuilt.into());
+    }
     warn_unprivileged();
     let running = running();
     let on = |controller| running.iter().filter(move |note| note.controller == controller);

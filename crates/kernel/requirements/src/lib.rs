@@ -1,0 +1,1 @@
+//! Nothing: what counts is the build script, which fails early and in one sentence where something is missing.

@@ -1,0 +1,125 @@
+//! What stands in for loader and questions in a build without BPF: nothing can be loaded, so nothing is ever on.
+
+use std::convert::Infallible;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use crate::controller::{Controller, LsOptions};
+use crate::error::Error;
+use crate::telemetry::{Counters, CpuTime, Record};
+
+/// Says that no controller can be loaded.
+///
+/// # Errors
+/// Always.
+pub fn check() -> Result<(), Error> {
+    Err(Error::NotBuilt)
+}
+
+/// How to load a controller, which fails.
+#[derive(Clone, Debug)]
+pub struct Loader;
+
+impl Loader {
+    /// A controller under its own name.
+    pub fn new(_controller: Controller) -> Loader {
+        Loader
+    }
+
+    /// Another name.
+    pub fn name(self, _name: &str) -> Loader {
+        self
+    }
+
+    /// Other options.
+    pub fn options(self, _options: LsOptions) -> Loader {
+        self
+    }
+
+    /// Whether to record every acknowledgement.
+    pub fn telemetry(self, _on: bool) -> Loader {
+        self
+    }
+
+    /// Whether programs without privileges may choose it.
+    pub fn unrestricted(self, _on: bool) -> Loader {
+        self
+    }
+
+    /// Says that it cannot be loaded.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn load(&self) -> Result<Loaded, Error> {
+        Err(Error::NotBuilt)
+    }
+}
+
+/// A controller that is on; there is none.
+#[derive(Debug)]
+pub struct Loaded(Infallible);
+
+impl Loaded {
+    /// The name to choose it by.
+    pub fn name(&self) -> &str {
+        match self.0 {}
+    }
+
+    /// The number of the map with the counters.
+    ///
+    /// # Errors
+    /// Never, as there is none.
+    pub fn counters_map(&self) -> Result<u32, Error> {
+        match self.0 {}
+    }
+
+    /// What happened so far.
+    ///
+    /// # Errors
+    /// Never, as there is none.
+    pub fn counters(&self) -> Result<Counters, Error> {
+        match self.0 {}
+    }
+
+    /// The numbers of the programs.
+    ///
+    /// # Errors
+    /// Never, as there is none.
+    pub fn programs(&self) -> Result<Vec<u32>, Error> {
+        match self.0 {}
+    }
+
+    /// Takes it off.
+    pub fn unload(self) {
+        match self.0 {}
+    }
+
+    /// Hands over records.
+    ///
+    /// # Errors
+    /// Never, as there is none.
+    pub fn poll(&self, _timeout: Duration, _take: impl FnMut(Record)) -> Result<(), Error> {
+        match self.0 {}
+    }
+}
+
+/// Says that counters cannot be read.
+///
+/// # Errors
+/// Always.
+pub fn counters(_map: u32) -> Result<Counters, Error> {
+    Err(Error::NotBuilt)
+}
+
+/// What programs took: nothing is known.
+pub fn cpu_time(_programs: &[u32]) -> Vec<CpuTime> {
+    Vec::new()
+}
+
+/// Says that calls cannot be timed.
+///
+/// # Errors
+/// Always.
+pub fn enable_timing() -> Result<OwnedFd, Error> {
+    Err(Error::NotBuilt)
+}

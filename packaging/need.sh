@@ -1,0 +1,47 @@
+#!/bin/sh
+# Sees to it that a target has what it uses, each named by its purpose: `need.sh rust ip`. Installs Debian's packages as root, and names them otherwise.
+set -eu
+
+packages=
+# A command and the package that has it.
+command_of() { command -v "$1" >/dev/null || packages="$packages $2"; }
+header_of() { echo "#include <$1>" | cc -E -x c - >/dev/null 2>&1 || packages="$packages $2"; }
+
+for purpose; do
+    case $purpose in
+    rust) # and the linker that it uses
+        command -v "${CARGO:-cargo}" >/dev/null || {
+            echo 'Rust is missing: install it from https://rustup.rs and run make again.' >&2
+            exit 1
+        }
+        command -v cc >/dev/null || packages="$packages gcc libc6-dev" ;;
+    ip) # wires up emulated paths
+        command_of ip iproute2 ;;
+    bpf) # the controllers for this kernel
+        for tool in clang make pkg-config; do command_of $tool $tool; done
+        header_of gelf.h libelf-dev
+        header_of zlib.h zlib1g-dev ;;
+    kernel) # the kernel in virtual time
+        for tool in make flex bison bc patch; do command_of $tool $tool; done
+        command_of xz xz-utils ;;
+    hostile)
+        for tool in ethtool openssl; do command_of $tool $tool; done ;;
+    deb) # a package, and the symbols beside it
+        command_of dpkg-deb dpkg
+        command_of objcopy binutils ;;
+    *)
+        echo "need.sh: nobody knows what \`$purpose\` needs" >&2
+        exit 2 ;;
+    esac
+done
+
+if [ -z "$packages" ]; then
+    exit 0
+elif [ "$(id -u)" = 0 ]; then
+    apt-get update -qq
+    # shellcheck disable=SC2086
+    apt-get install -y -qq --no-install-recommends $packages
+else
+    echo "These system packages are missing:$packages. Install them with: sudo apt-get install$packages" >&2
+    exit 1
+fi
