@@ -8,13 +8,16 @@ NEED = @CARGO=$(CARGO) packaging/need.sh
 # Where and in which version the benchmark installs ns-3.
 NS3_VENV = target/ns3
 NS3_VERSION = 3.44.post0
+# Makes Debian packages; built below target/ by the target deb.
+CARGO_DEB_VERSION = 3.8.0
+CARGO_DEB = target/tools/bin/cargo-deb
 # The simulator beside the stack of Linux in virtual time, over a part of all cells; fails where too few of them agree.
 QUICK_COMPARISON = target/debug/headway compare scenarios/compare.toml --on sim,uml --matrix --quick --check
 
 # `cargo fmt` does not find modules that a macro declares, as the table of controllers does.
 CONTROLLERS = crates/core/src/control/*.rs crates/core/src/control/*/mod.rs
 
-.PHONY: help demo test lint bench accuracy compare repro hostile uml install clean setup
+.PHONY: help demo test lint bench accuracy compare repro hostile uml install deb deb-test clean setup
 
 help:
 	@echo 'make demo       measure an emulated path with every method; writes $(REPORT)/report.html'
@@ -25,7 +28,8 @@ help:
 	@echo 'make repro      published experiments in a simulated testbed (a minute or two); writes $(REPORT)/repro'
 	@echo 'make hostile    every attack on headway serve at once, beside honest clients, for MINUTES=60 (root only)'
 	@echo 'make uml        the Linux kernel for stacks in virtual time (about 5 minutes once), kept in ~/.cache/headway'
-	@echo 'make install    the headway binary, man pages, shell completions and a systemd unit, below PREFIX (/usr/local)'
+	@echo 'make install    the headway binary, man pages, shell completions and systemd units, below PREFIX (/usr/local)'
+	@echo 'make deb        a Debian package with all that, and one with its debug symbols, in target/debian; make deb-test tries it'
 
 demo:
 	$(NEED) rust ip
@@ -90,11 +94,32 @@ install:
 	$(CARGO) build --release --locked --bin headway
 	install -D target/release/headway $(DESTDIR)$(PREFIX)/bin/headway
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
-	sed 's|@BINDIR@|$(PREFIX)/bin|' crates/kernel/headway-cc@.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/headway-cc@.service
+	for unit in headway-serve.service headway-cc@.service; do \
+	sed 's|@BINDIR@|$(PREFIX)/bin|' packaging/$$unit > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit; done
 	target/release/headway generate man $(DESTDIR)$(PREFIX)/share/man/man1
 	target/release/headway generate completions bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	target/release/headway generate completions zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 	target/release/headway generate completions fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+
+# The profile has debug symbols, which cargo-deb moves into a package of their own.
+deb: $(CARGO_DEB)
+	$(NEED) rust bpf deb
+	$(CARGO) build --profile profiling --locked --bin headway
+	rm -rf target/deb
+	for shell in bash zsh fish; do target/profiling/headway generate completions $$shell target/deb/$$shell; done
+	mv target/deb/bash/headway.bash target/deb/bash/headway
+	target/profiling/headway generate man target/deb/man
+	for unit in headway-serve.service headway-cc@.service; do sed 's|@BINDIR@|/usr/bin|' packaging/$$unit > target/deb/$$unit; done
+	$(CARGO_DEB) --package headway --profile profiling --no-build --locked --dbgsym --quiet --output target/debian
+
+$(CARGO_DEB):
+	$(NEED) rust
+	@$(CARGO) install cargo-deb --locked --version $(CARGO_DEB_VERSION) --root target/tools \
+	|| { echo 'There is no package: cargo-deb could not be installed from the registry of crates.' >&2; exit 1; }
+
+# Root only: in a file system of its own above this one.
+deb-test: deb
+	packaging/test.sh target/debian/headway_*.deb
 
 clean:
 	$(CARGO) clean

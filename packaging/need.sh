@@ -27,7 +27,7 @@ for purpose; do
     hostile)
         for tool in ethtool openssl; do command_of $tool $tool; done ;;
     deb) # a package, and the symbols beside it
-        command_of dpkg-deb dpkg
+        command_of dpkg-shlibdeps dpkg-dev
         command_of objcopy binutils ;;
     *)
         echo "need.sh: nobody knows what \`$purpose\` needs" >&2
