@@ -17,7 +17,7 @@ QUICK_COMPARISON = target/debug/headway compare scenarios/compare.toml --on sim,
 # `cargo fmt` does not find modules that a macro declares, as the table of controllers does.
 CONTROLLERS = crates/core/src/control/*.rs crates/core/src/control/*/mod.rs
 
-.PHONY: help demo test lint bench accuracy compare repro hostile uml install deb deb-test clean setup
+.PHONY: help demo test test-kernel test-build format lint bench accuracy compare repro hostile uml install deb deb-test clean setup
 
 help:
 	@echo 'make demo       measure an emulated path with every method; writes $(REPORT)/report.html'
@@ -36,20 +36,31 @@ demo:
 	$(CARGO) build --release --locked --no-default-features --bin headway
 	target/release/headway demo --output $(REPORT)
 
-# Where the kernel cannot be built, the tests that run in it say so and pass.
+# Where the kernel cannot be built, the tests that run in it say so and pass. It is built beside everything else that is compiled; what runs
+# in real time runs alone.
 test:
 	$(NEED) rust ip bpf kernel
-	$(MAKE) lint
+	$(MAKE) format
 	$(CARGO) build --locked --bin headway
-	-target/debug/headway uml build
+	$(MAKE) --jobs=2 test-kernel test-build
 	$(CARGO) test --workspace --locked
 	@if target/debug/headway uml path >/dev/null; \
 	then $(QUICK_COMPARISON); \
 	else echo 'The simulator was not compared with the stack of Linux: there is no kernel.'; fi
 
-lint:
+# Neither of the two is a make of its own to share jobs with: each takes what the machine has.
+test-kernel:
+	-@MAKEFLAGS= target/debug/headway uml build
+
+test-build:
+	MAKEFLAGS= $(CARGO) clippy --workspace --all-targets --locked
+	MAKEFLAGS= $(CARGO) test --workspace --locked --no-run
+
+format:
 	$(CARGO) fmt --all --check
 	$(RUSTFMT) --check $(CONTROLLERS)
+
+lint: format
 	$(CARGO) clippy --workspace --all-targets --locked
 
 bench:

@@ -67,7 +67,7 @@ pub(crate) struct CompareArgs {
     /// five or nine runs per cell. Not with lab.
     #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "bottleneck", value_name = "WHICH")]
     matrix: Option<Matrix>,
-    /// Run a subset of the cells that covers all values: 40 of the 288, or one of each class; not with lab.
+    /// Run a subset of the cells that covers all values: 21 of the 288, or one of each class; not with lab.
     #[arg(long, requires = "matrix")]
     quick: bool,
     /// Seed of the networks of the wide matrix; another seed draws others from the same ranges [default: 1].
