@@ -75,6 +75,8 @@ bench:
 	&& $(NS3_VENV)/bin/pip install --quiet --prefer-binary ns3==$(NS3_VERSION); \
 	then $(NS3_VENV)/bin/python bench/ns3_dumbbell.py; \
 	else echo 'ns-3 could not be installed from the Python package registry, so there is nothing to compare with.'; fi
+	@if [ -n "$(HTSIM)" ]; then python3 bench/htsim.py --htsim "$(HTSIM)"; \
+	else echo 'HTSIM names no built csg-htsim, so that was not compared with.'; fi
 
 accuracy:
 	$(NEED) rust ip bpf
