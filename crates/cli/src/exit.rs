@@ -24,12 +24,12 @@ pub(crate) enum Code {
 pub(crate) const HELP: &str = "\
 Exit codes:
   0    a result was printed
-  1    another error, for instance a file that cannot be written
-  2    wrong arguments
+  1    another error, for example a file that cannot be written
+  2    invalid arguments
   3    the server cannot be reached: unknown host, closed port, connection lost
   4    the server refused: other version, wrong or missing token, certificate, limits
-  5    probes do not get through: all lost, one direction blocked, MTU too small
-  6    probes got through but give no trustworthy answer: sender could not keep its
+  5    probes do not arrive: all lost, one direction blocked, MTU too small
+  6    probes arrived but give no trustworthy answer: sender could not keep its
        gaps, clock stepped, path slower than 1 Mb/s, budget or time too small
   130  interrupted; the partial result was printed";
 

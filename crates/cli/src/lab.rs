@@ -34,19 +34,19 @@ pub(crate) struct Args {
 
 /// The keys of a scenario file, for the help text.
 const SCENARIO: &str = "\
-Scenario file, with the defaults of what may be left out:
+Scenario file; optional keys show their defaults:
   name = \"...\"             # the file's name
   seed = 1                 # of everything random: the same seed gives the same cross traffic
   mtu = 1500               # 1280 to 9000
   interval = \"10 ms\"       # of the truth log
-  delays = false           # whether that has how long every packet waited, in bins of a microsecond
+  delays = false           # whether it includes a histogram of queueing delays, 1 us bins
 
   [forward]                # client -> server
   rate = \"100 Mb/s\"        # required; on the wire, where a packet takes its IP length + 38 bytes
   delay = \"0 ms\"           # after the last bit has left
-  delay-trace = \"FILE\"     # none; instead of `delay`: a time and the delay from then on in each line, in milliseconds,
+  delay-trace = \"FILE\"     # none; instead of `delay`; one line per change: time and new delay, in milliseconds,
                            # or a list such as [[\"0 s\", \"10 ms\"], [\"5 s\", \"30 ms\"]]
-  jitter = \"0 ms\"          # of hosts: drawn evenly from zero to this for every packet, before the queue
+  jitter = \"0 ms\"          # of hosts: per packet, uniform from zero to this, before the queue
   reordering = false       # whether jitter may let packets overtake each other
   buffer = \"1.25 MB\"       # 100 ms at the rate, at least 64 kB; in wire bytes
   queue = { kind = \"step\", threshold = \"30 kB\" }   # drop-tail; red, ramp, step, codel, pie as in docs/simulate.md
@@ -228,7 +228,7 @@ fn find(name: Option<&str>) -> Result<Lab> {
         (None, _) => bail!("no lab is up; start one with `headway lab up FILE`"),
         (Some(last), false) => {
             let names: Vec<&str> = labs.iter().chain([&last]).map(Lab::name).collect();
-            bail!("several labs are up ({}); say which", names.join(", "))
+            bail!("several labs are up ({}); name one", names.join(", "))
         }
     }
 }
@@ -266,7 +266,7 @@ fn status(json: bool) -> Result<ExitCode> {
     for lab in &labs {
         say!("{}", describe(lab));
         let Ok(live) = lab.status() else {
-            say!("  it does not answer");
+            say!("  the lab's daemon does not respond");
             continue;
         };
         for (direction, now) in [(Direction::Forward, live.forward), (Direction::Reverse, live.reverse)] {

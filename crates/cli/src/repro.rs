@@ -28,7 +28,7 @@ use headway_worlds::{Cancellation, Event, Options, Output, World};
 Exit codes:
   0    every claim holds
   1    a claim fails, or another error; the message says which
-  2    wrong arguments
+  2    invalid arguments
   130  interrupted; the experiments finished by then were printed")]
 pub(crate) struct ReproArgs {
     /// Experiments or papers: `rapid/G4`, `bass/P7`, `ls-aimd/R2`, `rapid`, `bass`, `ls-aimd`, `all`.
@@ -184,7 +184,7 @@ fn print(args: &ReproArgs, outcomes: &[Outcome]) -> Result<(), Failed> {
         for (outcome, check) in failed(worlds) {
             if let Some(why) = &check.claim.deviation {
                 let place = if worlds.len() > 1 { format!(" in {}", outcome.world) } else { String::new() };
-                say!("Not reached{place}: {}: {why}", check.claim.measure);
+                say!("Known deviation{place}: {}: {why}", check.claim.measure);
             }
         }
         let mut said = Vec::new();
@@ -228,7 +228,7 @@ fn verdict(outcomes: &[Outcome]) -> Result<(), Failed> {
     if failed.is_empty() {
         return Ok(());
     }
-    Err(anyhow::anyhow!("{} of {all} claims fail:\n  {}", failed.len(), failed.join("\n  ")).into())
+    Err(anyhow::anyhow!("{} of {all} claims failed:\n  {}", failed.len(), failed.join("\n  ")).into())
 }
 
 /// Iterates over the claims that fail.

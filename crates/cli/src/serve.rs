@@ -75,7 +75,7 @@ impl Args {
 fn some_rate(text: &str) -> Result<Rate, String> {
     let rate: Rate = text.parse().map_err(|error| format!("{error}"))?;
     if rate == Rate::ZERO {
-        return Err("with a rate of zero nothing could be sent; give a rate such as `10 Mb/s`".to_owned());
+        return Err("must be above zero, such as `10 Mb/s`".to_owned());
     }
     Ok(rate)
 }
@@ -84,7 +84,7 @@ fn some_rate(text: &str) -> Result<Rate, String> {
 fn report_period(text: &str) -> Result<Duration, String> {
     let period: Duration = text.parse().map_err(|error| format!("{error}"))?;
     if period < SHORTEST_PERIOD {
-        return Err(format!("the shortest time between two reports is {SHORTEST_PERIOD}; give that or more"));
+        return Err(format!("must be at least {SHORTEST_PERIOD}"));
     }
     Ok(period)
 }

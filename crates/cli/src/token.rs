@@ -32,7 +32,7 @@ pub(crate) fn read(file: Option<&Path>) -> Result<Option<Token>> {
     };
     let text = text.trim();
     if text.len() < SHORTEST_TOKEN {
-        bail!("the token has {} characters; take at least {SHORTEST_TOKEN} random ones", text.len());
+        bail!("the token has {} characters; use at least {SHORTEST_TOKEN} random ones", text.len());
     }
     Ok(Some(Token::new(text)))
 }

@@ -35,9 +35,9 @@ enum What {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Exit codes:
-  0    the kernel is there
+  0    the kernel is available
   1    it cannot be built; the message says why and what to do
-  2    wrong arguments
+  2    invalid arguments
   130  interrupted; nothing of the unfinished kernel was kept")]
 struct BuildArgs {
     /// Build a kernel with debug checks (KASAN, lockdep, UBSAN), many times slower, cached beside the other.
@@ -99,8 +99,11 @@ fn build(args: &BuildArgs) -> Result<(), Failed> {
             })
         );
     } else {
-        let how =
-            if cached { "was there".to_owned() } else { format!("took {} s", began.elapsed().as_secs()) };
+        let how = if cached {
+            "(cached)".to_owned()
+        } else {
+            format!("(built in {} s)", began.elapsed().as_secs())
+        };
         say!("Linux {} {how}: {}", kernel.version, kernel.binary().display());
     }
     Ok(())

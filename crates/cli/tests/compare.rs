@@ -88,7 +88,11 @@ fn mistakes_are_sentences() {
         (&["--on", "sim,sim,sim,sim"], 1, "--on needs two or three worlds"),
         (&["--matrix", "--quick"], 1, "are for worlds in virtual time"),
         (&["--on", "sim,sim", "--quick"], 2, "--matrix"),
-        (&["--on", "sim,sim", "--matrix", "--only", "vegas"], 1, "no cell is `vegas`; there are reno, cubic"),
+        (
+            &["--on", "sim,sim", "--matrix", "--only", "vegas"],
+            1,
+            "unknown property `vegas`; known: reno, cubic",
+        ),
         (&["--matrix", "--only", "cubic,1Gb/s"], 1, "there are reno, cubic, 10 Mb/s, 100 Mb/s, 20 ms"),
     ];
     for (args, code, words) in cases {

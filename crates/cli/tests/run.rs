@@ -182,7 +182,7 @@ fn folders_of_others_are_left_alone() {
     let out = folder.path().to_str().unwrap();
     let args = ["--on", "sim", "--set", "duration=1500 ms", "--set", "warmup=0", "--output", out];
     std::fs::write(folder.path().join("thesis.tex"), "text").unwrap();
-    fails(&run("parking-lot.toml", &args), "holds other things than results");
+    fails(&run("parking-lot.toml", &args), "is not empty and holds no earlier results");
     let forced = run("parking-lot.toml", &[&args[..], &["--force", "--repeat", "2"]].concat());
     assert!(forced.status.success());
     // The folder now counts as results: new results replace old ones, and nothing else.
@@ -216,13 +216,13 @@ fn mistakes_are_sentences() {
 #[test]
 fn the_lab_says_what_it_cannot_do() {
     let cases = [
-        ("red-dctcp.toml", "", "the lab cannot do `flow[0].ack-timeout`"),
-        ("trace.toml", "", "the lab cannot do `link[1].trace`"),
-        ("parking-lot.toml", "", "the lab cannot do `flow[1].from`: all flows must go the same way"),
-        ("dumbbell-cubic.toml", "flow.0.pacing=true", "the lab cannot do `flow[0].pacing`"),
-        ("dumbbell-cubic.toml", "link.1.jitter=1 ms", "the lab cannot do `link[1].jitter`"),
+        ("red-dctcp.toml", "", "the lab does not support `flow[0].ack-timeout`"),
+        ("trace.toml", "", "the lab does not support `link[1].trace`"),
+        ("parking-lot.toml", "", "the lab does not support `flow[1].from`: all flows must go the same way"),
+        ("dumbbell-cubic.toml", "flow.0.pacing=true", "the lab does not support `flow[0].pacing`"),
+        ("dumbbell-cubic.toml", "link.1.jitter=1 ms", "the lab does not support `link[1].jitter`"),
         ("dumbbell-cubic.toml", "flow.0.controller=subtcp", "no kernel has `subtcp`; the simulator has"),
-        ("dumbbell-cubic.toml", "link.0.rate=1 Gb/s", "the lab cannot do a second link with a rate"),
+        ("dumbbell-cubic.toml", "link.0.rate=1 Gb/s", "the lab does not support a second link with a rate"),
         ("dumbbell-cubic.toml", "flow.0.count=1000", "the lab runs at most 100 flows"),
     ];
     let folder = TempDir::new().unwrap();
@@ -251,7 +251,7 @@ fn what_only_a_kernel_has_is_refused_elsewhere() {
             &["--on", "sim", "--set", queue],
             "`link[0].kernel-queue`: the simulator has no `fq_codel limit 1000`",
         ),
-        (&["--on", "lab", "--set", queue], "the lab cannot do `link[0].kernel-queue`"),
+        (&["--on", "lab", "--set", queue], "the lab does not support `link[0].kernel-queue`"),
         (&["--on", "sim", "--set", program], "`program[0]`: the simulator runs no programs; `--on uml` does"),
     ];
     // The scenario's own buffer limit would conflict with the kernel's queue.

@@ -140,7 +140,7 @@ impl Outcome {
             format!("Not published: {}: {}.", note.text, number::with_unit(measured, &note.unit))
         });
         let skipped =
-            unknown.map(|claim| format!("Not measured in {world}, and not judged: {}.", claim.measure));
+            unknown.map(|claim| format!("Not measured in {world}, so not judged: {}.", claim.measure));
         let remarks: Vec<String> = notes.chain(skipped).collect();
         Outcome {
             id: experiment.id.clone(),

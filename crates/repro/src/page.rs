@@ -92,6 +92,6 @@ fn row(page: &mut String, check: &Check) {
         escaped(&check.claim.band()),
         check.null.map_or(String::new(), number),
         escaped(&check.claim.reason),
-        missed.map_or(String::new(), |why| format!("<br><b>Not reached: {}</b>", escaped(why))),
+        missed.map_or(String::new(), |why| format!("<br><b>Known deviation: {}</b>", escaped(why))),
     );
 }

@@ -38,11 +38,7 @@ impl Scenario {
         check("link", !self.link.is_empty(), "a network needs at least one [[link]]")?;
         let silent = self.flow.is_empty() && self.traffic.is_empty();
         let nothing = silent && self.measure.is_empty() && self.program.is_empty();
-        check(
-            "flow",
-            !nothing,
-            "there is neither a [[flow]] nor [[traffic]] nor [[measure]] nor [[program]]",
-        )?;
+        check("flow", !nothing, "needs at least one [[flow]], [[traffic]], [[measure]] or [[program]]")?;
         self.check_count()?;
         self.check_nodes()?;
         for (index, link) in self.link.iter().enumerate() {
@@ -128,11 +124,7 @@ impl Scenario {
     fn check_link(&self, table: &str, link: &LinkSpec) -> Result<(), Mistake> {
         let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
         check("rate", link.rate.is_none_or(in_range), RATE_RULE)?;
-        check(
-            "trace",
-            link.trace.is_none() || link.rate.is_none(),
-            "takes the place of `rate`: give one of them",
-        )?;
+        check("trace", link.trace.is_none() || link.rate.is_none(), "cannot be combined with `rate`")?;
         check("burst", link.burst.is_none() || link.rate.is_some(), "needs a `rate`")?;
         check("delay", link.delay <= MAX_DELAY, "must be at most 100 s")?;
         check("jitter", link.jitter <= MAX_DELAY, "must be at most 100 s")?;
@@ -144,7 +136,7 @@ impl Scenario {
         let kernel = link.kernel_queue.is_some();
         check("kernel-queue", !kernel || link.rate.is_some(), "needs a `rate`")?;
         let alone = link.queue.is_none() && link.buffer.is_none();
-        check("kernel-queue", !kernel || alone, "takes the place of `queue` and `buffer`: give it alone")?;
+        check("kernel-queue", !kernel || alone, "cannot be combined with `queue` or `buffer`")?;
         self.check_bursts(table, link)?;
         self.check_buffer(table, link)
     }
@@ -175,7 +167,7 @@ impl Scenario {
             let rule = "must hold one packet of the MTU (plus 38 bytes)";
             check(&key, self.holds_packet(bytes), rule)?;
             let short = link.rate.is_none_or(|rate| rate.time_for(bytes) <= MAX_QUEUE);
-            check(&key, short, "takes more than 1000000000 s to send: lower it, or raise `rate`")?;
+            check(&key, short, "would take more than 1000000000 s to drain; lower it or raise `rate`")?;
         }
         Ok(())
     }
@@ -204,11 +196,7 @@ impl Scenario {
         let limited = path.iter().any(|hop| self.link[topology.directions()[*hop].link].rate.is_some());
         check("to", limited, "is reached over links without a rate: there is nothing to measure")?;
         let traced = path.iter().any(|hop| self.link[topology.directions()[*hop].link].trace.is_some());
-        check(
-            "to",
-            !traced,
-            "is reached over a link with a trace: give it a `rate`, which a measurement is judged by",
-        )
+        check("to", !traced, "the path has a link with a `trace`; measurements need a `rate` as ground truth")
     }
 
     fn check_flow(&self, topology: &Topology, table: &str, flow: &FlowSpec) -> Result<(), Mistake> {
@@ -261,7 +249,7 @@ impl Scenario {
         check(
             "to",
             takes_time || is_slow,
-            "is reached in no time: give a link on the way a `rate` or a `delay`",
+            "the path takes no time: set `rate` or `delay` on one of its links",
         )
     }
 }

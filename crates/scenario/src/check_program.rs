@@ -23,7 +23,7 @@ pub(crate) fn check_programs(topology: &Topology, scenario: &Scenario) -> Result
     }
     check("program", scenario.program.len() <= MAX_PROGRAMS, "there must be at most 64 programs")?;
     let few = topology.node_count() <= MAX_NODES;
-    check("program", few, "run in networks of at most 256 nodes")?;
+    check("program", few, "networks with programs have at most 256 nodes")?;
     check_names(scenario)?;
     for (index, program) in scenario.program.iter().enumerate() {
         check_program(topology, scenario, &format!("program[{index}]"), program)?;
@@ -60,7 +60,7 @@ fn check_names(scenario: &Scenario) -> Result<(), Mistake> {
              then letters, digits, _ . and -, at most 63 in all, and not `localhost`"
         );
         check("nodes", right, &rule)?;
-        let rule = format!("`{name}` is also there in other letters, which programs cannot tell apart");
+        let rule = format!("`{name}` differs from another node only in case");
         check("nodes", known.insert(name.to_ascii_lowercase()), &rule)?;
     }
     Ok(())
@@ -75,13 +75,13 @@ fn check_program(
     let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
     check("at", topology.has(&program.at), &format!("`{}` is not one of the nodes", program.at))?;
     check("command", !program.command.trim().is_empty(), "must not be empty")?;
-    check("command", !program.command.contains('\0'), "must not contain a character of number 0")?;
+    check("command", !program.command.contains('\0'), "must not contain a NUL character")?;
     check("start", program.start >= Duration::ZERO, "must not be negative")?;
     check("start", program.start < scenario.duration, "must be earlier than the end of the run")?;
     check("stop", program.stop.is_none_or(|stop| stop > program.start), "must be later than `start`")?;
     let kind = program.controller.as_ref().and_then(|controller| controller.known());
     let fixed = matches!(kind, Some(Kind::FixedWindow(_) | Kind::FixedRate(_)));
-    check("controller", !fixed, "must be one without a number: those are for flows")?;
+    check("controller", !fixed, "must not be a fixed window or rate; those are for flows only")?;
     let on_linux = kind.is_none_or(|kind| kind.is_on_linux());
     check("controller", on_linux, "must be one that Linux has: programs do not run in the simulator")
 }

@@ -43,7 +43,7 @@ pub enum Error {
     },
     /// The run would exceed the memory limit.
     #[error(
-        "this scenario needs about {needed} of memory and {limit} may be used: fewer flows, smaller buffers or a higher limit would do"
+        "this scenario needs about {needed} of memory, the limit is {limit}; use fewer flows, smaller buffers or a higher limit"
     )]
     Memory {
         /// Estimated memory use.

@@ -127,12 +127,12 @@ impl Topology {
             if std::mem::replace(&mut seen[node], true) {
                 let name =
                     self.nodes.iter().find(|(_, number)| **number == node).map(|(name, _)| name.as_str());
-                return Err(format!("the path comes to `{}` twice", name.unwrap_or_default()));
+                return Err(format!("the path visits `{}` twice", name.unwrap_or_default()));
             }
         }
         match path.last() {
             Some(&last) if seen[self.directions[last].to] => {
-                Err("the path ends where it has been".to_owned())
+                Err("the path visits its destination twice".to_owned())
             }
             _ => Ok(()),
         }

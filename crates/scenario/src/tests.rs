@@ -85,7 +85,7 @@ fn mistakes_name_file_line_and_key() {
         (
             "count = 4",
             "via = [\"right\", \"left\"]",
-            "x.toml, line 24: `flow[0].via`: the path comes to `left` twice",
+            "x.toml, line 24: `flow[0].via`: the path visits `left` twice",
         ),
         ("count = 4", "count = 0", "x.toml, line 24: `flow[0].count`: must be at least 1"),
         (
@@ -117,7 +117,11 @@ fn mistakes_name_file_line_and_key() {
         ("\"right\", \"b\"", "\"right\", \"b\\n\"", "x.toml, line 3: `nodes`: must not contain control"),
         ("warmup", "mtu = 100\nwarmup", "x.toml, line 2: `mtu`: must lie between"),
         ("\"right\", \"b\"", "\"b\", \"b\", \"right\"", "x.toml, line 3: `nodes`: names a node twice"),
-        ("police", "trace = \"no.trace\" #", "x.toml, line 15: `link[1].trace`: takes the place of `rate`"),
+        (
+            "police",
+            "trace = \"no.trace\" #",
+            "x.toml, line 15: `link[1].trace`: cannot be combined with `rate`",
+        ),
         ("police", "reordering = true #", "x.toml, line 15: `link[1].reordering`: needs `jitter`"),
         ("police", "loss = 1.0 #", "x.toml, line 15: `link[1].loss`: must be at least 0"),
         (
@@ -182,7 +186,7 @@ fn names_of_kernels_controllers_are_checked() {
 fn a_kernels_queue_is_one_line_and_stands_alone() {
     let queue = "x.toml, line 15: `link[1].kernel-queue`: ";
     let cases = [
-        ("police", "kernel-queue = \"fq\" #", "takes the place of `queue` and `buffer`"),
+        ("police", "kernel-queue = \"fq\" #", "cannot be combined with `queue` or `buffer`"),
         (
             "buffer = \"100 packets\"\npolice",
             "queue = { kind = \"codel\" }\nkernel-queue = \"fq\" #",
@@ -217,7 +221,7 @@ fn programs_run_at_nodes_that_can_be_hosts() {
         (
             "\"true\"",
             "\"true\"\ncontroller = \"fixed-window:10\"",
-            "x.toml, line 38: `program[0].controller`: must be one without a number",
+            "x.toml, line 38: `program[0].controller`: must not be a fixed window or rate",
         ),
         (
             "[\"a\", \"left\"",
@@ -318,7 +322,7 @@ const FLOW: &str = "[[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\n"
 #[test]
 fn flows_over_a_path_without_time_are_refused() {
     let found = read(&one_link("", FLOW), &[]).unwrap_err().to_string();
-    assert!(found.starts_with("x.toml, line 8: `flow[0].to`: is reached in no time"), "{found}");
+    assert!(found.starts_with("x.toml, line 8: `flow[0].to`: the path takes no time"), "{found}");
     for link in ["rate = \"1 Mb/s\"", "delay = \"1 ms\"", "trace = \"x.trace\""] {
         assert!(read(&one_link(link, FLOW), &[]).is_ok(), "{link}");
     }

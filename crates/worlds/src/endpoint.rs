@@ -140,7 +140,7 @@ fn print(line: &str) -> Result<(), Error> {
 fn ready() -> Result<Instant, Error> {
     print(READY)?;
     let mut line = String::new();
-    std::io::stdin().read_line(&mut line).context("cannot hear when to begin")?;
+    std::io::stdin().read_line(&mut line).context("cannot read the start time")?;
     Ok(serde_json::from_str(&line)?)
 }
 
@@ -199,7 +199,7 @@ fn listen(plan: &Plan, controller: &str, port: u16) -> Result<TcpListener, Error
 fn socket(controller: &str) -> Result<Socket, Error> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     setsockopt(&socket, sockopt::TcpCongestion, &OsString::from(controller))
-        .with_context(|| format!("this kernel does not have the congestion control `{controller}`"))?;
+        .with_context(|| format!("this kernel does not have the congestion controller `{controller}`"))?;
     Ok(socket)
 }
 

@@ -49,11 +49,14 @@ impl Folder {
     /// # Errors
     /// When the folder holds other files, or cannot be created.
     pub fn open(path: &Path, force: bool) -> Result<Folder, Error> {
-        let failed = || format!("cannot look into {}", path.display());
+        let failed = || format!("cannot read {}", path.display());
         let empty = !path.exists() || fs::read_dir(path).with_context(failed)?.next().is_none();
         let old = earlier(path);
         if !empty && old.is_none() && !force {
-            bail!("{} holds other things than results; name another folder, or use --force", path.display());
+            bail!(
+                "{} is not empty and holds no earlier results; choose another folder or use --force",
+                path.display()
+            );
         }
         // Creating the folder now avoids a failure after a long run.
         fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;

@@ -89,10 +89,7 @@ impl Output {
             fd = match openat(&fd, part, FOLDER | OFlag::O_NOFOLLOW, Mode::empty()) {
                 Err(Errno::ELOOP | Errno::ENOTDIR) => {
                     let part = part.to_string_lossy();
-                    bail!(
-                        "{}: {part} is a link or a file, and results stay in their folder; remove it",
-                        self.path.display()
-                    )
+                    bail!("{}: {part} is a symbolic link or a file; remove it", self.path.display())
                 }
                 opened => opened.with_context(|| self.failed("open the folder of", file))?,
             };
@@ -126,7 +123,7 @@ mod tests {
         output.copy(&inside.path().join("link"), Path::new("copy")).unwrap();
         assert_eq!(std::fs::read_to_string(inside.path().join("copy")).unwrap(), "x");
         let refused = output.write("seed-1/secret", "x").unwrap_err().to_string();
-        assert!(refused.contains("seed-1 is a link or a file"), "{refused}");
+        assert!(refused.contains("seed-1 is a symbolic link or a file"), "{refused}");
         output.remove(Path::new("seed-1/secret"));
         assert!(output.write("../secret", "x").is_err());
         assert_eq!(std::fs::read_to_string(&secret).unwrap(), "before");

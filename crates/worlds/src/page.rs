@@ -34,7 +34,7 @@ pub(crate) fn page(results: &Results) -> Result<String, CannotDraw> {
     }
     body += "<h2>Links</h2>\n";
     body += &page::table(LINK_COLUMNS, &link_rows(summary));
-    body += "<p class=\"note\">Rates count every byte on the wire. Delay is the time from arrival to the begin of transmission.</p>\n";
+    body += "<p class=\"note\">Rates count every byte on the wire. Delay is the time from arrival to the start of transmission.</p>\n";
     body += &figure(&queues(summary, &results.series), "queue, kB")?;
     if !summary.traffic.is_empty() {
         body += "<h2>Other traffic</h2>\n";
@@ -46,7 +46,7 @@ pub(crate) fn page(results: &Results) -> Result<String, CannotDraw> {
         body += &page::table(PROGRAM_COLUMNS, &program_rows(summary));
     }
     if let Some((name, curves)) = truth(summary, &results.series) {
-        body += &format!("<h2>What was free on {}</h2>\n", page::escaped(&name));
+        body += &format!("<h2>Available bandwidth of {}</h2>\n", page::escaped(&name));
         body += &figure(&curves, "rate on the wire, Mb/s")?;
     }
     Ok(page::document(&format!("{} on {}", summary.scenario, summary.world), &body))

@@ -56,7 +56,7 @@ pub fn completion_rows(summary: &Summary) -> Vec<[String; 8]> {
 
 /// Columns of [`link_rows`].
 pub const LINK_COLUMNS: [&str; 8] =
-    ["link", "capacity", "used", "cross", "mean delay", "99 % delay", "loss", "marked"];
+    ["link", "capacity", "utilisation", "cross", "mean delay", "99 % delay", "loss", "marked"];
 
 /// Returns the links that have a rate and carried traffic.
 pub fn link_rows(summary: &Summary) -> Vec<[String; 8]> {
@@ -81,7 +81,7 @@ fn link_row(link: &LinkResult) -> [String; 8] {
 
 /// Columns of [`traffic_rows`].
 pub const TRAFFIC_COLUMNS: [&str; 6] =
-    ["traffic, samples of 1 ms", "mean", "5 %", "median", "95 %", "not arrived"];
+    ["traffic, samples of 1 ms", "mean", "5 %", "median", "95 %", "lost or in flight"];
 
 /// Returns the traffic sources: their offered rates, and the fraction lost or still in flight at the end.
 pub fn traffic_rows(summary: &Summary) -> Vec<[String; 6]> {
@@ -102,17 +102,8 @@ pub fn traffic_rows(summary: &Summary) -> Vec<[String; 6]> {
 }
 
 /// Columns of [`measure_rows`].
-pub const MEASURE_COLUMNS: [&str; 9] = [
-    "measurement",
-    "began",
-    "available",
-    "interval",
-    "was free",
-    "on",
-    "error",
-    "others waited",
-    "others lost",
-];
+pub const MEASURE_COLUMNS: [&str; 9] =
+    ["measurement", "began", "available", "interval", "truth", "on", "error", "added delay", "others lost"];
 
 /// Returns the measurements beside the truth, and their effect on other traffic.
 pub fn measure_rows(summary: &Summary) -> Vec<[String; 9]> {

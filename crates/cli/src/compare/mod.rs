@@ -26,7 +26,7 @@ use crate::run::{self, reporter};
 /// time that the machine disturbed are repeated.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Bands, for every world beside the most real one:
+Bands, for every world, against the reference (uml, else lab, else sim):
   one flow of reno, cubic or dctcp   goodput within 3 %, mean queueing delay within 10 % or 50 us,
                                      retransmitted packets within 25 % or 5 packets
   several flows                      Jain's index within 0.05

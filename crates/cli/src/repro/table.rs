@@ -15,7 +15,7 @@ pub(super) fn checks(worlds: &[Outcome]) -> Table {
     // Only estimators have a null estimator to compare with.
     let has_null = worlds.iter().flat_map(|outcome| &outcome.checks).any(|check| check.null.is_some());
     let null = has_null.then_some("null");
-    let first = ["published", "measure"].into_iter().chain(names);
+    let first = ["published", "metric"].into_iter().chain(names);
     table.set_header(first.chain(null).chain(["band", "reason for the band"]));
     // Take the claims from the world that measures all of them.
     let all = worlds.iter().map(|outcome| &outcome.checks).max_by_key(|checks| checks.len());

@@ -50,8 +50,8 @@ fn controllers() -> String {
     headway run scenarios/red-dctcp.toml --on sim --repeat 10 --jobs 2\n  \
     headway run scenarios/dumbbell-cubic.toml --on uml --pcap\n  \
     headway run scenarios/iperf3.toml --on uml\n\n\
-    The exit code is 1 when a program of the scenario fails; its results are written nevertheless.\n\
-    What a file may say: docs/simulate.md; how the kernel's world is built: docs/uml.md.")]
+    The exit code is 1 when a program of the scenario fails; results are written anyway.\n\
+    File format: docs/simulate.md; how the kernel's world is built: docs/uml.md.")]
 pub(crate) struct RunArgs {
     /// Scenario file (TOML).
     file: PathBuf,
@@ -206,7 +206,7 @@ fn print(args: &RunArgs, outcomes: &[Outcome], path: &Path) -> anyhow::Result<()
     for run in outcomes {
         let summary = &run.results.summary;
         if let Some(trouble) = &run.trouble {
-            say!("Seed {} does not count: {trouble}", summary.seed);
+            say!("Seed {} is invalid: {trouble}", summary.seed);
         }
         for failure in run.failures() {
             say!("Seed {}: {failure}", summary.seed);

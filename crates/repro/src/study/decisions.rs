@@ -143,8 +143,8 @@ pub(super) fn run(
     }
     findings.measures.insert("path/available".to_owned(), available);
     findings.remarks.push(format!(
-        "{available:.2} Gb/s were available on average. The null estimator gives the more frequent answer of each rate without \
-         looking at the stream."
+        "{available:.2} Gb/s were available on average. The null estimator gives the more frequent answer of each rate \
+         regardless of the stream."
     ));
     findings.figure = Figure::Stacks {
         panels,

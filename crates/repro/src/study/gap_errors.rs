@@ -101,7 +101,7 @@ fn findings(parts: &[Part], found: &[Errors], rates: usize, line: Rate) -> Findi
         let points = parts.iter().zip(found).map(|(part, errors)| (part.rate, errors.mean)).collect();
         let spread = |errors: &Errors| (errors.mean - errors.deviation, errors.mean + errors.deviation);
         let curve = Curve::intervals(&name, points, found.iter().map(spread).collect());
-        let panel = Panel::new(&name, "rate, Gb/s", "gap made less gap wanted, us");
+        let panel = Panel::new(&name, "rate, Gb/s", "actual minus intended gap, us");
         panels.push(panel.with(curve));
     }
     findings.remarks.push("Bars are one standard deviation. Smallest deviations and largest means leave the rate of the line out, where packets leave back to back.".to_owned());

@@ -103,8 +103,7 @@ pub(super) fn run_in(
     })?;
     // Numbers missing from the world's results are not measured there.
     findings.measures.retain(|_, value| !value.is_nan());
-    let shorter =
-        format!("What lasts a second in the thesis lasts {:.0} ms on the stack of Linux.", second.ms());
+    let shorter = format!("One second of the thesis is scaled to {:.0} ms on the Linux stack.", second.ms());
     findings.remarks.push(shorter);
     Ok(findings)
 }
@@ -278,7 +277,7 @@ fn distributions(cells: &[Cell<'_>]) -> Figure {
         for cell in cells.iter().filter(|cell| cell.setting.name == setting.name) {
             let utilisation = cell.median(|seen| seen.utilisation);
             marks.push(BoxMark {
-                name: format!("{} {}, uses {utilisation:.3}", setting.name, cell.variant),
+                name: format!("{} {}, utilisation {utilisation:.3}", setting.name, cell.variant),
                 quantiles: [0, 1, 2, 3, 4].map(|index| cell.median(|seen| seen.quantiles[index])),
                 null: false,
             });

@@ -56,7 +56,7 @@ pub(super) fn only(cells: Vec<Cell>, text: &str) -> Result<Vec<Cell>, Error> {
     for term in text.split(',').map(plain).filter(|term| !term.is_empty()) {
         let kind = (0..wanted.len()).find(|kind| cells.iter().any(|cell| plain(&cell.labels[*kind]) == term));
         let Some(kind) = kind else {
-            bail!("--only: no cell is `{term}`; there are {}", properties(&cells));
+            bail!("--only: unknown property `{term}`; known: {}", properties(&cells));
         };
         wanted[kind].push(term);
     }

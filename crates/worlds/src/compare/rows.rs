@@ -136,7 +136,7 @@ fn cell_row(cell: &Comparison, world: usize) -> Vec<String> {
         (true, Some(true)) => "within".to_owned(),
         (true, Some(false)) => {
             let outside = verdict.map(|verdict| verdict.outside()).unwrap_or_default();
-            format!("OUT: {}", outside.into_iter().map(short).collect::<Vec<_>>().join(", "))
+            format!("outside: {}", outside.into_iter().map(short).collect::<Vec<_>>().join(", "))
         }
         (true, None) => String::new(),
     };
@@ -147,7 +147,7 @@ fn cell_row(cell: &Comparison, world: usize) -> Vec<String> {
 }
 
 /// Columns of [`tally_rows`].
-pub const TALLY_COLUMNS: [&str; 4] = ["within their bands", "cells", "within", "share"];
+pub const TALLY_COLUMNS: [&str; 4] = ["bands", "cells", "within", "share"];
 
 /// Returns one row per group of cells, and one for each of its bands when it has several.
 pub fn tally_rows(tallies: &[Tally]) -> Vec<[String; 4]> {
@@ -165,7 +165,7 @@ pub fn tally_rows(tallies: &[Tally]) -> Vec<[String; 4]> {
             rows.extend(tally.bands.iter().map(|band| row(format!("- {}", band.words), band.within)));
         }
         if let Some(within) = tally.reference_beside_itself {
-            rows.push(row("for comparison: the reference beside itself, every other run".to_owned(), within));
+            rows.push(row("reference: even runs against odd runs".to_owned(), within));
         }
     }
     rows

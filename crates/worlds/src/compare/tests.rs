@@ -123,7 +123,7 @@ fn a_matrix_counts_its_groups() {
     let counted: Vec<_> = tallies.iter().map(|one| (one.group, one.cells, one.within)).collect();
     assert_eq!(counted, [(Group::OneFlow, 5, 2), (Group::SeveralFlows, 5, 5)]);
     let text = format!("{:?}{}", rows::cell_rows(&done), rows::verdict(&tallies));
-    for words in ["OUT: goodput", "one flow of reno, cubic or dctcp (2 of 5)"] {
+    for words in ["outside: goodput", "one flow of reno, cubic or dctcp (2 of 5)"] {
         assert!(text.contains(words), "{words} is not in\n{text}");
     }
     let value = matrix_value(&done, &tallies, true).unwrap();

@@ -26,7 +26,7 @@ pub(super) struct Controllers {
 impl Controllers {
     /// Loads the controllers that the kernel lacks.
     pub(super) fn load(scenario: &Scenario) -> Result<Controllers, Error> {
-        let kernels = available().context("cannot ask this kernel for its congestion controls")?;
+        let kernels = available().context("cannot list this kernel's congestion controllers")?;
         let mut controllers = Controllers::default();
         for (index, flow) in scenario.flow.iter().enumerate() {
             let name = controllers.get(&format!("flow[{index}].controller"), &flow.controller, &kernels)?;
@@ -65,7 +65,7 @@ impl Controllers {
         let loader = Loader::new(program).name(&name).options(options).unrestricted(true);
         let loaded = loader
             .load()
-            .with_context(|| format!("the lab cannot do `{key}`; `--on uml` needs no privileges"))?;
+            .with_context(|| format!("the lab does not support `{key}`; `--on uml` needs no privileges"))?;
         self.loaded.push((needed, loaded));
         Ok(name)
     }
@@ -79,7 +79,7 @@ pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
     let of_dctcp = matches!(kind, Kind::Dctcp | Kind::LsDctcp(_));
     if of_dctcp != (flow.ecn == EcnMode::Dctcp) {
         let rule = if of_dctcp { "needs `ecn = \"dctcp\"`" } else { "does not know the echo of DCTCP" };
-        bail!("the lab cannot do `flow[{index}].ecn` as it is here: the kernel's {kind} {rule}");
+        bail!("`flow[{index}].ecn`: the kernel's {kind} {rule}");
     }
     Ok(())
 }
@@ -98,13 +98,13 @@ fn need(key: &str, controller: &FlowController, kernels: &[String]) -> Result<Ne
         Kind::Dctcp => Need::Program(Controller::HwDctcp, LsOptions::default()),
         Kind::LsReno(parameters) => Need::Program(Controller::LsReno, options(key, &parameters)?),
         Kind::LsDctcp(parameters) => Need::Program(Controller::LsDctcp, options(key, &parameters)?),
-        _ => bail!("the lab cannot do `{key}`: no kernel has `{kind}`; the simulator has"),
+        _ => bail!("the lab does not support `{key}`: no kernel has `{kind}`; the simulator has"),
     })
 }
 
 fn options(key: &str, parameters: &LsParameters) -> Result<LsOptions, Error> {
     if parameters.after_cut {
-        bail!("the lab cannot do `{key}` with `after-cut`; the simulator can");
+        bail!("the lab does not support `{key}` with `after-cut`; use --on sim");
     }
     Ok(LsOptions { delta: parameters.delta, scale: parameters.scale(), ..LsOptions::default() })
 }

@@ -159,7 +159,7 @@ impl Endpoint {
         output.read_line(&mut line)?;
         let mut endpoint = Endpoint { child, output };
         if line.trim() != READY {
-            bail!("the {node} could not start: {}", endpoint.complaint());
+            bail!("the endpoint on {node} could not start: {}", endpoint.complaint());
         }
         Ok(endpoint)
     }
@@ -190,7 +190,7 @@ impl Endpoint {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
         if line.is_empty() {
-            bail!("an end of the flows failed: {}", self.complaint());
+            bail!("a flow endpoint failed: {}", self.complaint());
         }
         Ok(serde_json::from_str(&line)?)
     }

@@ -203,7 +203,9 @@ fn choose(lab: &Lab, node: &str, controller: &str) -> Result<(), Error> {
     let script = format!("echo {controller} > /proc/sys/net/ipv4/tcp_congestion_control");
     let status = lab.command(node, "/bin/sh", ["-c", &script])?.stderr(Stdio::null()).status()?;
     if !status.success() {
-        bail!("this kernel does not have the congestion control `{controller}`, or not for everybody");
+        bail!(
+            "this kernel does not have the congestion controller `{controller}`, or restricts it to privileged processes"
+        );
     }
     Ok(())
 }

@@ -49,7 +49,7 @@ impl Ends {
         match nodes[..] {
             [client, server] => Ok(Ends { client: client.clone(), server: server.clone(), via }),
             _ => bail!(
-                "the lab has two hosts: flows and programs must be at two nodes, and here are at {}",
+                "the lab has two hosts: flows and programs must be at two nodes; this scenario uses {}",
                 nodes.len()
             ),
         }
@@ -72,13 +72,13 @@ impl Translated {
             bail!("the lab runs at most {MOST_FLOWS} flows; this scenario has {}", scenario.flow_count());
         }
         if let Some(host) = scenario.host.keys().next() {
-            bail!("the lab cannot do `host.{host}`");
+            bail!("the lab does not support `host.{host}`");
         }
         if !scenario.measure.is_empty() {
-            bail!("the lab cannot do `measure[0]`; `headway measure` measures emulated paths");
+            bail!("the lab does not support `measure[0]`; `headway measure` measures emulated paths");
         }
         if scenario.interval < Duration::from_ms(10) {
-            bail!("the lab cannot do `interval` below 10 ms");
+            bail!("the lab does not support `interval` below 10 ms");
         }
         for (index, flow) in scenario.flow.iter().enumerate() {
             check_flow(index, flow, &scenario.flow[0])?;
@@ -95,7 +95,9 @@ impl Translated {
             let direction = match (path.contains(&forward.bottleneck), path.contains(&reverse.bottleneck)) {
                 (true, false) => Direction::Forward,
                 (false, true) => Direction::Reverse,
-                _ => bail!("the lab cannot do `traffic[{index}]`: it does not pass the flows' bottleneck"),
+                _ => bail!(
+                    "the lab does not support `traffic[{index}]`: it does not pass the flows' bottleneck"
+                ),
             };
             cross.push(translate_traffic(index, traffic, direction)?);
         }
@@ -151,8 +153,8 @@ fn check_flow(index: usize, flow: &FlowSpec, first: &FlowSpec) -> Result<(), Err
 fn refuse(table: &str, keys: &[(&str, bool)]) -> Result<(), Error> {
     match keys.iter().find(|(_, right)| !right) {
         None => Ok(()),
-        Some(("from", _)) => bail!("the lab cannot do `{table}.from`: all flows must go the same way"),
-        Some((key, _)) => bail!("the lab cannot do `{table}.{key}` as it is here; the simulator can"),
+        Some(("from", _)) => bail!("the lab does not support `{table}.from`: all flows must go the same way"),
+        Some((key, _)) => bail!("the lab does not support this value of `{table}.{key}`; use --on sim"),
     }
 }
 
@@ -169,11 +171,15 @@ fn way(scenario: &Scenario, topology: &Topology, path: &[usize]) -> Result<Way, 
         delay += link.delay;
         delivered *= 1.0 - link.loss;
         if link.jitter > Duration::ZERO && jitter.replace((link.jitter, link.reordering)).is_some() {
-            bail!("the lab cannot do `link[{}].jitter`: another link has some, too", direction.link);
+            bail!("the lab does not support `link[{}].jitter`: another link has jitter, too", direction.link);
         }
         let Some(rate) = link.rate else { continue };
         if let Some(other) = &found {
-            bail!("the lab cannot do a second link with a rate: {} and {}", other.name, direction.name);
+            bail!(
+                "the lab does not support a second link with a rate: {} and {}",
+                other.name,
+                direction.name
+            );
         }
         let queue = Some(link.queue_spec(Some(rate)));
         let buffer = Some(link.buffer_at(rate).bytes(scenario.mtu));
@@ -194,7 +200,7 @@ fn way(scenario: &Scenario, topology: &Topology, path: &[usize]) -> Result<Way, 
 
 fn check_link(index: usize, link: &LinkSpec) -> Result<(), Error> {
     if let Some(queue) = &link.kernel_queue {
-        bail!("the lab cannot do `link[{index}].kernel-queue`: it has no `{queue}`; `--on uml` has");
+        bail!("the lab does not support `link[{index}].kernel-queue`: it has no `{queue}`; `--on uml` has");
     }
     let keys = [
         // The lab applies jitter before its queue; a link with a rate has it behind the queue.
@@ -212,7 +218,7 @@ fn translate_traffic(index: usize, traffic: &TrafficSpec, direction: Direction) 
         Traffic::Poisson { rate, size } => (Model::Poisson, rate, size, None),
         Traffic::Batches { rate, size, batch } => (Model::Bursty, rate, size, Some(batch)),
         #[allow(unreachable_patterns)]
-        _ => bail!("the lab cannot do `traffic[{index}].model` as it is here; the simulator can"),
+        _ => bail!("the lab does not support this value of `traffic[{index}].model`; use --on sim"),
     };
     Ok(Cross {
         // The lab counts IP bytes, the simulator wire bytes.
