@@ -116,7 +116,7 @@ pub(crate) fn apply<T: DeserializeOwned>(text: &str, changes: &[Change]) -> Resu
 }
 
 /// Attributes a mistake to the change that caused it, or else to the line of the file.
-pub(crate) fn blame(mistake: Mistake, changes: &[Change], text: &str, path: &Path) -> Error {
+pub(crate) fn attribute(mistake: Mistake, changes: &[Change], text: &str, path: &Path) -> Error {
     let by = |change: &&Change| mistake.key() == Some(change.key().as_str());
     match changes.iter().rev().find(by) {
         Some(change) => change.refused(mistake.message()),

@@ -14,7 +14,7 @@ const MAX_PROGRAMS: usize = 64;
 /// Every node gets a route to every other node.
 const MAX_NODES: usize = 256;
 /// Longest label of a host name (RFC 1035).
-const LONGEST_NAME: usize = 63;
+const MAX_NAME_LENGTH: usize = 63;
 
 /// Checks all programs, and that nodes can serve as their hosts.
 pub(crate) fn check_programs(topology: &Topology, scenario: &Scenario) -> Result<(), Mistake> {
@@ -52,7 +52,7 @@ fn check_names(scenario: &Scenario) -> Result<(), Mistake> {
     for name in names {
         let usual = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
         let right = name.starts_with(|first: char| first.is_ascii_alphabetic())
-            && name.len() <= LONGEST_NAME
+            && name.len() <= MAX_NAME_LENGTH
             && name.bytes().all(usual)
             && !name.eq_ignore_ascii_case("localhost");
         let rule = format!(

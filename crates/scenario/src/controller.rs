@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 /// Prefix of the name of a kernel controller.
 const PREFIX: &str = "kernel:";
 /// Longest controller name in Linux: `TCP_CA_NAME_MAX` without the terminating NUL.
-const LONGEST: usize = 15;
+const MAX_NAME_LENGTH: usize = 15;
 /// Syntax of a kernel controller in a scenario, for error messages.
 const FORM: &str = "`kernel:NAME` with a NAME of 1 to 15 characters out of a to z, 0 to 9, _ and -";
 
@@ -43,7 +43,7 @@ impl FlowController {
     }
 
     /// Returns the built-in kind with the same name on Linux, where `dctcp` and `kernel:dctcp` are the same.
-    pub fn kind_on_linux(&self) -> Option<Kind> {
+    pub fn linux_kind(&self) -> Option<Kind> {
         match self {
             FlowController::Known(kind) => Some(*kind),
             FlowController::Kernel(controller) => controller.name().parse().ok(),
@@ -70,7 +70,7 @@ impl FromStr for FlowController {
             return kind.map_err(|error| format!("{error}, nor {FORM}"));
         };
         let usual = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
-        if (1..=LONGEST).contains(&name.len()) && name.bytes().all(usual) {
+        if (1..=MAX_NAME_LENGTH).contains(&name.len()) && name.bytes().all(usual) {
             Ok(FlowController::Kernel(KernelController(name.to_owned())))
         } else {
             Err(format!("`{text}` is not {FORM}"))

@@ -8,11 +8,11 @@ use crate::model::{FlowSpec, LinkSpec, Scenario, TrafficSpec};
 use headway_traffic::{ArrivalSpec, Traffic};
 
 /// The largest dilation factor: a microsecond becomes a millisecond.
-pub const MOST_DILATION: u32 = 1_000;
+pub const MAX_DILATION: u32 = 1_000;
 
 impl Scenario {
     /// Returns the same scenario with rates divided and times multiplied by `factor`, from 1 to
-    /// [`MOST_DILATION`]; appends `-x10`, say, to its name.
+    /// [`MAX_DILATION`]; appends `-x10`, say, to its name.
     ///
     /// Windows, probabilities and ratios stay the same. The larger the factor, the smaller the timer error of a
     /// real-time host relative to the times of the scenario. Kernel constants are not dilated: the delayed-ACK
@@ -23,8 +23,8 @@ impl Scenario {
     /// When the factor is out of range; otherwise names the first item that cannot be dilated.
     pub fn dilated(&self, factor: u32) -> Result<Scenario, Error> {
         let refused = |what: &str| Error::Dilation(what.to_owned());
-        if !(1..=MOST_DILATION).contains(&factor) {
-            return Err(refused(&format!("the factor must lie between 1 and {MOST_DILATION}")));
+        if !(1..=MAX_DILATION).contains(&factor) {
+            return Err(refused(&format!("the factor must lie between 1 and {MAX_DILATION}")));
         }
         let mut scenario = self.clone();
         if factor == 1 {
@@ -39,18 +39,20 @@ impl Scenario {
         if let Some((table, _)) = others.iter().find(|(_, absent)| !absent) {
             return Err(refused(&format!("`{table}` cannot be dilated")));
         }
-        let slower = Slower { factor };
+        let dilation = Dilation { factor };
         for time in [&mut scenario.duration, &mut scenario.warmup, &mut scenario.interval] {
-            slower.time(time);
+            dilation.time(time);
         }
         for (index, link) in scenario.link.iter_mut().enumerate() {
-            slower.link(link).map_err(|key| refused(&format!("`link[{index}].{key}` cannot be dilated")))?;
+            dilation
+                .link(link)
+                .map_err(|key| refused(&format!("`link[{index}].{key}` cannot be dilated")))?;
         }
         for flow in &mut scenario.flow {
-            slower.flow(flow);
+            dilation.flow(flow);
         }
         for (index, traffic) in scenario.traffic.iter_mut().enumerate() {
-            slower.traffic(traffic).map_err(|model| {
+            dilation.traffic(traffic).map_err(|model| {
                 refused(&format!("`traffic[{index}]` of model `{model}` cannot be dilated"))
             })?;
         }
@@ -60,11 +62,11 @@ impl Scenario {
 
 /// Divides rates and multiplies times by a factor.
 #[derive(Clone, Copy)]
-struct Slower {
+struct Dilation {
     factor: u32,
 }
 
-impl Slower {
+impl Dilation {
     fn time(self, time: &mut Duration) {
         *time = *time * i64::from(self.factor);
     }

@@ -16,7 +16,7 @@ mod trace;
 
 pub use change::Change;
 pub use controller::{FlowController, KernelController};
-pub use dilate::MOST_DILATION;
+pub use dilate::MAX_DILATION;
 pub use error::Error;
 pub use kernel_queue::KernelQueue;
 pub use model::{

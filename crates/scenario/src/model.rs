@@ -363,12 +363,12 @@ impl LinkSpec {
 
 impl FlowSpec {
     /// Returns the start time of flow number `index` of the group.
-    pub fn starts(&self, index: u64) -> Instant {
+    pub fn start_of(&self, index: u64) -> Instant {
         Instant::ZERO + self.start + self.stagger * i64::try_from(index).unwrap_or(i64::MAX)
     }
 
     /// Returns the name of the group in results.
-    pub fn label(&self) -> String {
+    pub fn group_name(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.controller.to_string())
     }
 }

@@ -35,8 +35,8 @@ impl Scenario {
             scenario.name =
                 path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         }
-        scenario.load_captures().map_err(|mistake| change::blame(mistake, changes, text, path))?;
-        scenario.check().map_err(|mistake| change::blame(mistake, changes, text, path))?;
+        scenario.load_captures().map_err(|mistake| change::attribute(mistake, changes, text, path))?;
+        scenario.check().map_err(|mistake| change::attribute(mistake, changes, text, path))?;
         Ok(scenario)
     }
 

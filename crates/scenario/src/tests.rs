@@ -165,14 +165,14 @@ fn a_kernels_controller_reads_back() {
     let controller = &scenario.flow[0].controller;
     assert_eq!((controller.to_string().as_str(), controller.known()), ("kernel:my_module-2", None));
     assert_eq!(controller.to_string().parse(), Ok(controller.clone()));
-    assert_eq!(scenario.flow[0].label(), "kernel:my_module-2");
+    assert_eq!(scenario.flow[0].group_name(), "kernel:my_module-2");
 }
 
 #[test]
 fn names_of_kernels_controllers_are_checked() {
     let read = |text: &str| text.parse::<FlowController>();
-    assert_eq!(read("kernel:dctcp").unwrap().kind_on_linux(), read("dctcp").unwrap().known());
-    assert_eq!(read("kernel:vegas").unwrap().kind_on_linux(), None);
+    assert_eq!(read("kernel:dctcp").unwrap().linux_kind(), read("dctcp").unwrap().known());
+    assert_eq!(read("kernel:vegas").unwrap().linux_kind(), None);
     for text in
         ["kernel:", "kernel:a.b", "kernel:Vegas", "kernel: vegas", "kernel:0123456789abcdef", "kernel"]
     {

@@ -73,7 +73,7 @@ impl ArrivingGroup {
 
     /// The group as the summary has it.
     pub(crate) fn summary(&self, scenario: &Scenario, counted: Duration) -> Group {
-        self.tally.group(scenario.flow[self.flow].label(), counted)
+        self.tally.group(scenario.flow[self.flow].group_name(), counted)
     }
 
     fn advance(&mut self) {

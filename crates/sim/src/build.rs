@@ -202,7 +202,7 @@ impl Builder {
             if let Some((arrivals, sizes)) =
                 spec.arrivals.as_ref().and_then(|arrivals| Some((arrivals, arrivals.sizes(spec.size)?)))
             {
-                let start = spec.starts(0);
+                let start = spec.start_of(0);
                 // New flows stop arriving; those that have arrived finish.
                 let stop = Instant::ZERO + spec.stop.unwrap_or(scenario.duration).min(scenario.duration);
                 let config = tcp_config(scenario, spec, controller, start, (&forward, &reverse), card);
@@ -212,7 +212,7 @@ impl Builder {
                 continue;
             }
             for index in 0..spec.count {
-                let start = spec.starts(index);
+                let start = spec.start_of(index);
                 let config = tcp_config(scenario, spec, controller, start, (&forward, &reverse), card);
                 flows.push(Line { id: self.network.add_tcp(&config), group, start });
             }

@@ -247,7 +247,8 @@ impl<'a> Run<'a> {
     fn groups(&self, flows: &[FlowResult], arriving: Vec<(usize, Group)>) -> Vec<Group> {
         let mut groups = Group::of(flows);
         for (flow, group) in arriving {
-            let before: HashSet<String> = self.scenario.flow[..flow].iter().map(FlowSpec::label).collect();
+            let before: HashSet<String> =
+                self.scenario.flow[..flow].iter().map(FlowSpec::group_name).collect();
             let place = groups.iter().position(|group| !before.contains(&group.name)).unwrap_or(groups.len());
             groups.insert(place, group);
         }
@@ -260,7 +261,7 @@ impl<'a> Run<'a> {
         let goodput = if self.counting { seen.goodput } else { Bytes::ZERO };
         FlowResult {
             flow: index as u64,
-            group: self.scenario.flow[line.group].label(),
+            group: self.scenario.flow[line.group].group_name(),
             start_ns: line.start.ns(),
             finished_ns: seen.finished.map(Instant::ns),
             goodput_bytes: goodput.get(),

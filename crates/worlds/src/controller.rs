@@ -40,7 +40,7 @@ fn read(name: &str, world: World) -> Result<FlowController, String> {
 /// Returns the ECN mode that the flow needs with the new controller, because DCTCP uses its own ECN echo; `None`
 /// for no change.
 fn ecn(flow: &FlowSpec, controller: &FlowController) -> Option<&'static str> {
-    let is_dctcp = |controller: &FlowController| controller.kind_on_linux() == Some(Kind::Dctcp);
+    let is_dctcp = |controller: &FlowController| controller.linux_kind() == Some(Kind::Dctcp);
     if is_dctcp(controller) {
         return Some("dctcp");
     }

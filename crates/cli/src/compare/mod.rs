@@ -9,7 +9,7 @@ use std::thread;
 
 use clap::{Args, ValueEnum};
 use headway_figures::CannotDraw;
-use headway_scenario::{Change, MOST_DILATION, Scenario};
+use headway_scenario::{Change, MAX_DILATION, Scenario};
 use headway_worlds::compare::{self, Selection, Tally, page, rows};
 use headway_worlds::pool::Done;
 use headway_worlds::{Cancellation, Options, Output, World};
@@ -54,7 +54,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Change>,
     /// Run everything slower by this factor: divides rates, multiplies times, keeps ratios.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_DILATION)), value_name = "N")]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DILATION)), value_name = "N")]
     dilate: u32,
     /// Run a matrix of cells instead of one comparison: `bottleneck`, the default, or `wide`.
     ///

@@ -13,7 +13,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use headway_core::control::Kind;
 use headway_core::{Bytes, Duration};
 use headway_record::spread;
-use headway_scenario::{Change, MOST_DILATION, Scenario};
+use headway_scenario::{Change, MAX_DILATION, Scenario};
 use headway_uml::network::RunOptions;
 use headway_worlds::{
     Cancellation, Event, Folder, Manifest, Options, Outcome, Report, STEPS, UmlOptions, World,
@@ -66,7 +66,7 @@ pub(crate) struct RunArgs {
     set: Vec<Change>,
     /// Run everything slower by this factor: divides rates, multiplies times, keeps ratios. Reduces the
     /// relative timing error of --on lab.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_DILATION)), value_name = "N")]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_DILATION)), value_name = "N")]
     dilate: u32,
     /// Run this many times, with consecutive seeds, and print the spread.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), value_name = "N")]

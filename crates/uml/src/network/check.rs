@@ -25,7 +25,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Mistake> {
         return refuse("link", &format!("`--on uml` supports at most {MAX_LINKS} links and sources"));
     }
     for (index, flow) in scenario.flow.iter().enumerate() {
-        let dctcp = matches!(flow.controller.kind_on_linux(), Some(Kind::Dctcp | Kind::LsDctcp(_)));
+        let dctcp = matches!(flow.controller.linux_kind(), Some(Kind::Dctcp | Kind::LsDctcp(_)));
         if let Some(kind) = flow.controller.known().filter(|kind| !kind.is_on_linux()) {
             let what = format!("the kernel has no `{kind}`");
             return refuse(&format!("flow[{index}].controller"), &what);

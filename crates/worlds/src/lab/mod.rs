@@ -130,7 +130,7 @@ fn plan(scenario: &Scenario, controllers: &Controllers, lab: &Lab, role: Role) -
         for index in 0..spec.count {
             flows.push(PlannedFlow {
                 controller: controllers.of_flow(group).to_owned(),
-                start: spec.starts(index) - Instant::ZERO,
+                start: spec.start_of(index) - Instant::ZERO,
                 stop: spec.stop,
                 size: spec.size.map(|size| size.get()),
             });

@@ -90,8 +90,8 @@ impl Run<'_> {
             let us = |us: u32| known(us).map(|us| u64::from(us) * 1000);
             FlowResult {
                 flow: number as u64,
-                group: spec.label(),
-                start_ns: spec.starts(index).ns(),
+                group: spec.group_name(),
+                start_ns: spec.start_of(index).ns(),
                 finished_ns: Some(sent.finished.ns()).filter(|ns| *ns > 0),
                 goodput_bytes: goodput.get(),
                 goodput_bps: bps(goodput, self.counted()),

@@ -78,8 +78,8 @@ impl Run<'_> {
         let ns = |time: Duration| Some(time.ns().unsigned_abs()).filter(|ns| *ns > 0);
         FlowResult {
             flow: number as u64,
-            group: spec.label(),
-            start_ns: spec.starts(index).ns(),
+            group: spec.group_name(),
+            start_ns: spec.start_of(index).ns(),
             finished_ns: after.finished.and_then(ns),
             goodput_bytes: goodput.get(),
             goodput_bps: bps(goodput, self.counted()),
