@@ -38,7 +38,7 @@ fn middle(bin: usize) -> u64 {
 impl Histogram {
     /// Builds a histogram from bins counted elsewhere, as pairs of bin index and count, and the sum and maximum
     /// of all durations in nanoseconds. Ignores bins that do not exist.
-    pub fn of_bins(counts: &[(usize, u64)], sum: u64, max: u64) -> Histogram {
+    pub fn from_bins(counts: &[(usize, u64)], sum: u64, max: u64) -> Histogram {
         let mut histogram = Histogram { sum: sum.into(), max, ..Histogram::default() };
         for &(bin, count) in counts {
             if let Some(place) = histogram.bins.get_mut(bin) {
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_mean_survives_a_sum_of_more_than_64_bits() {
-        let mut histogram = Histogram::of_bins(&[(bin(1 << 40), 1 << 24)], u64::MAX, 1 << 40);
+        let mut histogram = Histogram::from_bins(&[(bin(1 << 40), 1 << 24)], u64::MAX, 1 << 40);
         (0..1_u64 << 16).for_each(|_| histogram.add(1 << 40));
         let expected = (u128::from(u64::MAX) + (1 << 56)) / ((1 << 24) + (1 << 16));
         assert_eq!(histogram.mean().ns() as u128, expected);

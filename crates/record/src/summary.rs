@@ -281,7 +281,7 @@ pub struct MeasureResult {
 
 impl MeasureResult {
     /// Discards the answer of a measurement that the end of the run cut short.
-    pub fn cut_off(self) -> MeasureResult {
+    pub fn truncated(self) -> MeasureResult {
         let failure = Some("the run ended before the measurement".to_owned());
         MeasureResult {
             available_bps: None,

@@ -336,7 +336,7 @@ impl Run<'_> {
                     measure_result(index, spec.method, measured, |link| self.link_name(link))
                 };
                 let unfinished = measurements.unfinished(&self.built.network);
-                let unfinished = unfinished.map(|measured| result(&measured).cut_off());
+                let unfinished = unfinished.map(|measured| result(&measured).truncated());
                 measurements.ended().iter().map(result).chain(unfinished)
             })
             .collect()

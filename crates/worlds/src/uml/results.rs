@@ -128,7 +128,7 @@ impl Run<'_> {
     fn waits(&self, index: usize) -> Histogram {
         let seen = self.counted_direction(index);
         let bins = self.report.end.as_ref().and_then(|end| end.waits.get(index));
-        Histogram::of_bins(bins.map_or(&[], Vec::as_slice), seen.waited, seen.waited_max)
+        Histogram::from_bins(bins.map_or(&[], Vec::as_slice), seen.waited, seen.waited_max)
     }
 
     /// Returns the counters of a direction since warm-up.
