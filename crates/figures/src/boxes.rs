@@ -4,7 +4,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::error::CannotDraw;
-use crate::style::{self, CONTRAST, FONT, INK, SERIES};
+use crate::style::{self, CONTRAST, FONT, SERIES, TEXT};
 
 /// The distribution of one estimator's or controller's values.
 #[derive(Clone, Debug)]
@@ -36,9 +36,9 @@ pub(crate) fn svg(axis: &str, marks: &[BoxMark]) -> Result<String, CannotDraw> {
             .build_cartesian_2d(left..reach, count..0.0)?;
         let name = format!("{axis}: 5th to 95th percentile, quartiles, median");
         style::horizontal_axis(&mut chart, &name, &style::number(reach - left))?;
-        let zero = PathElement::new([(0.0, 0.0), (0.0, count)], INK.mix(0.5));
+        let zero = PathElement::new([(0.0, 0.0), (0.0, count)], TEXT.mix(0.5));
         chart.draw_series([zero])?;
-        let label = (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
+        let label = (FONT, 14).into_font().color(&TEXT).pos(Pos::new(HPos::Right, VPos::Center));
         for (index, mark) in marks.iter().enumerate() {
             let y = index as f64 + 0.5;
             let name = Text::new(mark.name.clone(), (left, y), label.clone());

@@ -4,7 +4,9 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::error::CannotDraw;
-use crate::style::{self, CONTRAST, Chart, ESTIMATE, FONT, INK, SERIES, TRUTH, legend, legend_at, line_sign};
+use crate::style::{
+    self, CONTRAST, Chart, ESTIMATE, FONT, SERIES, TEXT, TRUTH, legend, legend_at, line_sample,
+};
 
 type Drawn = Result<String, CannotDraw>;
 
@@ -69,10 +71,10 @@ pub fn truth_and_estimates(truth: &[(f64, f64)], marks: &[Mark], capacity: f64) 
 const LOW: SeriesLabelPosition = SeriesLabelPosition::LowerRight;
 
 /// The largest number of curves that get distinct colours.
-pub const MOST_CURVES: usize = SERIES.len();
+pub const MAX_CURVES: usize = SERIES.len();
 
 /// Draws named curves over time in seconds, each holding its value until the next point; at most
-/// [`MOST_CURVES`].
+/// [`MAX_CURVES`].
 pub fn steps(curves: &[(String, Points)], y: &str) -> Drawn {
     let mut svg = String::new();
     {
@@ -91,7 +93,7 @@ pub fn steps(curves: &[(String, Points)], y: &str) -> Drawn {
             chart
                 .draw_series(LineSeries::new(held(curve), colour.stroke_width(2)))?
                 .label(name)
-                .legend(line_sign(colour));
+                .legend(line_sample(colour));
         }
         // Put the legend below the curves if all of them end high.
         let is_high = points().filter(|(t, _)| *t > 0.8 * end).all(|(_, value)| *value > 0.45 * top);
@@ -137,7 +139,7 @@ pub fn methods(rows: &[Row], capacity: f64) -> Drawn {
             .build_cartesian_2d(0.0..capacity * 1.15, count..0.0)?;
         let name = "available bandwidth, Mb/s: estimate with 90 % interval, truth as a grey bar";
         style::horizontal_axis(&mut chart, name, &|value| format!("{value:.0}"))?;
-        let label = (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
+        let label = (FONT, 14).into_font().color(&TEXT).pos(Pos::new(HPos::Right, VPos::Center));
         for (index, row) in rows.iter().enumerate() {
             let y = index as f64 + 0.5;
             let truth = [(row.truth, y - 0.42), (row.truth, y + 0.42)];
@@ -206,7 +208,7 @@ impl Panel {
     ) -> Result<(), CannotDraw> {
         let mut chart = ChartBuilder::on(area)
             .margin(12)
-            .caption(self.title, (FONT, 16).into_font().color(&INK))
+            .caption(self.title, (FONT, 16).into_font().color(&TEXT))
             .x_label_area_size(44)
             .y_label_area_size(56)
             .build_cartesian_2d(0.0..self.length as f64, 0.0..self.top)?;
@@ -215,13 +217,13 @@ impl Panel {
             values.iter().enumerate().map(|(i, v)| ((first + i) as f64, *v)).collect::<Vec<_>>()
         };
         chart
-            .draw_series(LineSeries::new(points(send), INK.stroke_width(2)))?
+            .draw_series(LineSeries::new(points(send), TEXT.stroke_width(2)))?
             .label("send gaps")
-            .legend(line_sign(INK));
+            .legend(line_sample(TEXT));
         chart
             .draw_series(LineSeries::new(points(receive), colour.stroke_width(2)))?
             .label("receive gaps")
-            .legend(line_sign(colour));
+            .legend(line_sample(colour));
         legend(&mut chart)?;
         Ok(())
     }

@@ -4,7 +4,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::error::CannotDraw;
-use crate::style::{self, Chart, FONT, INK, SERIES};
+use crate::style::{self, Chart, FONT, SERIES, TEXT};
 
 /// A series of points, optionally with an interval at each.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub struct Panel {
     curves: Vec<Curve>,
     logarithmic: bool,
     /// Range that the vertical axis always covers.
-    reach: Option<(f64, f64)>,
+    y_range: Option<(f64, f64)>,
 }
 
 impl Panel {
@@ -51,7 +51,7 @@ impl Panel {
             axes: (x.to_owned(), y.to_owned()),
             curves: Vec::new(),
             logarithmic: false,
-            reach: None,
+            y_range: None,
         }
     }
 
@@ -67,8 +67,8 @@ impl Panel {
     }
 
     /// Makes the vertical axis cover at least `low` to `high`, so that insignificant differences look small.
-    pub fn reaching(self, low: f64, high: f64) -> Panel {
-        Panel { reach: Some((low, high)), ..self }
+    pub fn with_y_range(self, low: f64, high: f64) -> Panel {
+        Panel { y_range: Some((low, high)), ..self }
     }
 
     /// Converts a value to a coordinate on the vertical axis.
@@ -95,7 +95,7 @@ impl Panel {
                 y.include(self.height(*high));
             }
         }
-        for end in self.reach.iter().flat_map(|(low, high)| [*low, *high]) {
+        for end in self.y_range.iter().flat_map(|(low, high)| [*low, *high]) {
             y.include(self.height(end));
         }
         if !self.logarithmic && y.low > 0.0 && y.low < 0.5 * y.high {
@@ -142,7 +142,7 @@ const WIDTH: u32 = 960;
 /// Approximate width of a letter in the names beside a panel, px, and the width around a name for its line
 /// sample.
 const LETTER: u32 = 8;
-const SIGN: u32 = 40;
+const LINE_SAMPLE: u32 = 40;
 /// Line height of the names beside a panel, px.
 const LINE: i32 = 18;
 const PANEL_HEIGHT: u32 = 330;
@@ -167,7 +167,7 @@ fn draw(panel: &Panel, area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift
     let mut builder = ChartBuilder::on(&area);
     builder.margin(12).x_label_area_size(44).y_label_area_size(64);
     if !panel.title.is_empty() {
-        builder.caption(&panel.title, (FONT, 16).into_font().color(&INK));
+        builder.caption(&panel.title, (FONT, 16).into_font().color(&TEXT));
     }
     let mut chart = builder.build_cartesian_2d(left..right, low..high)?;
     let plain = style::number(high - low);
@@ -183,7 +183,7 @@ fn draw(panel: &Panel, area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift
 /// Returns the width of the curve names beside a panel, px; zero for a single curve.
 fn names_width(panel: &Panel) -> u32 {
     let longest = panel.curves.iter().map(|curve| curve.name.chars().count()).max();
-    longest.filter(|_| panel.curves.len() > 1).map_or(0, |letters| SIGN + LETTER * letters as u32)
+    longest.filter(|_| panel.curves.len() > 1).map_or(0, |letters| LINE_SAMPLE + LETTER * letters as u32)
 }
 
 /// Draws the names of the curves beside the panel, where they hide none of them.
@@ -194,7 +194,7 @@ fn draw_names(
     if panel.curves.len() < 2 {
         return Ok(());
     }
-    let font = (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+    let font = (FONT, 14).into_font().color(&TEXT).pos(Pos::new(HPos::Left, VPos::Center));
     for (row, (curve, colour)) in panel.curves.iter().zip(SERIES.iter().cycle()).enumerate() {
         let y = 52 + LINE * row as i32;
         if curve.line {

@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::error::CannotDraw;
-use crate::style::{FONT, INK, SERIES};
+use crate::style::{FONT, SERIES, TEXT};
 
 const WIDTH: u32 = 960;
 /// Height of the legend.
@@ -82,7 +82,7 @@ pub fn panels(panels: &[Panel], legend: &Legend) -> Result<String, CannotDraw> {
             draw_panel(&mine, panel)?;
             rest = others;
         }
-        let style = (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
+        let style = (FONT, 14).into_font().color(&TEXT).pos(Pos::new(HPos::Center, VPos::Top));
         rest.draw(&Text::new(legend.x.clone(), (WIDTH as i32 / 2, 4), style))?;
         area.present()?;
     }
@@ -90,16 +90,16 @@ pub fn panels(panels: &[Panel], legend: &Legend) -> Result<String, CannotDraw> {
 }
 
 fn draw_legend(area: &Area<'_>, legend: &Legend) -> Result<(), CannotDraw> {
-    let style = || (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+    let style = || (FONT, 14).into_font().color(&TEXT).pos(Pos::new(HPos::Left, VPos::Center));
     let step = (WIDTH as i32 - 80) / 3;
     for (place, (name, colour)) in legend.kinds.iter().zip(SERIES).enumerate() {
         let x = 70 + place as i32 * step;
         area.draw(&Circle::new((x, 18), 4, colour.filled()))?;
         area.draw(&Text::new(name.clone(), (x + 12, 18), style()))?;
     }
-    area.draw(&Circle::new((70, 44), 4, INK.filled()))?;
+    area.draw(&Circle::new((70, 44), 4, TEXT.filled()))?;
     area.draw(&Text::new(legend.filled.clone(), (82, 44), style()))?;
-    area.draw(&Circle::new((70 + step, 44), 4, INK.stroke_width(1)))?;
+    area.draw(&Circle::new((70 + step, 44), 4, TEXT.stroke_width(1)))?;
     area.draw(&Text::new(legend.ring.clone(), (82 + step, 44), style()))?;
     area.draw(&Rectangle::new([(62 + 2 * step, 37), (78 + 2 * step, 51)], BAND.filled()))?;
     area.draw(&Text::new(legend.band.clone(), (84 + 2 * step, 44), style()))?;
@@ -124,20 +124,20 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), CannotDraw> {
         .disable_x_mesh()
         .disable_x_axis()
         .light_line_style(TRANSPARENT)
-        .bold_line_style(INK.mix(0.12))
-        .axis_style(INK)
-        .label_style((FONT, 14).into_font().color(&INK))
+        .bold_line_style(TEXT.mix(0.12))
+        .axis_style(TEXT)
+        .label_style((FONT, 14).into_font().color(&TEXT))
         .y_desc(panel.y.clone())
         .y_labels(5)
         .y_label_formatter(&|value| signed(*value))
         .draw()?;
-    chart.draw_series([PathElement::new([(0.0, 0.0), (count, 0.0)], INK.stroke_width(1))])?;
-    let label = (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
+    chart.draw_series([PathElement::new([(0.0, 0.0), (count, 0.0)], TEXT.stroke_width(1))])?;
+    let label = (FONT, 14).into_font().color(&TEXT).pos(Pos::new(HPos::Center, VPos::Top));
     for (index, group) in panel.groups.iter().enumerate() {
         let left = index as f64;
         if index > 0 {
             let line = [(left, -limit * 1.08), (left, limit * 1.08)];
-            chart.draw_series([PathElement::new(line, INK.mix(0.5))])?;
+            chart.draw_series([PathElement::new(line, TEXT.mix(0.5))])?;
         }
         let below = EmptyElement::at((left + 0.5, -limit * 1.08))
             + Text::new(group.name.clone(), (0, 6), label.clone());

@@ -13,7 +13,7 @@ mod stacks;
 mod style;
 
 pub use boxes::BoxMark;
-pub use chart::{GapSeries, MOST_CURVES, Mark, Points, Row, gaps, methods, steps, truth_and_estimates};
+pub use chart::{GapSeries, MAX_CURVES, Mark, Points, Row, gaps, methods, steps, truth_and_estimates};
 pub use curves::{Curve, Panel};
 pub use error::CannotDraw;
 pub use figure::Figure;

@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 
 use crate::error::CannotDraw;
-use crate::style::{self, INK, SERIES, legend_at};
+use crate::style::{self, SERIES, TEXT, legend_at};
 
 /// The coverage of one class, or of all classes together.
 #[derive(Clone, Debug)]
@@ -37,8 +37,8 @@ pub fn diagram(all: &[Line], classes: &[Line]) -> Result<String, CannotDraw> {
             &label,
             &label,
         )?;
-        chart.draw_series([PathElement::new([(LOWEST, LOWEST), (100.0, 100.0)], INK.stroke_width(1))])?;
-        let grey = INK.mix(0.22);
+        chart.draw_series([PathElement::new([(LOWEST, LOWEST), (100.0, 100.0)], TEXT.stroke_width(1))])?;
+        let grey = TEXT.mix(0.22);
         for (number, class) in classes.iter().enumerate() {
             let drawn = chart.draw_series(LineSeries::new(class.points.clone(), grey.stroke_width(1)))?;
             if number == 0 {

@@ -4,7 +4,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::error::CannotDraw;
-use crate::style::{self, FONT, INK};
+use crate::style::{self, FONT, TEXT};
 
 /// One bar.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ pub(crate) fn svg(
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
 fn draw_legend(area: &Area<'_>, names: &[&str; 4]) -> Result<(), CannotDraw> {
-    let text = (FONT, 14).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+    let text = (FONT, 14).into_font().color(&TEXT).pos(Pos::new(HPos::Left, VPos::Center));
     let used = names.iter().zip(COLOURS).filter(|(name, _)| !name.is_empty());
     for (index, (name, colour)) in used.enumerate() {
         let x = 50 + 90 * index as i32;
@@ -71,13 +71,13 @@ fn draw(panel: &StackPanel, axis: &str, area: &Area<'_>) -> Result<(), CannotDra
     let count = panel.stacks.len() as f64;
     let mut chart = ChartBuilder::on(area)
         .margin(8)
-        .caption(&panel.title, (FONT, 15).into_font().color(&INK))
+        .caption(&panel.title, (FONT, 15).into_font().color(&TEXT))
         .x_label_area_size(40)
         .y_label_area_size(44)
         .build_cartesian_2d(0.0..count, 0.0..100.0)?;
     // The bars are labelled below them, not at the ticks of the axis.
     style::axes(&mut chart, (axis, "streams, %"), &|_| String::new(), &style::number(100.0))?;
-    let below = (FONT, 12).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
+    let below = (FONT, 12).into_font().color(&TEXT).pos(Pos::new(HPos::Center, VPos::Top));
     for (index, stack) in panel.stacks.iter().enumerate() {
         let x = index as f64;
         let mut from = 0.0;

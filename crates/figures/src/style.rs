@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use crate::error::CannotDraw;
 
 /// Colour of text and axes.
-pub(crate) const INK: RGBColor = RGBColor(51, 51, 51);
+pub(crate) const TEXT: RGBColor = RGBColor(51, 51, 51);
 /// Colours of series, distinguishable with most forms of colour blindness (Okabe and Ito).
 pub(crate) const SERIES: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
@@ -58,9 +58,9 @@ pub(crate) fn axes(
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
-        .bold_line_style(INK.mix(0.12))
-        .axis_style(INK)
-        .label_style((FONT, 14).into_font().color(&INK))
+        .bold_line_style(TEXT.mix(0.12))
+        .axis_style(TEXT)
+        .label_style((FONT, 14).into_font().color(&TEXT))
         .x_desc(names.0)
         .y_desc(names.1)
         .x_label_formatter(x_label)
@@ -80,9 +80,9 @@ pub(crate) fn horizontal_axis(
         .disable_y_mesh()
         .disable_y_axis()
         .light_line_style(TRANSPARENT)
-        .bold_line_style(INK.mix(0.12))
-        .axis_style(INK)
-        .label_style((FONT, 14).into_font().color(&INK))
+        .bold_line_style(TEXT.mix(0.12))
+        .axis_style(TEXT)
+        .label_style((FONT, 14).into_font().color(&TEXT))
         .x_desc(name)
         .x_label_formatter(label)
         .draw()?;
@@ -90,7 +90,9 @@ pub(crate) fn horizontal_axis(
 }
 
 /// Returns the sample of a line in a legend.
-pub(crate) fn line_sign(colour: RGBColor) -> impl Fn((i32, i32)) -> PathElement<(i32, i32)> + Copy + 'static {
+pub(crate) fn line_sample(
+    colour: RGBColor,
+) -> impl Fn((i32, i32)) -> PathElement<(i32, i32)> + Copy + 'static {
     move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2))
 }
 
@@ -108,8 +110,8 @@ pub(crate) fn legend_at<'a, 'b: 'a>(
         .configure_series_labels()
         .position(position)
         .background_style(WHITE.mix(0.85))
-        .border_style(INK.mix(0.3))
-        .label_font((FONT, 14).into_font().color(&INK))
+        .border_style(TEXT.mix(0.3))
+        .label_font((FONT, 14).into_font().color(&TEXT))
         .draw()?;
     Ok(())
 }

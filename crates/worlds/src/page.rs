@@ -8,7 +8,7 @@ use crate::rows::{
     completion_rows, flow_rows, link_rows, measure_rows, program_rows, traffic_rows,
 };
 use headway_figures::{CannotDraw, page};
-use headway_figures::{MOST_CURVES, Mark, Points};
+use headway_figures::{MAX_CURVES, Mark, Points};
 
 /// Points per curve; more would not be visible.
 const POINTS: usize = 1_000;
@@ -124,7 +124,7 @@ fn figure(curves: &[(String, Points)], y: &str) -> Result<String, CannotDraw> {
 fn goodput(series: &Series) -> Vec<(String, Points)> {
     let rate =
         |bytes: Bytes, begin: Instant, end: Instant| Rate::of(bytes, end - begin).unwrap_or_default().mbps();
-    if series.goodput.len() <= MOST_CURVES {
+    if series.goodput.len() <= MAX_CURVES {
         let flows = series.flows.iter().zip(&series.goodput);
         return flows
             .map(|(name, values)| {
@@ -150,7 +150,7 @@ fn senders(series: &Series) -> Result<String, CannotDraw> {
 
 /// Returns a value of every sender, or the mean when there are too many curves.
 fn each_sender(series: &Series, value: impl Fn(&TcpInterval) -> Option<f64>) -> Vec<(String, Points)> {
-    if series.tcp.len() <= MOST_CURVES {
+    if series.tcp.len() <= MAX_CURVES {
         let flows = series.flows.iter().zip(&series.tcp);
         return flows
             .map(|(name, values)| (format!("flow {name}"), known_curve(series, |i, _, _| value(&values[i]))))
@@ -183,7 +183,7 @@ fn srtt(tcp: &TcpInterval) -> Option<f64> {
 
 /// Returns the backlogs of the busiest links.
 fn queues(summary: &Summary, series: &Series) -> Vec<(String, Points)> {
-    let links = busiest(summary).into_iter().take(MOST_CURVES);
+    let links = busiest(summary).into_iter().take(MAX_CURVES);
     links
         .map(|link| {
             let values = &series.links[link];

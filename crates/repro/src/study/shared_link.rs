@@ -294,7 +294,7 @@ fn point(cell: &Cell<'_>) -> (f64, f64) {
 fn over_round_trip(title: &str, cells: &[&Cell<'_>], variants: &BTreeSet<&str>) -> [Panel; 2] {
     let x = "round trip without queue, us";
     let mut delay = Panel::new(title, x, "mean queueing delay, us").logarithmic();
-    let mut use_of_link = Panel::new("", x, "utilisation").reaching(LEAST_USE, 1.0);
+    let mut use_of_link = Panel::new("", x, "utilisation").with_y_range(LEAST_USE, 1.0);
     for name in variants {
         let points = |what: Number| {
             let of = cells.iter().filter(|cell| cell.variant == *name);
@@ -308,7 +308,7 @@ fn over_round_trip(title: &str, cells: &[&Cell<'_>], variants: &BTreeSet<&str>) 
 
 /// Draws a line per setting through the variants in the order of their names, and the points of `auto`.
 fn trade_off(title: &str, cells: &[&Cell<'_>]) -> Panel {
-    let mut panel = Panel::new(title, "mean queueing delay, us", "utilisation").reaching(LEAST_USE, 1.0);
+    let mut panel = Panel::new(title, "mean queueing delay, us", "utilisation").with_y_range(LEAST_USE, 1.0);
     for setting in
         SETTINGS.iter().filter(|setting| cells.iter().any(|cell| cell.setting.name == setting.name))
     {
