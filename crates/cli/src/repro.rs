@@ -158,8 +158,8 @@ fn on_linux(
 ) -> anyhow::Result<Option<Outcome>> {
     let building = Building::default();
     let report = |event: Event<'_>| match event {
-        Event::Begins(what) => progress.say(what.to_owned()),
-        Event::Builds(now) => building.show(now),
+        Event::Started(what) => progress.say(what.to_owned()),
+        Event::Building(now) => building.show(now),
         _ => {}
     };
     let options = Options { cancellation: context.stop.clone(), report: Some(&report), ..Options::default() };

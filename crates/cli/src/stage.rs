@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, Model, PathSpec, Spec, Truth};
 use headway_worlds::disturbed;
-use headway_worlds::process::{end_with_this_process, punctual};
+use headway_worlds::process::{die_with_parent, prioritise};
 use serde::Serialize;
 
 use crate::measure::report::Line;
@@ -55,7 +55,7 @@ impl Stage {
         let address = lab.v4("server")?.to_string();
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let mut server = lab.command("server", program, ["serve", "--bind", &address, "--json"])?;
-        end_with_this_process(&mut server);
+        die_with_parent(&mut server);
         let mut server = server
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -84,8 +84,8 @@ impl Stage {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let all = ["measure", self.address.as_str(), "--json"].into_iter().chain(args.iter().copied());
         let mut command = self.lab.command("client", program, all)?;
-        end_with_this_process(&mut command);
-        punctual(&mut command);
+        die_with_parent(&mut command);
+        prioritise(&mut command);
         Ok(command)
     }
 

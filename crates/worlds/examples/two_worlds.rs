@@ -10,12 +10,12 @@ use headway_worlds::{Event, Options, World};
 
 fn main() -> Result<(), Box<dyn Error>> {
     // The kernel's world starts this program again as a helper.
-    headway_worlds::assist();
+    headway_worlds::run_helper();
     let file =
         std::env::args_os().nth(1).map_or_else(|| "scenarios/dumbbell-cubic.toml".into(), PathBuf::from);
     let scenario = Scenario::load(&file, &["duration=5 s".parse()?, "warmup=1 s".parse()?])?;
     let report = |event: Event<'_>| {
-        if let Event::Begins(what) = event {
+        if let Event::Started(what) = event {
             let _ = writeln!(stderr(), "{what}");
         }
     };

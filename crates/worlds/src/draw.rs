@@ -24,7 +24,7 @@ impl Draw {
     }
 
     /// Returns a number from 0 to 1, exclusive.
-    fn part(&mut self) -> f64 {
+    fn uniform(&mut self) -> f64 {
         self.property += 1;
         let stream = (self.seed << 16) + ((self.class as u64) << 8) + self.property;
         let mut random = Pcg64Mcg::seed_from_u64(stream);
@@ -36,22 +36,22 @@ impl Draw {
 
     /// Returns one of `values`.
     pub fn choose<T: Copy>(&mut self, values: &[T]) -> T {
-        values[(self.part() * values.len() as f64) as usize]
+        values[(self.uniform() * values.len() as f64) as usize]
     }
 
     /// Returns an integer from `low` to `high`, inclusive.
-    pub fn whole(&mut self, low: u64, high: u64) -> u64 {
-        low + (self.part() * (high - low + 1) as f64) as u64
+    pub fn integer(&mut self, low: u64, high: u64) -> u64 {
+        low + (self.uniform() * (high - low + 1) as f64) as u64
     }
 
     /// Returns a number from `low` to `high`, with two decimals.
     pub fn between(&mut self, low: f64, high: f64) -> f64 {
-        ((low + self.part() * (high - low)) * 100.0).round() / 100.0
+        ((low + self.uniform() * (high - low)) * 100.0).round() / 100.0
     }
 
     /// Returns a number from `low` to `high`, log-uniformly distributed, with two significant digits.
-    pub fn log(&mut self, low: f64, high: f64) -> f64 {
-        let value = low * (high / low).powf(self.part());
+    pub fn log_uniform(&mut self, low: f64, high: f64) -> f64 {
+        let value = low * (high / low).powf(self.uniform());
         let digits = 10f64.powf(value.log10().floor() - 1.0);
         // Multiplying by a small inexact power of ten would not yield a clean decimal fraction.
         let rounded = (value / digits).round();

@@ -25,7 +25,7 @@ pub(crate) struct Plan {
     /// Address on which the receiver listens.
     pub(crate) address: Ipv4Addr,
     /// Times at which to sample the counters, ascending; the last one ends the run.
-    pub(crate) looks: Vec<Duration>,
+    pub(crate) samples: Vec<Duration>,
     /// Whether connections request ECN regardless of their controller.
     pub(crate) ecn: bool,
     pub(crate) flows: Vec<PlannedFlow>,
@@ -60,7 +60,7 @@ pub(crate) struct PlannedFlow {
 
 /// The counters of all flows at one end, sampled at one time on `CLOCK_REALTIME`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Look {
+pub(crate) struct Sample {
     pub(crate) at: Instant,
     pub(crate) flows: Vec<Counters>,
 }
@@ -94,13 +94,13 @@ const PORT: u16 = 5001;
 /// Listen backlog: all flows, at most 100, connect at the same time.
 const BACKLOG: i32 = 128;
 /// How often an end checks for termination.
-const PATIENCE: Span = Span::from_millis(20);
+const TERMINATION_CHECK: Span = Span::from_millis(20);
 /// Kernel limits on socket buffers: two bandwidth-delay products of 1 Gb/s and 250 ms.
 const BUFFERS: [(&str, &str); 2] =
     [("tcp_rmem", "4096 1048576 67108864"), ("tcp_wmem", "4096 65536 67108864")];
 
 /// By default the kernel accepts ECN but does not request it.
-const ASKS_FOR_ECN: (&str, &str) = ("tcp_ecn", "1");
+const REQUEST_ECN: (&str, &str) = ("tcp_ecn", "1");
 
 /// The line that an end prints when it is ready.
 pub(crate) const READY: &str = "ready";
@@ -108,16 +108,16 @@ pub(crate) const READY: &str = "ready";
 /// Executes the plan (JSON) and prints the samples.
 pub(crate) fn run(plan: &str) -> Result<(), Error> {
     let plan: Plan = serde_json::from_str(plan).context("this command is only for `headway run --on lab`")?;
-    for (key, value) in BUFFERS.into_iter().chain(plan.ecn.then_some(ASKS_FOR_ECN)) {
+    for (key, value) in BUFFERS.into_iter().chain(plan.ecn.then_some(REQUEST_ECN)) {
         let path = format!("/proc/sys/net/ipv4/{key}");
         std::fs::write(&path, value).with_context(|| format!("cannot write {path}"))?;
     }
     let ended = termination()?;
-    let looks = match plan.role {
+    let samples = match plan.role {
         Role::Receive => receive(&plan, &ended)?,
         Role::Send => send(&plan, &ended)?,
     };
-    print(&serde_json::to_string(&looks)?)
+    print(&serde_json::to_string(&samples)?)
 }
 
 /// Returns a flag that SIGINT and SIGTERM set.
@@ -145,21 +145,26 @@ fn ready() -> Result<Instant, Error> {
 }
 
 /// Samples the counters at all planned times; on termination, takes a last sample at once and returns.
-fn watch(plan: &Plan, begin: Instant, ended: &AtomicBool, counters: impl Fn() -> Vec<Counters>) -> Vec<Look> {
-    let mut looks = Vec::new();
-    for at in plan.looks.iter().map(|at| begin + *at) {
+fn watch(
+    plan: &Plan,
+    begin: Instant,
+    ended: &AtomicBool,
+    counters: impl Fn() -> Vec<Counters>,
+) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for at in plan.samples.iter().map(|at| begin + *at) {
         while now() < at && !ended.load(Ordering::Relaxed) {
-            thread::sleep((at - now()).to_std().min(PATIENCE));
+            thread::sleep((at - now()).to_std().min(TERMINATION_CHECK));
         }
-        looks.push(Look { at: now().min(at), flows: counters() });
+        samples.push(Sample { at: now().min(at), flows: counters() });
         if ended.load(Ordering::Relaxed) {
             break;
         }
     }
-    looks
+    samples
 }
 
-fn receive(plan: &Plan, ended: &AtomicBool) -> Result<Vec<Look>, Error> {
+fn receive(plan: &Plan, ended: &AtomicBool) -> Result<Vec<Sample>, Error> {
     let listeners: Vec<TcpListener> = plan
         .controllers()
         .iter()
@@ -225,7 +230,7 @@ struct Sending {
     finished: AtomicU64,
 }
 
-fn send(plan: &Plan, ended: &AtomicBool) -> Result<Vec<Look>, Error> {
+fn send(plan: &Plan, ended: &AtomicBool) -> Result<Vec<Sample>, Error> {
     let streams = connect_all(plan)?;
     let begin = ready()?;
     let mut flows = Vec::new();

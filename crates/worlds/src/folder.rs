@@ -129,8 +129,8 @@ fn contents(results: &Results) -> Result<Vec<(&'static str, String)>, Error> {
 fn manifest(from: &Manifest<'_>, outcomes: &[Outcome], partial: bool, files: &[PathBuf]) -> Value {
     let wall: f64 = outcomes.iter().map(|run| run.wall.as_secs_f64()).sum();
     let events: u64 = outcomes.iter().map(|run| run.events).sum();
-    let troubles: Vec<_> =
-        outcomes.iter().flat_map(|run| run.trouble.iter().cloned().chain(run.failures())).collect();
+    let reasons: Vec<_> =
+        outcomes.iter().flat_map(|run| run.invalid_reason.iter().cloned().chain(run.failures())).collect();
     json!({
         FORMAT: 1,
         "scenario": from.scenario,
@@ -140,7 +140,7 @@ fn manifest(from: &Manifest<'_>, outcomes: &[Outcome], partial: bool, files: &[P
         "seeds": outcomes.iter().map(|run| run.results.summary.seed).collect::<Vec<_>>(),
         "partial": partial,
         "valid": outcomes.iter().all(|run| run.results.summary.valid),
-        "troubles": troubles,
+        "troubles": reasons,
         "files": files,
         "run": {
             "version": env!("CARGO_PKG_VERSION"),

@@ -7,7 +7,7 @@ use crate::uml::GUEST;
 /// In a process that a run started, does its work and exits; in any other process, returns at once.
 ///
 /// Programs that run scenarios in the kernel or in a lab must call this first in `main`.
-pub fn assist() {
+pub fn run_helper() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match &arguments[..] {
         [command] if command == GUEST => guest(),

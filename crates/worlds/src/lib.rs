@@ -16,7 +16,7 @@
 //! seeds and keeps the files of the runs, [`compare`] compares worlds, and [`Folder`] writes results to files.
 //! Long operations report progress to a callback and end early when their [`Cancellation`] is triggered.
 //!
-//! The kernel in virtual time and the lab start helper processes of a program that calls [`assist`] first in
+//! The kernel in virtual time and the lab start helper processes of a program that calls [`run_helper`] first in
 //! `main`: this program, or the one in [`Options::helper`].
 
 mod cancel;
@@ -46,7 +46,7 @@ pub use cancel::Cancellation;
 pub use controller::changes as controller_changes;
 pub use error::Error;
 pub use folder::{Folder, Manifest};
-pub use helper::{assist, endpoint, guest};
+pub use helper::{endpoint, guest, run_helper};
 pub use lab::disturbed;
 pub use memory::available as available_memory;
 pub use options::{Event, Options, Report, UmlOptions};

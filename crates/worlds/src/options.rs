@@ -20,7 +20,7 @@ pub struct Options<'a> {
     pub memory: Option<Bytes>,
     /// Options for the kernel in virtual time.
     pub uml: UmlOptions,
-    /// The program that calls [`assist`](crate::assist); `None` for the current one.
+    /// The program that calls [`run_helper`](crate::run_helper); `None` for the current one.
     pub helper: Option<PathBuf>,
     /// Ends the work early.
     pub cancellation: Cancellation,
@@ -61,7 +61,7 @@ impl Options<'_> {
         self.helper.clone().map_or_else(own, Ok)
     }
 
-    pub(crate) fn tell(&self, event: Event<'_>) {
+    pub(crate) fn report_event(&self, event: Event<'_>) {
         if let Some(report) = self.report {
             report(event);
         }
@@ -76,13 +76,13 @@ pub type Report<'a> = dyn Fn(Event<'_>) + Sync + 'a;
 #[non_exhaustive]
 pub enum Event<'a> {
     /// A run begins; the text describes it.
-    Begins(&'a str),
+    Started(&'a str),
     /// Progress of a run since its last report, in thousandths of its duration.
     Advanced(u64),
     /// The kernel is being built.
-    Builds(BuildProgress),
+    Building(BuildProgress),
     /// A run in real time is repeated, for the given reason.
-    Repeats(&'a str),
+    Retrying(&'a str),
 }
 
 /// Options that only the kernel in virtual time supports.

@@ -15,7 +15,7 @@ pub struct Outcome {
     /// Wall time of the run.
     pub wall: Span,
     /// Why the run is invalid; `None` if it is valid.
-    pub trouble: Option<String>,
+    pub invalid_reason: Option<String>,
     /// Files that the run wrote besides its results.
     pub files: Option<RunFiles>,
 }

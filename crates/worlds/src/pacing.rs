@@ -5,14 +5,14 @@ use headway_core::{Bytes, Rate};
 use headway_scenario::Scenario;
 
 /// Converts a kernel's pacing rate to a rate on the wire; `None` before there is one.
-pub(super) fn pacing(told: Rate, scenario: &Scenario) -> Option<Rate> {
+pub(super) fn pacing(reported: Rate, scenario: &Scenario) -> Option<Rate> {
     // Without a pacing rate, a kernel reports zero or the maximum.
-    if [Rate::ZERO, Rate::from_bps(u64::MAX)].contains(&told) {
+    if [Rate::ZERO, Rate::from_bps(u64::MAX)].contains(&reported) {
         return None;
     }
     // The kernel's rate counts payload.
     let full = Bytes::new(scenario.mtu.into()) + WIRE_OVERHEAD;
-    Some(told.scale(full.get() as f64 / f64::from(scenario.mss())))
+    Some(reported.scale(full.get() as f64 / f64::from(scenario.mss())))
 }
 
 #[cfg(test)]
@@ -24,7 +24,7 @@ mod tests {
         let text = "duration = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"1 Mb/s\"\n\
                 [[traffic]]\nfrom = \"a\"\nto = \"b\"\nmodel = \"cbr\"\nrate = \"100 kb/s\"\nsize = \"500 B\"\n";
         let scenario = Scenario::parse(text, std::path::Path::new("x.toml"), &[]).unwrap();
-        let rates = [0, 1_448_000, u64::MAX].map(|told| pacing(Rate::from_bps(told), &scenario));
+        let rates = [0, 1_448_000, u64::MAX].map(|reported| pacing(Rate::from_bps(reported), &scenario));
         assert_eq!(rates, [None, Some(Rate::from_bps(1_538_000)), None]);
     }
 }

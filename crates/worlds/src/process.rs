@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 
 /// Makes the command die with this process, and detaches it from the terminal so that keys such as Ctrl-C do not
 /// reach it.
-pub fn end_with_this_process(command: &mut Command) {
+pub fn die_with_parent(command: &mut Command) {
     let attach = || {
         // SAFETY: system calls with constant arguments.
         unsafe {
@@ -25,7 +25,7 @@ pub fn end_with_this_process(command: &mut Command) {
 /// Makes the command run on the processor that the emulator avoids, at the highest priority that the host permits.
 ///
 /// Here sender, receiver and emulator share a few processors; with two real hosts this would not be necessary.
-pub fn punctual(command: &mut Command) {
+pub fn prioritise(command: &mut Command) {
     let mut processors = CpuSet::new();
     let own = host_processor().is_some_and(|processor| processors.set(processor).is_ok());
     let raise = move || {

@@ -22,12 +22,12 @@ pub(crate) fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> 
     let memory = options.memory.map_or_else(memory::available, Ok)?;
     let limit = Bytes::new(memory.get() / u64::from(jobs));
     each_seed(seeds, jobs, options, |seed| {
-        options.tell(Event::Begins(&format!("{} in the simulator, seed {seed}", scenario.name)));
-        one(scenario, seed, limit, options)
+        options.report_event(Event::Started(&format!("{} in the simulator, seed {seed}", scenario.name)));
+        run_once(scenario, seed, limit, options)
     })
 }
 
-fn one(scenario: &Scenario, seed: u64, limit: Bytes, options: &Options<'_>) -> Result<Outcome, Error> {
+fn run_once(scenario: &Scenario, seed: u64, limit: Bytes, options: &Options<'_>) -> Result<Outcome, Error> {
     let begin = Clock::now();
     let mut run = Run::new(scenario, seed, limit)?;
     let mut shown = 0;
@@ -37,9 +37,9 @@ fn one(scenario: &Scenario, seed: u64, limit: Bytes, options: &Options<'_>) -> R
         more = run.step().with_context(|| format!("stopped after {before} of virtual time"))?;
         let part = (run.now() - Instant::ZERO).secs_f64() / scenario.duration.secs_f64();
         let steps = (part * STEPS as f64) as u64;
-        options.tell(Event::Advanced(steps - shown));
+        options.report_event(Event::Advanced(steps - shown));
         shown = steps;
     }
     let events = run.events();
-    Ok(Outcome { results: run.finish(), events, wall: begin.elapsed(), trouble: None, files: None })
+    Ok(Outcome { results: run.finish(), events, wall: begin.elapsed(), invalid_reason: None, files: None })
 }

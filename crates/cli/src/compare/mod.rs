@@ -131,7 +131,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failed> {
     }
     let cancellation = run::interruption()?;
     match args.matrix {
-        Some(matrix) => many(args, matrix, cancellation),
+        Some(matrix) => run_matrix(args, matrix, cancellation),
         None => single(args, cancellation),
     }
 }
@@ -158,7 +158,7 @@ fn single(args: &CompareArgs, cancellation: Cancellation) -> Result<ExitCode, Fa
 }
 
 /// Runs all cells of a matrix.
-fn many(args: &CompareArgs, matrix: Matrix, cancellation: Cancellation) -> Result<ExitCode, Failed> {
+fn run_matrix(args: &CompareArgs, matrix: Matrix, cancellation: Cancellation) -> Result<ExitCode, Failed> {
     let selection = Selection {
         matrix: matrix.into(),
         quick: args.quick,
@@ -181,7 +181,7 @@ fn many(args: &CompareArgs, matrix: Matrix, cancellation: Cancellation) -> Resul
         headway_worlds::kernel(false, &options)?;
     }
     let begun = AtomicUsize::new(0);
-    let Done { results, error } = compare::many(&cells, &args.on, &options, |comparison| {
+    let Done { results, error } = compare::run_cells(&cells, &args.on, &options, |comparison| {
         let number = begun.fetch_add(1, Ordering::Relaxed) + 1;
         tell!("{number} of {}: {}", cells.len(), rows::progress(comparison));
     });

@@ -1,7 +1,7 @@
 //! Text output of comparisons.
 
 use headway_worlds::compare::rows::{
-    TALLY_COLUMNS, cell_columns, cell_rows, metric_columns, metric_rows, remarks, tally_rows, total_speeds,
+    TALLY_COLUMNS, cell_columns, cell_rows, metric_columns, metric_rows, remarks, tally_rows, total_cost,
     verdict,
 };
 use headway_worlds::compare::{Comparison, Tally};
@@ -25,7 +25,7 @@ pub(super) fn matrix(cells: &[Comparison], tallies: &[Tally], all: usize) -> Str
         table(TALLY_COLUMNS.map(str::to_owned).to_vec(), tally_rows(tallies)),
         verdict(tallies)
     );
-    if let Some(line) = total_speeds(cells) {
+    if let Some(line) = total_cost(cells) {
         text += &format!("\n{line}");
     }
     if cells.len() < all {

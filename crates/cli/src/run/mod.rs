@@ -205,8 +205,8 @@ fn print(args: &RunArgs, outcomes: &[Outcome], path: &Path) -> anyhow::Result<()
     }
     for run in outcomes {
         let summary = &run.results.summary;
-        if let Some(trouble) = &run.trouble {
-            say!("Seed {} is invalid: {trouble}", summary.seed);
+        if let Some(reason) = &run.invalid_reason {
+            say!("Seed {} is invalid: {reason}", summary.seed);
         }
         for failure in run.failures() {
             say!("Seed {}: {failure}", summary.seed);
@@ -228,10 +228,10 @@ pub(crate) fn reporter(runs: u64) -> Box<Report<'static>> {
     let progress = Progress::new(STEPS * runs);
     let building = Building::default();
     Box::new(move |event| match event {
-        Event::Begins(what) => progress.say(what.to_owned()),
+        Event::Started(what) => progress.say(what.to_owned()),
         Event::Advanced(steps) => progress.advance(steps),
-        Event::Builds(now) => building.show(now),
-        Event::Repeats(reason) => tell!("repeated, because {reason}"),
+        Event::Building(now) => building.show(now),
+        Event::Retrying(reason) => tell!("repeated, because {reason}"),
         _ => {}
     })
 }

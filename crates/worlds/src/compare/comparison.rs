@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::cell::Cell;
 use super::metrics::{Metric, metrics};
-use super::verdict::{Group, Verdict, agrees_with_itself, judge};
+use super::verdict::{Group, Verdict, is_self_consistent, judge};
 use crate::outcome::Outcome;
 use crate::world::World;
 
@@ -55,7 +55,8 @@ pub struct Comparison {
     /// The link whose queue the metrics describe.
     pub(super) link: String,
     pub(super) metrics: Vec<Metric>,
-    pub(super) speeds: Vec<Speed>,
+    #[serde(rename = "speeds")]
+    pub(super) costs: Vec<Cost>,
     pub(super) verdicts: Vec<Verdict>,
     /// Whether the odd and the even runs of the reference agree within the bands; `None` without several runs.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,7 +69,7 @@ pub struct Comparison {
 
 /// The cost of a run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Speed {
+pub struct Cost {
     /// Time in the world, virtual or real, warm-up included.
     pub(super) virtual_seconds: f64,
     pub(super) wall_seconds: f64,
@@ -103,18 +104,18 @@ impl Comparison {
         let judged: Vec<bool> = verdicts.iter().filter_map(Verdict::within).collect();
         Ok(Comparison {
             labels: subject.labels.to_vec(),
-            set: words(subject.set),
-            runs: subject.runs.iter().map(|run| words(run)).collect(),
+            set: change_texts(subject.set),
+            runs: subject.runs.iter().map(|run| change_texts(run)).collect(),
             worlds: worlds.iter().map(ToString::to_string).collect(),
             reference,
             reference_name: worlds[reference].to_string(),
             link,
             within: (!judged.is_empty()).then(|| judged.iter().all(|within| *within)),
             valid: results.iter().flatten().all(|results| results.summary.valid),
-            speeds: runs.iter().map(|runs| Speed::sum(runs.iter().map(|run| Speed::of(run)))).collect(),
+            costs: runs.iter().map(|runs| Cost::sum(runs.iter().map(|run| Cost::of(run)))).collect(),
             reference_beside_itself: subject
                 .group
-                .and_then(|group| agrees_with_itself(group, reference, &metrics)),
+                .and_then(|group| is_self_consistent(group, reference, &metrics)),
             metrics,
             verdicts,
         })
@@ -140,20 +141,20 @@ impl Comparison {
     }
 }
 
-impl Speed {
+impl Cost {
     /// Sums the costs of several runs.
-    pub(super) fn sum(speeds: impl Iterator<Item = Speed>) -> Speed {
-        let none = Speed { virtual_seconds: 0.0, wall_seconds: 0.0, events: 0 };
-        speeds.fold(none, |all, speed| Speed {
-            virtual_seconds: all.virtual_seconds + speed.virtual_seconds,
-            wall_seconds: all.wall_seconds + speed.wall_seconds,
-            events: all.events + speed.events,
+    pub(super) fn sum(costs: impl Iterator<Item = Cost>) -> Cost {
+        let none = Cost { virtual_seconds: 0.0, wall_seconds: 0.0, events: 0 };
+        costs.fold(none, |all, cost| Cost {
+            virtual_seconds: all.virtual_seconds + cost.virtual_seconds,
+            wall_seconds: all.wall_seconds + cost.wall_seconds,
+            events: all.events + cost.events,
         })
     }
 
-    fn of(run: &Outcome) -> Speed {
+    fn of(run: &Outcome) -> Cost {
         let summary = &run.results.summary;
-        Speed {
+        Cost {
             virtual_seconds: (summary.warmup_ns + summary.measured_ns) as f64 / 1e9,
             wall_seconds: run.wall.as_secs_f64(),
             events: run.events,
@@ -161,7 +162,7 @@ impl Speed {
     }
 
     /// Returns the ratio of the wall time of `other` to that of this run.
-    pub(super) fn over(&self, other: &Speed) -> Option<f64> {
+    pub(super) fn speedup(&self, other: &Cost) -> Option<f64> {
         (self.wall_seconds > 0.0).then(|| other.wall_seconds / self.wall_seconds)
     }
 }
@@ -178,6 +179,6 @@ fn bottleneck(worlds: &[Vec<&Results>]) -> Result<String, Error> {
     Ok(most.context("the worlds have no link with a rate in common")?.1.clone())
 }
 
-fn words(changes: &[Change]) -> Vec<String> {
+fn change_texts(changes: &[Change]) -> Vec<String> {
     changes.iter().map(ToString::to_string).collect()
 }

@@ -16,7 +16,7 @@ const PANELS: [(&str, f64); 6] = [
     (FAIRNESS, 0.2),
 ];
 /// The number of colours that fit in the legend.
-const MOST_KINDS: usize = 3;
+const MAX_KINDS: usize = 3;
 /// Positions of properties in the labels of a cell; in the wide matrix the class replaces the rate.
 const CONTROLLER: usize = 0;
 const RATE: usize = 1;
@@ -24,7 +24,7 @@ const FLOWS: usize = 4;
 
 /// Draws the differences of `world` from the reference as SVG text.
 pub(super) fn differences(cells: &[Comparison], world: usize) -> Result<String, CannotDraw> {
-    let rates = Some(distinct(cells, RATE)).filter(|rates| rates.len() <= MOST_KINDS).unwrap_or_default();
+    let rates = Some(distinct(cells, RATE)).filter(|rates| rates.len() <= MAX_KINDS).unwrap_or_default();
     let controllers = distinct(cells, CONTROLLER);
     let pair = cells
         .first()

@@ -9,7 +9,7 @@ use super::cell::{Cell, flows, parsed};
 
 const CONTROLLERS: [&str; 4] = ["reno", "cubic", "dctcp", "bbr"];
 const RATES_MBPS: [u64; 3] = [100, 1_000, 10_000];
-const ROUND_TRIPS_MS: [i64; 4] = [1, 10, 30, 100];
+const RTTS_MS: [i64; 4] = [1, 10, 30, 100];
 /// Buffers in bandwidth-delay products.
 const BUFFERS: [f64; 3] = [0.25, 1.0, 4.0];
 const FLOWS: [u64; 2] = [1, 4];
@@ -25,23 +25,23 @@ const PACKET: Bytes = Bytes::new(1500 + WIRE_OVERHEAD.get());
 /// truncated one shifts the mean delay by only 1 or 2 %.
 const CYCLES: f64 = 12.0;
 /// Minimum duration of a cell in RTTs: slow start takes about 15, and recovering from its overshoot some more.
-const LEAST_ROUNDS: f64 = 200.0;
+const MIN_RTTS: f64 = 200.0;
 /// Minimum duration of a cell: thirty times the minimum RTO of 200 ms.
-const LEAST: Duration = Duration::from_ms(6_000);
+const MIN_DURATION: Duration = Duration::from_ms(6_000);
 /// Limit on the packets of a cell, all its runs together: 20 s of work for a real stack at 400 000 packets per
 /// second. Half of the cells would need more for all their cycles, up to hours of virtual time.
-const MOST_PACKETS: u64 = 8_000_000;
+const MAX_PACKETS: u64 = 8_000_000;
 /// RTTs that a truncated cell keeps, regardless of the packet limit.
-const KEPT_ROUNDS: f64 = 100.0;
+const KEPT_RTTS: f64 = 100.0;
 /// Interval between the PROBE_RTT phases of BBR.
 const BBR_CYCLE: Duration = Duration::from_ms(10_000);
 
 /// Lower bound of DCTCP's marking threshold, in packets: a lower threshold would mark the bursts of a single
 /// host.
-const LEAST_THRESHOLD: u64 = 20;
+const MIN_THRESHOLD: u64 = 20;
 
 /// Largest window that TCP can advertise.
-const LARGEST_WINDOW: Bytes = Bytes::new(1 << 30);
+const MAX_WINDOW: Bytes = Bytes::new(1 << 30);
 /// Default receive buffer of scenarios.
 const USUAL_WINDOW: Bytes = Bytes::new(64_000_000);
 
@@ -50,7 +50,7 @@ const USUAL_WINDOW: Bytes = Bytes::new(64_000_000);
 struct Point {
     controller: &'static str,
     mbps: u64,
-    round_trip_ms: i64,
+    rtt_ms: i64,
     /// In bandwidth-delay products.
     buffer: f64,
     flows: u64,
@@ -67,10 +67,10 @@ fn all() -> Vec<Point> {
     let mut points = Vec::new();
     for controller in CONTROLLERS {
         for mbps in RATES_MBPS {
-            for round_trip_ms in ROUND_TRIPS_MS {
+            for rtt_ms in RTTS_MS {
                 for buffer in BUFFERS {
                     for flows in FLOWS {
-                        points.push(Point { controller, mbps, round_trip_ms, buffer, flows });
+                        points.push(Point { controller, mbps, rtt_ms, buffer, flows });
                     }
                 }
             }
@@ -111,10 +111,10 @@ const QUICK: [Cheap; 21] = [
 
 /// Returns the cells of [`QUICK`].
 fn subset() -> Vec<Point> {
-    let point = |&(controller, mbps, round_trip_ms, buffer, flows): &Cheap| Point {
+    let point = |&(controller, mbps, rtt_ms, buffer, flows): &Cheap| Point {
         controller,
         mbps,
-        round_trip_ms,
+        rtt_ms,
         buffer,
         flows,
     };
@@ -126,20 +126,20 @@ impl Point {
         Rate::from_mbps(self.mbps as f64)
     }
 
-    fn round_trip(&self) -> Duration {
-        Duration::from_ms(self.round_trip_ms)
+    fn rtt(&self) -> Duration {
+        Duration::from_ms(self.rtt_ms)
     }
 
     /// Returns the bandwidth-delay product times `factor`.
-    fn product(&self, factor: f64) -> Bytes {
-        self.rate().bytes_in(self.round_trip().scale(factor))
+    fn bdp(&self, factor: f64) -> Bytes {
+        self.rate().bytes_in(self.rtt().scale(factor))
     }
 
     /// Returns one period of the controller in steady state.
     fn cycle(&self) -> Duration {
         // The maximum window of a flow, and the RTT with the queue half full.
-        let window = self.product(1.0 + self.buffer).get() as f64 / PACKET.get() as f64 / self.flows as f64;
-        let round = self.round_trip().scale(1.0 + self.buffer / 2.0);
+        let window = self.bdp(1.0 + self.buffer).get() as f64 / PACKET.get() as f64 / self.flows as f64;
+        let round = self.rtt().scale(1.0 + self.buffer / 2.0);
         // cwnd grows from half to full by one segment per RTT.
         let reno = round.scale(window / 2.0);
         match self.controller {
@@ -161,29 +161,27 @@ impl Point {
 
     /// Returns the duration of each run, in whole seconds.
     fn duration(&self) -> Duration {
-        let wanted = self.cycle().scale(CYCLES).max(self.round_trip().scale(LEAST_ROUNDS)).max(LEAST);
-        let most = self
-            .rate()
-            .time_for(PACKET * (MOST_PACKETS / self.runs()))
-            .max(self.round_trip().scale(KEPT_ROUNDS));
+        let wanted = self.cycle().scale(CYCLES).max(self.rtt().scale(MIN_RTTS)).max(MIN_DURATION);
+        let most =
+            self.rate().time_for(PACKET * (MAX_PACKETS / self.runs())).max(self.rtt().scale(KEPT_RTTS));
         Duration::from_ms((wanted.min(most).ms() / 1e3).ceil() as i64 * 1_000)
     }
 
     /// Returns DCTCP's marking threshold: a seventh of the BDP (RFC 8257, 3.1), at least 20 packets, but low
     /// enough that the queue marks before the buffer overflows.
     fn threshold(&self) -> Bytes {
-        let product = Bytes::new(self.product(1.0).get() / 7);
-        let room = Bytes::new(self.product(self.buffer).get() * 2 / 3);
-        product.max(PACKET * LEAST_THRESHOLD).min(room)
+        let threshold = Bytes::new(self.bdp(1.0).get() / 7);
+        let room = Bytes::new(self.bdp(self.buffer).get() * 2 / 3);
+        threshold.max(PACKET * MIN_THRESHOLD).min(room)
     }
 
     /// Returns a receive buffer that does not limit the window.
     fn window(&self) -> Bytes {
-        Bytes::new(self.product(1.0 + self.buffer).get() * 2).clamp(USUAL_WINDOW, LARGEST_WINDOW)
+        Bytes::new(self.bdp(1.0 + self.buffer).get() * 2).clamp(USUAL_WINDOW, MAX_WINDOW)
     }
 
     fn cell(&self, set: &[Change]) -> Result<Cell, Error> {
-        let Point { controller, mbps, round_trip_ms, buffer, flows: count } = *self;
+        let Point { controller, mbps, rtt_ms, buffer, flows: count } = *self;
         let rate = if mbps < 1_000 { format!("{mbps} Mb/s") } else { format!("{} Gb/s", mbps / 1_000) };
         let duration = self.duration();
         let mut changes = vec![
@@ -195,8 +193,8 @@ impl Point {
         changes.extend(set.iter().map(ToString::to_string));
         changes.extend([
             format!("link.0.rate={rate}"),
-            format!("link.0.delay={} us", round_trip_ms * 500),
-            format!("link.0.buffer={} B", self.product(buffer).get()),
+            format!("link.0.delay={} us", rtt_ms * 500),
+            format!("link.0.buffer={} B", self.bdp(buffer).get()),
             format!("flow.0.controller={controller}"),
             format!("flow.0.count={count}"),
         ]);
@@ -205,21 +203,15 @@ impl Point {
             changes.push("flow.0.ecn=dctcp".to_owned());
             changes.push(format!("link.0.queue={{ kind = \"step\", threshold = \"{threshold} B\" }}"));
         }
-        let labels = [
-            controller.to_owned(),
-            rate,
-            format!("{round_trip_ms} ms"),
-            format!("{buffer} BDP"),
-            flows(count),
-        ];
+        let labels =
+            [controller.to_owned(), rate, format!("{rtt_ms} ms"), format!("{buffer} BDP"), flows(count)];
         let runs = if count > 1 { self.staggered()? } else { Vec::new() };
         Ok(Cell { runs, ..Cell::new(labels, &changes)? })
     }
 
     /// Returns the overrides of several runs, one for each stagger.
     fn staggered(&self) -> Result<Vec<Vec<Change>>, Error> {
-        let stagger =
-            |part: &f64| format!("flow.0.stagger={} us", self.round_trip().scale(*part).us().round());
+        let stagger = |part: &f64| format!("flow.0.stagger={} us", self.rtt().scale(*part).us().round());
         STAGGERS.iter().map(|part| parsed(&[stagger(part)])).collect()
     }
 }
@@ -287,15 +279,15 @@ mod tests {
 
     #[test]
     fn cells_last_for_their_cycles_within_bounds() {
-        let point = Point { controller: "reno", mbps: 100, round_trip_ms: 30, buffer: 1.0, flows: 1 };
+        let point = Point { controller: "reno", mbps: 100, rtt_ms: 30, buffer: 1.0, flows: 1 };
         // 487 packets: 244 RTTs of 45 ms.
         assert!((10.9..11.1).contains(&point.cycle().secs_f64()), "{}", point.cycle());
         assert_eq!(point.duration(), Duration::from_ms(132_000));
         let cubic = Point { controller: "cubic", ..point };
         assert!((7.1..7.2).contains(&cubic.cycle().secs_f64()), "{}", cubic.cycle());
-        let short = Point { round_trip_ms: 1, ..point };
-        assert_eq!(short.duration(), LEAST);
-        let long = Point { mbps: 10_000, round_trip_ms: 100, ..point };
+        let short = Point { rtt_ms: 1, ..point };
+        assert_eq!(short.duration(), MIN_DURATION);
+        let long = Point { mbps: 10_000, rtt_ms: 100, ..point };
         assert_eq!(long.duration(), Duration::from_ms(10_000));
         assert_eq!(Point { controller: "bbr", ..point }.duration(), Duration::from_ms(120_000));
     }
@@ -303,9 +295,9 @@ mod tests {
     #[test]
     fn marks_come_before_losses() {
         for point in all() {
-            let buffer = point.product(point.buffer);
+            let buffer = point.bdp(point.buffer);
             assert!(PACKET <= point.threshold() && point.threshold() < buffer, "{point:?}");
-            assert!(point.window() > point.product(1.0 + point.buffer), "{point:?}");
+            assert!(point.window() > point.bdp(1.0 + point.buffer), "{point:?}");
         }
     }
 

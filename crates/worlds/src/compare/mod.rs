@@ -27,12 +27,12 @@ use crate::pool::{self, Done};
 use crate::world::World;
 pub use cell::Cell;
 use comparison::Subject;
-pub use comparison::{Comparison, Speed};
+pub use comparison::{Comparison, Cost};
 pub use metrics::Metric;
 pub use verdict::{Tally, Verdict};
 
 /// Attempts at a run in real time before giving up on a busy machine.
-const TRIES: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 
 /// The available matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub fn single(
     worlds: &[World],
     options: &Options<'_>,
 ) -> Result<Option<(Comparison, Vec<Outcome>)>, Error> {
-    let Some(outcomes) = all_worlds(worlds, |world| one(scenario, world, options), options)? else {
+    let Some(outcomes) = all_worlds(worlds, |world| run_once(scenario, world, options), options)? else {
         return Ok(None);
     };
     let runs: Vec<Vec<&Outcome>> = outcomes.iter().map(|outcome| vec![outcome]).collect();
@@ -82,12 +82,12 @@ pub fn single(
     Ok(Some((comparison, outcomes)))
 }
 
-/// Runs all cells, `options.jobs` at a time, and calls `told` with every finished comparison.
-pub fn many(
+/// Runs all cells, `options.jobs` at a time, and calls `on_result` with every finished comparison.
+pub fn run_cells(
     cells: &[Planned],
     worlds: &[World],
     options: &Options<'_>,
-    told: impl Fn(&Comparison) + Sync,
+    on_result: impl Fn(&Comparison) + Sync,
 ) -> Done<Comparison, Error> {
     let memory = match options.memory.map_or_else(memory::available, Ok) {
         Ok(memory) => Bytes::new(memory.get() / u64::from(options.jobs.max(1))),
@@ -99,7 +99,7 @@ pub fn many(
     pool::each(cells, options.jobs as usize, &options.cancellation, |(cell, scenarios)| {
         let mut runs: Vec<Vec<Outcome>> = Vec::new();
         for scenario in scenarios {
-            let in_world = |world| one(scenario, world, &each);
+            let in_world = |world| run_once(scenario, world, &each);
             match all_worlds(worlds, in_world, &each).with_context(|| cell.to_string())? {
                 Some(outcomes) => runs.push(outcomes),
                 None => return Ok(None),
@@ -108,7 +108,7 @@ pub fn many(
         let of_world = |world: usize| runs.iter().map(|outcomes| &outcomes[world]).collect();
         let by_world: Vec<Vec<&Outcome>> = (0..worlds.len()).map(of_world).collect();
         let comparison = Comparison::new(&Subject::of(cell, &scenarios[0]), worlds, &by_world)?;
-        told(&comparison);
+        on_result(&comparison);
         Ok(Some(comparison))
     })
 }
@@ -148,17 +148,17 @@ pub fn cells(file: &Path, selection: &Selection<'_>, worlds: &[World]) -> Result
 
 /// Runs a scenario in one world, and repeats it in real time when the machine disturbed it; `None` when cancelled
 /// before it began.
-fn one(scenario: &Scenario, world: World, options: &Options<'_>) -> Result<Option<Outcome>, Error> {
-    let mut tries = 0;
+fn run_once(scenario: &Scenario, world: World, options: &Options<'_>) -> Result<Option<Outcome>, Error> {
+    let mut attempts = 0;
     loop {
-        tries += 1;
+        attempts += 1;
         let outcomes = crate::run_all(scenario, world, &[scenario.seed], options)?;
         let Some(outcome) = outcomes.into_iter().next() else { return Ok(None) };
         let valid = outcome.results.summary.valid;
-        if valid || tries == TRIES || options.cancellation.is_cancelled() {
+        if valid || attempts == MAX_ATTEMPTS || options.cancellation.is_cancelled() {
             return Ok(Some(outcome));
         }
-        options.tell(Event::Repeats(outcome.trouble.as_deref().unwrap_or_default()));
+        options.report_event(Event::Retrying(outcome.invalid_reason.as_deref().unwrap_or_default()));
     }
 }
 

@@ -95,7 +95,7 @@ pub fn matrix(cells: &[Comparison], tallies: &[Tally], all: usize) -> Result<Str
         body += &format!("<p><strong>Interrupted: {} of {all} cells.</strong></p>\n", cells.len());
     }
     body += &page::table(rows::TALLY_COLUMNS, &rows::tally_rows(tallies));
-    if let Some(line) = rows::total_speeds(cells) {
+    if let Some(line) = rows::total_cost(cells) {
         body += &format!("<p class=\"note\">{}</p>\n", page::escaped(&line));
     }
     for world in cells.first().map(Comparison::others).into_iter().flatten() {

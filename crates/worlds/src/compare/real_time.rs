@@ -14,18 +14,18 @@ const BUFFERS: [f64; 3] = [0.5, 1.0, 2.0];
 /// Returns all cells: rates, buffers, `reno` and `cubic`, one flow and four, with the delay of the scenario.
 pub(super) fn cells(scenario: &Scenario, set: &[Change]) -> Result<Vec<Cell>, Error> {
     let delay = scenario.link.first().map(|link| link.delay).unwrap_or_default();
-    let round_trip = delay * 2;
+    let rtt = delay * 2;
     let mut cells = Vec::new();
     for mbps in RATES_MBPS {
         let rate = Rate::from_mbps(mbps);
         for factor in BUFFERS {
-            let buffer = rate.bytes_in(round_trip.scale(factor)).get();
+            let buffer = rate.bytes_in(rtt.scale(factor)).get();
             for controller in ["reno", "cubic"] {
                 for count in [1, 4] {
                     let labels = [
                         controller.to_owned(),
                         format!("{mbps} Mb/s"),
-                        format!("{} ms", round_trip.ms()),
+                        format!("{} ms", rtt.ms()),
                         format!("{factor} BDP"),
                         flows(count),
                     ];

@@ -2,7 +2,7 @@
 
 use headway_core::Duration;
 
-use super::comparison::{Comparison, Speed};
+use super::comparison::{Comparison, Cost};
 use super::metrics::{
     COMPLETION, FAIRNESS, GOODPUT, MEAN_DELAY, Metric, RETRANSMITTED, SLOWEST, TIMEOUTS, short,
 };
@@ -46,22 +46,22 @@ pub fn remarks(comparison: &Comparison) -> Vec<String> {
             "The machine was too busy for a run in real time: this comparison does not count.".to_owned(),
         );
     }
-    lines.push(speeds(comparison, &comparison.speeds));
+    lines.push(costs(comparison, &comparison.costs));
     lines
 }
 
 /// Describes the wall time of every run, and the speed relative to the reference.
-fn speeds(comparison: &Comparison, speeds: &[Speed]) -> String {
-    let reference = &speeds[comparison.reference];
-    let took = |(world, speed): (&String, &Speed)| {
+fn costs(comparison: &Comparison, costs: &[Cost]) -> String {
+    let reference = &costs[comparison.reference];
+    let took = |(world, cost): (&String, &Cost)| {
         let events =
-            if speed.events > 0 { format!(" ({} events)", count(speed.events)) } else { String::new() };
-        format!("{world} {}{events}", seconds(speed.wall_seconds))
+            if cost.events > 0 { format!(" ({} events)", count(cost.events)) } else { String::new() };
+        format!("{world} {}{events}", seconds(cost.wall_seconds))
     };
     let mut text = format!("{} of traffic took ", seconds(reference.virtual_seconds));
-    text += &comparison.worlds.iter().zip(speeds).map(took).collect::<Vec<_>>().join(", ");
+    text += &comparison.worlds.iter().zip(costs).map(took).collect::<Vec<_>>().join(", ");
     for world in comparison.others() {
-        if let Some(ratio) = speeds[world].over(reference) {
+        if let Some(ratio) = costs[world].speedup(reference) {
             let (world, reference) = (&comparison.worlds[world], &comparison.worlds[comparison.reference]);
             text += &format!("; {world} is {} as {reference}", times(ratio));
         }
@@ -88,8 +88,8 @@ fn count(events: u64) -> String {
 
 /// Describes a finished cell on one line.
 pub fn progress(comparison: &Comparison) -> String {
-    let took = |(world, speed): (&String, &Speed)| format!("{world} {}", seconds(speed.wall_seconds));
-    let took: Vec<String> = comparison.worlds.iter().zip(&comparison.speeds).map(took).collect();
+    let took = |(world, cost): (&String, &Cost)| format!("{world} {}", seconds(cost.wall_seconds));
+    let took: Vec<String> = comparison.worlds.iter().zip(&comparison.costs).map(took).collect();
     let state = match (comparison.valid, comparison.within) {
         (false, _) => ", disturbed",
         (true, Some(false)) => ", outside",
@@ -157,12 +157,12 @@ pub fn tally_rows(tallies: &[Tally]) -> Vec<[String; 4]> {
             let share = percent(within as f64 / tally.cells as f64);
             [name, tally.cells.to_string(), within.to_string(), share]
         };
-        let name = format!("{}: {}", tally.world, tally.group.words());
+        let name = format!("{}: {}", tally.world, tally.group.description());
         if let [only] = &tally.bands[..] {
-            rows.push(row(format!("{name}: {}", only.words), tally.within));
+            rows.push(row(format!("{name}: {}", only.description), tally.within));
         } else {
             rows.push(row(name, tally.within));
-            rows.extend(tally.bands.iter().map(|band| row(format!("- {}", band.words), band.within)));
+            rows.extend(tally.bands.iter().map(|band| row(format!("- {}", band.description), band.within)));
         }
         if let Some(within) = tally.reference_beside_itself {
             rows.push(row("reference: even runs against odd runs".to_owned(), within));
@@ -173,7 +173,7 @@ pub fn tally_rows(tallies: &[Tally]) -> Vec<[String; 4]> {
 
 /// Says in a sentence whether every group has enough cells within their bands.
 pub fn verdict(tallies: &[Tally]) -> String {
-    let name = |tally: &Tally| format!("{} ({} of {})", tally.group.words(), tally.within, tally.cells);
+    let name = |tally: &Tally| format!("{} ({} of {})", tally.group.description(), tally.within, tally.cells);
     let missed: Vec<String> = tallies.iter().filter(|tally| !tally.reached).map(name).collect();
     let Some(first) = tallies.first() else { return "No cell has bands.".to_owned() };
     // All groups of one matrix have the same goal.
@@ -186,8 +186,8 @@ pub fn verdict(tallies: &[Tally]) -> String {
 }
 
 /// Describes the total cost of all cells, per world.
-pub fn total_speeds(cells: &[Comparison]) -> Option<String> {
+pub fn total_cost(cells: &[Comparison]) -> Option<String> {
     let first = cells.first()?;
-    let sum = |world: usize| Speed::sum(cells.iter().map(|cell| cell.speeds[world].clone()));
-    Some(speeds(first, &(0..first.worlds.len()).map(sum).collect::<Vec<_>>()))
+    let sum = |world: usize| Cost::sum(cells.iter().map(|cell| cell.costs[world].clone()));
+    Some(costs(first, &(0..first.worlds.len()).map(sum).collect::<Vec<_>>()))
 }

@@ -49,7 +49,7 @@ impl Group {
         groups
     }
 
-    pub(super) fn words(self) -> &'static str {
+    pub(super) fn description(self) -> &'static str {
         match self {
             Group::OneFlow => "one flow of reno, cubic or dctcp",
             Group::SeveralFlows => "several flows",
@@ -78,7 +78,7 @@ pub(super) struct Band {
     /// In the unit of the metric.
     pub(super) absolute: f64,
     /// Description of the band in reports.
-    pub(super) words: &'static str,
+    pub(super) description: &'static str,
 }
 
 const BANDS: [Band; 13] = [
@@ -87,14 +87,14 @@ const BANDS: [Band; 13] = [
         metric: GOODPUT,
         relative: 0.03,
         absolute: 0.0,
-        words: "goodput within 3 %",
+        description: "goodput within 3 %",
     },
     Band {
         group: Group::OneFlow,
         metric: MEAN_DELAY,
         relative: 0.10,
         absolute: 50e3,
-        words: "mean queueing delay within 10 % or 50 us",
+        description: "mean queueing delay within 10 % or 50 us",
     },
     Band {
         group: Group::OneFlow,
@@ -102,52 +102,70 @@ const BANDS: [Band; 13] = [
         relative: 0.25,
         // A relative difference of a few losses means nothing.
         absolute: 5.0,
-        words: "retransmitted packets within 25 % or 5 packets",
+        description: "retransmitted packets within 25 % or 5 packets",
     },
     Band {
         group: Group::SeveralFlows,
         metric: FAIRNESS,
         relative: 0.0,
         absolute: 0.05,
-        words: "Jain's index within 0.05",
+        description: "Jain's index within 0.05",
     },
-    Band { group: Group::Bbr, metric: GOODPUT, relative: 0.10, absolute: 0.0, words: "goodput within 10 %" },
+    Band {
+        group: Group::Bbr,
+        metric: GOODPUT,
+        relative: 0.10,
+        absolute: 0.0,
+        description: "goodput within 10 %",
+    },
     Band {
         group: Group::RealTime,
         metric: GOODPUT,
         relative: 0.05,
         absolute: 0.0,
-        words: "goodput within 5 %",
+        description: "goodput within 5 %",
     },
     Band {
         group: Group::RealTime,
         metric: MEAN_DELAY,
         relative: 0.15,
         absolute: 0.0,
-        words: "mean queueing delay within 15 %",
+        description: "mean queueing delay within 15 %",
     },
-    Band { group: Group::Wide, metric: GOODPUT, relative: 0.05, absolute: 0.0, words: "goodput within 5 %" },
+    Band {
+        group: Group::Wide,
+        metric: GOODPUT,
+        relative: 0.05,
+        absolute: 0.0,
+        description: "goodput within 5 %",
+    },
     Band {
         group: Group::Wide,
         metric: MEAN_DELAY,
         relative: 0.15,
         absolute: 300e3,
-        words: "mean queueing delay within 15 % or 0.3 ms",
+        description: "mean queueing delay within 15 % or 0.3 ms",
     },
     Band {
         group: Group::Wide,
         metric: RETRANSMITTED,
         relative: 0.30,
         absolute: 10.0,
-        words: "retransmitted packets within 30 % or 10 packets",
+        description: "retransmitted packets within 30 % or 10 packets",
     },
-    Band { group: Group::Wide, metric: TIMEOUTS, relative: 0.0, absolute: 3.0, words: "timeouts within 3" },
+    Band {
+        group: Group::Wide,
+        metric: TIMEOUTS,
+        relative: 0.0,
+        absolute: 3.0,
+        description: "timeouts within 3",
+    },
     Band {
         group: Group::Wide,
         metric: SLOWEST_SHARE,
         relative: 0.10,
         absolute: 0.10,
-        words: "slowest flow within 10 % of its goodput or of an equal share",
+        description: "slowest flow within 10 % of its goodput or of an equal share",
     },
     Band {
         group: Group::Wide,
@@ -155,7 +173,7 @@ const BANDS: [Band; 13] = [
         relative: 0.10,
         // Five ticks of the kernel timer.
         absolute: 5e6,
-        words: "median completion within 10 % or 5 ms",
+        description: "median completion within 10 % or 5 ms",
     },
 ];
 
@@ -212,7 +230,7 @@ pub(super) fn judge(
 /// Whether the even runs of the reference are within the bands of `group` around the odd ones. This shows how
 /// much chance, and small changes of start times and RTTs, affect a single world. `None` with fewer than two runs
 /// in each half.
-pub(super) fn agrees_with_itself(group: Group, reference: usize, metrics: &[Metric]) -> Option<bool> {
+pub(super) fn is_self_consistent(group: Group, reference: usize, metrics: &[Metric]) -> Option<bool> {
     let halves = |metric: &Metric| -> Option<[Option<f64>; 2]> {
         let runs = metric.runs.get(reference).filter(|runs| runs.len() >= 4)?;
         let half = |first: usize| median(&runs.iter().copied().skip(first).step_by(2).collect::<Vec<_>>());
@@ -266,7 +284,7 @@ impl Tally {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct BandTally {
     #[serde(rename = "band")]
-    pub(super) words: &'static str,
+    pub(super) description: &'static str,
     pub(super) within: usize,
 }
 
@@ -286,7 +304,7 @@ pub(super) fn tally(world: &str, cells: &[(&Verdict, bool)]) -> Vec<Tally> {
         };
         let within = count(&|checks| checks.iter().all(|check| check.within));
         let band = |band: &Band| BandTally {
-            words: band.words,
+            description: band.description,
             within: count(&|checks| checks.iter().all(|check| check.metric != band.metric || check.within)),
         };
         (!mine.is_empty()).then(|| Tally {
@@ -358,9 +376,9 @@ mod tests {
             let runs = vec![runs.map(Some).to_vec()];
             vec![Metric::new(TIMEOUTS, Unit::Count, runs, 0)]
         };
-        let agrees = |runs| agrees_with_itself(Group::Wide, 0, &metric(runs));
+        let agrees = |runs| is_self_consistent(Group::Wide, 0, &metric(runs));
         assert_eq!([agrees([5.0, 7.0, 5.0, 8.0]), agrees([5.0, 9.0, 5.0, 9.0])], [Some(true), Some(false)]);
-        assert_eq!(agrees_with_itself(Group::OneFlow, 0, &metric([1.0; 4])), None);
+        assert_eq!(is_self_consistent(Group::OneFlow, 0, &metric([1.0; 4])), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use headway_scenario::{EcnMode, FlowController, FlowSpec, Scenario};
 
 /// A controller that flows or programs require.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Need {
+enum Requirement {
     /// A controller that the kernel provides under this name.
     Own(String),
     /// One of Headway's controllers, to be loaded.
@@ -20,7 +20,7 @@ enum Need {
 pub(super) struct Controllers {
     flows: Vec<String>,
     programs: Vec<Option<String>>,
-    loaded: Vec<(Need, Loaded)>,
+    loaded: Vec<(Requirement, Loaded)>,
 }
 
 impl Controllers {
@@ -52,12 +52,12 @@ impl Controllers {
     }
 
     fn get(&mut self, key: &str, controller: &FlowController, kernels: &[String]) -> Result<String, Error> {
-        let needed = need(key, controller, kernels)?;
-        let (program, options) = match &needed {
-            Need::Own(name) => return Ok(name.clone()),
-            Need::Program(program, options) => (*program, *options),
+        let required = requirement(key, controller, kernels)?;
+        let (program, options) = match &required {
+            Requirement::Own(name) => return Ok(name.clone()),
+            Requirement::Program(program, options) => (*program, *options),
         };
-        if let Some((_, same)) = self.loaded.iter().find(|(other, _)| *other == needed) {
+        if let Some((_, same)) = self.loaded.iter().find(|(other, _)| *other == required) {
             return Ok(same.name().to_owned());
         }
         // A name unique to this run, distinct from those of other runs and of `headway cc`.
@@ -66,7 +66,7 @@ impl Controllers {
         let loaded = loader
             .load()
             .with_context(|| format!("the lab does not support `{key}`; `--on uml` needs no privileges"))?;
-        self.loaded.push((needed, loaded));
+        self.loaded.push((required, loaded));
         Ok(name)
     }
 }
@@ -74,7 +74,7 @@ impl Controllers {
 /// Rejects controllers that no kernel can run.
 pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
     // The controllers that this kernel has are checked when the run begins.
-    need(&format!("flow[{index}].controller"), &flow.controller, &[])?;
+    requirement(&format!("flow[{index}].controller"), &flow.controller, &[])?;
     let Some(kind) = flow.controller.known() else { return Ok(()) };
     let of_dctcp = matches!(kind, Kind::Dctcp | Kind::LsDctcp(_));
     if of_dctcp != (flow.ecn == EcnMode::Dctcp) {
@@ -84,8 +84,8 @@ pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
     Ok(())
 }
 
-fn need(key: &str, controller: &FlowController, kernels: &[String]) -> Result<Need, Error> {
-    let own = |name: &str| Need::Own(name.to_owned());
+fn requirement(key: &str, controller: &FlowController, kernels: &[String]) -> Result<Requirement, Error> {
+    let own = |name: &str| Requirement::Own(name.to_owned());
     let kind = match controller {
         FlowController::Kernel(controller) => return Ok(own(controller.name())),
         FlowController::Known(kind) => *kind,
@@ -95,9 +95,9 @@ fn need(key: &str, controller: &FlowController, kernels: &[String]) -> Result<Ne
         Kind::Cubic => own("cubic"),
         Kind::Bbr => own("bbr"),
         Kind::Dctcp if kernels.iter().any(|name| name == "dctcp") => own("dctcp"),
-        Kind::Dctcp => Need::Program(Controller::HwDctcp, LsOptions::default()),
-        Kind::LsReno(parameters) => Need::Program(Controller::LsReno, options(key, &parameters)?),
-        Kind::LsDctcp(parameters) => Need::Program(Controller::LsDctcp, options(key, &parameters)?),
+        Kind::Dctcp => Requirement::Program(Controller::HwDctcp, LsOptions::default()),
+        Kind::LsReno(parameters) => Requirement::Program(Controller::LsReno, options(key, &parameters)?),
+        Kind::LsDctcp(parameters) => Requirement::Program(Controller::LsDctcp, options(key, &parameters)?),
         _ => bail!("the lab does not support `{key}`: no kernel has `{kind}`; the simulator has"),
     })
 }

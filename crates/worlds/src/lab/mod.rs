@@ -22,14 +22,14 @@ use programs::Programs;
 
 use translate::Translated;
 
-use crate::endpoint::{COMMAND, Look, Plan, PlannedFlow, READY, Role, now};
+use crate::endpoint::{COMMAND, Plan, PlannedFlow, READY, Role, Sample, now};
 use crate::options::{Event, Options};
 use crate::outcome::Outcome;
 use crate::process;
 use crate::sim::STEPS;
 
 /// Lead time from both endpoints being ready to time zero; covers telling them.
-const LEAD: Duration = Duration::from_ms(100);
+const START_DELAY: Duration = Duration::from_ms(100);
 /// Interval of progress reports and of checks for cancellation.
 const TICK: Span = Span::from_millis(100);
 
@@ -48,8 +48,8 @@ pub(crate) fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> 
             break;
         }
         let what = format!("{} in the lab, seed {seed}, {} of real time", scenario.name, scenario.duration);
-        options.tell(Event::Begins(&what));
-        outcomes.push(one(scenario, &translated, &controllers, seed, options)?);
+        options.report_event(Event::Started(&what));
+        outcomes.push(run_once(scenario, &translated, &controllers, seed, options)?);
     }
     Ok(outcomes)
 }
@@ -59,7 +59,7 @@ pub fn disturbed(lateness: &Lateness) -> bool {
     lateness.very_late_share > LATE_SHARE || lateness.missed > 0
 }
 
-fn one(
+fn run_once(
     scenario: &Scenario,
     translated: &Translated,
     controllers: &Controllers,
@@ -76,7 +76,7 @@ fn one(
     let plan = |role| plan(scenario, controllers, &lab, role);
     let mut receiver = Endpoint::start(&lab, "server", &plan(Role::Receive)?, options)?;
     let mut sender = Endpoint::start(&lab, "client", &plan(Role::Send)?, options)?;
-    let begin = now() + LEAD;
+    let begin = now() + START_DELAY;
     receiver.begin(begin)?;
     sender.begin(begin)?;
     thread::sleep((begin - now()).to_std());
@@ -84,11 +84,11 @@ fn one(
     let end = begin + scenario.duration;
     let mut shown = 0;
     while now() < end && !options.cancellation.is_cancelled() {
-        let next = programs.settle(now() - begin)?.map_or(end, |next| end.min(begin + next));
+        let next = programs.run_due(now() - begin)?.map_or(end, |next| end.min(begin + next));
         thread::sleep((next - now()).to_std().min(TICK));
         let part = (now() - begin).secs_f64() / scenario.duration.secs_f64();
         let steps = (part.clamp(0.0, 1.0) * STEPS as f64) as u64;
-        options.tell(Event::Advanced(steps - shown));
+        options.report_event(Event::Advanced(steps - shown));
         shown = steps;
     }
     programs.end(now() - begin)?;
@@ -96,8 +96,8 @@ fn one(
         sender.end();
         receiver.end();
     }
-    let (sent, received) = (sender.looks()?, receiver.looks()?);
-    let last = received.last().map_or(begin, |look| look.at).max(begin + Duration::from_ms(1));
+    let (sent, received) = (sender.samples()?, receiver.samples()?);
+    let last = received.last().map_or(begin, |sample| sample.at).max(begin + Duration::from_ms(1));
     let truth = lab.truth_between(begin, last)?;
     lab.down()?;
     let run = results::Run {
@@ -110,21 +110,21 @@ fn one(
         received: &received,
         truth: &truth,
     };
-    let (mut results, trouble) = run.results();
+    let (mut results, invalid_reason) = run.results();
     let (ended, files) = programs.finish();
     results.summary.programs = ended;
-    Ok(Outcome { results, events: 0, wall: clock.elapsed(), trouble, files })
+    Ok(Outcome { results, events: 0, wall: clock.elapsed(), invalid_reason, files })
 }
 
 /// Returns the plan of an endpoint, which samples its counters at the end of every interval, of warm-up and of
 /// the run.
 fn plan(scenario: &Scenario, controllers: &Controllers, lab: &Lab, role: Role) -> Result<Plan, Error> {
-    let mut looks: Vec<Duration> = (1..=scenario.duration.ns() / scenario.interval.ns())
+    let mut samples: Vec<Duration> = (1..=scenario.duration.ns() / scenario.interval.ns())
         .map(|index| scenario.interval * index)
         .chain([scenario.warmup, scenario.duration])
         .collect();
-    looks.sort();
-    looks.dedup();
+    samples.sort();
+    samples.dedup();
     let mut flows = Vec::new();
     for (group, spec) in scenario.flow.iter().enumerate() {
         for index in 0..spec.count {
@@ -137,7 +137,7 @@ fn plan(scenario: &Scenario, controllers: &Controllers, lab: &Lab, role: Role) -
         }
     }
     let ecn = scenario.flow.iter().any(|flow| flow.ecn == EcnMode::Classic);
-    Ok(Plan { role, address: lab.v4("server")?, looks, ecn, flows })
+    Ok(Plan { role, address: lab.v4("server")?, samples, ecn, flows })
 }
 
 /// An endpoint process in a node.
@@ -150,8 +150,8 @@ impl Endpoint {
     fn start(lab: &Lab, node: &str, plan: &Plan, options: &Options<'_>) -> Result<Endpoint, Error> {
         let program = options.program()?;
         let mut command = lab.command(node, program, [COMMAND.to_owned(), serde_json::to_string(plan)?])?;
-        process::end_with_this_process(&mut command);
-        process::punctual(&mut command);
+        process::die_with_parent(&mut command);
+        process::prioritise(&mut command);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let mut output = BufReader::new(child.stdout.take().context("no output")?);
@@ -159,7 +159,7 @@ impl Endpoint {
         output.read_line(&mut line)?;
         let mut endpoint = Endpoint { child, output };
         if line.trim() != READY {
-            bail!("the endpoint on {node} could not start: {}", endpoint.complaint());
+            bail!("the endpoint on {node} could not start: {}", endpoint.error_output());
         }
         Ok(endpoint)
     }
@@ -171,7 +171,7 @@ impl Endpoint {
     }
 
     /// Returns what the endpoint wrote to standard error before it exited.
-    fn complaint(&mut self) -> String {
+    fn error_output(&mut self) -> String {
         let mut text = String::new();
         if let Some(mut errors) = self.child.stderr.take() {
             // If this fails, the error message just has less detail.
@@ -186,11 +186,11 @@ impl Endpoint {
         let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
     }
 
-    fn looks(&mut self) -> Result<Vec<Look>, Error> {
+    fn samples(&mut self) -> Result<Vec<Sample>, Error> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
         if line.is_empty() {
-            bail!("a flow endpoint failed: {}", self.complaint());
+            bail!("a flow endpoint failed: {}", self.error_output());
         }
         Ok(serde_json::from_str(&line)?)
     }

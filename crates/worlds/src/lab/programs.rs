@@ -27,11 +27,11 @@ use crate::outcome::RunFiles;
 use crate::{process, uml};
 
 /// Time from SIGTERM to SIGKILL.
-const GRACE: Span = Span::from_secs(1);
+const TERMINATION_TIMEOUT: Span = Span::from_secs(1);
 /// Poll interval for a program that was asked to stop.
-const PERIOD: Span = Span::from_millis(10);
+const POLL_INTERVAL: Span = Span::from_millis(10);
 /// Largest file that a program may write: one that prints forever must not fill the disk.
-const MOST_OUTPUT: u64 = 1 << 30;
+const MAX_OUTPUT: u64 = 1 << 30;
 
 /// The programs of a run.
 pub(super) struct Programs<'a> {
@@ -71,7 +71,7 @@ impl<'a> Programs<'a> {
         for (number, spec) in scenario.program.iter().enumerate() {
             let node = translated.node(&spec.at);
             if let Some(controller) = controllers.of_program(number) {
-                choose(lab, node, controller)?;
+                set_controller(lab, node, controller)?;
             }
             let command = command(scenario, spec, lab, node, &hosts, &output_names(number), folder.path())?;
             programs.push(Program { command, running: None, ended: None, stopped: false });
@@ -81,10 +81,10 @@ impl<'a> Programs<'a> {
 
     /// Starts and stops the programs due at time `at` of the scenario, and returns the time of the next such
     /// event.
-    pub(super) fn settle(&mut self, at: Duration) -> Result<Option<Duration>, Error> {
+    pub(super) fn run_due(&mut self, at: Duration) -> Result<Option<Duration>, Error> {
         let mut next: Option<Duration> = None;
         for (program, spec) in self.programs.iter_mut().zip(&self.scenario.program) {
-            program.look(at)?;
+            program.poll(at)?;
             if !program.has_begun() && spec.start <= at {
                 program.start(spec)?;
             } else if spec.stop.is_some_and(|stop| stop <= at) {
@@ -100,8 +100,8 @@ impl<'a> Programs<'a> {
     /// Stops all running programs at the same time.
     pub(super) fn end(&mut self, at: Duration) -> Result<(), Error> {
         for program in &mut self.programs {
-            program.look(at)?;
-            program.ask();
+            program.poll(at)?;
+            program.terminate();
         }
         for program in &mut self.programs {
             program.end(at)?;
@@ -142,7 +142,7 @@ impl Program {
     }
 
     /// Reaps the program if it has exited.
-    fn look(&mut self, at: Duration) -> io::Result<()> {
+    fn poll(&mut self, at: Duration) -> io::Result<()> {
         if let Some(child) = &mut self.running
             && let Some(status) = child.try_wait()?
         {
@@ -153,7 +153,7 @@ impl Program {
     }
 
     /// Sends SIGTERM to the program and everything it started.
-    fn ask(&mut self) {
+    fn terminate(&mut self) {
         if let Some(child) = &self.running {
             self.stopped = true;
             // It may exit at this very moment.
@@ -164,12 +164,12 @@ impl Program {
     /// Stops the program, by force if it does not stop when asked.
     fn end(&mut self, at: Duration) -> io::Result<()> {
         if !self.stopped {
-            self.ask();
+            self.terminate();
         }
-        let deadline = Clock::now() + GRACE;
+        let deadline = Clock::now() + TERMINATION_TIMEOUT;
         while self.running.is_some() && Clock::now() < deadline {
-            self.look(at)?;
-            std::thread::sleep(PERIOD);
+            self.poll(at)?;
+            std::thread::sleep(POLL_INTERVAL);
         }
         if let Some(mut child) = self.running.take() {
             let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
@@ -199,7 +199,7 @@ fn line(address: Ipv4Addr, name: &str) -> String {
 }
 
 /// Sets the default congestion controller of a node.
-fn choose(lab: &Lab, node: &str, controller: &str) -> Result<(), Error> {
+fn set_controller(lab: &Lab, node: &str, controller: &str) -> Result<(), Error> {
     let script = format!("echo {controller} > /proc/sys/net/ipv4/tcp_congestion_control");
     let status = lab.command(node, "/bin/sh", ["-c", &script])?.stderr(Stdio::null()).status()?;
     if !status.success() {
@@ -226,10 +226,10 @@ fn command(
     let file =
         |name: &String| File::create(folder.join(name)).with_context(|| format!("cannot write {name}"));
     command.current_dir(place).stdin(Stdio::null()).stdout(file(out)?).stderr(file(err)?);
-    process::end_with_this_process(&mut command);
+    process::die_with_parent(&mut command);
     let hosts = CString::new(hosts.as_os_str().as_bytes())?;
     let prepare = move || {
-        let limit = libc::rlimit { rlim_cur: MOST_OUTPUT, rlim_max: MOST_OUTPUT };
+        let limit = libc::rlimit { rlim_cur: MAX_OUTPUT, rlim_max: MAX_OUTPUT };
         // SAFETY: the structure is valid. The program can run without the limit if it is refused.
         unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) };
         // A private mount namespace, so that only this program sees the hosts file of the nodes.

@@ -8,7 +8,7 @@ use headway_record::{FlowResult, Group, Interval, LinkResult, Results, Series, S
 use headway_scenario::Scenario;
 
 use super::translate::Translated;
-use crate::endpoint::{Counters, Look};
+use crate::endpoint::{Counters, Sample};
 use crate::pacing::pacing;
 
 /// ssthresh as the kernel reports it before the first reduction.
@@ -22,24 +22,24 @@ pub(super) struct Run<'a> {
     /// Time zero and the end, on `CLOCK_REALTIME`.
     pub(super) begin: Instant,
     pub(super) last: Instant,
-    pub(super) sent: &'a [Look],
-    pub(super) received: &'a [Look],
+    pub(super) sent: &'a [Sample],
+    pub(super) received: &'a [Sample],
     pub(super) truth: &'a Truth,
 }
 
 impl Run<'_> {
     /// Returns the results, and why they are invalid if they are.
     pub(super) fn results(&self) -> (Results, Option<String>) {
-        let trouble = self.trouble();
+        let invalid_reason = self.invalid_reason();
         let flows = self.flows();
         let summary = Summary {
             scenario: self.scenario.name.clone(),
             world: "lab".to_owned(),
             seed: self.seed,
             partial: self.last < self.begin + self.scenario.duration,
-            valid: trouble.is_none(),
+            valid: invalid_reason.is_none(),
             warmup_ns: self.scenario.warmup.ns().unsigned_abs(),
-            measured_ns: self.counted().ns().unsigned_abs(),
+            measured_ns: self.measured_time().ns().unsigned_abs(),
             total: Total::of(flows.iter()),
             groups: Group::of(&flows),
             links: Direction::BOTH.iter().map(|&direction| self.link(direction)).collect(),
@@ -50,19 +50,19 @@ impl Run<'_> {
         };
         let results =
             Results { summary, flows, series: self.series(), streams: Vec::new(), delays: Vec::new() };
-        (results, trouble)
+        (results, invalid_reason)
     }
 
-    fn warm(&self) -> Instant {
+    fn warmup_end(&self) -> Instant {
         self.begin + self.scenario.warmup
     }
 
     /// Returns the measured time; zero when the run ended during warm-up.
-    fn counted(&self) -> Duration {
-        (self.last - self.warm()).max(Duration::ZERO)
+    fn measured_time(&self) -> Duration {
+        (self.last - self.warmup_end()).max(Duration::ZERO)
     }
 
-    fn trouble(&self) -> Option<String> {
+    fn invalid_reason(&self) -> Option<String> {
         let lateness = Direction::BOTH.map(|way| self.truth.lateness_between(way, self.begin, self.last));
         let worst = lateness.iter().map(|lateness| lateness.very_late_share).fold(0.0, f64::max);
         let missed: u64 = lateness.iter().map(|lateness| lateness.missed).sum();
@@ -73,9 +73,9 @@ impl Run<'_> {
     }
 
     /// Returns the latest sample of a flow at one end, up to `at`.
-    fn at(looks: &[Look], at: Instant, flow: usize) -> Counters {
-        let look = looks.iter().rev().find(|look| look.at <= at);
-        look.and_then(|look| look.flows.get(flow)).copied().unwrap_or_default()
+    fn at(samples: &[Sample], at: Instant, flow: usize) -> Counters {
+        let sample = samples.iter().rev().find(|sample| sample.at <= at);
+        sample.and_then(|sample| sample.flows.get(flow)).copied().unwrap_or_default()
     }
 
     fn flows(&self) -> Vec<FlowResult> {
@@ -83,10 +83,11 @@ impl Run<'_> {
             self.scenario.flow.iter().flat_map(|spec| (0..spec.count).map(move |index| (spec, index)));
         let flow = |(number, (spec, index)): (usize, (&headway_scenario::FlowSpec, u64))| {
             let [before, after] =
-                [self.warm(), self.last].map(|at| Self::at(self.received, at, number).received);
-            let sent_before = Self::at(self.sent, self.warm(), number);
-            let sent = self.sent.last().and_then(|look| look.flows.get(number)).copied().unwrap_or_default();
-            let goodput = Bytes::new(if self.counted() > Duration::ZERO { after - before } else { 0 });
+                [self.warmup_end(), self.last].map(|at| Self::at(self.received, at, number).received);
+            let sent_before = Self::at(self.sent, self.warmup_end(), number);
+            let sent =
+                self.sent.last().and_then(|sample| sample.flows.get(number)).copied().unwrap_or_default();
+            let goodput = Bytes::new(if self.measured_time() > Duration::ZERO { after - before } else { 0 });
             let us = |us: u32| known(us).map(|us| u64::from(us) * 1000);
             FlowResult {
                 flow: number as u64,
@@ -94,7 +95,7 @@ impl Run<'_> {
                 start_ns: spec.start_of(index).ns(),
                 finished_ns: Some(sent.finished.ns()).filter(|ns| *ns > 0),
                 goodput_bytes: goodput.get(),
-                goodput_bps: bps(goodput, self.counted()),
+                goodput_bps: bps(goodput, self.measured_time()),
                 sent: sent.sent - sent_before.sent,
                 retransmitted: sent.retransmitted - sent_before.retransmitted,
                 timeouts: Some(sent.timeouts - sent_before.timeouts),
@@ -116,7 +117,7 @@ impl Run<'_> {
     }
 
     fn link(&self, direction: Direction) -> LinkResult {
-        let part = self.logged(direction, self.warm(), self.last);
+        let part = self.logged(direction, self.warmup_end(), self.last);
         let sum = |value: fn(&Logged) -> u64| part.iter().map(value).sum::<u64>();
         let time: Duration = part.iter().map(|interval| interval.length).sum();
         let [capacity, host, cross] = [
@@ -174,7 +175,7 @@ impl Run<'_> {
             .filter(|end| *end <= self.last)
             .collect();
         let begins = || std::iter::once(self.begin).chain(ends.iter().copied());
-        let flows = self.received.first().map_or(0, |look| look.flows.len());
+        let flows = self.received.first().map_or(0, |sample| sample.flows.len());
         let goodput = |flow: usize| {
             let seen = |at: Instant| Self::at(self.received, at, flow).received;
             begins().zip(&ends).map(|(begin, &end)| Bytes::new(seen(end) - seen(begin))).collect()

@@ -10,7 +10,7 @@ use headway_traffic::Traffic;
 use super::controllers;
 
 /// Flow limit: beyond it the machine, not the path, would limit the flows.
-const MOST_FLOWS: u64 = 100;
+const MAX_FLOWS: u64 = 100;
 /// Rate of a direction without a bottleneck: the emulator's maximum.
 const UNLIMITED: Rate = Rate::from_bps(10_000_000_000);
 /// Interval of the truth log, and so the largest error of the end of warm-up.
@@ -68,8 +68,8 @@ impl Translated {
     /// Converts a scenario, or names the key that the lab does not support.
     pub(crate) fn new(scenario: &Scenario) -> Result<Translated, Error> {
         let ends = Ends::of(scenario)?;
-        if scenario.flow_count() > MOST_FLOWS {
-            bail!("the lab runs at most {MOST_FLOWS} flows; this scenario has {}", scenario.flow_count());
+        if scenario.flow_count() > MAX_FLOWS {
+            bail!("the lab runs at most {MAX_FLOWS} flows; this scenario has {}", scenario.flow_count());
         }
         if let Some(host) = scenario.host.keys().next() {
             bail!("the lab does not support `host.{host}`");

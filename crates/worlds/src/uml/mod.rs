@@ -40,8 +40,8 @@ pub fn kernel(debug: bool, options: &Options<'_>) -> Result<Kernel, Error> {
     if let Some(kernel) = Kernel::cached(&build) {
         return Ok(kernel);
     }
-    let mut tell = |now| options.tell(Event::Builds(now));
-    Ok(Kernel::build(&build, &mut tell, options.cancellation.flag())?)
+    let mut report = |now| options.report_event(Event::Building(now));
+    Ok(Kernel::build(&build, &mut report, options.cancellation.flag())?)
 }
 
 /// A scenario that the kernel supports, with everything needed to run it.
@@ -82,31 +82,32 @@ impl<'a> Prepared<'a> {
     /// cancellation have none.
     pub(crate) fn run(&self, seeds: &[u64]) -> Result<Vec<Outcome>, Error> {
         each_seed(seeds, self.options.jobs, self.options, |seed| {
-            self.options.tell(Event::Begins(&format!("{} in the kernel, seed {seed}", self.scenario.name)));
-            self.one(seed)
+            self.options
+                .report_event(Event::Started(&format!("{} in the kernel, seed {seed}", self.scenario.name)));
+            self.run_once(seed)
         })
     }
 
-    fn one(&self, seed: u64) -> Result<Outcome, Error> {
+    fn run_once(&self, seed: u64) -> Result<Outcome, Error> {
         let begin = Clock::now();
         let mut shown = 0;
         let guest = self.start(seed, |part| {
             let steps = (part.clamp(0.0, 1.0) * STEPS as f64) as u64;
-            self.options.tell(Event::Advanced(steps - shown));
+            self.options.report_event(Event::Advanced(steps - shown));
             shown = steps;
         })?;
         let results = self.recorded(seed, &guest.report).results();
         let names = written(&guest.plan, guest.folder.path());
         let files = (!names.is_empty()).then_some(RunFiles { folder: guest.folder, names });
-        Ok(Outcome { results, events: 0, wall: begin.elapsed(), trouble: None, files })
+        Ok(Outcome { results, events: 0, wall: begin.elapsed(), invalid_reason: None, files })
     }
 
     fn recorded<'b>(&'b self, seed: u64, report: &'b Report) -> results::Run<'b> {
         results::Run { scenario: self.scenario, topology: &self.topology, seed, report }
     }
 
-    /// Runs a guest from start to end; `tell` receives the fraction of time that has passed.
-    fn start(&self, seed: u64, mut tell: impl FnMut(f64)) -> Result<Guest, Error> {
+    /// Runs a guest from start to end; `on_progress` receives the fraction of time that has passed.
+    fn start(&self, seed: u64, mut on_progress: impl FnMut(f64)) -> Result<Guest, Error> {
         let folder = run_dir::folder(&cache()?).context("cannot write into the cache")?;
         let plan = network::plan(self.scenario, seed, folder.path(), &self.options.uml.run)?;
         let plan = Plan { modules: self.modules.clone(), ..plan };
@@ -120,7 +121,7 @@ impl<'a> Prepared<'a> {
             checks: self.options.uml.debug,
         };
         let report = machine.run(&plan, self.options.cancellation.flag(), |at| {
-            tell(at.secs_f64() / self.scenario.duration.secs_f64())
+            on_progress(at.secs_f64() / self.scenario.duration.secs_f64())
         })?;
         Ok(Guest { folder, plan, report })
     }

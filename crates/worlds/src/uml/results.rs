@@ -35,7 +35,7 @@ impl Run<'_> {
             partial: self.report.end.is_none(),
             valid: true,
             warmup_ns: self.scenario.warmup.ns().unsigned_abs(),
-            measured_ns: self.counted().ns().unsigned_abs(),
+            measured_ns: self.measured_time().ns().unsigned_abs(),
             total: Total::of(flows.iter()),
             groups: Group::of(&flows),
             links: (0..self.topology.directions().len()).map(|index| self.link(index)).collect(),
@@ -48,7 +48,7 @@ impl Run<'_> {
     }
 
     /// Returns the last sample up to the end of warm-up.
-    fn warm(&self) -> Option<&Snapshot> {
+    fn warmup_end(&self) -> Option<&Snapshot> {
         self.report.snapshots.iter().rev().find(|snapshot| snapshot.at <= self.scenario.warmup)
     }
 
@@ -57,7 +57,7 @@ impl Run<'_> {
     }
 
     /// Returns the measured time; zero when the run ended during warm-up.
-    fn counted(&self) -> Duration {
+    fn measured_time(&self) -> Duration {
         let end = self.last().map_or(Duration::ZERO, |snapshot| snapshot.at);
         (end - self.scenario.warmup).max(Duration::ZERO)
     }
@@ -73,7 +73,7 @@ impl Run<'_> {
             snapshot.and_then(|snapshot| snapshot.flows.get(number)).copied().unwrap_or_default()
         };
         let after = of(self.last());
-        let before = if self.counted() > Duration::ZERO { of(self.warm()) } else { after };
+        let before = if self.measured_time() > Duration::ZERO { of(self.warmup_end()) } else { after };
         let goodput = Bytes::new(after.received.saturating_sub(before.received));
         let ns = |time: Duration| Some(time.ns().unsigned_abs()).filter(|ns| *ns > 0);
         FlowResult {
@@ -82,7 +82,7 @@ impl Run<'_> {
             start_ns: spec.start_of(index).ns(),
             finished_ns: after.finished.and_then(ns),
             goodput_bytes: goodput.get(),
-            goodput_bps: bps(goodput, self.counted()),
+            goodput_bps: bps(goodput, self.measured_time()),
             sent: after.sent.saturating_sub(before.sent),
             retransmitted: after.retransmitted.saturating_sub(before.retransmitted),
             timeouts: Some(after.timeouts.saturating_sub(before.timeouts)),
@@ -96,20 +96,22 @@ impl Run<'_> {
 
     fn link(&self, index: usize) -> LinkResult {
         let direction = &self.topology.directions()[index];
-        let seen = self.counted_direction(index);
+        let seen = self.measured_direction(index);
         let waits = self.waits(index);
         let rate = self.scenario.link[direction.link].rate;
-        let capacity = rate.map(|rate| rate.bytes_in(self.counted())).filter(|bytes| *bytes > Bytes::ZERO);
+        let capacity =
+            rate.map(|rate| rate.bytes_in(self.measured_time())).filter(|bytes| *bytes > Bytes::ZERO);
         let ns = |time: Duration| time.ns().unsigned_abs();
         let [measured, cross] = [seen.measured, seen.cross].map(Bytes::new);
         let mut result = LinkResult {
             link: direction.name.clone(),
-            capacity_bps: capacity.map(|capacity| bps(capacity, self.counted())),
+            capacity_bps: capacity.map(|capacity| bps(capacity, self.measured_time())),
             utilisation: capacity.map(|capacity| (measured + cross).get() as f64 / capacity.get() as f64),
-            measured_bps: bps(measured, self.counted()),
-            cross_bps: bps(cross, self.counted()),
-            free_bps: capacity
-                .map(|capacity| bps(Bytes::new(capacity.get().saturating_sub(cross.get())), self.counted())),
+            measured_bps: bps(measured, self.measured_time()),
+            cross_bps: bps(cross, self.measured_time()),
+            free_bps: capacity.map(|capacity| {
+                bps(Bytes::new(capacity.get().saturating_sub(cross.get())), self.measured_time())
+            }),
             delay_mean_ns: seen.waited.checked_div(seen.departed).unwrap_or(0),
             delay_p50_ns: ns(waits.quantile(0.5)),
             delay_p99_ns: ns(waits.quantile(0.99)),
@@ -126,15 +128,15 @@ impl Run<'_> {
 
     /// Returns the queueing delays of a direction since warm-up.
     fn waits(&self, index: usize) -> Histogram {
-        let seen = self.counted_direction(index);
+        let seen = self.measured_direction(index);
         let bins = self.report.end.as_ref().and_then(|end| end.waits.get(index));
         Histogram::from_bins(bins.map_or(&[], Vec::as_slice), seen.waited, seen.waited_max)
     }
 
     /// Returns the counters of a direction since warm-up.
-    fn counted_direction(&self, index: usize) -> DirectionCounters {
-        let (before, after) = (direction(self.warm(), index), direction(self.last(), index));
-        let counted = if self.counted() > Duration::ZERO { before } else { after };
+    fn measured_direction(&self, index: usize) -> DirectionCounters {
+        let (before, after) = (direction(self.warmup_end(), index), direction(self.last(), index));
+        let counted = if self.measured_time() > Duration::ZERO { before } else { after };
         DirectionCounters {
             arrived: after.arrived.saturating_sub(counted.arrived),
             departed: after.departed.saturating_sub(counted.departed),
@@ -152,7 +154,7 @@ impl Run<'_> {
         let of = |snapshot: Option<&Snapshot>| {
             snapshot.and_then(|snapshot| snapshot.sources.get(index)).copied().unwrap_or_default()
         };
-        let (before, after) = (of(self.warm()), of(self.last()));
+        let (before, after) = (of(self.warmup_end()), of(self.last()));
         let traffic = &self.scenario.traffic[index].traffic;
         let time = self.scenario.duration.min(PROFILE);
         let profile = Percentiles::measure(traffic, self.seed, index as u64, time);
@@ -165,8 +167,11 @@ impl Run<'_> {
             p95_bps: profile.p95.bps(),
             sent: after.sent - before.sent,
             delivered: after.delivered - before.delivered,
-            sent_bps: bps(Bytes::new(after.sent_bytes - before.sent_bytes), self.counted()),
-            delivered_bps: bps(Bytes::new(after.delivered_bytes - before.delivered_bytes), self.counted()),
+            sent_bps: bps(Bytes::new(after.sent_bytes - before.sent_bytes), self.measured_time()),
+            delivered_bps: bps(
+                Bytes::new(after.delivered_bytes - before.delivered_bytes),
+                self.measured_time(),
+            ),
         }
     }
 

@@ -49,12 +49,12 @@ const LINES: [f64; 4] = [2.0, 4.0, 10.0, 40.0];
 /// Returns a path without links, for links up to `mbps`.
 fn bare(draw: &mut Draw, mbps: f64) -> Path {
     let mtu = if mbps >= 1e3 { draw.choose(&[1500, 1500, 1500, 9000]) } else { 1500 };
-    Path::new(mtu, draw.log(2.0, 100.0), draw.choose(&LINES))
+    Path::new(mtu, draw.log_uniform(2.0, 100.0), draw.choose(&LINES))
 }
 
 /// Returns a path of one queue, with traffic of one of `models` that takes a share `load` of its rate.
 fn one_queue(draw: &mut Draw, (low, high): (f64, f64), models: &[Model], load: (f64, f64)) -> Path {
-    let mbps = draw.log(low, high);
+    let mbps = draw.log_uniform(low, high);
     let mut path = bare(draw, mbps);
     add_loaded_link(draw, &mut path, mbps, models, load);
     path
@@ -64,14 +64,14 @@ fn one_queue(draw: &mut Draw, (low, high): (f64, f64), models: &[Model], load: (
 fn add_loaded_link(draw: &mut Draw, path: &mut Path, mbps: f64, models: &[Model], (low, high): (f64, f64)) {
     let (model, load) = (draw.choose(models), draw.between(low, high));
     let traffic = datagrams(draw, path, model, mbps * load);
-    let products = draw.log(0.3, 4.0);
+    let products = draw.log_uniform(0.3, 4.0);
     path.add_link(mbps, products).traffic.push(traffic);
 }
 
 fn empty(draw: &mut Draw) -> Path {
-    let mbps = draw.log(1.5, 10e3);
+    let mbps = draw.log_uniform(1.5, 10e3);
     let mut path = bare(draw, mbps);
-    let products = draw.log(0.3, 4.0);
+    let products = draw.log_uniform(0.3, 4.0);
     path.add_link(mbps, products);
     path
 }
@@ -94,10 +94,10 @@ fn long_range(draw: &mut Draw) -> Path {
 
 /// Two or three sources of any model and packet size.
 fn mixed_sources(draw: &mut Draw) -> Path {
-    let mbps = draw.log(USUAL.0, USUAL.1);
+    let mbps = draw.log_uniform(USUAL.0, USUAL.1);
     let mut path = bare(draw, mbps);
-    let (sources, load) = (draw.whole(2, 3), draw.between(0.2, 0.8));
-    let products = draw.log(0.3, 4.0);
+    let (sources, load) = (draw.integer(2, 3), draw.between(0.2, 0.8));
+    let products = draw.log_uniform(0.3, 4.0);
     let mut traffic = Vec::new();
     for _ in 0..sources {
         let model = draw.choose(&ALL);
@@ -117,18 +117,18 @@ fn slow(draw: &mut Draw) -> Path {
 
 /// RTTs of 100 to 400 ms.
 fn far_away(draw: &mut Draw) -> Path {
-    let mbps = draw.log(5.0, 1e3);
-    let mut path = Path::new(1500, draw.log(100.0, 400.0), draw.choose(&LINES));
+    let mbps = draw.log_uniform(5.0, 1e3);
+    let mut path = Path::new(1500, draw.log_uniform(100.0, 400.0), draw.choose(&LINES));
     add_loaded_link(draw, &mut path, mbps, &ALL, (0.1, 0.7));
     path
 }
 
 /// A narrow link with little traffic, and a faster one with less available bandwidth.
 fn narrow_and_tight(draw: &mut Draw, models: &[Model], tight_first: bool) -> Path {
-    let narrow = draw.log(5.0, 2e3);
+    let narrow = draw.log_uniform(5.0, 2e3);
     let mut path = bare(draw, narrow);
     let load = draw.between(0.0, 0.3);
-    let tight = narrow * draw.log(1.2, 10.0);
+    let tight = narrow * draw.log_uniform(1.2, 10.0);
     let free = narrow * (1.0 - load) * draw.between(0.25, 0.85);
     let mut hops = [(narrow, narrow * load), (tight, tight - free)];
     if tight_first {
@@ -137,7 +137,7 @@ fn narrow_and_tight(draw: &mut Draw, models: &[Model], tight_first: bool) -> Pat
     for (mbps, cross) in hops {
         let model = draw.choose(models);
         let traffic = datagrams(draw, &path, model, cross);
-        let products = draw.log(0.5, 4.0);
+        let products = draw.log_uniform(0.5, 4.0);
         path.add_link(digits(mbps), products).traffic.push(traffic);
     }
     path
@@ -158,12 +158,12 @@ fn narrow_tight_bursty(draw: &mut Draw) -> Path {
 
 /// Two or three links with the same available bandwidth.
 fn equally_tight(draw: &mut Draw) -> Path {
-    let mbps = draw.log(5.0, 2e3);
+    let mbps = draw.log_uniform(5.0, 2e3);
     let mut path = bare(draw, mbps);
-    let (hops, load, model) = (draw.whole(2, 3), draw.between(0.2, 0.8), draw.choose(&ALL[..3]));
+    let (hops, load, model) = (draw.integer(2, 3), draw.between(0.2, 0.8), draw.choose(&ALL[..3]));
     for _ in 0..hops {
         let traffic = datagrams(draw, &path, model, mbps * load);
-        let products = draw.log(0.5, 4.0);
+        let products = draw.log_uniform(0.5, 4.0);
         path.add_link(mbps, products).traffic.push(traffic);
     }
     path
@@ -171,10 +171,10 @@ fn equally_tight(draw: &mut Draw) -> Path {
 
 /// Three to five loaded links of any rates; some of the traffic crosses all of them.
 fn several_queues(draw: &mut Draw) -> Path {
-    let slowest = draw.log(5.0, 1e3);
+    let slowest = draw.log_uniform(5.0, 1e3);
     let mut path = bare(draw, slowest);
-    for _ in 0..draw.whole(3, 5) {
-        let mbps = digits(slowest * draw.log(1.0, 10.0));
+    for _ in 0..draw.integer(3, 5) {
+        let mbps = digits(slowest * draw.log_uniform(1.0, 10.0));
         add_loaded_link(draw, &mut path, mbps, &ALL, (0.1, 0.7));
     }
     let model = draw.choose(&ALL);
@@ -186,20 +186,21 @@ fn several_queues(draw: &mut Draw) -> Path {
 
 fn coalescing(draw: &mut Draw) -> Path {
     let mut path = one_queue(draw, (50.0, 5e3), &ALL, (0.1, 0.7));
-    path.coalescing_us = Some(draw.log(20.0, 250.0));
+    path.coalescing_us = Some(draw.log_uniform(20.0, 250.0));
     path
 }
 
 fn ten_gigabits(draw: &mut Draw) -> Path {
-    let mut path = Path::new(draw.choose(&[1500, 9000]), draw.log(2.0, 40.0), draw.choose(&[2.0, 4.0]));
+    let mut path =
+        Path::new(draw.choose(&[1500, 9000]), draw.log_uniform(2.0, 40.0), draw.choose(&[2.0, 4.0]));
     add_loaded_link(draw, &mut path, 10e3, &ALL, (0.1, 0.8));
-    path.coalescing_us = Some(draw.log(40.0, 200.0));
+    path.coalescing_us = Some(draw.log_uniform(40.0, 200.0));
     path
 }
 
 fn fast(draw: &mut Draw, mtu: u32, load: (f64, f64)) -> Path {
     let mbps = draw.choose(&[25e3, 40e3, 50e3, 100e3]);
-    let mut path = Path::new(mtu, draw.log(1.0, 20.0), draw.choose(&[1.0, 2.0, 4.0]));
+    let mut path = Path::new(mtu, draw.log_uniform(1.0, 20.0), draw.choose(&[1.0, 2.0, 4.0]));
     add_loaded_link(draw, &mut path, mbps, &ALL, load);
     path.coalescing_us = draw.choose(&[None, Some(30.0), Some(120.0)]);
     path
@@ -216,20 +217,20 @@ fn fast_small(draw: &mut Draw) -> Path {
 
 fn few_packets(draw: &mut Draw) -> Path {
     let mut path = one_queue(draw, USUAL, &SMOOTH, (0.2, 0.8));
-    path.hops[0].packets = draw.log(5.0, 50.0).round();
+    path.hops[0].packets = draw.log_uniform(5.0, 50.0).round();
     path
 }
 
 fn shallow_bursty(draw: &mut Draw) -> Path {
     let mut path = one_queue(draw, USUAL, &BURSTY, (0.4, 0.85));
-    path.hops[0].packets = draw.log(20.0, 200.0).round();
+    path.hops[0].packets = draw.log_uniform(20.0, 200.0).round();
     path
 }
 
 /// Adds a link without a queue that delays every packet by a random jitter.
 fn jittery(draw: &mut Draw, reordering: bool, high: f64) -> Path {
     let mut path = one_queue(draw, (5.0, 1e3), &ALL, (0.1, 0.7));
-    let jitter = (draw.log(0.05, high) * 1e3).round();
+    let jitter = (draw.log_uniform(0.05, high) * 1e3).round();
     let keys = vec![format!("jitter = \"{jitter} us\"\nreordering = {reordering}")];
     let place = draw.choose(&[0, 1]);
     path.hops.insert(place, Hop { keys, ..Hop::default() });
@@ -246,7 +247,7 @@ fn reordering(draw: &mut Draw) -> Path {
 
 fn random_loss(draw: &mut Draw) -> Path {
     let mut path = one_queue(draw, (5.0, 1e3), &ALL, (0.1, 0.7));
-    let loss = draw.log(1e-4, 3e-2);
+    let loss = draw.log_uniform(1e-4, 3e-2);
     path.hops[0].keys.push(format!("loss = {loss}"));
     path
 }
@@ -254,7 +255,7 @@ fn random_loss(draw: &mut Draw) -> Path {
 /// A shaper that lets bursts pass at the rate of the line before it.
 fn token_bucket(draw: &mut Draw) -> Path {
     let mut path = one_queue(draw, (2.0, 1e3), &ALL[..3], (0.0, 0.6));
-    let burst = (draw.log(3.0, 200.0) * 1e3).round();
+    let burst = (draw.log_uniform(3.0, 200.0) * 1e3).round();
     path.hops[0].keys.push(format!("burst = \"{burst} B\""));
     path
 }
@@ -274,7 +275,7 @@ fn tcp(draw: &mut Draw) -> Path {
 
 /// A source that switches on and off while measurements run.
 fn steps(draw: &mut Draw, path: &Path, peak: f64) -> String {
-    on_off(1, (peak, 0.5), draw.log(500.0, 3000.0), 1.9, path.packet())
+    on_off(1, (peak, 0.5), draw.log_uniform(500.0, 3000.0), 1.9, path.packet())
 }
 
 fn load_steps(draw: &mut Draw) -> Path {
@@ -287,11 +288,11 @@ fn load_steps(draw: &mut Draw) -> Path {
 
 /// One to five links with any kind of traffic and impairment.
 fn anything(draw: &mut Draw) -> Path {
-    let slowest = draw.log(1.2, 50e3);
+    let slowest = draw.log_uniform(1.2, 50e3);
     let mtu = draw.choose(&[576, 1500, 1500, 9000]);
-    let mut path = Path::new(mtu, draw.log(1.0, 200.0), draw.choose(&[1.0, 2.0, 4.0, 10.0, 40.0]));
-    for _ in 0..draw.whole(1, 5) {
-        let mbps = digits((slowest * draw.log(1.0, 20.0)).min(100e3));
+    let mut path = Path::new(mtu, draw.log_uniform(1.0, 200.0), draw.choose(&[1.0, 2.0, 4.0, 10.0, 40.0]));
+    for _ in 0..draw.integer(1, 5) {
+        let mbps = digits((slowest * draw.log_uniform(1.0, 20.0)).min(100e3));
         let load = draw.choose(&[0.0, 0.3, 0.6, 0.9]);
         add_loaded_link(draw, &mut path, mbps, &ALL, (0.0, load));
         add_impairment(draw, &mut path);
@@ -312,8 +313,8 @@ fn anything(draw: &mut Draw) -> Path {
 
 /// Adds a random impairment, if any, to the last link.
 fn add_impairment(draw: &mut Draw, path: &mut Path) {
-    let (shallow, packets) = (draw.choose(&[false, false, true]), draw.log(5.0, 100.0).round());
-    let (what, value) = (draw.whole(0, 11), draw.log(0.001, 1.0));
+    let (shallow, packets) = (draw.choose(&[false, false, true]), draw.log_uniform(5.0, 100.0).round());
+    let (what, value) = (draw.integer(0, 11), draw.log_uniform(0.001, 1.0));
     let Some(hop) = path.hops.last_mut() else { return };
     if shallow {
         hop.packets = packets;

@@ -37,13 +37,13 @@ pub(super) fn datagrams(draw: &mut Draw, path: &Path, model: Model, mbps: f64) -
         Model::Constant => format!("model = \"cbr\"\nrate = \"{rate} Mb/s\"\nsize = \"{size} B\""),
         Model::Poisson => format!("model = \"poisson\"\nrate = \"{rate} Mb/s\"\nsize = \"{size} B\""),
         Model::Batches => {
-            let batch = draw.log(2.0, 30.0);
+            let batch = draw.log_uniform(2.0, 30.0);
             format!("model = \"batches\"\nrate = \"{rate} Mb/s\"\nsize = \"{size} B\"\nbatch = {batch:.1}")
         }
         Model::LongRange => {
-            let (sources, shape) = (draw.whole(4, 40), draw.between(1.3, 1.9));
+            let (sources, shape) = (draw.integer(4, 40), draw.between(1.3, 1.9));
             let (share, scale) = (draw.between(0.2, 0.6), if mbps <= SLOW { SLOWER } else { 1.0 });
-            let on = draw.log(3.0, 60.0) * scale;
+            let on = draw.log_uniform(3.0, 60.0) * scale;
             on_off(sources, (mbps / sources as f64 / share, share), on, shape, size)
         }
     }
@@ -61,7 +61,7 @@ pub(super) fn on_off(sources: u64, (peak, share): (f64, f64), on_ms: f64, shape:
 
 /// Returns the keys of TCP flows whose applications together write `mbps`, counted on the wire.
 pub(super) fn applications(draw: &mut Draw, path: &Path, mbps: f64) -> String {
-    let (count, controller) = (draw.whole(1, 6), draw.choose(&["cubic", "reno", "bbr"]));
+    let (count, controller) = (draw.integer(1, 6), draw.choose(&["cubic", "reno", "bbr"]));
     let payload = f64::from(path.mtu - 52) / path.packet();
     let each = digits(mbps * payload / count as f64);
     format!(
@@ -71,6 +71,6 @@ pub(super) fn applications(draw: &mut Draw, path: &Path, mbps: f64) -> String {
 
 /// Returns the keys of greedy TCP flows.
 pub(super) fn greedy(draw: &mut Draw) -> String {
-    let (count, controller) = (draw.whole(1, 4), draw.choose(&["cubic", "reno", "bbr"]));
+    let (count, controller) = (draw.integer(1, 4), draw.choose(&["cubic", "reno", "bbr"]));
     format!("controller = \"{controller}\"\ncount = {count}\nstagger = \"170 ms\"")
 }

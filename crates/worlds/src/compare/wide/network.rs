@@ -9,15 +9,15 @@ use crate::compare::verdict::Group;
 /// Wire size of a full packet in bits, with an MTU of 1500 bytes.
 const PACKET_BITS: f64 = 1538.0 * 8.0;
 /// Minimum buffer, in packets.
-const LEAST_BUFFER: f64 = 10.0;
+const MIN_BUFFER: f64 = 10.0;
 /// Duration of a cell in cycles of Reno, unless they are too long.
 const CYCLES: f64 = 8.0;
 /// Minimum duration of a cell in RTTs.
-const ROUNDS: f64 = 60.0;
+const MIN_RTTS: f64 = 60.0;
 /// Minimum and maximum duration of a cell in seconds: a hundred times the minimum RTO, and a tolerable run time.
 const SECONDS: (f64, f64) = (20.0, 90.0);
 /// Packet limit of a cell: a second of work for a real stack.
-pub(super) const MOST_PACKETS: f64 = 400e3;
+pub(super) const MAX_PACKETS: f64 = 400e3;
 /// Minimum duration of a truncated cell in seconds.
 const KEPT: f64 = 10.0;
 /// Factors on all start times and on the RTT, for each run, so that no result hinges on a coincidence of times.
@@ -46,7 +46,7 @@ pub(super) fn bytes(packets: f64) -> u64 {
 #[derive(Clone, Debug)]
 pub(super) struct Path {
     pub(super) mbps: f64,
-    pub(super) round_trip_ms: f64,
+    pub(super) rtt_ms: f64,
     /// In packets.
     pub(super) buffer: f64,
     /// Further keys of the link, as TOML.
@@ -55,9 +55,9 @@ pub(super) struct Path {
 
 impl Path {
     /// Creates a path; `buffer` is in bandwidth-delay products.
-    pub(super) fn new(mbps: f64, round_trip_ms: f64, buffer: f64) -> Path {
-        let mut path = Path { mbps, round_trip_ms, buffer: 0.0, keys: String::new() };
-        path.buffer = (path.product() * buffer).max(LEAST_BUFFER).round();
+    pub(super) fn new(mbps: f64, rtt_ms: f64, buffer: f64) -> Path {
+        let mut path = Path { mbps, rtt_ms, buffer: 0.0, keys: String::new() };
+        path.buffer = (path.bdp() * buffer).max(MIN_BUFFER).round();
         path
     }
 
@@ -66,19 +66,19 @@ impl Path {
     }
 
     /// Returns the bandwidth-delay product in packets.
-    pub(super) fn product(&self) -> f64 {
-        self.packets_per_second() * self.round_trip_ms / 1e3
+    pub(super) fn bdp(&self) -> f64 {
+        self.packets_per_second() * self.rtt_ms / 1e3
     }
 
     /// Returns the link as TOML, with the RTT scaled by `part` and split evenly between both directions.
     fn link(&self, (from, to): (&str, &str), part: f64) -> String {
-        let Path { mbps, round_trip_ms, buffer, keys } = self;
+        let Path { mbps, rtt_ms, buffer, keys } = self;
         let room = if keys.contains("queue") {
             String::new()
         } else {
             format!(", buffer = \"{} B\"", bytes(*buffer))
         };
-        let delay = (round_trip_ms * part * 500.0).round();
+        let delay = (rtt_ms * part * 500.0).round();
         format!(
             "{{ from = \"{from}\", to = \"{to}\", rate = \"{mbps} Mb/s\", delay = \"{delay} us\"{room}{keys} }}"
         )
@@ -86,10 +86,10 @@ impl Path {
 
     /// Returns the duration for `count` flows, in seconds.
     fn seconds(&self, count: u64) -> f64 {
-        let round = self.round_trip_ms / 1e3 + self.buffer / self.packets_per_second() / 2.0;
-        let window = (self.product() + self.buffer) / count as f64;
-        let wanted = (CYCLES * round * window / 2.0).max(ROUNDS * round).clamp(SECONDS.0, SECONDS.1);
-        wanted.min((MOST_PACKETS / self.packets_per_second()).max(KEPT)).ceil()
+        let round = self.rtt_ms / 1e3 + self.buffer / self.packets_per_second() / 2.0;
+        let window = (self.bdp() + self.buffer) / count as f64;
+        let wanted = (CYCLES * round * window / 2.0).max(MIN_RTTS * round).clamp(SECONDS.0, SECONDS.1);
+        wanted.min((MAX_PACKETS / self.packets_per_second()).max(KEPT)).ceil()
     }
 }
 
@@ -166,13 +166,9 @@ impl Network {
     /// Returns the overrides of each run.
     fn runs(&self) -> Vec<Vec<String>> {
         let chance = self.random || self.flows.iter().any(|flows| flows.controller == "bbr");
-        let run = |(number, (start, round_trip)): (usize, &(f64, f64))| {
+        let run = |(number, (start, rtt)): (usize, &(f64, f64))| {
             let flows: Vec<String> = self.flows.iter().map(|flows| flows.text(*start)).collect();
-            vec![
-                self.links(*round_trip),
-                format!("flow=[{}]", flows.join(", ")),
-                format!("seed={}", number + 1),
-            ]
+            vec![self.links(*rtt), format!("flow=[{}]", flows.join(", ")), format!("seed={}", number + 1)]
         };
         RUNS.iter().take(if chance { RUNS.len() } else { FEW }).enumerate().map(run).collect()
     }
@@ -189,7 +185,7 @@ impl Network {
             self.controller().to_owned(),
             class.to_owned(),
             format!("{} Mb/s", path.mbps),
-            format!("{} ms", path.round_trip_ms),
+            format!("{} ms", path.rtt_ms),
             format!("{} {}", flows(self.count()), self.special).trim().to_owned(),
         ];
         let runs = self.runs().iter().map(|run| parsed(run)).collect::<Result<_, Error>>()?;

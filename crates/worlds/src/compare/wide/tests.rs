@@ -39,7 +39,7 @@ fn a_seed_gives_the_same_networks_again_and_another_one_others() {
 fn ranges_are_covered_from_end_to_end() {
     for seed in 0..50 {
         let mut values: Vec<f64> =
-            (0..CELLS).map(|place| Draw::new(seed, 0, place, CELLS).log(1.0, 1e5)).collect();
+            (0..CELLS).map(|place| Draw::new(seed, 0, place, CELLS).log_uniform(1.0, 1e5)).collect();
         values.sort_by(f64::total_cmp);
         for (part, value) in values.iter().enumerate() {
             let decade = 10f64.powi(part as i32);
