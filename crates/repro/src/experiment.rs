@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use amount::{Count, Sweep};
 pub use claim::{Claim, Note};
 pub use errors::{Denoising, Errors, Estimator, Read, Variant};
-pub use path::{Cross, Gapping, Path};
+pub use path::{Cross, GapMechanism, Path};
 pub use stream::{Spread, StreamShape};
 pub use study::{
     Decisions, GapBursts, GapErrors, GapEstimates, GapFlows, GapSeries, Lengths, Series, SharedLink, Study,

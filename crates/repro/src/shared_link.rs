@@ -2,7 +2,7 @@
 
 mod in_world;
 
-pub(crate) use in_world::{scenario, seen};
+pub(crate) use in_world::{scenario, statistics};
 
 use headway_core::control::Kind;
 use headway_core::queue::{ADAPTATION, DropTailConfig, QueueSpec, RampConfig, RedConfig, StepConfig};
@@ -22,7 +22,7 @@ const WIRE: u64 = 38;
 /// periodic (ls-aimd 4.8).
 const SEND_JITTER: Duration = Duration::from_us(20);
 /// Sampling interval for flow state and utilisation (ls-aimd 4.3).
-const LOOK: Duration = Duration::from_ms(10);
+const SAMPLE_INTERVAL: Duration = Duration::from_ms(10);
 /// The five quantiles of a box plot.
 const QUANTILES: [f64; 5] = [0.05, 0.25, 0.5, 0.75, 0.95];
 /// Buffer of the bottleneck (ls-aimd 4.2).
@@ -146,7 +146,7 @@ impl Setting {
 
 /// Statistics over the time in which all flows were active. Times in us, fractions of 1.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct Statistics {
     pub(crate) mean: f64,
     pub(crate) deviation: f64,
     /// 5th, 25th, 50th, 75th and 95th percentiles.
@@ -156,7 +156,7 @@ pub(crate) struct Seen {
     pub(crate) max: f64,
     pub(crate) utilisation: f64,
     /// Lowest utilisation in any 10 ms.
-    pub(crate) least_utilisation: f64,
+    pub(crate) min_utilisation: f64,
     pub(crate) marked: f64,
     /// Standard deviation of the flows' throughputs, relative to their mean.
     pub(crate) spread: f64,
@@ -177,7 +177,7 @@ pub(crate) fn run(
     controller: Kind,
     seed: u64,
     second: Duration,
-) -> Seen {
+) -> Statistics {
     let mut network = Network::new(seed);
     let half = setting.half();
     let queue_seed = random::generator(seed, "queue", 0).random();
@@ -216,49 +216,49 @@ fn watch(
     bottleneck: LinkId,
     flows: &[FlowId],
     end: Instant,
-) -> Seen {
+) -> Statistics {
     let time = (end - network.now()).secs_f64();
-    let mut seen = Seen { least_utilisation: 1.0, ..Seen::default() };
+    let mut stats = Statistics { min_utilisation: 1.0, ..Statistics::default() };
     let mut windows: Vec<Vec<f64>> = vec![Vec::new(); flows.len()];
     let mut goodputs: Vec<Vec<f64>> = vec![Vec::new(); flows.len()];
     let mut delivered = vec![0; flows.len()];
     let mut sent = 0;
     while network.now() < end {
         let from = network.now();
-        network.run_until((from + LOOK).min(end));
+        network.run_until((from + SAMPLE_INTERVAL).min(end));
         let capacity = setting.rate().bytes_in(network.now() - from).get() as f64;
         let now = network.link(bottleneck).statistics().served_tcp.bytes.get();
-        seen.least_utilisation = seen.least_utilisation.min((now - sent) as f64 / capacity);
+        stats.min_utilisation = stats.min_utilisation.min((now - sent) as f64 / capacity);
         sent = now;
         for (index, flow) in flows.iter().enumerate() {
             let flow = network.flow(*flow);
             windows[index].push(flow.window);
             goodputs[index].push((flow.delivered - delivered[index]) as f64);
             delivered[index] = flow.delivered;
-            seen.at_two += f64::from(u32::from(flow.cwnd <= 2));
+            stats.at_two += f64::from(u32::from(flow.cwnd <= 2));
         }
     }
-    let looks = windows.iter().map(Vec::len).sum::<usize>().max(1) as f64;
-    seen.at_two /= looks;
-    seen.utilisation = sent as f64 * 8.0 / time / setting.rate().bps_f64();
+    let samples = windows.iter().map(Vec::len).sum::<usize>().max(1) as f64;
+    stats.at_two /= samples;
+    stats.utilisation = sent as f64 * 8.0 / time / setting.rate().bps_f64();
     let statistics = network.link(bottleneck).statistics();
     let delay = &statistics.delay;
-    seen.mean = delay.mean().us();
-    seen.deviation = delay.deviation().us();
-    seen.quantiles = QUANTILES.map(|share| delay.quantile(share).us());
-    seen.p95 = delay.quantile(0.95).us();
-    seen.p99 = delay.quantile(0.99).us();
-    seen.max = delay.max().us();
-    seen.marked = statistics.marked as f64 / statistics.served_tcp.packets.max(1) as f64;
+    stats.mean = delay.mean().us();
+    stats.deviation = delay.deviation().us();
+    stats.quantiles = QUANTILES.map(|share| delay.quantile(share).us());
+    stats.p95 = delay.quantile(0.95).us();
+    stats.p99 = delay.quantile(0.99).us();
+    stats.max = delay.max().us();
+    stats.marked = statistics.marked as f64 / statistics.served_tcp.packets.max(1) as f64;
     let of = |flow: &FlowId| network.flow(*flow);
     let again: u64 = flows.iter().map(|flow| of(flow).retransmitted + of(flow).timeouts).sum();
-    seen.losses = statistics.dropped.packets + again;
+    stats.losses = statistics.dropped.packets + again;
     let shares: Vec<f64> = flows.iter().map(|flow| of(flow).delivered as f64).collect();
-    seen.spread = deviation(&shares) / mean(&shares).max(1.0);
+    stats.spread = deviation(&shares) / mean(&shares).max(1.0);
     let steady: Vec<f64> = goodputs.iter().map(|flow| deviation(flow) / mean(flow).max(1e-9)).collect();
-    seen.unsteadiness = mean(&steady);
-    seen.correlation = correlation(&windows);
-    seen
+    stats.unsteadiness = mean(&steady);
+    stats.correlation = correlation(&windows);
+    stats
 }
 
 /// Returns the mean correlation over all pairs of series; zero for a single series.

@@ -16,7 +16,7 @@ pub struct Path {
     /// Kind of cross traffic.
     pub cross: Cross,
     /// The sender's gap mechanism.
-    pub gaps: Gapping,
+    pub gaps: GapMechanism,
     /// Minimum time between receive interrupts, before jitter; zero means one interrupt per packet (rapid 2.15).
     pub coalescing: Duration,
     /// Idle time between streams.
@@ -30,7 +30,7 @@ impl Default for Path {
             buffer: Bytes::new(1_000_000),
             packet: Bytes::new(9038),
             cross: Cross::Bct,
-            gaps: Gapping::Dummy,
+            gaps: GapMechanism::Dummy,
             coalescing: Duration::from_us(120),
             silence: Duration::from_ms(10),
         }
@@ -58,7 +58,7 @@ pub enum Cross {
 /// Gap mechanisms of senders (rapid 2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Gapping {
+pub enum GapMechanism {
     /// Fills the gaps with frames that the next switch drops.
     Dummy,
     /// One kernel timer per packet.
@@ -67,13 +67,13 @@ pub enum Gapping {
     BusyWait,
 }
 
-impl Gapping {
+impl GapMechanism {
     /// Returns the name in tables and keys.
     pub const fn name(self) -> &'static str {
         match self {
-            Gapping::Dummy => "dummy",
-            Gapping::Hrtimer => "hrtimer",
-            Gapping::BusyWait => "busy-wait",
+            GapMechanism::Dummy => "dummy",
+            GapMechanism::Hrtimer => "hrtimer",
+            GapMechanism::BusyWait => "busy-wait",
         }
     }
 }

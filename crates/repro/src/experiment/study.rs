@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::amount::{Count, Sweep};
 use super::errors::Errors;
-use super::path::Gapping;
+use super::path::GapMechanism;
 use super::stream::StreamShape;
 use crate::shared_link::Marking;
 
@@ -64,7 +64,7 @@ pub struct SharedLink {
 #[serde(deny_unknown_fields)]
 pub struct GapErrors {
     /// Gap mechanisms.
-    pub mechanisms: Vec<Gapping>,
+    pub mechanisms: Vec<GapMechanism>,
     /// Wire sizes of the packets.
     pub packets: Vec<Bytes>,
     /// Rates in Gb/s.
@@ -78,7 +78,7 @@ pub struct GapErrors {
 #[serde(deny_unknown_fields)]
 pub struct GapSeries {
     /// The gap mechanism.
-    pub mechanism: Gapping,
+    pub mechanism: GapMechanism,
     /// Rate in Gb/s.
     pub rate: f64,
     /// Number of gaps.
@@ -92,7 +92,7 @@ pub struct GapSeries {
 #[serde(deny_unknown_fields)]
 pub struct GapEstimates {
     /// Gap mechanisms.
-    pub mechanisms: Vec<Gapping>,
+    pub mechanisms: Vec<GapMechanism>,
     /// Shape of the streams.
     pub shape: StreamShape,
     /// Average rate of the streams in Gb/s.
@@ -108,7 +108,7 @@ pub struct GapEstimates {
 #[serde(deny_unknown_fields)]
 pub struct GapFlows {
     /// Gap mechanisms.
-    pub mechanisms: Vec<Gapping>,
+    pub mechanisms: Vec<GapMechanism>,
     /// Numbers of flows.
     pub flows: Vec<usize>,
     /// Total rates of all flows in Gb/s.
@@ -122,7 +122,7 @@ pub struct GapFlows {
 #[serde(deny_unknown_fields)]
 pub struct GapBursts {
     /// Gap mechanisms.
-    pub mechanisms: Vec<Gapping>,
+    pub mechanisms: Vec<GapMechanism>,
     /// Rates in Gb/s.
     pub rates: Sweep,
     /// Interval over which the rate is averaged.

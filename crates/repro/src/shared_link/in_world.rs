@@ -6,7 +6,7 @@ use headway_core::control::Kind;
 use headway_core::{Bytes, Duration, Instant};
 use headway_record::Results;
 
-use super::{LOOK, Marking, QUANTILES, SEND_JITTER, Seen, Setting};
+use super::{Marking, QUANTILES, SAMPLE_INTERVAL, SEND_JITTER, Setting, Statistics};
 use crate::statistics::{deviation, mean, smallest};
 
 /// Index of the bottleneck among the links of the scenario.
@@ -21,7 +21,7 @@ pub(crate) fn scenario(setting: &Setting, marking: Marking, controller: Kind, se
         "duration = \"{end} ns\"\nwarmup = \"{begin} ns\"\ninterval = \"{} ns\"\nmtu = {}\n\
          [[link]]\nfrom = \"switch\"\nto = \"receiver\"\nduplex = false\nrate = \"{} b/s\"\ndelay = \"{half} ns\"\n\
          queue = {queue}\n",
-        LOOK.ns(),
+        SAMPLE_INTERVAL.ns(),
         setting.mtu,
         setting.rate().bps(),
     );
@@ -47,7 +47,7 @@ pub(crate) fn scenario(setting: &Setting, marking: Marking, controller: Kind, se
 
 /// Evaluates the results over the measured time. They hold windows in whole segments only, so there is no
 /// correlation of windows.
-pub(crate) fn seen(setting: &Setting, second: Duration, results: &Results) -> Seen {
+pub(crate) fn statistics(setting: &Setting, second: Duration, results: &Results) -> Statistics {
     let Results { summary, flows, series, delays, .. } = results;
     let waits = &delays[BOTTLENECK];
     let begin = setting.begin(second);
@@ -68,7 +68,7 @@ pub(crate) fn seen(setting: &Setting, second: Duration, results: &Results) -> Se
         .flat_map(|flow| counted().map(|index| f64::from(u32::from(flow[index].cwnd <= 2))))
         .collect();
     let again = flows.iter().map(|flow| flow.retransmitted + flow.timeouts.unwrap_or_default());
-    Seen {
+    Statistics {
         mean: waits.mean().us(),
         deviation: waits.deviation().us(),
         quantiles: QUANTILES.map(|share| waits.quantile(share).us()),
@@ -76,7 +76,7 @@ pub(crate) fn seen(setting: &Setting, second: Duration, results: &Results) -> Se
         p99: waits.quantile(0.99).us(),
         max: waits.max().us(),
         utilisation: link.utilisation.unwrap_or(f64::NAN),
-        least_utilisation: smallest(least),
+        min_utilisation: smallest(least),
         marked: link.marked as f64 / link.arrived.max(1) as f64,
         spread: deviation(&shares) / mean(&shares).max(1.0),
         unsteadiness: mean(&series.goodput.iter().map(of_flow).collect::<Vec<f64>>()),
@@ -121,7 +121,7 @@ mod tests {
         let setting = SETTINGS.iter().find(|setting| setting.name == "4E").expect("a setting");
         let scenario = read(setting, Marking::Step, "ls-dctcp", second);
         let there = headway_worlds::run(&scenario, World::Sim, &Options::default()).expect("results");
-        let there = seen(setting, second, &there);
+        let there = statistics(setting, second, &there);
         let here = run(setting, Marking::Step, "ls-dctcp".parse().expect("a controller"), 1, second);
         let near =
             |one: f64, other: f64, part: f64| assert!((one / other - 1.0).abs() < part, "{there:?} {here:?}");

@@ -72,7 +72,7 @@ impl Tally {
 
 /// Results of one testbed: a tally per method, the number of streams above the available bandwidth, and its
 /// average in Gb/s.
-struct Seen {
+struct Statistics {
     tallies: Vec<Tally>,
     above: usize,
     streams: usize,
@@ -97,7 +97,7 @@ pub(super) fn run(
             }
         }
     }
-    let seen = context.map(&parts, |index, part| {
+    let stats = context.map(&parts, |index, part| {
         let seed = context.seed_of(&experiment.id, index);
         judge_streams(part, &judges, experiment, context, seed)
     })?;
@@ -114,19 +114,19 @@ pub(super) fn run(
         ..Findings::default()
     };
     let mut panels = Vec::new();
-    let available = mean(&seen.iter().map(|seen| seen.available).collect::<Vec<_>>());
+    let available = mean(&stats.iter().map(|stats| stats.available).collect::<Vec<_>>());
     for length in &study.lengths {
         let cell = |rate: &f64| {
-            let here = parts.iter().zip(&seen).filter(|(p, _)| p.length == *length && p.rate == *rate);
-            here.map(|(_, seen)| seen).collect::<Vec<_>>()
+            let here = parts.iter().zip(&stats).filter(|(p, _)| p.length == *length && p.rate == *rate);
+            here.map(|(_, stats)| stats).collect::<Vec<_>>()
         };
-        let cells: Vec<Vec<&Seen>> = rates.iter().map(cell).collect();
+        let cells: Vec<Vec<&Statistics>> = rates.iter().map(cell).collect();
         let null: Vec<Tally> = cells.iter().map(|cell| constant(cell)).collect();
         let mut rows: Vec<(&str, Vec<Tally>)> = Vec::new();
         for (number, judge) in judges.iter().enumerate() {
-            let total = |cell: &Vec<&Seen>| {
+            let total = |cell: &Vec<&Statistics>| {
                 let mut total = Tally::default();
-                cell.iter().for_each(|seen| total.add(seen.tallies[number]));
+                cell.iter().for_each(|stats| total.add(stats.tallies[number]));
                 total
             };
             rows.push((&judge.name, cells.iter().map(total).collect()));
@@ -174,13 +174,13 @@ fn judge_streams(
     experiment: &Experiment,
     context: &Context<'_>,
     seed: u64,
-) -> Result<Seen, Error> {
+) -> Result<Statistics, Error> {
     let path = &experiment.path;
     let mut testbed = path.testbed(None, seed);
     let schedule = Schedule::single_rate(gbps(part.rate), part.length, path.packet);
     let (settings, mut scratch) = (Settings::default(), Scratch::default());
-    let mut seen =
-        Seen { tallies: vec![Tally::default(); judges.len()], above: 0, streams: 0, available: 0.0 };
+    let mut stats =
+        Statistics { tallies: vec![Tally::default(); judges.len()], above: 0, streams: 0, available: 0.0 };
     let mut rng = random::generator(seed, "busy card", 0);
     let busy = judges.iter().any(|judge| judge.sees == Sees::Busy);
     for _ in 0..part.streams {
@@ -190,12 +190,12 @@ fn judge_streams(
             continue;
         }
         let above = gbps(part.rate) > observed.available;
-        seen.streams += 1;
-        seen.above += usize::from(above);
-        seen.available += observed.available.mbps() / 1e3;
+        stats.streams += 1;
+        stats.above += usize::from(above);
+        stats.available += observed.available.mbps() / 1e3;
         let truth = if above { Decision::Above } else { Decision::NotAbove };
         let at_busy_card = busy.then(|| at_busy_card(&observed.exits, path, &mut rng));
-        for (judge, tally) in judges.iter().zip(&mut seen.tallies) {
+        for (judge, tally) in judges.iter().zip(&mut stats.tallies) {
             let record = match judge.sees {
                 Sees::Receiver => &observed.record,
                 Sees::Busy => at_busy_card.as_ref().unwrap_or(&observed.record),
@@ -209,8 +209,8 @@ fn judge_streams(
             }
         }
     }
-    seen.available /= seen.streams.max(1) as f64;
-    Ok(seen)
+    stats.available /= stats.streams.max(1) as f64;
+    Ok(stats)
 }
 
 /// Returns a complete stream as timestamped by a NIC that raised an interrupt for another packet less than one
@@ -231,9 +231,9 @@ fn at_busy_card(exits: &StreamRecord, path: &Path, rng: &mut impl Rng) -> Stream
 }
 
 /// Returns the tally of an estimator that always gives the more frequent correct decision for these streams.
-fn constant(cell: &[&Seen]) -> Tally {
-    let streams: usize = cell.iter().map(|seen| seen.streams).sum();
-    let above: usize = cell.iter().map(|seen| seen.above).sum();
+fn constant(cell: &[&Statistics]) -> Tally {
+    let streams: usize = cell.iter().map(|stats| stats.streams).sum();
+    let above: usize = cell.iter().map(|stats| stats.above).sum();
     let right = above.max(streams - above);
     Tally { right, wrong: streams - right, ..Tally::default() }
 }

@@ -35,7 +35,7 @@ struct Scores {
 }
 
 /// Results of one testbed: the scores of each variant of its group, and those of the null estimator.
-struct Seen {
+struct Statistics {
     variants: Vec<Scores>,
     null: Scores,
     available: Vec<f64>,
@@ -45,7 +45,7 @@ pub(super) fn run(study: &Errors, experiment: &Experiment, context: &Context<'_>
     let groups = groups(study);
     let parts: Vec<(usize, usize)> =
         (0..groups.len()).flat_map(|group| (0..PARTS).map(move |part| (group, part))).collect();
-    let seen = context.map(&parts, |_, (group, part)| {
+    let stats = context.map(&parts, |_, (group, part)| {
         // Groups with the same stream length meet the same traffic, so that they can be compared.
         let seed = context.seed_of(&experiment.id, *part);
         send_streams(&groups[*group], *part, study, experiment, context, seed)
@@ -67,11 +67,11 @@ pub(super) fn run(study: &Errors, experiment: &Experiment, context: &Context<'_>
     };
     let mut marks = Vec::new();
     for (number, group) in groups.iter().enumerate() {
-        let here: Vec<&Seen> =
-            parts.iter().zip(&seen).filter(|(part, _)| part.0 == number).map(|(_, seen)| seen).collect();
-        let null = gather(here.iter().map(|seen| &seen.null));
+        let here: Vec<&Statistics> =
+            parts.iter().zip(&stats).filter(|(part, _)| part.0 == number).map(|(_, stats)| stats).collect();
+        let null = gather(here.iter().map(|stats| &stats.null));
         for (index, variant) in group.variants.iter().enumerate() {
-            let scores = gather(here.iter().map(|seen| &seen.variants[index]));
+            let scores = gather(here.iter().map(|stats| &stats.variants[index]));
             measure(&mut findings.nulls, &variant.name, &null);
             measure(&mut findings.measures, &variant.name, &scores);
             findings.table.rows.push(row(&variant.name, &scores));
@@ -85,7 +85,7 @@ pub(super) fn run(study: &Errors, experiment: &Experiment, context: &Context<'_>
         findings.table.rows.push(row(&name, &null));
         marks.push(mark(&name, &null, true));
         if number == 0 {
-            let available: Vec<f64> = here.iter().flat_map(|seen| seen.available.iter().copied()).collect();
+            let available: Vec<f64> = here.iter().flat_map(|stats| stats.available.iter().copied()).collect();
             findings.measures.insert("path/available".to_owned(), mean(&available));
         }
     }
@@ -113,10 +113,10 @@ fn send_streams(
     experiment: &Experiment,
     context: &Context<'_>,
     seed: u64,
-) -> Result<Seen, Error> {
+) -> Result<Statistics, Error> {
     let path = &experiment.path;
     let mut testbed = path.testbed(group.read.cross, seed);
-    let mut seen = Seen {
+    let mut stats = Statistics {
         variants: vec![Scores::default(); group.variants.len()],
         null: Scores::default(),
         available: Vec::new(),
@@ -126,13 +126,13 @@ fn send_streams(
         context.check()?;
         // Only the first stream of a train meets an empty queue and an idle NIC.
         for observed in testbed.send_train(&train, path.silence).iter().skip(1) {
-            seen.available.push(observed.available.mbps() / 1e3);
+            stats.available.push(observed.available.mbps() / 1e3);
             if observed.complete && covered(observed) {
-                score(group, observed, &mut memory, &mut seen);
+                score(group, observed, &mut memory, &mut stats);
             }
         }
     }
-    Ok(seen)
+    Ok(stats)
 }
 
 /// Returns the streams of a part in random order, in trains that begin with a stream that is not evaluated.
@@ -155,10 +155,10 @@ fn trains(
     averages.chunks(TRAIN).map(|train| train[..1].iter().chain(train).map(schedule).collect()).collect()
 }
 
-fn score(group: &Group<'_>, observed: &Observed, memory: &mut Memory, seen: &mut Seen) {
+fn score(group: &Group<'_>, observed: &Observed, memory: &mut Memory, stats: &mut Statistics) {
     let error = |estimate: Rate| 100.0 * (estimate.bps_f64() / observed.available.bps_f64() - 1.0);
-    seen.null.errors.push(error(observed.record.average));
-    for (variant, scores) in group.variants.iter().zip(&mut seen.variants) {
+    stats.null.errors.push(error(observed.record.average));
+    for (variant, scores) in group.variants.iter().zip(&mut stats.variants) {
         match estimate(variant, &observed.record, memory) {
             Ok(rate) => scores.errors.push(error(rate)),
             Err(_) => scores.refused += 1,

@@ -5,7 +5,7 @@ use headway_core::Duration;
 use super::path::gbps;
 use super::sender::Sender;
 use crate::context::{Context, Error};
-use crate::experiment::{Experiment, GapBursts, Gapping};
+use crate::experiment::{Experiment, GapBursts, GapMechanism};
 use crate::outcome::{Findings, Table};
 use crate::statistics::{deviation, largest, mean};
 use headway_figures::{Curve, Figure, Panel};
@@ -16,7 +16,7 @@ pub(super) fn run(
     context: &Context<'_>,
 ) -> Result<Findings, Error> {
     let rates = study.rates.values();
-    let parts: Vec<(Gapping, f64)> = study
+    let parts: Vec<(GapMechanism, f64)> = study
         .mechanisms
         .iter()
         .flat_map(|mechanism| rates.iter().map(move |rate| (*mechanism, *rate)))

@@ -5,17 +5,17 @@ use headway_core::{Bytes, Duration, Rate};
 use super::path::gbps;
 use super::sender::{Sender, errors_us};
 use crate::context::{Context, Error};
-use crate::experiment::{Experiment, GapErrors, Gapping};
+use crate::experiment::{Experiment, GapErrors, GapMechanism};
 use crate::outcome::{Findings, Table};
 use crate::statistics::{deviation, largest, mean, smallest};
 use headway_figures::{Curve, Figure, Panel};
 
 /// Minimum number of gaps per rate: in a shorter series, packets held back at the end would distort the mean.
-const LEAST_GAPS: i64 = 5_000;
+const MIN_GAPS: i64 = 5_000;
 
 /// One mechanism with one packet size at one rate in Gb/s.
 struct Part {
-    mechanism: Gapping,
+    mechanism: GapMechanism,
     packet: Bytes,
     rate: f64,
 }
@@ -55,7 +55,7 @@ pub(super) fn run(
 /// Sends at a constant rate for the given time.
 fn watch(part: &Part, time: Duration, mut sender: Sender) -> Errors {
     let gap = gbps(part.rate).time_for(part.packet);
-    let gaps = vec![gap; (time.ns() / gap.ns()).max(LEAST_GAPS) as usize];
+    let gaps = vec![gap; (time.ns() / gap.ns()).max(MIN_GAPS) as usize];
     let errors = errors_us(&gaps, &sender.send(&gaps));
     Errors {
         mean: mean(&errors),

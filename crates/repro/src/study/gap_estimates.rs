@@ -5,7 +5,7 @@ use headway_core::{Gaps, Rate};
 
 use super::path::gbps;
 use crate::context::{Context, Error};
-use crate::experiment::{Experiment, GapEstimates, Gapping, Path};
+use crate::experiment::{Experiment, GapEstimates, GapMechanism, Path};
 use crate::outcome::{Findings, Table};
 use headway_figures::{Figure, Stack, StackPanel};
 
@@ -21,7 +21,7 @@ pub(super) fn run(
     context: &Context<'_>,
 ) -> Result<Findings, Error> {
     let count = context.size.of(study.streams).div_ceil(STREAMS_AT_ONCE);
-    let parts: Vec<(Gapping, usize)> = study
+    let parts: Vec<(GapMechanism, usize)> = study
         .mechanisms
         .iter()
         .flat_map(|mechanism| (0..count).map(move |part| (*mechanism, part)))
@@ -76,7 +76,7 @@ fn right_rate(study: &GapEstimates, experiment: &Experiment) -> f64 {
 fn estimates(
     study: &GapEstimates,
     experiment: &Experiment,
-    mechanism: Gapping,
+    mechanism: GapMechanism,
     context: &Context<'_>,
     seed: u64,
 ) -> Result<Vec<f64>, Error> {

@@ -6,14 +6,14 @@ use rand::RngExt as _;
 
 use super::path::gbps;
 use crate::context::{Context, Error};
-use crate::experiment::{Experiment, GapFlows, Gapping};
+use crate::experiment::{Experiment, GapFlows, GapMechanism};
 use crate::outcome::{Findings, Table};
 use crate::statistics::{deviation, largest, mean, smallest};
 use headway_figures::{Curve, Figure, Panel};
 
 /// Flows with one mechanism, and their total rate in Gb/s.
 struct Part {
-    mechanism: Gapping,
+    mechanism: GapMechanism,
     rate: f64,
     flows: usize,
 }

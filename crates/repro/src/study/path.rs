@@ -6,7 +6,7 @@ use headway_host::nic::Coalescing;
 use headway_sim::testbed::{Testbed, TestbedConfig};
 use headway_traffic::Traffic;
 
-use crate::experiment::{Cross, Gapping, Path};
+use crate::experiment::{Cross, GapMechanism, Path};
 
 /// Jitter of receive interrupts, as a fraction of the interval between them (rapid 2.15).
 const JITTER: f64 = 0.2;
@@ -31,13 +31,13 @@ impl Path {
     }
 }
 
-impl Gapping {
+impl GapMechanism {
     /// Returns the mechanism or the model of it.
     pub(crate) fn mechanism(self) -> Mechanism {
         match self {
-            Gapping::Dummy => Mechanism::ByteClock,
-            Gapping::Hrtimer => Mechanism::Timer,
-            Gapping::BusyWait => Mechanism::BusyWait,
+            GapMechanism::Dummy => Mechanism::ByteClock,
+            GapMechanism::Hrtimer => Mechanism::Timer,
+            GapMechanism::BusyWait => Mechanism::BusyWait,
         }
     }
 }

@@ -3,7 +3,7 @@
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_host::gap::GapSender;
 
-use crate::experiment::Gapping;
+use crate::experiment::GapMechanism;
 
 /// A host that sends the packets of one flow as close to their scheduled times as its mechanism allows.
 pub(crate) struct Sender {
@@ -14,7 +14,7 @@ pub(crate) struct Sender {
 
 impl Sender {
     /// Creates a sender of packets of this size, with a link of rate `line`.
-    pub(crate) fn new(mechanism: Gapping, line: Rate, packet: Bytes, seed: u64) -> Sender {
+    pub(crate) fn new(mechanism: GapMechanism, line: Rate, packet: Bytes, seed: u64) -> Sender {
         let sender = mechanism.mechanism().sender(line, packet, seed);
         Sender { sender, packet, scheduled: Instant::from_ns(1_000_000) }
     }

@@ -12,7 +12,7 @@ use headway_worlds::{Options, World};
 use crate::context::{Context, Error};
 use crate::experiment::{Experiment, SharedLink};
 use crate::outcome::{Findings, Measures, Table};
-use crate::shared_link::{self as link, SETTINGS, Seen, Setting};
+use crate::shared_link::{self as link, SETTINGS, Setting, Statistics};
 use crate::statistics::{largest, quantile, smallest, sorted};
 use headway_figures::{BoxMark, Curve, Figure, Panel};
 
@@ -27,44 +27,44 @@ struct Part<'a> {
 struct Cell<'a> {
     variant: &'a str,
     setting: &'static Setting,
-    runs: Vec<Seen>,
+    runs: Vec<Statistics>,
 }
 
 impl Cell<'_> {
-    fn values(&self, what: impl Fn(&Seen) -> f64) -> Vec<f64> {
+    fn values(&self, what: impl Fn(&Statistics) -> f64) -> Vec<f64> {
         sorted(self.runs.iter().map(what).collect())
     }
 
-    fn median(&self, what: impl Fn(&Seen) -> f64) -> f64 {
+    fn median(&self, what: impl Fn(&Statistics) -> f64) -> f64 {
         quantile(&self.values(what), 0.5)
     }
 }
 
 /// Largest number of curves with distinct colours.
-const MOST_CURVES: usize = 6;
+const MAX_CURVES: usize = 6;
 /// Largest number of settings shown as single distributions instead of curves over the RTT.
-const MOST_SINGLE: usize = 2;
+const MAX_DISTRIBUTIONS: usize = 2;
 
 /// Axes of utilisation start at this value or below.
-const LEAST_USE: f64 = 0.9;
+const MIN_UTILISATION: f64 = 0.9;
 
 /// A statistic of a run.
-type Number = fn(&Seen) -> f64;
+type Number = fn(&Statistics) -> f64;
 
 /// The statistics of a run, by name; the table shows the first nine in this order.
 const MEASURES: [(&str, Number); 12] = [
-    ("mean", |seen| seen.mean),
-    ("deviation", |seen| seen.deviation),
-    ("p95", |seen| seen.p95),
-    ("p99", |seen| seen.p99),
-    ("max", |seen| seen.max),
-    ("utilisation", |seen| seen.utilisation),
-    ("least-utilisation", |seen| seen.least_utilisation),
-    ("marked", |seen| seen.marked),
-    ("spread", |seen| seen.spread),
-    ("unsteadiness", |seen| seen.unsteadiness),
-    ("at-two", |seen| seen.at_two),
-    ("correlation", |seen| seen.correlation),
+    ("mean", |stats| stats.mean),
+    ("deviation", |stats| stats.deviation),
+    ("p95", |stats| stats.p95),
+    ("p99", |stats| stats.p99),
+    ("max", |stats| stats.max),
+    ("utilisation", |stats| stats.utilisation),
+    ("least-utilisation", |stats| stats.min_utilisation),
+    ("marked", |stats| stats.marked),
+    ("spread", |stats| stats.spread),
+    ("unsteadiness", |stats| stats.unsteadiness),
+    ("at-two", |stats| stats.at_two),
+    ("correlation", |stats| stats.correlation),
 ];
 
 pub(super) fn run(
@@ -73,7 +73,7 @@ pub(super) fn run(
     context: &Context<'_>,
 ) -> Result<Findings, Error> {
     let second = Duration::from_ms(context.size.of(study.milliseconds) as i64);
-    carry_out(study, experiment, context, |_, part, seed| {
+    run_parts(study, experiment, context, |_, part, seed| {
         Ok(link::run(part.setting, study.marking, part.controller, seed, second))
     })
 }
@@ -87,14 +87,14 @@ pub(super) fn run_in(
     context: &Context<'_>,
 ) -> Result<Findings, Error> {
     let all = parts(study, context.size.of(study.runs)).len();
-    let mut findings = carry_out(study, experiment, context, |index, part, seed| {
+    let mut findings = run_parts(study, experiment, context, |index, part, seed| {
         let Part { variant, setting, .. } = part;
         let run =
             format!("{} on Linux, {variant} in {}, {} of {all}", experiment.id, setting.name, index + 1);
         let text = link::scenario(setting, study.marking, part.controller, second);
         let results = records(&text, &run, seed, world, options);
         match results {
-            Ok(results) if !results.summary.partial => Ok(link::seen(setting, second, &results)),
+            Ok(results) if !results.summary.partial => Ok(link::statistics(setting, second, &results)),
             // A failure caused by an interruption is not an error of the run.
             Ok(_) => Err(Error::Interrupted),
             Err(_) if options.cancellation.is_cancelled() => Err(Error::Interrupted),
@@ -122,23 +122,23 @@ fn records(
     headway_worlds::run(&scenario, world, options)
 }
 
-fn carry_out(
+fn run_parts(
     study: &SharedLink,
     experiment: &Experiment,
     context: &Context<'_>,
-    work: impl Fn(usize, &Part<'_>, u64) -> Result<Seen, Error> + Sync,
+    work: impl Fn(usize, &Part<'_>, u64) -> Result<Statistics, Error> + Sync,
 ) -> Result<Findings, Error> {
     let runs = context.size.of(study.runs);
     let parts = parts(study, runs);
-    let seen =
+    let stats =
         context.map(&parts, |index, part| work(index, part, context.seed_of(&experiment.id, index)))?;
     let cells: Vec<Cell<'_>> = parts
         .chunks(runs)
-        .zip(seen.chunks(runs))
-        .map(|(parts, seen)| Cell {
+        .zip(stats.chunks(runs))
+        .map(|(parts, stats)| Cell {
             variant: parts[0].variant,
             setting: parts[0].setting,
-            runs: seen.to_vec(),
+            runs: stats.to_vec(),
         })
         .collect();
     let mut measures = Measures::new();
@@ -147,7 +147,7 @@ fn carry_out(
             measures.insert(format!("{}/{}/{name}", cell.variant, cell.setting.name), cell.median(what));
         }
     }
-    let losses: u64 = cells.iter().flat_map(|cell| &cell.runs).map(|seen| seen.losses).sum();
+    let losses: u64 = cells.iter().flat_map(|cell| &cell.runs).map(|stats| stats.losses).sum();
     measures.insert("losses".to_owned(), losses as f64);
     derive(&mut measures, &cells);
     Ok(Findings { measures, table: table(&cells), figure: figure(&cells), ..Findings::default() })
@@ -169,10 +169,10 @@ fn parts(study: &SharedLink, runs: usize) -> Vec<Part<'_>> {
 fn derive(measures: &mut Measures, cells: &[Cell<'_>]) {
     let mean = |variant: &str, setting: &str| {
         let cell = cells.iter().find(|cell| cell.variant == variant && cell.setting.name == setting);
-        cell.map(|cell| cell.median(|seen| seen.mean))
+        cell.map(|cell| cell.median(|stats| stats.mean))
     };
     for cell in cells.iter().filter(|cell| cell.variant != "aimd") {
-        let here = cell.median(|seen| seen.mean);
+        let here = cell.median(|stats| stats.mean);
         if let Some(baseline) = mean("aimd", cell.setting.name) {
             let name = format!("{}/{}", cell.variant, cell.setting.name);
             measures.insert(format!("{name}/ratio"), baseline / here);
@@ -196,12 +196,12 @@ fn derive(measures: &mut Measures, cells: &[Cell<'_>]) {
 fn extremes(measures: &mut Measures, name: &str, cells: &[&Cell<'_>]) {
     let all = |what: Number| cells.iter().map(move |cell| cell.median(what));
     let mut insert = |what: &str, value| measures.insert(format!("{name}/{what}"), value);
-    insert("mean-least", smallest(all(|seen| seen.mean)));
-    insert("mean-most", largest(all(|seen| seen.mean)));
-    insert("utilisation-least", smallest(all(|seen| seen.utilisation)));
-    insert("marked-least", smallest(all(|seen| seen.marked)));
-    insert("marked-most", largest(all(|seen| seen.marked)));
-    insert("spread-most", largest(all(|seen| seen.spread)));
+    insert("mean-least", smallest(all(|stats| stats.mean)));
+    insert("mean-most", largest(all(|stats| stats.mean)));
+    insert("utilisation-least", smallest(all(|stats| stats.utilisation)));
+    insert("marked-least", smallest(all(|stats| stats.marked)));
+    insert("marked-most", largest(all(|stats| stats.marked)));
+    insert("spread-most", largest(all(|stats| stats.spread)));
 }
 
 /// Whether the setting has 16 flows.
@@ -231,9 +231,9 @@ fn table(cells: &[Cell<'_>]) -> Table {
         "spread of throughputs",
     ]);
     for cell in cells {
-        let means = cell.values(|seen| seen.mean);
+        let means = cell.values(|stats| stats.mean);
         let mut row = vec![cell.variant.to_owned(), cell.setting.name.to_owned()];
-        row.push(format!("{:.0}", cell.median(|seen| seen.mean)));
+        row.push(format!("{:.0}", cell.median(|stats| stats.mean)));
         row.extend(means.first().iter().chain(&means.last()).map(|mean| format!("{mean:.0}")));
         row.extend(MEASURES[1..5].iter().map(|(_, what)| format!("{:.0}", cell.median(what))));
         row.extend(MEASURES[5..9].iter().map(|(_, what)| format!("{:.3}", cell.median(what))));
@@ -245,7 +245,7 @@ fn table(cells: &[Cell<'_>]) -> Table {
 /// Draws delay and utilisation over the RTT; or utilisation over delay when there are too many variants to
 /// distinguish; or, with few settings, the distribution of the delay.
 fn figure(cells: &[Cell<'_>]) -> Figure {
-    if settings(cells).count() <= MOST_SINGLE {
+    if settings(cells).count() <= MAX_DISTRIBUTIONS {
         return distributions(cells);
     }
     let mut panels = Vec::new();
@@ -256,7 +256,7 @@ fn figure(cells: &[Cell<'_>]) -> Figure {
             continue;
         }
         let title = format!("16 flows, 600 Mb/s, {what}");
-        if variants(cells).len() > MOST_CURVES {
+        if variants(cells).len() > MAX_CURVES {
             panels.push(trade_off(&title, &here));
         } else {
             panels.extend(over_round_trip(&title, &here, &variants(cells)));
@@ -275,10 +275,10 @@ fn distributions(cells: &[Cell<'_>]) -> Figure {
     let mut marks = Vec::new();
     for setting in settings(cells) {
         for cell in cells.iter().filter(|cell| cell.setting.name == setting.name) {
-            let utilisation = cell.median(|seen| seen.utilisation);
+            let utilisation = cell.median(|stats| stats.utilisation);
             marks.push(BoxMark {
                 name: format!("{} {}, utilisation {utilisation:.3}", setting.name, cell.variant),
-                quantiles: [0, 1, 2, 3, 4].map(|index| cell.median(|seen| seen.quantiles[index])),
+                quantiles: [0, 1, 2, 3, 4].map(|index| cell.median(|stats| stats.quantiles[index])),
                 null: false,
             });
         }
@@ -288,27 +288,28 @@ fn distributions(cells: &[Cell<'_>]) -> Figure {
 
 /// Returns mean queueing delay in us, and utilisation.
 fn point(cell: &Cell<'_>) -> (f64, f64) {
-    (cell.median(|seen| seen.mean), cell.median(|seen| seen.utilisation))
+    (cell.median(|stats| stats.mean), cell.median(|stats| stats.utilisation))
 }
 
 fn over_round_trip(title: &str, cells: &[&Cell<'_>], variants: &BTreeSet<&str>) -> [Panel; 2] {
     let x = "round trip without queue, us";
     let mut delay = Panel::new(title, x, "mean queueing delay, us").logarithmic();
-    let mut use_of_link = Panel::new("", x, "utilisation").with_y_range(LEAST_USE, 1.0);
+    let mut utilisation = Panel::new("", x, "utilisation").with_y_range(MIN_UTILISATION, 1.0);
     for name in variants {
         let points = |what: Number| {
             let of = cells.iter().filter(|cell| cell.variant == *name);
             of.map(|cell| (cell.setting.base as f64, cell.median(what))).collect()
         };
-        delay = delay.with(Curve::line(name, points(|seen| seen.mean)));
-        use_of_link = use_of_link.with(Curve::line(name, points(|seen| seen.utilisation)));
+        delay = delay.with(Curve::line(name, points(|stats| stats.mean)));
+        utilisation = utilisation.with(Curve::line(name, points(|stats| stats.utilisation)));
     }
-    [delay, use_of_link]
+    [delay, utilisation]
 }
 
 /// Draws a line per setting through the variants in the order of their names, and the points of `auto`.
 fn trade_off(title: &str, cells: &[&Cell<'_>]) -> Panel {
-    let mut panel = Panel::new(title, "mean queueing delay, us", "utilisation").with_y_range(LEAST_USE, 1.0);
+    let mut panel =
+        Panel::new(title, "mean queueing delay, us", "utilisation").with_y_range(MIN_UTILISATION, 1.0);
     for setting in
         SETTINGS.iter().filter(|setting| cells.iter().any(|cell| cell.setting.name == setting.name))
     {
