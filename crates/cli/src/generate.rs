@@ -8,7 +8,7 @@ use clap_complete::Shell;
 
 use crate::Cli;
 use crate::exit::Failed;
-use crate::stage;
+use crate::testbed;
 
 /// Generates man pages or shell completions.
 #[derive(Args, Debug)]
@@ -55,7 +55,7 @@ fn man(dir: &Path) -> anyhow::Result<()> {
 fn page(command: &clap::Command, name: &str, dir: &Path) -> anyhow::Result<()> {
     let mut roff = Vec::new();
     clap_mangen::Man::new(command.clone().display_name(name)).title(name).render(&mut roff)?;
-    stage::write(&dir.join(format!("{name}.1")), &String::from_utf8(roff)?)?;
+    testbed::write(&dir.join(format!("{name}.1")), &String::from_utf8(roff)?)?;
     let visible = command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
     for sub in visible {
         page(sub, &format!("{name}-{}", sub.get_name()), dir)?;

@@ -11,15 +11,15 @@ mod demo;
 mod exit;
 mod generate;
 mod lab;
+mod line_writer;
 mod measure;
 mod out;
-mod outlet;
 mod progress;
 mod repro;
 mod run;
 mod serve;
 mod service;
-mod stage;
+mod testbed;
 mod token;
 mod uml;
 
@@ -101,7 +101,7 @@ fn main() -> ExitCode {
 fn explain(asked: &clap::Error) -> ExitCode {
     let code = u8::try_from(asked.exit_code()).unwrap_or(1);
     match asked.print() {
-        Err(reason) if !asked.use_stderr() && !out::is_gone(&reason) => {
+        Err(reason) if !asked.use_stderr() && !out::is_broken_pipe(&reason) => {
             tell!("headway: cannot write to standard output: {reason}");
             exit::Code::Other.into()
         }

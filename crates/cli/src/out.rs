@@ -34,32 +34,32 @@ pub(crate) fn line(text: fmt::Arguments<'_>) {
         return;
     }
     let mut out = io::stdout().lock();
-    *failed = writeln!(out, "{}", plain(&text.to_string())).and_then(|()| out.flush()).err();
+    *failed = writeln!(out, "{}", escape_controls(&text.to_string())).and_then(|()| out.flush()).err();
 }
 
 /// Prints a line; see [`tell`].
 pub(crate) fn error_line(text: fmt::Arguments<'_>) {
     // A single write keeps lines of several processes apart. A failure cannot be reported.
-    let _ = io::stderr().write_all(format!("{}\n", plain(&text.to_string())).as_bytes());
+    let _ = io::stderr().write_all(format!("{}\n", escape_controls(&text.to_string())).as_bytes());
 }
 
 /// Escapes control characters: names from files, command lines and other hosts may contain terminal escape
 /// sequences.
-pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+pub(crate) fn escape_controls(text: &str) -> Cow<'_, str> {
     let acts = |c: char| c.is_control() && c != '\n' && c != '\t';
     if !text.contains(acts) {
         return Cow::Borrowed(text);
     }
-    let mut plain = String::new();
+    let mut escaped = String::new();
     for c in text.chars() {
-        if acts(c) { plain.extend(c.escape_default()) } else { plain.push(c) }
+        if acts(c) { escaped.extend(c.escape_default()) } else { escaped.push(c) }
     }
-    Cow::Owned(plain)
+    Cow::Owned(escaped)
 }
 
 /// Whether the reader of standard output has closed it.
 pub(crate) fn is_closed() -> bool {
-    FAILED.lock().is_ok_and(|failed| failed.as_ref().is_some_and(is_gone))
+    FAILED.lock().is_ok_and(|failed| failed.as_ref().is_some_and(is_broken_pipe))
 }
 
 /// Checks that everything was printed, at least as long as there was a reader.
@@ -69,13 +69,13 @@ pub(crate) fn is_closed() -> bool {
 pub(crate) fn check() -> anyhow::Result<()> {
     let Ok(failed) = FAILED.lock() else { return Ok(()) };
     match &*failed {
-        Some(reason) if !is_gone(reason) => Err(anyhow!("cannot write to standard output: {reason}")),
+        Some(reason) if !is_broken_pipe(reason) => Err(anyhow!("cannot write to standard output: {reason}")),
         _ => Ok(()),
     }
 }
 
 /// Whether the error is a closed reader.
-pub(crate) fn is_gone(reason: &io::Error) -> bool {
+pub(crate) fn is_broken_pipe(reason: &io::Error) -> bool {
     reason.kind() == ErrorKind::BrokenPipe
 }
 
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_is_printed_does_nothing_to_a_terminal() {
-        assert_eq!(plain("café\tat\n10 Mb/s"), "café\tat\n10 Mb/s");
-        assert_eq!(plain("\u{1b}]0;title\u{7}\r\u{9b}2J"), "\\u{1b}]0;title\\u{7}\\r\\u{9b}2J");
+        assert_eq!(escape_controls("café\tat\n10 Mb/s"), "café\tat\n10 Mb/s");
+        assert_eq!(escape_controls("\u{1b}]0;title\u{7}\r\u{9b}2J"), "\\u{1b}]0;title\\u{7}\\r\\u{9b}2J");
     }
 }

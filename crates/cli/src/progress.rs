@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::out::{plain, tell};
+use crate::out::{escape_controls, tell};
 
 /// Interval between progress lines where there is no bar, in seconds.
 const SECONDS_A_LINE: u64 = 10;
@@ -14,7 +14,7 @@ const SECONDS_A_LINE: u64 = 10;
 pub(crate) struct Progress {
     bar: ProgressBar,
     /// Without a bar: the number of line intervals that had passed at the last line.
-    told: AtomicU64,
+    last_line: AtomicU64,
 }
 
 impl Progress {
@@ -24,20 +24,20 @@ impl Progress {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(200));
-        Progress { bar, told: AtomicU64::new(0) }
+        Progress { bar, last_line: AtomicU64::new(0) }
     }
 
     /// Shows the current activity.
     pub(crate) fn say(&self, what: String) {
-        if self.tells() {
+        if self.prints_lines() {
             tell!("{what}");
         }
-        self.bar.set_message(plain(&what).into_owned());
+        self.bar.set_message(escape_controls(&what).into_owned());
     }
 
     /// Starts another task with `steps` steps.
     pub(crate) fn begin(&self, what: &str, steps: u64) {
-        self.told.store(0, Ordering::Relaxed);
+        self.last_line.store(0, Ordering::Relaxed);
         self.bar.set_length(steps);
         self.bar.reset();
         self.say(what.to_owned());
@@ -48,13 +48,13 @@ impl Progress {
         self.bar.set_length(steps);
         self.bar.set_position(done);
         let moments = self.bar.elapsed().as_secs() / SECONDS_A_LINE;
-        if self.tells() && moments > self.told.swap(moments, Ordering::Relaxed) {
+        if self.prints_lines() && moments > self.last_line.swap(moments, Ordering::Relaxed) {
             tell!("{}: {done} of {steps}", self.bar.message());
         }
     }
 
     /// Whether progress is shown as lines instead of a bar.
-    fn tells(&self) -> bool {
+    fn prints_lines(&self) -> bool {
         self.bar.is_hidden()
     }
 

@@ -110,7 +110,7 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failed> {
     let size = if args.full { Size::Full } else { Size::Quick };
     let stop = Cancellation::from(stop);
     let context = Context { size, seed: args.seed, jobs, stop: &stop };
-    let outcomes = carry_out(args, &experiments, &context)?;
+    let outcomes = run_experiments(args, &experiments, &context)?;
     over.store(true, Ordering::Relaxed);
     print(args, &outcomes)?;
     if let Some(folder) = &args.output {
@@ -128,7 +128,7 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failed> {
 }
 
 /// Carries out the experiments in turn, until interrupted.
-fn carry_out(
+fn run_experiments(
     args: &ReproArgs,
     experiments: &[Experiment],
     context: &Context<'_>,

@@ -1,6 +1,6 @@
 //! `headway serve`: answers measurements of other hosts until interrupted.
 
-use crate::outlet::Outlet;
+use crate::line_writer::LineWriter;
 use crate::service::start_log_to;
 use crate::token;
 use anyhow::{Context, Result};
@@ -62,7 +62,7 @@ pub(crate) struct Args {
 }
 
 /// Minimum reporting interval: nobody reads more frequent reports, and zero would be a busy loop.
-const SHORTEST_PERIOD: Duration = Duration::from_ms(1000);
+const MIN_PERIOD: Duration = Duration::from_ms(1000);
 
 impl Args {
     /// Whether errors must be printed as JSON, too.
@@ -83,8 +83,8 @@ fn some_rate(text: &str) -> Result<Rate, String> {
 /// Parses a reporting interval.
 fn report_period(text: &str) -> Result<Duration, String> {
     let period: Duration = text.parse().map_err(|error| format!("{error}"))?;
-    if period < SHORTEST_PERIOD {
-        return Err(format!("must be at least {SHORTEST_PERIOD}"));
+    if period < MIN_PERIOD {
+        return Err(format!("must be at least {MIN_PERIOD}"));
     }
     Ok(period)
 }
@@ -117,35 +117,35 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// the handling of signals.
 #[derive(Clone, Debug)]
 struct Output {
-    log: Outlet,
+    log: LineWriter,
     /// Events as JSON, if requested.
-    events: Option<Outlet>,
+    events: Option<LineWriter>,
 }
 
 impl Output {
     fn start(json: bool) -> Result<Output> {
-        let log = Outlet::start(std::io::stderr()).context("cannot start the log")?;
+        let log = LineWriter::start(std::io::stderr()).context("cannot start the log")?;
         let writer = log.clone();
         start_log_to(move || writer.clone(), "info")?;
-        let events = json.then(|| Outlet::start(std::io::stdout())).transpose();
+        let events = json.then(|| LineWriter::start(std::io::stdout())).transpose();
         Ok(Output { log, events: events.context("cannot write to standard output")? })
     }
 
     fn event(&self, event: &serde_json::Value) {
         if let Some(mut events) = self.events.clone() {
-            // `Outlet::write` never fails.
+            // `LineWriter::write` never fails.
             let _ = events.write_all(format!("{event}\n").as_bytes());
         }
     }
 
     /// Returns the number of lines that were not written.
     fn lost(&self) -> u64 {
-        self.log.lost() + self.events.as_ref().map_or(0, Outlet::lost)
+        self.log.lost() + self.events.as_ref().map_or(0, LineWriter::lost)
     }
 
     fn finish(&self) {
         self.log.finish();
-        self.events.iter().for_each(Outlet::finish);
+        self.events.iter().for_each(LineWriter::finish);
     }
 }
 
@@ -215,7 +215,7 @@ mod tests {
     fn zero_rates_and_busy_reports_are_refused() {
         assert_eq!(some_rate("10 Mb/s"), Ok(Rate::from_bps(10_000_000)));
         assert!(some_rate("0 Mb/s").is_err() && some_rate("fast").is_err());
-        assert_eq!(report_period("1 s"), Ok(SHORTEST_PERIOD));
+        assert_eq!(report_period("1 s"), Ok(MIN_PERIOD));
         assert!(report_period("0 s").is_err() && report_period("999 ms").is_err());
     }
 }

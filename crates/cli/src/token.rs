@@ -12,10 +12,10 @@ use headway_net::Token;
 const TOKEN_VARIABLE: &str = "HEADWAY_TOKEN";
 
 /// Minimum token length, in bytes: short tokens could be found by trying them against a captured proof.
-const SHORTEST_TOKEN: usize = 16;
+const MIN_TOKEN_LENGTH: usize = 16;
 
 /// Maximum size of the token file, in bytes: plenty for a token, and safe for endless devices.
-const LONGEST_FILE: u64 = 4096;
+const MAX_FILE_SIZE: u64 = 4096;
 
 /// Reads the token from a file or the environment, and trims white space around it.
 pub(crate) fn read(file: Option<&Path>) -> Result<Option<Token>> {
@@ -31,17 +31,17 @@ pub(crate) fn read(file: Option<&Path>) -> Result<Option<Token>> {
         },
     };
     let text = text.trim();
-    if text.len() < SHORTEST_TOKEN {
-        bail!("the token has {} characters; use at least {SHORTEST_TOKEN} random ones", text.len());
+    if text.len() < MIN_TOKEN_LENGTH {
+        bail!("the token has {} characters; use at least {MIN_TOKEN_LENGTH} random ones", text.len());
     }
     Ok(Some(Token::new(text)))
 }
 
 fn read_file(path: &Path) -> Result<String> {
     let mut text = String::new();
-    let length = File::open(path)?.take(LONGEST_FILE + 1).read_to_string(&mut text)? as u64;
-    if length > LONGEST_FILE {
-        bail!("it is larger than {LONGEST_FILE} bytes");
+    let length = File::open(path)?.take(MAX_FILE_SIZE + 1).read_to_string(&mut text)? as u64;
+    if length > MAX_FILE_SIZE {
+        bail!("it is larger than {MAX_FILE_SIZE} bytes");
     }
     Ok(text)
 }

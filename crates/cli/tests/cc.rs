@@ -16,7 +16,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use support::{PATIENCE, PROGRAM, enter_network};
+use support::{PROGRAM, TIMEOUT, enter_network};
 
 /// The user `nobody`.
 const UNPRIVILEGED: u32 = 65_534;
@@ -82,7 +82,7 @@ fn default() -> String {
 
 /// Waits until the kernel has unregistered the controller of a killed process.
 fn wait_gone(name: &str) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while available().iter().any(|available| available == name) {
         assert!(Instant::now() < deadline, "{name} is still there");
         std::thread::sleep(Duration::from_millis(10));
@@ -242,7 +242,7 @@ fn the_default_of_another_namespace_is_forgotten_only_with_that() {
     inside.kill().unwrap();
     inside.wait().unwrap();
     // `inside` was the last process there; the kernel removes a namespace a little later.
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while printed(&["status"]).contains(&name) {
         assert!(Instant::now() < deadline, "it is not forgotten");
         printed(&["stop", &name]);

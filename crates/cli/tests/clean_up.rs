@@ -18,7 +18,7 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use support::labs::{down, find, marked, name, up};
-use support::{PATIENCE, can_load_controllers, headway, output, write};
+use support::{TIMEOUT, can_load_controllers, headway, output, write};
 
 /// Starts a program in the node `server`; also returns the process that it has started itself.
 fn program(name: &str) -> (Child, Process) {
@@ -32,7 +32,7 @@ fn program(name: &str) -> (Child, Process) {
 
 fn kill_now(process: Process) {
     kill(Pid::from_raw(process.pid), Signal::SIGKILL).unwrap();
-    assert!(process.wait_gone(PATIENCE));
+    assert!(process.wait_gone(TIMEOUT));
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_lab_that_is_interrupted_while_it_comes_up_is_down() {
     });
     assert!(status.is_some(), "the lab was up before the signal each time");
     for process in marked(&mark) {
-        assert!(process.wait_gone(PATIENCE), "{process:?}");
+        assert!(process.wait_gone(TIMEOUT), "{process:?}");
     }
     assert!(find(&name).is_none());
 }
@@ -177,7 +177,7 @@ fn interrupt_start(file: &Path, name: &str, mark: &str) -> std::process::ExitSta
     let mut command = headway(&["lab", "up", file.to_str().unwrap(), "--name", name]);
     let mut child = command.env("HEADWAY_TEST_MARK", name).stdout(Stdio::null()).spawn().unwrap();
     let own = child.id() as i32;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     // A stopped daemon stands for an arbitrarily slow one.
     let daemon = loop {
         // Only once it runs its own program: until then the process that starts it is blocked.
@@ -194,7 +194,7 @@ fn interrupt_start(file: &Path, name: &str, mark: &str) -> std::process::ExitSta
     };
     daemon.signal(libc::SIGSTOP).unwrap();
     kill(Pid::from_raw(own), Signal::SIGINT).unwrap();
-    let ended = Process::of(own).is_none_or(|process| process.wait_gone(PATIENCE));
+    let ended = Process::of(own).is_none_or(|process| process.wait_gone(TIMEOUT));
     daemon.signal(libc::SIGCONT).unwrap();
     assert!(ended, "a signal was swallowed");
     child.wait().unwrap()
@@ -222,7 +222,7 @@ fn a_killed_run_in_the_lab_leaves_nothing_that_the_next_does_not_remove() {
         command
     };
     let mut killed = run(&[]).spawn().unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let is_there =
         || fs::read_dir(&cache).into_iter().flatten().chain(fs::read_dir(&temporary).unwrap()).count() > 0;
     while !is_there() {
@@ -231,7 +231,7 @@ fn a_killed_run_in_the_lab_leaves_nothing_that_the_next_does_not_remove() {
     killed.kill().unwrap();
     killed.wait().unwrap();
     for process in marked(&mark) {
-        assert!(process.wait_gone(PATIENCE), "{process:?}");
+        assert!(process.wait_gone(TIMEOUT), "{process:?}");
     }
     assert!(
         run(&["--set", "duration=2 s", "--set", "program.0.stop=1 s", "--set", "program.1.stop=1 s"])

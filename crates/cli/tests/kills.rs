@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use headway_lab::Process;
 use serde_json::Value;
-use support::{PATIENCE, PROGRAM, enter_network};
+use support::{PROGRAM, TIMEOUT, enter_network};
 use tempfile::TempDir;
 
 const MARK: &str = "HEADWAY_TEST_MARK";
@@ -100,7 +100,7 @@ impl Trial {
             let place = fs::read_link(format!("/proc/{}/cwd", process.pid)).unwrap_or_default();
             let ours = environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
                 || place.starts_with(self.folder.path());
-            assert!(!ours || process.wait_gone(PATIENCE), "round {round}: {process:?} lives, in {place:?}");
+            assert!(!ours || process.wait_gone(TIMEOUT), "round {round}: {process:?} lives, in {place:?}");
         }
         assert_eq!(entries(&self.path("tmp")), [] as [String; 0], "round {round}");
         let cached = entries(&self.path("cache"));
@@ -223,7 +223,7 @@ fn lab_daemons_beside_exec() {
         std::thread::sleep(trial.moment(40));
         for process in all {
             process.open().unwrap().signal(libc::SIGKILL).unwrap();
-            assert!(process.wait_gone(PATIENCE));
+            assert!(process.wait_gone(TIMEOUT));
         }
         trial.printed(&["lab", "up", "path.toml", "--name", &name]);
         inside.wait().unwrap();
@@ -239,7 +239,7 @@ fn with_controller(what: &str) -> Option<Trial> {
 
 /// Checks that no controller and no note of this name is left and that the former default is restored.
 fn check_controller(trial: &Trial, former: &str, round: u64) {
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let deadline = std::time::Instant::now() + TIMEOUT;
     while headway_kernel::available().unwrap().contains(&trial.name) {
         assert!(std::time::Instant::now() < deadline, "round {round}: {} is still there", trial.name);
         std::thread::sleep(Duration::from_millis(5));

@@ -18,7 +18,7 @@ use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, Model, PathSpec, Proces
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 use nix::unistd::Pid;
-use support::{PATIENCE, PROGRAM, text};
+use support::{PROGRAM, TIMEOUT, text};
 
 /// Set in a child of this test: its role in its node.
 const ROLE: &str = "HEADWAY_TEST_ROLE";
@@ -100,7 +100,7 @@ fn ask(address: &str, count: usize, size: usize) {
     let any = if address.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
     let socket = UdpSocket::bind(any).unwrap();
     socket.connect(address).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     println!("ready");
     for _ in 0..count {
         let start = Clock::now();
@@ -295,7 +295,7 @@ fn a_killed_daemon_leaves_nothing() {
     assert_eq!(homes.iter().map(|home| inhabitants(home)).sum::<usize>(), 3);
     kill(Pid::from_raw(daemon.pid), Signal::SIGKILL).unwrap();
     for process in holders.iter().chain([&daemon]) {
-        assert!(process.wait_gone(PATIENCE), "{process:?} survived");
+        assert!(process.wait_gone(TIMEOUT), "{process:?} survived");
     }
     assert_eq!(homes.iter().map(|home| inhabitants(home)).sum::<usize>(), 0);
     assert!(Lab::attach(&name).is_err());
@@ -412,7 +412,7 @@ fn a_foreground_lab_ends_with_its_command() {
         kill(Pid::from_raw(child.id() as i32), signal).unwrap();
         assert_eq!(child.wait().unwrap().success(), signal == Signal::SIGINT);
         for process in processes {
-            assert!(process.wait_gone(PATIENCE), "{process:?} survived {signal}");
+            assert!(process.wait_gone(TIMEOUT), "{process:?} survived {signal}");
         }
         assert!(Lab::attach(&name).is_err());
     }

@@ -18,7 +18,7 @@ use headway_net::protocol::{Preamble, VERSION};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use support::{PATIENCE, PROGRAM};
+use support::{PROGRAM, TIMEOUT};
 
 /// A `headway serve` that ends with the test.
 struct Serve {
@@ -257,7 +257,7 @@ fn an_interrupted_measurement_prints_what_it_knows() {
     let args = [&*stage.v4(), "--json", "--streams", streams.to_str().unwrap(), "--duration", "60 s"];
     let child = stage.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // Streams are written as they end; at 2 Mb/s many more follow.
-    let deadline = Clock::now() + PATIENCE;
+    let deadline = Clock::now() + TIMEOUT;
     while std::fs::read_to_string(&streams).map_or(0, |text| text.lines().count()) < 30 {
         assert!(Clock::now() < deadline, "no stream was sent");
         std::thread::yield_now();

@@ -20,7 +20,7 @@ use serde_json::Value;
 use support::PROGRAM;
 
 /// Far longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A `headway serve` that ends with the test.
 struct Serve {
@@ -51,7 +51,7 @@ impl Serve {
             .spawn()
             .unwrap();
         let mut serve = Serve { child, port };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
             assert_eq!(serve.child.try_wait().unwrap(), None, "the server ended");
             assert!(Instant::now() < deadline, "the server does not listen");
@@ -63,7 +63,7 @@ impl Serve {
     /// Sends a signal and waits for the server to end.
     fn end(&mut self, signal: Signal) -> ExitStatus {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
@@ -181,7 +181,7 @@ fn strangers_are_summed_up_in_the_log_and_not_listed() {
 /// Asserts that a command fails soon with code 1 and one sentence.
 fn fails(command: &mut Command, words: &str) {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while child.try_wait().unwrap().is_none() {
         if Instant::now() >= deadline {
             child.kill().unwrap();

@@ -14,7 +14,7 @@ use super::{AccuracyArgs, Emulated};
 use crate::exit::Failed;
 use crate::out::say;
 use crate::progress::Progress;
-use crate::stage::{self, Scored, Stage};
+use crate::testbed::{self, Scored, Testbed};
 
 /// Default capacities, and default loads in percent.
 const RATES_MBPS: [f64; 3] = [10.0, 100.0, 500.0];
@@ -75,7 +75,7 @@ pub(super) fn run(args: &AccuracyArgs) -> Result<(), Failed> {
         say!("{verdict}");
     }
     if let Some(path) = &args.output {
-        stage::write(path, &serde_json::to_string_pretty(&cells)?)?;
+        testbed::write(path, &serde_json::to_string_pretty(&cells)?)?;
         say!("every run: {}", path.display());
     }
     Ok(())
@@ -118,8 +118,8 @@ fn cell(
     interrupted: &AtomicBool,
 ) -> anyhow::Result<CellRuns> {
     let load = plan.rate.scale(f64::from(plan.load) / 100.0);
-    let path = stage::symmetric(plan.rate, plan.coalesce);
-    let stage = Stage::new(&stage::spec(path, stage::cross(plan.model, load), seed + 1), "accuracy")?;
+    let path = testbed::symmetric(plan.rate, plan.coalesce);
+    let testbed = Testbed::new(&testbed::spec(path, testbed::cross(plan.model, load), seed + 1), "accuracy")?;
     let mut cell = CellRuns {
         capacity_mbps: plan.rate.mbps(),
         load_percent: plan.load,
@@ -133,7 +133,7 @@ fn cell(
         if cell.answered() >= runs as usize || interrupted.load(Ordering::Relaxed) {
             break;
         }
-        match stage.measure(&["--method", plan.method.name()]) {
+        match testbed.measure(&["--method", plan.method.name()]) {
             Ok(scored) if scored.disturbed => {
                 cell.void_runs += 1;
                 continue;
@@ -306,9 +306,9 @@ const WATCHED: Span = Span::from_secs(5);
 
 /// Prints the CPU usage of `serve` and `measure` while a session is open but nothing is sent.
 fn idle() -> Result<(), Failed> {
-    let path = stage::symmetric(Rate::from_mbps(100.0), None);
-    let stage = Stage::new(&stage::spec(path, Vec::new(), 1), "idle")?;
-    let mut client = stage
+    let path = testbed::symmetric(Rate::from_mbps(100.0), None);
+    let testbed = Testbed::new(&testbed::spec(path, Vec::new(), 1), "idle")?;
+    let mut client = testbed
         .measure_command(&["--interval", IDLE_INTERVAL, "--count", "2"])?
         .stdout(std::process::Stdio::piped())
         .spawn()?;
@@ -317,7 +317,7 @@ fn idle() -> Result<(), Failed> {
     if let Some(stdout) = client.stdout.as_mut() {
         std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut first)?;
     }
-    let programs = [("serve", stage.server_id()), ("measure", client.id())];
+    let programs = [("serve", testbed.server_id()), ("measure", client.id())];
     let before = programs.map(|(_, id)| cpu_time(id));
     std::thread::sleep(WATCHED);
     for ((name, id), before) in programs.iter().zip(before) {

@@ -17,7 +17,7 @@ use crate::exit::Failed;
 use crate::measure::streams::StreamFile;
 use crate::out::say;
 use crate::progress::Progress;
-use crate::stage::{self, Scored, Stage};
+use crate::testbed::{self, Scored, Testbed};
 use headway_worlds::Output;
 use page::Figures;
 use rows::{rates, table};
@@ -60,16 +60,16 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failed> {
     let steps = Method::all().count() + CHANGES.len() + CONTRASTED.len();
     let progress = Progress::new(steps as u64);
     progress.say("building a path of 100 Mb/s, RTT 20 ms".to_owned());
-    let path = stage::symmetric(CAPACITY, None);
-    let cross = stage::cross(COMPARED.0, Rate::from_bps(COMPARED.1));
-    let stage = Stage::new(&stage::spec(path, cross, 1), "demo")?;
+    let path = testbed::symmetric(CAPACITY, None);
+    let cross = testbed::cross(COMPARED.0, Rate::from_bps(COMPARED.1));
+    let testbed = Testbed::new(&testbed::spec(path, cross, 1), "demo")?;
 
-    let compared = compare(&stage, &progress)?;
-    let (followed, truth, begin) = follow(&stage, &progress)?;
+    let compared = compare(&testbed, &progress)?;
+    let (followed, truth, begin) = follow(&testbed, &progress)?;
     // An unlinked file, so that nothing remains however this program ends.
     let kept = tempfile::tempfile().context("cannot make a temporary file")?;
     let streams = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), kept.as_raw_fd()));
-    let contrasted = contrast(&stage, &streams, &progress)?;
+    let contrasted = contrast(&testbed, &streams, &progress)?;
     drop(progress);
 
     say!("Every method, 100 Mb/s with 40 Mb/s of Poisson cross traffic, RTT 20 ms:\n{}\n", table(&compared));
@@ -97,18 +97,18 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failed> {
 }
 
 /// Measures with every method once on the same path.
-fn compare(stage: &Stage, progress: &Progress) -> anyhow::Result<Vec<Scored>> {
+fn compare(testbed: &Testbed, progress: &Progress) -> anyhow::Result<Vec<Scored>> {
     let mut scored = Vec::new();
     for method in Method::all() {
         progress.say(format!("every method in turn: {method}"));
-        scored.push(stage.measure(&["--method", method.name(), "--duration", TURN])?);
+        scored.push(testbed.measure(&["--method", method.name(), "--duration", TURN])?);
         progress.step();
     }
     Ok(scored)
 }
 
 /// Measures repeatedly with the default method while cross traffic changes.
-fn follow(stage: &Stage, progress: &Progress) -> anyhow::Result<(Vec<Scored>, Points, Instant)> {
+fn follow(testbed: &Testbed, progress: &Progress) -> anyhow::Result<(Vec<Scored>, Points, Instant)> {
     let mut scored: Vec<Scored> = Vec::new();
     let mut begin = None;
     let mut end = Instant::ZERO;
@@ -118,11 +118,11 @@ fn follow(stage: &Stage, progress: &Progress) -> anyhow::Result<(Vec<Scored>, Po
             Rate::from_bps(rate),
             crate::accuracy::traffic(model)
         ));
-        let since = stage.lab().set_cross(&stage::cross(model, Rate::from_bps(rate)))?;
+        let since = testbed.lab().set_cross(&testbed::cross(model, Rate::from_bps(rate)))?;
         begin.get_or_insert(since);
         end = since + CHANGE_EVERY;
         loop {
-            let measured = stage.measure(&[])?;
+            let measured = testbed.measure(&[])?;
             let finished = Instant::from_ns(measured.line.finished_unix_ns);
             scored.push(measured);
             if finished >= end {
@@ -133,15 +133,15 @@ fn follow(stage: &Stage, progress: &Progress) -> anyhow::Result<(Vec<Scored>, Po
         progress.step();
     }
     let begin = begin.unwrap_or(end);
-    let truth = series(&stage.truth(begin, end)?, begin, end);
+    let truth = series(&testbed.truth(begin, end)?, begin, end);
     Ok((scored, truth, begin))
 }
 
 /// Compares BASS with raw gaps behind a coalescing receiver; keeps the packets of the BASS run.
-fn contrast(stage: &Stage, streams: &Path, progress: &Progress) -> anyhow::Result<Vec<Scored>> {
+fn contrast(testbed: &Testbed, streams: &Path, progress: &Progress) -> anyhow::Result<Vec<Scored>> {
     let (capacity, cross) = COALESCED;
-    stage.lab().set_path(&stage::symmetric(capacity, Some(COALESCING)))?;
-    stage.lab().set_cross(&stage::cross(Model::Poisson, cross))?;
+    testbed.lab().set_path(&testbed::symmetric(capacity, Some(COALESCING)))?;
+    testbed.lab().set_cross(&testbed::cross(Model::Poisson, cross))?;
     let file = streams.to_string_lossy();
     let mut scored = Vec::new();
     for name in CONTRASTED {
@@ -150,7 +150,7 @@ fn contrast(stage: &Stage, streams: &Path, progress: &Progress) -> anyhow::Resul
         if name == "bass" {
             args.extend(["--streams", &file]);
         }
-        scored.push(stage.measure(&args)?);
+        scored.push(testbed.measure(&args)?);
         progress.step();
     }
     Ok(scored)

@@ -230,7 +230,7 @@ impl Runner<'_> {
     fn print(&mut self, context: &Context, answer: &Answer) -> Result<(), Failed> {
         if let Some(watch) = &mut self.watch {
             match watch.show(context, answer) {
-                Err(reason) if out::is_gone(&reason) => std::process::exit(0),
+                Err(reason) if out::is_broken_pipe(&reason) => std::process::exit(0),
                 shown => shown?,
             }
         } else if self.args.json {

@@ -20,7 +20,7 @@ use nix::sched::{CloneFlags, unshare};
 /// The binary.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_headway");
 /// How long anything may take that must end soon.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A network that is simulated in no time.
 pub const SIMULATED: &str = "duration = \"2 s\"\nwarmup = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"10 Mb/s\"\n\
@@ -42,7 +42,7 @@ pub fn output(command: &mut Command) -> Output {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let process = Process::of(child.id() as i32);
     let watch = std::thread::spawn(move || {
-        if process.is_some_and(|process| !process.wait_gone(PATIENCE)) {
+        if process.is_some_and(|process| !process.wait_gone(TIMEOUT)) {
             process.and_then(|process| process.open()).map(|handle| handle.signal(libc::SIGKILL));
         }
     });

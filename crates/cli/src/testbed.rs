@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::measure::report::Line;
 
 /// A lab with a server; dropping this ends both.
-pub(crate) struct Stage {
+pub(crate) struct Testbed {
     lab: Lab,
     server: Child,
     address: String,
@@ -47,9 +47,9 @@ impl Scored {
     }
 }
 
-impl Stage {
+impl Testbed {
     /// Starts a lab with `spec`, under a name unique to this process, and `headway serve` in the node `server`.
-    pub(crate) fn new(spec: &Spec, purpose: &str) -> anyhow::Result<Stage> {
+    pub(crate) fn new(spec: &Spec, purpose: &str) -> anyhow::Result<Testbed> {
         let name = format!("{purpose}-{}", std::process::id());
         let lab = Lab::up(spec, &name, Life::Owned)?;
         let address = lab.v4("server")?.to_string();
@@ -67,7 +67,7 @@ impl Stage {
             let _ = server.wait();
             return Err(error);
         }
-        Ok(Stage { lab, server, address })
+        Ok(Testbed { lab, server, address })
     }
 
     pub(crate) fn lab(&self) -> &Lab {
@@ -125,7 +125,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for Testbed {
     fn drop(&mut self) {
         // Both fail only if the server has already exited.
         let _ = self.server.kill();
@@ -149,12 +149,12 @@ fn wait_until_listening(server: &mut Child) -> anyhow::Result<()> {
 
 /// Minimum buffer of the emulated paths. The batches of bursty cross traffic have the same number of packets at
 /// any rate; at 10 Mb/s and 80 % load they alone would fill the 125 kB of a 100 ms buffer.
-const LEAST_BUFFER: Bytes = Bytes::new(1_000_000);
+const MIN_BUFFER: Bytes = Bytes::new(1_000_000);
 
-/// Returns a symmetric path with an RTT of 20 ms and a buffer of 100 ms, but at least [`LEAST_BUFFER`].
+/// Returns a symmetric path with an RTT of 20 ms and a buffer of 100 ms, but at least [`MIN_BUFFER`].
 pub(crate) fn symmetric(rate: Rate, coalesce: Option<Duration>) -> PathSpec {
     let delay = Duration::from_ms(10);
-    let buffer = Some(rate.bytes_in(Duration::from_ms(100)).max(LEAST_BUFFER));
+    let buffer = Some(rate.bytes_in(Duration::from_ms(100)).max(MIN_BUFFER));
     let link = LinkSpec { buffer, coalesce, ..LinkSpec::new(rate, delay) };
     PathSpec { reverse: LinkSpec { coalesce: None, ..link.clone() }, forward: link }
 }

@@ -12,12 +12,12 @@ use std::time::Duration;
 const QUEUE: usize = 1024;
 
 /// How long to wait for queued lines when the program ends.
-const PATIENCE: Duration = Duration::from_secs(1);
+const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Passes lines to a writer thread without ever blocking. Counts the lines that do not fit the queue or cannot
 /// be written.
 #[derive(Clone, Debug)]
-pub(crate) struct Outlet {
+pub(crate) struct LineWriter {
     queue: SyncSender<Entry>,
     lost: Arc<AtomicU64>,
 }
@@ -29,20 +29,20 @@ enum Entry {
     Finish(SyncSender<()>),
 }
 
-impl Outlet {
+impl LineWriter {
     /// Starts the writer thread, with a copy of a descriptor such as standard output.
     ///
     /// # Errors
     /// When the descriptor cannot be copied or the thread cannot be started.
-    pub(crate) fn start(to: impl AsFd) -> io::Result<Outlet> {
+    pub(crate) fn start(to: impl AsFd) -> io::Result<LineWriter> {
         let file = File::from(to.as_fd().try_clone_to_owned()?);
         let (queue, entries) = sync_channel(QUEUE);
         let lost = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&lost);
         std::thread::Builder::new()
-            .name("outlet".to_owned())
+            .name("line-writer".to_owned())
             .spawn(move || write(file, &entries, &counter))?;
-        Ok(Outlet { queue, lost })
+        Ok(LineWriter { queue, lost })
     }
 
     /// Returns the number of lines that were not written.
@@ -54,12 +54,12 @@ impl Outlet {
     pub(crate) fn finish(&self) {
         let (written, wait) = sync_channel(1);
         if self.queue.try_send(Entry::Finish(written)).is_ok() {
-            let _ = wait.recv_timeout(PATIENCE);
+            let _ = wait.recv_timeout(FINISH_TIMEOUT);
         }
     }
 }
 
-impl Write for Outlet {
+impl Write for LineWriter {
     /// Accepts a whole line; never fails.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if self.queue.try_send(Entry::Line(line.to_vec())).is_err() {
@@ -95,13 +95,13 @@ mod tests {
     #[test]
     fn lines_arrive_in_order() {
         let (mut reader, writer) = io::pipe().unwrap();
-        let mut outlet = Outlet::start(&writer).unwrap();
+        let mut line_writer = LineWriter::start(&writer).unwrap();
         drop(writer);
         for line in ["one\n", "two\n"] {
-            outlet.write_all(line.as_bytes()).unwrap();
+            line_writer.write_all(line.as_bytes()).unwrap();
         }
-        outlet.finish();
-        drop(outlet);
+        line_writer.finish();
+        drop(line_writer);
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
         assert_eq!(text, "one\ntwo\n");
@@ -113,13 +113,14 @@ mod tests {
         drop(closed);
         let (_unread, to_unread) = io::pipe().unwrap();
         let full = File::options().write(true).open("/dev/full").unwrap();
-        for mut outlet in
-            [Outlet::start(&full), Outlet::start(&to_closed), Outlet::start(&to_unread)].map(Result::unwrap)
+        for mut line_writer in
+            [LineWriter::start(&full), LineWriter::start(&to_closed), LineWriter::start(&to_unread)]
+                .map(Result::unwrap)
         {
             // More lines than the queue and any pipe can hold.
-            (0..5000).for_each(|_| outlet.write_all(&[b'x'; 1000]).unwrap());
-            outlet.finish();
-            assert!(outlet.lost() > 0);
+            (0..5000).for_each(|_| line_writer.write_all(&[b'x'; 1000]).unwrap());
+            line_writer.finish();
+            assert!(line_writer.lost() > 0);
         }
     }
 }
