@@ -13,7 +13,7 @@ use headway_lab::{Direction, Interval, Lab, Life, LinkSpec, Spec};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::Code;
-use crate::out::{say, tell};
+use crate::out::{print_error, print_line};
 use crate::run::interruption;
 
 /// Manages emulated paths with known available bandwidth.
@@ -140,14 +140,14 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
 fn up(file: &std::path::Path, name: Option<String>, foreground: bool) -> Result<ExitCode> {
     let spec = Spec::load(file)?;
     for warning in spec.warnings() {
-        tell!("headway: warning: {warning}");
+        print_error!("headway: warning: {warning}");
     }
     let name = name.or_else(|| spec.name.clone()).unwrap_or_else(|| "lab".to_owned());
     // Up to this point a signal terminates this process and, with it, the lab.
     let lab = Lab::up(&spec, &name, Life::Owned)?;
     if foreground {
         let ended = signals()?;
-        say!("{}\nCtrl-C takes it down.", describe(&lab));
+        print_line!("{}\nCtrl-C takes it down.", describe(&lab));
         wait(&lab, &ended)?;
         lab.down()?;
         return Ok(ExitCode::SUCCESS);
@@ -156,10 +156,10 @@ fn up(file: &std::path::Path, name: Option<String>, foreground: bool) -> Result<
     let lab = lab.detach()?;
     if interrupted.is_cancelled() {
         lab.down()?;
-        tell!("headway: interrupted; the lab is down again");
+        print_error!("headway: interrupted; the lab is down again");
         return Ok(Code::Interrupted.into());
     }
-    say!("{}\ntake it down with: headway lab down {name}", describe(&lab));
+    print_line!("{}\ntake it down with: headway lab down {name}", describe(&lab));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -248,7 +248,7 @@ fn down(name: Option<String>, all: bool, truth: Option<PathBuf>) -> Result<ExitC
         if !headway_lab::lab::down(&name)? && !all {
             bail!("no lab `{name}` is up; `headway lab status` lists those that are");
         }
-        say!("lab {name} is down");
+        print_line!("lab {name} is down");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -257,21 +257,21 @@ fn status(json: bool) -> Result<ExitCode> {
     let labs = Lab::list()?;
     if json {
         let labs: Vec<_> = labs.iter().map(as_json).collect();
-        say!("{}", serde_json::to_string_pretty(&labs)?);
+        print_line!("{}", serde_json::to_string_pretty(&labs)?);
         return Ok(ExitCode::SUCCESS);
     }
     if labs.is_empty() {
-        say!("no lab is up");
+        print_line!("no lab is up");
     }
     for lab in &labs {
-        say!("{}", describe(lab));
+        print_line!("{}", describe(lab));
         let Ok(live) = lab.status() else {
-            say!("  the lab's daemon does not respond");
+            print_line!("  the lab's daemon does not respond");
             continue;
         };
         for (direction, now) in [(Direction::Forward, live.forward), (Direction::Reverse, live.reverse)] {
             let text = now.as_ref().map_or("nothing logged yet".to_owned(), describe_interval);
-            say!("  {direction} now: {text}");
+            print_line!("  {direction} now: {text}");
         }
     }
     Ok(ExitCode::SUCCESS)

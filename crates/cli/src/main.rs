@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use exit::Failed;
-use out::{say, tell};
+use out::{print_error, print_line};
 
 /// Measures the available bandwidth of a network path from the gaps between packets.
 #[derive(Debug, Parser)]
@@ -90,9 +90,9 @@ fn main() -> ExitCode {
     let result = result.and_then(|code| Ok(out::check().map(|()| code)?));
     result.unwrap_or_else(|failed| {
         if json {
-            say!("{}", failed.to_json());
+            print_line!("{}", failed.to_json());
         }
-        tell!("headway: {failed}");
+        print_error!("headway: {failed}");
         failed.code.into()
     })
 }
@@ -102,7 +102,7 @@ fn explain(asked: &clap::Error) -> ExitCode {
     let code = u8::try_from(asked.exit_code()).unwrap_or(1);
     match asked.print() {
         Err(reason) if !asked.use_stderr() && !out::is_broken_pipe(&reason) => {
-            tell!("headway: cannot write to standard output: {reason}");
+            print_error!("headway: cannot write to standard output: {reason}");
             exit::Code::Other.into()
         }
         _ => code.into(),

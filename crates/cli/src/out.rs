@@ -15,19 +15,19 @@ use anyhow::anyhow;
 static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
 
 /// Prints a line on standard output and flushes it.
-macro_rules! say {
+macro_rules! print_line {
     () => { $crate::out::line(format_args!("")) };
     ($($text:tt)*) => { $crate::out::line(format_args!($($text)*)) };
 }
 
 /// Prints a line on standard error.
-macro_rules! tell {
+macro_rules! print_error {
     ($($text:tt)*) => { $crate::out::error_line(format_args!($($text)*)) };
 }
 
-pub(crate) use {say, tell};
+pub(crate) use {print_error, print_line};
 
-/// Prints a line; see [`say`].
+/// Prints a line; see [`print_line`].
 pub(crate) fn line(text: fmt::Arguments<'_>) {
     let Ok(mut failed) = FAILED.lock() else { return };
     if failed.is_some() {
@@ -37,7 +37,7 @@ pub(crate) fn line(text: fmt::Arguments<'_>) {
     *failed = writeln!(out, "{}", escape_controls(&text.to_string())).and_then(|()| out.flush()).err();
 }
 
-/// Prints a line; see [`tell`].
+/// Prints a line; see [`print_error`].
 pub(crate) fn error_line(text: fmt::Arguments<'_>) {
     // A single write keeps lines of several processes apart. A failure cannot be reported.
     let _ = io::stderr().write_all(format!("{}\n", escape_controls(&text.to_string())).as_bytes());

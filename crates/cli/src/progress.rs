@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::out::{escape_controls, tell};
+use crate::out::{escape_controls, print_error};
 
 /// Interval between progress lines where there is no bar, in seconds.
 const SECONDS_A_LINE: u64 = 10;
@@ -28,9 +28,9 @@ impl Progress {
     }
 
     /// Shows the current activity.
-    pub(crate) fn say(&self, what: String) {
+    pub(crate) fn show_activity(&self, what: String) {
         if self.prints_lines() {
-            tell!("{what}");
+            print_error!("{what}");
         }
         self.bar.set_message(escape_controls(&what).into_owned());
     }
@@ -40,7 +40,7 @@ impl Progress {
         self.last_line.store(0, Ordering::Relaxed);
         self.bar.set_length(steps);
         self.bar.reset();
-        self.say(what.to_owned());
+        self.show_activity(what.to_owned());
     }
 
     /// Reports that `done` of `steps` steps are complete.
@@ -49,7 +49,7 @@ impl Progress {
         self.bar.set_position(done);
         let moments = self.bar.elapsed().as_secs() / SECONDS_A_LINE;
         if self.prints_lines() && moments > self.last_line.swap(moments, Ordering::Relaxed) {
-            tell!("{}: {done} of {steps}", self.bar.message());
+            print_error!("{}: {done} of {steps}", self.bar.message());
         }
     }
 

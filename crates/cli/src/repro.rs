@@ -12,7 +12,7 @@ use comfy_table::{Cell, ContentArrangement, Table, presets};
 use headway_repro::{Check, Context, Error, Experiment, Outcome, SIMULATOR, Size, catalogue, page};
 
 use crate::exit::{Code, Failed};
-use crate::out::say;
+use crate::out::print_line;
 use crate::progress::Progress;
 use crate::uml::Building;
 use headway_worlds::{Cancellation, Event, Options, Output, World};
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failed> {
     if let Some(folder) = &args.output {
         write(folder, &outcomes, &context)?;
         if !args.json {
-            say!("Figures: {}", folder.join("index.html").display());
+            print_line!("Figures: {}", folder.join("index.html").display());
         }
     }
     if stop.is_cancelled() {
@@ -136,7 +136,7 @@ fn run_experiments(
     let progress = Progress::new(experiments.len() as u64);
     let mut outcomes = Vec::new();
     for experiment in experiments {
-        progress.say(format!("{}: {}", experiment.id, experiment.title));
+        progress.show_activity(format!("{}: {}", experiment.id, experiment.title));
         for testbed in args.testbeds(experiment) {
             let outcome = match testbed {
                 Testbed::Sim => headway_repro::run(experiment, context).ok(),
@@ -158,7 +158,7 @@ fn on_linux(
 ) -> anyhow::Result<Option<Outcome>> {
     let building = Building::default();
     let report = |event: Event<'_>| match event {
-        Event::Started(what) => progress.say(what.to_owned()),
+        Event::Started(what) => progress.show_activity(what.to_owned()),
         Event::Building(now) => building.show(now),
         _ => {}
     };
@@ -171,30 +171,30 @@ fn on_linux(
 
 fn print(args: &ReproArgs, outcomes: &[Outcome]) -> Result<(), Failed> {
     if args.json {
-        say!("{}", serde_json::to_string_pretty(outcomes)?);
+        print_line!("{}", serde_json::to_string_pretty(outcomes)?);
         return Ok(());
     }
     for worlds in outcomes.chunk_by(|one, other| one.id == other.id) {
         let outcome = &worlds[0];
-        say!("{}: {} ({})", outcome.id, outcome.title, outcome.source);
+        print_line!("{}: {} ({})", outcome.id, outcome.title, outcome.source);
         for outcome in worlds {
-            say!("Evidence: {}: {}.", outcome.evidence.label(), outcome.evidence.meaning());
+            print_line!("Evidence: {}: {}.", outcome.evidence.label(), outcome.evidence.meaning());
         }
-        say!("{}", table::checks(worlds));
+        print_line!("{}", table::checks(worlds));
         for (outcome, check) in failed(worlds) {
             if let Some(why) = &check.claim.deviation {
                 let place = if worlds.len() > 1 { format!(" in {}", outcome.world) } else { String::new() };
-                say!("Known deviation{place}: {}: {why}", check.claim.measure);
+                print_line!("Known deviation{place}: {}: {why}", check.claim.measure);
             }
         }
         let mut said = Vec::new();
         for remark in worlds.iter().flat_map(|outcome| &outcome.remarks) {
             if !said.contains(&remark) {
-                say!("{remark}");
+                print_line!("{remark}");
                 said.push(remark);
             }
         }
-        say!();
+        print_line!();
     }
     Ok(())
 }
@@ -251,7 +251,7 @@ fn list(args: &ReproArgs) -> Result<(), Failed> {
                 "packets": { "quick": e.packets(Size::Quick), "full": e.packets(Size::Full) },
             })
         };
-        say!("{}", serde_json::to_string_pretty(&experiments.iter().map(entry).collect::<Vec<_>>())?);
+        print_line!("{}", serde_json::to_string_pretty(&experiments.iter().map(entry).collect::<Vec<_>>())?);
         return Ok(());
     }
     let mut table = Table::new();
@@ -273,6 +273,6 @@ fn list(args: &ReproArgs) -> Result<(), Failed> {
             Cell::new(&experiment.published),
         ]);
     }
-    say!("{table}");
+    print_line!("{table}");
     Ok(())
 }

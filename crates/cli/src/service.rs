@@ -7,7 +7,7 @@ use anyhow::Result;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::out::say;
+use crate::out::print_line;
 
 /// Logs to standard error at `level`, which the variable RUST_LOG overrides.
 pub(crate) fn start_log(level: &str) -> Result<()> {
@@ -32,5 +32,5 @@ where
 
 /// Prints one line and flushes it; a closed standard output is not an error.
 pub(crate) fn print_line(line: impl Display) {
-    say!("{line}");
+    print_line!("{line}");
 }

@@ -10,7 +10,7 @@ use headway_uml::kernel::{self, BuildError, Kernel, Options, Phase};
 use headway_worlds::cache;
 
 use crate::exit::{Code, Failed};
-use crate::out::say;
+use crate::out::print_line;
 use crate::progress::Progress;
 
 /// Builds and caches the Linux kernel whose network stack runs in virtual time.
@@ -88,7 +88,7 @@ fn build(args: &BuildArgs) -> Result<(), Failed> {
         None => compile(&options, args.force, &*interruption()?).map_err(failed)?,
     };
     if args.json {
-        say!(
+        print_line!(
             "{}",
             serde_json::json!({
                 "version": kernel.version,
@@ -104,7 +104,7 @@ fn build(args: &BuildArgs) -> Result<(), Failed> {
         } else {
             format!("(built in {} s)", began.elapsed().as_secs())
         };
-        say!("Linux {} {how}: {}", kernel.version, kernel.binary().display());
+        print_line!("Linux {} {how}: {}", kernel.version, kernel.binary().display());
     }
     Ok(())
 }
@@ -121,11 +121,11 @@ fn interruption() -> anyhow::Result<Arc<AtomicBool>> {
 
 fn compile(options: &Options, force: bool, interrupted: &AtomicBool) -> Result<Kernel, BuildError> {
     let building = Building::default();
-    let mut tell = |now| building.show(now);
+    let mut report = |now| building.show(now);
     if force {
-        Kernel::rebuild(options, &mut tell, interrupted)
+        Kernel::rebuild(options, &mut report, interrupted)
     } else {
-        Kernel::build(options, &mut tell, interrupted)
+        Kernel::build(options, &mut report, interrupted)
     }
 }
 
@@ -171,13 +171,13 @@ fn path(args: &PathArgs) -> Result<(), Failed> {
             anyhow::anyhow!("there is no kernel yet; build one with `headway uml build{flag}`").into()
         );
     };
-    say!("{}", kernel.binary().display());
+    print_line!("{}", kernel.binary().display());
     Ok(())
 }
 
 fn clean() -> Result<(), Failed> {
     let cleaned = kernel::clean(&cache()?)?;
     let kernels = if cleaned.kernels == 1 { "kernel" } else { "kernels" };
-    say!("Removed {} {kernels}, {} MB.", cleaned.kernels, cleaned.bytes.div_ceil(1_000_000));
+    print_line!("Removed {} {kernels}, {} MB.", cleaned.kernels, cleaned.bytes.div_ceil(1_000_000));
     Ok(())
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::{AccuracyArgs, Emulated};
 use crate::exit::Failed;
-use crate::out::say;
+use crate::out::print_line;
 use crate::progress::Progress;
 use crate::testbed::{self, Scored, Testbed};
 
@@ -60,23 +60,23 @@ pub(super) fn run(args: &AccuracyArgs) -> Result<(), Failed> {
     let mut cells = Vec::new();
     for (index, plan) in plans.iter().enumerate() {
         let what = format!("{} {} {} % {}", plan.rate, traffic(plan.model), plan.load, plan.method);
-        progress.say(format!("cell {} of {}: {what}", index + 1, plans.len()));
+        progress.show_activity(format!("cell {} of {}: {what}", index + 1, plans.len()));
         cells.push(cell(plan, runs, index as u64, &progress, &interrupted)?);
         if interrupted.load(Ordering::Relaxed) {
             break;
         }
     }
     drop(progress);
-    say!("{}", table(&cells));
+    print_line!("{}", table(&cells));
     if interrupted.load(Ordering::Relaxed) {
-        say!("Interrupted: {} of {} cells, the last one incomplete.", cells.len(), plans.len());
+        print_line!("Interrupted: {} of {} cells, the last one incomplete.", cells.len(), plans.len());
     }
     for verdict in verdicts(&cells, runs, args.emulated.coalesce) {
-        say!("{verdict}");
+        print_line!("{verdict}");
     }
     if let Some(path) = &args.output {
         testbed::write(path, &serde_json::to_string_pretty(&cells)?)?;
-        say!("every run: {}", path.display());
+        print_line!("every run: {}", path.display());
     }
     Ok(())
 }
@@ -325,9 +325,9 @@ fn idle() -> Result<(), Failed> {
         match used {
             Some(used) => {
                 let share = used.as_secs_f64() / WATCHED.as_secs_f64() * 100.0;
-                say!("{name:8} {share:5.2} % of one core between streams (target: under 5 %)");
+                print_line!("{name:8} {share:5.2} % of one core between streams (target: under 5 %)");
             }
-            None => say!("{name:8} ended early"),
+            None => print_line!("{name:8} ended early"),
         }
     }
     client.kill()?;

@@ -6,7 +6,7 @@ use headway_core::{Bytes, Duration};
 use serde::Serialize;
 
 use super::{Size, digits, exact, line, mss, print_json, scale, share_of_one, time};
-use crate::out::say;
+use crate::out::print_line;
 
 /// Units of a window per byte in the kernel's fixed-point arithmetic.
 const PARTS: f64 = 512.0;
@@ -87,7 +87,7 @@ pub(super) fn run(args: &IncreaseArgs) -> anyhow::Result<()> {
     if args.json {
         return print_json(&grown);
     }
-    say!("threshold of {} B, k0 = {}, k1 = {}", grown.ssthresh_bytes, grown.k0_bytes, grown.k1_bytes);
+    print_line!("threshold of {} B, k0 = {}, k1 = {}", grown.ssthresh_bytes, grown.k0_bytes, grown.k1_bytes);
     let whole = format!("{} B per round trip", digits(grown.increase_bytes));
     line(&format!("increase, C = {}", share_of_one(args.scale)), &whole);
     let parts = format!("{fixed_point}/512 = {} B without C", digits(grown.fixed_point_bytes));
@@ -114,7 +114,7 @@ pub(super) fn gap(args: &GapArgs) -> anyhow::Result<()> {
         });
     }
     let (window, mss) = (args.window.get(), args.mss.get());
-    say!("window of {window} B, segments of {mss} B, round trip {}", exact(args.rtt));
+    print_line!("window of {window} B, segments of {mss} B, round trip {}", exact(args.rtt));
     line("one departure every", &exact(gap));
     Ok(())
 }

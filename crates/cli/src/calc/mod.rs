@@ -12,7 +12,7 @@ use headway_core::calculate::{FRAME_OVERHEAD, SEGMENT_OVERHEAD};
 use headway_core::{Bytes, Duration, Rate};
 
 use crate::exit::Failed;
-use crate::out::say;
+use crate::out::print_line;
 
 /// Calculates by formula what equal flows on a shared link need: windows, rates, queues, and the increase of LS-AIMD.
 ///
@@ -171,12 +171,12 @@ fn flows(count: u32) -> String {
 
 /// Prints one line of a result: an aligned label and the value.
 fn line(what: &str, value: &str) {
-    say!("  {what:<25} {value}");
+    print_line!("  {what:<25} {value}");
 }
 
 /// Prints a result as one JSON object.
 fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    say!("{}", serde_json::to_string(value)?);
+    print_line!("{}", serde_json::to_string(value)?);
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use headway_core::{Duration, Rate};
 use serde::Serialize;
 
 use super::{Size, exact, flows, line, print_json, rate, time};
-use crate::out::say;
+use crate::out::print_line;
 
 /// Calculates the rate, or the RTT, at which the fair window is two segments.
 ///
@@ -69,7 +69,7 @@ pub(super) fn run(args: &RequiredArgs) -> anyhow::Result<()> {
         });
     }
     let (of, frame) = (flows(args.flows), args.size.frame().get());
-    say!("{of} with windows of {} segments, frames of {frame} B", args.segments);
+    print_line!("{of} with windows of {} segments, frames of {frame} B", args.segments);
     if let (Some(given), Some(rate), Some(flow)) = (args.rtt, rate, flow_rate) {
         line(&format!("round trip {}", exact(given)), &format!("rate {rate}, {flow} per flow"));
     }

@@ -6,7 +6,7 @@ use headway_core::{Duration, Rate};
 use serde::Serialize;
 
 use super::print_json;
-use crate::out::say;
+use crate::out::print_line;
 use crate::run::table::table;
 
 /// Prints the thesis' tables of fair windows, in segments: Q0 (principle), Q1 (data centre), Q2 (broadband),
@@ -50,9 +50,9 @@ pub(super) fn run(args: &TablesArgs) -> anyhow::Result<()> {
     }
     for (index, table) in tables.enumerate() {
         if index > 0 {
-            say!();
+            print_line!();
         }
-        say!("{}, {}, frames of {} B", table.name, table.title, table.frame);
+        print_line!("{}, {}, frames of {} B", table.name, table.title, table.frame);
         print(table);
     }
     Ok(())
@@ -95,5 +95,5 @@ fn print(published: &Published) {
             rows.push(row);
         }
     }
-    say!("{}", table(header, rows));
+    print_line!("{}", table(header, rows));
 }

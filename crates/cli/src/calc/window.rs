@@ -6,7 +6,7 @@ use headway_core::{Bytes, Duration, Rate};
 use serde::Serialize;
 
 use super::{Size, digits, exact, flows, line, print_json, rate, scale, share_of_one, time};
-use crate::out::say;
+use crate::out::print_line;
 
 /// Calculates the window with which each flow fills its share, and the queue of senders that keep two
 /// segments in flight.
@@ -97,7 +97,7 @@ fn calculate(share: &SharedLink, floor: u32, scale: f64) -> Window {
 
 fn print(share: &SharedLink, window: &Window) -> anyhow::Result<()> {
     let (of, frame) = (flows(share.flows), share.frame.get());
-    say!("{of} at {} over {}, frames of {frame} B", share.rate, exact(share.rtt));
+    print_line!("{of} at {} over {}, frames of {frame} B", share.rate, exact(share.rtt));
     line("bandwidth-delay product", &Bytes::new((share.bits() / 8.0).round() as u64).to_string());
     line("fair rate", &share.fair_rate().to_string());
     line("fair window", &format!("{} segments: {}", digits(window.fair_window), regime(window)));

@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::OnArgs;
 use super::show::describe_counters;
 use super::stop::{describe_killed, describe_left};
-use crate::out::tell;
+use crate::out::print_error;
 use crate::service::print_line;
 
 /// Interval at which a program that records checks for a signal; one that does not record is woken by it.
@@ -103,10 +103,10 @@ fn record(loaded: &Loaded, mut log: BufWriter<File>, end: &UnixStream) -> Result
 /// Reports the leftovers of killed programs.
 fn report_leftovers(notes: &Notes) -> Result<()> {
     for note in killed() {
-        tell!("headway: {}", describe_killed(&note));
+        print_error!("headway: {}", describe_killed(&note));
     }
     for former in notes.left_behind()? {
-        tell!("headway: {}", describe_left(&former)?);
+        print_error!("headway: {}", describe_left(&former)?);
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use headway_kernel::{
 use serde_json::{Value, json};
 
 use super::stop::{describe_killed, describe_left};
-use crate::out::tell;
+use crate::out::print_error;
 use crate::service::print_line;
 
 /// How long calls are timed.
@@ -19,7 +19,7 @@ const TIMED: Duration = Duration::from_secs(1);
 /// Warns users other than root, who cannot read the notes of other programs.
 fn warn_unprivileged() {
     if !nix::unistd::geteuid().is_root() {
-        tell!("headway: run it with sudo to see which controllers are on");
+        print_error!("headway: run it with sudo to see which controllers are on");
     }
 }
 

@@ -16,7 +16,7 @@ use headway_worlds::{Cancellation, Options, Output, World};
 use serde_json::Value;
 
 use crate::exit::{Code, Failed};
-use crate::out::{say, tell};
+use crate::out::{print_error, print_line};
 use crate::run::{self, reporter};
 
 /// Runs a scenario in two or three worlds and prints the differences of their results.
@@ -148,9 +148,9 @@ fn single(args: &CompareArgs, cancellation: Cancellation) -> Result<ExitCode, Fa
     };
     let tallies = compare::tallies(std::slice::from_ref(&comparison));
     if args.json {
-        say!("{}", serde_json::to_string_pretty(&comparison)?);
+        print_line!("{}", serde_json::to_string_pretty(&comparison)?);
     } else {
-        say!("{}", print::comparison(&comparison));
+        print_line!("{}", print::comparison(&comparison));
     }
     let page = || page::comparison(&scenario, &comparison, &outcomes);
     write(args, &serde_json::to_value(&comparison)?, page)?;
@@ -183,16 +183,16 @@ fn run_matrix(args: &CompareArgs, matrix: Matrix, cancellation: Cancellation) ->
     let begun = AtomicUsize::new(0);
     let Done { results, error } = compare::run_cells(&cells, &args.on, &options, |comparison| {
         let number = begun.fetch_add(1, Ordering::Relaxed) + 1;
-        tell!("{number} of {}: {}", cells.len(), rows::progress(comparison));
+        print_error!("{number} of {}: {}", cells.len(), rows::progress(comparison));
     });
     drop(report);
     let partial = results.len() < cells.len();
     let tallies = compare::tallies(&results);
     let value = compare::matrix_value(&results, &tallies, partial)?;
     if !args.json {
-        say!("{}", print::matrix(&results, &tallies, cells.len()));
+        print_line!("{}", print::matrix(&results, &tallies, cells.len()));
     } else if error.is_none() {
-        say!("{}", serde_json::to_string_pretty(&value)?);
+        print_line!("{}", serde_json::to_string_pretty(&value)?);
     }
     if !results.is_empty() {
         write(args, &value, || page::matrix(&results, &tallies, cells.len()))?;
@@ -214,7 +214,7 @@ fn write(
     output.write("report.html", &page()?)?;
     output.write("compare.json", &format!("{}\n", serde_json::to_string_pretty(value)?))?;
     if !args.json {
-        say!("Figures: {}", folder.join("report.html").display());
+        print_line!("Figures: {}", folder.join("report.html").display());
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use headway_lab::{Direction, Model, Truth};
 
 use crate::exit::Failed;
 use crate::measure::streams::StreamFile;
-use crate::out::say;
+use crate::out::print_line;
 use crate::progress::Progress;
 use crate::testbed::{self, Scored, Testbed};
 use headway_worlds::Output;
@@ -59,7 +59,7 @@ const CONTRASTED: [&str; 4] = ["response", "bass", "excursion", "null"];
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Failed> {
     let steps = Method::all().count() + CHANGES.len() + CONTRASTED.len();
     let progress = Progress::new(steps as u64);
-    progress.say("building a path of 100 Mb/s, RTT 20 ms".to_owned());
+    progress.show_activity("building a path of 100 Mb/s, RTT 20 ms".to_owned());
     let path = testbed::symmetric(CAPACITY, None);
     let cross = testbed::cross(COMPARED.0, Rate::from_bps(COMPARED.1));
     let testbed = Testbed::new(&testbed::spec(path, cross, 1), "demo")?;
@@ -72,9 +72,12 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failed> {
     let contrasted = contrast(&testbed, &streams, &progress)?;
     drop(progress);
 
-    say!("Every method, 100 Mb/s with 40 Mb/s of Poisson cross traffic, RTT 20 ms:\n{}\n", table(&compared));
-    say!("The default method while the cross traffic changes:\n{}\n", table(&followed));
-    say!(
+    print_line!(
+        "Every method, 100 Mb/s with 40 Mb/s of Poisson cross traffic, RTT 20 ms:\n{}\n",
+        table(&compared)
+    );
+    print_line!("The default method while the cross traffic changes:\n{}\n", table(&followed));
+    print_line!(
         "500 Mb/s with 200 Mb/s of cross traffic and a receiver that coalesces for 120 us:\n{}\n",
         table(&contrasted)
     );
@@ -92,7 +95,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failed> {
     let everything =
         serde_json::json!({ "methods": compared, "tracking": followed, "coalescing": contrasted });
     output.write("demo.json", &serde_json::to_string_pretty(&everything)?)?;
-    say!("Figures: {}", args.output.join("report.html").display());
+    print_line!("Figures: {}", args.output.join("report.html").display());
     Ok(())
 }
 
@@ -100,7 +103,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failed> {
 fn compare(testbed: &Testbed, progress: &Progress) -> anyhow::Result<Vec<Scored>> {
     let mut scored = Vec::new();
     for method in Method::all() {
-        progress.say(format!("every method in turn: {method}"));
+        progress.show_activity(format!("every method in turn: {method}"));
         scored.push(testbed.measure(&["--method", method.name(), "--duration", TURN])?);
         progress.step();
     }
@@ -113,7 +116,7 @@ fn follow(testbed: &Testbed, progress: &Progress) -> anyhow::Result<(Vec<Scored>
     let mut begin = None;
     let mut end = Instant::ZERO;
     for (model, rate) in CHANGES {
-        progress.say(format!(
+        progress.show_activity(format!(
             "cross traffic changes to {} {}",
             Rate::from_bps(rate),
             crate::accuracy::traffic(model)
@@ -145,7 +148,7 @@ fn contrast(testbed: &Testbed, streams: &Path, progress: &Progress) -> anyhow::R
     let file = streams.to_string_lossy();
     let mut scored = Vec::new();
     for name in CONTRASTED {
-        progress.say(format!("a coalescing receiver at 500 Mb/s: {name}"));
+        progress.show_activity(format!("a coalescing receiver at 500 Mb/s: {name}"));
         let mut args = vec!["--method", name];
         if name == "bass" {
             args.extend(["--streams", &file]);

@@ -15,7 +15,7 @@ use super::report::{self, Context, Direction, Line};
 use super::streams::StreamWriter;
 use super::watch::Watch;
 use crate::exit::{Code, Failed};
-use crate::out::{self, say, tell};
+use crate::out::{self, print_error, print_line};
 
 /// Interval at which a pause between measurements checks for Ctrl-C.
 const NAP: Span = Span::from_millis(100);
@@ -248,7 +248,7 @@ impl Runner<'_> {
         if self.args.json {
             print_line(&failed.to_json())?;
         } else if self.watch.is_none() {
-            tell!("headway: {failed}");
+            print_error!("headway: {failed}");
         }
         Ok(())
     }
@@ -260,7 +260,9 @@ impl Runner<'_> {
         let begin = series.next(elapsed(self.clock));
         let kept = series.interval();
         if kept > before && self.watch.is_none() {
-            tell!("headway: measurements take longer than {before} on this path; the interval is now {kept}");
+            print_error!(
+                "headway: measurements take longer than {before} on this path; the interval is now {kept}"
+            );
         }
         self.pause(begin)
     }
@@ -284,7 +286,7 @@ impl Runner<'_> {
 
 /// Prints a line; if nobody reads any more, as after `| head`, ends the program.
 fn print_line(text: &str) -> Result<(), Failed> {
-    say!("{text}");
+    print_line!("{text}");
     if out::is_closed() {
         std::process::exit(0);
     }

@@ -20,7 +20,7 @@ use headway_worlds::{
 };
 
 use crate::exit::{Code, Failed};
-use crate::out::{say, tell};
+use crate::out::{print_error, print_line};
 use crate::progress::Progress;
 use crate::uml::Building;
 
@@ -196,30 +196,30 @@ fn print(args: &RunArgs, outcomes: &[Outcome], path: &Path) -> anyhow::Result<()
             [one] if args.repeat == 1 => serde_json::to_value(one)?,
             all => serde_json::json!({ "runs": all, "spread": spread(all) }),
         };
-        say!("{}", serde_json::to_string_pretty(&value)?);
+        print_line!("{}", serde_json::to_string_pretty(&value)?);
         return Ok(());
     }
     match &summaries[..] {
-        [one] if args.repeat == 1 => say!("{}", table::summary(one)),
-        all => say!("{}", table::spread(&spread(all))),
+        [one] if args.repeat == 1 => print_line!("{}", table::summary(one)),
+        all => print_line!("{}", table::spread(&spread(all))),
     }
     for run in outcomes {
         let summary = &run.results.summary;
         if let Some(reason) = &run.invalid_reason {
-            say!("Seed {} is invalid: {reason}", summary.seed);
+            print_line!("Seed {} is invalid: {reason}", summary.seed);
         }
         for failure in run.failures() {
-            say!("Seed {}: {failure}", summary.seed);
+            print_line!("Seed {}: {failure}", summary.seed);
         }
         if summary.partial {
             let seconds = (summary.warmup_ns + summary.measured_ns) as f64 / 1e9;
-            say!("Interrupted: seed {} ran only {seconds:.1} s.", summary.seed);
+            print_line!("Interrupted: seed {} ran only {seconds:.1} s.", summary.seed);
         }
     }
     if outcomes.len() < args.repeat as usize {
-        say!("Interrupted: {} of {} runs.", outcomes.len(), args.repeat);
+        print_line!("Interrupted: {} of {} runs.", outcomes.len(), args.repeat);
     }
-    say!("results: {}", path.display());
+    print_line!("results: {}", path.display());
     Ok(())
 }
 
@@ -228,10 +228,10 @@ pub(crate) fn reporter(runs: u64) -> Box<Report<'static>> {
     let progress = Progress::new(STEPS * runs);
     let building = Building::default();
     Box::new(move |event| match event {
-        Event::Started(what) => progress.say(what.to_owned()),
+        Event::Started(what) => progress.show_activity(what.to_owned()),
         Event::Advanced(steps) => progress.advance(steps),
         Event::Building(now) => building.show(now),
-        Event::Retrying(reason) => tell!("repeated, because {reason}"),
+        Event::Retrying(reason) => print_error!("repeated, because {reason}"),
         _ => {}
     })
 }

@@ -25,7 +25,7 @@ use headway_sim::Run;
 
 use super::AccuracyArgs;
 use crate::exit::{Code, Failed};
-use crate::out::say;
+use crate::out::print_line;
 use crate::progress::Progress;
 use crate::run;
 use headway_worlds::{Cancellation, available_memory, pool};
@@ -48,7 +48,7 @@ pub(super) fn run(args: &AccuracyArgs) -> Result<ExitCode, Failed> {
     let options = &args.simulated;
     if let Some(folder) = &options.write_paths {
         let count = subject::write(options, folder)?;
-        say!("{count} paths: {}", folder.display());
+        print_line!("{count} paths: {}", folder.display());
         return Ok(ExitCode::SUCCESS);
     }
     let subjects = subject::subjects(options)?;

@@ -6,7 +6,7 @@ use super::page;
 use super::report::{COLUMNS, LEGEND, Report};
 use super::scored::Scored;
 use crate::accuracy::AccuracyArgs;
-use crate::out::say;
+use crate::out::print_line;
 use crate::run::table::table;
 use headway_worlds::Output;
 
@@ -14,11 +14,11 @@ use headway_worlds::Output;
 pub(super) fn print(args: &AccuracyArgs, reports: &[Report<'_>], partial: bool) -> anyhow::Result<()> {
     let found = json!({ "partial": partial, "methods": reports });
     if args.simulated.json {
-        say!("{}", serde_json::to_string_pretty(&found)?);
+        print_line!("{}", serde_json::to_string_pretty(&found)?);
     } else {
         reports.iter().for_each(text);
         if partial {
-            say!("Interrupted: only the paths that were done count.");
+            print_line!("Interrupted: only the paths that were done count.");
         }
     }
     let Some(folder) = &args.output else { return Ok(()) };
@@ -30,24 +30,24 @@ pub(super) fn print(args: &AccuracyArgs, reports: &[Report<'_>], partial: bool) 
     let all = json!({ "partial": partial, "methods": reports, "answers": answers.concat() });
     output.write("accuracy.json", &format!("{}\n", serde_json::to_string_pretty(&all)?))?;
     if !args.simulated.json {
-        say!("results: {}", folder.display());
+        print_line!("results: {}", folder.display());
     }
     Ok(())
 }
 
 fn text(report: &Report<'_>) {
-    say!("Method {}", report.method);
-    say!("{}", table(COLUMNS, report.rows()));
-    say!("{LEGEND}");
+    print_line!("Method {}", report.method);
+    print_line!("{}", table(COLUMNS, report.rows()));
+    print_line!("{LEGEND}");
     let levels = report.all.reliability.iter();
     let levels: Vec<String> =
         levels.map(|level| format!("{:.1} % at {} %", level.actual(), level.percent)).collect();
-    say!("Intervals that contain the truth: {}", levels.join(", "));
+    print_line!("Intervals that contain the truth: {}", levels.join(", "));
     for (count, reason) in report.refusals() {
-        say!("{count} without an answer: {reason}");
+        print_line!("{count} without an answer: {reason}");
     }
     for goal in &report.goals {
         let reached = if goal.reached { "reached" } else { "NOT reached" };
-        say!("{reached}: {} ({})", goal.goal, goal.found);
+        print_line!("{reached}: {} ({})", goal.goal, goal.found);
     }
 }
