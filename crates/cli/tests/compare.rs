@@ -93,7 +93,7 @@ fn mistakes_are_sentences() {
             1,
             "unknown property `vegas`; known: reno, cubic",
         ),
-        (&["--matrix", "--only", "cubic,1Gb/s"], 1, "there are reno, cubic, 10 Mb/s, 100 Mb/s, 20 ms"),
+        (&["--matrix", "--only", "cubic,1Gb/s"], 1, "known: reno, cubic, 10 Mb/s, 100 Mb/s, 20 ms"),
     ];
     for (args, code, words) in cases {
         let output = compare(args);

@@ -216,11 +216,19 @@ fn mistakes_are_sentences() {
 #[test]
 fn the_lab_says_what_it_cannot_do() {
     let cases = [
-        ("red-dctcp.toml", "", "the lab does not support `flow[0].ack-timeout`"),
-        ("trace.toml", "", "the lab does not support `link[1].trace`"),
+        ("red-dctcp.toml", "", "the lab does not support this value of `flow[0].ack-timeout`"),
+        ("trace.toml", "", "the lab does not support this value of `link[1].trace`"),
         ("parking-lot.toml", "", "the lab does not support `flow[1].from`: all flows must go the same way"),
-        ("dumbbell-cubic.toml", "flow.0.pacing=true", "the lab does not support `flow[0].pacing`"),
-        ("dumbbell-cubic.toml", "link.1.jitter=1 ms", "the lab does not support `link[1].jitter`"),
+        (
+            "dumbbell-cubic.toml",
+            "flow.0.pacing=true",
+            "the lab does not support this value of `flow[0].pacing`",
+        ),
+        (
+            "dumbbell-cubic.toml",
+            "link.1.jitter=1 ms",
+            "the lab does not support this value of `link[1].jitter`",
+        ),
         ("dumbbell-cubic.toml", "flow.0.controller=subtcp", "no kernel has `subtcp`; the simulator has"),
         ("dumbbell-cubic.toml", "link.0.rate=1 Gb/s", "the lab does not support a second link with a rate"),
         ("dumbbell-cubic.toml", "flow.0.count=1000", "the lab runs at most 100 flows"),

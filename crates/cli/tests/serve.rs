@@ -204,9 +204,9 @@ fn program(arguments: &[&str]) -> Command {
 fn files_without_an_end_are_refused() {
     let serve = |more: &[&str]| program(&[&["serve", "--port", "0"], more].concat());
     let measure = |more: &[&str]| program(&[&["measure", "127.0.0.1"], more].concat());
-    fails(&mut serve(&["--token-file", "/dev/zero"]), "more than 4096 bytes");
+    fails(&mut serve(&["--token-file", "/dev/zero"]), "larger than 4096 bytes");
     fails(&mut serve(&["--tls-cert", "/dev/zero", "--tls-key", "/dev/zero"]), "/dev/zero");
-    fails(&mut measure(&["--token-file", "/dev/zero"]), "more than 4096 bytes");
+    fails(&mut measure(&["--token-file", "/dev/zero"]), "larger than 4096 bytes");
     fails(&mut measure(&["--tls-ca", "/dev/zero"]), "/dev/zero");
 }
 

@@ -43,7 +43,10 @@ pub fn folder(cache: &Path) -> io::Result<RunDir> {
     for entry in fs::read_dir(cache)?.flatten() {
         let name = entry.file_name();
         let Some(number) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
-        if entry.file_type()?.is_dir() && is_left(&File::open(entry.path())?, number) {
+        // A run that ends at this moment removes its folder itself.
+        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let Some(folder) = File::open(entry.path()).ok().filter(|_| is_dir) else { continue };
+        if is_left(&folder, number) {
             end_guest(cache, &entry.path());
             // What cannot be removed now is tried again next time.
             let _ = fs::remove_dir_all(entry.path());
@@ -133,5 +136,20 @@ mod tests {
         let path = own.path().to_owned();
         drop(own);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn runs_that_begin_and_end_at_the_same_time_do_not_disturb_each_other() {
+        let cache = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..300 {
+                        let own = folder(cache.path()).unwrap();
+                        assert!(own.path().exists());
+                    }
+                });
+            }
+        });
     }
 }
