@@ -1,23 +1,24 @@
 #!/bin/sh
-# Sees to it that a target has what it uses, each named by its purpose: `need.sh rust ip`. Installs Debian's packages as root, and names them otherwise.
+# Checks for the programs and headers that a make target needs, grouped by purpose: `need.sh rust ip`. As root it
+# installs missing Debian packages; otherwise it names them and fails.
 set -eu
 
 packages=
-# A command and the package that has it.
+# Arguments: a command or header, and the package that contains it.
 command_of() { command -v "$1" >/dev/null || packages="$packages $2"; }
 header_of() { echo "#include <$1>" | cc -E -x c - >/dev/null 2>&1 || packages="$packages $2"; }
 
 for purpose; do
     case $purpose in
-    rust) # and the linker that it uses
+    rust) # with the linker that rustc calls
         command -v "${CARGO:-cargo}" >/dev/null || {
             echo 'Rust is missing: install it from https://rustup.rs and run make again.' >&2
             exit 1
         }
         command -v cc >/dev/null || packages="$packages gcc libc6-dev" ;;
-    ip) # wires up emulated paths
+    ip) # emulated paths
         command_of ip iproute2 ;;
-    bpf) # the controllers for this kernel
+    bpf) # controllers for the running kernel
         for tool in clang make pkg-config; do command_of $tool $tool; done
         header_of gelf.h libelf-dev
         header_of zlib.h zlib1g-dev ;;
@@ -26,7 +27,7 @@ for purpose; do
         command_of xz xz-utils ;;
     hostile)
         for tool in ethtool openssl; do command_of $tool $tool; done ;;
-    deb) # a package, and the symbols beside it
+    deb) # the package and its debug symbols
         command_of dpkg-shlibdeps dpkg-dev
         command_of objcopy binutils ;;
     *)

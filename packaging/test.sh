@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs a package, runs what it brings, and removes it: `test.sh PACKAGE.deb`, as root. All of it happens in a copy of this host's files that
-# writes to memory, in a mount namespace of its own; the host only lends its libraries and dpkg's list of what is installed.
+# Installs a package, tries its contents, and removes it: `test.sh PACKAGE.deb`, as root. All of this happens in a mount
+# namespace of its own, on an overlay over this host's files that keeps changes in memory. The host is not changed; the
+# test uses its libraries and dpkg's list of installed packages.
 set -eu
 
 if [ "${2-}" != inside ]; then
@@ -15,7 +16,7 @@ mkdir "$stage/changes" "$stage/work" "$stage/root"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$stage/changes,workdir=$stage/work" "$stage/root"
 cp "$package" "$stage/root/headway.deb"
 for place in proc sys dev; do mount --rbind "/$place" "$stage/root/$place"; done
-# What a demo writes must not hide what the package leaves behind.
+# The files that the demo writes must not count as left behind by the package.
 mount -t tmpfs tmpfs "$stage/root/tmp"
 mount -t tmpfs tmpfs "$stage/root/run"
 in_root() { chroot "$stage/root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp "$@"; }
@@ -44,7 +45,7 @@ if in_root sh -c 'command -v systemd-analyze' >/dev/null; then
     unit=/usr/lib/systemd/system/headway-serve.service
     in_root systemd-analyze verify --man=no $unit
     in_root systemd-analyze verify --man=no /usr/lib/systemd/system/headway-cc@.service
-    # Ten times the level, as it takes whole numbers.
+    # systemd-analyze takes the exposure level as an integer, times ten.
     in_root systemd-analyze security --offline=yes --threshold=20 $unit > "$stage/exposure" || fail 'the server is exposed at 2.0 or more'
     tail -n 1 "$stage/exposure"
 else
