@@ -1,20 +1,20 @@
-# Two commands do everything on a fresh Debian 12 machine with Rust: `make demo` and `make test`.
-# Each sets up what it uses first, and nothing else.
+# Start with `make demo` and `make test`, which work on a fresh Debian 12 machine with Rust. Each target first checks
+# for the packages that it needs; as root it installs them.
 
 CARGO ?= cargo
 RUSTFMT ?= rustfmt --edition 2024
 REPORT ?= report
 NEED = @CARGO=$(CARGO) packaging/need.sh
-# Where and in which version the benchmark installs ns-3.
+# The ns-3 that the benchmark installs, and where.
 NS3_VENV = target/ns3
 NS3_VERSION = 3.44.post0
-# Makes Debian packages; built below target/ by the target deb.
+# cargo-deb makes Debian packages; the target deb installs it below target/.
 CARGO_DEB_VERSION = 3.8.0
 CARGO_DEB = target/tools/bin/cargo-deb
-# The simulator beside the stack of Linux in virtual time, over a part of all cells; fails where too few of them agree.
+# Compares the simulator with the Linux stack in virtual time in some cells of the matrix; fails if too few agree.
 QUICK_COMPARISON = target/debug/headway compare scenarios/compare.toml --on sim,uml --matrix --quick --check
 
-# `cargo fmt` does not find modules that a macro declares, as the table of controllers does.
+# The macro with the table of controllers declares their modules, which `cargo fmt` does not find.
 CONTROLLERS = crates/core/src/control/*.rs crates/core/src/control/*/mod.rs
 
 .PHONY: help demo test test-kernel test-build format lint bench accuracy compare repro hostile uml install deb deb-test clean setup
@@ -36,8 +36,8 @@ demo:
 	$(CARGO) build --release --locked --no-default-features --bin headway
 	target/release/headway demo --output $(REPORT)
 
-# Where the kernel cannot be built, the tests that run in it say so and pass. It is built beside everything else that is compiled; what runs
-# in real time runs alone.
+# The kernel is built while the tests are compiled. The tests then run alone, because some of them run in real time. If
+# the kernel cannot be built, the tests that need it say so and pass.
 test:
 	$(NEED) rust ip bpf kernel
 	$(MAKE) format
@@ -48,7 +48,7 @@ test:
 	then $(QUICK_COMPARISON); \
 	else echo 'The simulator was not compared with the stack of Linux: there is no kernel.'; fi
 
-# Neither of the two is a make of its own to share jobs with: each takes what the machine has.
+# MAKEFLAGS is cleared so that neither of the two shares the job slots of this make: each uses all processors.
 test-kernel:
 	-@MAKEFLAGS= target/debug/headway uml build
 
@@ -114,7 +114,7 @@ install:
 	target/release/headway generate completions zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 	target/release/headway generate completions fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
-# The profile has debug symbols, which cargo-deb moves into a package of their own.
+# This profile has debug symbols, which cargo-deb moves to a separate package.
 deb: $(CARGO_DEB)
 	$(NEED) rust bpf deb
 	$(CARGO) build --profile profiling --locked --bin headway
@@ -130,7 +130,7 @@ $(CARGO_DEB):
 	@$(CARGO) install cargo-deb --locked --version $(CARGO_DEB_VERSION) --root target/tools \
 	|| { echo 'There is no package: cargo-deb could not be installed from the registry of crates.' >&2; exit 1; }
 
-# Root only: in a file system of its own above this one.
+# Needs root; runs on an overlay, so that this host is not changed.
 deb-test: deb
 	packaging/test.sh target/debian/headway_*.deb
 
@@ -143,6 +143,6 @@ hostile:
 	$(CARGO) build --release --locked --bin headway
 	$(CARGO) run --release --locked -p headway-net --example hostile -- --minutes $(or $(MINUTES),60)
 
-# All that any target uses, at once.
+# Everything that the targets need, except for deb and hostile.
 setup:
 	$(NEED) rust ip bpf kernel
