@@ -1,5 +1,6 @@
 //! The results of a run: summary and time series, in the same shape for every world.
 
+mod completion_tally;
 mod completions;
 mod csv;
 mod histogram;
@@ -9,7 +10,8 @@ mod spread;
 mod stream;
 mod summary;
 
-pub use completions::{Completed, CompletionTally, Completions};
+pub use completion_tally::{Completed, CompletionTally};
+pub use completions::Completions;
 pub use csv::quoted;
 pub use histogram::Histogram;
 pub use results::Results;
