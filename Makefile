@@ -76,7 +76,7 @@ bench:
 	then $(NS3_VENV)/bin/python bench/ns3_dumbbell.py; \
 	else echo 'ns-3 could not be installed from the Python package registry, so there is nothing to compare with.'; fi
 	@if [ -n "$(HTSIM)" ]; then python3 bench/htsim.py --htsim "$(HTSIM)"; \
-	else echo 'HTSIM names no built csg-htsim, so that was not compared with.'; fi
+	else echo 'HTSIM is not set: no comparison with csg-htsim.'; fi
 
 accuracy:
 	$(NEED) rust ip bpf

@@ -23,7 +23,7 @@ in_root() { chroot "$stage/root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/
 
 say() { echo "== $*"; }
 fail() { echo "FAILED: $*" >&2; exit 1; }
-! in_root sh -c 'command -v headway' || fail 'this host has a headway of its own'
+! in_root sh -c 'command -v headway' || fail 'headway is already installed on this host'
 
 say 'what it depends on'
 dpkg-deb --field "$package" Depends | tee "$stage/depends"

@@ -66,7 +66,8 @@ impl Mistake {
 
 /// Returns `Ok` when `right` holds.
 ///
-/// # Errors Otherwise returns a [`Mistake`] with `key` and `rule`.
+/// # Errors
+/// Otherwise returns a [`Mistake`] with `key` and `rule`.
 pub fn check(key: &str, right: bool, rule: &str) -> Result<(), Mistake> {
     if right { Ok(()) } else { Err(Mistake::new(key, rule)) }
 }

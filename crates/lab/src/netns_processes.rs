@@ -145,7 +145,7 @@ mod tests {
         // SAFETY: one system call between fork and exec.
         unsafe { command.pre_exec(|| Ok(nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)?)) };
         let Ok(mut child) = command.spawn() else {
-            println!("SKIPPED: this host lets nobody make network namespaces; run as root");
+            println!("SKIPPED: this host does not allow network namespaces; run as root");
             return;
         };
         let process = Process::of(child.id() as i32).unwrap();

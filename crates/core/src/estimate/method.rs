@@ -178,7 +178,8 @@ impl SingleRate {
 
     /// Judges the rate of one stream.
     ///
-    /// # Errors Returns a [`Refusal`] when packets are missing or out of order, or when too few samples remain.
+    /// # Errors
+    /// Returns a [`Refusal`] when packets are missing or out of order, or when too few samples remain.
     pub fn decide(
         self,
         stream: &StreamRecord,

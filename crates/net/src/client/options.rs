@@ -34,7 +34,7 @@ pub struct ConnectOptions {
     pub tls: Option<TlsClient>,
     /// Time limit for each answer of the server.
     pub timeout: Span,
-    /// When set, makes every operation fail soon with [`NetError::Interrupted`], except name resolution.
+    /// When set, makes every operation fail soon with [`NetError::Interrupted`](crate::NetError::Interrupted), except name resolution.
     pub stop: Option<Arc<AtomicBool>>,
 }
 
