@@ -190,7 +190,7 @@ fn a_kernels_queue_is_one_line_and_stands_alone() {
         (
             "buffer = \"100 packets\"\npolice",
             "queue = { kind = \"codel\" }\nkernel-queue = \"fq\" #",
-            "takes",
+            "cannot be combined with `queue` or `buffer`",
         ),
         ("police", "kernel-queue = \"fq  limit 1\" #", "`fq  limit 1` is not a discipline such as"),
         ("police", "kernel-queue = \"fq\\nqdisc del\" #", "`fq\nqdisc del` is not a discipline"),
@@ -231,7 +231,7 @@ fn programs_run_at_nodes_that_can_be_hosts() {
         (
             "[\"a\", \"left\"",
             "[\"A\", \"a\", \"left\"",
-            "x.toml, line 3: `nodes`: `a` is also there in other",
+            "x.toml, line 3: `nodes`: `a` differs from another node only in case",
         ),
     ];
     let text = format!("{GOOD}\n{program}");
@@ -336,7 +336,11 @@ fn values_that_no_run_would_survive_are_refused() {
                   on = \"1 ns\"\noff = \"1 ns\"\nshape = 1.5\n";
     let rate = "rate = \"1 b/s\"\n";
     let cases = [
-        (format!("{rate}buffer = \"20 GB\""), FLOW.to_owned(), "line 6: `link[0].buffer`: takes more than"),
+        (
+            format!("{rate}buffer = \"20 GB\""),
+            FLOW.to_owned(),
+            "line 6: `link[0].buffer`: would take more than",
+        ),
         (
             format!("{rate}buffer = \"9 kB\"\nqueue = {{ kind = \"drop-tail\", limit = \"9 kB\" }}"),
             FLOW.to_owned(),
