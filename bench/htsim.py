@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """Delivered packets per CPU-second of csg-htsim, beside those of Headway.
 
-Two sets of cells, with 1, 10, 100 and 1000 flows over one link of 10 Gb/s with 10 ms of round-trip time:
+Two sets of cells, with 1, 10, 100 and 1000 flows over one 10 Gb/s link with an RTT of 10 ms:
 
-  TCP           CUBIC with SACK and an acknowledgement for two segments here, NewReno with one for each there, buffers of one
-                bandwidth-delay product; the networks "one link" of crates/sim/benches/packets.rs and `newreno` of htsim_dumbbell.cpp
-  fixed window  the same model in both: a constant window, an acknowledgement for each segment, nothing is lost
+  TCP           Headway: CUBIC with SACK and an ACK every two segments; csg-htsim: NewReno with an ACK per segment;
+                buffers of one bandwidth-delay product; the networks "one link" of crates/sim/benches/packets.rs
+                and `newreno` of htsim_dumbbell.cpp
+  fixed window  the same model in both: a constant window, an ACK per segment, no losses
 
-A delivered packet is a data packet that has come to its receiver. The time is the CPU time, user and system, of a whole process that
-runs one cell. Both simulators run in turn, round after round, because other work on the machine disturbs them alike then.
+A delivered packet is a data packet that arrived at its receiver. The time is the CPU time, user and system, of a whole
+process that runs one cell. The simulators alternate in rounds, so that other load on the machine affects both alike.
 
-csg-htsim is not part of this project: give the `sim` directory of a copy that has been built as its own documentation says, with
---htsim or in HTSIM. This script compiles htsim_dumbbell.cpp beside it against the headers and the library there, with $CXX or c++.
+csg-htsim is not part of this project. Build a copy as its documentation says, and pass its `sim` directory with --htsim
+or in HTSIM. This script compiles htsim_dumbbell.cpp against the headers and the library there, with $CXX or c++.
 """
 
 import argparse
@@ -22,19 +23,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-OUT = HERE.parent / "target/bench"
+DIRECTORY = Path(__file__).resolve().parent
+OUT = DIRECTORY.parent / "target/bench"
 FLOWS = [1, 10, 100, 1000]
 # Name, network of packets.rs, model of htsim_dumbbell.cpp.
 MODELS = [("TCP", "one link", "newreno"), ("fixed window", "fixed window", "window")]
-# As packets.rs has it, for every cell here.
+# The virtual time of each of these cells in packets.rs.
 VIRTUAL_MS = 10_000
 
 
 def headway():
-    """The benchmark of Headway, built."""
+    """Builds the benchmark of Headway and returns its path."""
     command = ["cargo", "bench", "-p", "headway-sim", "--bench", "packets", "--no-run", "--message-format=json"]
-    done = subprocess.run(command, cwd=HERE.parent, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=DIRECTORY.parent, capture_output=True, text=True)
     if done.returncode:
         sys.exit(done.stderr)
     messages = map(json.loads, done.stdout.splitlines())
@@ -43,10 +44,10 @@ def headway():
 
 
 def htsim(sim):
-    """The driver of csg-htsim, compiled against its library in `sim`."""
+    """Compiles the driver against the library in `sim` and returns its path."""
     OUT.mkdir(parents=True, exist_ok=True)
     driver = OUT / "htsim_dumbbell"
-    command = [os.environ.get("CXX", "c++"), "-std=c++11", "-O3", "-w", f"-I{sim}", HERE / "htsim_dumbbell.cpp"]
+    command = [os.environ.get("CXX", "c++"), "-std=c++11", "-O3", "-w", f"-I{sim}", DIRECTORY / "htsim_dumbbell.cpp"]
     done = subprocess.run(command + [f"-L{sim}", "-lhtsim", "-o", driver], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{sim} holds no built csg-htsim that htsim_dumbbell.cpp fits:\n{done.stderr}")
@@ -54,7 +55,7 @@ def htsim(sim):
 
 
 def run(command):
-    """The packets that a process delivers per second of its CPU time."""
+    """Runs a process and returns its delivered packets per CPU-second."""
     process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE)
     printed = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
@@ -64,7 +65,7 @@ def run(command):
 
 
 def summary(values):
-    """Median and range."""
+    """Returns median and range."""
     return {"median": statistics.median(values), "least": min(values), "most": max(values)}
 
 

@@ -1,11 +1,12 @@
-// A dumbbell for csg-htsim, to be timed beside the same one in Headway; see htsim.py.
+// A dumbbell for csg-htsim, to be compared with the same network in Headway; see htsim.py.
 //
-// Flows over one link of 10 Gb/s with 10 ms of round-trip time, a queue before the wire in both directions. Two models:
+// Flows over one 10 Gb/s link with an RTT of 10 ms and a queue in each direction. Two models:
 //
-//   newreno  htsim's TCP, buffers of one bandwidth-delay product; slow start ends at the flow's share of that
-//   window   its window fixed at the flow's share of one and a half bandwidth-delay products, with room for all, so nothing is lost
+//   newreno  htsim's TCP; buffers of one bandwidth-delay product, ssthresh at the flow's share of it
+//   window   htsim's TCP with its window fixed at the flow's share of 1.5 bandwidth-delay products; no losses, as the
+//            buffers are large enough
 //
-// Arguments: model, flows, virtual milliseconds. Prints the data packets that have come to their receivers.
+// Arguments: model, flows, virtual milliseconds. Prints the number of data packets that arrived at their receivers.
 
 #include <cstdint>
 #include <cstdlib>
@@ -23,7 +24,7 @@
 
 namespace {
 
-// Wire bytes of a full packet; htsim knows no headers.
+// Wire bytes of a full packet; htsim does not model headers.
 const uint32_t kPacket = 1538;
 const uint64_t kMegabits = 10000;
 const uint64_t kBdpBytes = 12500000;
@@ -50,7 +51,7 @@ int main(int argc, char** argv) {
     events.setEndtime(timeFromMs(atoi(argv[3])));
     Packet::set_packet_size(kPacket);
 
-    // What htsim says about every flow is not wanted.
+    // Silences htsim's messages about every flow.
     std::cout.setstate(std::ios::failbit);
     const mem_b buffer = fixed ? 4 * kBdpBytes : kBdpBytes;
     Link forward(events, buffer), reverse(events, buffer);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Delivered packets per CPU-second of ns-3, beside those of `cargo bench -p headway-sim --bench packets`.
 
-CUBIC flows over one link of 10 Gb/s with 10 ms of round-trip time and a drop-tail buffer of one bandwidth-delay product, SACK on, an
-acknowledgement for two segments: the network "one link, start" of crates/sim/benches/packets.rs, which runs as much virtual time.
-A delivered packet is a data packet that has come to the far end of the link; acknowledgements do not count. Python only
-sets up and reads counters; all that happens in virtual time is C++.
+CUBIC flows over one 10 Gb/s link with an RTT of 10 ms and a drop-tail buffer of one bandwidth-delay product, with SACK
+and an ACK every two segments: the network "one link, start" of crates/sim/benches/packets.rs, for equal virtual time.
+A delivered packet is a data packet that arrived at the far end of the link; ACKs do not count. Python only sets up the
+network and reads counters; the simulation itself runs in C++.
 """
 
 import json
@@ -18,19 +18,19 @@ NETWORK = "one link, start"
 RATE = 10_000_000_000
 DELAY_NS = 5_000_000
 SEGMENT = 1448
-# Wire bytes of a full packet, with which the packets of the buffer are counted.
+# Wire bytes of a full packet; the buffer is sized in packets.
 PACKET = 1538
 BUFFER = RATE * 2 * DELAY_NS // 8 // 1_000_000_000 // PACKET
 STAGGER_NS = 100_000
-# Longest time for one cell.
+# Time limit for one cell.
 LIMIT_S = 150
 
 
 def run(flows, virtual_s):
-    """One run; the CPU time is that of the run without its set-up."""
+    """Runs one cell; the CPU time excludes setting it up."""
     from ns import ns
 
-    # Four times what a flow needs on average when link and buffer are full.
+    # Four times the average window of a flow when link and buffer are full.
     window = 4 * 2 * BUFFER * SEGMENT // flows
     ns.Config.SetDefault("ns3::TcpL4Protocol::SocketType", ns.StringValue("ns3::TcpCubic"))
     ns.Config.SetDefault("ns3::TcpSocketBase::Sack", ns.BooleanValue(True))
@@ -54,7 +54,7 @@ def run(flows, virtual_s):
     addresses = ns.Ipv4AddressHelper()
     addresses.SetBase(ns.Ipv4Address("10.0.0.0"), ns.Ipv4Mask("255.255.255.0"))
     interfaces = addresses.Assign(devices)
-    # Only the queue of the device, no FQ-CoDel before it.
+    # Only the device's queue, without FQ-CoDel in front of it.
     control = ns.TrafficControlHelper()
     control.Uninstall(devices)
 
@@ -64,14 +64,14 @@ def run(flows, virtual_s):
         to = ns.InetSocketAddress(interfaces.GetAddress(1), port).ConvertTo()
         bulk = ns.BulkSendHelper("ns3::TcpSocketFactory", to)
         bulk.SetAttribute("MaxBytes", ns.UintegerValue(0))
-        # The application hands over whole segments, as many as the socket takes.
+        # The application writes whole segments, as many as the socket accepts.
         bulk.SetAttribute("SendSize", ns.UintegerValue(SEGMENT))
         bulk.Install(nodes.Get(0)).Start(ns.NanoSeconds(flow * STAGGER_NS))
         anywhere = ns.InetSocketAddress(ns.Ipv4Address.GetAny(), port).ConvertTo()
         sink = ns.PacketSinkHelper("ns3::TcpSocketFactory", anywhere).Install(nodes.Get(1))
         sinks.append(sink.Get(0))
 
-    # What the queue has handed on by now has come to the far end one propagation delay later.
+    # Packets that have left the queue by now arrive one propagation delay later.
     end_ns = int(virtual_s * 1e9)
     before = time.process_time()
     ns.Simulator.Stop(ns.NanoSeconds(end_ns - DELAY_NS))
@@ -93,7 +93,7 @@ def run(flows, virtual_s):
 
 
 def main():
-    """Runs ns-3 on the cells that packets.json has, and prints both."""
+    """Runs ns-3 on the cells in packets.json and prints both results."""
     rows = json.loads((OUT / "packets.json").read_text())
     cells = [row for row in rows if row["network"] == NETWORK]
     print("\nns-3 beside it, from the first packet on; its set-up is not counted, that of Headway is")
@@ -101,7 +101,7 @@ def main():
     print("flows  virtual s  packets  CPU s  kpackets/s  kpackets/s  ratio")
     results = []
     for row in cells:
-        # A process for each, as ns-3 keeps global state.
+        # One process per cell, as ns-3 keeps global state.
         command = [sys.executable, __file__, str(row["flows"]), str(row["virtual_s"])]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=True)

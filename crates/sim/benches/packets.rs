@@ -1,10 +1,10 @@
 //! Delivered packets per CPU-second of whole simulations: `cargo bench -p headway-sim --bench packets`.
 //!
-//! A delivered packet is a data packet, TCP segment or datagram, that has come to the far end of a bottleneck; retransmissions count,
-//! acknowledgements do not, and of several bottlenecks on a path each counts. The time is the CPU time of the thread for
-//! building the network and running it from its first packet on, the median of three runs.
+//! A delivered packet is a TCP segment or datagram that arrived at the far end of a bottleneck. Retransmissions
+//! count, ACKs do not, and each bottleneck on a path counts separately. The time is the CPU time of the thread for
+//! building the network and running it from the first packet on, the median of three runs.
 //!
-//! With `-- --cell NETWORK FLOWS` it runs that cell once and prints its packets, for scripts that take the time of the whole process.
+//! `-- --cell NETWORK FLOWS` runs one cell once and prints its packets, for scripts that time the whole process.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use serde_json::json;
 
 const RUNS: usize = 3;
 const RATE: Rate = Rate::from_bps(10_000_000_000);
-/// Rate times the round-trip time of 10 ms.
+/// Rate times an RTT of 10 ms.
 const BDP: Bytes = Bytes::new(12_500_000);
 const FULL_PACKET: Bytes = Bytes::new(1538);
 /// Time between the starts of flows.
@@ -54,7 +54,7 @@ impl Scene {
         (forward, reverse)
     }
 
-    /// Adds a CUBIC flow that always has something to send.
+    /// Adds a CUBIC flow that always has data to send.
     fn flow(&mut self, links: &[(LinkId, LinkId)]) {
         let start = Instant::from_ns(self.flows.len() as u64 * STAGGER_NS);
         let forward = links.iter().map(|link| link.0).collect();
@@ -63,7 +63,7 @@ impl Scene {
         self.flows.push(self.network.add_tcp(&config));
     }
 
-    /// All flows over one link.
+    /// All flows share one link.
     fn shared(flows: u32) -> Scene {
         let mut scene = Scene::new();
         let link = scene.bottleneck(Duration::from_ms(5));
@@ -71,8 +71,9 @@ impl Scene {
         scene
     }
 
-    /// All flows over one link, with windows that are fixed at their share of one and a half bandwidth-delay products, every segment
-    /// sent as soon as it may and acknowledged at once: a model so simple that other simulators have the same.
+    /// All flows share one link. Their windows are fixed at equal shares of 1.5 bandwidth-delay products, and every
+    /// segment is sent as soon as possible and acknowledged at once: a model simple enough that other simulators have
+    /// it, too.
     fn fixed_window(flows: u32) -> Scene {
         let mut scene = Scene::new();
         let link = scene.link_with(Duration::from_ms(5), BDP * 4);
@@ -89,7 +90,7 @@ impl Scene {
         scene
     }
 
-    /// All flows over one link, each with links of its own, as fast, before and behind it.
+    /// All flows share one link, and each has access links of the same rate before and behind it.
     fn own_access(flows: u32) -> Scene {
         let mut scene = Scene::new();
         let link = scene.bottleneck(Duration::from_ms(3));
@@ -100,8 +101,8 @@ impl Scene {
         scene
     }
 
-    /// Three links, each with 1 Gb/s of single datagrams and 1 Gb/s of batches; a quarter of the flows goes from end to end, the others
-    /// over one link.
+    /// Three links, each with 1 Gb/s of single datagrams and 1 Gb/s of batches. A quarter of the flows crosses all
+    /// links, the others one each.
     fn three_hops(flows: u32) -> Scene {
         let mut scene = Scene::new();
         let links = [2, 2, 1].map(|ms| scene.bottleneck(Duration::from_ms(ms)));
@@ -130,7 +131,7 @@ impl Scene {
     }
 }
 
-/// What is measured: a network and how long it runs.
+/// A network and the virtual time it is run for.
 struct Cell {
     name: &'static str,
     build: fn(u32) -> Scene,
@@ -138,7 +139,7 @@ struct Cell {
     ms: u64,
 }
 
-/// What came out of a run.
+/// Results of a run.
 struct Outcome {
     cpu: f64,
     packets: u64,
@@ -155,7 +156,7 @@ impl Outcome {
     }
 }
 
-/// CPU time of this thread in seconds.
+/// Returns the CPU time of this thread in seconds.
 fn cpu() -> f64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux has this clock");
     time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
@@ -188,7 +189,7 @@ fn cells() -> Vec<Cell> {
     for flows in [1, 10, 100, 1000] {
         cells.push(Cell { name: "fixed window", build: Scene::fixed_window, flows, ms: 10_000 });
     }
-    // As long as ns-3 can be run beside it.
+    // As long as ns-3 can run the same cell.
     for (flows, ms) in [(1, 150), (10, 120), (100, 120)] {
         cells.push(Cell { name: "one link, start", build: Scene::shared, flows, ms });
     }
@@ -213,7 +214,7 @@ fn main() {
         return;
     }
     let mut outcomes: Vec<Vec<Outcome>> = cells.iter().map(|_| Vec::new()).collect();
-    // Round after round, so that a busy moment of the machine does not hit all runs of one cell.
+    // In rounds, so that a busy moment of the machine does not hit all runs of one cell.
     for _ in 0..RUNS {
         for (cell, outcomes) in cells.iter().zip(&mut outcomes) {
             outcomes.push(run(cell));
@@ -276,7 +277,7 @@ fn main() {
     write(&rows);
 }
 
-/// Leaves the figures where `bench/ns3_dumbbell.py` finds them.
+/// Writes the results to where `bench/ns3_dumbbell.py` reads them.
 fn write(rows: &[serde_json::Value]) {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench");
     let text = serde_json::to_string_pretty(rows).expect("numbers and names");

@@ -1,14 +1,14 @@
 //! Time per operation of schedulers under the load of the simulator: `cargo bench -p headway-sim --bench scheduler`.
 //!
-//! The load: every stream (a link, a source) has one pending event, and each step puts its next event, one transmission
-//! time later, in the place of the first. Beside them lie timers of flows, far ahead, of which the one that comes
-//! due is set again a timeout later. One operation is one such step. CPU time of the thread, median of five runs;
-//! all schedulers must give the same events in the same order.
+//! Every stream (a link or a source) has one pending event, and each step replaces the first event by the next one of
+//! its stream, one transmission time later. The schedulers also hold timers of flows, far in the future; one that
+//! fires is re-armed a timeout later. One operation is one step. Times are CPU time of the thread, median of five
+//! runs; all schedulers must return the same events in the same order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use headway_sim::schedule::{Schedule, Topic};
+use headway_sim::schedule::{EventKind, Schedule};
 use nix::time::{ClockId, clock_gettime};
 
 const RUNS: usize = 5;
@@ -17,18 +17,18 @@ const STEPS: u64 = 1_000_000;
 const INCREMENTS: [u64; 4] = [1_230, 72, 12_304, 720];
 const TIMEOUT: u64 = 210_000_000;
 
-/// What a simulation does with its scheduler. Equal times go by age.
+/// The operations a simulation needs. Events of equal time are in order of insertion.
 trait Queue {
     fn insert(&mut self, time: u64, item: u32);
     fn first(&mut self) -> (u64, u32);
-    /// Removes the event that [`Queue::first`] has just given and adds another.
+    /// Removes the event that [`Queue::first`] has just returned and adds another.
     fn replace_first(&mut self, time: u64, item: u32);
 }
 
 impl Queue for Schedule {
     #[inline]
     fn insert(&mut self, time: u64, item: u32) {
-        Schedule::insert(self, 0, time, Topic::Arrival, item as usize);
+        Schedule::insert(self, 0, time, EventKind::Arrival, item as usize);
     }
 
     #[inline]
@@ -38,11 +38,11 @@ impl Queue for Schedule {
 
     #[inline]
     fn replace_first(&mut self, time: u64, item: u32) {
-        Schedule::replace_first(self, 0, time, Topic::Arrival, item as usize);
+        Schedule::replace_first(self, 0, time, EventKind::Arrival, item as usize);
     }
 }
 
-/// Time, age, item.
+/// Time, number of the insertion, item.
 type Entry = (u64, u64, u32);
 
 /// The heap of the standard library; its top is replaced in place.
@@ -73,8 +73,8 @@ impl Queue for Binary {
     }
 }
 
-/// A calendar queue: days of equal length in a year that repeats, each sorted with its first event last. Built for its load:
-/// `day_log2` is the length of a day, about that between two events.
+/// A calendar queue: days of equal length in a year that repeats, each sorted in descending order. It is tuned to its
+/// load: a day of 2^`day_log2` ns is about as long as the time between two events.
 struct Calendar {
     days: Vec<Vec<Entry>>,
     day_log2: u32,
@@ -84,7 +84,7 @@ struct Calendar {
 
 impl Calendar {
     fn new(streams: u64) -> Calendar {
-        // About two events a day, and so many days that a timeout fits into one year.
+        // About two events per day, and enough days for a timeout to fit into one year.
         let day_log2 = (2 * 3_600 / streams).max(1).ilog2();
         let days = (TIMEOUT >> day_log2).next_power_of_two().min(1 << 16);
         Calendar { days: vec![Vec::new(); days as usize], day_log2, today: 0, age: 0 }
@@ -129,18 +129,18 @@ impl Queue for Calendar {
     }
 }
 
-/// Slots of a wheel.
+/// Slots per level of a wheel.
 const SLOTS: usize = 64;
 const LEVELS: usize = 7;
 
-/// A hierarchical timing wheel of seven levels of 64 slots, the lowest 64 ns wide, with one bit a slot. A slot is sorted when its
-/// turn has come.
+/// A hierarchical timing wheel of seven levels with 64 slots each and one bit per slot; the slots of the lowest level
+/// are 64 ns wide. A slot is sorted when it becomes current.
 struct Wheel {
     slots: Vec<Vec<Entry>>,
     used: [u64; LEVELS],
-    /// Start of the current slot of the lowest level, in slots.
+    /// Number of the current slot of the lowest level.
     now: u64,
-    /// Events of the current slot, the first one last.
+    /// Events of the current slot in descending order.
     due: Vec<Entry>,
     age: u64,
 }
@@ -169,7 +169,7 @@ impl Wheel {
         self.slots[level as usize * SLOTS + slot].push(entry);
     }
 
-    /// Goes on to the next slot that holds something.
+    /// Advances to the next occupied slot.
     fn turn(&mut self) {
         while self.due.is_empty() {
             let Some(level) = self.used.iter().position(|used| *used != 0) else { return };
@@ -211,19 +211,19 @@ impl Queue for Wheel {
     }
 }
 
-/// CPU time of this thread (ns).
+/// Returns the CPU time of this thread (ns).
 fn cpu() -> f64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux has this clock");
     time.tv_sec() as f64 * 1e9 + time.tv_nsec() as f64
 }
 
-/// Nanoseconds per step, and a sum over the order of events.
+/// Returns nanoseconds per step and a hash of the order of events.
 fn run(mut queue: impl Queue, streams: u32, timers: u32) -> (f64, u64) {
     for stream in 0..streams {
         queue.insert(u64::from(stream) * 97, stream);
     }
     for timer in 0..timers {
-        // Spread over the timeout, with a packet time between them at most.
+        // Spread evenly over the timeout.
         queue.insert(TIMEOUT / u64::from(timers) * u64::from(timer), streams + timer);
     }
     let mut sum = 0u64;

@@ -1,6 +1,7 @@
-//! A congestion controller outside of Headway's own: Scalable TCP beside CUBIC.
+//! A user-defined congestion controller: Scalable TCP beside CUBIC.
 //!
-//! `cargo run --release -p headway-sim --example my_controller` runs both over one bottleneck and prints their goodput.
+//! `cargo run --release -p headway-sim --example my_controller` runs both over one bottleneck and prints their
+//! goodput.
 
 use headway_core::control::{Ack, Congestion, Controller, Factory, Kind, Start};
 use headway_core::queue::{DropTailConfig, QueueSpec};
@@ -8,7 +9,7 @@ use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_sim::config::Service;
 use headway_sim::{LinkConfig, Network, TcpConfig};
 
-/// Scalable TCP (Kelly, 2003): 0.01 segments more per segment acknowledged, an eighth less at a reduction.
+/// Scalable TCP (Kelly, 2003): adds 0.01 segments per segment acknowledged, and reduces the window by an eighth.
 #[derive(Debug)]
 struct Scalable {
     window: f64,
@@ -58,8 +59,8 @@ impl Controller for Scalable {
     }
 }
 
-/// Goodput in Mb/s of two flows, one with each controller, over 50 Mb/s with a round trip of 40 ms and a buffer of one
-/// bandwidth-delay product, from 10 s to 60 s.
+/// Returns the goodput in Mb/s of two flows, one with each controller, from 10 s to 60 s over a 50 Mb/s bottleneck
+/// with an RTT of 40 ms and a buffer of one bandwidth-delay product.
 fn goodput(controllers: [Factory; 2]) -> [f64; 2] {
     let rate = Rate::from_bps(50_000_000);
     let queue = QueueSpec::DropTail(DropTailConfig { limit: Some(Bytes::new(250_000)), packets: None });

@@ -6,7 +6,7 @@ use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_sim::config::Service;
 use headway_sim::{LinkConfig, Network, TcpConfig};
 
-/// Time between the starts of two flows: they fill nine tenths of the link.
+/// Time between the starts of two flows; at this rate they fill nine tenths of the link.
 const GAP_NS: u64 = 28_000;
 const SIZE: Bytes = Bytes::new(30_000);
 

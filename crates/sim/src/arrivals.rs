@@ -1,4 +1,4 @@
-//! Groups of a scenario whose flows come and go.
+//! Groups of a scenario whose flows arrive and leave.
 
 use headway_core::{Bytes, Duration, Instant};
 use headway_record::{Completed, CompletionTally, Group};
@@ -8,22 +8,22 @@ use headway_traffic::Arrivals;
 use crate::config::GroupId;
 use crate::network::{Completion, Network};
 
-/// A group of flows that come and go.
+/// A group of flows that arrive and leave.
 #[derive(Debug)]
 pub struct ArrivingGroup {
-    /// The number of its `[[flow]]`.
+    /// Index of its `[[flow]]`.
     pub flow: usize,
     pub(crate) group: GroupId,
     arrivals: Arrivals,
     start: Instant,
     stop: Instant,
-    /// The flow that arrives next, and its payload.
+    /// Start and payload of the next flow.
     next: Option<(Instant, Bytes)>,
     tally: CompletionTally,
 }
 
 impl ArrivingGroup {
-    /// A group whose first flow has not arrived.
+    /// Returns a group none of whose flows has arrived yet.
     pub(crate) fn new(
         flow: usize,
         group: GroupId,
@@ -36,12 +36,12 @@ impl ArrivingGroup {
         group
     }
 
-    /// When the next flow arrives; `None` when no more do.
+    /// Returns when the next flow arrives; `None` when no more do.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.next.map(|(at, _)| at)
     }
 
-    /// Starts the flows that have arrived; false when the network has no room for one.
+    /// Starts the flows that have arrived; returns false when the network has no room for one.
     pub(crate) fn poll(&mut self, network: &mut Network) -> bool {
         while let Some((at, size)) = self.next
             && at <= network.now()
@@ -71,7 +71,7 @@ impl ArrivingGroup {
         self.tally.reset();
     }
 
-    /// The group as the summary has it.
+    /// Returns the group as it appears in the summary.
     pub(crate) fn summary(&self, scenario: &Scenario, counted: Duration) -> Group {
         self.tally.group(scenario.flow[self.flow].group_name(), counted)
     }

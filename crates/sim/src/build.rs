@@ -1,4 +1,4 @@
-//! From a scenario to a network.
+//! Builds a network from a scenario.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -19,30 +19,30 @@ use crate::config::{
 use crate::measurement::{MeasurementConfig, Measurements};
 use crate::network::Network;
 
-/// What a flow takes at least: its state, its timers and a short scoreboard.
-const FLOW: u64 = 2_048;
-/// What a packet in a queue or on a wire takes.
-const PACKET: u64 = 64;
-/// What a point of a link's time series takes, and what one of a flow's.
-const POINT: u64 = 48;
-const FLOW_POINT: u64 = 104;
-/// Rate of a measuring host's line as a multiple of the narrowest link.
-const LINE: f64 = 4.0;
-/// The round-trip time that a measurement counts on when links have no delay.
-const LEAST_RTT: Duration = Duration::from_us(10);
-/// Flows beyond this have no time series of their own: nobody could read it.
+/// Minimum memory of a flow: its state, its timers and a short scoreboard.
+const FLOW_BYTES: u64 = 2_048;
+/// Memory of a packet in a queue or on a wire.
+const PACKET_BYTES: u64 = 64;
+/// Memory of one point in the time series of a link, and of a flow.
+const LINK_POINT_BYTES: u64 = 48;
+const FLOW_POINT_BYTES: u64 = 104;
+/// Default line rate of a measuring host, as a multiple of the narrow link's rate.
+const LINE_RATE_FACTOR: f64 = 4.0;
+/// The minimum RTT that a measurement assumes, for links without delay.
+const MIN_RTT: Duration = Duration::from_us(10);
+/// Maximum number of flows with time series of their own; more would be unreadable.
 pub(crate) const SERIES_FLOWS: usize = 256;
 
-/// A network made from a scenario, with the names of its parts.
+/// A network built from a scenario, with the names of its components.
 #[derive(Debug)]
 pub struct Built {
     /// The network, at time zero.
     pub network: Network,
-    /// Directions of links, in the order of the file.
+    /// Directions of links with their names, in the order of the file.
     pub links: Vec<(LinkId, String)>,
     /// Flows, in the order of the file.
-    pub flows: Vec<Line>,
-    /// Groups of flows that come and go, in the order of the file.
+    pub flows: Vec<BuiltFlow>,
+    /// Groups of flows that arrive and leave, in the order of the file.
     pub arriving: Vec<ArrivingGroup>,
     /// Sources of datagrams, in the order of the file.
     pub sources: Vec<SourceId>,
@@ -52,20 +52,20 @@ pub struct Built {
 
 /// A flow of a network.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct BuiltFlow {
     /// Its number in the network.
     pub id: FlowId,
-    /// The number of its `[[flow]]`.
+    /// Index of its `[[flow]]`.
     pub group: usize,
     /// When it starts.
     pub start: Instant,
 }
 
 impl Built {
-    /// Builds the network; `limit` is the memory that it may take.
+    /// Builds the network; `limit` is the memory it may use.
     ///
     /// # Errors
-    /// When a file cannot be read, a queue cannot be as described, or the network would not fit into memory.
+    /// When a file cannot be read, a queue cannot be built as described, or the network would not fit into memory.
     pub fn new(scenario: &Scenario, seed: u64, limit: Bytes) -> Result<Built, Error> {
         let needed = memory(scenario);
         if needed > limit {
@@ -84,14 +84,15 @@ impl Built {
     }
 }
 
-/// About the memory that a run of this scenario takes.
+/// Estimates the memory that a run of this scenario needs.
 pub fn memory(scenario: &Scenario) -> Bytes {
     let flows = scenario.flow_count();
-    let series = FLOW_POINT * flows.min(SERIES_FLOWS as u64) + POINT * 2 * scenario.link.len() as u64;
+    let series =
+        FLOW_POINT_BYTES * flows.min(SERIES_FLOWS as u64) + LINK_POINT_BYTES * 2 * scenario.link.len() as u64;
     let intervals = (scenario.duration.ns() / scenario.interval.ns()).unsigned_abs() + 1;
     let packet = u64::from(scenario.mtu) + 38;
-    let links: u64 = scenario.link.iter().map(|link| 2 * held(link, scenario.mtu).get() / packet).sum();
-    Bytes::new(FLOW) * flows + Bytes::new(PACKET) * links + Bytes::new(series) * intervals
+    let links: u64 = scenario.link.iter().map(|link| 2 * max_held(link, scenario.mtu).get() / packet).sum();
+    Bytes::new(FLOW_BYTES) * flows + Bytes::new(PACKET_BYTES) * links + Bytes::new(series) * intervals
 }
 
 fn link_config(scenario: &Scenario, spec: &LinkSpec, seed: u64) -> Result<LinkConfig, Error> {
@@ -152,7 +153,7 @@ fn ecn(mode: EcnMode) -> Ecn {
     }
 }
 
-/// The mistake of asking the simulator for what only a kernel has.
+/// The error for a feature that only a kernel has.
 fn missing(key: &str, what: &dyn Display) -> Mistake {
     Mistake::new(key, &format!("the simulator has no `{what}`; `--on uml` has"))
 }
@@ -182,7 +183,7 @@ impl Builder {
         &mut self,
         scenario: &Scenario,
         seed: u64,
-    ) -> Result<(Vec<Line>, Vec<ArrivingGroup>), Error> {
+    ) -> Result<(Vec<BuiltFlow>, Vec<ArrivingGroup>), Error> {
         let mut cards = HashMap::new();
         for (node, host) in &scenario.host {
             if let Some(coalescing) = host.coalescing {
@@ -203,7 +204,7 @@ impl Builder {
                 spec.arrivals.as_ref().and_then(|arrivals| Some((arrivals, arrivals.sizes(spec.size)?)))
             {
                 let start = spec.start_of(0);
-                // New flows stop arriving; those that have arrived finish.
+                // No flows arrive after `stop`, but those that have arrived finish.
                 let stop = Instant::ZERO + spec.stop.unwrap_or(scenario.duration).min(scenario.duration);
                 let config = tcp_config(scenario, spec, controller, start, (&forward, &reverse), card);
                 let id = self.network.add_group(&TcpConfig { stop: None, ..config });
@@ -214,7 +215,7 @@ impl Builder {
             for index in 0..spec.count {
                 let start = spec.start_of(index);
                 let config = tcp_config(scenario, spec, controller, start, (&forward, &reverse), card);
-                flows.push(Line { id: self.network.add_tcp(&config), group, start });
+                flows.push(BuiltFlow { id: self.network.add_tcp(&config), group, start });
             }
         }
         Ok((flows, arriving))
@@ -254,7 +255,7 @@ impl Builder {
         let narrow = forward.iter().filter_map(|hop| Some((link(hop).rate?, *hop))).min();
         let (rate, narrow) =
             narrow.ok_or_else(|| Mistake::new("to", "is reached over links without a rate"))?;
-        let line = spec.line.unwrap_or(rate.scale(LINE));
+        let line = spec.line.unwrap_or(rate.scale(LINE_RATE_FACTOR));
         let propagation: Duration = forward.iter().chain(&reverse).map(|hop| link(hop).delay).sum();
         let full_packet = Bytes::new(u64::from(scenario.mtu)) + WIRE_OVERHEAD;
         Ok(MeasurementConfig {
@@ -268,7 +269,7 @@ impl Builder {
                 budget: spec.budget,
                 gentle: spec.gentle,
                 duration: None,
-                rtt: propagation.max(LEAST_RTT),
+                rtt: propagation.max(MIN_RTT),
                 top_rate: line,
                 train_rate: line,
             },
@@ -279,7 +280,7 @@ impl Builder {
         })
     }
 
-    /// Numbers of the directions of links on a path.
+    /// Returns the indices of the directions of links on a path.
     fn route(&self, from: &str, to: &str, via: &[String]) -> Result<Vec<usize>, Error> {
         Ok(self.topology.route(from, to, via).map_err(|reason| Mistake::new("via", &reason))?)
     }
@@ -289,9 +290,9 @@ impl Builder {
     }
 }
 
-/// What queue and wire of a link hold when both are full, in wire bytes.
-fn held(link: &LinkSpec, mtu: u32) -> Bytes {
-    // What links without a rate hold depends on the others; memory is watched during the run, too.
+/// Returns the wire bytes that the queue and the wire of a link hold when both are full.
+fn max_held(link: &LinkSpec, mtu: u32) -> Bytes {
+    // For links without a rate this depends on other links; the memory is also checked during the run.
     let Some(rate) = link.rate else { return Bytes::ZERO };
     link.buffer_at(rate).bytes(mtu) + rate.bytes_in(link.delay + link.jitter + Duration::from_ms(1))
 }

@@ -1,4 +1,4 @@
-//! What a network is made of: links, flows, sources, probers.
+//! Configuration of a network: links, flows, sources.
 
 use headway_core::control::Factory;
 use headway_core::queue::Queue;
@@ -6,99 +6,116 @@ use headway_core::{Bytes, Duration, Instant, Rate};
 
 use headway_traffic::Traffic;
 
-/// Number of a link in its network, in the order of adding.
+/// Number of a link in its network, in the order in which links were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkId(pub u32);
 
-/// Number of a TCP flow in its network, in the order of adding as long as none leaves.
+/// Number of a TCP flow in its network, in the order in which flows were added, as long as none leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId(pub u32);
 
-/// Number of a group of TCP flows in its network, in the order of adding.
+/// Number of a group of TCP flows in its network, in the order in which groups were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupId(pub u32);
 
-/// Number of a source of datagrams in its network, in the order of adding.
+/// Number of a source of datagrams in its network, in the order in which sources were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub u32);
 
-/// Number of a receiving network card in its network, in the order of adding.
+/// Number of a receiving network card in its network, in the order in which cards were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CardId(pub u32);
 
-/// Number of a prober in its network, in the order of adding.
+/// Number of a prober in its network, in the order in which probers were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProberId(pub u32);
 
 /// How fast a link serves its queue.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Service {
-    /// Packets take no time.
+    /// No limit: transmission takes no time.
     Unlimited,
     /// A constant rate of wire bytes.
     Constant(Rate),
-    /// A token bucket: long-run rate, bucket in wire bytes (wan-measurements 2.6).
+    /// A token bucket: long-run rate, bucket size in wire bytes (wan-measurements 2.6).
     TokenBucket {
         /// Rate at which tokens arrive.
         rate: Rate,
         /// Size of the bucket.
         burst: Bytes,
     },
-    /// Opportunities to send one packet of up to 1538 wire bytes each, as times within a period that repeats.
+    /// A capacity trace: opportunities to send one packet of up to 1538 wire bytes each, at times within a repeating
+    /// period.
     Trace {
         /// Times of the opportunities, ascending, the last one at most `period`.
         opportunities: Vec<Duration>,
-        /// After this time the trace starts again.
+        /// Length of the period, after which the trace repeats.
         period: Duration,
     },
 }
 
-/// One direction of a link: a queue, a server, a wire.
+/// One direction of a link: a queue, a server and a wire.
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
     /// How fast the queue is served.
     pub service: Service,
     /// Propagation delay.
     pub delay: Duration,
-    /// Additional delay drawn evenly from zero to this for every packet; order is kept unless `reordering`.
+    /// Additional delay, uniform between zero and this for every packet; order is kept unless `reordering`.
     pub jitter: Duration,
     /// Whether jitter may let packets overtake each other.
     pub reordering: bool,
-    /// Probability that a packet is lost after it has left the queue.
+    /// Probability that a packet is lost on the wire.
     pub loss: f64,
     /// The queue discipline with its limit.
     pub queue: Queue,
-    /// Drops at arrival what exceeds this rate and burst.
+    /// Rate and burst of a policer that drops excess packets on arrival.
     pub policer: Option<(Rate, Bytes)>,
 }
 
-/// How a receiver acknowledges.
+impl LinkConfig {
+    /// Returns a link with this service, delay and queue; no jitter, no loss, no policer.
+    pub fn new(service: Service, delay: Duration, queue: Queue) -> LinkConfig {
+        LinkConfig {
+            service,
+            delay,
+            jitter: Duration::ZERO,
+            reordering: false,
+            loss: 0.0,
+            queue,
+            policer: None,
+        }
+    }
+}
+
+/// How a receiver sends ACKs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AckPolicy {
-    /// Segments per acknowledgement, at least 1.
+    /// Segments per ACK, at least 1.
     pub every: u32,
-    /// Longest time an acknowledgement is held back.
+    /// Maximum delay of an ACK.
     pub timeout: Duration,
 }
 
-/// What ECN a flow uses.
+/// The variant of ECN that a flow uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecn {
     /// None: packets are not ECN-capable.
     Off,
-    /// RFC 3168: the receiver repeats the echo until the sender says it has reduced.
+    /// RFC 3168: the receiver repeats the echo until the sender signals that it has reduced its window.
     Classic,
-    /// RFC 8257: the echo follows the marks exactly.
+    /// RFC 8257: the echo mirrors the marks exactly.
     Dctcp,
 }
 
-/// How many segments a sender hands down at once.
+/// How many segments a sender sends back to back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Burst {
-    /// One: every segment leaves as soon as it may. Textbooks' senders do so, and closed forms assume it.
+    /// One: every segment is sent as soon as it may be, as in textbooks; closed forms assume this.
     Single,
-    /// Large packets that are cut into segments at the end of the host's stack, as with Linux: up to 64 kB or a millisecond of the
-    /// window's rate; and a sender waits for an acknowledgement or a few to make small ones larger.
+    /// Large packets that are cut into segments at the bottom of the host's stack (TSO), as in Linux: up to 64 kB or
+    /// one millisecond at the window's rate. The sender also waits for one or a few ACKs to make small packets
+    /// larger.
     Host,
 }
 
@@ -109,42 +126,44 @@ pub struct TcpConfig {
     pub forward: Vec<LinkId>,
     /// Links from receiver to sender.
     pub reverse: Vec<LinkId>,
-    /// What builds the congestion controller, such as a [`Kind`](headway_core::control::Kind).
+    /// The factory of the congestion controller, such as a [`Kind`](headway_core::control::Kind).
     pub controller: Factory,
-    /// When the first segment leaves.
+    /// When the first segment is sent.
     pub start: Instant,
-    /// When the application stops writing; never when absent.
+    /// When the application stops writing; never if `None`.
     pub stop: Option<Instant>,
-    /// Payload bytes to be sent; no end when absent.
+    /// Payload bytes to send; unlimited if `None`.
     pub size: Option<Bytes>,
-    /// Rate at which the application writes payload; at once when absent.
+    /// Rate at which the application writes payload; all at once if `None`.
     pub application_rate: Option<Rate>,
-    /// Payload bytes in a full segment, without the 12 bytes of the timestamp option.
+    /// Payload bytes in a full segment, after subtracting the 12 bytes of the timestamp option.
     pub mss: u32,
     /// Segments in the initial window.
     pub initial_window: u32,
-    /// Receive buffer in payload bytes: the largest window that is advertised.
+    /// Receive buffer in payload bytes: the largest window the receiver advertises.
     pub receive_buffer: Bytes,
-    /// Rate at which the receiving application reads; at once when absent.
+    /// Rate at which the receiving application reads; at once if `None`.
     pub read_rate: Option<Rate>,
-    /// How the receiver acknowledges.
+    /// How the receiver sends ACKs.
     pub ack: AckPolicy,
-    /// What ECN is used.
+    /// The variant of ECN.
     pub ecn: Ecn,
-    /// Whether segments, or bursts of them, are spread over the round trip, at twice the window per round trip in slow start and 1.2 times
-    /// in congestion avoidance unless the controller gives a rate. BBR is paced always.
+    /// Whether segments, or bursts of them, are paced: at twice the window per RTT in slow start and 1.2 times in
+    /// congestion avoidance, unless the controller sets a rate. BBR is always paced.
     pub pacing: bool,
-    /// How many segments leave back to back.
+    /// How many segments are sent back to back.
     pub burst: Burst,
-    /// Whether DCTCP reduces by whole segments and estimates in ten bits, as in Linux; closed forms know neither.
+    /// Whether DCTCP reduces its window to whole segments and keeps its estimate in ten bits, as in Linux; closed
+    /// forms assume neither.
     pub whole: bool,
-    /// The network card that the receiving host coalesces interrupts with; every segment is handed up at once when absent.
+    /// The receiving host's network card, which coalesces interrupts; if `None`, every segment is passed up at once.
     pub card: Option<CardId>,
 }
 
 impl TcpConfig {
-    /// A flow that starts at time zero and always has data: MTU 1500, an initial window of ten segments (RFC 6928), a receive
-    /// buffer that does not limit, an acknowledgement for two segments or after 40 ms, no ECN, no pacing.
+    /// Returns a flow that starts at time zero and always has data to send: MTU 1500, an initial window of ten
+    /// segments (RFC 6928), a receive buffer that does not limit, an ACK every two segments or after 40 ms, no ECN,
+    /// no pacing.
     pub fn new(controller: impl Into<Factory>, forward: Vec<LinkId>, reverse: Vec<LinkId>) -> TcpConfig {
         TcpConfig {
             forward,
@@ -168,15 +187,15 @@ impl TcpConfig {
     }
 }
 
-/// A source of datagrams that does not react to anything.
+/// A source of datagrams that does not respond to congestion.
 #[derive(Clone, Debug)]
 pub struct SourceConfig {
     /// Links from the source to the sink.
     pub path: Vec<LinkId>,
-    /// When packets leave and how large they are.
+    /// Send times and sizes of packets.
     pub traffic: Traffic,
-    /// When the source starts; the times of `traffic` count from here.
+    /// When the source starts; the times of `traffic` are relative to this.
     pub start: Instant,
-    /// When it stops; never when absent.
+    /// When it stops; never if `None`.
     pub stop: Option<Instant>,
 }

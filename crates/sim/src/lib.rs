@@ -1,7 +1,7 @@
-//! A network in virtual time, packet by packet.
+//! A packet-level network simulator in virtual time.
 //!
-//! A simulation is a pure function of its configuration and seed: no clock, no thread, no global state, integer
-//! nanoseconds, and only arithmetic that gives the same bits on every machine.
+//! A simulation is a pure function of its configuration and seed: it uses no clock, no threads, no global state,
+//! integer nanoseconds, and only arithmetic that gives the same bits on every machine.
 
 mod arrivals;
 mod build;
@@ -24,7 +24,7 @@ pub mod testbed;
 mod transport;
 
 pub use arrivals::ArrivingGroup;
-pub use build::{Built, Line, memory};
+pub use build::{Built, BuiltFlow, memory};
 pub use config::{CardId, FlowId, GroupId, LinkConfig, LinkId, ProberId, SourceConfig, SourceId, TcpConfig};
 pub use link::{Count, Link, LinkStatistics};
 pub use network::{Completion, Network};

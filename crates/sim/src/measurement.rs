@@ -1,4 +1,4 @@
-//! A measurement of available bandwidth over a simulated network: the same state machine that measures live paths.
+//! Measurements of available bandwidth over a simulated network, by the same state machine that measures live paths.
 
 use headway_core::measure::{Answer, Config, Measurement, Step};
 use headway_core::stream::Arrival;
@@ -13,69 +13,71 @@ use headway_record::StreamTruth;
 use headway_traffic::random;
 use rand::Rng;
 
-/// From the last planned packet of a stream to giving up on those that have not arrived, beside the round-trip time.
-const PATIENCE: Duration = Duration::from_ms(500);
-/// How often a stream under way is looked at.
-const LOOK: Duration = Duration::from_us(100);
+/// Packets of a stream count as lost one RTT plus this after the last scheduled departure.
+const LOSS_TIMEOUT: Duration = Duration::from_ms(500);
+/// Interval at which a stream in flight is polled.
+const POLL_INTERVAL: Duration = Duration::from_us(100);
 
-/// What a measurement in a network is made of.
+/// Configuration of a measurement in a network.
 #[derive(Clone, Debug)]
 pub struct MeasurementConfig {
     /// Links from sender to receiver.
     pub path: Vec<LinkId>,
-    /// The link that tells what was free during a stream, one of `path`: that of the lowest rate.
+    /// The link of the lowest rate on `path`, whose available bandwidth during a stream is the truth of the stream.
     pub narrow: LinkId,
     /// When the first measurement begins.
     pub start: Instant,
-    /// Time from the begin of one to the begin of the next, which waits for the end of the one before; there is only one when absent.
+    /// Time between the starts of two measurements, each of which waits for the end of the previous one; a single
+    /// measurement if `None`.
     pub every: Option<Duration>,
-    /// The estimator, and what it may cost.
+    /// The estimator and its budget.
     pub measure: Config,
-    /// Rate of the sender's own line.
+    /// Line rate of the sender.
     pub line: Rate,
-    /// How the sender makes gaps.
+    /// How the sender creates gaps.
     pub mechanism: Mechanism,
-    /// The receiver's network card; packets are stamped on arrival when absent.
+    /// Interrupt coalescing of the receiver's network card; if `None`, packets are stamped on arrival.
     pub coalescing: Option<Coalescing>,
-    /// Where the receiver takes its stamps.
+    /// Where the receiver takes its timestamps.
     pub stamp: Stamp,
 }
 
-/// A measurement that has ended.
+/// A completed measurement.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// When it began.
     pub begin: Instant,
     /// When it ended.
     pub end: Instant,
-    /// What it found.
+    /// Its result.
     pub answer: Answer,
-    /// What was really free; `None` when no link of the path has a rate.
+    /// The true available bandwidth; `None` when no link of the path has a rate.
     pub truth: Option<Truth>,
-    /// Packets of others that links of the path turned away, beyond those that they would have turned away without probes;
-    /// negative where probes have, by chance, saved some.
+    /// Packets of other traffic that links of the path dropped beyond those they would have dropped without probes;
+    /// negative where probes happen to have saved packets.
     pub displaced: i64,
-    /// Median over streams of the longest that a packet of others had to wait because of the stream, on all links together.
+    /// Median over streams of the longest additional delay that a stream caused for other packets, summed over all
+    /// links.
     pub added_delay: Duration,
-    /// The longest that it had to wait because of any stream.
+    /// The longest additional delay that any stream caused.
     pub added_delay_max: Duration,
 }
 
-/// What was free on a path during a measurement: the least over its links of capacity, or of what a policer lets pass, less all
-/// other packets that came to the link, those that were dropped excepted.
+/// The true available bandwidth of a path during a measurement: the minimum over its links of the capacity, or the
+/// rate of a policer if lower, minus all other packets that the link accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truth {
-    /// The available bandwidth.
+    /// Available bandwidth.
     pub free: Rate,
-    /// The link of which this is true, the first one among equals.
+    /// The tight link: the first with this available bandwidth.
     pub tight: LinkId,
-    /// The available bandwidth in the other reading: the same with all TCP taken away, as if it yielded.
+    /// Available bandwidth by the other definition: as if all TCP traffic yielded.
     pub free_without_tcp: Rate,
-    /// The least capacity of any link.
+    /// The least capacity of any link, or rate of its policer if lower.
     pub capacity: Rate,
 }
 
-/// Measurements of one path, one after the other. Call [`Measurements::poll`] whenever the network has reached
+/// Successive measurements of one path. Call [`Measurements::poll`] whenever the network has reached
 /// [`Measurements::next`].
 #[derive(Debug)]
 pub struct Measurements {
@@ -84,35 +86,35 @@ pub struct Measurements {
     sender: GapSender,
     current: Option<Current>,
     next: Option<Instant>,
-    under_way: Option<(Schedule, Instant)>,
+    pending_stream: Option<(Schedule, Instant)>,
     ended: Vec<Measured>,
     streams: Vec<StreamTruth>,
     seed: u64,
 }
 
-/// The measurement under way.
+/// The measurement in progress.
 #[derive(Debug)]
 struct Current {
     measurement: Measurement,
     begin: Instant,
-    /// Streams that had been sent before it.
+    /// Number of streams sent before it began.
     streams: usize,
-    /// What the links of the path had accepted, and turned away because of probes, when it began.
+    /// What the links of the path had accepted when it began, and how many packets probes had displaced.
     counted: Vec<Counted>,
     displaced: i64,
 }
 
-/// What a link has accepted since the start of the run, in wire bytes.
+/// Wire bytes that a link has accepted since the start of the run.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
-    /// All packets but this prober's.
+    /// All packets except those of this prober.
     others: u64,
-    /// Of these, datagrams.
+    /// The datagrams among them.
     datagrams: u64,
 }
 
 impl Measurements {
-    /// Adds measurements to a network; `seed` and `id` choose the random numbers of their hosts.
+    /// Adds measurements to a network; `seed` and `id` determine the random numbers of their hosts.
     pub fn new(network: &mut Network, config: MeasurementConfig, seed: u64, id: u64) -> Measurements {
         let prober = network.add_prober(&config.path, Some(config.narrow));
         network.watch(&config.path);
@@ -122,7 +124,7 @@ impl Measurements {
             sender: config.mechanism.sender(config.line, config.measure.packet, seed),
             current: None,
             next: Some(config.start),
-            under_way: None,
+            pending_stream: None,
             ended: Vec::new(),
             streams: Vec::new(),
             seed,
@@ -130,35 +132,35 @@ impl Measurements {
         }
     }
 
-    /// When to call [`Measurements::poll`]; `None` when all is over.
+    /// Returns when to call [`Measurements::poll`] next; `None` when no measurement is left.
     pub fn next(&self) -> Option<Instant> {
         self.next
     }
 
-    /// The measurements that have ended.
+    /// Returns the completed measurements.
     pub fn ended(&self) -> &[Measured] {
         &self.ended
     }
 
-    /// The streams sent so far.
+    /// Returns the streams sent so far.
     pub fn streams(&self) -> &[StreamTruth] {
         &self.streams
     }
 
-    /// Takes in what has arrived and sends what is to be sent next.
+    /// Processes the arrivals of the stream in flight, or sends the next stream.
     pub fn poll(&mut self, network: &mut Network) {
         let now = network.now();
         if self.next.is_none_or(|next| now < next) {
             return;
         }
-        if let Some((schedule, deadline)) = self.under_way.take() {
+        if let Some((schedule, deadline)) = self.pending_stream.take() {
             if !network.probes_arrived(self.prober) && now < deadline {
-                self.under_way = Some((schedule, deadline));
-                self.next = Some(now + LOOK);
+                self.pending_stream = Some((schedule, deadline));
+                self.next = Some(now + POLL_INTERVAL);
                 return;
             }
             self.observe(network, &schedule);
-            // The receiver's report takes its way back.
+            // The receiver's report takes half an RTT to return.
             self.next = Some(now + self.config.measure.rtt.scale(0.5));
             return;
         }
@@ -195,16 +197,16 @@ impl Measurements {
         self.config.path.iter().map(|link| network.displaced(*link)).sum()
     }
 
-    /// Notes the answer beside the truth, and when to begin again.
+    /// Stores the result with the truth, and schedules the next measurement.
     fn end(&mut self, network: &Network) {
         self.next = None;
         let Some(measured) = self.unfinished(network) else { return };
         self.current = None;
-        self.next = self.config.every.map(|every| (measured.begin + every).max(measured.end + LOOK));
+        self.next = self.config.every.map(|every| (measured.begin + every).max(measured.end + POLL_INTERVAL));
         self.ended.push(measured);
     }
 
-    /// The measurement under way as if it ended now.
+    /// Returns the measurement in progress as if it ended now; `None` when there is none.
     pub fn unfinished(&self, network: &Network) -> Option<Measured> {
         let current = self.current.as_ref()?;
         let (begin, end) = (current.begin, network.now());
@@ -251,8 +253,8 @@ impl Measurements {
             last = self.sender.depart(scheduled, schedule.packet);
             network.send_probe(self.prober, last, schedule.packet);
         }
-        self.next = Some(last + LOOK);
-        self.under_way = Some((schedule, last + self.config.measure.rtt + PATIENCE));
+        self.next = Some(last + POLL_INTERVAL);
+        self.pending_stream = Some((schedule, last + self.config.measure.rtt + LOSS_TIMEOUT));
     }
 
     fn observe(&mut self, network: &mut Network, schedule: &Schedule) {
@@ -281,7 +283,7 @@ impl Measurements {
         }
     }
 
-    /// The record as the two hosts would write it.
+    /// Returns the record of the stream as the two hosts would write it.
     fn record(&self, schedule: &Schedule, log: &[ProbeLog]) -> StreamRecord {
         let mut arrivals: Vec<Instant> = log.iter().filter_map(|log| log.arrived).collect();
         arrivals.sort_unstable();

@@ -1,6 +1,6 @@
-//! The packet, which is copied from ring to ring, and the SACK blocks that few acknowledgements carry.
+//! The packet, which is copied from ring to ring, and the SACK reports that only some ACKs carry.
 
-/// What a packet carries.
+/// The kind of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -11,70 +11,72 @@ pub(crate) enum Kind {
     Probe,
     /// A TCP segment.
     Segment,
-    /// A TCP acknowledgement without data.
+    /// An ACK without data.
     Ack,
-    /// The packet that asks for a TCP connection, and the answer.
+    /// The SYN of a TCP connection, and the SYN-ACK that answers it.
     Syn,
     SynAck,
 }
 
 /// The packet is ECN-capable.
 pub(crate) const ECT: u8 = 1;
-/// A queue has marked the packet.
+/// A queue has marked the packet: congestion experienced.
 pub(crate) const CE: u8 = 2;
-/// Echo of a mark, in acknowledgements.
+/// The receiver echoes a mark; in ACKs.
 pub(crate) const ECE: u8 = 4;
 /// The sender has reduced its window (RFC 3168).
 pub(crate) const CWR: u8 = 8;
-/// The segment was sent before; in an acknowledgement: the segment that caused it was.
+/// A retransmitted segment; in an ACK: a retransmitted segment caused it.
 pub(crate) const RETRANSMITTED: u8 = 16;
-/// The packet does not reach the end of the link it is on.
+/// The packet is lost on its present link.
 pub(crate) const LOST: u8 = 32;
-/// A probe of a closed receive window; carries no data.
+/// A zero-window probe; carries no data.
 pub(crate) const WINDOW_PROBE: u8 = 64;
-/// In an acknowledgement: the segment that caused it had arrived before (RFC 2883).
+/// In an ACK: the segment that caused it was a duplicate (RFC 2883).
 pub(crate) const DUPLICATE: u8 = 64;
 
-/// `extra` of this acknowledgement is the number of its [`Report`].
+/// `extra` of this ACK is the number of its [`Report`].
 pub(crate) const REPORT: u8 = 128;
 
-/// A packet on its way, or a train: segments of one flow that joined a link at the same instant, one behind the other, and differ in
-/// nothing but their number. It is small so that what is under way on a long fat path stays in the second-level cache.
+/// A packet, or a train: back-to-back segments of one flow that joined a link at the same instant and differ only in
+/// their sequence numbers. It is kept small so that the packets in flight on a path with a large bandwidth-delay
+/// product fit into the second-level cache.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Packet {
-    /// On a link: when it arrives at the far end (ns), or when it joined the queue while it waits there.
+    /// On a link: arrival time at the far end (ns), or while the packet is queued: the time it joined the queue.
     pub at: u64,
-    /// When the segment was sent (ns); in an acknowledgement: when the segment that caused it was sent, in an answer: when it was asked.
+    /// When the segment was sent (ns); in an ACK: when the segment that caused it was sent; in a SYN-ACK: when the
+    /// SYN was sent.
     pub sent: u64,
-    /// Number of the segment or datagram; in an acknowledgement: of the first segment that is missing.
+    /// Sequence number of the segment or datagram, counted in packets; in an ACK: the cumulative acknowledgement.
     pub seq: u64,
-    /// Flow, source or prober it belongs to.
+    /// Number of its flow, source or prober.
     pub owner: u32,
-    /// Where in the table of routes its next hop stands.
+    /// Index of its next hop in the table of routes.
     pub route: u32,
-    /// In an acknowledgement: segments that the receiver has room for beyond `seq`, or the number of its report. On a link, in a segment:
-    /// how many more the train has.
+    /// In an ACK: the advertised window in segments beyond `seq`, or the number of its report. In a segment on a
+    /// link: how many more segments the train has.
     pub extra: u32,
-    /// Bytes on the wire.
+    /// Wire bytes.
     pub size: u16,
     pub kind: Kind,
     pub flags: u8,
-    /// On a link: when it joined (ns); in a train, which joined when it was sent: what rounding its times has left over, as
-    /// [`crate::service::Step`] counts.
+    /// On a link: when it joined (ns). A train joins when it is sent, so this field holds the remainder from rounding
+    /// its times instead, in the units of [`crate::service::Spacing`].
     pub joined: u64,
 }
 
 const _: () = assert!(size_of::<Packet>() == 48);
 
 impl Packet {
-    /// When it joined the link it is on (ns).
+    /// Returns when the packet joined its present link (ns).
     #[inline]
     pub(crate) fn joined(&self) -> u64 {
         if self.count() > 1 { self.sent } else { self.joined }
     }
 
-    /// Packets of the train, one for a packet by itself.
+    /// Returns the number of packets in a train, 1 for a single packet.
     #[inline]
     pub(crate) fn count(&self) -> u64 {
         if self.kind == Kind::Segment { u64::from(self.extra) + 1 } else { 1 }
@@ -86,20 +88,21 @@ impl Packet {
     }
 }
 
-/// SACK blocks that fit beside the timestamp option (RFC 2018).
+/// Number of SACK blocks that fit beside the timestamp option (RFC 2018).
 pub(crate) const SACK_BLOCKS: usize = 3;
 
-/// What an acknowledgement with SACK blocks says besides its number.
+/// The part of an ACK with SACK blocks that does not fit into the packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Report {
-    /// Segments that the receiver has room for.
+    /// Advertised window in segments.
     pub window: u32,
-    /// Offsets from the acknowledgement's number, first and one past the last; empty ones are (0, 0).
+    /// SACK blocks as offsets from the cumulative acknowledgement, first segment and one past the last; unused ones
+    /// are (0, 0).
     pub blocks: [(u32, u32); SACK_BLOCKS],
 }
 
 impl Report {
-    /// The blocks in ascending order: a block below another of the same report says nothing about which came first.
+    /// Returns the blocks in ascending order. Their order within a report does not tell which segments arrived first.
     pub(crate) fn ascending(&self) -> impl Iterator<Item = (u32, u32)> + use<> {
         let mut blocks = self.blocks;
         blocks.sort_unstable();
@@ -107,7 +110,7 @@ impl Report {
     }
 }
 
-/// The reports of all acknowledgements under way.
+/// The reports of all ACKs in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     reports: Vec<Report>,
@@ -115,20 +118,20 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// Whether there is no room for another report.
+    /// Whether another report would need new memory.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.free.is_empty() && self.reports.len() == self.reports.capacity()
     }
 
-    /// Makes room until at least half of it is free, so that it is seldom full.
+    /// Grows the pool until at least half of it is free, so that it is seldom full.
     pub(crate) fn reserve(&mut self) {
         if self.free.len() <= self.reports.len() / 2 {
             self.reports.reserve(self.reports.len().max(64));
         }
     }
 
-    /// Keeps a report and gives its number.
+    /// Stores a report and returns its number.
     pub(crate) fn keep(&mut self, report: Report) -> u32 {
         if let Some(number) = self.free.pop() {
             self.reports[number as usize] = report;
@@ -138,13 +141,13 @@ impl Reports {
         (self.reports.len() - 1) as u32
     }
 
-    /// Takes out the report of an acknowledgement that has arrived.
+    /// Returns the report of an ACK that has arrived, and frees it.
     pub(crate) fn take(&mut self, number: u32) -> Report {
         self.release(number);
         self.reports[number as usize]
     }
 
-    /// Forgets the report of an acknowledgement that has been dropped.
+    /// Frees the report of an ACK that was dropped.
     pub(crate) fn release(&mut self, number: u32) {
         self.free.push(number);
     }

@@ -1,4 +1,4 @@
-//! Probe packets: planned ahead, and logged at a link and at the far end.
+//! Probe packets: scheduled in advance, logged at one link and at the receiver.
 
 use std::collections::VecDeque;
 
@@ -7,23 +7,24 @@ use headway_core::{Bytes, Duration, Instant};
 use crate::link::Link;
 use crate::packet::{Kind, Packet};
 
-/// What became of a probe packet.
+/// The log entry of a probe packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeLog {
-    /// When it entered the path.
+    /// When it was sent into the path.
     pub sent: Instant,
-    /// When the tapped link has sent it; `None` when that link serves its queue one packet at a time, or dropped it and none
-    /// came after.
+    /// When its transmission at the tapped link ended; for a packet dropped there, when that of the last accepted
+    /// packet ends. `None` until it reaches that link, or when that link serves its queue packet by packet.
     pub tapped: Option<Instant>,
-    /// Bytes of other packets that the tapped link had accepted before it, since the start of the run.
+    /// Bytes of other packets that the tapped link had accepted before it since the start of the run.
     pub other_bytes: Bytes,
-    /// How much longer a packet right behind it would wait, summed over the watched links that it passed, because of probes.
+    /// The additional queueing delay that probes cause for a packet right behind it, summed over the watched links it
+    /// has passed.
     pub added_delay: Duration,
-    /// When it arrived; `None` as long as it has not.
+    /// When it arrived; `None` until then.
     pub arrived: Option<Instant>,
 }
 
-/// Sends planned packets.
+/// Sends scheduled packets.
 #[derive(Debug)]
 pub(crate) struct Prober {
     owner: u32,
@@ -31,9 +32,9 @@ pub(crate) struct Prober {
     tap: Option<u32>,
     planned: VecDeque<(u64, u16)>,
     log: Vec<ProbeLog>,
-    /// Packets whose log has been taken.
-    forgotten: u64,
-    /// Links and the bytes that they have accepted.
+    /// Number of packets whose log entries have been taken.
+    taken: u64,
+    /// Links, and the bytes of this prober's packets that each has accepted.
     accepted: Vec<(u32, u64)>,
 }
 
@@ -45,26 +46,26 @@ impl Prober {
             tap,
             planned: VecDeque::new(),
             log: Vec::new(),
-            forgotten: 0,
+            taken: 0,
             accepted: Vec::new(),
         }
     }
 
-    /// Where its route begins.
+    /// Returns the index of its route.
     pub(crate) fn route(&self) -> u32 {
         self.route
     }
 
-    /// Plans a packet; true when it is the only one.
+    /// Schedules a packet; returns true when no other is scheduled.
     pub(crate) fn plan(&mut self, at: u64, size: Bytes) -> bool {
         self.planned.push_back((at, size.get() as u16));
         self.planned.len() == 1
     }
 
-    /// Sends the first planned packet; also says when the next one leaves.
+    /// Sends the first scheduled packet; also returns the time of the next one.
     pub(crate) fn send(&mut self, now: u64) -> (Option<Packet>, Option<u64>) {
         let packet = self.planned.pop_front().map(|(_, size)| Packet {
-            seq: self.forgotten + self.log.len() as u64,
+            seq: self.taken + self.log.len() as u64,
             owner: self.owner,
             route: self.route,
             size,
@@ -81,15 +82,16 @@ impl Prober {
         (packet, self.planned.front().map(|(at, _)| *at))
     }
 
-    /// Packet `seq` has come to `link`, number `hop`, which had accepted `before` bytes of all packets then.
-    pub(crate) fn passed(&mut self, now: u64, (hop, link): (u32, &mut Link), before: u64, seq: u64) {
+    /// Logs that packet `seq` was sent over `link`, number `hop`, which had accepted `before` bytes of all packets
+    /// until then.
+    pub(crate) fn on_link(&mut self, now: u64, (hop, link): (u32, &mut Link), before: u64, seq: u64) {
         let own = self.accepted_by(hop);
         self.accept(hop, link.accepted() - before);
         let (tapped, added) = (self.tap == Some(hop), link.added_delay(now));
         if let Some(log) = self.entry(seq) {
             log.added_delay += Duration::from_ns(added as i64);
             if tapped {
-                log.tapped = link.is_immediate().then(|| Instant::from_ns(link.free()));
+                log.tapped = link.knows_departure().then(|| Instant::from_ns(link.free()));
                 log.other_bytes = Bytes::new(before - own);
             }
         }
@@ -102,7 +104,7 @@ impl Prober {
         }
     }
 
-    /// Bytes that link number `hop` has accepted.
+    /// Returns the bytes of this prober's packets that link number `hop` has accepted.
     pub(crate) fn accepted_by(&self, hop: u32) -> u64 {
         self.accepted.iter().find(|(link, _)| *link == hop).map_or(0, |(_, bytes)| *bytes)
     }
@@ -112,7 +114,7 @@ impl Prober {
     }
 
     fn entry(&mut self, seq: u64) -> Option<&mut ProbeLog> {
-        self.log.get_mut(usize::try_from(seq.checked_sub(self.forgotten)?).ok()?)
+        self.log.get_mut(usize::try_from(seq.checked_sub(self.taken)?).ok()?)
     }
 
     pub(crate) fn arrived(&mut self, now: u64, seq: u64) {
@@ -122,12 +124,12 @@ impl Prober {
     }
 
     pub(crate) fn all_arrived(&self) -> bool {
-        // The last packet arrives last unless packets overtake each other, so the search is short.
+        // The last packet usually arrives last, so the search is short.
         self.planned.is_empty() && self.log.iter().rev().all(|log| log.arrived.is_some())
     }
 
     pub(crate) fn take_log(&mut self) -> Vec<ProbeLog> {
-        self.forgotten += self.log.len() as u64;
+        self.taken += self.log.len() as u64;
         std::mem::take(&mut self.log)
     }
 }

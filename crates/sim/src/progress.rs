@@ -1,4 +1,4 @@
-//! What a flow does within an interval.
+//! Counters of a flow over an interval.
 
 use headway_core::Bytes;
 
@@ -30,7 +30,7 @@ impl From<&FlowStatistics> for Progress {
 }
 
 impl Progress {
-    /// Adds what came between two looks.
+    /// Adds the difference between two readings of the counters.
     pub(crate) fn add(&mut self, before: &Progress, after: &Progress) {
         self.goodput += Bytes::new(after.goodput.get().saturating_sub(before.goodput.get()));
         self.sent += after.sent - before.sent;
@@ -39,7 +39,7 @@ impl Progress {
         self.marks += after.marks - before.marks;
     }
 
-    /// This progress of an interval, and the sender as it is at its end.
+    /// Combines the counts of an interval with the state of the sender at its end.
     pub(crate) fn of_sender(self, sender: &FlowStatistics) -> TcpInterval {
         TcpInterval {
             cwnd: sender.cwnd,

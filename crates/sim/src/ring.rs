@@ -1,12 +1,12 @@
-//! A queue in a ring of a power of two, which grows and never shrinks.
+//! A ring buffer whose capacity is a power of two; it grows and never shrinks.
 
-/// First in, first out; items are also reachable by their position since the beginning of time.
+/// A FIFO queue whose items can also be read by position, counted from the first item ever pushed.
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
     items: Box<[T]>,
     /// Position of the first item.
     head: u64,
-    /// Position after the last item.
+    /// Position one past the last item.
     tail: u64,
 }
 
@@ -51,13 +51,13 @@ impl<T: Copy + Default> Ring<T> {
         (self.head != self.tail).then(|| &mut self.items[slot])
     }
 
-    /// The position of the first item.
+    /// Returns the position of the first item.
     #[inline]
     pub(crate) fn head(&self) -> u64 {
         self.head
     }
 
-    /// The item at `position`, which must lie between head and tail.
+    /// Returns the item at `position`, which must lie between head and tail.
     #[inline]
     pub(crate) fn at(&self, position: u64) -> &T {
         &self.items[self.slot(position)]
@@ -73,7 +73,7 @@ impl<T: Copy + Default> Ring<T> {
         (self.tail - self.head) as usize
     }
 
-    /// Bytes held.
+    /// Returns the memory in use (bytes).
     pub(crate) fn memory(&self) -> usize {
         self.items.len() * size_of::<T>()
     }

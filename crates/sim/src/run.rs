@@ -1,4 +1,4 @@
-//! Runs a scenario in the simulator and records what happens.
+//! Runs a scenario in the simulator and records the results.
 
 use std::collections::HashSet;
 
@@ -19,15 +19,15 @@ use crate::config::LinkId;
 use crate::measurement::{Measured, Measurements};
 use crate::progress::Progress;
 
-/// The longest time between looks at memory, in virtual time; also how soon a run can be ended.
+/// Longest virtual time between checks of memory, after which a run can also be stopped.
 const SLICE: Duration = Duration::from_ms(100);
 
-/// Most events between looks at memory and interruptions: about a second on a slow machine.
-const STEP_EVENTS: u64 = 3_000_000;
-/// Length of the sample of traffic that percentiles are taken from.
-const PROFILE: Duration = Duration::from_ms(4_000);
+/// Maximum number of events between checks of memory and interruptions: about a second on a slow machine.
+const MAX_STEP_EVENTS: u64 = 3_000_000;
+/// Length of the traffic sample from which percentiles are computed.
+const PROFILE_LENGTH: Duration = Duration::from_ms(4_000);
 
-/// A run under way: a pure function of scenario and seed.
+/// A run in progress: a pure function of scenario and seed.
 #[derive(Debug)]
 pub struct Run<'a> {
     scenario: &'a Scenario,
@@ -35,23 +35,23 @@ pub struct Run<'a> {
     limit: Bytes,
     built: Built,
     series: Series,
-    /// Values of the interval that has begun, and counters at the last look.
+    /// Values of the current interval, and the counters at the last update.
     links: Vec<Meter<Interval>>,
     flows: Vec<Meter<Progress>>,
     counting: bool,
-    /// Where the step that the limit of events cut short was to end, and the interval with it.
+    /// The end of the step that ran out of its event budget, and of its interval.
     target: Option<(Instant, Instant)>,
 }
 
-/// Counters since the begin of the interval, and what they were at the last look.
+/// Counts of the current interval, and the counters at the last update.
 #[derive(Clone, Copy, Debug, Default)]
 struct Meter<T> {
-    now: T,
-    seen: T,
+    interval: T,
+    last: T,
 }
 
 impl<'a> Run<'a> {
-    /// A run that has not begun; it stops with an error when it needs more memory than `limit`.
+    /// Prepares a run, which stops with an error when it needs more memory than `limit`.
     ///
     /// # Errors
     /// As for [`Built::new`].
@@ -71,33 +71,33 @@ impl<'a> Run<'a> {
         Ok(Run { scenario, seed, limit, built, series, links, flows, counting: false, target: None })
     }
 
-    /// Runs a part of the time, at most 100 ms; false when the run is over.
+    /// Advances the run by at most 100 ms of virtual time; returns false when the run is complete.
     ///
     /// # Errors
-    /// When the network has outgrown the limit of memory.
+    /// When the network exceeds the memory limit, or has no room for an arriving flow.
     pub fn step(&mut self) -> Result<bool, Error> {
         let end = Instant::ZERO + self.scenario.duration;
         let now = self.now();
         if now >= end {
             return Ok(false);
         }
-        let warm = Instant::ZERO + self.scenario.warmup;
-        if !self.counting && now >= warm {
+        let warmup_end = Instant::ZERO + self.scenario.warmup;
+        if !self.counting && now >= warmup_end {
             self.built.network.reset_statistics();
-            self.collect();
+            self.count_completions();
             self.built.arriving.iter_mut().for_each(ArrivingGroup::reset);
-            self.forget();
+            self.reset_meters();
             self.counting = true;
         }
         let (until, boundary) = self.target.take().unwrap_or_else(|| {
             let boundary = self.boundary().min(end);
             let until = boundary.min(now + SLICE);
-            (if self.counting { until } else { until.min(warm) }, boundary)
+            (if self.counting { until } else { until.min(warmup_end) }, boundary)
         });
         if self.run_until(until)? {
-            self.look();
+            self.update_meters();
             if until == boundary {
-                self.close(until);
+                self.close_interval(until);
             }
         } else {
             self.target = Some((until, boundary));
@@ -109,29 +109,30 @@ impl<'a> Run<'a> {
         Ok(self.target.is_some() || until < end)
     }
 
-    /// Advances to `until`, polling measurements and starting flows that arrive; returns false when the event budget ran out.
+    /// Advances to `until`, polling measurements and starting flows that arrive; returns false when the event budget
+    /// ran out.
     fn run_until(&mut self, until: Instant) -> Result<bool, Error> {
         loop {
             let Built { network, measurements, arriving, .. } = &mut self.built;
             let polls = measurements.iter().filter_map(Measurements::next);
             let arrivals = arriving.iter().filter_map(ArrivingGroup::next);
             let Some(next) = polls.chain(arrivals).min().filter(|next| *next <= until) else { break };
-            if !network.run_some(next, STEP_EVENTS) {
+            if !network.run_some(next, MAX_STEP_EVENTS) {
                 return Ok(false);
             }
             measurements.iter_mut().for_each(|measurement| measurement.poll(network));
             if !arriving.iter_mut().all(|group| group.poll(network)) {
                 return Err(Error::Flows { alive: network.flows_alive() });
             }
-            self.collect();
+            self.count_completions();
         }
-        let reached = self.built.network.run_some(until, STEP_EVENTS);
-        self.collect();
+        let reached = self.built.network.run_some(until, MAX_STEP_EVENTS);
+        self.count_completions();
         Ok(reached)
     }
 
     /// Counts the flows of groups that have completed.
-    fn collect(&mut self) {
+    fn count_completions(&mut self) {
         let Built { network, arriving, .. } = &mut self.built;
         for completion in network.take_completions() {
             if let Some(group) = arriving.iter_mut().find(|group| group.group == completion.group) {
@@ -140,22 +141,22 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The time reached.
+    /// Returns the current virtual time.
     pub fn now(&self) -> Instant {
         self.built.network.now()
     }
 
-    /// Events handled so far.
+    /// Returns the number of events handled so far.
     pub fn events(&self) -> u64 {
         self.built.network.events()
     }
 
-    /// The results up to the time reached; partial when the run is not over.
+    /// Returns the results so far; partial if the run is not complete.
     pub fn finish(mut self) -> Results {
         let now = self.now();
         if self.series.ends.last().copied().unwrap_or_default() < now {
-            self.look();
-            self.close(now);
+            self.update_meters();
+            self.close_interval(now);
         }
         let counted =
             if self.counting { now - (Instant::ZERO + self.scenario.warmup) } else { Duration::ZERO };
@@ -191,51 +192,51 @@ impl<'a> Run<'a> {
         Results { summary, flows, series: self.series, streams, delays }
     }
 
-    /// The end of the interval that has begun: a multiple of the scenario's interval.
+    /// Returns the end of the current interval: a multiple of the scenario's interval.
     fn boundary(&self) -> Instant {
         let interval = self.scenario.interval.ns().unsigned_abs();
         Instant::from_ns((self.now().ns() / interval + 1) * interval)
     }
 
-    /// Adds what was counted since the last look to the interval that has begun.
-    fn look(&mut self) {
+    /// Adds the counts since the last update to the current interval.
+    fn update_meters(&mut self) {
         for ((id, _), meter) in self.built.links.iter().zip(&mut self.links) {
             let seen = counters(self.built.network.link(*id).statistics());
-            meter.now.measured += less(seen.measured, meter.seen.measured);
-            meter.now.probes += less(seen.probes, meter.seen.probes);
-            meter.now.cross += less(seen.cross, meter.seen.cross);
-            meter.now.dropped += seen.dropped - meter.seen.dropped;
-            meter.seen = seen;
+            meter.interval.measured += difference(seen.measured, meter.last.measured);
+            meter.interval.probes += difference(seen.probes, meter.last.probes);
+            meter.interval.cross += difference(seen.cross, meter.last.cross);
+            meter.interval.dropped += seen.dropped - meter.last.dropped;
+            meter.last = seen;
         }
         for (line, meter) in self.built.flows.iter().zip(&mut self.flows) {
             let seen = Progress::from(&self.built.network.flow(line.id));
-            meter.now.add(&meter.seen, &seen);
-            meter.seen = seen;
+            meter.interval.add(&meter.last, &seen);
+            meter.last = seen;
         }
     }
 
-    /// Counters have been set to zero.
-    fn forget(&mut self) {
+    /// Restarts the meters after the counters were reset to zero.
+    fn reset_meters(&mut self) {
         for meter in &mut self.links {
-            meter.seen = Interval::default();
+            meter.last = Interval::default();
         }
         for meter in &mut self.flows {
-            meter.seen = Progress::default();
+            meter.last = Progress::default();
         }
     }
 
-    /// Ends the interval that has begun.
-    fn close(&mut self, end: Instant) {
+    /// Ends the current interval.
+    fn close_interval(&mut self, end: Instant) {
         let begin = self.series.ends.last().copied().unwrap_or_default();
         for (((id, _), meter), values) in
             self.built.links.iter().zip(&mut self.links).zip(&mut self.series.links)
         {
             let link = self.built.network.link(*id);
             let (capacity, queue) = (link.capacity(begin, end), link.queued().bytes);
-            values.push(Interval { capacity, queue, ..std::mem::take(&mut meter.now) });
+            values.push(Interval { capacity, queue, ..std::mem::take(&mut meter.interval) });
         }
         for (index, meter) in self.flows.iter_mut().enumerate() {
-            let progress = std::mem::take(&mut meter.now);
+            let progress = std::mem::take(&mut meter.interval);
             let sender = self.built.network.flow(self.built.flows[index].id);
             self.series.goodput[index].push(progress.goodput);
             self.series.tcp[index].push(progress.of_sender(&sender));
@@ -243,7 +244,7 @@ impl<'a> Run<'a> {
         self.series.ends.push(end);
     }
 
-    /// All groups in the order of the scenario.
+    /// Returns all groups in the order of the scenario.
     fn groups(&self, flows: &[FlowResult], arriving: Vec<(usize, Group)>) -> Vec<Group> {
         let mut groups = Group::of(flows);
         for (flow, group) in arriving {
@@ -289,7 +290,7 @@ impl<'a> Run<'a> {
             utilisation: capacity.map(|capacity| used.get() as f64 / capacity.get() as f64),
             measured_bps: bps(passed.measured, counted),
             cross_bps: bps(passed.cross, counted),
-            free_bps: capacity.map(|capacity| bps(less(capacity, passed.cross), counted)),
+            free_bps: capacity.map(|capacity| bps(difference(capacity, passed.cross), counted)),
             delay_mean_ns: ns(seen.delay.mean()),
             delay_p50_ns: ns(seen.delay.quantile(0.5)),
             delay_p99_ns: ns(seen.delay.quantile(0.99)),
@@ -308,8 +309,12 @@ impl<'a> Run<'a> {
     fn source(&self, index: usize, counted: Duration) -> SourceResult {
         let seen = self.built.network.source_statistics(self.built.sources[index]);
         let traffic = &self.scenario.traffic[index].traffic;
-        let profile =
-            Percentiles::measure(traffic, self.seed, index as u64, self.scenario.duration.min(PROFILE));
+        let profile = Percentiles::measure(
+            traffic,
+            self.seed,
+            index as u64,
+            self.scenario.duration.min(PROFILE_LENGTH),
+        );
         SourceResult {
             traffic: index as u64,
             model: traffic.model().to_owned(),
@@ -327,7 +332,7 @@ impl<'a> Run<'a> {
 
 /// Measurements and their streams.
 impl Run<'_> {
-    /// The measurements up to the time reached, the one under way included.
+    /// Returns the measurements so far, including the one in progress.
     pub fn measurements(&self) -> Vec<MeasureResult> {
         let specs = self.built.measurements.iter().zip(&self.scenario.measure).enumerate();
         specs
@@ -342,7 +347,7 @@ impl Run<'_> {
             .collect()
     }
 
-    /// How many measurements have ended.
+    /// Returns the number of completed measurements.
     pub fn measured(&self) -> usize {
         self.built.measurements.iter().map(|measurements| measurements.ended().len()).sum()
     }
@@ -360,7 +365,7 @@ impl Run<'_> {
     }
 }
 
-/// The record of a measurement; `name` names the links.
+/// Converts a measurement to a record; `name` returns the name of a link.
 fn measure_result(
     measure: usize,
     method: Method,
@@ -408,7 +413,7 @@ fn counters(seen: &LinkStatistics) -> Interval {
     }
 }
 
-fn less(bytes: Bytes, other: Bytes) -> Bytes {
+fn difference(bytes: Bytes, other: Bytes) -> Bytes {
     Bytes::new(bytes.get().saturating_sub(other.get()))
 }
 

@@ -1,9 +1,11 @@
-//! The scheduler: what happens next.
+//! The scheduler: a priority queue of pending events.
 //!
-//! A 4-ary heap of 24-byte records. Links keep their packets in rings and have one pending event each, and timers are moved
-//! lazily, so the heap stays small and its top is replaced far more often than anything is inserted.
+//! It is a 4-ary heap of 24-byte records. Every link keeps its packets in a ring and has one pending event, and
+//! timers are re-armed lazily. The heap therefore stays small, and replacing its top is far more frequent than
+//! inserting.
 //!
-//! `benches/scheduler.rs` compares it with others under that load. Their time per operation as a multiple of this heap's:
+//! `benches/scheduler.rs` compares it with other data structures under that load. Time per operation relative to this
+//! heap:
 //!
 //! | busy links | far timers | binary heap | calendar queue | timing wheel |
 //! |-----------:|-----------:|------------:|---------------:|-------------:|
@@ -14,80 +16,81 @@
 //! |         50 |      1,000 |         1.0 |            1.6 |          0.6 |
 //! |         50 |    100,000 |         0.9 |            1.2 |          0.4 |
 //!
-//! A wheel takes the same time whatever is pending and wins from about a dozen busy links on; below that, where most
-//! simulations are, the heap does.
+//! The time of a timing wheel does not depend on the number of pending events; it wins from about a dozen busy links
+//! on. Most simulations have fewer, and there the heap wins.
 
-/// What an event is about.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Topic {
+pub enum EventKind {
     /// The first packet in flight on a link arrives.
     Arrival,
-    /// A link that serves its queue packet by packet has sent one.
+    /// A link that serves its queue packet by packet has finished a transmission.
     Served,
-    /// A sender may send: it starts, its pacing allows it, its application has written, or reordering has been waited for.
+    /// A sender may send: it starts, its pacer releases a segment, its application has written, or its reordering
+    /// timer fires.
     Send,
-    /// The retransmission timer of a sender.
+    /// The retransmission timer of a sender fires.
     Retransmit,
-    /// The delayed acknowledgement or window update of a receiver.
+    /// The delayed-ACK timer of a receiver fires, or a window update is due.
     Acknowledge,
-    /// The next datagram of a source.
+    /// The next datagram of a source is due.
     Source,
-    /// The next packet of a prober.
+    /// The next packet of a prober is due.
     Probe,
-    /// A network card interrupts or hands over a packet.
+    /// A network card raises an interrupt or passes a packet up.
     Card,
 }
 
-const TOPICS: [Topic; 8] = [
-    Topic::Arrival,
-    Topic::Served,
-    Topic::Send,
-    Topic::Retransmit,
-    Topic::Acknowledge,
-    Topic::Source,
-    Topic::Probe,
-    Topic::Card,
+const EVENT_KINDS: [EventKind; 8] = [
+    EventKind::Arrival,
+    EventKind::Served,
+    EventKind::Send,
+    EventKind::Retransmit,
+    EventKind::Acknowledge,
+    EventKind::Source,
+    EventKind::Probe,
+    EventKind::Card,
 ];
 
-/// Bits of the number of a component.
+/// Bits for the number of a component.
 const INDEX_BITS: u32 = 22;
-/// Most components of one kind.
+/// Maximum number of components of one kind.
 pub(crate) const MAX_COMPONENTS: usize = 1 << INDEX_BITS;
-/// Bits that hold topic and component; the 39 bits above them count insertions, so that ties go by age.
+/// Bits for kind and component; the 39 bits above them are a sequence number that breaks ties.
 const TARGET_BITS: u32 = INDEX_BITS + 3;
-/// What an insertion adds to the age.
-const OLDER: u64 = 1 << TARGET_BITS;
+/// Increment of the sequence number in `Event::low`.
+const SEQUENCE_STEP: u64 = 1 << TARGET_BITS;
 
-/// A pending event. The order of the fields is the order of the events: time, when it was inserted, age.
+/// A pending event. The order of the fields defines the order of events: time, time of insertion, sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event {
     time: u64,
     since: u64,
-    /// Age and target.
+    /// Sequence number, kind and component.
     low: u64,
 }
 
 impl Event {
-    /// When it happens (ns).
+    /// Returns when the event is due (ns).
     #[inline]
     pub fn time(self) -> u64 {
         self.time
     }
 
-    /// What it is about.
+    /// Returns the kind of the event.
     #[inline]
-    pub fn topic(self) -> Topic {
-        TOPICS[(self.low as usize >> INDEX_BITS) & 7]
+    pub fn kind(self) -> EventKind {
+        EVENT_KINDS[(self.low as usize >> INDEX_BITS) & 7]
     }
 
-    /// The number of the component it is for.
+    /// Returns the number of the component that handles it.
     #[inline]
     pub fn index(self) -> usize {
         self.low as usize & (MAX_COMPONENTS - 1)
     }
 
-    /// Whether it comes before another; without a branch that could be mispredicted.
+    /// Whether this event precedes `other`; branch-free, as the branches would be mispredicted.
     #[inline(always)]
     fn is_before(&self, other: &Event) -> bool {
         let high = |event: &Event| u128::from(event.time) << 64 | u128::from(event.since);
@@ -96,68 +99,68 @@ impl Event {
     }
 }
 
-/// Pending events in order of time; equal times in the order of the times at which they were inserted, and then of insertion.
+/// Pending events in order of time; ties are broken by time of insertion, then by order of insertion.
 #[derive(Debug, Default)]
 pub struct Schedule {
     heap: Vec<Event>,
-    /// That of the event inserted last, in multiples of [`OLDER`].
-    age: u64,
+    /// Sequence number of the event inserted last, in multiples of [`SEQUENCE_STEP`].
+    sequence: u64,
 }
 
 impl Schedule {
-    /// One whose events are younger than `age` tells.
-    pub(crate) fn aged(age: u64) -> Schedule {
-        Schedule { heap: Vec::new(), age }
+    /// Returns an empty queue whose events follow those numbered up to `sequence`.
+    pub(crate) fn with_sequence(sequence: u64) -> Schedule {
+        Schedule { heap: Vec::new(), sequence }
     }
 
-    /// The age of the event inserted last.
-    pub(crate) fn age(&self) -> u64 {
-        self.age
+    /// Returns the sequence number of the event inserted last.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
     }
 
     pub(crate) fn memory(&self) -> usize {
         self.heap.capacity() * size_of::<Event>()
     }
 
-    /// The first event.
+    /// Returns the first event.
     #[inline]
     pub fn peek(&self) -> Option<Event> {
         self.heap.first().copied()
     }
 
-    /// An event at `time` that is inserted at `since` (ns).
+    /// Creates an event at `time` that counts as inserted at `since` (ns).
     #[inline]
-    pub(crate) fn event(&mut self, since: u64, time: u64, topic: Topic, index: usize) -> Event {
-        let (age, over) = self.age.overflowing_add(OLDER);
-        self.age = age;
+    pub(crate) fn new_event(&mut self, since: u64, time: u64, kind: EventKind, index: usize) -> Event {
+        let (sequence, over) = self.sequence.overflowing_add(SEQUENCE_STEP);
+        self.sequence = sequence;
         if over {
-            self.rejuvenate();
+            self.renumber();
         }
-        let target = (topic as u64) << INDEX_BITS | index as u64;
-        Event { time, since, low: self.age | target }
+        let target = (kind as u64) << INDEX_BITS | index as u64;
+        Event { time, since, low: self.sequence | target }
     }
 
-    /// Counts ages from the beginning again, when there are no higher ones: after 5.5e11 insertions, which is about a day.
+    /// Renumbers all events when the sequence numbers are exhausted: after 5.5e11 insertions, about a day.
     #[cold]
-    fn rejuvenate(&mut self) {
-        // Events in order are a heap.
+    fn renumber(&mut self) {
+        // A sorted array is a heap.
         self.heap.sort_unstable();
-        self.age = 0;
+        self.sequence = 0;
         for event in &mut self.heap {
-            self.age += OLDER;
-            event.low = self.age | event.low & (OLDER - 1);
+            self.sequence += SEQUENCE_STEP;
+            event.low = self.sequence | event.low & (SEQUENCE_STEP - 1);
         }
-        self.age += OLDER;
+        self.sequence += SEQUENCE_STEP;
     }
 
-    /// Adds an event at `time` that is inserted at `since` (ns).
+    /// Inserts an event at `time` that counts as inserted at `since` (ns).
     #[inline]
-    pub fn insert(&mut self, since: u64, time: u64, topic: Topic, index: usize) {
-        let event = self.event(since, time, topic, index);
+    pub fn insert(&mut self, since: u64, time: u64, kind: EventKind, index: usize) {
+        let event = self.new_event(since, time, kind, index);
         self.put(event);
     }
 
-    /// Adds an event.
+    /// Inserts an event.
     pub(crate) fn put(&mut self, event: Event) {
         let mut hole = self.heap.len();
         self.heap.push(event);
@@ -172,14 +175,14 @@ impl Schedule {
         self.heap[hole] = event;
     }
 
-    /// Puts an event at `time` that is inserted at `since` (ns) in the place of the first one.
+    /// Replaces the first event by one at `time` that counts as inserted at `since` (ns).
     #[inline]
-    pub fn replace_first(&mut self, since: u64, time: u64, topic: Topic, index: usize) {
-        let event = self.event(since, time, topic, index);
-        self.sink(event);
+    pub fn replace_first(&mut self, since: u64, time: u64, kind: EventKind, index: usize) {
+        let event = self.new_event(since, time, kind, index);
+        self.sift_down(event);
     }
 
-    /// Whether nothing but the first event comes before this one.
+    /// Whether `event` precedes all pending events except the first.
     #[inline(always)]
     pub(crate) fn is_next(&self, event: Event) -> bool {
         match &self.heap[..] {
@@ -191,13 +194,13 @@ impl Schedule {
         }
     }
 
-    /// Puts an event of [`Schedule::event`] in the place of the first one.
+    /// Replaces the first event by one of [`Schedule::new_event`].
     #[inline]
-    pub(crate) fn replace_by(&mut self, event: Event) {
-        self.sink(event);
+    pub(crate) fn replace_first_with(&mut self, event: Event) {
+        self.sift_down(event);
     }
 
-    /// Takes out all events, in no order.
+    /// Removes and returns all events, in no particular order.
     pub(crate) fn take_all(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.heap)
     }
@@ -208,13 +211,13 @@ impl Schedule {
         if let Some(last) = self.heap.pop()
             && !self.heap.is_empty()
         {
-            self.sink(last);
+            self.sift_down(last);
         }
     }
 
-    /// Lets `event` sink from the top to its place.
+    /// Moves `event` from the top down to its place.
     #[inline]
-    fn sink(&mut self, event: Event) {
+    fn sift_down(&mut self, event: Event) {
         let heap = &mut self.heap[..];
         let mut hole = 0;
         loop {
@@ -224,7 +227,7 @@ impl Schedule {
                 break;
             };
             let least = match children {
-                // Two pairs and their winners.
+                // The winners of two pairs.
                 [a, b, c, d] => {
                     let (left, right) = (usize::from(b.is_before(a)), 2 + usize::from(d.is_before(c)));
                     if children[right].is_before(&children[left]) { right } else { left }
@@ -252,17 +255,17 @@ mod tests {
         fn events_come_in_order_of_time_and_age(steps in prop::collection::vec((0u64..50, 0u8..3), 1..300)) {
             let mut schedule = Schedule::default();
             let mut model: Vec<(u64, usize)> = Vec::new();
-            for (age, (time, action)) in steps.into_iter().enumerate() {
+            for (sequence, (time, action)) in steps.into_iter().enumerate() {
                 let first = model.iter().enumerate().min_by_key(|(_, event)| **event).map(|(i, _)| i);
                 prop_assert_eq!(schedule.peek().map(|e| (e.time(), e.index())), first.map(|i| model[i]));
                 match (action, first) {
                     (1, Some(i)) => { model.remove(i); schedule.remove_first(); }
                     (2, Some(i)) => {
                         model.remove(i);
-                        model.push((time, age));
-                        schedule.replace_first(0, time, Topic::Source, age);
+                        model.push((time, sequence));
+                        schedule.replace_first(0, time, EventKind::Source, sequence);
                     }
-                    _ => { model.push((time, age)); schedule.insert(0, time, Topic::Arrival, age); }
+                    _ => { model.push((time, sequence)); schedule.insert(0, time, EventKind::Arrival, sequence); }
                 }
             }
         }
@@ -270,14 +273,15 @@ mod tests {
 
     #[test]
     fn the_order_survives_more_insertions_than_the_age_has_bits_for() {
-        let mut schedule = Schedule { age: 0_u64.wrapping_sub(6 * OLDER), ..Schedule::default() };
+        let mut schedule =
+            Schedule { sequence: 0_u64.wrapping_sub(6 * SEQUENCE_STEP), ..Schedule::default() };
         let mut expected = Vec::new();
-        for age in 0..12 {
-            let time = if age % 3 == 0 { 7 } else { 9 };
-            schedule.insert(0, time, Topic::Send, age);
-            expected.push((time, age));
+        for sequence in 0..12 {
+            let time = if sequence % 3 == 0 { 7 } else { 9 };
+            schedule.insert(0, time, EventKind::Send, sequence);
+            expected.push((time, sequence));
         }
-        // Those of the same time in the order of insertion.
+        // Events of equal time are in order of insertion.
         expected.sort_unstable();
         let next = |_| {
             let event = schedule.peek().expect("as many as were inserted");
@@ -290,8 +294,8 @@ mod tests {
     #[test]
     fn an_event_keeps_topic_and_component() {
         let mut schedule = Schedule::default();
-        schedule.insert(0, 7, Topic::Card, MAX_COMPONENTS - 1);
+        schedule.insert(0, 7, EventKind::Card, MAX_COMPONENTS - 1);
         let event = schedule.peek().expect("one event");
-        assert_eq!((event.time(), event.topic(), event.index()), (7, Topic::Card, MAX_COMPONENTS - 1));
+        assert_eq!((event.time(), event.kind(), event.index()), (7, EventKind::Card, MAX_COMPONENTS - 1));
     }
 }

@@ -1,14 +1,14 @@
-//! How fast a link serves its queue.
+//! Service disciplines: how fast a link serves its queue.
 
 use headway_core::queue::TokenBucket;
 use headway_core::{Bytes, Duration, Instant, Rate};
 
 use crate::config::Service;
 
-/// Wire bytes of the packets that a capacity trace counts: 1500 bytes of IP.
+/// Wire bytes of one opportunity in a capacity trace: a packet of 1500 bytes of IP.
 const TRACE_PACKET: u64 = 1538;
 
-/// The server of a queue: says when a packet has been sent. Packets come in order.
+/// The server of a queue, which computes departure times. Packets must be passed in order.
 #[derive(Clone, Debug)]
 pub(crate) enum Server {
     Unlimited,
@@ -29,7 +29,7 @@ impl Server {
         }
     }
 
-    /// When a packet that can start at `start` (ns) has been sent.
+    /// Returns when the transmission of a packet ends that can start at `start` (ns).
     #[inline(always)]
     pub(crate) fn finish(&mut self, start: u64, size: u16) -> u64 {
         match self {
@@ -42,7 +42,7 @@ impl Server {
         }
     }
 
-    /// The server, where it is one of a constant rate.
+    /// Returns the server if its rate is constant.
     #[inline]
     pub(crate) fn constant(&mut self) -> Option<&mut Constant> {
         match self {
@@ -51,16 +51,16 @@ impl Server {
         }
     }
 
-    /// The time that a packet of `size` wire bytes takes after another, where that does not depend on when.
-    pub(crate) fn step(&self, size: u16) -> Option<Step> {
+    /// Returns the spacing of back-to-back packets of `size` wire bytes; `None` when it depends on the time.
+    pub(crate) fn spacing(&self, size: u16) -> Option<Spacing> {
         match self {
-            Server::Constant(constant) if constant.step.size == size => Some(constant.step),
-            Server::Constant(constant) => Some(Step::new(constant.rate, size)),
+            Server::Constant(constant) if constant.spacing.size == size => Some(constant.spacing),
+            Server::Constant(constant) => Some(Spacing::new(constant.rate, size)),
             _ => None,
         }
     }
 
-    /// The bytes that take `time` (ns), rounded down, where that does not depend on when.
+    /// Returns the bytes transmitted in `time` (ns), rounded down; zero unless the rate is constant.
     #[inline]
     pub(crate) fn bytes_in(&self, time: u64) -> u64 {
         match self {
@@ -69,8 +69,9 @@ impl Server {
         }
     }
 
-    /// The longest time (ns) in which no more than `bytes` pass, as [`Server::bytes_in`] counts; `None` where that depends on when.
-    pub(crate) fn time_in_which(&self, bytes: u64) -> Option<u64> {
+    /// Returns the longest time (ns) in which at most `bytes` are transmitted according to [`Server::bytes_in`];
+    /// `None` when that depends on the time.
+    pub(crate) fn max_time_for(&self, bytes: u64) -> Option<u64> {
         if !matches!(self, Server::Unlimited | Server::Constant(_)) {
             return None;
         }
@@ -82,7 +83,7 @@ impl Server {
         Some(low)
     }
 
-    /// About how long (ns) a backlog of `bytes` takes; zero for a trace, whose future rate a queue cannot know.
+    /// Estimates how long a backlog of `bytes` takes (ns); zero for a trace, whose future rate a queue cannot know.
     pub(crate) fn estimate(&self, bytes: u64) -> u64 {
         let rate = match self {
             Server::Unlimited | Server::Trace(_) => return 0,
@@ -92,7 +93,7 @@ impl Server {
         rate.time_for(Bytes::new(bytes)).ns().unsigned_abs()
     }
 
-    /// Wire bytes that could be sent between two instants, for a constant rate or a trace.
+    /// Returns the wire bytes that can be transmitted between two instants; `None` when the rate is unlimited.
     pub(crate) fn capacity(&self, from: Instant, to: Instant) -> Option<Bytes> {
         match self {
             Server::Unlimited => None,
@@ -106,7 +107,7 @@ impl Server {
     }
 }
 
-/// A constant rate. What rounding down to nanoseconds leaves over is carried, so the long-run rate is exact.
+/// A constant rate. The remainder of rounding down to nanoseconds is carried, so that the long-run rate is exact.
 #[derive(Clone, Debug)]
 pub(crate) struct Constant {
     /// Bits per second.
@@ -114,13 +115,13 @@ pub(crate) struct Constant {
     /// Carried remainder, in units of 1/rate ns, below `rate`.
     carry: u64,
     bytes_per_ns: f64,
-    /// That of the size served last.
-    step: Step,
+    /// The spacing of the packet size served last.
+    spacing: Spacing,
 }
 
-/// The time from the end of one packet to the end of the next behind it.
+/// The spacing of back-to-back packets: time from the end of one transmission to the end of the next.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub(crate) struct Spacing {
     /// Bits per second.
     rate: u64,
     pub(crate) size: u16,
@@ -129,14 +130,15 @@ pub(crate) struct Step {
     rest: u64,
 }
 
-impl Step {
-    /// That of a packet of `size` wire bytes at `rate` bits per second.
-    fn new(rate: u64, size: u16) -> Step {
+impl Spacing {
+    /// Returns the spacing of packets of `size` wire bytes at `rate` bits per second.
+    fn new(rate: u64, size: u16) -> Spacing {
         let work = u64::from(size) * 8_000_000_000;
-        Step { rate, size, whole: work / rate, rest: work % rate }
+        Spacing { rate, size, whole: work / rate, rest: work % rate }
     }
 
-    /// When the next packet ends after one that ends at `at` (ns), with the remainder `carry`, which is brought up to date.
+    /// Returns when the transmission of the next packet ends after one that ends at `at` (ns), and updates the
+    /// remainder `carry`.
     #[inline(always)]
     pub(crate) fn after(&self, at: u64, carry: &mut u64) -> u64 {
         *carry += self.rest;
@@ -147,8 +149,8 @@ impl Step {
         at + self.whole + u64::from(over)
     }
 
-    /// A time that `count` packets do not exceed (ns).
-    pub(crate) fn at_most(&self, count: u64) -> u64 {
+    /// Returns an upper bound of the time that `count` packets take (ns).
+    pub(crate) fn upper_bound(&self, count: u64) -> u64 {
         (self.whole + 1) * count
     }
 }
@@ -159,60 +161,60 @@ impl Constant {
             rate: rate.bps(),
             bytes_per_ns: rate.bps_f64() / 8e9,
             carry: 0,
-            step: Step { rate: rate.bps(), size: 0, whole: 0, rest: 0 },
+            spacing: Spacing { rate: rate.bps(), size: 0, whole: 0, rest: 0 },
         }
     }
 
-    /// The time that a packet of `size` wire bytes takes.
+    /// Returns the spacing of packets of `size` wire bytes.
     #[inline(always)]
-    fn step(&mut self, size: u16) -> Step {
-        if size != self.step.size {
-            self.step = Step::new(self.rate, size);
+    fn spacing(&mut self, size: u16) -> Spacing {
+        if size != self.spacing.size {
+            self.spacing = Spacing::new(self.rate, size);
         }
-        self.step
+        self.spacing
     }
 
     #[inline(always)]
     fn finish(&mut self, start: u64, size: u16) -> u64 {
-        self.step(size).after(start, &mut self.carry)
+        self.spacing(size).after(start, &mut self.carry)
     }
 
-    /// Serves `count` packets of `size` wire bytes, at least one, from `start` on (ns).
+    /// Transmits `count` packets of `size` wire bytes, at least one, from `start` (ns).
     pub(crate) fn finish_train(&mut self, start: u64, size: u16, count: u64) -> Served {
-        let step = self.step(size);
-        let first = step.after(start, &mut self.carry);
+        let spacing = self.spacing(size);
+        let first = spacing.after(start, &mut self.carry);
         let carry = self.carry;
         let (mut last, mut last_start, mut waits) = (first, start, 0);
         for _ in 1..count {
             (last_start, waits) = (last, waits + last - start);
-            last = step.after(last, &mut self.carry);
+            last = spacing.after(last, &mut self.carry);
         }
         Served { first, carry, last_start, last, waits }
     }
 }
 
-/// How a train is served; times in ns.
+/// The transmission times of a train (ns).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Served {
-    /// When the first has been sent, and the remainder then.
+    /// When the transmission of the first packet ends, and the remainder then.
     pub(crate) first: u64,
     pub(crate) carry: u64,
-    /// When the transmission of the last begins and ends.
+    /// When the transmission of the last packet begins and ends.
     pub(crate) last_start: u64,
     pub(crate) last: u64,
-    /// The sum of the times from the start of the first to those of all.
+    /// The sum over all packets of the time from the start of the first to their own.
     pub(crate) waits: u64,
 }
 
-/// Opportunities to send, from a recorded trace.
+/// Transmission opportunities from a recorded trace.
 #[derive(Clone, Debug)]
 pub(crate) struct Trace {
     /// Times within the period (ns), ascending.
     opportunities: Box<[u64]>,
     period: u64,
-    /// Number of the next unused opportunity since time zero.
+    /// Number of the next unused opportunity, counted from time zero.
     next: u64,
-    /// Bytes left of the opportunity used last, and when that was.
+    /// Bytes left in the opportunity used last, and its time.
     left: u64,
     last: u64,
 }
@@ -223,9 +225,9 @@ impl Trace {
         Trace { opportunities, period: period.ns().unsigned_abs(), next: 0, left: 0, last: 0 }
     }
 
-    /// The number of opportunities before `time` (ns).
+    /// Returns the number of opportunities before `time` (ns).
     fn before(&self, time: u64) -> u64 {
-        // The end of a period belongs to it: its last opportunity may be there.
+        // The end of a period belongs to it, since its last opportunity may be there.
         let (turns, within) = match time.checked_sub(1) {
             None => (0, 0),
             Some(last) => (last / self.period, last % self.period + 1),
@@ -239,7 +241,8 @@ impl Trace {
         number / count * self.period + self.opportunities[(number % count) as usize]
     }
 
-    /// A packet leaves with the opportunity that carries its last byte; what an idle queue leaves unused is lost.
+    /// Returns the time of the opportunity that carries the packet's last byte; opportunities that pass while the
+    /// queue is idle are lost.
     fn finish(&mut self, start: u64, size: u16) -> u64 {
         if start > self.last {
             self.left = 0;

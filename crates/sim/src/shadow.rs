@@ -1,4 +1,4 @@
-//! The queue of a link as it would be without probes: what a measurement does to others.
+//! The queue of a link as it would be without probes, to measure their effect on other traffic.
 
 use std::collections::VecDeque;
 
@@ -8,24 +8,24 @@ use headway_core::{Bytes, Duration, Instant};
 use crate::packet::{ECT, Packet};
 use crate::service::Server;
 
-/// Policer, queue and server of a link to which all packets come but probes, at the times when they really come.
+/// A copy of the policer, queue and server of a link that receives all packets except probes, at their real arrival
+/// times.
 ///
-/// That is exact for traffic that does not react, at the first queue of its path. What a discipline drops on departure is not
-/// seen.
+/// It is exact for unresponsive traffic at the first queue of its path. Drops on departure are not modelled.
 #[derive(Debug)]
 pub(crate) struct Shadow {
     server: Server,
     queue: Queue,
     policer: Option<TokenBucket>,
-    /// When the last packet has been sent (ns).
+    /// When the transmission of the last packet ends (ns).
     free: u64,
-    /// Packets that wait or are being sent: when they have been sent (ns), and their sizes.
+    /// Packets queued or in service: end of transmission (ns) and size.
     waiting: VecDeque<(u64, u16)>,
     backlog: u64,
-    /// Packets turned away here.
+    /// Packets dropped here.
     dropped: u64,
-    /// Packets that were no probes and were turned away on the real link.
-    really_dropped: u64,
+    /// Packets other than probes dropped by the real link.
+    dropped_by_link: u64,
 }
 
 impl Shadow {
@@ -38,11 +38,11 @@ impl Shadow {
             waiting: VecDeque::new(),
             backlog: 0,
             dropped: 0,
-            really_dropped: 0,
+            dropped_by_link: 0,
         }
     }
 
-    /// A packet comes to the link at `now`.
+    /// A packet arrives at the link at `now`.
     pub(crate) fn arrive(&mut self, now: u64, packet: &Packet) {
         while let Some((_, size)) = self.waiting.pop_front_if(|(finish, _)| *finish <= now) {
             self.backlog -= u64::from(size);
@@ -64,17 +64,17 @@ impl Shadow {
         self.backlog += u64::from(packet.size);
     }
 
-    /// A packet that is no probe was turned away on the real link.
-    pub(crate) fn turned_away(&mut self) {
-        self.really_dropped += 1;
+    /// Counts a packet other than a probe that the real link dropped.
+    pub(crate) fn count_rejected(&mut self) {
+        self.dropped_by_link += 1;
     }
 
-    /// Packets really turned away less those turned away here; negative where probes have, by chance, saved some.
+    /// Returns the drops on the real link minus the drops here; negative where probes happen to have saved packets.
     pub(crate) fn displaced(&self) -> i64 {
-        self.really_dropped as i64 - self.dropped as i64
+        self.dropped_by_link as i64 - self.dropped as i64
     }
 
-    /// How long a packet that comes now would wait (ns).
+    /// Returns the queueing delay of a packet that arrives now (ns).
     pub(crate) fn delay(&self, now: u64) -> u64 {
         self.free.saturating_sub(now)
     }

@@ -5,7 +5,7 @@ use crate::packet::{Kind, Packet};
 use crate::statistics::SourceStatistics;
 use headway_traffic::{Emission, Generator};
 
-/// Sends what its generator says, and counts what arrives.
+/// Sends the datagrams of its generator, and counts those that arrive.
 #[derive(Debug)]
 pub(crate) struct Source {
     generator: Generator,
@@ -19,7 +19,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// A source that is added at `now`; it does not start before that.
+    /// Returns a source that is added at `now` and does not start earlier.
     pub(crate) fn new(config: &SourceConfig, seed: u64, owner: u32, route: u32, now: u64) -> Source {
         let mut generator = config.traffic.generator(seed, owner.into());
         Source {
@@ -34,19 +34,19 @@ impl Source {
         }
     }
 
-    /// Where its route begins.
+    /// Returns the index of its route.
     pub(crate) fn route(&self) -> u32 {
         self.route
     }
 
-    /// When the next datagram leaves (ns).
+    /// Returns when the next datagram is sent (ns).
     #[inline]
     pub(crate) fn next(&self) -> Option<u64> {
         let at = self.start + self.next?.at.ns().unsigned_abs();
         (at < self.stop).then_some(at)
     }
 
-    /// The datagram that leaves now, and when the next one does.
+    /// Returns the datagram sent now, and the time of the next one.
     #[inline]
     pub(crate) fn send(&mut self) -> (Packet, Option<u64>) {
         let size = self.next.map_or(0, |emission| emission.size.get()) as u16;

@@ -1,17 +1,17 @@
-//! What flows and sources have done.
+//! Counters of flows and sources.
 
 use headway_core::{Bytes, Duration, Instant, Rate};
 
 use crate::link::Count;
 
-/// What a TCP flow has done since the start of the run or the last reset.
+/// Counters and state of a TCP flow; counters start at the start of the run or the last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FlowStatistics {
     /// Segments sent, retransmissions and window probes included.
     pub sent: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmitted: u64,
-    /// Segments that arrived, those that had arrived before included.
+    /// Segments that arrived, duplicates included.
     pub received: u64,
     /// Segments that arrived in order.
     pub delivered: u64,
@@ -19,19 +19,19 @@ pub struct FlowStatistics {
     pub goodput: Bytes,
     /// Segments that arrived marked CE.
     pub marked: u64,
-    /// Segments that acknowledgements with an echo of marks reported to the sender.
+    /// Segments that the sender learned to be marked, from ECN echoes in ACKs.
     pub echoed: u64,
     /// Expiries of the retransmission timer.
     pub timeouts: u64,
-    /// Fast recoveries begun.
+    /// Fast recoveries started.
     pub recoveries: u64,
-    /// Window reductions begun, after losses or marks.
+    /// Window reductions started, after losses or marks.
     pub reductions: u64,
-    /// Of the reductions, those taken back because nothing had been lost.
+    /// Reductions that were undone because nothing had been lost.
     pub undone: u64,
-    /// The most segments that may be in flight now.
+    /// Congestion window now, in whole segments: the limit of segments in flight.
     pub cwnd: u32,
-    /// Congestion window now, segments; a fraction of one for controllers that can.
+    /// Congestion window now in segments, including a fraction for controllers that keep one.
     pub window: f64,
     /// Slow-start threshold now, segments; infinite before the first reduction.
     pub ssthresh: f64,
@@ -39,13 +39,13 @@ pub struct FlowStatistics {
     pub srtt: Option<Duration>,
     /// Smallest round-trip time so far; `None` before the first measurement.
     pub min_rtt: Option<Duration>,
-    /// The controller's rate of pacing now, counting wire bytes; `None` when it leaves that to the transport.
+    /// Pacing rate set by the controller now, in wire bytes; `None` when it leaves pacing to the transport.
     pub pacing: Option<Rate>,
-    /// When all data had been acknowledged, for a flow of finite size.
+    /// When all data were acknowledged, for a flow of finite size.
     pub finished: Option<Instant>,
 }
 
-/// What a source has done since the start of the run or the last reset.
+/// Counters of a source since the start of the run or the last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SourceStatistics {
     /// Datagrams sent.

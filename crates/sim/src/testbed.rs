@@ -1,5 +1,5 @@
-//! The testbed of the Rapid and BASS papers: one 10 Gb/s bottleneck with cross traffic, a sender that makes gaps and a
-//! receiver that coalesces interrupts (rapid 4.0).
+//! The testbed of the Rapid and BASS papers: a 10 Gb/s bottleneck with cross traffic, a sender that creates gaps and
+//! a receiver that coalesces interrupts (rapid 4.0).
 
 use headway_core::queue::{DropTailConfig, QueueSpec};
 use headway_core::stream::Arrival;
@@ -13,38 +13,38 @@ use headway_host::nic::{Coalescing, Nic};
 use headway_traffic::Traffic;
 use headway_traffic::random::generator;
 
-/// The largest packet on the wire, MTU 9000.
+/// Wire bytes of the largest packet, MTU 9000.
 const LARGEST: Bytes = Bytes::new(9038);
 
-/// What a testbed is made of.
+/// Configuration of a testbed.
 #[derive(Clone, Debug)]
 pub struct TestbedConfig {
-    /// Rate of the bottleneck and of the sender's own link.
+    /// Rate of the bottleneck and of the sender's line.
     pub capacity: Rate,
     /// Buffer of the bottleneck.
     pub buffer: Bytes,
     /// The cross traffic.
     pub cross: Vec<Traffic>,
-    /// How the sender makes gaps.
+    /// How the sender creates gaps.
     pub mechanism: Mechanism,
-    /// Coalescing of receive interrupts; packets are stamped when they arrive when absent.
+    /// Coalescing of receive interrupts; if `None`, packets are stamped on arrival.
     pub coalescing: Option<Coalescing>,
 }
 
-/// A stream as seen at both ends and in between, and what was truly available during it.
+/// A stream as observed at both ends and behind the bottleneck, with the true available bandwidth.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// Times of departure and the receiver's stamps.
+    /// Departure times and the receiver's timestamps.
     pub record: StreamRecord,
-    /// The same stream as stamped right behind the bottleneck.
+    /// The same stream, stamped right behind the bottleneck.
     pub exits: StreamRecord,
-    /// Capacity less the cross traffic that left the bottleneck between the first and the last packet (rapid 2.16).
+    /// Capacity minus the cross traffic that left the bottleneck between the first and the last packet (rapid 2.16).
     pub available: Rate,
     /// Whether every packet arrived.
     pub complete: bool,
 }
 
-/// A path that streams are sent over one after the other.
+/// A path over which streams are sent one after the other.
 #[derive(Debug)]
 pub struct Testbed {
     capacity: Rate,
@@ -52,24 +52,24 @@ pub struct Testbed {
     network: Network,
     prober: ProberId,
     nic: Option<Nic<usize>>,
-    /// When the last packet was scheduled.
+    /// Scheduled departure of the last packet.
     scheduled: Instant,
     streams: u32,
 }
 
-/// One packet on its way.
+/// The times of one packet on its way through the testbed.
 #[derive(Clone, Copy, Debug)]
-struct Passage {
+struct Transit {
     sent: Instant,
-    /// When it left the bottleneck, unless it was lost there.
+    /// When it left the bottleneck; `None` if it was lost there.
     exit: Option<Instant>,
-    /// Bytes of cross traffic that left before it.
+    /// Bytes of cross traffic that left the bottleneck before it.
     crossed: Bytes,
     stamp: Option<Instant>,
 }
 
 impl Testbed {
-    /// A testbed at rest; the same seed gives the same traffic and the same jitter.
+    /// Returns an idle testbed; `seed` determines its traffic and jitter.
     pub fn new(config: &TestbedConfig, seed: u64) -> Testbed {
         let mut network = Network::new(seed);
         let queue = QueueSpec::DropTail(DropTailConfig { limit: Some(config.buffer), packets: None })
@@ -90,24 +90,24 @@ impl Testbed {
         }
     }
 
-    /// Sends a stream of one more packet than `schedule` has gaps, `silence` after the last packet before it.
+    /// Sends a stream of one more packet than `schedule` has gaps, `silence` after the previous packet.
     ///
-    /// Packets that have not arrived when another `silence` is over count as lost.
+    /// Packets that have not arrived another `silence` later count as lost.
     pub fn send(&mut self, schedule: &Schedule, silence: Duration) -> Observed {
         let mut observed = self.send_train(std::slice::from_ref(schedule), silence);
         observed.remove(0)
     }
 
-    /// Sends streams that follow each other directly, `silence` after the last packet before them: the last packet of each
-    /// stream is the first of the next.
+    /// Sends streams back to back, `silence` after the previous packet: the last packet of each stream is the first
+    /// of the next.
     ///
-    /// Packets that have not arrived when another `silence` is over count as lost.
+    /// Packets that have not arrived another `silence` later count as lost.
     pub fn send_train(&mut self, schedules: &[Schedule], silence: Duration) -> Vec<Observed> {
-        let passages = self.pass(schedules, silence);
+        let transits = self.send_all(schedules, silence);
         let mut first = 0;
         let observe = |schedule: &Schedule| {
             let last = first + schedule.gaps.len();
-            let observed = self.observe(schedule, &passages[first..=last]);
+            let observed = self.observe(schedule, &transits[first..=last]);
             first = last;
             self.streams += 1;
             observed
@@ -115,8 +115,8 @@ impl Testbed {
         schedules.iter().map(observe).collect()
     }
 
-    /// Sends all packets of a train and follows them until they have arrived.
-    fn pass(&mut self, schedules: &[Schedule], silence: Duration) -> Vec<Passage> {
+    /// Sends all packets of a train and returns their times.
+    fn send_all(&mut self, schedules: &[Schedule], silence: Duration) -> Vec<Transit> {
         let packet = schedules.first().map_or(Bytes::ZERO, |schedule| schedule.packet);
         self.scheduled += silence;
         let gaps = schedules.iter().flat_map(|schedule| &schedule.gaps);
@@ -125,42 +125,42 @@ impl Testbed {
             let departure = self.sender.depart(self.scheduled, packet);
             self.network.send_probe(self.prober, departure, packet);
         }
-        // The next train starts one nanosecond later at the earliest.
+        // The next train starts at least one nanosecond later.
         self.network.run_until(self.scheduled + silence - Duration::from_ns(1));
-        let passage = |log: &ProbeLog| Passage {
+        let transit = |log: &ProbeLog| Transit {
             sent: log.sent,
             exit: log.arrived.and(log.tapped),
             crossed: log.other_bytes,
             stamp: None,
         };
-        let mut passages: Vec<Passage> =
-            self.network.take_probe_log(self.prober).iter().map(passage).collect();
-        stamp(self.nic.as_mut(), &mut passages);
-        passages
+        let mut transits: Vec<Transit> =
+            self.network.take_probe_log(self.prober).iter().map(transit).collect();
+        stamp(self.nic.as_mut(), &mut transits);
+        transits
     }
 
-    fn observe(&self, schedule: &Schedule, passages: &[Passage]) -> Observed {
-        let record = |received: fn(&Passage) -> Option<Instant>| StreamRecord {
+    fn observe(&self, schedule: &Schedule, transits: &[Transit]) -> Observed {
+        let record = |received: fn(&Transit) -> Option<Instant>| StreamRecord {
             id: self.streams,
             packet: schedule.packet,
             average: schedule.average,
             intended: schedule.gaps.clone(),
-            arrivals: passages
+            arrivals: transits
                 .iter()
                 .enumerate()
-                .map(|(index, passage)| Arrival {
+                .map(|(index, transit)| Arrival {
                     index: index as u32,
                     size: schedule.packet,
-                    sent: passage.sent,
-                    received: received(passage),
+                    sent: transit.sent,
+                    received: received(transit),
                 })
                 .collect(),
         };
         Observed {
-            record: record(|passage| passage.stamp),
-            exits: record(|passage| passage.exit),
-            available: self.capacity.saturating_sub(crossed(passages).unwrap_or(Rate::ZERO)),
-            complete: passages.iter().all(|passage| passage.stamp.is_some()),
+            record: record(|transit| transit.stamp),
+            exits: record(|transit| transit.exit),
+            available: self.capacity.saturating_sub(crossed(transits).unwrap_or(Rate::ZERO)),
+            complete: transits.iter().all(|transit| transit.stamp.is_some()),
         }
     }
 }
@@ -170,26 +170,26 @@ fn source(bottleneck: LinkId, traffic: &Traffic) -> SourceConfig {
     SourceConfig { path: vec![bottleneck], traffic: traffic.clone(), start: Instant::ZERO, stop: None }
 }
 
-/// The rate of the cross traffic that left between the first and the last packet that did.
-fn crossed(passages: &[Passage]) -> Option<Rate> {
-    let mut arrived = passages.iter().filter_map(|passage| Some((passage.exit?, passage.crossed)));
+/// Returns the rate of the cross traffic between the first and the last packet that left the bottleneck.
+fn crossed(transits: &[Transit]) -> Option<Rate> {
+    let mut arrived = transits.iter().filter_map(|transit| Some((transit.exit?, transit.crossed)));
     let (first, before) = arrived.next()?;
     let (last, after) = arrived.next_back()?;
     Rate::of(Bytes::new(after.get() - before.get()), last - first)
 }
 
-/// Stamps all packets that arrived, as the driver of the receiver does.
-fn stamp(nic: Option<&mut Nic<usize>>, passages: &mut [Passage]) {
+/// Stamps all packets that arrived, as the receiver's driver does.
+fn stamp(nic: Option<&mut Nic<usize>>, transits: &mut [Transit]) {
     let Some(nic) = nic else {
-        passages.iter_mut().for_each(|passage| passage.stamp = passage.exit);
+        transits.iter_mut().for_each(|transit| transit.stamp = transit.exit);
         return;
     };
     let mut next = 0;
     loop {
-        while next < passages.len() && passages[next].exit.is_none() {
+        while next < transits.len() && transits[next].exit.is_none() {
             next += 1;
         }
-        let arrival = passages.get(next).and_then(|passage| passage.exit);
+        let arrival = transits.get(next).and_then(|transit| transit.exit);
         match (arrival, nic.next_event()) {
             (Some(arrival), event) if event.is_none_or(|event| arrival <= event) => {
                 nic.arrive(arrival, next);
@@ -197,7 +197,7 @@ fn stamp(nic: Option<&mut Nic<usize>>, passages: &mut [Passage]) {
             }
             (_, Some(event)) => {
                 if let Some((index, stamp)) = nic.poll(event) {
-                    passages[index].stamp = Some(microseconds(stamp));
+                    transits[index].stamp = Some(microseconds(stamp));
                 }
             }
             _ => break,
@@ -205,7 +205,7 @@ fn stamp(nic: Option<&mut Nic<usize>>, passages: &mut [Passage]) {
     }
 }
 
-/// The driver's stamps are whole microseconds (rapid 2.6).
+/// Rounds down to whole microseconds, the resolution of the driver's timestamps (rapid 2.6).
 fn microseconds(time: Instant) -> Instant {
     Instant::from_ns(time.ns() / 1_000 * 1_000)
 }
@@ -242,8 +242,8 @@ mod tests {
         vec![Schedule::p_stream(shape, Rate::from_mbps(average), PACKET); 5]
     }
 
-    /// Lindley's recursion in picoseconds: when a packet leaves a queue if it goes before what arrives in the same
-    /// nanosecond, and if it goes behind that.
+    /// Lindley's recursion in picoseconds: when a packet leaves the queue if it is served before packets that arrive
+    /// in the same nanosecond, and if it is served after them.
     fn oracle(traffic: &Traffic, seed: u64, sent: &[Instant]) -> Vec<[Instant; 2]> {
         let mut source = traffic.generator(seed, 0);
         let mut cross = source.next().expect("traffic without end");
@@ -270,7 +270,7 @@ mod tests {
         let mut testbed = Testbed::new(&config(vec![traffic.clone()], None), 3);
         let observed: Vec<Observed> =
             (0..40).flat_map(|_| testbed.send_train(&train(7_000.0), SILENCE)).collect();
-        // The first packet of a stream is the last of the one before, except at the head of a train.
+        // The first packet of a stream is the last of the previous one, except at the head of a train.
         let mut packets: Vec<Arrival> =
             observed.iter().flat_map(|stream| stream.exits.arrivals.iter().copied()).collect();
         packets.dedup_by_key(|arrival| arrival.sent);
@@ -306,7 +306,7 @@ mod tests {
             .zip(exits)
             .map(|(stamp, exit)| stamp.received.expect("stamped") - exit.received.expect("not lost"))
             .collect();
-        // At most a longest interval and a batch; a stamp is a whole microsecond and may lie before its packet.
+        // At most the longest interval plus one batch; a timestamp is a whole microsecond and may precede its packet.
         assert!(delays.iter().all(|delay| (-1.0..175.0).contains(&delay.us())), "{delays:?}");
         assert!(delays.iter().any(|delay| delay.us() > 60.0));
     }

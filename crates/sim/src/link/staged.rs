@@ -1,4 +1,4 @@
-//! Links that serve their queue one packet at a time.
+//! Links that serve their queue packet by packet.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use headway_core::queue::{Backlog, Discipline, Verdict};
 use headway_core::{Bytes, Duration, Instant};
 use rand::Rng;
 
-use super::{Link, Wish};
+use super::{Link, NextEvent};
 use crate::packet::{ECT, Kind, LOST, Packet};
 use crate::ring::Ring;
 
-/// What a link needs that serves its queue one packet at a time.
+/// The queue and the wire of a link that serves its queue packet by packet.
 #[derive(Debug)]
 pub(super) struct Staged {
     pub(super) queue: Ring<Packet>,
     pub(super) sending: Option<Packet>,
     pub(super) jitter: u64,
-    /// Earliest arrival of the next packet unless packets may overtake.
+    /// Earliest arrival of the next packet (ns) unless packets may overtake each other.
     pub(super) last: u64,
-    /// Packets in flight by time of arrival and age, where they may overtake each other.
+    /// Packets in flight by arrival time and sequence number, where they may overtake each other.
     pub(super) overtaking: Option<BTreeMap<(u64, u64), Packet>>,
     pub(super) entered: u64,
 }
@@ -30,15 +30,15 @@ impl Staged {
 }
 
 impl Link {
-    /// A packet joins the queue and is sent at once if nothing else is.
-    pub(super) fn wait(&mut self, now: u64, packet: &Packet) -> Wish {
-        let Some(staged) = &mut self.staged else { return Wish::Nothing };
+    /// Adds a packet to the queue and serves it at once if the server is idle.
+    pub(super) fn enqueue(&mut self, now: u64, packet: &Packet) -> NextEvent {
+        let Some(staged) = &mut self.staged else { return NextEvent::None };
         staged.queue.push(Packet { at: now, route: packet.route + 1, ..*packet });
-        if staged.sending.is_some() { Wish::Nothing } else { self.next(now) }
+        if staged.sending.is_some() { NextEvent::None } else { self.start_next(now) }
     }
 
-    /// Takes the next packet from the queue, unless the discipline drops it.
-    fn next(&mut self, now: u64) -> Wish {
+    /// Serves the next packet of the queue that the discipline does not drop.
+    fn start_next(&mut self, now: u64) -> NextEvent {
         while let Some(mut packet) = self.staged.as_mut().and_then(|staged| staged.queue.pop()) {
             let size = Bytes::new(packet.size.into());
             let behind = Backlog {
@@ -77,39 +77,40 @@ impl Link {
             if let Some(staged) = &mut self.staged {
                 staged.sending = Some(packet);
             }
-            return Wish::Serve(self.free);
+            return NextEvent::Serve(self.free);
         }
-        Wish::Nothing
+        NextEvent::None
     }
 
-    /// The transmission of a packet has ended: it takes to the wire, and the next one is sent. Wishes for both.
-    pub(crate) fn serve(&mut self, now: u64) -> (Wish, Wish) {
+    /// The transmission of a packet has ended: puts it on the wire and serves the next one. Returns the events of
+    /// both.
+    pub(crate) fn serve(&mut self, now: u64) -> (NextEvent, NextEvent) {
         let Some(packet) = self.staged.as_mut().and_then(|staged| staged.sending.take()) else {
-            return (Wish::Nothing, Wish::Nothing);
+            return (NextEvent::None, NextEvent::None);
         };
         self.served(packet.kind, packet.size);
-        let arrival = self.launch(now, packet);
-        (arrival, self.next(now))
+        let arrival = self.propagate(now, packet);
+        (arrival, self.start_next(now))
     }
 
-    fn launch(&mut self, now: u64, mut packet: Packet) -> Wish {
+    fn propagate(&mut self, now: u64, mut packet: Packet) -> NextEvent {
         if self.loses() {
             packet.flags |= LOST;
         }
         let random = self.rng.next_u64();
-        let Some(staged) = &mut self.staged else { return Wish::Nothing };
+        let Some(staged) = &mut self.staged else { return NextEvent::None };
         let jitter = ((u128::from(random) * (u128::from(staged.jitter) + 1)) >> 64) as u64;
         (packet.at, packet.joined) = (now + self.delay + jitter, now);
         if let Some(flight) = &mut staged.overtaking {
             staged.entered += 1;
             let first = flight.first_key_value().is_none_or(|((at, _), _)| packet.at < *at);
             flight.insert((packet.at, staged.entered), packet);
-            return if first { Wish::Arrival { at: packet.at, since: now } } else { Wish::Nothing };
+            return if first { NextEvent::Arrival { at: packet.at, since: now } } else { NextEvent::None };
         }
         packet.at = packet.at.max(staged.last);
         staged.last = packet.at;
         let first = self.flight.len() == 0;
         self.flight.push(packet);
-        if first { self.first_arrival(now, packet.at) } else { Wish::Nothing }
+        if first { self.first_arrival(now, packet.at) } else { NextEvent::None }
     }
 }

@@ -1,8 +1,9 @@
-//! The flows of a network: those that stay, and groups of flows that come and go.
+//! The flows of a network: permanent flows, and groups whose flows arrive and leave.
 //!
-//! A flow has a slot, and one that comes takes a slot that another has left. What is still under way for that one when it leaves must not
-//! be taken for the new one's: every packet of a flow tells when the segment was sent that it is or answers, and whatever was sent before
-//! a flow was added is not its own. Timers of the former flow find that they are not the ones set.
+//! Every flow occupies a slot, and an arriving flow may reuse the slot of one that has left. Late packets of the old
+//! flow must not reach the new one: each packet carries the time at which its segment was sent (an ACK: the segment
+//! it acknowledges), and a packet whose segment was sent before the flow was added is discarded. Timer events of the
+//! old flow do not match the deadlines of the new one and are ignored.
 
 use std::collections::VecDeque;
 
@@ -10,16 +11,16 @@ use headway_core::{Bytes, Duration, Instant};
 use headway_traffic::random;
 use rand::Rng;
 
-use super::parts::Parts;
-use super::{HERE, Network, number};
+use super::partitions::Partitions;
+use super::{NO_CARD, Network, number};
 use crate::config::{FlowId, GroupId, LinkId, TcpConfig};
 use crate::packet::{Kind, Packet, REPORT};
-use crate::schedule::{MAX_COMPONENTS, Topic};
+use crate::schedule::{EventKind, MAX_COMPONENTS};
 use crate::statistics::FlowStatistics;
 use crate::transport::receiver::Receiver;
 use crate::transport::sender::{SEGMENT_OVERHEAD, Sender};
 
-/// Where the counters of a flow stood at the last reset, and what its timers are set to.
+/// The counters of a flow at the last reset, and the deadlines of its timers.
 #[derive(Debug)]
 pub(super) struct Flow {
     mss: u32,
@@ -28,70 +29,70 @@ pub(super) struct Flow {
     pub(super) base_delivered: u64,
     pub(super) base_marked: u64,
     /// Times of the pending events (ns); `u64::MAX` when there is none.
-    pub(super) retransmit: u64,
-    pub(super) send: u64,
-    pub(super) acknowledge: u64,
-    /// When it was added (ns); `u64::MAX` when it has left.
-    pub(super) born: u64,
-    /// It belongs to a group, and leaves its slot when all its data have been acknowledged.
-    pub(super) leaves: bool,
+    pub(super) retransmit_event: u64,
+    pub(super) send_event: u64,
+    pub(super) acknowledge_event: u64,
+    /// When the flow was added (ns); `u64::MAX` after it has left.
+    pub(super) added_at: u64,
+    /// The flow belongs to a group and frees its slot when all its data have been acknowledged.
+    pub(super) is_temporary: bool,
     group: u32,
     size: Bytes,
-    way: Way,
-    /// The parts of the network that its sender and its receiver are in.
-    pub(super) sends: u8,
-    pub(super) receives: u8,
+    path: Path,
+    /// The partitions of its sender and its receiver.
+    pub(super) sender_partition: u8,
+    pub(super) receiver_partition: u8,
 }
 
 impl Flow {
-    /// Looks where its ends are now.
-    pub(super) fn find_parts(&mut self, parts: &Parts, routes: &[u32]) {
-        self.sends = parts.near(routes[self.way.forward as usize]) as u8;
-        self.receives = parts.near(routes[self.way.reverse as usize]) as u8;
+    /// Updates the partitions of sender and receiver.
+    pub(super) fn update_partitions(&mut self, partitions: &Partitions, routes: &[u32]) {
+        self.sender_partition = partitions.ingress(routes[self.path.forward as usize]) as u8;
+        self.receiver_partition = partitions.ingress(routes[self.path.reverse as usize]) as u8;
     }
 }
 
-/// A flow of a group that has sent all its data and heard so.
+/// A flow of a group that has completed: all its data have been acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Its group.
+    /// The group of the flow.
     pub group: GroupId,
-    /// The number it had, which another flow may have by now.
+    /// Its number, which another flow may have taken since.
     pub flow: FlowId,
     /// Its payload.
     pub size: Bytes,
-    /// When it was to start.
+    /// When it was due to start.
     pub start: Instant,
-    /// When its last segment had been acknowledged.
+    /// When its last segment was acknowledged.
     pub end: Instant,
     /// Segments sent, retransmissions included.
     pub sent: u64,
-    /// Segments that it sent again.
+    /// Segments retransmitted.
     pub retransmitted: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
 }
 
-/// What the flows of a group have in common.
+/// What the flows of a group share.
 #[derive(Debug)]
 struct Group {
     config: TcpConfig,
-    way: Way,
+    path: Path,
 }
 
-/// Where the routes of a flow begin, and how long they take (ns).
+/// Indices of the routes of a flow, and its round-trip time on an empty path (ns).
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct Path {
     forward: u32,
     reverse: u32,
     round_trip: u64,
 }
 
-/// The groups of a network, and the slots that their flows have left.
+/// The groups of a network, and the slots that their flows have freed.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     groups: Vec<Group>,
-    /// Free slots, and when they were left (ns), in that order.
+    /// Free slots with the times at which they were freed (ns), oldest first.
     free: VecDeque<(u32, u64)>,
     completions: Vec<Completion>,
     /// Flows added so far.
@@ -105,31 +106,32 @@ impl Groups {
             + self.completions.capacity() * size_of::<Completion>()
     }
 
-    /// A slot that was left before `now`.
+    /// Returns a slot that was freed before `now`.
     fn take_slot(&mut self, now: u64) -> Option<u32> {
         self.free.pop_front_if(|(_, left)| *left < now).map(|(slot, _)| slot)
     }
 }
 
 impl Network {
-    /// Adds a TCP flow that stays.
+    /// Adds a permanent TCP flow.
     pub fn add_tcp(&mut self, config: &TcpConfig) -> FlowId {
-        let way = self.way(config);
+        let path = self.add_path(config);
         let slot = number(self.flows.len());
-        self.occupy(slot, config, way, None);
+        self.install(slot, config, path, None);
         FlowId(slot)
     }
 
-    /// Adds a group of flows that come and go: [`Network::start_flow`] adds each, with a start and a size of its own.
+    /// Adds a group of flows that arrive and leave; [`Network::start_flow`] adds each flow with its own start and
+    /// size.
     pub fn add_group(&mut self, config: &TcpConfig) -> GroupId {
-        let way = self.way(config);
-        self.groups.groups.push(Group { config: config.clone(), way });
+        let path = self.add_path(config);
+        self.groups.groups.push(Group { config: config.clone(), path });
         GroupId(number(self.groups.groups.len() - 1))
     }
 
-    /// Adds a flow of a group that sends `size` bytes of payload from `start` on, or from now on when that is over. When all of it has been
-    /// acknowledged, [`Network::take_completions`] tells, and the number of the flow is free for another. `None` when there are as many
-    /// flows as a network can have.
+    /// Adds a flow of a group that sends `size` bytes of payload, starting at `start` or now, whichever is later.
+    /// When all data have been acknowledged, the flow is listed by [`Network::take_completions`] and its number may
+    /// be reused. Returns `None` when the network has no room for another flow.
     pub fn start_flow(&mut self, group: GroupId, start: Instant, size: Bytes) -> Option<FlowId> {
         let slot = match self.groups.take_slot(self.now) {
             Some(slot) => slot,
@@ -137,66 +139,66 @@ impl Network {
             None => return None,
         };
         let mut groups = std::mem::take(&mut self.groups.groups);
-        let Group { config, way } = &mut groups[group.0 as usize];
+        let Group { config, path } = &mut groups[group.0 as usize];
         config.start = Instant::from_ns(start.ns().max(self.now));
         config.size = Some(size);
-        self.occupy(slot, config, *way, Some(group));
+        self.install(slot, config, *path, Some(group));
         self.groups.groups = groups;
         Some(FlowId(slot))
     }
 
-    /// The flows of groups that have ended since the last call, in that order.
+    /// Returns the flows of groups that have completed since the last call, in order of completion.
     pub fn take_completions(&mut self) -> std::vec::Drain<'_, Completion> {
         self.groups.completions.drain(..)
     }
 
-    /// Flows that have been added and have not left.
+    /// Returns the number of flows that have been added and have not left.
     pub fn flows_alive(&self) -> usize {
         self.flows.len() - self.groups.free.len()
     }
 
-    fn way(&mut self, config: &TcpConfig) -> Way {
+    fn add_path(&mut self, config: &TcpConfig) -> Path {
         let (forward, reverse) = (self.add_route(&config.forward), self.add_route(&config.reverse));
-        self.ties.flow(&config.forward, &config.reverse);
+        self.constraints.flow(&config.forward, &config.reverse);
         if let (Some(card), Some(last)) = (config.card, config.forward.last()) {
             let card = &mut self.cards[card.0 as usize];
-            self.ties.card(*card.link.get_or_insert(*last), *last);
+            self.constraints.card(*card.link.get_or_insert(*last), *last);
         }
-        self.grown = true;
-        Way { forward, reverse, round_trip: self.round_trip(config) }
+        self.topology_changed = true;
+        Path { forward, reverse, round_trip: self.round_trip(config) }
     }
 
-    /// The round-trip time of a full segment on an empty path (ns).
+    /// Returns the round-trip time of a full segment on an empty path (ns).
     fn round_trip(&self, config: &TcpConfig) -> u64 {
-        let passage = |path: &[LinkId], size| -> u64 {
-            path.iter().map(|link| self.links[link.0 as usize].passage(size)).sum()
+        let latency = |path: &[LinkId], size| -> u64 {
+            path.iter().map(|link| self.links[link.0 as usize].empty_latency(size)).sum()
         };
-        passage(&config.forward, config.mss + SEGMENT_OVERHEAD) + passage(&config.reverse, SEGMENT_OVERHEAD)
+        latency(&config.forward, config.mss + SEGMENT_OVERHEAD) + latency(&config.reverse, SEGMENT_OVERHEAD)
     }
 
-    /// Puts a flow into a slot that is free or comes next.
-    fn occupy(&mut self, slot: u32, config: &TcpConfig, way: Way, group: Option<GroupId>) {
+    /// Puts a flow into a free slot, or into a new one at the end.
+    fn install(&mut self, slot: u32, config: &TcpConfig, path: Path, group: Option<GroupId>) {
         let seed = random::generator(self.seed, "controller", self.groups.added).next_u64();
         self.groups.added += 1;
-        let sender = Sender::new(config, (slot, way.forward), seed, way.round_trip, self.now);
-        let receiver = Receiver::new(config, slot, way.reverse, way.round_trip);
+        let sender = Sender::new(config, (slot, path.forward), seed, path.round_trip, self.now);
+        let receiver = Receiver::new(config, slot, path.reverse, path.round_trip);
         let begin = sender.begin_at().max(self.now);
         let flow = Flow {
             mss: config.mss,
-            card: config.card.map_or(HERE, |card| card.0),
+            card: config.card.map_or(NO_CARD, |card| card.0),
             base_received: 0,
             base_delivered: 0,
             base_marked: 0,
-            retransmit: u64::MAX,
-            send: begin,
-            acknowledge: u64::MAX,
-            born: self.now,
-            leaves: group.is_some(),
+            retransmit_event: u64::MAX,
+            send_event: begin,
+            acknowledge_event: u64::MAX,
+            added_at: self.now,
+            is_temporary: group.is_some(),
             group: group.map_or(0, |group| group.0),
             size: config.size.unwrap_or(Bytes::ZERO),
-            way,
-            sends: 0,
-            receives: 0,
+            path,
+            sender_partition: 0,
+            receiver_partition: 0,
         };
         let place = slot as usize;
         if place == self.flows.len() {
@@ -206,12 +208,12 @@ impl Network {
         } else {
             (self.senders[place], self.receivers[place], self.flows[place]) = (sender, receiver, flow);
         }
-        self.flows[place].find_parts(&self.parts, &self.routes);
-        let part = usize::from(self.flows[place].sends);
-        self.schedules[part].insert(self.now, begin, Topic::Send, place);
+        self.flows[place].update_partitions(&self.partitions, &self.routes);
+        let partition = usize::from(self.flows[place].sender_partition);
+        self.schedules[partition].insert(self.now, begin, EventKind::Send, place);
     }
 
-    /// A flow of a group has ended: its slot is free, its timers are none.
+    /// A flow of a group has completed: frees its slot and cancels its timers.
     #[cold]
     pub(super) fn release(&mut self, slot: usize) {
         let (flow, sender) = (&mut self.flows[slot], &self.senders[slot]);
@@ -225,12 +227,12 @@ impl Network {
             retransmitted: sender.counters().resent,
             timeouts: sender.counters().timeouts,
         });
-        (flow.born, flow.leaves) = (u64::MAX, false);
-        (flow.retransmit, flow.send, flow.acknowledge) = (u64::MAX, u64::MAX, u64::MAX);
+        (flow.added_at, flow.is_temporary) = (u64::MAX, false);
+        (flow.retransmit_event, flow.send_event, flow.acknowledge_event) = (u64::MAX, u64::MAX, u64::MAX);
         self.groups.free.push_back((slot as u32, self.now));
     }
 
-    /// A packet arrives whose flow has left.
+    /// Discards a packet whose flow has left.
     #[cold]
     pub(super) fn discard_late(&mut self, packet: &Packet) {
         if packet.kind == Kind::Ack && packet.has(REPORT) {
@@ -238,7 +240,7 @@ impl Network {
         }
     }
 
-    /// What a flow has done; of one that has left, until another has its number.
+    /// Returns the statistics of a flow; after it has left, until its number is reused.
     pub fn flow(&self, flow: FlowId) -> FlowStatistics {
         let id = flow.0 as usize;
         let (sender, receiver, flow) = (&self.senders[id], &self.receivers[id], &self.flows[id]);

@@ -1,0 +1,78 @@
+//! Sending and logging of probe packets, and their effect on other traffic.
+
+use headway_core::{Bytes, Instant};
+
+use super::{Network, number};
+use crate::config::{LinkId, ProberId};
+use crate::packet::Packet;
+use crate::probe::{ProbeLog, Prober};
+use crate::schedule::EventKind;
+
+impl Network {
+    /// Adds a prober whose packets take `path`. The link `tap` records when each of them leaves its queue and how
+    /// much other traffic it accepted before it.
+    pub fn add_prober(&mut self, path: &[LinkId], tap: Option<LinkId>) -> ProberId {
+        let id = number(self.probers.len());
+        let route = self.add_route(path);
+        self.probers.push(Prober::new(id, route, tap.map(|tap| tap.0)));
+        ProberId(id)
+    }
+
+    /// Tracks how probes delay or displace other packets on `path`; call it before the network runs.
+    pub fn watch(&mut self, path: &[LinkId]) {
+        path.iter().for_each(|link| self.links[link.0 as usize].watch());
+    }
+
+    /// Returns how many more packets of other traffic a watched link has dropped since the start of the run than it
+    /// would have without probes; negative where probes happen to have saved packets.
+    pub fn displaced(&self, link: LinkId) -> i64 {
+        self.links[link.0 as usize].displaced()
+    }
+
+    /// Returns the wire bytes of a prober's packets that `link` has accepted since the start of the run.
+    pub fn accepted_of(&self, prober: ProberId, link: LinkId) -> Bytes {
+        Bytes::new(self.probers[prober.0 as usize].accepted_by(link.0))
+    }
+
+    /// Schedules a probe packet of `size` wire bytes that enters the path at `at`; times must not decrease.
+    pub fn send_probe(&mut self, prober: ProberId, at: Instant, size: Bytes) {
+        let id = prober.0 as usize;
+        let at = at.ns().max(self.now);
+        if self.probers[id].plan(at, size) {
+            let partition = self.partitions.ingress(self.routes[self.probers[id].route() as usize]);
+            self.schedules[partition].insert(self.now, at, EventKind::Probe, id);
+        }
+    }
+
+    /// Returns the log entries of the probe packets sent since the last call, in order. Packets still in flight are
+    /// not followed any further.
+    pub fn take_probe_log(&mut self, prober: ProberId) -> Vec<ProbeLog> {
+        self.probers[prober.0 as usize].take_log()
+    }
+
+    /// Whether all scheduled probe packets whose log has not been taken have arrived.
+    pub fn probes_arrived(&self, prober: ProberId) -> bool {
+        self.probers[prober.0 as usize].all_arrived()
+    }
+
+    /// Sends a probe packet over a link and logs its passage.
+    #[inline(never)]
+    pub(super) fn forward_probe(&mut self, hop: u32, packet: &Packet) {
+        let link = &mut self.links[hop as usize];
+        let before = link.accepted();
+        let next_event = link.push(self.now, *packet);
+        self.probers[packet.owner as usize].on_link(self.now, (hop, link), before, packet.seq);
+        self.schedule_event(hop as usize, next_event);
+    }
+
+    pub(super) fn on_probe(&mut self, index: usize) {
+        let (packet, next) = self.probers[index].send(self.now);
+        match next {
+            Some(at) => self.schedules[self.partition].replace_first(self.now, at, EventKind::Probe, index),
+            None => self.schedules[self.partition].remove_first(),
+        }
+        if let Some(packet) = packet {
+            self.forward(&packet);
+        }
+    }
+}
