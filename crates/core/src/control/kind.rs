@@ -131,6 +131,7 @@ macro_rules! controllers {
     ($($module:ident: $(
         $(#[doc = $about:literal])+
         $name:literal $variant:ident $(($field:ident: $parameters:ty))? => $new:path as $controller:ty, $where:ident
+        $(+ $gaps:ident)?
     ),+;)+) => {
         $(
             mod $module;
@@ -208,6 +209,27 @@ macro_rules! controllers {
             Other(Box<dyn Controller + Send>),
         }
 
+        impl AnyController {
+            /// Whether the kind has a gap or a flight limit of its own; this needs no call.
+            #[inline(always)]
+            fn has_gaps(&self) -> bool {
+                match self {
+                    $($(AnyController::$variant(_) => controllers!(@has_gaps $($gaps)?),)+)+
+                    AnyController::Other(_) => true,
+                }
+            }
+
+            #[inline(never)]
+            fn own_gap(&self, next: u64) -> Option<Duration> {
+                controllers!(@dispatch self, ($($($variant)+)+), gap(next))
+            }
+
+            #[inline(never)]
+            fn own_flight_limit(&self) -> u32 {
+                controllers!(@dispatch self, ($($($variant)+)+), flight_limit())
+            }
+        }
+
         controllers!(@forward ($($($variant)+)+)
             mut {
                 on_open(now: Instant, rtt: Duration);
@@ -223,8 +245,6 @@ macro_rules! controllers {
             ref {
                 window() -> f64;
                 ssthresh() -> f64;
-                flight_limit() -> u32;
-                gap(next: u64) -> Option<Duration>;
                 pacing_rate() -> Option<Rate>;
                 min_burst() -> Option<u32>;
                 uses_prr() -> bool;
@@ -239,6 +259,9 @@ macro_rules! controllers {
 
     (@on_linux linux) => { true };
     (@on_linux simulated) => { false };
+
+    (@has_gaps) => { false };
+    (@has_gaps gaps) => { true };
 
     (@read $argument:ident, $variant:ident) => { $argument.is_none().then_some(Kind::$variant) };
     (@read $argument:ident, $variant:ident, $parameters:ty) => {
@@ -266,6 +289,18 @@ macro_rules! controllers {
                     controllers!(@dispatch self, $variants, $ask($($about),*))
                 }
             )+
+
+            // The transport asks for these several times per segment, so kinds without gaps need no call.
+
+            #[inline]
+            fn flight_limit(&self) -> u32 {
+                if self.has_gaps() { self.own_flight_limit() } else { (self.window() as u32).max(1) }
+            }
+
+            #[inline]
+            fn gap(&self, next: u64) -> Option<Duration> {
+                if self.has_gaps() { self.own_gap(next) } else { None }
+            }
         }
     };
 
@@ -297,6 +332,26 @@ mod tests {
             assert_eq!(bare.is_err(), matches!(entry.argument, Argument::Required(..)), "{kind}");
             let about = entry.about;
             assert!(!about.is_empty() && !about.contains('\n') && !about.ends_with('.'), "{about}");
+        }
+    }
+
+    #[test]
+    fn kinds_without_gaps_have_neither_a_gap_nor_a_flight_limit_of_their_own() {
+        for entry in Kind::TABLE {
+            let kind: Kind = entry.example().parse().expect("the example is valid");
+            let mut controller = kind.build(&START);
+            let rtt = Some(Duration::from_ms(10));
+            for round in 0..8 {
+                let now = Instant::ZERO + Duration::from_ms(100 * round);
+                let arrived = Ack { now, rtt, smoothed: rtt, una: 1, next: 2, marked: 1, ..ack(1) };
+                controller.on_ack(&arrived);
+                controller.on_congestion(now, 1, Congestion::Mark);
+                for next in 2..4 {
+                    assert_eq!(controller.gap(next), controller.own_gap(next), "{kind}");
+                }
+                assert_eq!(controller.flight_limit(), controller.own_flight_limit(), "{kind}");
+            }
+            assert!(controller.has_gaps() || controller.window() >= 1.0, "{kind}");
         }
     }
 

@@ -26,7 +26,7 @@ pub use kind::{Argument, Entry, Parameters, ParseKindError};
 // A line is `file: /// description "name" Variant(parameters: Type) => constructor as type, where;`. The macro
 // declares the file as a module and exports what is public in it. The constructor takes the parameters, if there
 // are any, and a `&Start`. `linux` means that Linux has the controller too, by itself or as a module of ours; all
-// others are `simulated`.
+// others are `simulated`. `+ gaps` marks those that override `gap` or `flight_limit`; all others are asked for neither.
 //
 // `cargo fmt` does not find modules that a macro declares: format them with `rustfmt --edition 2024`, as `make
 // lint` checks them.
@@ -45,21 +45,21 @@ controllers! {
         "bbr" Bbr => Bbr::new as Box<Bbr>, linux;
     ls_aimd:
         /// LS-AIMD that halves at a mark or loss; works below two segments per round trip
-        "ls-reno" LsReno(parameters: LsParameters) => LsAimd::reno as Box<LsAimd>, linux,
+        "ls-reno" LsReno(parameters: LsParameters) => LsAimd::reno as Box<LsAimd>, linux + gaps,
         /// LS-AIMD that reduces by half the fraction of marked segments; works below two segments per round trip
-        "ls-dctcp" LsDctcp(parameters: LsParameters) => LsAimd::dctcp as Box<LsAimd>, linux;
+        "ls-dctcp" LsDctcp(parameters: LsParameters) => LsAimd::dctcp as Box<LsAimd>, linux + gaps;
     rfc3168:
         /// Reno that waits for its retransmission timer when it is marked at one segment (RFC 3168)
-        "rfc3168" Rfc3168 => Rfc3168::new as Rfc3168, simulated;
+        "rfc3168" Rfc3168 => Rfc3168::new as Rfc3168, simulated + gaps;
     sdc:
         /// Sender delay control: delays segments in place of windows below eight
-        "sdc" Sdc => Sdc::new as Sdc, simulated;
+        "sdc" Sdc => Sdc::new as Sdc, simulated + gaps;
     subtcp:
         /// SUBTCP: grows by 5 % of its window per round trip, and spaces segments out below a window of one
-        "subtcp" Subtcp => Subtcp::new as Subtcp, simulated;
+        "subtcp" Subtcp => Subtcp::new as Subtcp, simulated + gaps;
     nice:
         /// TCP Nice: Vegas for background transfers, with windows down to 1/48 of a segment
-        "nice" Nice => Nice::new as Box<Nice>, simulated;
+        "nice" Nice => Nice::new as Box<Nice>, simulated + gaps;
     fixed_window:
         /// A window that never changes
         "fixed-window" FixedWindow(fixed: FixedWindow) => FixedWindow::start as FixedWindow, linux;
@@ -230,6 +230,7 @@ pub trait Controller: fmt::Debug {
     fn ssthresh(&self) -> f64;
 
     /// The most segments that may be in flight: the window rounded down, at least one.
+    #[inline]
     fn flight_limit(&self) -> u32 {
         (self.window() as u32).max(1)
     }
