@@ -3,13 +3,13 @@
 mod application;
 mod blocks;
 mod pacer;
+mod paws;
+mod prr;
 mod range_set;
 mod rates;
+mod receive_window;
 pub(crate) mod receiver;
-mod reduction;
-mod room;
 mod rtt;
 mod scoreboard;
 pub(crate) mod sender;
-mod stamps;
 mod ticks;

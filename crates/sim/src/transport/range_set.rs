@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Ranges at either end that are looked at before the others are searched.
-const NEAR: usize = 4;
+const LINEAR_STEPS: usize = 4;
 
 /// Disjoint ranges that do not touch, in ascending order.
 ///
@@ -38,12 +38,12 @@ impl RangeSet {
     fn position(&self, member: u64) -> usize {
         let count = self.ranges.len();
         // New data, and blocks that are reported again, lie at the end; retransmissions lie at the beginning.
-        for position in (count.saturating_sub(NEAR)..count).rev() {
+        for position in (count.saturating_sub(LINEAR_STEPS)..count).rev() {
             if self.ranges[position].end < member {
                 return position + 1;
             }
         }
-        for position in 0..NEAR.min(count) {
+        for position in 0..LINEAR_STEPS.min(count) {
             if self.ranges[position].end >= member {
                 return position;
             }

@@ -12,7 +12,7 @@ use headway_core::{Duration, Instant};
 
 /// What a segment notes when it is sent; times in ns.
 #[derive(Clone, Copy, Debug)]
-struct Note {
+struct PacketState {
     sent: u64,
     /// When the segment was sent that was reported last.
     first_sent: u64,
@@ -23,60 +23,60 @@ struct Note {
 
 /// The segment that an acknowledgement is judged by: the newest it reports.
 #[derive(Clone, Copy, Debug)]
-struct Judge {
-    note: Note,
+struct Sampled {
+    packet: PacketState,
     /// Time between sending of the segment reported before and of this one, ns.
-    sending: u64,
+    send_elapsed: u64,
 }
 
 /// The delivery of one flow.
 #[derive(Debug)]
 pub(super) struct Rates {
     /// Of the segments from the first not acknowledged on.
-    notes: VecDeque<Note>,
+    packets: VecDeque<PacketState>,
     delivered: u64,
     delivered_at: u64,
     first_sent: u64,
     /// Until more than so many segments are delivered, samples are limited by the application; zero when they are not.
-    limited_until: u64,
+    app_limited_until: u64,
     /// The application had nothing when it was asked last, although the window would have let it.
-    starved: bool,
-    judge: Option<Judge>,
+    app_idle: bool,
+    sampled: Option<Sampled>,
 }
 
 impl Rates {
     /// Nothing is sent, and the application has written nothing.
     pub(super) fn new() -> Rates {
         Rates {
-            notes: VecDeque::new(),
+            packets: VecDeque::new(),
             delivered: 0,
             delivered_at: 0,
             first_sent: 0,
-            limited_until: 0,
-            starved: true,
-            judge: None,
+            app_limited_until: 0,
+            app_idle: true,
+            sampled: None,
         }
     }
 
     /// The application has nothing to send.
-    pub(super) fn starve(&mut self) {
-        self.starved = true;
+    pub(super) fn set_app_idle(&mut self) {
+        self.app_idle = true;
     }
 
     /// The application writes, with `in_flight` segments under way; if it had nothing before, it limits them all.
-    pub(super) fn fed(&mut self, in_flight: u64) {
-        if std::mem::take(&mut self.starved) {
-            self.limit(in_flight);
+    pub(super) fn on_write(&mut self, in_flight: u64) {
+        if std::mem::take(&mut self.app_idle) {
+            self.set_app_limited(in_flight);
         }
     }
 
     /// Samples of all that is under way, and of what is sent before it is delivered, are not the path's.
-    pub(super) fn limit(&mut self, in_flight: u64) {
-        self.limited_until = (self.delivered + in_flight).max(1);
+    pub(super) fn set_app_limited(&mut self, in_flight: u64) {
+        self.app_limited_until = (self.delivered + in_flight).max(1);
     }
 
-    pub(super) fn is_limited(&self) -> bool {
-        self.limited_until > 0
+    pub(super) fn is_app_limited(&self) -> bool {
+        self.app_limited_until > 0
     }
 
     /// The segment `offset` places after the first that is not acknowledged leaves.
@@ -84,50 +84,50 @@ impl Rates {
         if idle {
             (self.first_sent, self.delivered_at) = (now, now);
         }
-        let note = Note {
+        let packet = PacketState {
             sent: now,
             first_sent: self.first_sent,
             delivered_at: self.delivered_at,
             delivered: self.delivered,
-            app_limited: self.is_limited(),
+            app_limited: self.is_app_limited(),
         };
-        match self.notes.get_mut(offset as usize) {
-            Some(old) => *old = note,
-            None => self.notes.push_back(note),
+        match self.packets.get_mut(offset as usize) {
+            Some(old) => *old = packet,
+            None => self.packets.push_back(packet),
         }
     }
 
     /// The segment at `offset` has been reported for the first time.
-    pub(super) fn reported(&mut self, offset: u64) {
-        let Some(note) = self.notes.get(offset as usize).copied() else { return };
-        if self.judge.is_some_and(|judge| note.sent < judge.note.sent) {
+    pub(super) fn on_delivered(&mut self, offset: u64) {
+        let Some(packet) = self.packets.get(offset as usize).copied() else { return };
+        if self.sampled.is_some_and(|sampled| packet.sent < sampled.packet.sent) {
             return;
         }
-        self.judge = Some(Judge { note, sending: note.sent - note.first_sent });
-        self.first_sent = note.sent;
+        self.sampled = Some(Sampled { packet, send_elapsed: packet.sent - packet.first_sent });
+        self.first_sent = packet.sent;
     }
 
     /// The first `count` segments are acknowledged.
-    pub(super) fn forget(&mut self, count: u64) {
-        self.notes.drain(..(count as usize).min(self.notes.len()));
+    pub(super) fn remove_acked(&mut self, count: u64) {
+        self.packets.drain(..(count as usize).min(self.packets.len()));
     }
 
     /// Ends an acknowledgement of `delivered` segments and gives its sample; intervals shorter than `min_rtt` (ns) tell nothing.
     pub(super) fn sample(&mut self, now: u64, delivered: u64, min_rtt: u64) -> Option<RateSample> {
         self.delivered += delivered;
-        if self.limited_until > 0 && self.delivered > self.limited_until {
-            self.limited_until = 0;
+        if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
+            self.app_limited_until = 0;
         }
         if delivered > 0 {
             self.delivered_at = now;
         }
-        let Judge { note, sending } = self.judge.take()?;
-        let interval = sending.max(now - note.delivered_at);
+        let Sampled { packet, send_elapsed } = self.sampled.take()?;
+        let interval = send_elapsed.max(now - packet.delivered_at);
         Some(RateSample {
-            prior_delivered: note.delivered,
-            delivered: self.delivered - note.delivered,
+            prior_delivered: packet.delivered,
+            delivered: self.delivered - packet.delivered,
             interval: (interval >= min_rtt).then(|| Duration::from_ns(interval as i64)),
-            app_limited: note.app_limited,
+            app_limited: packet.app_limited,
             delayed: false,
         })
     }
@@ -141,7 +141,7 @@ impl Rates {
     }
 
     pub(super) fn memory(&self) -> usize {
-        size_of::<Rates>() + self.notes.capacity() * size_of::<Note>()
+        size_of::<Rates>() + self.packets.capacity() * size_of::<PacketState>()
     }
 }
 
@@ -158,8 +158,8 @@ mod tests {
             rates.sent(time, offset as u64, offset == 0);
         }
         let sample = |time| {
-            rates.reported(0);
-            rates.forget(1);
+            rates.on_delivered(0);
+            rates.remove_acked(1);
             rates.sample(time, 1, RTT).expect("something is reported")
         };
         acknowledged.into_iter().map(sample).collect()
@@ -185,17 +185,17 @@ mod tests {
     #[test]
     fn a_silent_application_limits_what_is_sent_until_its_gap_is_acknowledged() {
         let mut rates = Rates::new();
-        rates.fed(0);
+        rates.on_write(0);
         rates.sent(0, 0, true);
         rates.sent(0, 1, false);
-        rates.reported(0);
-        rates.forget(1);
-        assert!(rates.sample(100, 1, RTT).expect("one reported").app_limited && rates.is_limited());
-        rates.reported(0);
-        rates.forget(1);
-        assert!(rates.sample(100, 1, RTT).expect("one reported").app_limited && !rates.is_limited());
+        rates.on_delivered(0);
+        rates.remove_acked(1);
+        assert!(rates.sample(100, 1, RTT).expect("one reported").app_limited && rates.is_app_limited());
+        rates.on_delivered(0);
+        rates.remove_acked(1);
+        assert!(rates.sample(100, 1, RTT).expect("one reported").app_limited && !rates.is_app_limited());
         rates.sent(200, 0, true);
-        rates.reported(0);
+        rates.on_delivered(0);
         assert!(!rates.sample(300, 1, RTT).expect("one reported").app_limited);
     }
 
@@ -204,8 +204,8 @@ mod tests {
         let mut rates = Rates::new();
         for time in [0, 5_000] {
             rates.sent(time, 0, true);
-            rates.reported(0);
-            rates.forget(1);
+            rates.on_delivered(0);
+            rates.remove_acked(1);
             let sample = rates.sample(time + 100, 1, RTT).expect("one reported");
             assert_eq!((sample.delivered, sample.interval), (1, Some(Duration::from_ns(100))));
         }

@@ -2,11 +2,11 @@
 
 /// Least allowance for the variation of the round-trip time, ns: Linux's minimum timeout of 200 ms counts on top of the
 /// smoothed round-trip time.
-const MIN_VARIATION: u64 = 200_000_000;
+const RTO_MIN: u64 = 200_000_000;
 /// Longest timeout, ns.
-const MAX_TIMEOUT: u64 = 120_000_000_000;
+const RTO_MAX: u64 = 120_000_000_000;
 /// Timeout before the first measurement, ns.
-const FIRST_TIMEOUT: u64 = 1_000_000_000;
+const INITIAL_RTO: u64 = 1_000_000_000;
 
 /// Estimates of one sender.
 #[derive(Clone, Debug)]
@@ -14,12 +14,12 @@ pub(crate) struct Rtt {
     /// Smoothed round-trip time, ns; zero before the first measurement.
     smoothed: u64,
     /// Four times the mean deviation from it, ns, and the most that has been in this round trip.
-    deviation: u64,
-    most: u64,
+    mdev: u64,
+    mdev_max: u64,
     /// The allowance for deviations, ns: grows at once, and shrinks once in a round trip, towards the most in it.
-    variation: u64,
+    rttvar: u64,
     /// The round trip ends when more than the segments below this are acknowledged.
-    end: u64,
+    rtt_seq: u64,
     min: u64,
     backoff: u32,
     /// Timeout without back-off, ns.
@@ -30,13 +30,13 @@ impl Rtt {
     pub(crate) fn new() -> Rtt {
         Rtt {
             smoothed: 0,
-            deviation: 0,
-            most: 0,
-            variation: 0,
-            end: 0,
+            mdev: 0,
+            mdev_max: 0,
+            rttvar: 0,
+            rtt_seq: 0,
             min: u64::MAX,
             backoff: 0,
-            timeout: FIRST_TIMEOUT,
+            timeout: INITIAL_RTO,
         }
     }
 
@@ -47,38 +47,38 @@ impl Rtt {
         self.min = self.min.min(newest);
         self.backoff = 0;
         if self.smoothed == 0 {
-            (self.smoothed, self.deviation, self.end) = (rtt, 2 * rtt, next);
-            self.variation = self.deviation.max(MIN_VARIATION);
-            self.most = self.variation;
+            (self.smoothed, self.mdev, self.rtt_seq) = (rtt, 2 * rtt, next);
+            self.rttvar = self.mdev.max(RTO_MIN);
+            self.mdev_max = self.rttvar;
         } else {
-            self.deviate(rtt);
+            self.update_mdev(rtt);
             self.smoothed = self.smoothed - self.smoothed / 8 + rtt / 8;
-            if una > self.end {
-                self.variation -= self.variation.saturating_sub(self.most) / 4;
-                (self.end, self.most) = (next, MIN_VARIATION);
+            if una > self.rtt_seq {
+                self.rttvar -= self.rttvar.saturating_sub(self.mdev_max) / 4;
+                (self.rtt_seq, self.mdev_max) = (next, RTO_MIN);
             }
         }
-        self.timeout = (self.smoothed + self.variation).min(MAX_TIMEOUT);
+        self.timeout = (self.smoothed + self.rttvar).min(RTO_MAX);
     }
 
     /// A round-trip time well below the smoothed one makes the deviation grow by an eighth of what one above it does: falling is no
     /// reason to wait longer.
     #[inline]
-    fn deviate(&mut self, rtt: u64) {
+    fn update_mdev(&mut self, rtt: u64) {
         let off = self.smoothed.abs_diff(rtt);
-        let kept = self.deviation - self.deviation / 4;
-        self.deviation = if rtt < self.smoothed && off > self.deviation / 4 {
-            self.deviation + (off - self.deviation / 4) / 8
+        let kept = self.mdev - self.mdev / 4;
+        self.mdev = if rtt < self.smoothed && off > self.mdev / 4 {
+            self.mdev + (off - self.mdev / 4) / 8
         } else {
             kept + off
         };
-        self.most = self.most.max(self.deviation);
-        self.variation = self.variation.max(self.most);
+        self.mdev_max = self.mdev_max.max(self.mdev);
+        self.rttvar = self.rttvar.max(self.mdev_max);
     }
 
     #[inline]
     pub(crate) fn timeout(&self) -> u64 {
-        (self.timeout << self.backoff).min(MAX_TIMEOUT)
+        (self.timeout << self.backoff).min(RTO_MAX)
     }
 
     pub(crate) fn back_off(&mut self) {

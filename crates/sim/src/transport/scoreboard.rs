@@ -9,9 +9,9 @@ use super::range_set::RangeSet;
 const DUP_THRESHOLD: u64 = 3;
 
 /// Recoveries after which holes are given the shortest time again unless one was in vain (RFC 8985 6.2).
-const MEMORY: u32 = 16;
+const REO_WND_PERSIST: u32 = 16;
 /// Most quarters of a round-trip time, as in Linux.
-const MOST_QUARTERS: u64 = 255;
+const MAX_REO_WND_STEPS: u64 = 255;
 
 /// The scoreboard. What is lost is found by [`super::sender::rack`]: until reordering has been seen, at once when three segments have
 /// been SACKed or recovery is under way; otherwise segments are given a quarter of the smallest round-trip time to be overtaken, and
@@ -20,81 +20,82 @@ const MOST_QUARTERS: u64 = 255;
 pub(crate) struct Scoreboard {
     sacked: RangeSet,
     /// Segments below this that have not been reported are lost.
-    edge: u64,
+    high_lost: u64,
     /// Lost and not reported since.
-    lost: u64,
+    lost_out: u64,
     /// Losses so far, of retransmissions too.
     losses: u64,
     /// Lost segments below this have been sent again.
-    cursor: u64,
+    high_rxt: u64,
     /// The same before a timeout or an undone reduction began anew.
-    before: u64,
+    prior_high_rxt: u64,
     /// The segment that the last probe of the tail has repeated.
-    probed: Option<u64>,
+    tlp_segment: Option<u64>,
     /// Lost segments that have been sent again and not been reported since.
-    resent: u64,
+    retrans_out: u64,
     /// Of the segments below `cursor`, those whose retransmission is lost too.
-    again: BTreeSet<u64>,
+    lost_retrans: BTreeSet<u64>,
     /// Retransmissions in order of sending: segment, time.
-    log: VecDeque<(u64, u64)>,
-    reordering: bool,
+    retrans_log: VecDeque<(u64, u64)>,
+    reordering_seen: bool,
     /// By how many segments one has been overtaken at most.
-    overtaken: u64,
+    reordering_degree: u64,
     /// Whether the present acknowledgement is older than all retransmissions.
-    late: bool,
+    precedes_retrans: bool,
     /// A segment was sent again in vain.
-    vain: bool,
+    dsack_seen: bool,
     /// Quarters of a round-trip time beyond the first that holes are given, and for how many more recoveries.
-    quarters: u64,
-    memory: u32,
+    extra_reo_wnd_steps: u64,
+    reo_wnd_persist: u32,
     /// The next quarter is not added before this segment is acknowledged.
-    round: u64,
+    dsack_round: u64,
 }
 
 impl Scoreboard {
     /// Nothing is SACKed and nothing lost.
     #[inline]
     pub(crate) fn is_clean(&self) -> bool {
-        self.sacked.is_empty() && self.lost == 0
+        self.sacked.is_empty() && self.lost_out == 0
     }
 
     /// Segments that have left the network or are thought to have: what is in flight is next - una less this.
     #[inline]
-    pub(crate) fn absent(&self) -> u64 {
-        self.sacked.len() + self.lost - self.resent
+    pub(crate) fn not_in_flight(&self) -> u64 {
+        self.sacked.len() + self.lost_out - self.retrans_out
     }
 
     #[inline]
     pub(crate) fn has_lost(&self) -> bool {
-        self.lost > 0
+        self.lost_out > 0
     }
 
     /// Hears of an acknowledgement caused by a segment sent at `sent`, as a retransmission or for the first time. If that was
     /// before all retransmissions under way and the acknowledgement reports a segment sent again, its first copy was only late.
-    pub(crate) fn caused_by(&mut self, sent: u64, resent: bool) {
-        self.late = !resent && self.log.front().is_some_and(|(_, first)| sent < *first);
+    pub(crate) fn note_trigger(&mut self, sent: u64, retransmitted: bool) {
+        self.precedes_retrans =
+            !retransmitted && self.retrans_log.front().is_some_and(|(_, first)| sent < *first);
     }
 
     /// The receiver has got a retransmission that it did not need.
-    pub(crate) fn resent_in_vain(&mut self) {
-        self.vain |= self.reordering;
+    pub(crate) fn on_dsack(&mut self) {
+        self.dsack_seen |= self.reordering_seen;
     }
 
     /// How many quarters of the smallest round-trip time holes are given; adds one after a round trip with a retransmission in vain.
-    pub(crate) fn quarters(&mut self, una: u64, next: u64) -> u64 {
-        if std::mem::take(&mut self.vain) && una >= self.round {
-            self.quarters = (self.quarters + 1).min(MOST_QUARTERS - 1);
-            self.memory = MEMORY;
-            self.round = next;
+    pub(crate) fn reo_wnd_steps(&mut self, una: u64, next: u64) -> u64 {
+        if std::mem::take(&mut self.dsack_seen) && una >= self.dsack_round {
+            self.extra_reo_wnd_steps = (self.extra_reo_wnd_steps + 1).min(MAX_REO_WND_STEPS - 1);
+            self.reo_wnd_persist = REO_WND_PERSIST;
+            self.dsack_round = next;
         }
-        self.quarters + 1
+        self.extra_reo_wnd_steps + 1
     }
 
     /// A recovery is over that was not in vain.
-    pub(crate) fn recovered(&mut self) {
-        self.memory = self.memory.saturating_sub(1);
-        if self.memory == 0 {
-            self.quarters = 0;
+    pub(crate) fn recovery_ended(&mut self) {
+        self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
+        if self.reo_wnd_persist == 0 {
+            self.extra_reo_wnd_steps = 0;
         }
     }
 
@@ -110,8 +111,8 @@ impl Scoreboard {
         let mut segment = self.sacked.next_hole(una);
         let highest = self.sacked.end().unwrap_or(0);
         while segment < ack {
-            fresh(segment, self.was_resent(segment));
-            self.report(segment, highest);
+            fresh(segment, self.was_retransmitted(segment));
+            self.mark_delivered(segment, highest);
             segment = self.sacked.next_hole(segment + 1);
         }
         self.sacked.remove_below(ack);
@@ -120,32 +121,32 @@ impl Scoreboard {
 
     /// Nothing below `una` is looked at any more.
     pub(crate) fn advance(&mut self, una: u64) {
-        self.edge = self.edge.max(una);
-        self.cursor = self.cursor.max(una);
+        self.high_lost = self.high_lost.max(una);
+        self.high_rxt = self.high_rxt.max(una);
     }
 
     /// Whether a segment that has not been reported has ever been sent again.
-    fn was_resent(&self, segment: u64) -> bool {
-        segment < self.cursor.max(self.before) || self.probed == Some(segment)
+    fn was_retransmitted(&self, segment: u64) -> bool {
+        segment < self.high_rxt.max(self.prior_high_rxt) || self.tlp_segment == Some(segment)
     }
 
     /// A probe of the tail repeats a segment.
-    pub(crate) fn probe(&mut self, segment: u64) {
-        self.probed = Some(segment);
+    pub(crate) fn note_tlp(&mut self, segment: u64) {
+        self.tlp_segment = Some(segment);
     }
 
     /// A segment has been reported for the first time.
-    fn report(&mut self, segment: u64, highest: u64) {
-        let resent = segment < self.cursor;
-        if segment < self.edge {
-            self.lost -= 1;
-            if resent && !self.again.remove(&segment) {
-                self.resent -= 1;
+    fn mark_delivered(&mut self, segment: u64, highest: u64) {
+        let retransmitted = segment < self.high_rxt;
+        if segment < self.high_lost {
+            self.lost_out -= 1;
+            if retransmitted && !self.lost_retrans.remove(&segment) {
+                self.retrans_out -= 1;
             }
         }
-        if segment < highest && (!self.was_resent(segment) || self.late) {
-            self.reordering = true;
-            self.overtaken = self.overtaken.max(highest - segment);
+        if segment < highest && (!self.was_retransmitted(segment) || self.precedes_retrans) {
+            self.reordering_seen = true;
+            self.reordering_degree = self.reordering_degree.max(highest - segment);
         }
     }
 
@@ -155,64 +156,64 @@ impl Scoreboard {
         let mut sacked = std::mem::take(&mut self.sacked);
         sacked.insert(block, |part| {
             part.for_each(|segment| {
-                fresh(segment, self.was_resent(segment));
-                self.report(segment, highest);
+                fresh(segment, self.was_retransmitted(segment));
+                self.mark_delivered(segment, highest);
             });
         });
         self.sacked = sacked;
     }
 
     /// Whether segments have been overtaken by more than losses are waited for.
-    pub(crate) fn is_reordered_far(&self) -> bool {
-        self.overtaken > DUP_THRESHOLD
+    pub(crate) fn has_large_reordering(&self) -> bool {
+        self.reordering_degree > DUP_THRESHOLD
     }
 
     /// Whether holes are given no time: nothing has been overtaken, and three segments are SACKed or losses being repaired.
-    pub(crate) fn is_impatient(&self, recovering: bool) -> bool {
-        !self.reordering && (recovering || self.sacked.len() >= DUP_THRESHOLD)
+    pub(crate) fn has_zero_reo_wnd(&self, recovering: bool) -> bool {
+        !self.reordering_seen && (recovering || self.sacked.len() >= DUP_THRESHOLD)
     }
 
     /// Segments below `edge` that have not been reported are lost; says whether that is new of any.
-    pub(crate) fn lose_below(&mut self, edge: u64) -> bool {
-        let before = self.lost;
-        let mut segment = self.sacked.next_hole(self.edge);
-        while segment < edge {
-            self.lost += 1;
+    pub(crate) fn mark_lost_below(&mut self, bound: u64) -> bool {
+        let before = self.lost_out;
+        let mut segment = self.sacked.next_hole(self.high_lost);
+        while segment < bound {
+            self.lost_out += 1;
             segment = self.sacked.next_hole(segment + 1);
         }
-        self.edge = self.edge.max(edge);
-        self.losses += self.lost - before;
-        self.lost > before
+        self.high_lost = self.high_lost.max(bound);
+        self.losses += self.lost_out - before;
+        self.lost_out > before
     }
 
     /// The last segment below `edge` that is neither reported nor known to be lost.
-    pub(crate) fn last_hole(&self, edge: u64) -> Option<u64> {
-        let last = edge.checked_sub(1).filter(|last| *last >= self.edge)?;
+    pub(crate) fn last_hole(&self, bound: u64) -> Option<u64> {
+        let last = bound.checked_sub(1).filter(|last| *last >= self.high_lost)?;
         let hole = match self.sacked.range_of(last) {
             Some(range) => range.start.checked_sub(1)?,
             None => last,
         };
-        (hole >= self.edge).then_some(hole)
+        (hole >= self.high_lost).then_some(hole)
     }
 
     /// Whether a retransmission is under way, as far as the sender knows.
-    fn is_open(&self, una: u64, segment: u64) -> bool {
+    fn is_retrans_in_flight(&self, una: u64, segment: u64) -> bool {
         segment >= una
-            && segment < self.cursor
-            && !self.again.contains(&segment)
+            && segment < self.high_rxt
+            && !self.lost_retrans.contains(&segment)
             && self.sacked.range_of(segment).is_none()
     }
 
     /// Retransmissions that left by `old`, and before the one of the segment `newest` (when, and one past its number), are lost unless they
     /// have been reported.
-    pub(crate) fn lose_resent(&mut self, una: u64, newest: (u64, u64), old: u64) -> bool {
+    pub(crate) fn mark_lost_retrans(&mut self, una: u64, newest: (u64, u64), old: u64) -> bool {
         let mut found = false;
         let earlier = |entry: &(u64, u64)| entry.1 <= old && (entry.1, entry.0 + 1) < newest;
-        while let Some((segment, _)) = self.log.front().copied().filter(earlier) {
-            self.log.pop_front();
-            if self.is_open(una, segment) {
-                self.again.insert(segment);
-                self.resent -= 1;
+        while let Some((segment, _)) = self.retrans_log.front().copied().filter(earlier) {
+            self.retrans_log.pop_front();
+            if self.is_retrans_in_flight(una, segment) {
+                self.lost_retrans.insert(segment);
+                self.retrans_out -= 1;
                 self.losses += 1;
                 found = true;
             }
@@ -221,69 +222,69 @@ impl Scoreboard {
     }
 
     /// When a segment was sent again last, as far as that is known (ns).
-    pub(crate) fn resent_at(&self, segment: u64) -> Option<u64> {
-        self.log.iter().rev().find(|entry| entry.0 == segment).map(|(_, sent)| *sent)
+    pub(crate) fn retransmitted_at(&self, segment: u64) -> Option<u64> {
+        self.retrans_log.iter().rev().find(|entry| entry.0 == segment).map(|(_, sent)| *sent)
     }
 
     /// When the last retransmission left before `newest`, as in [`Scoreboard::lose_resent`], that has not been reported (ns).
-    pub(crate) fn last_resent(&self, una: u64, newest: (u64, u64)) -> Option<u64> {
-        let count = self.log.partition_point(|(segment, sent)| (*sent, *segment + 1) < newest);
-        let open = |entry: &&(u64, u64)| self.is_open(una, entry.0);
-        self.log.range(..count).rev().find(open).map(|(_, sent)| *sent)
+    pub(crate) fn last_retransmitted_at(&self, una: u64, newest: (u64, u64)) -> Option<u64> {
+        let count = self.retrans_log.partition_point(|(segment, sent)| (*sent, *segment + 1) < newest);
+        let open = |entry: &&(u64, u64)| self.is_retrans_in_flight(una, entry.0);
+        self.retrans_log.range(..count).rev().find(open).map(|(_, sent)| *sent)
     }
 
     /// After a timeout everything that has not been reported is lost, retransmissions too.
-    pub(crate) fn lose_all(&mut self, una: u64, next: u64) {
-        self.edge = self.edge.max(una);
-        self.lose_below(next);
-        self.before = self.before.max(self.cursor);
-        self.cursor = una;
-        self.losses += self.resent;
-        self.resent = 0;
-        self.again.clear();
-        self.log.clear();
+    pub(crate) fn mark_all_lost(&mut self, una: u64, next: u64) {
+        self.high_lost = self.high_lost.max(una);
+        self.mark_lost_below(next);
+        self.prior_high_rxt = self.prior_high_rxt.max(self.high_rxt);
+        self.high_rxt = una;
+        self.losses += self.retrans_out;
+        self.retrans_out = 0;
+        self.lost_retrans.clear();
+        self.retrans_log.clear();
     }
 
     /// Nothing counts as lost any more; `una` is the first segment not acknowledged.
-    pub(crate) fn forgive(&mut self, una: u64) {
-        self.before = self.before.max(self.cursor);
-        (self.edge, self.cursor, self.lost, self.resent) = (una, una, 0, 0);
-        self.again.clear();
-        self.log.clear();
+    pub(crate) fn unmark_lost(&mut self, una: u64) {
+        self.prior_high_rxt = self.prior_high_rxt.max(self.high_rxt);
+        (self.high_lost, self.high_rxt, self.lost_out, self.retrans_out) = (una, una, 0, 0);
+        self.lost_retrans.clear();
+        self.retrans_log.clear();
     }
 
     /// Segments that have been sent again and not been reported since.
-    pub(crate) fn resent(&self) -> u64 {
-        self.resent
+    pub(crate) fn retrans_out(&self) -> u64 {
+        self.retrans_out
     }
 
     /// The next segment to be sent again.
     #[inline]
     pub(crate) fn next_lost(&self) -> Option<u64> {
-        if !self.must_resend() {
+        if !self.needs_retransmit() {
             return None;
         }
-        let fresh = || Some(self.sacked.next_hole(self.cursor)).filter(|segment| *segment < self.edge);
-        self.again.first().copied().or_else(fresh)
+        let fresh = || Some(self.sacked.next_hole(self.high_rxt)).filter(|segment| *segment < self.high_lost);
+        self.lost_retrans.first().copied().or_else(fresh)
     }
 
     /// Segment `segment`, which [`Scoreboard::next_lost`] has given, is sent again.
-    pub(crate) fn resend(&mut self, now: u64, segment: u64) {
-        if !self.again.remove(&segment) {
-            self.cursor = segment + 1;
+    pub(crate) fn retransmit(&mut self, now: u64, segment: u64) {
+        if !self.lost_retrans.remove(&segment) {
+            self.high_rxt = segment + 1;
         }
-        self.resent += 1;
-        self.log.push_back((segment, now));
+        self.retrans_out += 1;
+        self.retrans_log.push_back((segment, now));
     }
 
     /// Whether lost segments have not been sent again.
     #[inline]
-    fn must_resend(&self) -> bool {
-        self.lost > self.resent
+    fn needs_retransmit(&self) -> bool {
+        self.lost_out > self.retrans_out
     }
 
     pub(crate) fn memory(&self) -> usize {
-        self.sacked.memory() + (self.again.len() + self.log.capacity()) * 16
+        self.sacked.memory() + (self.lost_retrans.len() + self.retrans_log.capacity()) * 16
     }
 }
 
@@ -294,7 +295,7 @@ mod tests {
     /// Sends the next lost segment again.
     fn resend(board: &mut Scoreboard, now: u64) -> Option<u64> {
         let segment = board.next_lost()?;
-        board.resend(now, segment);
+        board.retransmit(now, segment);
         Some(segment)
     }
 
@@ -317,39 +318,46 @@ mod tests {
         let mut board = Scoreboard::default();
         acknowledge(&mut board, 0, 10);
         assert_eq!(sack(&mut board, 11..13), 2);
-        assert!(!board.is_impatient(false) && board.is_impatient(true));
-        assert_eq!(board.absent(), 2);
+        assert!(!board.has_zero_reo_wnd(false) && board.has_zero_reo_wnd(true));
+        assert_eq!(board.not_in_flight(), 2);
         assert_eq!(sack(&mut board, 11..13) + sack(&mut board, 14..15), 1);
-        assert!(board.is_impatient(false));
-        assert_eq!([15, 14, 12, 10].map(|edge| board.last_hole(edge)), [Some(13), Some(13), Some(10), None]);
-        assert!(board.lose_below(14));
-        assert_eq!((board.lost, board.absent(), board.last_hole(15)), (2, 5, None));
+        assert!(board.has_zero_reo_wnd(false));
+        assert_eq!(
+            [15, 14, 12, 10].map(|bound| board.last_hole(bound)),
+            [Some(13), Some(13), Some(10), None]
+        );
+        assert!(board.mark_lost_below(14));
+        assert_eq!((board.lost_out, board.not_in_flight(), board.last_hole(15)), (2, 5, None));
         assert_eq!((resend(&mut board, 7), resend(&mut board, 7)), (Some(10), Some(13)));
         assert_eq!(resend(&mut board, 7), None);
-        assert_eq!(board.absent(), 3);
+        assert_eq!(board.not_in_flight(), 3);
         assert_eq!(acknowledge(&mut board, 10, 13), 1);
-        assert_eq!((board.lost, board.resent, board.absent()), (1, 1, 1));
+        assert_eq!((board.lost_out, board.retrans_out, board.not_in_flight()), (1, 1, 1));
         assert_eq!(acknowledge(&mut board, 13, 15), 1);
-        assert!(board.is_clean() && !board.reordering);
+        assert!(board.is_clean() && !board.reordering_seen);
     }
 
     #[test]
     fn a_retransmission_is_lost_when_something_sent_later_arrives() {
         let mut board = Scoreboard::default();
         sack(&mut board, 1..4);
-        assert!(board.lose_below(4));
+        assert!(board.mark_lost_below(4));
         assert_eq!(resend(&mut board, 100), Some(0));
-        assert!(!board.must_resend());
+        assert!(!board.needs_retransmit());
         sack(&mut board, 4..5);
         // What left in the same burst tells by its number.
-        assert!(!board.lose_resent(0, (100, 1), 100) && board.last_resent(0, (100, 1)).is_none());
-        assert!(!board.lose_resent(0, (100, 5), 99));
-        assert_eq!(board.last_resent(0, (100, 5)), Some(100));
-        assert!(board.lose_resent(0, (100, 5), 100) && board.last_resent(0, (100, 5)).is_none());
-        assert!(board.must_resend());
+        assert!(
+            !board.mark_lost_retrans(0, (100, 1), 100) && board.last_retransmitted_at(0, (100, 1)).is_none()
+        );
+        assert!(!board.mark_lost_retrans(0, (100, 5), 99));
+        assert_eq!(board.last_retransmitted_at(0, (100, 5)), Some(100));
+        assert!(
+            board.mark_lost_retrans(0, (100, 5), 100) && board.last_retransmitted_at(0, (100, 5)).is_none()
+        );
+        assert!(board.needs_retransmit());
         assert_eq!(resend(&mut board, 200), Some(0));
         acknowledge(&mut board, 0, 5);
-        assert!(board.is_clean() && board.absent() == 0);
+        assert!(board.is_clean() && board.not_in_flight() == 0);
     }
 
     #[test]
@@ -357,9 +365,9 @@ mod tests {
         let mut board = Scoreboard::default();
         sack(&mut board, 1..2);
         assert_eq!(acknowledge(&mut board, 0, 2), 1);
-        assert!(board.reordering);
+        assert!(board.reordering_seen);
         sack(&mut board, 3..9);
-        assert!(!board.is_impatient(false) && !board.is_impatient(true));
+        assert!(!board.has_zero_reo_wnd(false) && !board.has_zero_reo_wnd(true));
     }
 
     #[test]
@@ -367,15 +375,15 @@ mod tests {
         let mut board = Scoreboard::default();
         acknowledge(&mut board, 0, 2);
         sack(&mut board, 4..6);
-        board.lose_all(2, 10);
-        assert_eq!((board.lost, board.absent()), (6, 8));
-        let resent: Vec<u64> = std::iter::from_fn(|| resend(&mut board, 0)).collect();
-        assert_eq!(resent, [2, 3, 6, 7, 8, 9]);
+        board.mark_all_lost(2, 10);
+        assert_eq!((board.lost_out, board.not_in_flight()), (6, 8));
+        let retransmitted: Vec<u64> = std::iter::from_fn(|| resend(&mut board, 0)).collect();
+        assert_eq!(retransmitted, [2, 3, 6, 7, 8, 9]);
         // Another timeout does not forget that they were.
-        board.lose_all(2, 10);
+        board.mark_all_lost(2, 10);
         let mut again = Vec::new();
-        board.acknowledge(2, 10, |segment, resent| again.push((segment, resent)));
-        assert!(again.len() == 6 && again.iter().all(|(_, resent)| *resent));
+        board.acknowledge(2, 10, |segment, retransmitted| again.push((segment, retransmitted)));
+        assert!(again.len() == 6 && again.iter().all(|(_, retransmitted)| *retransmitted));
         assert!(board.is_clean());
     }
 }

@@ -3,9 +3,9 @@
 /// A tick, ns.
 pub(crate) const TICK: u64 = 1_000_000;
 /// Waits shorter than this many ticks end at a tick (Linux's timer wheel).
-const FINE: u64 = 63;
+const FIRST_LEVEL_TICKS: u64 = 63;
 /// Each level of the wheel is eight times as coarse as the one before, and reaches eight times as far.
-const COARSER: u32 = 3;
+const LEVEL_SHIFT: u32 = 3;
 
 /// The tick at `now` (ns).
 #[inline]
@@ -19,14 +19,14 @@ pub(crate) fn tick(now: u64) -> u64 {
 pub(crate) fn expiry(now: u64, wait: u64) -> u64 {
     let ticks = tick(wait + TICK - 1);
     let at = tick(now) + ticks;
-    if ticks < FINE { (at + 1) * TICK } else { coarse(at, ticks) }
+    if ticks < FIRST_LEVEL_TICKS { (at + 1) * TICK } else { coarse(at, ticks) }
 }
 
 #[inline(never)]
 fn coarse(at: u64, ticks: u64) -> u64 {
     // Level n begins at 63 * 8^(n-1) ticks.
-    let level = ((ticks / FINE).ilog2() / COARSER + 1).min(8);
-    ((at >> (level * COARSER)) + 1) * (TICK << (level * COARSER))
+    let level = ((ticks / FIRST_LEVEL_TICKS).ilog2() / LEVEL_SHIFT + 1).min(8);
+    ((at >> (level * LEVEL_SHIFT)) + 1) * (TICK << (level * LEVEL_SHIFT))
 }
 
 /// A timer that is set much more often than it fires: when exactly that is, is worked out when it is due.

@@ -5,20 +5,20 @@ use super::*;
 impl Sender {
     /// Nothing can leave now; if the application has nothing either, samples of the rate will know.
     #[inline]
-    pub(super) fn look_for_data(&mut self, now: u64) {
+    pub(super) fn check_app_limited(&mut self, now: u64) {
         if let Some(rates) = &mut self.rates
             && self.next == self.written
             && self.application.written(now, self.next) == self.next
         {
-            rates.starve();
+            rates.set_app_idle();
         }
     }
 
     /// Notes for a sample of the rate that segment `seq` leaves, `alone` when nothing else is in flight.
     #[inline]
-    pub(super) fn note(&mut self, now: u64, seq: u64, alone: bool) {
+    pub(super) fn note_sent(&mut self, now: u64, seq: u64, alone: bool) {
         let Some(rates) = &mut self.rates else { return };
-        if alone && rates.is_limited() {
+        if alone && rates.is_app_limited() {
             self.controller.on_resume(Instant::from_ns(now));
             self.cwnd = self.controller.flight_limit();
         }
@@ -66,7 +66,7 @@ impl Sender {
         };
         self.controller.on_delivery(news, &delivery);
         if self.controller.is_limiting_rate() {
-            rates.limit(news.in_flight.into());
+            rates.set_app_limited(news.in_flight.into());
         }
     }
 }

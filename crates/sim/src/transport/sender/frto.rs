@@ -8,24 +8,24 @@ use super::*;
 
 /// The last timeout.
 #[derive(Debug, Default)]
-pub(super) struct Timeout {
+pub(super) struct Frto {
     /// The first segment that was not acknowledged then.
     una: u64,
     /// Whether it was needless is not known.
-    open: bool,
+    undecided: bool,
     /// Until the next acknowledgement only new data are sent.
     new_data: bool,
 }
 
-impl Timeout {
+impl Frto {
     /// The first segment not acknowledged is `una`; the timeout may turn out to be needless if it `begins` a recovery, or if nothing has
     /// been acknowledged since the last one.
-    pub(super) fn new(una: u64, begins: bool, last: &Timeout, again: bool) -> Timeout {
-        Timeout { una, open: begins || again && last.una == una, new_data: false }
+    pub(super) fn new(una: u64, begins: bool, last: &Frto, repeats: bool) -> Frto {
+        Frto { una, undecided: begins || repeats && last.una == una, new_data: false }
     }
 
     /// Whether a timeout with `una` as the first segment not acknowledged repeats this one.
-    pub(super) fn is_at(&self, una: u64) -> bool {
+    pub(super) fn began_at(&self, una: u64) -> bool {
         self.una == una
     }
 
@@ -39,7 +39,7 @@ impl Timeout {
     pub(super) fn falls_back(&mut self, next: u64, high: u64) -> bool {
         let without = self.new_data && next == high;
         if without {
-            (self.open, self.new_data) = (false, false);
+            (self.undecided, self.new_data) = (false, false);
         }
         without
     }
@@ -48,23 +48,23 @@ impl Timeout {
 impl Sender {
     /// Hears of an acknowledgement that advances by `acked` segments after a timeout.
     #[cold]
-    pub(super) fn judge_timeout(&mut self, now: u64, acked: u64, reported: &News) {
-        self.timeout.new_data = false;
-        if !self.timeout.open {
+    pub(super) fn process_frto(&mut self, now: u64, acked: u64, reported: &Reported) {
+        self.frto.new_data = false;
+        if !self.frto.undecided {
             return;
         }
         if reported.original {
-            self.timeout.open = false;
+            self.frto.undecided = false;
             self.undo_timeout();
-        } else if self.next > self.high {
-            self.timeout.open = acked > 0 && reported.sacked == 0;
-        } else if acked > 0 && self.una < self.high {
-            self.high = self.next;
+        } else if self.next > self.high_seq {
+            self.frto.undecided = acked > 0 && reported.sacked == 0;
+        } else if acked > 0 && self.una < self.high_seq {
+            self.high_seq = self.next;
             if self.next == self.written {
                 self.write(now);
             }
-            self.timeout.new_data = self.next < self.written.min(self.limit);
-            self.timeout.open = self.timeout.new_data;
+            self.frto.new_data = self.next < self.written.min(self.wnd_end);
+            self.frto.undecided = self.frto.new_data;
         }
     }
 }

@@ -9,28 +9,31 @@ mod departures;
 mod frto;
 mod handshake;
 pub(super) mod rack;
+mod recovery;
 mod report;
-mod tail;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod tlp;
+mod transmit;
 mod undo;
 
 use headway_core::control::{Ack, AnyController, Congestion, Controller, Delivery, RecoveryState, Start};
 use headway_core::{Duration, Instant};
 
-use self::burst::{Bursts, Usage};
+use self::burst::{Bursts, CwndUsage};
 use self::departures::Departures;
-use self::frto::Timeout;
+use self::frto::Frto;
 use self::handshake::Handshake;
 use self::rack::Rack;
-use self::report::News;
-use self::tail::Tail;
+use self::recovery::{Entry, State};
+use self::report::Reported;
+use self::tlp::Tlp;
 use self::undo::{Undo, Verdict};
 use super::application::Application;
 use super::pacer::{Pace, Pacer};
+use super::prr::Prr;
 use super::rates::Rates;
-use super::reduction::Reduction;
 use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
 use super::ticks::Timer;
@@ -39,38 +42,6 @@ use crate::packet::{CWR, DUPLICATE, ECE, ECT, Kind, Packet, RETRANSMITTED, Repor
 
 /// Bytes of a segment on the wire besides its payload: 20 + 32 of headers with timestamps, and 38 of Ethernet.
 pub(crate) const SEGMENT_OVERHEAD: u32 = 90;
-
-/// Which rules the window follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// The controller's.
-    Open,
-    /// A reduction after a mark.
-    Reducing,
-    /// A reduction after a loss, with retransmissions.
-    Recovery,
-    /// Everything is sent again after a timeout.
-    Loss,
-}
-
-impl State {
-    /// Whether losses are being repaired.
-    #[inline]
-    fn recovers(self) -> bool {
-        matches!(self, State::Recovery | State::Loss)
-    }
-}
-
-/// How a reduction was entered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entry {
-    /// It was not.
-    None,
-    /// The first reduction of this round trip.
-    New,
-    /// Losses showed during a reduction after a mark.
-    Deeper,
-}
 
 /// Counters of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,21 +61,21 @@ pub(crate) struct Sender {
     una: u64,
     next: u64,
     /// One past the last segment the receiver has room for.
-    limit: u64,
+    wnd_end: u64,
     /// One past the last segment the application has written.
     written: u64,
     cwnd: u32,
     state: State,
     /// A reduction or recovery ends when this segment is reached.
-    high: u64,
+    high_seq: u64,
     owner: u32,
     route: u32,
     size: u16,
     ecn: Ecn,
     cwr: bool,
     /// The retransmission or persist timer.
-    deadline: Timer,
-    timeout: Timeout,
+    rto_timer: Timer,
+    frto: Frto,
     /// When the last segment was sent (ns).
     last_sent: u64,
     rtt: Rtt,
@@ -112,11 +83,11 @@ pub(crate) struct Sender {
     departures: Departures,
     scoreboard: Scoreboard,
     rack: Rack,
-    reduction: Reduction,
-    tail: Tail,
+    prr: Prr,
+    tlp: Tlp,
     undo: Undo,
     bursts: Bursts,
-    usage: Usage,
+    usage: CwndUsage,
     pacer: Option<Pacer>,
     /// Whether reductions are proportional, as the controller says.
     uses_prr: bool,
@@ -156,18 +127,18 @@ impl Sender {
         let mut sender = Sender {
             una: 0,
             next: 0,
-            limit: (config.receive_buffer.get() / u64::from(config.mss)).max(1),
+            wnd_end: (config.receive_buffer.get() / u64::from(config.mss)).max(1),
             written: 0,
             cwnd: controller.flight_limit(),
             state: State::Open,
-            high: 0,
+            high_seq: 0,
             owner,
             route,
             size: wire as u16,
             ecn: config.ecn,
             cwr: false,
-            deadline: Timer::OFF,
-            timeout: Timeout::default(),
+            rto_timer: Timer::OFF,
+            frto: Frto::default(),
             last_sent: 0,
             rtt: Rtt::new(),
             uses_prr: controller.uses_prr(),
@@ -176,11 +147,11 @@ impl Sender {
             departures: Departures::default(),
             scoreboard: Scoreboard::default(),
             rack: Rack::new(),
-            reduction: Reduction::new(1),
-            tail: Tail::new(),
+            prr: Prr::new(1),
+            tlp: Tlp::new(),
             undo: Undo::default(),
             bursts: Bursts::new(config.burst),
-            usage: Usage::default(),
+            usage: CwndUsage::default(),
             pacer,
             application: Application::new(config),
             handshake: late.then(|| Box::new(Handshake::new(opening))),
@@ -188,161 +159,14 @@ impl Sender {
             finished: None,
         };
         if !late && config.burst == Burst::Host && round_trip > 0 {
-            sender.know_round_trip(opening.max(now), round_trip);
+            sender.init_rtt(opening.max(now), round_trip);
         }
         sender
     }
 
     #[inline]
     fn in_flight(&self) -> u64 {
-        self.next - self.una - self.scoreboard.absent()
-    }
-
-    /// The next segment that may leave now; call until there is none.
-    #[inline(always)]
-    pub(crate) fn poll(&mut self, now: u64) -> Option<Packet> {
-        let packet = self.next_packet(now);
-        if packet.is_none() && self.timeout.falls_back(self.next, self.high) {
-            return self.next_packet_after_all(now);
-        }
-        packet
-    }
-
-    #[cold]
-    fn next_packet_after_all(&mut self, now: u64) -> Option<Packet> {
-        self.next_packet(now)
-    }
-
-    #[inline(always)]
-    fn next_packet(&mut self, now: u64) -> Option<Packet> {
-        let in_flight = self.in_flight();
-        if in_flight >= u64::from(self.cwnd) {
-            return self.pause(now, true);
-        }
-        let lost = if self.timeout.sends_new_data() { None } else { self.scoreboard.next_lost() };
-        let within = self.bursts.is_within(lost);
-        if !within && self.pacer.as_ref().is_some_and(|pacer| pacer.blocked(now)) {
-            self.look_for_data(now);
-            return self.pause(now, false);
-        }
-        let held = !within && self.clock() > now;
-        if !held && let Some(seq) = lost.filter(|_| self.bursts.may_resend()) {
-            return Some(self.resend(now, seq, in_flight, !within));
-        }
-        if self.next == self.written {
-            self.write(now);
-        }
-        if self.next >= self.written.min(self.limit) {
-            self.bursts.end();
-            self.look_for_data(now);
-            return self.pause(now, false);
-        }
-        if held {
-            return self.pause(now, true);
-        }
-        let seq = self.next;
-        if seq == self.una && seq > 0 {
-            self.restart(now);
-        }
-        if !within && let Some(limited) = self.begin_burst(now, in_flight) {
-            return self.pause(now, limited);
-        }
-        self.bursts.sent();
-        self.note(now, seq, in_flight == 0);
-        self.next += 1;
-        let flags = if std::mem::take(&mut self.cwr) { CWR } else { 0 };
-        Some(self.segment(now, seq, flags, !within))
-    }
-
-    /// Sends a lost segment again, the `first` of a burst or not.
-    #[inline(never)]
-    fn resend(&mut self, now: u64, seq: u64, in_flight: u64, first: bool) -> Packet {
-        if first {
-            self.begin_resending(seq);
-        }
-        self.bursts.resent();
-        self.scoreboard.resend(now, seq);
-        self.counters.resent += 1;
-        self.note(now, seq, in_flight == 0);
-        self.undo.resent(now);
-        if seq == self.una {
-            self.deadline = Timer::new(now, self.rtt.timeout());
-        }
-        self.repeat(now, seq, RETRANSMITTED, first)
-    }
-
-    /// A segment that is not sent for the first time, or carries nothing. With classic ECN no queue may mark it: the mark would be taken for
-    /// one of the first copy's way, or go unanswered when it is dropped (RFC 3168 6.1.5, 6.1.6).
-    fn repeat(&mut self, now: u64, seq: u64, flag: u8, first: bool) -> Packet {
-        let mut packet = self.segment(now, seq, flag, first);
-        if self.ecn == Ecn::Classic {
-            packet.flags &= !ECT;
-        }
-        packet
-    }
-
-    #[inline]
-    fn has_window(&self) -> bool {
-        self.in_flight() < u64::from(self.cwnd)
-    }
-
-    /// When the controller lets the next segment leave (ns), zero if acknowledgements decide. It counts from the last departure, and
-    /// is asked for anew at every event, so that the pending departure moves with what acknowledgements tell (ls-aimd 2.4).
-    #[inline]
-    fn clock(&self) -> u64 {
-        self.controller.gap(self.next).map_or(0, |gap| self.last_sent + gap.ns().unsigned_abs())
-    }
-
-    /// Asks the application for more to send.
-    fn write(&mut self, now: u64) {
-        self.written = self.application.written(now, self.next);
-        let in_flight = self.in_flight();
-        if let Some(rates) = &mut self.rates
-            && self.written > self.next
-        {
-            rates.fed(in_flight);
-        }
-    }
-
-    /// A flow that was idle may have to begin again with a smaller window (RFC 2861).
-    fn restart(&mut self, now: u64) {
-        let idle = now - self.last_sent;
-        let timeout = self.rtt.timeout();
-        if idle > timeout {
-            let (idle, timeout) = (Duration::from_ns(idle as i64), Duration::from_ns(timeout as i64));
-            self.controller.on_idle(Instant::from_ns(now), idle, timeout);
-            self.cwnd = self.controller.flight_limit();
-        }
-    }
-
-    #[inline(always)]
-    fn segment(&mut self, now: u64, seq: u64, flags: u8, first: bool) -> Packet {
-        self.counters.sent += 1;
-        self.last_sent = now;
-        self.usage.sent();
-        if self.state != State::Open {
-            self.reduction.sent();
-        }
-        if self.deadline.is_off() {
-            self.deadline = Timer::new(now, self.rtt.timeout());
-        }
-        let size = if seq == self.application.last() { self.application.last_size() } else { self.size };
-        if self.pacer.is_some() {
-            self.pace(now, size, first);
-        }
-        let ect = if self.ecn == Ecn::Off { 0 } else { ECT };
-        Packet {
-            sent: now,
-            seq,
-            owner: self.owner,
-            route: self.route,
-            size,
-            kind: Kind::Segment,
-            flags: flags | ect,
-            at: 0,
-            extra: 0,
-            joined: 0,
-        }
+        self.next - self.una - self.scoreboard.not_in_flight()
     }
 
     /// An acknowledgement arrived.
@@ -352,46 +176,50 @@ impl Sender {
             return;
         }
         let limit = ack.seq + u64::from(report.map_or(ack.extra, |report| report.window));
-        let opened = limit > self.limit;
-        self.limit = self.limit.max(limit);
+        let opened = limit > self.wnd_end;
+        self.wnd_end = self.wnd_end.max(limit);
         let flight = self.in_flight();
         let acked = ack.seq - self.una;
         let clean = self.scoreboard.is_clean() && report.is_none();
         let losses = self.scoreboard.losses();
         let reported = match clean {
-            true => News { delivered: acked, rtt: self.take_in_order(now, ack, acked), ..News::default() },
-            false => self.take_report(now, ack, report),
+            true => Reported {
+                delivered: acked,
+                rtt: self.process_in_order_ack(now, ack, acked),
+                ..Reported::default()
+            },
+            false => self.process_sack(now, ack, report),
         };
         // What has come twice is delivered, too (Linux).
         let delivered = reported.delivered + u64::from(ack.has(DUPLICATE));
         if let Some(rates) = &mut self.rates {
-            rates.forget(acked);
+            rates.remove_acked(acked);
         }
         self.una = ack.seq;
         self.departures.forget(ack.seq);
         if delivered == 0 && acked == 0 && !opened && clean && ack.flags & (ECE | DUPLICATE) == 0 {
             return;
         }
-        if ack.has(DUPLICATE) && !self.answers_probe(ack) {
-            self.scoreboard.resent_in_vain();
+        if ack.has(DUPLICATE) && !self.is_tlp_ack(ack) {
+            self.scoreboard.on_dsack();
         }
-        self.judge_probe(now, ack, flight);
-        let verdict = self.consider_undo(ack, acked);
+        self.process_tlp_ack(now, ack, flight);
+        let verdict = self.check_undo(ack, acked);
         if self.state == State::Loss {
-            self.judge_timeout(now, acked, &reported);
+            self.process_frto(now, acked, &reported);
         }
         let look = match verdict {
             Verdict::Stands => reported.delivered > 0,
             Verdict::Undone => true,
-            Verdict::Awaited => false,
+            Verdict::Pending => false,
         };
-        let lost = look && (!clean || self.state.recovers()) && self.detect(now);
+        let lost = look && (!clean || self.state.is_repairing()) && self.detect_losses(now);
         let entry = self.change_state(ack.has(ECE), lost);
         let reducing = matches!(self.state, State::Reducing | State::Recovery);
         let in_flight = self.in_flight();
         let marked = if ack.has(ECE) { delivered } else { 0 };
         // Segments out of order make a window grow only where they come late, not instead of others (Linux).
-        let grows = acked > 0 || self.scoreboard.is_reordered_far();
+        let grows = acked > 0 || self.scoreboard.has_large_reordering();
         self.counters.echoed += marked;
         let smoothed = self.rtt.smoothed();
         let news = Ack {
@@ -408,7 +236,7 @@ impl Sender {
             reducing: reducing || !grows,
         };
         self.controller.on_ack(&news);
-        self.begin(now, flight, entry);
+        self.begin_reduction(now, flight, entry);
         if self.rates.is_some() {
             self.deliver(&news, flight, losses);
         }
@@ -416,67 +244,13 @@ impl Sender {
         if !reducing || !self.uses_prr {
             self.cwnd = limit;
         } else if delivered > 0 {
-            self.cwnd = self.reduction.window(delivered, in_flight, limit.into(), acked > 0 && !lost);
+            self.cwnd = self.prr.window(delivered, in_flight, limit.into(), acked > 0 && !lost);
         }
         self.set_timer(now, acked > 0);
     }
 
     fn in_slow_start(&self) -> bool {
         self.controller.window() < self.controller.ssthresh()
-    }
-
-    /// Leaves recovery when it is over, and enters it when there is a reason: an echo, or segments found `lost`.
-    #[inline]
-    fn change_state(&mut self, echo: bool, lost: bool) -> Entry {
-        let over = match self.state {
-            State::Open => false,
-            // Until something sent after it is acknowledged, so that the word of it has reached the receiver (Linux).
-            State::Reducing => self.una > self.high,
-            State::Recovery | State::Loss => self.una >= self.high,
-        };
-        if over && self.state.recovers() {
-            self.scoreboard.recovered();
-        }
-        let before = if over { State::Open } else { self.state };
-        self.state = match before {
-            State::Open | State::Reducing if self.scoreboard.has_lost() => State::Recovery,
-            State::Open if echo && self.ecn != Ecn::Off => State::Reducing,
-            // What is sent again after a timeout is lost, too: the path has become worse, and the window is reduced once more (Linux).
-            State::Loss if lost && self.rack.lost_again => State::Recovery,
-            _ => before,
-        };
-        match before {
-            _ if before == self.state => Entry::None,
-            State::Reducing => Entry::Deeper,
-            _ => Entry::New,
-        }
-    }
-
-    /// Begins a reduction; one that was under way because of marks goes on with retransmissions.
-    #[inline]
-    fn begin(&mut self, now: u64, flight: u64, entry: Entry) {
-        if entry == Entry::None {
-            return;
-        }
-        self.high = self.next;
-        self.tail.end();
-        if self.state == State::Recovery {
-            self.counters.recoveries += 1;
-        }
-        if entry == Entry::Deeper {
-            // Marks had demanded the reduction anyway.
-            self.undo = Undo::default();
-            self.controller.on_further_losses(self.cwnd);
-            return;
-        }
-        let marked = self.state != State::Recovery;
-        self.undo.begin(&self.controller, marked, self.scoreboard.resent());
-        self.counters.reductions += 1;
-        let cause = if self.state == State::Recovery { Congestion::Loss } else { Congestion::Mark };
-        // A recovery that ends with this acknowledgement has come to its target before.
-        self.reduction = Reduction::new(self.controller.flight_limit());
-        self.controller.on_congestion(Instant::from_ns(now), flight as u32, cause);
-        self.cwr = self.ecn != Ecn::Off;
     }
 
     pub(crate) fn counters(&self) -> &Counters {

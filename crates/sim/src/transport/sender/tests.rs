@@ -19,7 +19,7 @@ fn sender(ecn: Ecn) -> Sender {
 fn a_reduction_after_a_mark_lasts_until_something_sent_later_is_acknowledged() {
     let mut sender = sender(Ecn::Classic);
     sender.on_ack(1_000_000, &ack(4, ECE), None);
-    assert_eq!((sender.state, sender.high), (State::Reducing, 10));
+    assert_eq!((sender.state, sender.high_seq), (State::Reducing, 10));
     while sender.poll(1_000_000).is_some() {}
     sender.on_ack(1_100_000, &ack(10, 0), None);
     assert_eq!(sender.state, State::Reducing);
@@ -109,7 +109,7 @@ fn what_is_sent_again_is_not_ecn_capable_unless_the_controller_needs_ecn() {
 fn a_probe_of_a_closed_window_is_not_ecn_capable() {
     let mut sender = sender(Ecn::Classic);
     sender.on_ack(1_000_000, &Packet { extra: 0, ..ack(10, 0) }, None);
-    sender.limit = 10;
+    sender.wnd_end = 10;
     sender.set_timer(1_000_000, true);
     let probe = expire(&mut sender).expect("the window is closed");
     assert!(probe.has(WINDOW_PROBE) && !probe.has(ECT));
@@ -124,7 +124,7 @@ fn a_retransmission_after_a_timeout_that_is_lost_reduces_once_more() {
     let first = sender.last_sent;
     let now = due(&mut sender) - 100_000_000;
     // There is no room for new data.
-    sender.limit = 11;
+    sender.wnd_end = 11;
     // The first segment goes again, and with its acknowledgement the next two; of these the first is lost.
     assert_eq!(sender.poll(now).map(|segment| segment.seq), Some(0));
     let answer = |seq, sent| Packet { sent, extra: 0, ..ack(seq, RETRANSMITTED) };
@@ -251,7 +251,7 @@ fn what_left_before_a_retransmission_that_has_arrived_is_lost_too() {
     let mut sender = sender(Ecn::Off);
     // Of ten segments the first and the last are missing.
     sender.on_ack(1_000_000, &ack(0, 0), Some(&block(1, 9)));
-    sender.limit = 10;
+    sender.wnd_end = 10;
     assert_eq!(sender.poll(1_000_000).map(|segment| segment.seq), Some(0));
     sender.on_ack(2_000_000, &Packet { sent: 1_000_000, ..ack(9, RETRANSMITTED) }, None);
     assert_eq!(
@@ -327,8 +327,8 @@ fn segments_out_of_order_do_not_make_a_window_grow() {
 /// A sender whose first window of ten was silent until the timeout, and which has heard now that the retransmission has arrived.
 fn after_timeout(limit: u64) -> Sender {
     let mut sender = sender(Ecn::Off);
-    sender.limit = limit;
-    sender.tail.end();
+    sender.wnd_end = limit;
+    sender.tlp.end();
     assert!(expire(&mut sender).is_none() && sender.counters.timeouts == 1);
     assert!(sender.poll(300_000_000).is_some_and(|segment| segment.seq == 0 && segment.has(RETRANSMITTED)));
     let arrived = Packet { sent: 300_000_000, extra: 0, ..ack(1, RETRANSMITTED) };

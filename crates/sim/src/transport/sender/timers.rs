@@ -7,69 +7,69 @@ impl Sender {
     #[inline]
     pub(super) fn set_timer(&mut self, now: u64, progress: bool) {
         if self.una == self.next {
-            self.deadline = Timer::OFF;
-            self.tail.timer = Timer::OFF;
+            self.rto_timer = Timer::OFF;
+            self.tlp.timer = Timer::OFF;
             if self.finished.is_none() && self.application.is_finished(self.una) {
                 self.finished = Some(now);
             }
-            if self.next >= self.limit && self.finished.is_none() {
+            if self.next >= self.wnd_end && self.finished.is_none() {
                 // Only the receive window keeps the flow: the persist timer.
-                self.deadline = Timer::new(now, self.rtt.timeout());
+                self.rto_timer = Timer::new(now, self.rtt.timeout());
             }
-        } else if self.rack.at < u64::MAX {
+        } else if self.rack.reo_timeout < u64::MAX {
             // One timer serves all purposes; that of retransmission goes on when this wait is over.
-            self.tail.timer = Timer::OFF;
-            self.deadline.hold(self.rack.at + 1);
-        } else if progress || self.deadline.is_off() {
-            self.deadline = Timer::new(now, self.rtt.timeout());
-            self.tail.progress = true;
+            self.tlp.timer = Timer::OFF;
+            self.rto_timer.hold(self.rack.reo_timeout + 1);
+        } else if progress || self.rto_timer.is_off() {
+            self.rto_timer = Timer::new(now, self.rtt.timeout());
+            self.tlp.una_advanced = true;
         } else if !self.scoreboard.is_clean() {
-            self.tail.timer = Timer::OFF;
+            self.tlp.timer = Timer::OFF;
         }
     }
 
     /// The retransmission timer that is set now and counts from `left`, when the first segment not acknowledged was sent last (ns).
-    pub(super) fn counting_from(&self, now: u64, left: Option<u64>) -> Timer {
+    pub(super) fn rto_from(&self, now: u64, left: Option<u64>) -> Timer {
         Timer::new(now, (left.unwrap_or(now) + self.rtt.timeout()).saturating_sub(now))
     }
 
     /// The retransmission timer, the persist timer or the wait for a probe of the tail expired. Poll afterwards; a probe is returned.
     pub(crate) fn on_timeout(&mut self, now: u64) -> Option<Packet> {
-        if self.tail.timer.fires(now) {
-            return self.probe_tail(now);
+        if self.tlp.timer.fires(now) {
+            return self.send_tlp(now);
         }
         self.rtt.back_off();
-        self.deadline = Timer::new(now, self.rtt.timeout());
+        self.rto_timer = Timer::new(now, self.rtt.timeout());
         if self.una == self.next {
-            if self.next < self.limit {
-                self.deadline = Timer::OFF;
+            if self.next < self.wnd_end {
+                self.rto_timer = Timer::OFF;
                 return None;
             }
-            let mut probe = self.repeat(now, self.next, WINDOW_PROBE, true);
+            let mut probe = self.non_ect_segment(now, self.next, WINDOW_PROBE, true);
             probe.size = SEGMENT_OVERHEAD as u16 + 1;
             return Some(probe);
         }
         self.counters.timeouts += 1;
         let flight = self.in_flight() as u32;
-        self.tail.end();
-        self.rack.at = u64::MAX;
-        self.scoreboard.lose_all(self.una, self.next);
+        self.tlp.end();
+        self.rack.reo_timeout = u64::MAX;
+        self.scoreboard.mark_all_lost(self.una, self.next);
         // At most one reduction for what was under way at the last, unless that was a timeout and something has come since (Linux).
-        let reduced = self.una < self.high
+        let reduced = self.una < self.high_seq
             && match self.state {
                 State::Open => false,
                 State::Reducing | State::Recovery => true,
-                State::Loss => self.timeout.is_at(self.una),
+                State::Loss => self.frto.began_at(self.una),
             };
         if !reduced {
             self.undo.begin(&self.controller, false, 0);
         }
         let begins = matches!(self.state, State::Open | State::Reducing);
-        self.timeout = Timeout::new(self.una, begins, &self.timeout, self.state == State::Loss);
+        self.frto = Frto::new(self.una, begins, &self.frto, self.state == State::Loss);
         self.controller.on_timeout(Instant::from_ns(now), flight, reduced);
         self.cwnd = self.controller.flight_limit();
         self.state = State::Loss;
-        self.high = self.next;
+        self.high_seq = self.next;
         self.cwr = self.ecn != Ecn::Off;
         None
     }
@@ -77,32 +77,32 @@ impl Sender {
     /// The time to wait for overtaken segments, to pace or to write is over. Poll afterwards.
     #[inline]
     pub(crate) fn on_wake(&mut self, now: u64) {
-        if self.rack.at <= now {
-            self.stop_waiting(now);
+        if self.rack.reo_timeout <= now {
+            self.on_reo_timeout(now);
         }
     }
 
     /// A time before which [`Sender::on_timeout`] does not want to be called (ns); `u64::MAX` for never.
     #[inline]
     pub(crate) fn deadline(&self) -> u64 {
-        self.deadline.not_before().min(self.tail.timer.not_before())
+        self.rto_timer.not_before().min(self.tlp.timer.not_before())
     }
 
     /// Whether it is time to call [`Sender::on_timeout`]; if not, [`Sender::deadline`] is exact afterwards.
     pub(crate) fn is_due(&mut self, now: u64) -> bool {
-        self.deadline.fires(now) | self.tail.timer.fires(now)
+        self.rto_timer.fires(now) | self.tlp.timer.fires(now)
     }
 
     /// When [`Sender::on_wake`] wants to be called (ns); `u64::MAX` for never. Valid after polling.
     #[inline]
     pub(crate) fn wake(&self, now: u64) -> u64 {
-        let mut at = self.rack.at;
+        let mut at = self.rack.reo_timeout;
         if let Some(pacer) = &self.pacer
             && pacer.blocked(now)
         {
             return at.min(pacer.next());
         }
-        let clock = self.clock();
+        let clock = self.earliest_departure();
         if clock > now && self.has_window() {
             return at.min(clock);
         }

@@ -3,18 +3,18 @@
 
 /// One reduction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reduction {
+pub(crate) struct Prr {
     /// Window before, segments, at least one.
-    before: u64,
+    prior_cwnd: u64,
     /// Segments reported since the reduction began.
     delivered: u64,
     /// Segments sent since.
     sent: u64,
 }
 
-impl Reduction {
-    pub(crate) fn new(before: u32) -> Reduction {
-        Reduction { before: u64::from(before).max(1), delivered: 0, sent: 0 }
+impl Prr {
+    pub(crate) fn new(prior_cwnd: u32) -> Prr {
+        Prr { prior_cwnd: u64::from(prior_cwnd).max(1), delivered: 0, sent: 0 }
     }
 
     #[inline]
@@ -29,13 +29,13 @@ impl Reduction {
 
     /// The window after an acknowledgement of `delivered` segments; `target` is where the reduction ends, `progress` whether the
     /// acknowledgement advanced and found no new loss.
-    pub(crate) fn window(&mut self, delivered: u64, in_flight: u64, target: u64, progress: bool) -> u32 {
+    pub(crate) fn window(&mut self, delivered: u64, in_flight: u64, ssthresh: u64, progress: bool) -> u32 {
         self.delivered += delivered;
-        let send = if in_flight > target {
-            (target * self.delivered).div_ceil(self.before).saturating_sub(self.sent)
+        let send = if in_flight > ssthresh {
+            (ssthresh * self.delivered).div_ceil(self.prior_cwnd).saturating_sub(self.sent)
         } else {
-            let owed = self.delivered.saturating_sub(self.sent).max(delivered) + u64::from(progress);
-            owed.min(target - in_flight)
+            let limit = self.delivered.saturating_sub(self.sent).max(delivered) + u64::from(progress);
+            limit.min(ssthresh - in_flight)
         };
         // The first retransmission leaves at once.
         let send = send.max(u64::from(self.sent == 0));
@@ -49,15 +49,15 @@ mod tests {
 
     #[test]
     fn a_window_of_100_comes_down_to_50_in_one_round_trip() {
-        let mut reduction = Reduction::new(100);
+        let mut prr = Prr::new(100);
         let (mut in_flight, mut sent) = (99, 0);
         for _ in 0..99 {
             in_flight -= 1;
-            let window = reduction.window(1, in_flight, 50, true);
+            let window = prr.window(1, in_flight, 50, true);
             while in_flight < u64::from(window) {
                 in_flight += 1;
                 sent += 1;
-                reduction.sent();
+                prr.sent();
             }
         }
         assert!((49..=51).contains(&sent), "{sent} segments sent");
@@ -66,8 +66,8 @@ mod tests {
 
     #[test]
     fn one_that_reduces_nothing_lets_go_one_more_than_arrives() {
-        let mut reduction = Reduction::new(100);
-        assert_eq!(reduction.window(2, 90, 100, true), 93);
-        assert_eq!(reduction.window(20, 80, 100, true), 100);
+        let mut prr = Prr::new(100);
+        assert_eq!(prr.window(2, 90, 100, true), 93);
+        assert_eq!(prr.window(20, 80, 100, true), 100);
     }
 }

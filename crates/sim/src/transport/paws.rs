@@ -11,27 +11,27 @@ const REPLAY_WINDOW: u64 = 1;
 /// A segment that repeats what has been acknowledged brings a new stamp, and first copies that left well before it and are still under
 /// way, because packets overtake each other, are thrown away: so Linux loses by repairs where nothing was lost.
 #[derive(Debug)]
-pub(super) struct Stamps {
+pub(super) struct Paws {
     /// Whether segments are refused at all.
-    checked: bool,
+    enabled: bool,
     /// The last acknowledgement said that everything below this has arrived.
-    pub(super) told: u64,
+    pub(super) last_ack_sent: u64,
     /// The latest stamp of the segments that began no later, in ticks.
-    recent: u64,
+    ts_recent: u64,
 }
 
-impl Stamps {
-    pub(super) fn new(checked: bool) -> Stamps {
-        Stamps { checked, told: 0, recent: 0 }
+impl Paws {
+    pub(super) fn new(enabled: bool) -> Paws {
+        Paws { enabled, last_ack_sent: 0, ts_recent: 0 }
     }
 
     /// Takes in the stamp of a segment; says whether the segment counts.
     #[inline]
-    pub(super) fn admit(&mut self, segment: &Packet) -> bool {
-        let stamp = tick(segment.sent);
-        if segment.seq <= self.told && stamp >= self.recent {
-            self.recent = stamp;
+    pub(super) fn accepts(&mut self, segment: &Packet) -> bool {
+        let timestamp = tick(segment.sent);
+        if segment.seq <= self.last_ack_sent && timestamp >= self.ts_recent {
+            self.ts_recent = timestamp;
         }
-        !self.checked || stamp + REPLAY_WINDOW >= self.recent
+        !self.enabled || timestamp + REPLAY_WINDOW >= self.ts_recent
     }
 }

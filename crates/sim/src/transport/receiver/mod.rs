@@ -1,0 +1,330 @@
+//! The receiving end of a TCP flow: reassembly, acknowledgements, echo of marks, receive window.
+
+mod compression;
+mod reader;
+#[cfg(test)]
+mod tests;
+
+use self::compression::{COMPRESSION_SLACK, Compression};
+use self::reader::Reader;
+use super::blocks::Blocks;
+use super::paws::Paws;
+use super::range_set::RangeSet;
+use super::receive_window::{GROWTH, ReceiveWindow};
+use crate::config::{Burst, Ecn, TcpConfig};
+use crate::packet::{
+    CE, CWR, DUPLICATE, ECE, Kind, Packet, REPORT, RETRANSMITTED, Report, SACK_BLOCKS, WINDOW_PROBE,
+};
+
+/// Bytes on the wire of an acknowledgement with timestamps and no SACK block: 20 + 32 of headers and 38 of Ethernet.
+const ACK_SIZE: u16 = 90;
+/// Bytes that the first SACK block adds, and each further one.
+const FIRST_BLOCK: u16 = 12;
+const MORE_BLOCK: u16 = 8;
+/// Segments that are acknowledged at once when a flow begins, so that slow start is not held up (Linux's quick mode).
+const QUICKACKS: u32 = 16;
+/// As many when nothing has come for longer than a retransmission timeout, because the sender's window is small then (Linux's
+/// `tcp_event_data_recv`). Such a timeout allows for so much variation of the round-trip time at least, ns.
+const RTO_MIN: u64 = 200_000_000;
+/// The same when a mark comes that the sender has not heard of yet: its window may be small from now on (Linux, without DCTCP).
+const QUICKACKS_AFTER_MARK: u32 = 2;
+/// Blocks of a report that a sender can count on hearing of (Linux's `TCP_SACK_BLOCKS_EXPECTED`).
+const BLOCKS_EXPECTED: usize = 2;
+
+/// The receiver of one flow.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    /// The first segment that is missing.
+    next: u64,
+    /// Segments in order that no acknowledgement has covered yet.
+    unacknowledged: u32,
+    every: u32,
+    quickack: u32,
+    /// When a held back acknowledgement is due (ns); `u64::MAX` when none is held back.
+    deadline: u64,
+    timeout: u64,
+    owner: u32,
+    route: u32,
+    ecn: Ecn,
+    echo: bool,
+    /// Marks have come since the sender last said that it reduced.
+    demand_cwr: bool,
+    /// The next segment in order is acknowledged at once.
+    ack_now: bool,
+    /// How segments out of order share acknowledgements.
+    compression: Compression,
+    /// The largest sum of acknowledgement and window told so far.
+    right_edge: u64,
+    window: ReceiveWindow,
+    out_of_order: RangeSet,
+    blocks: Blocks,
+    reader: Option<Reader>,
+    /// Of the segment that came last: when it was sent, and whether it was a retransmission.
+    last: (u64, u8),
+    /// When it came (ns), and how long a silence ends delays of acknowledgements.
+    last_arrival: u64,
+    idle_limit: u64,
+    paws: Paws,
+    received: u64,
+    marked: u64,
+}
+
+impl Receiver {
+    /// A receiver that has got nothing yet. A host knows the `round_trip` time of an empty path (ns) since its connection was opened.
+    pub(crate) fn new(config: &TcpConfig, owner: u32, route: u32, round_trip: u64) -> Receiver {
+        let round_trip = if config.burst == Burst::Host { round_trip } else { 0 };
+        let window = ReceiveWindow::new(config);
+        Receiver {
+            next: 0,
+            unacknowledged: 0,
+            every: config.ack.every,
+            quickack: QUICKACKS.max((window.growth / GROWTH) as u32),
+            deadline: u64::MAX,
+            timeout: config.ack.timeout.ns().unsigned_abs(),
+            owner,
+            route,
+            ecn: config.ecn,
+            echo: false,
+            demand_cwr: false,
+            ack_now: false,
+            compression: Compression::new(round_trip),
+            right_edge: window.initial,
+            window,
+            out_of_order: RangeSet::default(),
+            blocks: Blocks::default(),
+            reader: config.read_rate.map(|rate| Reader::new(rate, config.mss)),
+            last: (0, 0),
+            paws: Paws::new(config.burst == Burst::Host),
+            last_arrival: 0,
+            idle_limit: match config.burst {
+                Burst::Host => round_trip + RTO_MIN.max(2 * round_trip),
+                Burst::Single => u64::MAX,
+            },
+            received: 0,
+            marked: 0,
+        }
+    }
+
+    /// The answer to the packet that asks for a connection.
+    pub(crate) fn answer(&self, syn: &Packet) -> Packet {
+        Packet { route: self.route, kind: Kind::SynAck, at: 0, ..*syn }
+    }
+
+    /// Segments that arrived in order.
+    pub(crate) fn in_order(&self) -> u64 {
+        self.next
+    }
+
+    /// Segments that arrived, window probes included.
+    pub(crate) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Segments that arrived marked.
+    pub(crate) fn marked(&self) -> u64 {
+        self.marked
+    }
+
+    /// When [`Receiver::on_timer`] wants to be called; `u64::MAX` for never.
+    #[inline]
+    pub(crate) fn deadline(&self) -> u64 {
+        self.deadline
+    }
+
+    /// With the DCTCP echo, a change of marks ends what an acknowledgement may cover (RFC 8257 3.2): gives the one that is due before
+    /// `segment` counts, which is then acknowledged at once.
+    #[inline]
+    pub(crate) fn before(&mut self, now: u64, segment: &Packet) -> Option<Packet> {
+        if self.compression.compressed > 0 && self.displaces_block(segment.seq) {
+            return Some(self.acknowledge(now));
+        }
+        if self.ecn != Ecn::Dctcp || segment.has(CE) == self.echo {
+            return None;
+        }
+        let due = (self.unacknowledged > 0).then(|| self.acknowledge(now));
+        self.echo = segment.has(CE);
+        self.ack_now = true;
+        due
+    }
+
+    /// Whether a segment out of order belongs to none of the ranges that changed last, so that what waits is better told before a
+    /// block of its own pushes another out of the report (Linux).
+    #[cold]
+    fn displaces_block(&self, seq: u64) -> bool {
+        if seq <= self.next || self.out_of_order.range_of(seq).is_some() {
+            return false;
+        }
+        self.blocks.place(seq).unwrap_or(self.blocks.iter().count()) >= BLOCKS_EXPECTED
+    }
+
+    /// A segment arrived; gives the acknowledgement it causes at once, if any.
+    #[inline(always)]
+    pub(crate) fn on_segment(&mut self, now: u64, segment: &Packet) -> Option<Packet> {
+        if !self.paws.accepts(segment) {
+            return Some(self.reject(now, segment));
+        }
+        self.last = (segment.sent, segment.flags & RETRANSMITTED);
+        if now - self.last_arrival > self.idle_limit {
+            self.quickack = self.quickack.max(QUICKACKS);
+        }
+        self.last_arrival = now;
+        self.received += 1;
+        if segment.flags & (CE | CWR) != 0 {
+            self.on_ecn(segment);
+        }
+        if segment.seq != self.next || segment.has(WINDOW_PROBE) || !self.out_of_order.is_empty() {
+            return self.on_out_of_order(now, segment);
+        }
+        self.next += 1;
+        self.unacknowledged += 1;
+        if self.unacknowledged < self.every && self.quickack == 0 && !self.ack_now {
+            self.deadline = self.deadline.min(now + self.timeout);
+            return None;
+        }
+        self.quickack = self.quickack.saturating_sub(1);
+        Some(self.acknowledge_at_once(now))
+    }
+
+    /// A segment is thrown away for its stamp; gives the acknowledgement that answers it.
+    #[cold]
+    fn reject(&mut self, now: u64, segment: &Packet) -> Packet {
+        let mut ack = self.acknowledge(now);
+        if segment.seq < self.next {
+            self.quickack = self.quickack.max(QUICKACKS);
+            ack.flags |= DUPLICATE;
+        }
+        ack
+    }
+
+    /// A segment that is marked, or that says that the sender has reduced its window.
+    fn on_ecn(&mut self, segment: &Packet) {
+        let marked = segment.has(CE);
+        self.marked += u64::from(marked);
+        if segment.has(CWR) {
+            self.demand_cwr = false;
+            self.ack_now = true;
+        }
+        if marked && !self.demand_cwr && self.ecn == Ecn::Classic {
+            self.demand_cwr = true;
+            self.quickack = self.quickack.max(QUICKACKS_AFTER_MARK);
+        }
+        if self.ecn == Ecn::Classic {
+            self.echo = self.demand_cwr;
+        }
+    }
+
+    /// A segment out of order, one that fills a hole, or a window probe: acknowledged at once, unless many are out of order.
+    #[inline(never)]
+    fn on_out_of_order(&mut self, now: u64, segment: &Packet) -> Option<Packet> {
+        let (seq, before) = (segment.seq, self.next);
+        let mut fresh = segment.has(WINDOW_PROBE);
+        if seq < self.next {
+            // What has come twice shows that acknowledgements are missing.
+            self.quickack = self.quickack.max(QUICKACKS);
+        } else if !segment.has(WINDOW_PROBE) {
+            let range = self.out_of_order.insert(seq..seq + 1, |_| fresh = true);
+            if range.start == self.next {
+                self.next = range.end;
+                self.out_of_order.remove_below(self.next);
+            } else if fresh {
+                self.blocks.add(seq);
+            }
+            self.blocks.forget_below(self.next);
+        }
+        let news = !fresh || self.next > before + 1 || self.out_of_order.is_empty();
+        if !news && self.quickack == 0 && !self.ack_now && self.compression.delays(now, self.next) {
+            self.deadline = self.compression.due + COMPRESSION_SLACK;
+            return None;
+        }
+        self.quickack = self.quickack.saturating_sub(1);
+        let mut ack = self.acknowledge(now);
+        if !fresh {
+            ack.flags |= DUPLICATE;
+        }
+        Some(ack)
+    }
+
+    /// The held back acknowledgement or the window update is due.
+    pub(crate) fn on_timer(&mut self, now: u64) -> Packet {
+        self.acknowledge(now)
+    }
+
+    fn acknowledge(&mut self, now: u64) -> Packet {
+        self.acknowledge_at_once(now)
+    }
+
+    #[inline(always)]
+    fn acknowledge_at_once(&mut self, now: u64) -> Packet {
+        self.unacknowledged = 0;
+        self.paws.last_ack_sent = self.next;
+        self.ack_now = false;
+        self.compression.compressed = 0;
+        self.deadline = u64::MAX;
+        let right_edge = match self.reader {
+            None => {
+                let room = self.buffer();
+                self.next + room - self.out_of_order.len().min(room)
+            }
+            Some(_) => self.advertised_edge(now),
+        };
+        self.right_edge = self.right_edge.max(right_edge);
+        let echo = if self.echo { ECE } else { 0 };
+        let mut ack = Packet {
+            sent: self.last.0,
+            seq: self.next,
+            owner: self.owner,
+            route: self.route,
+            extra: (self.right_edge - self.next).min(u64::from(u32::MAX)) as u32,
+            size: ACK_SIZE,
+            kind: Kind::Ack,
+            flags: echo | self.last.1,
+            at: 0,
+            joined: 0,
+        };
+        if !self.out_of_order.is_empty() {
+            ack.flags |= REPORT;
+            let blocks = self.blocks.iter().take(SACK_BLOCKS).count().max(1);
+            ack.size += FIRST_BLOCK + MORE_BLOCK * (blocks - 1) as u16;
+        }
+        ack
+    }
+
+    /// What the acknowledgement just given reports, when it is flagged so.
+    pub(crate) fn report(&self, ack: &Packet) -> Report {
+        let mut report = Report { window: ack.extra, ..Report::default() };
+        // The word of a segment that has come twice takes the room of a block.
+        let room = SACK_BLOCKS - usize::from(ack.has(DUPLICATE));
+        for (block, (start, end)) in report.blocks.iter_mut().zip(self.blocks.iter().take(room)) {
+            *block = ((start - self.next) as u32, (end - self.next) as u32);
+        }
+        report
+    }
+
+    /// Segments that the buffer holds by now.
+    #[inline]
+    fn buffer(&self) -> u64 {
+        (self.window.initial + GROWTH * self.received).min(self.window.max)
+    }
+
+    /// The right edge of the window with a slow reader; when it is nearly shut, sets the time of an update.
+    fn advertised_edge(&mut self, now: u64) -> u64 {
+        let buffer = self.buffer();
+        let Some(reader) = &mut self.reader else { return self.right_edge };
+        reader.advance(now, self.next);
+        let unread = self.next - reader.read;
+        let room = buffer.saturating_sub(unread + self.out_of_order.len());
+        // Small windows are not told (RFC 1122 4.2.3.3).
+        let worth = (buffer / 2).min(2);
+        if room < worth {
+            let needed =
+                (self.next + self.out_of_order.len() + worth).saturating_sub(buffer).max(reader.read + 1);
+            self.deadline = (reader.since + reader.time(needed - reader.base)).max(now + 1);
+            return self.right_edge;
+        }
+        self.next + room
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<Receiver>() + self.out_of_order.memory()
+    }
+}

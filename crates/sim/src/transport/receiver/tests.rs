@@ -1,0 +1,145 @@
+use headway_core::control::Kind as Controller;
+
+use super::*;
+
+/// Which of these segments, told by their flags, are acknowledged at once; quick mode is over.
+fn acknowledged<const N: usize>(ecn: Ecn, flags: [u8; N]) -> [bool; N] {
+    let config = TcpConfig { ecn, ..TcpConfig::new(Controller::Dctcp, Vec::new(), Vec::new()) };
+    let mut receiver = Receiver::new(&config, 0, 0, 0);
+    receiver.quickack = 0;
+    let mut seq = 0;
+    flags.map(|flags| {
+        let segment = Packet { seq, flags, kind: Kind::Segment, ..Packet::default() };
+        seq += 1;
+        receiver.before(0, &segment);
+        receiver.on_segment(0, &segment).is_some()
+    })
+}
+
+#[test]
+fn every_second_segment_is_acknowledged() {
+    assert_eq!(acknowledged(Ecn::Off, [0; 4]), [false, true, false, true]);
+}
+
+#[test]
+fn a_change_of_marks_is_acknowledged_at_once() {
+    let marks = acknowledged(Ecn::Dctcp, [0, CE, CE, CE, CE, 0]);
+    assert_eq!(marks, [false, true, false, true, false, true]);
+}
+
+#[test]
+fn a_mark_that_is_news_begins_quick_mode_for_two() {
+    assert_eq!(acknowledged(Ecn::Classic, [0, CE, CE, CE, CE]), [false, true, true, false, true]);
+}
+
+#[test]
+fn the_word_of_a_reduction_is_acknowledged_at_once() {
+    assert_eq!(acknowledged(Ecn::Classic, [CWR, 0, 0, CWR]), [true, false, true, true]);
+}
+
+/// A receiver behind a path of 10 ms whose window has grown.
+fn grown() -> Receiver {
+    let config = TcpConfig::new(Controller::Reno, Vec::new(), Vec::new());
+    let mut receiver = Receiver::new(&config, 0, 0, 10_000_000);
+    receiver.quickack = 0;
+    receiver
+}
+
+#[test]
+fn segments_out_of_order_share_acknowledgements_after_three() {
+    let mut receiver = grown();
+    let mut at = |now, seq| receiver.on_segment(now, &Packet { seq, ..Packet::default() }).is_some();
+    let prompt: Vec<bool> = (1..6).map(|seq| at(0, seq)).collect();
+    assert_eq!(prompt, [true, true, true, false, false]);
+    // A twentieth of the round trip later, and then by the timer.
+    assert!(!at(499_999, 6) && at(500_000, 7) && !at(600_000, 8));
+    assert_eq!(receiver.deadline(), 600_000 + 500_000 + COMPRESSION_SLACK);
+    // What fills the hole is news.
+    assert!(receiver.on_segment(700_000, &Packet::default()).is_some_and(|ack| ack.seq == 9));
+    assert_eq!(receiver.deadline(), u64::MAX);
+}
+
+#[test]
+fn every_segment_is_acknowledged_while_the_window_grows() {
+    let config = TcpConfig::new(Controller::Reno, Vec::new(), Vec::new());
+    let mut receiver = Receiver::new(&config, 0, 0, 10_000_000);
+    let segments = config.receive_buffer.get() / u64::from(config.mss);
+    let at_once = |seq| receiver.on_segment(0, &Packet { seq, ..Packet::default() }).is_some();
+    let count = (0..segments).map(at_once).take_while(|at_once| *at_once).count() as u64;
+    // It grows by a fifth.
+    assert!(count.abs_diff(segments / 10) <= segments / 300, "{count} of {segments}");
+}
+
+#[test]
+fn late_first_copies_are_refused_after_a_retransmission() {
+    let mut receiver = grown();
+    let mut at = |seq, sent_ms: u64| {
+        let segment = Packet { seq, sent: sent_ms * 1_000_000, ..Packet::default() };
+        receiver.on_segment(60_000_000, &segment).map(|ack| (ack.seq, ack.has(DUPLICATE)))
+    };
+    // Segments 0 and 1 are in order, 3 comes early, and 1 once more.
+    assert_eq!(
+        [at(0, 1), at(1, 1), at(3, 2), at(1, 9)],
+        [None, Some((2, false)), Some((2, false)), Some((2, true))]
+    );
+    // The third left earlier than the retransmission, by two ticks and by one.
+    assert_eq!(at(2, 7), Some((2, false)));
+    assert_eq!(at(2, 8), Some((4, false)));
+}
+
+#[test]
+fn after_a_silence_every_segment_is_acknowledged() {
+    let mut receiver = grown();
+    let mut at = |now, seq| receiver.on_segment(now, &Packet { seq, ..Packet::default() }).is_some();
+    assert!(!at(0, 0) && at(1_000_000, 1) && !at(200_000_000, 2));
+    // Longer than a round trip of 10 ms and 200 ms.
+    assert!(at(410_000_001, 3) && at(410_000_001, 4));
+}
+
+#[test]
+fn a_window_grows_by_what_headers_take_less_than_was_thought() {
+    let windows = |bytes| {
+        let config = TcpConfig::new(Controller::Reno, Vec::new(), Vec::new());
+        let config = TcpConfig { receive_buffer: headway_core::Bytes::new(bytes), ..config };
+        let ReceiveWindow { initial, max, .. } = ReceiveWindow::new(&config);
+        (initial, max)
+    };
+    // As Linux was seen to tell them: without a scale a window stays for less than a segment more.
+    assert_eq!(windows(12_000), (8, 8));
+    assert_eq!(windows(30_000), (20, 23));
+    assert_eq!(windows(100_000), (69, 81));
+}
+
+/// A host's receiver on a path of 20 ms that has acknowledged these segments out of order, all but the first three in common.
+fn out_of_order<const N: usize>(segments: [u64; N]) -> Receiver {
+    let config = TcpConfig { burst: Burst::Host, ..TcpConfig::new(Controller::Reno, Vec::new(), Vec::new()) };
+    let mut receiver = Receiver::new(&config, 0, 0, 20_000_000);
+    receiver.quickack = 0;
+    for seq in segments {
+        let segment = Packet { seq, kind: Kind::Segment, ..Packet::default() };
+        assert!(receiver.before(0, &segment).is_none());
+        receiver.on_segment(0, &segment);
+    }
+    receiver
+}
+
+#[test]
+fn a_range_that_was_pushed_out_of_the_report_is_not_reported_again() {
+    let mut receiver = out_of_order([2, 4, 6]);
+    for seq in [8, 10, 3] {
+        let segment = Packet { seq, kind: Kind::Segment, ..Packet::default() };
+        receiver.before(0, &segment);
+        receiver.on_segment(0, &segment);
+    }
+    let ack = receiver.on_timer(1_000_000);
+    assert_eq!(receiver.report(&ack).blocks, [(3, 5), (10, 11), (8, 9)]);
+}
+
+#[test]
+fn what_waits_is_told_before_a_third_block_pushes_it_out() {
+    let mut receiver = out_of_order([2, 3, 4, 5, 7]);
+    let third = Packet { seq: 9, kind: Kind::Segment, ..Packet::default() };
+    let ack = receiver.before(0, &third).expect("5 and 7 wait");
+    assert_eq!(receiver.report(&ack).blocks, [(7, 8), (2, 6), (0, 0)]);
+    assert!(receiver.on_segment(0, &third).is_none());
+}

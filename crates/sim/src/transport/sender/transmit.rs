@@ -1,0 +1,152 @@
+//! Sending.
+
+use super::*;
+
+impl Sender {
+    /// The next segment that may leave now; call until there is none.
+    #[inline(always)]
+    pub(crate) fn poll(&mut self, now: u64) -> Option<Packet> {
+        let packet = self.next_packet(now);
+        if packet.is_none() && self.frto.falls_back(self.next, self.high_seq) {
+            return self.next_packet_after_frto(now);
+        }
+        packet
+    }
+
+    #[cold]
+    fn next_packet_after_frto(&mut self, now: u64) -> Option<Packet> {
+        self.next_packet(now)
+    }
+
+    #[inline(always)]
+    fn next_packet(&mut self, now: u64) -> Option<Packet> {
+        let in_flight = self.in_flight();
+        if in_flight >= u64::from(self.cwnd) {
+            return self.pause(now, true);
+        }
+        let lost = if self.frto.sends_new_data() { None } else { self.scoreboard.next_lost() };
+        let within = self.bursts.is_within(lost);
+        if !within && self.pacer.as_ref().is_some_and(|pacer| pacer.blocked(now)) {
+            self.check_app_limited(now);
+            return self.pause(now, false);
+        }
+        let held = !within && self.earliest_departure() > now;
+        if !held && let Some(seq) = lost.filter(|_| self.bursts.may_retransmit()) {
+            return Some(self.retransmit(now, seq, in_flight, !within));
+        }
+        if self.next == self.written {
+            self.write(now);
+        }
+        if self.next >= self.written.min(self.wnd_end) {
+            self.bursts.end();
+            self.check_app_limited(now);
+            return self.pause(now, false);
+        }
+        if held {
+            return self.pause(now, true);
+        }
+        let seq = self.next;
+        if seq == self.una && seq > 0 {
+            self.restart_after_idle(now);
+        }
+        if !within && let Some(limited) = self.begin_burst(now, in_flight) {
+            return self.pause(now, limited);
+        }
+        self.bursts.sent();
+        self.note_sent(now, seq, in_flight == 0);
+        self.next += 1;
+        let flags = if std::mem::take(&mut self.cwr) { CWR } else { 0 };
+        Some(self.segment(now, seq, flags, !within))
+    }
+
+    /// Sends a lost segment again, the `first` of a burst or not.
+    #[inline(never)]
+    fn retransmit(&mut self, now: u64, seq: u64, in_flight: u64, first: bool) -> Packet {
+        if first {
+            self.begin_retransmission_burst(seq);
+        }
+        self.bursts.retransmitted();
+        self.scoreboard.retransmit(now, seq);
+        self.counters.resent += 1;
+        self.note_sent(now, seq, in_flight == 0);
+        self.undo.retransmitted(now);
+        if seq == self.una {
+            self.rto_timer = Timer::new(now, self.rtt.timeout());
+        }
+        self.non_ect_segment(now, seq, RETRANSMITTED, first)
+    }
+
+    /// A segment that is not sent for the first time, or carries nothing. With classic ECN no queue may mark it: the mark would be taken for
+    /// one of the first copy's way, or go unanswered when it is dropped (RFC 3168 6.1.5, 6.1.6).
+    pub(super) fn non_ect_segment(&mut self, now: u64, seq: u64, flag: u8, first: bool) -> Packet {
+        let mut packet = self.segment(now, seq, flag, first);
+        if self.ecn == Ecn::Classic {
+            packet.flags &= !ECT;
+        }
+        packet
+    }
+
+    #[inline]
+    pub(super) fn has_window(&self) -> bool {
+        self.in_flight() < u64::from(self.cwnd)
+    }
+
+    /// When the controller lets the next segment leave (ns), zero if acknowledgements decide. It counts from the last departure, and
+    /// is asked for anew at every event, so that the pending departure moves with what acknowledgements tell (ls-aimd 2.4).
+    #[inline]
+    pub(super) fn earliest_departure(&self) -> u64 {
+        self.controller.gap(self.next).map_or(0, |gap| self.last_sent + gap.ns().unsigned_abs())
+    }
+
+    /// Asks the application for more to send.
+    pub(super) fn write(&mut self, now: u64) {
+        self.written = self.application.written(now, self.next);
+        let in_flight = self.in_flight();
+        if let Some(rates) = &mut self.rates
+            && self.written > self.next
+        {
+            rates.on_write(in_flight);
+        }
+    }
+
+    /// A flow that was idle may have to begin again with a smaller window (RFC 2861).
+    fn restart_after_idle(&mut self, now: u64) {
+        let idle = now - self.last_sent;
+        let timeout = self.rtt.timeout();
+        if idle > timeout {
+            let (idle, timeout) = (Duration::from_ns(idle as i64), Duration::from_ns(timeout as i64));
+            self.controller.on_idle(Instant::from_ns(now), idle, timeout);
+            self.cwnd = self.controller.flight_limit();
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn segment(&mut self, now: u64, seq: u64, flags: u8, first: bool) -> Packet {
+        self.counters.sent += 1;
+        self.last_sent = now;
+        self.usage.sent();
+        if self.state != State::Open {
+            self.prr.sent();
+        }
+        if self.rto_timer.is_off() {
+            self.rto_timer = Timer::new(now, self.rtt.timeout());
+        }
+        let size = if seq == self.application.last() { self.application.last_size() } else { self.size };
+        if self.pacer.is_some() {
+            self.pace(now, size, first);
+        }
+        let ect = if self.ecn == Ecn::Off { 0 } else { ECT };
+        Packet {
+            sent: now,
+            seq,
+            owner: self.owner,
+            route: self.route,
+            size,
+            kind: Kind::Segment,
+            flags: flags | ect,
+            at: 0,
+            extra: 0,
+            joined: 0,
+        }
+    }
+}
