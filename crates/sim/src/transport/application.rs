@@ -1,19 +1,19 @@
-//! What the application of a sender writes, and when.
+//! The application of a sender: how much it has written, and when it writes.
 
 use crate::config::TcpConfig;
 use crate::transport::sender::SEGMENT_OVERHEAD;
 
-/// The writing application of one flow. Counts in segments.
+/// The application that writes the data of one flow. Counts are in segments.
 #[derive(Clone, Debug)]
 pub(crate) struct Application {
-    /// When it begins and stops (ns).
+    /// When it starts and stops (ns).
     start: u64,
     stop: u64,
-    /// One past the last segment it will ever write; `u64::MAX` for no end.
+    /// One past the last segment of the flow; `u64::MAX` if it has no end.
     end: u64,
     /// Wire bytes of the last segment.
     last_size: u16,
-    /// Payload bits per second it writes at, and payload bits of a segment; no rate means at once.
+    /// Payload rate in bit/s, and payload bits per segment; without a rate everything is available at once.
     rate: Option<u64>,
     segment_bits: u64,
 }
@@ -33,7 +33,7 @@ impl Application {
         }
     }
 
-    /// When it begins (ns).
+    /// When it starts (ns).
     pub(crate) fn start(&self) -> u64 {
         self.start
     }
@@ -49,7 +49,7 @@ impl Application {
         self.last_size
     }
 
-    /// One past the last segment written by `now`; `sent` have been sent.
+    /// One past the last segment written by `now`, of which `sent` have been sent.
     pub(crate) fn written(&self, now: u64, sent: u64) -> u64 {
         if now < self.start {
             return 0;
@@ -61,7 +61,7 @@ impl Application {
                 ((bits / u128::from(self.segment_bits)) as u64).min(self.end)
             }
             None if now >= self.stop => sent.min(self.end),
-            // So far ahead that the sender hardly ever has to ask again, and yet notices the stop.
+            // One segment ahead of the sender at most, so that the sender notices the stop.
             None if self.stop < u64::MAX => (sent + 1).min(self.end),
             None => self.end,
         }
@@ -81,7 +81,7 @@ impl Application {
         if at > self.stop { u64::MAX } else { at.max(now + 1) }
     }
 
-    /// Whether all that will ever be written has been acknowledged.
+    /// Whether the whole flow has been acknowledged.
     pub(crate) fn is_finished(&self, una: u64) -> bool {
         una >= self.end
     }

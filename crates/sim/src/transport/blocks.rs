@@ -1,12 +1,13 @@
 //! The SACK blocks of a receiver.
 //!
-//! A host remembers the ranges that changed last and nothing else: what has been pushed out is not reported again, and a segment that
-//! comes beside it is a block of its own. So where many packets overtake each other, senders repair what has long arrived.
+//! A host remembers only the ranges that changed most recently. A range pushed out of that list is not reported
+//! again, and a segment next to it starts a new block. So with heavy reordering senders retransmit segments that
+//! arrived long ago.
 
-/// Blocks that are remembered (Linux's `TCP_NUM_SACKS`); a report has room for fewer.
+/// Blocks remembered (Linux's `TCP_NUM_SACKS`); fewer fit into an ACK.
 const REMEMBERED: usize = 4;
 
-/// The ranges out of order that changed last, newest first.
+/// The most recently changed ranges out of order, newest first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Blocks {
     blocks: [(u64, u64); REMEMBERED],
@@ -18,12 +19,12 @@ impl Blocks {
         self.blocks[..self.count].iter().copied()
     }
 
-    /// The place of the block that `segment` lies in or beside.
+    /// The index of the block that contains or touches `segment`.
     pub(super) fn place(&self, segment: u64) -> Option<usize> {
         self.iter().position(|(start, end)| start <= segment + 1 && segment <= end)
     }
 
-    /// Segment `segment` has come out of order: its block becomes the newest, together with those that it now touches.
+    /// Adds a segment received out of order: its block moves to the front and merges with those it now touches.
     pub(super) fn add(&mut self, segment: u64) {
         let place = self.place(segment).unwrap_or_else(|| {
             self.count = (self.count + 1).min(REMEMBERED);
@@ -36,7 +37,7 @@ impl Blocks {
         self.merge();
     }
 
-    /// Lets the newest block take in those that it touches.
+    /// Merges the newest block with those it touches.
     fn merge(&mut self) {
         let mut place = 1;
         while place < self.count {
@@ -55,7 +56,7 @@ impl Blocks {
         self.count -= 1;
     }
 
-    /// Everything below `next` has arrived.
+    /// Removes the blocks that a cumulative ACK of all segments below `next` covers.
     pub(super) fn forget_below(&mut self, next: u64) {
         let mut place = 0;
         while place < self.count {

@@ -2,33 +2,33 @@
 
 use headway_core::Rate;
 
-/// Windows per round-trip time that are paced in slow start, and afterwards (Linux's defaults).
+/// Ratio of the pacing rate to cwnd per RTT, in slow start and afterwards (Linux's defaults).
 const SLOW_START_GAIN: f64 = 2.0;
 const GAIN: f64 = 1.2;
-/// Segments at the beginning of a flow that a sender in bursts does not pace (Linux).
+/// Segments that a sender of bursts does not pace at the start of a flow (Linux).
 const UNPACED: u32 = 10;
-/// What the pace follows.
+/// Input of the pacing rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// The controller's rate; otherwise the window over the round-trip time times a gain.
+    /// The controller's rate; `None` for cwnd over smoothed RTT, times the gain.
     pub(crate) rate: Option<Rate>,
-    /// Whether segments leave in bursts, as hosts send them.
+    /// Whether segments leave in bursts, as from hosts with segmentation offload.
     pub(crate) bursts: bool,
     pub(crate) cwnd: u32,
-    /// Smoothed round-trip time, ns.
+    /// Smoothed RTT, ns.
     pub(crate) smoothed: u64,
     pub(crate) slow_start: bool,
 }
 
-/// When the next segment may leave.
+/// The pacing timer: when the next segment may leave.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pacer {
     next: u64,
-    /// Parts of a nanosecond left over.
+    /// Fraction of a nanosecond carried over.
     carry: f64,
-    /// Time that may still be made up for, because the burst left late (ns).
+    /// Time by which later gaps may still be shortened, because the burst left late (ns).
     credit: f64,
-    /// Segments sent so far, up to [`UNPACED`].
+    /// Segments sent so far, at most [`UNPACED`].
     count: u32,
 }
 
@@ -43,7 +43,7 @@ impl Pacer {
         self.next
     }
 
-    /// A segment of `size` wire bytes leaves now, the `first` of a burst or not.
+    /// Records that a segment of `size` wire bytes leaves now, the `first` of a burst or not.
     pub(crate) fn sent(&mut self, now: u64, size: u16, first: bool, pace: &Pace) {
         let gap = match pace.rate {
             Some(rate) => f64::from(size) * 8e9 / rate.bps_f64().max(1.0),
@@ -59,14 +59,15 @@ impl Pacer {
         }
     }
 
-    /// Nothing leaves before `gap` after now, or after the end of the present wait.
+    /// Delays the next departure by `gap` (ns) from now, or from the end of the current delay.
     fn wait(&mut self, now: u64, gap: f64) {
         let exact = gap + if self.next >= now { self.carry } else { 0.0 };
         self.carry = exact.fract();
         self.next = self.next.max(now) + exact as u64;
     }
 
-    /// After a burst passes the time it takes at the rate. What leaves late may make up for it, but its wait is at least halved.
+    /// Delays the next burst by this one's duration at the rate. A burst that left late is credited, but at most
+    /// half of each gap.
     fn sent_in_burst(&mut self, now: u64, first: bool, gap: f64) {
         if first {
             self.credit = now.saturating_sub(self.next) as f64;
@@ -93,7 +94,7 @@ mod tests {
         Pace { rate, bursts, cwnd: 10, smoothed: 0, slow_start: false }
     }
 
-    /// The times at which bursts of `size` segments leave, from the first pause on.
+    /// When bursts of `size` segments leave, from the first paced one on.
     fn departures(pace: &Pace, size: u32, count: usize) -> Vec<u64> {
         let mut pacer = Pacer::default();
         (0..UNPACED).for_each(|_| pacer.sent(0, FULL, false, pace));

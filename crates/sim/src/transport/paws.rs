@@ -1,22 +1,22 @@
-//! Protection against wrapped sequence numbers by time stamps (PAWS, RFC 7323 5).
+//! Protection against wrapped sequence numbers by timestamps (PAWS, RFC 7323 5).
 
 use super::ticks::tick;
 use crate::packet::Packet;
 
-/// A stamp may be so many ticks older than the latest (Linux's `TCP_PAWS_WINDOW`).
+/// Ticks by which a timestamp may be older than the most recent one (Linux's `TCP_PAWS_WINDOW`).
 const REPLAY_WINDOW: u64 = 1;
 
-/// The stamps that a receiver has seen.
+/// The timestamp state of a receiver.
 ///
-/// A segment that repeats what has been acknowledged brings a new stamp, and first copies that left well before it and are still under
-/// way, because packets overtake each other, are thrown away: so Linux loses by repairs where nothing was lost.
+/// A needless retransmission of an acknowledged segment raises TS.Recent. Reordered originals that left well
+/// before it and are still in flight are then dropped, so Linux loses segments to spurious retransmissions.
 #[derive(Debug)]
 pub(super) struct Paws {
-    /// Whether segments are refused at all.
+    /// Whether segments with old timestamps are dropped.
     enabled: bool,
-    /// The last acknowledgement said that everything below this has arrived.
+    /// The acknowledgement number of the last ACK sent (RFC 7323, Last.ACK.sent).
     pub(super) last_ack_sent: u64,
-    /// The latest stamp of the segments that began no later, in ticks.
+    /// TS.Recent of RFC 7323, in ticks.
     ts_recent: u64,
 }
 
@@ -25,7 +25,7 @@ impl Paws {
         Paws { enabled, last_ack_sent: 0, ts_recent: 0 }
     }
 
-    /// Takes in the stamp of a segment; says whether the segment counts.
+    /// Takes the timestamp of a segment; returns whether the segment is acceptable.
     #[inline]
     pub(super) fn accepts(&mut self, segment: &Packet) -> bool {
         let timestamp = tick(segment.sent);

@@ -1,12 +1,11 @@
-//! Proportional rate reduction: how the window gets from where it was to where the controller wants it (RFC 6937, with the
-//! slow-start bound, as in Linux).
+//! Proportional rate reduction (RFC 6937, with the slow-start reduction bound, as in Linux).
 
-/// One reduction.
+/// State of one reduction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prr {
-    /// Window before, segments, at least one.
+    /// Window before the reduction, segments, at least one.
     prior_cwnd: u64,
-    /// Segments reported since the reduction began.
+    /// Segments delivered since the reduction began.
     delivered: u64,
     /// Segments sent since.
     sent: u64,
@@ -27,8 +26,8 @@ impl Prr {
         self.sent += count;
     }
 
-    /// The window after an acknowledgement of `delivered` segments; `target` is where the reduction ends, `progress` whether the
-    /// acknowledgement advanced and found no new loss.
+    /// Returns the window after an ACK of `delivered` segments. `progress` says whether the ACK advanced `una`
+    /// and showed no new loss.
     pub(crate) fn window(&mut self, delivered: u64, in_flight: u64, ssthresh: u64, progress: bool) -> u32 {
         self.delivered += delivered;
         let send = if in_flight > ssthresh {
@@ -37,7 +36,7 @@ impl Prr {
             let limit = self.delivered.saturating_sub(self.sent).max(delivered) + u64::from(progress);
             limit.min(ssthresh - in_flight)
         };
-        // The first retransmission leaves at once.
+        // Fast retransmit is never delayed.
         let send = send.max(u64::from(self.sent == 0));
         (in_flight + send) as u32
     }

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Ranges at either end that are looked at before the others are searched.
+/// Ranges at either end that are checked one by one before a binary search.
 const LINEAR_STEPS: usize = 4;
 
 /// Disjoint ranges that do not touch, in ascending order.
 ///
-/// Work happens at either end almost always: new data extends the last range, and retransmissions close the first hole.
+/// Nearly all changes happen at either end: new data extends the last range, and retransmissions fill the first
+/// hole.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RangeSet {
     ranges: VecDeque<Range<u64>>,
@@ -37,7 +38,7 @@ impl RangeSet {
     #[inline]
     fn position(&self, member: u64) -> usize {
         let count = self.ranges.len();
-        // New data, and blocks that are reported again, lie at the end; retransmissions lie at the beginning.
+        // New data and repeated SACK blocks are at the end, retransmissions at the beginning.
         for position in (count.saturating_sub(LINEAR_STEPS)..count).rev() {
             if self.ranges[position].end < member {
                 return position + 1;
@@ -51,13 +52,13 @@ impl RangeSet {
         self.ranges.partition_point(|range| range.end < member)
     }
 
-    /// The range that `member` belongs to.
+    /// The range that contains `member`.
     pub(crate) fn range_of(&self, member: u64) -> Option<Range<u64>> {
         self.ranges.get(self.position(member + 1)).filter(|range| range.contains(&member)).cloned()
     }
 
-    /// Adds `added`, calls `new` with every part that was not in the set, in ascending order, and returns the range that
-    /// `added` is in now.
+    /// Adds `added` and returns the range that contains it afterwards; calls `new` with each part that was not in
+    /// the set, in ascending order.
     pub(crate) fn insert(&mut self, added: Range<u64>, mut new: impl FnMut(Range<u64>)) -> Range<u64> {
         let first = self.position(added.start);
         let mut merged = added.clone();
@@ -100,7 +101,7 @@ impl RangeSet {
         }
     }
 
-    /// The smallest number from `from` on that is not a member.
+    /// The smallest number at or above `from` that is not a member.
     pub(crate) fn next_hole(&self, from: u64) -> u64 {
         self.range_of(from).map_or(from, |range| range.end)
     }

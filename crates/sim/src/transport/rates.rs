@@ -1,51 +1,51 @@
-//! Samples of the rate of delivery (draft-cheng-iccrg-delivery-rate-estimation, as Linux takes them).
+//! Delivery-rate samples (draft-cheng-iccrg-delivery-rate-estimation, as in Linux).
 //!
-//! Every segment notes when it leaves how much has been delivered by then. When it is reported, the difference to what has been
-//! delivered meanwhile, over the time that took, is a sample. The time is the longer of two: from the sending of the segment
-//! reported last before it left to its own sending, and from that report to its own. So neither bursts of segments nor lumps of
-//! acknowledgements make the path look faster than it is.
+//! Each segment records, when sent, how much was delivered by then. When it is delivered, the increase since then
+//! over the elapsed time is a sample. The elapsed time is the longer of two: the send interval, from the segment
+//! delivered most recently before it left to its own departure, and the ACK interval, from that delivery to its
+//! own. So neither bursts of segments nor bursts of ACKs make the path look faster than it is.
 
 use std::collections::VecDeque;
 
 use headway_core::control::RateSample;
 use headway_core::{Duration, Instant};
 
-/// What a segment notes when it is sent; times in ns.
+/// State recorded when a segment is sent; times in ns.
 #[derive(Clone, Copy, Debug)]
 struct PacketState {
     sent: u64,
-    /// When the segment was sent that was reported last.
+    /// When the segment was sent that had been delivered most recently.
     first_sent: u64,
     delivered_at: u64,
     delivered: u64,
     app_limited: bool,
 }
 
-/// The segment that an acknowledgement is judged by: the newest it reports.
+/// The most recently sent segment among those that the current ACK delivers.
 #[derive(Clone, Copy, Debug)]
 struct Sampled {
     packet: PacketState,
-    /// Time between sending of the segment reported before and of this one, ns.
+    /// The send interval, ns.
     send_elapsed: u64,
 }
 
-/// The delivery of one flow.
+/// Delivery-rate estimator of one flow.
 #[derive(Debug)]
 pub(super) struct Rates {
-    /// Of the segments from the first not acknowledged on.
+    /// Of each segment from `una` on.
     packets: VecDeque<PacketState>,
     delivered: u64,
     delivered_at: u64,
     first_sent: u64,
-    /// Until more than so many segments are delivered, samples are limited by the application; zero when they are not.
+    /// Samples are app-limited until more than this many segments are delivered; zero if they are not.
     app_limited_until: u64,
-    /// The application had nothing when it was asked last, although the window would have let it.
+    /// The application had no data at the last check, although the window was open.
     app_idle: bool,
     sampled: Option<Sampled>,
 }
 
 impl Rates {
-    /// Nothing is sent, and the application has written nothing.
+    /// An estimator of a flow that has sent nothing and whose application has written nothing.
     pub(super) fn new() -> Rates {
         Rates {
             packets: VecDeque::new(),
@@ -58,19 +58,21 @@ impl Rates {
         }
     }
 
-    /// The application has nothing to send.
+    /// The application has no data to send.
     pub(super) fn set_app_idle(&mut self) {
         self.app_idle = true;
     }
 
-    /// The application writes, with `in_flight` segments under way; if it had nothing before, it limits them all.
+    /// The application writes while `in_flight` segments are in flight; if it had no data before, they are
+    /// app-limited.
     pub(super) fn on_write(&mut self, in_flight: u64) {
         if std::mem::take(&mut self.app_idle) {
             self.set_app_limited(in_flight);
         }
     }
 
-    /// Samples of all that is under way, and of what is sent before it is delivered, are not the path's.
+    /// Marks samples app-limited until everything in flight, and what is sent before that is delivered, is
+    /// delivered.
     pub(super) fn set_app_limited(&mut self, in_flight: u64) {
         self.app_limited_until = (self.delivered + in_flight).max(1);
     }
@@ -79,7 +81,7 @@ impl Rates {
         self.app_limited_until > 0
     }
 
-    /// The segment `offset` places after the first that is not acknowledged leaves.
+    /// Records that the segment `offset` places after `una` leaves; `idle` if nothing was outstanding.
     pub(super) fn sent(&mut self, now: u64, offset: u64, idle: bool) {
         if idle {
             (self.first_sent, self.delivered_at) = (now, now);
@@ -97,7 +99,7 @@ impl Rates {
         }
     }
 
-    /// The segment at `offset` has been reported for the first time.
+    /// The segment `offset` places after `una` is delivered.
     pub(super) fn on_delivered(&mut self, offset: u64) {
         let Some(packet) = self.packets.get(offset as usize).copied() else { return };
         if self.sampled.is_some_and(|sampled| packet.sent < sampled.packet.sent) {
@@ -107,12 +109,13 @@ impl Rates {
         self.first_sent = packet.sent;
     }
 
-    /// The first `count` segments are acknowledged.
+    /// Removes the first `count` segments, which are acknowledged.
     pub(super) fn remove_acked(&mut self, count: u64) {
         self.packets.drain(..(count as usize).min(self.packets.len()));
     }
 
-    /// Ends an acknowledgement of `delivered` segments and gives its sample; intervals shorter than `min_rtt` (ns) tell nothing.
+    /// Returns the sample of an ACK that delivers `delivered` segments; its interval is `None` below `min_rtt`
+    /// (ns).
     pub(super) fn sample(&mut self, now: u64, delivered: u64, min_rtt: u64) -> Option<RateSample> {
         self.delivered += delivered;
         if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
@@ -151,7 +154,7 @@ mod tests {
 
     const RTT: u64 = 100;
 
-    /// Four segments sent at these times, and acknowledged one by one at those.
+    /// The samples of four segments sent at the times `sent` and acknowledged one by one at `acknowledged`.
     fn samples(sent: [u64; 4], acknowledged: [u64; 4]) -> Vec<RateSample> {
         let mut rates = Rates::new();
         for (offset, time) in sent.into_iter().enumerate() {
@@ -168,7 +171,7 @@ mod tests {
     #[test]
     fn a_sample_takes_the_longer_of_sending_and_acknowledging() {
         let ns = |sample: &RateSample| sample.interval.map(Duration::ns);
-        // Sent together and acknowledged 10 apart, then the other way round.
+        // Sent together and acknowledged 10 ns apart, then the other way round.
         let path = samples([0; 4], [100, 110, 120, 130]);
         assert_eq!(path.iter().map(ns).collect::<Vec<_>>(), [Some(100), Some(110), Some(120), Some(130)]);
         assert_eq!(path.iter().map(|sample| sample.delivered).collect::<Vec<_>>(), [1, 2, 3, 4]);

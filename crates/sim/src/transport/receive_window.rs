@@ -1,33 +1,36 @@
-//! How large the receive window of a host gets.
+//! The size of a host's receive window.
 
 use crate::config::{Burst, TcpConfig};
 
-/// While its window grows, a host acknowledges every segment at once. It grows by so many segments for each that comes.
+/// Segments by which the window grows for each that arrives; while it grows, every segment is acknowledged at
+/// once.
 pub(super) const GROWTH: u64 = 2;
-/// To so much of itself it grows, as a ratio: from the half of its buffer that a host takes for payload at first, to 153/256,
-/// which it finds when the first full segment has come (Linux's `tcp_grow_window` and `scaling_ratio`; 1448 bytes take 2408 of memory).
+/// How far the window grows, as a ratio: from half of the buffer, which a host reserves for payload at first, to
+/// 153/256, which it computes when the first full segment arrives (Linux's `tcp_grow_window` and `scaling_ratio`;
+/// a segment of 1448 bytes takes 2408 of memory).
 const WINDOW_GROWTH: (u64, u64) = (153, 128);
-/// Bytes of it that the segment takes whose acknowledgement tells the window, because nobody has read it by then: 2408 of memory.
+/// Bytes of the window that the segment being acknowledged occupies, since it has not been read yet: 2408 of
+/// memory.
 const UNREAD_SEGMENT: u64 = 2408 * 153 / 256;
-/// What the window field holds, in units of a power of two that is chosen by the buffer at first: so that it can tell twice as much, but
-/// at most 14 bits (Linux's `tcp_select_initial_window`, RFC 7323 2.3).
+/// Maximum of the window field. Its unit is a power of two fixed by the initial buffer so that twice the buffer
+/// can be advertised; the shift is 14 at most (Linux's `tcp_select_initial_window`, RFC 7323 2.3).
 const FIELD: u64 = 65_535;
 const FIELD_BITS: u32 = 15;
 const MAX_SCALE: u32 = 14;
 
-/// The largest window, in bytes, that a host with this buffer can tell.
+/// The largest window that a host with this buffer can advertise, bytes.
 fn max_advertised(buffer: u64) -> u64 {
     FIELD << buffer.max(1).ilog2().saturating_sub(FIELD_BITS).min(MAX_SCALE)
 }
 
-/// What a host has room for, in segments.
+/// The receive window of a host, in segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReceiveWindow {
-    /// At first.
+    /// At the start.
     pub(super) initial: u64,
-    /// When its window has grown.
+    /// After it has grown.
     pub(super) max: u64,
-    /// By so much it grows, whether that can be told or not.
+    /// The growth of the buffer, even if the window field cannot express it.
     pub(super) growth: u64,
 }
 
@@ -41,7 +44,7 @@ impl ReceiveWindow {
         let grown = bytes.saturating_mul(WINDOW_GROWTH.0) / WINDOW_GROWTH.1;
         let read = grown.saturating_sub(UNREAD_SEGMENT);
         let advertised = max_advertised(bytes);
-        // A window that is told in bytes is a whole number of segments, and stays as it is for less than another one.
+        // An unscaled window is rounded to whole segments, and does not change by less than one.
         let stays = advertised == FIELD && read < (initial + 1) * mss;
         let max = if stays { initial } else { read.min(advertised) / mss };
         ReceiveWindow { initial, max: max.max(1), growth: grown / mss - initial.min(grown / mss) }

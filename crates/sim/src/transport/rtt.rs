@@ -1,28 +1,27 @@
-//! Round-trip time and retransmission timeout (RFC 6298, with the bounds of Linux).
+//! RTT estimation and retransmission timeout (RFC 6298, with the bounds of Linux).
 
-/// Least allowance for the variation of the round-trip time, ns: Linux's minimum timeout of 200 ms counts on top of the
-/// smoothed round-trip time.
+/// Minimum of the RTT variance term, ns: Linux adds its minimum RTO of 200 ms to the smoothed RTT.
 const RTO_MIN: u64 = 200_000_000;
-/// Longest timeout, ns.
+/// Maximum RTO, ns (Linux's `TCP_RTO_MAX`).
 const RTO_MAX: u64 = 120_000_000_000;
-/// Timeout before the first measurement, ns.
+/// RTO before the first measurement, ns.
 const INITIAL_RTO: u64 = 1_000_000_000;
 
-/// Estimates of one sender.
+/// RTT estimator of one sender.
 #[derive(Clone, Debug)]
 pub(crate) struct Rtt {
-    /// Smoothed round-trip time, ns; zero before the first measurement.
+    /// Smoothed RTT, ns; zero before the first measurement.
     smoothed: u64,
-    /// Four times the mean deviation from it, ns, and the most that has been in this round trip.
+    /// Four times the mean deviation, ns, and its maximum in this round trip.
     mdev: u64,
     mdev_max: u64,
-    /// The allowance for deviations, ns: grows at once, and shrinks once in a round trip, towards the most in it.
+    /// The RTT variance term of the RTO, ns: grows at once, and decays towards `mdev_max` once per round trip.
     rttvar: u64,
-    /// The round trip ends when more than the segments below this are acknowledged.
+    /// The round trip ends when this segment is acknowledged.
     rtt_seq: u64,
     min: u64,
     backoff: u32,
-    /// Timeout without back-off, ns.
+    /// RTO without back-off, ns.
     timeout: u64,
 }
 
@@ -40,8 +39,9 @@ impl Rtt {
         }
     }
 
-    /// Takes in the round-trip times of the oldest and of the newest segment that an acknowledgement reports: the timeout has to cover
-    /// the one, the path is judged by the other. Segments below `una` are acknowledged, those below `next` sent.
+    /// Takes the RTTs of the oldest and of the newest segment that an ACK delivers, ns. The oldest feeds the
+    /// smoothed RTT and the RTO, the newest the minimum RTT. Segments below `una` are acknowledged, those below
+    /// `next` sent.
     #[inline]
     pub(crate) fn measured(&mut self, rtt: u64, newest: u64, (una, next): (u64, u64)) {
         self.min = self.min.min(newest);
@@ -61,8 +61,8 @@ impl Rtt {
         self.timeout = (self.smoothed + self.rttvar).min(RTO_MAX);
     }
 
-    /// A round-trip time well below the smoothed one makes the deviation grow by an eighth of what one above it does: falling is no
-    /// reason to wait longer.
+    /// An RTT well below the smoothed one raises the deviation by only an eighth of what one above it does,
+    /// because a falling RTT is no reason for a longer RTO (as in Linux).
     #[inline]
     fn update_mdev(&mut self, rtt: u64) {
         let off = self.smoothed.abs_diff(rtt);
@@ -85,13 +85,13 @@ impl Rtt {
         self.backoff = (self.backoff + 1).min(10);
     }
 
-    /// Smoothed round-trip time, ns; zero before the first measurement.
+    /// Smoothed RTT, ns; zero before the first measurement.
     #[inline]
     pub(crate) fn smoothed(&self) -> u64 {
         self.smoothed
     }
 
-    /// Smallest round-trip time, ns; `u64::MAX` before the first measurement.
+    /// Minimum RTT, ns; `u64::MAX` before the first measurement.
     #[inline]
     pub(crate) fn min(&self) -> u64 {
         self.min
@@ -126,7 +126,7 @@ mod tests {
         let mut rtt = Rtt::new();
         let ms = 1_000_000;
         let mut timeouts = Vec::new();
-        // Rounds of ten segments; the fourth takes half a second longer.
+        // Rounds of ten segments; the RTT of the fourth is half a second longer.
         for segment in 0..120 {
             let late = if segment / 10 == 3 { 500 } else { 0 };
             rtt.measured((100 + late) * ms, 100 * ms, (segment, segment + 10));
@@ -134,7 +134,7 @@ mod tests {
                 timeouts.push(rtt.timeout() / ms);
             }
         }
-        // The first timeout is three round-trip times, or the least allowance.
+        // The first RTO is three RTTs, or the minimum variance term on top of one.
         assert_eq!(timeouts[..3], [300, 300, 300]);
         assert!(timeouts[3] > 1_000, "{timeouts:?}");
         assert!(timeouts[5] > timeouts[3] / 2 && timeouts[11] < timeouts[3], "{timeouts:?}");

@@ -1,64 +1,64 @@
-//! What the sender knows of the segments in flight: reported, lost, sent again.
+//! The sender's scoreboard of segments in flight: SACKed, lost, retransmitted.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
 use super::range_set::RangeSet;
 
-/// SACKed segments above a hole after which it counts as lost at once (RFC 6675, RFC 8985 6.2).
+/// SACKed segments above a hole after which it is lost at once (RFC 6675, RFC 8985 6.2).
 const DUP_THRESHOLD: u64 = 3;
 
-/// Recoveries after which holes are given the shortest time again unless one was in vain (RFC 8985 6.2).
+/// Recoveries without a DSACK after which the reordering window is at its minimum again (RFC 8985 6.2).
 const REO_WND_PERSIST: u32 = 16;
-/// Most quarters of a round-trip time, as in Linux.
+/// The largest reordering window in quarters of the minimum RTT, as in Linux.
 const MAX_REO_WND_STEPS: u64 = 255;
 
-/// The scoreboard. What is lost is found by [`super::sender::rack`]: until reordering has been seen, at once when three segments have
-/// been SACKed or recovery is under way; otherwise segments are given a quarter of the smallest round-trip time to be overtaken, and
-/// another quarter for every round trip in which a retransmission turns out to have been needless.
+/// The scoreboard; [`super::sender::rack`] finds the losses. Until reordering has been seen, a hole is lost as
+/// soon as three segments are SACKed or recovery is under way. Afterwards the reordering window is a quarter of
+/// the minimum RTT, and another quarter for each round trip in which a DSACK arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Scoreboard {
     sacked: RangeSet,
-    /// Segments below this that have not been reported are lost.
+    /// Segments below this are lost unless they are delivered.
     high_lost: u64,
-    /// Lost and not reported since.
+    /// Lost and not delivered since.
     lost_out: u64,
-    /// Losses so far, of retransmissions too.
+    /// All losses so far, those of retransmissions included.
     losses: u64,
-    /// Lost segments below this have been sent again.
+    /// Lost segments below this have been retransmitted (RFC 6675, HighRxt).
     high_rxt: u64,
-    /// The same before a timeout or an undone reduction began anew.
+    /// The largest `high_rxt` before an RTO or an undo reset it.
     prior_high_rxt: u64,
-    /// The segment that the last probe of the tail has repeated.
+    /// The segment that the last TLP retransmitted.
     tlp_segment: Option<u64>,
-    /// Lost segments that have been sent again and not been reported since.
+    /// Lost segments whose retransmission is in flight.
     retrans_out: u64,
-    /// Of the segments below `cursor`, those whose retransmission is lost too.
+    /// Segments below `high_rxt` whose retransmission is lost too.
     lost_retrans: BTreeSet<u64>,
-    /// Retransmissions in order of sending: segment, time.
+    /// Retransmissions in the order they were sent: segment, time (ns).
     retrans_log: VecDeque<(u64, u64)>,
     reordering_seen: bool,
-    /// By how many segments one has been overtaken at most.
+    /// The reordering degree: the most segments by which one was overtaken.
     reordering_degree: u64,
-    /// Whether the present acknowledgement is older than all retransmissions.
+    /// Whether the segment that triggered the current ACK left before all retransmissions in flight.
     precedes_retrans: bool,
-    /// A segment was sent again in vain.
+    /// A DSACK arrived since the reordering window was last computed.
     dsack_seen: bool,
-    /// Quarters of a round-trip time beyond the first that holes are given, and for how many more recoveries.
+    /// Quarters of the minimum RTT beyond the first in the reordering window, and for how many more recoveries.
     extra_reo_wnd_steps: u64,
     reo_wnd_persist: u32,
-    /// The next quarter is not added before this segment is acknowledged.
+    /// The reordering window does not grow again before this segment is acknowledged.
     dsack_round: u64,
 }
 
 impl Scoreboard {
-    /// Nothing is SACKed and nothing lost.
+    /// Whether nothing is SACKed and nothing is lost.
     #[inline]
     pub(crate) fn is_clean(&self) -> bool {
         self.sacked.is_empty() && self.lost_out == 0
     }
 
-    /// Segments that have left the network or are thought to have: what is in flight is next - una less this.
+    /// Segments between `una` and `next` that are not in flight (Linux: `sacked_out + lost_out - retrans_out`).
     #[inline]
     pub(crate) fn not_in_flight(&self) -> u64 {
         self.sacked.len() + self.lost_out - self.retrans_out
@@ -69,19 +69,20 @@ impl Scoreboard {
         self.lost_out > 0
     }
 
-    /// Hears of an acknowledgement caused by a segment sent at `sent`, as a retransmission or for the first time. If that was
-    /// before all retransmissions under way and the acknowledgement reports a segment sent again, its first copy was only late.
+    /// Notes which segment triggered the ACK to be processed next: one sent at `sent` (ns), as a retransmission
+    /// or not. If it left before all retransmissions in flight and the ACK reports a retransmitted segment, the
+    /// original was only delayed.
     pub(crate) fn note_trigger(&mut self, sent: u64, retransmitted: bool) {
         self.precedes_retrans =
             !retransmitted && self.retrans_log.front().is_some_and(|(_, first)| sent < *first);
     }
 
-    /// The receiver has got a retransmission that it did not need.
+    /// The receiver reported a DSACK.
     pub(crate) fn on_dsack(&mut self) {
         self.dsack_seen |= self.reordering_seen;
     }
 
-    /// How many quarters of the smallest round-trip time holes are given; adds one after a round trip with a retransmission in vain.
+    /// The reordering window in quarters of the minimum RTT; grows by one after a round trip with a DSACK.
     pub(crate) fn reo_wnd_steps(&mut self, una: u64, next: u64) -> u64 {
         if std::mem::take(&mut self.dsack_seen) && una >= self.dsack_round {
             self.extra_reo_wnd_steps = (self.extra_reo_wnd_steps + 1).min(MAX_REO_WND_STEPS - 1);
@@ -91,7 +92,7 @@ impl Scoreboard {
         self.extra_reo_wnd_steps + 1
     }
 
-    /// A recovery is over that was not in vain.
+    /// A recovery ended.
     pub(crate) fn recovery_ended(&mut self) {
         self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
         if self.reo_wnd_persist == 0 {
@@ -99,14 +100,14 @@ impl Scoreboard {
         }
     }
 
-    /// Losses so far, of retransmissions too.
+    /// All losses so far, those of retransmissions included.
     #[inline]
     pub(crate) fn losses(&self) -> u64 {
         self.losses
     }
 
-    /// Everything below `ack` has arrived; calls `fresh` with each segment of `una..ack` that had not been reported, and whether it has
-    /// been sent again.
+    /// Takes a cumulative ACK of all segments below `ack`; calls `fresh` with each newly acknowledged segment of
+    /// `una..ack` and whether it was retransmitted.
     pub(crate) fn acknowledge(&mut self, una: u64, ack: u64, mut fresh: impl FnMut(u64, bool)) {
         let mut segment = self.sacked.next_hole(una);
         let highest = self.sacked.end().unwrap_or(0);
@@ -119,23 +120,23 @@ impl Scoreboard {
         self.advance(ack);
     }
 
-    /// Nothing below `una` is looked at any more.
+    /// Moves all marks up to `una` at least.
     pub(crate) fn advance(&mut self, una: u64) {
         self.high_lost = self.high_lost.max(una);
         self.high_rxt = self.high_rxt.max(una);
     }
 
-    /// Whether a segment that has not been reported has ever been sent again.
+    /// Whether a segment that was not delivered before has ever been retransmitted.
     fn was_retransmitted(&self, segment: u64) -> bool {
         segment < self.high_rxt.max(self.prior_high_rxt) || self.tlp_segment == Some(segment)
     }
 
-    /// A probe of the tail repeats a segment.
+    /// A TLP retransmits a segment.
     pub(crate) fn note_tlp(&mut self, segment: u64) {
         self.tlp_segment = Some(segment);
     }
 
-    /// A segment has been reported for the first time.
+    /// Records the first report of a segment as delivered.
     fn mark_delivered(&mut self, segment: u64, highest: u64) {
         let retransmitted = segment < self.high_rxt;
         if segment < self.high_lost {
@@ -150,7 +151,7 @@ impl Scoreboard {
         }
     }
 
-    /// A SACK block has come; calls `fresh` with each of its segments that had not been reported, and whether it has been sent again.
+    /// Takes a SACK block; calls `fresh` with each newly SACKed segment and whether it was retransmitted.
     pub(crate) fn sack(&mut self, block: Range<u64>, mut fresh: impl FnMut(u64, bool)) {
         let highest = self.sacked.end().unwrap_or(0);
         let mut sacked = std::mem::take(&mut self.sacked);
@@ -163,17 +164,17 @@ impl Scoreboard {
         self.sacked = sacked;
     }
 
-    /// Whether segments have been overtaken by more than losses are waited for.
+    /// Whether the reordering degree exceeds the threshold of duplicate ACKs.
     pub(crate) fn has_large_reordering(&self) -> bool {
         self.reordering_degree > DUP_THRESHOLD
     }
 
-    /// Whether holes are given no time: nothing has been overtaken, and three segments are SACKed or losses being repaired.
+    /// Whether the reordering window is zero: no reordering seen, and three segments SACKed or in recovery.
     pub(crate) fn has_zero_reo_wnd(&self, recovering: bool) -> bool {
         !self.reordering_seen && (recovering || self.sacked.len() >= DUP_THRESHOLD)
     }
 
-    /// Segments below `edge` that have not been reported are lost; says whether that is new of any.
+    /// Marks all segments below `bound` lost that are not delivered; returns whether any is newly lost.
     pub(crate) fn mark_lost_below(&mut self, bound: u64) -> bool {
         let before = self.lost_out;
         let mut segment = self.sacked.next_hole(self.high_lost);
@@ -186,7 +187,7 @@ impl Scoreboard {
         self.lost_out > before
     }
 
-    /// The last segment below `edge` that is neither reported nor known to be lost.
+    /// The last segment below `bound` that is neither SACKed nor lost.
     pub(crate) fn last_hole(&self, bound: u64) -> Option<u64> {
         let last = bound.checked_sub(1).filter(|last| *last >= self.high_lost)?;
         let hole = match self.sacked.range_of(last) {
@@ -196,7 +197,7 @@ impl Scoreboard {
         (hole >= self.high_lost).then_some(hole)
     }
 
-    /// Whether a retransmission is under way, as far as the sender knows.
+    /// Whether the retransmission of a segment is in flight, as far as the sender knows.
     fn is_retrans_in_flight(&self, una: u64, segment: u64) -> bool {
         segment >= una
             && segment < self.high_rxt
@@ -204,8 +205,8 @@ impl Scoreboard {
             && self.sacked.range_of(segment).is_none()
     }
 
-    /// Retransmissions that left by `old`, and before the one of the segment `newest` (when, and one past its number), are lost unless they
-    /// have been reported.
+    /// Marks retransmissions lost that left by `old` (ns) and before that of segment `newest` (its time and one
+    /// past its number), unless they are delivered; returns whether there were any.
     pub(crate) fn mark_lost_retrans(&mut self, una: u64, newest: (u64, u64), old: u64) -> bool {
         let mut found = false;
         let earlier = |entry: &(u64, u64)| entry.1 <= old && (entry.1, entry.0 + 1) < newest;
@@ -221,19 +222,20 @@ impl Scoreboard {
         found
     }
 
-    /// When a segment was sent again last, as far as that is known (ns).
+    /// When a segment was last retransmitted, if that is still in the log (ns).
     pub(crate) fn retransmitted_at(&self, segment: u64) -> Option<u64> {
         self.retrans_log.iter().rev().find(|entry| entry.0 == segment).map(|(_, sent)| *sent)
     }
 
-    /// When the last retransmission left before `newest`, as in [`Scoreboard::lose_resent`], that has not been reported (ns).
+    /// When the last retransmission in flight left that is older than `newest`, as in
+    /// [`Scoreboard::mark_lost_retrans`] (ns).
     pub(crate) fn last_retransmitted_at(&self, una: u64, newest: (u64, u64)) -> Option<u64> {
         let count = self.retrans_log.partition_point(|(segment, sent)| (*sent, *segment + 1) < newest);
         let open = |entry: &&(u64, u64)| self.is_retrans_in_flight(una, entry.0);
         self.retrans_log.range(..count).rev().find(open).map(|(_, sent)| *sent)
     }
 
-    /// After a timeout everything that has not been reported is lost, retransmissions too.
+    /// Marks everything lost that is not SACKed, retransmissions included, after an RTO.
     pub(crate) fn mark_all_lost(&mut self, una: u64, next: u64) {
         self.high_lost = self.high_lost.max(una);
         self.mark_lost_below(next);
@@ -245,7 +247,7 @@ impl Scoreboard {
         self.retrans_log.clear();
     }
 
-    /// Nothing counts as lost any more; `una` is the first segment not acknowledged.
+    /// Clears all loss marks after an undo; `una` is the first segment not acknowledged.
     pub(crate) fn unmark_lost(&mut self, una: u64) {
         self.prior_high_rxt = self.prior_high_rxt.max(self.high_rxt);
         (self.high_lost, self.high_rxt, self.lost_out, self.retrans_out) = (una, una, 0, 0);
@@ -253,12 +255,12 @@ impl Scoreboard {
         self.retrans_log.clear();
     }
 
-    /// Segments that have been sent again and not been reported since.
+    /// Lost segments whose retransmission is in flight.
     pub(crate) fn retrans_out(&self) -> u64 {
         self.retrans_out
     }
 
-    /// The next segment to be sent again.
+    /// The next segment to retransmit.
     #[inline]
     pub(crate) fn next_lost(&self) -> Option<u64> {
         if !self.needs_retransmit() {
@@ -268,7 +270,7 @@ impl Scoreboard {
         self.lost_retrans.first().copied().or_else(fresh)
     }
 
-    /// Segment `segment`, which [`Scoreboard::next_lost`] has given, is sent again.
+    /// Segment `segment`, which [`Scoreboard::next_lost`] returned, is retransmitted.
     pub(crate) fn retransmit(&mut self, now: u64, segment: u64) {
         if !self.lost_retrans.remove(&segment) {
             self.high_rxt = segment + 1;
@@ -277,7 +279,7 @@ impl Scoreboard {
         self.retrans_log.push_back((segment, now));
     }
 
-    /// Whether lost segments have not been sent again.
+    /// Whether a lost segment has not been retransmitted.
     #[inline]
     fn needs_retransmit(&self) -> bool {
         self.lost_out > self.retrans_out
@@ -292,21 +294,21 @@ impl Scoreboard {
 mod tests {
     use super::*;
 
-    /// Sends the next lost segment again.
+    /// Retransmits the next lost segment.
     fn resend(board: &mut Scoreboard, now: u64) -> Option<u64> {
         let segment = board.next_lost()?;
         board.retransmit(now, segment);
         Some(segment)
     }
 
-    /// How many segments a SACK block reports for the first time.
+    /// The number of segments newly SACKed by a block.
     fn sack(board: &mut Scoreboard, block: Range<u64>) -> usize {
         let mut count = 0;
         board.sack(block, |_, _| count += 1);
         count
     }
 
-    /// How many segments an acknowledgement reports for the first time.
+    /// The number of segments newly acknowledged by a cumulative ACK.
     fn acknowledge(board: &mut Scoreboard, una: u64, ack: u64) -> usize {
         let mut count = 0;
         board.acknowledge(una, ack, |_, _| count += 1);
@@ -345,7 +347,7 @@ mod tests {
         assert_eq!(resend(&mut board, 100), Some(0));
         assert!(!board.needs_retransmit());
         sack(&mut board, 4..5);
-        // What left in the same burst tells by its number.
+        // Segments of the same burst are ordered by number.
         assert!(
             !board.mark_lost_retrans(0, (100, 1), 100) && board.last_retransmitted_at(0, (100, 1)).is_none()
         );
@@ -379,7 +381,7 @@ mod tests {
         assert_eq!((board.lost_out, board.not_in_flight()), (6, 8));
         let retransmitted: Vec<u64> = std::iter::from_fn(|| resend(&mut board, 0)).collect();
         assert_eq!(retransmitted, [2, 3, 6, 7, 8, 9]);
-        // Another timeout does not forget that they were.
+        // A second RTO does not clear that they were retransmitted.
         board.mark_all_lost(2, 10);
         let mut again = Vec::new();
         board.acknowledge(2, 10, |segment, retransmitted| again.push((segment, retransmitted)));

@@ -1,10 +1,11 @@
-//! The clock that the timers of a host follow: that of Linux with 1000 ticks a second.
+//! The clock of a host's timers: that of Linux with 1000 ticks per second.
 
 /// A tick, ns.
 pub(crate) const TICK: u64 = 1_000_000;
-/// Waits shorter than this many ticks end at a tick (Linux's timer wheel).
+/// Timers shorter than this many ticks have a resolution of one tick (level 0 of Linux's timer wheel).
 const FIRST_LEVEL_TICKS: u64 = 63;
-/// Each level of the wheel is eight times as coarse as the one before, and reaches eight times as far.
+/// Binary logarithm of the ratio between levels of the wheel: each is 8 times as coarse as the one below and
+/// reaches 8 times as far.
 const LEVEL_SHIFT: u32 = 3;
 
 /// The tick at `now` (ns).
@@ -13,8 +14,8 @@ pub(crate) fn tick(now: u64) -> u64 {
     now / TICK
 }
 
-/// When a timer fires (ns) that is set at `now` for `wait` ns. That is in whole ticks, rounded up, and fires with the tick that begins
-/// after them; longer waits end at multiples of 8, 64, 512 and so on ticks.
+/// When a timer set at `now` for `wait` ns fires (ns). The wait is rounded up to whole ticks, and the timer fires
+/// at the next tick after it; longer timers fire at multiples of 8, 64, 512 and so on ticks.
 #[inline]
 pub(crate) fn expiry(now: u64, wait: u64) -> u64 {
     let ticks = tick(wait + TICK - 1);
@@ -29,10 +30,10 @@ fn coarse(at: u64, ticks: u64) -> u64 {
     ((at >> (level * LEVEL_SHIFT)) + 1) * (TICK << (level * LEVEL_SHIFT))
 }
 
-/// A timer that is set much more often than it fires: when exactly that is, is worked out when it is due.
+/// A timer that is set much more often than it fires; its exact expiry is computed only when it is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timer {
-    /// Not before this time (ns); `u64::MAX` when it is not set.
+    /// Earliest expiry (ns); `u64::MAX` when it is off.
     at: u64,
     /// When it was set (ns); `u64::MAX` when `at` is exact.
     set: u64,
@@ -41,7 +42,7 @@ pub(crate) struct Timer {
 impl Timer {
     pub(crate) const OFF: Timer = Timer { at: u64::MAX, set: u64::MAX };
 
-    /// A timer that is set at `now` for `wait` ns.
+    /// Returns a timer set at `now` for `wait` ns.
     #[inline]
     pub(crate) fn new(now: u64, wait: u64) -> Timer {
         Timer { at: now + wait, set: now }
@@ -58,14 +59,14 @@ impl Timer {
         self.at
     }
 
-    /// It does not fire before `time` (ns).
+    /// Postpones its expiry to `time` (ns) at least.
     pub(crate) fn hold(&mut self, time: u64) {
         if self.at < time {
             *self = Timer { at: time, set: u64::MAX };
         }
     }
 
-    /// Whether it fires now.
+    /// Whether it has expired by `now` (ns).
     pub(crate) fn fires(&mut self, now: u64) -> bool {
         if self.at <= now && self.set < u64::MAX {
             *self = Timer { at: expiry(self.set, self.at - self.set), set: u64::MAX };

@@ -1,4 +1,4 @@
-//! The receiving end of a TCP flow: reassembly, acknowledgements, echo of marks, receive window.
+//! The receiving end of a TCP flow: reassembly, ACKs, ECN echo, receive window.
 
 mod compression;
 mod reader;
@@ -16,52 +16,52 @@ use crate::packet::{
     CE, CWR, DUPLICATE, ECE, Kind, Packet, REPORT, RETRANSMITTED, Report, SACK_BLOCKS, WINDOW_PROBE,
 };
 
-/// Bytes on the wire of an acknowledgement with timestamps and no SACK block: 20 + 32 of headers and 38 of Ethernet.
+/// Bytes on the wire of an ACK with timestamps and without SACK blocks: 20 + 32 of headers and 38 of Ethernet.
 const ACK_SIZE: u16 = 90;
-/// Bytes that the first SACK block adds, and each further one.
+/// Bytes added by the first SACK block, and by each further one.
 const FIRST_BLOCK: u16 = 12;
 const MORE_BLOCK: u16 = 8;
-/// Segments that are acknowledged at once when a flow begins, so that slow start is not held up (Linux's quick mode).
+/// Segments acknowledged one by one at the start of a flow to speed up slow start (Linux's quickack mode).
 const QUICKACKS: u32 = 16;
-/// As many when nothing has come for longer than a retransmission timeout, because the sender's window is small then (Linux's
-/// `tcp_event_data_recv`). Such a timeout allows for so much variation of the round-trip time at least, ns.
+/// Minimum variance term of the RTO, ns. Quickack mode starts again after an idle time longer than an RTO,
+/// because the sender's window is small then (Linux's `tcp_event_data_recv`).
 const RTO_MIN: u64 = 200_000_000;
-/// The same when a mark comes that the sender has not heard of yet: its window may be small from now on (Linux, without DCTCP).
+/// Segments in quickack mode after a CE mark that begins an echo, since the sender's window may be small from now
+/// on (Linux, without DCTCP).
 const QUICKACKS_AFTER_MARK: u32 = 2;
-/// Blocks of a report that a sender can count on hearing of (Linux's `TCP_SACK_BLOCKS_EXPECTED`).
+/// SACK blocks of an ACK that are expected to reach the sender (Linux's `TCP_SACK_BLOCKS_EXPECTED`).
 const BLOCKS_EXPECTED: usize = 2;
 
 /// The receiver of one flow.
 #[derive(Debug)]
 pub(crate) struct Receiver {
-    /// The first segment that is missing.
+    /// The cumulative ACK: the first missing segment.
     next: u64,
-    /// Segments in order that no acknowledgement has covered yet.
+    /// Segments in order that no ACK covers yet.
     unacknowledged: u32,
     every: u32,
     quickack: u32,
-    /// When a held back acknowledgement is due (ns); `u64::MAX` when none is held back.
+    /// When a delayed ACK or window update is due (ns); `u64::MAX` if none is.
     deadline: u64,
     timeout: u64,
     owner: u32,
     route: u32,
     ecn: Ecn,
     echo: bool,
-    /// Marks have come since the sender last said that it reduced.
+    /// ECE is echoed until the sender reports CWR (Linux's `TCP_ECN_DEMAND_CWR`).
     demand_cwr: bool,
-    /// The next segment in order is acknowledged at once.
+    /// The next segment in order is acknowledged immediately.
     ack_now: bool,
-    /// How segments out of order share acknowledgements.
     compression: Compression,
-    /// The largest sum of acknowledgement and window told so far.
+    /// The highest right edge of the window advertised so far.
     right_edge: u64,
     window: ReceiveWindow,
     out_of_order: RangeSet,
     blocks: Blocks,
     reader: Option<Reader>,
-    /// Of the segment that came last: when it was sent, and whether it was a retransmission.
+    /// Of the last segment: when it was sent (ns), and its flag for retransmissions.
     last: (u64, u8),
-    /// When it came (ns), and how long a silence ends delays of acknowledgements.
+    /// When it arrived (ns), and the idle time that starts quickack mode again.
     last_arrival: u64,
     idle_limit: u64,
     paws: Paws,
@@ -70,7 +70,8 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver that has got nothing yet. A host knows the `round_trip` time of an empty path (ns) since its connection was opened.
+    /// Returns the receiver of a new flow. A host knows the RTT of the empty path, `round_trip` ns, from its
+    /// handshake.
     pub(crate) fn new(config: &TcpConfig, owner: u32, route: u32, round_trip: u64) -> Receiver {
         let round_trip = if config.burst == Burst::Host { round_trip } else { 0 };
         let window = ReceiveWindow::new(config);
@@ -105,34 +106,34 @@ impl Receiver {
         }
     }
 
-    /// The answer to the packet that asks for a connection.
+    /// The SYN-ACK that answers a SYN.
     pub(crate) fn answer(&self, syn: &Packet) -> Packet {
         Packet { route: self.route, kind: Kind::SynAck, at: 0, ..*syn }
     }
 
-    /// Segments that arrived in order.
+    /// Segments received in order.
     pub(crate) fn in_order(&self) -> u64 {
         self.next
     }
 
-    /// Segments that arrived, window probes included.
+    /// Segments received, window probes included.
     pub(crate) fn received(&self) -> u64 {
         self.received
     }
 
-    /// Segments that arrived marked.
+    /// Segments received with a CE mark.
     pub(crate) fn marked(&self) -> u64 {
         self.marked
     }
 
-    /// When [`Receiver::on_timer`] wants to be called; `u64::MAX` for never.
+    /// When to call [`Receiver::on_timer`] (ns); `u64::MAX` for never.
     #[inline]
     pub(crate) fn deadline(&self) -> u64 {
         self.deadline
     }
 
-    /// With the DCTCP echo, a change of marks ends what an acknowledgement may cover (RFC 8257 3.2): gives the one that is due before
-    /// `segment` counts, which is then acknowledged at once.
+    /// Prepares for `segment` and returns the ACK that is due before it, if any. With the DCTCP echo, a change of
+    /// CE marks sends a delayed ACK at once, and the segment is acknowledged immediately (RFC 8257 3.2).
     #[inline]
     pub(crate) fn before(&mut self, now: u64, segment: &Packet) -> Option<Packet> {
         if self.compression.compressed > 0 && self.displaces_block(segment.seq) {
@@ -147,8 +148,8 @@ impl Receiver {
         due
     }
 
-    /// Whether a segment out of order belongs to none of the ranges that changed last, so that what waits is better told before a
-    /// block of its own pushes another out of the report (Linux).
+    /// Whether a segment out of order would displace a SACK block: it touches no recent block, so compressed ACKs
+    /// had better be sent first (Linux).
     #[cold]
     fn displaces_block(&self, seq: u64) -> bool {
         if seq <= self.next || self.out_of_order.range_of(seq).is_some() {
@@ -157,7 +158,7 @@ impl Receiver {
         self.blocks.place(seq).unwrap_or(self.blocks.iter().count()) >= BLOCKS_EXPECTED
     }
 
-    /// A segment arrived; gives the acknowledgement it causes at once, if any.
+    /// Takes a segment; returns the ACK to be sent immediately, if any.
     #[inline(always)]
     pub(crate) fn on_segment(&mut self, now: u64, segment: &Packet) -> Option<Packet> {
         if !self.paws.accepts(segment) {
@@ -185,7 +186,7 @@ impl Receiver {
         Some(self.acknowledge_at_once(now))
     }
 
-    /// A segment is thrown away for its stamp; gives the acknowledgement that answers it.
+    /// Drops a segment that fails PAWS; returns the ACK that answers it.
     #[cold]
     fn reject(&mut self, now: u64, segment: &Packet) -> Packet {
         let mut ack = self.acknowledge(now);
@@ -196,7 +197,7 @@ impl Receiver {
         ack
     }
 
-    /// A segment that is marked, or that says that the sender has reduced its window.
+    /// Handles a segment with CE or CWR.
     fn on_ecn(&mut self, segment: &Packet) {
         let marked = segment.has(CE);
         self.marked += u64::from(marked);
@@ -213,13 +214,14 @@ impl Receiver {
         }
     }
 
-    /// A segment out of order, one that fills a hole, or a window probe: acknowledged at once, unless many are out of order.
+    /// Takes a segment out of order, one that fills a hole, or a window probe; the ACK is immediate unless it is
+    /// compressed.
     #[inline(never)]
     fn on_out_of_order(&mut self, now: u64, segment: &Packet) -> Option<Packet> {
         let (seq, before) = (segment.seq, self.next);
         let mut fresh = segment.has(WINDOW_PROBE);
         if seq < self.next {
-            // What has come twice shows that acknowledgements are missing.
+            // A duplicate segment suggests that ACKs were lost.
             self.quickack = self.quickack.max(QUICKACKS);
         } else if !segment.has(WINDOW_PROBE) {
             let range = self.out_of_order.insert(seq..seq + 1, |_| fresh = true);
@@ -244,7 +246,7 @@ impl Receiver {
         Some(ack)
     }
 
-    /// The held back acknowledgement or the window update is due.
+    /// The delayed ACK or the window update is due.
     pub(crate) fn on_timer(&mut self, now: u64) -> Packet {
         self.acknowledge(now)
     }
@@ -289,10 +291,10 @@ impl Receiver {
         ack
     }
 
-    /// What the acknowledgement just given reports, when it is flagged so.
+    /// The report of the ACK just returned, if that is flagged `REPORT`.
     pub(crate) fn report(&self, ack: &Packet) -> Report {
         let mut report = Report { window: ack.extra, ..Report::default() };
-        // The word of a segment that has come twice takes the room of a block.
+        // A DSACK takes the space of a block.
         let room = SACK_BLOCKS - usize::from(ack.has(DUPLICATE));
         for (block, (start, end)) in report.blocks.iter_mut().zip(self.blocks.iter().take(room)) {
             *block = ((start - self.next) as u32, (end - self.next) as u32);
@@ -300,20 +302,20 @@ impl Receiver {
         report
     }
 
-    /// Segments that the buffer holds by now.
+    /// The current size of the receive window, segments.
     #[inline]
     fn buffer(&self) -> u64 {
         (self.window.initial + GROWTH * self.received).min(self.window.max)
     }
 
-    /// The right edge of the window with a slow reader; when it is nearly shut, sets the time of an update.
+    /// The right edge of the window with a slow reader; schedules a window update if it is nearly closed.
     fn advertised_edge(&mut self, now: u64) -> u64 {
         let buffer = self.buffer();
         let Some(reader) = &mut self.reader else { return self.right_edge };
         reader.advance(now, self.next);
         let unread = self.next - reader.read;
         let room = buffer.saturating_sub(unread + self.out_of_order.len());
-        // Small windows are not told (RFC 1122 4.2.3.3).
+        // Avoids silly windows (RFC 1122 4.2.3.3).
         let worth = (buffer / 2).min(2);
         if room < worth {
             let needed =

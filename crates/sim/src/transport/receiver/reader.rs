@@ -2,7 +2,7 @@
 
 use headway_core::Rate;
 
-/// An application that reads slowly.
+/// An application that reads at a limited rate.
 #[derive(Clone, Debug)]
 pub(super) struct Reader {
     /// Payload bits per second.
@@ -10,7 +10,7 @@ pub(super) struct Reader {
     mss: u64,
     /// Segments read.
     pub(super) read: u64,
-    /// Since when it has had something to read (ns), and what it had read by then.
+    /// Since when it has had data to read (ns), and what it had read by then.
     pub(super) since: u64,
     pub(super) base: u64,
 }
@@ -20,7 +20,7 @@ impl Reader {
         Reader { rate: rate.bps().max(1), mss: mss.into(), read: 0, since: 0, base: 0 }
     }
 
-    /// Time from `since` on that `segments` take.
+    /// The time that it takes to read `segments`, ns.
     pub(super) fn time(&self, segments: u64) -> u64 {
         (u128::from(segments * self.mss) * 8_000_000_000).div_ceil(u128::from(self.rate)) as u64
     }
@@ -29,7 +29,7 @@ impl Reader {
         let bits = u128::from(now - self.since) * u128::from(self.rate) / 1_000_000_000;
         let read = self.base + (bits / u128::from(self.mss * 8)) as u64;
         if read >= available {
-            // It has to wait for data; time without any does not count.
+            // It waits for data; this idle time does not count.
             (self.read, self.base, self.since) = (available, available, now);
         } else {
             self.read = read;

@@ -2,7 +2,7 @@ use headway_core::control::Kind as Controller;
 
 use super::*;
 
-/// Which of these segments, told by their flags, are acknowledged at once; quick mode is over.
+/// Which of these segments, given by their flags, are acknowledged immediately after quickack mode.
 fn acknowledged<const N: usize>(ecn: Ecn, flags: [u8; N]) -> [bool; N] {
     let config = TcpConfig { ecn, ..TcpConfig::new(Controller::Dctcp, Vec::new(), Vec::new()) };
     let mut receiver = Receiver::new(&config, 0, 0, 0);
@@ -51,10 +51,10 @@ fn segments_out_of_order_share_acknowledgements_after_three() {
     let mut at = |now, seq| receiver.on_segment(now, &Packet { seq, ..Packet::default() }).is_some();
     let prompt: Vec<bool> = (1..6).map(|seq| at(0, seq)).collect();
     assert_eq!(prompt, [true, true, true, false, false]);
-    // A twentieth of the round trip later, and then by the timer.
+    // After RTT/20, and then by the timer.
     assert!(!at(499_999, 6) && at(500_000, 7) && !at(600_000, 8));
     assert_eq!(receiver.deadline(), 600_000 + 500_000 + COMPRESSION_SLACK);
-    // What fills the hole is news.
+    // A segment that fills the hole is acknowledged immediately.
     assert!(receiver.on_segment(700_000, &Packet::default()).is_some_and(|ack| ack.seq == 9));
     assert_eq!(receiver.deadline(), u64::MAX);
 }
@@ -66,7 +66,7 @@ fn every_segment_is_acknowledged_while_the_window_grows() {
     let segments = config.receive_buffer.get() / u64::from(config.mss);
     let at_once = |seq| receiver.on_segment(0, &Packet { seq, ..Packet::default() }).is_some();
     let count = (0..segments).map(at_once).take_while(|at_once| *at_once).count() as u64;
-    // It grows by a fifth.
+    // The window grows by a fifth.
     assert!(count.abs_diff(segments / 10) <= segments / 300, "{count} of {segments}");
 }
 
@@ -77,12 +77,12 @@ fn late_first_copies_are_refused_after_a_retransmission() {
         let segment = Packet { seq, sent: sent_ms * 1_000_000, ..Packet::default() };
         receiver.on_segment(60_000_000, &segment).map(|ack| (ack.seq, ack.has(DUPLICATE)))
     };
-    // Segments 0 and 1 are in order, 3 comes early, and 1 once more.
+    // Segments 0 and 1 are in order, 3 is out of order, and 1 is a duplicate.
     assert_eq!(
         [at(0, 1), at(1, 1), at(3, 2), at(1, 9)],
         [None, Some((2, false)), Some((2, false)), Some((2, true))]
     );
-    // The third left earlier than the retransmission, by two ticks and by one.
+    // Segment 2 left before the retransmission, by two ticks and by one.
     assert_eq!(at(2, 7), Some((2, false)));
     assert_eq!(at(2, 8), Some((4, false)));
 }
@@ -92,7 +92,7 @@ fn after_a_silence_every_segment_is_acknowledged() {
     let mut receiver = grown();
     let mut at = |now, seq| receiver.on_segment(now, &Packet { seq, ..Packet::default() }).is_some();
     assert!(!at(0, 0) && at(1_000_000, 1) && !at(200_000_000, 2));
-    // Longer than a round trip of 10 ms and 200 ms.
+    // Longer than an RTT of 10 ms and 200 ms.
     assert!(at(410_000_001, 3) && at(410_000_001, 4));
 }
 
@@ -104,13 +104,14 @@ fn a_window_grows_by_what_headers_take_less_than_was_thought() {
         let ReceiveWindow { initial, max, .. } = ReceiveWindow::new(&config);
         (initial, max)
     };
-    // As Linux was seen to tell them: without a scale a window stays for less than a segment more.
+    // As measured with Linux: an unscaled window does not change by less than a segment.
     assert_eq!(windows(12_000), (8, 8));
     assert_eq!(windows(30_000), (20, 23));
     assert_eq!(windows(100_000), (69, 81));
 }
 
-/// A host's receiver on a path of 20 ms that has acknowledged these segments out of order, all but the first three in common.
+/// A host's receiver on a path of 20 ms that has received these segments out of order and compressed all ACKs but
+/// the first three.
 fn out_of_order<const N: usize>(segments: [u64; N]) -> Receiver {
     let config = TcpConfig { burst: Burst::Host, ..TcpConfig::new(Controller::Reno, Vec::new(), Vec::new()) };
     let mut receiver = Receiver::new(&config, 0, 0, 20_000_000);
