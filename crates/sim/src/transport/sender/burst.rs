@@ -1,55 +1,58 @@
 //! Bursts: how many segments leave back to back.
 //!
-//! A host that leaves segmentation to its card, or to the last step of its stack, hands down large packets; so does Linux whether it
-//! paces or not. How large they get follows the rate at which the window leaves, about a millisecond of it. A sender that could
-//! send but a small part waits for the next acknowledgement to make it more, when that is likely to come soon. So bursts form even where
-//! acknowledgements come evenly.
+//! A host that leaves segmentation to its network card, or to the last step of its stack, sends large packets;
+//! Linux does so with and without pacing. Their size follows the rate: about a millisecond of it. A sender that
+//! could send only a small part of its window defers if an ACK that allows a larger burst is likely to arrive
+//! soon. So bursts form even where ACKs are evenly spaced.
 
 use std::ops::Range;
 
 use super::*;
 
-/// Most payload bytes in a burst: what one packet may hold while it is unsegmented (65535 less headers in Linux).
+/// Maximum payload of a burst, bytes: that of an unsegmented packet (65535 less headers in Linux).
 const MAX_BYTES: u64 = 65_215;
 /// A burst lasts 1/2^10 s, about a millisecond (Linux's `sk_pacing_shift`).
 const PACING_SHIFT: u32 = 10;
-/// On short paths bursts are longer: by the largest one, halved for every 2^19 ns of the smallest round-trip time (Linux's
+/// On short paths bursts are longer by the maximum burst, halved for every 2^19 ns of minimum RTT (Linux's
 /// `tcp_tso_rtt_log`, in units of 1024 ns there).
 const RTT_STEP: u64 = 512_000;
-/// Fewest segments a burst is planned with, unless the controller says (Linux's `tcp_min_tso_segs`).
+/// Minimum size of a burst, segments, unless the controller sets one (Linux's `tcp_min_tso_segs`).
 const MIN_TSO_SEGMENTS: u32 = 2;
-/// An unpaced sender counts on leaving at so many percent of its window per round trip: below half of its threshold, and above.
+/// Assumed rate of an unpaced sender in percent of cwnd per RTT, below half of ssthresh and above (Linux's
+/// `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`).
 const SLOW_START_PERCENT: u64 = 200;
 const AVOIDANCE_PERCENT: u64 = 120;
-/// A share of the window that is sent at once if it may (Linux's `tcp_tso_win_divisor`).
+/// A sender never defers if it can send this fraction of its window (Linux's `tcp_tso_win_divisor`).
 const TSO_WIN_DIVISOR: u64 = 3;
-/// A sender waits only if it has sent within this time, and if an acknowledgement should come within it (ns).
+/// A sender defers only if its last departure is at most this long ago and the next ACK at most this far ahead
+/// (ns).
 const MAX_DEFERRAL: u64 = 1_000_000;
-/// Segments in each of the buffers that the application fills: the largest burst of full segments.
+/// Segments per socket buffer: the maximum burst of full segments.
 const BUFFER_SEGMENTS: u64 = 45;
-/// The first of those are smaller, at most half of the window that the receiver has announced by then: 64 kB for the three that fit into
-/// the first send buffer, and two segments more for each that has arrived when there is room for the fourth, which the first window is.
+/// Ends of the first buffers, which are smaller, at most half of the window that the receiver has advertised by
+/// then: 64 kB for the three that fit into the initial send buffer. For the fourth, which fits when the initial
+/// window has arrived, two segments more for each that arrived.
 const FIRST_BUFFERS: [u64; 4] = [22, 44, 66, 99];
 
-/// Where the buffer ends that begins with segment `start`.
+/// The end of the buffer that begins with segment `start`.
 fn buffer_end(start: u64) -> u64 {
     FIRST_BUFFERS.into_iter().find(|end| *end > start).unwrap_or(start + BUFFER_SEGMENTS)
 }
 
-/// The bursts of one flow.
+/// The burst state of one flow.
 #[derive(Debug)]
 pub(super) struct Bursts {
     kind: Burst,
-    /// Segments that the present burst may still have.
+    /// Segments left in the current burst.
     left: u32,
-    /// Those that the present burst may still have which are sent again; empty when none is.
+    /// Segments left in the current burst of retransmissions; empty if there is none.
     retrans: Range<u64>,
-    /// The most that a burst may have, as of the last.
+    /// The maximum burst when the last one began, segments.
     max_segments: u64,
-    /// The most at the rate of the window, as of the last.
+    /// The maximum burst at the rate of the window, as last computed.
     autosized: u64,
-    /// Where the buffer ends that the next segment is in, and the one after it. A burst does not cross the end of a buffer unless
-    /// the part before is too short.
+    /// Ends of the buffer that contains the next segment and of the one after it. A burst does not cross the end
+    /// of a buffer unless the part before it is too short.
     buffers: [u64; 2],
 }
 
@@ -71,37 +74,37 @@ impl Bursts {
         self.kind == Burst::Host
     }
 
-    /// Whether the next segment belongs to a burst that has begun; `lost` is what would be sent again next.
+    /// Whether the next segment continues a burst; `lost` is the next segment to retransmit.
     #[inline]
     pub(super) fn is_within(&self, lost: Option<u64>) -> bool {
         self.left > 0 || lost.is_some_and(|seq| !self.retrans.is_empty() && seq == self.retrans.start)
     }
 
-    /// Whether no burst of new segments has begun.
+    /// Whether no burst of new segments is in progress.
     #[inline]
     pub(super) fn may_retransmit(&self) -> bool {
         self.left == 0
     }
 
-    /// The next segment of a burst is sent again.
+    /// A segment of a burst is retransmitted.
     #[inline]
     pub(super) fn retransmitted(&mut self) {
         self.retrans.start += 1;
     }
 
-    /// A segment of the burst has left.
+    /// A new segment of the burst leaves.
     #[inline]
     pub(super) fn sent(&mut self) {
         self.left -= 1;
     }
 
-    /// There is nothing more to send.
+    /// There are no more segments to send.
     #[inline]
     pub(super) fn end(&mut self) {
         self.left = 0;
     }
 
-    /// Segments from `next` on in the same buffer, of which there are at least `wanted` if the following buffer has them.
+    /// Segments from `next` to the end of the buffer, at least `wanted` if the following buffer has them.
     fn buffered(&mut self, next: u64, wanted: u64) -> u64 {
         let [first, second] = &mut self.buffers;
         while *first <= next {
@@ -112,14 +115,14 @@ impl Bursts {
     }
 }
 
-/// Whether the window is what limits a flow. What was seen last counts until all that had been sent by then is acknowledged, unless
-/// the window is found to limit, or more is found to be under way, before.
+/// Whether the flow is cwnd-limited (Linux's `tcp_cwnd_validate`). The last observation holds until everything
+/// sent by then is acknowledged, or until the flow becomes cwnd-limited or more is outstanding.
 #[derive(Debug, Default)]
 pub(super) struct CwndUsage {
-    /// Something has been sent since the last look.
+    /// Something has been sent since the last observation.
     sent: bool,
     is_cwnd_limited: bool,
-    /// The most segments that were sent and not acknowledged.
+    /// The most segments that were outstanding.
     max_packets_out: u64,
     cwnd_usage_seq: u64,
 }
@@ -130,14 +133,14 @@ impl CwndUsage {
         self.sent = true;
     }
 
-    /// What has been sent since the last look was a probe.
+    /// The last segment was a TLP, which does not count.
     pub(super) fn probed(&mut self) {
         self.sent = false;
     }
 }
 
 impl Sender {
-    /// Nothing more leaves now, for want of window if `limited`.
+    /// Ends a round of sending, because of the window if `limited`.
     #[inline]
     pub(super) fn pause(&mut self, now: u64, limited: bool) -> Option<Packet> {
         self.bursts.retrans = 0..0;
@@ -159,32 +162,32 @@ impl Sender {
         None
     }
 
-    /// Whether the window, and not the application or the receiver, limits the flow.
+    /// Whether the flow is cwnd-limited, and not limited by the application or the receiver.
     #[inline]
     pub(super) fn is_window_limited(&self) -> bool {
         self.usage.is_cwnd_limited
             || self.in_slow_start() && u64::from(self.cwnd) < 2 * self.usage.max_packets_out
     }
 
-    /// Begins a burst of segments that are sent again: no more at once than left at once.
+    /// Begins a burst of retransmissions, no larger than the burst in which the originals left.
     pub(super) fn begin_retransmission_burst(&mut self, seq: u64) {
         let most = if self.sends_single_segments() { 1 } else { self.max_burst() };
         self.bursts.retrans = seq..self.departures.end_of_burst(seq).min(seq + most);
     }
 
-    /// Whether every segment is a burst of its own, as where a controller sets the gaps.
+    /// Whether each segment is a burst of its own, as with controllers that set gaps.
     fn sends_single_segments(&self) -> bool {
         self.bursts.kind == Burst::Single || self.controller.gap(self.next).is_some()
     }
 
-    /// How many segments follow the one that has just been polled at once, and differ from it in nothing but their number; they count as
-    /// polled. There may be more that follow.
+    /// The number of further segments that leave with the one just polled and differ only in their number; they
+    /// count as polled. More may follow.
     #[inline]
     pub(crate) fn rest_of_burst(&mut self, first: &Packet) -> u32 {
         if self.bursts.left == 0 || self.pacer.is_some() || self.rates.is_some() || first.has(CWR) {
             return 0;
         }
-        // The last segment of all may be short.
+        // The last segment of the flow may be short.
         let count = u64::from(self.bursts.left).min(self.application.last().saturating_sub(self.next)) as u32;
         self.bursts.left -= count;
         self.next += u64::from(count);
@@ -195,7 +198,7 @@ impl Sender {
         count
     }
 
-    /// Begins a burst, or says that it is better to wait, and whether the window is the reason.
+    /// Begins a burst; `Some` defers it, and says whether that is because of the window.
     #[inline]
     pub(super) fn begin_burst(&mut self, now: u64, in_flight: u64) -> Option<bool> {
         if self.sends_single_segments() {
@@ -206,7 +209,7 @@ impl Sender {
         let available = self.written.min(self.wnd_end) - self.next;
         let window = u64::from(self.cwnd);
         let room = window - in_flight;
-        // Two packets at least should be under way.
+        // At least two packets should be in flight.
         let quota = room.min((window / 2).max(1));
         if room < self.bursts.max_segments {
             self.bursts.max_segments = self.max_burst();
@@ -223,7 +226,8 @@ impl Sender {
         None
     }
 
-    /// Whether to wait for more than the window has `room` for, with `buffered` segments that could leave together.
+    /// Whether to defer sending (Linux's `tcp_tso_should_defer`): cwnd has space for `room` segments, of which
+    /// `buffered` could leave together.
     fn should_defer(&self, now: u64, room: u64, buffered: u64) -> bool {
         let last = self.pacer.as_ref().map_or(0, Pacer::next).max(self.last_sent);
         if self.state.is_repairing() || now > last + MAX_DEFERRAL {
@@ -266,7 +270,7 @@ impl Sender {
     }
 }
 
-/// The rate of payload that a window a round trip is, and a little more, in bytes a second: `window` over `time`.
+/// The payload rate in bytes/s of a window per RTT and some more: `window` over `time`.
 struct WindowRate {
     window: u64,
     time: u64,
@@ -277,11 +281,11 @@ impl WindowRate {
         self.window.checked_div(self.time).unwrap_or(u64::MAX)
     }
 
-    /// Whether [`largest`] is `segments`, a value that it can take, with `more` bytes for a short path: told by multiplying, since it seldom changes and divisions
-    /// are slow.
+    /// Whether [`autosize`] is `segments`, one of its possible values, with `extra` bytes for a short path. It
+    /// multiplies, because the result seldom changes and divisions are slow.
     #[inline]
     fn autosizes_to(&self, segments: u64, extra: u64, mss: u64) -> bool {
-        // Bytes of the window from which on so many payload bytes make a burst.
+        // The smallest window whose bursts have at least this many payload bytes.
         let needed =
             |bytes: u64| bytes.checked_sub(extra).map_or(0, |bytes| (bytes * self.time) << PACING_SHIFT);
         let (least, beyond) = (segments * mss, (segments + 1) * mss);
@@ -292,14 +296,14 @@ impl WindowRate {
     }
 }
 
-/// The part of a burst that a path gets for being short, given its smallest round-trip time (ns).
+/// The bytes added to bursts on a path with this minimum RTT (ns).
 #[inline]
 fn short_path_bytes(min_rtt: u64) -> u64 {
     let halvings = min_rtt / RTT_STEP;
     if halvings < u64::from(u32::BITS) { MAX_BYTES >> halvings } else { 0 }
 }
 
-/// The most full segments in a burst at a rate of payload, on a path with a smallest round-trip time (ns).
+/// The most full segments in a burst at a payload rate, on a path with this minimum RTT (ns).
 fn autosize(bytes_per_second: u64, min_rtt: u64, mss: u64) -> u64 {
     ((bytes_per_second >> PACING_SHIFT) + short_path_bytes(min_rtt)).min(MAX_BYTES) / mss
 }
@@ -315,7 +319,7 @@ mod tests {
         assert_eq!(autosize(1_250_000, long, 1448), 0);
         assert_eq!(autosize(12_500_000, long, 1448), 8);
         assert_eq!(autosize(125_000_000, long, 1448), 45);
-        // An eighth of the largest burst on top.
+        // Plus an eighth of the maximum burst.
         assert_eq!(autosize(1_250_000, 3 * RTT_STEP, 1448), (MAX_BYTES / 8 + 1_220) / 1448);
         assert_eq!(autosize(0, 0, 1448), 45);
     }

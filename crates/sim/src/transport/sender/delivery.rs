@@ -3,7 +3,7 @@
 use super::*;
 
 impl Sender {
-    /// Nothing can leave now; if the application has nothing either, samples of the rate will know.
+    /// Nothing can leave now: the flow is app-limited if its application has no data either.
     #[inline]
     pub(super) fn check_app_limited(&mut self, now: u64) {
         if let Some(rates) = &mut self.rates
@@ -14,7 +14,7 @@ impl Sender {
         }
     }
 
-    /// Notes for a sample of the rate that segment `seq` leaves, `alone` when nothing else is in flight.
+    /// Records for rate samples that segment `seq` leaves, `alone` if nothing else is in flight.
     #[inline]
     pub(super) fn note_sent(&mut self, now: u64, seq: u64, alone: bool) {
         let Some(rates) = &mut self.rates else { return };
@@ -38,13 +38,14 @@ impl Sender {
         }
     }
 
-    /// Tells a controller that wants it what an acknowledgement says about the delivery rate; `flight` and `losses` are from before it.
+    /// Reports the delivery rate of an ACK to a controller that wants it; `flight` and `losses` are from before
+    /// the ACK.
     pub(super) fn deliver(&mut self, news: &Ack, flight: u64, losses: u64) {
         let Some(rates) = &mut self.rates else { return };
         let now = news.now.ns();
         let mut sample = rates.sample(now, news.delivered.into(), self.rtt.min());
         if let Some(sample) = &mut sample {
-            // The last segment is the only one that may be short.
+            // Only the last segment of the flow may be short.
             sample.delayed = sample.delivered == 1
                 && self.una > self.application.last()
                 && self.application.last_size() < self.size;

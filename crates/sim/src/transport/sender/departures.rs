@@ -1,8 +1,8 @@
-//! When segments left for the first time, burst by burst.
+//! When segments left for the first time, by burst.
 
 use std::collections::VecDeque;
 
-/// The departures of all segments that are not acknowledged.
+/// The departure times of all segments not yet acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct Departures {
     /// Of each burst, one past its last segment, and when it left (ns).
@@ -10,13 +10,13 @@ pub(super) struct Departures {
 }
 
 impl Departures {
-    /// The segments below `end` that have not been noted leave now.
+    /// The segments below `end` that have not been recorded leave now.
     #[inline]
     pub(super) fn note(&mut self, end: u64, now: u64) {
         self.bursts.push_back((end, now));
     }
 
-    /// All below `una` is acknowledged.
+    /// Removes bursts that are acknowledged completely.
     #[inline]
     pub(super) fn forget(&mut self, una: u64) {
         while self.bursts.front().is_some_and(|(end, _)| *end <= una) {
@@ -24,13 +24,13 @@ impl Departures {
         }
     }
 
-    /// When the first segment left that was not acknowledged when something was forgotten last (ns).
+    /// When the first burst not acknowledged completely left (ns).
     #[inline]
     pub(super) fn first(&self) -> Option<u64> {
         self.bursts.front().map(|(_, left)| *left)
     }
 
-    /// The burst of a segment.
+    /// The burst that contains a segment.
     fn burst(&self, segment: u64) -> Option<(u64, u64)> {
         let index = self.bursts.partition_point(|(end, _)| *end <= segment);
         self.bursts.get(index).copied()
@@ -41,12 +41,13 @@ impl Departures {
         self.burst(segment).map(|(_, left)| left)
     }
 
-    /// One past the last segment that left together with this one.
+    /// One past the last segment of the burst that contains this one.
     pub(super) fn end_of_burst(&self, segment: u64) -> u64 {
         self.burst(segment).map_or(segment + 1, |(end, _)| end)
     }
 
-    /// One past the last segment that left by `time` (ns), but of those that left just then only the ones below `end`; zero if there is none.
+    /// One past the last segment that left by `time` (ns), counting of those that left exactly then only the ones
+    /// below `end`; zero if there is none.
     pub(super) fn by(&self, time: u64, end: u64) -> u64 {
         let earlier = self.bursts.partition_point(|(_, left)| *left < time);
         let ends = |index: usize| self.bursts.get(index).map(|(end, _)| *end);

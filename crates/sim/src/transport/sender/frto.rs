@@ -1,30 +1,30 @@
-//! Whether a timeout was needless (F-RTO, RFC 5682 with SACK, details as in Linux).
+//! Detection of spurious RTOs (F-RTO, RFC 5682 with SACK, details as in Linux).
 //!
-//! When the retransmission of the first segment is acknowledged, new data are sent before anything else is sent again. If an
-//! acknowledgement then reports something of the old flight, that was only late, and the timeout is taken back; if new data are reported
-//! above holes, the flight was lost.
+//! After the retransmission of the first segment is acknowledged, new data is sent before anything else is
+//! retransmitted. If the next ACK delivers an original of the old flight, the RTO was spurious and is undone; if
+//! it SACKs the new data above holes, the flight was lost.
 
 use super::*;
 
-/// The last timeout.
+/// The last RTO.
 #[derive(Debug, Default)]
 pub(super) struct Frto {
-    /// The first segment that was not acknowledged then.
+    /// The first segment not acknowledged when it expired.
     una: u64,
-    /// Whether it was needless is not known.
+    /// Whether it may still turn out to be spurious.
     undecided: bool,
-    /// Until the next acknowledgement only new data are sent.
+    /// Only new data is sent until the next ACK.
     new_data: bool,
 }
 
 impl Frto {
-    /// The first segment not acknowledged is `una`; the timeout may turn out to be needless if it `begins` a recovery, or if nothing has
-    /// been acknowledged since the last one.
+    /// An RTO with `una` as the first segment not acknowledged. It may turn out to be spurious if it `begins` a
+    /// loss recovery, or if it repeats the last RTO without progress.
     pub(super) fn new(una: u64, begins: bool, last: &Frto, repeats: bool) -> Frto {
         Frto { una, undecided: begins || repeats && last.una == una, new_data: false }
     }
 
-    /// Whether a timeout with `una` as the first segment not acknowledged repeats this one.
+    /// Whether the RTO expired with `una` as the first segment not acknowledged.
     pub(super) fn began_at(&self, una: u64) -> bool {
         self.una == una
     }
@@ -34,7 +34,8 @@ impl Frto {
         self.new_data
     }
 
-    /// Goes back to sending again what was under way, if new data were asked for and none could be sent beyond `high`; says whether it does.
+    /// Reverts to retransmitting the flight if new data was wanted and none could be sent beyond `high`; returns
+    /// whether it did.
     #[inline]
     pub(super) fn falls_back(&mut self, next: u64, high: u64) -> bool {
         let without = self.new_data && next == high;
@@ -46,7 +47,7 @@ impl Frto {
 }
 
 impl Sender {
-    /// Hears of an acknowledgement that advances by `acked` segments after a timeout.
+    /// Takes an ACK after an RTO that advances by `acked` segments.
     #[cold]
     pub(super) fn process_frto(&mut self, now: u64, acked: u64, reported: &Reported) {
         self.frto.new_data = false;

@@ -1,22 +1,22 @@
-//! How a connection is opened that is to be used later: its packets pass the queues that stand by then.
+//! The handshake, for a connection that is opened before its flow starts; its packets pass through the queues.
 
 use super::*;
 
-/// A connection is opened this many round trips of an empty path before its flow starts, and at least so long before, ns: as in the
-/// kernel's world.
+/// RTTs of the empty path by which the handshake precedes the flow, and the minimum, ns: as in the kernel's
+/// world.
 const LEAD_ROUND_TRIPS: u64 = 3;
 const MIN_LEAD: u64 = 10_000_000;
-/// Bytes on the wire of either packet: 20 + 40 of headers with the options of Linux, and 38 of Ethernet.
+/// Bytes on the wire of a SYN or SYN-ACK: 20 + 40 of headers with the options of Linux, and 38 of Ethernet.
 const SIZE: u16 = 98;
-/// Time after which the first packet is sent again if nothing has come back, ns (Linux's `TCP_TIMEOUT_INIT`); it doubles.
+/// RTO of the first SYN, ns (Linux's `TCP_TIMEOUT_INIT`); it doubles with each retransmission.
 const INITIAL_RTO: u64 = 1_000_000_000;
 
-/// When the connection of a flow is opened over a path that takes `round_trip` when it is empty (ns).
+/// When the handshake begins on a path with an RTT of `round_trip` when empty (ns).
 pub(super) fn opening(config: &TcpConfig, round_trip: u64) -> u64 {
     config.start.ns().saturating_sub((LEAD_ROUND_TRIPS * round_trip).max(MIN_LEAD))
 }
 
-/// A handshake that is not over.
+/// A handshake in progress.
 #[derive(Debug)]
 pub(super) struct Handshake {
     at: u64,
@@ -30,17 +30,17 @@ impl Handshake {
 }
 
 impl Sender {
-    /// When something is to be done for the first time (ns).
+    /// When the first packet is to be sent (ns).
     pub(crate) fn begin_at(&self) -> u64 {
         self.handshake.as_ref().map_or(self.application.start(), |handshake| handshake.at)
     }
 
-    /// The packet that asks for a connection, and when to ask again (ns); `None` when it is open.
+    /// The SYN to send now, and when to send the next one (ns); `None` if the connection is open.
     pub(crate) fn ask(&mut self, now: u64) -> Option<(Packet, u64)> {
         let handshake = self.handshake.as_mut()?;
         let again = now + handshake.rto;
         if handshake.rto > INITIAL_RTO {
-            // What does not answer is asked without ECN, lest ECN be the reason (RFC 3168 6.1.1.1).
+            // A retransmitted SYN does not ask for ECN, in case a middlebox drops such SYNs (RFC 3168 6.1.1.1).
             self.ecn = Ecn::Off;
         }
         handshake.rto *= 2;
@@ -56,14 +56,14 @@ impl Sender {
         Some((syn, again))
     }
 
-    /// The answer has come to what was asked at `asked` (ns).
+    /// The SYN-ACK arrived; the SYN was sent at `asked` (ns).
     pub(crate) fn opened(&mut self, now: u64, asked: u64) {
         if self.handshake.take().is_some() {
             self.init_rtt(now, now - asked);
         }
     }
 
-    /// Takes in the first round-trip time (ns).
+    /// Takes the RTT measured by the handshake (ns).
     pub(super) fn init_rtt(&mut self, now: u64, round_trip: u64) {
         self.rtt.measured(round_trip, round_trip, (0, 0));
         self.controller.on_open(Instant::from_ns(now), Duration::from_ns(round_trip as i64));

@@ -1,7 +1,7 @@
 //! The sending end of a TCP flow: what may be sent when, loss recovery, timers.
 //!
-//! Without I/O: the network hands in acknowledgements and expired timers, and then polls for segments. Sequence numbers count
-//! segments.
+//! Does no I/O: the network passes in ACKs and expired timers, and then polls for segments. Sequence numbers
+//! count segments.
 
 mod burst;
 mod delivery;
@@ -60,13 +60,13 @@ pub(crate) struct Counters {
 pub(crate) struct Sender {
     una: u64,
     next: u64,
-    /// One past the last segment the receiver has room for.
+    /// One past the last segment in the receive window.
     wnd_end: u64,
-    /// One past the last segment the application has written.
+    /// One past the last segment that the application has written.
     written: u64,
     cwnd: u32,
     state: State,
-    /// A reduction or recovery ends when this segment is reached.
+    /// A reduction or recovery ends when `una` reaches this segment.
     high_seq: u64,
     owner: u32,
     route: u32,
@@ -89,20 +89,20 @@ pub(crate) struct Sender {
     bursts: Bursts,
     usage: CwndUsage,
     pacer: Option<Pacer>,
-    /// Whether reductions are proportional, as the controller says.
+    /// Whether the controller's reductions follow PRR.
     uses_prr: bool,
-    /// For controllers that want the delivery rate.
+    /// For controllers that want delivery rates.
     rates: Option<Box<Rates>>,
     application: Application,
-    /// Absent when the connection is open.
+    /// `None` once the connection is open.
     handshake: Option<Box<Handshake>>,
     counters: Counters,
     finished: Option<u64>,
 }
 
 impl Sender {
-    /// A sender with nothing under way, over a path that takes `round_trip` when it is empty (ns). A host's connection is opened before
-    /// its flow starts, unless there is no time for that.
+    /// Returns an idle sender on a path with an RTT of `round_trip` when empty (ns). A host opens its connection
+    /// before its flow starts, or knows the RTT from the beginning if the flow starts too early for that.
     pub(crate) fn new(
         config: &TcpConfig,
         (owner, route): (u32, u32),
@@ -120,7 +120,8 @@ impl Sender {
             seed,
         });
         let opening = handshake::opening(config, round_trip);
-        // Queues that mark may drop the packets of a handshake, so connections with classic ECN are opened before time zero.
+        // Marking queues may drop the packets of a handshake, so with classic ECN connections are opened before
+        // time zero.
         let late =
             opening > now && config.burst == Burst::Host && round_trip > 0 && config.ecn != Ecn::Classic;
         let pacer = (config.pacing || controller.pacing_rate().is_some()).then(Pacer::default);
@@ -169,7 +170,7 @@ impl Sender {
         self.next - self.una - self.scoreboard.not_in_flight()
     }
 
-    /// An acknowledgement arrived.
+    /// Takes an ACK.
     #[inline]
     pub(crate) fn on_ack(&mut self, now: u64, ack: &Packet, report: Option<&Report>) {
         if ack.seq < self.una {
@@ -190,7 +191,7 @@ impl Sender {
             },
             false => self.process_sack(now, ack, report),
         };
-        // What has come twice is delivered, too (Linux).
+        // A DSACK counts as delivered, too (Linux).
         let delivered = reported.delivered + u64::from(ack.has(DUPLICATE));
         if let Some(rates) = &mut self.rates {
             rates.remove_acked(acked);
@@ -218,7 +219,7 @@ impl Sender {
         let reducing = matches!(self.state, State::Reducing | State::Recovery);
         let in_flight = self.in_flight();
         let marked = if ack.has(ECE) { delivered } else { 0 };
-        // Segments out of order make a window grow only where they come late, not instead of others (Linux).
+        // Segments received out of order let the window grow only if they are reordered (Linux).
         let grows = acked > 0 || self.scoreboard.has_large_reordering();
         self.counters.echoed += marked;
         let smoothed = self.rtt.smoothed();
@@ -281,17 +282,18 @@ impl Sender {
         &self.rtt
     }
 
-    /// When its application begins (ns).
+    /// When its application starts (ns).
     pub(crate) fn start(&self) -> u64 {
         self.application.start()
     }
 
-    /// When everything had been acknowledged (ns).
+    /// When the whole flow was acknowledged (ns).
     pub(crate) fn finished(&self) -> Option<u64> {
         self.finished
     }
 
-    /// What of `segments` full segments from the first on is no payload, because the last segment is short (bytes).
+    /// Bytes of `segments` full segments from the first on that are not payload, because the last segment is
+    /// short.
     pub(crate) fn shortfall(&self, segments: u64) -> u64 {
         if segments > self.application.last() {
             u64::from(self.size - self.application.last_size())

@@ -1,26 +1,26 @@
-//! Loss detection by time (RACK, RFC 8985 6.2, details as in Linux).
+//! Time-based loss detection (RACK, RFC 8985 6.2, details as in Linux).
 //!
-//! Whatever left before a segment that has been reported, and longer before it than packets are given to be overtaken, is lost; first
-//! copies and retransmissions alike. What left shortly before it is lost when its time is over.
+//! A segment, original or retransmitted, is lost if it left before one that has been delivered and is older than
+//! RTT plus the reordering window. A timer is set for segments that are not old enough yet.
 
 use super::*;
 use crate::transport::ticks::expiry;
 
-/// What the wait for overtaken segments is longer, ns: two ticks (Linux's `TCP_TIMEOUT_MIN_US`).
+/// Slack of the reordering timer, ns: two ticks (Linux's `TCP_TIMEOUT_MIN_US`).
 const TIMEOUT_MIN: u64 = 2_000_000;
 
-/// The segment that left last among those reported.
+/// State of RACK: the most recently sent segment among those delivered.
 #[derive(Debug)]
 pub(super) struct Rack {
     /// When it left (ns), and one past its number.
     sent: u64,
     end: u64,
-    /// Round-trip time of the segment reported last (ns): of those in SACK blocks and in order, the last in order. So a hole right
-    /// above what an acknowledgement advances over is given until the next one (Linux).
+    /// RTT of the last segment processed (ns); SACKed segments are processed before those in order. So a hole
+    /// right above a cumulative ACK is kept until the next ACK (Linux).
     rtt: u64,
-    /// The last look found a retransmission lost.
+    /// The last detection found a lost retransmission.
     pub(super) lost_retrans: bool,
-    /// When the wait for overtaken segments is over (ns); `u64::MAX` when nothing is waited for.
+    /// When the reordering timer expires (ns); `u64::MAX` when it is off.
     pub(super) reo_timeout: u64,
 }
 
@@ -29,7 +29,7 @@ impl Rack {
         Rack { sent: 0, end: 0, rtt: 0, lost_retrans: false, reo_timeout: u64::MAX }
     }
 
-    /// Segments below `end`, the last of which left at `sent`, are reported for the first time.
+    /// The segments below `end`, the last of which left at `sent` (ns), are delivered.
     #[inline]
     pub(super) fn advance(&mut self, now: u64, sent: u64, end: u64) {
         self.rtt = now - sent;
@@ -38,8 +38,8 @@ impl Rack {
 }
 
 impl Sender {
-    /// How long segments are given to be overtaken: no time until that has been seen, once three have been reported above a hole or
-    /// losses are being repaired; otherwise quarters of the smallest round-trip time, at most the smoothed one.
+    /// The reordering window (ns): zero until reordering is seen if three segments are SACKed or losses are being
+    /// repaired; otherwise quarters of the minimum RTT, at most the smoothed RTT.
     fn reo_wnd(&mut self) -> u64 {
         let reo_wnd_steps = self.scoreboard.reo_wnd_steps(self.una, self.next);
         if self.scoreboard.has_zero_reo_wnd(self.state.is_repairing()) {
@@ -48,13 +48,13 @@ impl Sender {
         (self.rtt.min() / 4).saturating_mul(reo_wnd_steps).min(self.rtt.smoothed())
     }
 
-    /// Looks for losses, and sets the time to look again; says whether any is new.
+    /// Detects losses and sets the reordering timer; returns whether any segment is newly lost.
     pub(super) fn detect_losses(&mut self, now: u64) -> bool {
         let reo_wnd = self.reo_wnd();
         let Rack { sent, end, rtt, .. } = self.rack;
         self.scoreboard.advance(self.una);
         let earlier = self.departures.by(sent, end);
-        // What left later than this is waited for.
+        // Segments that left later than this are not lost yet.
         let old = (now - rtt).checked_sub(reo_wnd);
         let found = old.is_some_and(|old| {
             let bound = if old >= sent { earlier } else { self.departures.by(old, u64::MAX).min(earlier) };
@@ -70,7 +70,7 @@ impl Sender {
         found
     }
 
-    /// The wait for overtaken segments is over: those that have not come are lost.
+    /// The reordering timer expired: the segments it was set for are lost.
     pub(super) fn on_reo_timeout(&mut self, now: u64) {
         let found = self.detect_losses(now);
         self.rack.reo_timeout = u64::MAX;

@@ -1,17 +1,17 @@
-//! Recovery states.
+//! Recovery states of a sender, and the transitions between them.
 
 use super::*;
 
-/// Which rules the window follows.
+/// The recovery state, as in Linux's `tcp_ca_state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// The controller's.
+    /// The controller's window applies.
     Open,
-    /// A reduction after a mark.
+    /// A reduction after a CE mark (Linux's `TCP_CA_CWR`).
     Reducing,
-    /// A reduction after a loss, with retransmissions.
+    /// Fast recovery: a reduction with retransmissions.
     Recovery,
-    /// Everything is sent again after a timeout.
+    /// Everything is retransmitted after an RTO.
     Loss,
 }
 
@@ -23,24 +23,25 @@ impl State {
     }
 }
 
-/// How a reduction was entered.
+/// Whether a reduction begins with a change of state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// It was not.
+    /// It does not.
     None,
-    /// The first reduction of this round trip.
+    /// The first reduction of this round trip begins.
     New,
-    /// Losses showed during a reduction after a mark.
+    /// Losses appeared during a reduction after a mark.
     Deeper,
 }
 
 impl Sender {
-    /// Leaves recovery when it is over, and enters it when there is a reason: an echo, or segments found `lost`.
+    /// Leaves recovery when it is complete; enters it after an ECN echo or if segments are newly `lost`.
     #[inline]
     pub(super) fn change_state(&mut self, echo: bool, lost: bool) -> Entry {
         let over = match self.state {
             State::Open => false,
-            // Until something sent after it is acknowledged, so that the word of it has reached the receiver (Linux).
+            // Something sent after the reduction must be acknowledged, so that CWR has reached the receiver
+            // (Linux).
             State::Reducing => self.una > self.high_seq,
             State::Recovery | State::Loss => self.una >= self.high_seq,
         };
@@ -51,7 +52,8 @@ impl Sender {
         self.state = match before {
             State::Open | State::Reducing if self.scoreboard.has_lost() => State::Recovery,
             State::Open if echo && self.ecn != Ecn::Off => State::Reducing,
-            // What is sent again after a timeout is lost, too: the path has become worse, and the window is reduced once more (Linux).
+            // A retransmission after the RTO is lost, too: the path has become worse, and the window is reduced
+            // once more (Linux).
             State::Loss if lost && self.rack.lost_retrans => State::Recovery,
             _ => before,
         };
@@ -62,7 +64,7 @@ impl Sender {
         }
     }
 
-    /// Begins a reduction; one that was under way because of marks goes on with retransmissions.
+    /// Begins a reduction; one that marks began continues with retransmissions.
     #[inline]
     pub(super) fn begin_reduction(&mut self, now: u64, flight: u64, entry: Entry) {
         if entry == Entry::None {
@@ -74,7 +76,7 @@ impl Sender {
             self.counters.recoveries += 1;
         }
         if entry == Entry::Deeper {
-            // Marks had demanded the reduction anyway.
+            // The marks required this reduction in any case, so it cannot be undone.
             self.undo = Undo::default();
             self.controller.on_further_losses(self.cwnd);
             return;
@@ -83,7 +85,7 @@ impl Sender {
         self.undo.begin(&self.controller, marked, self.scoreboard.retrans_out());
         self.counters.reductions += 1;
         let cause = if self.state == State::Recovery { Congestion::Loss } else { Congestion::Mark };
-        // A recovery that ends with this acknowledgement has come to its target before.
+        // PRR starts from the target of the last reduction, even if that recovery ends with this ACK.
         self.prr = Prr::new(self.controller.flight_limit());
         self.controller.on_congestion(Instant::from_ns(now), flight as u32, cause);
         self.cwr = self.ecn != Ecn::Off;

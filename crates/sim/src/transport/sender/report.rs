@@ -1,29 +1,29 @@
-//! What an acknowledgement reports for the first time, and the round-trip times that follow from it.
+//! What an ACK newly delivers, and the RTT samples that follow from it.
 
 use super::*;
 use crate::transport::ticks::{TICK, tick};
 
-/// Segments that an acknowledgement reports for the first time, as part of its number or as SACK blocks.
+/// Segments that an ACK newly acknowledges, either cumulatively or in SACK blocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct NewlyAcked {
-    /// How many there are.
+    /// Their number.
     count: u64,
-    /// Of those that have never been sent again, the first and the last.
+    /// The first and the last of those that were never retransmitted.
     originals: Option<(u64, u64)>,
-    /// The last one that has been sent again.
+    /// The last of those that were retransmitted.
     retransmitted: Option<u64>,
 }
 
-/// What an acknowledgement reports for the first time.
+/// What an ACK newly delivers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reported {
-    /// Segments, in order or in SACK blocks.
+    /// Segments, cumulatively acknowledged or SACKed.
     pub(super) delivered: u64,
-    /// Those in SACK blocks.
+    /// Segments SACKed.
     pub(super) sacked: u64,
-    /// Round-trip time of the newest of them, ns.
+    /// RTT of the newest of them, ns.
     pub(super) rtt: Option<u64>,
-    /// One of those that were sent before the present recovery began has never been sent again.
+    /// Whether it delivers an original sent before the current recovery began that was never retransmitted.
     pub(super) original: bool,
 }
 
@@ -39,8 +39,8 @@ impl NewlyAcked {
 }
 
 impl Sender {
-    /// An acknowledgement of the next `acked` segments by a receiver that has got everything in order. Gives the round-trip time of the
-    /// newest of them.
+    /// Takes an ACK of the next `acked` segments by a receiver without holes. Returns the RTT of the newest of
+    /// them.
     #[inline]
     pub(super) fn process_in_order_ack(&mut self, now: u64, ack: &Packet, acked: u64) -> Option<u64> {
         if acked == 0 {
@@ -59,7 +59,7 @@ impl Sender {
         Some(newest)
     }
 
-    /// An acknowledgement while not everything is in order.
+    /// Takes an ACK while segments are SACKed or lost.
     #[cold]
     pub(super) fn process_sack(&mut self, now: u64, ack: &Packet, report: Option<&Report>) -> Reported {
         self.scoreboard.note_trigger(ack.sent, ack.has(RETRANSMITTED));
@@ -90,8 +90,8 @@ impl Sender {
         }
     }
 
-    /// Tells loss detection of the last segment reported. A first copy that comes after its retransmission has left tells nothing of what
-    /// left before that.
+    /// Advances RACK to the last segment delivered. An original that arrives after its retransmission left says
+    /// nothing about segments that left before that.
     fn advance_rack(&mut self, now: u64, ack: &Packet, fresh: &NewlyAcked) {
         if let Some((_, last)) = fresh.originals {
             self.rack.advance(now, self.departures.of(last).unwrap_or(ack.sent), last + 1);
@@ -101,8 +101,8 @@ impl Sender {
         }
     }
 
-    /// Takes in round-trip times: those of segments that have not been sent again; nothing else when one of those acknowledged in order
-    /// has been, unless it is the only hint (RFC 6298 3, RFC 7323 4).
+    /// Takes RTT samples of segments that were never retransmitted. If one of those cumulatively acknowledged
+    /// was, the only sample is that of the timestamp, unless segments are SACKed (RFC 6298 3, RFC 7323 4).
     fn measure(&mut self, now: u64, ack: &Packet, below: &NewlyAcked, above: &NewlyAcked) -> Option<u64> {
         let in_order = below.originals.filter(|_| below.retransmitted.is_none());
         let Some((first, _)) = in_order.or(above.originals) else {
@@ -116,7 +116,7 @@ impl Sender {
         Some(newest)
     }
 
-    /// Measures by the time stamp, which tells copies apart but counts in ticks.
+    /// Measures the RTT by the timestamp, which identifies retransmissions but counts in ticks.
     fn measure_by_timestamp(&mut self, now: u64, ack: &Packet) -> u64 {
         let rtt = (tick(now) - tick(ack.sent)).max(1) * TICK;
         self.rtt.measured(rtt, rtt, (ack.seq, self.next));

@@ -2,12 +2,12 @@ use headway_core::control::Kind as Controlled;
 
 use super::*;
 
-/// An acknowledgement of all segments below `seq`, with these flags.
+/// An ACK of all segments below `seq`, with these flags.
 fn ack(seq: u64, flags: u8) -> Packet {
     Packet { seq, flags, kind: Kind::Ack, extra: 1_000, ..Packet::default() }
 }
 
-/// A host's sender that has sent its first window of ten.
+/// A host's sender that has sent its initial window of ten.
 fn sender(ecn: Ecn) -> Sender {
     let config = TcpConfig { ecn, ..TcpConfig::new(Controlled::Reno, Vec::new(), Vec::new()) };
     let mut sender = Sender::new(&config, (0, 0), 1, 1_000_000, 0);
@@ -40,7 +40,8 @@ fn an_echo_after_a_reduction_begins_another() {
     assert_eq!((sender.state, sender.counters.reductions), (State::Reducing, 2));
 }
 
-/// ls-aimd F43: with a window of one segment a mark resets the retransmission timer, and the next segment leaves when that expires.
+/// ls-aimd F43: with a window of one segment, a mark resets the retransmission timer, and the next segment leaves
+/// when it expires.
 #[test]
 fn a_sender_after_rfc_3168_waits_for_its_timer_when_its_only_segment_is_marked() {
     let config = TcpConfig {
@@ -71,24 +72,24 @@ fn blocks_of_one_report_are_no_sign_of_reordering_whatever_their_order() {
     for blocks in [[(5, 7), (1, 2), (0, 0)], [(1, 2), (5, 7), (0, 0)]] {
         let mut sender = sender(Ecn::Off);
         sender.on_ack(1_000_000, &ack(0, 0), Some(&Report { window: 1_000, blocks }));
-        // Where packets overtake each other, three reported above a hole would not be enough.
+        // If reordering had been seen, three SACKed segments above a hole would not be enough.
         assert_eq!(sender.state, State::Recovery, "{blocks:?}");
     }
 }
 
-/// When the next timer fires (ns).
+/// When the next timer expires (ns).
 fn due(sender: &mut Sender) -> u64 {
     while !sender.is_due(sender.deadline()) {}
     sender.deadline()
 }
 
-/// Lets the next timer fire.
+/// Lets the next timer expire.
 fn expire(sender: &mut Sender) -> Option<Packet> {
     let now = due(sender);
     sender.on_timeout(now)
 }
 
-/// A SACK block of segments beyond an acknowledgement's number.
+/// A SACK block of segments, relative to the cumulative ACK.
 fn block(from: u32, to: u32) -> Report {
     Report { window: 1_000, blocks: [(from, to), (0, 0), (0, 0)] }
 }
@@ -123,9 +124,9 @@ fn a_retransmission_after_a_timeout_that_is_lost_reduces_once_more() {
     assert_eq!((sender.state, sender.ssthresh()), (State::Loss, 5.0));
     let first = sender.last_sent;
     let now = due(&mut sender) - 100_000_000;
-    // There is no room for new data.
+    // The receive window has no space for new data.
     sender.wnd_end = 11;
-    // The first segment goes again, and with its acknowledgement the next two; of these the first is lost.
+    // The first segment is retransmitted, and after its ACK the next two; the first of these is lost.
     assert_eq!(sender.poll(now).map(|segment| segment.seq), Some(0));
     let answer = |seq, sent| Packet { sent, extra: 0, ..ack(seq, RETRANSMITTED) };
     sender.on_ack(now + 1_000_000, &answer(1, now), None);
@@ -156,7 +157,7 @@ fn the_retransmission_timer_begins_anew_with_a_probe_of_the_tail() {
     let mut sender = sender(Ecn::Off);
     let probed = due(&mut sender);
     assert!(expire(&mut sender).is_some_and(|probe| probe.seq == 10) && sender.poll(probed).is_none());
-    // 201 ms for a round trip of 1 ms.
+    // 201 ms for an RTT of 1 ms.
     assert!(due(&mut sender) >= probed + 201_000_000);
     assert!(expire(&mut sender).is_none() && sender.counters.timeouts == 1);
 }
@@ -178,7 +179,7 @@ fn after_the_wait_for_overtaken_segments_a_window_that_the_controller_owns_is_cu
     let config = TcpConfig::new(Controlled::LsReno(parameters), Vec::new(), Vec::new());
     let mut sender = Sender::new(&config, (0, 0), 1, 1_000_000, 0);
     while sender.poll(0).is_some() {}
-    // Two segments above a hole are no reason yet.
+    // Two SACKed segments above a hole are not enough.
     sender.on_ack(1_000_000, &ack(0, 0), Some(&block(1, 3)));
     assert_eq!(sender.state, State::Open);
     let before = sender.cwnd();
@@ -209,7 +210,8 @@ fn an_acknowledgement_of_a_retransmission_tells_the_time_in_ticks() {
     assert_eq!(sender.rtt.smoothed(), 1_000_000 / 8 * 7 + 2_000_000 / 8);
 }
 
-/// When a sender that has sent ten segments at `sent` and hears at `heard` of two above a hole stops waiting for it (ns).
+/// When the reordering timer expires (ns) of a sender that sent ten segments at `sent` and at `heard` receives
+/// SACKs of two above a hole.
 fn patience(sent: u64, heard: u64) -> u64 {
     let config = TcpConfig::new(Controlled::Reno, Vec::new(), Vec::new());
     let mut sender = Sender::new(&config, (0, 0), 1, 20_000_000, 0);
@@ -220,10 +222,10 @@ fn patience(sent: u64, heard: u64) -> u64 {
 
 #[test]
 fn a_hole_is_waited_for_a_quarter_of_the_least_round_trip_and_two_ticks() {
-    // 5 and 2 ms from now on, in whole ticks, and to the tick after that.
+    // 5 and 2 ms from now, in whole ticks, and up to the next tick.
     assert_eq!(patience(0, 20_000_000), 28_000_000);
     assert_eq!(patience(500_000, 20_700_000), 28_000_000);
-    // The round trip took longer: a quarter of the least one all the same.
+    // The RTT was longer; a quarter of the minimum RTT applies all the same.
     assert_eq!(patience(0, 90_300_000), 98_000_000);
 }
 
@@ -238,10 +240,10 @@ fn a_hole_that_left_earlier_is_waited_for_less() {
     sender.on_ack(46_000_000, &stamped(2, 0), None);
     while sender.poll(46_000_000).is_some() {}
     assert_eq!(sender.departures.of(4).zip(sender.departures.of(6)), Some((40_000_000, 46_000_000)));
-    // The fourth is missing, which left at 40 ms, and the last one in order took 80 ms.
+    // The fourth, which left at 40 ms, is missing; the RTT of the last one in order was 80 ms.
     sender.on_ack(80_000_000, &stamped(4, 40_000_000), Some(&block(1, 2)));
     assert_eq!(sender.wake(80_000_000), 133_000_000);
-    // Of those that left 6 ms later one more is reported: 4 of 10 ms are left.
+    // One more of those that left 6 ms later is SACKed: 4 of 10 ms remain.
     sender.on_ack(86_000_000, &stamped(4, 46_000_000), Some(&block(1, 3)));
     assert_eq!(sender.wake(86_000_000), 93_000_000);
 }
@@ -249,7 +251,7 @@ fn a_hole_that_left_earlier_is_waited_for_less() {
 #[test]
 fn what_left_before_a_retransmission_that_has_arrived_is_lost_too() {
     let mut sender = sender(Ecn::Off);
-    // Of ten segments the first and the last are missing.
+    // The first and the last of ten segments are missing.
     sender.on_ack(1_000_000, &ack(0, 0), Some(&block(1, 9)));
     sender.wnd_end = 10;
     assert_eq!(sender.poll(1_000_000).map(|segment| segment.seq), Some(0));
@@ -307,7 +309,8 @@ fn staggered() -> Sender {
 fn a_hole_above_an_advance_is_lost_with_the_next_acknowledgement() {
     let mut sender = staggered();
     let stamped = |seq| Packet { sent: 60_000_000, ..ack(seq, 0) };
-    // The sixth is missing. By the fifth, in order, which left together with it, it would be early; by the seventh it is late.
+    // The sixth is missing. By the RTT of the fifth, in order, which left together with it, it is not lost yet;
+    // by that of the seventh it is.
     sender.on_ack(81_000_000, &stamped(5), Some(&block(1, 2)));
     assert_eq!(sender.state, State::Open);
     sender.on_ack(82_000_000, &stamped(5), Some(&block(1, 3)));
@@ -324,7 +327,7 @@ fn segments_out_of_order_do_not_make_a_window_grow() {
     assert_eq!(sender.window(), window + 1.0);
 }
 
-/// A sender whose first window of ten was silent until the timeout, and which has heard now that the retransmission has arrived.
+/// A sender whose initial window of ten was lost until the RTO, and whose retransmission has been acknowledged.
 fn after_timeout(limit: u64) -> Sender {
     let mut sender = sender(Ecn::Off);
     sender.wnd_end = limit;
@@ -336,7 +339,7 @@ fn after_timeout(limit: u64) -> Sender {
     sender
 }
 
-/// The segments that leave now, and whether they were sent before.
+/// The segments that leave now, and whether they are retransmissions.
 fn sent(sender: &mut Sender, now: u64) -> Vec<(u64, bool)> {
     std::iter::from_fn(|| sender.poll(now)).map(|segment| (segment.seq, segment.has(RETRANSMITTED))).collect()
 }

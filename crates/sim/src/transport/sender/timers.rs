@@ -1,9 +1,9 @@
-//! Timers of a sender: retransmission, persist, the wait for overtaken segments, for the pace and for the application.
+//! Timers of a sender: retransmission, persist, reordering, pacing, application.
 
 use super::*;
 
 impl Sender {
-    /// Sets the retransmission timer after an acknowledgement.
+    /// Rearms the retransmission timer after an ACK.
     #[inline]
     pub(super) fn set_timer(&mut self, now: u64, progress: bool) {
         if self.una == self.next {
@@ -13,11 +13,11 @@ impl Sender {
                 self.finished = Some(now);
             }
             if self.next >= self.wnd_end && self.finished.is_none() {
-                // Only the receive window keeps the flow: the persist timer.
+                // The receive window is closed: the persist timer.
                 self.rto_timer = Timer::new(now, self.rtt.timeout());
             }
         } else if self.rack.reo_timeout < u64::MAX {
-            // One timer serves all purposes; that of retransmission goes on when this wait is over.
+            // Linux uses one timer for all purposes; the RTO continues after the reordering timer.
             self.tlp.timer = Timer::OFF;
             self.rto_timer.hold(self.rack.reo_timeout + 1);
         } else if progress || self.rto_timer.is_off() {
@@ -28,12 +28,13 @@ impl Sender {
         }
     }
 
-    /// The retransmission timer that is set now and counts from `left`, when the first segment not acknowledged was sent last (ns).
+    /// A retransmission timer set now that counts from `left`, when the first segment not acknowledged was last
+    /// sent (ns).
     pub(super) fn rto_from(&self, now: u64, left: Option<u64>) -> Timer {
         Timer::new(now, (left.unwrap_or(now) + self.rtt.timeout()).saturating_sub(now))
     }
 
-    /// The retransmission timer, the persist timer or the wait for a probe of the tail expired. Poll afterwards; a probe is returned.
+    /// The retransmission, persist or TLP timer expired. Returns a probe if one is to be sent; poll afterwards.
     pub(crate) fn on_timeout(&mut self, now: u64) -> Option<Packet> {
         if self.tlp.timer.fires(now) {
             return self.send_tlp(now);
@@ -54,7 +55,8 @@ impl Sender {
         self.tlp.end();
         self.rack.reo_timeout = u64::MAX;
         self.scoreboard.mark_all_lost(self.una, self.next);
-        // At most one reduction for what was under way at the last, unless that was a timeout and something has come since (Linux).
+        // The flight outstanding at the last reduction is reduced only once, unless that was an RTO and `una` has
+        // advanced since (Linux).
         let reduced = self.una < self.high_seq
             && match self.state {
                 State::Open => false,
@@ -74,7 +76,7 @@ impl Sender {
         None
     }
 
-    /// The time to wait for overtaken segments, to pace or to write is over. Poll afterwards.
+    /// The reordering timer or the pacing timer expired, or the application writes. Poll afterwards.
     #[inline]
     pub(crate) fn on_wake(&mut self, now: u64) {
         if self.rack.reo_timeout <= now {
@@ -82,18 +84,18 @@ impl Sender {
         }
     }
 
-    /// A time before which [`Sender::on_timeout`] does not want to be called (ns); `u64::MAX` for never.
+    /// A time before which [`Sender::on_timeout`] need not be called (ns); `u64::MAX` for never.
     #[inline]
     pub(crate) fn deadline(&self) -> u64 {
         self.rto_timer.not_before().min(self.tlp.timer.not_before())
     }
 
-    /// Whether it is time to call [`Sender::on_timeout`]; if not, [`Sender::deadline`] is exact afterwards.
+    /// Whether to call [`Sender::on_timeout`] now; if not, [`Sender::deadline`] is exact afterwards.
     pub(crate) fn is_due(&mut self, now: u64) -> bool {
         self.rto_timer.fires(now) | self.tlp.timer.fires(now)
     }
 
-    /// When [`Sender::on_wake`] wants to be called (ns); `u64::MAX` for never. Valid after polling.
+    /// When to call [`Sender::on_wake`] (ns); `u64::MAX` for never. Valid after polling.
     #[inline]
     pub(crate) fn wake(&self, now: u64) -> u64 {
         let mut at = self.rack.reo_timeout;
@@ -106,7 +108,7 @@ impl Sender {
         if clock > now && self.has_window() {
             return at.min(clock);
         }
-        // Without a window it is an acknowledgement that lets the sender ask its application again.
+        // Without window space, only an ACK lets the sender ask its application again.
         if self.next == self.written && self.has_window() {
             at = at.min(self.application.next_write(now, self.next));
         }

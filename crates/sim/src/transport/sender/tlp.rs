@@ -1,29 +1,29 @@
-//! Tail-loss probes (RFC 8985 7, details as in Linux).
+//! Tail loss probes (TLP, RFC 8985 7, details as in Linux).
 //!
-//! When the last segments of a flight are lost, nothing follows them that would show it. So after two round trips of silence one
-//! segment more is sent: new data if there is any, otherwise the last segment again. Its acknowledgement shows the holes before it
-//! to loss detection, long before the retransmission timer would have lost the whole flight.
+//! If the last segments of a flight are lost, no SACK reveals that. So after two RTTs of silence the sender
+//! transmits one more segment: new data if there is any, otherwise the last segment again. The ACK reveals holes
+//! to RACK long before an RTO would declare the whole flight lost.
 
 use super::*;
 use crate::transport::ticks::TICK;
 
-/// Least time that a probe waits beyond two round trips, ns: two ticks of Linux's clock.
+/// Minimum of what the probe timeout adds to two RTTs, ns: two ticks of Linux's clock.
 const TIMEOUT_MIN: u64 = 2_000_000;
-/// What a probe waits longer when a single segment is in flight, because a receiver may hold its acknowledgement back, ns
-/// (Linux's least retransmission timeout).
+/// The same if a single segment is in flight, because the receiver may delay its ACK, ns (Linux's minimum RTO).
 const DELAYED_ACK: u64 = 200_000_000;
-/// Wait before the first measurement of the round-trip time, ns.
+/// Probe timeout before the first RTT measurement, ns.
 const INITIAL_PTO: u64 = 1_000_000_000;
 
-/// The probe of one flow.
+/// The TLP state of one flow.
 #[derive(Debug)]
 pub(super) struct Tlp {
     pub(super) timer: Timer,
-    /// A probe is under way until everything below this is acknowledged and its fate is known.
+    /// A probe is outstanding until everything below this is acknowledged and its fate is known (RFC 8985,
+    /// TLP.end_seq).
     end_seq: Option<u64>,
-    /// When that was sent, if it was a retransmission.
+    /// When the probe was sent if it was a retransmission (ns).
     retransmitted_at: Option<u64>,
-    /// Something has been acknowledged since the time was set.
+    /// `una` has advanced since the timer was set.
     pub(super) una_advanced: bool,
 }
 
@@ -32,20 +32,20 @@ impl Tlp {
         Tlp { timer: Timer::OFF, end_seq: None, retransmitted_at: None, una_advanced: false }
     }
 
-    /// The segment that the probe has repeated.
+    /// The segment that the probe retransmitted.
     pub(super) fn retransmitted(&self) -> Option<u64> {
         self.retransmitted_at.and(self.end_seq).map(|end| end - 1)
     }
 
-    /// A reduction or a timeout ends the episode.
+    /// Ends the episode, because of a reduction or an RTO.
     pub(super) fn end(&mut self) {
         *self = Tlp::new();
     }
 }
 
 impl Sender {
-    /// Sets the time of the probe after something has been `sent` or acknowledged; not later than the retransmission timer, and later by
-    /// what the pacer waits.
+    /// Schedules a probe after something was `sent` or acknowledged: at the RTO at the latest, plus any delay by
+    /// pacing.
     #[inline]
     pub(super) fn schedule_tlp(&mut self, now: u64, sent: bool) {
         self.tlp.una_advanced = false;
@@ -65,7 +65,7 @@ impl Sender {
         self.tlp.timer = Timer::new(now, wait + pause);
     }
 
-    /// Sends the probe, unless one is under way.
+    /// Sends a probe unless one is outstanding.
     pub(super) fn send_tlp(&mut self, now: u64) -> Option<Packet> {
         self.tlp.timer = Timer::OFF;
         if self.tlp.end_seq.is_some() {
@@ -93,25 +93,25 @@ impl Sender {
             0 => self.segment(now, seq, 0, true),
             _ => self.non_ect_segment(now, seq, flags, true),
         };
-        // After a probe comes the retransmission timer, not another one.
+        // The RTO follows a probe, not another probe.
         self.usage.probed();
         Some(probe)
     }
 
-    /// When the first segment not acknowledged was sent last, while nothing is known to be lost (ns).
+    /// When the first segment not acknowledged was last sent while no loss is known (ns).
     fn head_sent(&self) -> Option<u64> {
         let again = self.tlp.retransmitted_at.filter(|_| self.tlp.retransmitted() == Some(self.una));
         again.or(self.departures.first())
     }
 
-    /// Whether an acknowledgement was caused by a probe that repeated the last segment.
+    /// Whether the ACK was triggered by a probe that retransmitted the last segment.
     #[inline]
     pub(super) fn is_tlp_ack(&self, ack: &Packet) -> bool {
         ack.has(RETRANSMITTED) && self.tlp.retransmitted_at == Some(ack.sent)
     }
 
-    /// Learns from an acknowledgement what has become of the probe. Repeating the last segment repairs its loss unseen: unless the
-    /// receiver says that it had it, the window is reduced when the next acknowledgement advances.
+    /// Detects from an ACK whether the probe repaired a loss, which nothing else reveals: unless a DSACK shows
+    /// that the receiver had the segment, the window is reduced when the next ACK advances `una`.
     #[inline]
     pub(super) fn process_tlp_ack(&mut self, now: u64, ack: &Packet, flight: u64) {
         let Some(high) = self.tlp.end_seq.filter(|high| self.una >= *high) else { return };

@@ -1,9 +1,9 @@
-//! Sending.
+//! Sending: which segment leaves next.
 
 use super::*;
 
 impl Sender {
-    /// The next segment that may leave now; call until there is none.
+    /// The next segment that may leave now; call until it returns `None`.
     #[inline(always)]
     pub(crate) fn poll(&mut self, now: u64) -> Option<Packet> {
         let packet = self.next_packet(now);
@@ -59,7 +59,7 @@ impl Sender {
         Some(self.segment(now, seq, flags, !within))
     }
 
-    /// Sends a lost segment again, the `first` of a burst or not.
+    /// Retransmits a lost segment, the `first` of a burst or not.
     #[inline(never)]
     fn retransmit(&mut self, now: u64, seq: u64, in_flight: u64, first: bool) -> Packet {
         if first {
@@ -76,8 +76,8 @@ impl Sender {
         self.non_ect_segment(now, seq, RETRANSMITTED, first)
     }
 
-    /// A segment that is not sent for the first time, or carries nothing. With classic ECN no queue may mark it: the mark would be taken for
-    /// one of the first copy's way, or go unanswered when it is dropped (RFC 3168 6.1.5, 6.1.6).
+    /// A retransmission or window probe. With classic ECN it is not ECN-capable: a mark would be attributed to
+    /// the original, or be lost with the packet (RFC 3168 6.1.5, 6.1.6).
     pub(super) fn non_ect_segment(&mut self, now: u64, seq: u64, flag: u8, first: bool) -> Packet {
         let mut packet = self.segment(now, seq, flag, first);
         if self.ecn == Ecn::Classic {
@@ -91,14 +91,14 @@ impl Sender {
         self.in_flight() < u64::from(self.cwnd)
     }
 
-    /// When the controller lets the next segment leave (ns), zero if acknowledgements decide. It counts from the last departure, and
-    /// is asked for anew at every event, so that the pending departure moves with what acknowledgements tell (ls-aimd 2.4).
+    /// The earliest departure that the controller's gap allows (ns); zero if ACKs clock the flow. It counts from
+    /// the last departure and is read at every event, so that each ACK moves the pending departure (ls-aimd 2.4).
     #[inline]
     pub(super) fn earliest_departure(&self) -> u64 {
         self.controller.gap(self.next).map_or(0, |gap| self.last_sent + gap.ns().unsigned_abs())
     }
 
-    /// Asks the application for more to send.
+    /// Asks the application for more data.
     pub(super) fn write(&mut self, now: u64) {
         self.written = self.application.written(now, self.next);
         let in_flight = self.in_flight();
@@ -109,7 +109,7 @@ impl Sender {
         }
     }
 
-    /// A flow that was idle may have to begin again with a smaller window (RFC 2861).
+    /// Restarts with a smaller window after an idle time longer than the RTO (RFC 2861).
     fn restart_after_idle(&mut self, now: u64) {
         let idle = now - self.last_sent;
         let timeout = self.rtt.timeout();

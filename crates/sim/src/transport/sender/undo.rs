@@ -1,44 +1,45 @@
-//! Takes back reductions that turn out to have been needless.
+//! Undo of spurious reductions.
 //!
-//! Two things show that what was sent again had not been lost: an acknowledgement that a first copy caused which had left before
-//! the first retransmission (the Eifel algorithm, RFC 3522), and the receiver's word that every retransmission came twice (RFC 2883,
-//! RFC 3708). Then window and threshold become what they were, and nothing counts as lost any more (RFC 4015, as in Linux).
+//! Retransmissions are spurious if an ACK advances that was triggered by an original sent before the first
+//! retransmission (the Eifel algorithm, RFC 3522), or if DSACKs report every one of them (RFC 2883, RFC 3708).
+//! Then cwnd and ssthresh are restored and loss marks cleared (RFC 4015, as in Linux).
 
 use super::*;
 
-/// What an acknowledgement makes of the last reduction.
+/// What an ACK says about the last reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Stands,
     Undone,
-    /// It was needless, as it seems, but the fate of retransmissions under way is awaited: nothing more is lost now.
+    /// It appears to be spurious, but retransmissions are in flight: nothing more is declared lost for now.
     Pending,
 }
 
-/// The last reduction because of losses, as long as it can be undone.
+/// The last reduction after losses, while it can be undone.
 #[derive(Debug, Default)]
 pub(super) struct Undo {
     armed: bool,
-    /// Segments sent again since, and how many of them the receiver has had twice.
+    /// Retransmissions since, and DSACKs of them.
     retrans: u64,
     dsacks: u64,
-    /// When the first was sent again (ns).
+    /// When the first retransmission was sent (ns).
     retrans_stamp: Option<u64>,
     window: f64,
     ssthresh: f64,
 }
 
 impl Undo {
-    /// A reduction begins, which cannot be undone if marks demanded it; `under_way` segments have been sent again before it.
+    /// A reduction begins, which cannot be undone if marks caused it; `retrans_out` retransmissions are in flight
+    /// already.
     pub(super) fn begin(&mut self, controller: &AnyController, marked: bool, retrans_out: u64) {
         let (window, ssthresh) = (controller.window(), controller.ssthresh());
-        // As after an idle time, the threshold remembers three quarters of the window.
+        // As after an idle time, ssthresh is at least three quarters of the window.
         let ssthresh = ssthresh.max((window * 3.0 / 4.0).floor());
         let retrans_stamp = self.retrans_stamp.filter(|_| retrans_out > 0);
         *self = Undo { armed: !marked, retrans: retrans_out, dsacks: 0, retrans_stamp, window, ssthresh };
     }
 
-    /// A segment is sent again.
+    /// A segment is retransmitted.
     #[inline]
     pub(super) fn retransmitted(&mut self, now: u64) {
         self.retrans += 1;
@@ -47,7 +48,8 @@ impl Undo {
 }
 
 impl Sender {
-    /// Looks whether an acknowledgement, which advances by `acked` segments, makes the last reduction needless, and takes that back.
+    /// Checks whether an ACK that advances by `acked` segments shows that the last reduction was spurious, and
+    /// undoes it.
     #[inline]
     pub(super) fn check_undo(&mut self, ack: &Packet, acked: u64) -> Verdict {
         if self.undo.armed && (self.state != State::Open || ack.has(DUPLICATE)) {
@@ -83,7 +85,7 @@ impl Sender {
         Verdict::Undone
     }
 
-    /// The last timeout was needless: what it has reduced is restored unless marks demanded that, and nothing is lost.
+    /// The last RTO was spurious: undoes its reduction unless marks caused one, and clears loss marks.
     pub(super) fn undo_timeout(&mut self) {
         if self.undo.armed {
             self.undo_reduction(true);
