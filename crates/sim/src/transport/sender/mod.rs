@@ -219,7 +219,7 @@ impl Sender {
         let reducing = matches!(self.state, State::Reducing | State::Recovery);
         let in_flight = self.in_flight();
         let marked = if ack.has(ECE) { delivered } else { 0 };
-        // Segments received out of order let the window grow only if they are reordered (Linux).
+        // ACKs that only SACK let the window grow only where reordering is large (Linux).
         let grows = acked > 0 || self.scoreboard.has_large_reordering();
         self.counters.echoed += marked;
         let smoothed = self.rtt.smoothed();

@@ -46,7 +46,7 @@ impl Sender {
                 self.rto_timer = Timer::OFF;
                 return None;
             }
-            let mut probe = self.non_ect_segment(now, self.next, WINDOW_PROBE, true);
+            let mut probe = self.segment_without_new_data(now, self.next, WINDOW_PROBE, true);
             probe.size = SEGMENT_OVERHEAD as u16 + 1;
             return Some(probe);
         }

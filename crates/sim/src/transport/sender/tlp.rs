@@ -91,7 +91,7 @@ impl Sender {
         self.rto_timer = Timer::new(now, self.rtt.timeout());
         let probe = match flags {
             0 => self.segment(now, seq, 0, true),
-            _ => self.non_ect_segment(now, seq, flags, true),
+            _ => self.segment_without_new_data(now, seq, flags, true),
         };
         // The RTO follows a probe, not another probe.
         self.usage.probed();

@@ -73,12 +73,12 @@ impl Sender {
         if seq == self.una {
             self.rto_timer = Timer::new(now, self.rtt.timeout());
         }
-        self.non_ect_segment(now, seq, RETRANSMITTED, first)
+        self.segment_without_new_data(now, seq, RETRANSMITTED, first)
     }
 
     /// A retransmission or window probe. With classic ECN it is not ECN-capable: a mark would be attributed to
     /// the original, or be lost with the packet (RFC 3168 6.1.5, 6.1.6).
-    pub(super) fn non_ect_segment(&mut self, now: u64, seq: u64, flag: u8, first: bool) -> Packet {
+    pub(super) fn segment_without_new_data(&mut self, now: u64, seq: u64, flag: u8, first: bool) -> Packet {
         let mut packet = self.segment(now, seq, flag, first);
         if self.ecn == Ecn::Classic {
             packet.flags &= !ECT;
