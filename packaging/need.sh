@@ -31,7 +31,7 @@ for purpose; do
         command_of dpkg-shlibdeps dpkg-dev
         command_of objcopy binutils ;;
     *)
-        echo "need.sh: nobody knows what \`$purpose\` needs" >&2
+        echo "need.sh: unknown purpose \`$purpose\`" >&2
         exit 2 ;;
     esac
 done

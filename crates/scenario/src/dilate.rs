@@ -180,35 +180,25 @@ mod tests {
         Scenario::parse(text, Path::new("x.toml"), &[]).unwrap()
     }
 
-    const FLOWS: &str = r#"
-duration = "7 s"
-warmup = "1 s"
-[[link]]
-from = "a"
-to = "b"
-rate = "100 Mb/s"
-delay = "500 us"
-buffer = "500 kB"
-queue = { kind = "red", min = "15 kB", max = "45 kB", adaptive = true }
-[[flow]]
-from = "a"
-to = "b"
-count = 4
-stagger = "10 ms"
-controller = "reno"
-ecn = "classic"
-ack-every = 1
-offload = false
-[[traffic]]
-from = "a"
-to = "b"
-model = "poisson"
-rate = "10 Mb/s"
-"#;
+    const LINK: &str = "duration = \"7 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"100 Mb/s\"\n";
+    const FLOW: &str = "[[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\nsize = \"30 kB\"\n";
+
+    #[test]
+    fn arrivals_come_slower_with_the_network() {
+        let with = |arrivals: &str| {
+            let dilated =
+                scenario(&format!("{LINK}{FLOW}arrivals = {{ {arrivals} }}\n")).dilated(10).unwrap();
+            dilated.flow[0].arrivals.clone().unwrap()
+        };
+        assert_eq!(with("per-second = 50.0").per_second, Some(5.0));
+        assert_eq!(with("rate = \"40 Mb/s\"").rate, Some(Rate::from_mbps(4.0)));
+        let times = with("times = [\"0 s\", \"20 ms\"]").times;
+        assert_eq!(times, Some(vec![Duration::ZERO, Duration::from_ms(200)]));
+    }
 
     #[test]
     fn what_cannot_be_dilated_is_named() {
-        let plain = scenario(FLOWS);
+        let plain = scenario(&format!("{LINK}{FLOW}"));
         assert_eq!(plain.dilated(1).unwrap().link[0].rate, plain.link[0].rate);
         assert!(plain.dilated(0).unwrap_err().to_string().contains("between 1 and 1000"));
         let mut other = plain.clone();

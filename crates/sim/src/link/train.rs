@@ -71,3 +71,74 @@ impl Link {
         Some(packet)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use headway_core::queue::{DropTailConfig, QueueSpec};
+    use headway_core::{Bytes, Duration, Rate};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::config::{LinkConfig, Service};
+    use crate::packet::Kind;
+
+    fn link(rate: u64, limit: u64) -> Link {
+        let spec = QueueSpec::DropTail(DropTailConfig { limit: Some(Bytes::new(limit)), packets: None });
+        let rate = Rate::from_bps(rate);
+        let queue = spec.build(Some(rate), 1);
+        Link::new(&LinkConfig::new(Service::Constant(rate), Duration::from_us(50), queue), 1, 0)
+    }
+
+    /// Takes all packets that arrive by `until`, with their times.
+    fn arrivals(link: &mut Link, next: &mut Option<u64>, until: u64) -> Vec<(u64, u64, u32)> {
+        let mut arrived = Vec::new();
+        while let Some(at) = next.filter(|at| *at <= until) {
+            let (packet, event) = link.arrive(at);
+            arrived.extend(packet.map(|packet| (at, packet.seq, packet.owner)));
+            *next = match event {
+                NextEvent::Arrival { at, .. } => Some(at),
+                _ => None,
+            };
+        }
+        arrived
+    }
+
+    proptest! {
+        #[test]
+        fn a_train_is_its_segments_one_by_one(
+            rate in 1_000_000u64..40_000_000_000,
+            limit in 3_100u64..400_000,
+            bursts in prop::collection::vec((0u64..400_000, 1u32..46, 100u16..1_539, 0u32..3), 1..40),
+        ) {
+            let (mut whole, mut single) = (link(rate, limit), link(rate, limit));
+            let (mut next_of_whole, mut next_of_single) = (None, None);
+            let (mut now, mut seq) = (0, 0);
+            for (pause, count, size, owner) in bursts {
+                now += pause;
+                let arrived = arrivals(&mut whole, &mut next_of_whole, now);
+                prop_assert_eq!(arrived, arrivals(&mut single, &mut next_of_single, now));
+                let packet = Packet { seq, owner, size, sent: now, kind: Kind::Segment, ..Packet::default() };
+                if let NextEvent::Arrival { at, .. } = whole.push_train(now, packet, count - 1) {
+                    next_of_whole = Some(at);
+                }
+                for offset in 0..u64::from(count) {
+                    if let NextEvent::Arrival { at, .. } = single.push(now, Packet { seq: seq + offset, ..packet }) {
+                        next_of_single = Some(at);
+                    }
+                }
+                seq += u64::from(count);
+                prop_assert_eq!(next_of_whole, next_of_single);
+                whole.catch_up(now);
+                single.catch_up(now);
+                prop_assert_eq!(whole.queued(), single.queued());
+                prop_assert_eq!(format!("{:?}", whole.statistics()), format!("{:?}", single.statistics()));
+            }
+            let end = now + 1_000_000_000_000;
+            let arrived = arrivals(&mut whole, &mut next_of_whole, end);
+            prop_assert_eq!(arrived, arrivals(&mut single, &mut next_of_single, end));
+            whole.catch_up(end);
+            single.catch_up(end);
+            prop_assert_eq!(format!("{:?}", whole.statistics()), format!("{:?}", single.statistics()));
+        }
+    }
+}
