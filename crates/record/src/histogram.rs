@@ -10,7 +10,6 @@ const BINS: usize = (64 - BINS_PER_OCTAVE_LOG2 as usize + 1) << BINS_PER_OCTAVE_
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     bins: Box<[u64; BINS]>,
-    count: u64,
     /// A day of 1e11 packets that each waited 0.2 s would overflow 64 bits.
     sum: u128,
     max: u64,
@@ -18,7 +17,7 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        Histogram { bins: Box::new([0; BINS]), count: 0, sum: 0, max: 0 }
+        Histogram { bins: Box::new([0; BINS]), sum: 0, max: 0 }
     }
 }
 
@@ -43,7 +42,6 @@ impl Histogram {
         for &(bin, count) in counts {
             if let Some(place) = histogram.bins.get_mut(bin) {
                 *place += count;
-                histogram.count += count;
             }
         }
         histogram
@@ -53,13 +51,12 @@ impl Histogram {
     #[inline]
     pub fn add(&mut self, ns: u64) {
         self.bins[bin(ns)] += 1;
-        self.count += 1;
         self.sum += u128::from(ns);
         self.max = self.max.max(ns);
     }
 
-    /// Adds `count` durations, at least one, that lie between `least` and `most` and whose sum beyond `least` is `beyond` in all, if they
-    /// share a bin; says whether they do.
+    /// Adds `count` durations, at least one, that lie between `least` and `most` and whose sum exceeds `count` times
+    /// `least` by `beyond`, if all share a bin; returns whether they do.
     #[inline]
     pub fn add_all(&mut self, least: u64, most: u64, count: u64, beyond: u64) -> bool {
         let bin = bin(least);
@@ -67,7 +64,6 @@ impl Histogram {
             return false;
         }
         self.bins[bin] += count;
-        self.count += count;
         self.sum += u128::from(least * count + beyond);
         self.max = self.max.max(most);
         true
@@ -75,20 +71,21 @@ impl Histogram {
 
     /// Returns the number of durations.
     pub fn count(&self) -> u64 {
-        self.count
+        self.bins.iter().sum()
     }
 
     /// Returns the exact mean; zero when empty.
     pub fn mean(&self) -> Duration {
-        Duration::from_ns(self.sum.checked_div(self.count.into()).unwrap_or(0) as i64)
+        Duration::from_ns(self.sum.checked_div(self.count().into()).unwrap_or(0) as i64)
     }
 
     /// Returns the standard deviation, within 2 %; zero when empty.
     pub fn deviation(&self) -> Duration {
-        let mean = self.sum as f64 / self.count.max(1) as f64;
+        let count = self.count().max(1) as f64;
+        let mean = self.sum as f64 / count;
         let square = |(bin, count): (usize, &u64)| *count as f64 * (middle(bin) as f64 - mean).powi(2);
         let sum: f64 = self.bins.iter().enumerate().map(square).sum();
-        Duration::from_ns((sum / self.count.max(1) as f64).sqrt() as i64)
+        Duration::from_ns((sum / count).sqrt() as i64)
     }
 
     /// Returns the largest duration.
@@ -98,7 +95,7 @@ impl Histogram {
 
     /// Returns the quantile `part` (0 to 1), within 1.6 %; zero when empty.
     pub fn quantile(&self, part: f64) -> Duration {
-        let rank = (self.count as f64 * part) as u64;
+        let rank = (self.count() as f64 * part) as u64;
         let mut seen = 0;
         for (index, count) in self.bins.iter().enumerate() {
             seen += count;

@@ -11,6 +11,8 @@ pub(crate) enum Kind {
     Probe,
     /// A TCP segment.
     Segment,
+    /// On a link: several segments, see [`Packet`].
+    Train,
     /// An ACK without data.
     Ack,
     /// The SYN of a TCP connection, and the SYN-ACK that answers it.
@@ -55,8 +57,8 @@ pub(crate) struct Packet {
     pub owner: u32,
     /// Index of its next hop in the table of routes.
     pub route: u32,
-    /// In an ACK: the advertised window in segments beyond `seq`, or the number of its report. In a segment on a
-    /// link: how many more segments the train has.
+    /// In an ACK: the advertised window in segments beyond `seq`, or the number of its report. In a train: how many
+    /// segments follow the first one.
     pub extra: u32,
     /// Wire bytes.
     pub size: u16,
@@ -73,13 +75,13 @@ impl Packet {
     /// Returns when the packet joined its present link (ns).
     #[inline]
     pub(crate) fn joined(&self) -> u64 {
-        if self.count() > 1 { self.sent } else { self.joined }
+        if self.kind == Kind::Train { self.sent } else { self.joined }
     }
 
     /// Returns the number of packets in a train, 1 for a single packet.
     #[inline]
     pub(crate) fn count(&self) -> u64 {
-        if self.kind == Kind::Segment { u64::from(self.extra) + 1 } else { 1 }
+        if self.kind == Kind::Train { u64::from(self.extra) + 1 } else { 1 }
     }
 
     #[inline]

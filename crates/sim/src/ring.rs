@@ -12,7 +12,12 @@ pub(crate) struct Ring<T> {
 
 impl<T: Copy + Default> Ring<T> {
     pub(crate) fn new() -> Ring<T> {
-        Ring { items: vec![T::default(); 16].into(), head: 0, tail: 0 }
+        Ring::with_capacity(16)
+    }
+
+    /// Returns an empty queue with room for `capacity` items, a power of two.
+    pub(crate) fn with_capacity(capacity: usize) -> Ring<T> {
+        Ring { items: vec![T::default(); capacity].into(), head: 0, tail: 0 }
     }
 
     #[inline]
@@ -40,15 +45,24 @@ impl<T: Copy + Default> Ring<T> {
         Some(item)
     }
 
+    /// Returns the first item of a queue that is not empty.
+    #[inline(always)]
+    pub(crate) fn first(&mut self) -> &mut T {
+        debug_assert!(self.head < self.tail, "the queue is empty");
+        let slot = self.slot(self.head);
+        &mut self.items[slot]
+    }
+
+    /// Removes the first item of a queue that is not empty.
     #[inline]
-    pub(crate) fn front(&self) -> Option<&T> {
-        (self.head != self.tail).then(|| &self.items[self.slot(self.head)])
+    pub(crate) fn skip(&mut self) {
+        debug_assert!(self.head < self.tail, "the queue is empty");
+        self.head += 1;
     }
 
     #[inline]
-    pub(crate) fn front_mut(&mut self) -> Option<&mut T> {
-        let slot = self.slot(self.head);
-        (self.head != self.tail).then(|| &mut self.items[slot])
+    pub(crate) fn front(&self) -> Option<&T> {
+        (self.head != self.tail).then(|| &self.items[self.slot(self.head)])
     }
 
     /// Returns the position of the first item.
@@ -71,6 +85,17 @@ impl<T: Copy + Default> Ring<T> {
     #[inline]
     pub(crate) fn len(&self) -> usize {
         (self.tail - self.head) as usize
+    }
+
+    /// Returns the position of the first item for which `before` is false; it must be true for all items before
+    /// that.
+    pub(crate) fn partition_point(&self, before: impl Fn(&T) -> bool) -> u64 {
+        let (mut low, mut high) = (self.head, self.tail);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if before(self.at(middle)) { low = middle + 1 } else { high = middle }
+        }
+        low
     }
 
     /// Returns the memory in use (bytes).

@@ -99,18 +99,32 @@ impl Event {
     }
 }
 
+/// The bits of [`Event::low`] below the sequence number.
+#[inline(always)]
+fn target(kind: EventKind, index: usize) -> u64 {
+    (kind as u64) << INDEX_BITS | index as u64
+}
+
 /// Pending events in order of time; ties are broken by time of insertion, then by order of insertion.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Schedule {
     heap: Vec<Event>,
+    /// No event but the first is due before this time (ns).
+    others_from: u64,
     /// Sequence number of the event inserted last, in multiples of [`SEQUENCE_STEP`].
     sequence: u64,
+}
+
+impl Default for Schedule {
+    fn default() -> Schedule {
+        Schedule::with_sequence(0)
+    }
 }
 
 impl Schedule {
     /// Returns an empty queue whose events follow those numbered up to `sequence`.
     pub(crate) fn with_sequence(sequence: u64) -> Schedule {
-        Schedule { heap: Vec::new(), sequence }
+        Schedule { heap: Vec::new(), others_from: u64::MAX, sequence }
     }
 
     /// Returns the sequence number of the event inserted last.
@@ -128,16 +142,15 @@ impl Schedule {
         self.heap.first().copied()
     }
 
-    /// Creates an event at `time` that counts as inserted at `since` (ns).
-    #[inline]
-    pub(crate) fn new_event(&mut self, since: u64, time: u64, kind: EventKind, index: usize) -> Event {
+    /// Returns the sequence number of a new event, for [`Schedule::replace_first_with`].
+    #[inline(always)]
+    pub(crate) fn next_sequence(&mut self) -> u64 {
         let (sequence, over) = self.sequence.overflowing_add(SEQUENCE_STEP);
         self.sequence = sequence;
         if over {
             self.renumber();
         }
-        let target = (kind as u64) << INDEX_BITS | index as u64;
-        Event { time, since, low: self.sequence | target }
+        self.sequence
     }
 
     /// Renumbers all events when the sequence numbers are exhausted: after 5.5e11 insertions, about a day.
@@ -156,13 +169,16 @@ impl Schedule {
     /// Inserts an event at `time` that counts as inserted at `since` (ns).
     #[inline]
     pub fn insert(&mut self, since: u64, time: u64, kind: EventKind, index: usize) {
-        let event = self.new_event(since, time, kind, index);
-        self.put(event);
+        let low = self.next_sequence() | target(kind, index);
+        self.put(Event { time, since, low });
     }
 
     /// Inserts an event.
     pub(crate) fn put(&mut self, event: Event) {
         let mut hole = self.heap.len();
+        if let Some(first) = self.heap.first() {
+            self.others_from = self.others_from.min(event.time.max(first.time));
+        }
         self.heap.push(event);
         while hole > 0 {
             let parent = (hole - 1) / 4;
@@ -178,40 +194,42 @@ impl Schedule {
     /// Replaces the first event by one at `time` that counts as inserted at `since` (ns).
     #[inline]
     pub fn replace_first(&mut self, since: u64, time: u64, kind: EventKind, index: usize) {
-        let event = self.new_event(since, time, kind, index);
-        self.sift_down(event);
+        let sequence = self.next_sequence();
+        self.replace_first_with(sequence, since, time, kind, index);
     }
 
-    /// Whether `event` precedes all pending events except the first.
+    /// Whether an event at `time` certainly precedes all pending events except the first.
     #[inline(always)]
-    pub(crate) fn is_next(&self, event: Event) -> bool {
-        match &self.heap[..] {
-            [_, a, b, c, d, ..] => {
-                event.is_before(a) & event.is_before(b) & event.is_before(c) & event.is_before(d)
-            }
-            [_, few @ ..] => few.iter().all(|other| event.is_before(other)),
-            [] => true,
-        }
+    pub(crate) fn is_next(&self, time: u64) -> bool {
+        time < self.others_from
     }
 
-    /// Replaces the first event by one of [`Schedule::new_event`].
+    /// Replaces the first event as [`Schedule::replace_first`] does, by one with a number of
+    /// [`Schedule::next_sequence`].
     #[inline]
-    pub(crate) fn replace_first_with(&mut self, event: Event) {
-        self.sift_down(event);
+    pub(crate) fn replace_first_with(
+        &mut self,
+        sequence: u64,
+        since: u64,
+        time: u64,
+        kind: EventKind,
+        index: usize,
+    ) {
+        self.sift_down(Event { time, since, low: sequence | target(kind, index) });
     }
 
     /// Removes and returns all events, in no particular order.
     pub(crate) fn take_all(&mut self) -> Vec<Event> {
+        self.others_from = u64::MAX;
         std::mem::take(&mut self.heap)
     }
 
     /// Removes the first event.
     #[inline]
     pub fn remove_first(&mut self) {
-        if let Some(last) = self.heap.pop()
-            && !self.heap.is_empty()
-        {
-            self.sift_down(last);
+        match self.heap.pop() {
+            Some(last) if !self.heap.is_empty() => self.sift_down(last),
+            _ => self.others_from = u64::MAX,
         }
     }
 
@@ -242,6 +260,8 @@ impl Schedule {
             hole = first + least;
         }
         heap[hole] = event;
+        let others = self.heap.iter().skip(1).take(4);
+        self.others_from = others.map(|event| event.time).min().unwrap_or(u64::MAX);
     }
 }
 

@@ -125,6 +125,17 @@ impl From<Kind> for String {
     }
 }
 
+/// [`Controller::on_ack`] and [`Controller::flight_limit`] in one call.
+pub(super) trait LimitAfter: super::Controller {
+    #[inline]
+    fn limit_after(&mut self, ack: &super::Ack) -> u32 {
+        self.on_ack(ack);
+        self.flight_limit()
+    }
+}
+
+impl<C: super::Controller + ?Sized> LimitAfter for C {}
+
 /// Declares the files of all controllers, and makes [`Kind`] and [`AnyController`](super::AnyController) of the
 /// table in `mod.rs`.
 macro_rules! controllers {
@@ -210,13 +221,20 @@ macro_rules! controllers {
         }
 
         impl AnyController {
-            /// Whether the kind has a gap or a flight limit of its own; this needs no call.
+            /// Whether the kind has a gap or a flight limit of its own; this never changes.
             #[inline(always)]
-            fn has_gaps(&self) -> bool {
+            pub fn has_gaps(&self) -> bool {
                 match self {
                     $($(AnyController::$variant(_) => controllers!(@has_gaps $($gaps)?),)+)+
                     AnyController::Other(_) => true,
                 }
+            }
+
+            /// Passes on an ACK and returns the flight limit after it, with a single dispatch.
+            #[inline]
+            pub fn limit_after(&mut self, ack: &Ack) -> u32 {
+                use kind::LimitAfter;
+                controllers!(@dispatch self, ($($($variant)+)+), limit_after(ack))
             }
 
             #[inline(never)]

@@ -16,6 +16,7 @@ use headway_core::{Bytes, Duration, Instant, Rate};
 use rand::Rng;
 
 use self::staged::Staged;
+use self::statistics::Totals;
 pub use self::statistics::{Count, LinkStatistics};
 use crate::config::LinkConfig;
 use crate::packet::{CE, ECT, Kind, LOST, Packet, REPORT};
@@ -68,18 +69,20 @@ pub struct Link {
     /// The queue accepts every packet while the remaining transmission time is below this (ns). That time follows
     /// from `free`, so such packets need no update of the queue; zero when every packet has to be checked.
     admit_below: u64,
-    /// Bytes and packets queued or in service.
-    backlog: u64,
-    waiting: u32,
     policer: Option<TokenBucket>,
     /// The long-run rate of the policer.
     policed: Option<Rate>,
     staged: Option<Box<Staged>>,
+    /// Packets since the start of the run, and at the last reset.
+    totals: Totals,
+    reset: Totals,
     statistics: LinkStatistics,
-    /// Bytes accepted so far, of all packets and of datagrams; never reset, as they are the ground truth of
-    /// measurements. Packets dropped on departure are subtracted unless they are probes.
-    accepted: u64,
+    /// Packets without queueing delay that `statistics` does not contain yet.
+    undelayed: u64,
+    /// Bytes of the datagrams accepted so far, and bytes of the packets other than probes that were dropped on
+    /// departure: with `totals` the ground truth of measurements.
     accepted_datagrams: u64,
+    withdrawn: u64,
     /// The queue as it would be without probes; on paths of measurements.
     shadow: Option<Box<Shadow>>,
     /// Numbers of the reports of ACKs that were dropped or lost.
@@ -112,8 +115,6 @@ impl Link {
             train_served: 0,
             train_next: (0, 0),
             spacing: None,
-            backlog: 0,
-            waiting: 0,
             policer: config.policer.map(|(rate, burst)| TokenBucket::new(rate, burst)),
             policed: config.policer.map(|(rate, _)| rate),
             staged: staged.then(|| {
@@ -126,9 +127,12 @@ impl Link {
                     entered: 0,
                 })
             }),
+            totals: Totals::default(),
+            reset: Totals::default(),
             statistics: LinkStatistics::default(),
-            accepted: 0,
+            undelayed: 0,
             accepted_datagrams: 0,
+            withdrawn: 0,
             shadow: None,
             discarded: Vec::new(),
         }
@@ -140,7 +144,6 @@ impl Link {
         if self.free.saturating_sub(now) >= self.admit_below {
             return self.push_checked(now, &packet);
         }
-        self.statistics.arrived.add(packet.size);
         self.count_accepted(&packet);
         self.transmit(now, packet)
     }
@@ -148,7 +151,6 @@ impl Link {
     /// The slow path of [`Link::push`]: asks policer and queue.
     #[inline(never)]
     fn push_checked(&mut self, now: u64, packet: &Packet) -> NextEvent {
-        self.statistics.arrived.add(packet.size);
         let size = Bytes::new(packet.size.into());
         if let Some(shadow) = &mut self.shadow
             && packet.kind != Kind::Probe
@@ -180,9 +182,7 @@ impl Link {
     /// Counts an accepted packet.
     #[inline(always)]
     fn count_accepted(&mut self, packet: &Packet) {
-        self.backlog += u64::from(packet.size);
-        self.waiting += 1;
-        self.accepted += u64::from(packet.size);
+        self.totals.accepted.add(packet.size);
         if packet.kind == Kind::Datagram {
             self.accepted_datagrams += u64::from(packet.size);
         }
@@ -192,7 +192,11 @@ impl Link {
     #[inline(always)]
     fn transmit(&mut self, now: u64, packet: Packet) -> NextEvent {
         let start = now.max(self.free);
-        self.statistics.delay.add(start - now);
+        if start == now {
+            self.undelayed += 1;
+        } else {
+            self.statistics.delay.add(start - now);
+        }
         self.free = self.server.finish(start, packet.size);
         let at = self.free + self.delay;
         let lost = if self.loses() { LOST } else { 0 };
@@ -221,6 +225,7 @@ impl Link {
         {
             shadow.count_rejected();
         }
+        self.totals.refused.add(packet.size);
         self.discard(packet);
     }
 
@@ -254,13 +259,14 @@ impl Link {
         if self.staged.is_none() {
             self.update_served(now);
         }
+        let queued = self.totals.queued();
         let behind = self
             .staged
             .as_ref()
-            .map_or(0, |staged| self.server.estimate(self.backlog - staged.bytes_sending()));
+            .map_or(0, |staged| self.server.estimate(queued.bytes.get() - staged.bytes_sending()));
         Backlog {
-            bytes: Bytes::new(self.backlog),
-            packets: self.waiting,
+            bytes: queued.bytes,
+            packets: queued.packets as u32,
             idle: Duration::from_ns(now.saturating_sub(self.free) as i64),
             delay: Duration::from_ns((sending + behind) as i64),
         }
@@ -271,6 +277,8 @@ impl Link {
         if self.staged.is_none() {
             self.update_served(now);
         }
+        self.statistics.delay.add_all(0, 0, std::mem::take(&mut self.undelayed), 0);
+        self.statistics.update(&self.totals, &self.reset);
     }
 
     /// Counts the transmissions that have ended by `now`.
@@ -284,7 +292,8 @@ impl Link {
                 break;
             }
             self.train_served += 1;
-            self.served(packet.kind, packet.size);
+            self.totals.transmitted(packet.kind, packet.size);
+            self.totals.on_wire.add(packet.size);
             if self.train_served == packet.count() {
                 (self.unserved, self.train_served) = (self.unserved + 1, 0);
             } else if let Some(spacing) = self.spacing_of(packet.size) {
@@ -293,19 +302,8 @@ impl Link {
         }
     }
 
-    #[inline]
-    fn served(&mut self, kind: Kind, size: u16) {
-        self.backlog -= u64::from(size);
-        self.waiting -= 1;
-        match kind {
-            Kind::Segment | Kind::Ack | Kind::Syn | Kind::SynAck => self.statistics.served_tcp.add(size),
-            Kind::Datagram => self.statistics.served_other.add(size),
-            Kind::Probe => self.statistics.served_probe.add(size),
-        }
-    }
-
-    /// Removes the first packet in flight, and returns it unless it was lost, with the event of the next one.
-    #[inline]
+    /// Takes the first packet off the wire, if this event is its arrival; returns also the event of the next one. The
+    /// packet may be [`LOST`].
     pub(crate) fn arrive(&mut self, now: u64) -> (Option<Packet>, NextEvent) {
         if let Some(staged) = &mut self.staged
             && let Some(flight) = &mut staged.overtaking
@@ -318,44 +316,49 @@ impl Link {
             let next = flight
                 .first_key_value()
                 .map_or(NextEvent::None, |((at, _), _)| NextEvent::Arrival { at: *at, since: now });
-            return (packet.and_then(|packet| self.deliver(packet)), next);
-        }
-        let packet = self.take();
-        self.last_arrival = now;
-        let next = self.flight.front().map_or(NextEvent::None, |packet| NextEvent::Arrival {
-            at: packet.at,
-            since: now.max(packet.joined()),
-        });
-        (packet.and_then(|packet| self.deliver(packet)), next)
-    }
-
-    /// Takes the first packet off the wire.
-    #[inline(always)]
-    fn take(&mut self) -> Option<Packet> {
-        let position = self.flight.head();
-        let is_train = self.flight.front()?.count() > 1;
-        let packet = if is_train { self.take_from_train() } else { self.flight.pop() }?;
-        if self.unserved == position && self.staged.is_none() {
-            if self.train_served > 0 {
-                self.train_served -= 1;
-            } else {
-                // Its transmission has not been counted yet.
-                self.unserved += u64::from(!is_train);
-                self.served(packet.kind, packet.size);
+            if let Some(packet) = &packet {
+                self.totals.on_wire.remove(packet.size);
+                if packet.has(LOST) {
+                    self.count_lost(packet);
+                }
             }
+            return (packet, next);
         }
-        Some(packet)
+        let packet = (self.flight.len() > 0).then(|| self.take(now));
+        let next = self.next_arrival(now);
+        (packet, next.map_or(NextEvent::None, |(at, since)| NextEvent::Arrival { at, since }))
     }
 
-    #[inline]
-    fn deliver(&mut self, packet: Packet) -> Option<Packet> {
-        if packet.has(LOST) {
-            self.statistics.lost.add(packet.size);
-            self.discard(&packet);
-            return None;
+    /// Takes the first packet, which is not a train, off a wire that keeps the order of packets. The packet may be
+    /// [`LOST`].
+    #[inline(always)]
+    pub(crate) fn take(&mut self, now: u64) -> Packet {
+        let packet = *self.flight.first();
+        self.last_arrival = now;
+        self.flight.skip();
+        if self.totals.on_wire.packets > 0 {
+            self.totals.on_wire.remove(packet.size);
+        } else {
+            // Its transmission has not been counted yet.
+            self.unserved = self.flight.head();
+            self.totals.transmitted(packet.kind, packet.size);
         }
-        self.statistics.delivered.add(packet.size);
-        Some(packet)
+        if packet.has(LOST) {
+            self.count_lost(&packet);
+        }
+        packet
+    }
+
+    /// Returns the time of the next arrival, and since when it has been the next one (ns).
+    #[inline(always)]
+    pub(crate) fn next_arrival(&self, now: u64) -> Option<(u64, u64)> {
+        self.flight.front().map(|packet| (packet.at, now.max(packet.joined())))
+    }
+
+    #[cold]
+    fn count_lost(&mut self, packet: &Packet) {
+        self.totals.lost.add(packet.size);
+        self.discard(packet);
     }
 
     /// Returns the counters since the start or the last reset, up to the time that the network has reached.
@@ -365,16 +368,12 @@ impl Link {
 
     /// Returns the packets queued or in service.
     pub fn queued(&self) -> Count {
-        Count { packets: self.waiting.into(), bytes: Bytes::new(self.backlog) }
+        self.totals.queued()
     }
 
     /// Returns the number of packets on the wire: transmitted, but not arrived.
     pub fn in_flight(&self) -> u64 {
-        let Some(staged) = &self.staged else {
-            let sent = self.flight.head()..self.unserved;
-            return sent.map(|position| self.flight.at(position).count()).sum::<u64>() + self.train_served;
-        };
-        staged.overtaking.as_ref().map_or(self.flight.len(), BTreeMap::len) as u64
+        self.totals.on_wire.packets
     }
 
     /// Returns the wire bytes that the link can transmit between two instants; `None` when it is unlimited.
@@ -404,7 +403,7 @@ impl Link {
 
     /// Returns the bytes of all packets accepted since the start of the run.
     pub(crate) fn accepted(&self) -> u64 {
-        self.accepted
+        self.totals.accepted.bytes.get() - self.withdrawn
     }
 
     /// Returns the bytes of datagrams accepted since the start of the run.
@@ -445,6 +444,8 @@ impl Link {
     /// Resets the statistics at the end of the warm-up.
     pub(crate) fn reset(&mut self) {
         self.statistics = LinkStatistics::default();
+        self.undelayed = 0;
+        self.reset = self.totals.clone();
     }
 
     pub(crate) fn memory(&self) -> usize {
@@ -477,6 +478,7 @@ mod tests {
         link.catch_up(2_000);
         assert_eq!((link.queued().packets, link.in_flight()), (2, 2));
         assert_eq!(link.arrive(2_000).1, NextEvent::Arrival { at: 3_000, since: 2_000 });
+        link.catch_up(2_000);
         assert_eq!((link.statistics().served_other.packets, link.statistics().delivered.packets), (2, 1));
     }
 }

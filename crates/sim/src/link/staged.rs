@@ -41,9 +41,10 @@ impl Link {
     fn start_next(&mut self, now: u64) -> NextEvent {
         while let Some(mut packet) = self.staged.as_mut().and_then(|staged| staged.queue.pop()) {
             let size = Bytes::new(packet.size.into());
+            let queued = self.totals.queued();
             let behind = Backlog {
-                bytes: Bytes::new(self.backlog - u64::from(packet.size)),
-                packets: self.waiting - 1,
+                bytes: Bytes::new(queued.bytes.get() - size.get()),
+                packets: queued.packets as u32 - 1,
                 idle: Duration::ZERO,
                 delay: Duration::ZERO,
             };
@@ -59,11 +60,11 @@ impl Link {
                 Verdict::Accept => {}
                 Verdict::Mark => packet.flags |= self.mark(),
                 Verdict::Drop => {
-                    self.backlog -= u64::from(packet.size);
-                    self.waiting -= 1;
+                    self.totals.left.add(packet.size);
+                    self.totals.dropped_on_departure.add(packet.size);
                     self.statistics.dropped.add(packet.size);
                     if packet.kind != Kind::Probe {
-                        self.accepted -= u64::from(packet.size);
+                        self.withdrawn += u64::from(packet.size);
                     }
                     if packet.kind == Kind::Datagram {
                         self.accepted_datagrams -= u64::from(packet.size);
@@ -88,7 +89,8 @@ impl Link {
         let Some(packet) = self.staged.as_mut().and_then(|staged| staged.sending.take()) else {
             return (NextEvent::None, NextEvent::None);
         };
-        self.served(packet.kind, packet.size);
+        self.totals.transmitted(packet.kind, packet.size);
+        self.totals.on_wire.add(packet.size);
         let arrival = self.propagate(now, packet);
         (arrival, self.start_next(now))
     }

@@ -3,6 +3,8 @@
 use headway_core::Bytes;
 use headway_record::Histogram;
 
+use crate::packet::Kind;
+
 /// Packets and their wire bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
@@ -19,10 +21,84 @@ impl Count {
         self.bytes = Bytes::new(self.bytes.get().wrapping_add(size.into()));
     }
 
+    /// Undoes [`Count::add_all`].
+    #[inline]
+    pub(super) fn remove_all(&mut self, packets: u64, bytes: u64) {
+        self.packets -= packets;
+        self.bytes = Bytes::new(self.bytes.get().wrapping_sub(bytes));
+    }
+
+    /// Undoes [`Count::add`].
+    #[inline]
+    pub(super) fn remove(&mut self, size: u16) {
+        self.remove_all(1, size.into());
+    }
+
+    /// Returns this count without the packets of others that are part of it.
+    fn without(self, others: &[Count]) -> Count {
+        others.iter().fold(self, |rest, other| Count {
+            packets: rest.packets - other.packets,
+            bytes: Bytes::new(rest.bytes.get().wrapping_sub(other.bytes.get())),
+        })
+    }
+
     #[inline]
     pub(super) fn add_all(&mut self, packets: u64, bytes: u64) {
         self.packets += packets;
         self.bytes = Bytes::new(self.bytes.get().wrapping_add(bytes));
+    }
+}
+
+/// Packets since the start of the run. Each packet changes as few of these counters as possible; all others follow.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Totals {
+    /// Accepted by the queue.
+    pub(super) accepted: Count,
+    /// Dropped on arrival, by the queue discipline or the policer.
+    pub(super) refused: Count,
+    /// Transmitted, or dropped on departure.
+    pub(super) left: Count,
+    /// Of those, dropped on departure.
+    pub(super) dropped_on_departure: Count,
+    /// Datagrams and probe packets transmitted.
+    pub(super) datagrams: Count,
+    pub(super) probes: Count,
+    /// Transmitted, and neither delivered nor lost yet.
+    pub(super) on_wire: Count,
+    /// Lost on the wire.
+    pub(super) lost: Count,
+}
+
+impl Totals {
+    /// Counts a packet whose transmission has ended.
+    #[inline(always)]
+    pub(super) fn transmitted(&mut self, kind: Kind, size: u16) {
+        self.left.add(size);
+        match kind {
+            Kind::Datagram => self.datagrams.add(size),
+            Kind::Probe => self.probes.add(size),
+            Kind::Segment | Kind::Train | Kind::Ack | Kind::Syn | Kind::SynAck => {}
+        }
+    }
+
+    /// Returns the packets queued or in service.
+    #[inline]
+    pub(super) fn queued(&self) -> Count {
+        self.accepted.without(&[self.left])
+    }
+
+    fn arrived(&self) -> Count {
+        let mut arrived = self.accepted;
+        arrived.add_all(self.refused.packets, self.refused.bytes.get());
+        arrived
+    }
+
+    fn served_tcp(&self) -> Count {
+        self.left.without(&[self.dropped_on_departure, self.datagrams, self.probes])
+    }
+
+    fn delivered(&self) -> Count {
+        self.left.without(&[self.dropped_on_departure, self.on_wire, self.lost])
     }
 }
 
@@ -49,4 +125,16 @@ pub struct LinkStatistics {
     pub marked: u64,
     /// Queueing delay of all packets served: time between arrival and start of transmission.
     pub delay: Histogram,
+}
+
+impl LinkStatistics {
+    /// Updates what follows from the totals now and at the last reset.
+    pub(super) fn update(&mut self, now: &Totals, reset: &Totals) {
+        self.arrived = now.arrived().without(&[reset.arrived()]);
+        self.served_tcp = now.served_tcp().without(&[reset.served_tcp()]);
+        self.served_other = now.datagrams.without(&[reset.datagrams]);
+        self.served_probe = now.probes.without(&[reset.probes]);
+        self.delivered = now.delivered().without(&[reset.delivered()]);
+        self.lost = now.lost.without(&[reset.lost]);
+    }
 }

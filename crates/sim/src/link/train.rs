@@ -1,11 +1,11 @@
 //! Trains: segments that join a link at the same instant and share one slot of its ring.
 
 use super::{Link, NextEvent};
-use crate::packet::Packet;
+use crate::packet::{Kind, Packet};
 use crate::service::Spacing;
 
 impl Link {
-    /// Accepts a segment and the `more` segments behind it, which differ only in their sequence numbers.
+    /// Accepts a segment and the `more` segments behind it, at least one, which differ only in their sequence numbers.
     #[inline(never)]
     pub(crate) fn push_train(&mut self, now: u64, packet: Packet, more: u32) -> NextEvent {
         let (count, start) = (u64::from(more) + 1, now.max(self.free));
@@ -27,13 +27,17 @@ impl Link {
             }
         }
         let bytes = count * u64::from(packet.size);
-        self.statistics.arrived.add_all(count, bytes);
-        self.backlog += bytes;
-        self.waiting += count as u32;
-        self.accepted += bytes;
+        self.totals.accepted.add_all(count, bytes);
         let at = served.first + self.delay;
         let first = self.flight.len() == 0;
-        self.flight.push(Packet { at, route: packet.route + 1, extra: more, joined: served.carry, ..packet });
+        self.flight.push(Packet {
+            at,
+            kind: Kind::Train,
+            route: packet.route + 1,
+            extra: more,
+            joined: served.carry,
+            ..packet
+        });
         if first { self.first_arrival(now, at) } else { NextEvent::None }
     }
 
@@ -56,19 +60,38 @@ impl Link {
         self.spacing
     }
 
-    /// Takes the first packet off a train.
+    /// Whether a train arrives next.
+    #[inline(always)]
+    pub(crate) fn is_train_next(&self) -> bool {
+        self.flight.front().is_some_and(|packet| packet.kind == Kind::Train)
+    }
+
+    /// Returns the train that arrives next, and the spacing of its segments.
     #[inline]
-    pub(super) fn take_from_train(&mut self) -> Option<Packet> {
-        let spacing = self.spacing_of(self.flight.front()?.size)?;
-        let train = self.flight.front_mut()?;
-        let packet = Packet { extra: 0, ..*train };
-        train.seq += 1;
-        train.extra -= 1;
-        train.at = spacing.after(train.at, &mut train.joined);
-        if train.extra == 0 {
-            train.joined = train.sent;
+    pub(crate) fn next_train(&mut self) -> Option<(Packet, Spacing)> {
+        let train = *self.flight.front()?;
+        Some((train, self.spacing_of(train.size)?))
+    }
+
+    /// Removes from the train that arrives next the segments before those of `rest`; they have arrived.
+    #[inline]
+    pub(crate) fn shorten_train(&mut self, rest: &Packet) {
+        let train = self.flight.first();
+        let count = rest.seq - train.seq;
+        *train = *rest;
+        if rest.extra == 0 {
+            (train.kind, train.joined) = (Kind::Segment, train.sent);
         }
-        Some(packet)
+        let served = count.min(self.totals.on_wire.packets);
+        self.totals.on_wire.remove_all(served, served * u64::from(rest.size));
+        if self.unserved == self.flight.head() {
+            self.train_served = self.train_served.saturating_sub(served);
+        }
+        if count > served {
+            // Their transmission has not been counted yet.
+            self.unserved = self.flight.head();
+            self.totals.left.add_all(count - served, (count - served) * u64::from(rest.size));
+        }
     }
 }
 
@@ -80,7 +103,6 @@ mod tests {
 
     use super::*;
     use crate::config::{LinkConfig, Service};
-    use crate::packet::Kind;
 
     fn link(rate: u64, limit: u64) -> Link {
         let spec = QueueSpec::DropTail(DropTailConfig { limit: Some(Bytes::new(limit)), packets: None });
@@ -93,6 +115,16 @@ mod tests {
     fn arrivals(link: &mut Link, next: &mut Option<u64>, until: u64) -> Vec<(u64, u64, u32)> {
         let mut arrived = Vec::new();
         while let Some(at) = next.filter(|at| *at <= until) {
+            if link.is_train_next()
+                && let Some((mut train, spacing)) = link.next_train()
+            {
+                arrived.push((at, train.seq, train.owner));
+                (train.seq, train.extra) = (train.seq + 1, train.extra - 1);
+                train.at = spacing.after(train.at, &mut train.joined);
+                link.shorten_train(&train);
+                *next = Some(train.at);
+                continue;
+            }
             let (packet, event) = link.arrive(at);
             arrived.extend(packet.map(|packet| (at, packet.seq, packet.owner)));
             *next = match event {
@@ -108,7 +140,7 @@ mod tests {
         fn a_train_is_its_segments_one_by_one(
             rate in 1_000_000u64..40_000_000_000,
             limit in 3_100u64..400_000,
-            bursts in prop::collection::vec((0u64..400_000, 1u32..46, 100u16..1_539, 0u32..3), 1..40),
+            bursts in prop::collection::vec((0u64..400_000, 2u32..46, 100u16..1_539, 0u32..3), 1..40),
         ) {
             let (mut whole, mut single) = (link(rate, limit), link(rate, limit));
             let (mut next_of_whole, mut next_of_single) = (None, None);

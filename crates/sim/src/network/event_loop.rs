@@ -2,22 +2,17 @@
 
 use headway_core::Instant;
 
+use super::event_queues::EventQueues;
 use super::partitions::Partitions;
 use super::{DESTINATION, NO_CARD, Network};
-use crate::link::{Link, NextEvent};
-use crate::packet::{Kind, Packet, REPORT};
-use crate::schedule::{Event, EventKind, Schedule};
+use crate::link::Link;
+use crate::packet::{Kind, LOST, Packet, REPORT};
+use crate::schedule::{Event, EventKind};
 
 impl Network {
     /// Returns the time of the next event; `None` when no event is pending.
     pub fn next_event(&self) -> Option<Instant> {
-        self.earliest().map(|(time, _)| Instant::from_ns(time))
-    }
-
-    /// Returns the time and the partition of the next event.
-    fn earliest(&self) -> Option<(u64, usize)> {
-        let times = self.schedules.iter().map(|schedule| schedule.peek().map(|event| event.time()));
-        times.enumerate().filter_map(|(partition, time)| Some((time?, partition))).min()
+        self.queues.earliest().map(|(time, _)| Instant::from_ns(time))
     }
 
     /// Advances to `end`; events at `end` are handled.
@@ -33,16 +28,16 @@ impl Network {
         }
         let end = end.ns();
         let last = self.events.saturating_add(events);
-        while let Some((first, partition)) = self.earliest()
+        while let Some((first, partition)) = self.queues.earliest()
             && first <= end
         {
-            self.partition = partition;
-            let horizon = first.saturating_add(self.partitions.lookahead[partition]) - 1;
+            self.queues.current = partition;
+            let horizon = first.saturating_add(self.queues.partitions.lookahead[partition]) - 1;
             if !self.run_partition(end.min(horizon), last) {
                 return false;
             }
         }
-        self.now = self.now.max(end);
+        self.queues.now = self.queues.now.max(end);
         for link in &mut self.links {
             link.catch_up(end);
         }
@@ -51,13 +46,13 @@ impl Network {
 
     /// Advances the current partition to `end`; returns false when event number `last` was handled before.
     fn run_partition(&mut self, end: u64, last: u64) -> bool {
-        while let Some(event) = self.schedules[self.partition].peek()
+        while let Some(event) = self.queues.queue().peek()
             && event.time() <= end
         {
             if self.events == last {
                 return false;
             }
-            self.now = event.time();
+            self.queues.now = event.time();
             self.events += 1;
             match event.kind() {
                 EventKind::Arrival => self.on_arrival(event.index(), (end, last)),
@@ -76,24 +71,18 @@ impl Network {
     /// Computes the partitions and distributes the pending events among them.
     fn assign_partitions(&mut self) {
         let delays: Vec<u64> = self.links.iter().map(Link::min_latency).collect();
-        self.partitions = Partitions::new(&self.constraints, &delays);
+        let partitions = Partitions::new(&self.constraints, &delays);
         for flow in &mut self.flows {
-            flow.update_partitions(&self.partitions, &self.routes);
+            flow.update_partitions(&partitions, &self.routes);
         }
-        let mut events: Vec<Event> = self.schedules.iter_mut().flat_map(Schedule::take_all).collect();
-        events.sort_unstable();
-        let sequence = self.schedules.iter().map(Schedule::sequence).max().unwrap_or(0);
-        self.schedules =
-            self.partitions.lookahead.iter().map(|_| Schedule::with_sequence(sequence)).collect();
-        for event in events {
-            let partition = self.partition_of(event);
-            self.schedules[partition].put(event);
-        }
+        let mut queues = std::mem::replace(&mut self.queues, EventQueues::new());
+        queues.redistribute(partitions, |partitions, event| self.partition_of(partitions, event));
+        self.queues = queues;
     }
 
     /// Returns the partition that handles an event.
-    fn partition_of(&self, event: Event) -> usize {
-        let (index, partitions) = (event.index(), &self.partitions);
+    fn partition_of(&self, partitions: &Partitions, event: Event) -> usize {
+        let index = event.index();
         let first = |route: u32| partitions.ingress(self.routes[route as usize]);
         match event.kind() {
             EventKind::Arrival => partitions.egress(index as u32),
@@ -108,54 +97,137 @@ impl Network {
 
     /// Delivers the first packet on a link, and those behind it while no other event comes first, up to the time
     /// `end` and the event number `last`.
-    #[inline]
+    #[inline(always)]
     fn on_arrival(&mut self, index: usize, (end, last): (u64, u64)) {
+        if !self.links[index].knows_departure() {
+            return self.on_staged_arrival(index);
+        }
         loop {
-            let (packet, next_event) = self.links[index].arrive(self.now);
-            let NextEvent::Arrival { at, since } = next_event else {
-                self.schedules[self.partition].remove_first();
-                if let Some(packet) = packet {
-                    self.forward(&packet);
-                }
+            if self.links[index].is_train_next() && !self.on_train(index, (end, last)) {
                 return;
+            }
+            let link = &mut self.links[index];
+            let packet = link.take(self.queues.now);
+            let Some((at, since)) = link.next_arrival(self.queues.now) else {
+                self.queues.queue().remove_first();
+                return self.receive(packet);
             };
             // The current event keeps its place at the top of the heap until another event comes first.
-            let next = self.schedules[self.partition].new_event(since, at, EventKind::Arrival, index);
-            if let Some(packet) = packet {
-                self.forward(&packet);
+            let sequence = self.queues.queue().next_sequence();
+            self.receive(packet);
+            let queue = self.queues.queue();
+            if at > end || self.events == last || !queue.is_next(at) {
+                return queue.replace_first_with(sequence, since, at, EventKind::Arrival, index);
             }
-            let schedule = &mut self.schedules[self.partition];
-            if at > end || self.events == last || !schedule.is_next(next) {
-                return schedule.replace_first_with(next);
-            }
-            self.now = at;
+            self.queues.now = at;
             self.events += 1;
         }
     }
 
-    fn on_served(&mut self, index: usize) {
-        self.schedules[self.partition].remove_first();
-        let (arrival, serve) = self.links[index].serve(self.now);
-        self.schedule_event(index, arrival);
-        self.schedule_event(index, serve);
+    /// Delivers the segments of a train while no other event comes first, all but the last one. Returns whether the
+    /// event being handled is still the arrival of the first packet on the link.
+    #[inline(never)]
+    fn on_train(&mut self, index: usize, (end, last): (u64, u64)) -> bool {
+        let Some((mut train, spacing)) = self.links[index].next_train() else { return true };
+        let flow = train.owner as usize;
+        // Nothing that the receiver does affects this link, so the train is shortened once at the end.
+        let is_direct = self.routes[train.route as usize] == DESTINATION
+            && self.flows[flow].card == NO_CARD
+            && self.is_current(&train)
+            && self.routes[self.receivers[flow].route() as usize] != index as u32;
+        let mut segment = Packet { kind: Kind::Segment, extra: 0, ..train };
+        let goes_on = loop {
+            let now = self.queues.now;
+            train.seq += 1;
+            train.extra -= 1;
+            train.at = spacing.after(train.at, &mut train.joined);
+            let sequence = self.queues.queue().next_sequence();
+            if is_direct {
+                self.segment(flow, &segment);
+            } else {
+                self.links[index].shorten_train(&train);
+                self.forward(&segment);
+            }
+            segment.seq = train.seq;
+            let queue = self.queues.queue();
+            if train.at > end || self.events == last || !queue.is_next(train.at) {
+                queue.replace_first_with(sequence, now, train.at, EventKind::Arrival, index);
+                break false;
+            }
+            self.queues.now = train.at;
+            self.events += 1;
+            if train.extra == 0 {
+                break true;
+            }
+        };
+        if is_direct {
+            self.links[index].shorten_train(&train);
+        }
+        goes_on
     }
 
-    #[inline]
-    pub(super) fn schedule_event(&mut self, link: usize, next_event: NextEvent) {
-        match next_event {
-            NextEvent::None => {}
-            NextEvent::Arrival { at, since } => {
-                let partition = self.partitions.egress(link as u32);
-                self.schedules[partition].insert(since, at, EventKind::Arrival, link);
-            }
-            NextEvent::Serve(at) => {
-                self.schedules[self.partition].insert(self.now, at, EventKind::Served, link)
-            }
+    /// Delivers the first packet on a link that serves its queue packet by packet.
+    #[inline(never)]
+    fn on_staged_arrival(&mut self, index: usize) {
+        let (packet, next_event) = self.links[index].arrive(self.queues.now);
+        self.queues.queue().remove_first();
+        self.queues.add_link_event(index, next_event);
+        if let Some(packet) = packet.filter(|packet| !packet.has(LOST)) {
+            self.forward(&packet);
         }
     }
 
+    /// Handles a packet at the far end of a link.
+    #[inline(always)]
+    fn receive(&mut self, packet: Packet) {
+        if packet.has(LOST) {
+            return;
+        }
+        let hop = self.routes[packet.route as usize];
+        let owner = packet.owner as usize;
+        match packet.kind {
+            Kind::Segment | Kind::Ack | Kind::Datagram if hop != DESTINATION => self.join(hop, packet),
+            Kind::Segment if self.is_current(&packet) && self.flows[owner].card == NO_CARD => {
+                self.segment(owner, &packet);
+            }
+            Kind::Ack if self.is_current(&packet) => self.acknowledge(owner, &packet),
+            _ => self.forward(&packet),
+        }
+    }
+
+    /// Whether a segment or ACK belongs to the flow that has its number now.
+    #[inline(always)]
+    fn is_current(&self, packet: &Packet) -> bool {
+        packet.sent >= self.flows[packet.owner as usize].added_at
+    }
+
+    /// Puts a packet on a link.
+    #[inline(always)]
+    fn join(&mut self, link: u32, packet: Packet) {
+        let next_event = self.links[link as usize].push(self.queues.now, packet);
+        self.queues.add_link_event(link as usize, next_event);
+    }
+
+    /// Takes an ACK of a flow, and sends what it allows to be sent.
+    #[inline(always)]
+    fn acknowledge(&mut self, flow: usize, ack: &Packet) {
+        let report = ack.has(REPORT).then(|| self.reports.take(ack.extra));
+        self.senders[flow].on_ack(self.queues.now, ack, report.as_ref());
+        self.transmit_now(flow);
+        if self.flows[flow].is_temporary && self.senders[flow].finished().is_some() {
+            self.release(flow);
+        }
+    }
+
+    fn on_served(&mut self, index: usize) {
+        self.queues.queue().remove_first();
+        let (arrival, serve) = self.links[index].serve(self.queues.now);
+        self.queues.add_link_event(index, arrival);
+        self.queues.add_link_event(index, serve);
+    }
+
     /// Sends a packet to the next hop of its route.
-    #[inline]
+    #[inline(never)]
     pub(super) fn forward(&mut self, packet: &Packet) {
         let hop = self.routes[packet.route as usize];
         if hop == DESTINATION {
@@ -164,8 +236,7 @@ impl Network {
         if packet.kind == Kind::Probe {
             return self.forward_probe(hop, packet);
         }
-        let next_event = self.links[hop as usize].push(self.now, *packet);
-        self.schedule_event(hop as usize, next_event);
+        self.join(hop, *packet);
     }
 
     /// Sends a new packet to the first hop of its route.
@@ -175,24 +246,7 @@ impl Network {
         if hop == DESTINATION {
             return self.deliver_locally(packet);
         }
-        let next_event = self.links[hop as usize].push(self.now, packet);
-        self.schedule_event(hop as usize, next_event);
-    }
-
-    /// Sends a segment together with the rest of its burst.
-    #[inline(always)]
-    fn send_burst(&mut self, flow: usize, segment: Packet) {
-        let hop = self.routes[segment.route as usize];
-        if hop == DESTINATION {
-            return self.deliver_locally(segment);
-        }
-        let more = self.senders[flow].rest_of_burst(&segment);
-        let link = &mut self.links[hop as usize];
-        let next_event = match more {
-            0 => link.push(self.now, segment),
-            _ => link.push_train(self.now, segment, more),
-        };
-        self.schedule_event(hop as usize, next_event);
+        self.join(hop, packet);
     }
 
     /// Sender and receiver share a node, so the route has no links.
@@ -206,27 +260,20 @@ impl Network {
         let owner = packet.owner as usize;
         match packet.kind {
             Kind::Datagram => self.sources[owner].delivered(packet.size),
-            Kind::Probe => self.probers[owner].arrived(self.now, packet.seq),
-            _ if packet.sent < self.flows[owner].added_at => self.discard_late(packet),
-            Kind::Segment => match self.flows[owner].card {
+            Kind::Probe => self.probers[owner].arrived(self.queues.now, packet.seq),
+            _ if !self.is_current(packet) => self.discard_late(packet),
+            Kind::Segment | Kind::Train => match self.flows[owner].card {
                 NO_CARD => self.segment(owner, packet),
                 card => self.receive_at_card(card as usize, packet),
             },
-            Kind::Ack => {
-                let report = packet.has(REPORT).then(|| self.reports.take(packet.extra));
-                self.senders[owner].on_ack(self.now, packet, report.as_ref());
-                self.transmit(owner);
-                if self.flows[owner].is_temporary && self.senders[owner].finished().is_some() {
-                    self.release(owner);
-                }
-            }
+            Kind::Ack => self.acknowledge(owner, packet),
             Kind::Syn => {
                 let answer = self.receivers[owner].answer(packet);
                 self.forward(&answer);
             }
             Kind::SynAck => {
-                self.senders[owner].opened(self.now, packet.sent);
-                let begin = self.senders[owner].begin_at().max(self.now);
+                self.senders[owner].opened(self.queues.now, packet.sent);
+                let begin = self.senders[owner].begin_at().max(self.queues.now);
                 self.wake(owner, begin);
             }
         }
@@ -234,7 +281,7 @@ impl Network {
 
     /// Passes a segment to the network card of its receiver.
     fn receive_at_card(&mut self, card: usize, packet: &Packet) {
-        self.cards[card].nic.arrive(Instant::from_ns(self.now), *packet);
+        self.cards[card].nic.arrive(Instant::from_ns(self.queues.now), *packet);
         self.arm_card(card);
     }
 
@@ -242,18 +289,18 @@ impl Network {
         let card = &mut self.cards[index];
         if let Some(event) = card.nic.next_event().filter(|event| event.ns() < card.event) {
             card.event = event.ns();
-            self.schedules[self.partition].insert(self.now, card.event, EventKind::Card, index);
+            self.queues.add(card.event, EventKind::Card, index);
         }
     }
 
     /// The card raises an interrupt, or its driver passes a segment up.
     fn on_card(&mut self, index: usize) {
-        self.schedules[self.partition].remove_first();
-        if self.cards[index].event != self.now {
+        self.queues.queue().remove_first();
+        if self.cards[index].event != self.queues.now {
             return;
         }
         self.cards[index].event = u64::MAX;
-        if let Some((packet, _)) = self.cards[index].nic.poll(Instant::from_ns(self.now))
+        if let Some((packet, _)) = self.cards[index].nic.poll(Instant::from_ns(self.queues.now))
             && packet.sent >= self.flows[packet.owner as usize].added_at
         {
             self.segment(packet.owner as usize, &packet);
@@ -261,30 +308,39 @@ impl Network {
         self.arm_card(index);
     }
 
-    #[inline]
+    /// Passes a segment to its receiver, and sends the ACKs that are due.
+    #[inline(always)]
     fn segment(&mut self, flow: usize, packet: &Packet) {
-        if let Some(ack) = self.receivers[flow].before(self.now, packet) {
+        let now = self.queues.now;
+        if let Some(ack) = self.receivers[flow].before(now, packet) {
             self.reply(flow, ack);
         }
-        if let Some(ack) = self.receivers[flow].on_segment(self.now, packet) {
+        if let Some(ack) = self.receivers[flow].on_segment(now, packet) {
             self.reply(flow, ack);
         }
         let deadline = self.receivers[flow].deadline();
-        if deadline < self.flows[flow].acknowledge_event {
-            self.flows[flow].acknowledge_event = deadline;
-            self.schedules[self.partition].insert(self.now, deadline, EventKind::Acknowledge, flow);
+        let pending = &mut self.flows[flow].acknowledge_event;
+        if deadline < *pending {
+            *pending = deadline;
+            self.queues.add(deadline, EventKind::Acknowledge, flow);
         }
     }
 
     /// Sends an ACK that a receiver has just produced.
-    #[inline]
-    fn reply(&mut self, flow: usize, mut ack: Packet) {
+    #[inline(always)]
+    fn reply(&mut self, flow: usize, ack: Packet) {
         if ack.has(REPORT) {
-            if self.reports.is_full() {
-                self.reclaim_reports();
-            }
-            ack.extra = self.reports.keep(self.receivers[flow].report(&ack));
+            return self.reply_with_report(flow, ack);
         }
+        self.send_new(ack);
+    }
+
+    #[inline(never)]
+    fn reply_with_report(&mut self, flow: usize, mut ack: Packet) {
+        if self.reports.is_full() {
+            self.reclaim_reports();
+        }
+        ack.extra = self.reports.keep(self.receivers[flow].report(&ack));
         self.send_new(ack);
     }
 
@@ -298,91 +354,123 @@ impl Network {
     }
 
     /// Sends what the sender may send now, and arms its timers.
-    #[inline]
+    #[inline(never)]
     fn transmit(&mut self, flow: usize) {
-        while let Some(segment) = self.senders[flow].poll(self.now) {
-            self.send_burst(flow, segment);
+        self.transmit_now(flow);
+    }
+
+    #[inline(always)]
+    fn transmit_now(&mut self, flow: usize) {
+        let hop = self.routes[self.senders[flow].route() as usize];
+        if hop == DESTINATION {
+            return self.transmit_locally(flow);
         }
-        self.arm_retransmission(flow);
-        let wake = self.senders[flow].wake(self.now);
-        self.wake(flow, wake);
+        let (sender, link) = (&mut self.senders[flow], &mut self.links[hop as usize]);
+        while let Some(segment) = sender.poll(self.queues.now) {
+            let next_event = match sender.rest_of_burst(&segment) {
+                0 => link.push(self.queues.now, segment),
+                more => link.push_train(self.queues.now, segment, more),
+            };
+            self.queues.add_link_event(hop as usize, next_event);
+        }
+        self.arm_timers(flow);
+    }
+
+    /// As [`Network::transmit`], where sender and receiver share a node.
+    #[cold]
+    fn transmit_locally(&mut self, flow: usize) {
+        while let Some(segment) = self.senders[flow].poll(self.queues.now) {
+            self.deliver(&segment);
+        }
+        self.arm_timers(flow);
+    }
+
+    /// Sets the timers of a sender that can send nothing now.
+    #[inline(always)]
+    fn arm_timers(&mut self, flow: usize) {
+        let (sender, timers) = (&self.senders[flow], &mut self.flows[flow]);
+        let deadline = sender.deadline();
+        if deadline < timers.retransmit_event {
+            timers.retransmit_event = deadline;
+            self.queues.add(deadline, EventKind::Retransmit, flow);
+        }
+        let wake = sender.wake(self.queues.now);
+        if wake < timers.send_event {
+            timers.send_event = wake;
+            self.queues.add(wake, EventKind::Send, flow);
+        }
     }
 
     /// Lets a sender poll for new segments at `at` or earlier.
-    #[inline]
     fn wake(&mut self, flow: usize, at: u64) {
         if at < self.flows[flow].send_event {
             self.flows[flow].send_event = at;
-            self.schedules[self.partition].insert(self.now, at, EventKind::Send, flow);
+            self.queues.add(at, EventKind::Send, flow);
         }
     }
 
-    #[inline]
     fn arm_retransmission(&mut self, flow: usize) {
         let deadline = self.senders[flow].deadline();
         if deadline < self.flows[flow].retransmit_event {
             self.flows[flow].retransmit_event = deadline;
-            self.schedules[self.partition].insert(self.now, deadline, EventKind::Retransmit, flow);
+            self.queues.add(deadline, EventKind::Retransmit, flow);
         }
     }
 
     /// Timers are re-armed lazily: an event that fires too early arms itself again, and one that was superseded is
     /// ignored.
     fn on_send(&mut self, flow: usize) {
-        self.schedules[self.partition].remove_first();
-        if self.flows[flow].send_event != self.now {
+        self.queues.queue().remove_first();
+        if self.flows[flow].send_event != self.queues.now {
             return;
         }
         self.flows[flow].send_event = u64::MAX;
-        if let Some((syn, again)) = self.senders[flow].ask(self.now) {
+        if let Some((syn, again)) = self.senders[flow].ask(self.queues.now) {
             self.forward(&syn);
             return self.wake(flow, again);
         }
-        self.senders[flow].on_wake(self.now);
+        self.senders[flow].on_wake(self.queues.now);
         self.transmit(flow);
     }
 
     fn on_retransmit(&mut self, flow: usize) {
-        self.schedules[self.partition].remove_first();
-        if self.flows[flow].retransmit_event != self.now {
+        self.queues.queue().remove_first();
+        if self.flows[flow].retransmit_event != self.queues.now {
             return;
         }
         self.flows[flow].retransmit_event = u64::MAX;
-        if !self.senders[flow].is_due(self.now) {
+        if !self.senders[flow].is_due(self.queues.now) {
             // No timeout is due and the state of the sender is unchanged, so a burst that it is holding back keeps
             // waiting.
             return self.arm_retransmission(flow);
         }
-        if let Some(probe) = self.senders[flow].on_timeout(self.now) {
+        if let Some(probe) = self.senders[flow].on_timeout(self.queues.now) {
             self.forward(&probe);
         }
         self.transmit(flow);
     }
 
     fn on_acknowledge(&mut self, flow: usize) {
-        self.schedules[self.partition].remove_first();
-        if self.flows[flow].acknowledge_event != self.now {
+        self.queues.queue().remove_first();
+        if self.flows[flow].acknowledge_event != self.queues.now {
             return;
         }
         self.flows[flow].acknowledge_event = u64::MAX;
-        if self.receivers[flow].deadline() <= self.now {
-            let ack = self.receivers[flow].on_timer(self.now);
+        if self.receivers[flow].deadline() <= self.queues.now {
+            let ack = self.receivers[flow].on_timer(self.queues.now);
             self.reply(flow, ack);
         }
         let deadline = self.receivers[flow].deadline();
         if deadline < u64::MAX {
             self.flows[flow].acknowledge_event = deadline;
-            self.schedules[self.partition].insert(self.now, deadline, EventKind::Acknowledge, flow);
+            self.queues.add(deadline, EventKind::Acknowledge, flow);
         }
     }
 
     #[inline]
     fn on_source(&mut self, index: usize) {
         let (packet, next) = self.sources[index].send();
-        match next {
-            Some(at) => self.schedules[self.partition].replace_first(self.now, at, EventKind::Source, index),
-            None => self.schedules[self.partition].remove_first(),
-        }
+        self.queues.replace_first(next, EventKind::Source, index);
         self.forward(&packet);
     }
 }

@@ -133,14 +133,14 @@ impl Network {
     /// When all data have been acknowledged, the flow is listed by [`Network::take_completions`] and its number may
     /// be reused. Returns `None` when the network has no room for another flow.
     pub fn start_flow(&mut self, group: GroupId, start: Instant, size: Bytes) -> Option<FlowId> {
-        let slot = match self.groups.take_slot(self.now) {
+        let slot = match self.groups.take_slot(self.queues.now) {
             Some(slot) => slot,
             None if self.flows.len() < MAX_COMPONENTS => number(self.flows.len()),
             None => return None,
         };
         let mut groups = std::mem::take(&mut self.groups.groups);
         let Group { config, path } = &mut groups[group.0 as usize];
-        config.start = Instant::from_ns(start.ns().max(self.now));
+        config.start = Instant::from_ns(start.ns().max(self.queues.now));
         config.size = Some(size);
         self.install(slot, config, *path, Some(group));
         self.groups.groups = groups;
@@ -180,9 +180,9 @@ impl Network {
     fn install(&mut self, slot: u32, config: &TcpConfig, path: Path, group: Option<GroupId>) {
         let seed = random::generator(self.seed, "controller", self.groups.added).next_u64();
         self.groups.added += 1;
-        let sender = Sender::new(config, (slot, path.forward), seed, path.round_trip, self.now);
+        let sender = Sender::new(config, (slot, path.forward), seed, path.round_trip, self.queues.now);
         let receiver = Receiver::new(config, slot, path.reverse, path.round_trip);
-        let begin = sender.begin_at().max(self.now);
+        let begin = sender.begin_at().max(self.queues.now);
         let flow = Flow {
             mss: config.mss,
             card: config.card.map_or(NO_CARD, |card| card.0),
@@ -192,7 +192,7 @@ impl Network {
             retransmit_event: u64::MAX,
             send_event: begin,
             acknowledge_event: u64::MAX,
-            added_at: self.now,
+            added_at: self.queues.now,
             is_temporary: group.is_some(),
             group: group.map_or(0, |group| group.0),
             size: config.size.unwrap_or(Bytes::ZERO),
@@ -208,9 +208,9 @@ impl Network {
         } else {
             (self.senders[place], self.receivers[place], self.flows[place]) = (sender, receiver, flow);
         }
-        self.flows[place].update_partitions(&self.partitions, &self.routes);
+        self.flows[place].update_partitions(&self.queues.partitions, &self.routes);
         let partition = usize::from(self.flows[place].sender_partition);
-        self.schedules[partition].insert(self.now, begin, EventKind::Send, place);
+        self.queues.add_to(partition, begin, EventKind::Send, place);
     }
 
     /// A flow of a group has completed: frees its slot and cancels its timers.
@@ -222,14 +222,14 @@ impl Network {
             flow: FlowId(slot as u32),
             size: flow.size,
             start: Instant::from_ns(sender.start()),
-            end: Instant::from_ns(self.now),
+            end: Instant::from_ns(self.queues.now),
             sent: sender.counters().sent,
             retransmitted: sender.counters().resent,
             timeouts: sender.counters().timeouts,
         });
         (flow.added_at, flow.is_temporary) = (u64::MAX, false);
         (flow.retransmit_event, flow.send_event, flow.acknowledge_event) = (u64::MAX, u64::MAX, u64::MAX);
-        self.groups.free.push_back((slot as u32, self.now));
+        self.groups.free.push_back((slot as u32, self.queues.now));
     }
 
     /// Discards a packet whose flow has left.

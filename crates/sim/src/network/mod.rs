@@ -1,6 +1,7 @@
 //! A network of links, flows, sources and probers in virtual time.
 
 mod event_loop;
+mod event_queues;
 mod flows;
 mod partitions;
 mod probes;
@@ -11,14 +12,15 @@ use headway_core::{Bytes, Instant};
 use headway_host::nic::{Coalescing, Nic};
 use headway_traffic::random;
 
+use self::event_queues::EventQueues;
 pub use self::flows::Completion;
 use self::flows::{Flow, Groups};
-use self::partitions::{Constraints, Partitions};
+use self::partitions::Constraints;
 use crate::config::{CardId, LinkConfig, LinkId, SourceConfig, SourceId};
 use crate::link::Link;
 use crate::packet::{Packet, Reports};
 use crate::probe::Prober;
-use crate::schedule::{EventKind, MAX_COMPONENTS, Schedule};
+use crate::schedule::{EventKind, MAX_COMPONENTS};
 use crate::source::Source;
 use crate::statistics::SourceStatistics;
 use crate::transport::receiver::Receiver;
@@ -46,12 +48,8 @@ struct Card {
 #[derive(Debug)]
 pub struct Network {
     seed: u64,
-    now: u64,
     events: u64,
-    /// One event queue per partition; `partition` is the index of the one being run.
-    schedules: Vec<Schedule>,
-    partition: usize,
-    partitions: Partitions,
+    queues: EventQueues,
     constraints: Constraints,
     /// Links, routes or flows were added since the partitions were computed.
     topology_changed: bool,
@@ -75,11 +73,8 @@ impl Network {
     pub fn new(seed: u64) -> Network {
         Network {
             seed,
-            now: 0,
             events: 0,
-            schedules: vec![Schedule::default()],
-            partition: 0,
-            partitions: Partitions::default(),
+            queues: EventQueues::new(),
             constraints: Constraints::default(),
             topology_changed: true,
             links: Vec::new(),
@@ -116,10 +111,10 @@ impl Network {
     pub fn add_source(&mut self, config: &SourceConfig) -> SourceId {
         let id = number(self.sources.len());
         let route = self.add_route(&config.path);
-        let source = Source::new(config, self.seed, id, route, self.now);
+        let source = Source::new(config, self.seed, id, route, self.queues.now);
         if let Some(at) = source.next() {
-            let partition = self.partitions.ingress(self.routes[route as usize]);
-            self.schedules[partition].insert(self.now, at, EventKind::Source, id as usize);
+            let partition = self.queues.partitions.ingress(self.routes[route as usize]);
+            self.queues.add_to(partition, at, EventKind::Source, id as usize);
         }
         self.sources.push(source);
         SourceId(id)
@@ -141,7 +136,7 @@ impl Network {
 
     /// Returns the current virtual time.
     pub fn now(&self) -> Instant {
-        Instant::from_ns(self.now)
+        Instant::from_ns(self.queues.now)
     }
 
     /// Returns the number of events handled so far.
@@ -190,7 +185,7 @@ impl Network {
                 + probers
                 + cards
                 + rest
-                + self.schedules.iter().map(Schedule::memory).sum::<usize>()
+                + self.queues.memory()
                 + self.reports.memory()
                 + self.groups.memory()
                 + self.routes.len() * 4) as u64,

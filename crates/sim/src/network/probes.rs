@@ -37,10 +37,10 @@ impl Network {
     /// Schedules a probe packet of `size` wire bytes that enters the path at `at`; times must not decrease.
     pub fn send_probe(&mut self, prober: ProberId, at: Instant, size: Bytes) {
         let id = prober.0 as usize;
-        let at = at.ns().max(self.now);
+        let at = at.ns().max(self.queues.now);
         if self.probers[id].plan(at, size) {
-            let partition = self.partitions.ingress(self.routes[self.probers[id].route() as usize]);
-            self.schedules[partition].insert(self.now, at, EventKind::Probe, id);
+            let partition = self.queues.partitions.ingress(self.routes[self.probers[id].route() as usize]);
+            self.queues.add_to(partition, at, EventKind::Probe, id);
         }
     }
 
@@ -60,17 +60,14 @@ impl Network {
     pub(super) fn forward_probe(&mut self, hop: u32, packet: &Packet) {
         let link = &mut self.links[hop as usize];
         let before = link.accepted();
-        let next_event = link.push(self.now, *packet);
-        self.probers[packet.owner as usize].on_link(self.now, (hop, link), before, packet.seq);
-        self.schedule_event(hop as usize, next_event);
+        let next_event = link.push(self.queues.now, *packet);
+        self.probers[packet.owner as usize].on_link(self.queues.now, (hop, link), before, packet.seq);
+        self.queues.add_link_event(hop as usize, next_event);
     }
 
     pub(super) fn on_probe(&mut self, index: usize) {
-        let (packet, next) = self.probers[index].send(self.now);
-        match next {
-            Some(at) => self.schedules[self.partition].replace_first(self.now, at, EventKind::Probe, index),
-            None => self.schedules[self.partition].remove_first(),
-        }
+        let (packet, next) = self.probers[index].send(self.queues.now);
+        self.queues.replace_first(next, EventKind::Probe, index);
         if let Some(packet) = packet {
             self.forward(&packet);
         }

@@ -1,10 +1,10 @@
 //! Protection against wrapped sequence numbers by timestamps (PAWS, RFC 7323 5).
 
-use super::ticks::tick;
+use super::ticks::{TICK, tick};
 use crate::packet::Packet;
 
-/// Ticks by which a timestamp may be older than the most recent one (Linux's `TCP_PAWS_WINDOW`).
-const REPLAY_WINDOW: u64 = 1;
+/// Time by which a timestamp may be older than the most recent one, ns (Linux's `TCP_PAWS_WINDOW`).
+const REPLAY_WINDOW: u64 = TICK;
 
 /// The timestamp state of a receiver.
 ///
@@ -16,7 +16,7 @@ pub(super) struct Paws {
     enabled: bool,
     /// The acknowledgement number of the last ACK sent (RFC 7323, Last.ACK.sent).
     pub(super) last_ack_sent: u64,
-    /// TS.Recent of RFC 7323, in ticks.
+    /// TS.Recent of RFC 7323: the beginning of its tick (ns).
     ts_recent: u64,
 }
 
@@ -28,10 +28,10 @@ impl Paws {
     /// Takes the timestamp of a segment; returns whether the segment is acceptable.
     #[inline]
     pub(super) fn accepts(&mut self, segment: &Packet) -> bool {
-        let timestamp = tick(segment.sent);
-        if segment.seq <= self.last_ack_sent && timestamp >= self.ts_recent {
-            self.ts_recent = timestamp;
+        // Compares times without converting them to ticks, as divisions are slow.
+        if segment.seq <= self.last_ack_sent && segment.sent >= self.ts_recent + TICK {
+            self.ts_recent = tick(segment.sent) * TICK;
         }
-        !self.enabled || timestamp + REPLAY_WINDOW >= self.ts_recent
+        !self.enabled || segment.sent + REPLAY_WINDOW >= self.ts_recent
     }
 }

@@ -111,6 +111,12 @@ impl Receiver {
         Packet { route: self.route, kind: Kind::SynAck, at: 0, ..*syn }
     }
 
+    /// The index of the route of its ACKs.
+    #[inline]
+    pub(crate) fn route(&self) -> u32 {
+        self.route
+    }
+
     /// Segments received in order.
     pub(crate) fn in_order(&self) -> u64 {
         self.next

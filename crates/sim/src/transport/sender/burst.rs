@@ -95,7 +95,7 @@ impl Bursts {
     /// A new segment of the burst leaves.
     #[inline]
     pub(super) fn sent(&mut self) {
-        self.left -= 1;
+        self.left = self.left.saturating_sub(1);
     }
 
     /// There are no more segments to send.
@@ -176,8 +176,9 @@ impl Sender {
     }
 
     /// Whether each segment is a burst of its own, as with controllers that set gaps.
-    fn sends_single_segments(&self) -> bool {
-        self.bursts.kind == Burst::Single || self.controller.gap(self.next).is_some()
+    #[inline(always)]
+    pub(super) fn sends_single_segments(&self) -> bool {
+        self.bursts.kind == Burst::Single || self.sets_gaps && self.controller.gap(self.next).is_some()
     }
 
     /// The number of further segments that leave with the one just polled and differ only in their number; they
@@ -198,14 +199,9 @@ impl Sender {
         count
     }
 
-    /// Begins a burst; `Some` defers it, and says whether that is because of the window.
+    /// Begins a burst that may have several segments; `Some` defers it, and says whether that is because of the window.
     #[inline]
     pub(super) fn begin_burst(&mut self, now: u64, in_flight: u64) -> Option<bool> {
-        if self.sends_single_segments() {
-            self.bursts.left = 1;
-            self.departures.note(self.next + 1, now);
-            return None;
-        }
         let available = self.written.min(self.wnd_end) - self.next;
         let window = u64::from(self.cwnd);
         let room = window - in_flight;

@@ -15,8 +15,14 @@ impl Sender {
     }
 
     /// Records for rate samples that segment `seq` leaves, `alone` if nothing else is in flight.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note_sent(&mut self, now: u64, seq: u64, alone: bool) {
+        if self.rates.is_some() {
+            self.note_sample(now, seq, alone);
+        }
+    }
+
+    fn note_sample(&mut self, now: u64, seq: u64, alone: bool) {
         let Some(rates) = &mut self.rates else { return };
         if alone && rates.is_app_limited() {
             self.controller.on_resume(Instant::from_ns(now));

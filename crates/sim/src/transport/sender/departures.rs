@@ -1,26 +1,30 @@
 //! When segments left for the first time, by burst.
 
-use std::collections::VecDeque;
+use crate::ring::Ring;
 
 /// The departure times of all segments not yet acknowledged.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Departures {
     /// Of each burst, one past its last segment, and when it left (ns).
-    bursts: VecDeque<(u64, u64)>,
+    bursts: Ring<(u64, u64)>,
 }
 
 impl Departures {
+    pub(super) fn new() -> Departures {
+        Departures { bursts: Ring::with_capacity(4) }
+    }
+
     /// The segments below `end` that have not been recorded leave now.
     #[inline]
     pub(super) fn note(&mut self, end: u64, now: u64) {
-        self.bursts.push_back((end, now));
+        self.bursts.push((end, now));
     }
 
     /// Removes bursts that are acknowledged completely.
     #[inline]
     pub(super) fn forget(&mut self, una: u64) {
         while self.bursts.front().is_some_and(|(end, _)| *end <= una) {
-            self.bursts.pop_front();
+            self.bursts.skip();
         }
     }
 
@@ -32,8 +36,8 @@ impl Departures {
 
     /// The burst that contains a segment.
     fn burst(&self, segment: u64) -> Option<(u64, u64)> {
-        let index = self.bursts.partition_point(|(end, _)| *end <= segment);
-        self.bursts.get(index).copied()
+        let position = self.bursts.partition_point(|(end, _)| *end <= segment);
+        (position < self.bursts.tail()).then(|| *self.bursts.at(position))
     }
 
     /// When a segment left (ns).
@@ -50,14 +54,14 @@ impl Departures {
     /// below `end`; zero if there is none.
     pub(super) fn by(&self, time: u64, end: u64) -> u64 {
         let earlier = self.bursts.partition_point(|(_, left)| *left < time);
-        let ends = |index: usize| self.bursts.get(index).map(|(end, _)| *end);
-        let before = earlier.checked_sub(1).and_then(ends).unwrap_or(0);
-        let together = self.bursts.range(earlier..).take_while(|(_, left)| *left == time);
+        let before = if earlier == self.bursts.head() { 0 } else { self.bursts.at(earlier - 1).0 };
+        let later = (earlier..self.bursts.tail()).map(|position| self.bursts.at(position));
+        let together = later.take_while(|(_, left)| *left == time);
         together.last().map_or(before, |(last, _)| before.max(end.min(*last)))
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.bursts.capacity() * size_of::<(u64, u64)>()
+        self.bursts.memory()
     }
 }
 
@@ -66,7 +70,7 @@ mod tests {
     use super::*;
 
     fn departures() -> Departures {
-        let mut departures = Departures::default();
+        let mut departures = Departures::new();
         departures.note(10, 100);
         departures.note(20, 200);
         departures

@@ -6,6 +6,7 @@
 mod burst;
 mod delivery;
 mod departures;
+mod expected;
 mod frto;
 mod handshake;
 pub(super) mod rack;
@@ -89,6 +90,8 @@ pub(crate) struct Sender {
     bursts: Bursts,
     usage: CwndUsage,
     pacer: Option<Pacer>,
+    /// Whether the controller sets gaps between departures.
+    sets_gaps: bool,
     /// Whether the controller's reductions follow PRR.
     uses_prr: bool,
     /// For controllers that want delivery rates.
@@ -142,10 +145,11 @@ impl Sender {
             frto: Frto::default(),
             last_sent: 0,
             rtt: Rtt::new(),
+            sets_gaps: controller.has_gaps(),
             uses_prr: controller.uses_prr(),
             rates: controller.wants_delivery_rate().then(|| Box::new(Rates::new())),
             controller,
-            departures: Departures::default(),
+            departures: Departures::new(),
             scoreboard: Scoreboard::default(),
             rack: Rack::new(),
             prr: Prr::new(1),
@@ -165,14 +169,30 @@ impl Sender {
         sender
     }
 
+    /// The index of the route of its segments.
+    #[inline]
+    pub(crate) fn route(&self) -> u32 {
+        self.route
+    }
+
     #[inline]
     fn in_flight(&self) -> u64 {
         self.next - self.una - self.scoreboard.not_in_flight()
     }
 
     /// Takes an ACK.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_ack(&mut self, now: u64, ack: &Packet, report: Option<&Report>) {
+        if report.is_none() && self.is_expected(ack) {
+            self.on_expected_ack(now, ack);
+        } else {
+            self.on_any_ack(now, ack, report);
+        }
+    }
+
+    /// Takes an ACK that may change the state of the sender in any way.
+    #[inline(never)]
+    fn on_any_ack(&mut self, now: u64, ack: &Packet, report: Option<&Report>) {
         if ack.seq < self.una {
             return;
         }

@@ -49,14 +49,21 @@ impl Sender {
         if let Some(rates) = &mut self.rates {
             rates.on_delivered(acked - 1);
         }
-        self.rack.advance(now, ack.sent, ack.seq);
         if ack.has(RETRANSMITTED) {
+            self.rack.advance(now, ack.sent, ack.seq);
             return Some(self.measure_by_timestamp(now, ack));
         }
+        Some(self.measure_in_order(now, ack))
+    }
+
+    /// Returns the RTT of the newest segment of an ACK by a receiver without holes. An original caused the ACK.
+    #[inline(always)]
+    pub(super) fn measure_in_order(&mut self, now: u64, ack: &Packet) -> u64 {
+        self.rack.advance(now, ack.sent, ack.seq);
         let newest = now - ack.sent;
         let oldest = self.departures.first().map_or(newest, |left| now - left);
         self.rtt.measured(oldest, newest, (ack.seq, self.next));
-        Some(newest)
+        newest
     }
 
     /// Takes an ACK while segments are SACKed or lost.

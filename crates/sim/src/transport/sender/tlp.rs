@@ -32,6 +32,12 @@ impl Tlp {
         Tlp { timer: Timer::OFF, end_seq: None, retransmitted_at: None, una_advanced: false }
     }
 
+    /// Whether the fate of a probe is unknown.
+    #[inline]
+    pub(super) fn is_outstanding(&self) -> bool {
+        self.end_seq.is_some()
+    }
+
     /// The segment that the probe retransmitted.
     pub(super) fn retransmitted(&self) -> Option<u64> {
         self.retransmitted_at.and(self.end_seq).map(|end| end - 1)

@@ -49,8 +49,12 @@ impl Sender {
         if seq == self.una && seq > 0 {
             self.restart_after_idle(now);
         }
-        if !within && let Some(limited) = self.begin_burst(now, in_flight) {
-            return self.pause(now, limited);
+        if !within {
+            if self.sends_single_segments() {
+                self.departures.note(seq + 1, now);
+            } else if let Some(limited) = self.begin_burst(now, in_flight) {
+                return self.pause(now, limited);
+            }
         }
         self.bursts.sent();
         self.note_sent(now, seq, in_flight == 0);
@@ -95,6 +99,11 @@ impl Sender {
     /// the last departure and is read at every event, so that each ACK moves the pending departure (ls-aimd 2.4).
     #[inline]
     pub(super) fn earliest_departure(&self) -> u64 {
+        if self.sets_gaps { self.departure_after_gap() } else { 0 }
+    }
+
+    #[inline(never)]
+    fn departure_after_gap(&self) -> u64 {
         self.controller.gap(self.next).map_or(0, |gap| self.last_sent + gap.ns().unsigned_abs())
     }
 
