@@ -102,8 +102,9 @@ impl Network {
         if !self.links[index].knows_departure() {
             return self.on_staged_arrival(index);
         }
+        let mut is_train = self.links[index].is_train_next();
         loop {
-            if self.links[index].is_train_next() && !self.on_train(index, (end, last)) {
+            if is_train && !self.on_train(index, (end, last)) {
                 return;
             }
             let link = &mut self.links[index];
@@ -112,6 +113,7 @@ impl Network {
                 self.queues.queue().remove_first();
                 return self.receive(packet);
             };
+            is_train = link.is_train_next();
             // The current event keeps its place at the top of the heap until another event comes first.
             let sequence = self.queues.queue().next_sequence();
             self.receive(packet);

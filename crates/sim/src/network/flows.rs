@@ -20,28 +20,30 @@ use crate::statistics::FlowStatistics;
 use crate::transport::receiver::Receiver;
 use crate::transport::sender::{SEGMENT_OVERHEAD, Sender};
 
-/// The counters of a flow at the last reset, and the deadlines of its timers.
+/// The deadlines of a flow's timers, and its counters at the last reset. The fields that every packet needs come
+/// first.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Flow {
-    mss: u32,
-    pub(super) card: u32,
-    pub(super) base_received: u64,
-    pub(super) base_delivered: u64,
-    pub(super) base_marked: u64,
     /// Times of the pending events (ns); `u64::MAX` when there is none.
     pub(super) retransmit_event: u64,
     pub(super) send_event: u64,
     pub(super) acknowledge_event: u64,
     /// When the flow was added (ns); `u64::MAX` after it has left.
     pub(super) added_at: u64,
+    pub(super) card: u32,
     /// The flow belongs to a group and frees its slot when all its data have been acknowledged.
     pub(super) is_temporary: bool,
-    group: u32,
-    size: Bytes,
-    path: Path,
     /// The partitions of its sender and its receiver.
     pub(super) sender_partition: u8,
     pub(super) receiver_partition: u8,
+    mss: u32,
+    pub(super) base_received: u64,
+    pub(super) base_delivered: u64,
+    pub(super) base_marked: u64,
+    group: u32,
+    size: Bytes,
+    path: Path,
 }
 
 impl Flow {

@@ -16,13 +16,20 @@ const MAX_REO_WND_STEPS: u64 = 255;
 /// The scoreboard; [`super::sender::rack`] finds the losses. Until reordering has been seen, a hole is lost as
 /// soon as three segments are SACKed or recovery is under way. Afterwards the reordering window is a quarter of
 /// the minimum RTT, and another quarter for each round trip in which a DSACK arrives.
+///
+/// The fields that every ACK reads come first.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(crate) struct Scoreboard {
     sacked: RangeSet,
-    /// Segments below this are lost unless they are delivered.
-    high_lost: u64,
     /// Lost and not delivered since.
     lost_out: u64,
+    /// Lost segments whose retransmission is in flight.
+    retrans_out: u64,
+    /// The reordering degree: the most segments by which one was overtaken.
+    reordering_degree: u64,
+    /// Segments below this are lost unless they are delivered.
+    high_lost: u64,
     /// All losses so far, those of retransmissions included.
     losses: u64,
     /// Lost segments below this have been retransmitted (RFC 6675, HighRxt).
@@ -31,15 +38,11 @@ pub(crate) struct Scoreboard {
     prior_high_rxt: u64,
     /// The segment that the last TLP retransmitted.
     tlp_segment: Option<u64>,
-    /// Lost segments whose retransmission is in flight.
-    retrans_out: u64,
     /// Segments below `high_rxt` whose retransmission is lost too.
     lost_retrans: BTreeSet<u64>,
     /// Retransmissions in the order they were sent: segment, time (ns).
     retrans_log: VecDeque<(u64, u64)>,
     reordering_seen: bool,
-    /// The reordering degree: the most segments by which one was overtaken.
-    reordering_degree: u64,
     /// Whether the segment that triggered the current ACK left before all retransmissions in flight.
     precedes_retrans: bool,
     /// A DSACK arrived since the reordering window was last computed.

@@ -32,18 +32,19 @@ const QUICKACKS_AFTER_MARK: u32 = 2;
 /// SACK blocks of an ACK that are expected to reach the sender (Linux's `TCP_SACK_BLOCKS_EXPECTED`).
 const BLOCKS_EXPECTED: usize = 2;
 
-/// The receiver of one flow.
+/// The receiver of one flow. The fields that every segment in order needs come first.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Receiver {
     /// The cumulative ACK: the first missing segment.
     next: u64,
+    /// When a delayed ACK or window update is due (ns); `u64::MAX` if none is.
+    deadline: u64,
+    timeout: u64,
     /// Segments in order that no ACK covers yet.
     unacknowledged: u32,
     every: u32,
     quickack: u32,
-    /// When a delayed ACK or window update is due (ns); `u64::MAX` if none is.
-    deadline: u64,
-    timeout: u64,
     owner: u32,
     route: u32,
     ecn: Ecn,
@@ -52,20 +53,20 @@ pub(crate) struct Receiver {
     demand_cwr: bool,
     /// The next segment in order is acknowledged immediately.
     ack_now: bool,
-    compression: Compression,
+    received: u64,
+    /// When the last segment arrived (ns), and the idle time that starts quickack mode again.
+    last_arrival: u64,
+    idle_limit: u64,
+    /// Of the last segment: when it was sent (ns), and its flag for retransmissions.
+    last: (u64, u8),
+    paws: Paws,
     /// The highest right edge of the window advertised so far.
     right_edge: u64,
     window: ReceiveWindow,
     out_of_order: RangeSet,
-    blocks: Blocks,
+    compression: Compression,
     reader: Option<Reader>,
-    /// Of the last segment: when it was sent (ns), and its flag for retransmissions.
-    last: (u64, u8),
-    /// When it arrived (ns), and the idle time that starts quickack mode again.
-    last_arrival: u64,
-    idle_limit: u64,
-    paws: Paws,
-    received: u64,
+    blocks: Blocks,
     marked: u64,
 }
 

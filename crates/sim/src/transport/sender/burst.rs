@@ -225,7 +225,7 @@ impl Sender {
     /// Whether to defer sending (Linux's `tcp_tso_should_defer`): cwnd has space for `room` segments, of which
     /// `buffered` could leave together.
     fn should_defer(&self, now: u64, room: u64, buffered: u64) -> bool {
-        let last = self.pacer.as_ref().map_or(0, Pacer::next).max(self.last_sent);
+        let last = self.pacer.as_ref().map_or(0, |pacer| pacer.next()).max(self.last_sent);
         if self.state.is_repairing() || now > last + MAX_DEFERRAL {
             return false;
         }

@@ -3,10 +3,10 @@
 //! Does no I/O: the network passes in ACKs and expired timers, and then polls for segments. Sequence numbers
 //! count segments.
 
+mod ack;
 mod burst;
 mod delivery;
 mod departures;
-mod expected;
 mod frto;
 mod handshake;
 pub(super) mod rack;
@@ -57,7 +57,11 @@ pub(crate) struct Counters {
 }
 
 /// The sender of one flow.
+///
+/// The fields are in the order of use: those that every ACK and segment reads come first and share few cache lines,
+/// so that many flows fit into the cache. State that most flows never need is boxed.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Sender {
     una: u64,
     next: u64,
@@ -65,42 +69,42 @@ pub(crate) struct Sender {
     wnd_end: u64,
     /// One past the last segment that the application has written.
     written: u64,
+    /// When the last segment was sent (ns).
+    last_sent: u64,
     cwnd: u32,
-    state: State,
-    /// A reduction or recovery ends when `una` reaches this segment.
-    high_seq: u64,
     owner: u32,
     route: u32,
     size: u16,
+    state: State,
     ecn: Ecn,
     cwr: bool,
-    /// The retransmission or persist timer.
-    rto_timer: Timer,
-    frto: Frto,
-    /// When the last segment was sent (ns).
-    last_sent: u64,
-    rtt: Rtt,
-    controller: AnyController,
-    departures: Departures,
-    scoreboard: Scoreboard,
-    rack: Rack,
-    prr: Prr,
-    tlp: Tlp,
-    undo: Undo,
-    bursts: Bursts,
-    usage: CwndUsage,
-    pacer: Option<Pacer>,
     /// Whether the controller sets gaps between departures.
     sets_gaps: bool,
     /// Whether the controller's reductions follow PRR.
     uses_prr: bool,
+    pacer: Option<Box<Pacer>>,
+    rtt: Rtt,
+    rack: Rack,
+    usage: CwndUsage,
+    tlp: Tlp,
     /// For controllers that want delivery rates.
     rates: Option<Box<Rates>>,
+    /// The retransmission or persist timer.
+    rto_timer: Timer,
+    departures: Departures,
+    frto: Frto,
+    bursts: Bursts,
+    /// A reduction or recovery ends when `una` reaches this segment.
+    high_seq: u64,
+    controller: AnyController,
+    scoreboard: Scoreboard,
     application: Application,
-    /// `None` once the connection is open.
-    handshake: Option<Box<Handshake>>,
     counters: Counters,
     finished: Option<u64>,
+    prr: Prr,
+    undo: Undo,
+    /// `None` once the connection is open.
+    handshake: Option<Box<Handshake>>,
 }
 
 impl Sender {
@@ -127,7 +131,7 @@ impl Sender {
         // time zero.
         let late =
             opening > now && config.burst == Burst::Host && round_trip > 0 && config.ecn != Ecn::Classic;
-        let pacer = (config.pacing || controller.pacing_rate().is_some()).then(Pacer::default);
+        let pacer = (config.pacing || controller.pacing_rate().is_some()).then(Box::default);
         let mut sender = Sender {
             una: 0,
             next: 0,
@@ -178,96 +182,6 @@ impl Sender {
     #[inline]
     fn in_flight(&self) -> u64 {
         self.next - self.una - self.scoreboard.not_in_flight()
-    }
-
-    /// Takes an ACK.
-    #[inline(always)]
-    pub(crate) fn on_ack(&mut self, now: u64, ack: &Packet, report: Option<&Report>) {
-        if report.is_none() && self.is_expected(ack) {
-            self.on_expected_ack(now, ack);
-        } else {
-            self.on_any_ack(now, ack, report);
-        }
-    }
-
-    /// Takes an ACK that may change the state of the sender in any way.
-    #[inline(never)]
-    fn on_any_ack(&mut self, now: u64, ack: &Packet, report: Option<&Report>) {
-        if ack.seq < self.una {
-            return;
-        }
-        let limit = ack.seq + u64::from(report.map_or(ack.extra, |report| report.window));
-        let opened = limit > self.wnd_end;
-        self.wnd_end = self.wnd_end.max(limit);
-        let flight = self.in_flight();
-        let acked = ack.seq - self.una;
-        let clean = self.scoreboard.is_clean() && report.is_none();
-        let losses = self.scoreboard.losses();
-        let reported = match clean {
-            true => Reported {
-                delivered: acked,
-                rtt: self.process_in_order_ack(now, ack, acked),
-                ..Reported::default()
-            },
-            false => self.process_sack(now, ack, report),
-        };
-        // A DSACK counts as delivered, too (Linux).
-        let delivered = reported.delivered + u64::from(ack.has(DUPLICATE));
-        if let Some(rates) = &mut self.rates {
-            rates.remove_acked(acked);
-        }
-        self.una = ack.seq;
-        self.departures.forget(ack.seq);
-        if delivered == 0 && acked == 0 && !opened && clean && ack.flags & (ECE | DUPLICATE) == 0 {
-            return;
-        }
-        if ack.has(DUPLICATE) && !self.is_tlp_ack(ack) {
-            self.scoreboard.on_dsack();
-        }
-        self.process_tlp_ack(now, ack, flight);
-        let verdict = self.check_undo(ack, acked);
-        if self.state == State::Loss {
-            self.process_frto(now, acked, &reported);
-        }
-        let look = match verdict {
-            Verdict::Stands => reported.delivered > 0,
-            Verdict::Undone => true,
-            Verdict::Pending => false,
-        };
-        let lost = look && (!clean || self.state.is_repairing()) && self.detect_losses(now);
-        let entry = self.change_state(ack.has(ECE), lost);
-        let reducing = matches!(self.state, State::Reducing | State::Recovery);
-        let in_flight = self.in_flight();
-        let marked = if ack.has(ECE) { delivered } else { 0 };
-        // ACKs that only SACK let the window grow only where reordering is large (Linux).
-        let grows = acked > 0 || self.scoreboard.has_large_reordering();
-        self.counters.echoed += marked;
-        let smoothed = self.rtt.smoothed();
-        let news = Ack {
-            now: Instant::from_ns(now),
-            delivered: delivered as u32,
-            marked: marked as u32,
-            rtt: reported.rtt.map(|rtt| Duration::from_ns(rtt as i64)),
-            smoothed: (smoothed > 0).then(|| Duration::from_ns(smoothed as i64)),
-            timeout: Duration::from_ns(self.rtt.timeout() as i64),
-            in_flight: in_flight as u32,
-            window_limited: self.is_window_limited(),
-            una: self.una,
-            next: self.next,
-            reducing: reducing || !grows,
-        };
-        self.controller.on_ack(&news);
-        self.begin_reduction(now, flight, entry);
-        if self.rates.is_some() {
-            self.deliver(&news, flight, losses);
-        }
-        let limit = self.controller.flight_limit();
-        if !reducing || !self.uses_prr {
-            self.cwnd = limit;
-        } else if delivered > 0 {
-            self.cwnd = self.prr.window(delivered, in_flight, limit.into(), acked > 0 && !lost);
-        }
-        self.set_timer(now, acked > 0);
     }
 
     fn in_slow_start(&self) -> bool {
@@ -326,6 +240,7 @@ impl Sender {
         size_of::<Sender>()
             + self.scoreboard.memory()
             + self.departures.memory()
+            + self.pacer.as_ref().map_or(0, |_| size_of::<Pacer>())
             + self.rates.as_ref().map_or(0, |rates| rates.memory())
     }
 }

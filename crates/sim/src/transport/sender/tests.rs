@@ -1,4 +1,6 @@
-use headway_core::control::Kind as Controlled;
+use headway_core::Bytes;
+use headway_core::control::{FixedWindow, Kind as Controlled};
+use proptest::prelude::*;
 
 use super::*;
 
@@ -369,4 +371,51 @@ fn a_segment_that_came_twice_lets_another_leave_in_recovery() {
     assert_eq!(sent(&mut sender, 1_000_000), [(0, true)]);
     sender.on_ack(1_100_000, &ack(0, DUPLICATE), Some(&block(1, 5)));
     assert_eq!(sent(&mut sender, 1_100_000).len(), 1);
+}
+
+proptest! {
+    /// [`Sender::on_expected_ack`] does what [`Sender::on_any_ack`] would do, in whatever state it is taken.
+    #[test]
+    fn the_fast_path_of_an_ack_is_the_slow_path(
+        kind in prop::sample::select(vec![
+            Controlled::Reno,
+            Controlled::Cubic,
+            Controlled::Dctcp,
+            Controlled::LsReno(Default::default()),
+            Controlled::FixedWindow(FixedWindow::new(20)),
+        ]),
+        burst in prop::sample::select(vec![Burst::Host, Burst::Single]),
+        size in prop::option::of(1u64..400_000),
+        steps in prop::collection::vec((1u64..4_000_000, 0u64..6, 0u8..20, 0u64..8), 1..200),
+    ) {
+        let ecn = if kind == Controlled::Dctcp { Ecn::Dctcp } else { Ecn::Off };
+        let size = size.map(Bytes::new);
+        let config = TcpConfig { burst, ecn, size, ..TcpConfig::new(kind, Vec::new(), Vec::new()) };
+        let mut senders = [0, 1].map(|_| Sender::new(&config, (0, 0), 1, 0, 0));
+        let mut now = 0;
+        for (pause, acked, event, lag) in steps {
+            now += pause;
+            let [fast, slow] = &mut senders;
+            for sender in [&mut *fast, &mut *slow] {
+                if sender.is_due(now) {
+                    sender.on_timeout(now);
+                }
+                sender.on_wake(now);
+                while sender.poll(now).is_some() {}
+            }
+            let flags = match event {
+                0 => ECE,
+                1 => DUPLICATE,
+                2 => RETRANSMITTED,
+                _ => 0,
+            };
+            let seq = (fast.una + acked).min(fast.next);
+            let sent = fast.last_sent.saturating_sub(lag * 500_000);
+            let arrival = Packet { sent, ..ack(seq, flags) };
+            let report = (event == 3 && seq + 2 < fast.next).then(|| block(1, 2));
+            fast.on_ack(now, &arrival, report.as_ref());
+            slow.on_any_ack(now, &arrival, report.as_ref());
+            prop_assert_eq!(format!("{fast:?}"), format!("{slow:?}"));
+        }
+    }
 }
