@@ -99,6 +99,21 @@ impl Event {
     }
 }
 
+/// Returns the index of the first of four events. Their times nearly always differ, so that these suffice; without
+/// branches, as those would be mispredicted.
+#[inline(always)]
+fn least_of_four(events: [&Event; 4]) -> usize {
+    let [a, b, c, d] = events.map(|event| event.time);
+    let earliest = a.min(b).min(c.min(d));
+    let [a, b, c, d] = [a, b, c, d].map(|time| usize::from(time == earliest));
+    if a + b + c + d > 1 { least_of(&events.map(|event| *event)) } else { b + 2 * c + 3 * d }
+}
+
+/// Returns the index of the first of several events.
+fn least_of(events: &[Event]) -> usize {
+    (1..events.len()).fold(0, |least, i| if events[i].is_before(&events[least]) { i } else { least })
+}
+
 /// The bits of [`Event::low`] below the sequence number.
 #[inline(always)]
 fn target(kind: EventKind, index: usize) -> u64 {
@@ -245,13 +260,8 @@ impl Schedule {
                 break;
             };
             let least = match children {
-                // The winners of two pairs.
-                [a, b, c, d] => {
-                    let (left, right) = (usize::from(b.is_before(a)), 2 + usize::from(d.is_before(c)));
-                    if children[right].is_before(&children[left]) { right } else { left }
-                }
-                _ => (1..children.len())
-                    .fold(0, |l, i| if children[i].is_before(&children[l]) { i } else { l }),
+                [a, b, c, d] => least_of_four([a, b, c, d]),
+                _ => least_of(children),
             };
             if event.is_before(&children[least]) {
                 break;
