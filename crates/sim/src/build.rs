@@ -140,7 +140,7 @@ fn tcp_config(
         ecn: ecn(spec.ecn),
         pacing: spec.pacing,
         burst: if spec.offload { Burst::Host } else { Burst::Single },
-        whole: true,
+        linux_rounding: true,
         card,
     }
 }

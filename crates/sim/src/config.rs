@@ -155,7 +155,7 @@ pub struct TcpConfig {
     pub burst: Burst,
     /// Whether DCTCP reduces its window to whole segments and keeps its estimate in ten bits, as in Linux; closed
     /// forms assume neither.
-    pub whole: bool,
+    pub linux_rounding: bool,
     /// The receiving host's network card, which coalesces interrupts; if `None`, every segment is passed up at once.
     pub card: Option<CardId>,
 }
@@ -181,7 +181,7 @@ impl TcpConfig {
             ecn: Ecn::Off,
             pacing: false,
             burst: Burst::Host,
-            whole: true,
+            linux_rounding: true,
             card: None,
         }
     }

@@ -42,7 +42,7 @@ impl Crowd {
                     ack: AckPolicy { every: 1, timeout: MS(40) },
                     ecn: Ecn::Dctcp,
                     burst: Burst::Single,
-                    whole: false,
+                    linux_rounding: false,
                     ..TcpConfig::new(controller(text), vec![access, bottleneck], vec![back])
                 };
                 change(&mut config);

@@ -274,7 +274,7 @@ impl Network {
                 self.forward(&answer);
             }
             Kind::SynAck => {
-                self.senders[owner].opened(self.queues.now, packet.sent);
+                self.senders[owner].on_syn_ack(self.queues.now, packet.sent);
                 let begin = self.senders[owner].begin_at().max(self.queues.now);
                 self.wake(owner, begin);
             }
@@ -427,7 +427,7 @@ impl Network {
             return;
         }
         self.flows[flow].send_event = u64::MAX;
-        if let Some((syn, again)) = self.senders[flow].ask(self.queues.now) {
+        if let Some((syn, again)) = self.senders[flow].send_syn(self.queues.now) {
             self.forward(&syn);
             return self.wake(flow, again);
         }

@@ -226,7 +226,7 @@ impl Network {
             start: Instant::from_ns(sender.start()),
             end: Instant::from_ns(self.queues.now),
             sent: sender.counters().sent,
-            retransmitted: sender.counters().resent,
+            retransmitted: sender.counters().retransmitted,
             timeouts: sender.counters().timeouts,
         });
         (flow.added_at, flow.is_temporary) = (u64::MAX, false);
@@ -252,7 +252,7 @@ impl Network {
         let known = |ns: u64| (ns > 0 && ns < u64::MAX).then(|| Duration::from_ns(ns as i64));
         FlowStatistics {
             sent: counters.sent,
-            retransmitted: counters.resent,
+            retransmitted: counters.retransmitted,
             received: receiver.received() - flow.base_received,
             delivered,
             goodput: Bytes::new((delivered * u64::from(flow.mss)).saturating_sub(shortfall)),

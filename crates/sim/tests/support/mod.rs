@@ -57,7 +57,7 @@ pub fn flow(controller: Kind, forward: LinkId, reverse: LinkId) -> TcpConfig {
     TcpConfig {
         ack,
         burst: Burst::Single,
-        whole: false,
+        linux_rounding: false,
         ..TcpConfig::new(controller, vec![forward], vec![reverse])
     }
 }

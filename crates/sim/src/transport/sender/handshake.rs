@@ -36,7 +36,7 @@ impl Sender {
     }
 
     /// The SYN to send now, and when to send the next one (ns); `None` if the connection is open.
-    pub(crate) fn ask(&mut self, now: u64) -> Option<(Packet, u64)> {
+    pub(crate) fn send_syn(&mut self, now: u64) -> Option<(Packet, u64)> {
         let handshake = self.handshake.as_mut()?;
         let again = now + handshake.rto;
         if handshake.rto > INITIAL_RTO {
@@ -57,7 +57,7 @@ impl Sender {
     }
 
     /// The SYN-ACK arrived; the SYN was sent at `asked` (ns).
-    pub(crate) fn opened(&mut self, now: u64, asked: u64) {
+    pub(crate) fn on_syn_ack(&mut self, now: u64, asked: u64) {
         if self.handshake.take().is_some() {
             self.init_rtt(now, now - asked);
         }

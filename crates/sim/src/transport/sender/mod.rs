@@ -48,7 +48,7 @@ pub(crate) const SEGMENT_OVERHEAD: u32 = 90;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     pub sent: u64,
-    pub resent: u64,
+    pub retransmitted: u64,
     pub timeouts: u64,
     pub recoveries: u64,
     pub reductions: u64,
@@ -123,7 +123,7 @@ impl Sender {
             mss: config.mss,
             wire,
             paced: config.pacing,
-            linux_rounding: config.whole,
+            linux_rounding: config.linux_rounding,
             seed,
         });
         let opening = handshake::opening(config, round_trip);

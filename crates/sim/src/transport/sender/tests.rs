@@ -287,10 +287,10 @@ fn a_connection_that_has_to_ask_twice_has_no_ecn() {
         ..TcpConfig::new(Controlled::Dctcp, Vec::new(), Vec::new())
     };
     let mut sender = Sender::new(&config, (0, 0), 1, 1_000_000, 0);
-    let (first, again) = sender.ask(sender.begin_at()).expect("the connection is not open");
-    let (second, _) = sender.ask(again).expect("nothing has come back");
+    let (first, again) = sender.send_syn(sender.begin_at()).expect("the connection is not open");
+    let (second, _) = sender.send_syn(again).expect("nothing has come back");
     assert_eq!((first.has(ECT), second.has(ECT)), (true, false));
-    sender.opened(again + 1_000_000, again);
+    sender.on_syn_ack(again + 1_000_000, again);
     assert!(sender.poll(again + 1_000_000).is_some_and(|segment| !segment.has(ECT)));
 }
 

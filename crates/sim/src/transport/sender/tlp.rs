@@ -88,7 +88,7 @@ impl Sender {
             (self.next - 1, 0)
         } else {
             self.note_sent(now, self.next - 1, false);
-            self.counters.resent += 1;
+            self.counters.retransmitted += 1;
             self.scoreboard.note_tlp(self.next - 1);
             (self.next - 1, RETRANSMITTED)
         };

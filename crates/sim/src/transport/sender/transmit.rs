@@ -71,7 +71,7 @@ impl Sender {
         }
         self.bursts.retransmitted();
         self.scoreboard.retransmit(now, seq);
-        self.counters.resent += 1;
+        self.counters.retransmitted += 1;
         self.note_sent(now, seq, in_flight == 0);
         self.undo.retransmitted(now);
         if seq == self.una {
