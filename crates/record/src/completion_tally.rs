@@ -68,6 +68,11 @@ impl CompletionTally {
         *self = CompletionTally { alive: self.alive, most_alive: self.alive, ..CompletionTally::default() };
     }
 
+    /// Returns the completion times.
+    pub fn times(&self) -> &Histogram {
+        &self.times
+    }
+
     /// The group of this name over the time that was counted. Goodput is the payload of completed flows; its minimum,
     /// maximum and fairness are those of each flow's payload per completion time.
     pub fn group(&self, name: String, counted: Duration) -> Group {

@@ -44,6 +44,20 @@ impl Results {
         text
     }
 
+    /// Formats the distribution of completion times by group: how many flows, and which share of those that completed,
+    /// took at most as long.
+    pub fn completions_csv(&self) -> String {
+        let mut text = "group,completion_ns,flows,share\n".to_owned();
+        for (group, times) in &self.completion_times {
+            let all = times.count() as f64;
+            for (time, flows) in times.cumulative() {
+                let share = flows as f64 / all;
+                let _ = writeln!(text, "{},{},{flows},{share:.6}", quoted(group), time.ns());
+            }
+        }
+        text
+    }
+
     /// Formats the TCP state over time: one line per interval and flow, for flows with a time series.
     pub fn tcp_csv(&self) -> String {
         let mut text = "end_ns,flow,cwnd_segments,ssthresh_segments,srtt_ns,pacing_bps,sent,retransmitted,timeouts,marks\n"

@@ -19,4 +19,6 @@ pub struct Results {
     /// Queueing delays of every link after warm-up, in the order of the summary; empty in worlds that do not
     /// report them.
     pub delays: Vec<Histogram>,
+    /// Names and completion times, after warm-up, of the groups whose flows come and go.
+    pub completion_times: Vec<(String, Histogram)>,
 }

@@ -2,13 +2,16 @@
 
 use headway_core::mistake::check;
 use headway_core::{Bytes, Duration, Mistake};
-use headway_traffic::{ArrivalSpec, SizeDistribution};
+use headway_traffic::{ArrivalSpec, MIN_THINK, SizeDistribution};
 
 use crate::check_traffic::MAX_RATE;
 use crate::model::FlowSpec;
 
 /// Most flows of one group in a run; more would take hours.
 const MAX_ARRIVALS: f64 = 1e9;
+
+/// Most sessions of a group: as many flows as a simulated network can hold.
+const MAX_SESSIONS: u64 = 1 << 22;
 
 /// Checks the arrivals of the group in `table`, in a run of this duration.
 pub(crate) fn check_arrivals(
@@ -25,10 +28,20 @@ pub(crate) fn check_arrivals(
     let twice = flow.size.is_some() && arrivals.size_distribution.is_some();
     in_flow("size", !twice, "is also given as a `size-distribution`: give one of them")?;
     let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.arrivals{key}"), right, rule);
-    let given =
-        [arrivals.rate.is_some(), arrivals.per_second.is_some(), arrivals.times.is_some()].into_iter();
-    let one = given.filter(|given| *given).count() == 1;
-    check("", one, "needs one of `rate`, `per-second` and `times`")?;
+    let given = [
+        arrivals.rate.is_some(),
+        arrivals.per_second.is_some(),
+        arrivals.times.is_some(),
+        arrivals.sessions.is_some(),
+    ];
+    let one = given.into_iter().filter(|given| *given).count() == 1;
+    check("", one, "needs one of `rate`, `per-second`, `times` and `sessions`")?;
+    let sessions = arrivals.sessions.is_none_or(|sessions| (1..=MAX_SESSIONS).contains(&sessions));
+    check(".sessions", sessions, "must be 1 to 4194304")?;
+    let together = arrivals.sessions.is_some() == arrivals.think.is_some();
+    check(".think", together, "belongs to `sessions`, which need it: the mean time between two flows")?;
+    let long = arrivals.think.is_none_or(|think| think >= MIN_THINK);
+    check(".think", long, "must be at least 1 ms")?;
     let Some(sizes) = arrivals.sizes(flow.size) else {
         return check("", false, "needs a `size-distribution`, or the group a `size`");
     };
@@ -48,7 +61,8 @@ pub(crate) fn check_arrivals(
     )?;
     let intensity = arrivals.intensity(sizes);
     check(".per-second", intensity.is_none_or(|rate| rate > 0.0), "must be more than 0")?;
-    let expected = intensity.unwrap_or(0.0) * duration.secs_f64();
+    let most = arrivals.sessions.zip(arrivals.think).map(|(count, think)| count as f64 / think.secs_f64());
+    let expected = intensity.or(most).unwrap_or(0.0) * duration.secs_f64();
     let expected = arrivals.flows.map_or(expected, |flows| expected.min(flows as f64));
     check("", expected <= MAX_ARRIVALS, "would be more than 1000000000 flows")?;
     let ascending = arrivals.times.as_ref().is_none_or(|times| times.is_sorted());

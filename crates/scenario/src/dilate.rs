@@ -132,7 +132,7 @@ impl Dilation {
         if let Some(per_second) = &mut arrivals.per_second {
             *per_second /= f64::from(self.factor);
         }
-        for time in arrivals.times.iter_mut().flatten() {
+        for time in arrivals.times.iter_mut().flatten().chain(&mut arrivals.think) {
             self.time(time);
         }
     }

@@ -1,9 +1,9 @@
 //! Groups of a scenario whose flows arrive and leave.
 
-use headway_core::{Bytes, Duration, Instant};
-use headway_record::{Completed, CompletionTally, Group};
+use headway_core::{Duration, Instant};
+use headway_record::{Completed, CompletionTally, Group, Histogram};
 use headway_scenario::Scenario;
-use headway_traffic::Arrivals;
+use headway_traffic::{Arrival, Arrivals, Sessions};
 
 use crate::config::GroupId;
 use crate::network::{Completion, Network};
@@ -14,12 +14,19 @@ pub struct ArrivingGroup {
     /// Index of its `[[flow]]`.
     pub flow: usize,
     pub(crate) group: GroupId,
-    arrivals: Arrivals,
+    starts: Starts,
     start: Instant,
     stop: Instant,
-    /// Start and payload of the next flow.
-    next: Option<(Instant, Bytes)>,
     tally: CompletionTally,
+}
+
+/// What decides when flows start.
+#[derive(Debug)]
+pub(crate) enum Starts {
+    /// A process that the network does not influence, and its next arrival.
+    Process(Arrivals, Option<Arrival>),
+    /// Sessions, whose next flows start after the last ones have completed.
+    Sessions(Sessions),
 }
 
 impl ArrivingGroup {
@@ -27,30 +34,41 @@ impl ArrivingGroup {
     pub(crate) fn new(
         flow: usize,
         group: GroupId,
-        arrivals: Arrivals,
+        mut starts: Starts,
         (start, stop): (Instant, Instant),
     ) -> ArrivingGroup {
-        let tally = CompletionTally::default();
-        let mut group = ArrivingGroup { flow, group, arrivals, start, stop, next: None, tally };
-        group.advance();
-        group
+        if let Starts::Process(arrivals, next) = &mut starts {
+            *next = arrivals.next();
+        }
+        ArrivingGroup { flow, group, starts, start, stop, tally: CompletionTally::default() }
     }
 
-    /// Returns when the next flow arrives; `None` when no more do.
+    /// Returns when the next flow arrives; `None` when no more do for now.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.next.map(|(at, _)| at)
+        let at = match &self.starts {
+            Starts::Process(_, next) => next.map(|arrival| arrival.at),
+            Starts::Sessions(sessions) => sessions.next(),
+        };
+        at.map(|at| self.start + at).filter(|at| *at < self.stop)
+    }
+
+    /// Whether completions of flows decide about later arrivals.
+    pub(crate) fn depends_on_completions(&self) -> bool {
+        matches!(self.starts, Starts::Sessions(_))
     }
 
     /// Starts the flows that have arrived; returns false when the network has no room for one.
     pub(crate) fn poll(&mut self, network: &mut Network) -> bool {
-        while let Some((at, size)) = self.next
-            && at <= network.now()
-        {
-            if network.start_flow(self.group, at, size).is_none() {
+        while self.next().is_some_and(|at| at <= network.now()) {
+            let arrival = match &mut self.starts {
+                Starts::Process(arrivals, next) => std::mem::replace(next, arrivals.next()),
+                Starts::Sessions(sessions) => sessions.start(),
+            };
+            let Some(arrival) = arrival else { break };
+            if network.start_flow(self.group, self.start + arrival.at, arrival.size).is_none() {
                 return false;
             }
             self.tally.arrive();
-            self.advance();
         }
         true
     }
@@ -64,6 +82,9 @@ impl ArrivingGroup {
             retransmitted: completion.retransmitted,
             timeouts: completion.timeouts,
         });
+        if let Starts::Sessions(sessions) = &mut self.starts {
+            sessions.complete(completion.end - self.start);
+        }
     }
 
     /// Discards what was counted, at the end of warm-up.
@@ -71,13 +92,13 @@ impl ArrivingGroup {
         self.tally.reset();
     }
 
+    /// Returns the name of the group and the completion times of its flows.
+    pub(crate) fn completion_times(&self, scenario: &Scenario) -> (String, Histogram) {
+        (scenario.flow[self.flow].group_name(), self.tally.times().clone())
+    }
+
     /// Returns the group as it appears in the summary.
     pub(crate) fn summary(&self, scenario: &Scenario, counted: Duration) -> Group {
         self.tally.group(scenario.flow[self.flow].group_name(), counted)
-    }
-
-    fn advance(&mut self) {
-        let arrival = self.arrivals.next();
-        self.next = arrival.map(|flow| (self.start + flow.at, flow.size)).filter(|(at, _)| *at < self.stop);
     }
 }

@@ -12,7 +12,7 @@ use headway_scenario::{EcnMode, Error, FlowSpec, LinkSpec, MeasureSpec, Scenario
 use headway_traffic::random;
 use rand::Rng;
 
-use crate::arrivals::ArrivingGroup;
+use crate::arrivals::{ArrivingGroup, Starts};
 use crate::config::{
     AckPolicy, Burst, CardId, Ecn, FlowId, LinkConfig, LinkId, Service, SourceConfig, SourceId, TcpConfig,
 };
@@ -208,8 +208,11 @@ impl Builder {
                 let stop = Instant::ZERO + spec.stop.unwrap_or(scenario.duration).min(scenario.duration);
                 let config = tcp_config(scenario, spec, controller, start, (&forward, &reverse), card);
                 let id = self.network.add_group(&TcpConfig { stop: None, ..config });
-                let generator = arrivals.generator(sizes, seed, group as u64);
-                arriving.push(ArrivingGroup::new(group, id, generator, (start, stop)));
+                let starts = match arrivals.sessions(sizes, seed, group as u64) {
+                    Some(sessions) => Starts::Sessions(sessions),
+                    None => Starts::Process(arrivals.generator(sizes, seed, group as u64), None),
+                };
+                arriving.push(ArrivingGroup::new(group, id, starts, (start, stop)));
                 continue;
             }
             for index in 0..spec.count {

@@ -10,6 +10,7 @@ use headway_record::{
     Summary, Total,
 };
 use headway_scenario::{Error, FlowSpec, Scenario};
+use headway_traffic::MIN_THINK;
 use headway_traffic::percentiles::Percentiles;
 
 use crate::LinkStatistics;
@@ -116,7 +117,10 @@ impl<'a> Run<'a> {
             let Built { network, measurements, arriving, .. } = &mut self.built;
             let polls = measurements.iter().filter_map(Measurements::next);
             let arrivals = arriving.iter().filter_map(ArrivingGroup::next);
-            let Some(next) = polls.chain(arrivals).min().filter(|next| *next <= until) else { break };
+            let look = arriving.iter().any(ArrivingGroup::depends_on_completions);
+            let look = look.then(|| next_multiple(network.now(), MIN_THINK));
+            let times = polls.chain(arrivals).chain(look);
+            let Some(next) = times.min().filter(|next| *next <= until) else { break };
             if !network.run_some(next, MAX_STEP_EVENTS) {
                 return Ok(false);
             }
@@ -189,7 +193,9 @@ impl<'a> Run<'a> {
         let streams = self.streams();
         let links = self.built.links.iter();
         let delays = links.map(|(id, _)| self.built.network.link(*id).statistics().delay.clone()).collect();
-        Results { summary, flows, series: self.series, streams, delays }
+        let completion_times =
+            self.built.arriving.iter().map(|group| group.completion_times(self.scenario)).collect();
+        Results { summary, flows, series: self.series, streams, delays, completion_times }
     }
 
     /// Returns the end of the current interval: a multiple of the scenario's interval.
@@ -419,6 +425,12 @@ fn difference(bytes: Bytes, other: Bytes) -> Bytes {
 
 fn bps(bytes: Bytes, time: Duration) -> u64 {
     Rate::of(bytes, time).unwrap_or_default().bps()
+}
+
+/// Returns the first multiple of `step` after `now`.
+fn next_multiple(now: Instant, step: Duration) -> Instant {
+    let step = step.ns().unsigned_abs();
+    Instant::from_ns((now.ns() / step + 1) * step)
 }
 
 fn ns(time: Duration) -> u64 {

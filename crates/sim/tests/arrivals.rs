@@ -71,7 +71,13 @@ fn groups_keep_the_order_of_the_file() {
 fn mistakes_in_arrivals_are_named() {
     let cases = [
         ("arrivals = { per-second = 10.0 }\n", "needs a `size-distribution`"),
-        ("size = \"1 kB\"\narrivals = { }\n", "needs one of `rate`, `per-second` and `times`"),
+        ("size = \"1 kB\"\narrivals = { }\n", "needs one of `rate`, `per-second`, `times` and `sessions`"),
+        ("size = \"1 kB\"\narrivals = { sessions = 5 }\n", "belongs to `sessions`, which need it"),
+        (
+            "size = \"1 kB\"\narrivals = { per-second = 5.0, think = \"1 s\" }\n",
+            "belongs to `sessions`, which need it",
+        ),
+        ("size = \"1 kB\"\narrivals = { sessions = 5, think = \"1 us\" }\n", "must be at least 1 ms"),
         ("size = \"1 kB\"\narrivals = { per-second = 1.0, rate = \"1 Mb/s\" }\n", "needs one of"),
         (
             "size = \"1 kB\"\ncount = 2\narrivals = { per-second = 1.0 }\n",
@@ -89,4 +95,32 @@ fn mistakes_in_arrivals_are_named() {
         let error = Scenario::parse(&text, Path::new("x.toml"), &[]).unwrap_err().to_string();
         assert!(error.contains(expected), "{flow}: {error}");
     }
+}
+
+const SESSIONS: &str = "arrivals = { sessions = 40, think = \"190 ms\", size-distribution = { kind = \"fixed\", \
+                        size = \"14480 B\" } }\n";
+
+#[test]
+fn sessions_fetch_less_from_a_slow_network() {
+    // On an idle path a flow takes 10 ms, so each of 40 sessions fetches five flows per second.
+    let fast = run(&link("1 Gb/s", SESSIONS));
+    let flows = fast.summary.total.finished as f64 / 9.0;
+    assert!((flows / 200.0 - 1.0).abs() < 0.1, "{flows}");
+    // 2 Mb/s carry 15.7 flows of ten full packets per second, with nearly all sessions waiting.
+    let slow = run(&link("2 Mb/s", SESSIONS));
+    let group = &slow.summary.groups[0];
+    let flows = group.total.finished as f64 / 9.0;
+    assert!((12.0..16.3).contains(&flows), "{flows}");
+    assert!(group.completions.as_ref().unwrap().most_alive > 25, "{group:?}");
+}
+
+#[test]
+fn the_distribution_of_completion_times_is_complete_and_does_not_depend_on_sampling() {
+    let results = run(&link("20 Mb/s", SESSIONS));
+    let csv = results.completions_csv();
+    let last = csv.lines().last().unwrap();
+    let finished = results.summary.total.finished;
+    assert!(last.ends_with(&format!(",{finished},1.000000")), "{last}");
+    let sampled = run(&link("20 Mb/s", SESSIONS).replace("warmup", "interval = \"3 ms\"\nwarmup"));
+    assert_eq!(sampled.completions_csv(), csv);
 }

@@ -6,8 +6,9 @@ use serde::Deserialize;
 
 use crate::distribution::{Lognormal, Pareto, exponential};
 use crate::random;
+use crate::sessions::Sessions;
 
-/// Flows that come and go. Exactly one of `rate`, `per-second` and `times` says when they arrive.
+/// Flows that come and go. Exactly one of `rate`, `per-second`, `times` and `sessions` says when they arrive.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ArrivalSpec {
@@ -17,6 +18,10 @@ pub struct ArrivalSpec {
     pub per_second: Option<f64>,
     /// The times of all arrivals, counted from the start of the group, in ascending order.
     pub times: Option<Vec<Duration>>,
+    /// The number of sessions, each of which fetches one flow after another and thinks in between.
+    pub sessions: Option<u64>,
+    /// Mean time that a session thinks, exponentially distributed beyond [`MIN_THINK`](crate::MIN_THINK); also before its first flow.
+    pub think: Option<Duration>,
     /// The number of flows after which no more arrive. [default: no limit]
     pub flows: Option<u64>,
     /// Payload of each flow. [default: the `size` of the group]
@@ -65,7 +70,7 @@ impl SizeDistribution {
     }
 
     /// Draws a size, at least 1 byte.
-    fn sample(&self, rng: &mut Pcg64Mcg) -> Bytes {
+    pub(crate) fn sample(&self, rng: &mut Pcg64Mcg) -> Bytes {
         let mean = self.mean().get() as f64;
         let drawn = match *self {
             SizeDistribution::Fixed { size } => return size,
@@ -83,9 +88,16 @@ impl ArrivalSpec {
         self.size_distribution.or(size.map(|size| SizeDistribution::Fixed { size }))
     }
 
-    /// Mean number of arrivals per second of a Poisson process; `None` for listed times.
+    /// Mean number of arrivals per second of a Poisson process; `None` for listed times and sessions.
     pub fn intensity(&self, sizes: SizeDistribution) -> Option<f64> {
         self.per_second.or_else(|| Some(self.rate?.bps_f64() / 8.0 / sizes.mean().get() as f64))
+    }
+
+    /// The sessions of group `id` in a run with this seed, if its flows belong to sessions.
+    pub fn sessions(&self, sizes: SizeDistribution, seed: u64, id: u64) -> Option<Sessions> {
+        let (count, think) = self.sessions.zip(self.think)?;
+        let flows = self.flows.unwrap_or(u64::MAX);
+        Some(Sessions::new(count, think, sizes, flows, random::generator(seed, "sessions", id)))
     }
 
     /// The arrivals of group `id` in a run with this seed.

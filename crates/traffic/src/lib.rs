@@ -10,6 +10,7 @@ pub mod pcap;
 pub mod percentiles;
 mod profile;
 pub mod random;
+mod sessions;
 mod web;
 
 use headway_core::{Bytes, Duration, Rate};
@@ -22,6 +23,7 @@ use self::distribution::{Lognormal, Pareto};
 use self::on_off::OnOff;
 use self::pcap::{Capture, Replay};
 use self::profile::Pairs;
+pub use self::sessions::{MIN_THINK, Sessions};
 use self::web::Web;
 use crate::random::generator;
 

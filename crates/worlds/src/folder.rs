@@ -119,6 +119,9 @@ fn contents(results: &Results) -> Result<Vec<(&'static str, String)>, Error> {
     if !results.series.tcp.is_empty() {
         files.push(("tcp.csv", results.tcp_csv()));
     }
+    if !results.completion_times.is_empty() {
+        files.push(("completions.csv", results.completions_csv()));
+    }
     if !results.streams.is_empty() {
         files.push(("streams.csv", results.streams_csv()));
     }

@@ -47,6 +47,7 @@ fn outcome(goodput: u64, delay: u64) -> Outcome {
         series: Series::default(),
         streams: Vec::new(),
         delays: Vec::new(),
+        completion_times: Vec::new(),
     };
     Outcome { results, events: 1_000, wall: Span::from_millis(delay), invalid_reason: None, files: None }
 }

@@ -48,8 +48,14 @@ impl Run<'_> {
             measurements: Vec::new(),
             programs: Vec::new(),
         };
-        let results =
-            Results { summary, flows, series: self.series(), streams: Vec::new(), delays: Vec::new() };
+        let results = Results {
+            summary,
+            flows,
+            series: self.series(),
+            streams: Vec::new(),
+            delays: Vec::new(),
+            completion_times: Vec::new(),
+        };
         (results, invalid_reason)
     }
 

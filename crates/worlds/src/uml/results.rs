@@ -44,7 +44,14 @@ impl Run<'_> {
             programs: (0..self.scenario.program.len()).map(|index| self.program(index)).collect(),
         };
         let delays = (0..self.topology.directions().len()).map(|index| self.waits(index)).collect();
-        Results { summary, flows, series: self.series(), streams: Vec::new(), delays }
+        Results {
+            summary,
+            flows,
+            series: self.series(),
+            streams: Vec::new(),
+            delays,
+            completion_times: Vec::new(),
+        }
     }
 
     /// Returns the last sample up to the end of warm-up.
