@@ -86,7 +86,10 @@ fn keys(text: &str) -> impl Iterator<Item = (usize, String)> + '_ {
     let mut arrays = HashMap::new();
     text.lines().enumerate().filter_map(move |(index, line)| {
         let line = line.split('#').next().unwrap_or_default().trim();
-        let key = if let Some(name) = line.strip_prefix("[[").and_then(|rest| rest.strip_suffix("]]")) {
+        // An element of an array that spans lines is no table.
+        let key = if line.starts_with('[') && line.contains(',') {
+            return None;
+        } else if let Some(name) = line.strip_prefix("[[").and_then(|rest| rest.strip_suffix("]]")) {
             let count = arrays.entry(name.trim().to_owned()).and_modify(|n| *n += 1).or_insert(0usize);
             table = format!("{}[{count}]", name.trim());
             table.clone()
@@ -129,6 +132,12 @@ mod tests {
         ] {
             assert_eq!(line_of(TEXT, key), line, "{key}");
         }
+    }
+
+    #[test]
+    fn arrays_that_span_lines_do_not_hide_the_keys_behind_them() {
+        let text = "[[link]]\nrates = [\n[\"0 s\", 1],\n[\"5 s\", 2]\n]\ndelay = 3\n";
+        assert_eq!((line_of(text, "link[0].rates"), line_of(text, "link[0].delay")), (Some(2), Some(6)));
     }
 
     #[test]
