@@ -43,6 +43,7 @@ Scenario file; optional keys show their defaults:
 
   [forward]                # client -> server
   rate = \"100 Mb/s\"        # required; on the wire, where a packet takes its IP length + 38 bytes
+  rates = [[\"0 s\", \"50 Mb/s\"], [\"5 s\", \"10 Mb/s\"]]   # none; instead of `rate`; times since the lab came up
   delay = \"0 ms\"           # after the last bit has left
   delay-trace = \"FILE\"     # none; instead of `delay`; one line per change: time and new delay, in milliseconds,
                            # or a list such as [[\"0 s\", \"10 ms\"], [\"5 s\", \"30 ms\"]]
@@ -178,7 +179,8 @@ fn describe(lab: &Lab) -> String {
 }
 
 fn describe_link(link: &LinkSpec) -> String {
-    let mut text = format!("{}, delay {}, buffer {}", link.rate, link.delay, link.buffer_size());
+    let rates: Vec<String> = link.rate_steps().list().map(|(_, rate)| rate.to_string()).collect();
+    let mut text = format!("{}, delay {}, buffer {}", rates.join(" then "), link.delay, link.buffer_size());
     if link.loss > 0.0 {
         text += &format!(", loss {}", link.loss);
     }

@@ -218,6 +218,8 @@ fn the_lab_says_what_it_cannot_do() {
     let cases = [
         ("red-dctcp.toml", "", "the lab does not support this value of `flow[0].ack-timeout`"),
         ("trace.toml", "", "the lab does not support this value of `link[1].trace`"),
+        // The lab has links whose rate changes, so this is refused for another reason.
+        ("rate-steps.toml", "link.1.jitter=1 ms", "the lab does not support this value of `link[1].jitter`"),
         ("parking-lot.toml", "", "the lab does not support `flow[1].from`: all flows must go the same way"),
         (
             "dumbbell-cubic.toml",

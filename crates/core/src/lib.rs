@@ -15,4 +15,4 @@ pub mod units;
 
 pub use mistake::Mistake;
 pub use stream::{Arrival, Gaps, Refusal, Schedule, Shape, StreamRecord};
-pub use units::{Bytes, Duration, Instant, Rate};
+pub use units::{Bytes, Duration, Instant, Rate, RateSteps};

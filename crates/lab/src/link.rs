@@ -71,12 +71,12 @@ impl Link {
         interval: Duration,
     ) -> Link {
         let mut link = Link {
-            queue: Queue::new(spec.rate, &spec.discipline(), 0),
+            queue: Queue::new(spec.rate_steps(), &spec.discipline(), 0),
             waiting: VecDeque::new(),
             decided: VecDeque::new(),
-            shadow: Queue::new(spec.rate, &spec.drop_tail(), 0),
+            shadow: Queue::new(spec.rate_steps().starting_at(start), &spec.drop_tail(), 0),
             sources: Vec::new(),
-            meter: Meter::new(start, interval, spec.rate),
+            meter: Meter::new(start, interval, spec.rate_steps().starting_at(start)),
             delay: spec.delay,
             traced_delay: spec.delay_trace.clone().map(|trace| TracedDelay::new(trace, start)),
             loss: spec.loss,
@@ -88,7 +88,8 @@ impl Link {
             clock: start,
             last_delivery: Instant::ZERO,
         };
-        link.queue.change(start, spec.rate, &spec.discipline(), link.sub_seed(QUEUE));
+        let rates = spec.rate_steps().starting_at(start);
+        link.queue.change(start, rates, &spec.discipline(), link.sub_seed(QUEUE));
         link.rng = Pcg64Mcg::seed_from_u64(link.sub_seed(LOSS));
         link.coalescer = link.card(spec);
         link.set_cross(start, cross);
@@ -201,13 +202,15 @@ impl Link {
         Verdict::Deliver { at: self.last_delivery, marked }
     }
 
-    /// Replaces the link's parameters from `at` on; packets that already have a departure time keep it.
+    /// Replaces the link's parameters from `at` on, from which the times of `rates` and of a delay trace count; packets
+    /// that already have a departure time keep it.
     pub fn set_link(&mut self, at: Instant, spec: &LinkSpec) {
         self.advance(at);
         self.generation += 1;
-        self.queue.change(at, spec.rate, &spec.discipline(), self.sub_seed(QUEUE));
-        self.shadow.change(at, spec.rate, &spec.drop_tail(), 0);
-        self.meter.set_capacity(at, spec.rate);
+        let rates = spec.rate_steps().starting_at(at);
+        self.queue.change(at, rates.clone(), &spec.discipline(), self.sub_seed(QUEUE));
+        self.shadow.change(at, rates.clone(), &spec.drop_tail(), 0);
+        self.meter.set_capacity(at, rates);
         self.delay = spec.delay;
         self.traced_delay = spec.delay_trace.clone().map(|trace| TracedDelay::new(trace, at));
         self.loss = spec.loss;
@@ -452,6 +455,23 @@ mod tests {
         for interval in &log {
             assert!(interval.cross_bits + interval.host_bits <= 1_000_000 + 1, "{interval:?}");
         }
+    }
+
+    #[test]
+    fn packets_and_log_follow_rates_that_change() {
+        let rates = serde_json::from_str(r#"[["0 s", "100 Mb/s"], ["15 ms", "10 Mb/s"]]"#).unwrap();
+        let spec = LinkSpec { rate: Rate::ZERO, rates: Some(rates), ..spec() };
+        let mut link = link(&spec, &[]);
+        // Half of the packet is left when the rate falls to a tenth.
+        let begin = START + Duration::from_ms(15) - Duration::from_ns(61_520);
+        assert_eq!(link.offer(begin, 1500, false), delivered(begin + MS10 + Duration::from_ns(61_520 * 11)));
+        link.advance(START + Duration::from_ms(40));
+        let capacities: Vec<f64> = (0..3).map(|_| link.take_finished().unwrap().capacity.mbps()).collect();
+        assert_eq!(capacities, [100.0, 55.0, 10.0]);
+        // Set again, the times count from then.
+        link.set_link(START + Duration::from_ms(40), &spec);
+        let later = START + Duration::from_ms(50);
+        assert_eq!(link.offer(later, 1500, false), delivered(later + MS10 + Duration::from_ns(123_040)));
     }
 
     #[test]

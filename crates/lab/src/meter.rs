@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
 
 use crate::queue::{Service, unscale};
 use crate::truth::Interval;
@@ -25,7 +25,7 @@ pub enum Owner {
 #[derive(Clone, Debug)]
 pub struct Meter {
     length: u64,
-    capacity: Rate,
+    capacity: RateSteps,
     /// Number of the first open interval since the epoch; intervals start at whole multiples of their length.
     first: u64,
     open: VecDeque<Open>,
@@ -42,7 +42,7 @@ struct Open {
 
 impl Meter {
     /// Creates a meter whose first interval contains `start`.
-    pub fn new(start: Instant, length: Duration, capacity: Rate) -> Meter {
+    pub fn new(start: Instant, length: Duration, capacity: RateSteps) -> Meter {
         let length = length.ns().max(1) as u64;
         Meter { length, capacity, first: start.ns() / length, open: VecDeque::new(), logs_delays: false }
     }
@@ -53,16 +53,18 @@ impl Meter {
     }
 
     /// Changes the link's capacity from `at` on.
-    pub fn set_capacity(&mut self, at: Instant, capacity: Rate) {
+    pub fn set_capacity(&mut self, at: Instant, capacity: RateSteps) {
         let length = self.length;
         self.at(at);
-        self.capacity = capacity;
         for open in &mut self.open {
-            let start = open.interval.start.ns();
-            let old = at.ns().saturating_sub(start).min(length) as f64 / length as f64;
-            let mean = open.interval.capacity.bps_f64() * old + capacity.bps_f64() * (1.0 - old);
+            let start = open.interval.start;
+            let end = start + Duration::from_ns(length as i64);
+            let old = at.ns().saturating_sub(start.ns()).min(length) as f64 / length as f64;
+            let new = capacity.mean(start.max(at), end).bps_f64();
+            let mean = open.interval.capacity.bps_f64() * old + new * (1.0 - old);
             open.interval.capacity = Rate::from_bps_f64(mean);
         }
+        self.capacity = capacity;
     }
 
     /// Counts a packet of `size` that occupies the wire, with its bits spread over the intervals in which they are
@@ -73,9 +75,10 @@ impl Meter {
         let (first, last) = (start / self.length, (finish - 1) / self.length);
         let mut left = bits;
         let mut from = start;
+        let whole = if first < last { self.capacity.work_between(start, finish) } else { 0 };
         for number in first..last {
             let end = (number + 1) * self.length;
-            let part = (u128::from(bits) * u128::from(end - from) / u128::from(finish - start)) as u64;
+            let part = (u128::from(bits) * self.capacity.work_between(from, end) / whole) as u64;
             self.add(owner, number, part);
             left -= part;
             from = end;
@@ -175,7 +178,8 @@ impl Meter {
         let index = number.saturating_sub(self.first) as usize;
         while self.open.len() <= index {
             let start = Instant::from_ns((self.first + self.open.len() as u64) * self.length);
-            let interval = Interval::empty(start, Duration::from_ns(self.length as i64), self.capacity);
+            let length = Duration::from_ns(self.length as i64);
+            let interval = Interval::empty(start, length, self.capacity.mean(start, start + length));
             self.open.push_back(Open { interval, max_backlog: 0, delays: Vec::new() });
         }
         &mut self.open[index]
@@ -198,9 +202,13 @@ mod tests {
         Instant::from_ns(ms * 1_000_000)
     }
 
+    fn constant(mbps: f64) -> RateSteps {
+        RateSteps::constant(Rate::from_mbps(mbps))
+    }
+
     #[test]
     fn bits_are_counted_where_they_are_sent() {
-        let mut meter = Meter::new(at(100), MS10, Rate::from_mbps(1.0));
+        let mut meter = Meter::new(at(100), MS10, constant(1.0));
         let service = Service { start: at(105), finish: at(125) };
         meter.carried(Owner::Cross, service, Bytes::new(2500));
         let parts: Vec<u64> = (0..3).map(|_| meter.take_finished(at(1000)).unwrap().cross_bits).collect();
@@ -212,7 +220,7 @@ mod tests {
         fn no_bit_is_lost_or_counted_twice(
             packets in proptest::collection::vec((0u64..100_000_000, 0u64..50_000_000, 1u64..10_000), 1..50),
         ) {
-            let mut meter = Meter::new(Instant::ZERO, MS10, Rate::from_mbps(1.0));
+            let mut meter = Meter::new(Instant::ZERO, MS10, constant(1.0));
             for (start, length, size) in &packets {
                 let service = Service { start: Instant::from_ns(*start), finish: Instant::from_ns(start + length) };
                 meter.carried(Owner::Host, service, Bytes::new(*size));
@@ -227,7 +235,7 @@ mod tests {
 
     #[test]
     fn delays_are_logged_in_bins_of_a_microsecond() {
-        let mut meter = Meter::new(at(100), MS10, Rate::from_mbps(1.0));
+        let mut meter = Meter::new(at(100), MS10, constant(1.0));
         meter.queued(at(100), at(101));
         meter.log_delays();
         for ns in [2_999, 0, 2_000, 77_000, 999] {
@@ -239,7 +247,7 @@ mod tests {
 
     #[test]
     fn intervals_without_events_are_reported_too() {
-        let mut meter = Meter::new(at(100), MS10, Rate::from_mbps(1.0));
+        let mut meter = Meter::new(at(100), MS10, constant(1.0));
         assert!(meter.take_finished(at(109)).is_none());
         assert_eq!(meter.take_finished(at(110)).unwrap().start, at(100));
         assert_eq!(meter.take_finished(at(130)).unwrap().start, at(110));
@@ -249,15 +257,30 @@ mod tests {
 
     #[test]
     fn a_change_of_capacity_is_averaged_in_its_interval() {
-        let mut meter = Meter::new(at(100), MS10, Rate::from_mbps(1.0));
-        meter.set_capacity(at(115), Rate::from_mbps(3.0));
+        let mut meter = Meter::new(at(100), MS10, constant(1.0));
+        meter.set_capacity(at(115), constant(3.0));
         let rates: Vec<u64> = (0..3).map(|_| meter.take_finished(at(200)).unwrap().capacity.bps()).collect();
         assert_eq!(rates, [1_000_000, 2_000_000, 3_000_000]);
     }
 
     #[test]
+    fn capacity_and_bits_follow_rates_that_change() {
+        let list =
+            vec![(Duration::ZERO, Rate::from_mbps(3.0)), (Duration::from_ms(15), Rate::from_mbps(1.0))];
+        let rates = RateSteps::try_from(list).unwrap().starting_at(at(100));
+        let mut meter = Meter::new(at(100), MS10, rates);
+        // 15 ms at 3 Mb/s and 15 ms at 1 Mb/s.
+        meter.carried(Owner::Cross, Service { start: at(100), finish: at(130) }, Bytes::new(7_500));
+        let seen: Vec<(u64, u64)> = (0..3)
+            .map(|_| meter.take_finished(at(200)).unwrap())
+            .map(|interval| (interval.capacity.bps(), interval.cross_bits))
+            .collect();
+        assert_eq!(seen, [(3_000_000, 30_000), (2_000_000, 20_000), (1_000_000, 10_000)]);
+    }
+
+    #[test]
     fn a_late_event_goes_to_the_oldest_open_interval() {
-        let mut meter = Meter::new(at(100), MS10, Rate::from_mbps(1.0));
+        let mut meter = Meter::new(at(100), MS10, constant(1.0));
         meter.take_finished(at(110));
         meter.released(at(105), Duration::from_ms(6));
         let interval = meter.take_finished(at(120)).unwrap();

@@ -1,10 +1,10 @@
-//! A FIFO queue with a queue discipline in front of a wire of constant rate, in exact integer arithmetic.
+//! A FIFO queue with a queue discipline in front of a wire, in exact integer arithmetic.
 
 use std::collections::VecDeque;
 
 use headway_core::queue::{self, Backlog, Discipline, QueueSpec, Verdict};
 use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_core::{Bytes, Duration, Instant, RateSteps};
 
 const NS: u64 = 1_000_000_000;
 
@@ -40,7 +40,7 @@ pub struct Served {
     pub service: Option<(Service, bool)>,
 }
 
-/// A FIFO that drains at a constant rate and whose discipline marks and drops.
+/// A FIFO that drains at a rate that may change and whose discipline marks and drops.
 ///
 /// Its backlog counts all bytes that have not left yet, including the rest of the packet in service.
 #[derive(Clone, Debug)]
@@ -63,23 +63,22 @@ struct Waiting {
 }
 
 impl Queue {
-    /// Creates an empty queue that drains at `rate` (which must not be zero); `seed` is for random choices of the
-    /// discipline.
-    pub fn new(rate: Rate, spec: &QueueSpec, seed: u64) -> Queue {
+    /// Creates an empty queue that drains at `rates`; `seed` is for random choices of the discipline.
+    pub fn new(rates: RateSteps, spec: &QueueSpec, seed: u64) -> Queue {
         Queue {
-            wire: Wire { rate: rate.bps().max(1), free: 0, part: 0, switch: 0, old_rate: 0 },
-            discipline: spec.build(Some(rate), seed),
+            discipline: discipline(&rates, spec, seed),
+            wire: Wire { rates, free: 0, part: 0, switch: 0, old_rate: 0 },
             finishes: VecDeque::new(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
         }
     }
 
-    /// Changes rate and discipline at `now`. Packets that already have a service keep it; the new discipline judges the
-    /// rest.
-    pub fn change(&mut self, now: Instant, rate: Rate, spec: &QueueSpec, seed: u64) {
-        self.wire.change(now, rate);
-        self.discipline = spec.build(Some(rate), seed);
+    /// Changes rates and discipline at `now`. Packets that already have a service keep it; the new discipline judges
+    /// the rest.
+    pub fn change(&mut self, now: Instant, rates: RateSteps, spec: &QueueSpec, seed: u64) {
+        self.discipline = discipline(&rates, spec, seed);
+        self.wire.change(now, rates);
     }
 
     /// Replaces this queue's contents by a copy of `other`'s.
@@ -154,7 +153,8 @@ impl Queue {
             self.finishes.pop_front();
         }
         let waits = Duration::from_ns(self.wire.free.saturating_sub(now.ns()) as i64);
-        let behind = Rate::from_bps(self.wire.rate).time_for(Bytes::new(self.waiting_bytes));
+        let turn = Instant::from_ns(self.wire.free.max(now.ns()));
+        let behind = self.wire.rates.time_for(turn, Bytes::new(self.waiting_bytes));
         let empty = self.finishes.is_empty() && self.waiting.is_empty();
         let idle = if empty { now.ns().saturating_sub(self.wire.free) } else { 0 };
         Backlog {
@@ -166,26 +166,31 @@ impl Queue {
     }
 }
 
-/// A wire of constant rate. Carries over the fraction of a nanosecond that a packet takes, so the long-run rate is
+/// Builds a discipline for a queue that drains at `rates`.
+fn discipline(rates: &RateSteps, spec: &QueueSpec, seed: u64) -> queue::Queue {
+    spec.build(Some(rates.at(Instant::ZERO)), seed).with_rates(rates.clone())
+}
+
+/// A wire. Carries over the fraction of a nanosecond that a packet takes, so the long-run rate is
 /// exact.
 #[derive(Clone, Debug)]
 struct Wire {
-    rate: u64,
-    /// When the wire becomes free: `free` nanoseconds plus the fraction `part / rate` of one more.
+    rates: RateSteps,
+    /// When the wire becomes free: `free` nanoseconds plus what `part`, in bits times 10^9, takes.
     free: u64,
     part: u64,
-    /// Until `switch`, bits accepted before the last rate change leave, at `old_rate` on average.
+    /// Until `switch`, bits accepted before the last replacement of `rates` leave, at `old_rate` on average.
     switch: u64,
     old_rate: u64,
 }
 
 impl Wire {
-    fn change(&mut self, now: Instant, rate: Rate) {
+    fn change(&mut self, now: Instant, rates: RateSteps) {
         let left = u128::from(self.free.saturating_sub(now.ns()));
         self.old_rate = self.scaled_backlog(now).checked_div(left).unwrap_or(0) as u64;
         self.switch = self.free;
         self.part = 0;
-        self.rate = rate.bps().max(1);
+        self.rates = rates;
     }
 
     fn send(&mut self, now: Instant, size: Bytes) -> Service {
@@ -194,9 +199,7 @@ impl Wire {
             self.part = 0;
         }
         let start = Instant::from_ns(self.free);
-        let work = self.part + size.get() * 8 * NS;
-        self.free += work / self.rate;
-        self.part = work % self.rate;
+        (self.free, self.part) = self.rates.done_at(self.free, self.part + size.get() * 8 * NS);
         Service { start, finish: Instant::from_ns(self.free) }
     }
 
@@ -204,9 +207,9 @@ impl Wire {
         if now.ns() >= self.free {
             return 0;
         }
-        let (old, new) = (self.switch.saturating_sub(now.ns()), self.free - self.switch.max(now.ns()));
+        let old = self.switch.saturating_sub(now.ns());
         u128::from(old) * u128::from(self.old_rate)
-            + u128::from(new) * u128::from(self.rate)
+            + self.rates.work_between(self.switch.max(now.ns()), self.free)
             + u128::from(self.part)
     }
 }
@@ -219,6 +222,7 @@ pub(crate) fn unscale(backlog: u128) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use headway_core::Rate;
     use headway_core::queue::{CodelConfig, DropTailConfig};
 
     fn drop_tail(limit: u64) -> QueueSpec {
@@ -226,7 +230,7 @@ mod tests {
     }
 
     fn queue(rate: Rate, limit: u64) -> Queue {
-        Queue::new(rate, &drop_tail(limit), 1)
+        Queue::new(RateSteps::constant(rate), &drop_tail(limit), 1)
     }
 
     fn push(queue: &mut Queue, now: Instant, size: u64) -> Option<Service> {
@@ -276,7 +280,8 @@ mod tests {
     fn a_change_of_rate_keeps_what_was_promised() {
         let mut queue = queue(Rate::from_mbps(10.0), 10_000);
         let first = push(&mut queue, Instant::ZERO, 1250).unwrap();
-        queue.change(Instant::ZERO, Rate::from_mbps(100.0), &drop_tail(2_500), 1);
+        let faster = RateSteps::constant(Rate::from_mbps(100.0));
+        queue.change(Instant::ZERO, faster, &drop_tail(2_500), 1);
         assert_eq!(queue.backlog(Instant::ZERO), Bytes::new(1250));
         let second = push(&mut queue, Instant::ZERO, 1250).unwrap();
         assert_eq!(queue.backlog(Instant::ZERO), Bytes::new(2500));
@@ -285,10 +290,29 @@ mod tests {
     }
 
     #[test]
+    fn a_wire_follows_its_rates_within_packets() {
+        let us = |us: i64| Duration::from_us(us);
+        let steps = vec![(Duration::ZERO, Rate::from_mbps(100.0)), (us(150), Rate::from_mbps(10.0))];
+        let begin = Instant::from_ns(7_000_000);
+        let rates = RateSteps::try_from(steps).unwrap().starting_at(begin);
+        let mut queue = Queue::new(rates, &drop_tail(10_000), 1);
+        let finish = |queue: &mut Queue| push(queue, begin, 1250).unwrap().finish - begin;
+        // 100 us each at 100 Mb/s; half of the second packet is left at the change, and the third takes 1 ms.
+        assert_eq!(
+            [finish(&mut queue), finish(&mut queue), finish(&mut queue)],
+            [us(100), us(650), us(1_650)]
+        );
+        assert_eq!(queue.backlog(begin), Bytes::new(3 * 1250));
+        assert_eq!(queue.backlog(begin + us(150)), Bytes::new(625 + 1250));
+        assert_eq!(queue.backlog(begin + us(650)), Bytes::new(1250));
+    }
+
+    #[test]
     fn a_discipline_that_judges_departures_has_its_say_at_each_turn() {
         let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
         // 12304 bits a packet: a millisecond each.
-        let mut queue = Queue::new(Rate::from_bps(12_304_000), &QueueSpec::Codel(CodelConfig::default()), 1);
+        let rate = RateSteps::constant(Rate::from_bps(12_304_000));
+        let mut queue = Queue::new(rate, &QueueSpec::Codel(CodelConfig::default()), 1);
         for _ in 0..300 {
             let accepted = queue.push(at(0), Bytes::new(1538), true).unwrap();
             assert_eq!(accepted, Accepted { marked: false, service: None });
@@ -314,11 +338,12 @@ mod tests {
 
     #[test]
     fn nobody_overtakes_packets_that_wait_when_the_discipline_changes() {
-        let mut queue = Queue::new(Rate::from_mbps(10.0), &QueueSpec::Codel(CodelConfig::default()), 1);
+        let rate = RateSteps::constant(Rate::from_mbps(10.0));
+        let mut queue = Queue::new(rate.clone(), &QueueSpec::Codel(CodelConfig::default()), 1);
         for _ in 0..2 {
             queue.push(Instant::ZERO, Bytes::new(1250), false).unwrap();
         }
-        queue.change(Instant::ZERO, Rate::from_mbps(10.0), &drop_tail(10_000), 1);
+        queue.change(Instant::ZERO, rate, &drop_tail(10_000), 1);
         assert_eq!(queue.push(Instant::ZERO, Bytes::new(1250), false).unwrap().service, None);
         let later = Instant::from_ns(3_000_000);
         let starts: Vec<u64> = std::iter::from_fn(|| queue.serve(later))

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use headway_core::mistake::check;
 use headway_core::queue::{DropTailConfig, QueueSpec};
-use headway_core::{Bytes, Duration, Mistake, Rate};
+use headway_core::{Bytes, Duration, Mistake, Rate, RateSteps};
 use serde::{Deserialize, Serialize};
 
 use crate::base::check_name;
@@ -82,8 +82,12 @@ pub struct Spec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
-    /// Rate, counting wire bytes (IP length + 38).
+    /// Rate, counting wire bytes (IP length + 38); zero if the link has `rates`.
+    #[serde(default)]
     pub rate: Rate,
+    /// Rates with the times from which they apply, counted from when the link came up, instead of `rate`; default none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rates: Option<RateSteps>,
     /// Propagation delay: from the last bit's departure to its arrival; default 0.
     #[serde(default)]
     pub delay: Duration,
@@ -97,7 +101,8 @@ pub struct LinkSpec {
     /// Whether jitter may reorder packets; default no.
     #[serde(default)]
     pub reordering: bool,
-    /// Buffer size of the queue in wire bytes; default 100 ms at the rate, but at least 64 kB.
+    /// Buffer size of the queue in wire bytes; default 100 ms at the rate, the highest one if it changes, but at least
+    /// 64 kB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer: Option<Bytes>,
     /// Queue discipline, limited to `buffer` unless it has a limit of its own; default drop-tail.
@@ -178,6 +183,7 @@ impl LinkSpec {
     pub fn new(rate: Rate, delay: Duration) -> LinkSpec {
         LinkSpec {
             rate,
+            rates: None,
             delay,
             delay_trace: None,
             jitter: Duration::ZERO,
@@ -189,10 +195,20 @@ impl LinkSpec {
         }
     }
 
+    /// Returns the rate as a list of steps, which has one step if the rate is constant.
+    pub fn rate_steps(&self) -> RateSteps {
+        self.rates.clone().unwrap_or_else(|| RateSteps::constant(self.rate))
+    }
+
+    /// Returns the rate, the highest one if it changes.
+    pub fn highest_rate(&self) -> Rate {
+        self.rates.as_ref().map_or(self.rate, RateSteps::highest)
+    }
+
     /// Returns the buffer size. The default is 100 ms at the rate, the depth of a common access router, but at least 64
     /// kB.
     pub fn buffer_size(&self) -> Bytes {
-        let depth = self.rate.bytes_in(Duration::from_ms(100));
+        let depth = self.highest_rate().bytes_in(Duration::from_ms(100));
         self.buffer.unwrap_or(depth.max(Bytes::new(64_000)))
     }
 
@@ -252,7 +268,8 @@ impl Spec {
 
     /// Returns both directions, with defaults filled in.
     pub fn path(&self) -> PathSpec {
-        let reverse = self.reverse.clone().unwrap_or(LinkSpec::new(self.forward.rate, self.forward.delay));
+        let LinkSpec { rate, rates, delay, .. } = self.forward.clone();
+        let reverse = self.reverse.clone().unwrap_or(LinkSpec { rates, ..LinkSpec::new(rate, delay) });
         PathSpec { forward: self.forward.clone(), reverse }
     }
 
@@ -312,8 +329,9 @@ impl Spec {
                     Direction::Reverse => &path.reverse,
                 };
                 let sum: Rate = self.cross.iter().filter(|c| c.direction == direction).map(|c| c.rate).sum();
-                (sum >= link.rate).then(|| {
-                    format!("{direction}: cross traffic of {sum} leaves nothing of a link of {}", link.rate)
+                let lowest = link.rate_steps().lowest();
+                (sum >= lowest).then(|| {
+                    format!("{direction}: cross traffic of {sum} leaves nothing of a link of {lowest}")
                 })
             })
             .collect()
@@ -358,7 +376,18 @@ const RATE_RULE: &str = "must lie between 1 kb/s and 10 Gb/s";
 
 fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), Mistake> {
     let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
-    check("rate", MIN_RATE <= link.rate && link.rate <= MAX_RATE, RATE_RULE)?;
+    let allowed = MIN_RATE..=MAX_RATE;
+    match &link.rates {
+        None => {
+            let rule = "must lie between 1 kb/s and 10 Gb/s, unless the link has `rates`";
+            check("rate", allowed.contains(&link.rate), rule)?;
+        }
+        Some(rates) => {
+            check("rates", link.rate == Rate::ZERO, "cannot be combined with `rate`")?;
+            let all = rates.list().all(|(_, rate)| allowed.contains(&rate));
+            check("rates", all, "must have rates between 1 kb/s and 10 Gb/s")?;
+        }
+    }
     check("delay", link.delay <= Duration::from_ms(10_000), "must be at most 10 s")?;
     check("jitter", link.jitter <= Duration::from_ms(1_000), "must be at most 1 s")?;
     if let Some(trace) = &link.delay_trace {
@@ -434,7 +463,26 @@ batch = 20.0
             ("seed = 7", "mtu = 100", "x.toml, line 3: `mtu`: must lie between"),
             ("stop = \"30 s\"", "batch = 3.0", "x.toml, line 14: `cross[0].batch`: belongs to"),
             ("250 kB", "1 kB", "x.toml, line 7: `forward.buffer`: must hold"),
-            ("rate = \"100 Mb/s\"\n", "", "x.toml, line 4: `forward`: missing field `rate`"),
+            (
+                "rate = \"100 Mb/s\"\n",
+                "",
+                "x.toml, line 4: `forward.rate`: must lie between 1 kb/s and 10 Gb/s, unless",
+            ),
+            (
+                "rate = \"100 Mb/s\"\n",
+                "rates = [[\"0 s\", \"1 b/s\"]]\n",
+                "x.toml, line 5: `forward.rates`: must have rates between 1 kb/s and 10 Gb/s",
+            ),
+            (
+                "delay",
+                "rates = [[\"0 s\", \"1 Mb/s\"]]\ndelay",
+                "x.toml, line 6: `forward.rates`: cannot be combined with `rate`",
+            ),
+            (
+                "rate = \"100 Mb/s\"\n",
+                "rates = [[\"2 s\", \"1 Mb/s\"]]\n",
+                "x.toml, line 5: `forward.rates`: begins at 2.00 s",
+            ),
         ];
         for (from, to, expected) in cases {
             let text = GOOD.replacen(from, to, 1);

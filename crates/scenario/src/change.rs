@@ -40,11 +40,15 @@ impl fmt::Display for Change {
 }
 
 impl Change {
-    /// Returns the candidate values, in order: the TOML value, if it parses as one, then the plain text.
+    /// Returns the candidate values, in order: the TOML value, if it parses as one, then the plain text, unless the
+    /// value is an array.
     fn values(&self) -> Vec<Value> {
         let parsed = toml::from_str::<Table>(&format!("value = {}", self.value)).ok();
         let parsed = parsed.and_then(|mut table| table.remove("value"));
-        parsed.into_iter().chain([Value::String(self.value.clone())]).collect()
+        match parsed {
+            Some(array @ Value::Array(_)) => vec![array],
+            other => other.into_iter().chain([Value::String(self.value.clone())]).collect(),
+        }
     }
 
     /// Returns the key in the notation of [`Mistake`]: `link[0].rate`.

@@ -124,6 +124,7 @@ impl Scenario {
     fn check_link(&self, table: &str, link: &LinkSpec) -> Result<(), Mistake> {
         let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
         check("rate", link.rate.is_none_or(in_range), RATE_RULE)?;
+        check_rates(table, link)?;
         check("trace", link.trace.is_none() || link.rate.is_none(), "cannot be combined with `rate`")?;
         check("burst", link.burst.is_none() || link.rate.is_some(), "needs a `rate`")?;
         check("delay", link.delay <= MAX_DELAY, "must be at most 100 s")?;
@@ -166,7 +167,7 @@ impl Scenario {
             let key = format!("{table}.{key}");
             let rule = "must hold one packet of the MTU (plus 38 bytes)";
             check(&key, self.holds_packet(bytes), rule)?;
-            let short = link.rate.is_none_or(|rate| rate.time_for(bytes) <= MAX_QUEUE);
+            let short = link.lowest_rate().is_none_or(|rate| rate.time_for(bytes) <= MAX_QUEUE);
             check(&key, short, "would take more than 1000000000 s to drain; lower it or raise `rate`")?;
         }
         Ok(())
@@ -193,9 +194,10 @@ impl Scenario {
         let reverse = topology.route(&measure.to, &measure.from, &back);
         check("from", reverse.is_ok(), &format!("no way back: {}", reverse.err().unwrap_or_default()))?;
         let path = topology.route(&measure.from, &measure.to, &measure.via).unwrap_or_default();
-        let limited = path.iter().any(|hop| self.link[topology.directions()[*hop].link].rate.is_some());
+        let link = |hop: &usize| &self.link[topology.directions()[*hop].link];
+        let limited = path.iter().any(|hop| link(hop).highest_rate().is_some());
         check("to", limited, "is reached over links without a rate: there is nothing to measure")?;
-        let traced = path.iter().any(|hop| self.link[topology.directions()[*hop].link].trace.is_some());
+        let traced = path.iter().any(|hop| link(hop).trace.is_some());
         check("to", !traced, "the path has a link with a `trace`; measurements need a `rate` as ground truth")
     }
 
@@ -242,7 +244,7 @@ impl Scenario {
         // Otherwise the flow would run forever without virtual time advancing.
         let takes_time = there.iter().chain(&reverse.unwrap_or_default()).any(|hop| {
             let link = &self.link[topology.directions()[*hop].link];
-            link.rate.is_some() || link.trace.is_some() || link.delay > Duration::ZERO
+            link.highest_rate().is_some() || link.trace.is_some() || link.delay > Duration::ZERO
         });
         let is_slow =
             flow.application_rate.is_some() || matches!(flow.controller.known(), Some(Kind::FixedRate(_)));
@@ -252,6 +254,22 @@ impl Scenario {
             "the path takes no time: set `rate` or `delay` on one of its links",
         )
     }
+}
+
+/// Checks rates that change, which replace everything else that says how fast a link is.
+fn check_rates(table: &str, link: &LinkSpec) -> Result<(), Mistake> {
+    let Some(rates) = &link.rates else { return Ok(()) };
+    let others = [
+        ("rate", link.rate.is_some()),
+        ("trace", link.trace.is_some()),
+        ("burst", link.burst.is_some()),
+        ("kernel-queue", link.kernel_queue.is_some()),
+    ];
+    let key = format!("{table}.rates");
+    if let Some((other, _)) = others.iter().find(|(_, given)| *given) {
+        return Err(Mistake::new(&key, &format!("cannot be combined with `{other}`")));
+    }
+    check(&key, rates.highest() <= MAX_RATE, "must have rates of at most 10 Tb/s")
 }
 
 /// Probe sizes that the estimators support, in wire bytes.

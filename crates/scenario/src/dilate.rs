@@ -84,11 +84,14 @@ impl Dilation {
             return Err("kernel-queue");
         }
         // The default buffer is a time at the link's rate, too, unless it is the minimum of 64 kB.
-        if let Some(rate) = link.rate {
+        if let Some(rate) = link.highest_rate() {
             link.buffer = Some(link.buffer_at(rate));
         }
         if let Some(rate) = &mut link.rate {
             self.rate(rate);
+        }
+        if let Some(rates) = &mut link.rates {
+            *rates = rates.dilated(self.factor);
         }
         if let Some(police) = &mut link.police {
             self.rate(&mut police.rate);

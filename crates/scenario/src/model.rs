@@ -8,7 +8,7 @@ use std::str::FromStr;
 use headway_core::measure::Method;
 use headway_core::queue::{DropTailConfig, QueueSpec};
 use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
 use serde::{Deserialize, Deserializer};
 
 use crate::controller::FlowController;
@@ -74,10 +74,12 @@ pub struct LinkSpec {
     pub to: String,
     /// Rate, counting wire bytes (IP length + 38); without a rate or a trace, serialisation takes no time.
     pub rate: Option<Rate>,
+    /// Rates with the times from which they apply, instead of a constant `rate`.
+    pub rates: Option<RateSteps>,
     /// Propagation delay, from the departure of the last bit to its arrival; default 0.
     #[serde(default)]
     pub delay: Duration,
-    /// Limit of the queue; default 100 ms at the link's rate, but at least 64 kB.
+    /// Limit of the queue; default 100 ms at the link's rate, the highest one if it changes, but at least 64 kB.
     pub buffer: Option<Buffer>,
     /// The queue discipline; default drop-tail.
     pub queue: Option<QueueSpec>,
@@ -340,6 +342,16 @@ impl Scenario {
 }
 
 impl LinkSpec {
+    /// Returns the rate, the highest one if it changes; `None` without `rate` and `rates`.
+    pub fn highest_rate(&self) -> Option<Rate> {
+        self.rates.as_ref().map(RateSteps::highest).or(self.rate)
+    }
+
+    /// Returns the rate, the lowest one if it changes; `None` without `rate` and `rates`.
+    pub fn lowest_rate(&self) -> Option<Rate> {
+        self.rates.as_ref().map(RateSteps::lowest).or(self.rate)
+    }
+
     /// Returns the limit of the queue; by default 100 ms at `rate` but at least 64 kB, as in the lab.
     pub fn buffer_at(&self, rate: Rate) -> Buffer {
         let depth = rate.bytes_in(Duration::from_ms(100)).max(Bytes::new(64_000));

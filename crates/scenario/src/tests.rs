@@ -312,6 +312,50 @@ fn paths_are_short_and_ties_go_to_the_first_in_the_file() {
     assert_eq!(topology.directions()[8].name, "a->x (2)");
 }
 
+#[test]
+fn rates_that_change_replace_everything_else_that_limits_a_link() {
+    let cases = [
+        ("rates = []", "needs at least one time with a rate"),
+        ("rates = [[\"1 s\", \"1 Gb/s\"]]", "begins at 1.00 s, but the rate from 0 s on must be known"),
+        (
+            "rates = [\n[\"0 s\", \"1 Gb/s\"],\n[\"5 s\", \"2 Gb/s\"],\n[\"4 s\", \"1 Gb/s\"]\n]",
+            "has 4.00 s after 5.00 s: times must ascend",
+        ),
+        ("rates = [[\"0 s\", \"1 Gb/s\"], [\"1 s\", \"0\"]]", "has a rate of 0 from 1.00 s on"),
+        ("rates = [[\"0 s\", \"11 Tb/s\"]]", "must have rates of at most 10 Tb/s"),
+        ("rates = [[\"0 s\", \"1 Gb/s\"]]\nrate = \"1 Gb/s\"", "cannot be combined with `rate`"),
+        ("rates = [[\"0 s\", \"1 Gb/s\"]]\ntrace = \"x\"", "cannot be combined with `trace`"),
+        ("rates = [[\"0 s\", \"1 Gb/s\"]]\nburst = \"9 kB\"", "cannot be combined with `burst`"),
+        ("rates = [[\"0 s\", \"1 Gb/s\"]]\nkernel-queue = \"fq\"", "cannot be combined with `kernel-queue`"),
+    ];
+    for (link, reason) in cases {
+        let found = read(&one_link(link, FLOW), &[]).unwrap_err().to_string();
+        let expected = format!("x.toml, line 5: `link[0].rates`: {reason}");
+        assert!(found.starts_with(&expected), "found    {found}\nexpected {expected}");
+    }
+}
+
+#[test]
+fn rates_that_change_can_be_set_and_dilated() {
+    let good = one_link("rates = [[\"0 s\", \"100 Mb/s\"]]", FLOW);
+    let change = "link.0.rates=[[\"0 s\", \"40 Mb/s\"], [\"300 ms\", \"80 Mb/s\"]]";
+    let scenario = read(&good, &[change]).unwrap();
+    let link = &scenario.link[0];
+    assert_eq!((link.lowest_rate(), link.highest_rate()), (Some(mbps(40.0)), Some(mbps(80.0))));
+    // 100 ms at the highest rate.
+    assert_eq!(link.buffer_at(mbps(80.0)), Buffer::Bytes(Bytes::new(1_000_000)));
+    let slower = &scenario.dilated(10).unwrap().link[0];
+    let list: Vec<_> = slower.rates.as_ref().unwrap().list().collect();
+    assert_eq!(list, [(Duration::ZERO, mbps(4.0)), (Duration::from_ms(3_000), mbps(8.0))]);
+    assert_eq!(slower.buffer, Some(Buffer::Bytes(Bytes::new(1_000_000))));
+    let found = read(&good, &["link.0.rates=[[\"1 s\", \"1 Mb/s\"]]"]).unwrap_err().to_string();
+    assert!(found.contains("`: begins at 1.00 s"), "{found}");
+}
+
+fn mbps(mbps: f64) -> Rate {
+    Rate::from_mbps(mbps)
+}
+
 /// Builds a scenario of two nodes and one link with the given keys, followed by the rest of the file.
 fn one_link(link: &str, rest: &str) -> String {
     format!("duration = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\n{link}\n{rest}")

@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use headway_core::control::Kind;
 use headway_core::measure::Config;
+use headway_core::queue::Queue;
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Instant, Mistake};
 
@@ -95,7 +96,12 @@ pub fn memory(scenario: &Scenario) -> Bytes {
     Bytes::new(FLOW_BYTES) * flows + Bytes::new(PACKET_BYTES) * links + Bytes::new(series) * intervals
 }
 
-fn link_config(scenario: &Scenario, spec: &LinkSpec, seed: u64) -> Result<LinkConfig, Error> {
+/// Returns how a link serves its queue, and the queue.
+fn service(scenario: &Scenario, spec: &LinkSpec, seed: u64) -> Result<(Service, Queue), Error> {
+    if let Some(rates) = &spec.rates {
+        let queue = spec.queue_spec(Some(rates.highest())).build(Some(rates.at(Instant::ZERO)), seed);
+        return Ok((Service::Steps(rates.clone()), queue.with_rates(rates.clone())));
+    }
     let (service, rate) = match (&spec.trace, spec.rate, spec.burst) {
         (Some(file), ..) => {
             let trace = Trace::load(&scenario.folder.join(file))?;
@@ -106,13 +112,17 @@ fn link_config(scenario: &Scenario, spec: &LinkSpec, seed: u64) -> Result<LinkCo
         (None, Some(rate), None) => (Service::Constant(rate), Some(rate)),
         (None, None, _) => (Service::Unlimited, None),
     };
-    let queue = spec.queue_spec(rate);
+    Ok((service, spec.queue_spec(rate).build(rate, seed)))
+}
+
+fn link_config(scenario: &Scenario, spec: &LinkSpec, seed: u64) -> Result<LinkConfig, Error> {
+    let (service, queue) = service(scenario, spec, seed)?;
     Ok(LinkConfig {
         jitter: spec.jitter,
         reordering: spec.reordering,
         loss: spec.loss,
         policer: spec.police.map(|police| (police.rate, police.burst)),
-        ..LinkConfig::new(service, spec.delay, queue.build(rate, seed))
+        ..LinkConfig::new(service, spec.delay, queue)
     })
 }
 
@@ -255,10 +265,11 @@ impl Builder {
         let forward = self.route(&spec.from, &spec.to, &spec.via)?;
         let reverse = self.route(&spec.to, &spec.from, &back)?;
         let link = |direction: &usize| &scenario.link[self.topology.directions()[*direction].link];
-        let narrow = forward.iter().filter_map(|hop| Some((link(hop).rate?, *hop))).min();
-        let (rate, narrow) =
+        let narrow = forward.iter().filter_map(|hop| Some((link(hop).lowest_rate()?, *hop))).min();
+        let (lowest, narrow) =
             narrow.ok_or_else(|| Mistake::new("to", "is reached over links without a rate"))?;
-        let line = spec.line.unwrap_or(rate.scale(LINE_RATE_FACTOR));
+        let highest = link(&narrow).highest_rate().unwrap_or(lowest);
+        let line = spec.line.unwrap_or(highest.scale(LINE_RATE_FACTOR));
         let propagation: Duration = forward.iter().chain(&reverse).map(|hop| link(hop).delay).sum();
         let full_packet = Bytes::new(u64::from(scenario.mtu)) + WIRE_OVERHEAD;
         Ok(MeasurementConfig {
@@ -296,6 +307,6 @@ impl Builder {
 /// Returns the wire bytes that the queue and the wire of a link hold when both are full.
 fn max_held(link: &LinkSpec, mtu: u32) -> Bytes {
     // For links without a rate this depends on other links; the memory is also checked during the run.
-    let Some(rate) = link.rate else { return Bytes::ZERO };
+    let Some(rate) = link.highest_rate() else { return Bytes::ZERO };
     link.buffer_at(rate).bytes(mtu) + rate.bytes_in(link.delay + link.jitter + Duration::from_ms(1))
 }

@@ -2,7 +2,7 @@
 
 use headway_core::control::Factory;
 use headway_core::queue::Queue;
-use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
 
 use headway_traffic::Traffic;
 
@@ -37,6 +37,8 @@ pub enum Service {
     Unlimited,
     /// A constant rate of wire bytes.
     Constant(Rate),
+    /// A rate of wire bytes that changes at given times of the run.
+    Steps(RateSteps),
     /// A token bucket: long-run rate, bucket size in wire bytes (wan-measurements 2.6).
     TokenBucket {
         /// Rate at which tokens arrive.

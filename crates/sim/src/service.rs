@@ -1,6 +1,6 @@
 //! Service disciplines: how fast a link serves its queue.
 
-use headway_core::queue::TokenBucket;
+use headway_core::queue::{SteppedServer, TokenBucket};
 use headway_core::{Bytes, Duration, Instant, Rate};
 
 use crate::config::Service;
@@ -13,6 +13,7 @@ const TRACE_PACKET: u64 = 1538;
 pub(crate) enum Server {
     Unlimited,
     Constant(Constant),
+    Steps(Box<SteppedServer>),
     TokenBucket(TokenBucket, Rate),
     Trace(Trace),
 }
@@ -22,6 +23,7 @@ impl Server {
         match service {
             Service::Unlimited => Server::Unlimited,
             Service::Constant(rate) => Server::Constant(Constant::new(*rate)),
+            Service::Steps(rates) => Server::Steps(Box::new(SteppedServer::new(rates.clone()))),
             Service::TokenBucket { rate, burst } => {
                 Server::TokenBucket(TokenBucket::new(*rate, *burst), *rate)
             }
@@ -35,6 +37,7 @@ impl Server {
         match self {
             Server::Unlimited => start,
             Server::Constant(constant) => constant.finish(start, size),
+            Server::Steps(server) => server.finish(start, size),
             Server::TokenBucket(bucket, _) => {
                 bucket.departure(Instant::from_ns(start), Bytes::new(size.into())).ns()
             }
@@ -83,11 +86,16 @@ impl Server {
         Some(low)
     }
 
-    /// Estimates how long a backlog of `bytes` takes (ns); zero for a trace, whose future rate a queue cannot know.
-    pub(crate) fn estimate(&self, bytes: u64) -> u64 {
+    /// Estimates how long a backlog of `bytes` takes from `start` (ns); zero for a trace, whose future rate a queue
+    /// cannot know.
+    pub(crate) fn estimate(&self, start: u64, bytes: u64) -> u64 {
         let rate = match self {
             Server::Unlimited | Server::Trace(_) => return 0,
             Server::Constant(constant) => Rate::from_bps(constant.rate),
+            Server::Steps(server) => {
+                let time = server.rates().time_for(Instant::from_ns(start), Bytes::new(bytes));
+                return time.ns().unsigned_abs();
+            }
             Server::TokenBucket(_, rate) => *rate,
         };
         rate.time_for(Bytes::new(bytes)).ns().unsigned_abs()
@@ -98,6 +106,7 @@ impl Server {
         match self {
             Server::Unlimited => None,
             Server::Constant(constant) => Some(Rate::from_bps(constant.rate).bytes_in(to - from)),
+            Server::Steps(server) => Some(server.rates().bytes_between(from, to)),
             Server::TokenBucket(_, rate) => Some(rate.bytes_in(to - from)),
             Server::Trace(trace) => {
                 let packets = trace.before(to.ns()).saturating_sub(trace.before(from.ns()));

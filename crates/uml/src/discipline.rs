@@ -102,6 +102,11 @@ fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
             "the kernel adapts RED every 500 ms only; use `--on sim` for other intervals",
         ),
         (
+            "rates",
+            spec.rates.is_some(),
+            "`--on uml` does not support rates that change; use `--on sim` or `--on lab`",
+        ),
+        (
             "trace",
             spec.trace.is_some(),
             "`--on uml` does not support links that follow a trace; use `--on sim`",

@@ -82,8 +82,12 @@ fn measurements(results: &Results) -> Result<String, CannotDraw> {
         let free = curve(&results.series, |i, begin, end| {
             Rate::of(values[i].free_of_others().unwrap_or_default(), end - begin).unwrap_or_default().mbps()
         });
-        let capacity = summary.links[link].capacity_bps.map_or(1.0, mbps);
-        let drawn = headway_figures::truth_and_estimates(&free, &marks, capacity)?;
+        let mean = summary.links[link].capacity_bps.map_or(1.0, mbps);
+        let capacity = curve(&results.series, |i, begin, end| {
+            Rate::of(values[i].capacity.unwrap_or_default(), end - begin).unwrap_or_default().mbps()
+        });
+        let highest = capacity.iter().map(|point| point.1).fold(mean, f64::max);
+        let drawn = headway_figures::truth_and_estimates(&free, &marks, highest)?;
         body += &format!("<figure>{drawn}</figure>\n");
         let name = page::escaped(&summary.links[link].link);
         body += &format!(

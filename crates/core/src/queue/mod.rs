@@ -13,6 +13,7 @@ mod ramp;
 mod red;
 mod spec;
 mod step;
+mod stepped_server;
 mod token_bucket;
 
 pub use codel::{Codel, CodelConfig};
@@ -22,6 +23,7 @@ pub use ramp::{Ramp, RampConfig};
 pub use red::{ADAPTATION, Red, RedConfig};
 pub use spec::{Queue, QueueSpec, QueueSpecError};
 pub use step::{Step, StepConfig};
+pub use stepped_server::SteppedServer;
 pub use token_bucket::TokenBucket;
 
 /// The queue that a packet finds on arrival.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::limit::Limit;
 use super::spec::{QueueSpecError, require};
 use super::{Backlog, Discipline, Verdict};
-use crate::units::{Bytes, Duration, Instant, Rate};
+use crate::units::{Bytes, Duration, Instant, Rate, RateSteps};
 
 /// Default interval between adaptations of adaptive RED (Linux, after Floyd, Gummadi and Shenker, Adaptive RED).
 pub const ADAPTATION: Duration = Duration::from_ms(500);
@@ -167,6 +167,7 @@ impl Red {
                 bytes: 0.0,
                 weight: config.weight_log().map_or(1.0, inverse),
                 packets_per_ns: 1.0 / packet_time.max(1.0),
+                rates: None,
                 updated: Instant::ZERO,
             },
             probability: config.probability,
@@ -176,6 +177,14 @@ impl Red {
             adaptation: config.adaptation,
             spacing: Spacing::new(seed),
         }
+    }
+
+    /// Makes idle time count at the rates of its time instead of at a constant one.
+    pub fn with_rates(mut self, rates: RateSteps) -> Red {
+        // At the first rate, of which `packets_per_ns` is the reciprocal of a packet's time.
+        let first = rates.at(Instant::ZERO);
+        self.average.rates = Some(Box::new((rates, self.average.packets_per_ns / first.bps_f64())));
+        self
     }
 
     /// Returns the average queue in wire bytes.
@@ -247,6 +256,8 @@ struct Average {
     weight: f64,
     /// Packets of mean size that the link transmits per nanosecond.
     packets_per_ns: f64,
+    /// Rates that change, and the packets per unit of their work.
+    rates: Option<Box<(RateSteps, f64)>>,
     updated: Instant,
 }
 
@@ -257,8 +268,15 @@ impl Average {
     fn update(&mut self, now: Instant, backlog: &Backlog) {
         if backlog.idle > Duration::ZERO {
             // A packet dropped since then has already accounted for the time before it.
-            let idle = backlog.idle.min(now - self.updated).ns() as f64;
-            self.bytes *= power(1.0 - self.weight, idle * self.packets_per_ns);
+            let idle = backlog.idle.min(now - self.updated);
+            let packets = match &self.rates {
+                None => idle.ns() as f64 * self.packets_per_ns,
+                Some(changing) => {
+                    let (rates, each) = &**changing;
+                    rates.work_between((now - idle).ns(), now.ns()) as f64 * each
+                }
+            };
+            self.bytes *= power(1.0 - self.weight, packets);
         }
         self.updated = now;
         self.bytes += (backlog.bytes.get() as f64 - self.bytes) * self.weight;
@@ -399,6 +417,21 @@ mod tests {
         red.on_arrival(now, &idle, PACKET, true);
         let expected = expected * (15.0_f64 / 16.0).powf(21.5);
         assert!((red.average() / expected - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn idle_time_counts_at_the_rates_of_its_time() {
+        let ms = Duration::from_ms;
+        // A packet of 1000 bytes takes 40 us at 200 Mb/s, 400 us at 20 Mb/s.
+        let rates = vec![(Duration::ZERO, Rate::from_mbps(200.0)), (ms(1), Rate::from_mbps(20.0))];
+        let mut changing = red(&config()).with_rates(rates.try_into().unwrap());
+        fraction(&mut changing, 16_000, 10);
+        let before = changing.average();
+        // Idle from 0.92 to 1.8 ms: two packets before the change, two after it, and then the packet itself.
+        let idle = Backlog { idle: Duration::from_us(880), ..backlog(0) };
+        changing.on_arrival(Instant::from_ns(1_800_000), &idle, PACKET, true);
+        let expected = before * (15.0_f64 / 16.0).powf(5.0);
+        assert!((changing.average() / expected - 1.0).abs() < 1e-3, "{}", changing.average() / before);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Backlog, Discipline, Verdict};
 use super::{Codel, CodelConfig, DropTail, DropTailConfig, Pie, PieConfig};
 use super::{Ramp, RampConfig, Red, RedConfig, Step, StepConfig};
-use crate::units::{Bytes, Duration, Instant, Rate};
+use crate::units::{Bytes, Duration, Instant, Rate, RateSteps};
 
 /// A discipline and its parameters, such as `{ kind = "step", threshold = "12.5 kB", limit = "5 MB" }`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -126,6 +126,18 @@ macro_rules! dispatch {
             Queue::Pie($discipline) => $call,
         }
     };
+}
+
+impl Queue {
+    /// Makes the discipline count on rates that change, instead of the constant one it was built with: the one at time
+    /// zero.
+    pub fn with_rates(self, rates: RateSteps) -> Queue {
+        match self {
+            Queue::Red(red) => Queue::Red(red.with_rates(rates)),
+            // The others see the queue only in bytes, packets and the waiting time of each packet.
+            other => other,
+        }
+    }
 }
 
 impl Discipline for Queue {

@@ -2,11 +2,14 @@
 
 mod bytes;
 mod rate;
+mod rate_steps;
 mod text;
 mod time;
 
 pub use bytes::{Bytes, WIRE_OVERHEAD};
 pub use rate::Rate;
+pub(crate) use rate_steps::WORK_PER_BYTE;
+pub use rate_steps::{RateSteps, RateStepsError};
 pub use text::ParseQuantityError;
 pub use time::{Duration, Instant};
 

@@ -263,7 +263,7 @@ impl Link {
         let behind = self
             .staged
             .as_ref()
-            .map_or(0, |staged| self.server.estimate(queued.bytes.get() - staged.bytes_sending()));
+            .map_or(0, |staged| self.server.estimate(now + sending, queued.bytes.get() - staged.bytes_sending()));
         Backlog {
             bytes: queued.bytes,
             packets: queued.packets as u32,
@@ -394,10 +394,12 @@ impl Link {
         if overtaking { 0 } else { self.delay }
     }
 
-    /// Returns the latency of a packet of `size` wire bytes on an empty link (ns).
+    /// Returns the latency of a packet of `size` wire bytes on an empty link at the start of the run (ns).
     pub(crate) fn empty_latency(&self, size: u32) -> u64 {
-        let busy =
-            if matches!(self.server, Server::Constant(_)) { self.server.estimate(size.into()) } else { 0 };
+        let busy = match &self.server {
+            Server::Constant(_) | Server::Steps(_) => self.server.estimate(0, size.into()),
+            _ => 0,
+        };
         self.delay + busy
     }
 

@@ -70,6 +70,16 @@ fn controllers_that_are_simulated_only_are_refused() {
 }
 
 #[test]
+fn rates_that_change_are_refused() {
+    let text = "duration = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrates = [[\"0 s\", \"8 Mb/s\"]]\n\
+                [[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\n";
+    let scenario = Scenario::parse(text, Path::new("x.toml"), &[]).unwrap();
+    let mistake = plan(&scenario, 1, Path::new(""), &RunOptions::default()).unwrap_err();
+    assert_eq!(mistake.key(), Some("link[0].rates"));
+    assert!(mistake.to_string().contains("`--on uml` does not support rates that change"), "{mistake}");
+}
+
+#[test]
 fn nodes_with_programs_reach_each_other_and_have_their_controller() {
     let programs = "[[program]]\nat = \"b\"\ncommand = \"true\"\nstop = \"2 s\"\ncontroller = \"dctcp\"\n\
                     [[program]]\nat = \"a\"\ncommand = \"true\"";

@@ -80,6 +80,9 @@ fn run_once(
     receiver.begin(begin)?;
     sender.begin(begin)?;
     thread::sleep((begin - now()).to_std());
+    if let Some(path) = translated.changing_path() {
+        lab.set_path(&path)?;
+    }
     lab.set_cross(&translated.cross)?;
     let end = begin + scenario.duration;
     let mut shown = 0;

@@ -3,7 +3,7 @@
 use crate::error::{Context as _, Error, bail};
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Rate};
-use headway_lab::{Cross, Direction, LinkSpec as LabLink, Model, Spec};
+use headway_lab::{Cross, Direction, LinkSpec as LabLink, Model, PathSpec, Spec};
 use headway_scenario::{EcnMode, FlowSpec, LinkSpec, Scenario, Topology, TrafficSpec};
 use headway_traffic::Traffic;
 
@@ -123,6 +123,12 @@ impl Translated {
         [("client", &self.ends.client), ("server", &self.ends.server)]
     }
 
+    /// Returns the path if its rates change: their times count from the moment at which the path is set.
+    pub(crate) fn changing_path(&self) -> Option<PathSpec> {
+        let path = self.path.path();
+        (path.forward.rates.is_some() || path.reverse.rates.is_some()).then_some(path)
+    }
+
     /// Returns the path with this seed; cross traffic is added when the flows begin.
     pub(crate) fn spec(&self, seed: u64) -> Spec {
         Spec { seed, ..self.path.clone() }
@@ -173,7 +179,7 @@ fn way(scenario: &Scenario, topology: &Topology, path: &[usize]) -> Result<Way, 
         if link.jitter > Duration::ZERO && jitter.replace((link.jitter, link.reordering)).is_some() {
             bail!("the lab does not support `link[{}].jitter`: another link has jitter, too", direction.link);
         }
-        let Some(rate) = link.rate else { continue };
+        let Some(highest) = link.highest_rate() else { continue };
         if let Some(other) = &found {
             bail!(
                 "the lab does not support a second link with a rate: {} and {}",
@@ -181,9 +187,10 @@ fn way(scenario: &Scenario, topology: &Topology, path: &[usize]) -> Result<Way, 
                 direction.name
             );
         }
-        let queue = Some(link.queue_spec(Some(rate)));
-        let buffer = Some(link.buffer_at(rate).bytes(scenario.mtu));
-        let link = LabLink { buffer, queue, ..LabLink::new(rate, Duration::ZERO) };
+        let queue = Some(link.queue_spec(Some(highest)));
+        let buffer = Some(link.buffer_at(highest).bytes(scenario.mtu));
+        let (rate, rates) = (link.rate.unwrap_or_default(), link.rates.clone());
+        let link = LabLink { buffer, queue, rates, ..LabLink::new(rate, Duration::ZERO) };
         found = Some(Way { link, bottleneck: index, name: direction.name.clone() });
     }
     let unlimited = || {
@@ -204,7 +211,7 @@ fn check_link(index: usize, link: &LinkSpec) -> Result<(), Error> {
     }
     let keys = [
         // The lab applies jitter before its queue; a link with a rate has it behind the queue.
-        ("jitter", link.jitter == Duration::ZERO || link.rate.is_none()),
+        ("jitter", link.jitter == Duration::ZERO || link.highest_rate().is_none()),
         ("trace", link.trace.is_none()),
         ("burst", link.burst.is_none()),
         ("police", link.police.is_none()),
@@ -228,4 +235,22 @@ fn translate_traffic(index: usize, traffic: &TrafficSpec, direction: Direction) 
         stop: traffic.stop,
         ..Cross::new(direction, model, rate)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn rates_that_change_go_to_the_lab_with_their_times() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/rate-steps.toml");
+        let scenario = Scenario::load(&file, &[]).unwrap();
+        let path = Translated::new(&scenario).unwrap().changing_path().unwrap();
+        assert_eq!(path.forward.rates, scenario.link[1].rates);
+        assert_eq!((path.forward.rate, path.forward.buffer), (Rate::ZERO, Some(Bytes::new(250_000))));
+        let constant = Scenario::load(&file.with_file_name("dumbbell-cubic.toml"), &[]).unwrap();
+        assert!(Translated::new(&constant).unwrap().changing_path().is_none());
+    }
 }

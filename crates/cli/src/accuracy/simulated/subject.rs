@@ -132,7 +132,7 @@ impl Subject {
         let scenario = &self.scenario;
         let packet = Bytes::new(u64::from(scenario.mtu)) + headway_core::units::WIRE_OVERHEAD;
         let room = |link: &headway_scenario::LinkSpec| {
-            Some(link.buffer_at(link.rate?).bytes(scenario.mtu).get() / packet.get())
+            Some(link.buffer_at(link.highest_rate()?).bytes(scenario.mtu).get() / packet.get())
         };
         scenario.link.iter().filter_map(room).min().unwrap_or(u64::MAX)
     }
