@@ -102,3 +102,51 @@ fn mistakes_are_sentences() {
         assert!(errors.contains(words), "{args:?}: {errors}");
     }
 }
+
+#[test]
+fn controllers_are_compared_in_one_world() {
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().join("out");
+    let args = [
+        "--on",
+        "sim",
+        "--controllers",
+        "cubic,bbr,reno",
+        "--repeat",
+        "2",
+        "--output",
+        out.to_str().unwrap(),
+    ];
+    let printed = compare(&[&args, &SHORT[..]].concat());
+    assert!(printed.status.success(), "{printed:?}");
+    let text = String::from_utf8_lossy(&printed.stdout).into_owned();
+    for words in ["goodput", "95 % delay", "bbr", "- highest", "Medians over seeds 1 to 2.", "client->server"]
+    {
+        assert!(text.contains(words), "{words} is not in\n{text}");
+    }
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
+    assert!(read("controllers.svg").starts_with("<svg") && read("report.html").contains("<svg"));
+    let json: Value = serde_json::from_str(&read("compare.json")).unwrap();
+    assert_eq!(json["controllers"].as_array().unwrap().len(), 3);
+    assert_eq!(json["controllers"][2]["controller"], "reno");
+}
+
+#[test]
+fn a_comparison_of_controllers_says_what_it_cannot_do() {
+    let cases: [(&[&str], &str); 6] = [
+        (&["--controllers", "cubic,vegas"], "--controllers: `vegas` is not `reno`"),
+        (&["--controllers", "cubic"], "--controllers needs two to 8 names"),
+        (&["--controllers", "cubic,reno", "--on", "sim,lab"], "--controllers needs one world"),
+        (
+            &["--controllers", "cubic,reno", "--flow", "3"],
+            "--flow: the scenario has 1 [[flow]], counted from 0",
+        ),
+        (&["--controllers", "cubic,reno", "--matrix"], "cannot be used with"),
+        (&["--flow", "0"], "required"),
+    ];
+    for (args, words) in cases {
+        let output = compare(args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(words), "{words} is not in\n{said}");
+    }
+}

@@ -4,7 +4,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::error::CannotDraw;
-use crate::style::{self, Chart, FONT, SERIES, TEXT};
+use crate::style::{self, Chart, FONT, SERIES, TEXT, TRUTH};
 
 /// A series of points, optionally with an interval at each.
 #[derive(Clone, Debug)]
@@ -13,12 +13,19 @@ pub struct Curve {
     points: Vec<(f64, f64)>,
     intervals: Vec<(f64, f64)>,
     line: bool,
+    /// Whether it is drawn in grey, as something to compare the others with.
+    reference: bool,
 }
 
 impl Curve {
     /// A curve whose points are joined by lines.
     pub fn line(name: &str, points: Vec<(f64, f64)>) -> Curve {
-        Curve { name: name.to_owned(), points, intervals: Vec::new(), line: true }
+        Curve { name: name.to_owned(), points, intervals: Vec::new(), line: true, reference: false }
+    }
+
+    /// A curve in grey that others are compared with, such as a capacity; to be added after them.
+    pub fn reference(name: &str, points: Vec<(f64, f64)>) -> Curve {
+        Curve { reference: true, ..Curve::line(name, points) }
     }
 
     /// A curve of separate points.
@@ -153,17 +160,23 @@ pub(crate) fn svg(panels: &[Panel]) -> Result<String, CannotDraw> {
         let height = PANEL_HEIGHT * panels.len().max(1) as u32;
         let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
         area.fill(&WHITE)?;
+        // The same for all panels, so that their horizontal axes lie below each other.
+        let beside = panels.iter().map(names_width).max().unwrap_or(0);
         for (panel, area) in panels.iter().zip(area.split_evenly((panels.len().max(1), 1))) {
-            draw(panel, &area)?;
+            draw(panel, &area, beside)?;
         }
         area.present()?;
     }
     Ok(svg)
 }
 
-fn draw(panel: &Panel, area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>) -> Result<(), CannotDraw> {
+fn draw(
+    panel: &Panel,
+    area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+    beside: u32,
+) -> Result<(), CannotDraw> {
     let ((left, right), (low, high)) = panel.ranges();
-    let (area, beside) = area.split_horizontally(WIDTH - names_width(panel));
+    let (area, beside) = area.split_horizontally(WIDTH - beside);
     let mut builder = ChartBuilder::on(&area);
     builder.margin(12).x_label_area_size(44).y_label_area_size(64);
     if !panel.title.is_empty() {
@@ -174,10 +187,18 @@ fn draw(panel: &Panel, area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift
     let power = |value: &f64| style::significant(10f64.powf(*value)).to_string();
     let y_label: &dyn Fn(&f64) -> String = if panel.logarithmic { &power } else { &plain };
     style::axes(&mut chart, (&panel.axes.0, &panel.axes.1), &style::number(right - left), y_label)?;
-    for (curve, colour) in panel.curves.iter().zip(SERIES.iter().cycle()) {
-        draw_curve(panel, curve, *colour, &mut chart)?;
+    // What a curve is compared with lies behind it.
+    let (behind, before): (Vec<_>, Vec<_>) = coloured(panel).partition(|(curve, _)| curve.reference);
+    for (curve, colour) in behind.into_iter().chain(before) {
+        draw_curve(panel, curve, colour, &mut chart)?;
     }
     draw_names(panel, &beside)
+}
+
+/// Iterates over the curves with their colours.
+fn coloured(panel: &Panel) -> impl Iterator<Item = (&Curve, RGBColor)> {
+    let colours = panel.curves.iter().zip(SERIES.iter().cycle());
+    colours.map(|(curve, colour)| (curve, if curve.reference { TRUTH } else { *colour }))
 }
 
 /// Returns the width of the curve names beside a panel, px; zero for a single curve.
@@ -195,7 +216,7 @@ fn draw_names(
         return Ok(());
     }
     let font = (FONT, 14).into_font().color(&TEXT).pos(Pos::new(HPos::Left, VPos::Center));
-    for (row, (curve, colour)) in panel.curves.iter().zip(SERIES.iter().cycle()).enumerate() {
+    for (row, (curve, colour)) in coloured(panel).enumerate() {
         let y = 52 + LINE * row as i32;
         if curve.line {
             let line = PathElement::new([(0, y), (18, y)], colour.stroke_width(2));

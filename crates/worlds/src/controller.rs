@@ -11,12 +11,24 @@ use crate::world::World;
 /// # Errors
 /// When no such controller exists, or the scenario has no flows.
 pub fn changes(name: &str, world: World, scenario: &Scenario) -> Result<Vec<Change>, Error> {
-    let controller = read(name, world).context("--controller")?;
+    changes_of(name, world, scenario, &[]).context("--controller")
+}
+
+/// Returns the overrides that give the named controller to the `[[flow]]` tables with these indices, or to all of
+/// them if there are no indices.
+pub(crate) fn changes_of(
+    name: &str,
+    world: World,
+    scenario: &Scenario,
+    flows: &[usize],
+) -> Result<Vec<Change>, Error> {
+    let controller = read(name, world).map_err(Error::other)?;
     if scenario.flow.is_empty() {
-        bail!("--controller is for scenarios with a [[flow]]");
+        bail!("the scenario has no [[flow]]");
     }
     let mut changes = Vec::new();
-    for (index, flow) in scenario.flow.iter().enumerate() {
+    let chosen = |index: &usize| flows.is_empty() || flows.contains(index);
+    for (index, flow) in scenario.flow.iter().enumerate().filter(|(index, _)| chosen(index)) {
         changes.push(change(&format!("flow.{index}.controller={controller}"))?);
         if let Some(ecn) = ecn(flow, &controller) {
             changes.push(change(&format!("flow.{index}.ecn={ecn}"))?);

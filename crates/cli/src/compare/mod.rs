@@ -1,5 +1,6 @@
-//! `headway compare`: compares one scenario across several worlds.
+//! `headway compare`: compares one scenario across several worlds, or with several controllers.
 
+mod controllers;
 mod print;
 
 use std::path::PathBuf;
@@ -19,11 +20,14 @@ use crate::exit::{Code, Failed};
 use crate::out::{print_error, print_line};
 use crate::run::{self, reporter};
 
-/// Runs a scenario in two or three worlds and prints the differences of their results.
+/// Runs a scenario in two or three worlds, or in one world with several controllers, and compares the results.
 ///
 /// Compares goodput, fairness, utilisation of the bottleneck, queueing delay, loss, marks and retransmissions
 /// after warm-up. The reference is the most realistic world given; differences are relative to it. Runs in real
 /// time that the machine disturbed are repeated.
+///
+/// With --controllers the same scenario runs in one world, once per controller: goodput, utilisation, mean and 95 %
+/// queueing delay, loss and retransmissions, and a picture of throughput, queueing delay and loss over time.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Bands, for every world, against the reference (uml, else lab, else sim):
@@ -42,14 +46,30 @@ Examples:
   headway compare scenarios/compare.toml --matrix --output report/compare
   headway compare scenarios/compare.toml --on sim,uml --matrix --quick --only reno,cubic,1Gb/s --check
   headway compare scenarios/compare.toml --on sim,uml --matrix wide --check
+  headway compare scenarios/rate-steps.toml --on sim --controllers cubic,bbr,reno --output report/controllers
+  headway compare scenarios/rate-steps.toml --on sim --controllers cubic,bbr --flow 1 --repeat 10 --json
 
 With --check the exit code is 1 when a group of cells misses its goal; 130 when interrupted.")]
 pub(crate) struct CompareArgs {
     /// Scenario file (TOML).
     file: PathBuf,
-    /// Worlds to compare, two or three.
-    #[arg(long, value_parser = run::world(), value_delimiter = ',', default_values = ["sim", "lab"], value_name = "WORLD,WORLD")]
+    /// Worlds to compare, two or three; with --controllers the world to run in [default: sim,lab; with --controllers
+    /// sim].
+    #[arg(long, value_parser = run::world(), value_delimiter = ',', value_name = "WORLD,WORLD")]
     on: Vec<World>,
+    /// Compare these congestion controllers instead of worlds, two to eight; see `headway run --help` for their names.
+    ///
+    /// Each of them in turn replaces the controllers of all flows, and sets their ECN mode to match.
+    #[arg(long, value_delimiter = ',', conflicts_with_all = ["matrix", "check"], value_name = "NAME,NAME")]
+    controllers: Vec<String>,
+    /// Replace the controller of this [[flow]] only, counted from 0; may be repeated.
+    ///
+    /// The other flows keep their controllers. Goodput and retransmissions are then those of the replaced flows.
+    #[arg(long, requires = "controllers", value_name = "N")]
+    flow: Vec<usize>,
+    /// Run this many times with every controller, with consecutive seeds, and print median, lowest and highest values.
+    #[arg(long, requires = "controllers", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), value_name = "N")]
+    repeat: u32,
     /// Set a key of the scenario; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Change>,
@@ -77,10 +97,11 @@ pub(crate) struct CompareArgs {
     /// alternatives.
     #[arg(long, requires = "matrix", value_name = "TEXT")]
     only: Option<String>,
-    /// Cells to run in parallel; always one with lab [default: one per core].
+    /// Runs in parallel: cells of a matrix, or controllers and seeds; always one with lab [default: one per core].
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024), value_name = "N")]
     jobs: Option<u16>,
-    /// Write a report with tables and figures, report.html, and the numbers, compare.json, into this folder.
+    /// Write a report with tables and figures, report.html, and the numbers, compare.json, into this folder; with
+    /// --controllers also the picture, controllers.svg.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Exit with code 1 if less than 90 % of a group of cells, or 95 % of the wide matrix, are within their
@@ -113,35 +134,43 @@ impl CompareArgs {
         self.json
     }
 
-    /// Whether any world runs in real time.
-    fn real_time(&self) -> bool {
-        self.on.contains(&World::Lab)
+    /// Returns the worlds.
+    fn worlds(&self) -> Vec<World> {
+        match (&self.on[..], self.controllers.is_empty()) {
+            ([], true) => vec![World::Sim, World::Lab],
+            ([], false) => vec![World::Sim],
+            (given, _) => given.to_vec(),
+        }
     }
 
     /// Returns the number of parallel runs.
     fn jobs(&self) -> usize {
         let cores = || thread::available_parallelism().map_or(1, usize::from);
-        if self.real_time() { 1 } else { self.jobs.map_or_else(cores, usize::from) }
+        if self.worlds().contains(&World::Lab) { 1 } else { self.jobs.map_or_else(cores, usize::from) }
     }
 }
 
 pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failed> {
-    if !(2..=3).contains(&args.on.len()) {
+    let worlds = args.worlds();
+    if !args.controllers.is_empty() {
+        return controllers::run(args, &worlds);
+    }
+    if !(2..=3).contains(&worlds.len()) {
         return Err(anyhow::anyhow!("--on needs two or three worlds, such as `sim,uml`").into());
     }
     let cancellation = run::interruption()?;
     match args.matrix {
-        Some(matrix) => run_matrix(args, matrix, cancellation),
-        None => single(args, cancellation),
+        Some(matrix) => run_matrix(args, &worlds, matrix, cancellation),
+        None => single(args, &worlds, cancellation),
     }
 }
 
 /// Runs a single comparison.
-fn single(args: &CompareArgs, cancellation: Cancellation) -> Result<ExitCode, Failed> {
+fn single(args: &CompareArgs, worlds: &[World], cancellation: Cancellation) -> Result<ExitCode, Failed> {
     let scenario = Scenario::load(&args.file, &args.set)?.dilated(args.dilate)?;
     let report = reporter(1);
     let options = Options { cancellation, report: Some(&*report), ..Options::default() };
-    let compared = compare::single(&scenario, &args.set, &args.on, &options)?;
+    let compared = compare::single(&scenario, &args.set, worlds, &options)?;
     drop(report);
     let Some((comparison, outcomes)) = compared else {
         return Ok(Code::Interrupted.into());
@@ -158,7 +187,12 @@ fn single(args: &CompareArgs, cancellation: Cancellation) -> Result<ExitCode, Fa
 }
 
 /// Runs all cells of a matrix.
-fn run_matrix(args: &CompareArgs, matrix: Matrix, cancellation: Cancellation) -> Result<ExitCode, Failed> {
+fn run_matrix(
+    args: &CompareArgs,
+    worlds: &[World],
+    matrix: Matrix,
+    cancellation: Cancellation,
+) -> Result<ExitCode, Failed> {
     let selection = Selection {
         matrix: matrix.into(),
         quick: args.quick,
@@ -167,7 +201,7 @@ fn run_matrix(args: &CompareArgs, matrix: Matrix, cancellation: Cancellation) ->
         set: &args.set,
         dilation: args.dilate,
     };
-    let cells = compare::cells(&args.file, &selection, &args.on)?;
+    let cells = compare::cells(&args.file, &selection, worlds)?;
     let jobs = args.jobs();
     let report = reporter(1);
     let options = Options {
@@ -176,12 +210,12 @@ fn run_matrix(args: &CompareArgs, matrix: Matrix, cancellation: Cancellation) ->
         report: Some(&*report),
         ..Options::default()
     };
-    if args.on.contains(&World::Uml) {
+    if worlds.contains(&World::Uml) {
         // Build the kernel once, with progress shown, before cells request it in parallel.
         headway_worlds::kernel(false, &options)?;
     }
     let begun = AtomicUsize::new(0);
-    let Done { results, error } = compare::run_cells(&cells, &args.on, &options, |comparison| {
+    let Done { results, error } = compare::run_cells(&cells, worlds, &options, |comparison| {
         let number = begun.fetch_add(1, Ordering::Relaxed) + 1;
         print_error!("{number} of {}: {}", cells.len(), rows::progress(comparison));
     });

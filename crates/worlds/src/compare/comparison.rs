@@ -168,7 +168,7 @@ impl Cost {
 }
 
 /// Returns the most utilised link in the first run, among those that all worlds report.
-fn bottleneck(worlds: &[Vec<&Results>]) -> Result<String, Error> {
+pub(super) fn bottleneck(worlds: &[Vec<&Results>]) -> Result<String, Error> {
     let mut firsts = worlds.iter().filter_map(|runs| runs.first());
     let first = firsts.next().context("there are no runs")?;
     let others: Vec<_> = firsts.collect();

@@ -2,6 +2,7 @@
 
 mod cell;
 mod comparison;
+pub mod controllers;
 mod figure;
 mod matrix;
 mod metrics;
