@@ -8,6 +8,7 @@ mod calc;
 mod cc;
 mod compare;
 mod demo;
+mod estimate;
 mod exit;
 mod generate;
 mod lab;
@@ -50,6 +51,7 @@ enum Command {
     /// Answers measurements of other hosts.
     Serve(serve::Args),
     Demo(demo::DemoArgs),
+    Estimate(estimate::EstimateArgs),
     Run(run::RunArgs),
     Compare(compare::CompareArgs),
     Lab(lab::Args),
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Command::Measure(args) => (args.json(), measure::run(&args).map(|()| ExitCode::SUCCESS)),
         Command::Serve(args) => (args.json(), finished(serve::run(&args))),
         Command::Demo(args) => (false, demo::run(&args).map(|()| ExitCode::SUCCESS)),
+        Command::Estimate(args) => (args.json(), finished(estimate::run(&args))),
         Command::Run(args) => (args.json(), run::run(&args)),
         Command::Compare(args) => (args.json(), compare::run(&args)),
         Command::Endpoint(args) => (false, run::endpoint(&args).map(|()| ExitCode::SUCCESS)),

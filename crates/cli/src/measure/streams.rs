@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use headway_core::measure::settings;
-use headway_core::{Arrival, Bytes, Duration, Gaps, Instant, Rate, StreamRecord};
+use headway_core::stream::parse_table;
+use headway_core::{Duration, Gaps, Rate, StreamRecord};
 
 const HEADER: &str = "stream,index,packet_wire_bytes,average_bps,sent_ns,received_ns";
 
@@ -55,23 +56,8 @@ impl StreamFile {
     pub(crate) fn read(path: &Path) -> anyhow::Result<StreamFile> {
         let text = headway_input::text(path, headway_input::TRACE)
             .with_context(|| format!("cannot read {}", path.display()))?;
-        let mut streams: Vec<StreamRecord> = Vec::new();
-        for (number, line) in text.lines().enumerate().skip(1) {
-            let Some((id, average, arrival)) = parse(line) else {
-                bail!("{}, line {}: not a packet", path.display(), number + 1);
-            };
-            match streams.last_mut() {
-                Some(stream) if stream.id == id => stream.arrivals.push(arrival),
-                _ => streams.push(StreamRecord {
-                    id,
-                    packet: arrival.size,
-                    average,
-                    intended: Vec::new(),
-                    arrivals: vec![arrival],
-                }),
-            }
-        }
-        Ok(StreamFile(streams))
+        let streams = parse_table(&text, path, None)?;
+        Ok(StreamFile(streams.into_iter().map(|stream| stream.record).collect()))
     }
 
     /// Returns the p-stream of `gaps` gaps that best shows what BASS recovers: its receive gaps depart from the
@@ -107,18 +93,4 @@ fn denoise(stream: &StreamRecord, capacity: Rate) -> Option<Denoised> {
     let passes =
         settings(stream.packet, capacity).denoise.apply(&mut denoised, &mut Vec::<Duration>::new()).ok()?;
     Some(Denoised { raw, denoised, first_kept: passes.first })
-}
-
-fn parse(line: &str) -> Option<(u32, Rate, Arrival)> {
-    let mut fields = line.split(',');
-    let id = fields.next()?.parse().ok()?;
-    let index = fields.next()?.parse().ok()?;
-    let size = Bytes::new(fields.next()?.parse().ok()?);
-    let average = Rate::from_bps(fields.next()?.parse().ok()?);
-    let sent = Instant::from_ns(fields.next()?.parse().ok()?);
-    let received = match fields.next()? {
-        "" => None,
-        text => Some(Instant::from_ns(text.parse().ok()?)),
-    };
-    Some((id, average, Arrival { index, size, sent, received }))
 }

@@ -8,6 +8,7 @@ pub(crate) mod knee;
 mod method;
 mod normal;
 pub mod null;
+pub mod offline;
 pub mod pathchirp;
 pub mod pathload;
 pub mod prc_mt;

@@ -5,9 +5,11 @@ mod departure;
 mod integer;
 mod record;
 mod schedule;
+mod table;
 
 pub use delayed_acks::DelayedAcks;
 pub use departure::LineClock;
 pub use integer::{next_gap, p_stream_gaps};
 pub use record::{Arrival, Gaps, Refusal, StreamRecord};
 pub use schedule::{Schedule, Shape};
+pub use table::{TableStream, parse_table};

@@ -1,0 +1,185 @@
+//! `headway estimate`: runs estimators over recorded streams.
+
+mod print;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use clap::{Args, ValueEnum};
+use headway_core::estimate::offline::{Answer, Bench, Denoising, Estimator, Score};
+use headway_core::estimate::{MultiRate, Settings};
+use headway_core::stream::{TableStream, parse_table};
+use headway_core::{Bytes, Rate};
+
+use crate::out::print_line;
+
+/// Runs estimators over streams recorded in a CSV file, and scores their answers where the truth is known.
+///
+/// For every method: how many streams it answered, the median answer, and with the true available bandwidth (column
+/// `free_bps`) the quantiles of the relative error, always beside the null estimator, which answers the average rate
+/// of a stream without looking at it. Errors count streams whose range of rates covers the truth. Methods for streams
+/// of a single rate judge whether it is above the available bandwidth; they are scored by the share of wrong verdicts,
+/// beside that of whoever always gives the same one.
+#[derive(Args, Debug)]
+#[command(after_long_help = AFTER_LONG_HELP.as_str())]
+pub(crate) struct EstimateArgs {
+    /// File of streams (CSV), such as `headway measure --streams` writes.
+    file: PathBuf,
+    /// Methods, from the list below; may be repeated [default: all that answer with a rate].
+    #[arg(long, value_delimiter = ',', value_parser = str::parse::<Estimator>, value_name = "NAME")]
+    method: Vec<Estimator>,
+    /// Denoise streams by BASS before the methods see them.
+    #[arg(long, value_enum, default_value_t = Denoise::None)]
+    denoise: Denoise,
+    /// Capacity of the narrow link, to which the thresholds of methods and denoising are scaled.
+    #[arg(long, default_value = "10 Gb/s", value_name = "RATE")]
+    capacity: Rate,
+    /// Size of packets on the wire, for files without the column `packet_wire_bytes`.
+    #[arg(long, value_name = "SIZE")]
+    packet: Option<Bytes>,
+    /// Split every stream into parts of this many gaps, such as the 64 of a p-stream, and drop the remainder.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(2..), value_name = "GAPS")]
+    split: Option<u32>,
+    /// Also print the answers to every stream.
+    #[arg(long)]
+    each: bool,
+    /// Print one JSON object, with the answers to every stream.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How streams are denoised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Denoise {
+    /// Not at all, except by methods that do so themselves.
+    None,
+    /// The first pass of BASS, without the events that the ends of the stream cut off.
+    OnePass,
+    /// The first two passes.
+    TwoPasses,
+    /// All passes and the final moving average.
+    Bass,
+}
+
+impl From<Denoise> for Denoising {
+    fn from(denoise: Denoise) -> Denoising {
+        match denoise {
+            Denoise::None => Denoising::None,
+            Denoise::OnePass => Denoising::OnePass,
+            Denoise::TwoPasses => Denoising::TwoPasses,
+            Denoise::Bass => Denoising::Full,
+        }
+    }
+}
+
+/// Columns and methods.
+static AFTER_LONG_HELP: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
+    let names = |is_multi: bool| {
+        let wanted = |one: &Estimator| matches!(one, Estimator::MultiRate(_)) == is_multi;
+        Estimator::all().filter(wanted).map(Estimator::name).collect::<Vec<_>>().join(", ")
+    };
+    format!(
+        "\
+Columns, in any order; the first line names them, and every other line is a packet:
+  stream             number of the stream; its packets are on adjacent lines
+  index              position of the packet in its stream, from 0
+  sent_ns            when it was sent, on the sender's clock (or: sent)
+  received_ns        when it arrived, on the receiver's clock; empty if it was lost (or: received)
+  packet_wire_bytes  its size on the wire; otherwise give --packet (or: packet)
+  average_bps        average rate of the stream; default from the send times (or: average)
+  gap_ns             the gap before the packet as scheduled; prc-mt-dp1 and prc-mt-dp2 need it (or: gap)
+  free_bps           the available bandwidth while the stream was sent: the truth (or: free)
+
+Methods that answer with a rate:
+  {}
+Methods that judge the rate of a stream:
+  {}
+
+Examples:
+  headway estimate streams.csv --capacity '100 Mb/s'
+  headway estimate streams.csv --method excursion,bass,pathchirp --split 64 --each
+  headway estimate streams.csv --method excursion --denoise bass --json | jq '.methods[0].relative_error'",
+        names(true),
+        names(false)
+    )
+});
+
+impl EstimateArgs {
+    pub(crate) fn json(&self) -> bool {
+        self.json
+    }
+
+    /// Returns the methods; the null estimator is always the last of those that answer with a rate.
+    fn estimators(&self, streams: &[TableStream]) -> anyhow::Result<Vec<Estimator>> {
+        let null = Estimator::MultiRate(MultiRate::Null);
+        let scheduled = streams.iter().all(|stream| !stream.record.intended.is_empty());
+        if let Some(one) = self.method.iter().find(|one| one.needs_schedule() && !scheduled) {
+            bail!("{} needs the scheduled gaps: the column `gap_ns`", one.name());
+        }
+        let all = MultiRate::ALL.into_iter().map(Estimator::MultiRate);
+        let usable = all.filter(|one| scheduled || !one.needs_schedule());
+        let mut chosen: Vec<Estimator> =
+            if self.method.is_empty() { usable.collect() } else { self.method.clone() };
+        chosen.retain(|one| *one != null);
+        let mut known = Vec::new();
+        chosen.retain(|one| {
+            !known.contains(one) && {
+                known.push(*one);
+                true
+            }
+        });
+        let rates = |one: &Estimator| matches!(one, Estimator::MultiRate(_));
+        let (mut multi, single): (Vec<Estimator>, Vec<Estimator>) = chosen.iter().partition(|one| rates(one));
+        if single.is_empty() || !multi.is_empty() {
+            multi.push(null);
+        }
+        Ok([multi, single].concat())
+    }
+}
+
+/// A method with its answers and their score.
+struct Scored {
+    estimator: Estimator,
+    answers: Vec<Answer>,
+    score: Score,
+}
+
+pub(crate) fn run(args: &EstimateArgs) -> anyhow::Result<()> {
+    let text = headway_input::text(&args.file, headway_input::TRACE)
+        .with_context(|| format!("cannot read {}", args.file.display()))?;
+    let mut streams = parse_table(&text, &args.file, args.packet)?;
+    if let Some(gaps) = args.split {
+        streams = split(&streams, gaps as usize);
+        if streams.is_empty() {
+            bail!("{}: no stream has {gaps} gaps", args.file.display());
+        }
+    }
+    if args.capacity == Rate::ZERO {
+        bail!("--capacity must be more than 0");
+    }
+    let packet = streams.first().map_or(Bytes::ZERO, |stream| stream.record.packet);
+    let settings = Settings::for_link(packet, args.capacity);
+    let mut scored = Vec::new();
+    for estimator in args.estimators(&streams)? {
+        let mut bench = Bench::new(settings, args.denoise.into());
+        let answers: Vec<Answer> =
+            streams.iter().map(|stream| bench.answer(estimator, &stream.record)).collect();
+        let score = Score::new(estimator, &streams, &answers);
+        scored.push(Scored { estimator, answers, score });
+    }
+    if args.json {
+        print_line!("{}", serde_json::to_string_pretty(&print::value(&streams, &scored))?);
+    } else {
+        print_line!("{}", print::text(&streams, &scored, args.each));
+    }
+    Ok(())
+}
+
+/// Splits streams into parts of `gaps` gaps.
+fn split(streams: &[TableStream], gaps: usize) -> Vec<TableStream> {
+    let parts = |stream: &TableStream| {
+        let free = stream.free;
+        stream.record.split(gaps).map(move |record| TableStream { record, free }).collect::<Vec<_>>()
+    };
+    streams.iter().flat_map(parts).collect()
+}
