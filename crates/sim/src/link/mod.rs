@@ -260,10 +260,9 @@ impl Link {
             self.update_served(now);
         }
         let queued = self.totals.queued();
-        let behind = self
-            .staged
-            .as_ref()
-            .map_or(0, |staged| self.server.estimate(now + sending, queued.bytes.get() - staged.bytes_sending()));
+        let behind = self.staged.as_ref().map_or(0, |staged| {
+            self.server.estimate(now + sending, queued.bytes.get() - staged.bytes_sending())
+        });
         Backlog {
             bytes: queued.bytes,
             packets: queued.packets as u32,

@@ -66,7 +66,8 @@ pub fn report(comparison: &ControllerComparison) -> Result<String, CannotDraw> {
 
 /// Whether only some flows have the controllers, and the time series of all runs include them.
 fn follows_flows(comparison: &ControllerComparison) -> bool {
-    let follows = |one: &Entry| one.replaced.last().is_some_and(|last| *last < one.first.series.goodput.len());
+    let follows =
+        |one: &Entry| one.replaced.last().is_some_and(|last| *last < one.first.series.goodput.len());
     !comparison.flows.is_empty() && comparison.controllers.iter().all(follows)
 }
 
