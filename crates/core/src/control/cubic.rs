@@ -1,6 +1,7 @@
 //! CUBIC: the window grows along a cubic function of the time since the last reduction (RFC 9438, details as in Linux).
 
 use super::hystart::HyStart;
+use super::ticks::{self, TICK};
 use super::window::{Window, delegate};
 use super::{Ack, Congestion, Controller, Start};
 use crate::units::{Duration, Instant};
@@ -21,9 +22,8 @@ const MIN_COUNT: f64 = 2.0;
 const FLAT_WINDOWS: u32 = 100;
 /// Most acknowledged segments per segment of growth before the first loss: at least 5 % per round trip (Linux).
 const FIRST_COUNT: u32 = 20;
-/// A tick of Linux's clock, ns. The function is evaluated when the window has changed, at most once per tick.
-const TICK: u64 = 1_000_000;
-/// The function is also evaluated after more than this many ticks (Linux: 1/32 s).
+/// The function is evaluated when the window has changed, at most once per tick, and after more than this many ticks
+/// (Linux: 1/32 s).
 const REFRESH: u64 = 31;
 /// RTTs are ignored for this long after a reduction, because they include the queue that caused it (Linux).
 const SETTLING: Duration = Duration::from_ms(1000);
@@ -101,17 +101,6 @@ impl Epoch {
     }
 }
 
-/// The tick of Linux's clock at a time.
-#[inline]
-fn tick(now: Instant) -> u64 {
-    now.ns() / TICK
-}
-
-/// A duration in ticks, rounded up.
-fn ticks_up(time: Duration) -> u64 {
-    time.ns().unsigned_abs().div_ceil(TICK)
-}
-
 /// The cube root of a non-negative number, with the same bits on every machine.
 fn cube_root(value: f64) -> f64 {
     if value <= 0.0 {
@@ -167,14 +156,14 @@ impl Cubic {
     /// Sets `count` so that the window reaches the target of the cubic function, or of Reno, in one round trip (RFC
     /// 9438 4.2, 4.3).
     fn compute_count(&mut self, now: Instant, acked: f64) {
-        let (tick, window) = (self::tick(now), self.window.size as u32);
+        let (tick, window) = (ticks::tick(now), self.window.size as u32);
         if self.epoch.is_none() || tick != self.computed.0 {
             self.computed = (tick, self.window.size);
             self.fresh_until = Instant::from_ns((tick + REFRESH + 1) * TICK);
             let start = || Epoch { acked, ..Epoch::new(now, window, self.last_max) };
             let epoch = self.epoch.get_or_insert_with(start);
-            let ahead = ticks_up(self.min_rtt.unwrap_or_default());
-            let target = epoch.target(tick.saturating_sub(self::tick(epoch.start)) + ahead);
+            let ahead = ticks::rounded_up(self.min_rtt.unwrap_or_default());
+            let target = epoch.target(tick.saturating_sub(ticks::tick(epoch.start)) + ahead);
             let count = if target > window {
                 window / (target - window)
             } else {

@@ -405,7 +405,7 @@ mod tests {
     fn unknown_names_and_missing_arguments_are_refused_with_the_whole_list() {
         for text in [
             "",
-            "vegas",
+            "sprout",
             "reno:1",
             "bbr:2",
             "ls-dctcp:c=3",

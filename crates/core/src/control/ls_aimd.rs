@@ -161,7 +161,7 @@ impl Controller for LsAimd {
         self.ls.undo();
     }
 
-    fn on_delivery(&mut self, ack: &Ack, delivery: &Delivery) {
+    fn on_delivery(&mut self, ack: &Ack, _delivery: &Delivery) {
         self.ls.on_ack(&arithmetic::Ack {
             una: ack.una as u32,
             next: ack.next as u32,
@@ -169,7 +169,7 @@ impl Controller for LsAimd {
             marked: ack.marked,
             in_flight: ack.in_flight.saturating_add(ack.delivered),
             cwnd_limited: ack.window_limited.into(),
-            in_recovery: (delivery.state == RecoveryState::Recovery).into(),
+            in_recovery: (ack.state == RecoveryState::Recovery).into(),
             rtt: ack.rtt.map_or(0, |rtt| rtt.ns().unsigned_abs()),
         });
     }

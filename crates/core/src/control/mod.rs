@@ -17,6 +17,9 @@ use crate::units::{Duration, Instant, Rate};
 mod factory;
 mod hystart;
 mod kind;
+#[cfg(test)]
+mod properties;
+mod ticks;
 mod window;
 
 pub use factory::{Build, Factory};
@@ -96,6 +99,8 @@ pub struct Ack {
     /// Whether the window must not grow, because the sender is in recovery or reducing after a mark, or because the
     /// acknowledgement does not advance. After a timeout the window grows with every acknowledgement that does.
     pub reducing: bool,
+    /// The recovery state after this acknowledgement.
+    pub state: RecoveryState,
 }
 
 /// The parameters of a flow when it starts.
@@ -115,11 +120,16 @@ pub struct Start {
     pub seed: u64,
 }
 
-/// The recovery state of a flow, like Linux's `TCP_CA_Open`, `TCP_CA_Recovery` and `TCP_CA_Loss`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The recovery state of a flow: Linux's `TCP_CA_Open`, `TCP_CA_Disorder`, `TCP_CA_CWR`, `TCP_CA_Recovery` and
+/// `TCP_CA_Loss`, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RecoveryState {
-    /// No loss is being repaired.
+    /// Nothing is missing.
     Open,
+    /// Segments are SACKed, but none is deemed lost.
+    Disorder,
+    /// A reduction after a mark.
+    Reducing,
     /// Fast recovery: lost segments are being retransmitted.
     Recovery,
     /// Everything is being retransmitted after an RTO.
@@ -141,8 +151,6 @@ pub struct Delivery {
     pub flight_before: u32,
     /// When pacing lets the next segment leave; not before now.
     pub departure: Instant,
-    /// The recovery state after this acknowledgement.
-    pub state: RecoveryState,
     /// The sample of the newest segment that this acknowledgement reports; `None` if it reports none.
     pub sample: Option<RateSample>,
 }
@@ -206,7 +214,7 @@ pub trait Controller: fmt::Debug {
     /// Losses show during a reduction that marks began, which has brought the window to `window` segments so far.
     fn on_further_losses(&mut self, _window: u32) {}
 
-    /// An ACK arrived; the delivery rate and the recovery state after it.
+    /// An ACK arrived; the delivery rate after it.
     fn on_delivery(&mut self, _ack: &Ack, _delivery: &Delivery) {}
 
     /// The RTO expired; afterwards the window is one segment unless it is fixed.
@@ -304,6 +312,7 @@ mod testing {
             una: 0,
             next: 0,
             reducing: false,
+            state: RecoveryState::Open,
         }
     }
 
@@ -316,7 +325,6 @@ mod testing {
             losses: 0,
             flight_before: 1,
             departure: Instant::ZERO,
-            state: RecoveryState::Open,
             sample: None,
         }
     }

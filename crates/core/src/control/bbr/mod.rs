@@ -214,7 +214,7 @@ impl Bbr {
 
     /// Saves the window before recovery or PROBE_RTT cuts it.
     fn save_window(&mut self) {
-        let cut = self.state != RecoveryState::Open || self.mode == Mode::ProbeRtt;
+        let cut = self.state >= RecoveryState::Recovery || self.mode == Mode::ProbeRtt;
         self.saved_window = if cut { self.saved_window.max(self.window) } else { self.window };
     }
 
@@ -222,12 +222,12 @@ impl Bbr {
     fn recover_or_restore(&mut self, ack: &Ack, delivery: &Delivery) -> bool {
         let mut window = self.window.saturating_sub(delivery.losses).max(1);
         let conserved = ack.in_flight + ack.delivered;
-        let before = std::mem::replace(&mut self.state, delivery.state);
-        if delivery.state == RecoveryState::Recovery && before != RecoveryState::Recovery {
+        let before = std::mem::replace(&mut self.state, ack.state);
+        if ack.state == RecoveryState::Recovery && before != RecoveryState::Recovery {
             self.conserving_packets = true;
             self.round_end = self.delivered;
             window = conserved;
-        } else if before != RecoveryState::Open && delivery.state == RecoveryState::Open {
+        } else if before >= RecoveryState::Recovery && ack.state < RecoveryState::Recovery {
             window = window.max(self.saved_window);
             self.conserving_packets = false;
         }

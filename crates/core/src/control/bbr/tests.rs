@@ -35,7 +35,6 @@ impl Path {
             losses: 0,
             flight_before: self.bbr.window,
             departure: now,
-            state: RecoveryState::Open,
             sample: Some(RateSample {
                 prior_delivered: self.delivered - per_rtt,
                 delivered: per_rtt,
@@ -150,11 +149,11 @@ fn the_first_round_of_recovery_conserves_packets_and_its_end_restores_the_window
     let before = path.bbr.window;
     path.bbr.on_congestion(Instant::ZERO, before, Congestion::Loss);
     path.ack(40, 40, |ack, delivery| {
-        (delivery.state, delivery.losses, ack.in_flight) = (RecoveryState::Recovery, 5, 30);
+        (ack.state, delivery.losses, ack.in_flight) = (RecoveryState::Recovery, 5, 30);
     });
     assert_eq!(path.bbr.window, 31);
-    path.ack(40, 40, |ack, delivery| {
-        (delivery.state, ack.in_flight) = (RecoveryState::Recovery, 30);
+    path.ack(40, 40, |ack, _| {
+        (ack.state, ack.in_flight) = (RecoveryState::Recovery, 30);
     });
     assert_eq!(path.bbr.window, 31);
     path.ack(40, 40, |_, _| ());
@@ -167,8 +166,8 @@ fn a_timeout_leaves_one_segment_and_the_model() {
     let (rate, before) = (path.bbr.pacing_rate, path.bbr.window);
     path.bbr.on_timeout(Instant::from_ns(path.now), before, false);
     assert_eq!(path.bbr.window, 1);
-    path.ack(40, 40, |ack, delivery| {
-        (delivery.state, ack.in_flight) = (RecoveryState::Loss, 0);
+    path.ack(40, 40, |ack, _| {
+        (ack.state, ack.in_flight) = (RecoveryState::Loss, 0);
     });
     assert_eq!(path.bbr.window, 4);
     path.ack(40, 40, |_, _| ());

@@ -85,6 +85,7 @@ impl Sender {
         let news = Ack {
             marked: marked as u32,
             reducing: reducing || !grows,
+            state: self.recovery_state(),
             ..self.news(now, delivered, self.in_flight(), reported.rtt)
         };
         self.controller.on_ack(&news);
@@ -160,7 +161,7 @@ impl Sender {
         look && (!before.clean || self.state.is_repairing()) && self.detect_losses(now)
     }
 
-    /// Returns what the controller learns from an ACK without marks outside of a reduction: `delivered` segments,
+    /// Returns what the controller learns from an ACK without marks while nothing is missing: `delivered` segments,
     /// `in_flight` after it, and perhaps an RTT (ns).
     #[inline(always)]
     fn news(&self, now: u64, delivered: u64, in_flight: u64, rtt: Option<u64>) -> Ack {
@@ -177,6 +178,7 @@ impl Sender {
             una: self.una,
             next: self.next,
             reducing: false,
+            state: RecoveryState::Open,
         }
     }
 }

@@ -64,11 +64,6 @@ impl Sender {
             losses: (lost - losses) as u32,
             flight_before: flight as u32,
             departure: Instant::from_ns(self.pacer.as_ref().map_or(now, |pacer| pacer.next().max(now))),
-            state: match self.state {
-                State::Open | State::Reducing => RecoveryState::Open,
-                State::Recovery => RecoveryState::Recovery,
-                State::Loss => RecoveryState::Loss,
-            },
             sample,
         };
         self.controller.on_delivery(news, &delivery);

@@ -35,6 +35,18 @@ pub(super) enum Entry {
 }
 
 impl Sender {
+    /// The recovery state as controllers see it.
+    #[inline]
+    pub(super) fn recovery_state(&self) -> RecoveryState {
+        match self.state {
+            State::Open if self.scoreboard.is_clean() => RecoveryState::Open,
+            State::Open => RecoveryState::Disorder,
+            State::Reducing => RecoveryState::Reducing,
+            State::Recovery => RecoveryState::Recovery,
+            State::Loss => RecoveryState::Loss,
+        }
+    }
+
     /// Leaves recovery when it is complete; enters it after an ECN echo or if segments are newly `lost`.
     #[inline]
     pub(super) fn change_state(&mut self, echo: bool, lost: bool) -> Entry {
