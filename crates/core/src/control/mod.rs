@@ -63,6 +63,12 @@ controllers! {
     nice:
         /// TCP Nice: Vegas for background transfers, with windows down to 1/48 of a segment
         "nice" Nice => Nice::new as Box<Nice>, simulated + gaps;
+    scalable:
+        /// Scalable TCP: 1 % more per round trip, an eighth less at a loss (Kelly 2003)
+        "scalable" Scalable => Scalable::new as Scalable, linux;
+    highspeed:
+        /// HighSpeed TCP: grows by more and reduces by less the larger its window is (RFC 3649)
+        "highspeed" HighSpeed => HighSpeed::new as HighSpeed, linux;
     fixed_window:
         /// A window that never changes
         "fixed-window" FixedWindow(fixed: FixedWindow) => FixedWindow::start as FixedWindow, linux;
@@ -314,6 +320,32 @@ mod testing {
             reducing: false,
             state: RecoveryState::Open,
         }
+    }
+
+    /// The mean window in round trips of a flow that loses one segment in every 1 / `loss` of them, over ten losses
+    /// after the first 30. Every segment is acknowledged by itself, and an RTT is 100 ms.
+    pub(super) fn mean_window(controller: &mut impl Controller, loss: f64) -> f64 {
+        let (mut una, mut round_trips) = (0, 0.0);
+        let every = (1.0 / loss).round() as u64;
+        let rtt = Some(Duration::from_ms(100));
+        let mut now = 0.0;
+        let mut counted = (0, 0.0);
+        for number in 1..=40 {
+            for _ in 0..every {
+                una += 1;
+                round_trips += 1.0 / controller.window();
+                now += 1e8 / controller.window();
+                let next = una + controller.window() as u64;
+                let now = Instant::from_ns(now as u64);
+                let in_flight = controller.window() as u32;
+                controller.on_ack(&Ack { now, rtt, smoothed: rtt, una, next, in_flight, ..ack(1) });
+            }
+            if number == 30 {
+                counted = (una, round_trips);
+            }
+            controller.on_congestion(Instant::from_ns(now as u64), 0, Congestion::Loss);
+        }
+        (una - counted.0) as f64 / (round_trips - counted.1)
     }
 
     /// A delivery of one segment without a sample.

@@ -20,7 +20,7 @@ pub(super) struct Window {
     /// The initial window.
     initial: f64,
     /// Acknowledged segments that have not grown the window yet.
-    credit: f64,
+    pub(super) credit: f64,
 }
 
 impl Window {
@@ -67,6 +67,13 @@ impl Window {
     /// 5681 3.1).
     #[inline]
     pub(super) fn grow_additively(&mut self, ack: &Ack) {
+        self.grow_with(ack, |size| size);
+    }
+
+    /// Grows by one segment per segment acknowledged in slow start, then by one per `count` of them, which depends on
+    /// the window.
+    #[inline]
+    pub(super) fn grow_with(&mut self, ack: &Ack, count: impl FnOnce(f64) -> f64) {
         if ack.reducing || !ack.window_limited {
             return;
         }
@@ -75,7 +82,7 @@ impl Window {
             acked = self.slow_start(acked);
         }
         if acked > 0.0 {
-            self.grow(self.size, acked);
+            self.grow(count(self.size), acked);
         }
     }
 
