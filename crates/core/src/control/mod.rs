@@ -19,6 +19,7 @@ mod hystart;
 mod kind;
 #[cfg(test)]
 mod properties;
+mod round_trip;
 mod ticks;
 mod window;
 
@@ -69,6 +70,12 @@ controllers! {
     highspeed:
         /// HighSpeed TCP: grows by more and reduces by less the larger its window is (RFC 3649)
         "highspeed" HighSpeed => HighSpeed::new as HighSpeed, linux;
+    bic:
+        /// BIC: searches for the window of the last loss in halves (Xu, Harfoush and Rhee 2004)
+        "bic" Bic => Bic::new as Bic, linux;
+    westwood:
+        /// Westwood+: reduces the window to the measured rate times the minimum RTT (Grieco and Mascolo 2004)
+        "westwood" Westwood => Westwood::new as Westwood, linux;
     fixed_window:
         /// A window that never changes
         "fixed-window" FixedWindow(fixed: FixedWindow) => FixedWindow::start as FixedWindow, linux;
