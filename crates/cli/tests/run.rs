@@ -255,7 +255,7 @@ fn what_only_a_kernel_has_is_refused_elsewhere() {
             "`flow[0].controller`: the simulator has no `kernel:vegas`; `--on uml` has",
         ),
         (&["--on", "sim", "--controller", "kernel:vegas"], "`flow[0].controller`: the simulator has no"),
-        (&["--on", "sim", "--controller", "vegas"], "--controller: `vegas` is not `reno`"),
+        (&["--on", "sim", "--controller", "cdg"], "--controller: `cdg` is not `reno`"),
         (&["--on", "uml", "--controller", "no name"], "--controller: `no name` is not `reno`"),
         (
             &["--on", "sim", "--set", queue],

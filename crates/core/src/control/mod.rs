@@ -76,6 +76,12 @@ controllers! {
     westwood:
         /// Westwood+: reduces the window to the measured rate times the minimum RTT (Grieco and Mascolo 2004)
         "westwood" Westwood => Westwood::new as Westwood, linux;
+    veno:
+        /// Veno: Reno that takes losses for random where the queue is short (Fu and Liew 2003)
+        "veno" Veno => Veno::new as Veno, linux;
+    vegas:
+        /// Vegas: keeps two to four segments in the queue (Brakmo, O'Malley and Peterson 1994)
+        "vegas" Vegas => Vegas::new as Vegas, linux;
     fixed_window:
         /// A window that never changes
         "fixed-window" FixedWindow(fixed: FixedWindow) => FixedWindow::start as FixedWindow, linux;
