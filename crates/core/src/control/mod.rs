@@ -82,6 +82,12 @@ controllers! {
     vegas:
         /// Vegas: keeps two to four segments in the queue (Brakmo, O'Malley and Peterson 1994)
         "vegas" Vegas => Vegas::new as Vegas, linux;
+    hybla:
+        /// Hybla: gives flows with long RTTs the growth of one with 25 ms (Caini and Firrincieli 2004)
+        "hybla" Hybla => Hybla::new as Hybla, linux;
+    htcp:
+        /// H-TCP: grows by more the longer the last loss is past (Leith and Shorten 2004)
+        "htcp" HTcp => HTcp::new as HTcp, linux;
     fixed_window:
         /// A window that never changes
         "fixed-window" FixedWindow(fixed: FixedWindow) => FixedWindow::start as FixedWindow, linux;

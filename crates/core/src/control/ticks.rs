@@ -4,6 +4,8 @@ use crate::units::{Duration, Instant};
 
 /// A tick, ns (a kernel with 1000 ticks per second).
 pub(super) const TICK: u64 = 1_000_000;
+/// Ticks per second.
+pub(super) const PER_SECOND: u64 = 1_000_000_000 / TICK;
 
 /// Returns the tick at a time.
 #[inline]
