@@ -88,6 +88,12 @@ controllers! {
     htcp:
         /// H-TCP: grows by more the longer the last loss is past (Leith and Shorten 2004)
         "htcp" HTcp => HTcp::new as HTcp, linux;
+    illinois:
+        /// Illinois: queueing delay sets the growth and the size of reductions (Liu, Basar and Srikant 2006)
+        "illinois" Illinois => Illinois::new as Illinois, linux;
+    yeah:
+        /// YeAH: Scalable TCP while the queue is short, Reno where it is not (Baiocchi, Castellani and Vacirca 2007)
+        "yeah" Yeah => Yeah::new as Yeah, linux;
     fixed_window:
         /// A window that never changes
         "fixed-window" FixedWindow(fixed: FixedWindow) => FixedWindow::start as FixedWindow, linux;
