@@ -94,6 +94,9 @@ controllers! {
     yeah:
         /// YeAH: Scalable TCP while the queue is short, Reno where it is not (Baiocchi, Castellani and Vacirca 2007)
         "yeah" Yeah => Yeah::new as Yeah, linux;
+    lp:
+        /// TCP-LP: Reno that yields when the one-way delay grows (Kuzmanovic and Knightly 2003)
+        "lp" Lp => Lp::new as Lp, linux;
     fixed_window:
         /// A window that never changes
         "fixed-window" FixedWindow(fixed: FixedWindow) => FixedWindow::start as FixedWindow, linux;
@@ -132,6 +135,9 @@ pub struct Ack {
     pub reducing: bool,
     /// The recovery state after this acknowledgement.
     pub state: RecoveryState,
+    /// One-way delay of the segment that triggered it, from the timestamps of both ends: clocks differ by an unknown
+    /// constant, so it may be negative. `None` if unknown, as in the simulator so far.
+    pub one_way_delay: Option<Duration>,
 }
 
 /// The parameters of a flow when it starts.
@@ -344,6 +350,7 @@ mod testing {
             next: 0,
             reducing: false,
             state: RecoveryState::Open,
+            one_way_delay: None,
         }
     }
 

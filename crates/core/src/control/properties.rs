@@ -75,6 +75,7 @@ impl Sender {
                 RecoveryState::Recovery,
                 RecoveryState::Loss,
             ][usize::from(state)],
+            one_way_delay: rtt.filter(|_| flag(7)).map(|rtt| rtt - Duration::from_ms(700)),
             ..ack(1)
         })
     }

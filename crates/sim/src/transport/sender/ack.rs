@@ -179,6 +179,7 @@ impl Sender {
             next: self.next,
             reducing: false,
             state: RecoveryState::Open,
+            one_way_delay: None,
         }
     }
 }
