@@ -97,6 +97,12 @@ controllers! {
     lp:
         /// TCP-LP: Reno that yields when the one-way delay grows (Kuzmanovic and Knightly 2003)
         "lp" Lp => Lp::new as Lp, linux;
+    fast:
+        /// FAST: moves its window towards 200 segments in the queue (Wei, Jin, Low and Hegde 2006)
+        "fast" Fast => Fast::new as Fast, simulated;
+    compound:
+        /// Compound: Reno's window and one more, which grows while the queue is short (Tan et al. 2006)
+        "compound" Compound => Compound::new as Compound, simulated;
     fixed_window:
         /// A window that never changes
         "fixed-window" FixedWindow(fixed: FixedWindow) => FixedWindow::start as FixedWindow, linux;
