@@ -54,7 +54,10 @@ impl Controllers {
     fn get(&mut self, key: &str, controller: &FlowController, kernels: &[String]) -> Result<String, Error> {
         let required = requirement(key, controller, kernels)?;
         let (program, options) = match &required {
-            Requirement::Own(name) => return Ok(name.clone()),
+            Requirement::Own(name) => {
+                check_available(key, name, kernels)?;
+                return Ok(name.clone());
+            }
             Requirement::Program(program, options) => (*program, *options),
         };
         if let Some((_, same)) = self.loaded.iter().find(|(other, _)| *other == required) {
@@ -91,15 +94,25 @@ fn requirement(key: &str, controller: &FlowController, kernels: &[String]) -> Re
         FlowController::Known(kind) => *kind,
     };
     Ok(match kind {
-        Kind::Reno => own("reno"),
-        Kind::Cubic => own("cubic"),
-        Kind::Bbr => own("bbr"),
         Kind::Dctcp if kernels.iter().any(|name| name == "dctcp") => own("dctcp"),
         Kind::Dctcp => Requirement::Program(Controller::HwDctcp, LsOptions::default()),
         Kind::LsReno(parameters) => Requirement::Program(Controller::LsReno, options(key, &parameters)?),
         Kind::LsDctcp(parameters) => Requirement::Program(Controller::LsDctcp, options(key, &parameters)?),
+        Kind::FixedWindow(_) | Kind::FixedRate(_) => bail!("the lab does not support `{key}` with `{kind}`"),
+        kind if kind.is_on_linux() => own(&kind.to_string()),
         _ => bail!("the lab does not support `{key}`: no kernel has `{kind}`; the simulator has"),
     })
+}
+
+/// Rejects a controller that this kernel does not have, or has not loaded.
+fn check_available(key: &str, name: &str, kernels: &[String]) -> Result<(), Error> {
+    if !kernels.iter().any(|own| own == name) {
+        bail!(
+            "`{key}`: this kernel has {} but no `{name}`; load its module with `modprobe tcp_{name}`, or use --on uml",
+            kernels.join(", ")
+        );
+    }
+    Ok(())
 }
 
 fn options(key: &str, parameters: &LsParameters) -> Result<LsOptions, Error> {
@@ -107,4 +120,40 @@ fn options(key: &str, parameters: &LsParameters) -> Result<LsOptions, Error> {
         bail!("the lab does not support `{key}` with `after-cut`; use --on sim");
     }
     Ok(LsOptions { delta: parameters.delta, scale: parameters.scale(), ..LsOptions::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requires(controller: &str, kernels: &[&str]) -> Result<Requirement, String> {
+        let kernels: Vec<String> = kernels.iter().map(|&name| name.to_owned()).collect();
+        let controller = controller.parse().expect("a controller");
+        let required =
+            requirement("flow[0].controller", &controller, &kernels).map_err(|error| error.to_string())?;
+        if let Requirement::Own(name) = &required {
+            check_available("flow[0].controller", name, &kernels).map_err(|error| error.to_string())?;
+        }
+        Ok(required)
+    }
+
+    #[test]
+    fn a_controller_that_the_kernel_lacks_is_refused_with_what_to_do() {
+        assert_eq!(requires("vegas", &["reno", "vegas"]), Ok(Requirement::Own("vegas".to_owned())));
+        for name in ["vegas", "kernel:vegas"] {
+            assert_eq!(
+                requires(name, &["reno", "cubic", "bbr"]).unwrap_err(),
+                "`flow[0].controller`: this kernel has reno, cubic, bbr but no `vegas`; \
+                 load its module with `modprobe tcp_vegas`, or use --on uml"
+            );
+        }
+    }
+
+    #[test]
+    fn what_only_the_simulator_has_is_refused_for_any_kernel() {
+        for name in ["fast", "compound", "nice", "fixed-window:10"] {
+            let error = requires(name, &["reno"]).unwrap_err();
+            assert!(error.starts_with("the lab does not support `flow[0].controller`"), "{error}");
+        }
+    }
 }
