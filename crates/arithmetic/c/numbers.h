@@ -22,6 +22,23 @@ typedef long long hw_s64;
 #define HW_FUNCTION HW_INLINE
 #endif
 
+/* An argument that is never null; only the BPF verifier needs to be told. */
+#ifdef __bpf__
+#define HW_NONNULL __attribute__((btf_decl_tag("arg:nonnull")))
+#else
+#define HW_NONNULL
+#endif
+
+/*
+ * Hides the value of a variable from the compiler of BPF. Otherwise it walks through an array with a pointer and checks
+ * the index beside it, and the verifier cannot relate the two.
+ */
+#ifdef __bpf__
+#define HW_OPAQUE(variable) asm volatile("" : "+r"(variable))
+#else
+#define HW_OPAQUE(variable) ((void)0)
+#endif
+
 /* Fraction bits of a window in bytes: its smallest step is 2^-9 B (ls-aimd 2.1). */
 #define HW_Q9 9
 
@@ -33,6 +50,17 @@ HW_INLINE hw_u64 hw_min(hw_u64 a, hw_u64 b)
 HW_INLINE hw_u64 hw_max(hw_u64 a, hw_u64 b)
 {
 	return a > b ? a : b;
+}
+
+/* Returns sum / count rounded to the nearest integer, halves up; `count` is at least 1. Division of 32 bits is several
+ * times faster. */
+HW_INLINE hw_u64 hw_rounded_quotient(hw_u64 sum, hw_u32 count)
+{
+	hw_u64 raised = sum + count / 2;
+
+	if (raised >> 32)
+		return raised / count;
+	return (hw_u32)raised / count;
 }
 
 /* Whether sequence number `a` comes before `b`; both wrap. */

@@ -5,6 +5,7 @@
 
 mod ls_aimd;
 mod numbers;
+pub mod rapid;
 
 pub use ls_aimd::{
     Ack, Algorithm, Config, LARGEST_WINDOW, LsAimd, MAX_STRETCH, SCALE_ONE, UNLIMITED, add, automatic_scale,
@@ -12,7 +13,7 @@ pub use ls_aimd::{
 };
 pub use numbers::{FRACTION_BITS, average, exp2_negative, log2};
 
-/// The headers by name, under the MIT licence or GPL-2.0, for crates that compile them elsewhere.
+/// The headers of LS-AIMD by name, under the MIT licence or GPL-2.0, for crates that compile them elsewhere.
 pub const HEADERS: [(&str, &str); 5] = [
     ("cut.h", include_str!("../c/cut.h")),
     ("dctcp_alpha.h", include_str!("../c/dctcp_alpha.h")),

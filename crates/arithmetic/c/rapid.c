@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* Exports the inline functions of rapid.h as symbols, for callers in other languages. */
+#include "rapid.h"
+
+/* Sizes of the structures, for callers that declare them again. */
+extern const hw_u32 headway_rapid_sizes[8];
+const hw_u32 headway_rapid_sizes[8] = {
+	sizeof(struct rapid_config), sizeof(struct rapid_stream), sizeof(struct rapid_gaps),
+	sizeof(struct bass_pass),    sizeof(struct rapid_packet), sizeof(struct rapid_acks),
+	sizeof(struct rapid),	     sizeof(struct rapid_estimate),
+};
+
+void headway_rapid_configure(struct rapid_config *config, hw_u32 preset, hw_u64 line, hw_u32 packet, hw_u64 narrow);
+void headway_rapid_vary(struct rapid_config *config, hw_u32 variant);
+void headway_rapid_config_bound(struct rapid_config *config);
+void headway_rapid_schedule(struct rapid_stream *stream, const struct rapid_shape *shape, hw_u32 packet, hw_u64 rate);
+hw_u64 headway_rapid_gap(const struct rapid_stream *stream, hw_u32 index);
+hw_u64 headway_rapid_depart(hw_u64 *free, hw_u64 scheduled, hw_u32 bytes, hw_u64 line);
+void headway_bass_pass(struct rapid_gaps *gaps, const struct bass_thresholds *thresholds, struct bass_pass *pass);
+void headway_bass_smooth(struct rapid_gaps *gaps, struct rapid_gaps *scratch, hw_u32 window);
+hw_u32 headway_rapid_denoise(struct rapid_gaps *gaps, struct rapid_gaps *scratch, const struct rapid_config *config,
+			     hw_u32 window);
+hw_u32 headway_excursion_search(struct rapid_gaps *gaps, const struct excursion_settings *settings, hw_u32 packet,
+				struct rapid_estimate *estimate);
+hw_u32 headway_rapid_estimate(struct rapid_gaps *gaps, struct rapid_gaps *scratch, const struct rapid_config *config,
+			      hw_u32 window, struct rapid_estimate *estimate);
+void headway_rapid_acks_restart(struct rapid_acks *acks);
+void headway_rapid_push(struct rapid_acks *acks, const struct rapid_packet *packet, hw_u32 packets, hw_u32 unit);
+hw_u32 headway_rapid_take(struct rapid_acks *acks, struct rapid_gaps *gaps, hw_u32 packets);
+void headway_rapid_init(struct rapid *rapid, const struct rapid_config *config, hw_u64 rtt);
+void headway_rapid_on_config(struct rapid *rapid, const struct rapid_config *config);
+void headway_rapid_next_stream(struct rapid *rapid, const struct rapid_config *config, struct rapid_stream *stream);
+hw_u32 headway_rapid_on_packet(struct rapid *rapid, const struct rapid_config *config, struct rapid_gaps *gaps,
+			       struct rapid_gaps *scratch, const struct rapid_packet *packet);
+hw_u32 headway_rapid_on_estimate(struct rapid *rapid, const struct rapid_config *config,
+				 const struct rapid_estimate *estimate, hw_u64 length);
+void headway_rapid_on_loss(struct rapid *rapid);
+void headway_rapid_on_timeout(struct rapid *rapid);
+hw_u32 headway_rapid_on_recovered(struct rapid *rapid, const struct rapid_config *config);
+void headway_rapid_on_undo(struct rapid *rapid);
+
+void headway_rapid_configure(struct rapid_config *config, hw_u32 preset, hw_u64 line, hw_u32 packet, hw_u64 narrow)
+{
+	*config = rapid_configure(preset, line, packet, narrow);
+}
+
+void headway_rapid_vary(struct rapid_config *config, hw_u32 variant)
+{
+	rapid_vary(config, variant);
+}
+
+void headway_rapid_config_bound(struct rapid_config *config)
+{
+	rapid_config_bound(config);
+}
+
+void headway_rapid_schedule(struct rapid_stream *stream, const struct rapid_shape *shape, hw_u32 packet, hw_u64 rate)
+{
+	rapid_schedule(stream, shape, packet, rate);
+}
+
+hw_u64 headway_rapid_gap(const struct rapid_stream *stream, hw_u32 index)
+{
+	return rapid_gap(stream, index);
+}
+
+hw_u64 headway_rapid_depart(hw_u64 *free, hw_u64 scheduled, hw_u32 bytes, hw_u64 line)
+{
+	return rapid_depart(free, scheduled, bytes, line);
+}
+
+void headway_bass_pass(struct rapid_gaps *gaps, const struct bass_thresholds *thresholds, struct bass_pass *pass)
+{
+	*pass = bass_pass(gaps, thresholds);
+}
+
+void headway_bass_smooth(struct rapid_gaps *gaps, struct rapid_gaps *scratch, hw_u32 window)
+{
+	bass_smooth(gaps, scratch, window);
+}
+
+hw_u32 headway_rapid_denoise(struct rapid_gaps *gaps, struct rapid_gaps *scratch, const struct rapid_config *config,
+			     hw_u32 window)
+{
+	return rapid_denoise(gaps, scratch, config, window);
+}
+
+hw_u32 headway_excursion_search(struct rapid_gaps *gaps, const struct excursion_settings *settings, hw_u32 packet,
+				struct rapid_estimate *estimate)
+{
+	return excursion_search(gaps, settings, packet, estimate);
+}
+
+hw_u32 headway_rapid_estimate(struct rapid_gaps *gaps, struct rapid_gaps *scratch, const struct rapid_config *config,
+			      hw_u32 window, struct rapid_estimate *estimate)
+{
+	return rapid_estimate(gaps, scratch, config, window, estimate);
+}
+
+void headway_rapid_acks_restart(struct rapid_acks *acks)
+{
+	rapid_acks_restart(acks);
+}
+
+void headway_rapid_push(struct rapid_acks *acks, const struct rapid_packet *packet, hw_u32 packets, hw_u32 unit)
+{
+	rapid_push(acks, packet, packets, unit);
+}
+
+hw_u32 headway_rapid_take(struct rapid_acks *acks, struct rapid_gaps *gaps, hw_u32 packets)
+{
+	return rapid_take(acks, gaps, packets);
+}
+
+void headway_rapid_init(struct rapid *rapid, const struct rapid_config *config, hw_u64 rtt)
+{
+	rapid_init(rapid, config, rtt);
+}
+
+void headway_rapid_on_config(struct rapid *rapid, const struct rapid_config *config)
+{
+	rapid_on_config(rapid, config);
+}
+
+void headway_rapid_next_stream(struct rapid *rapid, const struct rapid_config *config, struct rapid_stream *stream)
+{
+	*stream = rapid_next_stream(rapid, config);
+}
+
+hw_u32 headway_rapid_on_packet(struct rapid *rapid, const struct rapid_config *config, struct rapid_gaps *gaps,
+			       struct rapid_gaps *scratch, const struct rapid_packet *packet)
+{
+	return rapid_on_packet(rapid, config, gaps, scratch, packet);
+}
+
+hw_u32 headway_rapid_on_estimate(struct rapid *rapid, const struct rapid_config *config,
+				 const struct rapid_estimate *estimate, hw_u64 length)
+{
+	return (hw_u32)rapid_on_estimate(rapid, config, estimate, length);
+}
+
+void headway_rapid_on_loss(struct rapid *rapid)
+{
+	rapid_on_loss(rapid);
+}
+
+void headway_rapid_on_timeout(struct rapid *rapid)
+{
+	rapid_on_timeout(rapid);
+}
+
+hw_u32 headway_rapid_on_recovered(struct rapid *rapid, const struct rapid_config *config)
+{
+	return (hw_u32)rapid_on_recovered(rapid, config);
+}
+
+void headway_rapid_on_undo(struct rapid *rapid)
+{
+	rapid_on_undo(rapid);
+}

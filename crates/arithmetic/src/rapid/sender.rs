@@ -1,0 +1,156 @@
+//! The state of one connection and the events that change it.
+
+use super::{Config, Estimate, Gaps, Packet, Stream, acks};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct State {
+    rate: u64,
+    estimates: u64,
+    length: u64,
+    count: u32,
+    censored: u32,
+    stream: u32,
+    phase: u32,
+    recovering: u32,
+    estimated: u32,
+    refused: u32,
+    latest: Estimate,
+    acks: acks::State,
+}
+
+unsafe extern "C" {
+    safe fn headway_rapid_init(rapid: &mut State, config: &Config, rtt: u64);
+    safe fn headway_rapid_on_config(rapid: &mut State, config: &Config);
+    safe fn headway_rapid_next_stream(rapid: &mut State, config: &Config, stream: &mut Stream);
+    safe fn headway_rapid_on_packet(
+        rapid: &mut State,
+        config: &Config,
+        gaps: &mut Gaps,
+        scratch: &mut Gaps,
+        packet: &Packet,
+    ) -> u32;
+    safe fn headway_rapid_on_estimate(
+        rapid: &mut State,
+        config: &Config,
+        estimate: &Estimate,
+        length: u64,
+    ) -> u32;
+    safe fn headway_rapid_on_loss(rapid: &mut State);
+    safe fn headway_rapid_on_timeout(rapid: &mut State);
+    safe fn headway_rapid_on_recovered(rapid: &mut State, config: &Config) -> u32;
+    safe fn headway_rapid_on_undo(rapid: &mut State);
+}
+
+/// One connection.
+#[derive(Clone, Debug)]
+pub struct Rapid {
+    config: Config,
+    state: State,
+    gaps: Box<Gaps>,
+    scratch: Box<Gaps>,
+}
+
+impl Rapid {
+    /// Creates a connection; `rtt` is that of the handshake in ns, or 0 if unknown. Numbers of the configuration out of
+    /// range are moved into it.
+    pub fn new(config: Config, rtt: u64) -> Rapid {
+        let config = config.bounded();
+        let mut state = State {
+            rate: 0,
+            estimates: 0,
+            length: 0,
+            count: 0,
+            censored: 0,
+            stream: 0,
+            phase: 0,
+            recovering: 0,
+            estimated: 0,
+            refused: 0,
+            latest: Estimate::NONE,
+            acks: acks::State::default(),
+        };
+        headway_rapid_init(&mut state, &config, rtt);
+        Rapid { config, state, gaps: Box::default(), scratch: Box::default() }
+    }
+
+    /// Returns the configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Changes the configuration; streams in flight are ignored from now on.
+    pub fn set_config(&mut self, config: Config) {
+        self.config = config.bounded();
+        headway_rapid_on_config(&mut self.state, &self.config);
+    }
+
+    /// Returns the next p-stream. Call this when its first packet is about to be sent: the newest rate counts
+    /// (rapid 2.3).
+    pub fn next_stream(&mut self) -> Stream {
+        let mut stream = Stream::EMPTY;
+        headway_rapid_next_stream(&mut self.state, &self.config, &mut stream);
+        stream
+    }
+
+    /// Handles a packet whose fate is known, in the order of sending; returns how many updates of the rate it caused.
+    pub fn on_packet(&mut self, packet: &Packet) -> u32 {
+        headway_rapid_on_packet(&mut self.state, &self.config, &mut self.gaps, &mut self.scratch, packet)
+    }
+
+    /// Handles an estimate made elsewhere, from a stream whose send gaps sum to `length` ns; returns whether the
+    /// rate was updated.
+    pub fn on_estimate(&mut self, estimate: &Estimate, length: u64) -> bool {
+        headway_rapid_on_estimate(&mut self.state, &self.config, estimate, length) != 0
+    }
+
+    /// Begins a loss episode, unless one lasts. The rate falls when it ends.
+    pub fn on_loss(&mut self) {
+        headway_rapid_on_loss(&mut self.state);
+    }
+
+    /// Handles a retransmission timeout: a loss, with all streams in flight ignored from now on.
+    pub fn on_timeout(&mut self) {
+        headway_rapid_on_timeout(&mut self.state);
+    }
+
+    /// Ends a loss episode with its one cut; returns whether there was an episode.
+    pub fn on_recovered(&mut self) -> bool {
+        headway_rapid_on_recovered(&mut self.state, &self.config) != 0
+    }
+
+    /// Ends a loss episode that was spurious, without a cut.
+    pub fn on_undo(&mut self) {
+        headway_rapid_on_undo(&mut self.state);
+    }
+
+    /// Returns the average rate of the next p-stream, in bit/s.
+    pub fn rate(&self) -> u64 {
+        self.state.rate
+    }
+
+    /// Returns whether the connection is in start-up.
+    pub fn is_starting(&self) -> bool {
+        self.state.phase == 0
+    }
+
+    /// Returns whether a loss episode lasts.
+    pub fn is_recovering(&self) -> bool {
+        self.state.recovering != 0
+    }
+
+    /// Returns the latest estimate, or `None` before the first.
+    pub fn latest(&self) -> Option<Estimate> {
+        (self.state.estimated > 0).then_some(self.state.latest)
+    }
+
+    /// Returns how many streams yielded an estimate; wraps.
+    pub fn estimated(&self) -> u32 {
+        self.state.estimated
+    }
+
+    /// Returns how many whole streams without a hole yielded none; wraps.
+    pub fn refused(&self) -> u32 {
+        self.state.refused
+    }
+}
