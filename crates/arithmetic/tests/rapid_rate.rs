@@ -1,0 +1,250 @@
+//! How TCP Rapid's rate follows estimates, losses and timeouts, and how it starts (rapid 2.12 to 2.14, F49 to F55).
+
+use headway_arithmetic::rapid::{
+    Bound, Config, Estimate, MIN_RATE, Packet, Preset, Rapid, Shape, Stream, flags,
+};
+
+const LINE: u64 = 10_000_000_000;
+const PACKET: u32 = 9038;
+const USUAL: Shape = Shape { rates: 4, packets: 16, ratio: Shape::RATIO };
+
+fn config(preset: Preset) -> Config {
+    Config::new(preset, LINE, PACKET, LINE)
+}
+
+/// A connection in steady state at `rate`.
+fn steady(config: Config, rate: u64) -> Rapid {
+    let rtt = 10 * u64::from(config.packet) * 8_000_000_000 / rate;
+    Rapid::new(Config { coalescing: u64::MAX, ..config }, rtt)
+}
+
+fn total(stream: &Stream) -> u64 {
+    (0..stream.shape.len()).map(|index| stream.gap(index)).sum()
+}
+
+/// The number of updates in which the rate goes 63 % of the way from 4 to 8 Gb/s, with streams of 1 ms.
+fn updates_to_63_percent(config: Config) -> u32 {
+    let mut rapid = steady(config, 4_000_000_000);
+    let estimate = Estimate { rate: 8_000_000_000, bound: Bound::AtLeast };
+    let mut updates = 0;
+    while rapid.rate() < 6_528_000_000 {
+        updates += u32::from(rapid.on_estimate(&estimate, 1_000_000));
+    }
+    updates
+}
+
+/// rapid F49. With l of one stream and gamma of 3, an update comes every 3 l, so the rate takes 3 tau of time.
+#[test]
+fn the_rate_rises_in_tau_and_falls_by_a_share_per_update() {
+    let usual = config(Preset::Default);
+    assert_eq!(updates_to_63_percent(Config { gamma: 1, ..usual }), 50);
+    assert_eq!(updates_to_63_percent(usual), 50);
+    assert_eq!(updates_to_63_percent(Config { flags: flags::TOTAL_LENGTH, ..usual }), 17);
+    assert_eq!(updates_to_63_percent(config(Preset::Aggressive)), 10);
+    let mut rapid = steady(Config { gamma: 1, ..usual }, 8_000_000_000);
+    for expected in [7_000_000_000, 6_250_000_000, 5_687_500_000] {
+        rapid.on_estimate(&Estimate { rate: 4_000_000_000, bound: Bound::Within }, 1_000_000);
+        assert!(rapid.rate().abs_diff(expected) <= 10, "{}", rapid.rate());
+    }
+}
+
+/// rapid F4: against double precision, from 1 Mb/s to 400 Gb/s.
+#[test]
+fn the_rate_filter_differs_from_floats_by_less_than_a_hundredth_percent() {
+    for rate in [1e6, 1e8, 1e10, 4e11] {
+        let config = Config { gamma: 1, line: 400_000_000_000, ..config(Preset::Default) };
+        let mut rapid = steady(config, (rate * 0.5) as u64);
+        let mut exact = rapid.rate() as f64;
+        for step in 0..10_000_u32 {
+            let estimate = exact * [1.2, 0.95, 1.1, 0.9][(step / 100 % 4) as usize];
+            let length = 64.0 * f64::from(PACKET) * 8e9 / exact;
+            let estimate = estimate.clamp(1e5, 4e11).round();
+            rapid.on_estimate(&Estimate { rate: estimate as u64, bound: Bound::Within }, length as u64);
+            exact += if estimate >= exact { (length / 50e6).min(1.0) } else { 0.25 } * (estimate - exact);
+            assert!((rapid.rate() as f64 / exact - 1.0).abs() < 1e-4, "{rate} {step}");
+        }
+    }
+}
+
+/// rapid F50.
+#[test]
+fn the_rate_is_updated_once_per_gamma_estimates_with_their_mean() {
+    let mut rapid = steady(config(Preset::Default), 4_000_000_000);
+    let mut updates = 0;
+    for rate in [5, 6, 7].map(|gbps| gbps * 1_000_000_000).into_iter().cycle().take(30) {
+        updates += u32::from(rapid.on_estimate(&Estimate { rate, bound: Bound::AtLeast }, u64::MAX));
+    }
+    assert_eq!((updates, rapid.rate()), (10, 6_000_000_000));
+}
+
+#[test]
+fn estimates_without_an_excursion_lower_the_rate_unless_told_otherwise() {
+    for (flags, expected) in [(0, 7_500_000_000), (flags::NO_CENSORED_FALL, 8_000_000_000)] {
+        let mut rapid = steady(Config { flags, ..config(Preset::Default) }, 8_000_000_000);
+        for _ in 0..3 {
+            rapid.on_estimate(&Estimate { rate: 6_000_000_000, bound: Bound::AtLeast }, 1_000_000);
+        }
+        assert!(rapid.rate().abs_diff(expected) <= 10);
+    }
+}
+
+/// rapid F51.
+#[test]
+fn a_loss_episode_cuts_the_rate_by_a_quarter_when_it_ends() {
+    let mut rapid = steady(config(Preset::Default), 8_000_000_000);
+    let before = rapid.rate();
+    rapid.on_loss();
+    rapid.on_loss();
+    // The timer expires in the same episode.
+    rapid.on_timeout();
+    assert_eq!(rapid.rate(), before);
+    assert!(rapid.on_recovered() && !rapid.on_recovered());
+    assert_eq!(rapid.rate(), before - before / 4);
+    rapid.on_loss();
+    rapid.on_undo();
+    assert!(!rapid.on_recovered());
+    assert_eq!(rapid.rate(), before - before / 4);
+    for _ in 0..100 {
+        rapid.on_loss();
+        rapid.on_recovered();
+    }
+    assert_eq!(rapid.rate(), MIN_RATE);
+}
+
+/// A path without noise: a link of 10 Gb/s with constant cross traffic, and ACKs one RTT later.
+struct Fluid {
+    available: f64,
+    rtt: u64,
+    /// Bits in the queue, and the time.
+    backlog: f64,
+    now: u64,
+    /// Packets whose ACKs are under way, with the times at which they arrive.
+    acks: std::collections::VecDeque<(u64, Packet)>,
+}
+
+impl Fluid {
+    fn new(available: f64, rtt: u64) -> Fluid {
+        Fluid { available, rtt, backlog: 0.0, now: 1_000_000_000, acks: Default::default() }
+    }
+
+    /// Sends p-streams until `end` and returns the rate then.
+    fn run(&mut self, rapid: &mut Rapid, end: u64) -> u64 {
+        let bits = f64::from(PACKET) * 8.0;
+        while self.now < end {
+            let stream = rapid.next_stream();
+            for index in 0..stream.shape.len() {
+                let gap = stream.gap(index).max(7230);
+                self.now += gap;
+                let arriving = (10.0 - self.available) * gap as f64;
+                self.backlog = (self.backlog + arriving - 10.0 * gap as f64).max(0.0) + bits;
+                let received = self.now + (self.backlog / 10.0) as u64;
+                let stamp = (received / 1000) as u32;
+                let packet = Packet { gap, stream: stream.id, index, stamp, unusable: 0 };
+                self.acks.push_back((received + self.rtt, packet));
+                while self.acks.front().is_some_and(|(due, _)| *due <= self.now) {
+                    let (_, packet) = self.acks.pop_front().expect("just seen");
+                    rapid.on_packet(&packet);
+                }
+            }
+        }
+        rapid.rate()
+    }
+}
+
+/// rapid 2.14, F53. The rates of a stream double, so an estimate may be half of what is available: half of the
+/// connections leave start-up with at least four fifths, all with at least 55 %. A margin of 2 % of the send gap is
+/// 2 % of the capacity.
+#[test]
+fn start_up_finds_the_available_bandwidth_within_ten_rtts() {
+    for rtt in [5_000_000, 30_000_000, 100_000_000] {
+        let (mut good, paths) = (0, 48);
+        for available in (1..=paths).map(|i| 0.2 * f64::from(i)) {
+            let mut rapid = Rapid::new(Config { coalescing: 0, ..config(Preset::Default) }, rtt);
+            assert!(rapid.is_starting());
+            let mut path = Fluid::new(available, rtt);
+            let rate = path.run(&mut rapid, path.now + 10 * rtt) as f64 / 1e9;
+            assert!(!rapid.is_starting(), "an RTT of {rtt} ns, {available} Gb/s");
+            let band = 0.55 * available..1.27 * available + 0.2;
+            assert!(band.contains(&rate), "{rate} of {available}");
+            good += u32::from(rate >= 0.8 * available);
+        }
+        assert!(good >= paths / 2, "{good} of {paths} with an RTT of {rtt} ns");
+    }
+}
+
+/// rapid 2.14: the published start has no start-up, and its first stream alone takes 46 s.
+#[test]
+fn the_literal_start_is_at_100_kbps_with_whole_streams() {
+    let flags = flags::LITERAL_START;
+    let mut rapid = Rapid::new(Config { flags, ..config(Preset::Default) }, 30_000_000);
+    let stream = rapid.next_stream();
+    assert_eq!((rapid.rate(), rapid.is_starting(), stream.shape), (MIN_RATE, false, USUAL));
+    assert_eq!(total(&stream), 46_274_560_000);
+}
+
+#[test]
+fn start_up_ends_where_interrupts_hide_single_packets_and_at_a_loss() {
+    // 120 us per packet are 603 Mb/s.
+    let mut rapid = Rapid::new(config(Preset::Default), 30_000_000);
+    Fluid::new(7.5, 30_000_000).run(&mut rapid, 1_400_000_000);
+    assert!(!rapid.is_starting());
+    let mut rapid = Rapid::new(config(Preset::Default), 30_000_000);
+    rapid.on_loss();
+    assert!(!rapid.is_starting());
+    assert!(!Rapid::new(config(Preset::Default), 30_000).is_starting());
+}
+
+/// rapid B.4, B.5: the rate stays near what is available, whatever the RTT.
+#[test]
+fn the_loop_holds_the_available_bandwidth_and_follows_it() {
+    for (preset, rtt) in
+        [(Preset::Default, 5), (Preset::Default, 30), (Preset::Aggressive, 5), (Preset::Aggressive, 100)]
+    {
+        let mut rapid = steady(config(preset), 4_000_000_000);
+        let mut path = Fluid::new(7.5, rtt * 1_000_000);
+        for available in [7.5, 3.0, 7.5] {
+            path.available = available;
+            path.run(&mut rapid, path.now + 3_000_000_000);
+            let mut sum = 0;
+            for _ in 0..100 {
+                sum += path.run(&mut rapid, path.now + 10_000_000);
+            }
+            let mean = sum as f64 / 100e9;
+            // An excess of 2 % of the send gap is 2 % of the capacity.
+            let band = 0.8 * available..available + 0.25;
+            assert!(band.contains(&mean), "{preset:?} {rtt} ms: {mean} of {available}");
+        }
+        assert!(rapid.estimated() > 1000 && rapid.latest().is_some());
+    }
+}
+
+/// rapid 2.13: after a timeout, streams sent before it are ignored, and the next ones count.
+#[test]
+fn a_timeout_discards_the_streams_in_flight() {
+    let mut rapid = steady(config(Preset::Default), 4_000_000_000);
+    let mut path = Fluid::new(7.5, 30_000_000);
+    path.run(&mut rapid, path.now + 100_000_000);
+    let estimated = rapid.estimated();
+    rapid.on_timeout();
+    path.run(&mut rapid, path.now + 29_000_000);
+    assert_eq!(rapid.estimated(), estimated);
+    rapid.on_recovered();
+    path.run(&mut rapid, path.now + 30_000_000);
+    assert!(rapid.estimated() > estimated + 10);
+}
+
+/// rapid F54.
+#[test]
+fn parameters_change_at_run_time() {
+    let mut rapid = steady(config(Preset::Default), 4_000_000_000);
+    let mut path = Fluid::new(7.5, 10_000_000);
+    for shape in
+        [Shape { packets: 8, ..USUAL }, Shape { packets: 48, ..USUAL }, Shape::with_range(3, 16, 0.5)]
+    {
+        let before = rapid.estimated();
+        rapid.set_config(Config { shape, gamma: 2, line: 5_000_000_000, ..*rapid.config() });
+        let rate = path.run(&mut rapid, path.now + 200_000_000);
+        assert!(rapid.estimated() > before + 10);
+        assert!(rate <= 5_000_000_000);
+    }
+}
