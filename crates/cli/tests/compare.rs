@@ -134,7 +134,7 @@ fn controllers_are_compared_in_one_world() {
 #[test]
 fn a_comparison_of_controllers_says_what_it_cannot_do() {
     let cases: [(&[&str], &str); 6] = [
-        (&["--controllers", "cubic,vegas"], "--controllers: `vegas` is not `reno`"),
+        (&["--controllers", "cubic,copa"], "--controllers: `copa` is not `reno`"),
         (&["--controllers", "cubic"], "--controllers needs two to 8 names"),
         (&["--controllers", "cubic,reno", "--on", "sim,lab"], "--controllers needs one world"),
         (
