@@ -17,7 +17,7 @@ QUICK_COMPARISON = target/debug/headway compare scenarios/compare.toml --on sim,
 # The macro with the table of controllers declares their modules, which `cargo fmt` does not find.
 CONTROLLERS = crates/core/src/control/*.rs crates/core/src/control/*/mod.rs
 
-.PHONY: help demo test test-kernel test-build format lint bench accuracy compare repro hostile uml install deb deb-test clean setup
+.PHONY: help demo test test-kernel test-lint format lint bench accuracy compare repro hostile uml install deb deb-test clean setup
 
 help:
 	@echo 'make demo       measure an emulated path with every method; writes $(REPORT)/report.html'
@@ -36,13 +36,14 @@ demo:
 	$(CARGO) build --release --locked --no-default-features --bin headway
 	target/release/headway demo --output $(REPORT)
 
-# The kernel is built while the tests are compiled. The tests then run alone, because some of them run in real time. If
-# the kernel cannot be built, the tests that need it say so and pass.
+# The tests are compiled first, and the program with them: by itself it would be compiled with other features of its
+# dependencies, and so twice. The kernel is built while the lints run. The tests then run alone, because some of them
+# run in real time. If the kernel cannot be built, the tests that need it say so and pass.
 test:
 	$(NEED) rust ip bpf kernel
 	$(MAKE) format
-	$(CARGO) build --locked --bin headway
-	$(MAKE) --jobs=2 test-kernel test-build
+	$(CARGO) test --workspace --locked --no-run
+	$(MAKE) --jobs=2 test-kernel test-lint
 	$(CARGO) test --workspace --locked
 	@if target/debug/headway uml path >/dev/null; \
 	then $(QUICK_COMPARISON); \
@@ -52,9 +53,8 @@ test:
 test-kernel:
 	-@MAKEFLAGS= target/debug/headway uml build
 
-test-build:
+test-lint:
 	MAKEFLAGS= $(CARGO) clippy --workspace --all-targets --locked
-	MAKEFLAGS= $(CARGO) test --workspace --locked --no-run
 
 format:
 	$(CARGO) fmt --all --check
