@@ -89,6 +89,28 @@ pub enum Stamp {
     Ack,
 }
 
+/// Where the stamps are taken that ACKs carry, so that the sender knows when its segments arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AckStamp {
+    /// When the driver hands the segment up, in microseconds (rapid 2.6).
+    #[default]
+    Driver,
+    /// When the ACK is sent, after the card's whole batch, in microseconds (the variant V3 of rapid 2.25).
+    Ack,
+    /// When the ACK is sent, in milliseconds: plain TCP timestamps (V2).
+    Ms,
+    /// Nowhere: the sender knows only when ACKs arrive.
+    None,
+}
+
+impl AckStamp {
+    /// Returns the unit of the stamps.
+    pub fn unit(self) -> Duration {
+        if self == AckStamp::Ms { Duration::from_ms(1) } else { Duration::from_us(1) }
+    }
+}
+
 /// A receiving card and its driver.
 ///
 /// The caller reports every arrival in order, and calls [`Nic::poll`] at [`Nic::next_event`]. If both happen at the

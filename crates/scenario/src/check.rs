@@ -219,6 +219,7 @@ impl Scenario {
         check("stop", flow.stop.is_none_or(|stop| stop > flow.start), "must be later than `start`")?;
         check("size", flow.size != Some(Bytes::ZERO), "must be more than 0")?;
         check("application-rate", flow.application_rate.is_none_or(in_range), RATE_RULE)?;
+        check("line", flow.line.is_none_or(in_range), RATE_RULE)?;
         check("read-rate", flow.read_rate.is_none_or(in_range), RATE_RULE)?;
         check(
             "initial-window",

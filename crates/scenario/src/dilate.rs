@@ -3,6 +3,7 @@
 use headway_core::queue::QueueSpec;
 use headway_core::{Duration, Rate};
 
+use crate::controller::FlowController;
 use crate::error::Error;
 use crate::model::{FlowSpec, LinkSpec, Scenario, TrafficSpec};
 use headway_traffic::{ArrivalSpec, Traffic};
@@ -118,12 +119,15 @@ impl Dilation {
         if let Some(arrivals) = &mut flow.arrivals {
             self.arrivals(arrivals);
         }
+        if let FlowController::Known(kind) = &mut flow.controller {
+            *kind = kind.dilated(self.factor);
+        }
         self.time(&mut flow.start);
         self.time(&mut flow.stagger);
         if let Some(stop) = &mut flow.stop {
             self.time(stop);
         }
-        for rate in [&mut flow.application_rate, &mut flow.read_rate].into_iter().flatten() {
+        for rate in [&mut flow.application_rate, &mut flow.read_rate, &mut flow.line].into_iter().flatten() {
             self.rate(rate);
         }
     }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer};
 use crate::controller::FlowController;
 use crate::kernel_queue::KernelQueue;
 use headway_host::gap::Mechanism;
-use headway_host::nic::{Coalescing, Stamp};
+use headway_host::nic::{AckStamp, Coalescing, Stamp};
 use headway_traffic::{ArrivalSpec, Traffic};
 
 /// A complete scenario.
@@ -179,6 +179,15 @@ pub struct FlowSpec {
     /// Whether the host uses segmentation offload, so that segments leave in bursts; default yes.
     #[serde(default = "yes")]
     pub offload: bool,
+    /// Rate of the sender's own link, for controllers that schedule departures; default that of the first link on the
+    /// path that has one.
+    pub line: Option<Rate>,
+    /// How the sender makes gaps, if the controller schedules departures; default exact.
+    #[serde(default = "exact")]
+    pub gaps: Mechanism,
+    /// Where the stamps in ACKs are taken, if the controller schedules departures; default in the driver.
+    #[serde(default)]
+    pub stamp: AckStamp,
     /// Flows that come and go, in place of `count` flows that stay. [default: none]
     pub arrivals: Option<ArrivalSpec>,
 }

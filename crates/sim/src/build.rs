@@ -7,7 +7,8 @@ use headway_core::control::Kind;
 use headway_core::measure::Config;
 use headway_core::queue::Queue;
 use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Duration, Instant, Mistake};
+use headway_core::{Bytes, Duration, Instant, Mistake, Rate};
+use headway_host::gap::Mechanism;
 
 use headway_scenario::{EcnMode, Error, FlowSpec, LinkSpec, MeasureSpec, Scenario, Topology, Trace};
 use headway_traffic::random;
@@ -15,7 +16,8 @@ use rand::Rng;
 
 use crate::arrivals::{ArrivingGroup, Starts};
 use crate::config::{
-    AckPolicy, Burst, CardId, Ecn, FlowId, LinkConfig, LinkId, Service, SourceConfig, SourceId, TcpConfig,
+    AckPolicy, Burst, CardId, Ecn, FlowId, Line, LinkConfig, LinkId, Service, SourceConfig, SourceId,
+    TcpConfig,
 };
 use crate::measurement::{MeasurementConfig, Measurements};
 use crate::network::Network;
@@ -132,7 +134,7 @@ fn tcp_config(
     controller: Kind,
     start: Instant,
     (forward, reverse): (&[LinkId], &[LinkId]),
-    card: Option<CardId>,
+    (line, card): (Option<Line>, Option<CardId>),
 ) -> TcpConfig {
     TcpConfig {
         forward: forward.to_vec(),
@@ -152,6 +154,8 @@ fn tcp_config(
         burst: if spec.offload { Burst::Host } else { Burst::Single },
         linux_rounding: true,
         card,
+        line,
+        stamp: spec.stamp,
     }
 }
 
@@ -194,7 +198,7 @@ impl Builder {
         scenario: &Scenario,
         seed: u64,
     ) -> Result<(Vec<BuiltFlow>, Vec<ArrivingGroup>), Error> {
-        let mut cards = HashMap::new();
+        let (mut cards, mut lines) = (HashMap::new(), HashMap::new());
         for (node, host) in &scenario.host {
             if let Some(coalescing) = host.coalescing {
                 cards.insert(node.as_str(), self.network.add_card(coalescing));
@@ -206,6 +210,7 @@ impl Builder {
             let forward = self.path(&spec.from, &spec.to, &spec.via)?;
             let reverse = self.path(&spec.to, &spec.from, &back)?;
             let card = cards.get(spec.to.as_str()).copied();
+            let line = self.line_of(scenario, spec, &mut lines)?;
             let controller = spec
                 .controller
                 .known()
@@ -216,7 +221,8 @@ impl Builder {
                 let start = spec.start_of(0);
                 // No flows arrive after `stop`, but those that have arrived finish.
                 let stop = Instant::ZERO + spec.stop.unwrap_or(scenario.duration).min(scenario.duration);
-                let config = tcp_config(scenario, spec, controller, start, (&forward, &reverse), card);
+                let config =
+                    tcp_config(scenario, spec, controller, start, (&forward, &reverse), (line, card));
                 let id = self.network.add_group(&TcpConfig { stop: None, ..config });
                 let starts = match arrivals.sessions(sizes, seed, group as u64) {
                     Some(sessions) => Starts::Sessions(sessions),
@@ -227,11 +233,28 @@ impl Builder {
             }
             for index in 0..spec.count {
                 let start = spec.start_of(index);
-                let config = tcp_config(scenario, spec, controller, start, (&forward, &reverse), card);
+                let config =
+                    tcp_config(scenario, spec, controller, start, (&forward, &reverse), (line, card));
                 flows.push(BuiltFlow { id: self.network.add_tcp(&config), group, start });
             }
         }
         Ok((flows, arriving))
+    }
+
+    /// Returns the line of the flow's host. Flows that leave a host over the same link share its line.
+    fn line_of(
+        &mut self,
+        scenario: &Scenario,
+        spec: &FlowSpec,
+        lines: &mut HashMap<(usize, Rate, Mechanism), Line>,
+    ) -> Result<Option<Line>, Error> {
+        let route = self.route(&spec.from, &spec.to, &spec.via)?;
+        let rate_of = |hop: &usize| scenario.link[self.topology.directions()[*hop].link].highest_rate();
+        let rate = spec.line.or_else(|| route.iter().find_map(rate_of));
+        let (Some(first), Some(rate)) = (route.first(), rate) else { return Ok(None) };
+        let packet = Bytes::new(u64::from(scenario.mtu)) + WIRE_OVERHEAD;
+        let line = lines.entry((*first, rate, spec.gaps));
+        Ok(Some(*line.or_insert_with(|| self.network.add_line(spec.gaps, rate, packet))))
     }
 
     fn add_sources(&mut self, scenario: &Scenario) -> Result<Vec<SourceId>, Error> {

@@ -3,6 +3,7 @@
 use headway_core::control::Factory;
 use headway_core::queue::Queue;
 use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
+use headway_host::nic::AckStamp;
 
 use headway_traffic::Traffic;
 
@@ -25,6 +26,10 @@ pub struct SourceId(pub u32);
 /// Number of a receiving network card in its network, in the order in which cards were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CardId(pub u32);
+
+/// Number of a sending host's line in its network, in the order in which lines were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LineId(pub u32);
 
 /// Number of a prober in its network, in the order in which probers were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -121,6 +126,15 @@ pub enum Burst {
     Host,
 }
 
+/// The line of a sending host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line {
+    /// Its number.
+    pub id: LineId,
+    /// Its rate.
+    pub rate: Rate,
+}
+
 /// A TCP flow.
 #[derive(Clone, Debug)]
 pub struct TcpConfig {
@@ -160,6 +174,11 @@ pub struct TcpConfig {
     pub linux_rounding: bool,
     /// The receiving host's network card, which coalesces interrupts; if `None`, every segment is passed up at once.
     pub card: Option<CardId>,
+    /// The line of the sending host, for controllers that schedule departures; if `None`, packets leave when they are
+    /// due.
+    pub line: Option<Line>,
+    /// Where the stamps in ACKs are taken, if the controller schedules departures.
+    pub stamp: AckStamp,
 }
 
 impl TcpConfig {
@@ -185,6 +204,8 @@ impl TcpConfig {
             burst: Burst::Host,
             linux_rounding: true,
             card: None,
+            line: None,
+            stamp: AckStamp::default(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The packet, which is copied from ring to ring, and the SACK reports that only some ACKs carry.
+//! The packet, which is copied from ring to ring, and the reports that only some ACKs carry: SACK blocks and stamps.
 
 /// The kind of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl Packet {
 /// Number of SACK blocks that fit beside the timestamp option (RFC 2018).
 pub(crate) const SACK_BLOCKS: usize = 3;
 
-/// The part of an ACK with SACK blocks that does not fit into the packet.
+/// The part of an ACK with SACK blocks or a stamp that does not fit into the packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Report {
     /// Advertised window in segments.
@@ -101,9 +101,16 @@ pub(crate) struct Report {
     /// SACK blocks as offsets from the cumulative acknowledgement, first segment and one past the last; unused ones
     /// are (0, 0).
     pub blocks: [(u32, u32); SACK_BLOCKS],
+    /// When the segment that caused the ACK arrived by the receiver's clock, in units of its flow; 0 for none.
+    pub stamp: u32,
 }
 
 impl Report {
+    /// Whether it has SACK blocks.
+    pub(crate) fn has_blocks(&self) -> bool {
+        self.blocks[0].1 > 0
+    }
+
     /// Returns the blocks in ascending order. Their order within a report does not tell which segments arrived first.
     pub(crate) fn ascending(&self) -> impl Iterator<Item = (u32, u32)> + use<> {
         let mut blocks = self.blocks;

@@ -33,6 +33,10 @@ impl FixedRate {
 
 impl Parameters for FixedRate {
     const ARGUMENT: Argument = Argument::Required("RATE", "10 Mb/s");
+
+    fn dilated(self, factor: u32) -> FixedRate {
+        FixedRate::new(Rate::from_bps((self.rate.bps() / u64::from(factor)).max(1)))
+    }
 }
 
 impl FromStr for FixedRate {

@@ -41,6 +41,11 @@ pub trait Parameters: FromStr + fmt::Display {
     fn by_default() -> Option<Self> {
         None
     }
+
+    /// The parameters in a network whose times are `factor` times as long and whose rates are as much lower.
+    fn dilated(self, _factor: u32) -> Self {
+        self
+    }
 }
 
 impl Entry {
@@ -182,6 +187,15 @@ macro_rules! controllers {
                 }
             }
 
+            /// The controller in a network whose times are `factor` times as long and whose rates are as much lower.
+            pub fn dilated(self, factor: u32) -> Kind {
+                match self {
+                    $($(
+                        Kind::$variant $(($field))? => controllers!(@dilated $variant, factor $(, $field: $parameters)?),
+                    )+)+
+                }
+            }
+
             /// Whether Linux has this controller, by itself or as a module of ours; proposals to compare with are
             /// simulated only.
             pub fn is_on_linux(&self) -> bool {
@@ -259,6 +273,8 @@ macro_rules! controllers {
                 on_undo(window: f64, ssthresh: f64);
                 on_idle(now: Instant, idle: Duration, timeout: Duration);
                 on_resume(now: Instant);
+                schedule(now: Instant, idle: bool) -> Instant;
+                on_departure(departure: &Departure);
             }
             ref {
                 window() -> f64;
@@ -267,6 +283,7 @@ macro_rules! controllers {
                 min_burst() -> Option<u32>;
                 uses_prr() -> bool;
                 wants_delivery_rate() -> bool;
+                schedules() -> bool;
                 is_limiting_rate() -> bool;
             }
         );
@@ -286,18 +303,26 @@ macro_rules! controllers {
         kind::read::<$parameters>($argument).map(Kind::$variant)
     };
 
+    (@dilated $variant:ident, $factor:ident) => {{
+        let _ = $factor;
+        Kind::$variant
+    }};
+    (@dilated $variant:ident, $factor:ident, $field:ident: $parameters:ty) => {
+        Kind::$variant(Parameters::dilated($field, $factor))
+    };
+
     (@text) => { "" };
     (@text $field:ident) => { &$field.to_string() };
 
     // One method of `AnyController` for each of the trait.
     (@forward $variants:tt
-        mut { $($change:ident($($with:ident: $given:ty),*);)+ }
+        mut { $($change:ident($($with:ident: $given:ty),*) $(-> $result:ty)?;)+ }
         ref { $($ask:ident($($about:ident: $asked:ty),*) -> $answer:ty;)+ }
     ) => {
         impl Controller for AnyController {
             $(
                 #[inline]
-                fn $change(&mut self, $($with: $given),*) {
+                fn $change(&mut self, $($with: $given),*) $(-> $result)? {
                     controllers!(@dispatch self, $variants, $change($($with),*))
                 }
             )+

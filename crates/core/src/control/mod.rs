@@ -103,6 +103,9 @@ controllers! {
     compound:
         /// Compound: Reno's window and one more, which grows while the queue is short (Tan et al. 2006)
         "compound" Compound => Compound::new as Compound, simulated;
+    rapid:
+        /// TCP Rapid: every packet probes; sends at the estimated available bandwidth (Yin 2017)
+        "rapid" Rapid(parameters: RapidParameters) => Rapid::new as Box<Rapid>, simulated;
     fixed_window:
         /// A window that never changes
         "fixed-window" FixedWindow(fixed: FixedWindow) => FixedWindow::start as FixedWindow, linux;
@@ -144,6 +147,32 @@ pub struct Ack {
     /// One-way delay of the segment that triggered it, from the timestamps of both ends: clocks differ by an unknown
     /// constant, so it may be negative. `None` if unknown, as in the simulator so far.
     pub one_way_delay: Option<Duration>,
+    /// The segment that caused it, for controllers that [schedule departures](Controller::schedules). `None` if that
+    /// was a retransmission or a duplicate, or if the acknowledgement reports nothing new.
+    pub arrival: Option<Arrival>,
+}
+
+/// The arrival of a segment that was sent only once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The number of the segment.
+    pub segment: u64,
+    /// When it arrived by the receiver's clock, modulo 2^32, in units of [`Start::stamp_unit`]; `None` if the receiver
+    /// does not say.
+    pub stamp: Option<u32>,
+}
+
+/// A packet that left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// When its first bit left.
+    pub at: Instant,
+    /// The number of its segment.
+    pub segment: u64,
+    /// Whether the segment had left before.
+    pub retransmission: bool,
+    /// Whether it is as large as a full segment.
+    pub full: bool,
 }
 
 /// The parameters of a flow when it starts.
@@ -161,6 +190,11 @@ pub struct Start {
     pub linux_rounding: bool,
     /// Seed of the controller's random choices.
     pub seed: u64,
+    /// The rate of the host's own link, counting wire bytes, for controllers that [schedule
+    /// departures](Controller::schedules); `None` if unknown.
+    pub line: Option<Rate>,
+    /// The unit of the receiver's stamps in [`Arrival`].
+    pub stamp_unit: Duration,
 }
 
 /// The recovery state of a flow: Linux's `TCP_CA_Open`, `TCP_CA_Disorder`, `TCP_CA_CWR`, `TCP_CA_Recovery` and
@@ -241,7 +275,9 @@ pub enum Congestion {
 /// 3. Without an ACK: `on_congestion` or `on_further_losses` when the reordering timer declares segments lost;
 ///    [`on_timeout`](Controller::on_timeout) when the RTO expires, and on a later ACK `on_undo` if it was spurious.
 ///    If an ACK shows that a tail loss probe repaired a loss, `on_congestion` comes before all of its callbacks.
-/// 4. Before a segment is sent: [`on_idle`](Controller::on_idle) after an idle time longer than an RTO, then
+/// 4. For controllers that [schedule departures](Controller::schedules): [`schedule`](Controller::schedule) whenever
+///    the sender has something to send, and [`on_departure`](Controller::on_departure) when it has left.
+/// 5. Before a segment is sent: [`on_idle`](Controller::on_idle) after an idle time longer than an RTO, then
 ///    [`on_resume`](Controller::on_resume) if the flow was app-limited and nothing is in flight; the latter only
 ///    for controllers that want delivery rates.
 pub trait Controller: fmt::Debug {
@@ -273,6 +309,19 @@ pub trait Controller: fmt::Debug {
 
     /// An app-limited flow sends with nothing in flight.
     fn on_resume(&mut self, _now: Instant) {}
+
+    /// Returns when the next packet is due; not called unless the controller [schedules
+    /// departures](Controller::schedules).
+    ///
+    /// The transport asks while it has something to send, after every event and perhaps several times for one packet;
+    /// the last answer before the departure counts. Times may lie in the past: late packets follow back to back. `idle`
+    /// is true in the first call after a time in which the sender had nothing to send, or no window for it.
+    fn schedule(&mut self, now: Instant, _idle: bool) -> Instant {
+        now
+    }
+
+    /// A packet left; not called unless the controller [schedules departures](Controller::schedules).
+    fn on_departure(&mut self, _departure: &Departure) {}
 
     /// The congestion window in segments, possibly less than one.
     fn window(&self) -> f64;
@@ -321,6 +370,14 @@ pub trait Controller: fmt::Debug {
         false
     }
 
+    /// Whether the controller decides when each packet leaves, in [`Controller::schedule`], and wants to know when the
+    /// receiver saw it ([`Ack::arrival`]). Such a flow has neither bursts nor other pacing.
+    ///
+    /// It must not change.
+    fn schedules(&self) -> bool {
+        false
+    }
+
     /// Whether the controller keeps the flow below the rate of the path; delivery-rate samples of what it sends now
     /// are then app-limited.
     fn is_limiting_rate(&self) -> bool {
@@ -333,8 +390,16 @@ mod testing {
     use super::*;
 
     /// Ten full segments of an MTU of 1500.
-    pub(super) const START: Start =
-        Start { window: 10, mss: 1448, wire: 1538, paced: false, linux_rounding: false, seed: 1 };
+    pub(super) const START: Start = Start {
+        window: 10,
+        mss: 1448,
+        wire: 1538,
+        paced: false,
+        linux_rounding: false,
+        seed: 1,
+        line: None,
+        stamp_unit: Duration::from_us(1),
+    };
 
     /// A start with an initial window of `window` segments.
     pub(super) fn start(window: u32) -> Start {
@@ -357,6 +422,7 @@ mod testing {
             reducing: false,
             state: RecoveryState::Open,
             one_way_delay: None,
+            arrival: None,
         }
     }
 

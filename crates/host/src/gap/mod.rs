@@ -20,7 +20,7 @@ use self::timer::Timer;
 use headway_traffic::random::generator;
 
 /// A mechanism to create gaps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
     /// PAUSE frames fill the gaps (rapid 2.3): exact to within 88 bytes, and errors do not accumulate.

@@ -1,10 +1,10 @@
 //! The event loop of a network: dispatch and handlers of events, and forwarding from link to link.
 
-use headway_core::Instant;
+use headway_core::{Bytes, Instant};
 
 use super::event_queues::EventQueues;
 use super::partitions::Partitions;
-use super::{DESTINATION, NO_CARD, Network};
+use super::{DESTINATION, NO_CARD, NO_LINE, Network};
 use crate::link::Link;
 use crate::packet::{Kind, LOST, Packet, REPORT};
 use crate::schedule::{Event, EventKind};
@@ -305,9 +305,27 @@ impl Network {
         if let Some((packet, _)) = self.cards[index].nic.poll(Instant::from_ns(self.queues.now))
             && packet.sent >= self.flows[packet.owner as usize].added_at
         {
-            self.segment(packet.owner as usize, &packet);
+            if self.receivers[packet.owner as usize].stamps_acks() {
+                self.cards[index].held.push(packet);
+            } else {
+                self.segment(packet.owner as usize, &packet);
+            }
+        }
+        if self.cards[index].nic.is_batch_over() {
+            self.pass_up_held(index);
         }
         self.arm_card(index);
+    }
+
+    /// Passes up the segments that waited for the end of their batch.
+    fn pass_up_held(&mut self, index: usize) {
+        let mut held = std::mem::take(&mut self.cards[index].held);
+        for packet in held.drain(..) {
+            if self.is_current(&packet) {
+                self.segment(packet.owner as usize, &packet);
+            }
+        }
+        self.cards[index].held = held;
     }
 
     /// Passes a segment to its receiver, and sends the ACKs that are due.
@@ -342,7 +360,7 @@ impl Network {
         if self.reports.is_full() {
             self.reclaim_reports();
         }
-        ack.extra = self.reports.keep(self.receivers[flow].report(&ack));
+        ack.extra = self.reports.keep(self.receivers[flow].report(self.queues.now, &ack));
         self.send_new(ack);
     }
 
@@ -367,6 +385,9 @@ impl Network {
         if hop == DESTINATION {
             return self.transmit_locally(flow);
         }
+        if self.senders[flow].is_scheduled() {
+            return self.transmit_on_schedule(flow);
+        }
         let (sender, link) = (&mut self.senders[flow], &mut self.links[hop as usize]);
         while let Some(segment) = sender.poll(self.queues.now) {
             let next_event = match sender.rest_of_burst(&segment) {
@@ -374,6 +395,29 @@ impl Network {
                 more => link.push_train(self.queues.now, segment, more),
             };
             self.queues.add_link_event(hop as usize, next_event);
+        }
+        self.arm_timers(flow);
+    }
+
+    /// As [`Network::transmit`], where the controller schedules departures.
+    #[inline(never)]
+    fn transmit_on_schedule(&mut self, flow: usize) {
+        let now = self.queues.now;
+        loop {
+            let sender = &mut self.senders[flow];
+            if let Some((due, size)) = sender.due(now) {
+                let at = due.max(now);
+                let departure = match self.flows[flow].line {
+                    NO_LINE => at,
+                    line => {
+                        let line = &mut self.lines[line as usize];
+                        line.depart(Instant::from_ns(at), Bytes::new(size.into())).ns().max(now)
+                    }
+                };
+                sender.takes_line(departure);
+            }
+            let Some(segment) = sender.poll(now) else { break };
+            self.send_new(segment);
         }
         self.arm_timers(flow);
     }

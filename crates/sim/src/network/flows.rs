@@ -12,7 +12,7 @@ use headway_traffic::random;
 use rand::Rng;
 
 use super::partitions::Partitions;
-use super::{NO_CARD, Network, number};
+use super::{NO_CARD, NO_LINE, Network, number};
 use crate::config::{FlowId, GroupId, LinkId, TcpConfig};
 use crate::packet::{Kind, Packet, REPORT};
 use crate::schedule::{EventKind, MAX_COMPONENTS};
@@ -32,6 +32,7 @@ pub(super) struct Flow {
     /// When the flow was added (ns); `u64::MAX` after it has left.
     pub(super) added_at: u64,
     pub(super) card: u32,
+    pub(super) line: u32,
     /// The flow belongs to a group and frees its slot when all its data have been acknowledged.
     pub(super) is_temporary: bool,
     /// The partitions of its sender and its receiver.
@@ -183,11 +184,15 @@ impl Network {
         let seed = random::generator(self.seed, "controller", self.groups.added).next_u64();
         self.groups.added += 1;
         let sender = Sender::new(config, (slot, path.forward), seed, path.round_trip, self.queues.now);
-        let receiver = Receiver::new(config, slot, path.reverse, path.round_trip);
+        let mut receiver = Receiver::new(config, slot, path.reverse, path.round_trip);
+        if sender.is_scheduled() {
+            receiver.take_stamps(config.stamp);
+        }
         let begin = sender.begin_at().max(self.queues.now);
         let flow = Flow {
             mss: config.mss,
             card: config.card.map_or(NO_CARD, |card| card.0),
+            line: config.line.map_or(NO_LINE, |line| line.id.0),
             base_received: 0,
             base_delivered: 0,
             base_marked: 0,

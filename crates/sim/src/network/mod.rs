@@ -8,15 +8,17 @@ mod probes;
 
 use std::collections::HashMap;
 
-use headway_core::{Bytes, Instant};
+use headway_core::{Bytes, Instant, Rate};
+use headway_host::gap::{GapSender, Mechanism};
 use headway_host::nic::{Coalescing, Nic};
 use headway_traffic::random;
+use rand::Rng;
 
 use self::event_queues::EventQueues;
 pub use self::flows::Completion;
 use self::flows::{Flow, Groups};
 use self::partitions::Constraints;
-use crate::config::{CardId, LinkConfig, LinkId, SourceConfig, SourceId};
+use crate::config::{CardId, Line, LineId, LinkConfig, LinkId, SourceConfig, SourceId};
 use crate::link::Link;
 use crate::packet::{Packet, Reports};
 use crate::probe::Prober;
@@ -30,6 +32,8 @@ use crate::transport::sender::Sender;
 const DESTINATION: u32 = u32::MAX;
 /// In place of the number of a card: the receiver has none.
 const NO_CARD: u32 = u32::MAX;
+/// In place of the number of a line: packets leave when they are due.
+const NO_LINE: u32 = u32::MAX;
 
 /// A network card that coalesces interrupts.
 #[derive(Debug)]
@@ -39,6 +43,8 @@ struct Card {
     event: u64,
     /// One of the links that deliver to the card.
     link: Option<LinkId>,
+    /// Segments that are stamped and passed up at the end of their batch.
+    held: Vec<Packet>,
 }
 
 /// A network in virtual time.
@@ -65,6 +71,7 @@ pub struct Network {
     sources: Vec<Source>,
     probers: Vec<Prober>,
     cards: Vec<Card>,
+    lines: Vec<GapSender>,
     reports: Reports,
 }
 
@@ -87,6 +94,7 @@ impl Network {
             sources: Vec::new(),
             probers: Vec::new(),
             cards: Vec::new(),
+            lines: Vec::new(),
             reports: Reports::default(),
         }
     }
@@ -103,8 +111,21 @@ impl Network {
     pub fn add_card(&mut self, coalescing: Coalescing) -> CardId {
         let id = number(self.cards.len());
         let rng = random::generator(self.seed, "card", id.into());
-        self.cards.push(Card { nic: Nic::new(coalescing, rng), event: u64::MAX, link: None });
+        self.cards.push(Card {
+            nic: Nic::new(coalescing, rng),
+            event: u64::MAX,
+            link: None,
+            held: Vec::new(),
+        });
         CardId(id)
+    }
+
+    /// Adds a line of a sending host, which all its flows share; its largest packet has `packet` bytes.
+    pub fn add_line(&mut self, mechanism: Mechanism, rate: Rate, packet: Bytes) -> Line {
+        let id = number(self.lines.len());
+        let seed = random::generator(self.seed, "line", id.into()).next_u64();
+        self.lines.push(mechanism.sender(rate, packet, seed));
+        Line { id: LineId(id), rate }
     }
 
     /// Adds a source of datagrams.

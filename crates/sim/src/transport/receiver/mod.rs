@@ -5,6 +5,8 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
+use headway_host::nic::AckStamp;
+
 use self::compression::{COMPRESSION_SLACK, Compression};
 use self::reader::Reader;
 use super::blocks::Blocks;
@@ -65,6 +67,8 @@ pub(crate) struct Receiver {
     window: ReceiveWindow,
     out_of_order: RangeSet,
     compression: Compression,
+    /// Where stamps are taken; `None` also if the sender does not want them.
+    stamp: AckStamp,
     reader: Option<Reader>,
     blocks: Blocks,
     marked: u64,
@@ -90,6 +94,7 @@ impl Receiver {
             demand_cwr: false,
             ack_now: false,
             compression: Compression::new(round_trip),
+            stamp: AckStamp::None,
             right_edge: window.initial,
             window,
             out_of_order: RangeSet::default(),
@@ -105,6 +110,18 @@ impl Receiver {
             received: 0,
             marked: 0,
         }
+    }
+
+    /// The sender wants stamps. ACKs are then never compressed, because each stamps one segment only (Linux:
+    /// `tcp_comp_sack_nr` of 0).
+    pub(crate) fn take_stamps(&mut self, stamp: AckStamp) {
+        self.stamp = stamp;
+        self.compression = Compression::default();
+    }
+
+    /// Whether stamps are taken after the card's whole batch.
+    pub(crate) fn stamps_acks(&self) -> bool {
+        matches!(self.stamp, AckStamp::Ack | AckStamp::Ms)
     }
 
     /// The SYN-ACK that answers a SYN.
@@ -290,6 +307,9 @@ impl Receiver {
             at: 0,
             joined: 0,
         };
+        if self.stamp != AckStamp::None {
+            ack.flags |= REPORT;
+        }
         if !self.out_of_order.is_empty() {
             ack.flags |= REPORT;
             let blocks = self.blocks.iter().take(SACK_BLOCKS).count().max(1);
@@ -298,15 +318,25 @@ impl Receiver {
         ack
     }
 
-    /// The report of the ACK just returned, if that is flagged `REPORT`.
-    pub(crate) fn report(&self, ack: &Packet) -> Report {
-        let mut report = Report { window: ack.extra, ..Report::default() };
+    /// The report of the ACK just returned at `now`, if that is flagged `REPORT`.
+    pub(crate) fn report(&self, now: u64, ack: &Packet) -> Report {
+        let mut report = Report { window: ack.extra, stamp: self.time_stamp(now), ..Report::default() };
         // A DSACK takes the space of a block.
         let room = SACK_BLOCKS - usize::from(ack.has(DUPLICATE));
         for (block, (start, end)) in report.blocks.iter_mut().zip(self.blocks.iter().take(room)) {
             *block = ((start - self.next) as u32, (end - self.next) as u32);
         }
         report
+    }
+
+    /// The stamp of an ACK sent now; 0 for none.
+    fn time_stamp(&self, now: u64) -> u32 {
+        let at = match self.stamp {
+            AckStamp::None => return 0,
+            AckStamp::Driver => self.last_arrival,
+            AckStamp::Ack | AckStamp::Ms => now,
+        };
+        ((at / self.stamp.unit().ns().unsigned_abs()) as u32).max(1)
     }
 
     /// The current size of the receive window, segments.

@@ -34,6 +34,7 @@ impl Sender {
             & (self.rack.reo_timeout == u64::MAX)
             & !self.tlp.is_outstanding()
             & self.rates.is_none()
+            & self.slot.is_none()
     }
 
     /// Takes an expected ACK, as [`Sender::on_any_ack`] would.
@@ -64,7 +65,7 @@ impl Sender {
         let before = Before {
             flight: self.in_flight(),
             losses: self.scoreboard.losses(),
-            clean: self.scoreboard.is_clean() && report.is_none(),
+            clean: self.scoreboard.is_clean() && !self.tells_of_holes(report),
         };
         let acked = ack.seq - self.una;
         let opened = self.move_window(ack, report);
@@ -72,6 +73,7 @@ impl Sender {
         // A DSACK counts as delivered, too (Linux).
         let delivered = reported.delivered + u64::from(ack.has(DUPLICATE));
         self.advance(ack.seq);
+        let arrival = self.arrival(ack, report, &reported);
         if delivered == 0 && acked == 0 && !opened && before.clean && ack.flags & (ECE | DUPLICATE) == 0 {
             return;
         }
@@ -86,6 +88,7 @@ impl Sender {
             marked: marked as u32,
             reducing: reducing || !grows,
             state: self.recovery_state(),
+            arrival,
             ..self.news(now, delivered, self.in_flight(), reported.rtt)
         };
         self.controller.on_ack(&news);
@@ -101,6 +104,11 @@ impl Sender {
             self.cwnd = self.prr.window(delivered, news.in_flight.into(), limit.into(), progress);
         }
         self.set_timer(now, acked > 0);
+    }
+
+    /// Whether an ACK comes from a receiver with holes. Where all ACKs have reports, only those with blocks do.
+    fn tells_of_holes(&self, report: Option<&Report>) -> bool {
+        report.is_some_and(|report| self.slot.is_none() || report.has_blocks())
     }
 
     /// Moves the right edge of the receive window; returns whether it moved.
@@ -123,7 +131,22 @@ impl Sender {
             return self.process_sack(now, ack, report);
         }
         let acked = ack.seq - self.una;
-        Reported { delivered: acked, rtt: self.process_in_order_ack(now, ack, acked), ..Reported::default() }
+        let rtt = self.process_in_order_ack(now, ack, acked);
+        Reported {
+            delivered: acked,
+            rtt,
+            newest: acked.checked_sub(1).map(|_| ack.seq - 1),
+            ..Reported::default()
+        }
+    }
+
+    /// The segment that caused an ACK with its stamp, if the controller wants to know and the segment was sent once.
+    fn arrival(&self, ack: &Packet, report: Option<&Report>, reported: &Reported) -> Option<Arrival> {
+        if self.slot.is_none() || ack.flags & (RETRANSMITTED | DUPLICATE) != 0 {
+            return None;
+        }
+        let stamp = report.map(|report| report.stamp).filter(|stamp| *stamp > 0);
+        reported.newest.map(|segment| Arrival { segment, stamp })
     }
 
     /// Moves `una` to `seq`, and forgets the segments below it.
@@ -180,6 +203,7 @@ impl Sender {
             reducing: false,
             state: RecoveryState::Open,
             one_way_delay: None,
+            arrival: None,
         }
     }
 }

@@ -178,7 +178,8 @@ impl Sender {
     /// Whether each segment is a burst of its own, as with controllers that set gaps.
     #[inline(always)]
     pub(super) fn sends_single_segments(&self) -> bool {
-        self.bursts.kind == Burst::Single || self.sets_gaps && self.controller.gap(self.next).is_some()
+        self.bursts.kind == Burst::Single
+            || self.sets_gaps && (self.slot.is_some() || self.controller.gap(self.next).is_some())
     }
 
     /// The number of further segments that leave with the one just polled and differ only in their number; they

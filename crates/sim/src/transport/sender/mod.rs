@@ -12,6 +12,7 @@ mod handshake;
 pub(super) mod rack;
 mod recovery;
 mod report;
+mod slot;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -19,8 +20,10 @@ mod tlp;
 mod transmit;
 mod undo;
 
-use headway_core::control::{Ack, AnyController, Congestion, Controller, Delivery, RecoveryState, Start};
-use headway_core::{Duration, Instant};
+use headway_core::control::{
+    Ack, AnyController, Arrival, Congestion, Controller, Delivery, RecoveryState, Start,
+};
+use headway_core::{Duration, Instant, Rate};
 
 use self::burst::{Bursts, CwndUsage};
 use self::departures::Departures;
@@ -29,6 +32,7 @@ use self::handshake::Handshake;
 use self::rack::Rack;
 use self::recovery::{Entry, State};
 use self::report::Reported;
+use self::slot::Slot;
 use self::tlp::Tlp;
 use self::undo::{Undo, Verdict};
 use super::application::Application;
@@ -78,11 +82,13 @@ pub(crate) struct Sender {
     state: State,
     ecn: Ecn,
     cwr: bool,
-    /// Whether the controller sets gaps between departures.
+    /// Whether the controller sets gaps between departures, or schedules them.
     sets_gaps: bool,
     /// Whether the controller's reductions follow PRR.
     uses_prr: bool,
     pacer: Option<Box<Pacer>>,
+    /// For controllers that schedule departures.
+    slot: Option<Box<Slot>>,
     rtt: Rtt,
     rack: Rack,
     usage: CwndUsage,
@@ -125,13 +131,16 @@ impl Sender {
             paced: config.pacing,
             linux_rounding: config.linux_rounding,
             seed,
+            line: config.line.map(|line| line.rate),
+            stamp_unit: config.stamp.unit(),
         });
         let opening = handshake::opening(config, round_trip);
         // Marking queues may drop the packets of a handshake, so with classic ECN connections are opened before
         // time zero.
         let late =
             opening > now && config.burst == Burst::Host && round_trip > 0 && config.ecn != Ecn::Classic;
-        let pacer = (config.pacing || controller.pacing_rate().is_some()).then(Box::default);
+        let slot = controller.schedules().then(Box::default);
+        let paced = slot.is_none() && (config.pacing || controller.pacing_rate().is_some());
         let mut sender = Sender {
             una: 0,
             next: 0,
@@ -149,7 +158,7 @@ impl Sender {
             frto: Frto::default(),
             last_sent: 0,
             rtt: Rtt::new(),
-            sets_gaps: controller.has_gaps(),
+            sets_gaps: controller.has_gaps() || slot.is_some(),
             uses_prr: controller.uses_prr(),
             rates: controller.wants_delivery_rate().then(|| Box::new(Rates::new())),
             controller,
@@ -161,7 +170,8 @@ impl Sender {
             undo: Undo::default(),
             bursts: Bursts::new(config.burst),
             usage: CwndUsage::default(),
-            pacer,
+            pacer: paced.then(Box::default),
+            slot,
             application: Application::new(config),
             handshake: late.then(|| Box::new(Handshake::new(opening))),
             counters: Counters::default(),
@@ -208,7 +218,7 @@ impl Sender {
         self.controller.ssthresh()
     }
 
-    pub(crate) fn pacing(&self) -> Option<headway_core::Rate> {
+    pub(crate) fn pacing(&self) -> Option<Rate> {
         self.controller.pacing_rate()
     }
 

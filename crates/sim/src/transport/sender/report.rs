@@ -23,6 +23,8 @@ pub(super) struct Reported {
     pub(super) sacked: u64,
     /// RTT of the newest of them, ns.
     pub(super) rtt: Option<u64>,
+    /// The newest of them that was never retransmitted.
+    pub(super) newest: Option<u64>,
     /// Whether it delivers an original sent before the current recovery began that was never retransmitted.
     pub(super) original: bool,
 }
@@ -88,11 +90,13 @@ impl Sender {
         for fresh in [&above, &below] {
             self.advance_rack(now, ack, fresh);
         }
+        let newest = above.originals.or(below.originals).map(|(_, last)| last);
         let mut originals = below.originals.into_iter().chain(above.originals);
         Reported {
             delivered: below.count + above.count,
             sacked: above.count,
             rtt: self.measure(now, ack, &below, &above),
+            newest,
             original: originals.any(|(first, _)| first < self.high_seq),
         }
     }

@@ -104,6 +104,9 @@ impl Sender {
 
     #[inline(never)]
     fn departure_after_gap(&self) -> u64 {
+        if let Some(slot) = &self.slot {
+            return slot.earliest();
+        }
         self.controller.gap(self.next).map_or(0, |gap| self.last_sent + gap.ns().unsigned_abs())
     }
 
@@ -141,6 +144,9 @@ impl Sender {
             self.rto_timer = Timer::new(now, self.rtt.timeout());
         }
         let size = if seq == self.application.last() { self.application.last_size() } else { self.size };
+        if self.sets_gaps {
+            self.note_departure(now, seq, size, flags & RETRANSMITTED != 0);
+        }
         if self.pacer.is_some() {
             self.pace(now, size, first);
         }

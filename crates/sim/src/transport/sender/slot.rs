@@ -1,0 +1,81 @@
+//! Departures of a flow whose controller schedules each of them.
+
+use headway_core::control::Departure;
+
+use super::*;
+
+/// The next departure.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Slot {
+    /// When the controller wants it (ns); `None` while there is nothing to send.
+    due: Option<u64>,
+    /// When the host's line takes it (ns), once it is due.
+    departure: Option<u64>,
+    /// Whether there was nothing to send, or no window for it, since the last departure.
+    idle: bool,
+}
+
+impl Slot {
+    /// When the next packet may leave, as far as known (ns).
+    pub(super) fn earliest(&self) -> u64 {
+        self.departure.or(self.due).unwrap_or(0)
+    }
+}
+
+impl Sender {
+    /// Whether the controller schedules departures. Before each poll the network then asks for [`Sender::due`].
+    #[inline(always)]
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.slot.is_some()
+    }
+
+    /// Asks the controller when the next packet is due. Returns that time (ns) and the size of the packet if it is due
+    /// now and the host's line does not know yet.
+    pub(crate) fn due(&mut self, now: u64) -> Option<(u64, u16)> {
+        let can_send = self.can_send(now);
+        let slot = self.slot.as_mut()?;
+        if slot.departure.is_some() {
+            return None;
+        }
+        if !can_send {
+            (slot.due, slot.idle) = (None, true);
+            return None;
+        }
+        let idle = std::mem::take(&mut slot.idle);
+        let due = self.controller.schedule(Instant::from_ns(now), idle).ns();
+        slot.due = Some(due);
+        (due <= now).then_some((due, self.size))
+    }
+
+    /// The host's line takes the packet that is due at `departure`.
+    pub(crate) fn takes_line(&mut self, departure: u64) {
+        if let Some(slot) = &mut self.slot {
+            slot.departure = Some(departure);
+        }
+    }
+
+    /// Whether there is something to send, and the window permits it.
+    fn can_send(&mut self, now: u64) -> bool {
+        if !self.has_window() {
+            return false;
+        }
+        if !self.frto.sends_new_data() && self.scoreboard.next_lost().is_some() {
+            return true;
+        }
+        if self.next == self.written {
+            self.write(now);
+        }
+        self.next < self.written.min(self.wnd_end)
+    }
+
+    /// Tells the controller that a packet leaves.
+    #[inline(never)]
+    pub(super) fn note_departure(&mut self, now: u64, seq: u64, size: u16, retransmission: bool) {
+        if let Some(slot) = &mut self.slot {
+            (slot.due, slot.departure) = (None, None);
+            let at = Instant::from_ns(now);
+            let full = size == self.size;
+            self.controller.on_departure(&Departure { at, segment: seq, retransmission, full });
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! TCP Rapid in the simulator: the criteria of its specification (rapid 5).
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+use std::path::Path;
+
+use headway_core::Bytes;
+use headway_record::Results;
+use headway_scenario::Scenario;
+use headway_sim::Run;
+
+/// The memory that a run may use.
+const LIMIT: Bytes = Bytes::new(1 << 30);
+
+/// Runs a flow over a link of 10 Gb/s with an RTT of 5 ms to a card that coalesces for 120 us; `more` follows in the
+/// description of the flow.
+fn results(controller: &str, more: &str, changes: &[&str]) -> Results {
+    let text = format!(
+        "duration = \"6 s\"\nwarmup = \"3 s\"\nmtu = 9000\n\
+         [[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"10 Gb/s\"\ndelay = \"2.5 ms\"\nbuffer = \"1 MB\"\n\
+         [host.b]\ncoalescing = {{ kind = \"fixed\", interval = \"120 us\" }}\n\
+         [[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"{controller}\"\noffload = false\n{more}"
+    );
+    let changes: Vec<_> = changes.iter().map(|change| change.parse().unwrap()).collect();
+    let scenario = Scenario::parse(&text, Path::new("rapid.toml"), &changes).unwrap();
+    let mut run = Run::new(&scenario, 1, LIMIT).unwrap();
+    while run.step().unwrap() {}
+    run.finish()
+}
+
+/// Goodput of all flows, Gb/s.
+fn goodput(results: &Results) -> f64 {
+    results.flows.iter().map(|flow| flow.goodput_bps as f64 / 1e9).sum()
+}
+
+#[test]
+fn an_idle_path_is_filled_without_a_queue_or_a_loss() {
+    let results = results("rapid:published,tau=10ms,kd=1/3", "", &[]);
+    let link = &results.summary.links[0];
+    assert!(goodput(&results) >= 9.3, "{}", goodput(&results));
+    assert_eq!(results.flows[0].retransmitted, 0);
+    assert!(link.delay_mean_ns < 100_000, "{}", link.delay_mean_ns);
+}
+
+#[test]
+fn a_short_write_is_not_held_back_until_a_stream_is_full() {
+    let results = results("rapid", "size = \"26844 B\"\n", &["warmup=0 s"]);
+    let flow = &results.flows[0];
+    // Two round trips and 1 ms (rapid F15).
+    assert!(flow.finished_ns.unwrap() < 11_000_000, "{:?}", flow.finished_ns);
+}
+
+#[test]
+fn an_application_that_writes_slowly_is_not_slowed_down() {
+    let results = results("rapid", "application-rate = \"100 Mb/s\"\n", &[]);
+    assert!((goodput(&results) - 0.1).abs() < 0.001, "{}", goodput(&results));
+}
+
+#[test]
+fn the_window_never_limits_also_after_losses_and_timeouts() {
+    for loss in ["1e-4", "0.3"] {
+        let results = results("rapid:published", "", &[&format!("link.0.loss={loss}")]);
+        let flow = &results.flows[0];
+        assert!(flow.retransmitted > 0 && flow.cwnd >= 128, "{loss}: {flow:?}");
+        assert!(flow.goodput_bytes > 0, "{loss}");
+    }
+}
+
+#[test]
+fn a_rate_limit_below_the_line_is_found() {
+    let results = results("rapid:published", "line = \"10 Gb/s\"\n", &["link.0.rate=4 Gb/s", "duration=8 s"]);
+    assert!((3.4..=3.96).contains(&goodput(&results)), "{}", goodput(&results));
+}
+
+#[test]
+fn flows_of_one_host_share_its_line() {
+    let results = results("rapid:published,tau=10ms,kd=1/3", "count = 2\n", &[]);
+    let link = &results.summary.links[0];
+    assert!(goodput(&results) <= 10.0 && goodput(&results) > 5.0, "{}", goodput(&results));
+    // Packets do not leave at the same time, so none waits long at a link that is as fast as the line. Both round the
+    // time of a packet, by 55 us per second of a full line.
+    assert!(link.delay_mean_ns < 100_000, "{}", link.delay_mean_ns);
+}
+
+#[test]
+fn worse_stamps_and_gaps_never_stop_the_flow() {
+    for more in
+        ["stamp = \"ack\"", "stamp = \"ms\"", "stamp = \"none\"", "gaps = \"timer\"", "gaps = \"byte-clock\""]
+    {
+        let results = results("rapid:published", &format!("{more}\n"), &["link.0.rate=4 Gb/s"]);
+        assert!(goodput(&results) > 0.5 && goodput(&results) <= 4.0, "{more}: {}", goodput(&results));
+    }
+}
+
+#[test]
+fn without_a_card_and_with_every_ack_it_works_as_well() {
+    let results = results(
+        "rapid:published,coalescing=0ms",
+        "ack-every = 1\n",
+        &["host.b.coalescing={ kind = \"fixed\", interval = \"0 us\" }"],
+    );
+    assert!(goodput(&results) > 9.0, "{}", goodput(&results));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let run = || {
+        let results = results("rapid", "", &["link.0.loss=1e-4", "duration=4 s"]);
+        [results.flows_csv(), results.links_csv()].join("\n")
+    };
+    assert_eq!(run(), run());
+}
