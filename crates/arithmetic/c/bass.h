@@ -159,6 +159,29 @@ HW_FUNCTION hw_u32 bass_crop(struct rapid_gaps *gaps HW_NONNULL, const struct ba
 	return pass.tail - pass.head;
 }
 
+/* More than any send gap, so that a receive gap less the send gap is positive with it. */
+#define BASS_OFFSET RAPID_MAX_GAP
+
+/* Replaces each receive gap by what the path added to the gap, plus BASS_OFFSET. */
+HW_FUNCTION hw_u32 bass_subtract_send(struct rapid_gaps *gaps HW_NONNULL)
+{
+	hw_u32 i;
+
+	for (i = 0; i < RAPID_MAX_PACKETS; i++)
+		gaps->receive[i] += BASS_OFFSET - gaps->send[i];
+	return 0;
+}
+
+/* Undoes bass_subtract_send, to within the rounding of means. */
+HW_FUNCTION hw_u32 bass_add_send(struct rapid_gaps *gaps HW_NONNULL)
+{
+	hw_u32 i;
+
+	for (i = 0; i < RAPID_MAX_PACKETS; i++)
+		gaps->receive[i] = hw_max(gaps->receive[i] + gaps->send[i], BASS_OFFSET) - BASS_OFFSET;
+	return 0;
+}
+
 /* A moving average that covers the gaps from `before` before to `after` after the one it belongs to. */
 struct bass_mean {
 	/* Sums of the `count` gaps covered, in ns. */

@@ -26,7 +26,7 @@ hw_u32 headway_rapid_estimate(struct rapid_gaps *gaps, struct rapid_gaps *scratc
 			      hw_u32 window, struct rapid_estimate *estimate);
 void headway_rapid_acks_restart(struct rapid_acks *acks);
 void headway_rapid_push(struct rapid_acks *acks, const struct rapid_packet *packet, hw_u32 packets, hw_u32 unit);
-hw_u32 headway_rapid_take(struct rapid_acks *acks, struct rapid_gaps *gaps, hw_u32 packets);
+hw_u32 headway_rapid_take(struct rapid_acks *acks, struct rapid_gaps *gaps);
 void headway_rapid_init(struct rapid *rapid, const struct rapid_config *config, hw_u64 rtt);
 void headway_rapid_on_config(struct rapid *rapid, const struct rapid_config *config);
 void headway_rapid_next_stream(struct rapid *rapid, const struct rapid_config *config, struct rapid_stream *stream);
@@ -38,6 +38,7 @@ void headway_rapid_on_loss(struct rapid *rapid);
 void headway_rapid_on_timeout(struct rapid *rapid);
 hw_u32 headway_rapid_on_recovered(struct rapid *rapid, const struct rapid_config *config);
 void headway_rapid_on_undo(struct rapid *rapid);
+void headway_rapid_on_rtt(struct rapid *rapid, hw_u64 rtt);
 
 void headway_rapid_configure(struct rapid_config *config, hw_u32 preset, hw_u64 line, hw_u32 packet, hw_u64 narrow)
 {
@@ -107,9 +108,9 @@ void headway_rapid_push(struct rapid_acks *acks, const struct rapid_packet *pack
 	rapid_push(acks, packet, packets, unit);
 }
 
-hw_u32 headway_rapid_take(struct rapid_acks *acks, struct rapid_gaps *gaps, hw_u32 packets)
+hw_u32 headway_rapid_take(struct rapid_acks *acks, struct rapid_gaps *gaps)
 {
-	return rapid_take(acks, gaps, packets);
+	return rapid_take(acks, gaps);
 }
 
 void headway_rapid_init(struct rapid *rapid, const struct rapid_config *config, hw_u64 rtt)
@@ -157,4 +158,9 @@ hw_u32 headway_rapid_on_recovered(struct rapid *rapid, const struct rapid_config
 void headway_rapid_on_undo(struct rapid *rapid)
 {
 	rapid_on_undo(rapid);
+}
+
+void headway_rapid_on_rtt(struct rapid *rapid, hw_u64 rtt)
+{
+	rapid_on_rtt(rapid, rtt);
 }

@@ -18,13 +18,19 @@
  *
  *   - R_avg falls by a quarter once per loss episode, when the episode ends.
  *
- *                  an estimate with an excursion, a loss or a timeout,
- *                  or packets closer than the receiver's interrupts
+ * The thesis leaves some questions open. Each answer here is a switch of its own, off in what it published:
+ *   - RAPID_WATCH_QUEUE: R_avg falls by a quarter for losses that come with a queue or in great number, at once, and not
+ *     for random ones; a standing queue, which hides itself from the estimates, is drained (rapid_repairs.h).
+ *   - RAPID_REOPEN: if much more is free than R_avg for tau, R_avg becomes that at once.
+ *   - RAPID_RELATIVE: the steps of the probing rates themselves are not taken for spikes.
+ *
+ *                  an estimate that is not above its stream's average,
+ *                  a loss, a timeout, or a queue
  *     +-----------+ -----------------------------------------------> +--------------+
  *     | START-UP: |                                                  | STEADY:      |
  *     | R_avg = A |                                                  | gamma, tau,  |
- *     | 4 x 4,    |       +-- a loss or a timeout ------------------ | kd; 4 x 16,  |
- *     | s = 2     |       v                                          | s = 1.15     |
+ *     | 4 x 4 to  |       +-- a loss or a timeout ------------------ | kd; 4 x 16,  |
+ *     | 48, s = 2 |       v                                          | s = 1.15     |
  *     +-----------+   +-------------------------+  R_avg *= 3/4  +-->|              |
  *          ^          | in RECOVERY, still with | ---------------+   +--------------+
  *          |          | estimates; the timeout  |                        ^     ^
@@ -42,78 +48,9 @@
 
 #include "bass.h"
 #include "excursion.h"
-#include "numbers.h"
-#include "rapid_acks.h"
-#include "rapid_config.h"
-#include "rapid_gaps.h"
-#include "rapid_schedule.h"
-
-enum rapid_phase {
-	RAPID_START_UP,
-	RAPID_STEADY,
-};
-
-/* The state of one connection, except for the arrays of gaps: those of two streams, which connections may share. */
-struct rapid {
-	/* R_avg, in bit/s. */
-	hw_u64 rate;
-	/* Sums over the estimates since the last update: in bit/s, and the send gaps of their streams, in ns. */
-	hw_u64 estimates;
-	hw_u64 length;
-	/* The number of those estimates, and of the ones without an excursion. */
-	hw_u32 count;
-	hw_u32 censored;
-	/* The number of the next p-stream. */
-	hw_u32 stream;
-	/* One of enum rapid_phase. */
-	hw_u32 phase;
-	/* Whether a loss episode lasts. */
-	hw_u32 recovering;
-	/* Streams that yielded an estimate, and whole ones that did not; both wrap. */
-	hw_u32 estimated;
-	hw_u32 refused;
-	/* The latest estimate. */
-	struct rapid_estimate latest;
-	struct rapid_acks acks;
-};
-
-/* The layout of p-streams at the moment. */
-HW_INLINE struct rapid_shape rapid_shape(const struct rapid *rapid, const struct rapid_config *config)
-{
-	if (rapid->phase == RAPID_START_UP)
-		return (struct rapid_shape){ RAPID_START_RATES, RAPID_START_PACKETS, RAPID_START_RATIO };
-	return config->shape;
-}
-
-/* Puts R_avg into its range. */
-HW_INLINE void rapid_set_rate(struct rapid *rapid, const struct rapid_config *config, hw_u64 rate)
-{
-	rapid->rate = rapid_clamp(rate, RAPID_MIN_RATE, config->line);
-}
-
-/* Forgets the estimates since the last update. */
-HW_INLINE void rapid_forget_estimates(struct rapid *rapid)
-{
-	rapid->estimates = 0;
-	rapid->length = 0;
-	rapid->count = 0;
-	rapid->censored = 0;
-}
-
-/* Ends start-up. Its streams in flight are of another layout, and older than R_avg: they are ignored. */
-HW_INLINE void rapid_end_start_up(struct rapid *rapid)
-{
-	if (rapid->phase != RAPID_START_UP)
-		return;
-	rapid->phase = RAPID_STEADY;
-	rapid_acks_discard(&rapid->acks, rapid->stream);
-}
-
-/* Whether packets at R_avg are closer than the receiver's interrupts. */
-HW_INLINE int rapid_is_coalesced(const struct rapid *rapid, const struct rapid_config *config)
-{
-	return rapid_time(config->packet, rapid->rate) < config->coalescing;
-}
+#include "rapid_repairs.h"
+#include "rapid_start.h"
+#include "rapid_state.h"
 
 /* Initialises a connection; `rtt` is that of the handshake in ns, or 0 if unknown. */
 HW_INLINE void rapid_init(struct rapid *rapid, const struct rapid_config *config, hw_u64 rtt)
@@ -125,8 +62,14 @@ HW_INLINE void rapid_init(struct rapid *rapid, const struct rapid_config *config
 		return;
 	if (rtt)
 		rapid_set_rate(rapid, config, RAPID_START_WINDOW * config->packet * RAPID_BIT_NS / rtt);
-	if (!rapid_is_coalesced(rapid, config))
-		rapid->phase = RAPID_START_UP;
+	rapid->rtt = rtt;
+	rapid->phase = RAPID_START_UP;
+}
+
+/* The RTT is `rtt` ns now. */
+HW_INLINE void rapid_on_rtt(struct rapid *rapid, hw_u64 rtt)
+{
+	rapid->rtt = rtt;
 }
 
 /* Adopts a changed configuration; call this after the change. Streams in flight are of the old one and are ignored. */
@@ -150,7 +93,8 @@ HW_INLINE struct rapid_stream rapid_next_stream(struct rapid *rapid, const struc
 
 /*
  * Denoises the gaps of a stream, with a moving average of `window` (2.10); returns one of enum rapid_outcome.
- * `scratch` is memory for another one.
+ * `scratch` is memory for another one. RAPID_RELATIVE looks for spikes in what the path adds to the gaps: where the gaps
+ * of neighbouring rates differ by more than a threshold, these steps are not taken for spikes.
  *
  * Without the removal of cut-off events after the first pass, the second one takes the dips at the start for low gaps
  * before a huge spike and merges the whole stream, and every estimate is R_avg (2.9).
@@ -158,9 +102,12 @@ HW_INLINE struct rapid_stream rapid_next_stream(struct rapid *rapid, const struc
 HW_FUNCTION hw_u32 rapid_denoise(struct rapid_gaps *gaps HW_NONNULL, struct rapid_gaps *scratch HW_NONNULL,
 				 const struct rapid_config *config HW_NONNULL, hw_u32 window)
 {
+	const int relative = (config->flags & RAPID_RELATIVE) != 0;
 	hw_u32 pass;
 
 	if (!(config->flags & RAPID_WINDOW_ONLY)) {
+		if (relative)
+			bass_subtract_send(gaps);
 		if (bass_crop(gaps, &config->coarse) < RAPID_MIN_SAMPLES)
 			return RAPID_TOO_SHORT;
 		bass_changes(gaps, &config->medium);
@@ -168,6 +115,8 @@ HW_FUNCTION hw_u32 rapid_denoise(struct rapid_gaps *gaps HW_NONNULL, struct rapi
 			if (!bass_changes(gaps, &config->fine))
 				break;
 		}
+		if (relative)
+			bass_add_send(gaps);
 	}
 	bass_smooth(gaps, scratch, window);
 	return RAPID_ESTIMATED;
@@ -203,20 +152,6 @@ HW_INLINE hw_u64 rapid_filter(hw_u64 rate, const struct rapid_config *config, hw
 	return rate + (((mean - rate) * weight + (1U << (RAPID_WEIGHT_BITS - 1))) >> RAPID_WEIGHT_BITS);
 }
 
-/* The rule for start-up: A replaces R_avg (2.14). A lower estimate without an excursion is only older than R_avg. */
-HW_INLINE void rapid_start_up(struct rapid *rapid, const struct rapid_config *config,
-			      const struct rapid_estimate *estimate)
-{
-	if (estimate->bound == RAPID_AT_LEAST) {
-		rapid_set_rate(rapid, config, hw_max(rapid->rate, estimate->rate));
-		if (rapid_is_coalesced(rapid, config))
-			rapid_end_start_up(rapid);
-		return;
-	}
-	rapid_set_rate(rapid, config, estimate->rate);
-	rapid_end_start_up(rapid);
-}
-
 /* Handles the estimate of a stream whose send gaps sum to `length` ns; returns whether R_avg was updated (2.12). */
 HW_INLINE int rapid_on_estimate(struct rapid *rapid, const struct rapid_config *config,
 				const struct rapid_estimate *estimate, hw_u64 length)
@@ -225,7 +160,10 @@ HW_INLINE int rapid_on_estimate(struct rapid *rapid, const struct rapid_config *
 	int stale;
 
 	if (rapid->phase == RAPID_START_UP) {
-		rapid_start_up(rapid, config, estimate);
+		if (rapid_drain(rapid, config))
+			rapid_end_start_up(rapid);
+		else
+			rapid_start_up(rapid, config, estimate, rapid_average(rapid->acks.filling, config, length));
 		return 1;
 	}
 	rapid->estimates += hw_min(estimate->rate, config->line);
@@ -233,8 +171,16 @@ HW_INLINE int rapid_on_estimate(struct rapid *rapid, const struct rapid_config *
 	rapid->length += hw_min(length, RAPID_MAX_PACKETS * RAPID_MAX_GAP);
 	rapid->count++;
 	rapid->censored += estimate->bound == RAPID_AT_LEAST;
+	if (config->flags & RAPID_REOPEN && rapid_ends_round(rapid, config, estimate) && rapid_end_round(rapid, config)) {
+		rapid_forget_estimates(rapid);
+		return 1;
+	}
 	if (rapid->count < config->gamma)
 		return 0;
+	if (rapid_drain(rapid, config)) {
+		rapid_forget_estimates(rapid);
+		return 1;
+	}
 	mean = rapid->estimates / rapid->count;
 	length = config->flags & RAPID_TOTAL_LENGTH ? rapid->length : rapid->length / rapid->count;
 	stale = config->flags & RAPID_NO_CENSORED_FALL && rapid->censored == rapid->count && mean < rapid->rate;
@@ -249,12 +195,24 @@ HW_FUNCTION hw_u32 rapid_on_stream(struct rapid *rapid HW_NONNULL, const struct 
 				   struct rapid_gaps *gaps HW_NONNULL, struct rapid_gaps *scratch HW_NONNULL)
 {
 	const struct rapid_shape shape = rapid_shape(rapid, config);
-	const hw_u32 window = (hw_u32)hw_min(config->window, shape.packets);
+	const hw_u32 packets = rapid->acks.filling;
+	const hw_u32 window = (hw_u32)rapid_clamp(packets / shape.rates, 1, config->window);
 	struct rapid_estimate estimate = { 0 };
+	hw_u32 outcome;
 
-	if (rapid_estimate(gaps, scratch, config, window, &estimate) != RAPID_ESTIMATED) {
+	if (rapid->phase == RAPID_START_UP)
+		outcome = rapid_estimate_start(gaps, config, packets, &estimate);
+	else
+		outcome = rapid_estimate(gaps, scratch, config, window, &estimate);
+	if (outcome != RAPID_ESTIMATED) {
 		rapid->refused++;
 		return 0;
+	}
+	if (config->flags & RAPID_REOPEN && rapid->phase == RAPID_STEADY) {
+		const hw_u64 top = rapid_top_rate(&shape, config, rapid_average(packets, config, rapid->acks.length));
+
+		/* What was cut off with the ends of the stream saw no excursion either. */
+		estimate.rate = estimate.bound == RAPID_AT_LEAST ? top : hw_min(estimate.rate, top);
 	}
 	rapid->estimated++;
 	rapid->latest = estimate;
@@ -268,17 +226,19 @@ HW_FUNCTION hw_u32 rapid_on_stream(struct rapid *rapid HW_NONNULL, const struct 
 HW_INLINE hw_u32 rapid_on_packet(struct rapid *rapid, const struct rapid_config *config, struct rapid_gaps *gaps,
 				 struct rapid_gaps *scratch, const struct rapid_packet *packet)
 {
-	struct rapid_shape shape = rapid_shape(rapid, config);
+	const struct rapid_shape shape = rapid_shape(rapid, config);
 	hw_u32 updates = 0;
 	hw_u32 k;
 
+	rapid_delay_on_packet(&rapid->delay, packet, config->unit, config->coalescing);
+	if (config->flags & RAPID_WATCH_QUEUE)
+		updates += (hw_u32)rapid_judge(rapid, config, packet);
 	rapid_push(&rapid->acks, packet, rapid_packets(&shape), config->unit);
 	/* One interval completes one stream more than it has packets at most. The end of start-up clears it. */
 	for (k = 0; k <= RAPID_MAX_PACKETS; k++) {
-		if (!rapid_take(&rapid->acks, gaps, rapid_packets(&shape)))
+		if (!rapid_take(&rapid->acks, gaps))
 			break;
 		updates += rapid_on_stream(rapid, config, gaps, scratch);
-		shape = rapid_shape(rapid, config);
 	}
 	return updates;
 }
@@ -297,6 +257,7 @@ HW_INLINE void rapid_on_loss(struct rapid *rapid)
 HW_INLINE void rapid_on_timeout(struct rapid *rapid)
 {
 	rapid_on_loss(rapid);
+	rapid->timed_out = 1;
 	rapid_forget_estimates(rapid);
 	rapid_acks_discard(&rapid->acks, rapid->stream);
 }
@@ -304,9 +265,15 @@ HW_INLINE void rapid_on_timeout(struct rapid *rapid)
 /* Ends a loss episode with the one cut that it causes; returns whether there was one (2.13). */
 HW_INLINE int rapid_on_recovered(struct rapid *rapid, const struct rapid_config *config)
 {
+	/* Otherwise the losses that showed a queue have cut R_avg already. */
+	const int cuts = rapid->timed_out || !(config->flags & RAPID_WATCH_QUEUE);
+
 	if (!rapid->recovering)
 		return 0;
 	rapid->recovering = 0;
+	rapid->timed_out = 0;
+	if (!cuts)
+		return 0;
 	rapid_set_rate(rapid, config, rapid->rate - rapid->rate / 4);
 	rapid_forget_estimates(rapid);
 	return 1;
@@ -316,6 +283,7 @@ HW_INLINE int rapid_on_recovered(struct rapid *rapid, const struct rapid_config 
 HW_INLINE void rapid_on_undo(struct rapid *rapid)
 {
 	rapid->recovering = 0;
+	rapid->timed_out = 0;
 }
 
 #endif

@@ -32,6 +32,10 @@ struct rapid_packet {
 	/* Whether the packet was lost or retransmitted, or belongs to no stream (2.2): a tail of less than a whole
 	 * stream, or a segment smaller than the others. */
 	hw_u32 unusable;
+	/* Packets in its p-stream; 0 for as many as the present shape has. */
+	hw_u32 packets;
+	/* Whether the packet was lost. */
+	hw_u32 lost;
 };
 
 /* An interval between two stamps. Each of its `count` packets gets a share, the first few 1 ns more. */
@@ -68,6 +72,11 @@ struct rapid_acks {
 	hw_u32 skipped;
 	hw_u32 filled;
 	hw_u32 complete;
+	/* Packets in the stream that is being filled, 0 before it begins; in the latest one; and the number of streams
+	 * that began after the one that is being filled. */
+	hw_u32 filling;
+	hw_u32 packets;
+	hw_u32 behind;
 	/* Streams before `oldest` are ignored while `discarding`. */
 	hw_u32 oldest;
 	hw_u32 discarding;
@@ -87,6 +96,8 @@ HW_INLINE void rapid_acks_restart(struct rapid_acks *acks)
 	acks->skipped = 0;
 	acks->filled = 0;
 	acks->complete = 0;
+	acks->filling = 0;
+	acks->behind = 0;
 }
 
 /* Ignores all packets of streams before `oldest`. */
@@ -105,23 +116,37 @@ HW_INLINE int rapid_acks_ignores(struct rapid_acks *acks, hw_u32 stream)
 	return acks->discarding != 0;
 }
 
-/* Follows the position in streams of `packets` packets; finds holes and beginnings. */
+/* A stream of `packets` packets begins. Two lengths are known at a time: of the stream that is being filled, and of all
+ * those after it. */
+HW_INLINE void rapid_acks_begin(struct rapid_acks *acks, hw_u32 packets)
+{
+	if (acks->behind && packets != acks->packets)
+		rapid_acks_restart(acks);
+	if (acks->broken) {
+		acks->foreign = acks->waiting;
+		acks->missing = 0;
+		acks->skipped = 0;
+		acks->filled = 0;
+		acks->length = 0;
+		acks->broken = 0;
+	}
+	if (acks->filling)
+		acks->behind++;
+	else
+		acks->filling = packets;
+	acks->packets = packets;
+}
+
+/* Follows the position in a stream of `packets` packets; finds holes and beginnings. */
 HW_INLINE void rapid_acks_follow(struct rapid_acks *acks, const struct rapid_packet *packet, hw_u32 packets)
 {
 	if (packet->index) {
 		if (packet->stream != acks->stream || packet->index != acks->next)
 			rapid_acks_restart(acks);
 	} else {
-		if (packet->stream != acks->stream + 1 || acks->next != packets)
+		if (packet->stream != acks->stream + 1 || acks->next != acks->packets)
 			rapid_acks_restart(acks);
-		if (acks->broken) {
-			acks->foreign = acks->waiting;
-			acks->missing = 0;
-			acks->skipped = 0;
-			acks->filled = 0;
-			acks->length = 0;
-			acks->broken = 0;
-		}
+		rapid_acks_begin(acks, packets);
 	}
 	acks->stream = packet->stream;
 	acks->next = packet->index + 1;
@@ -144,7 +169,8 @@ HW_INLINE void rapid_acks_close(struct rapid_acks *acks, hw_u32 elapsed, hw_u32 
 }
 
 /*
- * Adds the next packet in the order of sending, of streams of `packets` packets, with stamps in units of `unit` ns.
+ * Adds the next packet in the order of sending, with stamps in units of `unit` ns. Its stream has `packets` packets
+ * unless it says otherwise.
  * Call rapid_take afterwards until it returns 0.
  *
  * A stamp of 0 or from the past is none. The upper half of the numbers is the past, so a gap may last 2^31 units:
@@ -161,7 +187,7 @@ HW_INLINE void rapid_push(struct rapid_acks *acks, const struct rapid_packet *pa
 	}
 	if (acks->waiting >= RAPID_MAX_PACKETS)
 		rapid_acks_restart(acks);
-	rapid_acks_follow(acks, packet, packets);
+	rapid_acks_follow(acks, packet, packet->packets ? (hw_u32)hw_min(packet->packets, RAPID_MAX_PACKETS) : packets);
 	acks->waiting++;
 	acks->sent += hw_min(packet->gap, RAPID_MAX_GAP);
 	if (acks->broken)
@@ -215,10 +241,10 @@ HW_FUNCTION hw_u32 rapid_take_one(struct rapid_acks *acks HW_NONNULL, struct rap
 }
 
 /*
- * Returns 1 when a stream of `packets` packets is complete, with its samples in `gaps` and the sum of its send gaps
- * in `length`; 0 when the interval is used up. `gaps` must be the same at each call.
+ * Returns 1 when a stream is complete, with its samples in `gaps` and the sum of its send gaps in `length`; 0 when the
+ * interval is used up. `gaps` must be the same at each call.
  */
-HW_FUNCTION hw_u32 rapid_take(struct rapid_acks *acks HW_NONNULL, struct rapid_gaps *gaps HW_NONNULL, hw_u32 packets)
+HW_FUNCTION hw_u32 rapid_take(struct rapid_acks *acks HW_NONNULL, struct rapid_gaps *gaps HW_NONNULL)
 {
 	hw_u32 i;
 
@@ -227,19 +253,23 @@ HW_FUNCTION hw_u32 rapid_take(struct rapid_acks *acks HW_NONNULL, struct rapid_g
 		acks->skipped = 0;
 		acks->filled = 0;
 		acks->length = 0;
+		acks->filling = acks->behind ? acks->packets : 0;
+		acks->behind -= acks->behind > 0;
 	}
+	if (!acks->filling)
+		return 0;
 	if (!acks->filled) {
-		hw_u32 more = (hw_u32)hw_min(acks->missing, packets - acks->skipped);
+		hw_u32 more = (hw_u32)hw_min(acks->missing, acks->filling - acks->skipped);
 
 		acks->skipped += more;
 		acks->missing -= more;
 	}
 	for (i = 0; i < RAPID_MAX_PACKETS; i++) {
-		if (!acks->interval.count || acks->skipped + acks->filled >= packets)
+		if (!acks->interval.count || acks->skipped + acks->filled >= acks->filling)
 			break;
 		rapid_take_one(acks, gaps);
 	}
-	if (acks->skipped + acks->filled < packets)
+	if (acks->skipped + acks->filled < acks->filling)
 		return 0;
 	gaps->begin = 0;
 	gaps->end = acks->filled;

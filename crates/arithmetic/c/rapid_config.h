@@ -27,12 +27,33 @@
 #define RAPID_MIN_SAMPLES 8
 /* Most smoothing passes over a stream; a staircase of rises need not come to rest (2.10). */
 #define RAPID_MAX_PASSES 16
-/* Start-up (2.14): p-streams of 4 x 4 packets with s = 2, so that the highest rate is 3.75 R_avg; the first R_avg is 10
- * packets per RTT. */
+/* Start-up (2.14): p-streams of 4 x 4 packets with s = 2, so that the highest rate is 3.75 R_avg, and longer ones where
+ * the receiver coalesces; the first R_avg is 10 packets per RTT. */
 #define RAPID_START_RATES 4
 #define RAPID_START_PACKETS 4
 #define RAPID_START_RATIO RAPID_MIN_RATIO
 #define RAPID_START_WINDOW 10
+/* Start-up goes on while estimates exceed their streams' averages by one part in so many: more than rounding. */
+#define RAPID_START_RISE 32
+/* Most packets at a rate in start-up. */
+#define RAPID_MAX_START_PACKETS (RAPID_MAX_PACKETS / RAPID_START_RATES)
+/* A queue shorter than this is none, in ns: at 10 Gb/s 14 packets, the bursts of smooth cross traffic. */
+#define RAPID_SHORT_QUEUE 100000ULL
+/* Nor is one of fewer packets at R_avg. */
+#define RAPID_SHORT_QUEUE_PACKETS 8
+/* A standing queue is drained in so many ns, or in an RTT if that is shorter. */
+#define RAPID_DRAIN_TIME 5000000ULL
+/* If more than one packet in so many is lost, the path is congested whatever delays say: its buffer may be shorter than
+ * what delays show. */
+#define RAPID_MUCH_LOSS 16
+/* Counted over so many packets, or half of them. */
+#define RAPID_JUDGED_PACKETS 512
+/* With RAPID_REOPEN, R_avg becomes the mean of a round of so many estimates at least if that exceeds it by more than one
+ * part in so many: with coalescing, estimates of streams far below what is free exceed R_avg by a tenth. */
+#define RAPID_ROUND_STREAMS 8
+#define RAPID_MUCH_FREE 16
+/* And by more than so many mean distances of rounds, because bursts of cross traffic are no new capacity. */
+#define RAPID_DEVIATIONS 3
 /* What the published thresholds are made for: packets of 9038 B at 10 Gb/s, 7.23 us (2.10). */
 #define RAPID_USUAL_PACKET 9038U
 #define RAPID_USUAL_RATE 10000000000ULL
@@ -52,6 +73,12 @@ enum rapid_flag {
 	RAPID_TOTAL_LENGTH = 16,
 	/* R_avg does not fall when none of the gamma streams saw an excursion: they are older than R_avg (2.12). */
 	RAPID_NO_CENSORED_FALL = 32,
+	/* Losses cut R_avg only if packets queued, and a standing queue is drained. */
+	RAPID_WATCH_QUEUE = 64,
+	/* R_avg grows quickly while no stream sees an excursion, also after start-up. */
+	RAPID_REOPEN = 128,
+	/* Spikes are looked for in what the path adds to the gaps. */
+	RAPID_RELATIVE = 256,
 };
 
 /* The published settings (2.12) and the variants of the ablation study (2.25). */
@@ -79,8 +106,7 @@ struct rapid_config {
 	hw_u64 line;
 	/* Time constant of the increase, in ns: 1 to RAPID_MAX_TAU. */
 	hw_u64 tau;
-	/* Start-up ends when packets are closer than this, in ns: the receiver's interrupt delay, behind which streams
-	 * of 16 packets show nothing. 0 for a receiver that does not coalesce. */
+	/* The distance of the receiver's interrupts, in ns, up to 1 s; 0 for a receiver that does not coalesce. */
 	hw_u64 coalescing;
 	/* Bytes of a full packet on the wire, 64 to RAPID_MAX_PACKET: IP packet and 38 B of Ethernet. */
 	hw_u32 packet;
@@ -130,6 +156,7 @@ HW_INLINE void rapid_config_bound(struct rapid_config *config)
 {
 	config->line = rapid_clamp(config->line, RAPID_MIN_RATE, RAPID_MAX_RATE);
 	config->tau = rapid_clamp(config->tau, 1, RAPID_MAX_TAU);
+	config->coalescing = hw_min(config->coalescing, 1000000000);
 	config->packet = (hw_u32)rapid_clamp(config->packet, 64, RAPID_MAX_PACKET);
 	config->shape.rates = (hw_u32)rapid_clamp(config->shape.rates, 1, RAPID_MAX_RATES);
 	config->shape.packets = (hw_u32)rapid_clamp(config->shape.packets, 1, RAPID_MAX_PACKETS / config->shape.rates);

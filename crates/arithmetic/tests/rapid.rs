@@ -90,7 +90,7 @@ fn packets(streams: u32, length: u32, every: u32, us: u32) -> impl Iterator<Item
         stream: i / length,
         index: i % length,
         stamp: if i % every == every - 1 { 1_000 + (i + 1) * us } else { 0 },
-        unusable: 0,
+        ..Packet::default()
     })
 }
 

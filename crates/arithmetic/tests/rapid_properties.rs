@@ -96,6 +96,8 @@ fn event() -> impl Strategy<Value = Event> {
             index: index >> (index % 32),
             stamp,
             unusable: unusable.into(),
+            packets: if gap % 3 == 0 { index % 200 } else { 0 },
+            lost: u32::from(stream % 5 == 0),
         },
     );
     prop_oneof![
@@ -142,7 +144,7 @@ proptest! {
                         stamp = next_stamp(stamps, stamp);
                         let stamp = if index % every == 0 { stamp } else { 0 };
                         let gap = stream.gap(index) * stretch;
-                        rapid.on_packet(&Packet { gap, stream: stream.id, index, stamp, unusable: 0 });
+                        rapid.on_packet(&Packet { gap, stream: stream.id, index, stamp, ..Packet::default() });
                         let latest = rapid.latest().map_or(0, |estimate| estimate.rate);
                         prop_assert!(latest <= rapid.config().line.max(config.bounded().line));
                     }

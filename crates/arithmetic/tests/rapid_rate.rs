@@ -15,7 +15,11 @@ fn config(preset: Preset) -> Config {
 /// A connection in steady state at `rate`.
 fn steady(config: Config, rate: u64) -> Rapid {
     let rtt = 10 * u64::from(config.packet) * 8_000_000_000 / rate;
-    Rapid::new(Config { coalescing: u64::MAX, ..config }, rtt)
+    let mut rapid = Rapid::new(config, rtt);
+    // A loss episode ends start-up, and a spurious one changes nothing else.
+    rapid.on_loss();
+    rapid.on_undo();
+    rapid
 }
 
 fn total(stream: &Stream) -> u64 {
@@ -139,7 +143,8 @@ impl Fluid {
                 self.backlog = (self.backlog + arriving - 10.0 * gap as f64).max(0.0) + bits;
                 let received = self.now + (self.backlog / 10.0) as u64;
                 let stamp = (received / 1000) as u32;
-                let packet = Packet { gap, stream: stream.id, index, stamp, unusable: 0 };
+                let packets = stream.shape.len();
+                let packet = Packet { gap, stream: stream.id, index, stamp, packets, ..Packet::default() };
                 self.acks.push_back((received + self.rtt, packet));
                 while self.acks.front().is_some_and(|(due, _)| *due <= self.now) {
                     let (_, packet) = self.acks.pop_front().expect("just seen");
@@ -152,8 +157,8 @@ impl Fluid {
 }
 
 /// rapid 2.14, F53. The rates of a stream double, so an estimate may be half of what is available: half of the
-/// connections leave start-up with at least four fifths, all with at least 55 %. A margin of 2 % of the send gap is
-/// 2 % of the capacity.
+/// connections have at least four fifths of it by then, all have at least 55 %. Cross traffic that fills the link hides
+/// excesses below an eighth of the capacity, so where little is free the rate may be a fifth of the capacity too high.
 #[test]
 fn start_up_finds_the_available_bandwidth_within_ten_rtts() {
     for rtt in [5_000_000, 30_000_000, 100_000_000] {
@@ -163,8 +168,7 @@ fn start_up_finds_the_available_bandwidth_within_ten_rtts() {
             assert!(rapid.is_starting());
             let mut path = Fluid::new(available, rtt);
             let rate = path.run(&mut rapid, path.now + 10 * rtt) as f64 / 1e9;
-            assert!(!rapid.is_starting(), "an RTT of {rtt} ns, {available} Gb/s");
-            let band = 0.55 * available..1.27 * available + 0.2;
+            let band = 0.55 * available..1.27 * available + 2.0;
             assert!(band.contains(&rate), "{rate} of {available}");
             good += u32::from(rate >= 0.8 * available);
         }
@@ -183,15 +187,23 @@ fn the_literal_start_is_at_100_kbps_with_whole_streams() {
 }
 
 #[test]
-fn start_up_ends_where_interrupts_hide_single_packets_and_at_a_loss() {
-    // 120 us per packet are 603 Mb/s.
-    let mut rapid = Rapid::new(config(Preset::Default), 30_000_000);
-    Fluid::new(7.5, 30_000_000).run(&mut rapid, 1_400_000_000);
-    assert!(!rapid.is_starting());
-    let mut rapid = Rapid::new(config(Preset::Default), 30_000_000);
-    rapid.on_loss();
-    assert!(!rapid.is_starting());
-    assert!(!Rapid::new(config(Preset::Default), 30_000).is_starting());
+fn start_up_ends_at_a_loss_and_at_a_timeout() {
+    for end in [Rapid::on_loss, Rapid::on_timeout] {
+        let mut rapid = Rapid::new(config(Preset::Default), 30_000_000);
+        assert!(rapid.is_starting());
+        end(&mut rapid);
+        assert!(!rapid.is_starting());
+    }
+}
+
+/// The highest rate of a stream lasts for three interrupts of the receiver, as far as the longest stream allows.
+#[test]
+fn streams_of_start_up_are_as_long_as_coalescing_needs() {
+    for (mbps, packets) in [(10, 4), (300, 5), (1000, 18), (2000, 37), (8000, 48)] {
+        let rtt = 10 * u64::from(PACKET) * 8_000 / mbps;
+        let stream = Rapid::new(config(Preset::Default), rtt).next_stream();
+        assert_eq!(stream.shape, Shape { rates: 4, packets, ratio: 1 << 15 }, "{mbps} Mb/s");
+    }
 }
 
 /// rapid B.4, B.5: the rate stays near what is available, whatever the RTT.
@@ -216,6 +228,96 @@ fn the_loop_holds_the_available_bandwidth_and_follows_it() {
         }
         assert!(rapid.estimated() > 1000 && rapid.latest().is_some());
     }
+}
+
+/// A connection in steady state at 4 Gb/s with all repairs, on a path with an RTT of 10 ms.
+fn repaired() -> Rapid {
+    let flags = flags::NO_CENSORED_FALL | flags::WATCH_QUEUE | flags::REOPEN | flags::RELATIVE;
+    let mut rapid = steady(Config { flags, ..config(Preset::Default) }, 4_000_000_000);
+    rapid.on_rtt(10_000_000);
+    rapid
+}
+
+/// Packets of one gap each 18 us, which wait for `queue(i)` us; every fiftieth is lost where `lost` says so.
+fn packets(rapid: &mut Rapid, range: std::ops::Range<u32>, queue: impl Fn(u32) -> u32, lost: bool) {
+    for i in range {
+        let lost = lost && i % 50 == 49;
+        let stamp = if lost { 0 } else { 1 + 18 * i + queue(i) };
+        let (stream, index) = (i / 64, i % 64);
+        rapid.on_packet(&Packet {
+            gap: 18_000,
+            stream,
+            index,
+            stamp,
+            lost: lost.into(),
+            ..Packet::default()
+        });
+    }
+}
+
+#[test]
+fn random_losses_cut_nothing_and_losses_behind_a_queue_do_once_per_rtt() {
+    let mut rapid = repaired();
+    packets(&mut rapid, 0..1_000, |_| 0, true);
+    rapid.on_loss();
+    rapid.on_recovered();
+    assert!(rapid.rate() >= 4_000_000_000, "{}", rapid.rate());
+    let before = rapid.rate();
+    // 10 ms are 556 packets. Nothing but the losses lowers the rate: no stream is whole.
+    packets(&mut rapid, 1_000..1_500, |_| 500, true);
+    assert_eq!(rapid.rate(), before - before / 4);
+}
+
+#[test]
+fn many_losses_cut_also_without_a_queue() {
+    let mut rapid = repaired();
+    for i in 0..600 {
+        let lost = u32::from(i % 8 == 7);
+        let stamp = if lost > 0 { 0 } else { 1 + 18 * i };
+        rapid.on_packet(&Packet { gap: 18_000, index: 1, stamp, lost, ..Packet::default() });
+    }
+    assert_eq!(rapid.rate(), 3_000_000_000);
+}
+
+#[test]
+fn a_standing_queue_is_drained_and_a_passing_one_is_not() {
+    // A quarter of all packets wait, never those of three whole streams.
+    let mut passing = repaired();
+    packets(&mut passing, 0..6_400, |i| if i % 256 < 64 { 0 } else { 400 }, false);
+    assert!(passing.rate() >= 3_500_000_000, "{}", passing.rate());
+    let mut standing = repaired();
+    packets(&mut standing, 0..640, |_| 0, false);
+    let before = standing.rate();
+    packets(&mut standing, 640..1_280, |_| 400, false);
+    // By 400 of 5000 us, once: 640 packets take hardly more than the RTT of 10 ms.
+    assert!(standing.rate() < before - before / 16, "{} {before}", standing.rate());
+}
+
+#[test]
+fn clocks_that_wrap_or_jump_leave_the_rate_between_its_limits() {
+    let mut rapid = repaired();
+    for (i, stamp) in
+        (0..).zip([u32::MAX - 5, 7, 1 << 31, 5, 3, u32::MAX, 1, 0, 9].into_iter().cycle().take(5_000))
+    {
+        rapid.on_packet(&Packet { gap: 18_000, stream: i / 64, index: i % 64, stamp, ..Packet::default() });
+        assert!((MIN_RATE..=LINE).contains(&rapid.rate()));
+    }
+}
+
+#[test]
+fn the_rate_rises_at_once_where_much_more_is_free_for_tau() {
+    let updates_to_90_percent = |flags| {
+        let mut rapid = steady(Config { flags, ..config(Preset::Default) }, 1_000_000_000);
+        rapid.on_rtt(10_000_000);
+        let mut path = Fluid::new(7.5, 10_000_000);
+        let begin = path.now;
+        while rapid.rate() < 6_750_000_000 && path.now - begin < 20_000_000_000 {
+            path.run(&mut rapid, path.now + 10_000_000);
+        }
+        path.now - begin
+    };
+    let (published, repaired) = (updates_to_90_percent(0), updates_to_90_percent(flags::REOPEN));
+    assert!(2 * repaired < published, "{repaired} {published} ns");
 }
 
 /// rapid 2.13: after a timeout, streams sent before it are ignored, and the next ones count.

@@ -188,7 +188,7 @@ fn spreading_of_delayed_acks_equals_that_in_rust() {
             let (stream, index) = (first.wrapping_add(i / length), i % length);
             let stamp = if stamped { now } else { 0 };
             found.clear();
-            c.push(&rapid::Packet { gap, stream, index, stamp, unusable: 0 }, |gaps| {
+            c.push(&rapid::Packet { gap, stream, index, stamp, ..rapid::Packet::default() }, |gaps| {
                 found.push((gaps.send().to_vec(), gaps.receive().to_vec()));
             });
             let mut found = found.iter();
@@ -249,7 +249,7 @@ fn a_coalescing_receiver_does_not_hide_the_available_bandwidth() {
                 let received = arrival.received.expect("nothing is lost").ns() / 1000;
                 let stamp = if packets.is_multiple_of(2) { received as u32 } else { 0 };
                 let before = sender.estimated();
-                sender.on_packet(&rapid::Packet { gap, stream, index, stamp, unusable: 0 });
+                sender.on_packet(&rapid::Packet { gap, stream, index, stamp, ..rapid::Packet::default() });
                 if sender.estimated() != before {
                     sum += sender.latest().expect("just made").rate;
                     count += 1;

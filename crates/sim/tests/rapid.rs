@@ -43,10 +43,10 @@ fn an_idle_path_is_filled_without_a_queue_or_a_loss() {
 
 #[test]
 fn a_short_write_is_not_held_back_until_a_stream_is_full() {
-    let results = results("rapid", "size = \"26844 B\"\n", &["warmup=0 s"]);
+    let results = results("rapid", "size = \"26844 B\"\n", &["warmup=0 s", "flow.0.offload=true"]);
     let flow = &results.flows[0];
     // Two round trips and 1 ms (rapid F15).
-    assert!(flow.finished_ns.unwrap() < 11_000_000, "{:?}", flow.finished_ns);
+    assert!(flow.finished_ns.unwrap() - flow.start_ns < 11_000_000, "{:?}", flow.finished_ns);
 }
 
 #[test]
@@ -73,12 +73,11 @@ fn a_rate_limit_below_the_line_is_found() {
 
 #[test]
 fn flows_of_one_host_share_its_line() {
-    let results = results("rapid:published,tau=10ms,kd=1/3", "count = 2\n", &[]);
+    let results = results("rapid:published,tau=10ms,kd=1/3", "count = 2\nline = \"9.9 Gb/s\"\n", &[]);
     let link = &results.summary.links[0];
     assert!(goodput(&results) <= 10.0 && goodput(&results) > 5.0, "{}", goodput(&results));
-    // Packets do not leave at the same time, so none waits long at a link that is as fast as the line. Both round the
-    // time of a packet, by 55 us per second of a full line.
-    assert!(link.delay_mean_ns < 100_000, "{}", link.delay_mean_ns);
+    // Packets do not leave at the same time, so none waits at a link that is a little faster than the line.
+    assert!(link.delay_max_ns < 1_000, "{}", link.delay_max_ns);
 }
 
 #[test]

@@ -16,6 +16,10 @@ pub struct Packet {
     pub stamp: u32,
     /// 1 if the packet was lost or retransmitted, or belongs to no p-stream.
     pub unusable: u32,
+    /// Packets in its p-stream; 0 for as many as the present shape has.
+    pub packets: u32,
+    /// 1 if the packet was lost.
+    pub lost: u32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +50,9 @@ pub(super) struct State {
     skipped: u32,
     filled: u32,
     complete: u32,
+    filling: u32,
+    packets: u32,
+    behind: u32,
     oldest: u32,
     discarding: u32,
 }
@@ -53,7 +60,7 @@ pub(super) struct State {
 unsafe extern "C" {
     safe fn headway_rapid_acks_restart(acks: &mut State);
     safe fn headway_rapid_push(acks: &mut State, packet: &Packet, packets: u32, unit: u32);
-    safe fn headway_rapid_take(acks: &mut State, gaps: &mut Gaps, packets: u32) -> u32;
+    safe fn headway_rapid_take(acks: &mut State, gaps: &mut Gaps) -> u32;
 }
 
 /// Spreads each interval between two stamped packets evenly over the packets it covers (rapid 2.8).
@@ -80,7 +87,7 @@ impl Acks {
     /// A stream has fewer gaps than packets when its first packets came before the first stamp.
     pub fn push(&mut self, packet: &Packet, mut complete: impl FnMut(&Gaps)) {
         headway_rapid_push(&mut self.state, packet, self.packets, self.unit);
-        while headway_rapid_take(&mut self.state, &mut self.gaps, self.packets) != 0 {
+        while headway_rapid_take(&mut self.state, &mut self.gaps) != 0 {
             complete(&self.gaps);
         }
     }

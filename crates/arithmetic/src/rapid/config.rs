@@ -46,6 +46,12 @@ pub mod flags {
     pub const TOTAL_LENGTH: u32 = 16;
     /// The rate does not fall when none of the gamma streams saw an excursion (rapid 2.12).
     pub const NO_CENSORED_FALL: u32 = 32;
+    /// Losses cut the rate only if packets queued, and a standing queue is drained.
+    pub const WATCH_QUEUE: u32 = 64;
+    /// The rate grows quickly while no stream sees an excursion, also after start-up.
+    pub const REOPEN: u32 = 128;
+    /// Spikes are looked for in what the path adds to the gaps.
+    pub const RELATIVE: u32 = 256;
 }
 
 /// The rise and the fall of a receive gap that make it a spike, in ns, up to 2^31.
@@ -78,7 +84,7 @@ pub struct Config {
     pub line: u64,
     /// Time constant of the increase, in ns: 1 to 2^35.
     pub tau: u64,
-    /// Start-up ends when packets are closer than this, in ns: the receiver's interrupt delay, 0 for none.
+    /// The distance of the receiver's interrupts, in ns, up to 1 s; 0 for none.
     pub coalescing: u64,
     /// Bytes of a full packet on the wire, 64 to [`MAX_PACKET`](super::MAX_PACKET).
     pub packet: u32,

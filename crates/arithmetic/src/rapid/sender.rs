@@ -17,6 +17,41 @@ pub(super) struct State {
     refused: u32,
     latest: Estimate,
     acks: acks::State,
+    delay: Delay,
+    rtt: u64,
+    drained: u64,
+    settled: u32,
+    lost: u32,
+    timed_out: u32,
+    round_begin: u64,
+    round_sum: u64,
+    deviation: u64,
+    round_estimates: u32,
+    round: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+struct Minimum {
+    current: u64,
+    before: u64,
+    begin: u64,
+    count: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+struct Delay {
+    clock: u64,
+    stamped_at: u64,
+    latest: u64,
+    base: Minimum,
+    near: Minimum,
+    low: u64,
+    last: u32,
+    stamped: u32,
+    waiting: u32,
+    fresh: u32,
 }
 
 unsafe extern "C" {
@@ -40,6 +75,7 @@ unsafe extern "C" {
     safe fn headway_rapid_on_timeout(rapid: &mut State);
     safe fn headway_rapid_on_recovered(rapid: &mut State, config: &Config) -> u32;
     safe fn headway_rapid_on_undo(rapid: &mut State);
+    safe fn headway_rapid_on_rtt(rapid: &mut State, rtt: u64);
 }
 
 /// One connection.
@@ -69,6 +105,17 @@ impl Rapid {
             refused: 0,
             latest: Estimate::NONE,
             acks: acks::State::default(),
+            delay: Delay::default(),
+            rtt: 0,
+            drained: 0,
+            settled: 0,
+            lost: 0,
+            timed_out: 0,
+            round: 0,
+            round_estimates: 0,
+            round_begin: 0,
+            round_sum: 0,
+            deviation: 0,
         };
         headway_rapid_init(&mut state, &config, rtt);
         Rapid { config, state, gaps: Box::default(), scratch: Box::default() }
@@ -117,6 +164,11 @@ impl Rapid {
     /// Ends a loss episode with its one cut; returns whether there was an episode.
     pub fn on_recovered(&mut self) -> bool {
         headway_rapid_on_recovered(&mut self.state, &self.config) != 0
+    }
+
+    /// The RTT is `rtt` ns now.
+    pub fn on_rtt(&mut self, rtt: u64) {
+        headway_rapid_on_rtt(&mut self.state, rtt);
     }
 
     /// Ends a loss episode that was spurious, without a cut.

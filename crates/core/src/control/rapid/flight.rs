@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use headway_arithmetic::rapid::{Packet, Rapid};
+use headway_arithmetic::rapid::{Packet, Rapid, Stream};
 
 use super::super::{Ack, Arrival, Departure};
 use crate::units::{Duration, Instant};
@@ -15,6 +15,8 @@ pub(super) struct Sent {
     gap: u64,
     stream: u32,
     index: u32,
+    /// Packets in its p-stream.
+    packets: u32,
     retransmission: bool,
     /// Whether it belongs to a p-stream.
     probe: bool,
@@ -24,9 +26,9 @@ pub(super) struct Sent {
 
 impl Sent {
     /// A packet of a p-stream, unless it is shorter than the others.
-    pub(super) fn in_stream(departure: &Departure, stream: u32, index: u32, after_idle: bool) -> Sent {
-        let probe = departure.full;
-        Sent { probe, stream, index, after_idle, ..Sent::outside(departure) }
+    pub(super) fn in_stream(departure: &Departure, stream: &Stream, index: u32, after_idle: bool) -> Sent {
+        let (probe, packets) = (departure.full, stream.shape.len());
+        Sent { probe, stream: stream.id, index, packets, after_idle, ..Sent::outside(departure) }
     }
 
     /// A packet that belongs to no p-stream.
@@ -36,6 +38,7 @@ impl Sent {
             gap: 0,
             stream: 0,
             index: 0,
+            packets: 0,
             retransmission: departure.retransmission,
             probe: false,
             after_idle: false,
@@ -107,12 +110,13 @@ impl Flight {
         // Every segment above a hole is acknowledged by itself, so one that a later one overtakes is missing.
         let hole = sent.retransmission || stamp == 0 && sent.segment >= self.una;
         let usable = sent.probe && (self.bridges_holes || !hole);
-        let Sent { gap, stream, index, .. } = sent;
+        let Sent { gap, stream, index, packets, .. } = sent;
         if sent.after_idle {
             // An idle time is no gap, so the next p-stream begins without the last one's arrival.
-            rapid.on_packet(&Packet { gap, stream, index, stamp: 0, unusable: 1 });
+            rapid.on_packet(&Packet { stream, index, unusable: 1, ..Packet::default() });
         }
-        rapid.on_packet(&Packet { gap, stream, index, stamp, unusable: u32::from(!usable) });
+        let (unusable, lost) = (u32::from(!usable), u32::from(hole && !sent.retransmission));
+        rapid.on_packet(&Packet { gap, stream, index, stamp, unusable, packets, lost });
     }
 
     /// The receiver's stamp, or when the acknowledgement arrived if there are none; never 0, which means none.

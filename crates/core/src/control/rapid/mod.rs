@@ -67,13 +67,15 @@ impl Rapid {
     fn learn_rtt(&mut self, rtt: Duration) {
         if !self.knows_rtt {
             self.knows_rtt = true;
-            self.rapid = rapid::Rapid::new(*self.rapid.config(), rtt.ns().unsigned_abs());
-            (self.stream, self.due) = (None, None);
+            let config = *self.rapid.config();
+            self.rapid = rapid::Rapid::new(config, rtt.ns().unsigned_abs());
+            (self.stream, self.due, self.last_due) = (None, None, None);
         }
     }
 
     /// Makes the window two bandwidth-delay products, and at least two p-streams.
     fn set_window(&mut self, rtt: Duration) {
+        self.rapid.on_rtt(rtt.ns().unsigned_abs());
         let least = f64::from(2 * self.rapid.config().shape.len());
         self.window = (self.window_rate * rtt.ns() as f64).max(least);
     }
@@ -148,9 +150,8 @@ impl Controller for Rapid {
             // The tail loss probe and probes of a closed window are not scheduled.
             return self.flight.push(Sent::outside(departure), departure.at);
         };
-        let (id, index) = (stream.id, self.index);
         let after_idle = std::mem::take(&mut self.after_idle);
-        self.flight.push(Sent::in_stream(departure, id, index, after_idle), departure.at);
+        self.flight.push(Sent::in_stream(departure, stream, self.index, after_idle), departure.at);
         self.last_due = Some(due);
         self.index += 1;
     }

@@ -33,6 +33,8 @@ pub struct RapidParameters {
     coalescing: Duration,
     /// Switches of `headway_arithmetic::rapid::flags`.
     flags: u32,
+    /// Of [`REPAIRS`] the ones to leave out.
+    without: u32,
 }
 
 /// A number as it was written: `1/3` or `0.25`.
@@ -79,11 +81,19 @@ impl fmt::Display for Ratio {
 }
 
 /// The words that set a switch, with it.
-const SWITCHES: [(&str, u32); 4] = [
+const SWITCHES: [(&str, u32); 3] = [
     ("start=literal", flags::LITERAL_START),
     ("length=total", flags::TOTAL_LENGTH),
     ("denoise=window", flags::WINDOW_ONLY),
-    ("censored=keep", flags::NO_CENSORED_FALL),
+];
+/// What the published sender lacks.
+const REPAIRS: u32 = flags::NO_CENSORED_FALL | flags::WATCH_QUEUE | flags::REOPEN | flags::RELATIVE;
+/// The words that leave out a repair, with it.
+const LEFT_OUT: [(&str, u32); 4] = [
+    ("censored=fall", flags::NO_CENSORED_FALL),
+    ("queue=ignore", flags::WATCH_QUEUE),
+    ("open=ignore", flags::REOPEN),
+    ("spikes=all", flags::RELATIVE),
 ];
 /// The names of the passes with their thresholds.
 const PASSES: [&str; 3] = ["coarse", "medium", "fine"];
@@ -112,6 +122,7 @@ impl Default for RapidParameters {
             window: None,
             coalescing: Duration::from_us(120),
             flags: 0,
+            without: 0,
         }
     }
 }
@@ -133,6 +144,9 @@ impl RapidParameters {
         config.coalescing = self.coalescing.ns().unsigned_abs();
         config.unit = u32::try_from(unit.ns()).unwrap_or(u32::MAX);
         config.flags = self.flags;
+        if !self.published {
+            config.flags |= REPAIRS & !self.without;
+        }
         let passes = [&mut config.coarse, &mut config.medium, &mut config.fine];
         for (thresholds, set) in passes.into_iter().zip(self.passes) {
             if let Some((up, down)) = set {
@@ -152,6 +166,10 @@ impl RapidParameters {
     fn set(&mut self, part: &str) -> Option<()> {
         if let Some((_, flag)) = SWITCHES.iter().find(|(word, _)| *word == part) {
             self.flags |= flag;
+            return Some(());
+        }
+        if let Some((_, flag)) = LEFT_OUT.iter().find(|(word, _)| *word == part) {
+            self.without |= flag;
             return Some(());
         }
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
@@ -225,6 +243,9 @@ impl fmt::Display for RapidParameters {
         part(self.coalescing != usual.coalescing, format!("coalescing={}", compact(self.coalescing)));
         for (word, flag) in SWITCHES {
             part(self.flags & flag != 0, word.to_owned());
+        }
+        for (word, flag) in LEFT_OUT {
+            part(self.without & flag != 0, word.to_owned());
         }
         f.write_str(&parts.join(","))
     }
