@@ -49,7 +49,8 @@ impl Progress {
         self.bar.set_position(done);
         let moments = self.bar.elapsed().as_secs() / SECONDS_A_LINE;
         if self.prints_lines() && moments > self.last_line.swap(moments, Ordering::Relaxed) {
-            print_error!("{}: {done} of {steps}", self.bar.message());
+            let left = indicatif::HumanDuration(self.bar.eta());
+            print_error!("{}: {done} of {steps}, {left} left", self.bar.message());
         }
     }
 
