@@ -49,7 +49,9 @@ impl Progress {
         self.bar.set_position(done);
         let moments = self.bar.elapsed().as_secs() / SECONDS_A_LINE;
         if self.prints_lines() && moments > self.last_line.swap(moments, Ordering::Relaxed) {
-            print_error!("{}: {done} of {steps}", self.bar.message());
+            let share = steps.saturating_sub(done) as f64 / done.max(1) as f64;
+            let left = indicatif::HumanDuration(self.bar.elapsed().mul_f64(share));
+            print_error!("{}: {done} of {steps}, {left} left", self.bar.message());
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use comfy_table::{Cell, ContentArrangement, Table, presets};
-use headway_repro::{Check, Context, Error, Experiment, Outcome, SIMULATOR, Size, catalogue, page};
+use headway_repro::{Check, Context, Error, Experiment, Kept, Outcome, SIMULATOR, Size, catalogue, page};
 
 use crate::exit::{Code, Failed};
 use crate::out::print_line;
@@ -35,7 +35,7 @@ pub(crate) struct ReproArgs {
     #[arg(value_name = "NAME", required_unless_present = "list")]
     names: Vec<String>,
     /// Where to run: `sim`, `uml` (the Linux stack in virtual time), or `sim,uml` for both side by side. Only
-    /// experiments of LS-AIMD run in `uml`.
+    /// experiments of LS-AIMD, and `rapid/R3`, `R5` and `R9`, run in `uml`.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "sim", value_name = "WORLD")]
     on: Vec<Testbed>,
     /// List the experiments instead, with name, title, cost and published result.
@@ -57,6 +57,10 @@ pub(crate) struct ReproArgs {
     /// this folder.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Keep the result of every run of `rapid/R3`, `R5`, `R8` and `R9` in this folder, and use those that it already
+    /// has: an interrupted command continues where it was.
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
     /// Print one JSON document instead of tables.
     #[arg(long)]
     json: bool,
@@ -109,7 +113,8 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failed> {
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, usize::from);
     let size = if args.full { Size::Full } else { Size::Quick };
     let stop = Cancellation::from(stop);
-    let context = Context { size, seed: args.seed, jobs, stop: &stop };
+    let kept = args.keep.as_deref().map(Kept::open).transpose()?;
+    let context = Context { kept: kept.as_ref(), ..Context::new(size, args.seed, jobs, &stop) };
     let outcomes = run_experiments(args, &experiments, &context)?;
     over.store(true, Ordering::Relaxed);
     print(args, &outcomes)?;
@@ -134,20 +139,31 @@ fn run_experiments(
     context: &Context<'_>,
 ) -> Result<Vec<Outcome>, Failed> {
     let progress = Progress::new(experiments.len() as u64);
+    let reach = |done: usize, all: usize| progress.reach(done as u64, all as u64);
+    let context = Context { progress: Some(&reach), ..*context };
     let mut outcomes = Vec::new();
-    for experiment in experiments {
-        progress.show_activity(format!("{}: {}", experiment.id, experiment.title));
+    for (index, experiment) in experiments.iter().enumerate() {
         for testbed in args.testbeds(experiment) {
+            let what =
+                format!("[{} of {}] {}: {}", index + 1, experiments.len(), experiment.id, experiment.title);
+            progress.begin(&what, 1);
             let outcome = match testbed {
-                Testbed::Sim => headway_repro::run(experiment, context).ok(),
-                Testbed::Uml => on_linux(experiment, context, &progress)?,
+                Testbed::Sim => in_simulator(experiment, &context)?,
+                Testbed::Uml => on_linux(experiment, &context, &progress)?,
             };
             let Some(outcome) = outcome else { return Ok(outcomes) };
             outcomes.push(outcome);
         }
-        progress.step();
     }
     Ok(outcomes)
+}
+
+/// Carries out an experiment in the simulator; `None` when interrupted.
+fn in_simulator(experiment: &Experiment, context: &Context<'_>) -> anyhow::Result<Option<Outcome>> {
+    match headway_repro::run(experiment, context) {
+        Err(Error::Interrupted) => Ok(None),
+        outcome => Ok(Some(outcome?)),
+    }
 }
 
 /// Carries out an experiment on the Linux stack; `None` when interrupted.

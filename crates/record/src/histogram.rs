@@ -69,6 +69,13 @@ impl Histogram {
         true
     }
 
+    /// Adds all durations of another histogram.
+    pub fn merge(&mut self, other: &Histogram) {
+        self.bins.iter_mut().zip(other.bins.iter()).for_each(|(bin, count)| *bin += count);
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+
     /// Returns how many durations are at most as long as which: one pair per bin that is not empty, ascending. The
     /// lengths are exact to 1.6 %.
     pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> {
@@ -133,6 +140,18 @@ mod tests {
         }
         assert_eq!(histogram.mean().ns(), 499_999);
         assert_eq!(histogram.max().ns(), 999_999);
+    }
+
+    #[test]
+    fn a_merged_histogram_is_that_of_all_durations() {
+        let of = |values: &[u64]| {
+            let mut histogram = Histogram::default();
+            values.iter().for_each(|ns| histogram.add(*ns));
+            histogram
+        };
+        let mut merged = of(&[1, 70, 1 << 40]);
+        merged.merge(&of(&[70, 1 << 50]));
+        assert_eq!(merged, of(&[1, 70, 70, 1 << 40, 1 << 50]));
     }
 
     #[test]

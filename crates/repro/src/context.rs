@@ -1,11 +1,15 @@
 //! The parameters of a reproduction besides the experiment: size, seed, threads and cancellation.
 
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use headway_traffic::random;
 use headway_worlds::Cancellation;
 use headway_worlds::pool::{self, Done};
 use rand::RngExt as _;
 
 use crate::experiment::Count;
+use crate::kept::Kept;
 
 /// The size of a reproduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +45,7 @@ pub enum Error {
     /// The work was cancelled.
     #[error("interrupted")]
     Interrupted,
-    /// A run in another world failed.
+    /// A run failed.
     #[error("{run}")]
     World {
         /// Description of the run.
@@ -49,10 +53,16 @@ pub enum Error {
         /// The cause.
         source: headway_worlds::Error,
     },
+    /// A result cannot be kept.
+    #[error("a result cannot be kept")]
+    Keep(#[from] headway_worlds::Error),
 }
 
+/// Receives how many parts of a study are done, and of how many; may be called from any thread.
+pub type Progress<'a> = dyn Fn(usize, usize) + Sync + 'a;
+
 /// Runs the parts of an experiment on several threads.
-#[derive(Debug)]
+#[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// Size of the reproduction.
     pub size: Size,
@@ -62,6 +72,26 @@ pub struct Context<'a> {
     pub jobs: usize,
     /// Cancels the work from outside.
     pub stop: &'a Cancellation,
+    /// Receives the progress of studies that consist of many parts.
+    pub progress: Option<&'a Progress<'a>>,
+    /// Keeps the results of long runs.
+    pub kept: Option<&'a Kept>,
+}
+
+impl fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Context { size, seed, jobs, stop, progress: _, kept } = self;
+        let mut all = f.debug_struct("Context");
+        all.field("size", size).field("seed", seed).field("jobs", jobs).field("stop", stop);
+        all.field("kept", kept).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Context<'a> {
+    /// Creates a context without progress reports that keeps no results.
+    pub fn new(size: Size, seed: u64, jobs: usize, stop: &'a Cancellation) -> Context<'a> {
+        Context { size, seed, jobs, stop, progress: None, kept: None }
+    }
 }
 
 impl Context<'_> {
@@ -82,7 +112,15 @@ impl Context<'_> {
         work: impl Fn(usize, &P) -> Result<R, Error> + Sync,
     ) -> Result<Vec<R>, Error> {
         let numbered: Vec<(usize, &P)> = parts.iter().enumerate().collect();
-        let each = |(index, part): &(usize, &P)| work(*index, part).map(Some);
+        let done = AtomicUsize::new(0);
+        let each = |(index, part): &(usize, &P)| {
+            let result = work(*index, part)?;
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            if let Some(progress) = self.progress {
+                progress(done, parts.len());
+            }
+            Ok(Some(result))
+        };
         let Done { results, error } = pool::each(&numbered, self.jobs, self.stop, each);
         self.check()?;
         error.map_or(Ok(results), Err)

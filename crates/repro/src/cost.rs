@@ -1,12 +1,22 @@
 //! The cost of an experiment, in probe packets.
 
+use headway_core::Duration;
+
+use crate::closed_loop;
 use crate::context::Size;
 use crate::experiment::{Experiment, Study};
 use crate::shared_link::{SETTINGS, Setting};
+use crate::study::cells_of;
 
 /// Packets of one PRC-MT length tuning besides its train: about eight pairs of streams, whose lengths bisect the
 /// range from 60 to 3000.
 const TUNING: usize = 2 * 8 * 700;
+
+/// Returns the full packets that the bottleneck of closed-loop studies carries in this time.
+fn full_packets(milliseconds: usize) -> usize {
+    let time = Duration::from_ms(milliseconds as i64);
+    (closed_loop::CAPACITY.bytes_in(time).get() / u64::from(closed_loop::MTU)) as usize
+}
 
 impl Experiment {
     /// Estimates the number of probe packets sent by a run of this size. One core simulates a million of them,
@@ -51,6 +61,17 @@ impl Experiment {
                 let bits = |setting: &Setting| (setting.mbps * setting.seconds) as f64 * 1e6 * seconds;
                 let packets: f64 = here.map(|setting| bits(setting) / 8.0 / setting.mtu as f64).sum();
                 packets as usize * study.variants.len() * size.of(study.runs)
+            }
+            Study::ClosedLoop(study) => {
+                let time = size.of(study.warmup) + size.of(study.milliseconds);
+                full_packets(time) * cells_of(study, size) * size.of(study.runs)
+            }
+            Study::Staggered(study) => {
+                let end = study.flows.iter().map(|(_, stop)| *stop).fold(0.0, f64::max);
+                let time = (end * size.of(study.milliseconds) as f64) as usize;
+                let controllers =
+                    if size == Size::Full { study.controllers.len() } else { study.quick_controllers.len() };
+                full_packets(time) * controllers * size.of(study.runs)
             }
             Study::Series(study) => size.of(study.streams) * study.shape.length(),
             Study::Windows(study) => size.of(study.streams) * study.length,

@@ -2,6 +2,7 @@
 
 mod amount;
 mod claim;
+mod closed_loop;
 mod errors;
 mod path;
 mod stream;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use amount::{Count, Sweep};
 pub use claim::{Claim, Note};
+pub use closed_loop::{Cells, ClosedLoop, Published, Staggered};
 pub use errors::{Denoising, Errors, Estimator, Read, Variant};
 pub use path::{Cross, GapMechanism, Path};
 pub use stream::{Spread, StreamShape};

@@ -5,9 +5,11 @@
 //! figures. The result is a function of experiment, seed and [`Size`], whatever the number of threads.
 
 pub mod catalogue;
+pub mod closed_loop;
 mod context;
 mod cost;
 pub mod experiment;
+mod kept;
 pub mod number;
 mod outcome;
 pub mod page;
@@ -15,7 +17,8 @@ pub mod shared_link;
 mod statistics;
 mod study;
 
-pub use context::{Context, Error, Size};
+pub use context::{Context, Error, Progress, Size};
 pub use experiment::Experiment;
+pub use kept::Kept;
 pub use outcome::{Check, Outcome, SIMULATOR, Table};
 pub use study::{run, run_in, runs_elsewhere};

@@ -129,19 +129,23 @@ impl Outcome {
         findings: Findings,
     ) -> Outcome {
         let judged = |measure: &str| world == SIMULATOR || findings.value(measure).is_some();
+        let claims =
+            || experiment.claims.iter().filter(|claim| context.size == Size::Full || !claim.only_full);
         let check = |claim: &Claim| {
             let measured = findings.value(&claim.measure).unwrap_or(f64::NAN);
             let null = findings.nulls.get(&claim.measure).copied();
             Check { claim: claim.clone(), measured, null, passed: claim.holds(measured) }
         };
-        let unknown = experiment.claims.iter().filter(|claim| !judged(&claim.measure));
+        let unknown = claims().filter(|claim| !judged(&claim.measure));
         let notes = experiment.notes.iter().filter(|note| judged(&note.measure)).map(|note| {
             let measured = findings.value(&note.measure).unwrap_or(f64::NAN);
             format!("Not published: {}: {}.", note.text, number::with_unit(measured, &note.unit))
         });
         let skipped =
             unknown.map(|claim| format!("Not measured in {world}, so not judged: {}.", claim.measure));
-        let remarks: Vec<String> = notes.chain(skipped).collect();
+        let later = experiment.claims.len() - claims().count();
+        let later = (later > 0).then(|| format!("Judged at the full size only: {later} claims."));
+        let remarks: Vec<String> = notes.chain(skipped).chain(later).collect();
         Outcome {
             id: experiment.id.clone(),
             world,
@@ -151,7 +155,7 @@ impl Outcome {
             evidence: experiment.evidence,
             size: Size::name(context.size),
             seed: context.seed,
-            checks: experiment.claims.iter().filter(|claim| judged(&claim.measure)).map(check).collect(),
+            checks: claims().filter(|claim| judged(&claim.measure)).map(check).collect(),
             measures: findings.measures,
             table: findings.table,
             remarks: experiment.remarks.iter().cloned().chain(findings.remarks).chain(remarks).collect(),

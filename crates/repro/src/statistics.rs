@@ -38,9 +38,36 @@ pub(crate) fn percent(values: &[f64], has: impl Fn(f64) -> bool) -> f64 {
     100.0 * values.iter().filter(|value| has(**value)).count() as f64 / values.len() as f64
 }
 
+/// Returns Kendall's rank correlation (tau-b) of two series of equal length: 1 when both have the same order, -1 when
+/// one is the reverse of the other. NaN when all values of a series are equal.
+pub(crate) fn kendall(one: &[f64], other: &[f64]) -> f64 {
+    let pairs = (0..one.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
+    let (mut agree, mut differ_one, mut differ_other) = (0.0, 0.0, 0.0);
+    let sign = |a: f64, b: f64| if a == b { 0.0 } else { (a - b).signum() };
+    for (i, j) in pairs {
+        let (a, b) = (sign(one[i], one[j]), sign(other[i], other[j]));
+        agree += a * b;
+        differ_one += a * a;
+        differ_other += b * b;
+    }
+    agree / f64::sqrt(differ_one * differ_other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rank_correlation_counts_pairs_in_the_same_order() {
+        let rising = [1.0, 2.0, 3.0, 4.0];
+        assert_eq!(kendall(&rising, &[10.0, 20.0, 40.0, 80.0]), 1.0);
+        assert_eq!(kendall(&rising, &[4.0, 3.0, 2.0, 1.0]), -1.0);
+        // One of six pairs is swapped.
+        assert!((kendall(&rising, &[1.0, 3.0, 2.0, 4.0]) - 4.0 / 6.0).abs() < 1e-12);
+        // Five pairs differ in the second series, all in the same order.
+        assert!((kendall(&rising, &[1.0, 2.0, 2.0, 3.0]) - 5.0 / 30_f64.sqrt()).abs() < 1e-12);
+        assert!(kendall(&rising, &[1.0; 4]).is_nan());
+    }
 
     #[test]
     fn sums_of_known_values() {

@@ -228,7 +228,9 @@ impl Scenario {
         )?;
         check("ack-every", (1..=1000).contains(&flow.ack_every), "must lie between 1 and 1000 segments")?;
         let window = flow.receive_buffer.get();
-        let right = (u64::from(self.mss())..=1 << 30).contains(&window);
+        let mtu = flow.mtu.is_none_or(|mtu| (576..=self.mtu).contains(&mtu));
+        check("mtu", mtu, "must lie between 576 bytes and the `mtu` of the scenario")?;
+        let right = (u64::from(self.mss_of(flow))..=1 << 30).contains(&window);
         check(
             "receive-buffer",
             right,

@@ -17,6 +17,9 @@ use headway_host::gap::Mechanism;
 use headway_host::nic::{AckStamp, Coalescing, Stamp};
 use headway_traffic::{ArrivalSpec, Traffic};
 
+/// Bytes of IP, TCP and the timestamp option in every segment.
+const HEADERS: u32 = 52;
+
 /// A complete scenario.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -164,6 +167,8 @@ pub struct FlowSpec {
     /// Receive buffer, in payload bytes; default 64 MB.
     #[serde(default = "default_receive_buffer")]
     pub receive_buffer: Bytes,
+    /// Largest IP packet in bytes, from 576 to that of the scenario; default that of the scenario.
+    pub mtu: Option<u32>,
     /// Segments per ACK; default 2.
     #[serde(default = "default_ack_every")]
     pub ack_every: u32,
@@ -346,7 +351,12 @@ impl Scenario {
     /// Returns the payload bytes of a full segment: the MTU less 20 bytes of IP, 20 of TCP and 12 of the
     /// timestamp option.
     pub fn mss(&self) -> u32 {
-        self.mtu - 52
+        self.mtu - HEADERS
+    }
+
+    /// Returns the payload bytes of a flow's full segments.
+    pub fn mss_of(&self, flow: &FlowSpec) -> u32 {
+        flow.mtu.unwrap_or(self.mtu) - HEADERS
     }
 }
 

@@ -374,6 +374,16 @@ fn flows_over_a_path_without_time_are_refused() {
 }
 
 #[test]
+fn flows_may_have_smaller_packets_than_others() {
+    let rest = format!("{FLOW}{FLOW}mtu = 1500\n");
+    let scenario = read(&one_link("rate = \"1 Gb/s\"", &rest), &["mtu=9000"]).unwrap();
+    let sizes = [0, 1].map(|index| scenario.mss_of(&scenario.flow[index]));
+    assert_eq!(sizes, [8948, 1448]);
+    let found = read(&one_link("rate = \"1 Gb/s\"", &rest), &["flow.1.mtu=1501"]).unwrap_err().to_string();
+    assert!(found.contains("must lie between 576 bytes and the `mtu` of the scenario"), "{found}");
+}
+
+#[test]
 fn values_that_no_run_would_survive_are_refused() {
     let host = "[host.b]\ncoalescing = { kind = \"fixed\", interval = \"120 us\", jitter = 3.0 }\n";
     let on_off = "[[traffic]]\nfrom = \"a\"\nto = \"b\"\nmodel = \"pareto-on-off\"\nsources = 1\npeak = \"1 b/s\"\n\

@@ -144,7 +144,7 @@ fn tcp_config(
         stop: spec.stop.map(|stop| Instant::ZERO + stop),
         size: spec.size,
         application_rate: spec.application_rate,
-        mss: scenario.mss(),
+        mss: scenario.mss_of(spec),
         initial_window: spec.initial_window,
         receive_buffer: spec.receive_buffer,
         read_rate: spec.read_rate,

@@ -36,6 +36,9 @@ pub struct Claim {
     pub reason: String,
     /// Why the number is not reached, where known.
     pub deviation: Option<String>,
+    /// Whether only the full size measures the number.
+    #[serde(default, skip_serializing)]
+    pub only_full: bool,
 }
 
 impl Claim {

@@ -7,6 +7,7 @@ use headway_core::{Bytes, Duration};
 use serde::Deserialize;
 
 use super::amount::{Count, Sweep};
+use super::closed_loop::{ClosedLoop, Staggered};
 use super::errors::Errors;
 use super::path::GapMechanism;
 use super::stream::StreamShape;
@@ -26,6 +27,10 @@ pub enum Study {
     GapFlows(GapFlows),
     /// The queue of a link shared by long flows with a short RTT.
     SharedLink(SharedLink),
+    /// Throughput and losses of a flow beside cross traffic.
+    ClosedLoop(ClosedLoop),
+    /// Shares of flows that start and end one after the other.
+    Staggered(Staggered),
     /// Variation of the rate of a paced sender.
     GapBursts(GapBursts),
     /// The stream length that PRC-MT converges to.

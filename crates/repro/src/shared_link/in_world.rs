@@ -139,7 +139,7 @@ mod tests {
         let text = text.replace("quick = 500", "quick = 5");
         let experiment = catalogue::parse("ls-aimd/R2", &text).expect("as before");
         let stop = Cancellation::default();
-        let context = Context { size: Size::Quick, seed: 1, jobs: 2, stop: &stop };
+        let context = Context::new(Size::Quick, 1, 2, &stop);
         let options = Options::default();
         let outcome = run_in(World::Sim, &options, &experiment, &context).expect("nobody interrupts");
         let outcome = outcome.expect("a testbed");

@@ -1,5 +1,6 @@
 //! The kinds of studies, one file each.
 
+mod closed_loop;
 mod decisions;
 mod errors;
 mod gap_bursts;
@@ -12,21 +13,29 @@ mod path;
 mod sender;
 mod series;
 mod shared_link;
+mod staggered;
 mod windows;
+
+pub(crate) use closed_loop::count as cells_of;
 
 use headway_core::Duration;
 use headway_worlds::{Options, World};
 
+use crate::closed_loop::Place;
 use crate::context::{Context, Error};
-use crate::experiment::{Evidence, Experiment, Study};
+use crate::experiment::{Count, Evidence, Experiment, Study};
 use crate::outcome::{Outcome, SCENARIO, SIMULATOR};
 
 /// Carries out an experiment in the simulator and checks the published claims against it.
 ///
 /// # Errors
-/// [`Error::Interrupted`] when the context is cancelled.
+/// [`Error::Interrupted`] when the context is cancelled, and [`Error::World`] when a run fails.
 pub fn run(experiment: &Experiment, context: &Context<'_>) -> Result<Outcome, Error> {
+    let options = Options { cancellation: context.stop.clone(), ..Options::default() };
+    let here = Place { world: World::Sim, options: &options };
     let findings = match &experiment.study {
+        Study::ClosedLoop(study) => closed_loop::run(here, study, study.milliseconds, experiment, context),
+        Study::Staggered(study) => staggered::run(here, study, study.milliseconds, experiment, context),
         Study::GapErrors(study) => gap_errors::run(study, experiment, context),
         Study::GapSeries(study) => gap_series::run(study, experiment, context),
         Study::GapEstimates(study) => gap_estimates::run(study, experiment, context),
@@ -42,9 +51,19 @@ pub fn run(experiment: &Experiment, context: &Context<'_>) -> Result<Outcome, Er
     Ok(Outcome::new(experiment, context, SIMULATOR, findings))
 }
 
+/// Returns the time scale of an experiment in worlds other than the simulator; `None` if it has none there.
+fn kernel_time(study: &Study) -> Option<Count> {
+    match study {
+        Study::SharedLink(study) => study.kernel_milliseconds,
+        Study::ClosedLoop(study) => study.kernel_milliseconds,
+        Study::Staggered(study) => study.kernel_milliseconds,
+        _ => None,
+    }
+}
+
 /// Whether an experiment can also run in worlds other than the simulator.
 pub fn runs_elsewhere(experiment: &Experiment) -> bool {
-    matches!(&experiment.study, Study::SharedLink(study) if study.kernel_milliseconds.is_some())
+    kernel_time(&experiment.study).is_some()
 }
 
 /// Carries out an experiment as a scenario in a world, and judges the claims about numbers measured there; `None`
@@ -58,10 +77,17 @@ pub fn run_in(
     experiment: &Experiment,
     context: &Context<'_>,
 ) -> Result<Option<Outcome>, Error> {
-    let Study::SharedLink(study) = &experiment.study else { return Ok(None) };
-    let Some(milliseconds) = study.kernel_milliseconds else { return Ok(None) };
-    let second = Duration::from_ms(context.size.of(milliseconds) as i64);
-    let findings = shared_link::run_in((world, options), study, second, experiment, context)?;
+    let Some(time) = kernel_time(&experiment.study) else { return Ok(None) };
+    let there = Place { world, options };
+    let findings = match &experiment.study {
+        Study::ClosedLoop(study) => closed_loop::run(there, study, time, experiment, context)?,
+        Study::Staggered(study) => staggered::run(there, study, time, experiment, context)?,
+        Study::SharedLink(study) => {
+            let second = Duration::from_ms(context.size.of(time) as i64);
+            shared_link::run_in((world, options), study, second, experiment, context)?
+        }
+        _ => return Ok(None),
+    };
     Ok(Some(match world {
         World::Sim => Outcome::new(experiment, context, SCENARIO, findings),
         World::Uml | World::Lab => {

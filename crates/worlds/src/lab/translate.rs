@@ -146,6 +146,7 @@ fn check_flow(index: usize, flow: &FlowSpec, first: &FlowSpec) -> Result<(), Err
         ("read-rate", flow.read_rate.is_none()),
         ("initial-window", flow.initial_window == 10),
         ("receive-buffer", flow.receive_buffer >= Bytes::new(64_000_000)),
+        ("mtu", flow.mtu.is_none()),
         ("ack-every", flow.ack_every == first.ack_every && flow.ack_every <= 2),
         ("ack-timeout", flow.ack_timeout == Duration::from_ms(40)),
         ("ecn", flow.ecn == EcnMode::Dctcp || first.ecn == EcnMode::Dctcp || classic(flow) == classic(first)),
