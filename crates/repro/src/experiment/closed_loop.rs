@@ -32,6 +32,9 @@ pub struct ClosedLoop {
     pub published: Published,
 }
 
+/// Goodputs that differ from the published ones by less than this share count as near.
+const NEAR: f64 = 0.1;
+
 /// All combinations of some controllers, kinds of cross traffic, RTTs and loss ratios.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -66,6 +69,9 @@ pub struct Published {
     /// Losses in percent; empty if they were not published.
     #[serde(default)]
     pub loss: BTreeMap<String, Vec<f64>>,
+    /// By how much of the published goodput ours may differ to count as near it, by column; a tenth if absent.
+    #[serde(default)]
+    pub tolerance: Vec<f64>,
 }
 
 impl Published {
@@ -79,6 +85,14 @@ impl Published {
                 .unwrap_or(f64::NAN)
         };
         (of(&self.goodput), of(&self.loss))
+    }
+
+    /// Returns whether a goodput in Gb/s is near the published one; `None` where nothing was published.
+    pub fn is_near(&self, controller: &str, column: &str, goodput: f64) -> Option<bool> {
+        let (print, _) = self.get(controller, column);
+        let index = self.columns.iter().position(|name| name == column)?;
+        let tolerance = self.tolerance.get(index).copied().unwrap_or(NEAR);
+        (!print.is_nan()).then(|| (goodput - print).abs() <= tolerance * print)
     }
 }
 

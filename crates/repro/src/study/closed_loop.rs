@@ -180,6 +180,10 @@ fn evaluate(study: &ClosedLoop, done: &[Done<'_>]) -> Findings {
         measures.insert(format!("tau/{column}"), tau);
         remarks.extend(beside_print(study, done, &column, tau));
     }
+    for who in study.controllers.keys().map(Some).chain([None]) {
+        let near = nearness(study, done, who.map(String::as_str));
+        measures.insert(who.map_or_else(|| "near".to_owned(), |who| format!("near/{who}")), near);
+    }
     Findings {
         measures,
         table: table(study, done),
@@ -187,6 +191,15 @@ fn evaluate(study: &ClosedLoop, done: &[Done<'_>]) -> Findings {
         remarks,
         ..Findings::default()
     }
+}
+
+/// Returns the share of the published cells of a controller, or of all, near the print; NaN without any.
+fn nearness(study: &ClosedLoop, done: &[Done<'_>], who: Option<&str>) -> f64 {
+    let of = done.iter().filter(|cell| who.is_none_or(|who| cell.cell.who() == who));
+    let near: Vec<bool> = of
+        .filter_map(|cell| study.published.is_near(cell.cell.who(), &cell.cell.column(), cell.goodput()))
+        .collect();
+    near.iter().filter(|near| **near).count() as f64 / near.len() as f64
 }
 
 /// Returns the names of the columns of the table, in the order of the cells.
@@ -357,6 +370,8 @@ goodput = { cubic = [5.5, 2.5], reno = [5.0, 1.4], slow = [1.0, 0.5] }
         let found = evaluate(&study, &cells.into_iter().map(done).collect::<Vec<_>>());
         assert_eq!(found.measures["reno/bct/30/goodput"], 1.2);
         assert_eq!(found.measures["reno/bct/30/loss"], 0.2);
+        // Of the published cells only Reno's at 5 ms is within a tenth: 5.0 Gb/s of 5.0.
+        assert_eq!((found.measures["near/reno"], found.measures["near"]), (0.5, 0.25));
         assert_eq!(found.measures["none/web/web-p95"], 9.0);
         assert!(found.measures["reno/web/30/web-p95"].is_nan(), "this run had no web flows");
         // Of three pairs, one is in another order than in print.
