@@ -15,12 +15,12 @@ fn the_list_names_every_experiment_with_what_it_is_about() {
     let output = repro(&["--list"]);
     assert!(output.status.success());
     let list = text(&output.stdout);
-    for id in ["rapid/G1", "rapid/G6", "rapid/B13", "rapid/A2", "bass/P1", "bass/P10"] {
+    for id in ["rapid/G1", "rapid/G6", "rapid/B13", "rapid/A2", "bass/P1", "bass/P11"] {
         assert!(list.contains(id), "{id} is missing in\n{list}");
     }
     let json: serde_json::Value =
         serde_json::from_slice(&repro(&["--list", "--json", "bass"]).stdout).expect("JSON");
-    assert_eq!(json.as_array().map(Vec::len), Some(10));
+    assert_eq!(json.as_array().map(Vec::len), Some(11));
     assert!(json[0]["packets"]["full"].as_u64() > json[0]["packets"]["quick"].as_u64());
 }
 

@@ -32,10 +32,11 @@ const FILES: &[(&str, &str)] = files![
     "rapid/G1" "rapid/G2" "rapid/G3" "rapid/G4" "rapid/G6"
     "rapid/B1" "rapid/B2" "rapid/B3" "rapid/B4" "rapid/B5" "rapid/B6" "rapid/B7" "rapid/B8" "rapid/B9" "rapid/B10"
     "rapid/B11" "rapid/B12" "rapid/B13" "rapid/A1" "rapid/A2" "rapid/R2" "rapid/R3"
-    "rapid/R4" "rapid/R5" "rapid/R7" "rapid/R8" "rapid/R9"
+    "rapid/R4" "rapid/R5" "rapid/R7" "rapid/R8" "rapid/R9" "rapid/R10"
     "ls-aimd/R1" "ls-aimd/R2" "ls-aimd/R3" "ls-aimd/C1" "ls-aimd/C2" "ls-aimd/C3"
     "ls-aimd/B1" "ls-aimd/B2"
     "bass/P1" "bass/P2" "bass/P3" "bass/P4" "bass/P5" "bass/P6" "bass/P7" "bass/P8" "bass/P9" "bass/P10"
+    "bass/P11"
 ];
 
 /// Parses an experiment file.
@@ -142,7 +143,7 @@ mod tests {
             select(&names).expect("known names").into_iter().map(|experiment| experiment.id).collect()
         };
         assert_eq!(ids(&["bass/P7", "rapid/G4", "bass/p7"]), ["rapid/G4", "bass/P7"]);
-        assert_eq!(ids(&["bass", "bass/P1"]).len(), 10);
+        assert_eq!(ids(&["bass", "bass/P1"]).len(), 11);
         assert_eq!(ids(&["all"]).len(), FILES.len());
         let error = select(&["rapid/Z9".to_owned()]).expect_err("there is none");
         assert!(error.to_string().contains("rapid/Z9"));

@@ -67,6 +67,8 @@ impl Cross {
 #[derive(Clone, Debug)]
 pub(crate) struct Flow<'a> {
     pub(crate) controller: &'a FlowController,
+    /// Further keys of the flow, as lines of a scenario file.
+    pub(crate) keys: &'a str,
     pub(crate) start: Duration,
     /// End; `None` for that of the run.
     pub(crate) stop: Option<Duration>,

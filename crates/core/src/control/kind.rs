@@ -42,6 +42,11 @@ pub trait Parameters: FromStr + fmt::Display {
         None
     }
 
+    /// What is wrong with a text that does not parse, as the end of a sentence; `None` if only an example can help.
+    fn mistake(_text: &str) -> Option<String> {
+        None
+    }
+
     /// The parameters in a network whose times are `factor` times as long and whose rates are as much lower.
     fn dilated(self, _factor: u32) -> Self {
         self
@@ -70,8 +75,19 @@ impl Entry {
 
 /// Why a text names no controller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not {list}", list = alternatives())]
-pub struct ParseKindError(String);
+pub enum ParseKindError {
+    /// There is no such controller, or its parameters are wrong.
+    #[error("`{0}` is not {list}", list = alternatives())]
+    Unknown(String),
+    /// The controller exists, and one of its parameters is wrong.
+    #[error("`{text}`: {reason}")]
+    Parameter {
+        /// The whole text.
+        text: String,
+        /// What is wrong with which parameter.
+        reason: String,
+    },
+}
 
 /// All forms as a sentence has them. Neighbours that take the same optional parameters share one example of these.
 fn alternatives() -> String {
@@ -112,7 +128,10 @@ impl FromStr for Kind {
             Some((name, argument)) => (name.trim(), Some(argument.trim())),
             None => (text.trim(), None),
         };
-        Kind::with_argument(name, argument).ok_or_else(|| ParseKindError(text.to_owned()))
+        Kind::with_argument(name, argument).ok_or_else(|| match Kind::mistake(name, argument) {
+            Some(reason) => ParseKindError::Parameter { text: text.to_owned(), reason },
+            None => ParseKindError::Unknown(text.to_owned()),
+        })
     }
 }
 
@@ -201,6 +220,14 @@ macro_rules! controllers {
             pub fn is_on_linux(&self) -> bool {
                 match self {
                     $($(Kind::$variant { .. } => controllers!(@on_linux $where),)+)+
+                }
+            }
+
+            /// What is wrong with the parameters of a controller, if it can say so.
+            fn mistake(name: &str, argument: Option<&str>) -> Option<String> {
+                match name {
+                    $($($name => controllers!(@mistake argument $(, $parameters)?),)+)+
+                    _ => None,
                 }
             }
 
@@ -310,6 +337,9 @@ macro_rules! controllers {
     (@dilated $variant:ident, $factor:ident, $field:ident: $parameters:ty) => {
         Kind::$variant(Parameters::dilated($field, $factor))
     };
+
+    (@mistake $argument:ident) => { None };
+    (@mistake $argument:ident, $parameters:ty) => { $argument.and_then(<$parameters as Parameters>::mistake) };
 
     (@text) => { "" };
     (@text $field:ident) => { &$field.to_string() };

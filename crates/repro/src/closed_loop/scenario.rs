@@ -43,7 +43,7 @@ impl Setup<'_> {
     /// Adds a test flow with its hosts. Its receive buffer is one bandwidth-delay product, and ACKs are delayed by
     /// the RTT (rapid 4.0). The sender's own queue holds whatever the window allows.
     fn add_flow(&self, text: &mut String, number: usize, world: World) {
-        let Flow { controller, start, stop } = &self.flows[number];
+        let Flow { controller, keys, start, stop } = &self.flows[number];
         let window = CAPACITY.bytes_in(self.rtt);
         let _ = write!(
             text,
@@ -59,6 +59,9 @@ impl Setup<'_> {
             start.ns(),
             window.get(),
         );
+        if !keys.is_empty() {
+            let _ = writeln!(text, "{keys}");
+        }
         if let Some(stop) = stop {
             let _ = writeln!(text, "stop = \"{} ns\"", stop.ns());
         }
@@ -103,7 +106,7 @@ mod tests {
 
     fn read(cross: Cross, world: World) -> Scenario {
         let controller = "cubic".parse().expect("a controller");
-        let flow = |start, stop| Flow { controller: &controller, start, stop };
+        let flow = |start, stop| Flow { controller: &controller, keys: "", start, stop };
         let setup = Setup {
             flows: vec![flow(Duration::ZERO, None), flow(Duration::from_ms(1), Some(Duration::from_ms(2)))],
             cross,

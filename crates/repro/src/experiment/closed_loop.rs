@@ -17,6 +17,9 @@ pub struct ClosedLoop {
     pub buffer: Bytes,
     /// Controllers of the test flow, by the name with which their measures begin.
     pub controllers: BTreeMap<String, FlowController>,
+    /// Further keys of the test flow by the name of its controller, as a scenario file has them: `stamp = "ack"`.
+    #[serde(default)]
+    pub keys: BTreeMap<String, String>,
     /// The cells to run.
     pub cells: Vec<Cells>,
     /// Runs per cell, with different seeds; the median is reported.

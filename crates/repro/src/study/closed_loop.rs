@@ -139,9 +139,10 @@ fn cells(study: &ClosedLoop, size: Size) -> Vec<Cell<'_>> {
     all
 }
 
-fn setup<'a>(study: &ClosedLoop, cell: &Cell<'a>, time: Count, context: &Context<'_>) -> Setup<'a> {
+fn setup<'a>(study: &'a ClosedLoop, cell: &Cell<'a>, time: Count, context: &Context<'_>) -> Setup<'a> {
     let of = |count| Duration::from_ms(context.size.of(count) as i64);
-    let test = |(_, controller)| Flow { controller, start: Duration::ZERO, stop: None };
+    let keys = |name: &str| study.keys.get(name).map_or("", String::as_str);
+    let test = |(name, controller)| Flow { controller, keys: keys(name), start: Duration::ZERO, stop: None };
     Setup {
         flows: cell.controller.map(test).into_iter().collect(),
         cross: cell.cross,

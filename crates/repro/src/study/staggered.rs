@@ -81,6 +81,7 @@ pub(super) fn run(
 fn setup<'a>(study: &Staggered, controller: &'a FlowController, second: Duration) -> Setup<'a> {
     let flow = |(start, stop): &(f64, f64)| Flow {
         controller,
+        keys: "",
         start: second.scale(*start),
         stop: Some(second.scale(*stop)),
     };

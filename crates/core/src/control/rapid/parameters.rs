@@ -95,6 +95,20 @@ const LEFT_OUT: [(&str, u32); 4] = [
     ("open=ignore", flags::REOPEN),
     ("spikes=all", flags::RELATIVE),
 ];
+/// The keys with what may follow them.
+const KEYS: [(&str, &str); 11] = [
+    ("tau", "a time above 0 and up to 30 s, such as `10ms`"),
+    ("kd", "a share above 0 and up to 1, such as `1/3`"),
+    ("gamma", "a number from 1 to 64"),
+    ("n", "1 to 8 rates and at most 192 packets in all, such as `4x16`"),
+    ("range", "a share up to 8, such as `50%`"),
+    ("margin", "a share up to 1, such as `2%`"),
+    ("window", "a number from 1 to 192"),
+    ("coalescing", "a time up to 1 s, such as `120us`"),
+    ("coarse", "two times up to 1 s, such as `20us/10us`"),
+    ("medium", "two times up to 1 s, such as `5us/4us`"),
+    ("fine", "two times up to 1 s, such as `2us/1us`"),
+];
 /// The names of the passes with their thresholds.
 const PASSES: [&str; 3] = ["coarse", "medium", "fine"];
 /// Largest interrupt delay; real cards allow microseconds up to a few milliseconds.
@@ -265,6 +279,22 @@ impl Parameters for RapidParameters {
 
     fn by_default() -> Option<RapidParameters> {
         Some(RapidParameters::default())
+    }
+
+    fn mistake(text: &str) -> Option<String> {
+        let wrong = |part: &&str| RapidParameters::default().set(part).is_none();
+        let part = text.split(',').map(str::trim).find(wrong)?;
+        let key = part.split('=').next().unwrap_or(part);
+        if let Some((_, values)) = KEYS.iter().find(|(name, _)| *name == key) {
+            return Some(format!("`{key}` takes {values}"));
+        }
+        let keys: Vec<&str> = KEYS.iter().map(|(name, _)| *name).collect();
+        let words: Vec<&str> = SWITCHES.iter().chain(&LEFT_OUT).map(|(word, _)| *word).collect();
+        Some(format!(
+            "`{part}` is none of its parameters: `published`, {} with a value, {}",
+            keys.join(", "),
+            words.join(", ")
+        ))
     }
 
     fn dilated(mut self, factor: u32) -> RapidParameters {

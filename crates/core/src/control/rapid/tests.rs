@@ -242,6 +242,16 @@ fn what_is_out_of_range_is_refused() {
 }
 
 #[test]
+fn mistakes_name_the_parameter() {
+    let mistake = |text: &str| text.parse::<Kind>().expect_err(text).to_string();
+    assert_eq!(
+        mistake("rapid:tau=10ms,kd=2"),
+        "`rapid:tau=10ms,kd=2`: `kd` takes a share above 0 and up to 1, such as `1/3`"
+    );
+    assert!(mistake("rapid:speed=3").starts_with("`rapid:speed=3`: `speed=3` is none of its parameters: `published`, tau,"));
+}
+
+#[test]
 fn dilation_makes_times_longer() {
     let kind: Kind = "rapid:tau=10ms,fine=2us/1us,kd=1/3".parse().expect("valid");
     assert_eq!(kind.dilated(10).to_string(), "rapid:tau=100ms,kd=1/3,fine=20us/10us,coalescing=1200us");
