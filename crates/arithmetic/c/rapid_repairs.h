@@ -16,7 +16,8 @@ HW_INLINE hw_u64 rapid_long_queue(const struct rapid *rapid, const struct rapid_
 	return hw_max(hw_max(RAPID_SHORT_QUEUE, packets), 2 * (hw_u64)config->unit);
 }
 
-/* Whether R_avg may fall because of a queue: once per RTT, because the effect shows only then. */
+/* Whether R_avg may fall because of a queue: once per RTT, because the effect shows only then. What streams in flight
+ * will show is older, so they belong to no round. */
 HW_INLINE int rapid_may_yield(struct rapid *rapid)
 {
 	const hw_u64 wait = rapid->rtt ? rapid->rtt : RAPID_DRAIN_TIME;
@@ -24,6 +25,9 @@ HW_INLINE int rapid_may_yield(struct rapid *rapid)
 	if (rapid->delay.clock - rapid->drained < wait)
 		return 0;
 	rapid->drained = rapid->delay.clock;
+	rapid->round = rapid->stream;
+	rapid->round_sum = 0;
+	rapid->round_estimates = 0;
 	return 1;
 }
 

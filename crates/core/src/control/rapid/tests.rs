@@ -248,7 +248,10 @@ fn mistakes_name_the_parameter() {
         mistake("rapid:tau=10ms,kd=2"),
         "`rapid:tau=10ms,kd=2`: `kd` takes a share above 0 and up to 1, such as `1/3`"
     );
-    assert!(mistake("rapid:speed=3").starts_with("`rapid:speed=3`: `speed=3` is none of its parameters: `published`, tau,"));
+    assert!(
+        mistake("rapid:speed=3")
+            .starts_with("`rapid:speed=3`: `speed=3` is none of its parameters: `published`, tau,")
+    );
 }
 
 #[test]
