@@ -11,7 +11,6 @@ const hw_u32 headway_rapid_sizes[8] = {
 };
 
 void headway_rapid_configure(struct rapid_config *config, hw_u32 preset, hw_u64 line, hw_u32 packet, hw_u64 narrow);
-void headway_rapid_vary(struct rapid_config *config, hw_u32 variant);
 void headway_rapid_config_bound(struct rapid_config *config);
 void headway_rapid_schedule(struct rapid_stream *stream, const struct rapid_shape *shape, hw_u32 packet, hw_u64 rate);
 hw_u64 headway_rapid_gap(const struct rapid_stream *stream, hw_u32 index);
@@ -43,11 +42,6 @@ void headway_rapid_on_rtt(struct rapid *rapid, hw_u64 rtt);
 void headway_rapid_configure(struct rapid_config *config, hw_u32 preset, hw_u64 line, hw_u32 packet, hw_u64 narrow)
 {
 	*config = rapid_configure(preset, line, packet, narrow);
-}
-
-void headway_rapid_vary(struct rapid_config *config, hw_u32 variant)
-{
-	rapid_vary(config, variant);
 }
 
 void headway_rapid_config_bound(struct rapid_config *config)

@@ -7,7 +7,8 @@
  *   - Packets leave in p-streams of N = N_r N_p = 4 x 16 with gaps P / R_k at rates R_1 .. R_4 that rise by s = 1.15
  *     and average to R_avg (rapid_schedule.h).
  *   - ACKs carry arrival times. Those of a complete p-stream become N send gaps g_s and receive gaps g_r
- *     (rapid_acks.h). Losses, tails and missing packets leave holes; a stream with a hole yields nothing.
+ *     (rapid_acks.h). Tails and missing packets leave holes, and so do losses unless the caller has them bridged; a
+ *     stream with a hole yields nothing.
  *   - Three kinds of smoothing passes undo interrupt coalescing and bursts of cross traffic, then a moving average over
  *     N_p gaps (bass.h).
  *   - The estimate A is the rate from which on g_r > g_s (excursion.h), at most the line rate.
@@ -16,7 +17,8 @@
  *         R_avg += min(1, l / tau) (A - R_avg)  if A >= R_avg     within tau
  *         R_avg -= kd (R_avg - A)               otherwise         within 1 / kd updates
  *
- *   - R_avg falls by a quarter once per loss episode, when the episode ends.
+ *   - R_avg falls by a quarter once per loss episode, when the episode ends; with RAPID_WATCH_QUEUE at once or not at
+ *     all, unless the timer expired.
  *
  * The thesis leaves some questions open. Each answer here is a switch of its own, off in what it published:
  *   - RAPID_WATCH_QUEUE: R_avg falls by a quarter for losses that come with a queue or in great number, at once, and not
@@ -34,7 +36,7 @@
  *     +-----------+   +-------------------------+  R_avg *= 3/4  +-->|              |
  *          ^          | in RECOVERY, still with | ---------------+   +--------------+
  *          |          | estimates; the timeout  |                        ^     ^
- *       RAPID_FAST    | discards those of older |  spurious: no cut      |     |
+ *       at first      | discards those of older |  spurious: no cut      |     |
  *                     | streams                 | -----------------------+     |
  *                     +-------------------------+             with RAPID_LITERAL_START
  *

@@ -29,8 +29,9 @@ struct rapid_packet {
 	hw_u32 index;
 	/* Arrival time at the receiver in units of the configuration, modulo 2^32; 0 for none. */
 	hw_u32 stamp;
-	/* Whether the packet was lost or retransmitted, or belongs to no stream (2.2): a tail of less than a whole
-	 * stream, or a segment smaller than the others. */
+	/* Whether the packet belongs to no stream (2.2): a tail of less than a whole stream, or a segment smaller than the
+	 * others. Also whether it was lost or retransmitted (2.13), unless its stream is to yield an estimate all the same;
+	 * it then counts as a packet without a stamp. */
 	hw_u32 unusable;
 	/* Packets in its p-stream; 0 for as many as the present shape has. */
 	hw_u32 packets;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The configuration of TCP Rapid's sender: its parameters with their ranges, the published presets (2.12) and the
- * variants of the ablation study (2.25). Units as in rapid.h.
+ * The configuration of TCP Rapid's sender: its parameters with their ranges, and the published presets (2.12). Units as
+ * in rapid.h.
  */
 #ifndef HEADWAY_RAPID_CONFIG_H
 #define HEADWAY_RAPID_CONFIG_H
@@ -60,44 +60,29 @@
 
 /* Run-time switches. */
 enum rapid_flag {
-	/* V1: the host makes gaps with timers, not with filler frames. Not used here. */
-	RAPID_TIMER_GAPS = 1,
-	/* V3: the receiver stamps when it sends the ACK, not when the packet arrives. Not used here. */
-	RAPID_ACK_STAMPS = 2,
-	/* V4: no BASS, only the moving average. It smooths both arrays as in 2.10, although the thesis mentions only
-	 * the receive gaps here. */
-	RAPID_WINDOW_ONLY = 4,
+	/* No BASS, only the moving average: the variant V4 (2.25). It smooths both arrays as in 2.10, although the thesis
+	 * mentions only the receive gaps here. */
+	RAPID_WINDOW_ONLY = 1,
 	/* Starts with RAPID_MIN_RATE and whole p-streams, as published, not with start-up (2.14). */
-	RAPID_LITERAL_START = 8,
+	RAPID_LITERAL_START = 2,
 	/* l is the time of all gamma p-streams, not of one (2.12). */
-	RAPID_TOTAL_LENGTH = 16,
+	RAPID_TOTAL_LENGTH = 4,
 	/* R_avg does not fall when none of the gamma streams saw an excursion: they are older than R_avg (2.12). */
-	RAPID_NO_CENSORED_FALL = 32,
+	RAPID_NO_CENSORED_FALL = 8,
 	/* Losses cut R_avg only if packets queued, and a standing queue is drained. */
-	RAPID_WATCH_QUEUE = 64,
-	/* R_avg grows quickly while no stream sees an excursion, also after start-up. */
-	RAPID_REOPEN = 128,
+	RAPID_WATCH_QUEUE = 16,
+	/* R_avg becomes what a round of streams showed at once if that is much more. */
+	RAPID_REOPEN = 32,
 	/* Spikes are looked for in what the path adds to the gaps. */
-	RAPID_RELATIVE = 256,
+	RAPID_RELATIVE = 64,
 };
 
-/* The published settings (2.12) and the variants of the ablation study (2.25). */
+/* The published settings (2.12). */
 enum rapid_preset {
 	/* tau 50 ms, kd 1/4: few losses. */
 	RAPID_DEFAULT,
 	/* tau 10 ms, kd 1/3. */
 	RAPID_AGGRESSIVE,
-};
-
-enum rapid_variant {
-	RAPID_FULL,
-	RAPID_V1,
-	RAPID_V2,
-	RAPID_V3,
-	RAPID_V4,
-	/* gamma 1 with 64 and with 192 packets. */
-	RAPID_V5_64,
-	RAPID_V5_192,
 };
 
 /* Configuration; the ranges are those of rapid_config_bound. */
@@ -204,34 +189,6 @@ HW_INLINE struct rapid_config rapid_configure(hw_u32 preset, hw_u64 line, hw_u32
 	config.fine.down = rapid_scaled(1000, config.packet, narrow);
 	config.excursion.margin = rapid_scaled(100, config.packet, narrow);
 	return config;
-}
-
-/* Changes a configuration into a variant of the ablation study (2.25). */
-HW_INLINE void rapid_vary(struct rapid_config *config, hw_u32 variant)
-{
-	switch (variant) {
-	case RAPID_V1:
-		config->flags |= RAPID_TIMER_GAPS;
-		break;
-	case RAPID_V2:
-		config->unit = RAPID_MAX_UNIT;
-		break;
-	case RAPID_V3:
-		config->flags |= RAPID_ACK_STAMPS;
-		break;
-	case RAPID_V4:
-		config->flags |= RAPID_WINDOW_ONLY;
-		break;
-	case RAPID_V5_64:
-	case RAPID_V5_192:
-		config->gamma = 1;
-		config->shape.rates = 4;
-		config->shape.packets = variant == RAPID_V5_64 ? 16 : 48;
-		config->window = config->shape.packets;
-		break;
-	default:
-		break;
-	}
 }
 
 #endif

@@ -36,7 +36,7 @@ HW_INLINE hw_u64 rapid_top_rate(const struct rapid_shape *shape, const struct ra
  * make some by chance.
  */
 HW_INLINE void rapid_start_up(struct rapid *rapid, const struct rapid_config *config,
-				   const struct rapid_estimate *estimate, hw_u64 average)
+			      const struct rapid_estimate *estimate, hw_u64 average)
 {
 	const hw_u64 ceiling = rapid_ceiling(config);
 

@@ -55,13 +55,13 @@ struct rapid {
 /* The layout of p-streams at the moment. */
 HW_INLINE struct rapid_shape rapid_shape(const struct rapid *rapid, const struct rapid_config *config)
 {
-	hw_u64 packets = RAPID_START_PACKETS;
+	hw_u64 packets;
 
 	if (rapid->phase != RAPID_START_UP)
 		return config->shape;
 	/* The highest rate, 15/4 R_avg, must last for three interrupts of the receiver. */
-	packets = rapid_clamp(config->coalescing * 45 / (4 * rapid_time(config->packet, rapid->rate)), packets,
-			      RAPID_MAX_START_PACKETS);
+	packets = rapid_clamp(config->coalescing * 45 / (4 * rapid_time(config->packet, rapid->rate)),
+			      RAPID_START_PACKETS, RAPID_MAX_START_PACKETS);
 	return (struct rapid_shape){ RAPID_START_RATES, (hw_u32)packets, RAPID_START_RATIO };
 }
 

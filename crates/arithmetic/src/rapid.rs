@@ -9,7 +9,7 @@ mod sender;
 mod stream;
 
 pub use acks::{Acks, Packet};
-pub use config::{Config, Excursion, Preset, Thresholds, Variant, flags};
+pub use config::{Config, Excursion, Preset, Thresholds, flags};
 pub use gaps::{Bound, Estimate, Gaps, Pass, Refusal};
 pub use sender::Rapid;
 pub use stream::{LineClock, Shape, Stream};

@@ -178,7 +178,7 @@ impl Scenario {
     }
 
     /// Returns the wire size of a packet of the MTU.
-    fn full_packet(&self) -> Bytes {
+    pub fn full_packet(&self) -> Bytes {
         Bytes::new(u64::from(self.mtu)) + WIRE_OVERHEAD
     }
 

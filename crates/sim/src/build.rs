@@ -6,7 +6,6 @@ use std::fmt::Display;
 use headway_core::control::Kind;
 use headway_core::measure::Config;
 use headway_core::queue::Queue;
-use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Instant, Mistake, Rate};
 use headway_host::gap::Mechanism;
 
@@ -252,7 +251,7 @@ impl Builder {
         let rate_of = |hop: &usize| scenario.link[self.topology.directions()[*hop].link].highest_rate();
         let rate = spec.line.or_else(|| route.iter().find_map(rate_of));
         let (Some(first), Some(rate)) = (route.first(), rate) else { return Ok(None) };
-        let packet = Bytes::new(u64::from(scenario.mtu)) + WIRE_OVERHEAD;
+        let packet = scenario.full_packet();
         let line = lines.entry((*first, rate, spec.gaps));
         Ok(Some(*line.or_insert_with(|| self.network.add_line(spec.gaps, rate, packet))))
     }
@@ -294,7 +293,6 @@ impl Builder {
         let highest = link(&narrow).highest_rate().unwrap_or(lowest);
         let line = spec.line.unwrap_or(highest.scale(LINE_RATE_FACTOR));
         let propagation: Duration = forward.iter().chain(&reverse).map(|hop| link(hop).delay).sum();
-        let full_packet = Bytes::new(u64::from(scenario.mtu)) + WIRE_OVERHEAD;
         Ok(MeasurementConfig {
             path: forward.iter().map(|hop| self.links[*hop].0).collect(),
             narrow: self.links[narrow].0,
@@ -302,7 +300,7 @@ impl Builder {
             every: spec.every,
             measure: Config {
                 method: spec.method,
-                packet: spec.packet.unwrap_or(full_packet),
+                packet: spec.packet.unwrap_or_else(|| scenario.full_packet()),
                 budget: spec.budget,
                 gentle: spec.gentle,
                 duration: None,

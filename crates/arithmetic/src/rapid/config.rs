@@ -12,46 +12,22 @@ pub enum Preset {
     Aggressive = 1,
 }
 
-/// The variants of the ablation study (rapid 2.25).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Variant {
-    /// The whole system.
-    Full = 0,
-    /// Timers in place of filler frames make the gaps: [`flags::TIMER_GAPS`].
-    V1 = 1,
-    /// Timestamps of plain TCP, in milliseconds.
-    V2 = 2,
-    /// Stamps taken when the ACK is sent: [`flags::ACK_STAMPS`].
-    V3 = 3,
-    /// Only the moving average, no BASS: [`flags::WINDOW_ONLY`].
-    V4 = 4,
-    /// An update after every p-stream, of 64 packets.
-    V5With64 = 5,
-    /// An update after every p-stream, of 192 packets.
-    V5With192 = 6,
-}
-
 /// Run-time switches.
 pub mod flags {
-    /// The host makes gaps with timers. For the host; the arithmetic does not use it.
-    pub const TIMER_GAPS: u32 = 1;
-    /// The receiver stamps when it sends the ACK. For the host; the arithmetic does not use it.
-    pub const ACK_STAMPS: u32 = 2;
     /// No BASS, only the moving average.
-    pub const WINDOW_ONLY: u32 = 4;
+    pub const WINDOW_ONLY: u32 = 1;
     /// Starts at 100 kb/s with whole p-streams, as published (rapid 2.14).
-    pub const LITERAL_START: u32 = 8;
+    pub const LITERAL_START: u32 = 2;
     /// The rate filter uses the time of all gamma p-streams, not of one (rapid 2.12).
-    pub const TOTAL_LENGTH: u32 = 16;
+    pub const TOTAL_LENGTH: u32 = 4;
     /// The rate does not fall when none of the gamma streams saw an excursion (rapid 2.12).
-    pub const NO_CENSORED_FALL: u32 = 32;
+    pub const NO_CENSORED_FALL: u32 = 8;
     /// Losses cut the rate only if packets queued, and a standing queue is drained.
-    pub const WATCH_QUEUE: u32 = 64;
-    /// The rate grows quickly while no stream sees an excursion, also after start-up.
-    pub const REOPEN: u32 = 128;
+    pub const WATCH_QUEUE: u32 = 16;
+    /// The rate becomes what a round of streams showed at once if that is much more.
+    pub const REOPEN: u32 = 32;
     /// Spikes are looked for in what the path adds to the gaps.
-    pub const RELATIVE: u32 = 256;
+    pub const RELATIVE: u32 = 64;
 }
 
 /// The rise and the fall of a receive gap that make it a spike, in ns, up to 2^31.
@@ -112,7 +88,6 @@ pub struct Config {
 
 unsafe extern "C" {
     safe fn headway_rapid_configure(config: &mut Config, preset: Preset, line: u64, packet: u32, narrow: u64);
-    safe fn headway_rapid_vary(config: &mut Config, variant: Variant);
     safe fn headway_rapid_config_bound(config: &mut Config);
 }
 
@@ -141,12 +116,6 @@ impl Config {
         };
         headway_rapid_configure(&mut config, preset, line, packet, narrow);
         config
-    }
-
-    /// Returns the configuration changed into a variant of the ablation study (rapid 2.25).
-    pub fn with_variant(mut self, variant: Variant) -> Config {
-        headway_rapid_vary(&mut self, variant);
-        self
     }
 
     /// Returns the configuration with every number moved into its range.

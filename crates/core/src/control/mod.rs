@@ -378,6 +378,11 @@ pub trait Controller: fmt::Debug {
         false
     }
 
+    /// Bytes of memory besides the controller itself that grow with the segments in flight.
+    fn memory(&self) -> usize {
+        0
+    }
+
     /// Whether the controller keeps the flow below the rate of the path; delivery-rate samples of what it sends now
     /// are then app-limited.
     fn is_limiting_rate(&self) -> bool {

@@ -47,6 +47,12 @@ struct Card {
     held: Vec<Packet>,
 }
 
+impl Card {
+    fn memory(&self) -> usize {
+        self.nic.memory() + self.held.capacity() * size_of::<Packet>()
+    }
+}
+
 /// A network in virtual time.
 ///
 /// Add links, flows, sources and probers first; then call [`Network::run_until`] as often as needed. The state can be
@@ -197,7 +203,8 @@ impl Network {
         let senders: usize = self.senders.iter().map(Sender::memory).sum();
         let receivers: usize = self.receivers.iter().map(Receiver::memory).sum();
         let probers: usize = self.probers.iter().map(Prober::memory).sum();
-        let cards: usize = self.cards.iter().map(|card| card.nic.memory()).sum();
+        let cards: usize = self.cards.iter().map(Card::memory).sum();
+        let lines = self.lines.capacity() * size_of::<GapSender>();
         let rest = self.flows.len() * size_of::<Flow>() + self.sources.len() * size_of::<Source>();
         Bytes::new(
             (links
@@ -205,6 +212,7 @@ impl Network {
                 + receivers
                 + probers
                 + cards
+                + lines
                 + rest
                 + self.queues.memory()
                 + self.reports.memory()

@@ -73,53 +73,61 @@ impl Flight {
         self.last = at;
     }
 
-    /// The number of packets whose fate is unknown.
+    /// Bytes of memory that the packets take.
+    pub(super) fn memory(&self) -> usize {
+        self.sent.capacity() * size_of::<Sent>()
+    }
+
+    /// The numbers of first transmissions whose fate is unknown.
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.sent.len()
+    pub(super) fn originals(&self) -> Vec<u64> {
+        self.sent.iter().filter(|packet| !packet.retransmission).map(|packet| packet.segment).collect()
     }
 
     /// Tells `rapid` of all packets whose fate is known now: of those sent before the one that caused the
     /// acknowledgement, and of those that it covers.
     pub(super) fn on_ack(&mut self, ack: &Ack, rapid: &mut Rapid) {
         self.una = self.una.max(ack.una);
-        let Some(arrival) = ack.arrival else { return self.settle_acknowledged(rapid) };
-        let stamp = self.stamp(ack, &arrival);
-        while let Some(packet) = self.sent.front() {
-            let arrived = !packet.retransmission && packet.segment >= arrival.segment;
-            if arrived && packet.segment > arrival.segment {
-                return;
-            }
-            self.settle_first(if arrived { stamp } else { 0 }, rapid);
-            if arrived {
-                return;
-            }
+        if let Some(arrival) = ack.arrival {
+            let stamp = self.stamp(ack, &arrival);
+            self.settle_until(arrival.segment, stamp, rapid);
         }
-    }
-
-    /// Tells `rapid` of the packets that are acknowledged, none of which has a stamp.
-    fn settle_acknowledged(&mut self, rapid: &mut Rapid) {
         while self.sent.front().is_some_and(|packet| packet.segment < self.una) {
-            self.settle_first(0, rapid);
+            self.settle_first(None, rapid);
         }
     }
 
-    /// Removes the first packet and tells `rapid` of it.
-    fn settle_first(&mut self, stamp: u32, rapid: &mut Rapid) {
+    /// Tells `rapid` of the packets sent before `segment` for the first time, and of that one, which arrived with this
+    /// stamp.
+    fn settle_until(&mut self, segment: u64, stamp: u32, rapid: &mut Rapid) {
+        while let Some(packet) = self.sent.front() {
+            if packet.retransmission || packet.segment < segment {
+                self.settle_first(None, rapid);
+            } else {
+                if packet.segment == segment {
+                    self.settle_first(Some(stamp), rapid);
+                }
+                return;
+            }
+        }
+    }
+
+    /// Removes the first packet and tells `rapid` of it, with its stamp if it is the one that arrived.
+    fn settle_first(&mut self, arrived: Option<u32>, rapid: &mut Rapid) {
         let Some(sent) = self.sent.pop_front() else { return };
         // Every segment above a hole is acknowledged by itself, so one that a later one overtakes is missing.
-        let hole = sent.retransmission || stamp == 0 && sent.segment >= self.una;
-        let usable = sent.probe && (self.bridges_holes || !hole);
+        let lost = !sent.retransmission && arrived.is_none() && sent.segment >= self.una;
+        let usable = sent.probe && (self.bridges_holes || !lost && !sent.retransmission);
         let Sent { gap, stream, index, packets, .. } = sent;
         if sent.after_idle {
             // An idle time is no gap, so the next p-stream begins without the last one's arrival.
             rapid.on_packet(&Packet { stream, index, unusable: 1, ..Packet::default() });
         }
-        let (unusable, lost) = (u32::from(!usable), u32::from(hole && !sent.retransmission));
-        rapid.on_packet(&Packet { gap, stream, index, stamp, unusable, packets, lost });
+        let (unusable, stamp) = (u32::from(!usable), arrived.unwrap_or(0));
+        rapid.on_packet(&Packet { gap, stream, index, stamp, unusable, packets, lost: lost.into() });
     }
 
-    /// The receiver's stamp, or when the acknowledgement arrived if there are none; never 0, which means none.
+    /// The receiver's stamp, 0 if it has stamped others only, or when the acknowledgement arrived if it stamps nothing.
     fn stamp(&mut self, ack: &Ack, arrival: &Arrival) -> u32 {
         match arrival.stamp {
             Some(stamp) => {

@@ -173,6 +173,10 @@ impl Controller for Rapid {
         false
     }
 
+    fn memory(&self) -> usize {
+        self.flight.memory()
+    }
+
     fn schedules(&self) -> bool {
         true
     }

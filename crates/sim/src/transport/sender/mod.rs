@@ -252,5 +252,6 @@ impl Sender {
             + self.departures.memory()
             + self.pacer.as_ref().map_or(0, |_| size_of::<Pacer>())
             + self.rates.as_ref().map_or(0, |rates| rates.memory())
+            + self.slot.as_ref().map_or(0, |_| size_of::<Slot>() + self.controller.memory())
     }
 }
