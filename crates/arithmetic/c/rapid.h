@@ -24,6 +24,8 @@
  *   - RAPID_WATCH_QUEUE: R_avg falls by a quarter for losses that come with a queue or in great number, at once, and not
  *     for random ones; a standing queue, which hides itself from the estimates, is drained (rapid_repairs.h).
  *   - RAPID_REOPEN: if much more is free than R_avg for tau, R_avg becomes that at once.
+ *   - RAPID_SLOW_FALL: without a queue, an estimate below R_avg is as likely noise as one above, so R_avg falls with
+ *     l / tau, too.
  *   - RAPID_RELATIVE: the steps of the probing rates themselves are not taken for spikes.
  *
  *                  an estimate that is not above its stream's average,
@@ -141,17 +143,20 @@ HW_FUNCTION hw_u32 rapid_estimate(struct rapid_gaps *gaps HW_NONNULL, struct rap
 	return outcome;
 }
 
-/* Adapts R_avg to `mean` by the rule for steady state, where `length` is l in ns (2.12). */
-HW_INLINE hw_u64 rapid_filter(hw_u64 rate, const struct rapid_config *config, hw_u64 mean, hw_u64 length)
+/* Adapts R_avg to `mean` by the rule for steady state, where `length` is l in ns (2.12); with `slow` it falls as it
+ * rises. */
+HW_INLINE hw_u64 rapid_filter(hw_u64 rate, const struct rapid_config *config, hw_u64 mean, hw_u64 length, int slow)
 {
-	hw_u64 weight;
+	const hw_u64 distance = mean < rate ? rate - mean : mean - rate;
+	hw_u64 weight, step;
 
-	if (mean < rate)
-		return rate - (((rate - mean) * config->kd + RAPID_GAIN_ONE / 2) >> RAPID_GAIN_BITS);
+	if (mean < rate && !slow)
+		return rate - ((distance * config->kd + RAPID_GAIN_ONE / 2) >> RAPID_GAIN_BITS);
 	if (length >= config->tau)
 		return mean;
 	weight = (length << RAPID_WEIGHT_BITS) / config->tau;
-	return rate + (((mean - rate) * weight + (1U << (RAPID_WEIGHT_BITS - 1))) >> RAPID_WEIGHT_BITS);
+	step = (distance * weight + (1U << (RAPID_WEIGHT_BITS - 1))) >> RAPID_WEIGHT_BITS;
+	return mean < rate ? rate - step : rate + step;
 }
 
 /* Handles the estimate of a stream whose send gaps sum to `length` ns; returns whether R_avg was updated (2.12). */
@@ -159,7 +164,7 @@ HW_INLINE int rapid_on_estimate(struct rapid *rapid, const struct rapid_config *
 				const struct rapid_estimate *estimate, hw_u64 length)
 {
 	hw_u64 mean;
-	int stale;
+	int stale, slow;
 
 	if (rapid->phase == RAPID_START_UP) {
 		if (rapid_drain(rapid, config))
@@ -173,6 +178,7 @@ HW_INLINE int rapid_on_estimate(struct rapid *rapid, const struct rapid_config *
 	rapid->length += hw_min(length, RAPID_MAX_PACKETS * RAPID_MAX_GAP);
 	rapid->count++;
 	rapid->censored += estimate->bound == RAPID_AT_LEAST;
+	rapid->queue = hw_max(rapid->queue, rapid_queue(&rapid->delay));
 	if (config->flags & RAPID_REOPEN && rapid_ends_round(rapid, config, estimate) && rapid_end_round(rapid, config)) {
 		rapid_forget_estimates(rapid);
 		return 1;
@@ -186,8 +192,9 @@ HW_INLINE int rapid_on_estimate(struct rapid *rapid, const struct rapid_config *
 	mean = rapid->estimates / rapid->count;
 	length = config->flags & RAPID_TOTAL_LENGTH ? rapid->length : rapid->length / rapid->count;
 	stale = config->flags & RAPID_NO_CENSORED_FALL && rapid->censored == rapid->count && mean < rapid->rate;
+	slow = config->flags & RAPID_SLOW_FALL && hw_max(rapid->queue, 2 * (hw_u64)config->unit) < RAPID_NO_QUEUE;
 	if (!stale)
-		rapid_set_rate(rapid, config, rapid_filter(rapid->rate, config, mean, length));
+		rapid_set_rate(rapid, config, rapid_filter(rapid->rate, config, mean, length, slow));
 	rapid_forget_estimates(rapid);
 	return 1;
 }

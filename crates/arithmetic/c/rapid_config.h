@@ -39,10 +39,16 @@
 #define RAPID_MAX_START_PACKETS (RAPID_MAX_PACKETS / RAPID_START_RATES)
 /* A queue shorter than this is none, in ns: at 10 Gb/s 14 packets, the bursts of smooth cross traffic. */
 #define RAPID_SHORT_QUEUE 100000ULL
-/* Nor is one of fewer packets at R_avg. */
-#define RAPID_SHORT_QUEUE_PACKETS 8
+/* Nor is one of fewer packets at R_avg. So of flows that share a queue, the fastest drain it first. */
+#define RAPID_SHORT_QUEUE_PACKETS 12
 /* A standing queue is drained in so many ns, or in an RTT if that is shorter. */
 #define RAPID_DRAIN_TIME 5000000ULL
+/* R_avg falls for a queue once per RTT, and by a share that is proportional to the RTT, so that flows with different
+ * RTTs fall equally fast. With this RTT, the testbed's (4.0), the share is as said with each fall. */
+#define RAPID_USUAL_RTT 30000000ULL
+/* The longest queue that no fall of R_avg answers with RAPID_SLOW_FALL, in ns. At 10 Gb/s the last packet before an
+ * interrupt waits for it for up to 7 us, which looks like a queue. */
+#define RAPID_NO_QUEUE 10000ULL
 /* If more than one packet in so many is lost, the path is congested whatever delays say: its buffer may be shorter than
  * what delays show. */
 #define RAPID_MUCH_LOSS 16
@@ -75,6 +81,8 @@ enum rapid_flag {
 	RAPID_REOPEN = 32,
 	/* Spikes are looked for in what the path adds to the gaps. */
 	RAPID_RELATIVE = 64,
+	/* R_avg falls as slowly as it rises while no packets queue. */
+	RAPID_SLOW_FALL = 128,
 };
 
 /* The published settings (2.12). */

@@ -31,10 +31,24 @@ HW_INLINE int rapid_may_yield(struct rapid *rapid)
 	return 1;
 }
 
+/* Lowers R_avg because of a queue by a share `above` / `below` for the usual RTT, at most by a quarter. */
+HW_INLINE void rapid_yield(struct rapid *rapid, const struct rapid_config *config, hw_u64 above, hw_u64 below)
+{
+	const hw_u64 quarter = rapid->rate / 4;
+	/* In us; 10 s keep the products below 2^63: 39 bits and 24. */
+	const hw_u64 rtt = hw_min(rapid->rtt ? rapid->rtt : RAPID_USUAL_RTT, 10000000000ULL) / 1000;
+	hw_u64 cut = quarter;
+
+	if (above < below / 4)
+		cut = rapid->rate / (below / hw_max(above, 1));
+	cut = hw_min(cut * rtt / (RAPID_USUAL_RTT / 1000), quarter);
+	rapid_set_rate(rapid, config, rapid->rate - cut);
+}
+
 /*
  * Drains a queue that stands for all of an update's streams; returns whether it did. Behind such a queue packets arrive
  * as they left, so estimates stay high and the queue remains until the buffer overflows. R_avg falls by the share of
- * RAPID_DRAIN_TIME that the queue lasts, at most a quarter.
+ * RAPID_DRAIN_TIME that the queue lasts.
  */
 HW_INLINE int rapid_drain(struct rapid *rapid, const struct rapid_config *config)
 {
@@ -45,10 +59,7 @@ HW_INLINE int rapid_drain(struct rapid *rapid, const struct rapid_config *config
 		return 0;
 	if (!rapid_may_yield(rapid))
 		return 0;
-	if (queue >= time / 4)
-		rapid_set_rate(rapid, config, rapid->rate - rapid->rate / 4);
-	else
-		rapid_set_rate(rapid, config, rapid->rate - rapid->rate / (time / queue));
+	rapid_yield(rapid, config, queue, time);
 	return 1;
 }
 
@@ -90,7 +101,7 @@ HW_INLINE int rapid_end_round(struct rapid *rapid, const struct rapid_config *co
  */
 HW_INLINE int rapid_judge(struct rapid *rapid, const struct rapid_config *config, const struct rapid_packet *packet)
 {
-	int queued;
+	int queued, many;
 
 	if (++rapid->settled >= RAPID_JUDGED_PACKETS) {
 		rapid->settled /= 2;
@@ -100,12 +111,16 @@ HW_INLINE int rapid_judge(struct rapid *rapid, const struct rapid_config *config
 		return 0;
 	rapid->lost++;
 	queued = rapid_queue(&rapid->delay) >= rapid_long_queue(rapid, config);
-	if (!queued && (rapid->settled < RAPID_JUDGED_PACKETS / 2 || rapid->lost <= rapid->settled / RAPID_MUCH_LOSS))
+	many = rapid->settled >= RAPID_JUDGED_PACKETS / 2 && rapid->lost > rapid->settled / RAPID_MUCH_LOSS;
+	if (!queued && !many)
 		return 0;
 	rapid_acks_restart(&rapid->acks);
 	if (!rapid_may_yield(rapid))
 		return 0;
-	rapid_set_rate(rapid, config, rapid->rate - rapid->rate / 4);
+	if (many)
+		rapid_set_rate(rapid, config, rapid->rate - rapid->rate / 4);
+	else
+		rapid_yield(rapid, config, 1, 4);
 	rapid_end_start_up(rapid);
 	rapid_forget_estimates(rapid);
 	return 1;

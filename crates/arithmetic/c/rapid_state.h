@@ -22,6 +22,8 @@ struct rapid {
 	/* The number of those estimates, and of the ones without an excursion. */
 	hw_u32 count;
 	hw_u32 censored;
+	/* The longest queue that those streams found, in ns. */
+	hw_u64 queue;
 	/* The number of the next p-stream. */
 	hw_u32 stream;
 	/* One of enum rapid_phase. */
@@ -84,6 +86,7 @@ HW_INLINE void rapid_forget_estimates(struct rapid *rapid)
 	rapid->length = 0;
 	rapid->count = 0;
 	rapid->censored = 0;
+	rapid->queue = 0;
 }
 
 /* Ends start-up. Its streams in flight are of another layout, and older than R_avg: they are ignored. */

@@ -45,7 +45,7 @@ fn stamps() -> impl Strategy<Value = Stamps> {
 
 /// Any configuration at all; half of them almost sensible.
 fn config() -> impl Strategy<Value = Config> {
-    let sensible = (any::<bool>(), any::<u64>(), any::<u32>(), any::<u64>(), any::<bool>(), 0_u32..128)
+    let sensible = (any::<bool>(), any::<u64>(), any::<u32>(), any::<u64>(), any::<bool>(), 0_u32..256)
         .prop_map(|(aggressive, line, packet, narrow, long, flags)| {
             let preset = if aggressive { Preset::Aggressive } else { Preset::Default };
             let (line, narrow) = (line >> (line % 40), narrow >> (narrow % 40));

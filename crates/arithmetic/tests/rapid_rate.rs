@@ -230,11 +230,12 @@ fn the_loop_holds_the_available_bandwidth_and_follows_it() {
     }
 }
 
-/// A connection in steady state at 4 Gb/s with all repairs, on a path with an RTT of 10 ms.
-fn repaired() -> Rapid {
-    let flags = flags::NO_CENSORED_FALL | flags::WATCH_QUEUE | flags::REOPEN | flags::RELATIVE;
+/// A connection in steady state at 4 Gb/s with all repairs, on a path with an RTT of `rtt` ms.
+fn repaired(rtt: u64) -> Rapid {
+    let flags =
+        flags::NO_CENSORED_FALL | flags::WATCH_QUEUE | flags::REOPEN | flags::RELATIVE | flags::SLOW_FALL;
     let mut rapid = steady(Config { flags, ..config(Preset::Default) }, 4_000_000_000);
-    rapid.on_rtt(10_000_000);
+    rapid.on_rtt(rtt * 1_000_000);
     rapid
 }
 
@@ -257,20 +258,23 @@ fn packets(rapid: &mut Rapid, range: std::ops::Range<u32>, queue: impl Fn(u32) -
 
 #[test]
 fn random_losses_cut_nothing_and_losses_behind_a_queue_do_once_per_rtt() {
-    let mut rapid = repaired();
-    packets(&mut rapid, 0..1_000, |_| 0, true);
-    rapid.on_loss();
-    rapid.on_recovered();
-    assert!(rapid.rate() >= 4_000_000_000, "{}", rapid.rate());
-    let before = rapid.rate();
-    // 10 ms are 556 packets. Nothing but the losses lowers the rate: no stream is whole.
-    packets(&mut rapid, 1_000..1_500, |_| 500, true);
-    assert_eq!(rapid.rate(), before - before / 4);
+    // By a quarter at the usual RTT of 30 ms or more, and in proportion to shorter ones.
+    for (rtt, cut) in [(10, 12), (30, 4), (100, 4)] {
+        let mut rapid = repaired(rtt);
+        packets(&mut rapid, 0..6_400, |_| 0, true);
+        rapid.on_loss();
+        rapid.on_recovered();
+        assert!(rapid.rate() >= 4_000_000_000, "{}", rapid.rate());
+        let before = rapid.rate();
+        // 10 ms are 556 packets. Nothing but the losses lowers the rate: no stream is whole.
+        packets(&mut rapid, 6_400..6_900, |_| 500, true);
+        assert!(rapid.rate().abs_diff(before - before / cut) <= 1, "{} {before}", rapid.rate());
+    }
 }
 
 #[test]
 fn many_losses_cut_also_without_a_queue() {
-    let mut rapid = repaired();
+    let mut rapid = repaired(10);
     for i in 0..600 {
         let lost = u32::from(i % 8 == 7);
         let stamp = if lost > 0 { 0 } else { 1 + 18 * i };
@@ -282,20 +286,48 @@ fn many_losses_cut_also_without_a_queue() {
 #[test]
 fn a_standing_queue_is_drained_and_a_passing_one_is_not() {
     // A quarter of all packets wait, never those of three whole streams.
-    let mut passing = repaired();
+    let mut passing = repaired(30);
     packets(&mut passing, 0..6_400, |i| if i % 256 < 64 { 0 } else { 400 }, false);
     assert!(passing.rate() >= 3_500_000_000, "{}", passing.rate());
-    let mut standing = repaired();
-    packets(&mut standing, 0..640, |_| 0, false);
-    let before = standing.rate();
-    packets(&mut standing, 640..1_280, |_| 400, false);
-    // By 400 of 5000 us, once: 640 packets take hardly more than the RTT of 10 ms.
-    assert!(standing.rate() < before - before / 16, "{} {before}", standing.rate());
+    // By 400 of 5000 us at the usual RTT of 30 ms and in proportion to the RTT, once: 500 packets take less than 10 ms.
+    for (rtt, cut) in [(10, 1.0 / 36.0), (30, 1.0 / 12.0), (90, 0.25)] {
+        let mut standing = repaired(rtt);
+        packets(&mut standing, 0..6_400, |_| 0, false);
+        let before = standing.rate() as f64;
+        packets(&mut standing, 6_400..6_900, |_| 400, false);
+        let fallen = 1.0 - standing.rate() as f64 / before;
+        // Estimates between lower or raise the rate a little.
+        assert!((fallen - cut).abs() < 0.02, "{rtt} ms: {fallen} instead of {cut}");
+    }
+}
+
+#[test]
+fn without_a_queue_the_rate_falls_as_slowly_as_it_rises() {
+    let low = Estimate { rate: 3_000_000_000, bound: Bound::Within };
+    // 1 of 50 ms, and kd.
+    for (queue, expected) in [(5, 3_980_000_000), (20, 3_750_000_000)] {
+        let mut rapid =
+            steady(Config { flags: flags::SLOW_FALL, gamma: 1, ..config(Preset::Default) }, 4_000_000_000);
+        // Fewer packets than a stream, so that none yields an estimate.
+        packets(&mut rapid, 0..16, |_| 0, false);
+        packets(&mut rapid, 16..63, |_| queue, false);
+        assert!(rapid.on_estimate(&low, 1_000_000));
+        assert!(rapid.rate().abs_diff(expected) <= 50, "{queue} us: {}", rapid.rate());
+    }
+}
+
+/// Stamps of milliseconds do not show a short queue.
+#[test]
+fn with_coarse_stamps_the_rate_falls_as_published() {
+    let coarse = Config { flags: flags::SLOW_FALL, unit: 1_000_000, gamma: 1, ..config(Preset::Default) };
+    let mut rapid = steady(coarse, 4_000_000_000);
+    rapid.on_estimate(&Estimate { rate: 3_000_000_000, bound: Bound::Within }, 1_000_000);
+    assert!(rapid.rate().abs_diff(3_750_000_000) <= 10, "{}", rapid.rate());
 }
 
 #[test]
 fn clocks_that_wrap_or_jump_leave_the_rate_between_its_limits() {
-    let mut rapid = repaired();
+    let mut rapid = repaired(10);
     for (i, stamp) in
         (0..).zip([u32::MAX - 5, 7, 1 << 31, 5, 3, u32::MAX, 1, 0, 9].into_iter().cycle().take(5_000))
     {

@@ -28,6 +28,8 @@ pub mod flags {
     pub const REOPEN: u32 = 32;
     /// Spikes are looked for in what the path adds to the gaps.
     pub const RELATIVE: u32 = 64;
+    /// The rate falls as slowly as it rises while no packets queue.
+    pub const SLOW_FALL: u32 = 128;
 }
 
 /// The rise and the fall of a receive gap that make it a spike, in ns, up to 2^31.

@@ -87,13 +87,15 @@ const SWITCHES: [(&str, u32); 3] = [
     ("denoise=window", flags::WINDOW_ONLY),
 ];
 /// What the published sender lacks.
-const REPAIRS: u32 = flags::NO_CENSORED_FALL | flags::WATCH_QUEUE | flags::REOPEN | flags::RELATIVE;
+const REPAIRS: u32 =
+    flags::NO_CENSORED_FALL | flags::WATCH_QUEUE | flags::REOPEN | flags::RELATIVE | flags::SLOW_FALL;
 /// The words that leave out a repair, with it.
-const LEFT_OUT: [(&str, u32); 4] = [
+const LEFT_OUT: [(&str, u32); 5] = [
     ("censored=fall", flags::NO_CENSORED_FALL),
     ("queue=ignore", flags::WATCH_QUEUE),
     ("open=ignore", flags::REOPEN),
     ("spikes=all", flags::RELATIVE),
+    ("fall=fast", flags::SLOW_FALL),
 ];
 /// The keys with what may follow them.
 const KEYS: [(&str, &str); 11] = [
