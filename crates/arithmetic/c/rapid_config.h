@@ -42,7 +42,7 @@
 /* Nor is one of fewer packets at R_avg. So of flows that share a queue, the fastest drain it first. */
 #define RAPID_SHORT_QUEUE_PACKETS 12
 /* A standing queue is drained in so many ns, or in an RTT if that is shorter. */
-#define RAPID_DRAIN_TIME 5000000ULL
+#define RAPID_DRAIN_TIME 3000000ULL
 /* R_avg falls for a queue once per RTT, and by a share that is proportional to the RTT, so that flows with different
  * RTTs fall equally fast. With this RTT, the testbed's (4.0), the share is as said with each fall. */
 #define RAPID_USUAL_RTT 30000000ULL

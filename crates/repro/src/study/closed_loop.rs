@@ -181,7 +181,8 @@ fn evaluate(study: &ClosedLoop, done: &[Done<'_>]) -> Findings {
         measures.insert(format!("tau/{column}"), tau);
         remarks.extend(beside_print(study, done, &column, tau));
     }
-    for who in study.controllers.keys().map(Some).chain([None]) {
+    let ran = |who: &&String| done.iter().any(|cell| cell.cell.who() == who.as_str());
+    for who in study.controllers.keys().filter(ran).map(Some).chain([None]) {
         let near = nearness(study, done, who.map(String::as_str));
         measures.insert(who.map_or_else(|| "near".to_owned(), |who| format!("near/{who}")), near);
     }
@@ -368,7 +369,8 @@ goodput = { cubic = [5.5, 2.5], reno = [5.0, 1.4], slow = [1.0, 0.5] }
         };
         let done = |cell: Cell<'static>| Done { runs: runs(&cell.name()), cell };
         let cells = cells(Box::leak(Box::new(study.clone())), Size::Quick);
-        let found = evaluate(&study, &cells.into_iter().map(done).collect::<Vec<_>>());
+        let mut done: Vec<_> = cells.into_iter().map(done).collect();
+        let found = evaluate(&study, &done);
         assert_eq!(found.measures["reno/bct/30/goodput"], 1.2);
         assert_eq!(found.measures["reno/bct/30/loss"], 0.2);
         // Of the published cells only Reno's at 5 ms is within a tenth: 5.0 Gb/s of 5.0.
@@ -382,6 +384,9 @@ goodput = { cubic = [5.5, 2.5], reno = [5.0, 1.4], slow = [1.0, 0.5] }
         assert!(found.remarks.iter().any(|remark| remark == line), "{:?}", found.remarks);
         let row = found.table.rows.iter().find(|row| row[..3] == ["reno", "bct", "30"]).expect("a row");
         assert_eq!(row[4..8], ["1.200", "1.000", "1.500", "1.400"]);
+        done.retain(|cell| cell.cell.who() != "slow");
+        let found = evaluate(&study, &done);
+        assert!(!found.measures.contains_key("near/slow"), "a world without this controller");
     }
 
     #[test]
