@@ -33,8 +33,8 @@ hw_u32 headway_rapid_on_packet(struct rapid *rapid, const struct rapid_config *c
 			       struct rapid_gaps *scratch, const struct rapid_packet *packet);
 hw_u32 headway_rapid_on_estimate(struct rapid *rapid, const struct rapid_config *config,
 				 const struct rapid_estimate *estimate, hw_u64 length);
-void headway_rapid_on_loss(struct rapid *rapid);
-void headway_rapid_on_timeout(struct rapid *rapid);
+void headway_rapid_on_loss(struct rapid *rapid, const struct rapid_config *config);
+void headway_rapid_on_timeout(struct rapid *rapid, const struct rapid_config *config);
 hw_u32 headway_rapid_on_recovered(struct rapid *rapid, const struct rapid_config *config);
 void headway_rapid_on_undo(struct rapid *rapid);
 void headway_rapid_on_rtt(struct rapid *rapid, hw_u64 rtt);
@@ -134,14 +134,14 @@ hw_u32 headway_rapid_on_estimate(struct rapid *rapid, const struct rapid_config 
 	return (hw_u32)rapid_on_estimate(rapid, config, estimate, length);
 }
 
-void headway_rapid_on_loss(struct rapid *rapid)
+void headway_rapid_on_loss(struct rapid *rapid, const struct rapid_config *config)
 {
-	rapid_on_loss(rapid);
+	rapid_on_loss(rapid, config);
 }
 
-void headway_rapid_on_timeout(struct rapid *rapid)
+void headway_rapid_on_timeout(struct rapid *rapid, const struct rapid_config *config)
 {
-	rapid_on_timeout(rapid);
+	rapid_on_timeout(rapid, config);
 }
 
 hw_u32 headway_rapid_on_recovered(struct rapid *rapid, const struct rapid_config *config)

@@ -252,10 +252,12 @@ HW_INLINE hw_u32 rapid_on_packet(struct rapid *rapid, const struct rapid_config 
 	return updates;
 }
 
-/* Begins a loss episode, unless one lasts; R_avg falls when it ends (2.13). A loss also ends start-up. */
-HW_INLINE void rapid_on_loss(struct rapid *rapid)
+/* Begins a loss episode, unless one lasts; R_avg falls when it ends (2.13). A loss also ends start-up, with
+ * RAPID_WATCH_QUEUE only if it lowers R_avg. */
+HW_INLINE void rapid_on_loss(struct rapid *rapid, const struct rapid_config *config)
 {
-	rapid_end_start_up(rapid);
+	if (!(config->flags & RAPID_WATCH_QUEUE))
+		rapid_end_start_up(rapid);
 	if (!rapid->recovering)
 		rapid_forget_estimates(rapid);
 	rapid->recovering = 1;
@@ -263,9 +265,10 @@ HW_INLINE void rapid_on_loss(struct rapid *rapid)
 
 /* Handles a retransmission timeout, which belongs to the same episode as the losses before it. All streams in flight
  * are discarded (2.13). */
-HW_INLINE void rapid_on_timeout(struct rapid *rapid)
+HW_INLINE void rapid_on_timeout(struct rapid *rapid, const struct rapid_config *config)
 {
-	rapid_on_loss(rapid);
+	rapid_on_loss(rapid, config);
+	rapid_end_start_up(rapid);
 	rapid->timed_out = 1;
 	rapid_forget_estimates(rapid);
 	rapid_acks_discard(&rapid->acks, rapid->stream);

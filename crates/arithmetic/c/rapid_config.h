@@ -53,7 +53,7 @@
  * what delays show. */
 #define RAPID_MUCH_LOSS 16
 /* Counted over so many packets, or half of them. */
-#define RAPID_JUDGED_PACKETS 512
+#define RAPID_JUDGED_PACKETS 1024
 /* With RAPID_REOPEN, R_avg becomes the mean of a round of so many estimates at least if that exceeds it by more than one
  * part in so many: with coalescing, estimates of streams far below what is free exceed R_avg by a tenth. */
 #define RAPID_ROUND_STREAMS 8

@@ -72,8 +72,8 @@ unsafe extern "C" {
         estimate: &Estimate,
         length: u64,
     ) -> u32;
-    safe fn headway_rapid_on_loss(rapid: &mut State);
-    safe fn headway_rapid_on_timeout(rapid: &mut State);
+    safe fn headway_rapid_on_loss(rapid: &mut State, config: &Config);
+    safe fn headway_rapid_on_timeout(rapid: &mut State, config: &Config);
     safe fn headway_rapid_on_recovered(rapid: &mut State, config: &Config) -> u32;
     safe fn headway_rapid_on_undo(rapid: &mut State);
     safe fn headway_rapid_on_rtt(rapid: &mut State, rtt: u64);
@@ -155,12 +155,12 @@ impl Rapid {
 
     /// Begins a loss episode, unless one lasts. The rate falls when it ends.
     pub fn on_loss(&mut self) {
-        headway_rapid_on_loss(&mut self.state);
+        headway_rapid_on_loss(&mut self.state, &self.config);
     }
 
     /// Handles a retransmission timeout: a loss, with all streams in flight ignored from now on.
     pub fn on_timeout(&mut self) {
-        headway_rapid_on_timeout(&mut self.state);
+        headway_rapid_on_timeout(&mut self.state, &self.config);
     }
 
     /// Ends a loss episode with its one cut; returns whether there was an episode.
