@@ -2,6 +2,7 @@
 
 mod scenario;
 mod statistics;
+mod tracking;
 
 use std::path::Path;
 
@@ -16,6 +17,7 @@ use crate::context::{Context, Error};
 use crate::kept::Key;
 
 pub(crate) use statistics::{Statistics, Web, statistics};
+pub(crate) use tracking::{Tracking, tracking};
 
 /// Rate of the bottleneck, and of the hosts' cards.
 pub(crate) const CAPACITY: Rate = Rate::from_bps(10_000_000_000);

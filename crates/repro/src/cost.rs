@@ -51,7 +51,9 @@ impl Experiment {
             }
             Study::Errors(study) => {
                 let packets = study.streams_read().into_iter();
-                packets.map(|read| read.averages.values().len() * read.shape.length()).sum::<usize>()
+                packets
+                    .map(|read| read.averages.values().len() * read.together * read.shape.length())
+                    .sum::<usize>()
                     * size.of(study.streams)
             }
             Study::SharedLink(study) => {

@@ -38,6 +38,13 @@ pub(crate) fn percent(values: &[f64], has: impl Fn(f64) -> bool) -> f64 {
     100.0 * values.iter().filter(|value| has(**value)).count() as f64 / values.len() as f64
 }
 
+/// Returns Pearson's correlation of two series of equal length; NaN when all values of a series are equal.
+pub(crate) fn correlation(one: &[f64], other: &[f64]) -> f64 {
+    let (mean_one, mean_other) = (mean(one), mean(other));
+    let products = one.iter().zip(other).map(|(a, b)| (a - mean_one) * (b - mean_other));
+    products.sum::<f64>() / one.len() as f64 / (deviation(one) * deviation(other))
+}
+
 /// Returns Kendall's rank correlation (tau-b) of two series of equal length: 1 when both have the same order, -1 when
 /// one is the reverse of the other. NaN when all values of a series are equal.
 pub(crate) fn kendall(one: &[f64], other: &[f64]) -> f64 {
@@ -67,6 +74,15 @@ mod tests {
         // Five pairs differ in the second series, all in the same order.
         assert!((kendall(&rising, &[1.0, 2.0, 2.0, 3.0]) - 5.0 / 30_f64.sqrt()).abs() < 1e-12);
         assert!(kendall(&rising, &[1.0; 4]).is_nan());
+    }
+
+    #[test]
+    fn correlation_is_one_for_a_line_and_undefined_for_a_constant() {
+        let rising = [1.0, 2.0, 3.0, 4.0];
+        assert!((correlation(&rising, &[5.0, 7.0, 9.0, 11.0]) - 1.0).abs() < 1e-12);
+        assert!((correlation(&rising, &[4.0, 3.0, 2.0, 1.0]) + 1.0).abs() < 1e-12);
+        assert_eq!(correlation(&rising, &[1.0, 2.0, 2.0, 1.0]), 0.0);
+        assert!(correlation(&rising, &[2.0; 4]).is_nan());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use headway_record::{Histogram, Results};
 use serde::{Deserialize, Serialize};
 
-use super::BOTTLENECK;
+use super::{BOTTLENECK, Tracking};
 
 /// Name of the test flows' group in the scenario.
 const TEST: &str = "test";
@@ -21,6 +21,8 @@ pub(crate) struct Statistics {
     pub(crate) utilisation: f64,
     /// Completion times of web flows; absent without web traffic.
     pub(crate) web: Option<Web>,
+    /// How closely the test flow follows the free capacity; absent where the study does not ask.
+    pub(crate) tracking: Option<Tracking>,
 }
 
 /// Completion times of web flows.
@@ -49,6 +51,7 @@ pub(crate) fn statistics(results: &Results) -> Statistics {
         delay: link.delay_mean_ns as f64 / 1e3,
         utilisation: link.utilisation.unwrap_or_default(),
         web: web(results),
+        tracking: None,
     }
 }
 

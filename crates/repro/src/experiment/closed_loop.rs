@@ -28,6 +28,8 @@ pub struct ClosedLoop {
     pub milliseconds: Count,
     /// Time before it.
     pub warmup: Count,
+    /// Interval in which the throughput is compared with the free capacity; absent where it is not.
+    pub interval: Option<Duration>,
     /// The measured time on the Linux stack; absent where that has no such traffic.
     pub kernel_milliseconds: Option<Count>,
     /// The published table, for comparison.

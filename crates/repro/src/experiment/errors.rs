@@ -13,7 +13,7 @@ use super::stream::StreamShape;
 pub struct Errors {
     /// Average rates of the streams in Gb/s.
     pub averages: Sweep,
-    /// Streams per average rate.
+    /// Streams per average rate, or groups of streams with the same truth.
     pub streams: Count,
     /// The estimators, each with its input streams.
     #[serde(rename = "variant")]
@@ -21,8 +21,8 @@ pub struct Errors {
 }
 
 impl Errors {
-    /// Returns the distinct sets of streams that the variants read: each combination of shape, cross traffic and
-    /// averages once.
+    /// Returns the distinct sets of streams that the variants read: each combination of shape, streams per truth,
+    /// cross traffic and averages once.
     pub fn streams_read(&self) -> Vec<Read> {
         let mut all = Vec::new();
         for variant in &self.variants {
@@ -38,6 +38,7 @@ impl Errors {
     pub fn read_by(&self, variant: &Variant) -> Read {
         Read {
             shape: variant.shape,
+            together: variant.streams_per_truth,
             cross: variant.cross,
             averages: variant.averages.unwrap_or(self.averages),
         }
@@ -49,6 +50,8 @@ impl Errors {
 pub struct Read {
     /// Shape of the streams.
     pub shape: StreamShape,
+    /// Consecutive streams at the same average rate.
+    pub together: usize,
     /// Cross traffic, if it differs from that of the path.
     pub cross: Option<Cross>,
     /// Average rates in Gb/s.
@@ -63,6 +66,12 @@ pub struct Variant {
     pub name: String,
     /// Shape of the streams; variants with the same shape read the same streams.
     pub shape: StreamShape,
+    /// Consecutive streams at the same average rate; the truth is the available bandwidth during all of them.
+    #[serde(default = "one")]
+    pub streams_per_truth: usize,
+    /// Streams whose estimates are averaged before they are compared with the truth (rapid 2.12).
+    #[serde(default = "one")]
+    pub gamma: usize,
     /// Cross traffic, if it differs from that of the path.
     pub cross: Option<Cross>,
     /// Average rates in Gb/s, if they differ from those of the study.
@@ -80,7 +89,7 @@ pub struct Variant {
     #[serde(default = "usual_margin")]
     pub margin: Duration,
     /// Packets per timestamp; 2 with delayed ACKs.
-    #[serde(default = "each_packet")]
+    #[serde(default = "one")]
     pub packets_per_stamp: usize,
 }
 
@@ -92,7 +101,7 @@ fn usual_margin() -> Duration {
     Duration::from_ns(100)
 }
 
-fn each_packet() -> usize {
+fn one() -> usize {
     1
 }
 

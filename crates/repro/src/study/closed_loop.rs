@@ -4,7 +4,7 @@ use headway_core::Duration;
 use headway_figures::{Curve, Figure, Panel};
 use headway_scenario::FlowController;
 
-use crate::closed_loop::{Cross, Flow, Place, Setup, Statistics, Web, statistics};
+use crate::closed_loop::{Cross, Flow, Place, Setup, Statistics, Tracking, Web, statistics, tracking};
 use crate::context::{Context, Error, Size};
 use crate::experiment::{ClosedLoop, Count, Experiment};
 use crate::number::number;
@@ -13,8 +13,16 @@ use crate::statistics::{kendall, quantile, sorted};
 
 /// Name of the cell without a test flow.
 const ALONE: &str = "none";
-/// Interval of the time series, which is not used.
+/// Interval of the time series where it is not used.
 const INTERVAL: Duration = Duration::from_ms(1_000);
+/// A measure of how a test flow follows the free capacity, with its name.
+type TrackingMeasure = (&'static str, fn(&Tracking) -> f64);
+const TRACKING: [TrackingMeasure; 4] = [
+    ("share", |seen| seen.share),
+    ("below-half", |seen| seen.below_half),
+    ("correlation", |seen| seen.correlation),
+    ("slow-correlation", |seen| seen.slow_correlation),
+];
 /// Largest number of columns of a table that a figure shows, each in a colour of its own.
 const MAX_COLUMNS: usize = 6;
 
@@ -69,6 +77,11 @@ impl Done<'_> {
         self.median(|stats| stats.web.as_ref().map_or(f64::NAN, &what))
     }
 
+    /// Returns a statistic of how the test flow follows the free capacity; NaN where it was not asked for.
+    fn tracking(&self, what: impl Fn(&Tracking) -> f64) -> f64 {
+        self.median(|stats| stats.tracking.as_ref().map_or(f64::NAN, &what))
+    }
+
     fn goodput(&self) -> f64 {
         self.median(|stats| stats.goodput)
     }
@@ -92,7 +105,11 @@ pub(super) fn run(
         // The seed does not depend on the cell, so that all controllers meet the same cross traffic.
         let seed = context.seed_of(&experiment.id, *run);
         let name = format!("{}/{}/{}", experiment.id, cell.name().replace('/', "-"), run + 1);
-        place.run(&setup(study, cell, time, context), &name, seed, context, statistics)
+        let setup = setup(study, cell, time, context);
+        place.run(&setup, &name, seed, context, |results| Statistics {
+            tracking: study.interval.map(|_| tracking(&results.series, &setup)),
+            ..statistics(results)
+        })
     })?;
     let done: Vec<Done<'_>> = cells
         .iter()
@@ -151,7 +168,7 @@ fn setup<'a>(study: &'a ClosedLoop, cell: &Cell<'a>, time: Count, context: &Cont
         buffer: study.buffer,
         warmup: of(study.warmup),
         measured: of(time),
-        interval: INTERVAL,
+        interval: study.interval.unwrap_or(INTERVAL),
     }
 }
 
@@ -164,6 +181,9 @@ fn evaluate(study: &ClosedLoop, done: &[Done<'_>]) -> Findings {
         insert("loss", cell.median(|stats| stats.loss));
         insert("delay", cell.median(|stats| stats.delay));
         insert("utilisation", cell.median(|stats| stats.utilisation));
+        for (what, value) in tracking_measures(study) {
+            insert(what, cell.tracking(value));
+        }
         if cell.cell.cross == Cross::Web {
             insert("web-flows", cell.web(|web| web.flows as f64));
             insert("web-median", cell.web(|web| web.median));
@@ -189,7 +209,7 @@ fn evaluate(study: &ClosedLoop, done: &[Done<'_>]) -> Findings {
     Findings {
         measures,
         table: table(study, done),
-        figure: figure(study, done),
+        figure: if study.interval.is_some() { series(done) } else { figure(study, done) },
         remarks,
         ..Findings::default()
     }
@@ -241,6 +261,11 @@ fn beside_print(study: &ClosedLoop, done: &[Done<'_>], column: &str, tau: f64) -
     (!cells.is_empty()).then(|| format!("{column}, Gb/s (published): {}{order}.", cells.join(", ")))
 }
 
+/// Returns the measures of how test flows follow the free capacity; none where the study does not ask.
+fn tracking_measures(study: &ClosedLoop) -> &'static [TrackingMeasure] {
+    if study.interval.is_some() { &TRACKING } else { &[] }
+}
+
 fn table(study: &ClosedLoop, done: &[Done<'_>]) -> Table {
     let mut table = Table::new([
         "controller",
@@ -260,13 +285,14 @@ fn table(study: &ClosedLoop, done: &[Done<'_>]) -> Table {
         "web p99 ms",
         "web mean ms",
     ]);
+    table.columns.extend(tracking_measures(study).iter().map(|(name, _)| (*name).to_owned()));
     let known =
         |value: f64, digits: usize| if value.is_nan() { String::new() } else { format!("{value:.digits$}") };
     for cell in done {
         let Cell { cross, rtt, loss, .. } = cell.cell;
         let goodputs = cell.values(|stats| stats.goodput);
         let (print, print_loss) = study.published.get(cell.cell.who(), &cell.cell.column());
-        table.rows.push(vec![
+        let mut row = vec![
             cell.cell.who().to_owned(),
             cross.name().to_owned(),
             format!("{}", rtt.ms()),
@@ -283,9 +309,22 @@ fn table(study: &ClosedLoop, done: &[Done<'_>]) -> Table {
             known(cell.web(|web| web.p95), 2),
             known(cell.web(|web| web.p99), 2),
             known(cell.web(|web| web.mean), 2),
-        ]);
+        ];
+        row.extend(tracking_measures(study).iter().map(|(_, value)| known(cell.tracking(value), 3)));
+        table.rows.push(row);
     }
     table
+}
+
+/// Draws throughput and free capacity of the first run of each cell over time.
+fn series(done: &[Done<'_>]) -> Figure {
+    let panel = |cell: &Done<'_>| {
+        let drawn = cell.runs.first()?.tracking.as_ref()?.drawn.iter();
+        let curve = |column: usize| drawn.clone().map(|values| (values[0], values[column])).collect();
+        let panel = Panel::new(&cell.cell.name(), "time, ms", "rate, Gb/s").with_y_range(0.0, 10.0);
+        Some(panel.with(Curve::line("throughput", curve(1))).with(Curve::reference("free", curve(2))))
+    };
+    Figure::curves(done.iter().filter_map(panel))
 }
 
 /// Draws our goodputs over the published ones.

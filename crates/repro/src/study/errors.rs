@@ -1,4 +1,4 @@
-//! Error of estimates from multi-rate streams (rapid B7 to B13; bass P6 to P10).
+//! Error of estimates from multi-rate streams (rapid B7 to B13, R1; bass P6 to P10).
 
 use headway_core::denoise::{Denoise, SpikeThresholds, bass_pass};
 use headway_core::estimate::{Excursion, prc_mt};
@@ -9,10 +9,11 @@ use headway_traffic::random;
 use rand::RngExt as _;
 
 use super::path::gbps;
+use super::scores::{Distribution, Scores};
 use crate::context::{Context, Error};
 use crate::experiment::{Denoising, Errors, Estimator, Experiment, Read, Variant};
 use crate::outcome::{Findings, Measures, Table};
-use crate::statistics::{mean, percent, quantile, sorted};
+use crate::statistics::{mean, percent, quantile};
 use headway_figures::{BoxMark, Figure};
 
 /// Streams of one shape with one kind of cross traffic, and the variants that read them.
@@ -26,13 +27,6 @@ const PARTS: usize = 12;
 
 /// Back-to-back streams in a train.
 const TRAIN: usize = 50;
-
-/// Relative errors of a variant, and the number of streams it refused.
-#[derive(Clone, Debug, Default)]
-struct Scores {
-    errors: Vec<f64>,
-    refused: usize,
-}
 
 /// Results of one testbed: the scores of each variant of its group, and those of the null estimator.
 struct Statistics {
@@ -69,11 +63,12 @@ pub(super) fn run(study: &Errors, experiment: &Experiment, context: &Context<'_>
     for (number, group) in groups.iter().enumerate() {
         let here: Vec<&Statistics> =
             parts.iter().zip(&stats).filter(|(part, _)| part.0 == number).map(|(_, stats)| stats).collect();
-        let null = gather(here.iter().map(|stats| &stats.null));
+        let null = Distribution::of(here.iter().map(|stats| &stats.null));
         for (index, variant) in group.variants.iter().enumerate() {
-            let scores = gather(here.iter().map(|stats| &stats.variants[index]));
+            let scores = Distribution::of(here.iter().map(|stats| &stats.variants[index]));
             measure(&mut findings.nulls, &variant.name, &null);
             measure(&mut findings.measures, &variant.name, &scores);
+            findings.measures.insert(format!("{}/scatter", variant.name), scores.scatter());
             findings.table.rows.push(row(&variant.name, &scores));
             marks.push(mark(&variant.name, &scores, false));
         }
@@ -125,10 +120,11 @@ fn send_streams(
     for train in trains(group, part, study, experiment, context, seed) {
         context.check()?;
         // Only the first stream of a train meets an empty queue and an idle NIC.
-        for observed in testbed.send_train(&train, path.silence).iter().skip(1) {
-            stats.available.push(observed.available.mbps() / 1e3);
-            if observed.complete && covered(observed) {
-                score(group, observed, &mut memory, &mut stats);
+        for streams in testbed.send_train(&train, path.silence)[1..].chunks(group.read.together) {
+            let available = available(streams);
+            stats.available.push(available.mbps() / 1e3);
+            if streams.iter().all(|stream| stream.complete) && covered(&streams[0], available) {
+                score(group, streams, available, &mut memory, &mut stats);
             }
         }
     }
@@ -151,26 +147,55 @@ fn trains(
     for last in (1..averages.len()).rev() {
         averages.swap(last, rng.random_range(0..=last));
     }
-    let schedule = |average: &f64| group.read.shape.schedule(gbps(*average), experiment.path.packet);
-    averages.chunks(TRAIN).map(|train| train[..1].iter().chain(train).map(schedule).collect()).collect()
+    let Read { shape, together, .. } = group.read;
+    let schedule = |average: &f64| shape.schedule(gbps(*average), experiment.path.packet);
+    let train = |averages: &[f64]| {
+        let repeated = averages.iter().flat_map(|average| std::iter::repeat_n(average, together));
+        averages[..1].iter().chain(repeated).map(schedule).collect()
+    };
+    averages.chunks((TRAIN / together).max(1)).map(train).collect()
 }
 
-fn score(group: &Group<'_>, observed: &Observed, memory: &mut Memory, stats: &mut Statistics) {
-    let error = |estimate: Rate| 100.0 * (estimate.bps_f64() / observed.available.bps_f64() - 1.0);
-    stats.null.errors.push(error(observed.record.average));
+fn score(
+    group: &Group<'_>,
+    streams: &[Observed],
+    available: Rate,
+    memory: &mut Memory,
+    stats: &mut Statistics,
+) {
+    let error = |estimate: f64| 100.0 * (estimate / available.bps_f64() - 1.0);
+    let null = error(streams[0].record.average.bps_f64());
+    stats.null.add(null, null);
     for (variant, scores) in group.variants.iter().zip(&mut stats.variants) {
-        match estimate(variant, &observed.record, memory) {
-            Ok(rate) => scores.errors.push(error(rate)),
-            Err(_) => scores.refused += 1,
+        for averaged in streams.chunks(variant.gamma) {
+            let estimates = averaged.iter().flat_map(|stream| estimate(variant, &stream.record, memory));
+            let estimates: Vec<f64> = estimates.map(Rate::bps_f64).collect();
+            if estimates.is_empty() {
+                scores.refuse();
+            } else {
+                scores.add(error(mean(&estimates)), null);
+            }
         }
     }
 }
 
-/// Whether the available bandwidth lies within the range of the probing rates (rapid 2.16).
-fn covered(observed: &Observed) -> bool {
-    let intended = &observed.record.intended;
-    let rate = |gap: Option<&Duration>| gap.and_then(|gap| Rate::of(observed.record.packet, *gap));
-    rate(intended.first()) <= Some(observed.available) && Some(observed.available) <= rate(intended.last())
+/// Returns the available bandwidth during consecutive streams.
+fn available(streams: &[Observed]) -> Rate {
+    let (mut bits, mut seconds) = (0.0, 0.0);
+    for stream in streams {
+        let mut exits = stream.exits.arrivals.iter().filter_map(|arrival| arrival.received);
+        let time = exits.next().zip(exits.next_back()).map_or(0.0, |(first, last)| (last - first).secs_f64());
+        bits += stream.available.bps_f64() * time;
+        seconds += time;
+    }
+    Rate::from_bps_f64(bits / seconds)
+}
+
+/// Whether the available bandwidth lies within the range of a stream's probing rates (rapid 2.16).
+fn covered(stream: &Observed, available: Rate) -> bool {
+    let intended = &stream.record.intended;
+    let rate = |gap: Option<&Duration>| gap.and_then(|gap| Rate::of(stream.record.packet, *gap));
+    rate(intended.first()) <= Some(available) && Some(available) <= rate(intended.last())
 }
 
 /// Scratch buffers of the estimators.
@@ -241,17 +266,7 @@ fn delayed_gaps(record: &StreamRecord, every: usize, gaps: &mut Gaps) -> Result<
     if acks.take(packets, gaps) { Ok(()) } else { Err(Refusal::TooShort) }
 }
 
-fn gather<'a>(scores: impl Iterator<Item = &'a Scores>) -> Scores {
-    let mut all = Scores::default();
-    for scores in scores {
-        all.errors.extend_from_slice(&scores.errors);
-        all.refused += scores.refused;
-    }
-    all.errors = sorted(all.errors);
-    all
-}
-
-fn measure(measures: &mut Measures, name: &str, scores: &Scores) {
+fn measure(measures: &mut Measures, name: &str, scores: &Distribution) {
     let errors = &scores.errors;
     let mut insert = |what: &str, value: f64| {
         measures.insert(format!("{name}/{what}"), value);
@@ -269,7 +284,7 @@ fn measure(measures: &mut Measures, name: &str, scores: &Scores) {
     insert("high", percent(errors, |error| error > 0.0));
 }
 
-fn row(name: &str, scores: &Scores) -> Vec<String> {
+fn row(name: &str, scores: &Distribution) -> Vec<String> {
     let errors = &scores.errors;
     let mut row = vec![name.to_owned(), errors.len().to_string(), scores.refused.to_string()];
     row.extend([0.05, 0.25, 0.5, 0.75, 0.95].map(|part| format!("{:+.2}", quantile(errors, part))));
@@ -277,7 +292,58 @@ fn row(name: &str, scores: &Scores) -> Vec<String> {
     row
 }
 
-fn mark(name: &str, scores: &Scores, null: bool) -> BoxMark {
+fn mark(name: &str, scores: &Distribution, null: bool) -> BoxMark {
     let quantiles = [0.05, 0.25, 0.5, 0.75, 0.95].map(|part| quantile(&scores.errors, part));
     BoxMark { name: name.to_owned(), quantiles, null }
+}
+
+#[cfg(test)]
+mod tests {
+    use headway_core::Instant;
+
+    use super::*;
+    use crate::catalogue;
+    use crate::experiment::Study;
+
+    /// Returns a stream of two packets that leave the bottleneck at these times.
+    fn stream(available: f64, exits: [i64; 2]) -> Observed {
+        let packet = Bytes::new(9038);
+        let arrival = |(index, ms): (usize, i64)| Arrival {
+            index: index as u32,
+            size: packet,
+            sent: Instant::ZERO,
+            received: Some(Instant::ZERO + Duration::from_ms(ms)),
+        };
+        let record = StreamRecord {
+            id: 0,
+            packet,
+            average: gbps(5.0),
+            intended: Vec::new(),
+            arrivals: exits.into_iter().enumerate().map(arrival).collect(),
+        };
+        Observed { exits: record.clone(), record, available: gbps(available), complete: true }
+    }
+
+    #[test]
+    fn the_truth_of_several_streams_is_the_mean_over_their_time() {
+        let streams = [stream(8.0, [10, 11]), stream(4.0, [11, 14])];
+        assert_eq!(available(&streams[..1]), gbps(8.0));
+        assert_eq!(available(&streams), gbps(5.0));
+    }
+
+    #[test]
+    fn every_truth_belongs_to_whole_means() {
+        for experiment in catalogue::all().expect("all files read") {
+            let Study::Errors(study) = &experiment.study else { continue };
+            for variant in &study.variants {
+                assert_eq!(
+                    variant.streams_per_truth % variant.gamma,
+                    0,
+                    "{}: {}",
+                    experiment.id,
+                    variant.name
+                );
+            }
+        }
+    }
 }

@@ -10,6 +10,7 @@ mod gap_flows;
 mod gap_series;
 mod lengths;
 mod path;
+mod scores;
 mod sender;
 mod series;
 mod shared_link;
