@@ -31,8 +31,8 @@ macro_rules! files {
 const FILES: &[(&str, &str)] = files![
     "rapid/G1" "rapid/G2" "rapid/G3" "rapid/G4" "rapid/G6"
     "rapid/B1" "rapid/B2" "rapid/B3" "rapid/B4" "rapid/B5" "rapid/B6" "rapid/B7" "rapid/B8" "rapid/B9" "rapid/B10"
-    "rapid/B11" "rapid/B12" "rapid/B13" "rapid/A1" "rapid/A2" "rapid/R1" "rapid/R2" "rapid/R3"
-    "rapid/R4" "rapid/R5" "rapid/R6" "rapid/R7" "rapid/R8" "rapid/R9" "rapid/R10"
+    "rapid/B11" "rapid/B12" "rapid/B13" "rapid/A1" "rapid/A2" "rapid/A3" "rapid/A4" "rapid/R1"
+    "rapid/R2" "rapid/R3" "rapid/R4" "rapid/R5" "rapid/R6" "rapid/R7" "rapid/R8" "rapid/R9" "rapid/R10"
     "ls-aimd/R1" "ls-aimd/R2" "ls-aimd/R3" "ls-aimd/C1" "ls-aimd/C2" "ls-aimd/C3"
     "ls-aimd/B1" "ls-aimd/B2"
     "bass/P1" "bass/P2" "bass/P3" "bass/P4" "bass/P5" "bass/P6" "bass/P7" "bass/P8" "bass/P9" "bass/P10"

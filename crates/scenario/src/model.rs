@@ -190,7 +190,7 @@ pub struct FlowSpec {
     /// How the sender makes gaps, if the controller schedules departures; default exact.
     #[serde(default = "exact")]
     pub gaps: Mechanism,
-    /// Where the stamps in ACKs are taken, if the controller schedules departures; default in the driver.
+    /// Where the stamps in ACKs are taken, if the controller wants any; default in the driver.
     #[serde(default)]
     pub stamp: AckStamp,
     /// Flows that come and go, in place of `count` flows that stay. [default: none]

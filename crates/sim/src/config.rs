@@ -177,7 +177,7 @@ pub struct TcpConfig {
     /// The line of the sending host, for controllers that schedule departures; if `None`, packets leave when they are
     /// due.
     pub line: Option<Line>,
-    /// Where the stamps in ACKs are taken, if the controller schedules departures.
+    /// Where the stamps in ACKs are taken, if the controller wants any.
     pub stamp: AckStamp,
 }
 

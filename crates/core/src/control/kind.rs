@@ -311,6 +311,7 @@ macro_rules! controllers {
                 uses_prr() -> bool;
                 wants_delivery_rate() -> bool;
                 schedules() -> bool;
+                wants_stamps() -> bool;
                 memory() -> usize;
                 is_limiting_rate() -> bool;
             }

@@ -99,7 +99,7 @@ controllers! {
         "lp" Lp => Lp::new as Lp, linux;
     fast:
         /// FAST: moves its window towards 200 segments in the queue (Wei, Jin, Low and Hegde 2006)
-        "fast" Fast => Fast::new as Fast, simulated;
+        "fast" Fast(parameters: FastParameters) => Fast::new as Box<Fast>, simulated;
     compound:
         /// Compound: Reno's window and one more, which grows while the queue is short (Tan et al. 2006)
         "compound" Compound => Compound::new as Compound, simulated;
@@ -147,8 +147,8 @@ pub struct Ack {
     /// One-way delay of the segment that triggered it, from the timestamps of both ends: clocks differ by an unknown
     /// constant, so it may be negative. `None` if unknown, as in the simulator so far.
     pub one_way_delay: Option<Duration>,
-    /// The segment that caused it, for controllers that [schedule departures](Controller::schedules). `None` if that
-    /// was a retransmission or a duplicate, or if the acknowledgement reports nothing new.
+    /// The segment that caused it, for controllers that [want stamps](Controller::wants_stamps). `None` if that was a
+    /// retransmission or a duplicate, or if the acknowledgement reports nothing new.
     pub arrival: Option<Arrival>,
 }
 
@@ -370,12 +370,20 @@ pub trait Controller: fmt::Debug {
         false
     }
 
-    /// Whether the controller decides when each packet leaves, in [`Controller::schedule`], and wants to know when the
-    /// receiver saw it ([`Ack::arrival`]). Such a flow has neither bursts nor other pacing.
+    /// Whether the controller decides when each packet leaves, in [`Controller::schedule`]. Such a flow has neither
+    /// bursts nor other pacing.
     ///
     /// It must not change.
     fn schedules(&self) -> bool {
         false
+    }
+
+    /// Whether the controller wants to know when the receiver saw each packet ([`Ack::arrival`]); by default if it
+    /// schedules departures.
+    ///
+    /// It must not change.
+    fn wants_stamps(&self) -> bool {
+        self.schedules()
     }
 
     /// Bytes of memory besides the controller itself that grow with the segments in flight.

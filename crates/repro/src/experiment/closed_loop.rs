@@ -74,6 +74,9 @@ pub struct Published {
     /// Losses in percent; empty if they were not published.
     #[serde(default)]
     pub loss: BTreeMap<String, Vec<f64>>,
+    /// Medians of the completion times of web flows, ms; empty if they were not published.
+    #[serde(default)]
+    pub web_median: BTreeMap<String, Vec<f64>>,
     /// By how much of the published goodput ours may differ to count as near it, by column; a tenth if absent.
     #[serde(default)]
     pub tolerance: Vec<f64>,
@@ -82,14 +85,18 @@ pub struct Published {
 impl Published {
     /// Returns goodput in Gb/s and loss in percent of a cell; NaN where nothing was published.
     pub fn get(&self, controller: &str, column: &str) -> (f64, f64) {
+        (self.of(&self.goodput, controller, column), self.of(&self.loss, controller, column))
+    }
+
+    /// Returns the median completion time of web flows in ms beside a controller; NaN where nothing was published.
+    pub fn web_median(&self, controller: &str, column: &str) -> f64 {
+        self.of(&self.web_median, controller, column)
+    }
+
+    fn of(&self, rows: &BTreeMap<String, Vec<f64>>, controller: &str, column: &str) -> f64 {
         let index = self.columns.iter().position(|name| name == column);
-        let of = |rows: &BTreeMap<String, Vec<f64>>| {
-            rows.get(controller)
-                .zip(index)
-                .and_then(|(row, index)| row.get(index).copied())
-                .unwrap_or(f64::NAN)
-        };
-        (of(&self.goodput), of(&self.loss))
+        let cell = rows.get(controller).zip(index).and_then(|(row, index)| row.get(index));
+        cell.copied().unwrap_or(f64::NAN)
     }
 
     /// Returns whether a goodput in Gb/s is near the published one; `None` where nothing was published.

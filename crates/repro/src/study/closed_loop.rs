@@ -286,6 +286,10 @@ fn table(study: &ClosedLoop, done: &[Done<'_>]) -> Table {
         "web mean ms",
     ]);
     table.columns.extend(tracking_measures(study).iter().map(|(name, _)| (*name).to_owned()));
+    let has_web_medians = !study.published.web_median.is_empty();
+    if has_web_medians {
+        table.columns.push("published web median ms".to_owned());
+    }
     let known =
         |value: f64, digits: usize| if value.is_nan() { String::new() } else { format!("{value:.digits$}") };
     for cell in done {
@@ -311,6 +315,9 @@ fn table(study: &ClosedLoop, done: &[Done<'_>]) -> Table {
             known(cell.web(|web| web.mean), 2),
         ];
         row.extend(tracking_measures(study).iter().map(|(_, value)| known(cell.tracking(value), 3)));
+        if has_web_medians {
+            row.push(known(study.published.web_median(cell.cell.who(), &cell.cell.column()), 2));
+        }
         table.rows.push(row);
     }
     table
@@ -423,9 +430,25 @@ goodput = { cubic = [5.5, 2.5], reno = [5.0, 1.4], slow = [1.0, 0.5] }
         assert!(found.remarks.iter().any(|remark| remark == line), "{:?}", found.remarks);
         let row = found.table.rows.iter().find(|row| row[..3] == ["reno", "bct", "30"]).expect("a row");
         assert_eq!(row[4..8], ["1.200", "1.000", "1.500", "1.400"]);
+        assert_eq!(found.table.columns.last().map(String::as_str), Some("web mean ms"));
         done.retain(|cell| cell.cell.who() != "slow");
         let found = evaluate(&study, &done);
         assert!(!found.measures.contains_key("near/slow"), "a world without this controller");
+    }
+
+    #[test]
+    fn published_medians_of_web_flows_have_a_column() {
+        let text = FILE.replace("[published]", "[published]\nweb_median = { reno = [nan, 1.75] }");
+        let study: ClosedLoop = toml::from_str(&text).expect("well-formed");
+        let done = |cell| Done { runs: vec![Statistics::default()], cell };
+        let done: Vec<_> = cells(&study, Size::Quick).into_iter().map(done).collect();
+        let table = table(&study, &done);
+        assert_eq!(table.columns.last().map(String::as_str), Some("published web median ms"));
+        let of = |who: &str, rtt: &str| {
+            table.rows.iter().find(|row| row[..3] == [who, "bct", rtt]).and_then(|row| row.last()).cloned()
+        };
+        assert_eq!(["5", "30"].map(|rtt| of("reno", rtt)), [Some(String::new()), Some("1.75".to_owned())]);
+        assert_eq!(of("cubic", "30"), Some(String::new()));
     }
 
     #[test]
@@ -434,8 +457,10 @@ goodput = { cubic = [5.5, 2.5], reno = [5.0, 1.4], slow = [1.0, 0.5] }
             let Study::ClosedLoop(study) = &experiment.study else { continue };
             let mut named = study.cells.iter().flat_map(|group| &group.controllers);
             assert!(named.all(|name| study.controllers.contains_key(name)), "{}", experiment.id);
-            let mut rows = study.published.goodput.values().chain(study.published.loss.values());
-            assert!(rows.all(|row| row.len() == study.published.columns.len()), "{}", experiment.id);
+            let print = &study.published;
+            let mut rows =
+                [&print.goodput, &print.loss, &print.web_median].into_iter().flat_map(|rows| rows.values());
+            assert!(rows.all(|row| row.len() == print.columns.len()), "{}", experiment.id);
         }
     }
 }

@@ -185,7 +185,7 @@ impl Network {
         self.groups.added += 1;
         let sender = Sender::new(config, (slot, path.forward), seed, path.round_trip, self.queues.now);
         let mut receiver = Receiver::new(config, slot, path.reverse, path.round_trip);
-        if sender.is_scheduled() {
+        if sender.wants_stamps() {
             receiver.take_stamps(config.stamp);
         }
         let begin = sender.begin_at().max(self.queues.now);

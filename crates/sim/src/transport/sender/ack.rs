@@ -34,7 +34,7 @@ impl Sender {
             & (self.rack.reo_timeout == u64::MAX)
             & !self.tlp.is_outstanding()
             & self.rates.is_none()
-            & self.slot.is_none()
+            & !self.wants_stamps
     }
 
     /// Takes an expected ACK, as [`Sender::on_any_ack`] would.
@@ -108,7 +108,7 @@ impl Sender {
 
     /// Whether an ACK comes from a receiver with holes. Where all ACKs have reports, only those with blocks do.
     fn tells_of_holes(&self, report: Option<&Report>) -> bool {
-        report.is_some_and(|report| self.slot.is_none() || report.has_blocks())
+        report.is_some_and(|report| !self.wants_stamps || report.has_blocks())
     }
 
     /// Moves the right edge of the receive window; returns whether it moved.
@@ -142,7 +142,7 @@ impl Sender {
 
     /// The segment that caused an ACK with its stamp, if the controller wants to know and the segment was sent once.
     fn arrival(&self, ack: &Packet, report: Option<&Report>, reported: &Reported) -> Option<Arrival> {
-        if self.slot.is_none() || ack.flags & (RETRANSMITTED | DUPLICATE) != 0 {
+        if !self.wants_stamps || ack.flags & (RETRANSMITTED | DUPLICATE) != 0 {
             return None;
         }
         let stamp = report.map(|report| report.stamp).filter(|stamp| *stamp > 0);

@@ -89,6 +89,8 @@ pub(crate) struct Sender {
     pacer: Option<Box<Pacer>>,
     /// For controllers that schedule departures.
     slot: Option<Box<Slot>>,
+    /// Whether every ACK tells the controller which segment caused it, and when that arrived.
+    wants_stamps: bool,
     rtt: Rtt,
     rack: Rack,
     usage: CwndUsage,
@@ -140,6 +142,7 @@ impl Sender {
         let late =
             opening > now && config.burst == Burst::Host && round_trip > 0 && config.ecn != Ecn::Classic;
         let slot = controller.schedules().then(Box::default);
+        let wants_stamps = controller.wants_stamps();
         let paced = slot.is_none() && (config.pacing || controller.pacing_rate().is_some());
         let mut sender = Sender {
             una: 0,
@@ -172,6 +175,7 @@ impl Sender {
             usage: CwndUsage::default(),
             pacer: paced.then(Box::default),
             slot,
+            wants_stamps,
             application: Application::new(config),
             handshake: late.then(|| Box::new(Handshake::new(opening))),
             counters: Counters::default(),

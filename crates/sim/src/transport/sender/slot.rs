@@ -23,6 +23,11 @@ impl Slot {
 }
 
 impl Sender {
+    /// Whether the controller wants to know when its segments arrived.
+    pub(crate) fn wants_stamps(&self) -> bool {
+        self.wants_stamps
+    }
+
     /// Whether the controller schedules departures. Before each poll the network then asks for [`Sender::due`].
     #[inline(always)]
     pub(crate) fn is_scheduled(&self) -> bool {
