@@ -17,6 +17,7 @@ use crate::units::{Duration, Instant, Rate};
 mod factory;
 mod hystart;
 mod kind;
+mod parts;
 #[cfg(test)]
 mod properties;
 mod round_trip;

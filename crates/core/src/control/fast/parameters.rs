@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::super::parts::{self, Parts};
 use super::super::{Argument, Parameters};
 use super::delay::Reading;
 
@@ -13,11 +14,6 @@ const MOST_ALPHA: u32 = 1_000_000;
 /// The words that select a clock, with it; without one of them RTTs are precise.
 const CLOCKS: [(&str, Reading); 3] =
     [("rtt=ms", Reading::Milliseconds), ("rtt=us", Reading::Microseconds), ("rtt=owd", Reading::OneWay)];
-/// The keys with what may follow them.
-const KEYS: [(&str, &str); 2] = [
-    ("rtt", "`ms`, `us` or `owd`: milliseconds, microseconds, or one-way delays by the receiver's stamps"),
-    ("alpha", "a number of segments from 1 to 1000000"),
-];
 
 /// The parameters of FAST; text such as `rtt=ms,alpha=50`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +30,15 @@ impl Default for FastParameters {
     }
 }
 
-impl FastParameters {
-    /// Takes one part of the text.
+impl Parts for FastParameters {
+    const KEYS: &'static [(&'static str, &'static str)] = &[
+        (
+            "rtt",
+            "`ms`, `us` or `owd`: milliseconds, microseconds, or one-way delays by the receiver's stamps",
+        ),
+        ("alpha", "a number of segments from 1 to 1000000"),
+    ];
+
     fn set(&mut self, part: &str) -> Option<()> {
         if let Some((_, reading)) = CLOCKS.iter().find(|(word, _)| *word == part) {
             self.reading = *reading;
@@ -44,6 +47,10 @@ impl FastParameters {
         let alpha = part.strip_prefix("alpha=")?.parse().ok();
         self.alpha = alpha.filter(|alpha| (1..=MOST_ALPHA).contains(alpha))?;
         Some(())
+    }
+
+    fn known() -> String {
+        "`rtt` and `alpha`, with a value".to_owned()
     }
 }
 
@@ -55,14 +62,7 @@ impl Parameters for FastParameters {
     }
 
     fn mistake(text: &str) -> Option<String> {
-        let wrong = |part: &&str| FastParameters::default().set(part).is_none();
-        let part = text.split(',').map(str::trim).find(wrong)?;
-        let key = part.split('=').next().unwrap_or(part);
-        if let Some((_, values)) = KEYS.iter().find(|(name, _)| *name == key) {
-            return Some(format!("`{key}` takes {values}"));
-        }
-        let keys = KEYS.map(|(name, _)| format!("`{name}`")).join(" and ");
-        Some(format!("`{part}` is none of its parameters: {keys}, with a value"))
+        parts::mistake::<FastParameters>(text)
     }
 }
 
@@ -70,9 +70,7 @@ impl FromStr for FastParameters {
     type Err = ();
 
     fn from_str(text: &str) -> Result<FastParameters, ()> {
-        let mut parameters = FastParameters::default();
-        text.split(',').map(str::trim).try_for_each(|part| parameters.set(part)).ok_or(())?;
-        Ok(parameters)
+        parts::read(text)
     }
 }
 

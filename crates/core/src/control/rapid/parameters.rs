@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use headway_arithmetic::rapid::{self, Config, Preset, Thresholds, flags};
 
+use super::super::parts::{self, Parts};
 use super::super::{Argument, Parameters};
 use crate::units::{Duration, Rate};
 
@@ -97,20 +98,6 @@ const LEFT_OUT: [(&str, u32); 5] = [
     ("spikes=all", flags::RELATIVE),
     ("fall=fast", flags::SLOW_FALL),
 ];
-/// The keys with what may follow them.
-const KEYS: [(&str, &str); 11] = [
-    ("tau", "a time above 0 and up to 30 s, such as `10ms`"),
-    ("kd", "a share above 0 and up to 1, such as `1/3`"),
-    ("gamma", "a number from 1 to 64"),
-    ("n", "1 to 8 rates and at most 192 packets in all, such as `4x16`"),
-    ("range", "a share up to 8, such as `50%`"),
-    ("margin", "a share up to 1, such as `2%`"),
-    ("window", "a number from 1 to 192"),
-    ("coalescing", "a time up to 1 s, such as `120us`"),
-    ("coarse", "two times up to 1 s, such as `20us/10us`"),
-    ("medium", "two times up to 1 s, such as `5us/4us`"),
-    ("fine", "two times up to 1 s, such as `2us/1us`"),
-];
 /// The names of the passes with their thresholds.
 const PASSES: [&str; 3] = ["coarse", "medium", "fine"];
 /// Largest interrupt delay; real cards allow microseconds up to a few milliseconds.
@@ -177,8 +164,23 @@ impl RapidParameters {
     pub(super) fn bridges_holes(&self) -> bool {
         !self.published
     }
+}
 
-    /// Takes one part of the text.
+impl Parts for RapidParameters {
+    const KEYS: &'static [(&'static str, &'static str)] = &[
+        ("tau", "a time above 0 and up to 30 s, such as `10ms`"),
+        ("kd", "a share above 0 and up to 1, such as `1/3`"),
+        ("gamma", "a number from 1 to 64"),
+        ("n", "1 to 8 rates and at most 192 packets in all, such as `4x16`"),
+        ("range", "a share up to 8, such as `50%`"),
+        ("margin", "a share up to 1, such as `2%`"),
+        ("window", "a number from 1 to 192"),
+        ("coalescing", "a time up to 1 s, such as `120us`"),
+        ("coarse", "two times up to 1 s, such as `20us/10us`"),
+        ("medium", "two times up to 1 s, such as `5us/4us`"),
+        ("fine", "two times up to 1 s, such as `2us/1us`"),
+    ];
+
     fn set(&mut self, part: &str) -> Option<()> {
         if let Some((_, flag)) = SWITCHES.iter().find(|(word, _)| *word == part) {
             self.flags |= flag;
@@ -212,6 +214,12 @@ impl RapidParameters {
             }
         }
         Some(())
+    }
+
+    fn known() -> String {
+        let keys: Vec<&str> = Self::KEYS.iter().map(|(name, _)| *name).collect();
+        let words: Vec<&str> = SWITCHES.iter().chain(&LEFT_OUT).map(|(word, _)| *word).collect();
+        format!("`published`, {} with a value, {}", keys.join(", "), words.join(", "))
     }
 }
 
@@ -284,19 +292,7 @@ impl Parameters for RapidParameters {
     }
 
     fn mistake(text: &str) -> Option<String> {
-        let wrong = |part: &&str| RapidParameters::default().set(part).is_none();
-        let part = text.split(',').map(str::trim).find(wrong)?;
-        let key = part.split('=').next().unwrap_or(part);
-        if let Some((_, values)) = KEYS.iter().find(|(name, _)| *name == key) {
-            return Some(format!("`{key}` takes {values}"));
-        }
-        let keys: Vec<&str> = KEYS.iter().map(|(name, _)| *name).collect();
-        let words: Vec<&str> = SWITCHES.iter().chain(&LEFT_OUT).map(|(word, _)| *word).collect();
-        Some(format!(
-            "`{part}` is none of its parameters: `published`, {} with a value, {}",
-            keys.join(", "),
-            words.join(", ")
-        ))
+        parts::mistake::<RapidParameters>(text)
     }
 
     fn dilated(mut self, factor: u32) -> RapidParameters {
@@ -312,8 +308,6 @@ impl FromStr for RapidParameters {
     type Err = ();
 
     fn from_str(text: &str) -> Result<RapidParameters, ()> {
-        let mut parameters = RapidParameters::default();
-        text.split(',').map(str::trim).try_for_each(|part| parameters.set(part)).ok_or(())?;
-        Ok(parameters)
+        parts::read(text)
     }
 }
