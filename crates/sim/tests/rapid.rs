@@ -20,11 +20,35 @@ fn results(controller: &str, more: &str, changes: &[&str]) -> Results {
          [host.b]\ncoalescing = {{ kind = \"fixed\", interval = \"120 us\" }}\n\
          [[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"{controller}\"\noffload = false\n{more}"
     );
+    run(&text, changes)
+}
+
+fn run(text: &str, changes: &[&str]) -> Results {
     let changes: Vec<_> = changes.iter().map(|change| change.parse().unwrap()).collect();
-    let scenario = Scenario::parse(&text, Path::new("rapid.toml"), &changes).unwrap();
+    let scenario = Scenario::parse(text, Path::new("rapid.toml"), &changes).unwrap();
     let mut run = Run::new(&scenario, 1, LIMIT).unwrap();
     while run.step().unwrap() {}
     run.finish()
+}
+
+/// Runs flows with these RTTs in ms over a link of 10 Gb/s, each between hosts of its own.
+fn shared(rtts: &[u32]) -> Results {
+    let mut text = "duration = \"20 s\"\nwarmup = \"10 s\"\nmtu = 9000\n\
+         [[link]]\nfrom = \"left\"\nto = \"right\"\nrate = \"10 Gb/s\"\nbuffer = \"2 MB\"\n"
+        .to_owned();
+    for (host, rtt) in rtts.iter().enumerate() {
+        text += &format!(
+            "[[link]]\nfrom = \"from-{host}\"\nto = \"left\"\nrate = \"10 Gb/s\"\nbuffer = \"2 MB\"\n\
+             [[link]]\nfrom = \"right\"\nto = \"to-{host}\"\nrate = \"10 Gb/s\"\nbuffer = \"20 MB\"\n\
+             delay = \"{} us\"\n\
+             [host.to-{host}]\ncoalescing = {{ kind = \"fixed\", interval = \"120 us\" }}\n\
+             [[flow]]\nfrom = \"from-{host}\"\nto = \"to-{host}\"\ncontroller = \"rapid\"\noffload = false\n\
+             start = \"{} ms\"\nreceive-buffer = \"300 MB\"\n",
+            500 * rtt,
+            300 * host,
+        );
+    }
+    run(&text, &[])
 }
 
 /// Goodput of all flows, Gb/s.
@@ -34,11 +58,34 @@ fn goodput(results: &Results) -> f64 {
 
 #[test]
 fn an_idle_path_is_filled_without_a_queue_or_a_loss() {
-    let results = results("rapid:published,tau=10ms,kd=1/3", "", &[]);
-    let link = &results.summary.links[0];
-    assert!(goodput(&results) >= 9.3, "{}", goodput(&results));
-    assert_eq!(results.flows[0].retransmitted, 0);
-    assert!(link.delay_mean_ns < 100_000, "{}", link.delay_mean_ns);
+    for controller in ["rapid:published,tau=10ms,kd=1/3", "rapid"] {
+        let results = results(controller, "", &[]);
+        let link = &results.summary.links[0];
+        assert!(goodput(&results) >= 9.3, "{}", goodput(&results));
+        assert_eq!(results.flows[0].retransmitted, 0);
+        assert!(link.delay_mean_ns < 100_000, "{}", link.delay_mean_ns);
+    }
+}
+
+#[test]
+fn random_losses_slow_it_down_only_as_published() {
+    let of = |controller| {
+        let buffer = "receive-buffer = \"30 MB\"\n";
+        goodput(&results(controller, buffer, &["link.0.loss=1e-2", "duration=5 s"]))
+    };
+    assert!(of("rapid") >= 8.0, "{}", of("rapid"));
+    assert!(of("rapid:published") <= 0.1, "{}", of("rapid:published"));
+}
+
+#[test]
+fn flows_with_equal_and_with_different_round_trips_share_a_link() {
+    for (rtts, least) in [([30; 4], 0.98), ([10, 100, 10, 100], 0.95)] {
+        let results = shared(&rtts);
+        let rates: Vec<f64> = results.flows.iter().map(|flow| flow.goodput_bps as f64 / 1e9).collect();
+        let sum: f64 = rates.iter().sum();
+        let jain = sum * sum / (4.0 * rates.iter().map(|rate| rate * rate).sum::<f64>());
+        assert!(jain >= least && sum > 8.5, "{jain} {rates:?}");
+    }
 }
 
 #[test]
