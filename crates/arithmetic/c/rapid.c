@@ -36,6 +36,7 @@ hw_u32 headway_rapid_on_estimate(struct rapid *rapid, const struct rapid_config 
 void headway_rapid_on_loss(struct rapid *rapid, const struct rapid_config *config);
 void headway_rapid_on_timeout(struct rapid *rapid, const struct rapid_config *config);
 hw_u32 headway_rapid_on_recovered(struct rapid *rapid, const struct rapid_config *config);
+void headway_rapid_on_retransmission(struct rapid *rapid);
 void headway_rapid_on_undo(struct rapid *rapid);
 void headway_rapid_on_rtt(struct rapid *rapid, hw_u64 rtt);
 
@@ -147,6 +148,11 @@ void headway_rapid_on_timeout(struct rapid *rapid, const struct rapid_config *co
 hw_u32 headway_rapid_on_recovered(struct rapid *rapid, const struct rapid_config *config)
 {
 	return (hw_u32)rapid_on_recovered(rapid, config);
+}
+
+void headway_rapid_on_retransmission(struct rapid *rapid)
+{
+	rapid_on_retransmission(rapid);
 }
 
 void headway_rapid_on_undo(struct rapid *rapid)

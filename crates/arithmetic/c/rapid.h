@@ -291,6 +291,13 @@ HW_INLINE int rapid_on_recovered(struct rapid *rapid, const struct rapid_config 
 	return 1;
 }
 
+/* A packet is sent again. Such packets are counted, not those that seem lost when a later one is acknowledged, because
+ * an ACK that is lost alone hides a packet, too. */
+HW_INLINE void rapid_on_retransmission(struct rapid *rapid)
+{
+	rapid->lost++;
+}
+
 /* Ends a loss episode that was spurious, without a cut. */
 HW_INLINE void rapid_on_undo(struct rapid *rapid)
 {

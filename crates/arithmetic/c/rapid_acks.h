@@ -35,7 +35,7 @@ struct rapid_packet {
 	hw_u32 unusable;
 	/* Packets in its p-stream; 0 for as many as the present shape has. */
 	hw_u32 packets;
-	/* Whether the packet was lost. */
+	/* Whether the packet or its ACK was lost: a later packet is acknowledged, and this one is not. */
 	hw_u32 lost;
 };
 

@@ -109,7 +109,6 @@ HW_INLINE int rapid_judge(struct rapid *rapid, const struct rapid_config *config
 	}
 	if (!packet->lost)
 		return 0;
-	rapid->lost++;
 	queued = rapid_queue(&rapid->delay) >= rapid_long_queue(rapid, config);
 	many = rapid->settled >= RAPID_JUDGED_PACKETS / 2 && rapid->lost > rapid->settled / RAPID_MUCH_LOSS;
 	if (!queued && !many)

@@ -40,7 +40,7 @@ struct rapid {
 	/* The RTT, in ns; and when R_avg last fell because of a queue, on the clock of `delay`. */
 	hw_u64 rtt;
 	hw_u64 drained;
-	/* The latest packets, the lost ones of them, and whether the loss episode has seen a timeout. */
+	/* The latest packets, how many were sent again during their time, and whether the loss episode has seen a timeout. */
 	hw_u32 settled;
 	hw_u32 lost;
 	hw_u32 timed_out;

@@ -19,6 +19,8 @@ enum Event {
     Timeout,
     Recovered,
     Undo,
+    Retransmission,
+    Rtt(u64),
     Configure(Config),
 }
 
@@ -99,6 +101,8 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Timeout),
         1 => Just(Event::Recovered),
         1 => Just(Event::Undo),
+        1 => Just(Event::Retransmission),
+        1 => (any::<u64>(), 0_u32..64).prop_map(|(rtt, shift)| Event::Rtt(rtt >> shift)),
         1 => config().prop_map(Event::Configure),
     ]
 }
@@ -149,6 +153,8 @@ proptest! {
                     rapid.on_recovered();
                 }
                 Event::Undo => rapid.on_undo(),
+                Event::Retransmission => rapid.on_retransmission(),
+                Event::Rtt(rtt) => rapid.on_rtt(rtt),
                 // One line rate, so that the latest estimate has one to be compared with.
                 Event::Configure(config) => rapid.set_config(Config { line: rapid.config().line, ..config }),
             }

@@ -278,13 +278,19 @@ fn random_losses_cut_nothing_and_losses_behind_a_queue_do_once_per_rtt() {
 
 #[test]
 fn many_losses_cut_also_without_a_queue() {
-    let mut rapid = repaired(10);
-    for i in 0..1_000 {
-        let lost = u32::from(i % 8 == 7);
-        let stamp = if lost > 0 { 0 } else { 1 + 18 * i };
-        rapid.on_packet(&Packet { gap: 18_000, index: 1, stamp, lost, ..Packet::default() });
+    // Where only ACKs are lost, nothing is sent again.
+    for (sent_again, expected) in [(true, 3_000_000_000), (false, 4_000_000_000)] {
+        let mut rapid = repaired(10);
+        for i in 0..1_000 {
+            let lost = u32::from(i % 8 == 7);
+            let stamp = if lost > 0 { 0 } else { 1 + 18 * i };
+            rapid.on_packet(&Packet { gap: 18_000, index: 1, stamp, lost, ..Packet::default() });
+            if sent_again && lost > 0 {
+                rapid.on_retransmission();
+            }
+        }
+        assert_eq!(rapid.rate(), expected);
     }
-    assert_eq!(rapid.rate(), 3_000_000_000);
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub struct Packet {
     pub unusable: u32,
     /// Packets in its p-stream; 0 for as many as the present shape has.
     pub packets: u32,
-    /// 1 if the packet was lost.
+    /// 1 if the packet or its ACK was lost: a later packet is acknowledged, and this one is not.
     pub lost: u32,
 }
 

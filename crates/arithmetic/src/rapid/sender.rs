@@ -75,6 +75,7 @@ unsafe extern "C" {
     safe fn headway_rapid_on_loss(rapid: &mut State, config: &Config);
     safe fn headway_rapid_on_timeout(rapid: &mut State, config: &Config);
     safe fn headway_rapid_on_recovered(rapid: &mut State, config: &Config) -> u32;
+    safe fn headway_rapid_on_retransmission(rapid: &mut State);
     safe fn headway_rapid_on_undo(rapid: &mut State);
     safe fn headway_rapid_on_rtt(rapid: &mut State, rtt: u64);
 }
@@ -171,6 +172,11 @@ impl Rapid {
     /// The RTT is `rtt` ns now.
     pub fn on_rtt(&mut self, rtt: u64) {
         headway_rapid_on_rtt(&mut self.state, rtt);
+    }
+
+    /// Counts a packet that is sent again among the lost ones.
+    pub fn on_retransmission(&mut self) {
+        headway_rapid_on_retransmission(&mut self.state);
     }
 
     /// Ends a loss episode that was spurious, without a cut.

@@ -146,6 +146,9 @@ impl Controller for Rapid {
     }
 
     fn on_departure(&mut self, departure: &Departure) {
+        if departure.retransmission {
+            self.rapid.on_retransmission();
+        }
         let Some((due, stream)) = self.due.take().zip(self.stream.as_ref()) else {
             // The tail loss probe and probes of a closed window are not scheduled.
             return self.flight.push(Sent::outside(departure), departure.at);
