@@ -23,7 +23,8 @@
  * The thesis leaves some questions open. Each answer here is a switch of its own, off in what it published:
  *   - RAPID_WATCH_QUEUE: R_avg falls by a quarter for losses that come with a queue or in great number, at once, and not
  *     for random ones; a standing queue, which hides itself from the estimates, is drained (rapid_repairs.h).
- *   - RAPID_REOPEN: if much more is free than R_avg for tau, R_avg becomes that at once.
+ *   - RAPID_REOPEN: if much more is free than R_avg for tau, R_avg becomes that at once. Start-up comes again where losses
+ *     leave less than its first rate.
  *   - RAPID_SLOW_FALL: without a queue, an estimate below R_avg is as likely noise as one above, so R_avg falls with
  *     l / tau, too.
  *   - RAPID_RELATIVE: the steps of the probing rates themselves are not taken for spikes.
@@ -288,6 +289,7 @@ HW_INLINE int rapid_on_recovered(struct rapid *rapid, const struct rapid_config 
 		return 0;
 	rapid_set_rate(rapid, config, rapid->rate - rapid->rate / 4);
 	rapid_forget_estimates(rapid);
+	rapid_start_anew(rapid, config);
 	return 1;
 }
 

@@ -33,6 +33,8 @@
 #define RAPID_START_PACKETS 4
 #define RAPID_START_RATIO RAPID_MIN_RATIO
 #define RAPID_START_WINDOW 10
+/* With RAPID_REOPEN no fall goes below so many packets per RTT, the window of TCP after losses. */
+#define RAPID_MIN_WINDOW 2
 /* Start-up goes on while estimates exceed their streams' averages by one part in so many: more than rounding. */
 #define RAPID_START_RISE 32
 /* Most packets at a rate in start-up. */
@@ -77,7 +79,7 @@ enum rapid_flag {
 	RAPID_NO_CENSORED_FALL = 8,
 	/* Losses cut R_avg only if packets queued, and a standing queue is drained. */
 	RAPID_WATCH_QUEUE = 16,
-	/* R_avg becomes what a round of streams showed at once if that is much more. */
+	/* R_avg becomes what a round of streams showed at once if that is much more, and a fall far below ends in start-up. */
 	RAPID_REOPEN = 32,
 	/* Spikes are looked for in what the path adds to the gaps. */
 	RAPID_RELATIVE = 64,

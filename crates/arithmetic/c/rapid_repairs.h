@@ -31,6 +31,27 @@ HW_INLINE int rapid_may_yield(struct rapid *rapid)
 	return 1;
 }
 
+/*
+ * Starts anew where a fall left R_avg below the rate of start-up: a p-stream would last for many RTTs, and the next loss
+ * would come before R_avg could rise.
+ */
+HW_INLINE void rapid_start_anew(struct rapid *rapid, const struct rapid_config *config)
+{
+	hw_u64 packet;
+
+	if (!(config->flags & RAPID_REOPEN) || !rapid->rtt)
+		return;
+	packet = config->packet * RAPID_BIT_NS / rapid->rtt;
+	if (rapid->rate >= RAPID_START_WINDOW * packet)
+		return;
+	rapid_set_rate(rapid, config, hw_max(rapid->rate, RAPID_MIN_WINDOW * packet));
+	if (rapid->phase == RAPID_START_UP)
+		return;
+	rapid->phase = RAPID_START_UP;
+	rapid_forget_estimates(rapid);
+	rapid_acks_discard(&rapid->acks, rapid->stream);
+}
+
 /* Lowers R_avg because of a queue by a share `above` / `below` for the usual RTT, at most by a quarter. */
 HW_INLINE void rapid_yield(struct rapid *rapid, const struct rapid_config *config, hw_u64 above, hw_u64 below)
 {
@@ -122,6 +143,7 @@ HW_INLINE int rapid_judge(struct rapid *rapid, const struct rapid_config *config
 		rapid_yield(rapid, config, 1, 4);
 	rapid_end_start_up(rapid);
 	rapid_forget_estimates(rapid);
+	rapid_start_anew(rapid, config);
 	return 1;
 }
 

@@ -294,6 +294,26 @@ fn many_losses_cut_also_without_a_queue() {
 }
 
 #[test]
+fn losses_that_leave_less_than_the_first_rate_end_in_start_up_at_two_packets_per_rtt() {
+    let mut rapid = repaired(10);
+    assert!(!rapid.is_starting());
+    let per_rtt = u64::from(PACKET) * 800;
+    for _ in 0..50 {
+        rapid.on_timeout();
+        rapid.on_recovered();
+        assert_eq!(rapid.is_starting(), rapid.rate() < 10 * per_rtt, "{}", rapid.rate());
+    }
+    assert_eq!(rapid.rate(), 2 * per_rtt);
+    // The published sender falls to its lowest rate, and its streams then last for minutes.
+    let mut published = steady(config(Preset::Default), 4_000_000_000);
+    for _ in 0..50 {
+        published.on_timeout();
+        published.on_recovered();
+    }
+    assert_eq!((published.rate(), published.is_starting()), (MIN_RATE, false));
+}
+
+#[test]
 fn a_standing_queue_is_drained_and_a_passing_one_is_not() {
     // A quarter of all packets wait, never those of three whole streams.
     let mut passing = repaired(30);
