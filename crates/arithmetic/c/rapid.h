@@ -43,6 +43,8 @@
  *                     | streams                 | -----------------------+     |
  *                     +-------------------------+             with RAPID_LITERAL_START
  *
+ * With RAPID_REOPEN a fall to less than 10 packets per RTT leads from STEADY back to START-UP.
+ *
  * Units: rates in bit/s of all bytes on the wire, up to RAPID_MAX_RATE = 2^39 (550 Gb/s); times in ns; shares in
  * powers of two that are said with each. All numbers are unsigned, and rapid_config_bound puts a configuration into
  * the ranges with which no sum or product overflows. No function allocates. Numbers in comments such as "2.12" are

@@ -39,7 +39,7 @@ HW_INLINE void rapid_start_anew(struct rapid *rapid, const struct rapid_config *
 {
 	hw_u64 packet;
 
-	if (!(config->flags & RAPID_REOPEN) || !rapid->rtt)
+	if (!(config->flags & RAPID_REOPEN) || config->flags & RAPID_LITERAL_START || !rapid->rtt)
 		return;
 	packet = config->packet * RAPID_BIT_NS / rapid->rtt;
 	if (rapid->rate >= RAPID_START_WINDOW * packet)
