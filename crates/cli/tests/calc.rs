@@ -73,3 +73,15 @@ fn what_would_divide_by_zero_is_a_wrong_argument() {
         assert_eq!(link(rate, rtt, flows), Some(2));
     }
 }
+
+/// The vectors of wan-measurements 2.6 and 7, and the gap of a pair behind a bucket of 1600 B (6.3).
+#[test]
+fn a_token_bucket_comes_with_its_limits() {
+    let text = printed(&["tbf", "--burst", "1500 B", "--tick", "250"]);
+    assert!(text.contains("3.00 Mb/s at most"), "{text}");
+    let value = json(&["tbf", "--rate", "100 Mb/s", "--burst", "1600 B", "--latency", "50 ms", "--json"]);
+    assert_eq!(value["tick_least_burst_bytes"], 50_000);
+    assert_eq!(value["shaper"]["pair_gap_ns"], 1428 * 80);
+    assert_eq!(value["shaper"]["limit_bytes"], 625_000 + 1_600);
+    assert_eq!(calc(&["tbf", "--tick", "250"]).status.code(), Some(2));
+}

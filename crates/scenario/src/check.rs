@@ -11,7 +11,7 @@ use headway_core::{Bytes, Duration, Mistake, Rate};
 use crate::check_arrivals::check_arrivals;
 use crate::check_program::check_programs;
 use crate::check_traffic::{MAX_RATE, check_traffic};
-use crate::model::{Buffer, FlowSpec, LinkSpec, MeasureSpec, Scenario};
+use crate::model::{Buffer, BufferSize, FlowSpec, LinkSpec, MeasureSpec, Scenario};
 use crate::route::Topology;
 
 /// More flows than this are a typo, or a job for a fluid model.
@@ -127,6 +127,9 @@ impl Scenario {
         check_rates(table, link)?;
         check("trace", link.trace.is_none() || link.rate.is_none(), "cannot be combined with `rate`")?;
         check("burst", link.burst.is_none() || link.rate.is_some(), "needs a `rate`")?;
+        check("peak-rate", link.peak_rate.is_none() || link.burst.is_some(), "needs a `burst`")?;
+        let above = |peak| in_range(peak) && link.rate.is_none_or(|rate| rate < peak);
+        check("peak-rate", link.peak_rate.is_none_or(above), "must be above `rate` and at most 10 Tb/s")?;
         check("delay", link.delay <= MAX_DELAY, "must be at most 100 s")?;
         check("jitter", link.jitter <= MAX_DELAY, "must be at most 100 s")?;
         check("reordering", !link.reordering || link.jitter > Duration::ZERO, "needs `jitter`")?;
@@ -157,8 +160,18 @@ impl Scenario {
         let (bytes, packets) = link.queue.as_ref().map(QueueSpec::limits).unwrap_or_default();
         let twice = link.buffer.is_some() && (bytes.is_some() || packets.is_some());
         check(&format!("{table}.buffer"), !twice, "is also given as a limit of `queue`: give one of them")?;
+        let buffer = match (link.buffer, link.highest_rate()) {
+            (Some(BufferSize::Latency(_)), None) => {
+                return check(&format!("{table}.buffer"), false, "as a time needs a `rate`");
+            }
+            (Some(BufferSize::Latency(time)), Some(_)) if time > MAX_DELAY => {
+                return check(&format!("{table}.buffer"), false, "must be at most 100 s");
+            }
+            (Some(BufferSize::Limit(limit)), None) => Some(limit),
+            (given, rate) => given.and(rate).map(|rate| link.buffer_at(rate)),
+        };
         let limits = [
-            ("buffer", link.buffer),
+            ("buffer", buffer),
             ("queue.limit", bytes.map(Buffer::Bytes)),
             ("queue.packets", packets.map(Buffer::Packets)),
         ];

@@ -5,7 +5,7 @@ use headway_core::{Duration, Rate};
 
 use crate::controller::FlowController;
 use crate::error::Error;
-use crate::model::{FlowSpec, LinkSpec, Scenario, TrafficSpec};
+use crate::model::{BufferSize, FlowSpec, LinkSpec, Scenario, TrafficSpec};
 use headway_traffic::{ArrivalSpec, Traffic};
 
 /// The largest dilation factor: a microsecond becomes a millisecond.
@@ -86,13 +86,16 @@ impl Dilation {
         }
         // The default buffer is a time at the link's rate, too, unless it is the minimum of 64 kB.
         if let Some(rate) = link.highest_rate() {
-            link.buffer = Some(link.buffer_at(rate));
+            link.buffer = Some(BufferSize::Limit(link.buffer_at(rate)));
         }
         if let Some(rate) = &mut link.rate {
             self.rate(rate);
         }
         if let Some(rates) = &mut link.rates {
             *rates = rates.dilated(self.factor);
+        }
+        if let Some(peak) = &mut link.peak_rate {
+            self.rate(peak);
         }
         if let Some(police) = &mut link.police {
             self.rate(&mut police.rate);

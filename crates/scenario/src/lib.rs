@@ -20,7 +20,8 @@ pub use dilate::MAX_DILATION;
 pub use error::Error;
 pub use kernel_queue::KernelQueue;
 pub use model::{
-    Buffer, EcnMode, FlowSpec, HostSpec, LinkSpec, MeasureSpec, Police, ProgramSpec, Scenario, TrafficSpec,
+    Buffer, BufferSize, EcnMode, FlowSpec, HostSpec, LinkSpec, MeasureSpec, Police, ProgramSpec, Scenario,
+    TrafficSpec,
 };
 pub use route::{Direction, Topology};
 pub use trace::Trace;

@@ -83,7 +83,7 @@ pub struct LinkSpec {
     #[serde(default)]
     pub delay: Duration,
     /// Limit of the queue; default 100 ms at the link's rate, the highest one if it changes, but at least 64 kB.
-    pub buffer: Option<Buffer>,
+    pub buffer: Option<BufferSize>,
     /// The queue discipline; default drop-tail.
     pub queue: Option<QueueSpec>,
     /// A queue discipline that only a kernel has, instead of `queue` and `buffer`; default none.
@@ -103,6 +103,9 @@ pub struct LinkSpec {
     /// Bucket size of a token-bucket shaper at `rate`; default: no bucket, every packet takes its time at
     /// `rate`.
     pub burst: Option<Bytes>,
+    /// Highest rate at which a token-bucket shaper sends its bursts, from a second bucket of one packet of the MTU;
+    /// default: bursts leave at once.
+    pub peak_rate: Option<Rate>,
     /// Policer that drops excess packets at arrival; default none.
     pub police: Option<Police>,
     /// Whether the link also exists in the reverse direction; default yes.
@@ -127,6 +130,16 @@ pub enum Buffer {
     Bytes(Bytes),
     /// A limit in packets of any size.
     Packets(u32),
+}
+
+/// The limit of a queue, as scenarios give it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BufferSize {
+    /// A limit in bytes or packets.
+    Limit(Buffer),
+    /// The longest time that a packet waits at the link's rate. Behind a token bucket the bytes of a full bucket,
+    /// which need not wait, come on top, as with `latency` of the kernel's `tbf`.
+    Latency(Duration),
 }
 
 /// A group of identical TCP flows.
@@ -373,14 +386,27 @@ impl LinkSpec {
 
     /// Returns the limit of the queue; by default 100 ms at `rate` but at least 64 kB, as in the lab.
     pub fn buffer_at(&self, rate: Rate) -> Buffer {
-        let depth = rate.bytes_in(Duration::from_ms(100)).max(Bytes::new(64_000));
-        self.buffer.unwrap_or(Buffer::Bytes(depth))
+        match self.buffer {
+            None => Buffer::Bytes(rate.bytes_in(Duration::from_ms(100)).max(Bytes::new(64_000))),
+            Some(BufferSize::Limit(limit)) => limit,
+            Some(BufferSize::Latency(time)) => {
+                Buffer::Bytes(rate.bytes_in(time) + self.burst.unwrap_or_default())
+            }
+        }
+    }
+
+    /// Returns the limit of the queue where it does not depend on the rate.
+    fn fixed_buffer(&self) -> Option<Buffer> {
+        match self.buffer {
+            Some(BufferSize::Limit(limit)) => Some(limit),
+            _ => None,
+        }
     }
 
     /// Returns the discipline with its limit, for a link of this rate; `None` means that serialisation takes no
     /// time.
     pub fn queue_spec(&self, rate: Option<Rate>) -> QueueSpec {
-        let (limit, packets) = match rate.map(|rate| self.buffer_at(rate)).or(self.buffer) {
+        let (limit, packets) = match rate.map(|rate| self.buffer_at(rate)).or(self.fixed_buffer()) {
             Some(Buffer::Bytes(bytes)) => (Some(bytes), None),
             Some(Buffer::Packets(packets)) => (None, Some(packets)),
             None => (None, None),
@@ -437,8 +463,22 @@ impl FromStr for Buffer {
     }
 }
 
-impl<'de> Deserialize<'de> for Buffer {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Buffer, D::Error> {
+impl FromStr for BufferSize {
+    type Err = String;
+
+    /// Reads `250 kB`, `100 packets` or `50 ms`.
+    fn from_str(text: &str) -> Result<BufferSize, String> {
+        let limit = text.parse().map(BufferSize::Limit);
+        limit.or_else(|_: String| text.parse().map(BufferSize::Latency)).map_err(|_| {
+            format!(
+                "`{text}` is not a buffer such as `250 kB`, `100 packets` or, as a time at the rate, `50 ms`"
+            )
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for BufferSize {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<BufferSize, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }

@@ -56,7 +56,7 @@ fn a_scenario_reads_with_its_defaults() {
     let scenario = read(GOOD, &[]).unwrap();
     assert_eq!((scenario.name.as_str(), scenario.seed, scenario.mtu, scenario.mss()), ("x", 1, 1500, 1448));
     assert_eq!(scenario.interval, Duration::from_ms(100));
-    assert_eq!(scenario.link[1].buffer, Some(Buffer::Packets(100)));
+    assert_eq!(scenario.link[1].buffer, Some(BufferSize::Limit(Buffer::Packets(100))));
     assert!(scenario.link[1].duplex);
 }
 
@@ -336,6 +336,32 @@ fn rates_that_change_replace_everything_else_that_limits_a_link() {
 }
 
 #[test]
+fn a_buffer_may_be_a_time_at_the_rate() {
+    let scenario = |link: &str| read(&one_link(link, FLOW), &[]).map_err(|error| error.to_string());
+    let rate = mbps(80.0);
+    let link = &scenario("rate = \"80 Mb/s\"\nbuffer = \"20 ms\"").unwrap().link[0];
+    assert_eq!(link.buffer_at(rate), Buffer::Bytes(Bytes::new(200_000)));
+    // As `tbf` does, the bucket comes on top.
+    let link = &scenario("rate = \"80 Mb/s\"\nburst = \"30 kB\"\nbuffer = \"20 ms\"").unwrap().link[0];
+    assert_eq!(link.buffer_at(rate), Buffer::Bytes(Bytes::new(230_000)));
+    let wrong = [
+        ("buffer = \"20 ms\"", "line 5: `link[0].buffer`: as a time needs a `rate`"),
+        ("buffer = \"fast\"", "line 5: `link[0].buffer`: `fast` is not a buffer such as `250 kB`"),
+        ("rate = \"1 Mb/s\"\nbuffer = \"1 ms\"", "line 6: `link[0].buffer`: must hold one packet"),
+        ("rate = \"1 Mb/s\"\nbuffer = \"1000 s\"", "line 6: `link[0].buffer`: must be at most 100 s"),
+        ("rate = \"1 Mb/s\"\npeak-rate = \"2 Mb/s\"", "line 6: `link[0].peak-rate`: needs a `burst`"),
+        (
+            "rate = \"1 Mb/s\"\nburst = \"9 kB\"\npeak-rate = \"1 Mb/s\"",
+            "line 7: `link[0].peak-rate`: must be above `rate`",
+        ),
+    ];
+    for (link, reason) in wrong {
+        let found = scenario(link).unwrap_err();
+        assert!(found.starts_with(&format!("x.toml, {reason}")), "{found}");
+    }
+}
+
+#[test]
 fn rates_that_change_can_be_set_and_dilated() {
     let good = one_link("rates = [[\"0 s\", \"100 Mb/s\"]]", FLOW);
     let change = "link.0.rates=[[\"0 s\", \"40 Mb/s\"], [\"300 ms\", \"80 Mb/s\"]]";
@@ -347,7 +373,7 @@ fn rates_that_change_can_be_set_and_dilated() {
     let slower = &scenario.dilated(10).unwrap().link[0];
     let list: Vec<_> = slower.rates.as_ref().unwrap().list().collect();
     assert_eq!(list, [(Duration::ZERO, mbps(4.0)), (Duration::from_ms(3_000), mbps(8.0))]);
-    assert_eq!(slower.buffer, Some(Buffer::Bytes(Bytes::new(1_000_000))));
+    assert_eq!(slower.buffer, Some(BufferSize::Limit(Buffer::Bytes(Bytes::new(1_000_000)))));
     let found = read(&good, &["link.0.rates=[[\"1 s\", \"1 Mb/s\"]]"]).unwrap_err().to_string();
     assert!(found.contains("`: begins at 1.00 s"), "{found}");
 }

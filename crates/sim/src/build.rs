@@ -6,6 +6,7 @@ use std::fmt::Display;
 use headway_core::control::Kind;
 use headway_core::measure::Config;
 use headway_core::queue::Queue;
+use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Instant, Mistake, Rate};
 use headway_host::gap::Mechanism;
 
@@ -109,7 +110,11 @@ fn service(scenario: &Scenario, spec: &LinkSpec, seed: u64) -> Result<(Service, 
             let rate = trace.mean_rate();
             (Service::Trace { opportunities: trace.opportunities, period: trace.period }, Some(rate))
         }
-        (None, Some(rate), Some(burst)) => (Service::TokenBucket { rate, burst }, Some(rate)),
+        (None, Some(rate), Some(burst)) => {
+            let packet = Bytes::new(scenario.mtu.into()) + WIRE_OVERHEAD;
+            let peak = spec.peak_rate.map(|peak| (peak, packet));
+            (Service::TokenBucket { rate, burst, peak }, Some(rate))
+        }
         (None, Some(rate), None) => (Service::Constant(rate), Some(rate)),
         (None, None, _) => (Service::Unlimited, None),
     };

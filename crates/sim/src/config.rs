@@ -50,6 +50,8 @@ pub enum Service {
         rate: Rate,
         /// Size of the bucket.
         burst: Bytes,
+        /// Rate and size of a second bucket, which limits the rate of bursts; if `None`, they leave at once.
+        peak: Option<(Rate, Bytes)>,
     },
     /// A capacity trace: opportunities to send one packet of up to 1538 wire bytes each, at times within a repeating
     /// period.

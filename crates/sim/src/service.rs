@@ -1,6 +1,6 @@
 //! Service disciplines: how fast a link serves its queue.
 
-use headway_core::queue::{SteppedServer, TokenBucket};
+use headway_core::queue::{Shaper, SteppedServer};
 use headway_core::{Bytes, Duration, Instant, Rate};
 
 use crate::config::Service;
@@ -14,7 +14,7 @@ pub(crate) enum Server {
     Unlimited,
     Constant(Constant),
     Steps(Box<SteppedServer>),
-    TokenBucket(TokenBucket, Rate),
+    TokenBucket(Shaper, Rate),
     Trace(Trace),
 }
 
@@ -24,8 +24,8 @@ impl Server {
             Service::Unlimited => Server::Unlimited,
             Service::Constant(rate) => Server::Constant(Constant::new(*rate)),
             Service::Steps(rates) => Server::Steps(Box::new(SteppedServer::new(rates.clone()))),
-            Service::TokenBucket { rate, burst } => {
-                Server::TokenBucket(TokenBucket::new(*rate, *burst), *rate)
+            Service::TokenBucket { rate, burst, peak } => {
+                Server::TokenBucket(Shaper::new(*rate, *burst, *peak), *rate)
             }
             Service::Trace { opportunities, period } => Server::Trace(Trace::new(opportunities, *period)),
         }
@@ -38,8 +38,8 @@ impl Server {
             Server::Unlimited => start,
             Server::Constant(constant) => constant.finish(start, size),
             Server::Steps(server) => server.finish(start, size),
-            Server::TokenBucket(bucket, _) => {
-                bucket.departure(Instant::from_ns(start), Bytes::new(size.into())).ns()
+            Server::TokenBucket(shaper, _) => {
+                shaper.departure(Instant::from_ns(start), Bytes::new(size.into())).ns()
             }
             Server::Trace(trace) => trace.finish(start, size),
         }

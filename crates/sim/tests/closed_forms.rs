@@ -367,7 +367,7 @@ fn a_saturated_link_serves_its_capacity_to_the_packet() {
 
 #[test]
 fn a_token_bucket_passes_its_burst_and_then_its_rate() {
-    let service = Service::TokenBucket { rate: mbps(8.0), burst: Bytes::new(10_000) };
+    let service = Service::TokenBucket { rate: mbps(8.0), burst: Bytes::new(10_000), peak: None };
     let config = LinkConfig::new(service, MS(2), drop_tail(None));
     // Forty packets at once, and twenty more when the bucket is full again.
     let times =
@@ -377,6 +377,38 @@ fn a_token_bucket_passes_its_burst_and_then_its_rate() {
         let expected = start + 2_000_000 + (i as u64 + 1).saturating_sub(10) * 1_000_000;
         assert_eq!(*time, expected, "packet {i}");
     }
+}
+
+#[test]
+fn a_token_bucket_with_a_peak_rate_spreads_its_burst() {
+    let peak = Some((mbps(40.0), Bytes::new(1_000)));
+    let service = Service::TokenBucket { rate: mbps(8.0), burst: Bytes::new(10_000), peak };
+    let config = LinkConfig::new(service, MS(2), drop_tail(None));
+    let times = arrivals(&config, (0..40).map(|_| (1_000_000_000, 1_000)));
+    for (i, time) in times.iter().enumerate() {
+        // 0.2 ms per packet at the peak rate, as long as the bucket of ten packets, filled by one every
+        // millisecond, lasts.
+        let wait = (i as u64 * 200_000).max((i as u64 + 1).saturating_sub(10) * 1_000_000);
+        assert_eq!(*time, 1_002_000_000 + wait, "packet {i}");
+    }
+}
+
+#[test]
+fn a_shaper_whose_queue_holds_one_packet_polices() {
+    let service = Service::TokenBucket { rate: mbps(10.0), burst: Bytes::new(30_000), peak: None };
+    let mut network = Network::new(1);
+    let link = network.add_link(&LinkConfig::new(service, MS(1), drop_tail(Some(1_500))));
+    network.add_source(&source(link, Traffic::Cbr { rate: mbps(30.0), size: Bytes::new(1_500) }));
+    network.run_until(at(40.0));
+    let statistics = network.link(link).statistics();
+    let allowed = 10_000_000 * 40 / 8 + 30_000;
+    let served = statistics.served_other.bytes.get();
+    assert!(served.abs_diff(allowed) <= 1_500, "{served} of {allowed}");
+    let lost = statistics.arrived.bytes.get() - served;
+    assert!(statistics.dropped.bytes.get().abs_diff(lost) <= 1_500, "{lost}");
+    // No packet waits longer than it takes to fill the bucket for one.
+    let longest = statistics.delay.max();
+    assert!(longest <= Duration::from_us(1_210), "{longest}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn services() -> impl Strategy<Value = Service> {
         4 => rate().prop_map(Service::Constant),
         1 => Just(Service::Unlimited),
         2 => (rate(), 3_000..50_000u64)
-            .prop_map(|(rate, burst)| Service::TokenBucket { rate, burst: Bytes::new(burst) }),
+            .prop_map(|(rate, burst)| Service::TokenBucket { rate, burst: Bytes::new(burst), peak: None }),
         2 => prop::collection::vec(0..5_000i64, 1..20).prop_map(|mut times| {
             times.sort_unstable();
             let opportunities = times.into_iter().map(Duration::from_us).collect();

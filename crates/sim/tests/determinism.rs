@@ -19,8 +19,11 @@ fn network(seed: u64) -> Network {
     let mut first = link(mbps(50.0), MS(5), drop_tail(Some(60_000)));
     (first.loss, first.jitter, first.reordering) = (0.001, MS(1), true);
     let codel = QueueSpec::Codel(CodelConfig::default()).build(None, 1);
-    let second =
-        LinkConfig::new(Service::TokenBucket { rate: mbps(40.0), burst: Bytes::new(20_000) }, MS(3), codel);
+    let second = LinkConfig::new(
+        Service::TokenBucket { rate: mbps(40.0), burst: Bytes::new(20_000), peak: None },
+        MS(3),
+        codel,
+    );
     let mut back = wire(MS(8));
     back.loss = 0.01;
     let there = [network.add_link(&first), network.add_link(&second)];
@@ -139,7 +142,7 @@ fn a_link_that_serves_packet_by_packet_does_the_same_as_one_that_plans_ahead() {
     let queues = [QueueSpec::DropTail(whole).build(None, 1), QueueSpec::Codel(codel).build(None, 1)];
     let services = [
         Service::Constant(mbps(30.000_007)),
-        Service::TokenBucket { rate: mbps(30.000_007), burst: Bytes::new(15_000) },
+        Service::TokenBucket { rate: mbps(30.000_007), burst: Bytes::new(15_000), peak: None },
         Service::Trace {
             opportunities: (1..=97).map(|i| Duration::from_ns(i * i * 4_001)).collect(),
             period: MS(40),

@@ -53,7 +53,7 @@ fn measure(service: Service, rate: Rate, cross: Option<Traffic>, seed: u64) -> M
 }
 
 fn shaped(rate: Rate, burst: u64, cross: Option<Traffic>, seed: u64) -> Measured {
-    measure(Service::TokenBucket { rate, burst: Bytes::new(burst) }, rate, cross, seed)
+    measure(Service::TokenBucket { rate, burst: Bytes::new(burst), peak: None }, rate, cross, seed)
 }
 
 fn free(measured: &Measured) -> Rate {

@@ -53,7 +53,12 @@ pub(crate) fn install(
     let burst = spec.burst.unwrap_or(full).get();
     let bucket = |limit: u32| {
         let rate = rate.bps();
-        format!("qdisc add dev {device} parent 1:1 handle 10: tbf rate {rate}bit burst {burst} limit {limit}")
+        let peak = spec
+            .peak_rate
+            .map_or_else(String::new, |peak| format!(" peakrate {}bit mtu {}", peak.bps(), full.get()));
+        format!(
+            "qdisc add dev {device} parent 1:1 handle 10: tbf rate {rate}bit burst {burst}{peak} limit {limit}"
+        )
     };
     let below = |line: &str| format!("qdisc add dev {device} parent 10:1 handle 20: {line}");
     if let Some(queue) = &spec.kernel_queue {

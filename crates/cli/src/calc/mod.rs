@@ -1,5 +1,6 @@
-//! `headway calc`: windows, rates and queues by formula.
+//! `headway calc`: windows, rates, queues and token buckets by formula.
 
+mod bucket;
 mod increase;
 mod required;
 mod tables;
@@ -14,9 +15,10 @@ use headway_core::{Bytes, Duration, Rate};
 use crate::exit::Failed;
 use crate::out::print_line;
 
-/// Calculates by formula what equal flows on a shared link need: windows, rates, queues, and the increase of LS-AIMD.
+/// Calculates by formula what equal flows on a shared link need (windows, rates, queues, the increase of LS-AIMD), and
+/// what a token-bucket shaper can do.
 ///
-/// Nothing is measured or simulated. Frame sizes are counted as in the tables of the LS-AIMD thesis: the IP packet
+/// Nothing is measured or simulated. Frame sizes of flows are counted as in the tables of the LS-AIMD thesis: the IP packet
 /// and 18 bytes of Ethernet.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -25,6 +27,7 @@ Examples:
   headway calc required --flows 4 --mtu 9000 --rtt '10 us' --segments 16
   headway calc increase --ssthresh 10000
   headway calc gap --window 724 --rtt '100 us'
+  headway calc tbf --rate '100 Mb/s' --burst '4800 B'
   headway calc tables Q1")]
 pub(crate) struct CalcArgs {
     #[command(subcommand)]
@@ -37,6 +40,7 @@ enum What {
     Required(required::RequiredArgs),
     Increase(increase::IncreaseArgs),
     Gap(increase::GapArgs),
+    Tbf(bucket::TbfArgs),
     Tables(tables::TablesArgs),
 }
 
@@ -47,6 +51,7 @@ impl CalcArgs {
             What::Required(args) => args.json,
             What::Increase(args) => args.json,
             What::Gap(args) => args.json,
+            What::Tbf(args) => args.json,
             What::Tables(args) => args.json,
         }
     }
@@ -58,6 +63,7 @@ pub(crate) fn run(args: &CalcArgs) -> Result<ExitCode, Failed> {
         What::Required(args) => required::run(args)?,
         What::Increase(args) => increase::run(args)?,
         What::Gap(args) => increase::gap(args)?,
+        What::Tbf(args) => bucket::run(args)?,
         What::Tables(args) => tables::run(args)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -1,9 +1,12 @@
-//! Closed formulas for windows, rates and queues of equal flows that share a link (ls-aimd 1.1, 2.19, 4.6).
+//! Closed formulas: windows, rates and queues of equal flows that share a link (ls-aimd 1.1, 2.19, 4.6), and
+//! token-bucket shapers (wan-measurements 2.6).
 
+mod bucket;
 mod increase;
 mod shared_link;
 mod tables;
 
+pub use bucket::{TokenBucketShaper, highest_rate, least_burst};
 pub use increase::{CutOrder, Increase, departure_gap, growth_exponent};
 pub use shared_link::{DELTA, FRAME_OVERHEAD, SEGMENT_OVERHEAD, SharedLink};
 pub use tables::{Published, Rounding, TABLES};

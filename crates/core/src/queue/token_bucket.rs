@@ -72,6 +72,51 @@ impl TokenBucket {
     }
 }
 
+/// A shaper of one token bucket, or of two: the second limits the rate at which bursts leave.
+#[derive(Clone, Debug)]
+pub struct Shaper {
+    bucket: TokenBucket,
+    peak: Option<Box<TokenBucket>>,
+}
+
+impl Shaper {
+    /// Creates a shaper whose bucket of `burst` wire bytes is full. `peak` is the rate and size of the second bucket;
+    /// packets must fit into both.
+    pub fn new(rate: Rate, burst: Bytes, peak: Option<(Rate, Bytes)>) -> Shaper {
+        let peak = peak.map(|(rate, burst)| Box::new(TokenBucket::new(rate, burst)));
+        Shaper { bucket: TokenBucket::new(rate, burst), peak }
+    }
+
+    /// Returns when a packet that is ready at `earliest` may leave, and takes its tokens from both buckets.
+    ///
+    /// Packets leave in the order of the calls.
+    #[inline]
+    pub fn departure(&mut self, earliest: Instant, size: Bytes) -> Instant {
+        match &mut self.peak {
+            None => self.bucket.departure(earliest, size),
+            Some(peak) => leave_both([&mut self.bucket, peak], earliest, size),
+        }
+    }
+}
+
+/// Takes the tokens for a packet from two buckets, once both hold enough.
+fn leave_both(buckets: [&mut TokenBucket; 2], earliest: Instant, size: Bytes) -> Instant {
+    let paid = buckets.each_ref().map(|bucket| {
+        let mut paid = TokenBucket::clone(bucket);
+        (paid.departure(earliest, size), paid)
+    });
+    let leaves = paid[0].0.max(paid[1].0);
+    for (bucket, (ready, paid)) in buckets.into_iter().zip(paid) {
+        if ready == leaves {
+            // What arrived beyond the tokens needed stays in the bucket, as for one bucket alone.
+            *bucket = paid;
+        } else {
+            bucket.departure(leaves, size);
+        }
+    }
+    leaves
+}
+
 /// Returns the tokens that `size` costs, saturating above 2.3 GB.
 #[inline]
 fn tokens(size: Bytes) -> u64 {
@@ -106,6 +151,18 @@ mod tests {
     }
 
     #[test]
+    fn a_peak_rate_spreads_the_burst() {
+        // 8 Mb/s with a bucket of three packets, which leave at 24 Mb/s: 0.5 ms apart.
+        let peak = Some((Rate::from_bps(24_000_000), Bytes::new(1500)));
+        let mut shaper = Shaper::new(Rate::from_bps(8_000_000), Bytes::new(4500), peak);
+        let size = Bytes::new(1500);
+        let start = Instant::from_ns(1_000_000_000);
+        let leave: Vec<i64> = (0..7).map(|_| (shaper.departure(start, size) - start).ns()).collect();
+        // The bucket fills during the burst: the fourth packet still finds one packet's worth of tokens.
+        assert_eq!(leave, [0, 500_000, 1_000_000, 1_500_000, 3_000_000, 4_500_000, 6_000_000]);
+    }
+
+    #[test]
     fn a_bucket_without_rate_passes_its_burst_only() {
         let mut bucket = TokenBucket::new(Rate::ZERO, Bytes::new(3000));
         assert_eq!(bucket.departure(Instant::from_ns(5), Bytes::new(3000)), Instant::from_ns(5));
@@ -128,6 +185,46 @@ mod tests {
                 let expected = owed.div_ceil(u128::from(rate));
                 let left = bucket.departure(Instant::ZERO, Bytes::new(size));
                 prop_assert_eq!(u128::from(left.ns()), expected);
+            }
+        }
+
+        /// Both buckets bound what leaves, and nothing waits longer than they demand.
+        #[test]
+        fn departures_obey_both_buckets(
+            rate in 1_000_000_u64..1_000_000_000,
+            above in 1.1_f64..20.0,
+            burst in 1_500_u64..30_000,
+            packets in prop::collection::vec((0_u64..1_000_000, 64_u64..1_500), 1..300),
+        ) {
+            let peak = (rate as f64 * above) as u64;
+            let mut shaper = Shaper::new(
+                Rate::from_bps(rate), Bytes::new(burst), Some((Rate::from_bps(peak), Bytes::new(1_500))),
+            );
+            let (mut now, mut last) = (0, 0_u64);
+            // Tokens of both buckets when the last packet left.
+            let mut levels = [(rate, burst), (peak, 1_500)]
+                .map(|(rate, size)| (u128::from(rate), u128::from(size) * 8_000_000_000, 0, 0));
+            for level in &mut levels {
+                level.2 = level.1;
+            }
+            for (gap, size) in packets {
+                now += gap;
+                let left = shaper.departure(Instant::from_ns(now), Bytes::new(size)).ns();
+                prop_assert!(left >= now.max(last));
+                let cost = u128::from(size) * 8_000_000_000;
+                let mut early = left > now.max(last);
+                for (rate, full, tokens, at) in &mut levels {
+                    let since = u128::from(left - *at);
+                    let before = *tokens + *rate * since.saturating_sub(1);
+                    // A nanosecond earlier, one of the two would not have had enough.
+                    early &= before >= cost;
+                    *tokens = (*tokens + *rate * since).min((*full).max(cost + *rate));
+                    prop_assert!(*tokens >= cost);
+                    *tokens = (*tokens - cost).min(*full);
+                    *at = left;
+                }
+                prop_assert!(!early, "left at {left}, later than both buckets demand");
+                last = left;
             }
         }
 

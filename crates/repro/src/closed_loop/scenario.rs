@@ -98,7 +98,7 @@ mod tests {
 
     use headway_core::{Bytes, Rate};
     use headway_host::nic::Coalescing;
-    use headway_scenario::{Buffer, Scenario};
+    use headway_scenario::{Buffer, BufferSize, Scenario};
     use headway_traffic::Traffic;
 
     use super::super::BOTTLENECK;
@@ -130,7 +130,10 @@ mod tests {
         assert_eq!((scenario.mtu, scenario.flow_count()), (9000, 2));
         let bottleneck = &scenario.link[BOTTLENECK];
         assert_eq!(bottleneck.rate, Some(Rate::from_bps(10_000_000_000)));
-        assert_eq!((bottleneck.buffer, bottleneck.loss), (Some(Buffer::Bytes(Bytes::new(500_000))), 1e-5));
+        assert_eq!(
+            (bottleneck.buffer, bottleneck.loss),
+            (Some(BufferSize::Limit(Buffer::Bytes(Bytes::new(500_000)))), 1e-5)
+        );
         let delays: Duration = scenario.link.iter().map(|link| link.delay).sum();
         assert_eq!(delays, Duration::from_ms(2 * 30), "one RTT for each flow");
         let flow = &scenario.flow[0];
