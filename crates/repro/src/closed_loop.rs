@@ -104,8 +104,7 @@ pub(crate) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Runs a setup and evaluates the results, or returns the kept evaluation of an earlier run. `name` describes the
-    /// run and names its file.
+    /// Runs a setup and evaluates the results, as [`Place::run_scenario`].
     pub(crate) fn run<R: Serialize + DeserializeOwned>(
         &self,
         setup: &Setup<'_>,
@@ -114,7 +113,20 @@ impl Place<'_> {
         context: &Context<'_>,
         evaluate: impl Fn(&Results) -> R,
     ) -> Result<R, Error> {
-        let key = Key { world: self.world.name().to_owned(), scenario: setup.scenario(self.world), seed };
+        self.run_scenario(setup.scenario(self.world), name, seed, context, evaluate)
+    }
+
+    /// Runs a scenario and evaluates the results, or returns the kept evaluation of an earlier run. `name` describes
+    /// the run and names its file.
+    pub(crate) fn run_scenario<R: Serialize + DeserializeOwned>(
+        &self,
+        scenario: String,
+        name: &str,
+        seed: u64,
+        context: &Context<'_>,
+        evaluate: impl Fn(&Results) -> R,
+    ) -> Result<R, Error> {
+        let key = Key { world: self.world.name().to_owned(), scenario, seed };
         let file = format!("{}/{name}.json", self.world);
         if let Some(result) = context.kept.and_then(|kept| kept.get(&file, &key)) {
             return Ok(result);

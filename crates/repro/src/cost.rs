@@ -75,6 +75,11 @@ impl Experiment {
                     if size == Size::Full { study.controllers.len() } else { study.quick_controllers.len() };
                 full_packets(time) * controllers * size.of(study.runs)
             }
+            Study::Shapers(study) => {
+                let time = (size.of(study.warmup) + size.of(study.milliseconds)) as f64 / 1e3;
+                let bits: f64 = study.rates.iter().map(|rate| rate.bps_f64() * time).sum();
+                (bits / 8.0 / 1538.0) as usize * study.buckets.len()
+            }
             Study::Series(study) => size.of(study.streams) * study.shape.length(),
             Study::Windows(study) => size.of(study.streams) * study.length,
         };

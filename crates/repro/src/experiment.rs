@@ -5,6 +5,7 @@ mod claim;
 mod closed_loop;
 mod errors;
 mod path;
+mod shapers;
 mod stream;
 mod study;
 
@@ -15,6 +16,7 @@ pub use claim::{Claim, Note};
 pub use closed_loop::{Cells, ClosedLoop, Published, Staggered};
 pub use errors::{Denoising, Errors, Estimator, Read, Variant};
 pub use path::{Cross, GapMechanism, Path};
+pub use shapers::Shapers;
 pub use stream::{Spread, StreamShape};
 pub use study::{
     Decisions, GapBursts, GapErrors, GapEstimates, GapFlows, GapSeries, Lengths, Series, SharedLink, Study,

@@ -275,7 +275,7 @@ impl<'a> Network<'a> {
             self.plan.directions.push(PlannedDirection {
                 node,
                 device,
-                fixed: Some(fixed).filter(|fixed| *fixed > Duration::ZERO),
+                fixed: (spec.rate.is_some() || fixed > Duration::ZERO).then_some(fixed),
                 random: self.randoms[index].clone(),
                 capture: options.capture.then(|| format!("{}.pcap", direction.name.replace("->", "-"))),
             });

@@ -10,6 +10,7 @@ use super::amount::{Count, Sweep};
 use super::closed_loop::{ClosedLoop, Staggered};
 use super::errors::Errors;
 use super::path::GapMechanism;
+use super::shapers::Shapers;
 use super::stream::StreamShape;
 use crate::shared_link::Marking;
 
@@ -27,6 +28,8 @@ pub enum Study {
     GapFlows(GapFlows),
     /// The queue of a link shared by long flows with a short RTT.
     SharedLink(SharedLink),
+    /// Throughput and bursts of a flow behind token-bucket shapers.
+    Shapers(Shapers),
     /// Throughput and losses of a flow beside cross traffic.
     ClosedLoop(ClosedLoop),
     /// Shares of flows that start and end one after the other.

@@ -13,6 +13,7 @@ mod path;
 mod scores;
 mod sender;
 mod series;
+mod shapers;
 mod shared_link;
 mod staggered;
 mod windows;
@@ -37,6 +38,7 @@ pub fn run(experiment: &Experiment, context: &Context<'_>) -> Result<Outcome, Er
     let findings = match &experiment.study {
         Study::ClosedLoop(study) => closed_loop::run(here, study, study.milliseconds, experiment, context),
         Study::Staggered(study) => staggered::run(here, study, study.milliseconds, experiment, context),
+        Study::Shapers(study) => shapers::run(here, study, study.milliseconds, experiment, context),
         Study::GapErrors(study) => gap_errors::run(study, experiment, context),
         Study::GapSeries(study) => gap_series::run(study, experiment, context),
         Study::GapEstimates(study) => gap_estimates::run(study, experiment, context),
@@ -58,6 +60,7 @@ fn kernel_time(study: &Study) -> Option<Count> {
         Study::SharedLink(study) => study.kernel_milliseconds,
         Study::ClosedLoop(study) => study.kernel_milliseconds,
         Study::Staggered(study) => study.kernel_milliseconds,
+        Study::Shapers(study) => study.kernel_milliseconds,
         _ => None,
     }
 }
@@ -83,6 +86,7 @@ pub fn run_in(
     let findings = match &experiment.study {
         Study::ClosedLoop(study) => closed_loop::run(there, study, time, experiment, context)?,
         Study::Staggered(study) => staggered::run(there, study, time, experiment, context)?,
+        Study::Shapers(study) => shapers::run(there, study, time, experiment, context)?,
         Study::SharedLink(study) => {
             let second = Duration::from_ms(context.size.of(time) as i64);
             shared_link::run_in((world, options), study, second, experiment, context)?

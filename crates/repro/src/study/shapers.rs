@@ -1,0 +1,199 @@
+//! Throughput and bursts of a flow behind token-bucket shapers (wan-measurements 4.2).
+
+use std::fmt::Write as _;
+
+use headway_core::units::WIRE_OVERHEAD;
+use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_figures::{Curve, Figure, Panel};
+use headway_record::Results;
+use serde::{Deserialize, Serialize};
+
+use crate::closed_loop::Place;
+use crate::context::{Context, Error};
+use crate::experiment::{Count, Experiment, Shapers};
+use crate::outcome::{Findings, Table};
+use crate::statistics::{largest, smallest};
+
+/// Interval in which bursts are counted.
+const INTERVAL: Duration = Duration::from_ms(1);
+/// IP bytes of a full packet.
+const MTU: Bytes = Bytes::new(1500);
+/// The shaped link, and the bottleneck behind it.
+const SHAPED: &str = "edge->core";
+const BOTTLENECK: &str = "core->receiver";
+
+/// A shaper, or none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Cell {
+    shaper: Option<(Rate, Bytes)>,
+}
+
+impl Cell {
+    fn name(&self) -> String {
+        self.shaper.map_or("none".to_owned(), |(rate, burst)| format!("{}/{}", rate.mbps(), burst.get()))
+    }
+}
+
+/// Statistics over the measured time of a run.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Statistics {
+    /// Wire rate behind the shaper in Mb/s.
+    rate: f64,
+    /// Share of the intervals in which more passed than the rate of the shaper, or else of the bottleneck, and a full
+    /// bucket.
+    above: f64,
+    /// Share of the intervals in which more passed than that rate and one packet.
+    above_packet: f64,
+    /// Largest rate in an interval, in Mb/s.
+    peak: f64,
+    /// Mean wait in front of the bottleneck and in the shaper, in ms.
+    bottleneck_wait: f64,
+    shaper_wait: f64,
+}
+
+pub(super) fn run(
+    place: Place<'_>,
+    study: &Shapers,
+    time: Count,
+    experiment: &Experiment,
+    context: &Context<'_>,
+) -> Result<Findings, Error> {
+    let cells = cells(study);
+    let stats = context.map(&cells, |index, cell| {
+        let name = format!("{}/{}", experiment.id, cell.name().replace('/', "-"));
+        let seed = context.seed_of(&experiment.id, index);
+        let scenario = scenario(study, cell, time, context);
+        place.run_scenario(scenario, &name, seed, context, |results| {
+            let largest = study.buckets.iter().copied().max().unwrap_or_default();
+            statistics(results, cell.shaper.unwrap_or((study.bottleneck, largest)))
+        })
+    })?;
+    let done: Vec<(Cell, Statistics)> = cells.into_iter().zip(stats).collect();
+    Ok(evaluate(study, &done))
+}
+
+fn cells(study: &Shapers) -> Vec<Cell> {
+    let shaped = study.rates.iter().flat_map(|&rate| study.buckets.iter().map(move |&burst| (rate, burst)));
+    let none = study.unshaped.then_some(Cell { shaper: None });
+    shaped.map(|shaper| Cell { shaper: Some(shaper) }).chain(none).collect()
+}
+
+/// Returns the path as a scenario file. Shaper and bottleneck have the same longest wait.
+fn scenario(study: &Shapers, cell: &Cell, time: Count, context: &Context<'_>) -> String {
+    let of = |count| Duration::from_ms(context.size.of(count) as i64);
+    let warmup = of(study.warmup);
+    let half = Duration::from_ns(study.rtt.ns() / 2);
+    let latency = study.latency.ns();
+    let mut text = format!(
+        "duration = \"{} ns\"\nwarmup = \"{} ns\"\ninterval = \"{} ns\"\nmtu = {}\n\
+         [[link]]\nfrom = \"sender\"\nto = \"edge\"\nrate = \"{} b/s\"\n\
+         [[link]]\nfrom = \"core\"\nto = \"receiver\"\nrate = \"{} b/s\"\ndelay = \"{} ns\"\n\
+         buffer = \"{latency} ns\"\n\
+         [[flow]]\nfrom = \"sender\"\nto = \"receiver\"\ncontroller = \"cubic\"\n\
+         [[link]]\nfrom = \"core\"\nto = \"edge\"\nduplex = false\n\
+         [[link]]\nfrom = \"edge\"\nto = \"core\"\nduplex = false\n",
+        (warmup + of(time)).ns(),
+        warmup.ns(),
+        INTERVAL.ns(),
+        MTU.get(),
+        study.line.bps(),
+        study.bottleneck.bps(),
+        half.ns(),
+    );
+    let _ = match cell.shaper {
+        Some((rate, burst)) => write!(
+            text,
+            "rate = \"{} b/s\"\nburst = \"{} B\"\nbuffer = \"{latency} ns\"\n",
+            rate.bps(),
+            burst.get()
+        ),
+        None => write!(text, "rate = \"{} b/s\"\n", study.line.bps()),
+    };
+    text
+}
+
+/// Evaluates the results; `rate` with bursts of `burst` is what should not be exceeded.
+fn statistics(results: &Results, (rate, burst): (Rate, Bytes)) -> Statistics {
+    let series = &results.series;
+    let place = |name: &str| series.names.iter().position(|link| link == name).unwrap_or_default();
+    let wait = |name| results.summary.links.iter().find(|link| link.link == name);
+    let wait = |name| wait(name).map_or(f64::NAN, |link| link.delay_mean_ns as f64 / 1e6);
+    let begin = Instant::from_ns(results.summary.warmup_ns);
+    let share = rate.bytes_in(INTERVAL);
+    let link = &series.links[place(SHAPED)];
+    let counted = series.ends.iter().zip(link).filter(|(end, _)| **end > begin);
+    let bytes: Vec<Bytes> = counted.map(|(_, interval)| interval.measured).collect();
+    let all: Bytes = bytes.iter().copied().sum();
+    let mbps = |bytes: Bytes, time: Duration| bytes.get() as f64 * 8.0 / time.us();
+    let count = bytes.len() as i64;
+    let above = |most: Bytes| bytes.iter().filter(|bytes| **bytes > most).count() as f64 / count as f64;
+    Statistics {
+        rate: mbps(all, INTERVAL * count),
+        above: above(share + burst),
+        // A packet counts as a whole where it ends, so an interval holds up to one more than its share.
+        above_packet: above(share + MTU + WIRE_OVERHEAD),
+        peak: mbps(bytes.iter().copied().max().unwrap_or_default(), INTERVAL),
+        bottleneck_wait: wait(BOTTLENECK),
+        shaper_wait: wait(SHAPED),
+    }
+}
+
+fn evaluate(study: &Shapers, done: &[(Cell, Statistics)]) -> Findings {
+    let mut findings = Findings {
+        table: Table::new([
+            "shaper Mb/s",
+            "bucket B",
+            "rate Mb/s",
+            "part of the shaper's rate",
+            "1 ms intervals above",
+            "largest 1 ms rate Mb/s",
+            "wait in the shaper ms",
+            "wait at the bottleneck ms",
+        ]),
+        ..Findings::default()
+    };
+    let part =
+        |cell: &Cell, stats: &Statistics| cell.shaper.map_or(f64::NAN, |(rate, _)| stats.rate / rate.mbps());
+    for (cell, stats) in done {
+        let (rate, burst) = cell.shaper.map_or(("none".to_owned(), "none".to_owned()), |(rate, burst)| {
+            (rate.mbps().to_string(), burst.get().to_string())
+        });
+        let part = part(cell, stats);
+        findings.table.rows.push(vec![
+            rate,
+            burst,
+            format!("{:.1}", stats.rate),
+            format!("{part:.4}"),
+            format!("{:.4}", stats.above),
+            format!("{:.1}", stats.peak),
+            format!("{:.2}", stats.shaper_wait),
+            format!("{:.2}", stats.bottleneck_wait),
+        ]);
+        for (what, value) in [
+            ("part", part),
+            ("above", stats.above),
+            ("above-packet", stats.above_packet),
+            ("peak", stats.peak),
+            ("bottleneck-wait", stats.bottleneck_wait),
+        ] {
+            findings.measures.insert(format!("{}/{what}", cell.name()), value);
+        }
+    }
+    let of_bucket = |burst: Bytes| {
+        done.iter()
+            .filter(move |(cell, _)| cell.shaper.is_some_and(|(_, size)| size == burst))
+            .map(|(cell, stats)| part(cell, stats))
+    };
+    let mut panel = Panel::new("", "rate of the shaper, Mb/s", "part of the rate that a flow reaches");
+    for &burst in &study.buckets {
+        findings.measures.insert(format!("least/{}/part", burst.get()), smallest(of_bucket(burst)));
+        let points = study.rates.iter().map(|rate| rate.mbps()).zip(of_bucket(burst)).collect();
+        panel = panel.with(Curve::line(&format!("bucket of {} B", burst.get()), points));
+    }
+    let falls = study.buckets.windows(2).flat_map(|pair| {
+        of_bucket(pair[0]).zip(of_bucket(pair[1])).map(|(smaller, larger)| smaller - larger)
+    });
+    findings.measures.insert("largest-fall".to_owned(), largest(falls));
+    findings.figure = Figure::curves([panel]);
+    findings
+}
