@@ -107,7 +107,7 @@ fn scenario(study: &Shapers, cell: &Cell, time: Count, context: &Context<'_>) ->
             rate.bps(),
             burst.get()
         ),
-        None => write!(text, "rate = \"{} b/s\"\n", study.line.bps()),
+        None => writeln!(text, "rate = \"{} b/s\"", study.line.bps()),
     };
     text
 }
