@@ -70,6 +70,8 @@ pub enum MultiRate {
     Bass,
     /// pathChirp's segmentation of delays.
     PathChirp,
+    /// The same on chirps that are reflected at their centre, smoothed as in ASSOLO.
+    ReflectedChirp,
     /// PRC-MT for each rate: the last rate before the first one judged above.
     PrcMtDp1,
     /// PRC-MT for each rate: the last rate judged not above.
@@ -78,11 +80,12 @@ pub enum MultiRate {
 
 impl MultiRate {
     /// All multi-rate estimators.
-    pub const ALL: [MultiRate; 6] = [
+    pub const ALL: [MultiRate; 7] = [
         MultiRate::Null,
         MultiRate::Excursion,
         MultiRate::Bass,
         MultiRate::PathChirp,
+        MultiRate::ReflectedChirp,
         MultiRate::PrcMtDp1,
         MultiRate::PrcMtDp2,
     ];
@@ -94,6 +97,7 @@ impl MultiRate {
             MultiRate::Excursion => "excursion",
             MultiRate::Bass => "bass",
             MultiRate::PathChirp => "pathchirp",
+            MultiRate::ReflectedChirp => "reflected-chirp",
             MultiRate::PrcMtDp1 => "prc-mt-dp1",
             MultiRate::PrcMtDp2 => "prc-mt-dp2",
         }
@@ -122,7 +126,7 @@ impl MultiRate {
                 settings.denoise.apply(gaps, means)?;
                 settings.excursion.estimate(stream.packet, gaps)
             }
-            MultiRate::PathChirp => {
+            MultiRate::PathChirp | MultiRate::ReflectedChirp => {
                 imr::delays_from_gaps(gaps, delays);
                 settings.path_chirp.estimate(stream.packet, gaps, delays)
             }

@@ -15,6 +15,7 @@ pub mod prc_mt;
 pub(crate) mod reflected;
 pub mod response;
 pub mod trend;
+pub mod vhf;
 
 pub use excursion::Excursion;
 pub use method::{MultiRate, Scratch, Settings, SingleRate};

@@ -20,11 +20,15 @@ pub enum Method {
 }
 
 /// All methods with a one-line description, the default first.
-const METHODS: [(Method, &str); 14] = [
+const METHODS: [(Method, &str); 15] = [
     (Method::Response, "growth of one-way delay, Bayesian estimate over streams (default)"),
     (Method::MultiRate(MultiRate::Bass), "p-streams, multi-pass BASS, excursion search"),
     (Method::MultiRate(MultiRate::Excursion), "p-streams, excursion search on raw gaps"),
     (Method::MultiRate(MultiRate::PathChirp), "chirps, excursions of queueing delay"),
+    (
+        Method::MultiRate(MultiRate::ReflectedChirp),
+        "chirps densest around the estimate, excursions, smoothed as in ASSOLO",
+    ),
     (Method::MultiRate(MultiRate::PrcMtDp1), "p-streams, PRC-MT per rate: last rate before the first above"),
     (Method::MultiRate(MultiRate::PrcMtDp2), "p-streams, PRC-MT per rate: last rate judged not above"),
     (Method::SingleRate(SingleRate::Pathload), "binary search, PCT and PDT trend tests of Pathload"),

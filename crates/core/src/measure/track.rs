@@ -1,5 +1,6 @@
 //! Methods with multi-rate streams: each stream gives an estimate, around which the next ones are sent.
 
+use crate::estimate::vhf::VerticalHorizontal;
 use crate::estimate::{MultiRate, Scratch, Settings};
 use crate::stream::{Refusal, Schedule, Shape, StreamRecord};
 use crate::units::{Bytes, Rate};
@@ -14,6 +15,11 @@ const CHIRP_GAPS: usize = 48;
 const CHIRP_SPREAD: f64 = 1.05;
 /// The lowest rate of a chirp as a share of the current estimate, which puts the estimate in the middle of the rates.
 const CHIRP_BOTTOM: f64 = 0.32;
+/// The reach of a reflected chirp as a share of the current estimate, its gaps on either side and the factor between
+/// its steps: as wide as a chirp, with the last steps around the estimate 2 % wide.
+const REFLECTED_REACH: f64 = 0.68;
+const REFLECTED_HALF: usize = CHIRP_GAPS / 2;
+const REFLECTED_SPREAD: f64 = 1.166;
 /// Once settled, the average rate follows the estimates once per this many p-streams (rapid 2.12: gamma),
 /// sent as one stream.
 const GAMMA: usize = 3;
@@ -40,6 +46,9 @@ pub(super) struct Track {
     average: Rate,
     settling: u32,
     estimates: Vec<Rate>,
+    /// Smooths the estimates from reflected chirps.
+    filter: VerticalHorizontal,
+    filtered: Option<Rate>,
     scratch: Scratch,
 }
 
@@ -53,14 +62,29 @@ impl Track {
             average: start.min(capacity),
             settling: MAX_SETTLING,
             estimates: Vec::new(),
+            filter: VerticalHorizontal::default(),
+            filtered: None,
             scratch: Scratch::default(),
         }
     }
 
     pub(super) fn schedule(&self) -> Schedule {
-        if self.method == MultiRate::PathChirp {
-            let bottom = self.average.scale(CHIRP_BOTTOM);
-            return Schedule::chirp(bottom, CHIRP_SPREAD, CHIRP_GAPS, self.packet);
+        match self.method {
+            MultiRate::PathChirp => {
+                let bottom = self.average.scale(CHIRP_BOTTOM);
+                return Schedule::chirp(bottom, CHIRP_SPREAD, CHIRP_GAPS, self.packet);
+            }
+            MultiRate::ReflectedChirp => {
+                let reach = self.average.scale(REFLECTED_REACH);
+                return Schedule::reflected_chirp(
+                    self.average,
+                    reach,
+                    REFLECTED_SPREAD,
+                    REFLECTED_HALF,
+                    self.packet,
+                );
+            }
+            _ => {}
         }
         let p_stream = Schedule::p_stream(SHAPE, self.average, self.packet);
         if self.settling > 0 { p_stream } else { p_stream.repeated(LEAD + GAMMA) }
@@ -75,9 +99,12 @@ impl Track {
         }
         let before = self.estimates.len();
         let mut refusal = None;
-        if self.method == MultiRate::PathChirp {
+        if let MultiRate::PathChirp | MultiRate::ReflectedChirp = self.method {
             let estimate = self.estimate(record)?;
             self.estimates.push(estimate);
+            if self.method == MultiRate::ReflectedChirp {
+                self.filtered = Some(self.filter.add(estimate));
+            }
         } else {
             for p_stream in record.split(SHAPE.gaps()).skip(LEAD) {
                 match self.estimate(&p_stream) {
@@ -89,7 +116,7 @@ impl Track {
         match (&self.estimates[before..], refusal) {
             ([], Some(refusal)) => return Err(refusal),
             ([], None) => return Err(Refusal::TooShort),
-            (new, _) => self.average = mean(new).min(self.capacity),
+            (new, _) => self.average = self.filtered.unwrap_or_else(|| mean(new)).min(self.capacity),
         }
         Ok(())
     }
@@ -102,14 +129,16 @@ impl Track {
         self.estimates.len() >= ENOUGH_STREAMS
     }
 
-    /// Returns the mean over the settled streams with its 90 % interval, assuming that streams are independent.
+    /// Returns the mean over the settled streams, or the smoothed estimate of reflected chirps, with a 90 % interval;
+    /// assumes that streams are independent.
     pub(super) fn interval(&self) -> Option<Interval> {
         let settled = &self.estimates;
         if settled.len() < 2 {
             return None;
         }
-        let rate = mean(settled);
-        let squares: f64 = settled.iter().map(|e| (e.bps_f64() - rate.bps_f64()).powi(2)).sum();
+        let mean = mean(settled);
+        let squares: f64 = settled.iter().map(|e| (e.bps_f64() - mean.bps_f64()).powi(2)).sum();
+        let rate = self.filtered.unwrap_or(mean);
         let count = settled.len() as f64;
         let half = Rate::from_bps_f64(Z90 * (squares / (count - 1.0) / count).sqrt());
         Some(Interval { rate, low: rate.saturating_sub(half), high: Some(rate + half) })

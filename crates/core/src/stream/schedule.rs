@@ -77,6 +77,22 @@ impl Schedule {
         Schedule { packet, gaps, average }
     }
 
+    /// Creates two chirps, the second the reflection of the first at `centre`: rates rise from `centre - reach` in steps
+    /// that shrink by a factor of `spread`, and then to `centre + reach` in steps that grow again. So they are
+    /// densest at the centre. `half` is the number of gaps of each chirp.
+    ///
+    /// The trains of ASSOLO have this shape (wan-measurements 3.1). Rates below 1 b/s are raised to it.
+    pub fn reflected_chirp(centre: Rate, reach: Rate, spread: f64, half: usize, packet: Bytes) -> Schedule {
+        let gap = |bps: f64| Duration::from_ns((packet.get() as f64 * 8e9 / bps.max(1.0)).round() as i64);
+        let distance = |step: usize| reach.bps_f64() / spread.powf(step as f64);
+        let rising = (0..half).map(|step| gap(centre.bps_f64() - distance(step)));
+        let falling = (0..half).rev().map(|step| gap(centre.bps_f64() + distance(step)));
+        let gaps: Vec<Duration> = rising.chain(falling).collect();
+        let time = gaps.iter().copied().sum();
+        let average = Rate::of(packet * gaps.len() as u64, time).unwrap_or(centre);
+        Schedule { packet, gaps, average }
+    }
+
     /// Repeats the schedule `times` times; the last packet of one repetition is the first of the next.
     pub fn repeated(&self, times: usize) -> Schedule {
         Schedule { gaps: self.gaps.repeat(times), ..*self }
@@ -149,6 +165,15 @@ mod tests {
         assert_eq!(stream.gaps[0], Duration::from_ms(1));
         assert!(stream.gaps.windows(2).all(|pair| (pair[0].us() / pair[1].us() - 1.2).abs() < 1e-3));
         assert_eq!(stream.average, Rate::of(Bytes::new(15 * 1_250), stream.duration()).expect("positive"));
+    }
+
+    #[test]
+    fn a_reflected_chirp_is_symmetric_and_densest_at_its_centre() {
+        let (centre, reach) = (Rate::from_mbps(100.0), Rate::from_mbps(64.0));
+        let stream = Schedule::reflected_chirp(centre, reach, 2.0, 5, Bytes::new(1_250));
+        let rates: Vec<f64> = stream.gaps.iter().map(|gap| 10_000.0 / gap.us()).collect();
+        let expected = [36.0, 68.0, 84.0, 92.0, 96.0, 104.0, 108.0, 116.0, 132.0, 164.0];
+        assert!(rates.iter().zip(expected).all(|(rate, mbps)| (rate - mbps).abs() < 0.01), "{rates:?}");
     }
 
     proptest! {
