@@ -14,6 +14,7 @@ pub mod pathload;
 pub mod prc_mt;
 pub(crate) mod reflected;
 pub mod response;
+pub mod sabes;
 pub mod trend;
 pub mod vhf;
 
