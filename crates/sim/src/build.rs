@@ -158,6 +158,8 @@ fn tcp_config(
         burst: if spec.offload { Burst::Host } else { Burst::Single },
         linux_rounding: true,
         card,
+        ack_card: None,
+        taps: Vec::new(),
         line,
         stamp: spec.stamp,
     }

@@ -35,6 +35,29 @@ pub struct LineId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProberId(pub u32);
 
+/// Number of a tap in its network, in the order in which taps were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TapId(pub u32);
+
+/// Where on the path of a flow a tap sees its segments and ACKs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TapPlace {
+    /// At the sending host, behind the driver of its network card: ACKs are seen when the card's driver hands them up.
+    Sender,
+    /// At the sending host, in its network card: ACKs are seen when they arrive, as by hardware stamps.
+    SenderCard,
+    /// At the receiving host: segments are seen when they arrive, ACKs when they are sent. Such a flow also sends the
+    /// ACK that ends the handshake, which others omit.
+    Receiver,
+    /// At the node behind so many links of the forward path, and of the reverse path.
+    Node {
+        /// Links of the forward path that segments have passed.
+        forward: usize,
+        /// Links of the reverse path that ACKs have passed.
+        reverse: usize,
+    },
+}
+
 /// How fast a link serves its queue.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Service {
@@ -176,6 +199,11 @@ pub struct TcpConfig {
     pub linux_rounding: bool,
     /// The receiving host's network card, which coalesces interrupts; if `None`, every segment is passed up at once.
     pub card: Option<CardId>,
+    /// The sending host's network card, which coalesces the interrupts of ACKs; if `None`, every ACK is passed up at
+    /// once.
+    pub ack_card: Option<CardId>,
+    /// The taps that see packets of this flow.
+    pub taps: Vec<(TapId, TapPlace)>,
     /// The line of the sending host, for controllers that schedule departures; if `None`, packets leave when they are
     /// due.
     pub line: Option<Line>,
@@ -206,6 +234,8 @@ impl TcpConfig {
             burst: Burst::Host,
             linux_rounding: true,
             card: None,
+            ack_card: None,
+            taps: Vec::new(),
             line: None,
             stamp: AckStamp::default(),
         }

@@ -20,14 +20,17 @@ mod service;
 mod shadow;
 mod source;
 mod statistics;
+pub mod tap;
 pub mod testbed;
 mod transport;
 
 pub use arrivals::ArrivingGroup;
 pub use build::{Built, BuiltFlow, memory};
-pub use config::{CardId, FlowId, GroupId, LinkConfig, LinkId, ProberId, SourceConfig, SourceId, TcpConfig};
+pub use config::{
+    CardId, FlowId, GroupId, LinkConfig, LinkId, ProberId, SourceConfig, SourceId, TapId, TapPlace, TcpConfig,
+};
 pub use link::{Count, Link, LinkStatistics};
-pub use network::{Completion, Network};
+pub use network::{Completion, Network, TapEvent, TapRecord};
 pub use probe::ProbeLog;
 pub use run::Run;
 pub use statistics::{FlowStatistics, SourceStatistics};

@@ -18,6 +18,8 @@ pub(crate) enum Kind {
     /// The SYN of a TCP connection, and the SYN-ACK that answers it.
     Syn,
     SynAck,
+    /// The ACK that ends the handshake; only flows with a tap at the receiver send it.
+    HandshakeAck,
 }
 
 /// The packet is ECN-capable.
@@ -148,6 +150,11 @@ impl Reports {
         }
         self.reports.push(report);
         (self.reports.len() - 1) as u32
+    }
+
+    /// Returns the report of an ACK on its way.
+    pub(crate) fn get(&self, number: u32) -> &Report {
+        &self.reports[number as usize]
     }
 
     /// Returns the report of an ACK that has arrived, and frees it.

@@ -77,7 +77,7 @@ impl Totals {
         match kind {
             Kind::Datagram => self.datagrams.add(size),
             Kind::Probe => self.probes.add(size),
-            Kind::Segment | Kind::Train | Kind::Ack | Kind::Syn | Kind::SynAck => {}
+            Kind::Segment | Kind::Train | Kind::Ack | Kind::Syn | Kind::SynAck | Kind::HandshakeAck => {}
         }
     }
 

@@ -4,7 +4,7 @@ use headway_core::{Bytes, Instant};
 
 use super::event_queues::EventQueues;
 use super::partitions::Partitions;
-use super::{DESTINATION, NO_CARD, NO_LINE, Network};
+use super::{DESTINATION, FIRST_STATION, NO_CARD, NO_LINE, Network, first_link};
 use crate::link::Link;
 use crate::packet::{Kind, LOST, Packet, REPORT};
 use crate::schedule::{Event, EventKind};
@@ -83,7 +83,7 @@ impl Network {
     /// Returns the partition that handles an event.
     fn partition_of(&self, partitions: &Partitions, event: Event) -> usize {
         let index = event.index();
-        let first = |route: u32| partitions.ingress(self.routes[route as usize]);
+        let first = |route: u32| partitions.ingress(first_link(&self.routes, route));
         match event.kind() {
             EventKind::Arrival => partitions.egress(index as u32),
             EventKind::Served => partitions.ingress(index as u32),
@@ -136,7 +136,7 @@ impl Network {
         let is_direct = self.routes[train.route as usize] == DESTINATION
             && self.flows[flow].card == NO_CARD
             && self.is_current(&train)
-            && self.routes[self.receivers[flow].route() as usize] != index as u32;
+            && first_link(&self.routes, self.receivers[flow].route()) != index as u32;
         let mut segment = Packet { kind: Kind::Segment, extra: 0, ..train };
         let goes_on = loop {
             let now = self.queues.now;
@@ -188,7 +188,8 @@ impl Network {
         let hop = self.routes[packet.route as usize];
         let owner = packet.owner as usize;
         match packet.kind {
-            Kind::Segment | Kind::Ack | Kind::Datagram if hop != DESTINATION => self.join(hop, packet),
+            Kind::Segment | Kind::Ack | Kind::Datagram if hop < FIRST_STATION => self.join(hop, packet),
+            _ if hop != DESTINATION => self.forward(&packet),
             Kind::Segment if self.is_current(&packet) && self.flows[owner].card == NO_CARD => {
                 self.segment(owner, &packet);
             }
@@ -232,8 +233,8 @@ impl Network {
     #[inline(never)]
     pub(super) fn forward(&mut self, packet: &Packet) {
         let hop = self.routes[packet.route as usize];
-        if hop == DESTINATION {
-            return self.deliver(packet);
+        if hop >= FIRST_STATION {
+            return self.arrive_at_station(hop, packet);
         }
         if packet.kind == Kind::Probe {
             return self.forward_probe(hop, packet);
@@ -245,16 +246,22 @@ impl Network {
     #[inline(always)]
     fn send_new(&mut self, packet: Packet) {
         let hop = self.routes[packet.route as usize];
-        if hop == DESTINATION {
-            return self.deliver_locally(packet);
+        if hop >= FIRST_STATION {
+            return self.arrive_at_first_station(hop, packet);
         }
         self.join(hop, packet);
     }
 
-    /// Sender and receiver share a node, so the route has no links.
+    /// The route of a new packet begins with a station, or has no links.
     #[cold]
-    fn deliver_locally(&mut self, packet: Packet) {
-        self.deliver(&packet);
+    fn arrive_at_first_station(&mut self, hop: u32, packet: Packet) {
+        self.arrive_at_station(hop, &packet);
+    }
+
+    /// Handles a packet at the end of its route, or at a tap or card on the way.
+    #[inline]
+    fn arrive_at_station(&mut self, hop: u32, packet: &Packet) {
+        if hop == DESTINATION { self.deliver(packet) } else { self.pass_station(hop, packet) }
     }
 
     #[inline]
@@ -277,12 +284,17 @@ impl Network {
                 self.senders[owner].on_syn_ack(self.queues.now, packet.sent);
                 let begin = self.senders[owner].begin_at().max(self.queues.now);
                 self.wake(owner, begin);
+                if self.flows[owner].ends_handshake {
+                    let ack = self.senders[owner].handshake_ack(self.queues.now);
+                    self.forward(&ack);
+                }
             }
+            Kind::HandshakeAck => {}
         }
     }
 
     /// Passes a segment to the network card of its receiver.
-    fn receive_at_card(&mut self, card: usize, packet: &Packet) {
+    pub(super) fn receive_at_card(&mut self, card: usize, packet: &Packet) {
         self.cards[card].nic.arrive(Instant::from_ns(self.queues.now), *packet);
         self.arm_card(card);
     }
@@ -302,19 +314,27 @@ impl Network {
             return;
         }
         self.cards[index].event = u64::MAX;
-        if let Some((packet, _)) = self.cards[index].nic.poll(Instant::from_ns(self.queues.now))
-            && packet.sent >= self.flows[packet.owner as usize].added_at
-        {
-            if self.receivers[packet.owner as usize].stamps_acks() {
-                self.cards[index].held.push(packet);
-            } else {
-                self.segment(packet.owner as usize, &packet);
-            }
+        if let Some((packet, _)) = self.cards[index].nic.poll(Instant::from_ns(self.queues.now)) {
+            self.pass_up(index, &packet);
         }
         if self.cards[index].nic.is_batch_over() {
             self.pass_up_held(index);
         }
         self.arm_card(index);
+    }
+
+    /// The driver of a card hands a packet up.
+    fn pass_up(&mut self, index: usize, packet: &Packet) {
+        if packet.kind != Kind::Segment {
+            return self.forward(packet);
+        }
+        if self.is_current(packet) {
+            if self.receivers[packet.owner as usize].stamps_acks() {
+                self.cards[index].held.push(*packet);
+            } else {
+                self.segment(packet.owner as usize, packet);
+            }
+        }
     }
 
     /// Passes up the segments that waited for the end of their batch.
@@ -382,8 +402,8 @@ impl Network {
     #[inline(always)]
     fn transmit_now(&mut self, flow: usize) {
         let hop = self.routes[self.senders[flow].route() as usize];
-        if hop == DESTINATION {
-            return self.transmit_locally(flow);
+        if hop >= FIRST_STATION {
+            return self.transmit_past_station(flow);
         }
         if self.senders[flow].is_scheduled() {
             return self.transmit_on_schedule(flow);
@@ -422,11 +442,15 @@ impl Network {
         self.arm_timers(flow);
     }
 
-    /// As [`Network::transmit`], where sender and receiver share a node.
+    /// As [`Network::transmit`], where segments pass a tap first, or sender and receiver share a node.
     #[cold]
-    fn transmit_locally(&mut self, flow: usize) {
+    fn transmit_past_station(&mut self, flow: usize) {
+        let is_local = self.routes[self.senders[flow].route() as usize] == DESTINATION;
+        if !is_local && self.senders[flow].is_scheduled() {
+            return self.transmit_on_schedule(flow);
+        }
         while let Some(segment) = self.senders[flow].poll(self.queues.now) {
-            self.deliver(&segment);
+            self.forward(&segment);
         }
         self.arm_timers(flow);
     }

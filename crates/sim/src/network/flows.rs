@@ -12,8 +12,9 @@ use headway_traffic::random;
 use rand::Rng;
 
 use super::partitions::Partitions;
-use super::{NO_CARD, NO_LINE, Network, number};
-use crate::config::{FlowId, GroupId, LinkId, TcpConfig};
+use super::taps;
+use super::{NO_CARD, NO_LINE, Network, first_link, number};
+use crate::config::{FlowId, GroupId, LinkId, TapPlace, TcpConfig};
 use crate::packet::{Kind, Packet, REPORT};
 use crate::schedule::{EventKind, MAX_COMPONENTS};
 use crate::statistics::FlowStatistics;
@@ -35,6 +36,8 @@ pub(super) struct Flow {
     pub(super) line: u32,
     /// The flow belongs to a group and frees its slot when all its data have been acknowledged.
     pub(super) is_temporary: bool,
+    /// The flow sends the ACK that ends its handshake.
+    pub(super) ends_handshake: bool,
     /// The partitions of its sender and its receiver.
     pub(super) sender_partition: u8,
     pub(super) receiver_partition: u8,
@@ -50,8 +53,8 @@ pub(super) struct Flow {
 impl Flow {
     /// Updates the partitions of sender and receiver.
     pub(super) fn update_partitions(&mut self, partitions: &Partitions, routes: &[u32]) {
-        self.sender_partition = partitions.ingress(routes[self.path.forward as usize]) as u8;
-        self.receiver_partition = partitions.ingress(routes[self.path.reverse as usize]) as u8;
+        self.sender_partition = partitions.ingress(first_link(routes, self.path.forward)) as u8;
+        self.receiver_partition = partitions.ingress(first_link(routes, self.path.reverse)) as u8;
     }
 }
 
@@ -161,11 +164,15 @@ impl Network {
     }
 
     fn add_path(&mut self, config: &TcpConfig) -> Path {
-        let (forward, reverse) = (self.add_route(&config.forward), self.add_route(&config.reverse));
+        let stations = taps::stations(config);
+        let forward = self.add_route_with_stations(&config.forward, &stations.forward);
+        let reverse = self.add_route_with_stations(&config.reverse, &stations.reverse);
         self.constraints.flow(&config.forward, &config.reverse);
-        if let (Some(card), Some(last)) = (config.card, config.forward.last()) {
-            let card = &mut self.cards[card.0 as usize];
-            self.constraints.card(*card.link.get_or_insert(*last), *last);
+        for (card, last) in [(config.card, config.forward.last()), (config.ack_card, config.reverse.last())] {
+            if let (Some(card), Some(last)) = (card, last) {
+                let card = &mut self.cards[card.0 as usize];
+                self.constraints.card(*card.link.get_or_insert(*last), *last);
+            }
         }
         self.topology_changed = true;
         Path { forward, reverse, round_trip: self.round_trip(config) }
@@ -201,6 +208,7 @@ impl Network {
             acknowledge_event: u64::MAX,
             added_at: self.queues.now,
             is_temporary: group.is_some(),
+            ends_handshake: config.taps.iter().any(|(_, place)| *place == TapPlace::Receiver),
             group: group.map_or(0, |group| group.0),
             size: config.size.unwrap_or(Bytes::ZERO),
             path,

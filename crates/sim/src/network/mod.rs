@@ -5,6 +5,7 @@ mod event_queues;
 mod flows;
 mod partitions;
 mod probes;
+mod taps;
 
 use std::collections::HashMap;
 
@@ -18,6 +19,8 @@ use self::event_queues::EventQueues;
 pub use self::flows::Completion;
 use self::flows::{Flow, Groups};
 use self::partitions::Constraints;
+use self::taps::Tap;
+pub use self::taps::{TapEvent, TapRecord};
 use crate::config::{CardId, Line, LineId, LinkConfig, LinkId, SourceConfig, SourceId};
 use crate::link::Link;
 use crate::packet::{Packet, Reports};
@@ -30,6 +33,11 @@ use crate::transport::sender::Sender;
 
 /// Marks the end of a route.
 const DESTINATION: u32 = u32::MAX;
+/// Hops from here on are no links: taps, cards that hold ACKs, and the end of the route.
+const FIRST_STATION: u32 = 1 << 30;
+/// Hops from here on are cards.
+const FIRST_CARD: u32 = 1 << 31;
+const _: () = assert!(MAX_COMPONENTS <= FIRST_STATION as usize);
 /// In place of the number of a card: the receiver has none.
 const NO_CARD: u32 = u32::MAX;
 /// In place of the number of a line: packets leave when they are due.
@@ -66,10 +74,10 @@ pub struct Network {
     /// Links, routes or flows were added since the partitions were computed.
     topology_changed: bool,
     links: Vec<Link>,
-    /// All routes, concatenated: numbers of links, then `DESTINATION`.
+    /// All routes, concatenated: numbers of links and stations, then `DESTINATION`.
     routes: Vec<u32>,
-    /// Index in `routes` at which the route over these links begins.
-    known_routes: HashMap<Vec<LinkId>, u32>,
+    /// Index in `routes` at which the route over these hops begins.
+    known_routes: HashMap<Vec<u32>, u32>,
     senders: Vec<Sender>,
     receivers: Vec<Receiver>,
     flows: Vec<Flow>,
@@ -77,6 +85,7 @@ pub struct Network {
     sources: Vec<Source>,
     probers: Vec<Prober>,
     cards: Vec<Card>,
+    taps: Vec<Tap>,
     lines: Vec<GapSender>,
     reports: Reports,
 }
@@ -100,6 +109,7 @@ impl Network {
             sources: Vec::new(),
             probers: Vec::new(),
             cards: Vec::new(),
+            taps: Vec::new(),
             lines: Vec::new(),
             reports: Reports::default(),
         }
@@ -140,7 +150,7 @@ impl Network {
         let route = self.add_route(&config.path);
         let source = Source::new(config, self.seed, id, route, self.queues.now);
         if let Some(at) = source.next() {
-            let partition = self.queues.partitions.ingress(self.routes[route as usize]);
+            let partition = self.queues.partitions.ingress(first_link(&self.routes, route));
             self.queues.add_to(partition, at, EventKind::Source, id as usize);
         }
         self.sources.push(source);
@@ -149,11 +159,21 @@ impl Network {
 
     /// Returns the index in `routes` of the route over `links`; equal routes are stored once.
     fn add_route(&mut self, links: &[LinkId]) -> u32 {
+        self.add_route_with_stations(links, &[])
+    }
+
+    /// Returns the index in `routes` of the route over `links` and the `stations` between them, each with the number of
+    /// links before it, in order.
+    fn add_route_with_stations(&mut self, links: &[LinkId], stations: &[(usize, u32)]) -> u32 {
+        let mut hops: Vec<u32> = links.iter().map(|link| link.0).collect();
+        for (before, station) in stations.iter().rev() {
+            hops.insert((*before).min(links.len()), *station);
+        }
         let (routes, constraints, topology_changed) =
             (&mut self.routes, &mut self.constraints, &mut self.topology_changed);
-        *self.known_routes.entry(links.to_vec()).or_insert_with(|| {
+        *self.known_routes.entry(hops).or_insert_with_key(|hops| {
             let start = number(routes.len());
-            routes.extend(links.iter().map(|link| link.0));
+            routes.extend(hops);
             routes.push(DESTINATION);
             constraints.route(links);
             *topology_changed = true;
@@ -204,6 +224,7 @@ impl Network {
         let receivers: usize = self.receivers.iter().map(Receiver::memory).sum();
         let probers: usize = self.probers.iter().map(Prober::memory).sum();
         let cards: usize = self.cards.iter().map(Card::memory).sum();
+        let taps: usize = self.taps.iter().map(Tap::memory).sum();
         let lines = self.lines.capacity() * size_of::<GapSender>();
         let rest = self.flows.len() * size_of::<Flow>() + self.sources.len() * size_of::<Source>();
         Bytes::new(
@@ -212,6 +233,7 @@ impl Network {
                 + receivers
                 + probers
                 + cards
+                + taps
                 + lines
                 + rest
                 + self.queues.memory()
@@ -220,6 +242,12 @@ impl Network {
                 + self.routes.len() * 4) as u64,
         )
     }
+}
+
+/// Returns the first link of the route at this index; a number that no link has if there is none.
+fn first_link(routes: &[u32], route: u32) -> u32 {
+    let hops = routes[route as usize..].iter();
+    hops.copied().find(|hop| *hop < FIRST_STATION || *hop == DESTINATION).unwrap_or(DESTINATION)
 }
 
 /// Returns the number of the next component of a kind.

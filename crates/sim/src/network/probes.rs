@@ -2,7 +2,7 @@
 
 use headway_core::{Bytes, Instant};
 
-use super::{Network, number};
+use super::{Network, first_link, number};
 use crate::config::{LinkId, ProberId};
 use crate::packet::Packet;
 use crate::probe::{ProbeLog, Prober};
@@ -39,7 +39,8 @@ impl Network {
         let id = prober.0 as usize;
         let at = at.ns().max(self.queues.now);
         if self.probers[id].plan(at, size) {
-            let partition = self.queues.partitions.ingress(self.routes[self.probers[id].route() as usize]);
+            let partition =
+                self.queues.partitions.ingress(first_link(&self.routes, self.probers[id].route()));
             self.queues.add_to(partition, at, EventKind::Probe, id);
         }
     }

@@ -6,6 +6,8 @@ use super::*;
 /// world.
 const LEAD_ROUND_TRIPS: u64 = 3;
 const MIN_LEAD: u64 = 10_000_000;
+/// Bytes on the wire of the ACK of a SYN-ACK: 20 + 32 of headers with timestamps, and 38 of Ethernet.
+const ACK_SIZE: u16 = 90;
 /// Bytes on the wire of a SYN or SYN-ACK: 20 + 40 of headers with the options of Linux, and 38 of Ethernet.
 const SIZE: u16 = 98;
 /// RTO of the first SYN, ns (Linux's `TCP_TIMEOUT_INIT`); it doubles with each retransmission.
@@ -60,6 +62,18 @@ impl Sender {
     pub(crate) fn on_syn_ack(&mut self, now: u64, asked: u64) {
         if self.handshake.take().is_some() {
             self.init_rtt(now, now - asked);
+        }
+    }
+
+    /// The ACK that ends the handshake.
+    pub(crate) fn handshake_ack(&self, now: u64) -> Packet {
+        Packet {
+            sent: now,
+            owner: self.owner,
+            route: self.route,
+            size: ACK_SIZE,
+            kind: Kind::HandshakeAck,
+            ..Packet::default()
         }
     }
 
