@@ -3,7 +3,9 @@
 pub(crate) mod agreement;
 pub(crate) mod belief;
 pub mod excursion;
+pub mod hire;
 pub mod imr;
+pub mod kde;
 pub(crate) mod knee;
 mod method;
 mod normal;
@@ -11,10 +13,13 @@ pub mod null;
 pub mod offline;
 pub mod pathchirp;
 pub mod pathload;
+pub mod ppdd;
 pub mod prc_mt;
 pub(crate) mod reflected;
 pub mod response;
 pub mod sabes;
+pub mod skew;
+pub mod slcs;
 pub mod trend;
 pub mod vhf;
 

@@ -1,0 +1,314 @@
+//! The quantile filter, the density of the rates that pass it, and how far the result can be relied on.
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::{Bandwidth, Pairs, Triplet};
+use crate::estimate::Bound;
+use crate::estimate::kde::{Mode, Sample, modes};
+use crate::estimate::skew::Skew;
+use crate::units::{Duration, Instant, Rate};
+
+/// Number of resampled sets of pairs.
+const RESAMPLED: usize = 100;
+/// Their estimates agree if they differ by at most this share.
+const AGREE: f64 = 0.03;
+/// Share of resampled estimates below and above the interval.
+const TAIL: f64 = 0.05;
+/// Modes whose heights differ by less are equally high.
+const TIE: f64 = 1e-3;
+/// Pairs that left the sender with a dispersion below the final one times this were not spread on the way.
+const SPREAD: f64 = 1.02;
+
+/// The capacity of the narrow link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Capacity {
+    /// The estimate, which counts the same bytes as the packet size of the pairs.
+    pub rate: Rate,
+    /// Lower end of the 90 % interval of estimates from resampled pairs.
+    pub low: Rate,
+    /// Its upper end.
+    pub high: Rate,
+    /// Share of the estimates from resampled pairs within 3 % of this one.
+    pub confidence: f64,
+    /// [`Bound::AtLeast`] if the pairs left the sender no faster than this: the narrow link may be faster.
+    pub bound: Bound,
+    /// The percentile of second packets' delays at which enough pairs passed: k.
+    pub percentile: u32,
+    /// Pairs that passed the filter.
+    pub selected: usize,
+    /// Pairs that were both as fast as the fastest ones: they met no other packets, if any pair did.
+    pub clean: usize,
+    /// Usable pairs.
+    pub pairs: usize,
+}
+
+impl Capacity {
+    /// Returns whether the estimate differs from `rate` by at most this share.
+    pub(super) fn near(&self, rate: Rate, share: f64) -> bool {
+        (self.rate.bps_f64() - rate.bps_f64()).abs() <= share * rate.bps_f64()
+    }
+}
+
+/// Too few pairs passed the filter for a capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("insufficient data: {selected} of {pairs} pairs passed the filter, {needed} are needed")]
+pub struct Insufficient {
+    /// Pairs that passed.
+    pub selected: usize,
+    /// Usable pairs.
+    pub pairs: usize,
+    /// Pairs that have to pass.
+    pub needed: usize,
+}
+
+/// Delays and rates of all pairs, with the orders that quantiles are read from.
+struct Ranked {
+    first: Vec<Duration>,
+    second: Vec<Duration>,
+    /// Bits per second.
+    rate: Vec<f64>,
+    by_first: Vec<u32>,
+    by_second: Vec<u32>,
+}
+
+/// The pairs that passed the filter.
+struct Selection {
+    percentile: u32,
+    members: Vec<(u32, u32)>,
+}
+
+impl Pairs {
+    /// Estimates the capacity of the narrow link.
+    ///
+    /// # Errors
+    /// Without enough pairs there is no estimate.
+    pub fn capacity(&self) -> Result<Capacity, Insufficient> {
+        let ranked = self.ranked(self.len());
+        let ones = vec![1; self.len()];
+        let (rate, selection) = self.estimate(&ranked, &ones)?;
+        let [low, high, confidence] = self.resampled(&ranked, rate);
+        let gap = |&(index, _): &(u32, u32)| self.triplets[index as usize].gap;
+        let mut gaps: Vec<Duration> = selection.members.iter().map(gap).collect();
+        gaps.sort_unstable();
+        let sent = gaps.get(gaps.len() / 2).map_or(f64::INFINITY, |gap| self.rate(*gap));
+        Ok(Capacity {
+            rate: Rate::from_bps_f64(rate),
+            low: Rate::from_bps_f64(low),
+            high: Rate::from_bps_f64(high),
+            confidence,
+            bound: if sent < rate * SPREAD { Bound::AtLeast } else { Bound::Within },
+            percentile: selection.percentile,
+            selected: selection.members.len(),
+            clean: self.clean(&ranked),
+            pairs: self.len(),
+        })
+    }
+
+    /// Estimates the capacity from the first `count` pairs only, without an interval.
+    pub(super) fn first(&self, count: usize) -> Result<Capacity, Insufficient> {
+        let ranked = self.ranked(count.min(self.len()));
+        let ones = vec![1; ranked.rate.len()];
+        let (rate, selection) = self.estimate(&ranked, &ones)?;
+        let rate = Rate::from_bps_f64(rate);
+        Ok(Capacity {
+            rate,
+            low: rate,
+            high: rate,
+            confidence: 0.0,
+            bound: Bound::Within,
+            percentile: selection.percentile,
+            selected: selection.members.len(),
+            clean: self.clean(&ranked),
+            pairs: ranked.rate.len(),
+        })
+    }
+
+    /// Returns the difference between the rates of the clocks.
+    pub fn skew(&self) -> Skew {
+        skew(&self.triplets, self.settings.quantum)
+    }
+
+    fn ranked(&self, count: usize) -> Ranked {
+        let triplets = &self.triplets[..count];
+        let skew = skew(triplets, self.settings.quantum);
+        let first: Vec<Duration> = triplets.iter().map(|t| skew.corrected(t.sent, t.first)).collect();
+        let second: Vec<Duration> =
+            triplets.iter().map(|t| skew.corrected(t.sent + t.gap, t.second)).collect();
+        let order = |delays: &[Duration]| {
+            let mut order: Vec<u32> = (0..delays.len() as u32).collect();
+            order.sort_by_key(|index| delays[*index as usize]);
+            order
+        };
+        Ranked {
+            by_first: order(&first),
+            by_second: order(&second),
+            rate: triplets.iter().map(|t| self.rate(t.dispersion)).collect(),
+            first,
+            second,
+        }
+    }
+
+    /// Estimates the rate from pairs of which number i occurs `weights[i]` times.
+    fn estimate(&self, ranked: &Ranked, weights: &[u32]) -> Result<(f64, Selection), Insufficient> {
+        let selection = self.select(ranked, weights)?;
+        let mut samples: Vec<Sample> = selection
+            .members
+            .iter()
+            .map(|&(index, weight)| Sample { value: ranked.rate[index as usize], weight: f64::from(weight) })
+            .collect();
+        let bandwidth = self.bandwidth(&mut samples);
+        let modes = modes(&mut samples, bandwidth);
+        let rate = highest(&modes, |mode| lowest_delay(ranked, &selection, mode.at, bandwidth));
+        rate.map(|rate| (rate, selection)).ok_or(self.insufficient(0, weights.len()))
+    }
+
+    /// Selects the pairs whose first packet is among the fastest x percent and whose second is below the lowest
+    /// percentile at which more than alpha pairs remain.
+    fn select(&self, ranked: &Ranked, weights: &[u32]) -> Result<Selection, Insufficient> {
+        let total: usize = weights.iter().map(|weight| *weight as usize).sum();
+        let none = |selected| Err(self.insufficient(selected, total));
+        let Some(first) = quantile(&ranked.by_first, &ranked.first, weights, self.settings.first_percent)
+        else {
+            return none(0);
+        };
+        let candidate = |index: u32| self.passes(ranked.first[index as usize], first);
+        // The delay at which enough candidates have passed, and the pairs that are faster.
+        let (mut passed, mut faster, mut needed) = (0, 0, None);
+        for &index in &ranked.by_second {
+            let weight = weights[index as usize] as usize;
+            passed += if candidate(index) { weight } else { 0 };
+            if passed > self.settings.alpha {
+                needed = Some(ranked.second[index as usize]);
+                break;
+            }
+        }
+        let Some(needed) = needed else { return none(passed) };
+        for &index in &ranked.by_second {
+            if self.passes(needed, ranked.second[index as usize]) {
+                break;
+            }
+            faster += weights[index as usize] as usize;
+        }
+        let percentile = (100 * faster / total + 1) as u32;
+        if percentile > 100 {
+            return none(passed);
+        }
+        let second = quantile(&ranked.by_second, &ranked.second, weights, percentile).unwrap_or(needed);
+        let chosen = ranked
+            .by_second
+            .iter()
+            .take_while(|index| self.passes(ranked.second[**index as usize], second))
+            .filter(|index| candidate(**index) && weights[**index as usize] > 0);
+        Ok(Selection {
+            percentile,
+            members: chosen.map(|index| (*index, weights[*index as usize])).collect(),
+        })
+    }
+
+    /// Returns whether a delay passes a threshold.
+    fn passes(&self, delay: Duration, threshold: Duration) -> bool {
+        if self.settings.strictly_below {
+            delay < threshold
+        } else {
+            delay <= threshold + self.settings.quantum
+        }
+    }
+
+    fn insufficient(&self, selected: usize, pairs: usize) -> Insufficient {
+        Insufficient { selected, pairs, needed: self.settings.alpha + 1 }
+    }
+
+    /// Returns the kernel bandwidth for these samples, which it sorts.
+    pub(super) fn bandwidth(&self, samples: &mut [Sample]) -> f64 {
+        match self.settings.bandwidth {
+            Bandwidth::Absolute(rate) => rate.bps_f64().max(1.0),
+            Bandwidth::Relative(share) => {
+                samples.sort_by(|a, b| a.value.total_cmp(&b.value));
+                let median = samples.get(samples.len() / 2).map_or(1.0, |sample| sample.value);
+                // d(rate) = rate * d(dispersion) / dispersion.
+                let dispersion = self.rate(Duration::from_ns(1)) / median;
+                let stamps = median * self.settings.quantum.ns() as f64 / dispersion;
+                (median * share).max(stamps).max(1.0)
+            }
+        }
+    }
+
+    /// Counts pairs of which both packets were as fast as the fastest.
+    fn clean(&self, ranked: &Ranked) -> usize {
+        let [first, second] = [&ranked.first, &ranked.second]
+            .map(|delays| delays.iter().min().map_or(Duration::ZERO, |least| *least + self.settings.quantum));
+        ranked.first.iter().zip(&ranked.second).filter(|(a, b)| **a <= first && **b <= second).count()
+    }
+
+    /// Returns the 90 % interval of estimates from pairs drawn with replacement, and the share that agrees with `rate`.
+    fn resampled(&self, ranked: &Ranked, rate: f64) -> [f64; 3] {
+        let count = ranked.rate.len();
+        // A fixed seed: the same pairs always give the same answer.
+        let mut random = Pcg64Mcg::seed_from_u64(count as u64);
+        let mut estimates = Vec::with_capacity(RESAMPLED);
+        let mut weights = vec![0; count];
+        for _ in 0..RESAMPLED {
+            weights.fill(0);
+            for _ in 0..count {
+                weights[draw(&mut random, count)] += 1;
+            }
+            estimates.extend(self.estimate(ranked, &weights).map(|(rate, _)| rate));
+        }
+        estimates.sort_by(f64::total_cmp);
+        let agreeing = estimates.iter().filter(|other| (*other / rate - 1.0).abs() <= AGREE).count();
+        let tail = (estimates.len() as f64 * TAIL) as usize;
+        let [low, high] = match estimates.len() {
+            0 => [rate, rate],
+            len => [estimates[tail].min(rate), estimates[len - 1 - tail].max(rate)],
+        };
+        [low, high, agreeing as f64 / RESAMPLED as f64]
+    }
+}
+
+/// Returns a number below `count`.
+pub(crate) fn draw(random: &mut Pcg64Mcg, count: usize) -> usize {
+    // The error of this is at most count / 2^64.
+    ((u128::from(random.next_u64()) * count as u128) >> 64) as usize
+}
+
+fn skew(triplets: &[Triplet], quantum: Duration) -> Skew {
+    let delays: Vec<(Instant, Duration)> = triplets.iter().map(|t| (t.sent, t.first)).collect();
+    Skew::of(&delays, quantum)
+}
+
+/// Returns the percentile by the nearest rank of values that occur `weights` times, in this `order`.
+fn quantile(order: &[u32], values: &[Duration], weights: &[u32], percent: u32) -> Option<Duration> {
+    let total: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
+    let rank = (total * u64::from(percent)).div_ceil(100).max(1);
+    let mut below = 0;
+    let at = order.iter().find(|index| {
+        below += u64::from(weights[**index as usize]);
+        below >= rank
+    })?;
+    Some(values[*at as usize])
+}
+
+/// Returns the position of the highest mode; of equally high ones, that of the pairs with the lowest `delay`.
+fn highest(modes: &[Mode], delay: impl Fn(&Mode) -> Duration) -> Option<f64> {
+    let height = modes.iter().map(|mode| mode.height).fold(0.0, f64::max);
+    let mut tied = modes.iter().filter(|mode| mode.height >= height * (1.0 - TIE));
+    let first = tied.next()?;
+    let mut rest = tied.peekable();
+    if rest.peek().is_none() {
+        return Some(first.at);
+    }
+    let best = rest.fold((first, delay(first)), |best, mode| {
+        let delay = delay(mode);
+        if delay < best.1 { (mode, delay) } else { best }
+    });
+    Some(best.0.at)
+}
+
+/// Returns the lowest sum of delays of a selected pair whose rate is close to that of a mode.
+fn lowest_delay(ranked: &Ranked, selection: &Selection, at: f64, bandwidth: f64) -> Duration {
+    let close =
+        selection.members.iter().filter(|(index, _)| (ranked.rate[*index as usize] - at).abs() <= bandwidth);
+    let sums = close.map(|(index, _)| ranked.first[*index as usize] + ranked.second[*index as usize]);
+    sums.min().unwrap_or(Duration::MAX)
+}
