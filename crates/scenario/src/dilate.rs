@@ -163,6 +163,11 @@ impl Dilation {
                 self.time(on);
                 self.time(off);
             }
+            Traffic::Pareto { rate, silence, period, .. } => {
+                self.rate(rate);
+                self.time(silence);
+                self.time(period);
+            }
             Traffic::Web { think, access, .. } => {
                 self.time(think);
                 self.rate(access);

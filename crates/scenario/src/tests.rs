@@ -414,6 +414,9 @@ fn values_that_no_run_would_survive_are_refused() {
     let host = "[host.b]\ncoalescing = { kind = \"fixed\", interval = \"120 us\", jitter = 3.0 }\n";
     let on_off = "[[traffic]]\nfrom = \"a\"\nto = \"b\"\nmodel = \"pareto-on-off\"\nsources = 1\npeak = \"1 b/s\"\n\
                   on = \"1 ns\"\noff = \"1 ns\"\nshape = 1.5\n";
+    let pareto = |key: &str| {
+        format!("[[traffic]]\nfrom = \"a\"\nto = \"b\"\nmodel = \"pareto\"\nrate = \"1 b/s\"\n{key}\n")
+    };
     let rate = "rate = \"1 b/s\"\n";
     let cases = [
         (
@@ -434,6 +437,18 @@ fn values_that_no_run_would_survive_are_refused() {
         (format!("{rate}burst = \"3 GB\""), FLOW.to_owned(), "line 6: `link[0].burst`: must hold one packet"),
         (rate.to_owned(), format!("{FLOW}{host}"), "line 12: `host.b.coalescing`: must have a `jitter`"),
         (rate.to_owned(), on_off.to_owned(), "line 13: `traffic[0].on`: must be at least a millionth"),
+        (rate.to_owned(), pareto("shape = 1"), "line 12: `traffic[0].shape`: must be more than 1"),
+        (
+            rate.to_owned(),
+            pareto("least-size = \"2 kB\""),
+            "line 12: `traffic[0].least-size`: must lie between",
+        ),
+        (rate.to_owned(), pareto("silence = \"1 s\""), "line 7: `traffic[0].period`: must be longer"),
+        (
+            rate.to_owned(),
+            pareto("silence = \"999 ms\"\nperiod = \"1 s\""),
+            "line 12: `traffic[0].silence`: must be at most 99 %",
+        ),
     ];
     for (link, rest, expected) in cases {
         let found = read(&one_link(&link, &rest), &[]).unwrap_err().to_string();

@@ -38,7 +38,17 @@ fn means_are_within_one_percent() {
         shape: 1.9,
         size: PACKET,
     };
+    let pareto = Traffic::Pareto {
+        rate,
+        sources: 16,
+        shape: 1.9,
+        size: PACKET,
+        least_size: Some(Bytes::new(78)),
+        silence: Duration::from_ms(10),
+        period: Duration::from_ms(200),
+    };
     let models = [
+        pareto,
         Traffic::Cbr { rate, size: PACKET },
         Traffic::Poisson { rate, size: PACKET },
         Traffic::Batches { rate, size: PACKET, batch: 12.4 },

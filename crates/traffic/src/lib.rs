@@ -6,6 +6,7 @@ mod cbr;
 pub mod distribution;
 mod egress;
 mod on_off;
+mod pareto;
 pub mod pcap;
 pub mod percentiles;
 mod profile;
@@ -21,6 +22,7 @@ use self::batches::Batches;
 use self::cbr::Cbr;
 use self::distribution::{Lognormal, Pareto};
 use self::on_off::OnOff;
+use self::pareto::{Renewal, Silence};
 use self::pcap::{Capture, Replay};
 use self::profile::Pairs;
 pub use self::sessions::{MIN_THINK, Sessions};
@@ -47,6 +49,14 @@ fn mean_file() -> Bytes {
 
 fn spread() -> f64 {
     SPREAD
+}
+
+fn sources() -> u32 {
+    16
+}
+
+fn shape() -> f64 {
+    1.9
 }
 
 fn unscaled() -> f64 {
@@ -107,6 +117,29 @@ pub enum Traffic {
         /// Size of each packet on the wire.
         #[serde(default = "full_packet")]
         size: Bytes,
+    },
+    /// Sources with Pareto gaps between their packets (wan-measurements 4.7), which may all fall silent regularly.
+    Pareto {
+        /// Mean rate of all sources together, silent times included; zero sends nothing.
+        rate: Rate,
+        /// Number of sources.
+        #[serde(default = "sources")]
+        sources: u32,
+        /// Shape of the gaps, above 1; below 2 their variance is infinite.
+        #[serde(default = "shape")]
+        shape: f64,
+        /// Size of the largest packet on the wire.
+        #[serde(default = "full_packet")]
+        size: Bytes,
+        /// Size of the smallest packet on the wire: sizes are uniform between the two. [default: `size`]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        least_size: Option<Bytes>,
+        /// Time at the start of every `period` during which nothing is sent; the same for all traffic with these keys.
+        #[serde(default)]
+        silence: Duration,
+        /// Length of a period, longer than `silence`.
+        #[serde(default)]
+        period: Duration,
     },
     /// Browsers that fetch lognormal files and think for exponential times (rapid 4.0); not responsive.
     Web {
@@ -186,6 +219,7 @@ impl Traffic {
             Traffic::Poisson { .. } => "poisson",
             Traffic::Batches { .. } => "batches",
             Traffic::ParetoOnOff { .. } => "pareto-on-off",
+            Traffic::Pareto { .. } => "pareto",
             Traffic::Web { .. } => "web",
             Traffic::Bct { .. } => "bct",
             Traffic::Sct { .. } => "sct",
@@ -206,6 +240,7 @@ impl Traffic {
             | Traffic::Poisson { rate: Rate::ZERO, .. }
             | Traffic::Batches { rate: Rate::ZERO, .. }
             | Traffic::ParetoOnOff { peak: Rate::ZERO, .. }
+            | Traffic::Pareto { rate: Rate::ZERO, .. }
             | Traffic::Web { access: Rate::ZERO, .. } => Kind::Silent,
             Traffic::Cbr { rate, size } => Kind::Cbr(Cbr::new(rate, size, &mut rng)),
             Traffic::Poisson { rate, size } => Kind::Batches(Batches::new(rate, size, 1.0, rng)),
@@ -213,6 +248,11 @@ impl Traffic {
             Traffic::ParetoOnOff { sources, peak, on, off, shape, size } => {
                 let [on, off] = [on, off].map(|mean| Pareto::with_mean(mean.ns() as f64, shape));
                 Kind::OnOff(OnOff::new(sources, peak, size, on, off, rng))
+            }
+            Traffic::Pareto { sources, rate, shape, size, least_size, silence, period } => {
+                let silence = (silence > Duration::ZERO).then_some(Silence { silence, period });
+                let sizes = [least_size.unwrap_or(size), size];
+                Kind::Renewal(Renewal::new(sources, rate, sizes, shape, silence, rng))
             }
             Traffic::Web { browsers, think, access, file, spread, size } => {
                 let sizes = Lognormal::with_mean(file.get() as f64, spread);
@@ -242,6 +282,7 @@ enum Kind {
     Cbr(Cbr),
     Batches(Batches),
     OnOff(OnOff),
+    Renewal(Renewal),
     Web(Web),
     Pairs(Pairs),
     Replay(Replay),
@@ -257,6 +298,7 @@ impl Generator {
             Kind::Cbr(cbr) => Some(cbr.next()),
             Kind::Batches(batches) => Some(batches.next()),
             Kind::OnOff(group) => group.next(),
+            Kind::Renewal(group) => group.next(),
             Kind::Web(web) => web.next(),
             Kind::Pairs(pairs) => pairs.next(),
             Kind::Replay(replay) => replay.next(),
@@ -297,6 +339,25 @@ mod tests {
     }
 
     #[test]
+    fn pareto_traffic_has_defaults_for_everything_but_its_rate() {
+        let read: Traffic = toml::from_str("model = 'pareto'\nrate = '60 Mb/s'").unwrap();
+        let plain = Traffic::Pareto {
+            rate: Rate::from_mbps(60.0),
+            sources: 16,
+            shape: 1.9,
+            size: FULL_PACKET,
+            least_size: None,
+            silence: Duration::ZERO,
+            period: Duration::ZERO,
+        };
+        assert_eq!(read, plain);
+        assert_eq!(toml::from_str::<Traffic>(&toml::to_string(&read).unwrap()).unwrap(), read);
+        let mixed =
+            "model = 'pareto'\nrate = '60 Mb/s'\nleast-size = '78 B'\nsilence = '20 ms'\nperiod = '1 s'";
+        assert!(toml::from_str::<Traffic>(mixed).is_ok());
+    }
+
+    #[test]
     fn nothing_comes_at_rate_zero() {
         assert_eq!(Traffic::Poisson { rate: Rate::ZERO, size: FULL_PACKET }.generator(1, 0).next(), None);
     }
@@ -317,6 +378,17 @@ mod tests {
             (0u32..50, (1_000_000u64..10_000_000_000), time(), time(), 1.1..3.0f64, size()).prop_map(
                 |(sources, peak, on, off, shape, size)| {
                     Traffic::ParetoOnOff { sources, peak: Rate::from_bps(peak), on, off, shape, size }
+                }
+            ),
+            (1u32..50, rate(), 1.1..3.0f64, (64u64..9_100, 64u64..9_100), time(), any::<bool>()).prop_map(
+                |(sources, rate, shape, sizes, silence, silent)| Traffic::Pareto {
+                    sources,
+                    rate,
+                    shape,
+                    size: Bytes::new(sizes.0.max(sizes.1)),
+                    least_size: Some(Bytes::new(sizes.0.min(sizes.1))),
+                    silence: if silent { silence } else { Duration::ZERO },
+                    period: silence * 2,
                 }
             ),
             (0u32..500, time(), rate(), 1u64..1_000_000, 0.0..5.0f64, size()).prop_map(
