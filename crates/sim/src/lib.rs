@@ -20,8 +20,10 @@ mod service;
 mod shadow;
 mod source;
 mod statistics;
+pub mod sweep;
 pub mod tap;
 pub mod testbed;
+pub mod trains;
 mod transport;
 
 pub use arrivals::ArrivingGroup;
