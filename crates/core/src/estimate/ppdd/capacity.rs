@@ -3,7 +3,7 @@
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::{Bandwidth, Pairs, Triplet};
+use super::{Bandwidth, Filter, Pairs, Triplet};
 use crate::estimate::Bound;
 use crate::estimate::kde::{Mode, Sample, modes};
 use crate::estimate::skew::Skew;
@@ -62,19 +62,31 @@ pub struct Insufficient {
     pub needed: usize,
 }
 
+/// Modes count from this share of the capacity that the lowest delays imply up to the second one: residual delays
+/// make second packets seem slower than first ones, rarely faster.
+const PLAUSIBLE: [f64; 2] = [0.97, 1.9];
+/// Delays of second packets count as low up to this percentile at least.
+const LOW_PERCENT: u32 = 2;
+/// Pairs that weigh less than e to the minus this are left out.
+const NEGLIGIBLE: f64 = 8.0;
+
 /// Delays and rates of all pairs, with the orders that quantiles are read from.
 struct Ranked {
     first: Vec<Duration>,
     second: Vec<Duration>,
     /// Bits per second.
     rate: Vec<f64>,
+    /// The median time between departures.
+    gap: Duration,
     by_first: Vec<u32>,
     by_second: Vec<u32>,
 }
 
-/// The pairs that passed the filter.
+/// The pairs that passed the filter: indices and how often each occurs.
 struct Selection {
     percentile: u32,
+    /// The thresholds of both delays.
+    limits: [Duration; 2],
     members: Vec<(u32, u32)>,
 }
 
@@ -88,10 +100,7 @@ impl Pairs {
         let ones = vec![1; self.len()];
         let (rate, selection) = self.estimate(&ranked, &ones)?;
         let [low, high, confidence] = self.resampled(&ranked, rate);
-        let gap = |&(index, _): &(u32, u32)| self.triplets[index as usize].gap;
-        let mut gaps: Vec<Duration> = selection.members.iter().map(gap).collect();
-        gaps.sort_unstable();
-        let sent = gaps.get(gaps.len() / 2).map_or(f64::INFINITY, |gap| self.rate(*gap));
+        let sent = self.rate(ranked.gap);
         Ok(Capacity {
             rate: Rate::from_bps_f64(rate),
             low: Rate::from_bps_f64(low),
@@ -140,7 +149,10 @@ impl Pairs {
             order.sort_by_key(|index| delays[*index as usize]);
             order
         };
+        let mut gaps: Vec<Duration> = triplets.iter().map(|t| t.gap).collect();
+        gaps.sort_unstable();
         Ranked {
+            gap: gaps.get(gaps.len() / 2).copied().unwrap_or_default(),
             by_first: order(&first),
             by_second: order(&second),
             rate: triplets.iter().map(|t| self.rate(t.dispersion)).collect(),
@@ -152,15 +164,49 @@ impl Pairs {
     /// Estimates the rate from pairs of which number i occurs `weights[i]` times.
     fn estimate(&self, ranked: &Ranked, weights: &[u32]) -> Result<(f64, Selection), Insufficient> {
         let selection = self.select(ranked, weights)?;
-        let mut samples: Vec<Sample> = selection
-            .members
-            .iter()
-            .map(|&(index, weight)| Sample { value: ranked.rate[index as usize], weight: f64::from(weight) })
-            .collect();
-        let bandwidth = self.bandwidth(&mut samples);
+        let mut samples = match self.settings.filter {
+            Filter::Quantiles => {
+                let sample = |&(index, weight): &(u32, u32)| Sample {
+                    value: ranked.rate[index as usize],
+                    weight: f64::from(weight),
+                };
+                selection.members.iter().map(sample).collect()
+            }
+            Filter::Weights => self.weighted(ranked, weights, &selection),
+        };
+        let bandwidth = self.bandwidth(self.settings.bandwidth, &mut samples);
         let modes = modes(&mut samples, bandwidth);
         let rate = highest(&modes, |mode| lowest_delay(ranked, &selection, mode.at, bandwidth));
         rate.map(|rate| (rate, selection)).ok_or(self.insufficient(0, weights.len()))
+    }
+
+    /// Returns the plausible rates, which weigh less the longer the delays of their pairs are.
+    fn weighted(&self, ranked: &Ranked, weights: &[u32], selection: &Selection) -> Vec<Sample> {
+        let lowest = |order: &[u32], delays: &[Duration]| {
+            let first = order.iter().find(|index| weights[**index as usize] > 0);
+            first.map_or(Duration::ZERO, |index| delays[*index as usize])
+        };
+        let least = [lowest(&ranked.by_first, &ranked.first), lowest(&ranked.by_second, &ranked.second)];
+        let low = quantile(&ranked.by_second, &ranked.second, weights, LOW_PERCENT).unwrap_or_default();
+        let [first, second] = selection.limits;
+        let scale = [first - least[0], second.max(low) - least[1]]
+            .map(|scale| scale.max(self.settings.quantum).ns().max(1) as f64);
+        let between = ranked.gap + (least[1] - least[0]);
+        // Stamps may make the dispersion seem shorter than it is, down to nothing.
+        let implied = |dispersion: Duration| self.rate(dispersion.max(Duration::from_ns(1)));
+        let from = PLAUSIBLE[0] * implied(between + self.settings.quantum);
+        let to = PLAUSIBLE[1] * implied(between - self.settings.quantum);
+        let sample = |index: usize| {
+            let excess = (ranked.first[index] - least[0]).ns() as f64 / scale[0];
+            let excess = excess.max((ranked.second[index] - least[1]).ns() as f64 / scale[1]);
+            let counts =
+                weights[index] > 0 && excess < NEGLIGIBLE && (from..=to).contains(&ranked.rate[index]);
+            counts.then(|| Sample {
+                value: ranked.rate[index],
+                weight: f64::from(weights[index]) * (-excess).exp(),
+            })
+        };
+        (0..weights.len()).filter_map(sample).collect()
     }
 
     /// Selects the pairs whose first packet is among the fastest x percent and whose second is below the lowest
@@ -200,8 +246,10 @@ impl Pairs {
             .iter()
             .take_while(|index| self.passes(ranked.second[**index as usize], second))
             .filter(|index| candidate(**index) && weights[**index as usize] > 0);
+        let limits = [first, second];
         Ok(Selection {
             percentile,
+            limits,
             members: chosen.map(|index| (*index, weights[*index as usize])).collect(),
         })
     }
@@ -220,8 +268,8 @@ impl Pairs {
     }
 
     /// Returns the kernel bandwidth for these samples, which it sorts.
-    pub(super) fn bandwidth(&self, samples: &mut [Sample]) -> f64 {
-        match self.settings.bandwidth {
+    pub(super) fn bandwidth(&self, bandwidth: Bandwidth, samples: &mut [Sample]) -> f64 {
+        match bandwidth {
             Bandwidth::Absolute(rate) => rate.bps_f64().max(1.0),
             Bandwidth::Relative(share) => {
                 samples.sort_by(|a, b| a.value.total_cmp(&b.value));

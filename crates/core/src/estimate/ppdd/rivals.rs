@@ -1,18 +1,20 @@
 //! Other estimators of the capacity from the same pairs, for comparison (wan-measurements 3.2).
 
-use super::Pairs;
+use super::{Bandwidth, Pairs};
 use crate::estimate::kde::{Mode, Sample, modes};
 use crate::units::Rate;
 
+/// The bandwidth of 2 Mb/s at 300 Mb/s.
+pub(super) const RELATIVE_BANDWIDTH: f64 = 1.0 / 150.0;
 /// Modes lower than this share of the highest are noise.
 const LEAST_HEIGHT: f64 = 0.1;
 
 impl Pairs {
-    /// Returns the modes of the rates of all pairs, in ascending order.
+    /// Returns the modes of the rates of all pairs with a bandwidth of 2 Mb/s at 300 Mb/s, in ascending order.
     pub fn modes(&self) -> Vec<Mode> {
         let rates = self.triplets.iter().map(|triplet| self.rate(triplet.dispersion));
         let mut samples: Vec<Sample> = rates.map(|value| Sample { value, weight: 1.0 }).collect();
-        let bandwidth = self.bandwidth(&mut samples);
+        let bandwidth = self.bandwidth(Bandwidth::Relative(RELATIVE_BANDWIDTH), &mut samples);
         modes(&mut samples, bandwidth)
     }
 
