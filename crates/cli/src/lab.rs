@@ -1,4 +1,4 @@
-//! `headway lab`: an emulated path with known available bandwidth.
+//! `headway lab`: emulated networks with known available bandwidth.
 
 use std::ffi::OsString;
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use headway_lab::{Direction, Interval, Lab, Life, LinkSpec, Spec};
+use headway_lab::{Direction, Edge, Interval, Lab, Life, LinkSpec, LinkStatus, Spec, Status};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::Code;
@@ -19,9 +19,9 @@ use crate::run::interruption;
 /// Manages emulated paths with known available bandwidth.
 ///
 /// A lab has two nodes, `client` and `server`, each with a network of its own, and an emulated link between
-/// them with rate, buffer, delay, loss and cross traffic. The bandwidth that cross traffic leaves free is
-/// logged every 10 ms, so that measurements can be compared with the truth. Works without root where the host
-/// permits user namespaces.
+/// them with rate, buffer, delay, loss and cross traffic; or any number of nodes and links, where nodes with
+/// several links are routers. The bandwidth that cross traffic leaves free is logged every 10 ms, so that
+/// measurements can be compared with the truth. Works without root where the host permits user namespaces.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  \
     headway lab up scenarios/access-100.toml\n  \
@@ -56,7 +56,15 @@ Scenario file; optional keys show their defaults:
 
   [reverse]                # server -> client: as forward; rate and delay of forward when absent
 
+  [[link]]                 # any number, in place of [forward] and [reverse]; at most 200
+  from = \"h1\"              # nodes; those with several links forward packets
+  to = \"r1\"
+  name = \"h1-r1\"           # FROM-TO
+  forward = { rate = \"50 Mb/s\", delay = \"2 ms\" }   # FROM -> TO, with the keys above; also as [link.forward]
+  reverse = { ... }        # TO -> FROM: rate and delay of forward
+
   [[cross]]                # any number
+  link = \"h1-r1\"           # required with several links
   direction = \"forward\"
   model = \"poisson\"        # cbr: equal gaps; poisson: random gaps; bursty: random batches
   rate = \"40 Mb/s\"         # mean, on the wire
@@ -73,7 +81,7 @@ enum Command {
     /// long as the command; Ctrl-C takes it down.
     #[command(after_long_help = SCENARIO)]
     Up {
-        /// Scenario file (TOML): [forward], optional [reverse], any number of [[cross]].
+        /// Scenario file (TOML): [forward] and optional [reverse], or any number of [[link]]; any number of [[cross]].
         file: PathBuf,
         /// Name of the lab [default: `name` in the file, or else the file's name].
         #[arg(long)]
@@ -90,7 +98,7 @@ enum Command {
         /// Name of the lab; optional if only one is up.
         #[arg(long)]
         name: Option<String>,
-        /// Node: `client` or `server`.
+        /// Node: `client` or `server`, or a node of the scenario file.
         node: String,
         /// Program and arguments, after `--`.
         #[arg(last = true, required = true)]
@@ -166,16 +174,21 @@ fn up(file: &std::path::Path, name: Option<String>, foreground: bool) -> Result<
 
 fn describe(lab: &Lab) -> String {
     let name = lab.name();
-    let path = lab.spec().path();
+    let links = &lab.spec().links;
     let mut text = format!("lab {name} is up\n");
-    for (direction, link) in [(Direction::Forward, &path.forward), (Direction::Reverse, &path.reverse)] {
-        text += &format!("  {direction}   {}\n", describe_link(link));
+    for Edge { name, path, .. } in links {
+        let lane =
+            |direction| if links.len() > 1 { format!("{name} {direction}") } else { format!("{direction}") };
+        for direction in Direction::BOTH {
+            text += &format!("  {}   {}\n", lane(direction), describe_link(path.side(direction)));
+        }
     }
     for node in lab.nodes() {
         text += &format!("  {:7}   {}  {}\n", node.name, node.v4, node.v6);
     }
     text += &format!("  truth     {}\n", lab.truth_path().display());
-    text + &format!("enter it with: headway lab exec --name {name} client -- COMMAND")
+    let first = lab.nodes().next().map_or("NODE", |node| &node.name);
+    text + &format!("enter it with: headway lab exec --name {name} {first} -- COMMAND")
 }
 
 fn describe_link(link: &LinkSpec) -> String {
@@ -271,9 +284,13 @@ fn status(json: bool) -> Result<ExitCode> {
             print_line!("  the lab's daemon does not respond");
             continue;
         };
-        for (direction, now) in [(Direction::Forward, live.forward), (Direction::Reverse, live.reverse)] {
-            let text = now.as_ref().map_or("nothing logged yet".to_owned(), describe_interval);
-            print_line!("  {direction} now: {text}");
+        let several = live.links.len() > 1;
+        for LinkStatus { name, forward, reverse, .. } in &live.links {
+            for (direction, now) in [(Direction::Forward, forward), (Direction::Reverse, reverse)] {
+                let text = now.as_ref().map_or("nothing logged yet".to_owned(), describe_interval);
+                let lane = if several { format!("{name} {direction}") } else { direction.to_string() };
+                print_line!("  {lane} now: {text}");
+            }
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -298,6 +315,20 @@ fn as_json(lab: &Lab) -> serde_json::Value {
         "holders": lab.holders(),
         "truth": lab.truth_path(),
         "scenario": lab.spec(),
-        "live": lab.status().ok(),
+        "live": lab.status().ok().map(live_as_json),
     })
+}
+
+/// The only link of a lab is an object of the same level as the cross traffic, as it was when no lab had more.
+fn live_as_json(live: Status) -> serde_json::Value {
+    match &live.links[..] {
+        [LinkStatus { path, forward, reverse, .. }] => serde_json::json!({
+            "path": path,
+            "cross": live.cross,
+            "forward": forward,
+            "reverse": reverse,
+            "links": live.links,
+        }),
+        _ => serde_json::json!(live),
+    }
 }

@@ -169,7 +169,7 @@ pub(crate) fn cross(model: Model, rate: Rate) -> Vec<Cross> {
 
 /// Returns the scenario of `path` with `cross` traffic.
 pub(crate) fn spec(path: PathSpec, cross: Vec<Cross>, seed: u64) -> Spec {
-    Spec { reverse: Some(path.reverse), cross, seed, ..Spec::new(path.forward) }
+    Spec { cross, seed, ..Spec::pair(path) }
 }
 
 /// Writes text to a file, creating its parent folders if necessary.

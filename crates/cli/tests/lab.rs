@@ -279,7 +279,7 @@ fn traffic_and_path_change_under_way() {
     let since = lab.set_path(&PathSpec { forward: link(20.0), reverse: link(20.0) }).unwrap();
     assert!((free(since) - 9.5).abs() < 1.0);
     let live = lab.status().unwrap();
-    assert_eq!((live.cross.len(), live.path.reverse.rate), (2, Rate::from_mbps(20.0)));
+    assert_eq!((live.cross.len(), live.links[0].path.reverse.rate), (2, Rate::from_mbps(20.0)));
     let wrong = lab.set_path(&PathSpec { forward: link(0.0), reverse: link(20.0) }).unwrap_err();
     assert!(wrong.to_string().contains("forward.rate"), "{wrong}");
     lab.down().unwrap();
@@ -325,10 +325,9 @@ fn down_removes_all_even_what_runs_inside() {
 #[test]
 fn two_labs_do_not_see_each_other() {
     let (slow, fast) = (name("slow"), name("fast"));
-    let mut spec = Spec::new(link(100.0));
-    let Some(fast) = up(&spec, &fast, Life::Owned) else { return };
-    spec.forward.delay = Duration::from_ms(50);
-    let slow = up(&spec, &slow, Life::Owned).unwrap();
+    let Some(fast) = up(&Spec::new(link(100.0)), &fast, Life::Owned) else { return };
+    let far = LinkSpec { delay: Duration::from_ms(50), ..link(100.0) };
+    let slow = up(&Spec::new(far), &slow, Life::Owned).unwrap();
     for (lab, ms) in [(&fast, 20.0), (&slow, 100.0)] {
         let rtts = round_trips(lab, "10.77.0.2:7", 5, 972);
         let least = rtts.iter().min().unwrap();

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::clock;
 use crate::emulator::Command;
 use crate::error::Error;
-use crate::spec::{Cross, PathSpec, check_cross};
+use crate::graph::Edge;
+use crate::spec::{Cross, PathSpec, Spec};
 use crate::state::CONTROL;
 use crate::truth::Interval;
 
@@ -26,7 +27,8 @@ const MAX_SYNC: Duration = Duration::from_secs(60);
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Request {
     SetCross(Vec<Cross>),
-    SetPath(Box<PathSpec>),
+    /// Names of links, and their new paths.
+    SetPaths(Vec<(Option<String>, PathSpec)>),
     Sync(Instant),
     Status,
 }
@@ -43,14 +45,36 @@ pub(crate) enum Answer {
 /// The present configuration of a lab and its latest intervals.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// The path.
-    pub path: PathSpec,
+    /// The links, in the order of the scenario.
+    pub links: Vec<LinkStatus>,
     /// The cross traffic.
     pub cross: Vec<Cross>,
-    /// The latest completed interval from client to server; `None` right after the start.
+}
+
+/// The present configuration of a link and its latest intervals.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkStatus {
+    /// Its name.
+    pub name: String,
+    /// Its two directions.
+    pub path: PathSpec,
+    /// The latest completed interval of the forward direction; `None` right after the start.
     pub forward: Option<Interval>,
-    /// The latest completed interval from server to client; `None` right after the start.
+    /// The latest completed interval of the reverse direction; `None` right after the start.
     pub reverse: Option<Interval>,
+}
+
+impl Status {
+    /// Returns the status of a lab that is coming up.
+    pub(crate) fn new(spec: &Spec) -> Status {
+        let link = |link: &Edge| LinkStatus {
+            name: link.name.clone(),
+            path: link.path.clone(),
+            forward: None,
+            reverse: None,
+        };
+        Status { links: spec.links.iter().map(link).collect(), cross: spec.cross.clone() }
+    }
 }
 
 /// The daemon's side of the protocol: the state shared by all connections.
@@ -58,7 +82,8 @@ pub(crate) struct Control {
     pub(crate) status: Arc<Mutex<Status>>,
     pub(crate) commands: Mutex<Sender<Command>>,
     pub(crate) wake: UnixStream,
-    pub(crate) mtu: u32,
+    /// The scenario with which the lab was brought up.
+    pub(crate) spec: Spec,
 }
 
 impl Control {
@@ -82,15 +107,19 @@ impl Control {
     fn answer(&self, request: Request) -> Result<Answer, String> {
         match request {
             Request::SetCross(cross) => {
-                check_cross(&cross).map_err(|e| e.to_string())?;
+                self.spec.check_cross(&cross).map_err(|e| e.to_string())?;
                 let since = self.send(ANSWER_TIMEOUT, |answer| Command::Cross(cross.clone(), answer))?;
                 self.update(|status| status.cross = cross);
                 Ok(Answer::Since(since))
             }
-            Request::SetPath(path) => {
-                path.validate(self.mtu).map_err(|e| e.to_string())?;
-                let since = self.send(ANSWER_TIMEOUT, |answer| Command::Path(path.clone(), answer))?;
-                self.update(|status| status.path = *path);
+            Request::SetPaths(paths) => {
+                let paths = self.resolve(paths)?;
+                let since = self.send(ANSWER_TIMEOUT, |answer| Command::Paths(paths.clone(), answer))?;
+                self.update(|status| {
+                    for (link, path) in paths {
+                        status.links[link].path = path;
+                    }
+                });
                 Ok(Answer::Since(since))
             }
             Request::Sync(until) => {
@@ -106,6 +135,16 @@ impl Control {
                 Err(_) => Err("the lab's status is unavailable (a thread panicked)".to_owned()),
             },
         }
+    }
+
+    /// Checks paths and finds the numbers of their links.
+    fn resolve(&self, paths: Vec<(Option<String>, PathSpec)>) -> Result<Vec<(usize, PathSpec)>, String> {
+        let check = |(name, path): (Option<String>, PathSpec)| {
+            let link = self.spec.link_number(name.as_deref())?;
+            path.validate(self.spec.mtu).map_err(|e| e.to_string())?;
+            Ok((link, path))
+        };
+        paths.into_iter().map(check).collect()
     }
 
     fn send<T>(&self, timeout: Duration, make: impl FnOnce(Sender<T>) -> Command) -> Result<T, String> {

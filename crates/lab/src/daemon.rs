@@ -17,13 +17,15 @@ use crate::control::{Control, Status};
 use crate::emulator::{Emulator, prioritise};
 use crate::error::Error;
 use crate::interface;
+use crate::layout::{Place, places};
 use crate::life::{self, Ending};
-use crate::namespace::{self, Holder, INTERFACE};
+use crate::namespace::{self, Holder};
 use crate::netns_processes::{processes_in, sweep};
 use crate::port::Port;
 use crate::process::{Process, boot, close_all_but};
+use crate::spec::Spec;
 use crate::start::{READY, STAY, Start};
-use crate::state::{CONTROL, Node, State};
+use crate::state::{CONTROL, Interface, State};
 use crate::writer::TruthLog;
 
 /// How long programs in the nodes may take to exit after SIGTERM before they are killed.
@@ -57,7 +59,7 @@ pub fn run() -> Result<(), Error> {
 struct Daemon {
     folder: Folder,
     state: State,
-    holders: [Holder; 2],
+    holders: Vec<Holder>,
     /// Held until the process exits.
     _lock: Lock,
     listener: UnixListener,
@@ -80,10 +82,10 @@ impl Daemon {
         // A daemon must not keep a file system busy. Its own files have absolute paths.
         let _ = std::env::set_current_dir("/");
         let rootless = namespace::enter_router()?;
-        let nodes = Node::pair();
-        let holders = connect(&nodes, spec.mtu, &lock)?;
-        let open = |name| Port::open(name).map_err(Error::system("open a packet socket"));
-        let (client, server) = (open("client")?, open("server")?);
+        let places = places(&spec.links);
+        let holders = connect(spec, &places, &lock)?;
+        let open = |port| Port::open(&port_name(port)).map_err(Error::system("open a packet socket"));
+        let ports = (0..2 * spec.links.len()).map(open).collect::<Result<_, _>>()?;
 
         // Threads may be started from here on.
         let signals = signals().map_err(Error::system("listen for signals"))?;
@@ -93,26 +95,23 @@ impl Daemon {
 
         let (wake, woken) = UnixStream::pair().map_err(Error::system("make a pipe to the emulator"))?;
         wake.set_nonblocking(true).map_err(Error::system("set up the pipe to the emulator"))?;
-        let status = Arc::new(Mutex::new(Status {
-            path: spec.path(),
-            cross: spec.cross.clone(),
-            forward: None,
-            reverse: None,
-        }));
+        let status = Arc::new(Mutex::new(Status::new(spec)));
         let (commands, incoming) = channel();
         let (reports, reported) = channel();
-        let emulator = Emulator::new(spec, client, server, incoming, woken, reports);
+        let failed = Error::system("watch the ports");
+        let emulator = Emulator::new(spec, ports, incoming, woken, reports).map_err(failed)?;
         let failed = Error::system("start a thread");
         thread::Builder::new().name("emulator".into()).spawn(move || emulator.run()).map_err(failed)?;
         let shared = Arc::clone(&status);
+        let lanes = spec.lane_names();
         let failed = Error::system("start a thread");
         thread::Builder::new()
             .name("truth".into())
-            .spawn(move || log.write(&reported, &shared))
+            .spawn(move || log.write(&lanes, &reported, &shared))
             .map_err(failed)?;
-        let control = Control { status, commands: Mutex::new(commands), wake, mtu: spec.mtu };
+        let control = Control { status, commands: Mutex::new(commands), wake, spec: spec.clone() };
 
-        let [client, server] = nodes;
+        let nodes = places.into_iter().map(|place| place.node);
         let state = State {
             name: start.name.clone(),
             boot: boot(),
@@ -120,7 +119,7 @@ impl Daemon {
             ending: false,
             networks: holders.iter().map(|holder| holder.network).collect(),
             daemon: Process::this().ok_or_else(|| Error::Daemon("there is no /proc".to_owned()))?,
-            nodes: vec![(client, holders[0].process), (server, holders[1].process)],
+            nodes: nodes.zip(holders.iter().map(|holder| holder.process)).collect(),
             rootless,
             spec: spec.clone(),
         };
@@ -227,24 +226,35 @@ fn inherited(number: RawFd, folder: &Folder) -> Result<Lock, Error> {
     Ok(Lock(file))
 }
 
+/// Returns the name of a port's interface: ports `2 k` and `2 k + 1` belong to the ends of link `k`.
+fn port_name(port: usize) -> String {
+    format!("port{port}")
+}
+
 /// Creates the nodes and connects them to this process's namespace.
-fn connect(nodes: &[Node; 2], mtu: u32, lock: &Lock) -> Result<[Holder; 2], Error> {
-    let [client, server] = nodes;
+fn connect(spec: &Spec, places: &[Place], lock: &Lock) -> Result<Vec<Holder>, Error> {
+    let mtu = spec.mtu;
     interface::sysctl(&[("ipv6/conf/default/disable_ipv6", "1"), ("ipv6/conf/all/disable_ipv6", "1")])?;
-    let mut holders = [Holder::fork(client, server, mtu, lock)?, Holder::fork(server, client, mtu, lock)?];
+    let mut holders =
+        places.iter().map(|place| Holder::fork(place, mtu, lock)).collect::<Result<Vec<_>, _>>()?;
     let mut batch = String::new();
-    for (name, holder) in ["client", "server"].iter().zip(&holders) {
+    for (place, holder) in places.iter().zip(&holders) {
         let pid = holder.process.pid;
-        batch += &format!(
-            "link add {name} mtu {mtu} type veth peer name {INTERFACE} mtu {mtu} netns {pid}\n\
-             link set {name} up\n"
-        );
+        for Interface { name, link, .. } in &place.node.interfaces {
+            let port = port_name(spec.port(link, &place.node.name));
+            batch += &format!(
+                "link add {port} mtu {mtu} type veth peer name {name} mtu {mtu} netns {pid}\n\
+                 link set {port} up\n"
+            );
+        }
     }
-    interface::ip("router", &batch)?;
-    for (name, holder) in ["client", "server"].iter().zip(&mut holders) {
-        interface::offloads_off(name)?;
-        holder.configure()?;
+    interface::ip("the emulator", &batch)?;
+    for port in 0..2 * spec.links.len() {
+        interface::offloads_off(&port_name(port))?;
     }
+    // All nodes at once, because each starts `ip`.
+    holders.iter_mut().try_for_each(Holder::configure)?;
+    holders.iter_mut().try_for_each(Holder::configured)?;
     Ok(holders)
 }
 

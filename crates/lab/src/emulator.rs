@@ -1,8 +1,8 @@
-//! The thread that forwards frames: reads arrivals, passes them through the links, and sends them on time.
+//! The thread that forwards the frames of all links: reads arrivals, passes them through the lanes, and sends them on
+//! time.
 
 use std::io::{self, Read};
 use std::mem::size_of;
-use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -15,6 +15,7 @@ use crate::ecn::ETHERNET;
 use crate::frame_pool::FramePool;
 use crate::lane::Lane;
 use crate::port::{BATCH, Port, Received};
+use crate::ports::Ports;
 use crate::spec::{Cross, Direction, PathSpec, Spec};
 use crate::truth::Interval;
 
@@ -43,31 +44,48 @@ const SPARE: usize = 8;
 pub(crate) enum Command {
     /// Replace the cross traffic; answered with the time from which the change applies.
     Cross(Vec<Cross>, Sender<Instant>),
-    /// Replace the path; answered with the time from which the change applies.
-    Path(Box<PathSpec>, Sender<Instant>),
+    /// Replace the paths of some links; answered with the time from which the change applies.
+    Paths(Vec<(usize, PathSpec)>, Sender<Instant>),
     /// Answer once all intervals that begin before this time are in the file.
     Sync(Instant, Sender<()>),
 }
 
 /// A message from the emulator to the writer.
 pub(crate) enum Report {
-    Intervals(Vec<(Direction, Interval)>),
+    /// Completed intervals with the numbers of their lanes.
+    Intervals(Vec<(usize, Interval)>),
     /// Answer once everything reported before is in the file.
     Synced(Sender<()>),
     /// A sentence for the log.
     Trouble(String),
 }
 
+/// When a lane next has something to do.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    /// The next frame is to be sent, at the exact time.
+    release: Instant,
+    /// A frame reaches the queue or its departure is judged.
+    event: Instant,
+}
+
+const NEVER: Instant = Instant::from_ns(u64::MAX / 2);
+
+/// Lane number `n` takes the frames that arrive at port `n`. Lanes and ports of a link are neighbours: the forward
+/// direction of link `k` is lane `2 k`, from port `2 k` to port `2 k + 1`.
 pub(crate) struct Emulator {
-    ports: [Port; 2],
-    lanes: [Lane; 2],
+    ports: Ports,
+    lanes: Vec<Lane>,
+    /// When each lane is due, so that most lanes need not be looked at.
+    due: Vec<Due>,
     frames: FramePool,
     received: Vec<Received>,
     commands: Receiver<Command>,
-    wake: UnixStream,
     reports: Sender<Report>,
     syncs: Vec<(Instant, Sender<()>)>,
-    finished: Vec<(Direction, Interval)>,
+    finished: Vec<(usize, Interval)>,
+    /// The end of the latest completed interval of each lane.
+    closed: Vec<Instant>,
     next_tick: Instant,
     next_hand_over: Instant,
     send_errors: u64,
@@ -77,24 +95,28 @@ pub(crate) struct Emulator {
 }
 
 impl Emulator {
-    /// Creates an emulator between the ports of client and server; its time starts now. A byte on `wake` announces
+    /// Creates an emulator for all links, with two ports each; its time starts now. A byte on `wake` announces
     /// commands.
+    ///
+    /// # Errors
+    /// If the ports cannot be watched.
     pub(crate) fn new(
         spec: &Spec,
-        client: Port,
-        server: Port,
+        ports: Vec<Port>,
         commands: Receiver<Command>,
         wake: UnixStream,
         reports: Sender<Report>,
-    ) -> Emulator {
+    ) -> io::Result<Emulator> {
         let start = clock::now();
-        Emulator {
-            ports: [client, server],
-            lanes: lanes(spec, start),
+        let lanes = lanes(spec, start);
+        Ok(Emulator {
+            ports: Ports::new(ports, wake)?,
+            due: vec![Due { release: NEVER, event: NEVER }; lanes.len()],
+            closed: vec![Instant::ZERO; lanes.len()],
+            lanes,
             frames: FramePool::new(spec.mtu as usize + ETHERNET + SPARE),
             received: Vec::with_capacity(BATCH),
             commands,
-            wake,
             reports,
             syncs: Vec::new(),
             finished: Vec::new(),
@@ -103,7 +125,7 @@ impl Emulator {
             send_errors: 0,
             spec: spec.clone(),
             lead: clock::lead(),
-        }
+        })
     }
 
     /// Forwards frames until the process exits.
@@ -126,39 +148,61 @@ impl Emulator {
         }
     }
 
-    /// Sends all frames that are due and returns when the next one will be.
+    /// Sends all frames that are due, those of all lanes in order of time, and returns when the next one will be.
     fn release_due(&mut self) -> Instant {
-        let mut next = Instant::from_ns(u64::MAX / 2);
         let mut now = clock::now();
-        for lane in &mut self.lanes {
-            lane.settle(now, &mut self.frames);
-            while let Some(held) = lane.first() {
-                if held.release > now {
-                    next = next.min(held.release);
-                    break;
+        loop {
+            let (mut number, mut first, mut next) = (0, NEVER, NEVER);
+            for (index, due) in self.due.iter().enumerate() {
+                next = next.min(due.release);
+                if due.release.min(due.event) < first {
+                    (number, first) = (index, due.release.min(due.event));
                 }
+            }
+            if first > now {
+                return next;
+            }
+            let lane = &mut self.lanes[number];
+            lane.settle(now, &mut self.frames);
+            if let Some(held) = lane.first().filter(|held| held.release <= now) {
                 let bytes = &self.frames.get(held.frame.number)[..held.frame.len];
-                if self.ports[lane.to].send(bytes).is_err() {
+                if self.ports.get(number ^ 1).send(bytes).is_err() {
                     self.send_errors += 1;
                 }
                 lane.released(now, &mut self.frames);
                 now = clock::now();
             }
+            self.schedule(number);
         }
-        next
     }
 
-    /// Reads up to `max` frames from each port and returns whether one of them may have more.
+    /// Notes when a lane is due next, after it has changed.
+    fn schedule(&mut self, number: usize) {
+        let lane = &self.lanes[number];
+        self.due[number] = Due {
+            release: lane.first().map_or(NEVER, |held| held.release),
+            event: lane.next_event().unwrap_or(NEVER),
+        };
+    }
+
+    /// Reads up to `max` frames from each port that has some and returns whether one of them may have more.
     fn receive(&mut self, max: usize) -> bool {
+        if self.ports.look() {
+            // A byte only means that there are commands. Their number does not matter, and unread bytes wake the thread
+            // again.
+            let _ = self.ports.wake().read(&mut [0; 64]);
+            // Commands are handled in a tick, after the sockets have been read.
+            self.next_tick = clock::now();
+        }
         let mut any = false;
-        for lane in &mut self.lanes {
+        for place in 0..self.ports.ready_count() {
+            let Some((number, port)) = self.ports.ready(place) else { continue };
             // An interface error is treated like silence: it only happens while the lab is taken down.
-            let more =
-                self.ports[lane.from].receive(&mut self.frames, max, &mut self.received).unwrap_or(false);
-            any |= more;
+            any |= port.receive(&mut self.frames, max, &mut self.received).unwrap_or(false);
             for received in self.received.drain(..) {
-                lane.receive(received, &mut self.frames);
+                self.lanes[number].receive(received, &mut self.frames);
             }
+            self.schedule(number);
         }
         any
     }
@@ -170,18 +214,23 @@ impl Emulator {
             return;
         }
         self.next_tick = now + TICK;
-        for lane in &mut self.lanes {
-            let missed = self.ports[lane.from].overflows();
+        for (number, lane) in self.lanes.iter_mut().enumerate() {
+            let missed = self.ports.get(number).overflows();
             lane.link.advance(now - SETTLED);
             if missed > 0 {
                 lane.link.missed(now, missed);
             }
             while let Some(interval) = lane.link.take_finished() {
-                self.finished.push((lane.direction, interval));
+                self.closed[number] = interval.start + interval.length;
+                self.finished.push((number, interval));
             }
         }
         while let Ok(command) = self.commands.try_recv() {
             self.handle(command, now);
+        }
+        for number in 0..self.lanes.len() {
+            self.lanes[number].settle(now, &mut self.frames);
+            self.schedule(number);
         }
         self.hand_over(now);
     }
@@ -190,18 +239,19 @@ impl Emulator {
         // Sending the answer fails only if the client has gone, which does not matter here.
         match command {
             Command::Cross(cross, answer) => {
-                for lane in &mut self.lanes {
-                    lane.link.set_cross(now, &cross);
-                }
                 self.spec.cross = cross;
+                for (number, lane) in self.lanes.iter_mut().enumerate() {
+                    lane.link.set_cross(now, &self.spec.cross_on(of_lane(number).0));
+                }
                 let _ = answer.send(now);
             }
-            Command::Path(path, answer) => {
-                let [forward, reverse] = &mut self.lanes;
-                forward.set_link(now, &path.forward);
-                reverse.set_link(now, &path.reverse);
-                self.spec.forward = path.forward;
-                self.spec.reverse = Some(path.reverse);
+            Command::Paths(paths, answer) => {
+                for (link, path) in paths {
+                    for (lane, direction) in self.lanes[2 * link..].iter_mut().zip(Direction::BOTH) {
+                        lane.set_link(now, path.side(direction));
+                    }
+                    self.spec.links[link].path = path;
+                }
                 let _ = answer.send(now);
             }
             Command::Sync(until, answer) => self.syncs.push((until, answer)),
@@ -209,8 +259,8 @@ impl Emulator {
     }
 
     fn hand_over(&mut self, now: Instant) {
-        let closed = self.finished.last().map(|(_, interval)| interval.start + interval.length);
-        let due = |until: Instant| closed.is_some_and(|closed| closed >= until);
+        let closed = self.closed.iter().min().copied().unwrap_or_default();
+        let due = |until: Instant| closed >= until;
         let asked = self.syncs.iter().any(|(until, _)| due(*until));
         if self.finished.is_empty() || (now < self.next_hand_over && !asked) {
             return;
@@ -239,6 +289,8 @@ impl Emulator {
             lane.clear(&mut self.frames);
             *lane = new;
         }
+        self.due.fill(Due { release: NEVER, event: NEVER });
+        self.closed.fill(Instant::ZERO);
         self.next_tick = now;
         self.next_hand_over = now;
         let _ = self.reports.send(Report::Trouble(format!(
@@ -248,37 +300,27 @@ impl Emulator {
 
     /// Sleeps until a frame or a command arrives, or until shortly before the next release or tick.
     fn wait(&mut self) {
-        let release = |lane: &Lane| lane.first().map(|held| held.release - MARGIN);
-        let next = self.lanes.iter().flat_map(|lane| release(lane).into_iter().chain(lane.next_event()));
-        let until = next.fold(self.next_tick, Instant::min);
-        let left = until - clock::now();
-        if left <= Duration::ZERO {
-            return;
-        }
-        let timeout =
-            libc::timespec { tv_sec: left.ns() / 1_000_000_000, tv_nsec: left.ns() % 1_000_000_000 };
-        let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut fds = [
-            entry(self.ports[0].as_raw_fd()),
-            entry(self.ports[1].as_raw_fd()),
-            entry(self.wake.as_raw_fd()),
-        ];
-        // SAFETY: three valid pollfds, a valid timeout and no signal mask.
-        unsafe { libc::ppoll(fds.as_mut_ptr(), 3, &raw const timeout, std::ptr::null()) };
-        self.restart_after_clock_step();
-        if fds[2].revents != 0 {
-            // A byte only means that there are commands. Their number does not matter, and unread bytes wake the thread
-            // again.
-            let _ = self.wake.read(&mut [0; 64]);
-            // Commands are handled in a tick, after the sockets have been read.
-            self.next_tick = clock::now();
+        let until = self.due.iter().map(|due| (due.release - MARGIN).min(due.event));
+        let left = until.fold(self.next_tick, Instant::min) - clock::now();
+        if left > Duration::ZERO {
+            self.ports.wait(left);
+            self.restart_after_clock_step();
         }
     }
 }
 
-/// Creates the lanes of both directions, empty.
-fn lanes(spec: &Spec, start: Instant) -> [Lane; 2] {
-    [Lane::new(spec, Direction::Forward, (0, 1), start), Lane::new(spec, Direction::Reverse, (1, 0), start)]
+/// Creates the lanes of all links, empty.
+fn lanes(spec: &Spec, start: Instant) -> Vec<Lane> {
+    let lane = |number| {
+        let (link, direction) = of_lane(number);
+        Lane::new(spec, link, direction, start)
+    };
+    (0..2 * spec.links.len()).map(lane).collect()
+}
+
+/// Returns the number of the link and the direction of a lane.
+pub(crate) fn of_lane(number: usize) -> (usize, Direction) {
+    (number / 2, Direction::BOTH[number % 2])
 }
 
 /// Asks the kernel to schedule this thread punctually; returns a sentence for each request that was refused.

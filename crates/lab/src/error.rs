@@ -44,7 +44,7 @@ pub enum Error {
     },
     /// The processes of a lab do not exit.
     #[error(
-        "the processes of lab `{0}` do not exit; kill those named `lab-client`, `lab-server` and `headway lab daemon` by hand"
+        "the processes of lab `{0}` do not exit; kill those named `lab-` and a node, and `headway lab daemon`, by hand"
     )]
     DoesNotExit(String),
     /// A lab of this name is already up.
@@ -54,8 +54,16 @@ pub enum Error {
     #[error("no lab `{0}` is up; `headway lab status` lists those that are")]
     NotUp(String),
     /// No node has this name.
-    #[error("`{0}` is not a node; the nodes are `client` and `server`")]
-    Node(String),
+    #[error("`{name}` is not a node; the nodes are {}", nodes.join(", "))]
+    Node {
+        /// The name.
+        name: String,
+        /// The names of all nodes.
+        nodes: Vec<String>,
+    },
+    /// No link has this name, or a name is missing where there are several links.
+    #[error("{0}")]
+    Link(String),
     /// The host does not allow namespaces.
     #[error(
         "this host allows neither network namespaces ({network}) nor user namespaces ({user}); \

@@ -9,18 +9,19 @@ use std::time::Duration;
 use headway_core::Instant;
 
 use crate::base::{Base, Folder, check_name};
-pub use crate::control::Status;
 use crate::control::{Answer, Request, ask};
+pub use crate::control::{LinkStatus, Status};
 use crate::error::Error;
 use crate::host::Host;
 use crate::interface;
 use crate::life::{self, now};
-use crate::namespace::{self, INTERFACE};
+use crate::namespace;
 use crate::process::Process;
-use crate::spec::{Cross, Direction, PathSpec, Spec};
+use crate::spec::{Cross, PathSpec, Spec};
 use crate::start::{self, Started};
-use crate::state::{Node, OLD_TRUTH, State, TRUTH};
+use crate::state::{Interface, Node, OLD_TRUTH, State, TRUTH};
 use crate::truth::Truth;
+use crate::truths::Truths;
 
 /// When a lab ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +111,7 @@ impl Lab {
         &self.state.spec
     }
 
-    /// The two ends of the path.
+    /// All nodes, in the order in which the links of the scenario name them.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.state.nodes.iter().map(|(node, _)| node)
     }
@@ -125,7 +126,7 @@ impl Lab {
         self.state.nodes.iter().map(|(_, process)| *process).collect()
     }
 
-    /// Returns the IPv4 address of a node.
+    /// Returns the main IPv4 address of a node: the one on its first link in the scenario.
     ///
     /// # Errors
     /// If there is no such node.
@@ -133,12 +134,21 @@ impl Lab {
         Ok(self.node(node)?.0.v4)
     }
 
-    /// Returns the IPv6 address of a node.
+    /// Returns the main IPv6 address of a node: the one on its first link in the scenario.
     ///
     /// # Errors
     /// If there is no such node.
     pub fn v6(&self, node: &str) -> Result<Ipv6Addr, Error> {
         Ok(self.node(node)?.0.v6)
+    }
+
+    /// Returns the end of a link at a node.
+    ///
+    /// # Errors
+    /// If there is no such node, or the link does not end there.
+    pub fn interface(&self, node: &str, link: &str) -> Result<&Interface, Error> {
+        let found = self.node(node)?.0.interfaces.iter().find(|interface| interface.link == link);
+        found.ok_or_else(|| Error::Link(format!("no link `{link}` ends at `{node}`")))
     }
 
     /// Returns a command that will run in a node: only its network differs, files and processes are the host's.
@@ -158,7 +168,7 @@ impl Lab {
         Ok(command)
     }
 
-    /// Makes the receivers of a node's IPv4 connections acknowledge every segment at once.
+    /// Makes the receivers of a node's IPv4 connections with its first neighbour acknowledge every segment at once.
     ///
     /// # Errors
     /// If there is no such node, or the lab has ended.
@@ -166,11 +176,17 @@ impl Lab {
         let (node, _) = self.node(node)?;
         let [a, b, c, _] = node.v4.octets();
         let route = format!("{a}.{b}.{c}.0/24");
-        let line = format!(
-            "route change {route} dev {INTERFACE} proto kernel scope link src {} quickack 1\n",
-            node.v4
-        );
-        interface::ip_with(|program| self.command(&node.name, program, ["-batch", "-"]), &node.name, &line)
+        let line =
+            format!("route change {route} dev eth0 proto kernel scope link src {} quickack 1\n", node.v4);
+        self.configure(&node.name, &line)
+    }
+
+    /// Runs the lines of `batch` through `ip -batch` in a node.
+    ///
+    /// # Errors
+    /// If there is no such node, the lab has ended, or `ip` refuses a line.
+    pub fn configure(&self, node: &str, batch: &str) -> Result<(), Error> {
+        interface::ip_with(|program| self.command(node, program, ["-batch", "-"]), node, batch)
     }
 
     /// Replaces all cross traffic. Returns the time from which the new traffic applies; `start` and `stop` of the
@@ -182,13 +198,22 @@ impl Lab {
         self.since(&Request::SetCross(cross.to_vec()))
     }
 
-    /// Replaces rate, delay, buffer, loss and coalescing, and returns the time from which the change applies. Packets
-    /// that already have a departure time keep it.
+    /// Replaces rate, delay, buffer, loss and coalescing of the only link, and returns the time from which the change
+    /// applies. Packets that already have a departure time keep it.
     ///
     /// # Errors
-    /// If a value is out of range or the lab has ended.
+    /// If a value is out of range, there are several links, or the lab has ended.
     pub fn set_path(&self, path: &PathSpec) -> Result<Instant, Error> {
-        self.since(&Request::SetPath(Box::new(path.clone())))
+        self.since(&Request::SetPaths(vec![(None, path.clone())]))
+    }
+
+    /// Does what [`Lab::set_path`] does for some links, given by name, all at the same time.
+    ///
+    /// # Errors
+    /// If a value is out of range, a link does not exist, or the lab has ended.
+    pub fn set_links(&self, links: &[(&str, PathSpec)]) -> Result<Instant, Error> {
+        let named = |(name, path): &(&str, PathSpec)| (Some((*name).to_owned()), path.clone());
+        self.since(&Request::SetPaths(links.iter().map(named).collect()))
     }
 
     /// Returns the present configuration and the latest intervals.
@@ -207,7 +232,8 @@ impl Lab {
         self.folder.path().join(TRUTH)
     }
 
-    /// Waits until the truth up to `until` is complete and returns all of it; `until` may be at most a minute ahead.
+    /// Waits until the truth up to `until` is complete and returns all of it, for a lab of one link; `until` may be at
+    /// most a minute ahead.
     ///
     /// A lab drops the oldest part of its truth after an hour or so. For one window of a lab that has been up for long,
     /// [`Lab::truth_between`] is much faster.
@@ -218,19 +244,29 @@ impl Lab {
         self.truth_between(Instant::ZERO, until)
     }
 
-    /// Waits until `to`, at most a minute ahead, and returns the truth of at least the window from `from` to `to`.
+    /// Does what [`Lab::truths_between`] does, for a lab of one link.
+    ///
+    /// # Errors
+    /// If there are several links, the lab has ended or its file cannot be read.
+    pub fn truth_between(&self, from: Instant, to: Instant) -> Result<Truth, Error> {
+        self.truths_between(from, to)?.into_only()
+    }
+
+    /// Waits until `to`, at most a minute ahead, and returns the truth about all links in at least the window from
+    /// `from` to `to`.
     ///
     /// # Errors
     /// If the lab has ended or its file cannot be read.
-    pub fn truth_between(&self, from: Instant, to: Instant) -> Result<Truth, Error> {
+    pub fn truths_between(&self, from: Instant, to: Instant) -> Result<Truths, Error> {
         ask(self.folder.path(), &Request::Sync(to))?;
-        let mut truth = Truth::load_since(&self.truth_path(), from)?;
+        let links = &self.spec().links;
+        let lanes = 2 * links.len();
+        let mut truths = Truths::load_since(&self.truth_path(), from, lanes)?;
         let old = self.folder.path().join(OLD_TRUTH);
-        let short = truth.intervals(Direction::Forward).first().is_none_or(|first| first.start > from);
-        if short && old.exists() {
-            truth.prepend(Truth::load_since(&old, from)?);
+        if truths.begins_after(from) && old.exists() {
+            truths.prepend(Truths::load_since(&old, from, lanes)?);
         }
-        Ok(truth)
+        Ok(if let [only] = &links[..] { truths.named(&only.name) } else { truths })
     }
 
     /// Waits until the lab has ended, at most `timeout`; returns false if it has not.
@@ -268,11 +304,10 @@ impl Lab {
     }
 
     fn node(&self, name: &str) -> Result<&(Node, Process), Error> {
-        self.state
-            .nodes
-            .iter()
-            .find(|(node, _)| node.name == name)
-            .ok_or_else(|| Error::Node(name.to_owned()))
+        self.state.nodes.iter().find(|(node, _)| node.name == name).ok_or_else(|| Error::Node {
+            name: name.to_owned(),
+            nodes: self.nodes().map(|node| format!("`{}`", node.name)).collect(),
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! One direction of the path with its frames.
+//! One direction of a link with its frames.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -28,11 +28,8 @@ pub(crate) struct Held {
     pub(crate) release: Instant,
 }
 
-/// One direction: frames come in at port `from` and leave at port `to`.
+/// One direction of a link: frames come in at one port and leave at the other.
 pub(crate) struct Lane {
-    pub(crate) direction: Direction,
-    pub(crate) from: usize,
-    pub(crate) to: usize,
     pub(crate) link: Link,
     jitter: Duration,
     reordering: bool,
@@ -48,22 +45,21 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    /// Creates an empty lane from port `ports.0` to port `ports.1`.
-    pub(crate) fn new(spec: &Spec, direction: Direction, ports: (usize, usize), start: Instant) -> Lane {
-        let path = spec.path();
-        let link = match direction {
-            Direction::Forward => &path.forward,
-            Direction::Reverse => &path.reverse,
+    /// Creates an empty lane for a direction of the link with this number.
+    pub(crate) fn new(spec: &Spec, number: usize, direction: Direction, start: Instant) -> Lane {
+        let link = spec.links[number].path.side(direction);
+        // Every link has random numbers of its own.
+        let seed = spec.seed.wrapping_add((number as u64) << 32);
+        let way = match direction {
+            Direction::Forward => 0,
+            Direction::Reverse => 1,
         };
         let mut lane = Lane {
-            direction,
-            from: ports.0,
-            to: ports.1,
-            link: Link::new(direction, link, &spec.cross, spec.seed, start, spec.interval),
+            link: Link::new(direction, link, &spec.cross_on(number), seed, start, spec.interval),
             jitter: link.jitter,
             reordering: link.reordering,
             last: Instant::ZERO,
-            rng: Pcg64Mcg::seed_from_u64(spec.seed.wrapping_add(ports.0 as u64)),
+            rng: Pcg64Mcg::seed_from_u64(seed.wrapping_add(way)),
             arriving: BinaryHeap::new(),
             drawn: 0,
             waiting: VecDeque::new(),

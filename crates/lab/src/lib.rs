@@ -1,18 +1,22 @@
-//! Emulated paths with a known truth.
+//! Emulated networks with a known truth.
 //!
-//! A lab is three nodes, each in its own network namespace: `client`, `server`, and between them a router whose
-//! user-space emulator owns the bottleneck queue. Cross traffic exists only inside that queue, so the available
-//! bandwidth is known exactly and logged.
+//! A lab is a graph of nodes, each in its own network namespace. All links lead through one more namespace, where a
+//! user-space emulator owns their queues. Cross traffic exists only inside these queues, so the available bandwidth of
+//! every link is known exactly and logged. The simplest lab has two nodes and one link:
 //!
 //! ```text
 //! client 10.77.0.1 --veth-- [ emulator: rate, buffer, delay, loss, cross traffic ] --veth-- 10.77.0.2 server
 //! ```
+//!
+//! Nodes with several links are routers: their kernels forward packets, count down hop limits and answer those that
+//! expire.
 
 pub mod coalesce;
 pub mod cross;
 pub mod daemon;
 pub mod delay_trace;
 pub mod error;
+pub mod graph;
 pub mod lab;
 pub mod link;
 pub mod meter;
@@ -20,6 +24,7 @@ pub mod queue;
 pub mod spec;
 pub mod state;
 pub mod truth;
+pub mod truths;
 
 mod base;
 mod clock;
@@ -30,10 +35,12 @@ mod frame_pool;
 mod host;
 mod interface;
 mod lane;
+mod layout;
 mod life;
 mod namespace;
 mod netns_processes;
 mod port;
+mod ports;
 mod process;
 mod start;
 mod writer;
@@ -41,8 +48,10 @@ mod writer;
 pub use delay_trace::DelayTrace;
 pub use emulator::host_processor;
 pub use error::Error;
-pub use lab::{Lab, Life, Status};
+pub use graph::Edge;
+pub use lab::{Lab, Life, LinkStatus, Status};
 pub use process::{Handle, Process};
 pub use spec::{Cross, Direction, LinkSpec, Model, PathSpec, Spec};
-pub use state::Node;
+pub use state::{Interface, Node};
 pub use truth::{Interval, Lateness, Truth};
+pub use truths::Truths;

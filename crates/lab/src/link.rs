@@ -1,4 +1,4 @@
-//! One direction of the path: queue, wire, delay, loss, the receiver's network card (NIC), and the cross traffic.
+//! One direction of a link: queue, wire, delay, loss, the receiver's network card (NIC), and the cross traffic.
 
 use std::collections::VecDeque;
 

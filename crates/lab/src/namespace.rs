@@ -1,6 +1,6 @@
 //! Unnamed network namespaces: each is held by a small process and disappears with it.
 
-use std::ffi::CStr;
+use std::ffi::CString;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
@@ -15,9 +15,10 @@ use nix::unistd::{AccessFlags, ForkResult, faccessat, fork, getegid, geteuid};
 use crate::base::{Folder, Lock};
 use crate::error::Error;
 use crate::interface;
+use crate::layout::Place;
 use crate::netns_processes::{end_neighbours, own_network};
 use crate::process::{Process, close_all_but};
-use crate::state::{Network, Node, STATE, State};
+use crate::state::{Network, STATE, State};
 
 /// Moves this process, which must have one thread, into a new network namespace. If that is not permitted, it also
 /// creates a new user namespace. Returns whether a user namespace was needed.
@@ -52,29 +53,35 @@ impl Holder {
     /// Forks a process into a network namespace of its own; the caller must have one thread.
     ///
     /// The child keeps `lock`, so the lab counts as in use while the child lives.
-    pub(crate) fn fork(node: &Node, peer: &Node, mtu: u32, lock: &Lock) -> Result<Holder, Error> {
+    pub(crate) fn fork(place: &Place, mtu: u32, lock: &Lock) -> Result<Holder, Error> {
         let (ours, theirs) = UnixStream::pair().map_err(Error::system("make a pipe to a node"))?;
         // SAFETY: this process has one thread, so the child may call anything.
         match unsafe { fork() }.map_err(Error::system("fork"))? {
             ForkResult::Child => {
                 drop(ours);
-                hold(node, peer, mtu, lock, theirs)
+                hold(place, mtu, lock, theirs)
             }
             ForkResult::Parent { child } => {
                 drop(theirs);
-                let process = Process::of(child.as_raw())
-                    .ok_or_else(|| Error::Daemon(format!("the holder of {} ended at once", node.name)))?;
+                let process = Process::of(child.as_raw()).ok_or_else(|| {
+                    Error::Daemon(format!("the holder of {} ended at once", place.node.name))
+                })?;
                 let mut line = BufReader::new(ours);
-                let network = serde_json::from_str(&report(&mut line)?)
-                    .map_err(|e| Error::Daemon(format!("what the holder of {} says: {e}", node.name)))?;
+                let network = serde_json::from_str(&report(&mut line)?).map_err(|e| {
+                    Error::Daemon(format!("what the holder of {} says: {e}", place.node.name))
+                })?;
                 Ok(Holder { process, network, line })
             }
         }
     }
 
-    /// Tells the holder that its interface exists, and waits until the holder has configured it.
+    /// Tells the holder that its interfaces exist, so that it configures them.
     pub(crate) fn configure(&mut self) -> Result<(), Error> {
-        self.line.get_mut().write_all(b"\n").map_err(Error::system("write to a node"))?;
+        self.line.get_mut().write_all(b"\n").map_err(Error::system("write to a node"))
+    }
+
+    /// Waits until the holder has configured its interfaces.
+    pub(crate) fn configured(&mut self) -> Result<(), Error> {
         report(&mut self.line).map(|_| ())
     }
 
@@ -99,7 +106,7 @@ fn report(line: &mut BufReader<UnixStream>) -> Result<String, Error> {
 const OK: &str = "ok ";
 
 /// The body of a holder process.
-fn hold(node: &Node, peer: &Node, mtu: u32, lock: &Lock, mut line: UnixStream) -> ! {
+fn hold(place: &Place, mtu: u32, lock: &Lock, mut line: UnixStream) -> ! {
     let tell = |result: Result<String, Error>, line: &mut UnixStream| {
         let text = match &result {
             Ok(answer) => format!("{OK}{answer}\n"),
@@ -109,12 +116,12 @@ fn hold(node: &Node, peer: &Node, mtu: u32, lock: &Lock, mut line: UnixStream) -
             exit();
         }
     };
-    tell(isolate(node), &mut line);
+    tell(isolate(place), &mut line);
     let mut go = [0u8];
     if line.read_exact(&mut go).is_err() {
         exit();
     }
-    tell(configure(node, peer, mtu).map(|()| String::new()), &mut line);
+    tell(configure(place, mtu).map(|()| String::new()), &mut line);
     // Close everything that another process could be waiting on, above all the daemon's pipe to its parent.
     // SAFETY: none of the three descriptors is used any more.
     unsafe { libc::syscall(libc::SYS_close_range, 0, 2, 0) };
@@ -130,10 +137,11 @@ fn exit() -> ! {
     unsafe { libc::_exit(1) }
 }
 
-fn isolate(node: &Node) -> Result<String, Error> {
-    let name: &CStr = if node.name == "client" { c"lab-client" } else { c"lab-server" };
-    // For `ps` only.
-    let _ = nix::sys::prctl::set_name(name);
+fn isolate(place: &Place) -> Result<String, Error> {
+    // For `ps` only, which shows the first 15 characters.
+    if let Ok(name) = CString::new(format!("lab-{}", place.node.name)) {
+        let _ = nix::sys::prctl::set_name(&name);
+    }
     unshare(CloneFlags::CLONE_NEWNET).map_err(Error::system("make a node's network namespace"))?;
     interface::sysctl(&[
         // Cached metrics of earlier connections must not influence later ones.
@@ -146,33 +154,35 @@ fn isolate(node: &Node) -> Result<String, Error> {
         ("ipv6/conf/default/accept_dad", "0"),
         ("ipv6/conf/all/accept_dad", "0"),
     ])?;
+    if place.is_router() {
+        interface::sysctl(&ROUTER)?;
+    }
     let network = own_network().map_err(Error::system("tell a node's network from others"))?;
     Ok(serde_json::to_string(&network).unwrap_or_default())
 }
 
-fn configure(node: &Node, peer: &Node, mtu: u32) -> Result<(), Error> {
-    let name = if node.name == "client" { "client" } else { "server" };
-    interface::offloads_off(INTERFACE)?;
-    let mut batch = format!(
-        "link set lo up\n\
-         link set {INTERFACE} mtu {mtu} address {}\n\
-         link set {INTERFACE} up\n\
-         addr add {}/24 dev {INTERFACE}\n\
-         neigh replace {} lladdr {} dev {INTERFACE} nud permanent\n",
-        node.mac, node.v4, peer.v4, peer.mac
-    );
-    if interface::has_ipv6() {
-        batch += &format!(
-            "addr add {}/64 dev {INTERFACE} nodad\n\
-             neigh replace {} lladdr {} dev {INTERFACE} nud permanent\n",
-            node.v6, peer.v6, peer.mac
-        );
-    }
-    interface::ip(name, &batch)
-}
+/// Settings of a node that forwards packets.
+const ROUTER: [(&str, &str); 10] = [
+    ("ipv4/ip_forward", "1"),
+    ("ipv6/conf/all/forwarding", "1"),
+    // Packets may come and go by different links.
+    ("ipv4/conf/all/rp_filter", "0"),
+    ("ipv4/conf/default/rp_filter", "0"),
+    ("ipv4/conf/all/send_redirects", "0"),
+    ("ipv4/conf/default/send_redirects", "0"),
+    // Every packet that expires is answered. By default, a destination gets about one answer per second.
+    ("ipv4/icmp_ratelimit", "0"),
+    ("ipv4/icmp_ratemask", "0"),
+    ("ipv6/icmp/ratelimit", "0"),
+    ("ipv6/icmp/ratemask", ""),
+];
 
-/// The name of a node's only interface.
-pub(crate) const INTERFACE: &str = "eth0";
+fn configure(place: &Place, mtu: u32) -> Result<(), Error> {
+    for interface in &place.node.interfaces {
+        interface::offloads_off(&interface.name)?;
+    }
+    interface::ip(&place.node.name, &place.commands(mtu, interface::has_ipv6()))
+}
 
 /// Makes `command` run in a node of a lab; the command fails if the lab is ending by the time it has entered.
 pub(crate) fn enter(

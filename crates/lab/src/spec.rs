@@ -1,4 +1,4 @@
-//! The scenario: a path and its cross traffic, as read from TOML.
+//! The scenario: links and their cross traffic, as read from TOML.
 
 use std::fmt;
 use std::path::Path;
@@ -12,15 +12,16 @@ use serde::{Deserialize, Serialize};
 use crate::base::check_name;
 use crate::delay_trace::DelayTrace;
 use crate::error::Error;
+use crate::graph::{Edge, PAIR, Written};
 use crate::queue::wire_size;
 
-/// A direction of the path.
+/// A direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// From client to server.
+    /// From the link's first node to its second, such as from client to server.
     Forward,
-    /// From server to client.
+    /// Back.
     Reverse,
 }
 
@@ -51,34 +52,25 @@ impl FromStr for Direction {
 
 /// A whole scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Written", into = "Written")]
 pub struct Spec {
     /// Name of the lab; the stem of the file when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Seed of all random numbers; default 1.
-    #[serde(default = "default_seed")]
     pub seed: u64,
     /// Largest IP packet in bytes, 1280 to 9000; default 1500.
-    #[serde(default = "default_mtu")]
     pub mtu: u32,
     /// Length of the truth log's intervals, 1 ms to 1 s; default 10 ms.
-    #[serde(default = "default_interval")]
     pub interval: Duration,
     /// Whether the truth log contains every packet's queueing delay, in microseconds; default no.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub delays: bool,
-    /// The link from client to server.
-    pub forward: LinkSpec,
-    /// The link from server to client; default: the rate and delay of the forward link, without loss and coalescing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reverse: Option<LinkSpec>,
+    /// The links, at most 200. Their ends are the nodes; a node with several links is a router.
+    pub links: Vec<Edge>,
     /// Cross traffic.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cross: Vec<Cross>,
 }
 
-/// One direction of a path.
+/// One direction of a link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
@@ -116,13 +108,13 @@ pub struct LinkSpec {
     pub coalesce: Option<Duration>,
 }
 
-/// The two directions of a path.
+/// The two directions of a link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathSpec {
-    /// From client to server.
+    /// From the link's first node to its second, such as from client to server.
     pub forward: LinkSpec,
-    /// From server to client.
+    /// Back.
     pub reverse: LinkSpec,
 }
 
@@ -130,6 +122,9 @@ pub struct PathSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cross {
+    /// The name of the link that it crosses; the only one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
     /// The direction of its packets.
     pub direction: Direction,
     /// How its packets are spaced.
@@ -162,15 +157,15 @@ pub enum Model {
     Bursty,
 }
 
-fn default_seed() -> u64 {
+pub(crate) fn default_seed() -> u64 {
     1
 }
 
-fn default_mtu() -> u32 {
+pub(crate) fn default_mtu() -> u32 {
     1500
 }
 
-fn default_interval() -> Duration {
+pub(crate) fn default_interval() -> Duration {
     Duration::from_ms(10)
 }
 
@@ -193,6 +188,11 @@ impl LinkSpec {
             loss: 0.0,
             coalesce: None,
         }
+    }
+
+    /// Returns the default for the opposite direction: the same rate and delay, without loss and coalescing.
+    pub(crate) fn reversed(&self) -> LinkSpec {
+        LinkSpec { rates: self.rates.clone(), ..LinkSpec::new(self.rate, self.delay) }
     }
 
     /// Returns the rate as a list of steps, which has one step if the rate is constant.
@@ -227,9 +227,15 @@ impl LinkSpec {
 }
 
 impl Cross {
-    /// Creates a source of 1500-byte packets that lasts as long as the lab.
+    /// Creates a source of 1500-byte packets on the only link that lasts as long as the lab.
     pub fn new(direction: Direction, model: Model, rate: Rate) -> Cross {
-        Cross { direction, model, rate, size: default_size(), batch: None, start: Duration::ZERO, stop: None }
+        let (size, start) = (default_size(), Duration::ZERO);
+        Cross { link: None, direction, model, rate, size, batch: None, start, stop: None }
+    }
+
+    /// Returns the source on a link of this name.
+    pub fn on(self, link: &str) -> Cross {
+        Cross { link: Some(link.to_owned()), ..self }
     }
 
     /// Returns the mean packets per batch of the bursty model.
@@ -249,28 +255,40 @@ impl PathSpec {
         check_link("reverse", &self.reverse, mtu)?;
         Ok(())
     }
+
+    /// Returns one of the two directions.
+    pub fn side(&self, direction: Direction) -> &LinkSpec {
+        match direction {
+            Direction::Forward => &self.forward,
+            Direction::Reverse => &self.reverse,
+        }
+    }
 }
 
 impl Spec {
-    /// Creates a scenario with this forward link, no cross traffic, and defaults for the rest.
+    /// Creates a scenario of one link between `client` and `server`, with its rate and delay in both directions.
     pub fn new(forward: LinkSpec) -> Spec {
+        let [client, server] = PAIR;
+        Spec::of(vec![Edge::new(client, server, forward)])
+    }
+
+    /// Creates a scenario of one link between `client` and `server`.
+    pub fn pair(path: PathSpec) -> Spec {
+        let [client, server] = PAIR;
+        Spec::of(vec![Edge { path: path.clone(), ..Edge::new(client, server, path.forward) }])
+    }
+
+    /// Creates a scenario of these links, without cross traffic and with defaults for the rest.
+    pub fn of(links: Vec<Edge>) -> Spec {
         Spec {
             name: None,
             seed: default_seed(),
             mtu: default_mtu(),
             interval: default_interval(),
             delays: false,
-            forward,
-            reverse: None,
+            links,
             cross: Vec::new(),
         }
-    }
-
-    /// Returns both directions, with defaults filled in.
-    pub fn path(&self) -> PathSpec {
-        let LinkSpec { rate, rates, delay, .. } = self.forward.clone();
-        let reverse = self.reverse.clone().unwrap_or(LinkSpec { rates, ..LinkSpec::new(rate, delay) });
-        PathSpec { forward: self.forward.clone(), reverse }
     }
 
     /// Reads a scenario file.
@@ -292,8 +310,9 @@ impl Spec {
     /// # Errors
     /// Errors name the file, and the line and key at fault if there are any.
     pub fn parse(text: &str, path: &Path) -> Result<Spec, Error> {
-        let mut spec: Spec =
+        let written: Written =
             toml::from_str(text).map_err(|e| Mistake::at(text, path, e.span(), e.message()))?;
+        let mut spec = Spec::try_from(written).map_err(|e| e.located(text, path))?;
         let folder = path.parent().unwrap_or(Path::new(""));
         spec.load_traces(folder).map_err(|e| e.located(text, path))?;
         spec.check().map_err(|e| e.located(text, path))?;
@@ -301,10 +320,13 @@ impl Spec {
     }
 
     fn load_traces(&mut self, folder: &Path) -> Result<(), Mistake> {
-        let links = [("forward", Some(&mut self.forward)), ("reverse", self.reverse.as_mut())];
-        for (table, link) in links {
-            if let Some(trace) = link.and_then(|link| link.delay_trace.as_mut()) {
-                trace.load(folder, &format!("{table}.delay-trace"))?;
+        for index in 0..self.links.len() {
+            let keys = Direction::BOTH.map(|direction| self.key(index, direction) + ".delay-trace");
+            let path = &mut self.links[index].path;
+            for (link, key) in [&mut path.forward, &mut path.reverse].into_iter().zip(keys) {
+                if let Some(trace) = &mut link.delay_trace {
+                    trace.load(folder, &key)?;
+                }
             }
         }
         Ok(())
@@ -320,21 +342,20 @@ impl Spec {
 
     /// Returns warnings about settings that are valid but probably unintended, one sentence each.
     pub fn warnings(&self) -> Vec<String> {
-        let path = self.path();
-        Direction::BOTH
-            .iter()
-            .filter_map(|&direction| {
-                let link = match direction {
-                    Direction::Forward => &path.forward,
-                    Direction::Reverse => &path.reverse,
-                };
-                let sum: Rate = self.cross.iter().filter(|c| c.direction == direction).map(|c| c.rate).sum();
-                let lowest = link.rate_steps().lowest();
-                (sum >= lowest).then(|| {
-                    format!("{direction}: cross traffic of {sum} leaves nothing of a link of {lowest}")
-                })
-            })
-            .collect()
+        let mut warnings = Vec::new();
+        for (index, edge) in self.links.iter().enumerate() {
+            let cross = self.cross_on(index);
+            for direction in Direction::BOTH {
+                let sum: Rate = cross.iter().filter(|c| c.direction == direction).map(|c| c.rate).sum();
+                let lowest = edge.path.side(direction).rate_steps().lowest();
+                if sum >= lowest {
+                    let lane = self.lane_name(index, direction);
+                    warnings
+                        .push(format!("{lane}: cross traffic of {sum} leaves nothing of a link of {lowest}"));
+                }
+            }
+        }
+        warnings
     }
 
     fn check(&self) -> Result<(), Mistake> {
@@ -343,16 +364,21 @@ impl Spec {
         check("mtu", (1280..=9000).contains(&self.mtu), "must lie between 1280 and 9000 bytes")?;
         let interval = Duration::from_ms(1) <= self.interval && self.interval <= Duration::from_ms(1000);
         check("interval", interval, "must lie between 1 ms and 1 s")?;
-        check_link("forward", &self.forward, self.mtu)?;
-        if let Some(reverse) = &self.reverse {
-            check_link("reverse", reverse, self.mtu)?;
+        self.check_links()?;
+        self.check_cross(&self.cross)
+    }
+
+    /// Checks a list of cross sources for these links; errors name them `cross[0]` and so on.
+    pub(crate) fn check_cross(&self, sources: &[Cross]) -> Result<(), Mistake> {
+        for (index, cross) in sources.iter().enumerate() {
+            let link = self.link_number(cross.link.as_deref());
+            link.map_err(|reason| Mistake::new(&format!("cross[{index}].link"), &reason))?;
         }
-        check_cross(&self.cross)
+        check_cross(sources)
     }
 }
 
-/// Checks a list of cross sources; errors name them `cross[0]` and so on.
-pub(crate) fn check_cross(sources: &[Cross]) -> Result<(), Mistake> {
+fn check_cross(sources: &[Cross]) -> Result<(), Mistake> {
     for (index, cross) in sources.iter().enumerate() {
         let check = |key: &str, right: bool, rule: &str| check(&format!("cross[{index}].{key}"), right, rule);
         check("rate", MIN_RATE <= cross.rate && cross.rate <= MAX_RATE, RATE_RULE)?;
@@ -374,7 +400,7 @@ const MIN_RATE: Rate = Rate::from_bps(1_000);
 const MAX_RATE: Rate = Rate::from_bps(10_000_000_000);
 const RATE_RULE: &str = "must lie between 1 kb/s and 10 Gb/s";
 
-fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), Mistake> {
+pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), Mistake> {
     let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
     let allowed = MIN_RATE..=MAX_RATE;
     match &link.rates {
@@ -439,9 +465,9 @@ batch = 20.0
     fn a_scenario_reads_with_its_defaults() {
         let spec = Spec::parse(GOOD, Path::new("x.toml")).unwrap();
         assert_eq!((spec.seed, spec.mtu, spec.interval), (7, 1500, Duration::from_ms(10)));
-        assert_eq!(spec.forward.buffer_size(), Bytes::new(250_000));
-        let reverse = spec.path().reverse;
-        assert_eq!((reverse.rate, reverse.delay), (spec.forward.rate, spec.forward.delay));
+        let [Edge { path: PathSpec { forward, reverse }, .. }] = &spec.links[..] else { panic!("{spec:?}") };
+        assert_eq!(forward.buffer_size(), Bytes::new(250_000));
+        assert_eq!((reverse.rate, reverse.delay), (forward.rate, forward.delay));
         assert_eq!((reverse.loss, reverse.coalesce), (0.0, None));
         assert_eq!(reverse.buffer_size(), Bytes::new(1_250_000));
         assert_eq!(spec.cross[1].batch, Some(20.0));

@@ -11,33 +11,34 @@ use crate::error::Error;
 use crate::process::{Process, boot};
 use crate::spec::Spec;
 
-/// One end of the path.
+/// A node: a host, or a router if it has several interfaces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// `client` or `server`.
+    /// Its name in the scenario, such as `client`.
     pub name: String,
+    /// Its main IPv4 address: that of its first interface.
+    pub v4: Ipv4Addr,
+    /// Its main IPv6 address: that of its first interface.
+    pub v6: Ipv6Addr,
+    /// Ethernet address of its first interface.
+    pub mac: String,
+    /// Its interfaces, in the order of the links in the scenario.
+    pub interfaces: Vec<Interface>,
+}
+
+/// The end of a link at a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interface {
+    /// Its name in the node: `eth0` and so on.
+    pub name: String,
+    /// The name of the link.
+    pub link: String,
     /// IPv4 address, in a /24 that both ends share.
     pub v4: Ipv4Addr,
     /// IPv6 address, in a /64 that both ends share.
     pub v6: Ipv6Addr,
     /// Ethernet address.
     pub mac: String,
-}
-
-impl Node {
-    /// Returns the two ends; every lab uses the same addresses, since labs cannot see each other.
-    pub(crate) fn pair() -> [Node; 2] {
-        ["client", "server"].map(|name| {
-            let host = if name == "client" { 1 } else { 2 };
-            Node {
-                name: name.to_owned(),
-                v4: Ipv4Addr::new(10, 77, 0, host),
-                v6: Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, u16::from(host)),
-                // 02: locally administered address.
-                mac: format!("02:00:00:00:77:{host:02x}"),
-            }
-        })
-    }
 }
 
 /// A network namespace.
@@ -69,7 +70,7 @@ pub struct State {
     /// Whether it is ending: programs can no longer enter.
     #[serde(skip)]
     pub ending: bool,
-    /// The scenario.
+    /// The scenario with which it was brought up.
     pub spec: Spec,
 }
 

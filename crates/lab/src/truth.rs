@@ -1,8 +1,6 @@
-//! The truth about a lab, written by the emulator: what was free, carried and dropped in every interval.
+//! The truth about a lab, written by the emulator: what was free, carried and dropped on every link in every interval.
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use headway_core::{Bytes, Duration, Instant, Rate};
@@ -10,8 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::spec::Direction;
+use crate::truths::Truths;
 
-/// Traffic in one direction of the path during one interval; all rates and bits count wire bytes.
+/// Traffic in one direction of a link during one interval; all rates and bits count wire bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
     /// Start of the interval, on `CLOCK_REALTIME`.
@@ -59,9 +58,6 @@ pub struct Interval {
     pub delays: Vec<(u32, u32)>,
 }
 
-/// How far [`Truth::load_since`] first goes back, in bytes: about a minute of 10 ms intervals.
-const PIECE: u64 = 1 << 20;
-
 /// The first line of a truth file.
 pub(crate) const HEADER: &str = "direction,start_ns,length_ns,capacity_bps,cross_offered_bps,cross_bits,free_bps,host_bits,\
 host_drops,host_lost,host_missed,cross_drops,cross_drops_due_to_hosts,max_queue_bytes,\
@@ -92,11 +88,12 @@ impl Interval {
         Rate::from_bps_f64(bits as f64 / self.length.secs_f64())
     }
 
-    pub(crate) fn write_csv(&self, direction: Direction, out: &mut String) {
+    /// Appends the line of this interval; `lane` names link and direction.
+    pub(crate) fn write_csv(&self, lane: &str, out: &mut String) {
         // Writing to a string cannot fail.
         let _ = write!(
             out,
-            "{direction},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},",
+            "{lane},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},",
             self.start.ns(),
             self.length.ns(),
             self.capacity.bps(),
@@ -126,9 +123,9 @@ impl Interval {
         out.push('\n');
     }
 
-    fn read_csv(line: &str) -> Option<(Direction, Interval)> {
-        let (direction, rest) = line.split_once(',')?;
-        let direction = direction.parse().ok()?;
+    /// Reads a line back as the name of the lane and the interval.
+    pub(crate) fn read_csv(line: &str) -> Option<(&str, Interval)> {
+        let (lane, rest) = line.split_once(',')?;
         let mut fields = [0u64; 21];
         let mut values = rest.split(',');
         for field in &mut fields {
@@ -166,16 +163,7 @@ impl Interval {
             max_late: Duration::from_ns(max_late as i64),
             delays: delays.collect::<Option<_>>()?,
         };
-        values.next().is_none().then_some((direction, interval))
-    }
-
-    /// Whether both directions have a line for an interval that begins at or before `time`.
-    fn begins_before(body: &str, time: Instant) -> bool {
-        let first = |direction: &str| {
-            let line = body.lines().find(|line| line.starts_with(direction))?;
-            Interval::read_csv(line).map(|(_, interval)| interval.start <= time)
-        };
-        first("forward").unwrap_or(false) && first("reverse").unwrap_or(false)
+        values.next().is_none().then_some((lane, interval))
     }
 
     fn end(&self) -> Instant {
@@ -204,7 +192,7 @@ pub struct Lateness {
     pub missed: u64,
 }
 
-/// A truth file in memory.
+/// The truth about one link.
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
     forward: Vec<Interval>,
@@ -212,37 +200,19 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Reads a truth file and ignores an incomplete last line, which is still being written.
+    /// Reads the truth file of a lab of one link and ignores an incomplete last line, which is still being written.
     ///
     /// # Errors
-    /// If the file cannot be read or has an invalid line.
+    /// If the file cannot be read, has an invalid line, or is about several links.
     pub fn load(path: &Path) -> Result<Truth, Error> {
-        let text = std::fs::read_to_string(path).map_err(|e| Error::file("read", path, e))?;
-        let body = text.split_once('\n').map_or("", |(_, body)| body);
-        Truth::parse(body).map_err(|line| Error::Truth { path: path.to_owned(), line: line + 1 })
+        Truths::load(path)?.into_only()
     }
 
-    /// Reads the end of a truth file, back to the interval that contains `from` or to the beginning of the file.
-    pub(crate) fn load_since(path: &Path, from: Instant) -> Result<Truth, Error> {
-        let failed = |e| Error::file("read", path, e);
-        let file = File::open(path).map_err(failed)?;
-        let mut start = file.metadata().map_err(failed)?.len();
-        let (mut text, mut size) = (Vec::new(), PIECE);
-        loop {
-            let step = start.min(size);
-            size *= 2;
-            start -= step;
-            let mut piece = vec![0; step as usize];
-            file.read_exact_at(&mut piece, start).map_err(failed)?;
-            text.splice(..0, piece);
-            // Skip the first line: it is incomplete, or the header.
-            let body = text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |end| end + 1);
-            let body = String::from_utf8_lossy(&text[body..]);
-            let early = Interval::begins_before(&body, from);
-            if start == 0 || early {
-                let unknown = |line| Error::Truth { path: path.to_owned(), line };
-                return Truth::parse(&body).map_err(unknown);
-            }
+    /// Appends an interval.
+    pub(crate) fn push(&mut self, direction: Direction, interval: Interval) {
+        match direction {
+            Direction::Forward => self.forward.push(interval),
+            Direction::Reverse => self.reverse.push(interval),
         }
     }
 
@@ -251,17 +221,6 @@ impl Truth {
         earlier.forward.append(&mut self.forward);
         earlier.reverse.append(&mut self.reverse);
         *self = earlier;
-    }
-
-    /// Parses lines without the header; the error is the number of the invalid line, from 1.
-    fn parse(text: &str) -> Result<Truth, usize> {
-        let complete = text.rfind('\n').map_or("", |end| &text[..end]);
-        let mut truth = Truth::default();
-        for (number, line) in complete.lines().enumerate() {
-            let (direction, interval) = Interval::read_csv(line).ok_or(number + 1)?;
-            truth.side_mut(direction).push(interval);
-        }
-        Ok(truth)
     }
 
     /// Returns all intervals of a direction, in order of time.
@@ -340,13 +299,6 @@ impl Truth {
         let last = all.partition_point(|i| i.start < to);
         all.get(first..last).unwrap_or_default()
     }
-
-    fn side_mut(&mut self, direction: Direction) -> &mut Vec<Interval> {
-        match direction {
-            Direction::Forward => &mut self.forward,
-            Direction::Reverse => &mut self.reverse,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -382,41 +334,21 @@ mod tests {
     }
 
     fn truth() -> Truth {
-        let mut text = String::new();
+        let mut truth = Truth::default();
         for (ms, bits) in [(0, 400_000), (10, 600_000), (20, 800_000)] {
-            interval(ms, bits).write_csv(Direction::Forward, &mut text);
-            interval(ms, 0).write_csv(Direction::Reverse, &mut text);
+            truth.push(Direction::Forward, interval(ms, bits));
+            truth.push(Direction::Reverse, interval(ms, 0));
         }
-        text.push_str("forward,17000000");
-        Truth::parse(&text).unwrap()
+        truth
     }
 
     #[test]
-    fn a_file_reads_back_as_written() {
-        let truth = truth();
-        assert_eq!(truth.intervals(Direction::Forward)[1], interval(10, 600_000));
-        assert_eq!(truth.intervals(Direction::Reverse).len(), 3);
-        assert_eq!(truth.end(), Some(at(30)));
-        assert_eq!(Truth::parse("nonsense\n").unwrap_err(), 1);
-    }
-
-    #[test]
-    fn the_end_of_a_long_file_is_enough() {
-        let mut text = format!("{HEADER}\n");
-        for k in 0..30_000 {
-            interval(10 * k, k).write_csv(Direction::Forward, &mut text);
-            interval(10 * k, 0).write_csv(Direction::Reverse, &mut text);
-        }
-        assert!(text.len() as u64 > 4 * PIECE);
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), &text).unwrap();
-        for ms in [0, 250_005, 299_990, 299_999] {
-            let part = Truth::load_since(file.path(), at(ms)).unwrap();
-            assert!(part.intervals(Direction::Forward)[0].start <= at(ms));
-            assert_eq!(part.end(), Some(at(300_000)));
-            assert_eq!(part.intervals(Direction::Reverse).len() == 30_000, ms == 0);
-        }
-        assert_eq!(Truth::load(file.path()).unwrap().intervals(Direction::Forward).len(), 30_000);
+    fn a_line_reads_back_as_written() {
+        let mut text = String::new();
+        interval(10, 600_000).write_csv("forward", &mut text);
+        assert_eq!(Interval::read_csv(text.trim_end()), Some(("forward", interval(10, 600_000))));
+        assert_eq!(Interval::read_csv("nonsense"), None);
+        assert_eq!(truth().end(), Some(at(30)));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::mpsc::Receiver;
 
-use crate::control::Status;
-use crate::emulator::Report;
+use crate::control::{LinkStatus, Status};
+use crate::emulator::{Report, of_lane};
 use crate::error::Error;
 use crate::spec::Direction;
 use crate::state::{OLD_TRUTH, TRUTH};
@@ -32,24 +32,26 @@ impl TruthLog {
         Ok(TruthLog { folder: folder.to_owned(), file, size: 0 })
     }
 
-    /// Appends the emulator's reports until the emulator ends.
-    pub(crate) fn write(mut self, reports: &Receiver<Report>, status: &Mutex<Status>) {
+    /// Appends the emulator's reports until the emulator ends; `lanes` are the names of the emulator's lanes.
+    pub(crate) fn write(mut self, lanes: &[String], reports: &Receiver<Report>, status: &Mutex<Status>) {
         let mut text = String::new();
         for report in reports {
             match report {
                 Report::Intervals(intervals) => {
                     text.clear();
-                    for (direction, interval) in &intervals {
-                        interval.write_csv(*direction, &mut text);
+                    for (lane, interval) in &intervals {
+                        interval.write_csv(&lanes[*lane], &mut text);
                     }
                     if let Err(error) = self.append(&text) {
                         tracing::error!("cannot write the truth: {error}");
                     }
                     if let Ok(mut status) = status.lock() {
-                        for (direction, interval) in intervals {
+                        for (lane, interval) in intervals {
+                            let (link, direction) = of_lane(lane);
+                            let LinkStatus { forward, reverse, .. } = &mut status.links[link];
                             match direction {
-                                Direction::Forward => status.forward = Some(interval),
-                                Direction::Reverse => status.reverse = Some(interval),
+                                Direction::Forward => *forward = Some(interval),
+                                Direction::Reverse => *reverse = Some(interval),
                             }
                         }
                     }

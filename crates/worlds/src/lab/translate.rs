@@ -106,8 +106,7 @@ impl Translated {
             mtu: scenario.mtu,
             interval: INTERVAL,
             delays: true,
-            reverse: Some(reverse.link),
-            ..Spec::new(forward.link)
+            ..Spec::pair(PathSpec { forward: forward.link, reverse: reverse.link })
         };
         path.validate().context("the lab cannot emulate this path")?;
         Ok(Translated { path, cross, names, ends })
@@ -125,7 +124,7 @@ impl Translated {
 
     /// Returns the path if its rates change: their times count from the moment at which the path is set.
     pub(crate) fn changing_path(&self) -> Option<PathSpec> {
-        let path = self.path.path();
+        let path = self.path.links.first()?.path.clone();
         (path.forward.rates.is_some() || path.reverse.rates.is_some()).then_some(path)
     }
 
