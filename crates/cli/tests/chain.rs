@@ -22,8 +22,12 @@ use support::PROGRAM;
 const ROLE: &str = "HEADWAY_TEST_ROLE";
 
 fn up(links: Vec<Edge>, what: &str) -> Option<Lab> {
+    up_spec(&Spec::of(links), what)
+}
+
+fn up_spec(spec: &Spec, what: &str) -> Option<Lab> {
     let name = format!("t{}-{what}", std::process::id());
-    match Lab::up_with(Path::new(PROGRAM), &Spec::of(links), &name, Life::Owned) {
+    match Lab::up_with(Path::new(PROGRAM), spec, &name, Life::Owned) {
         Ok(lab) => Some(lab),
         Err(error) => {
             let sentence = error.to_string();
@@ -239,13 +243,103 @@ fn the_narrow_link_sets_the_gap_of_a_pair() {
 }
 
 #[test]
-fn eight_nodes_come_and_go_quickly() {
+fn a_chain_of_seven_links_is_up_at_once_and_a_fifth_busy() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/chain-7.toml");
+    let spec = Spec::load(&file).unwrap();
     let clock = Clock::now();
-    let Some(lab) = up(chain(&[50.0, 50.0, 40.0, 60.0, 30.0, 80.0, 60.0]), "eight") else { return };
+    let Some(lab) = up_spec(&spec, "seven") else { return };
     let came = clock.elapsed();
     assert_eq!((lab.nodes().count(), lab.holders().len()), (8, 8));
+    let (from, to) = (now(), lab.v4("h2").unwrap());
+    let (mut receiver, lines) = play(&lab, "h2", "stamp 1000");
+    let (mut sender, _lines) = play(&lab, "h1", &format!("pairs {to} 500"));
+    let arrived = said(lines, "stamp ").len();
+    assert!(sender.wait().unwrap().success() && receiver.wait().unwrap().success());
+    let until = now();
+    let truths = lab.truths_between(from, until).unwrap();
+    let truth = |link: &Edge| truths.link(&link.name).unwrap().clone();
+    let lateness =
+        spec.links.iter().map(|link| truth(link).lateness_between(Direction::Forward, from, until));
+    let worst = lateness.map(|late| late.very_late_share).fold(0.0, f64::max);
+    println!("up in {came:?}; at most {:.2} % of the packets of a link over 1 ms late", 100.0 * worst);
+    for link in &spec.links {
+        // The log needs no punctual emulator. At the least rate, 2 s have 1000 packets of cross traffic.
+        let free = truth(link).free_between(Direction::Forward, from, until).unwrap();
+        let share = free.bps_f64() / link.path.forward.rate.bps_f64();
+        assert!((share - 0.8).abs() < 0.04, "{}: {share}", link.name);
+    }
     let processes: Vec<_> = lab.holders().into_iter().chain([lab.daemon()]).collect();
+    let clock = Clock::now();
     lab.down().unwrap();
+    println!("down in {:?}", clock.elapsed());
     assert!(processes.iter().all(|process| !process.alive()));
-    println!("up in {came:?}, down in {:?}", clock.elapsed() - came);
+    if worst > 0.01 {
+        println!("INVALID: the machine was too busy");
+    } else {
+        assert_eq!(arrived, 1000);
+    }
+}
+
+/// Two flows in opposite directions through two queues, and a program at the router between them.
+const TWO_QUEUES: &str = r#"
+duration = "4 s"
+warmup = "2 s"
+[[link]]
+from = "left"
+to = "middle"
+rate = "20 Mb/s"
+delay = "2 ms"
+buffer = "40 kB"
+[[link]]
+from = "middle"
+to = "right"
+rate = "12 Mb/s"
+delay = "2 ms"
+buffer = "40 kB"
+[[flow]]
+from = "left"
+to = "right"
+controller = "reno"
+[[flow]]
+from = "middle"
+to = "left"
+controller = "reno"
+[[traffic]]
+from = "right"
+to = "middle"
+model = "cbr"
+rate = "6 Mb/s"
+[[program]]
+at = "middle"
+command = "grep -c -e left -e middle -e right /etc/hosts; cat /proc/sys/net/ipv4/ip_forward"
+"#;
+
+#[test]
+fn scenarios_of_several_queues_run_in_the_lab() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = support::write(folder.path(), "two.toml", TWO_QUEUES);
+    let out = folder.path().join("results");
+    let args = ["run", "--on", "lab", "--output", out.to_str().unwrap(), &file];
+    let ran = support::output(&mut support::headway(&args));
+    let errors = support::text(&ran.stderr);
+    if ["this host allows neither", "install the package"].iter().any(|reason| errors.contains(reason)) {
+        println!("SKIPPED: {errors}");
+        return;
+    }
+    assert!(ran.status.success(), "{errors}");
+    assert_eq!(std::fs::read_to_string(out.join("program-0.out")).unwrap(), "3\n1\n");
+    let summary = std::fs::read_to_string(out.join("summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+    let links = summary["links"].as_array().unwrap();
+    let names: Vec<&str> = links.iter().map(|link| link["link"].as_str().unwrap()).collect();
+    assert_eq!(names, ["left->middle", "middle->left", "middle->right", "right->middle"]);
+    let cross: Vec<f64> = links.iter().map(|link| link["cross_bps"].as_f64().unwrap()).collect();
+    assert!(cross[..3] == [0.0; 3] && (cross[3] - 6e6).abs() < 0.1e6, "{cross:?}");
+    // A machine that is too busy says so, and its numbers are not checked.
+    if summary["valid"] == true {
+        let used = |link: usize| links[link]["utilisation"].as_f64().unwrap();
+        assert!(used(1) > 0.9 && used(2) > 0.9, "{summary}");
+    } else {
+        println!("INVALID: {summary}");
+    }
 }

@@ -220,7 +220,12 @@ fn the_lab_says_what_it_cannot_do() {
         ("trace.toml", "", "the lab does not support this value of `link[1].trace`"),
         // The lab has links whose rate changes, so this is refused for another reason.
         ("rate-steps.toml", "link.1.jitter=1 ms", "the lab does not support this value of `link[1].jitter`"),
-        ("parking-lot.toml", "", "the lab does not support `flow[1].from`: all flows must go the same way"),
+        (
+            "parking-lot.toml",
+            "traffic.0.to=r3",
+            "the lab does not support `traffic[0]`: traffic occupies the queue",
+        ),
+        ("parking-lot.toml", "link.2.burst=30 kB", "the lab does not support this value of `link[2].burst`"),
         (
             "dumbbell-cubic.toml",
             "flow.0.pacing=true",
@@ -232,7 +237,6 @@ fn the_lab_says_what_it_cannot_do() {
             "the lab does not support this value of `link[1].jitter`",
         ),
         ("dumbbell-cubic.toml", "flow.0.controller=subtcp", "no kernel has `subtcp`; the simulator has"),
-        ("dumbbell-cubic.toml", "link.0.rate=1 Gb/s", "the lab does not support a second link with a rate"),
         ("dumbbell-cubic.toml", "flow.0.count=1000", "the lab runs at most 100 flows"),
     ];
     let folder = TempDir::new().unwrap();

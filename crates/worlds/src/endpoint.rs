@@ -22,16 +22,22 @@ pub(crate) const COMMAND: &str = "endpoint";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) role: Role,
-    /// Address on which the receiver listens.
-    pub(crate) address: Ipv4Addr,
+    /// The lab node in which this end runs.
+    pub(crate) node: String,
     /// Times at which to sample the counters, ascending; the last one ends the run.
     pub(crate) samples: Vec<Duration>,
     /// Whether connections request ECN regardless of their controller.
     pub(crate) ecn: bool,
+    /// All flows of the run. This end has those that begin or end at its node.
     pub(crate) flows: Vec<PlannedFlow>,
 }
 
 impl Plan {
+    /// Whether this end has a flow.
+    fn has(&self, flow: &PlannedFlow) -> bool {
+        self.node == *flow.node(self.role)
+    }
+
     /// Returns the distinct controllers, in the order of their first flow.
     fn controllers(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
@@ -53,19 +59,35 @@ pub(crate) enum Role {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PlannedFlow {
     pub(crate) controller: String,
+    /// The lab nodes of the sender and the receiver.
+    pub(crate) nodes: [String; 2],
+    /// The sender's address; `None` lets the kernel choose it.
+    pub(crate) source: Option<Ipv4Addr>,
+    /// The receiver's address.
+    pub(crate) destination: Ipv4Addr,
     pub(crate) start: Duration,
     pub(crate) stop: Option<Duration>,
     pub(crate) size: Option<u64>,
 }
 
-/// The counters of all flows at one end, sampled at one time on `CLOCK_REALTIME`.
+impl PlannedFlow {
+    /// Returns the node of its sender or receiver.
+    pub(crate) fn node(&self, role: Role) -> &String {
+        match role {
+            Role::Send => &self.nodes[0],
+            Role::Receive => &self.nodes[1],
+        }
+    }
+}
+
+/// The counters of all flows of a run, sampled at one time on `CLOCK_REALTIME`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) at: Instant,
     pub(crate) flows: Vec<Counters>,
 }
 
-/// Counters of a flow: the receiver fills in `received`, the sender the rest.
+/// Counters of a flow: the receiver fills in `received`, the sender the rest. Ends that do not have it leave all zero.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Counters {
     /// Payload bytes received in order.
@@ -169,7 +191,7 @@ fn receive(plan: &Plan, ended: &AtomicBool) -> Result<Vec<Sample>, Error> {
         .controllers()
         .iter()
         .zip(PORT..)
-        .map(|(name, port)| listen(plan, name, port))
+        .map(|(name, port)| listen(name, port))
         .collect::<Result<_, _>>()?;
     let received: Arc<[AtomicU64]> = plan.flows.iter().map(|_| AtomicU64::new(0)).collect();
     for listener in listeners {
@@ -193,9 +215,9 @@ fn receive(plan: &Plan, ended: &AtomicBool) -> Result<Vec<Sample>, Error> {
 }
 
 /// Accepted connections inherit the controller of the listening socket, and with it the way they echo marks.
-fn listen(plan: &Plan, controller: &str, port: u16) -> Result<TcpListener, Error> {
+fn listen(controller: &str, port: u16) -> Result<TcpListener, Error> {
     let socket = socket(controller)?;
-    socket.bind(&SocketAddrV4::new(plan.address, port).into()).context("cannot listen")?;
+    socket.bind(&SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port).into()).context("cannot listen")?;
     socket.listen(BACKLOG).context("cannot listen")?;
     Ok(TcpListener::from(socket))
 }
@@ -235,26 +257,30 @@ fn send(plan: &Plan, ended: &AtomicBool) -> Result<Vec<Sample>, Error> {
     let begin = ready()?;
     let mut flows = Vec::new();
     for (flow, stream) in plan.flows.iter().zip(streams) {
-        let sending = Arc::new(Sending { stream, finished: AtomicU64::new(0) });
-        flows.push(Arc::clone(&sending));
-        let flow = flow.clone();
+        let sending = stream.map(|stream| Arc::new(Sending { stream, finished: AtomicU64::new(0) }));
+        flows.push(sending.clone());
+        let (Some(sending), flow) = (sending, flow.clone()) else { continue };
         thread::spawn(move || {
             // An error means that the receiver is gone, so the run is over.
             let _ = sending.fill(&flow, begin);
         });
     }
-    Ok(watch(plan, begin, ended, || flows.iter().map(|flow| flow.counters()).collect()))
+    let counters =
+        |flow: &Option<Arc<Sending>>| flow.as_ref().map(|flow| flow.counters()).unwrap_or_default();
+    Ok(watch(plan, begin, ended, || flows.iter().map(counters).collect()))
 }
 
 /// Opens all connections at once, ahead of the flows' start times, so that handshakes do not delay the first
-/// segments.
-fn connect_all(plan: &Plan) -> Result<Vec<TcpStream>, Error> {
+/// segments. Flows of other ends have no connection.
+fn connect_all(plan: &Plan) -> Result<Vec<Option<TcpStream>>, Error> {
     thread::scope(|scope| {
         let flows = plan.flows.iter().enumerate();
-        let threads: Vec<_> =
-            flows.map(|(index, flow)| scope.spawn(move || connect(plan, index, flow))).collect();
+        let threads: Vec<_> = flows
+            .map(|(index, flow)| plan.has(flow).then(|| scope.spawn(move || connect(plan, index, flow))))
+            .collect();
         let failed = |_| Error::Unsupported("a thread failed".to_owned());
-        threads.into_iter().map(|thread| thread.join().map_err(failed)?).collect()
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().map_err(failed)?;
+        threads.into_iter().map(|thread| thread.map(join).transpose()).collect()
     })
 }
 
@@ -262,7 +288,10 @@ fn connect(plan: &Plan, index: usize, flow: &PlannedFlow) -> Result<TcpStream, E
     let socket = socket(&flow.controller)?;
     let listener = plan.controllers().into_iter().zip(PORT..).find(|(name, _)| *name == flow.controller);
     let port = listener.map_or(PORT, |(_, port)| port);
-    socket.connect(&SocketAddrV4::new(plan.address, port).into()).context("cannot connect")?;
+    if let Some(source) = flow.source {
+        socket.bind(&SocketAddrV4::new(source, 0).into()).context("cannot bind")?;
+    }
+    socket.connect(&SocketAddrV4::new(flow.destination, port).into()).context("cannot connect")?;
     let mut stream = TcpStream::from(socket);
     stream.write_all(&u32::try_from(index)?.to_be_bytes())?;
     Ok(stream)

@@ -1,6 +1,8 @@
-//! Runs with this host's TCP over an emulated path, in real time.
+//! Runs with this host's TCP over an emulated network, in real time.
 
 mod controllers;
+mod graph;
+mod pair;
 mod programs;
 mod results;
 mod translate;
@@ -69,19 +71,18 @@ fn run_once(
     let clock = Clock::now();
     let spec = translated.spec(seed);
     let lab = Lab::up(&spec, &format!("run-{}-{seed}", std::process::id()), Life::Owned)?;
-    if scenario.flow.iter().any(|flow| flow.ack_every == 1) {
-        lab.acknowledge_at_once("server")?;
-    }
+    translated.prepare(scenario, &lab)?;
     let mut programs = Programs::new(scenario, translated, controllers, &lab)?;
-    let plan = |role| plan(scenario, controllers, &lab, role);
-    let mut receiver = Endpoint::start(&lab, "server", &plan(Role::Receive)?, options)?;
-    let mut sender = Endpoint::start(&lab, "client", &plan(Role::Send)?, options)?;
+    let flows = flows(scenario, translated, controllers, &lab)?;
+    let start = |role| start_all(scenario, &flows, &lab, role, options);
+    // Receivers first: senders open their connections before they are ready.
+    let (mut receivers, mut senders) = (start(Role::Receive)?, start(Role::Send)?);
     let begin = now() + START_DELAY;
-    receiver.begin(begin)?;
-    sender.begin(begin)?;
+    receivers.iter_mut().chain(&mut senders).try_for_each(|endpoint| endpoint.begin(begin))?;
     thread::sleep((begin - now()).to_std());
-    if let Some(path) = translated.changing_path() {
-        lab.set_path(&path)?;
+    let changing = translated.changing_links();
+    if !changing.is_empty() {
+        lab.set_links(&changing)?;
     }
     lab.set_cross(&translated.cross)?;
     let end = begin + scenario.duration;
@@ -96,12 +97,13 @@ fn run_once(
     }
     programs.end(now() - begin)?;
     if options.cancellation.is_cancelled() {
-        sender.end();
-        receiver.end();
+        senders.iter_mut().chain(&mut receivers).for_each(Endpoint::end);
     }
-    let (sent, received) = (sender.samples()?, receiver.samples()?);
-    let last = received.last().map_or(begin, |sample| sample.at).max(begin + Duration::from_ms(1));
-    let truth = lab.truth_between(begin, last)?;
+    let sent = samples(&mut senders, &flows, Role::Send)?;
+    let received = samples(&mut receivers, &flows, Role::Receive)?;
+    // Without flows nobody samples.
+    let last = received.last().map_or(now().min(end), |sample| sample.at).max(begin + Duration::from_ms(1));
+    let truths = lab.truths_between(begin, last)?;
     lab.down()?;
     let run = results::Run {
         scenario,
@@ -111,7 +113,7 @@ fn run_once(
         last,
         sent: &sent,
         received: &received,
-        truth: &truth,
+        truths: &truths,
     };
     let (mut results, invalid_reason) = run.results();
     let (ended, files) = programs.finish();
@@ -119,40 +121,93 @@ fn run_once(
     Ok(Outcome { results, events: 0, wall: clock.elapsed(), invalid_reason, files })
 }
 
-/// Returns the plan of an endpoint, which samples its counters at the end of every interval, of warm-up and of
-/// the run.
-fn plan(scenario: &Scenario, controllers: &Controllers, lab: &Lab, role: Role) -> Result<Plan, Error> {
-    let mut samples: Vec<Duration> = (1..=scenario.duration.ns() / scenario.interval.ns())
-        .map(|index| scenario.interval * index)
-        .chain([scenario.warmup, scenario.duration])
-        .collect();
-    samples.sort();
-    samples.dedup();
+/// Returns all flows with their nodes and addresses.
+fn flows(
+    scenario: &Scenario,
+    translated: &Translated,
+    controllers: &Controllers,
+    lab: &Lab,
+) -> Result<Vec<PlannedFlow>, Error> {
     let mut flows = Vec::new();
     for (group, spec) in scenario.flow.iter().enumerate() {
+        let nodes = [&spec.from, &spec.to].map(|name| translated.node(name).to_owned());
+        let routes = translated.routes(group);
+        let destination = routes.map_or_else(|| lab.v4(&nodes[1]), |routes| Ok(routes.destination))?;
         for index in 0..spec.count {
             flows.push(PlannedFlow {
                 controller: controllers.of_flow(group).to_owned(),
+                nodes: nodes.clone(),
+                source: routes.map(|routes| routes.source),
+                destination,
                 start: spec.start_of(index) - Instant::ZERO,
                 stop: spec.stop,
                 size: spec.size.map(|size| size.get()),
             });
         }
     }
+    Ok(flows)
+}
+
+/// Starts an endpoint in every node that sends, or receives. They sample their counters at the end of every interval, of
+/// warm-up and of the run.
+fn start_all(
+    scenario: &Scenario,
+    flows: &[PlannedFlow],
+    lab: &Lab,
+    role: Role,
+    options: &Options<'_>,
+) -> Result<Vec<Endpoint>, Error> {
+    let mut samples: Vec<Duration> = (1..=scenario.duration.ns() / scenario.interval.ns())
+        .map(|index| scenario.interval * index)
+        .chain([scenario.warmup, scenario.duration])
+        .collect();
+    samples.sort();
+    samples.dedup();
     let ecn = scenario.flow.iter().any(|flow| flow.ecn == EcnMode::Classic);
-    Ok(Plan { role, address: lab.v4("server")?, samples, ecn, flows })
+    let mut nodes: Vec<&String> = flows.iter().map(|flow| flow.node(role)).collect();
+    nodes.sort();
+    nodes.dedup();
+    let start = |node: &String| {
+        let (node, samples, flows) = (node.clone(), samples.clone(), flows.to_vec());
+        Endpoint::start(lab, Plan { role, node, samples, ecn, flows }, options)
+    };
+    nodes.into_iter().map(start).collect()
+}
+
+/// Returns the samples of all endpoints of a role, each flow's from the endpoint that has it.
+fn samples(endpoints: &mut [Endpoint], flows: &[PlannedFlow], role: Role) -> Result<Vec<Sample>, Error> {
+    let mut all: Vec<Sample> = Vec::new();
+    for endpoint in endpoints {
+        let samples = endpoint.samples()?;
+        if all.is_empty() {
+            all = samples;
+            continue;
+        }
+        // After a cancellation the last samples were taken at almost the same time.
+        all.truncate(samples.len());
+        for (sample, other) in all.iter_mut().zip(samples) {
+            sample.at = sample.at.min(other.at);
+            let mine = |flow: &&PlannedFlow| *flow.node(role) == endpoint.node;
+            for (number, _) in flows.iter().enumerate().filter(|(_, flow)| mine(flow)) {
+                sample.flows[number] = other.flows[number];
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// An endpoint process in a node.
 struct Endpoint {
+    node: String,
     child: Child,
     output: BufReader<ChildStdout>,
 }
 
 impl Endpoint {
-    fn start(lab: &Lab, node: &str, plan: &Plan, options: &Options<'_>) -> Result<Endpoint, Error> {
+    fn start(lab: &Lab, plan: Plan, options: &Options<'_>) -> Result<Endpoint, Error> {
         let program = options.program()?;
-        let mut command = lab.command(node, program, [COMMAND.to_owned(), serde_json::to_string(plan)?])?;
+        let arguments = [COMMAND.to_owned(), serde_json::to_string(&plan)?];
+        let mut command = lab.command(&plan.node, program, arguments)?;
         process::die_with_parent(&mut command);
         process::prioritise(&mut command);
         let mut child =
@@ -160,9 +215,10 @@ impl Endpoint {
         let mut output = BufReader::new(child.stdout.take().context("no output")?);
         let mut line = String::new();
         output.read_line(&mut line)?;
-        let mut endpoint = Endpoint { child, output };
+        let mut endpoint = Endpoint { node: plan.node, child, output };
         if line.trim() != READY {
-            bail!("the endpoint on {node} could not start: {}", endpoint.error_output());
+            let reason = endpoint.error_output();
+            bail!("the endpoint on {} could not start: {reason}", endpoint.node);
         }
         Ok(endpoint)
     }

@@ -63,7 +63,7 @@ impl<'a> Programs<'a> {
         let folder = run_dir::folder(&uml::cache()?).context("cannot write into the cache")?;
         let hosts = folder.path().join("hosts");
         let mut lines = "127.0.0.1 localhost\n".to_owned();
-        for (node, name) in translated.hosts() {
+        for (name, node) in translated.hosts() {
             lines += &line(lab.v4(node)?, name);
         }
         std::fs::write(&hosts, lines).context("cannot write the names of nodes")?;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use headway_core::{Bytes, Duration, Instant, Rate};
-use headway_lab::{Direction, Interval as Logged, Truth};
+use headway_lab::{Interval as Logged, Lateness, Truths};
 use headway_record::{FlowResult, Group, Interval, LinkResult, Results, Series, Summary, TcpInterval, Total};
 use headway_scenario::Scenario;
 
-use super::translate::Translated;
+use super::translate::{Lane, Translated};
 use crate::endpoint::{Counters, Sample};
 use crate::pacing::pacing;
 
@@ -24,7 +24,7 @@ pub(super) struct Run<'a> {
     pub(super) last: Instant,
     pub(super) sent: &'a [Sample],
     pub(super) received: &'a [Sample],
-    pub(super) truth: &'a Truth,
+    pub(super) truths: &'a Truths,
 }
 
 impl Run<'_> {
@@ -42,7 +42,7 @@ impl Run<'_> {
             measured_ns: self.measured_time().ns().unsigned_abs(),
             total: Total::of(flows.iter()),
             groups: Group::of(&flows),
-            links: Direction::BOTH.iter().map(|&direction| self.link(direction)).collect(),
+            links: self.translated.lanes.iter().map(|lane| self.link(lane)).collect(),
             // The emulator counts all sources of a queue together; their rates are those of the links.
             traffic: Vec::new(),
             measurements: Vec::new(),
@@ -69,7 +69,11 @@ impl Run<'_> {
     }
 
     fn invalid_reason(&self) -> Option<String> {
-        let lateness = Direction::BOTH.map(|way| self.truth.lateness_between(way, self.begin, self.last));
+        let lateness = |lane: &Lane| {
+            let truth = self.truths.link(&lane.link).ok()?;
+            Some(truth.lateness_between(lane.direction, self.begin, self.last))
+        };
+        let lateness: Vec<Lateness> = self.translated.lanes.iter().filter_map(lateness).collect();
         let worst = lateness.iter().map(|lateness| lateness.very_late_share).fold(0.0, f64::max);
         let missed: u64 = lateness.iter().map(|lateness| lateness.missed).sum();
         lateness.iter().any(super::disturbed).then(|| {
@@ -116,14 +120,14 @@ impl Run<'_> {
     }
 
     /// Returns the logged intervals that begin in the window.
-    fn logged(&self, direction: Direction, from: Instant, to: Instant) -> &[Logged] {
-        let all = self.truth.intervals(direction);
+    fn logged(&self, lane: &Lane, from: Instant, to: Instant) -> &[Logged] {
+        let all = self.truths.link(&lane.link).map_or(&[][..], |truth| truth.intervals(lane.direction));
         let (first, last) = (all.partition_point(|i| i.start < from), all.partition_point(|i| i.start < to));
         all.get(first..last).unwrap_or_default()
     }
 
-    fn link(&self, direction: Direction) -> LinkResult {
-        let part = self.logged(direction, self.warmup_end(), self.last);
+    fn link(&self, lane: &Lane) -> LinkResult {
+        let part = self.logged(lane, self.warmup_end(), self.last);
         let sum = |value: fn(&Logged) -> u64| part.iter().map(value).sum::<u64>();
         let time: Duration = part.iter().map(|interval| interval.length).sum();
         let [capacity, host, cross] = [
@@ -135,12 +139,12 @@ impl Run<'_> {
         let drops = sum(|i| i.host_drops + i.cross_drops);
         let queued = sum(|i| i.queued);
         let mut result = LinkResult {
-            link: self.name(direction),
-            capacity_bps: Some(bps(capacity, time)),
-            utilisation: Some((host + cross).get() as f64 / capacity.get().max(1) as f64),
+            link: lane.name.clone(),
+            capacity_bps: lane.limited.then(|| bps(capacity, time)),
+            utilisation: lane.limited.then(|| (host + cross).get() as f64 / capacity.get().max(1) as f64),
             measured_bps: bps(host, time),
             cross_bps: bps(cross, time),
-            free_bps: Some(bps(Bytes::new(capacity.get().saturating_sub(cross.get())), time)),
+            free_bps: lane.limited.then(|| bps(Bytes::new(capacity.get().saturating_sub(cross.get())), time)),
             delay_mean_ns: sum(|i| i.queued_time.ns().unsigned_abs()) / queued.max(1),
             delay_p50_ns: quantile(part, 0.5),
             delay_p99_ns: quantile(part, 0.99),
@@ -153,11 +157,6 @@ impl Run<'_> {
         };
         result.loss = result.loss_share();
         result
-    }
-
-    fn name(&self, direction: Direction) -> String {
-        let [forward, reverse] = &self.translated.names;
-        if direction == Direction::Forward { forward.clone() } else { reverse.clone() }
     }
 
     /// Returns the sender's state at the second sample, and its counts since the first.
@@ -190,15 +189,17 @@ impl Run<'_> {
             let seen = |at: Instant| Self::at(self.sent, at, flow);
             begins().zip(&ends).map(|(begin, &end)| self.tcp(&seen(begin), &seen(end))).collect()
         };
-        let link = |direction| {
-            begins().zip(&ends).map(|(begin, &end)| interval(self.logged(direction, begin, end))).collect()
+        let lanes = &self.translated.lanes;
+        let link = |lane: &Lane| {
+            let part = |(begin, &end)| interval(lane, self.logged(lane, begin, end));
+            begins().zip(&ends).map(part).collect()
         };
         Series {
             goodput: (0..flows).map(goodput).collect(),
             tcp: (0..flows).map(tcp).collect(),
             flows: (0..flows).map(|flow| flow.to_string()).collect(),
-            links: Direction::BOTH.map(link).to_vec(),
-            names: Direction::BOTH.map(|direction| self.name(direction)).to_vec(),
+            links: lanes.iter().map(link).collect(),
+            names: lanes.iter().map(|lane| lane.name.clone()).collect(),
             ends: ends.iter().map(|end| Instant::ZERO + (*end - self.begin)).collect(),
         }
     }
@@ -209,10 +210,10 @@ fn known(us: u32) -> Option<u32> {
     (us > 0 && us < u32::MAX).then_some(us)
 }
 
-fn interval(part: &[Logged]) -> Interval {
+fn interval(lane: &Lane, part: &[Logged]) -> Interval {
     let bytes = |value: fn(&Logged) -> u64| Bytes::new(part.iter().map(value).sum::<u64>() / 8);
     Interval {
-        capacity: Some(part.iter().map(|i| i.capacity.bytes_in(i.length)).sum()),
+        capacity: lane.limited.then(|| part.iter().map(|i| i.capacity.bytes_in(i.length)).sum()),
         measured: bytes(|i| i.host_bits),
         probes: Bytes::ZERO,
         cross: bytes(|i| i.cross_bits),

@@ -1,0 +1,171 @@
+//! Converts a scenario to a lab with all of its nodes and links. Every group of flows has addresses of its own at both
+//! ends, so that it takes the path that the scenario says.
+
+use std::net::Ipv4Addr;
+
+use crate::error::{Error, bail};
+use headway_lab::{Direction, Edge, Lab, LinkSpec as LabLink, PathSpec};
+use headway_scenario::{LinkSpec, Scenario, Topology};
+
+use super::translate::{Lane, Network, bottleneck, cross, is_classic};
+
+/// The paths of a group of flows there and back, with its addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Routes {
+    pub(crate) source: Ipv4Addr,
+    pub(crate) destination: Ipv4Addr,
+    there: Vec<Hop>,
+    back: Vec<Hop>,
+}
+
+/// One link on a path, with the lab's names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Hop {
+    from: String,
+    to: String,
+    link: String,
+}
+
+/// Converts a scenario, or names the key that the lab does not support.
+pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Network, Error> {
+    let places = places(scenario, topology)?;
+    let lanes = |index: usize| {
+        let (link, direction) = places[index];
+        let name = topology.directions()[index].name.clone();
+        let limited = scenario.link[topology.directions()[index].link].highest_rate().is_some();
+        Lane { link: link_name(link), direction, name, limited }
+    };
+    let mut links: Vec<Edge> = Vec::new();
+    for (index, end) in topology.directions().iter().enumerate() {
+        let (link, direction) = places[index];
+        let side = side(scenario, &scenario.link[end.link]);
+        match direction {
+            Direction::Forward => links.push(Edge {
+                name: link_name(link),
+                from: node_name(end.from),
+                to: node_name(end.to),
+                path: PathSpec { forward: side.clone(), reverse: side },
+            }),
+            Direction::Reverse => links[link].path.reverse = side,
+        }
+    }
+    let mut sources = Vec::new();
+    for (index, traffic) in scenario.traffic.iter().enumerate() {
+        let path = topology.route(&traffic.from, &traffic.to, &traffic.via).map_err(Error::other)?;
+        let mut limited = path.into_iter().map(&lanes).filter(|lane| lane.limited);
+        let (Some(lane), None) = (limited.next(), limited.next()) else {
+            bail!(
+                "the lab does not support `traffic[{index}]`: traffic occupies the queue of one link with a rate, \
+                 and its path has none or several"
+            );
+        };
+        sources.push(cross(index, traffic, lane.direction)?.on(&lane.link));
+    }
+    let hop = |index: usize| {
+        let end = &topology.directions()[index];
+        Hop { from: node_name(end.from), to: node_name(end.to), link: link_name(places[index].0) }
+    };
+    let mut routes = Vec::new();
+    for (group, flow) in scenario.flow.iter().enumerate() {
+        let path = |from: &str, to: &str, via: &[String]| {
+            let path = topology.route(from, to, via).map_err(Error::other)?;
+            Ok::<_, Error>(path.into_iter().map(hop).collect::<Vec<_>>())
+        };
+        let back: Vec<String> = flow.via.iter().rev().cloned().collect();
+        let [source, destination] = [1, 2].map(|end| address(end, group));
+        let (there, back) = (path(&flow.from, &flow.to, &flow.via)?, path(&flow.to, &flow.from, &back)?);
+        routes.push(Routes { source, destination, there, back });
+    }
+    let names = topology.names().into_iter().enumerate();
+    Ok(Network {
+        links,
+        cross: sources,
+        lanes: (0..topology.directions().len()).map(lanes).collect(),
+        hosts: names.map(|(number, name)| (name.to_owned(), node_name(number))).collect(),
+        routes,
+    })
+}
+
+/// Returns the link of the lab and its direction for every direction of the topology. Two links of the scenario that
+/// lead in opposite ways only become one link of the lab.
+fn places(scenario: &Scenario, topology: &Topology) -> Result<Vec<(usize, Direction)>, Error> {
+    let directions = topology.directions();
+    let mut places: Vec<Option<(usize, Direction)>> = vec![None; directions.len()];
+    let mut links = 0;
+    for (index, there) in directions.iter().enumerate() {
+        if places[index].is_some() {
+            continue;
+        }
+        let duplex = scenario.link[there.link].duplex;
+        let back = (index + 1..directions.len()).find(|&other| {
+            let back = &directions[other];
+            let is_free = places[other].is_none() && duplex == scenario.link[back.link].duplex;
+            is_free && (back.from, back.to) == (there.to, there.from) && (!duplex || back.link == there.link)
+        });
+        let Some(back) = back else {
+            bail!("the lab does not support `link[{}].duplex`: no link leads back", there.link);
+        };
+        places[index] = Some((links, Direction::Forward));
+        places[back] = Some((links, Direction::Reverse));
+        links += 1;
+    }
+    Ok(places.into_iter().flatten().collect())
+}
+
+fn side(scenario: &Scenario, link: &LinkSpec) -> LabLink {
+    let LinkSpec { delay, jitter, reordering, loss, .. } = *link;
+    LabLink { delay, jitter, reordering, loss, ..bottleneck(scenario, link) }
+}
+
+/// The nodes of a scenario may have names that a lab does not allow.
+fn node_name(number: usize) -> String {
+    format!("n{number}")
+}
+
+fn link_name(number: usize) -> String {
+    format!("l{number}")
+}
+
+/// Returns the address of a group of flows at one end: 1 for its sender, 2 for its receiver.
+fn address(end: u8, group: usize) -> Ipv4Addr {
+    // At most 100 groups have flows.
+    Ipv4Addr::new(10, 78, end, group as u8)
+}
+
+/// Gives all groups their addresses and routes.
+pub(super) fn configure(scenario: &Scenario, routes: &[Routes], lab: &Lab) -> Result<(), Error> {
+    for node in lab.nodes() {
+        let mut batch = String::new();
+        for (flow, routes) in scenario.flow.iter().zip(routes) {
+            let Routes { source, destination, there, back } = routes;
+            let metrics = if is_classic(flow) { " features ecn" } else { "" };
+            batch += &lines(lab, &node.name, (*source, *destination), there, metrics)?;
+            let metrics = if flow.ack_every == 1 { " quickack 1" } else { "" };
+            batch += &lines(lab, &node.name, (*destination, *source), back, metrics)?;
+        }
+        if !batch.is_empty() {
+            lab.configure(&node.name, &batch)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns what a node needs to know of a path from one address to another; `metrics` belong to the route at its begin.
+fn lines(
+    lab: &Lab,
+    node: &str,
+    (own, other): (Ipv4Addr, Ipv4Addr),
+    path: &[Hop],
+    metrics: &str,
+) -> Result<String, Error> {
+    let mut lines = String::new();
+    for (index, Hop { from, to, link }) in path.iter().enumerate().filter(|(_, hop)| hop.from == node) {
+        if index == 0 {
+            lines += &format!("addr add {own}/32 dev lo\n");
+        }
+        let (next, device) = (lab.interface(to, link)?.v4, &lab.interface(from, link)?.name);
+        let metrics = if index == 0 { metrics } else { "" };
+        lines += &format!("route add {other}/32 via {next} dev {device}{metrics}\n");
+    }
+    Ok(lines)
+}

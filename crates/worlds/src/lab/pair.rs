@@ -1,0 +1,96 @@
+//! Converts a scenario to two hosts with one link, if all flows share a path with at most one bottleneck in each
+//! direction.
+
+use crate::error::Error;
+use headway_core::Duration;
+use headway_lab::{Direction, Edge, LinkSpec as LabLink, PathSpec};
+use headway_scenario::{Scenario, Topology};
+
+use super::translate::{Lane, Network, bottleneck, cross, is_classic};
+
+/// The nodes of the lab.
+const NODES: [&str; 2] = ["client", "server"];
+
+/// The common path of all flows in one direction.
+struct Way {
+    link: LabLink,
+    /// The number of the direction whose queue is emulated, in the topology.
+    bottleneck: usize,
+}
+
+/// Converts a scenario; `None` if it needs more than one link.
+pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Option<Network>, Error> {
+    let Some([client, server]) = ends(scenario) else { return Ok(None) };
+    let via = scenario.flow.first().map(|flow| flow.via.clone()).unwrap_or_default();
+    let back: Vec<String> = via.iter().rev().cloned().collect();
+    let route = |from: &str, to: &str, via: &[String]| topology.route(from, to, via).map_err(Error::other);
+    let forward = way(scenario, topology, &route(client, server, &via)?);
+    let reverse = way(scenario, topology, &route(server, client, &back)?);
+    let (Some(forward), Some(reverse)) = (forward, reverse) else { return Ok(None) };
+    let mut sources = Vec::new();
+    for (index, traffic) in scenario.traffic.iter().enumerate() {
+        let path = route(&traffic.from, &traffic.to, &traffic.via)?;
+        let direction = match (path.contains(&forward.bottleneck), path.contains(&reverse.bottleneck)) {
+            (true, false) => Direction::Forward,
+            (false, true) => Direction::Reverse,
+            _ => return Ok(None),
+        };
+        sources.push(cross(index, traffic, direction)?);
+    }
+    let [from, to] = NODES;
+    let lane = |direction, way: &Way| Lane {
+        link: format!("{from}-{to}"),
+        direction,
+        name: topology.directions()[way.bottleneck].name.clone(),
+        limited: true,
+    };
+    let lanes = vec![lane(Direction::Forward, &forward), lane(Direction::Reverse, &reverse)];
+    let path = PathSpec { forward: forward.link, reverse: reverse.link };
+    Ok(Some(Network {
+        links: vec![Edge { path: path.clone(), ..Edge::new(from, to, path.forward) }],
+        cross: sources,
+        lanes,
+        hosts: vec![(client.to_owned(), from.to_owned()), (server.to_owned(), to.to_owned())],
+        routes: Vec::new(),
+    }))
+}
+
+/// Returns the two nodes that all flows and programs use; `None` if there are others.
+fn ends(scenario: &Scenario) -> Option<[&str; 2]> {
+    if let Some(first) = scenario.flow.first() {
+        // What the lab sets for a whole host must be the same for all flows.
+        let alike = scenario.flow.iter().all(|flow| {
+            (&flow.from, &flow.to, &flow.via) == (&first.from, &first.to, &first.via)
+                && flow.ack_every == first.ack_every
+                && is_classic(flow) == is_classic(first)
+        });
+        if !alike {
+            return None;
+        }
+    }
+    let mut nodes: Vec<&str> =
+        scenario.flow.iter().take(1).flat_map(|flow| [flow.from.as_str(), flow.to.as_str()]).collect();
+    for program in &scenario.program {
+        if !nodes.contains(&program.at.as_str()) {
+            nodes.push(&program.at);
+        }
+    }
+    nodes.try_into().ok()
+}
+
+/// Merges the links of one direction: at most one of them has a rate and one jitter; delays add up.
+fn way(scenario: &Scenario, topology: &Topology, path: &[usize]) -> Option<Way> {
+    let links = || path.iter().map(|&index| (index, &scenario.link[topology.directions()[index].link]));
+    let mut limited = links().filter(|(_, link)| link.highest_rate().is_some());
+    let (bottleneck_index, narrow) = limited.next().or_else(|| links().next())?;
+    let mut shaky = links().filter(|(_, link)| link.jitter > Duration::ZERO).map(|(_, link)| link);
+    let (jitter, reordering) =
+        shaky.next().map_or_else(Default::default, |link| (link.jitter, link.reordering));
+    if limited.next().is_some() || shaky.next().is_some() {
+        return None;
+    }
+    let delay = links().map(|(_, link)| link.delay).sum();
+    let delivered: f64 = links().map(|(_, link)| 1.0 - link.loss).product();
+    let link = LabLink { delay, jitter, reordering, loss: 1.0 - delivered, ..bottleneck(scenario, narrow) };
+    Some(Way { link, bottleneck: bottleneck_index })
+}

@@ -1,0 +1,87 @@
+use std::path::Path;
+
+use super::*;
+
+fn load(name: &str) -> Scenario {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(name);
+    Scenario::load(&file, &[]).unwrap()
+}
+
+fn links(translated: &Translated) -> Vec<String> {
+    let links = translated.spec.links.iter();
+    links.map(|link| format!("{} {}-{} {}", link.name, link.from, link.to, link.path.forward.rate)).collect()
+}
+
+#[test]
+fn rates_that_change_go_to_the_lab_with_their_times() {
+    let scenario = load("rate-steps.toml");
+    let translated = Translated::new(&scenario).unwrap();
+    let [(name, path)] = &translated.changing_links()[..] else { panic!("one link") };
+    assert_eq!((*name, &path.forward.rates), ("client-server", &scenario.link[1].rates));
+    assert_eq!((path.forward.rate, path.forward.buffer), (Rate::ZERO, Some(Bytes::new(250_000))));
+    assert!(Translated::new(&load("dumbbell-cubic.toml")).unwrap().changing_links().is_empty());
+}
+
+#[test]
+fn one_bottleneck_becomes_one_link_and_several_become_all() {
+    let dumbbell = Translated::new(&load("dumbbell-cubic.toml")).unwrap();
+    assert_eq!(dumbbell.spec.links.len(), 1);
+    assert!(dumbbell.routes(0).is_none());
+    let lot = Translated::new(&load("parking-lot.toml")).unwrap();
+    assert_eq!(
+        links(&lot),
+        [
+            "l0 n0-n1 10.0 Gb/s",
+            "l1 n1-n2 100 Mb/s",
+            "l2 n2-n3 80.0 Mb/s",
+            "l3 n3-n4 100 Mb/s",
+            "l4 n4-n5 10.0 Gb/s"
+        ]
+    );
+    let cross: Vec<&str> = lot.cross.iter().filter_map(|cross| cross.link.as_deref()).collect();
+    assert_eq!(cross, ["l1", "l2", "l3"]);
+    let limited: Vec<&str> =
+        lot.lanes.iter().filter(|lane| lane.limited).map(|lane| lane.name.as_str()).collect();
+    assert_eq!(limited, ["r1->r2", "r2->r1", "r2->r3", "r3->r2", "r3->r4", "r4->r3"]);
+    assert_eq!((lot.node("a"), lot.node("b")), ("n0", "n5"));
+    assert_ne!(lot.routes(0).unwrap().source, lot.routes(1).unwrap().source);
+}
+
+/// Two flows through a link that leads one way, and back by another, with more keys for them.
+fn one_way(back: &str, more: &str) -> Result<Translated, String> {
+    let link = |from: &str, to: &str, rate| {
+        format!("[[link]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate} Mb/s\"\nduplex = false\n")
+    };
+    let flow =
+        |from: &str, to: &str| format!("[[flow]]\nfrom = \"{from}\"\nto = \"{to}\"\ncontroller = \"reno\"\n");
+    let text = format!(
+        "duration = \"2 s\"\n{}{}{back}{}{}{more}",
+        link("a", "b", 10),
+        link("b", "a", 20),
+        flow("a", "b"),
+        flow("b", "a")
+    );
+    let scenario = Scenario::parse(&text, Path::new("x.toml"), &[]).map_err(|error| error.to_string())?;
+    Translated::new(&scenario).map_err(|error| error.to_string())
+}
+
+#[test]
+fn links_that_lead_one_way_are_paired() {
+    let translated = one_way("", "").unwrap();
+    let [link] = &translated.spec.links[..] else { panic!("one link") };
+    assert_eq!(
+        (link.path.forward.rate, link.path.reverse.rate),
+        (Rate::from_mbps(10.0), Rate::from_mbps(20.0))
+    );
+    let alone = "[[link]]\nfrom = \"b\"\nto = \"c\"\nduplex = false\n";
+    assert!(one_way(alone, "").unwrap_err().contains("`link[2].duplex`: no link leads back"));
+}
+
+#[test]
+fn traffic_through_several_queues_is_refused() {
+    let further = "[[link]]\nfrom = \"b\"\nto = \"c\"\nrate = \"5 Mb/s\"\n";
+    let traffic = "[[traffic]]\nfrom = \"a\"\nto = \"c\"\nmodel = \"cbr\"\nrate = \"1 Mb/s\"\n";
+    let error = one_way(further, traffic).unwrap_err();
+    assert!(error.starts_with("the lab does not support `traffic[0]`"), "{error}");
+    assert!(one_way(further, &traffic.replace("\"c\"", "\"b\"")).is_ok());
+}
