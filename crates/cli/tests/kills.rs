@@ -122,10 +122,14 @@ fn processes() -> Vec<Process> {
     entries(Path::new("/proc")).iter().filter_map(|name| Process::of(name.parse().ok()?)).collect()
 }
 
+/// A path of two links, that is three nodes.
+const LAB: &str = "[[link]]\nfrom = \"client\"\nto = \"router\"\nforward = { rate = \"10 Mb/s\" }\n\
+                   [[link]]\nfrom = \"router\"\nto = \"server\"\nforward = { rate = \"10 Mb/s\" }\n";
+
 /// Creates a trial with a scenario for labs; `None` if this machine cannot run labs.
 fn with_lab(what: &str) -> Option<Trial> {
     let trial = Trial::new(what);
-    trial.write("path.toml", "[forward]\nrate = \"10 Mb/s\"\n");
+    trial.write("path.toml", LAB);
     let up = trial.output(&["lab", "up", "path.toml", "--name", &trial.name]);
     let said = String::from_utf8_lossy(&up.stderr);
     if said.contains("this host allows neither") || said.contains("install the package") {
