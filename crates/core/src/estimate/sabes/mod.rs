@@ -6,10 +6,27 @@
 //! behind the tight link. [`Transfer`] reads one direction of a connection: data one way, ACKs the other. It does no
 //! I/O and reads no clock; the simulator and readers of captures feed it the same [`Segment`]s.
 
+mod batch;
+mod capacity;
+mod chain;
+mod flight;
+mod heuristic;
+mod interval;
+mod limit;
+mod meter;
+mod path;
+mod round_trip;
+mod sample;
 mod segment;
 mod settings;
 mod transfer;
+mod window_counts;
+mod wire;
 
+pub use limit::{Limit, Limits};
+pub use meter::Estimate;
+pub use path::{Passed, Path};
 pub use segment::{Flags, Segment, Way};
 pub use settings::{Form, Settings, Side, Windows};
-pub use transfer::{Estimate, Limit, Limits, Transfer, WindowCounts, WindowRefusal};
+pub use transfer::Transfer;
+pub use window_counts::{WindowCounts, WindowRefusal};

@@ -63,3 +63,31 @@ pub struct Segment {
     /// The value and the echo of the timestamps option.
     pub timestamps: Option<(u32, u32)>,
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A segment with data, sent at `us` microseconds.
+    pub(in super::super) fn data(us: u64, sequence: u32, payload: u32) -> Segment {
+        Segment {
+            at: Instant::from_ns(us * 1_000),
+            way: Way::Data,
+            sequence,
+            acknowledgement: Some(1),
+            payload,
+            headers: 52,
+            window: 1_000,
+            flags: Flags::default(),
+            window_scale: None,
+            mss: None,
+            sack: false,
+            timestamps: None,
+        }
+    }
+
+    /// An ACK at `us` microseconds.
+    pub(in super::super) fn ack(us: u64, number: u32) -> Segment {
+        Segment { way: Way::Acks, sequence: 1, acknowledgement: Some(number), ..data(us, 1, 0) }
+    }
+}

@@ -1,177 +1,41 @@
 //! One direction of a connection.
 
+use super::capacity::{First, Phase};
+use super::chain::{Chain, Link};
+use super::flight::{Flight, before};
+use super::limit::{Limiter, Limits, Situation};
+use super::meter::{Estimate, Known, Meter};
+use super::path::Passed;
+use super::round_trip::RoundTrip;
+use super::sample::Step;
 use super::segment::{Segment, Way};
-use super::settings::{Settings, Windows};
+use super::settings::{Settings, Side, Windows};
+use super::window_counts::WindowCounts;
+use super::wire::Wire;
 use crate::units::{Bytes, Duration, Instant, Rate};
-
-/// An estimate of the available bandwidth from one window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Estimate {
-    /// The end of the window.
-    pub at: Instant,
-    /// The available bandwidth: the capacity of the tight link minus its cross traffic, without the transfers that are
-    /// observed.
-    pub rate: Rate,
-    /// Lower end of the interval that holds the truth in at least 80 % of windows.
-    pub low: Rate,
-    /// Upper end of that interval.
-    pub high: Rate,
-    /// Number of samples used.
-    pub samples: u32,
-}
-
-/// Why a window gave no estimate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum WindowRefusal {
-    /// Fewer samples than needed remained.
-    TooFewAcks,
-    /// The sender had nothing to send, so gaps between ACKs say nothing about the path.
-    ApplicationLimited,
-    /// The receive window limited the sender.
-    WindowLimited,
-    /// The stamps of ACKs come in batches, and no complete batches remained.
-    StampsCoalesced,
-    /// The samples have too little spread: the transfer was not faster than what is available (Eq. 6.5).
-    Narrow,
-    /// Mean and median of the samples differ too much (Eq. 6.5).
-    Skewed,
-    /// The capacity is not known yet.
-    NoCapacity,
-}
-
-impl WindowRefusal {
-    /// All reasons.
-    pub const ALL: [WindowRefusal; 7] = [
-        WindowRefusal::TooFewAcks,
-        WindowRefusal::ApplicationLimited,
-        WindowRefusal::WindowLimited,
-        WindowRefusal::StampsCoalesced,
-        WindowRefusal::Narrow,
-        WindowRefusal::Skewed,
-        WindowRefusal::NoCapacity,
-    ];
-
-    /// Returns the reason as a name for results, such as `too-few-acks`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            WindowRefusal::TooFewAcks => "too-few-acks",
-            WindowRefusal::ApplicationLimited => "application-limited",
-            WindowRefusal::WindowLimited => "window-limited",
-            WindowRefusal::StampsCoalesced => "stamps-coalesced",
-            WindowRefusal::Narrow => "narrow",
-            WindowRefusal::Skewed => "skewed",
-            WindowRefusal::NoCapacity => "no-capacity",
-        }
-    }
-}
-
-/// How many windows gave an estimate, and why the others did not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WindowCounts {
-    used: u64,
-    refused: [u64; WindowRefusal::ALL.len()],
-}
-
-impl WindowCounts {
-    /// Returns the number of windows that gave an estimate.
-    pub const fn used(&self) -> u64 {
-        self.used
-    }
-
-    /// Returns the number of windows refused for this reason.
-    pub const fn refused(&self, reason: WindowRefusal) -> u64 {
-        self.refused[reason as usize]
-    }
-
-    /// Returns the number of all windows.
-    pub fn total(&self) -> u64 {
-        self.used + self.refused.iter().sum::<u64>()
-    }
-
-    fn count<T>(&mut self, result: Result<T, WindowRefusal>) -> Option<T> {
-        match result {
-            Ok(value) => {
-                self.used += 1;
-                Some(value)
-            }
-            Err(reason) => {
-                self.refused[reason as usize] += 1;
-                None
-            }
-        }
-    }
-}
-
-/// What limits the rate of a transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Limit {
-    /// The sending application: it has less to send than the path and the receiver would take.
-    Application,
-    /// The receiver: its window is full.
-    ReceiveWindow,
-    /// The path, through the congestion window.
-    Path,
-    /// The trace does not tell.
-    Unknown,
-}
-
-impl Limit {
-    /// All limits.
-    pub const ALL: [Limit; 4] = [Limit::Application, Limit::ReceiveWindow, Limit::Path, Limit::Unknown];
-
-    /// Returns the limit as a name for results, such as `receive-window`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Limit::Application => "application",
-            Limit::ReceiveWindow => "receive-window",
-            Limit::Path => "path",
-            Limit::Unknown => "unknown",
-        }
-    }
-}
-
-/// The time for which each limit held.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    time: [Duration; Limit::ALL.len()],
-}
-
-impl Limits {
-    /// Returns the time for which `limit` held.
-    pub const fn time(&self, limit: Limit) -> Duration {
-        self.time[limit as usize]
-    }
-
-    /// Returns the share of time, 0 to 1, for which `limit` held; 0 before any time has passed.
-    pub fn share(&self, limit: Limit) -> f64 {
-        let total: Duration = self.time.iter().copied().sum();
-        if total > Duration::ZERO { self.time(limit).secs_f64() / total.secs_f64() } else { 0.0 }
-    }
-
-    /// Returns the limit that held for the longest time; `Unknown` before any time has passed.
-    pub fn main(&self) -> Limit {
-        let longest =
-            Limit::ALL.into_iter().max_by_key(|limit| (self.time(*limit), *limit == Limit::Unknown));
-        longest.unwrap_or(Limit::Unknown)
-    }
-}
 
 /// One direction of a connection, observed at a tap: data one way, ACKs the other.
 ///
-/// Its memory is bounded by [`Settings::samples`] and grows only while a window holds more samples than any before.
+/// Its memory is bounded by [`Settings::samples`]; it grows only while a window or a flight is larger than any before.
 #[derive(Clone, Debug)]
 pub struct Transfer {
     settings: Settings,
-    last: Option<(Instant, u32)>,
-    round_trip: Option<Duration>,
-    /// The last segment timed for an RTT: when it was sent, and the number that acknowledges it.
-    timed: Option<(Instant, u32)>,
-    capacity: Option<Rate>,
-    begin: Option<Instant>,
-    rates: Vec<f32>,
+    chain: Chain,
+    flight: Flight,
+    wire: Wire,
+    round_trip: RoundTrip,
+    /// The way of the SYN, until its end has answered the SYN-ACK.
+    opener: Option<Way>,
+    /// The window scale options of the two SYNs, data way first; `None` while a SYN was not seen.
+    scales: [Option<Option<u8>>; 2],
+    /// The last acknowledgement number and window field.
+    last: Option<(u32, u16)>,
+    meter: Meter,
+    /// What the last segment acknowledged.
+    passed: Option<Passed>,
+    phase: Phase,
     acknowledged: u64,
-    counts: WindowCounts,
-    limits: Limits,
+    limiter: Limiter,
 }
 
 impl Transfer {
@@ -179,92 +43,198 @@ impl Transfer {
     pub fn new(settings: &Settings) -> Transfer {
         Transfer {
             settings: *settings,
+            chain: Chain::default(),
+            flight: Flight::default(),
+            wire: Wire::new(settings.framing.get()),
+            round_trip: RoundTrip::default(),
+            opener: None,
+            scales: [None; 2],
             last: None,
-            round_trip: None,
-            timed: None,
-            capacity: None,
-            begin: None,
-            rates: Vec::new(),
+            meter: Meter::new(settings),
+            passed: None,
+            phase: Phase::new(settings),
             acknowledged: 0,
-            counts: WindowCounts::default(),
-            limits: Limits::default(),
+            limiter: Limiter::new(),
         }
     }
 
     /// Takes the next segment that passes the tap; returns an estimate if a window ended with it that gives one.
     pub fn observe(&mut self, segment: &Segment) -> Option<Estimate> {
+        self.passed = None;
+        let end = self.meter.is_over(segment.at);
+        let over = end.and_then(|end| self.tumble(end, segment.at));
+        self.open(segment);
         match segment.way {
             Way::Data => {
-                if segment.payload > 0 && self.timed.is_none() {
-                    self.timed = Some((segment.at, segment.sequence.wrapping_add(segment.payload)));
-                }
-                None
+                self.send(segment);
+                over
             }
-            Way::Acks => self.acknowledge(segment.at, segment.acknowledgement?),
+            Way::Acks => {
+                let number = segment.acknowledgement.filter(|_| !segment.flags.syn);
+                let advanced = number.is_some_and(|number| self.acknowledge(segment, number));
+                if advanced && self.settings.windows == Windows::Sliding {
+                    return self.meter.slide(segment.at, &self.known());
+                }
+                over
+            }
         }
     }
 
-    fn acknowledge(&mut self, at: Instant, number: u32) -> Option<Estimate> {
-        if let Some((sent, end)) = self.timed
-            && (number.wrapping_sub(end) as i32) >= 0
-        {
-            self.round_trip = Some(at - sent);
-            self.timed = None;
+    /// Takes what the handshake tells.
+    fn open(&mut self, segment: &Segment) {
+        if !segment.flags.syn {
+            if self.opener == Some(segment.way) {
+                self.opener = None;
+                self.round_trip.established(segment.at);
+            }
+            return;
         }
-        let (before, last) = self.last.replace((at, number))?;
-        let fresh = number.wrapping_sub(last);
-        if fresh == 0 || fresh as i32 <= 0 {
-            return None;
+        if segment.acknowledgement.is_none() {
+            self.opener = Some(segment.way);
+            self.round_trip.syn(segment.at);
         }
-        self.acknowledged += u64::from(fresh);
-        let rate = Rate::of(Bytes::new(fresh.into()), at - before)?;
-        if self.rates.len() < self.settings.samples {
-            self.rates.push(rate.bps_f64() as f32);
+        self.scales[segment.way as usize] = Some(segment.window_scale);
+        segment.mss.into_iter().for_each(|mss| self.wire.announce(mss));
+        if segment.way == Way::Data {
+            self.chain.begin(segment.at, segment.sequence.wrapping_add(1));
         }
-        self.capacity = self.capacity.max(Some(rate.min(self.settings.nic)));
-        let period = match self.settings.windows {
-            Windows::Sliding => self.round_trip?,
-            Windows::Tumbling(period) => period,
+    }
+
+    fn send(&mut self, segment: &Segment) {
+        let end = segment.sequence.wrapping_add(segment.payload);
+        if segment.flags.fin {
+            self.chain.finish(end);
+        }
+        if segment.payload == 0 || segment.flags.syn {
+            return;
+        }
+        self.wire.observe(segment);
+        let again = self.flight.send(segment.at, segment.sequence, end);
+        let next = self.flight.next().unwrap_or(end);
+        self.limiter.on_send(&self.situation(segment.at), next, again);
+    }
+
+    /// Takes an ACK; returns whether it gave a sample.
+    fn acknowledge(&mut self, segment: &Segment, number: u32) -> bool {
+        let at = segment.at;
+        let same_window = self.last.is_some_and(|(_, window)| window == segment.window);
+        let repeats = segment.payload == 0 && (segment.sack || same_window);
+        let link = self.chain.acknowledge(at, number, repeats);
+        if self.last.is_none_or(|(last, _)| !before(number, last)) {
+            self.last = Some((number, segment.window));
+        }
+        if segment.sack {
+            self.limiter.on_loss();
+        }
+        let (payload, gap) = match link {
+            Link::Sample { payload, gap } => (payload, Some(gap)),
+            Link::Start { payload } => (payload, None),
+            Link::Duplicate | Link::Ignored => {
+                self.limiter.on_window(&self.situation(at));
+                return false;
+            }
         };
-        if at - *self.begin.get_or_insert(at) < period {
-            return None;
+        let bytes = self.wire.bytes(payload);
+        self.acknowledged += u64::from(payload);
+        self.meter.acknowledged(bytes);
+        let all = self.flight.acknowledge(number);
+        let sent = all.sent.filter(|_| !all.retransmitted);
+        let wait = self.time(at, payload, number, sent);
+        let step = Step { at, gap: gap.unwrap_or(Duration::ZERO), bytes, sent, wait };
+        let counts = gap.is_some() && !all.retransmitted;
+        self.passed =
+            Some(Passed { at, bytes: Bytes::new(bytes.round() as u64), sent: sent.filter(|_| counts), wait });
+        if !counts {
+            self.meter.restart(&step);
+            return false;
         }
-        self.begin = Some(at);
-        let result = self.evaluate(at);
-        self.rates.clear();
-        self.counts.count(result)
+        let packet = self.wire.packet();
+        let first = self.first();
+        self.meter.step(step, packet, |step| self.phase.add(step, &first))
     }
 
-    fn evaluate(&mut self, at: Instant) -> Result<Estimate, WindowRefusal> {
-        if self.rates.len() < 4 {
-            return Err(WindowRefusal::TooFewAcks);
+    /// Takes the RTT of an ACK, and tells the limiter; returns how long the segment waited in queues.
+    fn time(&mut self, at: Instant, payload: u32, number: u32, sent: Option<Instant>) -> Duration {
+        let time = sent.map(|sent| at - sent);
+        if let Some(time) = time {
+            self.round_trip.measured(at, time);
         }
-        self.rates.sort_unstable_by(f32::total_cmp);
-        let n = self.rates.len();
-        let mean = self.rates.iter().map(|rate| f64::from(*rate)).sum::<f64>() / n as f64;
-        let quartile = |k: usize| Rate::from_bps_f64(self.rates[k * (n - 1) / 4].into());
-        Ok(Estimate {
-            at,
-            rate: Rate::from_bps_f64(mean),
-            low: quartile(1),
-            high: quartile(3),
-            samples: n as u32,
-        })
+        let least = self.round_trip.least();
+        let queue = time.zip(least).map(|(time, least)| (time - least, least));
+        if let Some(next) = self.flight.next() {
+            let now = self.situation(at);
+            self.limiter.on_ack(&now, now.flight + payload, queue, |end| !before(number, end), next);
+        }
+        queue.map_or(Duration::ZERO, |(wait, _)| wait)
+    }
+
+    fn known(&self) -> Known {
+        Known { rtt: self.rtt(), capacity: self.phase.capacity(), limit: self.limiter.current() }
+    }
+
+    fn tumble(&mut self, end: Instant, now: Instant) -> Option<Estimate> {
+        let known = self.known();
+        let packet = self.wire.packet();
+        let first = self.first();
+        self.meter.tumble((end, now), &known, packet, |step| self.phase.add(step, &first))
+    }
+
+    /// Returns what phase 1 needs.
+    fn first(&self) -> First {
+        First { mss: self.wire.mss(), rtt: self.round_trip.first(), longest_gap: self.known().longest_gap() }
+    }
+
+    fn situation(&self, at: Instant) -> Situation {
+        let acknowledged = self.last.map(|(number, _)| number);
+        let next = self.flight.next();
+        let flight = next.zip(acknowledged).map_or(0, |(next, number)| next.wrapping_sub(number));
+        let flight = if flight > 1 << 31 { 0 } else { flight };
+        let room = self.receive_window().map(|window| window.saturating_sub(flight));
+        Situation { at, flight, room, mss: self.wire.mss() }
+    }
+
+    /// Returns the window that the receiver advertised last, in bytes; `None` where its scale is not known.
+    fn receive_window(&self) -> Option<u32> {
+        let (_, window) = self.last?;
+        let scale = match self.scales {
+            [Some(Some(_)), Some(Some(scale))] => scale.min(14),
+            [Some(_), Some(_)] => 0,
+            _ => return None,
+        };
+        Some(u32::from(window) << scale)
     }
 
     /// Tells the capacity found by another transfer over the same path; the larger one counts.
     pub fn share_capacity(&mut self, capacity: Rate) {
-        self.capacity = self.capacity.max(Some(capacity));
+        self.phase.share(capacity);
     }
 
     /// Returns the capacity of the narrow link; `None` until it is known.
     pub fn capacity(&self) -> Option<Rate> {
-        self.capacity
+        self.phase.capacity()
     }
 
-    /// Returns the smoothed RTT; `None` until it is known.
+    /// Returns the RTT: smoothed at the sender's side, of the handshake at the receiver's; `None` until it is known.
     pub fn rtt(&self) -> Option<Duration> {
-        self.round_trip
+        match self.settings.side {
+            Side::Sender => self.round_trip.smoothed().or(self.round_trip.handshake()),
+            Side::Receiver => self.round_trip.handshake(),
+        }
+    }
+
+    /// Returns the rate on the wire that was acknowledged in the last window; `None` before the end of the first.
+    pub fn throughput(&self) -> Option<Rate> {
+        self.meter.throughput()
+    }
+
+    /// Returns the rates on the wire of the samples in the present window, oldest first.
+    pub fn rates(&self) -> impl Iterator<Item = Rate> {
+        self.meter.rates()
+    }
+
+    /// Returns what the last segment taken acknowledged, for [`Path::observe`](super::Path::observe); `None` if nothing.
+    pub fn passed(&self) -> Option<Passed> {
+        self.passed
     }
 
     /// Returns the payload acknowledged so far.
@@ -274,16 +244,19 @@ impl Transfer {
 
     /// Returns how many windows gave an estimate, and why others did not.
     pub fn windows(&self) -> &WindowCounts {
-        &self.counts
+        self.meter.counts()
     }
 
     /// Returns what limited the transfer, and for how long.
     pub fn limits(&self) -> &Limits {
-        &self.limits
+        self.limiter.limits()
     }
 
     /// Returns the bytes of memory in use.
     pub fn memory(&self) -> usize {
-        size_of::<Transfer>() + self.rates.capacity() * size_of::<f32>()
+        size_of::<Transfer>() + self.flight.memory() + self.meter.memory() + self.phase.memory()
     }
 }
+
+#[cfg(test)]
+mod tests;

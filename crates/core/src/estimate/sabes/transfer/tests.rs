@@ -1,0 +1,173 @@
+use super::super::segment::tests::{ack, data};
+use super::super::{Flags, Form, Limit, WindowRefusal};
+use super::*;
+
+const MSS: u32 = 1_448;
+
+fn rate(transfer: &Transfer) -> f64 {
+    transfer.capacity().map_or(0.0, Rate::mbps)
+}
+
+fn feed(transfer: &mut Transfer, segments: &[Segment]) {
+    for segment in segments {
+        transfer.observe(segment);
+    }
+}
+
+/// SYN, SYN-ACK and ACK, `rtt` microseconds after each other at a tap beside the sender of data.
+fn handshake(first: u32, rtt: u64, scale: u8) -> [Segment; 3] {
+    let flags = Flags { syn: true, ..Flags::default() };
+    let syn = Segment {
+        flags,
+        acknowledgement: None,
+        window_scale: Some(7),
+        mss: Some(1_460),
+        ..data(0, first.wrapping_sub(1), 0)
+    };
+    let answer = Segment { flags, window_scale: Some(scale), mss: Some(1_460), ..ack(rtt, first) };
+    [syn, answer, data(rtt, first, 0)]
+}
+
+/// A sender with a fixed window over a link that takes `service` microseconds a segment, acknowledged in pairs.
+fn windowed(transfer: &mut Transfer, window: u32, service: u64, rtt: u64, pairs: u64) -> Vec<Estimate> {
+    let mut events: Vec<Segment> = Vec::new();
+    let first = u32::MAX - 200_000;
+    let number = |segment: u64| first.wrapping_add((segment * u64::from(MSS)) as u32);
+    let mut free = 0;
+    let mut acked = Vec::new();
+    for segment in 0..2 * pairs {
+        let sent = match segment.checked_sub(u64::from(window)) {
+            None => 200_000 + segment,
+            Some(before) => acked[before as usize / 2],
+        };
+        free = (free.max(sent) + service).max(sent + service);
+        events.push(data(sent, number(segment), MSS));
+        if segment % 2 == 1 {
+            acked.push(free + rtt - service);
+            events.push(ack(free + rtt - service, number(segment + 1)));
+        }
+    }
+    events.sort_by_key(|segment| segment.at);
+    handshake(first, rtt, 7).iter().for_each(|segment| assert!(transfer.observe(segment).is_none()));
+    events.iter().filter_map(|segment| transfer.observe(segment)).collect()
+}
+
+#[test]
+fn a_full_queue_shows_the_whole_link_without_cross_traffic() {
+    // 1538 B in 123 us are 100 Mb/s; 60 segments are more than an RTT of 5 ms holds.
+    let mut transfer = Transfer::new(&Settings::default());
+    let estimates = windowed(&mut transfer, 60, 123, 5_000, 4_000);
+    assert!(estimates.len() >= 4, "{}", estimates.len());
+    for estimate in &estimates {
+        assert!((estimate.rate.mbps() - 100.0).abs() < 1.5, "{estimate:?}");
+        assert!(estimate.low <= estimate.rate && estimate.rate <= estimate.high);
+        assert_eq!(estimate.window, Duration::from_ms(200));
+    }
+    assert!((rate(&transfer) - 100.0).abs() < 1.5, "{}", rate(&transfer));
+    assert!((transfer.throughput().map_or(0.0, Rate::mbps) - 100.0).abs() < 2.0);
+    assert_eq!(transfer.acknowledged(), Bytes::new(8_000 * u64::from(MSS)));
+    assert_eq!(transfer.windows().used(), estimates.len() as u64);
+}
+
+#[test]
+fn an_empty_queue_gives_no_estimate_and_the_reason() {
+    // 20 segments of 41 that an RTT holds, within a receive window of 20.
+    let mut transfer = Transfer::new(&Settings::default());
+    let estimates = windowed(&mut transfer, 20, 123, 5_000, 4_000);
+    assert!(estimates.is_empty(), "{estimates:?}");
+    let counts = transfer.windows();
+    assert_eq!(counts.total(), WindowRefusal::ALL.iter().map(|reason| counts.refused(*reason)).sum::<u64>());
+    assert!(
+        counts.refused(WindowRefusal::QueueEmpty) + counts.refused(WindowRefusal::ApplicationLimited) > 4
+    );
+}
+
+#[test]
+fn a_full_receive_window_is_the_limit() {
+    let mut transfer = Transfer::new(&Settings::default());
+    // The window of 20 segments is advertised in units of 128 bytes.
+    let mut segments: Vec<Segment> = handshake(1_000, 10_000, 7).to_vec();
+    let raw = (20 * MSS).div_ceil(128) as u16;
+    segments.iter_mut().for_each(|segment| segment.window = raw);
+    for round in 0..100_u64 {
+        for i in 0..20_u32 {
+            let sequence = 1_000 + (round as u32 * 20 + i) * MSS;
+            segments.push(Segment {
+                window: raw,
+                ..data(20_000 + round * 10_000 + u64::from(i) * 10, sequence, MSS)
+            });
+        }
+        for i in 0..10_u32 {
+            let number = 1_000 + (round as u32 * 20 + 2 * i + 2) * MSS;
+            segments
+                .push(Segment { window: raw, ..ack(30_000 + round * 10_000 + u64::from(i) * 20, number) });
+        }
+    }
+    segments.sort_by_key(|segment| segment.at);
+    feed(&mut transfer, &segments);
+    assert_eq!(transfer.limits().main(), Limit::ReceiveWindow, "{:?}", transfer.limits());
+    assert!(transfer.limits().share(Limit::ReceiveWindow) > 0.9);
+}
+
+#[test]
+fn an_application_that_pauses_is_the_limit() {
+    let mut transfer = Transfer::new(&Settings::default());
+    feed(&mut transfer, &handshake(1_000, 10_000, 7));
+    for write in 0..50_u64 {
+        let sequence = 1_000 + write as u32 * 2 * MSS;
+        let at = 50_000 + write * 50_000;
+        transfer.observe(&data(at, sequence, MSS));
+        transfer.observe(&data(at + 10, sequence + MSS, MSS));
+        transfer.observe(&ack(at + 10_000, sequence + 2 * MSS));
+    }
+    assert_eq!(transfer.limits().main(), Limit::Application, "{:?}", transfer.limits());
+    assert_eq!(transfer.windows().used(), 0);
+}
+
+#[test]
+fn the_rtt_is_that_of_segments_at_the_sender_and_of_the_handshake_at_the_receiver() {
+    for (side, expected) in [(Side::Sender, 10), (Side::Receiver, 60)] {
+        let mut transfer = Transfer::new(&Settings { side, ..Settings::default() });
+        feed(&mut transfer, &handshake(1_000, 60_000, 7));
+        transfer.observe(&data(100_000, 1_000, MSS));
+        transfer.observe(&ack(110_000, 1_000 + MSS));
+        assert_eq!(transfer.rtt(), Some(Duration::from_ms(expected)));
+    }
+}
+
+/// Data and ACKs of a link of 100 Mb/s whose gaps alternate, so that Eq. 6.5 accepts them.
+fn spread(form: Form, windows: Windows) -> (Transfer, u64) {
+    let mut transfer = Transfer::new(&Settings { form, windows, ..Settings::default() });
+    transfer.share_capacity(Rate::from_mbps(100.0));
+    let (mut at, mut number, mut count) = (20_000, 1_000, 0);
+    feed(&mut transfer, &handshake(1_000, 20_000, 7));
+    transfer.observe(&ack(at, number));
+    for i in 0..20_000_u64 {
+        at += [250, 400, 600, 800][i as usize % 4];
+        number += 2 * MSS;
+        transfer.observe(&data(at - 20_000, number - 2 * MSS, 2 * MSS));
+        count += u64::from(transfer.observe(&ack(at, number)).is_some());
+    }
+    (transfer, count)
+}
+
+#[test]
+fn tumbling_windows_are_disjoint_and_far_fewer_than_sliding_ones() {
+    let (sliding, used) = spread(Form::Literal, Windows::Sliding);
+    let (tumbling, _) = spread(Form::Literal, Windows::Tumbling(Duration::from_ms(200)));
+    // 20 000 ACKs 512 us apart.
+    assert!(sliding.windows().total() > 19_990 && used > 5_000, "{used}");
+    assert_eq!(tumbling.windows().total(), 10_250 / 200);
+}
+
+#[test]
+fn memory_stays_within_its_bound() {
+    let settings = Settings {
+        samples: 256,
+        windows: Windows::Tumbling(Duration::from_ms(60_000)),
+        ..Settings::default()
+    };
+    let mut transfer = Transfer::new(&settings);
+    windowed(&mut transfer, 60, 123, 5_000, 4_000);
+    assert!(transfer.memory() < 64 * 1_024, "{}", transfer.memory());
+}
