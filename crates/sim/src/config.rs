@@ -46,8 +46,8 @@ pub enum TapPlace {
     Sender,
     /// At the sending host, in its network card: ACKs are seen when they arrive, as by hardware stamps.
     SenderCard,
-    /// At the receiving host: segments are seen when they arrive, ACKs when they are sent. Such a flow also sends the
-    /// ACK that ends the handshake, which others omit.
+    /// At the receiving host: segments are seen when they arrive, ACKs when they are sent. Such a flow opens with all
+    /// three packets of a handshake, of which others omit some or all.
     Receiver,
     /// At the node behind so many links of the forward path, and of the reverse path.
     Node {
@@ -239,6 +239,11 @@ impl TcpConfig {
             line: None,
             stamp: AckStamp::default(),
         }
+    }
+
+    /// Whether a tap at the receiver sees the flow.
+    pub(crate) fn is_tapped_at_receiver(&self) -> bool {
+        self.taps.iter().any(|(_, place)| *place == TapPlace::Receiver)
     }
 }
 

@@ -14,7 +14,7 @@ use rand::Rng;
 use super::partitions::Partitions;
 use super::taps;
 use super::{NO_CARD, NO_LINE, Network, first_link, number};
-use crate::config::{FlowId, GroupId, LinkId, TapPlace, TcpConfig};
+use crate::config::{FlowId, GroupId, LinkId, TcpConfig};
 use crate::packet::{Kind, Packet, REPORT};
 use crate::schedule::{EventKind, MAX_COMPONENTS};
 use crate::statistics::FlowStatistics;
@@ -208,7 +208,7 @@ impl Network {
             acknowledge_event: u64::MAX,
             added_at: self.queues.now,
             is_temporary: group.is_some(),
-            ends_handshake: config.taps.iter().any(|(_, place)| *place == TapPlace::Receiver),
+            ends_handshake: config.is_tapped_at_receiver(),
             group: group.map_or(0, |group| group.0),
             size: config.size.unwrap_or(Bytes::ZERO),
             path,

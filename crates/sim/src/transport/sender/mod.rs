@@ -139,8 +139,8 @@ impl Sender {
         let opening = handshake::opening(config, round_trip);
         // Marking queues may drop the packets of a handshake, so with classic ECN connections are opened before
         // time zero.
-        let late =
-            opening > now && config.burst == Burst::Host && round_trip > 0 && config.ecn != Ecn::Classic;
+        let opens = config.burst == Burst::Host || config.is_tapped_at_receiver();
+        let late = opening > now && opens && round_trip > 0 && config.ecn != Ecn::Classic;
         let slot = controller.schedules().then(Box::default);
         let wants_stamps = controller.wants_stamps();
         let paced = slot.is_none() && (config.pacing || controller.pacing_rate().is_some());
