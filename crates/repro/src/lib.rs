@@ -13,6 +13,7 @@ mod kept;
 pub mod number;
 mod outcome;
 pub mod page;
+pub mod passive;
 pub mod shared_link;
 mod statistics;
 mod study;

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::amount::{Count, Sweep};
 use super::closed_loop::{ClosedLoop, Staggered};
 use super::errors::Errors;
+use super::passive::{AckStamps, Passive};
 use super::path::GapMechanism;
 use super::shapers::Shapers;
 use super::stream::StreamShape;
@@ -46,6 +47,10 @@ pub enum Study {
     Series(Series),
     /// The mean of the first gaps after an interrupt, over their number.
     Windows(Windows),
+    /// Passive estimates of the available bandwidth.
+    Passive(Passive),
+    /// Rates of consecutive ACKs by stamps in and behind a network card.
+    AckStamps(AckStamps),
 }
 
 /// Parameters of [`Study::SharedLink`].

@@ -1,5 +1,6 @@
 //! The kinds of studies, one file each.
 
+mod ack_stamps;
 mod closed_loop;
 mod decisions;
 mod errors;
@@ -9,6 +10,7 @@ mod gap_estimates;
 mod gap_flows;
 mod gap_series;
 mod lengths;
+mod passive;
 mod path;
 mod scores;
 mod sender;
@@ -50,6 +52,8 @@ pub fn run(experiment: &Experiment, context: &Context<'_>) -> Result<Outcome, Er
         Study::Windows(study) => windows::run(study, experiment, context),
         Study::SharedLink(study) => shared_link::run(study, experiment, context),
         Study::GapFlows(study) => gap_flows::run(study, experiment, context),
+        Study::Passive(study) => passive::run(study, experiment, context),
+        Study::AckStamps(study) => ack_stamps::run(study, experiment, context),
     }?;
     Ok(Outcome::new(experiment, context, SIMULATOR, findings))
 }

@@ -1,0 +1,310 @@
+//! Passive estimates of the available bandwidth of a path, against the truth (wan 4.5).
+
+use headway_core::estimate::sabes::{Estimate, Form, Path, Segment, Settings, Side, Transfer, Windows};
+use headway_core::{Duration, Instant, Rate};
+
+use crate::context::{Context, Error};
+use crate::experiment::{Experiment, Passive};
+use crate::outcome::{Findings, Table};
+use crate::passive::{Dumbbell, End, Flow, Truth};
+use crate::statistics::{largest, mean, quantile, smallest, sorted};
+use headway_figures::{Curve, Figure, Panel};
+
+/// Capacity of the bottleneck, Mb/s.
+const CAPACITY: f64 = 100.0;
+/// Packets that the queue of the bottleneck holds (wan 4.5).
+const QUEUE: u64 = 300;
+/// When the flows start, and the time between their starts.
+const START: Instant = Instant::from_ns(1_000_000_000);
+const STAGGER: Duration = Duration::from_ms(10);
+/// Length of the windows of flow throughput, and of the windows of a path.
+const PERIOD: Duration = Duration::from_ms(200);
+
+/// A load and an RTT.
+struct Cell {
+    load: f64,
+    rtt: Duration,
+}
+
+impl Cell {
+    fn name(&self) -> String {
+        format!("{:.0}/{:.0}", self.load * 100.0, self.rtt.ms())
+    }
+}
+
+/// The errors of the estimates of one reader over one run.
+#[derive(Default)]
+struct Errors {
+    /// Absolute errors of each flow, Mb/s.
+    flows: Vec<Vec<f64>>,
+    covered: usize,
+    windows: u64,
+}
+
+impl Errors {
+    fn take(&mut self, flow: usize, estimate: &Estimate, truth: &Truth) {
+        let truth = truth.between(estimate.at - estimate.window, estimate.at);
+        self.flows.resize_with(self.flows.len().max(flow + 1), Vec::new);
+        self.flows[flow].push((estimate.rate.mbps() - truth.mbps()).abs());
+        self.covered += usize::from(estimate.low <= truth && truth <= estimate.high);
+    }
+
+    fn used(&self) -> usize {
+        self.flows.iter().map(Vec::len).sum()
+    }
+
+    /// Returns the median over flows of their mean error.
+    fn median(&self) -> f64 {
+        let means = self.flows.iter().filter(|errors| !errors.is_empty()).map(|errors| mean(errors));
+        quantile(&sorted(means.collect()), 0.5)
+    }
+
+    fn coverage(&self) -> f64 {
+        100.0 * self.covered as f64 / self.used() as f64
+    }
+
+    fn kept(&self) -> f64 {
+        100.0 * self.used() as f64 / self.windows as f64
+    }
+}
+
+/// One run.
+#[derive(Default)]
+struct Run {
+    /// The published rules at the sender and at the receiver.
+    literal: Errors,
+    receiver: Errors,
+    /// The rate while the queue is never empty: of the only flow, or of all flows together.
+    guarded: Errors,
+    /// Of each flow's own rate.
+    throughput: Errors,
+    /// Capacities: the smallest of a flow by the published rules and by the guarded ones, and the shared one.
+    published: f64,
+    alone: f64,
+    shared: f64,
+}
+
+pub(super) fn run(
+    study: &Passive,
+    experiment: &Experiment,
+    context: &Context<'_>,
+) -> Result<Findings, Error> {
+    let cells: Vec<Cell> = study
+        .loads
+        .iter()
+        .flat_map(|load| study.rtts.iter().map(|rtt| Cell { load: *load, rtt: *rtt }))
+        .collect();
+    let runs = context.size.of(study.runs);
+    let parts: Vec<(usize, &Cell)> =
+        (0..runs).flat_map(|run| cells.iter().map(move |cell| (run, cell))).collect();
+    let found = context
+        .map(&parts, |index, (_, cell)| Ok(observe(study, cell, context.seed_of(&experiment.id, index))))?;
+    let columns = [
+        "load/RTT",
+        "reader",
+        "MAE Mb/s",
+        "10 % of runs",
+        "90 % of runs",
+        "in the interval %",
+        "windows used %",
+    ];
+    let mut findings = Findings { table: Table::new(columns), ..Findings::default() };
+    for (index, cell) in cells.iter().enumerate() {
+        let here: Vec<&Run> = found.iter().skip(index).step_by(cells.len()).collect();
+        report(&mut findings, cell, &here);
+    }
+    summarise(&mut findings, study, &cells);
+    findings.figure = figure(&findings, study);
+    Ok(findings)
+}
+
+/// Adds the numbers of a cell.
+fn report(findings: &mut Findings, cell: &Cell, runs: &[&Run]) {
+    let name = cell.name();
+    let over = |number: &dyn Fn(&Run) -> f64| {
+        sorted(runs.iter().map(|run| number(run)).filter(|n| !n.is_nan()).collect())
+    };
+    let readers: [(&str, fn(&Run) -> &Errors); 4] = [
+        ("guarded", |run| &run.guarded),
+        ("literal", |run| &run.literal),
+        ("receiver", |run| &run.receiver),
+        ("throughput", |run| &run.throughput),
+    ];
+    for (reader, errors) in readers {
+        let medians = over(&|run| errors(run).median());
+        let used: f64 = runs.iter().map(|run| errors(run).used() as f64).sum();
+        let covered: f64 = runs.iter().map(|run| errors(run).covered as f64).sum();
+        let coverage = 100.0 * covered / used;
+        let kept = quantile(&over(&|run| errors(run).kept()), 0.5);
+        let numbers = [quantile(&medians, 0.5), quantile(&medians, 0.1), quantile(&medians, 0.9)];
+        let mut row = vec![name.clone(), reader.to_owned()];
+        row.extend(numbers.map(|number| format!("{number:.1}")));
+        let is_estimate = reader != "throughput";
+        row.push(if is_estimate { format!("{coverage:.1}") } else { String::new() });
+        row.push(format!("{kept:.1}"));
+        findings.table.rows.push(row);
+        findings.measures.insert(format!("{name}/{reader}/mae"), numbers[0]);
+        if is_estimate {
+            findings.measures.insert(format!("{name}/{reader}/coverage"), coverage);
+            let least = smallest(over(&|run| errors(run).coverage()));
+            findings.measures.insert(format!("{name}/{reader}/least-coverage"), least);
+            findings.measures.insert(format!("{name}/{reader}/kept"), kept);
+        }
+    }
+    for (what, capacity) in [
+        ("published", (|run| run.published) as fn(&Run) -> f64),
+        ("alone", |run| run.alone),
+        ("shared", |run| run.shared),
+    ] {
+        findings.measures.insert(format!("{name}/capacity/{what}"), quantile(&over(&capacity), 0.5));
+    }
+    let sides = over(&|run| (run.literal.median() - run.receiver.median()).abs());
+    findings.measures.insert(format!("{name}/sides"), quantile(&sides, 0.5));
+}
+
+/// Adds what is compared between cells.
+fn summarise(findings: &mut Findings, study: &Passive, cells: &[Cell]) {
+    let all = |what: &str, findings: &Findings| -> Vec<f64> {
+        cells.iter().map(|cell| findings.measures[&format!("{}/{what}", cell.name())]).collect()
+    };
+    let worst = largest(all("guarded/mae", findings));
+    let covered = smallest(all("guarded/coverage", findings));
+    let literal = smallest(all("literal/coverage", findings));
+    let sides = largest(all("sides", findings));
+    let shared = smallest(all("capacity/shared", findings));
+    for (name, value) in [
+        ("guarded/worst-mae", worst),
+        ("guarded/coverage", covered),
+        ("literal/coverage", literal),
+        ("sides", sides),
+        ("capacity/shared", shared),
+    ] {
+        findings.measures.insert(name.to_owned(), value);
+    }
+    for load in &study.loads {
+        let here: Vec<f64> = cells
+            .iter()
+            .filter(|cell| cell.load == *load)
+            .map(|cell| findings.measures[&format!("{}/literal/mae", cell.name())])
+            .collect();
+        let load = load * 100.0;
+        let effect = 100.0 * (largest(here.iter().copied()) / smallest(here.iter().copied()) - 1.0);
+        findings.measures.insert(format!("{load:.0}/rtt-effect"), effect);
+        findings.measures.insert(format!("{load:.0}/literal/mae"), mean(&here));
+    }
+}
+
+fn figure(findings: &Findings, study: &Passive) -> Figure {
+    let panel = |load: &f64| {
+        let title = format!("{:.0} % cross traffic", load * 100.0);
+        let mut panel = Panel::new(&title, "RTT, ms", "median of the mean absolute errors, Mb/s");
+        for reader in ["guarded", "literal", "receiver", "throughput"] {
+            let point = |rtt: &Duration| {
+                let name = Cell { load: *load, rtt: *rtt }.name();
+                (rtt.ms(), findings.measures[&format!("{name}/{reader}/mae")])
+            };
+            panel = panel.with(Curve::line(reader, study.rtts.iter().map(point).collect()));
+        }
+        panel
+    };
+    Figure::curves(study.loads.iter().map(panel).collect())
+}
+
+/// Runs the flows and reads what the taps saw.
+fn observe(study: &Passive, cell: &Cell, seed: u64) -> Run {
+    let flow = |index: usize| Flow {
+        start: START + STAGGER * index as i64,
+        size: Some(study.size),
+        taps: vec![End::Sender, End::Receiver],
+        ..Flow::default()
+    };
+    let dumbbell = Dumbbell {
+        capacity: Rate::from_mbps(CAPACITY),
+        rtt: cell.rtt,
+        queue: QUEUE,
+        load: cell.load,
+        sources: study.sources,
+        flows: (0..study.flows).map(flow).collect(),
+        coalescing: None,
+        end: Instant::ZERO + study.end,
+    };
+    let (seen, truth) = dumbbell.run(seed);
+    let in_order = |tap: usize| {
+        let mut all: Vec<(usize, &Segment)> = seen
+            .iter()
+            .enumerate()
+            .flat_map(|(flow, taps)| taps[tap].iter().map(move |segment| (flow, segment)))
+            .collect();
+        all.sort_by_key(|(_, segment)| segment.at);
+        all
+    };
+    let mut run = Run::default();
+    let (sender, receiver) = (in_order(0), in_order(1));
+    guarded(&mut run, &sender, study.flows, &truth);
+    let shared = Rate::from_mbps(run.shared);
+    run.published = literal(&mut run.literal, &sender, (study.flows, Side::Sender, shared), &truth);
+    literal(&mut run.receiver, &receiver, (study.flows, Side::Receiver, shared), &truth);
+    run
+}
+
+/// Reads the segments by the published rules, with the shared capacity for phase 2; returns the smallest capacity that
+/// the published phase 1 finds.
+fn literal(
+    errors: &mut Errors,
+    segments: &[(usize, &Segment)],
+    (flows, side, capacity): (usize, Side, Rate),
+    truth: &Truth,
+) -> f64 {
+    let settings = Settings { form: Form::Literal, windows: Windows::Sliding, side, ..Settings::default() };
+    let mut transfers = vec![Transfer::new(&settings); flows];
+    let mut alone = transfers.clone();
+    transfers.iter_mut().for_each(|transfer| transfer.share_capacity(capacity));
+    for (flow, segment) in segments {
+        if let Some(estimate) = transfers[*flow].observe(segment) {
+            errors.take(*flow, &estimate, truth);
+        }
+        if alone[*flow].capacity().is_none() {
+            alone[*flow].observe(segment);
+        }
+    }
+    errors.windows = transfers.iter().map(|transfer| transfer.windows().total()).sum();
+    smallest(alone.iter().filter_map(|transfer| transfer.capacity()).map(Rate::mbps))
+}
+
+/// Reads the segments by the guarded rules, and the throughput of every flow.
+fn guarded(run: &mut Run, segments: &[(usize, &Segment)], flows: usize, truth: &Truth) {
+    let tumbling = Settings { windows: Windows::Tumbling(PERIOD), ..Settings::default() };
+    let sliding = Settings { windows: Windows::Sliding, ..Settings::default() };
+    let mut transfers = vec![Transfer::new(&tumbling); flows];
+    let mut only = Transfer::new(&sliding);
+    let mut path = Path::new(&tumbling);
+    for (flow, segment) in segments {
+        let transfer = &mut transfers[*flow];
+        let windows = transfer.windows().total();
+        transfer.observe(segment);
+        if transfer.windows().total() > windows
+            && let Some(rate) = transfer.throughput()
+        {
+            let (at, window) = (segment.at, PERIOD);
+            run.throughput.take(
+                *flow,
+                &Estimate { at, window, rate, low: rate, high: rate, samples: 0 },
+                truth,
+            );
+        }
+        if flows == 1 {
+            if let Some(estimate) = only.observe(segment) {
+                run.guarded.take(0, &estimate, truth);
+            }
+        } else if let Some(passed) = transfer.passed() {
+            path.learn(transfer.capacity(), transfer.rtt());
+            if let Some(estimate) = path.observe(&passed) {
+                run.guarded.take(0, &estimate, truth);
+            }
+        }
+    }
+    run.guarded.windows = if flows == 1 { only.windows().total() } else { path.windows().total() };
+    run.throughput.windows = run.throughput.used() as u64;
+    let capacities = || transfers.iter().filter_map(Transfer::capacity).map(Rate::mbps);
+    (run.alone, run.shared) = (smallest(capacities()), largest(capacities()));
+}
