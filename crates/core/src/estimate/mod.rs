@@ -20,6 +20,7 @@ pub mod response;
 pub mod sabes;
 pub mod skew;
 pub mod slcs;
+pub mod tight;
 pub mod trend;
 pub mod vhf;
 

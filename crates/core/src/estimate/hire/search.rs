@@ -32,14 +32,14 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The parameters of the thesis with the rule by ratio, for a path of `last_hop` links.
+    /// The parameters of the thesis with the rule by steps between neighbouring groups, for a path of `last_hop` links.
     pub fn for_hops(last_hop: u32) -> Settings {
         Settings {
             last_hop: last_hop.max(1),
             trains: 20,
             most_trains: 60,
             hidden: 5,
-            rule: Rule::Ratio(0.2),
+            rule: Rule::Step(0.2),
             sure: 0.9,
             quantum: ppdd::Settings::default().quantum,
         }

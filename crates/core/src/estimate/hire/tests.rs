@@ -110,9 +110,11 @@ fn the_printed_rule_finds_the_narrow_link_of_an_idle_path() {
 fn four_groups_locate_the_narrow_link_of_the_reference_path() {
     // Groups 7, 6, 5, 4, and 3 to confirm.
     let rates = [50.0, 50.2, 49.9, 66.67, 66.5];
-    assert_eq!(decide(&rates[..3], 7, Rule::Ratio(0.2)), Decision::Needs(4));
-    assert_eq!(decide(&rates[..4], 7, Rule::Ratio(0.2)), Decision::Needs(3));
-    assert_eq!(decide(&rates, 7, Rule::Ratio(0.2)), Decision::Hop(5));
+    for rule in [Rule::Step(0.2), Rule::Ratio(0.2)] {
+        assert_eq!(decide(&rates[..3], 7, rule), Decision::Needs(4));
+        assert_eq!(decide(&rates[..4], 7, rule), Decision::Needs(3));
+        assert_eq!(decide(&rates, 7, rule), Decision::Hop(5));
+    }
     // As printed, there is no confirmation.
     assert_eq!(decide(&rates[..4], 7, Rule::Deviation(0.2)), Decision::Hop(5));
 }
@@ -120,6 +122,14 @@ fn four_groups_locate_the_narrow_link_of_the_reference_path() {
 #[test]
 fn a_step_that_the_next_group_does_not_confirm_is_noise() {
     assert_eq!(decide(&[50.0, 50.0, 70.0, 50.0], 7, Rule::Ratio(0.2)), Decision::Needs(3));
+}
+
+#[test]
+fn rates_that_creep_up_are_no_step_between_neighbours() {
+    // At 50 % load behind a narrow first link.
+    let rates = [34.5, 36.0, 37.6, 39.9, 42.3, 45.2, 48.9];
+    assert_eq!(decide(&rates, 7, Rule::Step(0.2)), Decision::Hop(1));
+    assert_eq!(decide(&rates, 7, Rule::Ratio(0.2)), Decision::Hop(2));
 }
 
 #[test]
