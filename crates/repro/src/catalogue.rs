@@ -37,7 +37,8 @@ const FILES: &[(&str, &str)] = files![
     "ls-aimd/B1" "ls-aimd/B2"
     "bass/P1" "bass/P2" "bass/P3" "bass/P4" "bass/P5" "bass/P6" "bass/P7" "bass/P8" "bass/P9" "bass/P10"
     "bass/P11"
-    "wan/T3.1" "wan/F3.7" "wan/E11" "wan/E12" "wan/E13" "wan/E14"
+    "wan/T3.1" "wan/F3.7" "wan/E10" "wan/E11" "wan/E12" "wan/E13" "wan/E14"
+    "wan/E21" "wan/E22" "wan/E23" "wan/E24" "wan/E25"
 ];
 
 /// Parses an experiment file.

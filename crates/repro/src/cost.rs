@@ -12,6 +12,10 @@ use crate::study::cells_of;
 /// range from 60 to 3000.
 const TUNING: usize = 2 * 8 * 700;
 
+/// Trains per hop of a search for the narrow link, and their packets.
+const TRAINS: usize = 20;
+const PACKETS_PER_TRAIN: usize = 7;
+
 /// Returns the full packets that the bottleneck of closed-loop studies carries in this time.
 fn full_packets(milliseconds: usize) -> usize {
     let time = Duration::from_ms(milliseconds as i64);
@@ -82,6 +86,21 @@ impl Experiment {
             }
             Study::Series(study) => size.of(study.streams) * study.shape.length(),
             Study::Windows(study) => size.of(study.streams) * study.length,
+            Study::Capacities(study) => {
+                let pairs: usize = study.pairs.iter().sum();
+                2 * pairs * study.loads.len() * study.sizes.len() * size.of(study.runs)
+            }
+            Study::PairDelays(study) => 2 * size.of(study.pairs),
+            Study::NarrowLinks(study) => {
+                let searches =
+                    study.rules.len() * study.sizes.len() * study.loads.len() * size.of(study.runs);
+                let trains: usize = study.paths.iter().map(|links| links.len() * TRAINS).sum();
+                searches * trains * PACKETS_PER_TRAIN
+            }
+            Study::Prefixes(study) => {
+                let trains = study.trains * study.prefixes.len() * study.sizes.len() * size.of(study.runs);
+                trains * (study.hidden as usize + 2)
+            }
         };
         packets as u64
     }

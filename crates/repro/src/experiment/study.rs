@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::amount::{Count, Sweep};
 use super::closed_loop::{ClosedLoop, Staggered};
 use super::errors::Errors;
+use super::pairs::{Capacities, NarrowLinks, PairDelays, Prefixes};
 use super::passive::{AckStamps, Passive};
 use super::path::GapMechanism;
 use super::shapers::Shapers;
@@ -51,6 +52,14 @@ pub enum Study {
     Passive(Passive),
     /// Rates of consecutive ACKs by stamps in and behind a network card.
     AckStamps(AckStamps),
+    /// Errors of capacities from packet pairs.
+    Capacities(Capacities),
+    /// One-way delays of packet pairs.
+    PairDelays(PairDelays),
+    /// Searches for the narrow link with hidden packets.
+    NarrowLinks(NarrowLinks),
+    /// Capacities of the links before the narrow one.
+    Prefixes(Prefixes),
 }
 
 /// Parameters of [`Study::SharedLink`].

@@ -1,6 +1,8 @@
 //! The kinds of studies, one file each.
 
 mod ack_stamps;
+mod capacities;
+mod chain;
 mod closed_loop;
 mod decisions;
 mod errors;
@@ -10,8 +12,11 @@ mod gap_estimates;
 mod gap_flows;
 mod gap_series;
 mod lengths;
+mod narrow_links;
+mod pair_delays;
 mod passive;
 mod path;
+mod prefixes;
 mod scores;
 mod sender;
 mod series;
@@ -54,6 +59,10 @@ pub fn run(experiment: &Experiment, context: &Context<'_>) -> Result<Outcome, Er
         Study::GapFlows(study) => gap_flows::run(study, experiment, context),
         Study::Passive(study) => passive::run(study, experiment, context),
         Study::AckStamps(study) => ack_stamps::run(study, experiment, context),
+        Study::Capacities(study) => capacities::run(study, experiment, context),
+        Study::PairDelays(study) => pair_delays::run(study, experiment, context),
+        Study::NarrowLinks(study) => narrow_links::run(study, experiment, context),
+        Study::Prefixes(study) => prefixes::run(study, experiment, context),
     }?;
     Ok(Outcome::new(experiment, context, SIMULATOR, findings))
 }

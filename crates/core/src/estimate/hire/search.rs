@@ -117,7 +117,6 @@ impl Search {
         let location = loop {
             let rates: Vec<f64> = self.groups[..measured].iter().map(mean_rate).collect();
             let ttl = match decide(&rates, self.settings.last_hop, self.settings.rule) {
-                _ if measured == 0 => self.settings.last_hop,
                 Decision::Needs(ttl) => ttl,
                 Decision::Hop(hop) => break self.location(hop, measured),
             };

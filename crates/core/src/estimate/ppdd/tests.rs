@@ -2,7 +2,8 @@ use super::*;
 use crate::estimate::Bound;
 use crate::stream::{Arrival, StreamRecord};
 use crate::units::{Duration, Instant};
-use rand::{Rng, SeedableRng};
+use proptest::prelude::*;
+use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
 const PACKET: Bytes = Bytes::new(1_500);
@@ -201,4 +202,23 @@ fn pathrate_takes_the_first_mode_above_the_dispersion_rate() {
     assert_eq!(first(110.0), Some(300.0));
     assert_eq!(first(400.0), Some(300.0));
     assert_eq!(first_mode_above(&[], Rate::from_mbps(1.0)), None);
+}
+
+proptest! {
+    #[test]
+    fn any_times_at_all_are_accepted(
+        packets in prop::collection::vec((0u32..80, any::<u64>(), any::<Option<u64>>()), 0..80),
+        literal: bool,
+    ) {
+        let mut packets = packets;
+        packets.sort_by_key(|packet| packet.0);
+        let arrivals = packets.into_iter().map(|(index, sent, received)| arrival(index, sent, received)).collect();
+        let mut pairs = Pairs::new(PACKET, if literal { Settings::literal() } else { Settings::default() });
+        pairs.add_stream(&record(arrivals));
+        let _ = (pairs.capprobe(), pairs.raw_mode(), pairs.wanted());
+        if let Ok(capacity) = pairs.capacity() {
+            prop_assert!(capacity.low <= capacity.rate && capacity.rate <= capacity.high);
+            prop_assert!((0.0..=1.0).contains(&capacity.confidence));
+        }
+    }
 }

@@ -1,0 +1,191 @@
+//! Errors of capacities from packet pairs, over load and number of pairs (E10, E21, E22 of wan-measurements 4.4, 4.7).
+
+use headway_core::Rate;
+use headway_core::estimate::ppdd::{Pairs, Settings, first_mode_above};
+use headway_figures::{Curve, Figure, Panel};
+use headway_sim::sweep::ChainLink;
+
+use super::chain::{PACKET, chain, narrow, pairs, trains};
+use crate::context::{Context, Error};
+use crate::experiment::{Capacities, Experiment, Sizes};
+use crate::outcome::{Findings, Table};
+use crate::statistics::{mean, percent, quantile, sorted};
+
+/// The estimators in the order of the columns. The first is this project's default, the next two the filter of the
+/// thesis with delays at or below, and strictly below the quantiles.
+const ESTIMATORS: [&str; 6] = ["ppdd", "quantiles", "literal", "mode", "capprobe", "pathrate"];
+/// Position of the raw mode.
+const MODE: usize = 3;
+/// Trains, and gaps per train, that show the asymptotic dispersion rate.
+const DISPERSION: (usize, usize) = (20, 47);
+
+/// One combination of traffic and effort, run with several seeds.
+struct Cell {
+    sizes: Sizes,
+    silent: u32,
+    load: u32,
+    pairs: usize,
+}
+
+impl Cell {
+    /// Returns the name of the traffic in tables and keys.
+    fn traffic(&self) -> String {
+        traffic(self.sizes, self.silent)
+    }
+}
+
+fn traffic(sizes: Sizes, silent: u32) -> String {
+    if silent == 0 { sizes.name().to_owned() } else { format!("{}-silent-{silent}", sizes.name()) }
+}
+
+/// The estimates of one run in Mb/s, NaN for none; the confidence of the first one; and the share of clean pairs.
+struct Run {
+    estimates: [f64; ESTIMATORS.len()],
+    confidence: f64,
+    clean: f64,
+}
+
+pub(super) fn run(
+    study: &Capacities,
+    experiment: &Experiment,
+    context: &Context<'_>,
+) -> Result<Findings, Error> {
+    let mut cells = Vec::new();
+    for (sizes, silent) in kinds(study) {
+        for load in &study.loads {
+            let cell = |pairs: &usize| Cell { sizes, silent, load: *load, pairs: *pairs };
+            cells.extend(study.pairs.iter().map(cell));
+        }
+    }
+    let runs = context.size.of(study.runs);
+    let parts: Vec<(usize, usize)> =
+        (0..cells.len()).flat_map(|cell| (0..runs).map(move |run| (cell, run))).collect();
+    let done = context.map(&parts, |_, &(cell, run)| {
+        let Cell { sizes, silent, load, pairs: count } = cells[cell];
+        let chain = chain(&study.links, load, sizes, silent);
+        Ok(estimate(&chain, count, context.seed_of(&experiment.id, run)))
+    })?;
+    Ok(findings(study, &cells, &done, runs))
+}
+
+fn estimate(chain: &[ChainLink], count: usize, seed: u64) -> Run {
+    let sent = pairs(count).send(chain, seed);
+    let with = |settings: Settings| {
+        let mut pairs = Pairs::new(PACKET, settings);
+        pairs.add_stream(&sent.record);
+        pairs
+    };
+    let default = with(Settings::default());
+    let capacity = default.capacity();
+    let thesis = [Settings::quantiles(), Settings::literal()]
+        .map(|settings| with(settings).capacity().ok().map(|capacity| capacity.rate));
+    let pathrate = first_mode_above(&default.modes(), dispersion_rate(chain, seed));
+    let rates = [
+        capacity.map(|capacity| capacity.rate).ok(),
+        thesis[0],
+        thesis[1],
+        default.raw_mode(),
+        default.capprobe(),
+        pathrate,
+    ];
+    Run {
+        estimates: rates.map(|rate| rate.map_or(f64::NAN, Rate::mbps)),
+        confidence: capacity.map_or(0.0, |capacity| capacity.confidence),
+        clean: 100.0 * sent.clean as f64 / count as f64,
+    }
+}
+
+/// Returns the mean rate at which long trains arrive.
+fn dispersion_rate(chain: &[ChainLink], seed: u64) -> Rate {
+    let (count, gaps) = DISPERSION;
+    let links = chain.len() as u32;
+    let spaced = vec![headway_core::Duration::from_us(12); gaps];
+    let sent = trains(spaced, links, count).send(chain, seed);
+    let mut whole = Pairs::of_trains(PACKET, gaps as u32 - 1, Settings::default());
+    whole.add_stream(&sent.record);
+    let rates: Vec<f64> = whole
+        .triplets()
+        .iter()
+        .filter_map(|train| Rate::of(PACKET * gaps as u64, train.dispersion))
+        .map(Rate::bps_f64)
+        .collect();
+    Rate::from_bps_f64(mean(&rates))
+}
+
+fn findings(study: &Capacities, cells: &[Cell], done: &[Run], runs: usize) -> Findings {
+    let truth = narrow(&study.links).mbps();
+    let columns = [
+        "traffic",
+        "load %",
+        "pairs",
+        "estimator",
+        "within 1 %",
+        "within 6 %",
+        "p10 Mb/s",
+        "median Mb/s",
+        "p90 Mb/s",
+        "clean %",
+    ];
+    let mut findings = Findings { table: Table::new(columns), ..Findings::default() };
+    for (cell, runs) in cells.iter().zip(done.chunks(runs)) {
+        let key = format!("{}/{}/{}", cell.traffic(), cell.load, cell.pairs);
+        let error = |run: &Run, estimator: usize| {
+            let error = (run.estimates[estimator] / truth - 1.0).abs();
+            if error.is_nan() { f64::INFINITY } else { error }
+        };
+        let clean = mean(&runs.iter().map(|run| run.clean).collect::<Vec<_>>());
+        findings.measures.insert(format!("clean/{key}"), clean);
+        let sure = mean(&runs.iter().map(|run| run.confidence).collect::<Vec<_>>());
+        findings.measures.insert(format!("ppdd/{key}/confidence"), 100.0 * sure);
+        for (index, name) in ESTIMATORS.iter().enumerate() {
+            let errors: Vec<f64> = runs.iter().map(|run| error(run, index)).collect();
+            let within = |most: f64| percent(&errors, |error| error <= most);
+            let better = runs.iter().filter(|run| error(run, index) < error(run, MODE)).count();
+            let estimates: Vec<f64> =
+                runs.iter().map(|run| run.estimates[index]).filter(|e| !e.is_nan()).collect();
+            let estimates = sorted(estimates);
+            let [low, median, high] = [0.1, 0.5, 0.9].map(|part| quantile(&estimates, part));
+            for (what, value) in [
+                ("within-1", within(0.01)),
+                ("within-6", within(0.06)),
+                ("better-than-mode", 100.0 * better as f64 / runs.len() as f64),
+                ("median", median),
+            ] {
+                findings.measures.insert(format!("{name}/{key}/{what}"), value);
+            }
+            let numbers = [within(0.01), within(0.06)].map(|value| format!("{value:.0}"));
+            let rates = [low, median, high].map(|value| format!("{value:.2}"));
+            let mut row =
+                vec![cell.traffic(), cell.load.to_string(), cell.pairs.to_string(), (*name).to_owned()];
+            row.extend(numbers.into_iter().chain(rates).chain([format!("{clean:.2}")]));
+            findings.table.rows.push(row);
+        }
+    }
+    findings.remarks.push("`ppdd` weighs pairs by their delays; `quantiles` is the filter of the thesis with delays at or below the quantiles, `literal` strictly below, as printed. `clean` counts pairs that met no other packet on any link, which only the simulator knows.".to_owned());
+    findings.figure =
+        Figure::curves(kinds(study).into_iter().flat_map(|kind| panels(study, kind, &findings)));
+    findings
+}
+
+/// Returns the kinds of traffic: packet sizes and share of silent time.
+fn kinds(study: &Capacities) -> Vec<(Sizes, u32)> {
+    study.sizes.iter().flat_map(|sizes| study.silent.iter().map(move |silent| (*sizes, *silent))).collect()
+}
+
+/// One panel for each number of pairs: the share of good estimates over the load.
+fn panels(study: &Capacities, (sizes, silent): (Sizes, u32), findings: &Findings) -> Vec<Panel> {
+    let traffic = traffic(sizes, silent);
+    let panel = |pairs: &usize| {
+        let title = format!("{traffic} packet sizes, {pairs} pairs");
+        let panel =
+            Panel::new(&title, "load of every link, %", "estimates within 6 %, %").with_y_range(0.0, 100.0);
+        ESTIMATORS.iter().fold(panel, |panel, name| {
+            let point = |load: &u32| {
+                let key = format!("{name}/{traffic}/{load}/{pairs}/within-6");
+                (f64::from(*load), findings.measures.get(&key).copied().unwrap_or(f64::NAN))
+            };
+            panel.with(Curve::line(name, study.loads.iter().map(point).collect()))
+        })
+    };
+    study.pairs.iter().map(panel).collect()
+}

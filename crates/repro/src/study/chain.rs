@@ -1,0 +1,53 @@
+//! Chains of links with Pareto traffic on every link (wan-measurements 4.7).
+
+use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_sim::sweep::ChainLink;
+use headway_sim::trains::Trains;
+use headway_traffic::Traffic;
+
+use crate::experiment::Sizes;
+
+/// Size of probes and of the largest cross packet.
+pub(super) const PACKET: Bytes = Bytes::new(1_500);
+/// Propagation delay of a link: seven make an RTT of 280 ms.
+const DELAY: Duration = Duration::from_ms(20);
+/// Mean time between trains. It is not published; with 20 ms results are the same, and runs take three times as long.
+const APART: Duration = Duration::from_ms(6);
+/// Time that queues have to fill before the first train.
+const WARMUP: Instant = Instant::from_ns(300_000_000);
+/// Length of a period of which part is silent.
+const PERIOD: Duration = Duration::from_ms(200);
+
+/// Returns links with these capacities in Mb/s, loaded to `load` per cent each by 16 Pareto sources, except during
+/// `silent` per cent of the time.
+pub(super) fn chain(links: &[u64], load: u32, sizes: Sizes, silent: u32) -> Vec<ChainLink> {
+    let link = |mbps: &u64| {
+        let rate = Rate::from_bps(mbps * 1_000_000);
+        let traffic = Traffic::Pareto {
+            rate: rate.scale(f64::from(load) / 100.0),
+            sources: 16,
+            shape: 1.9,
+            size: PACKET,
+            least_size: (sizes == Sizes::Random).then_some(Bytes::new(40)),
+            silence: PERIOD.scale(f64::from(silent) / 100.0),
+            period: PERIOD,
+        };
+        ChainLink { rate, delay: DELAY, buffer: None, cross: vec![traffic] }
+    };
+    links.iter().map(link).collect()
+}
+
+/// Returns trains with the timing of these studies.
+pub(super) fn trains(gaps: Vec<Duration>, hidden_links: u32, count: usize) -> Trains {
+    Trains { start: WARMUP, apart: APART, ..Trains::of(PACKET, gaps, hidden_links, count) }
+}
+
+/// Returns pairs that leave at 1 Gb/s.
+pub(super) fn pairs(count: usize) -> Trains {
+    trains(vec![Duration::from_us(12)], 0, count)
+}
+
+/// Returns the capacity of the narrow link.
+pub(super) fn narrow(links: &[u64]) -> Rate {
+    Rate::from_bps(links.iter().min().copied().unwrap_or_default() * 1_000_000)
+}
