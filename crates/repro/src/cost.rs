@@ -1,6 +1,6 @@
 //! The cost of an experiment, in probe packets.
 
-use headway_core::Duration;
+use headway_core::{Duration, Rate};
 
 use crate::closed_loop;
 use crate::context::Size;
@@ -83,6 +83,15 @@ impl Experiment {
                 let time = (size.of(study.warmup) + size.of(study.milliseconds)) as f64 / 1e3;
                 let bits: f64 = study.rates.iter().map(|rate| rate.bps_f64() * time).sum();
                 (bits / 8.0 / 1538.0) as usize * study.buckets.len()
+            }
+            Study::Passive(study) => {
+                let segments = study.size.get() as usize / 1448 * study.flows;
+                segments * study.rtts.len() * study.loads.len() * size.of(study.runs)
+            }
+            Study::AckStamps(study) => {
+                let line = Rate::from_bps(1_000_000_000);
+                let bytes = line.bytes_in(Duration::from_ms(size.of(study.milliseconds) as i64)).get();
+                (bytes / 1538) as usize * study.cards.len()
             }
             Study::Series(study) => size.of(study.streams) * study.shape.length(),
             Study::Windows(study) => size.of(study.streams) * study.length,

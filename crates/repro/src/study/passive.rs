@@ -207,7 +207,7 @@ fn figure(findings: &Findings, study: &Passive) -> Figure {
         }
         panel
     };
-    Figure::curves(study.loads.iter().map(panel).collect())
+    Figure::curves(study.loads.iter().map(panel).collect::<Vec<Panel>>())
 }
 
 /// Runs the flows and reads what the taps saw.
