@@ -15,4 +15,5 @@ pub mod units;
 
 pub use mistake::Mistake;
 pub use stream::{Arrival, Gaps, Refusal, Schedule, Shape, StreamRecord};
+pub use stream::{Train, TrainRecord, TrainSchedule};
 pub use units::{Bytes, Duration, Instant, Rate, RateSteps};

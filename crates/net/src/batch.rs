@@ -6,6 +6,7 @@
 use headway_core::Instant;
 use std::io;
 use std::mem::{size_of, zeroed};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Datagrams per system call: enough to drain 10 Gb/s of full-size packets in about a thousand calls per second.
@@ -39,11 +40,13 @@ pub(crate) struct Stamps {
     pub hardware: Option<Instant>,
     /// For a transmit timestamp: the number of the packet since timestamping was switched on.
     pub transmit: Option<u32>,
+    /// For a quoted datagram whose TTL or hop limit ended on the way: the router that reports it.
+    pub expired_at: Option<IpAddr>,
 }
 
 /// One received datagram.
 pub(crate) struct Datagram<'a> {
-    /// The first bytes, at most 64.
+    /// The first bytes, at most 64; in the queue of errors, those that the router quoted.
     pub start: &'a [u8],
     /// Length of the whole payload in bytes.
     pub length: usize,
@@ -151,6 +154,13 @@ fn read_stamps(header: &libc::msghdr) -> Stamps {
                 if error.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING {
                     stamps.transmit = Some(error.ee_data);
                 }
+                // SAFETY: the pointer stays within the message, or is one past its end.
+                let offender = unsafe { data.add(size_of::<libc::sock_extended_err>()) };
+                let rest = length.saturating_sub(
+                    // SAFETY: CMSG_LEN only computes.
+                    unsafe { libc::CMSG_LEN(size_of::<libc::sock_extended_err>() as libc::c_uint) } as usize,
+                );
+                stamps.expired_at = expired_at(&error, offender, rest);
             }
             _ => {}
         }
@@ -158,6 +168,30 @@ fn read_stamps(header: &libc::msghdr) -> Stamps {
         message = unsafe { libc::CMSG_NXTHDR(header, message) };
     }
     stamps
+}
+
+/// Type and code of "TTL exceeded in transit" (RFC 792) and of "hop limit exceeded in transit" (RFC 4443).
+const TTL_EXCEEDED: (u8, u8) = (11, 0);
+const HOP_LIMIT_EXCEEDED: (u8, u8) = (3, 0);
+
+/// Returns the address of the router that reports an expired datagram; `None` for other errors. `offender` points to
+/// `length` bytes that follow the report.
+fn expired_at(error: &libc::sock_extended_err, offender: *const u8, length: usize) -> Option<IpAddr> {
+    match (error.ee_origin, (error.ee_type, error.ee_code)) {
+        (libc::SO_EE_ORIGIN_ICMP, TTL_EXCEEDED) if length >= size_of::<libc::sockaddr_in>() => {
+            // SAFETY: the caller passes `length` valid bytes, which were checked; read_unaligned needs no alignment.
+            let address = unsafe { offender.cast::<libc::sockaddr_in>().read_unaligned() };
+            let is_address = i32::from(address.sin_family) == libc::AF_INET;
+            is_address.then(|| Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)).into())
+        }
+        (libc::SO_EE_ORIGIN_ICMP6, HOP_LIMIT_EXCEEDED) if length >= size_of::<libc::sockaddr_in6>() => {
+            // SAFETY: as above.
+            let address = unsafe { offender.cast::<libc::sockaddr_in6>().read_unaligned() };
+            let is_address = i32::from(address.sin6_family) == libc::AF_INET6;
+            is_address.then(|| Ipv6Addr::from(address.sin6_addr.s6_addr).into())
+        }
+        _ => None,
+    }
 }
 
 /// Converts a timestamp to nanoseconds; all zeroes means that there is none.

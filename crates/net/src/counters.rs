@@ -71,6 +71,8 @@ counters! {
     reverse_streams,
     /// Probe packets received.
     packets_received,
+    /// Hidden packets received, which were meant to end on the way or on paths of unknown length.
+    hidden_received,
     /// Probe packets sent.
     packets_sent,
     /// Bytes of probe packets sent, on the wire.
@@ -116,6 +118,7 @@ impl Counters {
             RefusedBy::Busy => &self.refused_busy,
             RefusedBy::StreamPackets
             | RefusedBy::PacketSize
+            | RefusedBy::HiddenPackets
             | RefusedBy::AddressNotProved
             | RefusedBy::OutOfOrder
             | RefusedBy::Stopping => &self.refused_other,

@@ -8,7 +8,7 @@
 use crate::batch::{BATCH, Batch, Datagram, Queue};
 use crate::channel::{Channel, ChannelError};
 use crate::clock::{self, Watch};
-use crate::protocol::{Header, Kind, Message, PacketSize};
+use crate::protocol::{Header, Kind, Message, PacketSize, Role};
 use crate::socket::{ProbeSocket, STOP_CHECK, readable};
 use crate::stamp::ArrivalStamps;
 use headway_core::Duration;
@@ -30,7 +30,7 @@ const DRAIN_BATCHES: usize = 1024;
 
 /// The properties that arriving packets must have.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Expected {
+pub(crate) struct Expected<'a> {
     /// Session id of every datagram.
     pub session: u64,
     /// Number of the stream.
@@ -41,6 +41,20 @@ pub(crate) struct Expected {
     pub size: PacketSize,
     /// Planned time from first to last packet.
     pub duration: Duration,
+    /// Hops after which each packet is dropped, 0 for packets that must arrive; empty if all must.
+    pub hops: &'a [u8],
+}
+
+impl Expected<'_> {
+    /// Whether the packet with this index is hidden.
+    fn is_hidden(&self, index: usize) -> bool {
+        self.hops.get(index).is_some_and(|hops| *hops != 0)
+    }
+
+    /// Returns the number of packets that must arrive.
+    fn ordinary(&self) -> u32 {
+        self.count - self.hops.iter().filter(|hops| **hops != 0).count() as u32
+    }
 }
 
 /// Counts of datagrams that did not belong to the stream or were irregular.
@@ -63,6 +77,8 @@ pub(crate) struct Irregular {
 pub(crate) struct ReceivedStream {
     /// Timestamps by index; `None` for packets that did not arrive.
     pub arrivals: Vec<Option<ArrivalStamps>>,
+    /// Whether each hidden packet arrived, by index; empty if the stream has none.
+    pub hidden_seen: Vec<bool>,
     /// Duplicate packets of this stream.
     pub duplicates: u32,
     /// Counts of irregular datagrams.
@@ -72,23 +88,24 @@ pub(crate) struct ReceivedStream {
 }
 
 /// Separates the packets of one stream from other datagrams.
-pub(crate) struct Sorter {
-    expected: Expected,
+pub(crate) struct Sorter<'a> {
+    expected: Expected<'a>,
     payload: usize,
     highest: Option<u32>,
     missing: u32,
     received: ReceivedStream,
 }
 
-impl Sorter {
-    pub(crate) fn new(expected: Expected, payload: usize) -> Sorter {
+impl<'a> Sorter<'a> {
+    pub(crate) fn new(expected: Expected<'a>, payload: usize) -> Sorter<'a> {
         Sorter {
             expected,
             payload,
             highest: None,
-            missing: expected.count,
+            missing: expected.ordinary(),
             received: ReceivedStream {
                 arrivals: vec![None; expected.count as usize],
+                hidden_seen: vec![false; expected.hops.len()],
                 duplicates: 0,
                 irregular: Irregular::default(),
                 clock_stepped: false,
@@ -112,8 +129,14 @@ impl Sorter {
             irregular.unexpected += 1;
         } else if header.stream < expected.stream {
             irregular.replayed += 1;
-        } else if header.count != expected.count || datagram.length != self.payload {
+        } else if header.count != expected.count
+            || datagram.length != self.payload
+            || expected.is_hidden(header.index as usize) != (header.role == Role::Hidden)
+        {
             irregular.malformed += 1;
+        } else if header.role == Role::Hidden {
+            let Some(seen) = self.received.hidden_seen.get_mut(header.index as usize) else { return };
+            irregular.replayed += u64::from(std::mem::replace(seen, true));
         } else if let Some(slot) = self.received.arrivals.get_mut(header.index as usize) {
             if slot.is_some() {
                 irregular.replayed += 1;
@@ -136,7 +159,7 @@ impl Sorter {
 pub(crate) fn drain_stale(socket: &ProbeSocket, session: u64, stream: u32) -> Irregular {
     let size = PacketSize::SMALLEST;
     // A stream without packets accepts none, so everything that waits is counted as irregular.
-    let expected = Expected { session, stream, count: 0, size, duration: Duration::ZERO };
+    let expected = Expected { session, stream, count: 0, size, duration: Duration::ZERO, hops: &[] };
     let mut sorter = Sorter::new(expected, 0);
     let mut batch = Batch::new();
     drain(socket, &mut batch, &mut sorter);
@@ -144,7 +167,7 @@ pub(crate) fn drain_stale(socket: &ProbeSocket, session: u64, stream: u32) -> Ir
 }
 
 /// Reads waiting datagrams, at most [`DRAIN_BATCHES`] batches, and returns their number.
-fn drain(socket: &ProbeSocket, batch: &mut Batch, sorter: &mut Sorter) -> usize {
+fn drain(socket: &ProbeSocket, batch: &mut Batch, sorter: &mut Sorter<'_>) -> usize {
     let mut total = 0;
     for _ in 0..DRAIN_BATCHES {
         match batch.receive(socket.as_fd(), Queue::Data) {
@@ -175,7 +198,7 @@ pub(crate) fn receive_stream(
     socket: &ProbeSocket,
     channel: &mut Channel,
     clock: &mut Watch,
-    expected: Expected,
+    expected: Expected<'_>,
     end: impl Fn(&Message) -> Option<Span>,
 ) -> Result<(ReceivedStream, Message), ChannelError> {
     let mut sorter = Sorter::new(expected, expected.size.payload(socket.family()));
@@ -225,7 +248,7 @@ fn next_poll_interval(interval: Span, shortest: Span, arrived: usize) -> Span {
 }
 
 /// Returns the sleep between two reads of the receive buffer: a quarter of the time in which the stream could fill it.
-fn poll_interval(socket: &ProbeSocket, expected: &Expected) -> Span {
+fn poll_interval(socket: &ProbeSocket, expected: &Expected<'_>) -> Span {
     let gap = expected.duration.to_std() / expected.count.max(1);
     (socket.buffer_time(expected.size, gap) / 4).clamp(SHORTEST_POLL_INTERVAL, LONGEST_POLL_INTERVAL)
 }

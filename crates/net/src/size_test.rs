@@ -2,7 +2,7 @@
 
 use crate::batch::{Batch, Datagram, Queue};
 use crate::protocol::probe::{HEADER_LEN, fill_padding};
-use crate::protocol::{Header, Kind, PacketSize};
+use crate::protocol::{Header, Kind, PacketSize, Role};
 use crate::socket::{ProbeSocket, STOP_CHECK, readable};
 use headway_core::{Bytes, Instant};
 use std::os::fd::AsFd;
@@ -51,7 +51,8 @@ pub(crate) fn send_sizes(socket: &ProbeSocket, session: u64, sizes: &[PacketSize
         for size in sizes {
             let mut datagram = vec![0; size.payload(socket.family())];
             fill_padding(session ^ u64::from(size.ip()), &mut datagram);
-            let header = Header { kind: Kind::Size, session, stream: 0, index, count, sent: Instant::ZERO };
+            let (kind, role) = (Kind::Size, Role::First);
+            let header = Header { kind, role, session, stream: 0, index, count, sent: Instant::ZERO };
             if let Some(start) = datagram.first_chunk_mut::<HEADER_LEN>() {
                 header.write(start);
             }

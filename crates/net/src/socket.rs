@@ -115,6 +115,19 @@ impl ProbeSocket {
         Ok(setsockopt(&self.socket, sockopt::Timestamping, &flags)?)
     }
 
+    /// Lets the kernel put ICMP errors into the queue of errors, with the datagrams they quote, or stops that. While it
+    /// does, each error also makes one later call on the socket fail.
+    ///
+    /// # Errors
+    /// Same as `setsockopt`.
+    pub(crate) fn report_errors(&self, enable: bool) -> io::Result<()> {
+        match self.family() {
+            Family::V4 => setsockopt(&self.socket, sockopt::Ipv4RecvErr, &enable)?,
+            Family::V6 => setsockopt(&self.socket, sockopt::Ipv6RecvErr, &enable)?,
+        }
+        Ok(())
+    }
+
     /// Discards everything in a queue, and a pending error.
     pub(crate) fn discard(&self, queue: Queue) {
         let mut batch = Batch::new();

@@ -3,7 +3,7 @@
 use crate::clock::{self, Watch};
 use crate::pacing;
 use crate::protocol::probe::{HEADER_LEN, fill_padding};
-use crate::protocol::{Header, Kind, PacketSize, StampSource};
+use crate::protocol::{Header, Kind, PacketSize, Role, StampSource};
 use crate::socket::ProbeSocket;
 use crate::stamp::transmit_times;
 use headway_core::{Duration, Instant};
@@ -64,6 +64,7 @@ pub(crate) fn send_stream(
         let sent = clock::realtime();
         let header = Header {
             kind: Kind::Probe,
+            role: Role::First,
             session: plan.session,
             stream: plan.stream,
             index,

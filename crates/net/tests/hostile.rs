@@ -8,7 +8,7 @@ use common::relay::{Fate, Relay};
 use common::{Running, config, steady};
 use headway_core::Instant;
 use headway_net::protocol::probe::hello;
-use headway_net::protocol::{Header, Kind, Message, Preamble, RefusedBy, VERSION};
+use headway_net::protocol::{Header, Kind, Message, Preamble, RefusedBy, Role, VERSION};
 use headway_net::{ConnectOptions, Limits, ServerConfig, Session, TlsClient, Token};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -215,6 +215,7 @@ fn every_odd_datagram_of_a_session_is_counted_and_none_is_taken() {
     raw.datagram(&[]);
     let header = Header {
         kind: Kind::Probe,
+        role: Role::First,
         session: !raw.session,
         stream: 6,
         index: 3,

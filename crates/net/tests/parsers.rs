@@ -5,8 +5,8 @@ use headway_net::protocol::frame::{MAX_FRAME, parse};
 use headway_net::protocol::preamble::PREAMBLE_LEN;
 use headway_net::protocol::probe::{HEADER_LEN, cookie};
 use headway_net::protocol::{
-    Announce, Decoder, Direction, GapRuns, Header, Kind, MAX_STREAM_PACKETS, Message, PacketSize, Preamble,
-    RefusedBy, Report, SentReport, StampSource, TimeList, encode,
+    Announce, Decoder, Direction, GapRuns, Header, HopRuns, Kind, MAX_HOPS, MAX_STREAM_PACKETS, Message,
+    PacketSize, Preamble, RefusedBy, Report, Role, SentReport, StampSource, TimeList, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -24,6 +24,10 @@ fn source() -> impl Strategy<Value = StampSource> {
 
 fn gaps() -> impl Strategy<Value = GapRuns> {
     vec(any::<i64>().prop_map(Duration::from_ns), 0..8).prop_map(|gaps| GapRuns::encode(&gaps))
+}
+
+fn hops() -> impl Strategy<Value = HopRuns> {
+    vec(any::<u8>(), 0..8).prop_map(|hops| HopRuns::encode(&hops))
 }
 
 fn times() -> impl Strategy<Value = TimeList> {
@@ -55,16 +59,32 @@ fn message() -> impl Strategy<Value = Message> {
         vec(any::<u16>(), 0..8).prop_map(|sizes| Message::SizeTest { sizes }),
         any::<u64>().prop_map(|grace_ns| Message::SizeEnd { grace_ns }),
         vec(any::<u16>(), 0..8).prop_map(|arrived| Message::SizeReport { arrived }),
-        (any::<u32>(), direction(), any::<u16>(), gaps()).prop_map(|(stream, direction, ip_size, gaps)| {
-            Message::Announce(Announce { stream, direction, ip_size, gaps })
-        }),
-        any::<u32>().prop_map(|stream| Message::Ready { stream }),
-        any::<(u32, u64)>().prop_map(|(stream, grace_ns)| Message::End { stream, grace_ns }),
-        (any::<u32>(), times(), vec(any::<u32>(), 0..8), any::<u32>(), source(), any::<bool>()).prop_map(
-            |(stream, times, lost, duplicates, source, clock_stepped)| {
-                Message::Report(Report { stream, times, lost, duplicates, source, clock_stepped })
+        (any::<u32>(), direction(), any::<u16>(), gaps(), hops()).prop_map(
+            |(stream, direction, ip_size, gaps, hops)| {
+                Message::Announce(Announce { stream, direction, ip_size, gaps, hops })
             }
         ),
+        any::<u32>().prop_map(|stream| Message::Ready { stream }),
+        any::<(u32, u64)>().prop_map(|(stream, grace_ns)| Message::End { stream, grace_ns }),
+        (
+            any::<u32>(),
+            times(),
+            [vec(any::<u32>(), 0..8), vec(any::<u32>(), 0..8)],
+            any::<u32>(),
+            source(),
+            any::<bool>()
+        )
+            .prop_map(|(stream, times, [lost, hidden_seen], duplicates, source, clock_stepped)| {
+                Message::Report(Report {
+                    stream,
+                    times,
+                    lost,
+                    hidden_seen,
+                    duplicates,
+                    source,
+                    clock_stepped,
+                })
+            }),
         (any::<u32>(), times(), source(), any::<bool>(), any::<bool>()).prop_map(
             |(stream, times, source, gaps_kept, clock_stepped)| {
                 Message::Sent(SentReport { stream, times, source, gaps_kept, clock_stepped })
@@ -80,6 +100,10 @@ fn use_up(message: &Message) {
         Message::Announce(announce) => {
             if let Some(gaps) = announce.gaps.decode(most) {
                 assert!(gaps.len() <= most && gaps.iter().all(|gap| *gap >= Duration::ZERO));
+                if let Some(hops) = announce.hops.decode(gaps.len() + 1) {
+                    assert!(hops.is_empty() || hops.len() == gaps.len() + 1);
+                    assert!(hops.iter().all(|hops| *hops <= MAX_HOPS));
+                }
             }
             let _ = PacketSize::from_ip(announce.ip_size);
         }
@@ -119,7 +143,8 @@ proptest! {
         if let Ok(message) = parse(&bytes) {
             use_up(&message);
         }
-        bytes[..8].copy_from_slice(b"HdwP\0\x01\x03\0");
+        bytes[..8].copy_from_slice(b"HdwP\0\x02\x03\0");
+        bytes[7] = kind % 4;
         let _ = Header::parse(&bytes);
         let start = [b'H', b'D', b'W', b'Y', 0, kind, 0, kind];
         let _ = Preamble::parse(&start);
@@ -180,6 +205,7 @@ proptest! {
     /// Headers survive a round trip, and with one byte changed become other headers or errors.
     #[test]
     fn changed_headers_never_panic(
+        role in prop_oneof![Just(Role::First), Just(Role::Hidden), Just(Role::Last)],
         session in any::<u64>(),
         stream in any::<u32>(),
         index in 0u32..100,
@@ -189,7 +215,7 @@ proptest! {
         value in any::<u8>(),
     ) {
         let sent = Instant::from_ns(sent);
-        let header = Header { kind: Kind::Probe, session, stream, index, count: index + more, sent };
+        let header = Header { kind: Kind::Probe, role, session, stream, index, count: index + more, sent };
         let mut bytes = [0; HEADER_LEN];
         header.write(&mut bytes);
         prop_assert_eq!(Header::parse(&bytes), Ok(header));
@@ -207,6 +233,7 @@ fn the_longest_report_fits_into_a_frame() {
         stream: u32::MAX,
         times,
         lost: Vec::new(),
+        hidden_seen: Vec::new(),
         duplicates: u32::MAX,
         source: StampSource::Kernel,
         clock_stepped: true,

@@ -6,6 +6,7 @@ mod integer;
 mod record;
 mod schedule;
 mod table;
+mod trains;
 
 pub use delayed_acks::DelayedAcks;
 pub use departure::LineClock;
@@ -13,3 +14,4 @@ pub use integer::{next_gap, p_stream_gaps};
 pub use record::{Arrival, Gaps, Refusal, StreamRecord};
 pub use schedule::{Schedule, Shape};
 pub use table::{TableStream, parse_table};
+pub use trains::{Train, TrainRecord, TrainSchedule};

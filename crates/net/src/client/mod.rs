@@ -4,32 +4,42 @@ mod connect;
 mod handshake;
 mod options;
 mod outcome;
+mod train_outcome;
 
 pub use options::{ConnectOptions, FamilyChoice};
 pub use outcome::StreamOutcome;
+pub use train_outcome::TrainOutcome;
 
 use crate::channel::{Channel, ChannelError};
 use crate::clock::Watch;
 use crate::error::NetError;
 use crate::pacing;
-use crate::protocol::{Announce, Direction, GapRuns, Message, PacketSize, SentReport};
+use crate::protocol::{
+    Announce, Direction, GapRuns, HopRuns, MAX_HOPS, Message, PacketSize, Report, SentReport,
+};
 use crate::receive::{Expected, receive_stream};
 use crate::size_test;
 use crate::socket::ProbeSocket;
 use crate::stamp::arrival_times;
+use crate::trains::{self, HopReply, Identity};
 use crate::transmit::{Plan, send_stream};
-use headway_core::{Bytes, Duration, Rate, Schedule};
+use headway_core::{Bytes, Duration, Rate, Schedule, Train, TrainSchedule};
 use outcome::{BothEnds, expand, longest_span, span};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Span, Instant as Deadline};
+use train_outcome::Received;
 
 /// The shortest wait for late packets: the peer may be descheduled for a few time slices.
 const GRACE_FLOOR: Span = Span::from_millis(20);
 
 /// The longest wait for late packets: one that is delayed by a second counts as lost.
 const GRACE_CEILING: Span = Span::from_secs(1);
+
+/// The shortest and the longest wait for the reports of routers after a stream.
+const SHORTEST_REPLY_WAIT: Span = Span::from_millis(50);
+const LONGEST_REPLY_WAIT: Span = Span::from_millis(300);
 
 /// An open session; dropping it ends the session.
 pub struct Session {
@@ -77,14 +87,7 @@ impl Session {
         let plan = Plan { session: self.id, stream, size: announced.size, gaps: &schedule.gaps };
         let sent = send_stream(&self.socket, &plan, |_| self.stop.load(Ordering::Relaxed), &mut self.clock)?;
         self.check_stop()?;
-        let grace = self.grace();
-        self.channel
-            .send(&Message::End { stream, grace_ns: grace.as_nanos() as u64 })
-            .map_err(|error| self.lost(error, "end of a stream"))?;
-        let report = match self.receive("report of a stream", grace)? {
-            Message::Report(report) if report.stream == stream => report,
-            other => return Err(unexpected(&other)),
-        };
+        let report = self.end_stream(stream)?;
         let received = expand(&report, schedule.packets())
             .ok_or_else(|| NetError::Protocol("a report does not fit its stream".to_owned()))?;
         if !report.clock_stepped && span(&received) > longest_span(began.elapsed()) {
@@ -102,6 +105,44 @@ impl Session {
         Ok(both_ends.join(stream, schedule))
     }
 
+    /// Sends a stream of trains to the server, which reports the arrivals of their first and last packets, and which
+    /// hidden packets arrived. With `wait_for_replies`, also collects the reports of routers at which hidden packets
+    /// died.
+    ///
+    /// # Errors
+    /// Same as [`Session::send_stream`].
+    pub fn send_trains(
+        &mut self,
+        schedule: &TrainSchedule,
+        wait_for_replies: bool,
+    ) -> Result<TrainOutcome, NetError> {
+        let began = Deadline::now();
+        let size = self.check_trains(schedule)?;
+        let hops = trains::hops(&schedule.trains);
+        let gaps = trains::packet_gaps(schedule);
+        let stream = self.announce_stream(Direction::Forward, size, &gaps, &hops)?;
+        let identity = Identity { session: self.id, stream, size };
+        self.socket.report_errors(wait_for_replies)?;
+        let stop = |_| self.stop.load(Ordering::Relaxed);
+        let mut sent = trains::send_trains(&self.socket, identity, schedule, stop, &mut self.clock)?;
+        self.check_stop()?;
+        let report = self.end_stream(stream)?;
+        let received = Received::expand(&report, &hops)
+            .ok_or_else(|| NetError::Protocol("a report does not fit its stream".to_owned()))?;
+        if !report.clock_stepped && span(&received.times) > longest_span(began.elapsed()) {
+            return Err(NetError::Protocol("a report spans more time than has passed".to_owned()));
+        }
+        if wait_for_replies {
+            let silent = |replies: &[HopReply]| received.silent_hops(&hops, replies) > 0;
+            let replies = &mut sent.replies;
+            let wait = self.grace().clamp(SHORTEST_REPLY_WAIT, LONGEST_REPLY_WAIT);
+            trains::more_replies(&self.socket, identity, &schedule.trains, replies, wait, |r| !silent(r));
+            self.socket.report_errors(false)?;
+            self.socket.discard(crate::batch::Queue::Errors);
+        }
+        Ok(TrainOutcome::join(schedule, stream, sent, &received, &report))
+    }
+
     /// Requests a stream from the server and receives it.
     ///
     /// # Errors
@@ -117,6 +158,7 @@ impl Session {
             count: schedule.packets() as u32,
             size: announced.size,
             duration: schedule.duration(),
+            hops: &[],
         };
         let grace = self.grace();
         let end = |message: &Message| matches!(message, Message::Sent(_)).then_some(grace);
@@ -201,18 +243,57 @@ impl Session {
     /// Checks a schedule, announces it and waits until the server is ready.
     fn announce(&mut self, schedule: &Schedule, direction: Direction) -> Result<Announced, NetError> {
         let size = self.check(schedule)?;
+        let stream = self.announce_stream(direction, size, &schedule.gaps, &[])?;
+        Ok(Announced { stream, size })
+    }
+
+    /// Announces a stream, waits until the server is ready and returns the stream's number.
+    fn announce_stream(
+        &mut self,
+        direction: Direction,
+        size: PacketSize,
+        gaps: &[Duration],
+        hops: &[u8],
+    ) -> Result<u32, NetError> {
         let stream = self.next_stream;
         self.next_stream += 1;
         let start = Deadline::now();
-        let gaps = GapRuns::encode(&schedule.gaps);
-        let announce = Message::Announce(Announce { stream, direction, ip_size: size.ip(), gaps });
+        let bytes = size.wire() * (gaps.len() as u64 + 1);
+        let (gaps, hops) = (GapRuns::encode(gaps), HopRuns::encode(hops));
+        let announce = Message::Announce(Announce { stream, direction, ip_size: size.ip(), gaps, hops });
         match self.request(&announce, "announcement of a stream")? {
             Message::Ready { stream: ready } if ready == stream => {}
             other => return Err(unexpected(&other)),
         }
         self.rtt = self.rtt.min(start.elapsed());
-        self.probe_bytes += schedule.bytes();
-        Ok(Announced { stream, size })
+        self.probe_bytes += bytes;
+        Ok(stream)
+    }
+
+    /// Tells the server that a forward stream has ended and returns its report.
+    fn end_stream(&mut self, stream: u32) -> Result<Report, NetError> {
+        let grace = self.grace();
+        self.channel
+            .send(&Message::End { stream, grace_ns: grace.as_nanos() as u64 })
+            .map_err(|error| self.lost(error, "end of a stream"))?;
+        match self.receive("report of a stream", grace)? {
+            Message::Report(report) if report.stream == stream => Ok(report),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Returns the packet size of a schedule of trains, if it can be sent.
+    fn check_trains(&self, schedule: &TrainSchedule) -> Result<PacketSize, NetError> {
+        if schedule.trains.is_empty() || schedule.trains.len() != schedule.gaps.len() + 1 {
+            return Err(NetError::BadStream("its gaps do not fit its trains"));
+        }
+        let possible = |train: &Train| {
+            train.hidden == 0 || train.hidden <= Train::MAX_HIDDEN && (1..=MAX_HOPS).contains(&train.hops)
+        };
+        if !schedule.trains.iter().all(possible) {
+            return Err(NetError::BadStream("its hidden packets are too many or have an impossible TTL"));
+        }
+        self.check_packets(schedule.packets(), &schedule.gaps, schedule.packet)
     }
 
     /// Returns the packet size of a schedule, if the schedule can be sent.
@@ -220,13 +301,23 @@ impl Session {
         if schedule.gaps.is_empty() {
             return Err(NetError::BadStream("it has fewer than two packets"));
         }
-        if schedule.packets() > self.max_packets as usize {
+        self.check_packets(schedule.packets(), &schedule.gaps, schedule.packet)
+    }
+
+    /// Returns the packet size of a stream, if its packets can be sent.
+    fn check_packets(
+        &self,
+        packets: usize,
+        gaps: &[Duration],
+        packet: Bytes,
+    ) -> Result<PacketSize, NetError> {
+        if packets > self.max_packets as usize {
             return Err(NetError::BadStream("it has more packets than the server allows"));
         }
-        if schedule.gaps.iter().any(|gap| *gap < Duration::ZERO) {
+        if gaps.iter().any(|gap| *gap < Duration::ZERO) {
             return Err(NetError::BadStream("it has a negative gap"));
         }
-        let size = PacketSize::from_wire(schedule.packet)
+        let size = PacketSize::from_wire(packet)
             .ok_or(NetError::BadStream("its packets are too small or too large"))?;
         if size > self.largest {
             return Err(NetError::BadStream("its packets are larger than what passes on this path"));

@@ -123,6 +123,7 @@ mod tests {
             stream: 1,
             times: TimeList::encode(times.iter().map(|ns| Instant::from_ns(*ns))),
             lost: lost.to_vec(),
+            hidden_seen: Vec::new(),
             duplicates: 0,
             source: StampSource::Kernel,
             clock_stepped: false,

@@ -20,7 +20,7 @@
 //! At any point the server may answer `Refused`, which ends the request. Before `AddressProved` the server accepts
 //! only a few messages, and none whose answer would make it send more bytes than it has received.
 
-use super::{COOKIE_LEN, GapRuns, NONCE_LEN, TimeList};
+use super::{COOKIE_LEN, GapRuns, HopRuns, NONCE_LEN, TimeList};
 use serde::{Deserialize, Serialize};
 
 /// A message on the control connection.
@@ -139,8 +139,10 @@ pub struct Announce {
     pub direction: Direction,
     /// Length of each IP packet in bytes.
     pub ip_size: u16,
-    /// Gaps between the packets, one fewer than packets.
+    /// Gaps between the packets, one fewer than packets. Packets without a gap between them are sent at once.
     pub gaps: GapRuns,
+    /// The hops after which packets are dropped; only forward streams may have hidden packets.
+    pub hops: HopRuns,
 }
 
 /// The source of timestamps.
@@ -161,8 +163,10 @@ pub struct Report {
     pub stream: u32,
     /// Arrival times of the packets that arrived, by index.
     pub times: TimeList,
-    /// Indices of lost packets, increasing.
+    /// Indices of lost packets, increasing. Hidden packets are never lost.
     pub lost: Vec<u32>,
+    /// Indices of hidden packets that arrived nevertheless, increasing; they have no times.
+    pub hidden_seen: Vec<u32>,
     /// Duplicate packets.
     pub duplicates: u32,
     /// The source of the times.
@@ -219,6 +223,9 @@ pub enum RefusedBy {
     /// The stream takes longer than allowed.
     #[error("the stream takes longer than it allows")]
     StreamTime,
+    /// The hops of hidden packets are out of range, or the server would have to send such packets.
+    #[error("it does not allow these hidden packets")]
+    HiddenPackets,
     /// A packet size outside the allowed range.
     #[error("it does not allow this packet size")]
     PacketSize,

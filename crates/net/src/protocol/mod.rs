@@ -7,6 +7,7 @@
 //! Every parser here reads untrusted bytes: it returns an error for anything unexpected and never panics.
 
 pub mod frame;
+pub mod hops;
 pub mod message;
 pub mod preamble;
 pub mod probe;
@@ -14,14 +15,16 @@ pub mod size;
 pub mod times;
 
 pub use frame::{Decoder, FrameError, encode};
+pub use hops::{HopRuns, MAX_HOPS};
 pub use message::{Announce, Direction, Message, RefusedBy, Report, SentReport, StampSource};
 pub use preamble::{Preamble, PreambleError};
-pub use probe::{Header, Kind, ProbeError};
+pub use probe::{Header, Kind, ProbeError, Role};
 pub use size::{Family, PacketSize};
 pub use times::{GapRuns, TimeList};
 
-/// The version of the whole protocol; both ends must have the same.
-pub const VERSION: u16 = 1;
+/// The version of the whole protocol; both ends must have the same. Version 2 added hidden packets: the role in the
+/// probe header, the hops in [`Announce`] and the hidden packets seen in [`Report`].
+pub const VERSION: u16 = 2;
 
 /// The default port of `serve`, for both TCP and UDP.
 pub const DEFAULT_PORT: u16 = 8621;

@@ -4,7 +4,7 @@
 //! 0      magic "HdwP"
 //! 4      version, u16
 //! 6      kind, u8
-//! 7      zero, u8
+//! 7      role, u8: 0 ordinary or first of a train, 1 hidden, 2 last of a train; 0 in other datagrams than probes
 //! 8      session, u64 (random, known only to the two ends)
 //! 16     stream, u32
 //! 20     index in the stream, u32
@@ -38,11 +38,25 @@ pub enum Kind {
     Size = 4,
 }
 
+/// The role of a probe in its stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// A packet of a stream without trains, or the first of a train.
+    #[default]
+    First = 0,
+    /// A packet whose TTL or hop limit ends on the way. It arrives only where the path is shorter than that.
+    Hidden = 1,
+    /// The last packet of a train.
+    Last = 2,
+}
+
 /// The fields of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The type of the datagram.
     pub kind: Kind,
+    /// The role of a probe; [`Role::First`] in other datagrams.
+    pub role: Role,
     /// The session it belongs to.
     pub session: u64,
     /// The stream it belongs to.
@@ -78,7 +92,7 @@ impl Header {
         datagram[..4].copy_from_slice(&MAGIC);
         datagram[4..6].copy_from_slice(&VERSION.to_be_bytes());
         datagram[6] = self.kind as u8;
-        datagram[7] = 0;
+        datagram[7] = self.role as u8;
         datagram[8..16].copy_from_slice(&self.session.to_be_bytes());
         datagram[16..20].copy_from_slice(&self.stream.to_be_bytes());
         datagram[20..24].copy_from_slice(&self.index.to_be_bytes());
@@ -106,15 +120,22 @@ impl Header {
             4 => Kind::Size,
             _ => return Err(ProbeError::Field),
         };
+        let role = match header[7] {
+            0 => Role::First,
+            1 => Role::Hidden,
+            2 => Role::Last,
+            _ => return Err(ProbeError::Field),
+        };
         let parsed = Header {
             kind,
+            role,
             session: u64_at(header, 8),
             stream: u32_at(header, 16),
             index: u32_at(header, 20),
             count: u32_at(header, 24),
             sent: Instant::from_ns(u64_at(header, 28)),
         };
-        if header[7] != 0 || parsed.index >= parsed.count {
+        if role != Role::First && kind != Kind::Probe || parsed.index >= parsed.count {
             return Err(ProbeError::Field);
         }
         Ok(parsed)
@@ -135,7 +156,8 @@ fn u64_at(header: &[u8; HEADER_LEN], at: usize) -> u64 {
 
 /// Returns a hello or its answer: a header and a cookie.
 pub fn hello(kind: Kind, session: u64, cookie: &[u8; COOKIE_LEN]) -> [u8; HELLO_LEN] {
-    let header = Header { kind, session, stream: 0, index: 0, count: 1, sent: Instant::ZERO };
+    let role = Role::First;
+    let header = Header { kind, role, session, stream: 0, index: 0, count: 1, sent: Instant::ZERO };
     let mut datagram = [0; HELLO_LEN];
     let mut start = [0; HEADER_LEN];
     header.write(&mut start);
@@ -172,6 +194,7 @@ mod tests {
     fn a_header_survives_the_wire() {
         let header = Header {
             kind: Kind::Probe,
+            role: Role::Last,
             session: 0x0123_4567_89ab_cdef,
             stream: 7,
             index: 3,
@@ -184,6 +207,18 @@ mod tests {
         assert_eq!(Header::parse(&bytes[..HEADER_LEN - 1]), Err(ProbeError::Short));
         bytes[23] = 64;
         assert_eq!(Header::parse(&bytes), Err(ProbeError::Field));
+    }
+
+    #[test]
+    fn only_probes_have_roles() {
+        let mut datagram = hello(Kind::Hello, 9, &[0; COOKIE_LEN]);
+        assert!(Header::parse(&datagram).is_ok());
+        datagram[7] = Role::Hidden as u8;
+        assert_eq!(Header::parse(&datagram), Err(ProbeError::Field));
+        datagram[6] = Kind::Probe as u8;
+        assert_eq!(Header::parse(&datagram).map(|header| header.role), Ok(Role::Hidden));
+        datagram[7] = 3;
+        assert_eq!(Header::parse(&datagram), Err(ProbeError::Field));
     }
 
     #[test]

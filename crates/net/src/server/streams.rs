@@ -33,6 +33,8 @@ struct Admitted {
     stream: u32,
     size: PacketSize,
     gaps: Vec<Duration>,
+    /// See [`Expected::hops`].
+    hops: Vec<u8>,
 }
 
 impl Session<'_> {
@@ -69,8 +71,13 @@ impl Session<'_> {
         let size = PacketSize::from_ip(announce.ip_size).ok_or(RefusedBy::PacketSize)?;
         let gaps = announce.gaps.decode(limits.stream_packets as usize).ok_or(RefusedBy::StreamPackets)?;
         let reverse = announce.direction == Direction::Reverse;
+        let hops = announce.hops.decode(gaps.len() + 1).ok_or(RefusedBy::HiddenPackets)?;
+        // A server that sends packets with small TTLs would make routers on the way send it ICMP messages.
+        if reverse && !hops.is_empty() {
+            return Err(RefusedBy::HiddenPackets);
+        }
         self.usage.admit(limits, &Request { size, gaps: &gaps, reverse })?;
-        Ok(Admitted { stream: announce.stream, size, gaps })
+        Ok(Admitted { stream: announce.stream, size, gaps, hops })
     }
 
     /// Receives a forward stream and reports its arrival times.
@@ -88,6 +95,7 @@ impl Session<'_> {
             count: admitted.gaps.len() as u32 + 1,
             size: admitted.size,
             duration: admitted.gaps.iter().copied().sum(),
+            hops: &admitted.hops,
         };
         let end = |message: &Message| match message {
             Message::End { stream: ended, grace_ns } if *ended == stream => Some(grace(*grace_ns)),
@@ -101,11 +109,17 @@ impl Session<'_> {
         count(&counters.forward_streams);
         let (times, source) = arrival_times(&received.arrivals);
         add(&counters.packets_received, times.iter().flatten().count() as u64);
-        let lost = times.iter().zip(0..).filter(|(time, _)| time.is_none()).map(|(_, index)| index).collect();
+        let hidden = |index: u32| admitted.hops.get(index as usize).is_some_and(|hops| *hops != 0);
+        let lost = (0..).zip(&times).filter(|(index, time)| time.is_none() && !hidden(*index));
+        let lost = lost.map(|(index, _)| index).collect();
+        let seen = (0..).zip(&received.hidden_seen).filter(|(_, seen)| **seen);
+        let hidden_seen: Vec<u32> = seen.map(|(index, _)| index).collect();
+        add(&counters.hidden_received, hidden_seen.len() as u64);
         self.channel.send(&Message::Report(Report {
             stream,
             times: TimeList::encode(times.into_iter().flatten()),
             lost,
+            hidden_seen,
             duplicates: received.duplicates,
             source,
             clock_stepped: received.clock_stepped,

@@ -4,7 +4,7 @@ use headway_core::{Duration, Instant};
 use headway_net::protocol::preamble::PREAMBLE_LEN;
 use headway_net::protocol::probe::{HEADER_LEN, HELLO_LEN, cookie, hello};
 use headway_net::protocol::{
-    Announce, Decoder, Direction, GapRuns, Header, Kind, Message, PacketSize, Preamble, encode,
+    Announce, Decoder, Direction, GapRuns, Header, HopRuns, Kind, Message, PacketSize, Preamble, Role, encode,
 };
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
@@ -181,21 +181,24 @@ impl Raw {
     /// Requests a reverse stream of `count` packets of 200 bytes; returns the server's answer.
     pub(crate) fn ask_reverse(&mut self, stream: u32, count: usize, gap: Duration) -> Message {
         let gaps = GapRuns::encode(&vec![gap; count - 1]);
-        self.ask(&Message::Announce(Announce { stream, direction: Direction::Reverse, ip_size: 200, gaps }))
+        self.ask(&Message::Announce(stream_of_200(stream, Direction::Reverse, gaps, HopRuns::default())))
     }
 
     /// Announces a forward stream of `count` packets of 200 bytes.
     pub(crate) fn announce(&mut self, stream: u32, count: usize) {
         let gaps = GapRuns::encode(&vec![Duration::from_us(50); count - 1]);
-        let announce = Announce { stream, direction: Direction::Forward, ip_size: 200, gaps };
+        let announce = stream_of_200(stream, Direction::Forward, gaps, HopRuns::default());
         assert_eq!(self.ask(&Message::Announce(announce)), Message::Ready { stream });
     }
 
     /// Sends one packet of such a stream.
     pub(crate) fn probe(&mut self, stream: u32, index: u32, count: u32) {
-        let header =
-            Header { kind: Kind::Probe, session: self.session, stream, index, count, sent: Instant::ZERO };
-        self.probe_with(&header);
+        self.probe_with(&self.header(stream, index, count, Role::First));
+    }
+
+    /// Returns the header of one packet of a stream.
+    pub(crate) fn header(&self, stream: u32, index: u32, count: u32, role: Role) -> Header {
+        Header { kind: Kind::Probe, role, session: self.session, stream, index, count, sent: Instant::ZERO }
     }
 
     /// Sends a packet of 200 bytes with any header.
@@ -205,4 +208,9 @@ impl Raw {
         header.write(datagram.first_chunk_mut::<HEADER_LEN>().expect("room for a header"));
         self.datagram(&datagram);
     }
+}
+
+/// Returns the announcement of a stream of packets of 200 bytes.
+pub(crate) fn stream_of_200(stream: u32, direction: Direction, gaps: GapRuns, hops: HopRuns) -> Announce {
+    Announce { stream, direction, ip_size: 200, gaps, hops }
 }

@@ -1,0 +1,119 @@
+//! Trains with hidden packets over loopback, with a real server in this process.
+
+mod common;
+
+use common::raw::{Raw, stream_of_200};
+use common::{Running, config, has_v6};
+use headway_core::{Bytes, Duration, Train, TrainSchedule};
+use headway_net::protocol::{Direction, GapRuns, HopRuns, MAX_HOPS, Message, RefusedBy, Role};
+use headway_net::{NetError, Session, StampSource};
+
+/// Returns `count` equal trains 2 ms apart.
+fn schedule(train: Train, count: usize) -> TrainSchedule {
+    TrainSchedule {
+        packet: Bytes::new(1000),
+        trains: vec![train; count],
+        gaps: vec![Duration::from_ms(2); count - 1],
+    }
+}
+
+/// Sends pairs and trains whose hidden packets reach the end, because loopback has no routers.
+fn check_trains(session: &mut Session) {
+    for (hidden, seen) in [(0, 0), (5, 5), (30, 30)] {
+        let train = Train { hidden, hops: 1 };
+        let outcome = session.send_trains(&schedule(train, 20), true).unwrap();
+        assert_eq!((outcome.refusal, outcome.receive_stamps), (None, StampSource::Kernel));
+        assert_eq!((outcome.trains.len(), outcome.unstamped, outcome.duplicates), (20, 0, 0));
+        for record in &outcome.trains {
+            assert_eq!((record.train, record.hidden_seen), (train, seen));
+            assert!(record.arrivals().is_some() && record.sent_gap() > Duration::ZERO);
+            assert!(record.sent_gap() < Duration::from_ms(100), "one system call took {}", record.sent_gap());
+        }
+        assert_eq!(outcome.replies, []);
+    }
+}
+
+#[test]
+fn trains_arrive_whole_over_ipv4_and_ipv6() {
+    let server = Running::start(config());
+    let mut session = Session::connect(&server.options()).unwrap();
+    let before = session.probe_bytes();
+    check_trains(&mut session);
+    let cost = session.probe_bytes().get() - before.get();
+    assert_eq!(cost, 1000 * 20 * (2 + 7 + 32));
+    let counts = server.handle.counts();
+    assert_eq!((counts.packets_received, counts.hidden_received), (120, 700));
+    assert_eq!(counts.datagrams_malformed + counts.datagrams_replayed + counts.datagrams_unexpected, 0);
+    if !has_v6() {
+        println!("skipped: this host has no IPv6 on loopback");
+        return;
+    }
+    let mut options = server.options();
+    options.host = "::1".to_owned();
+    check_trains(&mut Session::connect(&options).unwrap());
+}
+
+#[test]
+fn trains_that_cannot_be_sent_are_refused_here() {
+    let server = Running::start(config());
+    let mut session = Session::connect(&server.options()).unwrap();
+    for train in [
+        Train { hidden: 1, hops: 0 },
+        Train { hidden: 1, hops: MAX_HOPS + 1 },
+        Train { hidden: Train::MAX_HIDDEN + 1, hops: 1 },
+    ] {
+        let refused = session.send_trains(&schedule(train, 2), false);
+        assert!(matches!(refused, Err(NetError::BadStream(_))), "{train:?}");
+    }
+    let mut unequal = schedule(Train::PAIR, 3);
+    unequal.gaps.pop();
+    assert!(matches!(session.send_trains(&unequal, false), Err(NetError::BadStream(_))));
+}
+
+#[test]
+fn a_server_sends_no_hidden_packets_and_checks_the_hops_of_others() {
+    let server = Running::start(config());
+    let mut raw = Raw::open(server.port);
+    let gaps = || GapRuns::encode(&[Duration::ZERO; 3]);
+    let refused = Message::Refused(RefusedBy::HiddenPackets);
+    let hops = HopRuns::encode(&[0, 2, 2, 0]);
+    let reverse = stream_of_200(0, Direction::Reverse, gaps(), hops.clone());
+    assert_eq!(raw.ask(&Message::Announce(reverse)), refused);
+    for hops in [&[0, 2, 0][..], &[0, 2, 2, 2, 0], &[0, MAX_HOPS + 1, 2, 0]] {
+        let stream = stream_of_200(0, Direction::Forward, gaps(), HopRuns::encode(hops));
+        assert_eq!(raw.ask(&Message::Announce(stream)), refused, "{hops:?}");
+    }
+    let forward = stream_of_200(0, Direction::Forward, gaps(), hops);
+    assert_eq!(raw.ask(&Message::Announce(forward)), Message::Ready { stream: 0 });
+}
+
+#[test]
+fn hidden_packets_are_counted_apart_and_never_lost() {
+    let server = Running::start(config());
+    let mut raw = Raw::open(server.port);
+    let hops = HopRuns::encode(&[0, 2, 2, 0, 0, 0]);
+    let gaps = GapRuns::encode(&[Duration::ZERO; 5]);
+    raw.ask(&Message::Announce(stream_of_200(7, Direction::Forward, gaps, hops)));
+    for (index, role) in [
+        (0, Role::First),
+        // Hidden packets in roles they do not have, and the other way round, are malformed.
+        (1, Role::First),
+        (3, Role::Hidden),
+        (2, Role::Hidden),
+        (2, Role::Hidden),
+        (4, Role::First),
+        (4, Role::First),
+        (5, Role::Last),
+    ] {
+        let header = raw.header(7, index, 6, role);
+        raw.probe_with(&header);
+    }
+    let Message::Report(report) = raw.ask(&Message::End { stream: 7, grace_ns: 50_000_000 }) else {
+        panic!("no report");
+    };
+    assert_eq!((report.lost, report.hidden_seen, report.duplicates), (vec![3], vec![2], 1));
+    assert_eq!(report.times.decode(3).map(|times| times.len()), Some(3));
+    let counts = server.handle.counts();
+    assert_eq!((counts.datagrams_malformed, counts.datagrams_replayed), (2, 2));
+    assert_eq!((counts.packets_received, counts.hidden_received), (3, 1));
+}
