@@ -1,0 +1,387 @@
+//! Locates the narrow link of a path: a conversation with the receiver, without any I/O.
+//!
+//! [`Locator`] says which trains to send and reads what became of them:
+//!
+//! ```text
+//! survey     one hidden packet of every TTL: the number of hops, and the addresses of routers that answer
+//! pairs      the capacity of the narrow link                              (wan-measurements 2.15, 2.16)
+//! trains     groups whose hidden packets die at hop N, N - 1, ...         (wan-measurements 2.17, 2.18)
+//! prefixes   the capacities of the links before it, if wanted            (wan-measurements 2.19)
+//! recheck    a short survey: is it still the same path?
+//! ```
+
+mod answer;
+mod phases;
+mod spacing;
+mod survey;
+
+pub use answer::{Answer, Group, Node, Refused};
+pub use survey::MOST_HOPS;
+
+use std::net::IpAddr;
+
+use crate::estimate::hire::{self, Location, NotMeasured, Rule, Search, Unlocated, prefix_capacity};
+use crate::estimate::ppdd::{self, Capacity, Pairs};
+use crate::estimate::{Bound, slcs};
+use crate::stream::{Arrival, Refusal, StreamRecord, Train, TrainRecord, TrainSchedule};
+use crate::units::{Bytes, Duration, Instant, Rate};
+
+use spacing::Spacing;
+use survey::{Addresses, Unknown};
+
+/// Mean time between pairs and trains (wan-measurements 2.15) ...
+const MEAN_GAP: Duration = Duration::from_ms(20);
+/// ... and between trains in multiples of the time that the narrow link needs for one, so that they do not queue behind
+/// each other; and the smallest gap in the same multiples.
+const MEAN_TRAINS: f64 = 5.0;
+const LEAST_TRAINS: f64 = 1.5;
+
+/// Times between the small packets of a survey.
+const SURVEY_LEAST: Duration = Duration::from_ms(1);
+const SURVEY_MEAN: Duration = Duration::from_ms(4);
+
+/// Surveys before the number of hops counts as unknown.
+const SURVEYS: u32 = 2;
+
+/// Pairs of the first stream, which sets the times between further ones.
+const FIRST_PAIRS: usize = 50;
+
+/// The longest stream; a path that changes should not spoil more than this.
+const STREAM_TIME: Duration = Duration::from_ms(8_000);
+
+/// Share of bytes and time that pairs may use.
+const PAIRS_SHARE: f64 = 0.5;
+
+/// Streams that may fail, because the sender was interrupted or a clock stepped, before it is given up.
+const FAILURES: u32 = 4;
+
+/// Hidden packets per train (wan-measurements 2.17): enough for links up to six times as fast as the narrow one.
+const HIDDEN: u8 = 5;
+
+/// Most and fewest trains per group; long paths have smaller groups.
+const GROUP: (usize, usize) = (20, 10);
+
+/// Pairs or trains below which rules about shares do not apply.
+const FEW: usize = 10;
+
+/// Hidden packets may arrive against expectation in this share of trains before the path counts as changed.
+const STRAYS: f64 = 0.2;
+
+/// More than this share of pairs and trains lost, or of pairs too close together, is refused.
+const MOST_LOST: f64 = 0.4;
+const MOST_GROUPED: f64 = 0.3;
+
+/// A capacity that fewer resampled sets of pairs agree with is unclear.
+const CLEAR: f64 = 0.5;
+
+/// Trains per prefix when all capacities are wanted (wan-measurements 2.19).
+const PREFIX_TRAINS: usize = 1000;
+
+/// Prefixes whose capacities differ by less have the same narrow link.
+const SAME: f64 = 0.03;
+
+/// The parameters of a measurement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    /// Size of the packets of pairs and trains on the wire.
+    pub packet: Bytes,
+    /// Size of the packets of surveys on the wire.
+    pub small: Bytes,
+    /// Maximum number of bytes to send, on the wire.
+    pub budget: Bytes,
+    /// Maximum duration. A stream in progress is completed.
+    pub time: Duration,
+    /// How the step at the narrow link is recognised.
+    pub rule: Rule,
+    /// Whether to measure the capacities of all prefixes before the narrow link.
+    pub all: bool,
+    /// Resolution and noise of timestamps.
+    pub quantum: Duration,
+    /// Maximum number of packets in a stream.
+    pub most_packets: u32,
+    /// Seed of the random times between trains.
+    pub seed: u64,
+}
+
+/// The next action that a measurement requests.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Send these trains and report them with [`Locator::observe`].
+    Send {
+        /// The trains.
+        schedule: TrainSchedule,
+        /// Whether to wait for routers' reports about hidden packets, too.
+        replies: bool,
+    },
+    /// The measurement is over and its answer final.
+    Done,
+}
+
+/// What is being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Counting hops.
+    Survey,
+    /// Measuring the capacity of the narrow link.
+    Pairs,
+    /// Sending trains whose hidden packets die at this hop.
+    Trains(u8),
+    /// Measuring the capacity of the links up to this hop.
+    Prefix(u8),
+    /// Counting hops again.
+    Recheck,
+    /// Nothing more.
+    Done,
+}
+
+/// A measurement of one path.
+#[derive(Clone, Debug)]
+pub struct Locator {
+    config: Config,
+    started: Instant,
+    phase: Phase,
+    spacing: Spacing,
+    surveys: u32,
+    failures: u32,
+    hops: u8,
+    addresses: Addresses,
+    pairs: Pairs,
+    capacity: Option<Capacity>,
+    search: Option<Search>,
+    /// The trains seen by the search, to answer from fewer when bytes or time are used up.
+    history: Vec<(u8, StreamRecord)>,
+    /// Trains of each hop whose hidden packets arrived, and all trains, by hop.
+    arrived: Vec<(usize, usize)>,
+    location: Option<Location>,
+    /// Trains of the prefix that is measured, and the results, by hop from the first.
+    prefix: Option<Pairs>,
+    prefixes: Vec<Option<Result<Rate, NotMeasured>>>,
+    refused: Option<Refused>,
+    bytes: Bytes,
+    trains: usize,
+}
+
+impl Locator {
+    /// Starts a measurement at `now`, on any monotonic clock that later calls share.
+    pub fn new(config: Config, now: Instant) -> Locator {
+        Locator {
+            config,
+            started: now,
+            phase: Phase::Survey,
+            spacing: Spacing::new(config.seed),
+            surveys: 0,
+            failures: 0,
+            hops: 0,
+            addresses: Addresses::default(),
+            pairs: Pairs::new(config.packet, filter(&config)),
+            capacity: None,
+            search: None,
+            history: Vec::new(),
+            arrived: Vec::new(),
+            location: None,
+            prefix: None,
+            prefixes: Vec::new(),
+            refused: None,
+            bytes: Bytes::ZERO,
+            trains: 0,
+        }
+    }
+
+    /// Returns what is being done.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Returns the share of the work that is done, from 0 to 1, and the bytes sent so far.
+    pub fn progress(&self, now: Instant) -> (f64, Bytes) {
+        let bytes = self.bytes.get() as f64 / self.config.budget.get().max(1) as f64;
+        let time = (now - self.started).secs_f64() / self.config.time.secs_f64().max(1e-9);
+        let share = if self.phase == Phase::Done { 1.0 } else { bytes.max(time).min(0.99) };
+        (share, self.bytes)
+    }
+
+    /// Returns the pairs that the capacity is computed from.
+    pub fn pairs(&self) -> &Pairs {
+        &self.pairs
+    }
+
+    /// Returns the next trains to send, or that the measurement is over.
+    pub fn next_step(&mut self, now: Instant) -> Step {
+        loop {
+            let schedule = match self.phase {
+                Phase::Survey | Phase::Recheck => Some(self.survey()),
+                Phase::Pairs => self.more_pairs(now),
+                Phase::Trains(_) => self.more_trains(now),
+                Phase::Prefix(hop) => self.more_of_prefix(hop, now),
+                Phase::Done => return Step::Done,
+            };
+            if self.refused.is_some() {
+                self.phase = Phase::Done;
+            } else if let Some(schedule) = schedule {
+                let replies = matches!(self.phase, Phase::Survey | Phase::Recheck);
+                self.bytes += schedule.bytes();
+                return Step::Send { schedule, replies };
+            }
+        }
+    }
+
+    /// Records the fate of the trains of the last step: what both ends saw of them, the addresses of the nodes at which
+    /// hidden packets died, and the reason if the sender or a clock made the stream unusable.
+    pub fn observe(&mut self, trains: &[TrainRecord], replies: &[(u8, IpAddr)], refusal: Option<Refusal>) {
+        replies.iter().for_each(|(hops, address)| self.addresses.add(*hops, *address));
+        if let (Some(refusal), false) = (refusal, matches!(self.phase, Phase::Survey | Phase::Recheck)) {
+            self.failures += 1;
+            if let (Phase::Trains(hop), Some(search)) = (self.phase, &mut self.search) {
+                search.refused(u32::from(hop));
+            }
+            if self.failures >= FAILURES {
+                self.refused = Some(Refused::Stream(refusal));
+            }
+            return;
+        }
+        match self.phase {
+            Phase::Survey => self.count_hops(trains),
+            Phase::Recheck => self.compare_hops(trains),
+            Phase::Pairs => self.pairs.add_stream(&record(trains, self.config.packet)),
+            Phase::Trains(hop) => self.observe_group(hop, trains),
+            Phase::Prefix(hop) => {
+                self.note_arrivals(hop, trains);
+                if let Some(prefix) = &mut self.prefix {
+                    prefix.add_stream(&record(trains, self.config.packet));
+                }
+            }
+            Phase::Done => {}
+        }
+        if matches!(self.phase, Phase::Pairs | Phase::Trains(_)) {
+            self.trains += trains.len();
+        }
+    }
+
+    /// Returns the answer, final once [`Locator::next_step`] has returned [`Step::Done`].
+    pub fn answer(&self) -> Answer {
+        let nodes = (1..=self.hops).map(|hop| Node {
+            hop,
+            addresses: self.addresses.of(hop),
+            prefix: self.prefixes.get(usize::from(hop) - 1).copied().flatten(),
+        });
+        let narrow = match (&self.refused, self.location) {
+            (Some(refused), _) => Err(refused.clone()),
+            (None, Some(location)) => Ok(location),
+            (None, None) => Err(Refused::Unfinished),
+        };
+        let mut dropped = self.pairs.dropped();
+        for trains in self.groups().map(|(_, trains)| trains.dropped()) {
+            dropped.lost += trains.lost;
+            dropped.reordered += trains.reordered;
+            dropped.duplicated += trains.duplicated;
+            dropped.late += trains.late;
+        }
+        Answer {
+            nodes: nodes.collect(),
+            capacity: self.capacity,
+            narrow,
+            groups: self.groups().filter_map(|(hop, trains)| group(hop, trains)).collect(),
+            slcs: self.slcs(),
+            bytes: self.bytes,
+            trains: self.trains,
+            dropped,
+        }
+    }
+
+    /// Iterates over the groups of the search, from the receiver towards the sender.
+    fn groups(&self) -> impl Iterator<Item = (u8, &Pairs)> {
+        let search = self.search.iter();
+        search.flat_map(|search| (1..=self.hops).rev().map(|hop| (hop, search.group(u32::from(hop)))))
+    }
+
+    /// Returns the links that are the narrow link of some prefix, if all prefixes were wanted.
+    fn slcs(&self) -> Vec<slcs::Member> {
+        let (Some(location), Some(capacity)) = (self.location, self.capacity) else { return Vec::new() };
+        let before = self.prefixes.iter().take(location.hop as usize - 1);
+        let mut measured: Vec<Option<Rate>> = before.map(|prefix| (*prefix)?.ok()).collect();
+        if measured.len() + 1 < location.hop as usize || measured.contains(&None) {
+            return Vec::new();
+        }
+        measured.push(Some(capacity.rate));
+        slcs::of_prefixes(&measured, SAME)
+    }
+
+    fn time_left(&self, now: Instant) -> Duration {
+        self.config.time - (now - self.started)
+    }
+
+    fn bytes_left(&self) -> u64 {
+        self.config.budget.get().saturating_sub(self.bytes.get())
+    }
+
+    /// Returns the size on the wire of one train.
+    fn train_bytes(&self, hidden: u8) -> u64 {
+        self.config.packet.get() * Train { hidden, hops: 1 }.packets() as u64
+    }
+
+    /// Returns the time that the narrow link needs for a train.
+    fn train_time(&self, hidden: u8) -> Duration {
+        let packets = Train { hidden, hops: 1 }.packets() as i64;
+        self.capacity.map_or(Duration::ZERO, |capacity| capacity.rate.time_for(self.config.packet) * packets)
+    }
+
+    /// Returns a schedule of up to `wanted` equal trains, as many as bytes, time and the server allow; `None` if not
+    /// even a few fit.
+    fn equal_trains(&mut self, train: Train, wanted: usize, limits: Limits) -> Option<TrainSchedule> {
+        let mean = limits.mean.max(Duration::from_us(1));
+        let in_time = limits.time.min(STREAM_TIME).ns().max(0) / mean.ns();
+        let count = wanted
+            .min((limits.bytes / self.train_bytes(train.hidden)) as usize)
+            .min(in_time as usize)
+            .min(self.config.most_packets as usize / train.packets());
+        (count >= FEW.min(wanted)).then(|| {
+            let packet = self.config.packet;
+            self.spacing.schedule(packet, vec![train; count], limits.least, limits.mean)
+        })
+    }
+}
+
+/// What a stream may cost, and the times between its trains.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    bytes: u64,
+    time: Duration,
+    least: Duration,
+    mean: Duration,
+}
+
+/// Returns the parameters of the filter for these timestamps.
+fn filter(config: &Config) -> ppdd::Settings {
+    ppdd::Settings { quantum: config.quantum, ..ppdd::Settings::default() }
+}
+
+/// Returns the first and last packets of trains as the record that estimators read.
+fn record(trains: &[TrainRecord], packet: Bytes) -> StreamRecord {
+    let mut arrivals = Vec::with_capacity(2 * trains.len());
+    for (number, train) in trains.iter().enumerate() {
+        let packets = train.train.packets();
+        for (end, position) in [0, packets - 1].into_iter().enumerate() {
+            arrivals.push(Arrival {
+                index: (number * packets + position) as u32,
+                size: packet,
+                sent: train.sent[end],
+                received: train.received[end],
+            });
+        }
+    }
+    StreamRecord { id: 0, packet, average: Rate::ZERO, intended: Vec::new(), arrivals }
+}
+
+/// Returns the mean rate of a group of trains; `None` if it has none.
+fn group(hop: u8, trains: &Pairs) -> Option<Group> {
+    let bits = trains.packet().get() as f64 * 8e9 * (f64::from(trains.hidden()) + 1.0);
+    let rates: Vec<f64> = trains.triplets().iter().map(|train| bits / train.dispersion.ns() as f64).collect();
+    let count = rates.len() as f64;
+    let mean = rates.iter().sum::<f64>() / count;
+    let deviation = (rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / count).sqrt();
+    let (rate, deviation) = (Rate::from_bps_f64(mean), Rate::from_bps_f64(deviation));
+    (!rates.is_empty()).then_some(Group { hop, trains: rates.len(), rate, deviation })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+//! The phases of a measurement: what each sends, and how it ends.
+
+use super::*;
+
+impl Locator {
+    /// Returns a survey.
+    pub(super) fn survey(&mut self) -> TrainSchedule {
+        self.spacing.schedule(self.config.small, survey::trains(), SURVEY_LEAST, SURVEY_MEAN)
+    }
+
+    /// Counts the hops by a survey; asks for another one if they are unclear.
+    pub(super) fn count_hops(&mut self, trains: &[TrainRecord]) {
+        self.surveys += 1;
+        match survey::hop_count(trains) {
+            Ok(hops) => {
+                self.hops = hops;
+                self.arrived = vec![(0, 0); usize::from(hops)];
+                self.prefixes = vec![None; usize::from(hops)];
+                self.phase = Phase::Pairs;
+            }
+            Err(_) if self.surveys < SURVEYS => {}
+            Err(Unknown::NoneArrived) => self.refused = Some(Refused::NoneArrived),
+            Err(Unknown::Unclear) => self.refused = Some(Refused::HopsUnclear),
+        }
+    }
+
+    /// Compares the number of hops at the end with that at the beginning.
+    pub(super) fn compare_hops(&mut self, trains: &[TrainRecord]) {
+        self.phase = Phase::Done;
+        match survey::hop_count(trains) {
+            Ok(after) if after != self.hops => {
+                self.refused = Some(Refused::PathChanged { before: self.hops, after });
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns more pairs, or moves on to the trains.
+    pub(super) fn more_pairs(&mut self, now: Instant) -> Option<TrainSchedule> {
+        let dispersion = self.median_dispersion();
+        let limits = Limits {
+            bytes: self
+                .bytes_left()
+                .saturating_sub((self.config.budget.get() as f64 * (1.0 - PAIRS_SHARE)) as u64),
+            time: self.time_left(now) - self.config.time.scale(1.0 - PAIRS_SHARE),
+            least: dispersion.scale(2.0 * LEAST_TRAINS),
+            mean: MEAN_GAP.max(dispersion.scale(2.0 * MEAN_TRAINS)),
+        };
+        let wanted = if self.pairs.is_empty() { Some(FIRST_PAIRS) } else { self.pairs.wanted() };
+        let schedule = wanted.and_then(|wanted| self.equal_trains(Train::PAIR, wanted, limits));
+        if schedule.is_none() {
+            self.refused = self.finish_pairs().err();
+        }
+        schedule
+    }
+
+    /// Returns the median time between the arrivals of a pair; zero without pairs.
+    fn median_dispersion(&self) -> Duration {
+        let mut all: Vec<Duration> = self.pairs.triplets().iter().map(|pair| pair.dispersion).collect();
+        all.sort_unstable();
+        all.get(all.len() / 2).copied().unwrap_or(Duration::ZERO)
+    }
+
+    /// Computes the capacity and prepares the search for the narrow link.
+    fn finish_pairs(&mut self) -> Result<(), Refused> {
+        self.check_pairs()?;
+        let capacity = self.pairs.capacity().map_err(Refused::Capacity)?;
+        self.capacity = Some(capacity);
+        if capacity.bound == Bound::AtLeast {
+            return Err(Refused::SenderSlow(capacity.rate));
+        }
+        if capacity.confidence < CLEAR {
+            return Err(Refused::CapacityUnclear(capacity));
+        }
+        let groups = u64::from(self.hops) + 1;
+        let affordable = self.bytes_left() / groups / self.train_bytes(HIDDEN);
+        let settings = hire::Settings {
+            trains: (affordable as usize).clamp(GROUP.1, GROUP.0),
+            hidden: u32::from(HIDDEN),
+            rule: self.config.rule,
+            quantum: self.config.quantum,
+            ..hire::Settings::for_hops(u32::from(self.hops))
+        };
+        self.search = Some(Search::new(self.config.packet, capacity.rate, settings));
+        self.phase = Phase::Trains(self.hops);
+        Ok(())
+    }
+
+    /// Refuses pairs that were lost or whose gaps something on the way destroyed.
+    fn check_pairs(&self) -> Result<(), Refused> {
+        let (pairs, dropped) = (self.pairs.len(), self.pairs.dropped());
+        let sent = pairs + dropped.total();
+        if sent >= FEW && dropped.lost as f64 > MOST_LOST * sent as f64 {
+            return Err(Refused::Lost { lost: dropped.lost, sent });
+        }
+        let closer = |pair: &&ppdd::Triplet| pair.dispersion < pair.gap;
+        let close = self.pairs.triplets().iter().filter(closer).count();
+        if pairs >= FEW && close as f64 > MOST_GROUPED * pairs as f64 {
+            return Err(Refused::Grouped { close, pairs });
+        }
+        Ok(())
+    }
+
+    /// Returns the trains that the search asks for, or ends it.
+    pub(super) fn more_trains(&mut self, now: Instant) -> Option<TrainSchedule> {
+        let step = self.search.as_ref()?.next_step();
+        let (ttl, wanted) = match step {
+            hire::Step::Done(result) => {
+                self.finish_search(result);
+                return None;
+            }
+            hire::Step::Send { ttl, trains } => (ttl, trains),
+        };
+        let hop = u8::try_from(ttl).unwrap_or(self.hops);
+        self.phase = Phase::Trains(hop);
+        let schedule = self.group(hop, HIDDEN, wanted, now);
+        if schedule.is_none() {
+            let result = self.location_so_far();
+            self.finish_search(result);
+        }
+        schedule
+    }
+
+    /// Returns trains whose hidden packets die at `hop`, if bytes and time are left for them.
+    fn group(&mut self, hop: u8, hidden: u8, wanted: usize, now: Instant) -> Option<TrainSchedule> {
+        let time = self.train_time(hidden);
+        let limits = Limits {
+            bytes: self.bytes_left(),
+            time: self.time_left(now),
+            least: time.scale(LEAST_TRAINS),
+            mean: MEAN_GAP.max(time.scale(MEAN_TRAINS)),
+        };
+        self.equal_trains(Train { hidden, hops: hop }, wanted, limits)
+    }
+
+    /// Adds a group of trains to the search.
+    pub(super) fn observe_group(&mut self, hop: u8, trains: &[TrainRecord]) {
+        self.note_arrivals(hop, trains);
+        let record = record(trains, self.config.packet);
+        if let Some(search) = &mut self.search {
+            search.observe(u32::from(hop), &record);
+        }
+        self.history.push((hop, record));
+    }
+
+    /// Checks that hidden packets arrive exactly if the number of hops says so.
+    pub(super) fn note_arrivals(&mut self, hop: u8, trains: &[TrainRecord]) {
+        let Some((seen, all)) = self.arrived.get_mut(usize::from(hop) - 1) else { return };
+        *seen += trains.iter().filter(|train| train.hidden_seen > 0).count();
+        *all += trains.iter().filter(|train| train.arrivals().is_some()).count();
+        let strays = if hop < self.hops { *seen } else { all.saturating_sub(*seen) };
+        if *all >= FEW && strays as f64 > STRAYS * *all as f64 {
+            self.refused = Some(Refused::HiddenArrived { hop, arrived: hop < self.hops });
+        }
+    }
+
+    /// Returns the answer of the search without the trains that it would like to have.
+    fn location_so_far(&self) -> Result<Location, Unlocated> {
+        let sure = hire::Settings::for_hops(1).sure;
+        let spent = Unlocated::TooFewTrains { ttl: u32::from(self.hops), usable: 0 };
+        let (Some(capacity), false) = (self.capacity, self.history.is_empty()) else { return Err(spent) };
+        let settings = hire::Settings {
+            trains: 1,
+            most_trains: 0,
+            sure: 0.0,
+            hidden: u32::from(HIDDEN),
+            rule: self.config.rule,
+            quantum: self.config.quantum,
+            ..hire::Settings::for_hops(u32::from(self.hops))
+        };
+        let mut search = Search::new(self.config.packet, capacity.rate, settings);
+        self.history.iter().for_each(|(hop, record)| search.observe(u32::from(*hop), record));
+        match search.next_step() {
+            hire::Step::Done(Ok(Location { hop, confidence })) if confidence < sure => {
+                Err(Unlocated::Unsure { hop, confidence })
+            }
+            hire::Step::Done(result) => result,
+            hire::Step::Send { ttl, .. } => Err(Unlocated::TooFewTrains { ttl, usable: 0 }),
+        }
+    }
+
+    /// Ends the search, and goes on with the prefixes if they are wanted.
+    fn finish_search(&mut self, result: Result<Location, Unlocated>) {
+        match result {
+            Ok(location) => {
+                self.location = Some(location);
+                self.phase = Phase::Recheck;
+                if self.config.all && location.hop > 1 {
+                    self.begin_prefix(location.hop as u8 - 1, HIDDEN);
+                }
+            }
+            Err(Unlocated::TooFewTrains { usable: 0, .. })
+                if self.bytes_left() < self.train_bytes(HIDDEN) * 10 =>
+            {
+                self.refused = Some(Refused::Spent("the byte budget", "--budget"));
+            }
+            Err(reason) => self.refused = Some(Refused::Unlocated(reason)),
+        }
+    }
+
+    /// Starts to measure the capacity of the links up to `hop`.
+    fn begin_prefix(&mut self, hop: u8, hidden: u8) {
+        let prefix = Pairs::of_trains(self.config.packet, u32::from(hidden), filter(&self.config));
+        self.prefix = Some(prefix);
+        self.phase = Phase::Prefix(hop);
+    }
+
+    /// Returns more trains for the prefix up to `hop`, or moves on to the one before it.
+    pub(super) fn more_of_prefix(&mut self, hop: u8, now: Instant) -> Option<TrainSchedule> {
+        let prefix = self.prefix.as_ref()?;
+        let hidden = prefix.hidden() as u8;
+        let wanted = prefix.wanted().map(|wanted| wanted.min(PREFIX_TRAINS.saturating_sub(prefix.len())));
+        if let Some(wanted) = wanted.filter(|wanted| *wanted > 0)
+            && let Some(schedule) = self.group(hop, hidden, wanted, now)
+        {
+            return Some(schedule);
+        }
+        self.finish_prefix(hop, hidden);
+        None
+    }
+
+    /// Computes the capacity of the prefix up to `hop`; measures it again if it needs more hidden packets.
+    fn finish_prefix(&mut self, hop: u8, hidden: u8) {
+        let (Some(prefix), Some(capacity)) = (self.prefix.take(), self.capacity) else { return };
+        let measured = prefix_capacity(&prefix, capacity.rate);
+        if let Err(NotMeasured::TooFewHidden { needed, .. }) = measured
+            && needed > u32::from(hidden)
+            && needed <= u32::from(Train::MAX_HIDDEN)
+        {
+            return self.begin_prefix(hop, needed as u8);
+        }
+        self.prefixes[usize::from(hop) - 1] = Some(measured);
+        if hop > 1 { self.begin_prefix(hop - 1, HIDDEN) } else { self.phase = Phase::Recheck }
+    }
+}
