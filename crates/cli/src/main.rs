@@ -7,6 +7,7 @@ mod accuracy;
 mod calc;
 mod cc;
 mod compare;
+mod connection;
 mod demo;
 mod estimate;
 mod exit;
@@ -15,6 +16,7 @@ mod lab;
 mod line_writer;
 mod measure;
 mod out;
+mod path;
 mod progress;
 mod repro;
 mod run;
@@ -48,6 +50,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Measure(measure::MeasureArgs),
+    Path(path::PathArgs),
     /// Answers measurements of other hosts.
     Serve(serve::Args),
     Demo(demo::DemoArgs),
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
     };
     let (json, result) = match cli.command {
         Command::Measure(args) => (args.json(), measure::run(&args).map(|()| ExitCode::SUCCESS)),
+        Command::Path(args) => (args.json(), path::run(&args).map(|()| ExitCode::SUCCESS)),
         Command::Serve(args) => (args.json(), finished(serve::run(&args))),
         Command::Demo(args) => (false, demo::run(&args).map(|()| ExitCode::SUCCESS)),
         Command::Estimate(args) => (args.json(), finished(estimate::run(&args))),

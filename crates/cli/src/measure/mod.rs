@@ -10,10 +10,9 @@ use std::path::PathBuf;
 use clap::Args;
 use headway_core::measure::{Config, Method};
 use headway_core::{Bytes, Duration, Rate};
-use headway_net::{ConnectOptions, FamilyChoice, Session, TlsClient};
+use headway_net::Session;
 
-use crate::exit::Failed;
-use crate::token;
+use crate::connection::ConnectionArgs;
 
 pub(crate) use run::run;
 
@@ -40,21 +39,12 @@ pub(crate) struct MeasureArgs {
     /// Name or address of the host on which `headway serve` runs.
     #[arg(value_name = "HOST")]
     host: String,
-    /// Port of the server, for TCP and UDP.
-    #[arg(long, short, default_value_t = headway_net::DEFAULT_PORT, value_name = "PORT")]
-    port: u16,
     /// Measure from the server to here instead.
     #[arg(long, short = 'R', conflicts_with = "both")]
     reverse: bool,
     /// Measure both directions, one after the other.
     #[arg(long)]
     both: bool,
-    /// Use IPv4 only.
-    #[arg(long, short = '4', conflicts_with = "ipv6")]
-    ipv4: bool,
-    /// Use IPv6 only.
-    #[arg(long, short = '6')]
-    ipv6: bool,
     /// Estimator to use; see the list below.
     #[arg(long, short, default_value_t, value_name = "NAME", hide_possible_values = true)]
     method: Method,
@@ -85,22 +75,11 @@ pub(crate) struct MeasureArgs {
     /// Print comma-separated values with a header.
     #[arg(long, conflicts_with = "watch")]
     csv: bool,
-    /// Prove to the server that this side knows the token in this file, and require the same proof from the server; the
-    /// variable HEADWAY_TOKEN has the same effect.
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-    /// Encrypt the control connection and trust the certificate authorities in this PEM file.
-    #[arg(long, value_name = "FILE")]
-    tls_ca: Option<PathBuf>,
-    /// Encrypt the control connection and trust only the certificate with this SHA-256, as `headway serve` prints it.
-    #[arg(long, value_name = "HEX", conflicts_with = "tls_ca")]
-    tls_fingerprint: Option<String>,
-    /// Time limit for each answer of the server.
-    #[arg(long, default_value = "10 s", value_name = "TIME")]
-    timeout: Duration,
     /// Also write the times of every packet to a CSV file.
     #[arg(long, value_name = "FILE")]
     streams: Option<PathBuf>,
+    #[command(flatten)]
+    connection: ConnectionArgs,
 }
 
 /// Methods and exit codes, generated from the tables that the program itself uses.
@@ -130,31 +109,6 @@ const TOP_RATE: Rate = Rate::from_bps(10_000_000_000);
 const DEFAULT_INTERVAL: Duration = Duration::from_ms(10_000);
 
 impl MeasureArgs {
-    fn connect_options(&self) -> Result<ConnectOptions, Failed> {
-        let family = match (self.ipv4, self.ipv6) {
-            (true, _) => FamilyChoice::V4,
-            (_, true) => FamilyChoice::V6,
-            _ => FamilyChoice::Any,
-        };
-        Ok(ConnectOptions {
-            port: self.port,
-            family,
-            token: token::read(self.token_file.as_deref())?,
-            tls: self.tls()?,
-            timeout: self.timeout.to_std(),
-            ..ConnectOptions::new(&self.host)
-        })
-    }
-
-    fn tls(&self) -> Result<Option<TlsClient>, Failed> {
-        let client = match (&self.tls_ca, &self.tls_fingerprint) {
-            (Some(path), _) => TlsClient::with_authorities(path),
-            (_, Some(fingerprint)) => TlsClient::with_fingerprint(fingerprint),
-            _ => return Ok(None),
-        };
-        Ok(client.map(Some)?)
-    }
-
     /// Returns the configuration of a measurement in this direction.
     fn config(&self, direction: Direction, session: &Session) -> Config {
         let top_rate = match direction {

@@ -14,6 +14,7 @@ use super::MeasureArgs;
 use super::report::{self, Context, Direction, Line};
 use super::streams::StreamWriter;
 use super::watch::Watch;
+use crate::connection::net_failure;
 use crate::exit::{Code, Failed};
 use crate::out::{self, print_error, print_line};
 
@@ -27,11 +28,7 @@ const KEEP_OPEN: Span = Span::from_secs(15);
 /// Runs all requested measurements and prints the answers.
 pub(crate) fn run(args: &MeasureArgs) -> Result<(), Failed> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The second Ctrl-C ends the program at once.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&interrupted))?;
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
+    crate::connection::stop_on_signals(&interrupted)?;
     let mut runner = Runner {
         args,
         session: None,
@@ -212,7 +209,7 @@ impl Runner<'_> {
             return Ok(());
         }
         let stop = Some(Arc::clone(&self.interrupted));
-        let options = ConnectOptions { stop, ..self.args.connect_options()? };
+        let options = ConnectOptions { stop, ..self.args.connection.options(&self.args.host)? };
         let session = Session::connect(&options).map_err(net_failure)?;
         if session.max_packets() < MAX_STREAM_PACKETS {
             let allowed = session.max_packets();
@@ -351,31 +348,4 @@ fn failure_code(failure: Failure) -> Code {
         Failure::AllLost => Code::Blocked,
         _ => Code::Untrustworthy,
     }
-}
-
-fn net_failure(error: NetError) -> Failed {
-    let code = match &error {
-        NetError::UnknownHost { .. }
-        | NetError::NoAddress { .. }
-        | NetError::Unreachable { .. }
-        | NetError::NotHeadway { .. }
-        | NetError::ConnectionLost(_)
-        | NetError::Timeout(..)
-        | NetError::Protocol(_) => Code::Unreachable,
-        NetError::VersionMismatch { .. }
-        | NetError::TlsRequired
-        | NetError::TlsMissing
-        | NetError::Tls(_)
-        | NetError::TokenRequired
-        | NetError::WrongToken
-        | NetError::TokenUnknown
-        | NetError::Refused(_) => Code::Refused,
-        NetError::UdpBlockedForward { .. }
-        | NetError::UdpBlockedReverse { .. }
-        | NetError::UdpOtherAddress
-        | NetError::MtuTooSmall { .. } => Code::Blocked,
-        NetError::Interrupted => Code::Interrupted,
-        _ => Code::Other,
-    };
-    Failed::new(code, error)
 }

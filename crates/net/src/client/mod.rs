@@ -140,7 +140,7 @@ impl Session {
             self.socket.report_errors(false)?;
             self.socket.discard(crate::batch::Queue::Errors);
         }
-        Ok(TrainOutcome::join(schedule, stream, sent, &received, &report))
+        Ok(TrainOutcome::join(schedule, identity, sent, &received, &report))
     }
 
     /// Requests a stream from the server and receives it.

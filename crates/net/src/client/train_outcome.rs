@@ -1,12 +1,14 @@
 //! The fate of a stream of trains, from the reports of both ends.
 
 use crate::protocol::{Report, StampSource};
-use crate::trains::{HopReply, SentTrains};
+use crate::trains::{HopReply, Identity, SentTrains};
 use headway_core::{Instant, Refusal, TrainRecord, TrainSchedule};
 
 /// The result of one stream of trains.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainOutcome {
+    /// The random number of the session, which identifies it in logs.
+    pub session: u64,
     /// Number of the stream in its session.
     pub stream: u32,
     /// The trains whose departures are known, in sending order.
@@ -70,7 +72,7 @@ impl TrainOutcome {
     /// Combines what both ends report about a stream.
     pub(super) fn join(
         schedule: &TrainSchedule,
-        stream: u32,
+        identity: Identity,
         sent: SentTrains,
         received: &Received,
         report: &Report,
@@ -97,7 +99,8 @@ impl TrainOutcome {
             first = last + 1;
         }
         TrainOutcome {
-            stream,
+            session: identity.session,
+            stream: identity.stream,
             unstamped: schedule.trains.len() - trains.len(),
             trains,
             refusal,

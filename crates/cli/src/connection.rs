@@ -1,0 +1,105 @@
+//! The connection to `headway serve`: options, errors and signals of the commands that measure.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+use headway_core::Duration;
+use headway_net::{ConnectOptions, FamilyChoice, NetError, TlsClient};
+
+use crate::exit::{Code, Failed};
+use crate::token;
+
+/// Options of every command that connects to a server.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct ConnectionArgs {
+    /// Port of the server, for TCP and UDP.
+    #[arg(long, short, default_value_t = headway_net::DEFAULT_PORT, value_name = "PORT")]
+    port: u16,
+    /// Use IPv4 only.
+    #[arg(long, short = '4', conflicts_with = "ipv6")]
+    ipv4: bool,
+    /// Use IPv6 only.
+    #[arg(long, short = '6')]
+    ipv6: bool,
+    /// Prove to the server that this side knows the token in this file, and require the same proof from the server; the
+    /// variable HEADWAY_TOKEN has the same effect.
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Encrypt the control connection and trust the certificate authorities in this PEM file.
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// Encrypt the control connection and trust only the certificate with this SHA-256, as `headway serve` prints it.
+    #[arg(long, value_name = "HEX", conflicts_with = "tls_ca")]
+    tls_fingerprint: Option<String>,
+    /// Time limit for each answer of the server.
+    #[arg(long, default_value = "10 s", value_name = "TIME")]
+    timeout: Duration,
+}
+
+impl ConnectionArgs {
+    /// Returns the options for a connection to `host`.
+    pub(crate) fn options(&self, host: &str) -> Result<ConnectOptions, Failed> {
+        let family = match (self.ipv4, self.ipv6) {
+            (true, _) => FamilyChoice::V4,
+            (_, true) => FamilyChoice::V6,
+            _ => FamilyChoice::Any,
+        };
+        Ok(ConnectOptions {
+            port: self.port,
+            family,
+            token: token::read(self.token_file.as_deref())?,
+            tls: self.tls()?,
+            timeout: self.timeout.to_std(),
+            ..ConnectOptions::new(host)
+        })
+    }
+
+    fn tls(&self) -> Result<Option<TlsClient>, Failed> {
+        let client = match (&self.tls_ca, &self.tls_fingerprint) {
+            (Some(path), _) => TlsClient::with_authorities(path),
+            (_, Some(fingerprint)) => TlsClient::with_fingerprint(fingerprint),
+            _ => return Ok(None),
+        };
+        Ok(client.map(Some)?)
+    }
+}
+
+/// Sets `interrupted` on SIGINT and SIGTERM; a second signal ends the program at once.
+pub(crate) fn stop_on_signals(interrupted: &Arc<AtomicBool>) -> std::io::Result<()> {
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(interrupted))?;
+        signal_hook::flag::register(signal, Arc::clone(interrupted))?;
+    }
+    Ok(())
+}
+
+/// Returns the exit code for an error of the network.
+pub(crate) fn net_failure(error: NetError) -> Failed {
+    let code = match &error {
+        NetError::UnknownHost { .. }
+        | NetError::NoAddress { .. }
+        | NetError::Unreachable { .. }
+        | NetError::NotHeadway { .. }
+        | NetError::ConnectionLost(_)
+        | NetError::Timeout(..)
+        | NetError::Protocol(_) => Code::Unreachable,
+        NetError::VersionMismatch { .. }
+        | NetError::TlsRequired
+        | NetError::TlsMissing
+        | NetError::Tls(_)
+        | NetError::TokenRequired
+        | NetError::WrongToken
+        | NetError::TokenUnknown
+        | NetError::Refused(_) => Code::Refused,
+        NetError::UdpBlockedForward { .. }
+        | NetError::UdpBlockedReverse { .. }
+        | NetError::UdpOtherAddress
+        | NetError::MtuTooSmall { .. } => Code::Blocked,
+        NetError::Interrupted => Code::Interrupted,
+        _ => Code::Other,
+    };
+    Failed::new(code, error)
+}

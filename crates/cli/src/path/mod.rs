@@ -1,0 +1,99 @@
+//! `headway path`: the hops of the path to a host, and which of its links is the narrow one.
+
+mod figure;
+mod pairs;
+mod report;
+mod run;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use headway_core::estimate::hire::Rule;
+use headway_core::{Bytes, Duration};
+
+use crate::connection::ConnectionArgs;
+
+pub(crate) use run::run;
+
+/// Finds the narrow link of the path to HOST, where `headway serve` must run: its capacity and its hop.
+///
+/// Sends pairs of UDP packets, whose distance at the receiver tells the capacity of the narrow link, and trains whose
+/// inner packets have a small TTL and die on the way, which tells at which hop it is. Routers that answer expired
+/// packets are shown with their addresses. Needs no privileges. It does not fill the path: an answer takes about ten
+/// seconds and at most 3 MB.
+///
+/// The answer is a hop and how sure it is, or the reason why there is none. Rates count every byte on the wire (IP
+/// packet + 38 bytes of Ethernet framing).
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP.as_str())]
+pub(crate) struct PathArgs {
+    /// Name or address of the host on which `headway serve` runs.
+    #[arg(value_name = "HOST")]
+    host: String,
+    /// Also measure the capacities of the links before the narrow one; without --budget and --duration, this may take
+    /// 15 MB and 30 s for each of them.
+    #[arg(long)]
+    all: bool,
+    /// Decide by the rule of the original paper instead, which takes cross traffic for a narrow link: the standard
+    /// deviation of the groups' rates grows by 0.2 Mb/s.
+    #[arg(long)]
+    literal: bool,
+    /// Spend at most this many bytes of probes, for example `1 MB` [default: 3 MB].
+    #[arg(long, short, value_name = "BYTES")]
+    budget: Option<Bytes>,
+    /// Spend at most this much time, for example `15 s` [default: 30 s].
+    #[arg(long, short, value_name = "TIME")]
+    duration: Option<Duration>,
+    /// Print one JSON object, with the units in the keys.
+    #[arg(long)]
+    json: bool,
+    /// Write a figure: delays of pairs over their rates, and rates of trains over hops.
+    #[arg(long, value_name = "FILE.svg")]
+    report: Option<PathBuf>,
+    /// Write the times of every pair and train to a file, a JSON object per line.
+    #[arg(long, value_name = "FILE")]
+    pairs: Option<PathBuf>,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  headway path 192.0.2.7                     hops, capacity and narrow link
+  headway path 192.0.2.7 --report path.svg   and a picture of the evidence
+  headway path 192.0.2.7 --all               and the capacities of the links before the narrow one
+  headway path 192.0.2.7 --budget '1 MB'     on a metered link
+  headway path 192.0.2.7 --json | jq .narrow_hop";
+
+/// Exit codes and examples.
+static AFTER_LONG_HELP: std::sync::LazyLock<String> =
+    std::sync::LazyLock::new(|| format!("{}\n\n{EXAMPLES}", crate::exit::HELP));
+
+/// Default limits of an answer, and those with `--all`.
+const BUDGET: Bytes = Bytes::new(3_000_000);
+const TIME: Duration = Duration::from_ms(30_000);
+const BUDGET_ALL: Bytes = Bytes::new(500_000_000);
+const TIME_ALL: Duration = Duration::from_ms(900_000);
+
+/// The threshold of the original rule, in Mb/s, and that of the rule by ratio.
+const LITERAL_GAMMA: f64 = 0.2;
+const RATIO_GAMMA: f64 = 0.2;
+
+impl PathArgs {
+    /// Whether errors must be printed as JSON, too.
+    pub(crate) fn json(&self) -> bool {
+        self.json
+    }
+
+    fn rule(&self) -> Rule {
+        if self.literal { Rule::Deviation(LITERAL_GAMMA) } else { Rule::Ratio(RATIO_GAMMA) }
+    }
+
+    fn budget(&self) -> Bytes {
+        self.budget.unwrap_or(if self.all { BUDGET_ALL } else { BUDGET })
+    }
+
+    fn time(&self) -> Duration {
+        self.duration.unwrap_or(if self.all { TIME_ALL } else { TIME })
+    }
+}

@@ -1,0 +1,228 @@
+//! Formats a finished measurement of a path as text or JSON.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use headway_core::estimate::Bound;
+use headway_core::locate::{Answer, Node};
+use headway_core::{Bytes, Duration, Rate};
+use serde::Serialize;
+
+/// Everything known about a measurement except its answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    pub(crate) host: String,
+    pub(crate) address: IpAddr,
+    pub(crate) rtt: Duration,
+    /// Time from the first packet to the answer.
+    pub(crate) time: Duration,
+    /// Bytes of all probes, including those that find the packet size.
+    pub(crate) probes: Bytes,
+    pub(crate) control: Bytes,
+    /// Size of the packets of pairs and trains on the wire.
+    pub(crate) packet: Bytes,
+    pub(crate) interrupted: bool,
+}
+
+/// The result with units in the keys. Rates count all bytes on the wire.
+#[derive(Debug, Serialize)]
+pub(crate) struct Line {
+    /// Always `path`; for errors it is `error`.
+    r#type: &'static str,
+    host: String,
+    hops: Vec<HopLine>,
+    /// Capacity of the narrow link, with the 90 % interval over resampled pairs.
+    capacity_bps: Option<u64>,
+    capacity_low_bps: Option<u64>,
+    capacity_high_bps: Option<u64>,
+    /// Pairs that passed the filter of delays, and all usable ones.
+    pairs_selected: Option<usize>,
+    pairs_usable: Option<usize>,
+    /// The far end of the narrow link; absent if it was not located.
+    narrow_hop: Option<u32>,
+    /// Probability that it is right.
+    narrow_confidence: Option<f64>,
+    /// The reason why it was not located.
+    error: Option<String>,
+    groups: Vec<GroupLine>,
+    /// The narrow links of the prefixes of the path, if all capacities were measured.
+    slcs: Vec<MemberLine>,
+    trains_sent: usize,
+    trains_lost: usize,
+    trains_reordered: usize,
+    trains_late: usize,
+    probe_bytes: u64,
+    control_bytes: u64,
+    duration_ms: f64,
+    rtt_us: f64,
+    packet_wire_bytes: u64,
+    interrupted: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct HopLine {
+    hop: u8,
+    addresses: Vec<IpAddr>,
+    /// Capacity of the narrowest link up to here, where it was measured.
+    prefix_capacity_bps: Option<u64>,
+}
+
+/// Trains whose hidden packets died at one hop.
+#[derive(Debug, Serialize)]
+struct GroupLine {
+    hop: u8,
+    trains: usize,
+    mean_rate_bps: u64,
+    deviation_bps: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct MemberLine {
+    hop: u32,
+    capacity_bps: u64,
+}
+
+impl Line {
+    pub(crate) fn new(context: &Context, answer: &Answer) -> Line {
+        let capacity = answer.capacity;
+        let narrow = answer.narrow.as_ref();
+        Line {
+            r#type: "path",
+            host: context.host.clone(),
+            hops: answer.nodes.iter().map(|node| HopLine::new(context, answer, node)).collect(),
+            capacity_bps: capacity.map(|capacity| capacity.rate.bps()),
+            capacity_low_bps: capacity.map(|capacity| capacity.low.bps()),
+            capacity_high_bps: capacity.map(|capacity| capacity.high.bps()),
+            pairs_selected: capacity.map(|capacity| capacity.selected),
+            pairs_usable: capacity.map(|capacity| capacity.pairs),
+            narrow_hop: narrow.ok().map(|location| location.hop),
+            narrow_confidence: narrow.ok().map(|location| location.confidence),
+            error: narrow.err().map(ToString::to_string),
+            groups: answer
+                .groups
+                .iter()
+                .map(|group| GroupLine {
+                    hop: group.hop,
+                    trains: group.trains,
+                    mean_rate_bps: group.rate.bps(),
+                    deviation_bps: group.deviation.bps(),
+                })
+                .collect(),
+            slcs: answer
+                .slcs
+                .iter()
+                .map(|member| MemberLine { hop: member.hop, capacity_bps: member.capacity.bps() })
+                .collect(),
+            trains_sent: answer.trains,
+            trains_lost: answer.dropped.lost,
+            trains_reordered: answer.dropped.reordered,
+            trains_late: answer.dropped.late,
+            probe_bytes: context.probes.get(),
+            control_bytes: context.control.get(),
+            duration_ms: context.time.ms(),
+            rtt_us: context.rtt.us(),
+            packet_wire_bytes: context.packet.get(),
+            interrupted: context.interrupted,
+        }
+    }
+}
+
+impl HopLine {
+    fn new(context: &Context, answer: &Answer, node: &Node) -> HopLine {
+        let measured = node.prefix.as_ref().and_then(|prefix| prefix.as_ref().ok());
+        HopLine {
+            hop: node.hop,
+            addresses: addresses(context, answer, node),
+            prefix_capacity_bps: measured.map(|capacity| capacity.bps()),
+        }
+    }
+}
+
+/// Returns the addresses of a node; the last one is the receiver, which does not report expired packets.
+fn addresses(context: &Context, answer: &Answer, node: &Node) -> Vec<IpAddr> {
+    if usize::from(node.hop) == answer.nodes.len() { vec![context.address] } else { node.addresses.clone() }
+}
+
+/// Returns the answer as text of several lines.
+pub(crate) fn human(context: &Context, answer: &Answer) -> String {
+    let mut text = format!("{}, from here to the server: {}\n", context.host, hops(answer));
+    if !answer.nodes.is_empty() {
+        text.push_str(&table(context, answer));
+        text.push('\n');
+    }
+    // Writing to a string cannot fail.
+    let _ = match &answer.narrow {
+        Ok(location) => {
+            let capacity = answer.capacity.map_or(Rate::ZERO, |capacity| capacity.rate);
+            let percent = (location.confidence * 100.0).floor();
+            writeln!(text, "narrow link: hop {} ({percent} % sure), {capacity}", location.hop)
+        }
+        Err(refused) => writeln!(text, "narrow link: unknown, because {refused}"),
+    };
+    if let Some(capacity) = answer.capacity {
+        let more = if capacity.bound == Bound::AtLeast { "at least " } else { "" };
+        let _ = writeln!(
+            text,
+            "capacity {more}{} (90 % interval {} to {}), from {} of {} pairs",
+            capacity.rate, capacity.low, capacity.high, capacity.selected, capacity.pairs
+        );
+    }
+    if !answer.slcs.is_empty() {
+        let members: Vec<String> =
+            answer.slcs.iter().map(|member| format!("{} at hop {}", member.capacity, member.hop)).collect();
+        let _ = writeln!(text, "narrower than all links before them: {}", members.join(", "));
+    }
+    let unused = answer.dropped.to_string();
+    let unused = if unused.is_empty() { "all used".to_owned() } else { unused };
+    let _ = writeln!(
+        text,
+        "cost     {} of probes and {} of control traffic in {:.1} s; {} pairs and trains, {unused}",
+        context.probes,
+        context.control,
+        context.time.secs_f64(),
+        answer.trains
+    );
+    text
+}
+
+fn hops(answer: &Answer) -> String {
+    match answer.nodes.len() {
+        0 => "number of hops unknown".to_owned(),
+        1 => "1 hop".to_owned(),
+        hops => format!("{hops} hops"),
+    }
+}
+
+fn table(context: &Context, answer: &Answer) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["hop", "address", "capacity", "narrow"]);
+    for node in &answer.nodes {
+        let narrow = answer.narrow.as_ref().ok().filter(|location| location.hop == u32::from(node.hop));
+        let mark = narrow.map_or(String::new(), |location| format!("{:.0} %", location.confidence * 100.0));
+        let addresses: Vec<String> =
+            addresses(context, answer, node).iter().map(ToString::to_string).collect();
+        table.add_row([
+            Cell::new(node.hop).set_alignment(CellAlignment::Right),
+            Cell::new(if addresses.is_empty() { "*".to_owned() } else { addresses.join(" ") }),
+            Cell::new(capacity(answer, node, narrow.is_some())),
+            Cell::new(mark),
+        ]);
+    }
+    // Trailing spaces would be noise in logs.
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n")
+}
+
+/// Returns the capacity column: that of the narrow link, that of measured prefixes, or nothing.
+fn capacity(answer: &Answer, node: &Node, narrow: bool) -> String {
+    match (narrow, answer.capacity, &node.prefix) {
+        (true, Some(capacity), _) => capacity.rate.to_string(),
+        (_, _, Some(Ok(rate))) if answer.slcs.iter().any(|member| member.hop == u32::from(node.hop)) => {
+            rate.to_string()
+        }
+        (_, _, Some(Ok(rate))) => format!("{rate} or more"),
+        _ => String::new(),
+    }
+}
