@@ -12,6 +12,7 @@
 
 mod answer;
 mod phases;
+mod refine;
 mod spacing;
 mod survey;
 
@@ -50,7 +51,7 @@ const FIRST_PAIRS: usize = 50;
 const STREAM_TIME: Duration = Duration::from_ms(8_000);
 
 /// Share of bytes and time that pairs may use.
-const PAIRS_SHARE: f64 = 0.5;
+const PAIRS_SHARE: f64 = 0.35;
 
 /// Streams that may fail, because the sender was interrupted or a clock stepped, before it is given up.
 const FAILURES: u32 = 4;
@@ -60,6 +61,11 @@ const HIDDEN: u8 = 5;
 
 /// Most and fewest trains per group; long paths have smaller groups.
 const GROUP: (usize, usize) = (20, 10);
+
+/// A train is late if it left in more than this multiple of the usual time, and the path did not stretch it by at
+/// least this factor.
+const LATE: f64 = 2.0;
+const SPREAD: f64 = 2.0;
 
 /// Pairs or trains below which rules about shares do not apply.
 const FEW: usize = 10;
@@ -71,7 +77,7 @@ const STRAYS: f64 = 0.2;
 const MOST_LOST: f64 = 0.4;
 const MOST_GROUPED: f64 = 0.3;
 
-/// A capacity that fewer resampled sets of pairs agree with is unclear.
+/// A capacity that fewer resampled sets of pairs agree with is unclear, unless the mode of all pairs does.
 const CLEAR: f64 = 0.5;
 
 /// Trains per prefix when all capacities are wanted (wan-measurements 2.19).
@@ -159,6 +165,8 @@ pub struct Locator {
     refused: Option<Refused>,
     bytes: Bytes,
     trains: usize,
+    /// Pairs and trains of prefixes not used because the sender was interrupted.
+    late: usize,
 }
 
 impl Locator {
@@ -184,6 +192,7 @@ impl Locator {
             refused: None,
             bytes: Bytes::ZERO,
             trains: 0,
+            late: 0,
         }
     }
 
@@ -242,12 +251,12 @@ impl Locator {
         match self.phase {
             Phase::Survey => self.count_hops(trains),
             Phase::Recheck => self.compare_hops(trains),
-            Phase::Pairs => self.pairs.add_stream(&record(trains, self.config.packet)),
+            Phase::Pairs => self.late += add(&mut self.pairs, trains),
             Phase::Trains(hop) => self.observe_group(hop, trains),
             Phase::Prefix(hop) => {
                 self.note_arrivals(hop, trains);
                 if let Some(prefix) = &mut self.prefix {
-                    prefix.add_stream(&record(trains, self.config.packet));
+                    self.late += add(prefix, trains);
                 }
             }
             Phase::Done => {}
@@ -276,6 +285,7 @@ impl Locator {
             dropped.duplicated += trains.duplicated;
             dropped.late += trains.late;
         }
+        dropped.late += self.late;
         Answer {
             nodes: nodes.collect(),
             capacity: self.capacity,
@@ -352,7 +362,29 @@ struct Limits {
 
 /// Returns the parameters of the filter for these timestamps.
 fn filter(config: &Config) -> ppdd::Settings {
-    ppdd::Settings { quantum: config.quantum, ..ppdd::Settings::default() }
+    // Weights by delay need more exact timestamps than those of hosts.
+    ppdd::Settings { quantum: config.quantum, ..ppdd::Settings::quantiles() }
+}
+
+/// Adds trains, except those that the sender was interrupted in, and returns the number of these.
+///
+/// Such a train left much more slowly than the others, and in so much time that the path did not spread it.
+fn add(pairs: &mut Pairs, trains: &[TrainRecord]) -> usize {
+    let mut gaps: Vec<Duration> = trains.iter().map(TrainRecord::sent_gap).collect();
+    gaps.sort_unstable();
+    let usual = gaps.get(gaps.len() / 2).copied().unwrap_or(Duration::ZERO);
+    let mut late = 0;
+    for (train, ends) in trains.iter().zip(record(trains, pairs.packet()).arrivals.chunks_exact(2)) {
+        let gap = train.sent_gap();
+        let spread = train.arrivals().is_none_or(|[first, last]| gap.scale(SPREAD) <= last - first);
+        if gap > usual.scale(LATE) && !spread {
+            late += 1;
+        } else {
+            // A fault is counted; there are other pairs.
+            let _ = pairs.push(&ends[0], &ends[1]);
+        }
+    }
+    late
 }
 
 /// Returns the first and last packets of trains as the record that estimators read.

@@ -64,12 +64,16 @@ impl Locator {
     /// Computes the capacity and prepares the search for the narrow link.
     fn finish_pairs(&mut self) -> Result<(), Refused> {
         self.check_pairs()?;
-        let capacity = self.pairs.capacity().map_err(Refused::Capacity)?;
+        let filtered = self.pairs.capacity().map_err(Refused::Capacity)?;
+        let rate = refine::nearest_mode(&self.pairs, filtered.rate, self.config.quantum);
+        let (low, high) = (filtered.low.min(rate), filtered.high.max(rate));
+        let capacity = Capacity { rate, low, high, ..filtered };
         self.capacity = Some(capacity);
         if capacity.bound == Bound::AtLeast {
             return Err(Refused::SenderSlow(capacity.rate));
         }
-        if capacity.confidence < CLEAR {
+        let agrees = |mode: Rate| (mode.bps_f64() / rate.bps_f64() - 1.0).abs() <= SAME;
+        if capacity.confidence < CLEAR && !self.pairs.raw_mode().is_some_and(agrees) {
             return Err(Refused::CapacityUnclear(capacity));
         }
         let groups = u64::from(self.hops) + 1;
@@ -78,7 +82,7 @@ impl Locator {
             trains: (affordable as usize).clamp(GROUP.1, GROUP.0),
             hidden: u32::from(HIDDEN),
             rule: self.config.rule,
-            quantum: self.config.quantum,
+            quantum: self.tolerance(),
             ..hire::Settings::for_hops(u32::from(self.hops))
         };
         self.search = Some(Search::new(self.config.packet, capacity.rate, settings));
@@ -99,6 +103,12 @@ impl Locator {
             return Err(Refused::Grouped { close, pairs });
         }
         Ok(())
+    }
+
+    /// Returns the time in which trains may leave whatever time others take: that of one packet on the narrow link, in
+    /// which the paper sends all trains. The search uses its quantum for nothing else.
+    fn tolerance(&self) -> Duration {
+        self.capacity.map_or(self.config.quantum, |capacity| capacity.rate.time_for(self.config.packet))
     }
 
     /// Returns the trains that the search asks for, or ends it.
@@ -165,7 +175,7 @@ impl Locator {
             sure: 0.0,
             hidden: u32::from(HIDDEN),
             rule: self.config.rule,
-            quantum: self.config.quantum,
+            quantum: self.tolerance(),
             ..hire::Settings::for_hops(u32::from(self.hops))
         };
         let mut search = Search::new(self.config.packet, capacity.rate, settings);
