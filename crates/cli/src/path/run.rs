@@ -22,8 +22,8 @@ const LARGEST: Bytes = Bytes::new(1538);
 /// Packets of surveys, on the wire.
 const SMALL: Bytes = Bytes::new(128);
 
-/// Noise of the kernel's timestamps.
-const QUANTUM: Duration = Duration::from_us(2);
+/// Noise of the kernel's timestamps and of the routers on the way.
+const QUANTUM: Duration = Duration::from_us(5);
 
 /// Steps of the progress bar.
 const STEPS: u64 = 100;

@@ -62,6 +62,10 @@ const HIDDEN: u8 = 5;
 /// Most and fewest trains per group; long paths have smaller groups.
 const GROUP: (usize, usize) = (20, 10);
 
+/// Hosts and routers may delay packets by this share of the usual time between the arrivals of a pair, by which delays
+/// that count as equal may differ. Fewer pairs would pass the filter otherwise, and these by chance.
+const TOLERANCE: f64 = 0.04;
+
 /// A train is late if it left in more than this multiple of the usual time, and the path did not stretch it by at
 /// least this factor.
 const LATE: f64 = 2.0;
@@ -77,7 +81,7 @@ const STRAYS: f64 = 0.2;
 const MOST_LOST: f64 = 0.4;
 const MOST_GROUPED: f64 = 0.3;
 
-/// A capacity that fewer resampled sets of pairs agree with is unclear, unless the mode of all pairs does.
+/// A capacity that fewer resampled sets of pairs agree with is unclear, unless one mode dominates.
 const CLEAR: f64 = 0.5;
 
 /// Trains per prefix when all capacities are wanted (wan-measurements 2.19).
@@ -151,6 +155,8 @@ pub struct Locator {
     failures: u32,
     hops: u8,
     addresses: Addresses,
+    /// All pairs as observed, and those that are usable.
+    observed: Vec<TrainRecord>,
     pairs: Pairs,
     capacity: Option<Capacity>,
     search: Option<Search>,
@@ -181,7 +187,8 @@ impl Locator {
             failures: 0,
             hops: 0,
             addresses: Addresses::default(),
-            pairs: Pairs::new(config.packet, filter(&config)),
+            observed: Vec::new(),
+            pairs: Pairs::new(config.packet, filter(config.quantum)),
             capacity: None,
             search: None,
             history: Vec::new(),
@@ -251,7 +258,7 @@ impl Locator {
         match self.phase {
             Phase::Survey => self.count_hops(trains),
             Phase::Recheck => self.compare_hops(trains),
-            Phase::Pairs => self.late += add(&mut self.pairs, trains),
+            Phase::Pairs => self.add_pairs(trains),
             Phase::Trains(hop) => self.observe_group(hop, trains),
             Phase::Prefix(hop) => {
                 self.note_arrivals(hop, trains);
@@ -360,10 +367,10 @@ struct Limits {
     mean: Duration,
 }
 
-/// Returns the parameters of the filter for these timestamps.
-fn filter(config: &Config) -> ppdd::Settings {
+/// Returns the parameters of the filter for delays that differ by `quantum` without cross traffic.
+fn filter(quantum: Duration) -> ppdd::Settings {
     // Weights by delay need more exact timestamps than those of hosts.
-    ppdd::Settings { quantum: config.quantum, ..ppdd::Settings::quantiles() }
+    ppdd::Settings { quantum, ..ppdd::Settings::quantiles() }
 }
 
 /// Adds trains, except those that the sender was interrupted in, and returns the number of these.

@@ -54,6 +54,21 @@ impl Locator {
         schedule
     }
 
+    /// Adds pairs; what counts as an equal delay depends on all of them.
+    pub(super) fn add_pairs(&mut self, pairs: &[TrainRecord]) {
+        self.observed.extend_from_slice(pairs);
+        self.pairs = Pairs::new(self.config.packet, filter(self.config.quantum));
+        self.late = add(&mut self.pairs, &self.observed);
+        let tolerant = filter(self.quantum());
+        self.pairs = Pairs::new(self.config.packet, tolerant);
+        add(&mut self.pairs, &self.observed);
+    }
+
+    /// Returns the difference between delays that count as equal.
+    fn quantum(&self) -> Duration {
+        self.config.quantum.max(self.median_dispersion().scale(TOLERANCE))
+    }
+
     /// Returns the median time between the arrivals of a pair; zero without pairs.
     fn median_dispersion(&self) -> Duration {
         let mut all: Vec<Duration> = self.pairs.triplets().iter().map(|pair| pair.dispersion).collect();
@@ -65,15 +80,19 @@ impl Locator {
     fn finish_pairs(&mut self) -> Result<(), Refused> {
         self.check_pairs()?;
         let filtered = self.pairs.capacity().map_err(Refused::Capacity)?;
-        let rate = refine::nearest_mode(&self.pairs, filtered.rate, self.config.quantum);
+        // Where resampled pairs do not agree, a mode may be clear nevertheless.
+        let unclear = filtered.confidence < CLEAR;
+        let dominating =
+            if unclear { refine::dominating_mode(&self.pairs, self.config.quantum) } else { None };
+        let coarse = dominating.unwrap_or(filtered.rate);
+        let rate = refine::nearest_mode(&self.pairs, coarse, self.config.quantum);
         let (low, high) = (filtered.low.min(rate), filtered.high.max(rate));
         let capacity = Capacity { rate, low, high, ..filtered };
         self.capacity = Some(capacity);
         if capacity.bound == Bound::AtLeast {
             return Err(Refused::SenderSlow(capacity.rate));
         }
-        let agrees = |mode: Rate| (mode.bps_f64() / rate.bps_f64() - 1.0).abs() <= SAME;
-        if capacity.confidence < CLEAR && !self.pairs.raw_mode().is_some_and(agrees) {
+        if unclear && dominating.is_none() {
             return Err(Refused::CapacityUnclear(capacity));
         }
         let groups = u64::from(self.hops) + 1;
@@ -210,7 +229,7 @@ impl Locator {
 
     /// Starts to measure the capacity of the links up to `hop`.
     fn begin_prefix(&mut self, hop: u8, hidden: u8) {
-        let prefix = Pairs::of_trains(self.config.packet, u32::from(hidden), filter(&self.config));
+        let prefix = Pairs::of_trains(self.config.packet, u32::from(hidden), filter(self.quantum()));
         self.prefix = Some(prefix);
         self.phase = Phase::Prefix(hop);
     }

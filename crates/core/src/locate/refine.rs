@@ -42,6 +42,30 @@ pub(super) fn nearest_mode(pairs: &Pairs, first: Rate, quantum: Duration) -> Rat
     Rate::from_bps_f64(mode)
 }
 
+/// A mode dominates if it is this much higher than any that is not near it.
+const DOMINATES: f64 = 1.5;
+
+/// Returns the mode of the rates of all pairs, if it is much higher than any other.
+///
+/// At most loads, a good part of the pairs leave the narrow link back to back and are not changed later. That gives a
+/// sharp mode, also where delays vary too much for the filter.
+pub(super) fn dominating_mode(pairs: &Pairs, quantum: Duration) -> Option<Rate> {
+    let bits = pairs.packet().get() as f64 * 8e9;
+    let rates: Vec<f64> = pairs.triplets().iter().map(|pair| bits / pair.dispersion.ns() as f64).collect();
+    let kernel = |at: f64| KERNEL.max(quantum.ns() as f64 * at / bits);
+    let density = |at: f64| {
+        rates.iter().map(|rate| (-((rate / at - 1.0) / kernel(at)).powi(2) / 2.0).exp()).sum::<f64>()
+    };
+    let modes: Vec<(f64, f64)> = rates.iter().map(|at| (density(*at), *at)).collect();
+    let highest =
+        |modes: &mut dyn Iterator<Item = &(f64, f64)>| modes.copied().max_by(|a, b| a.0.total_cmp(&b.0));
+    let (height, best) = highest(&mut modes.iter())?;
+    let apart = NEAR.max(NEAR_KERNELS * kernel(best));
+    let second = highest(&mut modes.iter().filter(|(_, at)| (at / best - 1.0).abs() > apart));
+    let dominates = height >= LEAST as f64 && height >= DOMINATES * second.map_or(0.0, |(height, _)| height);
+    dominates.then(|| Rate::from_bps_f64(best))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,6 +96,16 @@ mod tests {
         let pairs = pairs(near.chain([800_000; 60]));
         let refined = nearest_mode(&pairs, Rate::from_mbps(31.2), Duration::from_us(2));
         assert!((refined.mbps() - 30.0).abs() < 0.05, "{refined}");
+    }
+
+    #[test]
+    fn only_a_mode_much_higher_than_others_dominates() {
+        let quantum = Duration::from_us(2);
+        let mode = |others| dominating_mode(&pairs((0..40).map(|_| 400_000).chain(others)), quantum);
+        let far = |count| (0..count).map(|_| 800_000).collect::<Vec<_>>();
+        assert_eq!(mode(far(20)).map(|rate| rate.mbps().round()), Some(30.0));
+        assert_eq!(mode(far(35)), None);
+        assert_eq!(dominating_mode(&pairs([400_000; 5]), quantum), None, "too few");
     }
 
     #[test]
