@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
 use headway_core::{Bytes, Duration, Instant, Rate};
@@ -12,6 +13,7 @@ use headway_worlds::process::{die_with_parent, prioritise};
 use serde::Serialize;
 
 use crate::measure::report::Line;
+use crate::path::report::Line as PathLine;
 
 /// A lab with a server; dropping this ends both.
 pub(crate) struct Testbed {
@@ -100,6 +102,24 @@ impl Testbed {
         self.score(line)
     }
 
+    /// Runs `headway path` once; also returns whether the machine kept the emulator from delivering on time.
+    pub(crate) fn path(&self) -> anyhow::Result<(PathLine, bool)> {
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let mut command = self.lab.command("client", program, ["path", self.address.as_str(), "--json"])?;
+        die_with_parent(&mut command);
+        prioritise(&mut command);
+        let from = now();
+        let output = command.stdin(Stdio::null()).output()?;
+        let to = now();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let Some(line) = text.lines().find_map(|line| serde_json::from_str::<PathLine>(line).ok()) else {
+            bail!("`headway path` failed: {}", text.lines().last().unwrap_or("no output"));
+        };
+        let truths = self.lab.truths_between(from, to)?;
+        let late = |truth: &Truth| disturbed(&truth.lateness_between(Direction::Forward, from, to));
+        Ok((line, truths.iter().any(|(_, truth)| late(truth))))
+    }
+
     fn score(&self, line: Line) -> anyhow::Result<Scored> {
         let (from, to) = (Instant::from_ns(line.started_unix_ns), Instant::from_ns(line.finished_unix_ns));
         let truth = self.truth(from, to)?;
@@ -131,6 +151,12 @@ impl Drop for Testbed {
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
+}
+
+/// Reads CLOCK_REALTIME, the clock of the emulator's log.
+fn now() -> Instant {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Instant::from_ns(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Waits for the server's first line of output, which reports that it listens.

@@ -1,5 +1,6 @@
 //! `headway accuracy`: the errors of measurements on paths whose available bandwidth is known.
 
+mod chain;
 mod emulated;
 mod simulated;
 
@@ -31,6 +32,7 @@ pub(crate) use emulated::traffic;
 #[command(after_help = "\
 Examples:
   headway accuracy
+  headway accuracy --chain=1,3,5,7 --runs 12
   headway accuracy --on sim --output report/accuracy
   headway accuracy --on sim --classes token-bucket,jitter --paths-per-class 10 --seed 7
   headway accuracy --on sim --paths my-path.toml --answers 20 --methods response,bass
@@ -77,6 +79,19 @@ struct Emulated {
     /// Emulate a receiver that coalesces interrupts for 120 us, at 500 Mb/s, and compare BASS with raw gaps.
     #[arg(long)]
     coalesce: bool,
+    /// Instead run `headway path` on chains of seven links whose narrow link of 30 Mb/s is at these hops [default: 5],
+    /// with Poisson traffic on every link [default load: 20].
+    #[arg(
+        long,
+        value_name = "HOP,...",
+        value_delimiter = ',',
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "5",
+        value_parser = clap::value_parser!(u8).range(1..=7),
+        conflicts_with_all = ["rates", "coalesce", "idle", "methods"]
+    )]
+    chain: Vec<u8>,
     /// Instead measure the CPU usage of idle programs while a session is open.
     #[arg(long)]
     idle: bool,
@@ -123,7 +138,7 @@ impl AccuracyArgs {
 
 impl Emulated {
     fn is_asked_for(&self) -> bool {
-        let lists = !self.rates.is_empty() || !self.loads.is_empty();
+        let lists = !self.rates.is_empty() || !self.loads.is_empty() || !self.chain.is_empty();
         lists || self.runs.is_some() || self.coalesce || self.idle
     }
 }
@@ -148,8 +163,9 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<ExitCode, Failed> {
             "sim",
         ),
         World::Sim if args.emulated.is_asked_for() => {
-            wrong("--runs, --rates, --loads, --coalesce and --idle", "lab")
+            wrong("--runs, --rates, --loads, --coalesce, --chain and --idle", "lab")
         }
+        World::Lab if !args.emulated.chain.is_empty() => chain::run(args).map(|()| ExitCode::SUCCESS),
         World::Lab => emulated::run(args).map(|()| ExitCode::SUCCESS),
         World::Sim => simulated::run(args),
     }

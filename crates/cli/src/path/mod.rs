@@ -2,7 +2,7 @@
 
 mod figure;
 mod pairs;
-mod report;
+pub(crate) mod report;
 mod run;
 
 use std::path::PathBuf;

@@ -7,7 +7,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use headway_core::estimate::Bound;
 use headway_core::locate::{Answer, Node};
 use headway_core::{Bytes, Duration, Rate};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Everything known about a measurement except its answer.
 #[derive(Clone, Debug)]
@@ -26,21 +26,21 @@ pub(crate) struct Context {
 }
 
 /// The result with units in the keys. Rates count all bytes on the wire.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Line {
     /// Always `path`; for errors it is `error`.
-    r#type: &'static str,
+    r#type: String,
     host: String,
-    hops: Vec<HopLine>,
+    pub(crate) hops: Vec<HopLine>,
     /// Capacity of the narrow link, with the 90 % interval over resampled pairs.
-    capacity_bps: Option<u64>,
+    pub(crate) capacity_bps: Option<u64>,
     capacity_low_bps: Option<u64>,
     capacity_high_bps: Option<u64>,
     /// Pairs that passed the filter of delays, and all usable ones.
     pairs_selected: Option<usize>,
     pairs_usable: Option<usize>,
     /// The far end of the narrow link; absent if it was not located.
-    narrow_hop: Option<u32>,
+    pub(crate) narrow_hop: Option<u32>,
     /// Probability that it is right.
     narrow_confidence: Option<f64>,
     /// The reason why it was not located.
@@ -52,16 +52,16 @@ pub(crate) struct Line {
     trains_lost: usize,
     trains_reordered: usize,
     trains_late: usize,
-    probe_bytes: u64,
+    pub(crate) probe_bytes: u64,
     control_bytes: u64,
-    duration_ms: f64,
+    pub(crate) duration_ms: f64,
     rtt_us: f64,
     packet_wire_bytes: u64,
     interrupted: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct HopLine {
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct HopLine {
     hop: u8,
     addresses: Vec<IpAddr>,
     /// Capacity of the narrowest link up to here, where it was measured.
@@ -69,7 +69,7 @@ struct HopLine {
 }
 
 /// Trains whose hidden packets died at one hop.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct GroupLine {
     hop: u8,
     trains: usize,
@@ -77,7 +77,7 @@ struct GroupLine {
     deviation_bps: u64,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct MemberLine {
     hop: u32,
     capacity_bps: u64,
@@ -88,7 +88,7 @@ impl Line {
         let capacity = answer.capacity;
         let narrow = answer.narrow.as_ref();
         Line {
-            r#type: "path",
+            r#type: "path".to_owned(),
             host: context.host.clone(),
             hops: answer.nodes.iter().map(|node| HopLine::new(context, answer, node)).collect(),
             capacity_bps: capacity.map(|capacity| capacity.rate.bps()),

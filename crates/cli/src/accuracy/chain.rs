@@ -1,0 +1,216 @@
+//! Accuracy of `headway path` on emulated chains of seven links.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use headway_core::{Duration, Rate};
+use headway_lab::{Cross, Direction, Edge, LinkSpec, Model, Spec};
+use serde::Serialize;
+
+use super::AccuracyArgs;
+use super::emulated::median;
+use crate::exit::Failed;
+use crate::out::print_line;
+use crate::path::report::Line;
+use crate::progress::Progress;
+use crate::testbed::{self, Testbed};
+
+/// Capacities of the reference path in Mb/s, a tenth of those of the paper; the narrow link is the fifth.
+const REFERENCE: [f64; 7] = [50.0, 50.0, 40.0, 60.0, 30.0, 80.0, 60.0];
+const REFERENCE_HOP: u8 = 5;
+
+/// Other positions: the first link, the other links, and the narrow link in Mb/s.
+const FIRST: f64 = 40.0;
+const OTHER: f64 = 60.0;
+const NARROW: f64 = 30.0;
+
+/// Propagation delay of each link.
+const DELAY: Duration = Duration::from_ms(2);
+
+/// Default load in percent of each link, and default number of valid runs of each cell.
+const LOAD: u32 = 20;
+const RUNS: u32 = 10;
+
+/// Attempts per requested run before the machine counts as too busy.
+const TRIES_PER_RUN: u32 = 3;
+
+/// A capacity is right within this share.
+const RIGHT: f64 = 0.02;
+
+/// The runs of one chain.
+#[derive(Debug, Serialize)]
+struct CellRuns {
+    narrow_hop: u8,
+    load_percent: u32,
+    runs: Vec<Line>,
+    /// Runs that the machine disturbed.
+    void_runs: u32,
+    failures: Vec<String>,
+}
+
+pub(super) fn run(args: &AccuracyArgs) -> Result<(), Failed> {
+    let runs = args.emulated.runs.unwrap_or(RUNS);
+    let loads = if args.emulated.loads.is_empty() { vec![LOAD] } else { args.emulated.loads.clone() };
+    let plans: Vec<(u8, u32)> =
+        args.emulated.chain.iter().flat_map(|hop| loads.iter().map(|load| (*hop, *load))).collect();
+    let progress = Progress::new(plans.len() as u64 * u64::from(runs));
+    let interrupted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))?;
+    let mut cells = Vec::new();
+    for (index, (hop, load)) in plans.iter().enumerate() {
+        progress.show_activity(format!("narrow link at hop {hop}, {load} % load"));
+        cells.push(cell(*hop, *load, runs, index as u64 + 1, &progress, &interrupted)?);
+        if interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    drop(progress);
+    print_line!("{}", table(&cells));
+    if let Some(path) = &args.output {
+        testbed::write(path, &serde_json::to_string_pretty(&cells)?)?;
+        print_line!("every run: {}", path.display());
+    }
+    Ok(())
+}
+
+/// Returns the capacities of a chain with its narrow link at `hop`.
+fn capacities(hop: u8) -> [f64; 7] {
+    if hop == REFERENCE_HOP {
+        return REFERENCE;
+    }
+    let mut links = [OTHER; 7];
+    links[0] = FIRST;
+    links[usize::from(hop) - 1] = NARROW;
+    links
+}
+
+/// Returns the chain with Poisson cross traffic of `load` percent on each link.
+fn spec(hop: u8, load: u32, seed: u64) -> Spec {
+    let capacities = capacities(hop);
+    let node = |number: usize| match number {
+        0 => "client".to_owned(),
+        7 => "server".to_owned(),
+        number => format!("r{number}"),
+    };
+    let links: Vec<Edge> = (0..7)
+        .map(|link| {
+            let rate = Rate::from_mbps(capacities[link]);
+            Edge::new(&node(link), &node(link + 1), LinkSpec::new(rate, DELAY))
+        })
+        .collect();
+    let cross = links.iter().zip(capacities).filter(|_| load > 0).map(|(link, mbps)| {
+        let rate = Rate::from_mbps(mbps).scale(f64::from(load) / 100.0);
+        Cross::new(Direction::Forward, Model::Poisson, rate).on(&link.name)
+    });
+    Spec { cross: cross.collect(), seed, ..Spec::of(links.clone()) }
+}
+
+fn cell(
+    hop: u8,
+    load: u32,
+    runs: u32,
+    seed: u64,
+    progress: &Progress,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<CellRuns> {
+    let testbed = Testbed::new(&spec(hop, load, seed), "chain")?;
+    let mut cell = CellRuns {
+        narrow_hop: hop,
+        load_percent: load,
+        runs: Vec::new(),
+        void_runs: 0,
+        failures: Vec::new(),
+    };
+    for _ in 0..runs * TRIES_PER_RUN {
+        if cell.done() >= runs as usize || interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+        match testbed.path() {
+            Ok((_, true)) => {
+                cell.void_runs += 1;
+                continue;
+            }
+            Ok((line, false)) => cell.runs.push(line),
+            Err(error) => cell.failures.push(format!("{error:#}")),
+        }
+        progress.step();
+    }
+    Ok(cell)
+}
+
+impl CellRuns {
+    /// Returns the number of valid runs.
+    fn done(&self) -> usize {
+        self.runs.len() + self.failures.len()
+    }
+
+    fn count(&self, wanted: impl Fn(&Line) -> bool) -> usize {
+        self.runs.iter().filter(|run| wanted(run)).count()
+    }
+
+    fn largest(&self, value: impl Fn(&Line) -> f64) -> f64 {
+        self.runs.iter().map(value).fold(f64::NAN, f64::max)
+    }
+
+    fn median_of(&self, value: impl Fn(&Line) -> f64) -> f64 {
+        median(self.runs.iter().map(value).collect()).unwrap_or(f64::NAN)
+    }
+}
+
+fn table(cells: &[CellRuns]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header([
+        "narrow hop",
+        "load",
+        "runs",
+        "right",
+        "wrong",
+        "no answer",
+        "capacity within 2 %",
+        "capacity, median",
+        "MB, most",
+        "s, most",
+        "void",
+    ]);
+    let truth = NARROW * 1e6;
+    for cell in cells {
+        let hop = Some(u32::from(cell.narrow_hop));
+        let near = |run: &Line| run.capacity_bps.is_some_and(|bps| (bps as f64 / truth - 1.0).abs() <= RIGHT);
+        let capacity = cell.median_of(|run| run.capacity_bps.map_or(0.0, |bps| bps as f64 / 1e6));
+        let row = [
+            cell.narrow_hop.to_string(),
+            format!("{} %", cell.load_percent),
+            cell.done().to_string(),
+            cell.count(|run| run.narrow_hop == hop).to_string(),
+            cell.count(|run| run.narrow_hop.is_some() && run.narrow_hop != hop).to_string(),
+            (cell.count(|run| run.narrow_hop.is_none()) + cell.failures.len()).to_string(),
+            cell.count(near).to_string(),
+            format!("{capacity:.2}"),
+            format!("{:.2}", cell.largest(|run| run.probe_bytes as f64 / 1e6)),
+            format!("{:.1}", cell.largest(|run| run.duration_ms / 1e3)),
+            cell.void_runs.to_string(),
+        ];
+        table.add_row(row.map(|text| Cell::new(text).set_alignment(CellAlignment::Right)));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_chain_has_its_narrow_link_where_it_says() {
+        for hop in 1..=7u8 {
+            let links = capacities(hop);
+            assert!(links.iter().all(|mbps| *mbps >= NARROW));
+            let narrow: Vec<usize> = (1..=7).filter(|link| links[link - 1] == NARROW).collect();
+            assert_eq!(narrow, [usize::from(hop)]);
+            let spec = spec(hop, 20, 1);
+            assert_eq!(spec.validate().map(|()| spec.cross.len()).ok(), Some(7));
+            assert_eq!(super::spec(hop, 0, 1).cross.len(), 0);
+        }
+    }
+}

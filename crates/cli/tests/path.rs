@@ -1,0 +1,308 @@
+//! `headway path` over real routers: chains of namespaces with emulated links.
+//!
+//! Where the machine allows no namespaces, each test says so and passes.
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::os::fd::{AsFd as _, AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration as Time, Instant as Clock};
+
+use headway_core::{Duration, Instant, Rate};
+use headway_lab::{Cross, Direction, Edge, Lab, Life, LinkSpec, Model, Spec};
+use headway_net::protocol::{DEFAULT_PORT, Header, Kind, Role};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt};
+use nix::sys::time::TimeVal;
+use nix::time::{ClockId, clock_gettime};
+use serde_json::Value;
+use support::{PROGRAM, text};
+
+/// Set in a child of this test: its role in its node.
+const ROLE: &str = "HEADWAY_TEST_ROLE";
+
+/// Held by the test that measures: two at a time would disturb each other on two processors.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// The reference chain in Mb/s, whose narrow link is the fifth.
+const REFERENCE: [f64; 7] = [50.0, 50.0, 40.0, 60.0, 30.0, 80.0, 60.0];
+
+fn edge(from: &str, to: &str, mbps: f64) -> Edge {
+    Edge::new(from, to, LinkSpec::new(Rate::from_mbps(mbps), Duration::from_ms(1)))
+}
+
+/// A chain of nodes `n0`, `n1` and so on.
+fn chain(rates: &[f64]) -> Vec<Edge> {
+    let link = |(k, mbps): (usize, &f64)| edge(&format!("n{k}"), &format!("n{}", k + 1), *mbps);
+    rates.iter().enumerate().map(link).collect()
+}
+
+/// A lab with a server in one of its nodes.
+struct Served {
+    lab: Lab,
+    server: Child,
+    address: String,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.server.kill().unwrap();
+        self.server.wait().unwrap();
+    }
+}
+
+/// Brings up a lab with a server in `node`; `None` if this machine cannot run labs.
+fn up(spec: &Spec, what: &str, node: &str) -> Option<Served> {
+    let name = format!("t{}-{what}", std::process::id());
+    let lab = match Lab::up_with(Path::new(PROGRAM), spec, &name, Life::Owned) {
+        Ok(lab) => lab,
+        Err(error) => {
+            let sentence = error.to_string();
+            let impossible = ["this host allows neither", "install the package"];
+            assert!(impossible.iter().any(|reason| sentence.contains(reason)), "{sentence}");
+            println!("SKIPPED: {sentence}");
+            return None;
+        }
+    };
+    let mut command = lab.command(node, PROGRAM, ["serve", "--json"]).unwrap();
+    let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("listening"), "{line}");
+    let address = lab.v4(node).unwrap().to_string();
+    Some(Served { lab, server, address })
+}
+
+impl Served {
+    /// Starts `headway path` in the node `n0`.
+    fn start(&self, arguments: &[&str]) -> Child {
+        let all = ["path", &self.address, "--json"].into_iter().chain(arguments.iter().copied());
+        let mut command = self.lab.command("n0", PROGRAM, all).unwrap();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Runs it to its end; returns the first JSON object and what it said.
+    fn path(&self, arguments: &[&str]) -> (Value, String) {
+        result(self.start(arguments))
+    }
+
+    /// Whether the machine was too busy since `from` for a result to mean anything; says so.
+    fn is_void(&self, from: Instant) -> bool {
+        let to = now();
+        let truths = self.lab.truths_between(from, to).unwrap();
+        let late = truths.iter().map(|(_, truth)| truth.lateness_between(Direction::Forward, from, to));
+        let void = late.into_iter().any(|late| late.late_share > 0.02 || late.missed > 0);
+        if void {
+            println!("INVALID: the machine was too busy");
+        }
+        void
+    }
+}
+
+fn result(child: Child) -> (Value, String) {
+    let output = child.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    let printed = text(&output.stdout);
+    let line = printed.lines().next().unwrap_or_else(|| panic!("nothing printed: {said}"));
+    (serde_json::from_str(line).unwrap(), said)
+}
+
+fn now() -> Instant {
+    let time = clock_gettime(ClockId::CLOCK_REALTIME).unwrap();
+    Instant::from_ns(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
+
+/// Locks [`ONE`]; a test that failed does not make the others fail.
+fn alone() -> impl Drop {
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs on the reference chain: at least three, or as many as `HEADWAY_CHAIN_RUNS` says.
+fn runs() -> u32 {
+    std::env::var("HEADWAY_CHAIN_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(3)
+}
+
+#[test]
+fn the_narrow_link_of_a_chain_is_found_for_3_mb_in_30_s() {
+    let _alone = alone();
+    let links = chain(&REFERENCE);
+    let cross = links.iter().zip(REFERENCE).map(|(link, mbps)| {
+        Cross::new(Direction::Forward, Model::Poisson, Rate::from_mbps(0.2 * mbps)).on(&link.name)
+    });
+    let spec = Spec { cross: cross.collect(), ..Spec::of(links) };
+    let Some(served) = up(&spec, "narrow", "n7") else { return };
+    let (mut right, mut wrong, mut valid, mut capacities) = (0, 0, 0, Vec::new());
+    for _ in 0..runs() {
+        let from = now();
+        let (line, said) = served.path(&[]);
+        assert!(line["probe_bytes"].as_u64().unwrap() <= 3_000_000, "{line}");
+        assert!(line["duration_ms"].as_f64().unwrap() <= 30_000.0, "{line}");
+        if served.is_void(from) {
+            continue;
+        }
+        valid += 1;
+        right += u32::from(line["narrow_hop"] == 5);
+        wrong += u32::from(line["narrow_hop"] != 5 && !line["narrow_hop"].is_null());
+        let capacity = line["capacity_bps"].as_f64().unwrap_or_else(|| panic!("no capacity: {said}"));
+        assert!((capacity / 30e6 - 1.0).abs() < 0.1, "{capacity}");
+        capacities.push(capacity);
+        let first = served.lab.interface("n1", "n0-n1").unwrap().v4.to_string();
+        assert_eq!(line["hops"].as_array().unwrap().len(), 7, "{line}");
+        assert_eq!(line["hops"][0]["addresses"], Value::from(vec![first]));
+    }
+    println!("{right} of {valid} valid runs right, {wrong} wrong; capacities {capacities:?}");
+    capacities.sort_by(f64::total_cmp);
+    let median = capacities.get(capacities.len() / 2);
+    assert!(median.is_none_or(|bps| (bps / 30e6 - 1.0).abs() < 0.02), "{capacities:?}");
+    assert!(wrong * 3 <= valid, "{wrong} of {valid} wrong");
+}
+
+/// Receives all UDP packets to the server's port that arrive at this node; prints how many hidden ones of a size there
+/// were by their TTL.
+fn capture(size: usize) {
+    // SAFETY: the call has no pointers; the descriptor is checked and owned by nobody else.
+    let socket = unsafe {
+        let raw = libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM, i32::from((libc::ETH_P_IP as u16).to_be()));
+        assert!(raw >= 0, "{}", std::io::Error::last_os_error());
+        OwnedFd::from_raw_fd(raw)
+    };
+    setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(0, 200_000)).unwrap();
+    setsockopt(&socket, sockopt::RcvBufForce, &(16 << 20)).unwrap();
+    println!("ready");
+    let mut seen: BTreeMap<u8, u64> = BTreeMap::new();
+    let mut packet = [0; 2000];
+    // Until its standard input, which nobody writes to, is closed.
+    let input = std::io::stdin();
+    let mut events = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+    while poll(&mut events, PollTimeout::ZERO).unwrap() == 0 {
+        let Ok(length) = recv(socket.as_raw_fd(), &mut packet, MsgFlags::empty()) else {
+            continue;
+        };
+        let packet = &packet[..length];
+        let ours = length == size && packet[9] == 17 && packet[22..24] == DEFAULT_PORT.to_be_bytes();
+        let hidden = |header: Header| header.kind == Kind::Probe && header.role == Role::Hidden;
+        if ours && Header::parse(&packet[28..]).is_ok_and(hidden) {
+            *seen.entry(packet[8]).or_default() += 1;
+        }
+    }
+    seen.iter().for_each(|(ttl, count)| println!("ttl {ttl} {count}"));
+}
+
+#[test]
+fn a_role() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    match role.split(' ').collect::<Vec<_>>()[..] {
+        ["capture", size] => capture(size.parse().unwrap()),
+        _ => panic!("{role}"),
+    }
+}
+
+/// Starts a copy of this test that plays `role` in a node, and waits until it is ready.
+fn play(lab: &Lab, node: &str, role: &str) -> (Child, BufReader<ChildStdout>) {
+    let me = std::env::current_exe().unwrap();
+    let mut command = lab.command(node, me, ["a_role", "--exact", "--nocapture"]).unwrap();
+    let mut child = command.env(ROLE, role).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    // The harness prints before it runs the test.
+    while !line.ends_with("ready\n") {
+        line.clear();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "{role} ended before it was ready");
+    }
+    (child, lines)
+}
+
+/// Ends a capture and returns the hidden packets it saw, by their TTL.
+fn captured((mut child, lines): (Child, BufReader<ChildStdout>)) -> BTreeMap<u8, u64> {
+    drop(child.stdin.take());
+    let lines = lines.lines().map(Result::unwrap);
+    let seen = lines.filter_map(|line| {
+        let (ttl, count) = line.strip_prefix("ttl ")?.split_once(' ')?;
+        Some((ttl.parse().unwrap(), count.parse().unwrap()))
+    });
+    let seen = seen.collect();
+    assert!(child.wait().unwrap().success());
+    seen
+}
+
+#[test]
+fn hidden_packets_reach_the_hop_of_their_ttl_and_none_beyond() {
+    let _alone = alone();
+    let Some(served) = up(&Spec::of(chain(&[40.0, 60.0, 20.0, 60.0])), "hidden", "n4") else { return };
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let nodes: Vec<_> = (1..=4).map(|node| play(&served.lab, &format!("n{node}"), "capture 1500")).collect();
+    let (line, said) = served.path(&["--pairs", log.path().to_str().unwrap()]);
+    let seen: Vec<BTreeMap<u8, u64>> = nodes.into_iter().map(captured).collect();
+    let mut sent: BTreeMap<u8, u64> = BTreeMap::new();
+    for logged in std::fs::read_to_string(log.path()).unwrap().lines() {
+        let logged: Value = serde_json::from_str(logged).unwrap();
+        if logged["z_bytes"] == 1538 && logged["hidden_sent"] != 0 {
+            let ttl = logged["ttl_hidden"].as_u64().unwrap() as u8;
+            *sent.entry(ttl).or_default() += logged["hidden_sent"].as_u64().unwrap();
+        }
+    }
+    // Trains for the receiver, the hop before it, the narrow link's, and one to confirm: hops 4, 3, 2 and 1.
+    assert_eq!(sent.keys().copied().collect::<Vec<_>>(), [1, 2, 3, 4], "{line} {said}");
+    for (node, seen) in (1..).zip(&seen) {
+        // At node k the TTL has been counted down k - 1 times.
+        let expected =
+            sent.iter().filter(|(ttl, _)| **ttl >= node).map(|(ttl, count)| (ttl + 1 - node, *count));
+        assert_eq!(seen, &expected.collect::<BTreeMap<_, _>>(), "at node {node}; sent {sent:?}");
+    }
+    assert_eq!(line["narrow_hop"], 3, "{said}");
+}
+
+#[test]
+fn nodes_that_do_not_answer_are_counted_all_the_same() {
+    let _alone = alone();
+    let Some(served) = up(&Spec::of(chain(&[40.0, 20.0, 40.0])), "silent", "n3") else { return };
+    // What n2 itself sends by ICMP goes nowhere.
+    if let Err(error) = served.lab.configure("n2", "rule add ipproto icmp priority 10 blackhole\n") {
+        println!("SKIPPED: {error}");
+        return;
+    }
+    let (line, said) = served.path(&[]);
+    let addresses: Vec<usize> = line["hops"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|hop| hop["addresses"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(addresses, [1, 0, 1], "{line} {said}");
+    assert!(line["narrow_hop"] == 2 || line["narrow_hop"].is_null(), "{line} {said}");
+}
+
+#[test]
+fn a_path_that_changes_under_way_is_refused() {
+    let _alone = alone();
+    let mut links = chain(&[40.0, 20.0, 40.0]);
+    links.extend([edge("n1", "x", 40.0), edge("x", "n2", 40.0)]);
+    let Some(served) = up(&Spec::of(links), "change", "n3") else { return };
+    let child = served.start(&[]);
+    let began = Clock::now();
+    // After the survey, which takes half a second, and before the end, after seven.
+    std::thread::sleep(Time::from_secs(3));
+    let x = served.lab.interface("x", "n1-x").unwrap().v4;
+    let target = served.lab.interface("n3", "n2-n3").unwrap().v4.octets();
+    let subnet = format!("{}.{}.{}.0/24", target[0], target[1], target[2]);
+    served.lab.configure("n1", &format!("route replace {subnet} via {x}\n")).unwrap();
+    let (line, said) = result(child);
+    assert!(began.elapsed() > Time::from_secs(3), "it ended before the change: {said}");
+    assert_eq!(line["narrow_hop"], Value::Null, "{line}");
+    let sentence = line["error"].as_str().unwrap();
+    assert!(sentence.contains("the path changed during the measurement"), "{sentence}");
+}
+
+#[test]
+fn a_host_next_door_is_one_hop_away() {
+    let _alone = alone();
+    let Some(served) = up(&Spec::of(chain(&[20.0])), "one", "n1") else { return };
+    let (line, said) = served.path(&["--budget", "1.5 MB"]);
+    assert_eq!(line["hops"].as_array().unwrap().len(), 1, "{line} {said}");
+    assert!(line["narrow_hop"] == 1, "{line} {said}");
+}
