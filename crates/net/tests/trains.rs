@@ -21,7 +21,7 @@ fn schedule(train: Train, count: usize) -> TrainSchedule {
 fn check_trains(session: &mut Session) {
     for (hidden, seen) in [(0, 0), (5, 5), (30, 30)] {
         let train = Train { hidden, hops: 1 };
-        let outcome = session.send_trains(&schedule(train, 20), true).unwrap();
+        let outcome = session.send_trains(&schedule(train, 20), true).expect("an open session");
         assert_eq!((outcome.refusal, outcome.receive_stamps), (None, StampSource::Kernel));
         assert_eq!((outcome.trains.len(), outcome.unstamped, outcome.duplicates), (20, 0, 0));
         for record in &outcome.trains {
