@@ -155,8 +155,8 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
     let _ = match &answer.narrow {
         Ok(location) => {
             let capacity = answer.capacity.map_or(Rate::ZERO, |capacity| capacity.rate);
-            let percent = (location.confidence * 100.0).floor();
-            writeln!(text, "narrow link: hop {} ({percent} % sure), {capacity}", location.hop)
+            let sure = percent(location.confidence);
+            writeln!(text, "narrow link: hop {} ({sure} sure), {capacity}", location.hop)
         }
         Err(refused) => writeln!(text, "narrow link: unknown, because {refused}"),
     };
@@ -186,6 +186,11 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
     text
 }
 
+/// Returns a probability in percent, rounded down: nothing is more certain than it is.
+fn percent(probability: f64) -> String {
+    format!("{} %", (probability * 100.0).floor())
+}
+
 fn hops(answer: &Answer) -> String {
     match answer.nodes.len() {
         0 => "number of hops unknown".to_owned(),
@@ -200,7 +205,7 @@ fn table(context: &Context, answer: &Answer) -> String {
     table.set_header(["hop", "address", "capacity", "narrow"]);
     for node in &answer.nodes {
         let narrow = answer.narrow.as_ref().ok().filter(|location| location.hop == u32::from(node.hop));
-        let mark = narrow.map_or(String::new(), |location| format!("{:.0} %", location.confidence * 100.0));
+        let mark = narrow.map_or(String::new(), |location| percent(location.confidence));
         let addresses: Vec<String> =
             addresses(context, answer, node).iter().map(ToString::to_string).collect();
         table.add_row([

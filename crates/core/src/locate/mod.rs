@@ -84,6 +84,10 @@ const MOST_GROUPED: f64 = 0.3;
 /// A capacity that fewer resampled sets of pairs agree with is unclear, unless one mode dominates.
 const CLEAR: f64 = 0.5;
 
+/// Where the upper end of the capacity's interval is more than this multiple of the lower one, a dominating mode
+/// decides, too.
+const WIDE: f64 = 1.1;
+
 /// Trains per prefix when all capacities are wanted (wan-measurements 2.19).
 const PREFIX_TRAINS: usize = 1000;
 

@@ -82,8 +82,9 @@ impl Locator {
         let filtered = self.pairs.capacity().map_err(Refused::Capacity)?;
         // Where resampled pairs do not agree, a mode may be clear nevertheless.
         let unclear = filtered.confidence < CLEAR;
+        let wide = filtered.high > filtered.low.scale(WIDE);
         let dominating =
-            if unclear { refine::dominating_mode(&self.pairs, self.config.quantum) } else { None };
+            (unclear || wide).then(|| refine::dominating_mode(&self.pairs, self.config.quantum)).flatten();
         let coarse = dominating.unwrap_or(filtered.rate);
         let rate = refine::nearest_mode(&self.pairs, coarse, self.config.quantum);
         let (low, high) = (filtered.low.min(rate), filtered.high.max(rate));
