@@ -431,7 +431,8 @@ fn an_ordinary_user_can_have_a_lab() {
     // Copied by another process: a child of a concurrent test could inherit our file open for writing, and
     // then nobody could execute it.
     assert!(Command::new("cp").arg(PROGRAM).arg(&program).status().unwrap().success());
-    let file = scenario(folder.path(), "[forward]\nrate = \"10 Mb/s\"\n");
+    let link = |from, to| format!("[[link]]\nfrom = \"{from}\"\nto = \"{to}\"\nforward.rate = \"10 Mb/s\"\n");
+    let file = scenario(folder.path(), &(link("client", "router") + &link("router", "server")));
     let headway = |args: &[&str]| {
         let mut command = Command::new(&program);
         command.args(args).uid(NOBODY).gid(NOBODY).current_dir("/").env("XDG_RUNTIME_DIR", folder.path());
@@ -446,7 +447,7 @@ fn an_ordinary_user_can_have_a_lab() {
     let said = text(&run.stdout);
     // Taken down before any assertion can fail.
     let down = headway(&["lab", "down"]);
-    assert!(said.contains("10.77.0.2/24"), "{said}{}", text(&run.stderr));
+    assert!(said.contains("10.77.1.2/24"), "{said}{}", text(&run.stderr));
     assert!(down.status.success(), "{}", text(&down.stderr));
     assert!(!folder.path().join("headway/lab/mine").exists());
 }

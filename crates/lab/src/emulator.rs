@@ -1,7 +1,7 @@
 //! The thread that forwards the frames of all links: reads arrivals, passes them through the lanes, and sends them on
 //! time.
 
-use std::io::{self, Read};
+use std::io;
 use std::mem::size_of;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender};
@@ -140,6 +140,10 @@ impl Emulator {
             }
             let near = next - now < MARGIN;
             let more = self.receive(if near { SMALL_BATCH } else { BATCH });
+            if self.ports.take_woken() {
+                // Commands are handled in a tick, after the sockets have been read.
+                self.next_tick = clock::now();
+            }
             if now >= self.next_tick {
                 self.tick(now, more);
             } else if !near && !more {
@@ -187,13 +191,7 @@ impl Emulator {
 
     /// Reads up to `max` frames from each port that has some and returns whether one of them may have more.
     fn receive(&mut self, max: usize) -> bool {
-        if self.ports.look() {
-            // A byte only means that there are commands. Their number does not matter, and unread bytes wake the thread
-            // again.
-            let _ = self.ports.wake().read(&mut [0; 64]);
-            // Commands are handled in a tick, after the sockets have been read.
-            self.next_tick = clock::now();
-        }
+        self.ports.look();
         let mut any = false;
         for place in 0..self.ports.ready_count() {
             let Some((number, port)) = self.ports.ready(place) else { continue };

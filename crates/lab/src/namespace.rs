@@ -153,6 +153,12 @@ fn isolate(place: &Place) -> Result<String, Error> {
         ("ipv6/conf/default/accept_ra", "0"),
         ("ipv6/conf/default/accept_dad", "0"),
         ("ipv6/conf/all/accept_dad", "0"),
+        // Every packet that expires, or finds its port closed, is answered. By default the kernel answers about one
+        // per second and destination. The masks are the types of messages that limits apply to; 0 is no ICMPv6 type.
+        ("ipv4/icmp_ratelimit", "0"),
+        ("ipv4/icmp_ratemask", "0"),
+        ("ipv6/icmp/ratelimit", "0"),
+        ("ipv6/icmp/ratemask", "0"),
     ])?;
     if place.is_router() {
         interface::sysctl(&ROUTER)?;
@@ -162,7 +168,7 @@ fn isolate(place: &Place) -> Result<String, Error> {
 }
 
 /// Settings of a node that forwards packets.
-const ROUTER: [(&str, &str); 10] = [
+const ROUTER: [(&str, &str); 6] = [
     ("ipv4/ip_forward", "1"),
     ("ipv6/conf/all/forwarding", "1"),
     // Packets may come and go by different links.
@@ -170,11 +176,6 @@ const ROUTER: [(&str, &str); 10] = [
     ("ipv4/conf/default/rp_filter", "0"),
     ("ipv4/conf/all/send_redirects", "0"),
     ("ipv4/conf/default/send_redirects", "0"),
-    // Every packet that expires is answered. By default, a destination gets about one answer per second.
-    ("ipv4/icmp_ratelimit", "0"),
-    ("ipv4/icmp_ratemask", "0"),
-    ("ipv6/icmp/ratelimit", "0"),
-    ("ipv6/icmp/ratemask", ""),
 ];
 
 fn configure(place: &Place, mtu: u32) -> Result<(), Error> {

@@ -14,7 +14,7 @@ use crate::state::{OLD_TRUTH, TRUTH};
 use crate::truth::HEADER;
 
 /// At this size the file is rotated, and the previous rotated file is removed. Two files hold one to two hours of 10 ms
-/// intervals, and a forgotten lab does not fill `/run`, which lies in memory (16 to 256 MB is sensible).
+/// intervals of one link, and a forgotten lab does not fill `/run`, which lies in memory (16 to 256 MB is sensible).
 const LIMIT: u64 = 64 << 20;
 
 /// The truth file of a lab.

@@ -74,7 +74,7 @@ fn run_once(
     translated.prepare(scenario, &lab)?;
     let mut programs = Programs::new(scenario, translated, controllers, &lab)?;
     let flows = flows(scenario, translated, controllers, &lab)?;
-    let start = |role| start_all(scenario, &flows, &lab, role, options);
+    let start = |role| start_all(scenario, translated, &flows, &lab, role, options);
     // Receivers first: senders open their connections before they are ready.
     let (mut receivers, mut senders) = (start(Role::Receive)?, start(Role::Send)?);
     let begin = now() + START_DELAY;
@@ -152,6 +152,7 @@ fn flows(
 /// warm-up and of the run.
 fn start_all(
     scenario: &Scenario,
+    translated: &Translated,
     flows: &[PlannedFlow],
     lab: &Lab,
     role: Role,
@@ -169,7 +170,7 @@ fn start_all(
     nodes.dedup();
     let start = |node: &String| {
         let (node, samples, flows) = (node.clone(), samples.clone(), flows.to_vec());
-        Endpoint::start(lab, Plan { role, node, samples, ecn, flows }, options)
+        Endpoint::start(lab, translated, Plan { role, node, samples, ecn, flows }, options)
     };
     nodes.into_iter().map(start).collect()
 }
@@ -204,7 +205,12 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    fn start(lab: &Lab, plan: Plan, options: &Options<'_>) -> Result<Endpoint, Error> {
+    fn start(
+        lab: &Lab,
+        translated: &Translated,
+        plan: Plan,
+        options: &Options<'_>,
+    ) -> Result<Endpoint, Error> {
         let program = options.program()?;
         let arguments = [COMMAND.to_owned(), serde_json::to_string(&plan)?];
         let mut command = lab.command(&plan.node, program, arguments)?;
@@ -218,7 +224,7 @@ impl Endpoint {
         let mut endpoint = Endpoint { node: plan.node, child, output };
         if line.trim() != READY {
             let reason = endpoint.error_output();
-            bail!("the endpoint on {} could not start: {reason}", endpoint.node);
+            bail!("the endpoint on {} could not start: {reason}", translated.host(&endpoint.node));
         }
         Ok(endpoint)
     }

@@ -91,6 +91,11 @@ impl Translated {
         self.hosts.iter().find(|(host, _)| host == name).map_or(name, |(_, node)| node)
     }
 
+    /// Returns the node of the scenario that a lab node represents.
+    pub(crate) fn host<'a>(&'a self, node: &'a str) -> &'a str {
+        self.hosts.iter().find(|(_, other)| other == node).map_or(node, |(host, _)| host)
+    }
+
     /// Returns the nodes of the scenario with those of the lab.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.hosts.iter().map(|(host, node)| (host.as_str(), node.as_str()))

@@ -1,0 +1,91 @@
+use super::*;
+
+const GOOD: &str = r#"
+name = "access"
+seed = 7
+[forward]                # client -> server
+rate = "100 Mb/s"
+delay = "10 ms"
+buffer = "250 kB"
+loss = 0.01
+coalesce = "120 us"
+[[cross]]
+direction = "forward"
+model = "poisson"
+rate = "40 Mb/s"
+stop = "30 s"
+[[cross]]
+direction = "reverse"
+model = "bursty"
+rate = "10 Mb/s"
+batch = 20.0
+"#;
+
+fn error(text: &str) -> String {
+    Spec::parse(text, Path::new("x.toml")).unwrap_err().to_string()
+}
+
+#[test]
+fn a_scenario_reads_with_its_defaults() {
+    let spec = Spec::parse(GOOD, Path::new("x.toml")).unwrap();
+    assert_eq!((spec.seed, spec.mtu, spec.interval), (7, 1500, Duration::from_ms(10)));
+    let [Edge { path: PathSpec { forward, reverse }, .. }] = &spec.links[..] else { panic!("{spec:?}") };
+    assert_eq!(forward.buffer_size(), Bytes::new(250_000));
+    assert_eq!((reverse.rate, reverse.delay), (forward.rate, forward.delay));
+    assert_eq!((reverse.loss, reverse.coalesce), (0.0, None));
+    assert_eq!(reverse.buffer_size(), Bytes::new(1_250_000));
+    assert_eq!(spec.cross[1].batch, Some(20.0));
+    assert!(spec.warnings().is_empty());
+    let again: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
+    assert_eq!(again, spec);
+}
+
+#[test]
+fn mistakes_name_file_line_and_key() {
+    let cases = [
+        ("access", "a\\u001b[2J", "x.toml, line 2: `name`: must be 1 to 32"),
+        ("40 Mb/s", "40", "x.toml, line 13: `cross[0].rate`: `40` is not a rate"),
+        ("\"40 Mb/s", "\"0 Mb/s", "x.toml, line 13: `cross[0].rate`: must lie between"),
+        ("0.01", "1.0", "x.toml, line 8: `forward.loss`: must be at least 0"),
+        ("120 us", "20 ms", "x.toml, line 9: `forward.coalesce`: must be more than 0"),
+        ("coalesce", "coalesse", "x.toml, line 9: `forward.coalesse`: unknown field"),
+        ("\"poisson\"", "\"pareto\"", "x.toml, line 12: `cross[0].model`: unknown variant"),
+        ("seed = 7", "mtu = 100", "x.toml, line 3: `mtu`: must lie between"),
+        ("stop = \"30 s\"", "batch = 3.0", "x.toml, line 14: `cross[0].batch`: belongs to"),
+        ("250 kB", "1 kB", "x.toml, line 7: `forward.buffer`: must hold"),
+        (
+            "rate = \"100 Mb/s\"\n",
+            "",
+            "x.toml, line 4: `forward.rate`: must lie between 1 kb/s and 10 Gb/s, unless",
+        ),
+        (
+            "rate = \"100 Mb/s\"\n",
+            "rates = [[\"0 s\", \"1 b/s\"]]\n",
+            "x.toml, line 5: `forward.rates`: must have rates between 1 kb/s and 10 Gb/s",
+        ),
+        (
+            "delay",
+            "rates = [[\"0 s\", \"1 Mb/s\"]]\ndelay",
+            "x.toml, line 6: `forward.rates`: cannot be combined with `rate`",
+        ),
+        (
+            "rate = \"100 Mb/s\"\n",
+            "rates = [[\"2 s\", \"1 Mb/s\"]]\n",
+            "x.toml, line 5: `forward.rates`: begins at 2.00 s",
+        ),
+    ];
+    for (from, to, expected) in cases {
+        let text = GOOD.replacen(from, to, 1);
+        assert_ne!(text, GOOD, "{from}");
+        let found = error(&text);
+        assert!(found.starts_with(expected), "found {found}\nexpected {expected}");
+    }
+    assert!(error("seed = 1").contains("missing field `forward`"));
+}
+
+#[test]
+fn a_crowded_link_is_warned_about() {
+    let spec = Spec::parse(&GOOD.replace("40 Mb/s", "100 Mb/s"), Path::new("x.toml")).unwrap();
+    assert_eq!(spec.warnings().len(), 1);
+    assert!(spec.warnings()[0].starts_with("forward: cross traffic of"));
+}
