@@ -97,7 +97,8 @@ impl Experiment {
             Study::Windows(study) => size.of(study.streams) * study.length,
             Study::Capacities(study) => {
                 let pairs: usize = study.pairs.iter().sum();
-                2 * pairs * study.loads.len() * study.sizes.len() * size.of(study.runs)
+                let traffic = study.sizes.len() * study.silent.len() * study.loads.len();
+                2 * pairs * traffic * size.of(study.runs)
             }
             Study::PairDelays(study) => 2 * size.of(study.pairs),
             Study::NarrowLinks(study) => {

@@ -141,7 +141,7 @@ fn findings(study: &NarrowLinks, cells: &[Cell], found: &[Found], each: usize) -
         }
         panels.push((key, points));
     }
-    findings.remarks.push("Right, wrong and refused are shares of the searches in per cent. `step` compares neighbouring groups, asks for up to 60 trains a group and refuses answers that fewer than 90 % of resampled trains give; `ratio` and `deviation` always answer from 20 trains a group.".to_owned());
+    findings.remarks.push("Right, wrong and refused are shares of the searches in per cent. `step` compares neighbouring groups, asks for up to 60 trains a group and refuses answers that fewer than 95 % of resampled trains give; `ratio` and `deviation` always answer from 20 trains a group.".to_owned());
     let panel = Panel::new("", "hop of the narrow link", "right, %").with_y_range(0.0, 100.0);
     let panel =
         panels.into_iter().fold(panel, |panel, (name, points)| panel.with(Curve::dots(&name, points)));

@@ -40,7 +40,7 @@ impl Settings {
             most_trains: 60,
             hidden: 5,
             rule: Rule::Step(0.2),
-            sure: 0.9,
+            sure: 0.95,
             quantum: ppdd::Settings::default().quantum,
         }
     }
