@@ -1,4 +1,4 @@
-//! Reads whole files that users name, up to a size limit and only regular ones.
+//! Reads files that users name, up to a size limit and only regular ones.
 //!
 //! A pipe may never get a writer, a device such as `/dev/zero` never ends, and a file may be larger than memory.
 
@@ -28,15 +28,28 @@ pub fn text(path: &Path, limit: u64) -> io::Result<String> {
 /// # Errors
 /// When the file cannot be read, is not a regular file or exceeds the limit.
 pub fn bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    // Non-blocking: opening a pipe must not wait for a writer.
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    check(&file)?;
+    let file = open(path, limit)?;
     let mut bytes = Vec::new();
     // The metadata of files in /proc and /sys does not give their length.
     if file.take(limit + 1).read_to_end(&mut bytes)? as u64 > limit {
-        return Err(wrong(&format!("it is larger than {} MB", limit / 1_000_000)));
+        return Err(too_large(limit));
     }
     Ok(bytes)
+}
+
+/// Opens a file that is read as a stream; one that grows while it is read may exceed the limit.
+///
+/// # Errors
+/// When the file cannot be opened, is not a regular file or exceeds the limit.
+pub fn open(path: &Path, limit: u64) -> io::Result<File> {
+    // Non-blocking: opening a pipe must not wait for a writer.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    check(&file)?;
+    if file.metadata()?.len() > limit { Err(too_large(limit)) } else { Ok(file) }
+}
+
+fn too_large(limit: u64) -> io::Error {
+    wrong(&format!("it is larger than {} MB", limit / 1_000_000))
 }
 
 fn check(file: &File) -> io::Result<()> {

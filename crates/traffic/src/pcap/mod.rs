@@ -1,12 +1,12 @@
 //! Packet captures: times and wire sizes of the packets in a pcap or pcapng file.
 
-mod classic;
-mod pcapng;
-
 use std::fmt;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use headway_capture::file::{CONVERT, REPAIR};
+use headway_capture::{Next, Packet, ReadError, Reader};
 use headway_core::{Bytes, Duration};
 use serde::{Deserialize, Serialize};
 
@@ -46,26 +46,13 @@ pub enum CaptureError {
         /// The file.
         path: PathBuf,
         /// Offset of the error in the file.
-        offset: usize,
+        offset: u64,
         /// The error.
         problem: String,
         /// What the user can do.
         remedy: &'static str,
     },
 }
-
-/// An error at an offset of a file.
-#[derive(Debug)]
-struct ParseError {
-    offset: usize,
-    problem: String,
-    remedy: &'static str,
-}
-
-/// Remedy for truncated or inconsistent files.
-const REPAIR: &str = "capture it again, or keep the part before with `editcap FILE NEW`";
-/// Remedy for files that could be converted.
-const CONVERT: &str = "convert it with `editcap -F pcap FILE NEW`, or capture on an Ethernet interface";
 
 impl Capture {
     /// Reads a pcap file (timestamps in micro- or nanoseconds, either byte order) or a pcapng file.
@@ -75,16 +62,23 @@ impl Capture {
     /// and Linux cooked capture.
     pub fn read(path: &Path) -> Result<Capture, CaptureError> {
         let unreadable = |source| CaptureError::Unreadable { path: path.to_owned(), source };
-        let contents = headway_input::bytes(path, headway_input::CAPTURE).map_err(unreadable)?;
-        Capture::parse(path, &contents)
+        let file = headway_input::open(path, headway_input::CAPTURE).map_err(unreadable)?;
+        Capture::parse(path, file)
     }
 
-    /// Parses contents that are already in memory; `path` is only used in errors.
+    /// Parses a stream; `path` is only used in errors.
     ///
     /// # Errors
     /// As [`Capture::read`], except for missing files.
-    pub fn parse(path: &Path, contents: &[u8]) -> Result<Capture, CaptureError> {
-        let packets = parse(contents).map_err(|ParseError { offset, problem, remedy }| {
+    pub fn parse(path: &Path, contents: impl Read) -> Result<Capture, CaptureError> {
+        let packets = parse(contents).map_err(|error| {
+            let (offset, problem, remedy) = match error {
+                ReadError::Io(source) => return CaptureError::Unreadable { path: path.to_owned(), source },
+                ReadError::Cut { offset, expected, left } => {
+                    (offset, format!("{expected} bytes are expected, {left} are left"), REPAIR)
+                }
+                ReadError::Corrupt { offset, problem, remedy } => (offset, problem, remedy),
+            };
             CaptureError::Corrupt { path: path.to_owned(), offset, problem, remedy }
         })?;
         Ok(Capture { path: path.to_owned(), packets: packets.into() })
@@ -130,85 +124,39 @@ impl fmt::Debug for Capture {
     }
 }
 
-/// Parses a file. Returns packets sorted by time, with the first at zero.
-fn parse(contents: &[u8]) -> Result<Vec<Emission>, ParseError> {
-    let input = Input { contents, big_endian: false };
-    let mut packets = match input.u32(0)? {
-        pcapng::SECTION => pcapng::packets(contents)?,
-        _ => classic::packets(contents)?,
-    };
+/// Reads all packets. Returns them sorted by time, with the first at zero.
+fn parse(contents: impl Read) -> Result<Vec<Emission>, ReadError> {
+    let mut reader = Reader::new(contents);
+    let mut packets = Vec::new();
+    // Streams that can be pending are not read here; one would end like a file.
+    while let Next::Packet(packet) = reader.next()? {
+        packets.push((packet.at, wire(&packet)?));
+    }
     // Captures from several queues may be slightly out of order.
     packets.sort_by_key(|(at, _)| *at);
     let Some((start, _)) = packets.first().copied() else {
         let problem = "the capture contains no packets".to_owned();
-        return Err(ParseError { offset: contents.len(), problem, remedy: "capture some traffic" });
+        return Err(ReadError::Corrupt {
+            offset: reader.position(),
+            problem,
+            remedy: "capture some traffic",
+        });
     };
-    let at = |at: u64| Duration::from_ns(i64::try_from(at - start).unwrap_or(i64::MAX));
-    Ok(packets.into_iter().map(|(time, size)| Emission { at: at(time), size }).collect())
+    Ok(packets.into_iter().map(|(time, size)| Emission { at: time - start, size }).collect())
 }
 
-/// Reads integers at offsets of the contents.
-#[derive(Clone, Copy)]
-struct Input<'a> {
-    contents: &'a [u8],
-    big_endian: bool,
-}
-
-impl<'a> Input<'a> {
-    fn bytes(self, offset: usize, count: usize) -> Result<&'a [u8], ParseError> {
-        let end = offset.checked_add(count);
-        end.and_then(|end| self.contents.get(offset..end)).ok_or_else(|| ParseError {
-            offset,
-            problem: format!(
-                "{count} bytes are expected, {} are left",
-                self.contents.len().saturating_sub(offset)
-            ),
-            remedy: REPAIR,
-        })
-    }
-
-    fn u16(self, offset: usize) -> Result<u16, ParseError> {
-        let bytes = self.bytes(offset, 2)?;
-        let value = bytes.iter().fold(0, |value, byte| value << 8 | u16::from(*byte));
-        Ok(if self.big_endian { value } else { value.swap_bytes() })
-    }
-
-    fn u32(self, offset: usize) -> Result<u32, ParseError> {
-        let bytes = self.bytes(offset, 4)?;
-        let value = bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte));
-        Ok(if self.big_endian { value } else { value.swap_bytes() })
-    }
-}
-
-/// Returns the bytes that captured frames of a link layer lack compared to their size on the wire; negative if the link
-/// layer's header is longer than Ethernet's.
-fn missing(link_type: u16, check_sequence: bool, offset: usize) -> Result<i64, ParseError> {
-    /// LINKTYPE numbers of tcpdump.org.
-    const ETHERNET: u16 = 1;
-    const RAW: u16 = 101;
-    const COOKED: u16 = 113;
-    const IPV4: u16 = 228;
-    const IPV6: u16 = 229;
-    const COOKED_2: u16 = 276;
-    let header = match link_type {
-        ETHERNET => ETHERNET_HEADER,
-        RAW | IPV4 | IPV6 => 0,
-        COOKED => 16,
-        COOKED_2 => 20,
-        _ => {
-            let problem = format!(
-                "link type {link_type} is neither Ethernet (1), IP (101, 228, 229) nor cooked (113, 276)"
-            );
-            return Err(ParseError { offset, problem, remedy: CONVERT });
-        }
+/// Returns the size of a packet on the wire.
+fn wire(packet: &Packet<'_>) -> Result<Bytes, ReadError> {
+    let Some(header) = packet.link.header() else {
+        let problem = format!(
+            "{} is neither Ethernet (1), IP (101, 228, 229), loopback (0, 108) nor cooked (113, 276)",
+            packet.link
+        );
+        return Err(ReadError::Corrupt { offset: packet.declared, problem, remedy: CONVERT });
     };
-    let check_sequence = if check_sequence { 0 } else { CHECK_SEQUENCE };
-    Ok((ETHERNET_HEADER + check_sequence + PREAMBLE_AND_GAP) as i64 - header as i64)
-}
-
-/// Returns the size on the wire of a frame of `length` bytes.
-fn wire(length: u32, missing: i64) -> Bytes {
-    Bytes::new(u64::from(length).saturating_add_signed(missing).max(MIN_FRAME))
+    let check_sequence = if packet.check_sequence { 0 } else { CHECK_SEQUENCE };
+    let complete = u64::from(packet.length) + ETHERNET_HEADER + check_sequence + PREAMBLE_AND_GAP;
+    Ok(Bytes::new(complete.saturating_sub(header as u64).max(MIN_FRAME)))
 }
 
 /// Replays the packets of a capture.

@@ -1,0 +1,62 @@
+//! Link layers of captured packets.
+
+use std::fmt;
+
+/// The link layer whose header a captured packet begins with; the numbers are those of
+/// <https://www.tcpdump.org/linktypes.html>.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// Ethernet (1).
+    Ethernet,
+    /// No header: the packet begins with IPv4 or IPv6 (101, 228, 229; 12 and 14 on some systems).
+    Raw,
+    /// Linux cooked capture, 16 bytes (113).
+    Cooked,
+    /// Linux cooked capture version 2, 20 bytes (276).
+    Cooked2,
+    /// BSD loopback: the address family in four bytes, in the byte order of the capturing host (0) or in network byte
+    /// order (108).
+    Loopback,
+    /// Any other link layer.
+    Other(u16),
+}
+
+impl Link {
+    /// Returns the link layer with a LINKTYPE number.
+    pub const fn from_number(number: u16) -> Link {
+        match number {
+            1 => Link::Ethernet,
+            12 | 14 | 101 | 228 | 229 => Link::Raw,
+            113 => Link::Cooked,
+            276 => Link::Cooked2,
+            0 | 108 => Link::Loopback,
+            other => Link::Other(other),
+        }
+    }
+
+    /// Returns the length of the link layer's header in bytes, without VLAN tags; `None` if the link layer is not
+    /// supported.
+    pub const fn header(self) -> Option<usize> {
+        match self {
+            Link::Ethernet => Some(14),
+            Link::Raw => Some(0),
+            Link::Cooked => Some(16),
+            Link::Cooked2 => Some(20),
+            Link::Loopback => Some(4),
+            Link::Other(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Link::Ethernet => f.write_str("Ethernet"),
+            Link::Raw => f.write_str("IP"),
+            Link::Cooked => f.write_str("Linux cooked"),
+            Link::Cooked2 => f.write_str("Linux cooked v2"),
+            Link::Loopback => f.write_str("loopback"),
+            Link::Other(number) => write!(f, "link type {number}"),
+        }
+    }
+}
