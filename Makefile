@@ -71,6 +71,7 @@ bench:
 	$(CARGO) bench --locked -p headway-sim --bench scheduler
 	$(CARGO) bench --locked -p headway-sim --bench packets
 	$(CARGO) bench --locked -p headway-kernel
+	$(CARGO) bench --locked -p headway-capture --bench passive
 	@if python3 -m venv $(NS3_VENV) \
 	&& $(NS3_VENV)/bin/pip install --quiet --prefer-binary ns3==$(NS3_VERSION); \
 	then $(NS3_VENV)/bin/python bench/ns3_dumbbell.py; \

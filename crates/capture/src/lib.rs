@@ -1,7 +1,26 @@
-//! Packet captures: a streaming reader of pcap and pcapng files.
+//! Packet captures: a streaming reader of pcap and pcapng files, the headers of their packets, and the TCP connections in
+//! them.
+//!
+//! [`Reader`] yields packets, [`headers::parse`] reads a TCP segment's headers, and a [`Tracker`] follows connections in
+//! tables of fixed size and estimates what is free on their paths.
 
+mod clock;
+mod connection;
 pub mod file;
+pub mod headers;
 mod link;
+pub mod live;
+mod lru;
+mod path;
+pub mod report;
+mod tracker;
 
+pub use clock::ClockCounts;
+pub use connection::Evidence;
 pub use file::{Next, Packet, ReadError, Reader};
+pub use headers::{Endpoint, Skipped};
 pub use link::Link;
+pub use live::{Live, LiveError};
+pub use path::{Direction, Free, Grouping, PathKey, Peer, Sums, Volume};
+pub use report::{FlowRow, PathRow};
+pub use tracker::{Counts, Options, Tracker};

@@ -1,0 +1,268 @@
+//! TCP connections: both directions, the handshake, and on which side of the path the tap is.
+
+use headway_core::estimate::sabes::{Estimate, Segment, Settings, Transfer, Way};
+use headway_core::{Instant, Rate};
+
+use crate::headers::{Endpoint, Tcp};
+use crate::path::{Path, Sums, Volume};
+
+/// After this time without a packet where the first ones were captured, packets captured elsewhere count, ns.
+const MOVED: i64 = 1_000_000_000;
+/// MSS of packets of 1500 bytes, where no handshake told it.
+const DEFAULT_MSS: u16 = 1_460;
+/// Largest IP packet on a wire, bytes.
+const JUMBO: u32 = 9_000;
+/// ACKs that must advance before a direction counts whose data was not captured.
+const ACKS_ONLY: u8 = 10;
+
+/// The two ends of a connection in a fixed order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key(pub(crate) [Endpoint; 2]);
+
+impl Key {
+    /// Returns the key of a segment, and which end sent it.
+    pub(crate) fn of(tcp: &Tcp) -> (Key, usize) {
+        if tcp.source <= tcp.destination {
+            (Key([tcp.source, tcp.destination]), 0)
+        } else {
+            (Key([tcp.destination, tcp.source]), 1)
+        }
+    }
+}
+
+/// Where a packet was captured: the interface, and whether it was outgoing there.
+pub(crate) type Place = (u32, Option<bool>);
+
+/// How it is known which end of a connection is near the tap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Evidence {
+    /// It is not; the sender of the first data is taken.
+    Assumed,
+    /// One address is private and the other is not.
+    Private,
+    /// Other connections of the address.
+    Known,
+    /// The times of the handshake.
+    Handshake,
+    /// The capture says which packets its host sent.
+    Heading,
+    /// The user said so.
+    Given,
+}
+
+impl Evidence {
+    /// Returns the evidence as a name for results, such as `handshake`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Evidence::Assumed => "assumed",
+            Evidence::Private => "private-address",
+            Evidence::Known => "other-connections",
+            Evidence::Handshake => "handshake",
+            Evidence::Heading => "capture",
+            Evidence::Given => "given",
+        }
+    }
+}
+
+/// What one end of a connection sends.
+#[derive(Debug, Default)]
+pub(crate) struct Half {
+    /// The segment that opens the connection.
+    pub(crate) opening: Option<Segment>,
+    /// Where its packets are captured, and the time of the last.
+    place: Option<(Place, Instant)>,
+    pub(crate) volume: Volume,
+    /// All packets, also those without data.
+    pub(crate) packets: u64,
+    /// ACKs of this end that advanced while no data of the other end was seen.
+    unseen: u8,
+    last_acknowledgement: Option<u32>,
+    /// The transfer of its data, from the first data on.
+    pub(crate) followed: Option<Box<Followed>>,
+}
+
+/// A transfer and its path.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    pub(crate) transfer: Transfer,
+    /// The place of the path in the table of paths.
+    pub(crate) path: u32,
+    /// The sums that have been added to the path.
+    pub(crate) added: Sums,
+    pub(crate) estimates: Sum,
+}
+
+impl Followed {
+    /// Adds to the path what is new since the last call.
+    pub(crate) fn add_to(&mut self, path: &mut Path) {
+        let sums = Sums::of(&self.transfer);
+        path.sums.merge(&sums.since(&self.added));
+        self.added = sums;
+        path.capacity = path.capacity.max(self.transfer.capacity());
+    }
+}
+
+/// Sums of the estimates of a transfer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sum {
+    pub(crate) count: u32,
+    rate: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Sum {
+    pub(crate) fn add(&mut self, estimate: &Estimate) {
+        self.count += 1;
+        self.rate += estimate.rate.bps_f64();
+        self.low += estimate.low.bps_f64();
+        self.high += estimate.high.bps_f64();
+    }
+
+    /// Returns the means of rate, lower and upper end.
+    pub(crate) fn means(&self) -> Option<[Rate; 3]> {
+        let mean = |sum: f64| Rate::from_bps_f64(sum / f64::from(self.count));
+        (self.count > 0).then(|| [self.rate, self.low, self.high].map(mean))
+    }
+}
+
+/// A connection in the table.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) halves: [Half; 2],
+    pub(crate) first: Instant,
+    pub(crate) last: Instant,
+    /// The end that is near the tap.
+    pub(crate) near: Option<(usize, Evidence)>,
+    /// When the third segment of the handshake was seen.
+    established: Option<Instant>,
+    /// Whether either end closed or aborted it.
+    pub(crate) closed: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(at: Instant) -> Connection {
+        Connection {
+            halves: Default::default(),
+            first: at,
+            last: at,
+            near: None,
+            established: None,
+            closed: false,
+        }
+    }
+
+    /// Whether a segment opens another connection with the same addresses and ports.
+    pub(crate) fn is_reused_by(&self, end: usize, tcp: &Tcp) -> bool {
+        let opens = tcp.flags.syn && tcp.acknowledgement.is_none();
+        let again = self.halves[end].opening.is_some_and(|opening| opening.sequence == tcp.sequence);
+        opens && !again && (self.closed || self.halves.iter().any(|half| half.packets > 0))
+    }
+
+    /// Whether a packet is a copy of one captured elsewhere; otherwise takes note of its place.
+    pub(crate) fn is_copy(&mut self, end: usize, place: Place, at: Instant) -> bool {
+        let known = &mut self.halves[end].place;
+        let elsewhere = known.is_some_and(|(other, last)| other != place && (at - last).ns() < MOVED);
+        if !elsewhere {
+            *known = Some((place, at));
+        }
+        elsewhere
+    }
+
+    /// Takes note of the handshake: its segments, and which end is near.
+    pub(crate) fn shake_hands(&mut self, end: usize, segment: &Segment) {
+        if segment.flags.syn {
+            // Of a repeated SYN the last one counts: its answer comes soonest.
+            if self.established.is_none() {
+                self.halves[end].opening = Some(*segment);
+            }
+            return;
+        }
+        if self.established.is_some() || segment.acknowledgement.is_none() {
+            return;
+        }
+        let [Some(own), Some(other)] = [self.halves[end].opening, self.halves[1 - end].opening] else {
+            return;
+        };
+        // This end opened the connection if its SYN acknowledges nothing.
+        if own.acknowledgement.is_some() {
+            return;
+        }
+        self.established = Some(segment.at);
+        let to_server_and_back = (other.at - own.at).ns();
+        let to_client_and_back = (segment.at - other.at).ns();
+        if self.near.is_none() && to_server_and_back != to_client_and_back {
+            let near = if to_client_and_back < to_server_and_back { end } else { 1 - end };
+            self.near = Some((near, Evidence::Handshake));
+        }
+    }
+
+    /// Counts a packet of an end, and returns its data; `framing` is the link layer's bytes of every packet on the wire.
+    ///
+    /// A payload above the MSS was captured before segmentation or after reassembly, and counts as the packets on the
+    /// wire. Without a handshake, jumbo frames are possible.
+    pub(crate) fn count(&mut self, end: usize, tcp: &Tcp, framing: u64) -> Volume {
+        let mss = self.halves[1 - end].opening.and_then(|opening| opening.mss);
+        let half = &mut self.halves[end];
+        half.packets += 1;
+        if tcp.payload == 0 {
+            return Volume::default();
+        }
+        let largest = u32::from(mss.unwrap_or(DEFAULT_MSS).max(1));
+        let oversized = tcp.payload > largest && (mss.is_some() || tcp.payload + tcp.headers > JUMBO);
+        let packets = if oversized { u64::from(tcp.payload.div_ceil(largest)) } else { 1 };
+        let wire = u64::from(tcp.payload) + packets * (u64::from(tcp.headers) + framing);
+        half.volume.packets += packets;
+        half.volume.wire += wire;
+        Volume { packets, wire }
+    }
+
+    /// Whether there is reason to follow the data of an end: data, or ACKs of data that was not captured.
+    pub(crate) fn begins(&mut self, end: usize, by: usize, tcp: &Tcp) -> bool {
+        if self.halves[end].followed.is_some() {
+            return false;
+        }
+        if by == end {
+            return tcp.payload > 0;
+        }
+        let acks = &mut self.halves[1 - end];
+        if let Some(acknowledgement) = tcp.acknowledgement
+            && !tcp.flags.syn
+        {
+            let last = acks.last_acknowledgement.replace(acknowledgement);
+            let advanced = last.is_some_and(|last| (acknowledgement.wrapping_sub(last) as i32) > 0);
+            acks.unseen = acks.unseen.saturating_add(u8::from(advanced));
+        }
+        acks.unseen >= ACKS_ONLY
+    }
+
+    /// Starts to follow the data of an end on the path at a place of the table of paths.
+    pub(crate) fn begin(&mut self, end: usize, settings: &Settings, path: u32) {
+        let mut transfer = Transfer::new(settings);
+        let mut openings = [self.halves[end].opening, self.halves[1 - end].opening];
+        let own = openings[0];
+        // In the order in which they were captured.
+        openings.sort_by_key(|opening| opening.map(|opening| opening.at));
+        for opening in openings.into_iter().flatten() {
+            let way = if Some(opening) == own { Way::Data } else { Way::Acks };
+            transfer.observe(&Segment { way, ..opening });
+        }
+        let (added, estimates) = Default::default();
+        self.halves[end].followed = Some(Box::new(Followed { transfer, path, added, estimates }));
+    }
+
+    /// Whether packets of one end only were captured, and not only attempts to connect.
+    pub(crate) fn is_one_way(&self) -> bool {
+        let [a, b] = [&self.halves[0], &self.halves[1]];
+        (a.packets == 0 || b.packets == 0)
+            && (a.volume.packets + b.volume.packets > 0 || a.packets + b.packets > 9)
+    }
+
+    /// Returns the bytes of memory that both transfers use.
+    pub(crate) fn memory(&self) -> usize {
+        let followed = self.halves.iter().flat_map(|half| &half.followed);
+        followed
+            .map(|followed| size_of::<Followed>() - size_of::<Transfer>() + followed.transfer.memory())
+            .sum()
+    }
+}
