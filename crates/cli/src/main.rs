@@ -16,6 +16,7 @@ mod lab;
 mod line_writer;
 mod measure;
 mod out;
+mod passive;
 mod path;
 mod progress;
 mod repro;
@@ -55,6 +56,7 @@ enum Command {
     Serve(serve::Args),
     Demo(demo::DemoArgs),
     Estimate(estimate::EstimateArgs),
+    Passive(passive::PassiveArgs),
     Run(run::RunArgs),
     Compare(compare::CompareArgs),
     Lab(lab::Args),
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => (args.json(), finished(serve::run(&args))),
         Command::Demo(args) => (false, demo::run(&args).map(|()| ExitCode::SUCCESS)),
         Command::Estimate(args) => (args.json(), finished(estimate::run(&args))),
+        Command::Passive(args) => (args.json(), passive::run(&args).map(|()| ExitCode::SUCCESS)),
         Command::Run(args) => (args.json(), run::run(&args)),
         Command::Compare(args) => (args.json(), compare::run(&args)),
         Command::Endpoint(args) => (false, run::endpoint(&args).map(|()| ExitCode::SUCCESS)),

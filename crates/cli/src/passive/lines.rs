@@ -1,0 +1,142 @@
+//! Results as JSON and CSV.
+
+use headway_capture::{Free, PathRow, Skipped, Sums, Tracker};
+use headway_core::estimate::sabes::{Limit, WindowRefusal};
+use headway_core::{Duration, Instant, Rate};
+use headway_record::quoted;
+use serde_json::{Map, Value, json};
+
+use super::names::Names;
+
+/// The column names of `--csv`, in the order of [`csv_row`].
+pub(super) const CSV_HEADER: &str = "at_unix_ns,direction,peer,flows,rate_bps,rtt_us,capacity_bps,free_bps,\
+free_low_bps,free_high_bps,windows_used,windows_refused,limited_application,limited_receive_window,limited_path,\
+limited_unknown";
+
+/// Formats a row of `--csv`; unknown values are empty.
+pub(super) fn csv_row(at: Instant, row: &PathRow, names: &mut Names) -> String {
+    let rate = |rate: Option<Rate>| rate.map_or(String::new(), |rate| rate.bps().to_string());
+    let mut cells = vec![
+        at.ns().to_string(),
+        row.key.direction.name().to_owned(),
+        quoted(&names.peer(row.key.peer)),
+        row.transfers.to_string(),
+        row.rate.bps().to_string(),
+        row.rtt.map_or(String::new(), |rtt| format!("{:.1}", rtt.us())),
+        rate(row.capacity),
+        rate(row.free.map(|free| free.rate)),
+        rate(row.free.map(|free| free.low)),
+        rate(row.free.map(|free| free.high)),
+        row.sums.used.to_string(),
+        row.sums.refused.iter().sum::<u64>().to_string(),
+    ];
+    cells.extend(Limit::ALL.map(|limit| format!("{:.4}", row.sums.share(limit))));
+    cells.join(",")
+}
+
+/// Formats what `--json` prints per interval when live.
+pub(super) fn interval(at: Instant, rows: &[PathRow], drops: u64, names: &mut Names) -> Value {
+    let paths: Vec<Value> = rows.iter().map(|row| path(row, names)).collect();
+    json!({ "type": "interval", "at_unix_ns": at.ns(), "dropped": drops, "paths": paths })
+}
+
+/// Formats what `--json` prints at the end.
+pub(super) fn result(
+    tracker: &Tracker,
+    paths: &[PathRow],
+    flows: Option<&[headway_capture::FlowRow]>,
+    drops: u64,
+    notes: &[String],
+    names: &mut Names,
+) -> Value {
+    let counts = tracker.counts();
+    let skipped: Map<String, Value> = Skipped::ALL
+        .into_iter()
+        .map(|reason| (reason.name().to_owned(), json!(counts.skipped(reason))))
+        .collect();
+    let mut value = json!({
+        "type": "passive",
+        "started_unix_ns": tracker.first().map(Instant::ns),
+        "finished_unix_ns": tracker.first().map(|_| tracker.now().ns()),
+        "packets": counts.packets,
+        "packet_bytes": counts.bytes,
+        "packets_used": counts.used,
+        "packets_skipped": skipped,
+        "packets_dropped": drops,
+        "packets_oversized": counts.oversized,
+        "clock_steps": counts.clock.steps,
+        "disordered": counts.clock.disordered,
+        "connections": counts.connections,
+        "connections_evicted": counts.evicted,
+        "connections_one_way": tracker.one_way(),
+        "transfers_acks_only": counts.acks_only,
+        "sent_bytes": 0,
+        "paths": paths.iter().map(|row| path(row, names)).collect::<Vec<_>>(),
+        "notes": notes,
+    });
+    if let (Value::Object(value), Some(flows)) = (&mut value, flows) {
+        let flows: Vec<Value> = flows.iter().map(|row| flow(row, names)).collect();
+        value.insert("flows".to_owned(), json!(flows));
+    }
+    value
+}
+
+fn path(row: &PathRow, names: &mut Names) -> Value {
+    let mut value = json!({
+        "direction": row.key.direction.name(),
+        "peer": names.peer(row.key.peer),
+        "flows": row.transfers,
+    });
+    let volume = (row.volume.packets, row.volume.wire, row.rate);
+    extend(&mut value, measured(volume, row.rtt, row.capacity, row.free, &row.sums));
+    value
+}
+
+fn flow(row: &headway_capture::FlowRow, names: &mut Names) -> Value {
+    let mut value = json!({
+        "near": names.endpoint(row.near),
+        "far": names.endpoint(row.far),
+        "direction": row.direction.name(),
+        "near_known_by": row.evidence.name(),
+        "duration_ms": row.duration.ms(),
+    });
+    let volume = (row.volume.packets, row.volume.wire, row.rate);
+    extend(&mut value, measured(volume, row.rtt, row.capacity, row.free, &row.sums));
+    value
+}
+
+fn extend(value: &mut Value, more: Value) {
+    if let (Value::Object(value), Value::Object(more)) = (value, more) {
+        value.extend(more);
+    }
+}
+
+/// Formats what paths and transfers have in common.
+fn measured(
+    (packets, bytes, rate): (u64, u64, Rate),
+    rtt: Option<Duration>,
+    capacity: Option<Rate>,
+    free: Option<Free>,
+    sums: &Sums,
+) -> Value {
+    let refused: Map<String, Value> = WindowRefusal::ALL
+        .into_iter()
+        .map(|reason| (reason.name().to_owned(), json!(sums.refused[reason as usize])))
+        .collect();
+    let limited: Map<String, Value> =
+        Limit::ALL.into_iter().map(|limit| (limit.name().to_owned(), json!(sums.share(limit)))).collect();
+    json!({
+        "data_packets": packets,
+        "data_wire_bytes": bytes,
+        "rate_bps": rate.bps(),
+        "rtt_us": rtt.map(Duration::us),
+        "capacity_bps": capacity.map(Rate::bps),
+        "free_bps": free.map(|free| free.rate.bps()),
+        "free_low_bps": free.map(|free| free.low.bps()),
+        "free_high_bps": free.map(|free| free.high.bps()),
+        "windows_used": sums.used,
+        "windows_refused": refused,
+        "limited_by": sums.main_limit().map(Limit::name),
+        "limited_share": limited,
+    })
+}

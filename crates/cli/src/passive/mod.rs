@@ -1,0 +1,155 @@
+//! `headway passive`: what is free on the paths of TCP connections that are there anyway, without sending a byte.
+
+mod lines;
+mod names;
+mod notes;
+mod page;
+mod run;
+mod source;
+mod table;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use headway_capture::{Grouping, Options};
+use headway_core::estimate::sabes::{self, Settings};
+use headway_core::{Duration, Rate};
+
+pub(crate) use run::run;
+
+/// Tells what is free on the paths of TCP connections, from a packet capture or an interface, without sending a byte.
+///
+/// The gaps between the ACKs of a transfer show how fast the tight link lets its segments pass, and so how much of the
+/// link is free for it (SABES). Only transfers that are at times faster than what is free give an estimate; for the
+/// others the table says why not, and what limits them: their application, the receive window, or the path.
+///
+/// Reads pcap and pcapng files, from a pipe while the capture runs, or captures on an interface of this host. A path is
+/// the network of the peer (/24 of IPv4, /56 of IPv6) and the direction of the data. All rates count every byte on the
+/// wire (IP packet + 38 bytes of Ethernet framing).
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES, after_long_help = AFTER_LONG_HELP)]
+pub(crate) struct PassiveArgs {
+    /// Capture file, or `-` for standard input.
+    #[arg(value_name = "FILE", required_unless_present = "interface", conflicts_with = "interface")]
+    file: Option<PathBuf>,
+    /// Capture on this interface until Ctrl-C.
+    #[arg(long, short, value_name = "NAME")]
+    interface: Option<String>,
+    /// Capture for this long only, for example `30 s`.
+    #[arg(long, short, value_name = "TIME", requires = "interface", value_parser = some_time)]
+    duration: Option<Duration>,
+    /// Where the capture was taken relative to the data [default: inferred for every connection from the capture, the
+    /// times of its handshake, or its addresses].
+    #[arg(long, value_enum, value_name = "SIDE")]
+    side: Option<Side>,
+    /// Which transfers share a path: those with peers in the same network, or with the same peer.
+    #[arg(long, value_enum, default_value_t, value_name = "BY")]
+    group: Group,
+    /// Rate of the network card where the capture was taken [default: what the interface says, or 1 Gb/s].
+    #[arg(long, value_name = "RATE", value_parser = some_rate)]
+    nic: Option<Rate>,
+    /// Length of the intervals of the live table, of CSV rows and of the report.
+    #[arg(long, default_value = "1 s", value_name = "TIME", value_parser = some_time)]
+    interval: Duration,
+    /// Also list the transfers, those with the most data first.
+    #[arg(long)]
+    per_flow: bool,
+    /// Replace addresses by names such as `network-1`, the same ones in all outputs, to share results.
+    #[arg(long)]
+    hide_addresses: bool,
+    /// Print one JSON object at the end, with the units in the keys; before that one per interval when live.
+    #[arg(long)]
+    json: bool,
+    /// Write a row for every path and interval to this CSV file.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write a page with tables and figures to this HTML file.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Most connections to follow at a time; of more, those idle for longest are given up.
+    #[arg(long, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    connections: u32,
+}
+
+/// Where the capture was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Side {
+    /// Near the host that sends the data.
+    Sender,
+    /// Near the host that receives the data.
+    Receiver,
+}
+
+/// Which transfers share a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Group {
+    /// Those with peers in the same network: /24 of IPv4, /56 of IPv6.
+    #[default]
+    Prefix,
+    /// Those with the same peer.
+    Address,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  headway passive capture.pcap                 what is free on the paths in a capture
+  sudo headway passive --interface eth0        now, on this host
+  ssh router tcpdump -U -s 128 -w - tcp | headway passive -
+  headway passive capture.pcap --hide-addresses --report report.html";
+
+const AFTER_LONG_HELP: &str = "\
+Columns:
+  path        the peer's network, and whether the data goes to it or comes from it
+  flows       transfers with data
+  rate        data on the wire, averaged over the interval or the time in which there was some
+  RTT         smoothed round-trip time of the transfer with the most data
+  capacity    rate of the narrow link
+  free        available bandwidth: capacity less the traffic that is not in the capture, as the median of
+              the windows, with the median interval; or why there is no estimate
+  limited by  what limits the transfers, and for which share of the time
+
+Exit codes:
+  0    a result was printed, also when Ctrl-C ended a live capture
+  1    another error, for example a file that is corrupt; what was read before it is printed
+  2    invalid arguments
+  6    there is no TCP connection with data in the capture
+  130  interrupted while reading a file; the partial result was printed
+
+Examples:
+  headway passive capture.pcap                 what is free on the paths in a capture
+  sudo headway passive --interface eth0        now, on this host
+  ssh router tcpdump -U -s 128 -w - tcp | headway passive -
+  headway passive capture.pcap --hide-addresses --report report.html
+  headway passive capture.pcap --json | jq '.paths[] | {peer, free_bps}'";
+
+impl PassiveArgs {
+    pub(crate) fn json(&self) -> bool {
+        self.json
+    }
+
+    /// Returns the settings of the tracker; `nic` is what the interface says.
+    fn options(&self, nic: Option<Rate>) -> Options {
+        let defaults = Options::default();
+        let side = self.side.map(|side| match side {
+            Side::Sender => sabes::Side::Sender,
+            Side::Receiver => sabes::Side::Receiver,
+        });
+        let grouping = match self.group {
+            Group::Prefix => Grouping::Prefix,
+            Group::Address => Grouping::Address,
+        };
+        let nic = self.nic.or(nic).unwrap_or(defaults.settings.nic);
+        let settings = Settings { nic, ..defaults.settings };
+        Options { side, grouping, connections: self.connections as usize, settings, ..defaults }
+    }
+}
+
+fn some_time(text: &str) -> Result<Duration, String> {
+    let time: Duration = text.parse().map_err(|error| format!("{error}"))?;
+    if time >= Duration::from_ms(10) { Ok(time) } else { Err("it must be at least 10 ms".to_owned()) }
+}
+
+fn some_rate(text: &str) -> Result<Rate, String> {
+    let rate: Rate = text.parse().map_err(|error| format!("{error}"))?;
+    if rate > Rate::ZERO { Ok(rate) } else { Err("it must be more than 0".to_owned()) }
+}

@@ -1,0 +1,191 @@
+//! Reads packets, refreshes the live table, and prints the results.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant as Clock;
+
+use anyhow::Context as _;
+use headway_capture::{ReadError, Tracker};
+
+use super::names::Names;
+use super::page::History;
+use super::source::{Source, Step, is_over};
+use super::table::Screen;
+use super::{PassiveArgs, lines, notes, page, table};
+use crate::exit::{Code, Failed};
+use crate::out::{self, print_error, print_line};
+use crate::progress::Progress;
+use crate::testbed;
+
+/// Files longer than this get a progress bar, bytes.
+const LONG: u64 = 64 << 20;
+
+pub(crate) fn run(args: &PassiveArgs) -> Result<(), Failed> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // The second signal ends the program at once.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let source = Source::open(args)?;
+    let tracker = Tracker::new(&args.options(source.speed()));
+    let csv = args.csv.as_deref().map(|path| {
+        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let mut file = BufWriter::new(file);
+        writeln!(file, "{}", lines::CSV_HEADER)?;
+        anyhow::Ok(file)
+    });
+    let session = Session {
+        args,
+        names: Names::new(args.hide_addresses),
+        history: args.report.is_some().then(History::default),
+        csv: csv.transpose()?,
+        screen: Screen::new(source.is_live() && !args.json),
+        source,
+        tracker,
+        stop,
+    };
+    session.run()
+}
+
+/// A run of the command.
+struct Session<'a> {
+    args: &'a PassiveArgs,
+    source: Source,
+    tracker: Tracker,
+    names: Names,
+    csv: Option<BufWriter<File>>,
+    history: Option<History>,
+    screen: Screen,
+    stop: Arc<AtomicBool>,
+}
+
+impl Session<'_> {
+    fn run(mut self) -> Result<(), Failed> {
+        let failure = self.read()?;
+        self.end_interval()?;
+        self.screen.clear();
+        if let Some(csv) = &mut self.csv {
+            csv.flush().context("cannot write the CSV file")?;
+        }
+        self.print(failure.as_ref())?;
+        match failure {
+            // The end of an interrupted capture; what is there counts.
+            None | Some(ReadError::Cut { .. }) if self.tracker.counts().used > 0 => {}
+            None | Some(ReadError::Cut { .. }) => {
+                let none = anyhow::anyhow!("there is no TCP connection in the capture");
+                return Err(Failed::new(Code::Untrustworthy, none));
+            }
+            Some(error) => return Err(anyhow::Error::from(error).context(self.name()).into()),
+        }
+        if self.stop.load(Ordering::Relaxed) && !self.source.is_live() {
+            return Err(Failed::new(
+                Code::Interrupted,
+                anyhow::anyhow!("interrupted; the rest was not read"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Reads until the end, an error or a signal; returns the error.
+    fn read(&mut self) -> Result<Option<ReadError>, Failed> {
+        let begun = Clock::now();
+        let interval = self.args.interval.to_std();
+        let length = self.args.duration.map(|length| length.to_std());
+        let progress = self.source.progress().filter(|(_, length)| *length > LONG).map(|_| Progress::new(1));
+        if let Some(progress) = &progress {
+            progress.show_activity(format!("reading {}", self.name()));
+        }
+        // Of a file, intervals matter only where they are recorded.
+        let records = self.csv.is_some() || self.history.is_some();
+        let recorded = records.then_some(self.args.interval);
+        let mut shown = Clock::now();
+        while !self.stop.load(Ordering::Relaxed) && !out::is_closed() {
+            match self.source.step(&mut self.tracker, recorded)? {
+                Step::More => {}
+                Step::End(error) => return Ok(error),
+            }
+            if self.source.is_live() {
+                if shown.elapsed() >= interval {
+                    shown = Clock::now();
+                    self.end_interval()?;
+                }
+            } else if is_over(&self.tracker, recorded) {
+                self.end_interval()?;
+            }
+            if let (Some(progress), Some((done, all))) = (&progress, self.source.progress()) {
+                progress.reach(done >> 20, all.max(done) >> 20);
+            }
+            if length.is_some_and(|length| begun.elapsed() >= length) {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Shows and records what happened since the last interval.
+    fn end_interval(&mut self) -> Result<(), Failed> {
+        let Some(first) = self.tracker.first() else { return Ok(()) };
+        let rows = self.tracker.end_interval();
+        let at = self.tracker.now();
+        if let Some(csv) = &mut self.csv {
+            for row in &rows {
+                writeln!(csv, "{}", lines::csv_row(at, row, &mut self.names))
+                    .context("cannot write the CSV file")?;
+            }
+            if self.source.is_live() {
+                csv.flush().context("cannot write the CSV file")?;
+            }
+        }
+        if let Some(history) = &mut self.history {
+            history.add((at - first).secs_f64(), &rows);
+        }
+        if self.source.is_live() {
+            let drops = self.source.drops();
+            if self.args.json {
+                print_line!("{}", lines::interval(at, &rows, drops, &mut self.names));
+            } else {
+                self.screen.show(&table::live(&rows, &self.tracker, drops, &mut self.names));
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints the result, and writes the report.
+    fn print(&mut self, failure: Option<&ReadError>) -> Result<(), Failed> {
+        let drops = self.source.drops();
+        let notes = notes::all(&self.tracker, drops, failure, self.args);
+        let paths = self.tracker.paths();
+        let flows = if self.args.per_flow { self.tracker.flows() } else { Vec::new() };
+        if self.args.json {
+            let flows = self.args.per_flow.then_some(&flows[..]);
+            let result = lines::result(&self.tracker, &paths, flows, drops, &notes, &mut self.names);
+            print_line!("{result}");
+        } else {
+            print_line!("{}", table::result(&self.tracker, &paths, &flows, &mut self.names));
+            for note in &notes {
+                print_line!("{note}");
+            }
+        }
+        if let (Some(path), Some(history)) = (&self.args.report, &self.history) {
+            let html =
+                page::html(&self.name(), &self.tracker, &paths, &flows, history, &notes, &mut self.names);
+            testbed::write(path, &html)?;
+            if !self.args.json {
+                print_error!("The report is in {}.", path.display());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what the packets come from.
+    fn name(&self) -> String {
+        match (&self.args.interface, &self.args.file) {
+            (Some(name), _) => name.clone(),
+            (None, Some(file)) if file.as_os_str() != "-" => file.display().to_string(),
+            _ => "standard input".to_owned(),
+        }
+    }
+}
