@@ -155,7 +155,7 @@ impl Dumbbell {
                 }
             }
             let is_over = |id| network.flow(id).finished.is_some();
-            if now.ns() % 100_000_000 == 0 && flows.iter().all(|(id, ..)| is_over(*id)) {
+            if now.ns().is_multiple_of(100_000_000) && flows.iter().all(|(id, ..)| is_over(*id)) {
                 break;
             }
         }

@@ -124,7 +124,8 @@ fn report(findings: &mut Findings, cell: &Cell, runs: &[&Run]) {
     let over = |number: &dyn Fn(&Run) -> f64| {
         sorted(runs.iter().map(|run| number(run)).filter(|n| !n.is_nan()).collect())
     };
-    let readers: [(&str, fn(&Run) -> &Errors); 4] = [
+    type Reader = (&'static str, fn(&Run) -> &Errors);
+    let readers: [Reader; 4] = [
         ("guarded", |run| &run.guarded),
         ("literal", |run| &run.literal),
         ("receiver", |run| &run.receiver),

@@ -1,7 +1,7 @@
 //! Stamps of ACKs that come in batches: buffering events instead of single ACKs (rapid 2.9).
 //!
 //! A card that coalesces interrupts hands several ACKs up at once. The gaps within a batch say nothing, but their sum
-//! over a whole batch is right, so the ACKs of an event that BASS finds become one sample.
+//! over a whole batch is right, so the ACKs of one or a few events that BASS finds become one sample.
 
 use super::sample::Step;
 use crate::denoise::{Denoise, bass_pass};
@@ -9,6 +9,9 @@ use crate::units::{Bytes, Duration, Rate};
 
 /// ACKs that are searched for events at once.
 const MOST: usize = 128;
+/// ACKs in a sample. The last ACK of a batch has waited for up to the time between two ACKs, so the ends of an event of few
+/// ACKs are uncertain; those of ten are within a twentieth, as a standard deviation.
+const FEWEST: usize = 10;
 /// Samples over which impossible ones are counted.
 const MEMORY: u32 = 128;
 /// Share of samples faster than the card from which stamps count as batched, and below which no longer.
@@ -70,7 +73,7 @@ impl Batches {
         self.steps.clear();
     }
 
-    /// Calls `take` for every complete event as one step, and keeps the last one, which may be cut off.
+    /// Calls `take` for complete events of at least [`FEWEST`] ACKs together as one step, and keeps the others.
     pub(super) fn drain(&mut self, packet: f64, nic: Rate, mut take: impl FnMut(Step)) {
         self.bytes.clear();
         self.gaps.clear();
@@ -81,28 +84,30 @@ impl Batches {
         let thresholds =
             Denoise::scaled(nic.time_for(Bytes::new(packet as u64)).secs_f64() / USUAL_PACKET).coarse;
         let pass = bass_pass(&mut self.bytes, &mut self.gaps, thresholds);
-        let mut begin = pass.head;
+        let (mut begin, mut event) = (pass.head, pass.head);
         for i in pass.head..pass.tail {
-            // Within an event all gaps are equal now.
+            // Within an event all gaps are equal now; an event begins with a gap that was above its mean.
             let goes_on = i + 1 < pass.tail
-                && self.gaps[i + 1] == self.gaps[begin]
-                && self.bytes[i + 1] == self.bytes[begin];
+                && self.steps[i + 1].gap <= self.gaps[i + 1]
+                && self.gaps[i + 1] == self.gaps[event]
+                && self.bytes[i + 1] == self.bytes[event];
             if goes_on {
                 continue;
             }
-            let event = &self.steps[begin..=i];
+            event = i + 1;
+            if event - begin < FEWEST {
+                continue;
+            }
+            let steps = &self.steps[begin..event];
             take(Step {
-                gap: event.iter().map(|step| step.gap).sum(),
-                bytes: event.iter().map(|step| step.bytes).sum(),
-                ..event[event.len() - 1]
+                gap: steps.iter().map(|step| step.gap).sum(),
+                bytes: steps.iter().map(|step| step.bytes).sum(),
+                ..steps[steps.len() - 1]
             });
-            begin = i + 1;
+            begin = event;
         }
-        if pass.head >= pass.tail && self.steps.len() < MOST {
-            return;
-        }
-        let kept = pass.tail.max(pass.head).min(self.steps.len());
-        self.steps.drain(..kept);
+        self.steps.drain(..begin);
+        // Without a complete event there is nothing to keep.
         if self.is_full() {
             self.steps.clear();
         }
@@ -111,5 +116,53 @@ impl Batches {
     pub(super) fn memory(&self) -> usize {
         self.steps.capacity() * size_of::<Step>()
             + (self.bytes.capacity() + self.gaps.capacity()) * size_of::<Duration>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Instant;
+
+    const NIC: Rate = Rate::from_bps(1_000_000_000);
+
+    /// ACKs of two segments of 1538 bytes each, 24.6 us apart, handed up in batches of three.
+    fn batched(count: u64) -> Vec<Step> {
+        let step = |i: u64| Step {
+            at: Instant::from_ns((i / 3 * 3 + 3) * 24_608 + i % 3 * 800),
+            gap: Duration::from_ns(if i % 3 == 0 { 3 * 24_608 - 1_600 } else { 800 }),
+            bytes: 3_076.0,
+            sent: None,
+            wait: Duration::ZERO,
+        };
+        (0..count).map(step).collect()
+    }
+
+    #[test]
+    fn batched_stamps_are_noticed_and_whole_events_have_the_rate_of_the_line() {
+        let (mut batches, mut samples) = (Batches::default(), Vec::new());
+        for step in batched(2_000) {
+            if batches.push(step, NIC).is_some() {
+                assert!(!batches.active());
+            }
+            if batches.is_full() {
+                batches.drain(1538.0, NIC, |step| samples.push(step));
+            }
+        }
+        assert!(batches.active() && samples.len() > 100, "{}", samples.len());
+        for sample in &samples {
+            let rate = sample.bytes * 8.0 / sample.gap.secs_f64();
+            assert!((rate / 1e9 - 1.0).abs() < 1e-3, "{rate}");
+            assert!(sample.bytes >= FEWEST as f64 * 3_076.0);
+        }
+    }
+
+    #[test]
+    fn single_stamps_pass_at_once() {
+        let mut batches = Batches::default();
+        for step in batched(1_000) {
+            let step = Step { gap: Duration::from_ns(24_608), ..step };
+            assert_eq!(batches.push(step, NIC), Some(step));
+        }
     }
 }

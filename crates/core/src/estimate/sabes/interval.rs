@@ -33,15 +33,15 @@ const ERRORS: f64 = 2.0;
 /// Reach below for the time when the queue may have been empty, as a share of the capacity, and above, as a share of what
 /// the capacity is above the rate. Then more was free than the transfers used, but samples whose queue stayed busy by
 /// chance have met too little cross traffic.
-const IDLE: (f64, f64) = (0.3, 0.4);
+const IDLE: (f64, f64) = (0.5, 0.6);
 /// Reach in every case, as a share of the capacity: what leaves the link in a window is not exactly what its ACKs show.
 const LEAST: f64 = 0.04;
 
 /// Returns the interval of the rate while the queue was never empty, with its standard error, in a window for whose
 /// share `busy` it was not.
 ///
-/// The constants are the narrowest of a grid that held the truth in 88 % of windows, and in 80 % at every combination of
-/// load (20, 50, 80 %) and RTT (20, 60, 140 ms): Reno and CUBIC with and without offloads, 1 and 8 transfers, 1 to 30
+/// The constants are the narrowest of a grid that held the truth in 87 % of windows at every combination of load (20, 50,
+/// 80 %) and RTT (20, 60, 140 ms), and in 93 % over all of them: Reno and CUBIC with and without offloads, 1 and 8 transfers, 1 to 30
 /// sources, seeds 1000 to 1005, 3.8 million windows.
 pub(super) fn of_busy_rate(rate: f64, error: f64, busy: f64, capacity: f64) -> Interval {
     let idle = (1.0 - busy).clamp(0.0, 1.0);
@@ -66,7 +66,7 @@ mod tests {
         };
         assert!((width(0.0, 1.0) - 8.0).abs() < 1e-6);
         assert!((width(1e6, 1.0) - 12.0).abs() < 1e-6);
-        assert!((width(0.0, 0.5) - 8.0 - 15.0 - 10.0).abs() < 1e-6);
+        assert!((width(0.0, 0.5) - 8.0 - 25.0 - 15.0).abs() < 1e-6);
         assert_eq!(of_mean(95e6, 100e6).high, Rate::from_mbps(100.0));
     }
 }

@@ -161,8 +161,8 @@ impl Meter {
         if now - begin >= period {
             return Some(begin + period);
         }
-        // A step of the clock back begins a new window.
-        if now < begin {
+        // A step of the clock back begins a new window. Stamps that are only out of order do not.
+        if begin - now > period {
             self.begin = Some(now);
         }
         None

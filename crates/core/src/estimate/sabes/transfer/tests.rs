@@ -142,11 +142,16 @@ fn spread(form: Form, windows: Windows) -> (Transfer, u64) {
     let (mut at, mut number, mut count) = (20_000, 1_000, 0);
     feed(&mut transfer, &handshake(1_000, 20_000, 7));
     transfer.observe(&ack(at, number));
+    let mut events = Vec::new();
     for i in 0..20_000_u64 {
         at += [250, 400, 600, 800][i as usize % 4];
         number += 2 * MSS;
-        transfer.observe(&data(at - 20_000, number - 2 * MSS, 2 * MSS));
-        count += u64::from(transfer.observe(&ack(at, number)).is_some());
+        events.push(data(at - 20_000, number - 2 * MSS, 2 * MSS));
+        events.push(ack(at, number));
+    }
+    events.sort_by_key(|segment| segment.at);
+    for segment in &events {
+        count += u64::from(transfer.observe(segment).is_some());
     }
     (transfer, count)
 }
