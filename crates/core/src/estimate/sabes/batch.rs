@@ -130,7 +130,7 @@ mod tests {
     fn batched(count: u64) -> Vec<Step> {
         let step = |i: u64| Step {
             at: Instant::from_ns((i / 3 * 3 + 3) * 24_608 + i % 3 * 800),
-            gap: Duration::from_ns(if i % 3 == 0 { 3 * 24_608 - 1_600 } else { 800 }),
+            gap: Duration::from_ns(if i.is_multiple_of(3) { 3 * 24_608 - 1_600 } else { 800 }),
             bytes: 3_076.0,
             sent: None,
             wait: Duration::ZERO,

@@ -176,8 +176,8 @@ impl Limiter {
     ) {
         let Some(end) = self.end else { return };
         self.pass(now);
-        let slack = (self.most / SLACK).max(now.mss * SLACK_SEGMENTS);
-        if before + slack >= self.most {
+        let slack = (self.most / SLACK).max(now.mss.saturating_mul(SLACK_SEGMENTS));
+        if before.saturating_add(slack) >= self.most {
             self.round.full += 1
         } else {
             self.round.unused += 1
