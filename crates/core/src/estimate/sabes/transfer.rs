@@ -163,7 +163,13 @@ impl Transfer {
         let queue = time.zip(least).map(|(time, least)| (time - least, least));
         if let Some(next) = self.flight.next() {
             let now = self.situation(at);
-            self.limiter.on_ack(&now, now.flight + payload, queue, |end| !before(number, end), next);
+            self.limiter.on_ack(
+                &now,
+                now.flight.saturating_add(payload),
+                queue,
+                |end| !before(number, end),
+                next,
+            );
         }
         queue.map_or(Duration::ZERO, |(wait, _)| wait)
     }

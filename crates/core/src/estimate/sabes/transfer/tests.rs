@@ -176,3 +176,22 @@ fn memory_stays_within_its_bound() {
     windowed(&mut transfer, 60, 123, 5_000, 4_000);
     assert!(transfer.memory() < 64 * 1_024, "{}", transfer.memory());
 }
+
+#[test]
+fn forged_jumps_of_numbers_are_survived() {
+    let jumps = [0, 1, 1 << 30, (1 << 31) - 1, 1 << 31, (1 << 31) + 1, u32::MAX];
+    for sent in jumps {
+        for acknowledged in jumps {
+            let mut transfer = Transfer::new(&Settings::default());
+            feed(&mut transfer, &handshake(1_000, 10_000, 14));
+            for (round, jump) in [0, sent, acknowledged, sent].into_iter().enumerate() {
+                let at = 30_000 * (round as u64 + 1);
+                feed(&mut transfer, &[data(at, 1_000_u32.wrapping_add(jump), MSS)]);
+                feed(
+                    &mut transfer,
+                    &[ack(at + 9_000, 1_000_u32.wrapping_add(acknowledged).wrapping_add(jump))],
+                );
+            }
+        }
+    }
+}
