@@ -331,8 +331,10 @@ impl Locator {
         self.config.time - (now - self.started)
     }
 
+    /// Returns the bytes that may still be sent before the second survey.
     fn bytes_left(&self) -> u64 {
-        self.config.budget.get().saturating_sub(self.bytes.get())
+        let survey = self.config.small * survey::packets();
+        self.config.budget.get().saturating_sub((self.bytes + survey).get())
     }
 
     /// Returns the size on the wire of one train.

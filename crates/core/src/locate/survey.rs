@@ -20,6 +20,11 @@ pub(super) fn trains() -> Vec<Train> {
     std::iter::repeat_n(once, COPIES).flatten().collect()
 }
 
+/// Returns the number of packets of a survey.
+pub(super) fn packets() -> u64 {
+    trains().iter().map(|train| train.packets() as u64).sum()
+}
+
 /// The reason why a survey does not tell the number of hops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unknown {

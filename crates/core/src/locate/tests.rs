@@ -169,6 +169,18 @@ fn the_narrow_link_of_a_loaded_path_is_found_within_3_mb_and_30_s() {
 }
 
 #[test]
+fn the_budget_holds_where_all_of_it_is_used() {
+    let mut most = 0;
+    for seed in 1..=10 {
+        let mut path = Path::new(&REFERENCE, 0.5);
+        path.random = Pcg64Mcg::seed_from_u64(seed);
+        most = most.max(path.answer(Config { seed, ..config() }).bytes.get());
+    }
+    let budget = config().budget.get();
+    assert!((budget - 50_000..=budget).contains(&most), "{most}");
+}
+
+#[test]
 fn the_narrow_link_is_found_at_every_hop_of_an_idle_path() {
     for hop in 1..=7u32 {
         let mut links = [40.0, 60.0, 60.0, 60.0, 60.0, 60.0, 60.0];
