@@ -75,9 +75,10 @@ const TIME: Duration = Duration::from_ms(30_000);
 const BUDGET_ALL: Bytes = Bytes::new(500_000_000);
 const TIME_ALL: Duration = Duration::from_ms(900_000);
 
-/// The threshold of the original rule, in Mb/s, and that of the rule by ratio.
+/// The threshold of the original rule, in Mb/s, and that of the rule by steps: links that differ by a fifth are told
+/// apart, and cross traffic alone makes neighbouring groups differ by some per cent.
 const LITERAL_GAMMA: f64 = 0.2;
-const RATIO_GAMMA: f64 = 0.2;
+const STEP_GAMMA: f64 = 0.15;
 
 impl PathArgs {
     /// Whether errors must be printed as JSON, too.
@@ -86,7 +87,7 @@ impl PathArgs {
     }
 
     fn rule(&self) -> Rule {
-        if self.literal { Rule::Deviation(LITERAL_GAMMA) } else { Rule::Ratio(RATIO_GAMMA) }
+        if self.literal { Rule::Deviation(LITERAL_GAMMA) } else { Rule::Step(STEP_GAMMA) }
     }
 
     fn budget(&self) -> Bytes {

@@ -19,7 +19,7 @@ fn config() -> Config {
         small: Bytes::new(128),
         budget: Bytes::new(3_000_000),
         time: Duration::from_ms(30_000),
-        rule: Rule::Ratio(0.2),
+        rule: Rule::Step(0.15),
         all: false,
         quantum: Duration::from_us(2),
         most_packets: 16_384,
