@@ -21,10 +21,8 @@ use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt};
 use nix::sys::time::TimeVal;
 use nix::time::{ClockId, clock_gettime};
 use serde_json::Value;
+use support::labs::{ROLE, play};
 use support::{PROGRAM, text};
-
-/// Set in a child of this test: its role in its node.
-const ROLE: &str = "HEADWAY_TEST_ROLE";
 
 /// Held by the test that measures: two at a time would disturb each other on two processors.
 static ONE: Mutex<()> = Mutex::new(());
@@ -200,21 +198,6 @@ fn a_role() {
         ["capture", size] => capture(size.parse().unwrap()),
         _ => panic!("{role}"),
     }
-}
-
-/// Starts a copy of this test that plays `role` in a node, and waits until it is ready.
-fn play(lab: &Lab, node: &str, role: &str) -> (Child, BufReader<ChildStdout>) {
-    let me = std::env::current_exe().unwrap();
-    let mut command = lab.command(node, me, ["a_role", "--exact", "--nocapture"]).unwrap();
-    let mut child = command.env(ROLE, role).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    // The harness prints before it runs the test.
-    while !line.ends_with("ready\n") {
-        line.clear();
-        assert!(lines.read_line(&mut line).unwrap() > 0, "{role} ended before it was ready");
-    }
-    (child, lines)
 }
 
 /// Ends a capture and returns the hidden packets it saw, by their TTL.
