@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use headway_core::estimate::Bound;
 use headway_core::estimate::ppdd::Capacity;
-use headway_core::locate::{Answer, Node};
+use headway_core::locate::{Answer, MOST_HOPS, Node, Refused};
 use headway_core::{Bytes, Duration, Rate};
+use headway_net::Carrier;
 use serde::{Deserialize, Serialize};
 
 /// Everything known about a measurement except its answer.
@@ -23,6 +24,7 @@ pub(crate) struct Context {
     pub(crate) control: Bytes,
     /// Size of the packets of pairs and trains on the wire.
     pub(crate) packet: Bytes,
+    pub(crate) carrier: Carrier,
     pub(crate) interrupted: bool,
 }
 
@@ -61,6 +63,8 @@ pub(crate) struct Line {
     pub(crate) duration_ms: f64,
     rtt_us: f64,
     packet_wire_bytes: u64,
+    /// What carried pairs and trains: `udp` or `icmp`.
+    carrier: String,
     interrupted: bool,
 }
 
@@ -103,7 +107,7 @@ impl Line {
             pairs_usable: capacity.map(|capacity| capacity.pairs),
             narrow_hop: narrow.ok().map(|location| location.hop),
             narrow_confidence: narrow.ok().map(|location| location.confidence),
-            error: narrow.err().map(ToString::to_string),
+            error: narrow.err().map(|refused| why(context, refused)),
             groups: answer
                 .groups
                 .iter()
@@ -128,6 +132,7 @@ impl Line {
             duration_ms: context.time.ms(),
             rtt_us: context.rtt.us(),
             packet_wire_bytes: context.packet.get(),
+            carrier: if context.carrier == Carrier::Icmp { "icmp" } else { "udp" }.to_owned(),
             interrupted: context.interrupted,
         }
     }
@@ -151,7 +156,8 @@ fn addresses(context: &Context, answer: &Answer, node: &Node) -> Vec<IpAddr> {
 
 /// Returns the answer as text of several lines.
 pub(crate) fn human(context: &Context, answer: &Answer) -> String {
-    let mut text = format!("{}, from here to the server: {}\n", context.host, hops(answer));
+    let by = if context.carrier == Carrier::Icmp { " by ICMP" } else { "" };
+    let mut text = format!("{}, from here to the server{by}: {}\n", context.host, hops(answer));
     if !answer.nodes.is_empty() {
         text.push_str(&table(context, answer));
         text.push('\n');
@@ -163,7 +169,7 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
             let capacity = clear_capacity(answer).map_or(String::new(), |rate| format!(", {rate}"));
             writeln!(text, "narrow link: hop {} ({sure} sure){capacity}", location.hop)
         }
-        Err(refused) => writeln!(text, "narrow link: unknown, because {refused}"),
+        Err(refused) => writeln!(text, "narrow link: unknown, because {}", why(context, refused)),
     };
     if let Some(capacity) = &answer.capacity {
         let _ = writeln!(text, "{}", capacity_line(capacity));
@@ -184,6 +190,16 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
         answer.trains
     );
     text
+}
+
+/// Returns why the narrow link is unknown, and what to do.
+pub(crate) fn why(context: &Context, refused: &Refused) -> String {
+    match (context.carrier, refused) {
+        (Carrier::Icmp, Refused::NoneArrived) => format!(
+            "no ICMP packet with a TTL of 1 to {MOST_HOPS} arrived; a firewall on the way may drop Echo Replies that nobody requested, or small TTLs; try --carrier udp"
+        ),
+        _ => refused.to_string(),
+    }
 }
 
 /// Returns a probability in percent, rounded down: nothing is more certain than it is.
