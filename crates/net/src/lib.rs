@@ -1,8 +1,8 @@
 //! Live probing: sockets, timestamps, pacing and the probe protocol.
 //!
 //! A [`client::Session`] sends requests to a [`server::Server`]. The two negotiate over a control connection (TCP)
-//! and exchange probe streams (UDP, or ICMP Echo Replies to the server) in either direction; each stream yields a [`headway_core::StreamRecord`]. Their
-//! messages are defined in [`protocol`], which does no I/O.
+//! and exchange probe streams (UDP, or ICMP Echo Replies to the server) in either direction; each stream yields a
+//! [`headway_core::StreamRecord`]. Their messages are defined in [`protocol`], which does no I/O.
 
 mod auth;
 mod batch;

@@ -64,6 +64,9 @@ impl ProbeSocket {
 
     /// Creates a raw socket that receives the Echo Replies of a session from the host of `peer`.
     ///
+    /// Over IPv4 the kernel does not verify their checksums. A packet whose header is damaged does not belong to the
+    /// session or is malformed, and damaged padding does no harm.
+    ///
     /// # Errors
     /// Same as [`ProbeSocket::icmp_sender`].
     pub(crate) fn icmp_receiver(
