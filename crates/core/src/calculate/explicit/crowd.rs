@@ -10,7 +10,7 @@ pub const MAX_SHAPE: u32 = 100;
 /// Samples per d0 where growth is searched for its maximum, and per d0 at the beginning, where it may jump.
 const SAMPLES: f64 = 10.0;
 const FIRST_SAMPLES: f64 = 40.0;
-/// Most samples over the whole time of a crowd; all shapes are smooth on a hundredth of that time.
+/// Most samples between the begin and the end of a crowd; all shapes are smooth on a thousandth of that time.
 const MOST_SAMPLES: f64 = 50_000.0;
 
 /// How the start times of a crowd of flows are distributed; all times and shapes are above zero.
@@ -52,6 +52,15 @@ impl Arrivals {
                 normal((seconds - peak.secs_f64()) / deviation.secs_f64())
             }
             Arrivals::Erlang { shape, mean } => erlang(shape, seconds / mean.secs_f64()),
+        }
+    }
+
+    /// Returns the time in seconds before which less than 1e-15 of the crowd arrives.
+    fn begin(&self) -> f64 {
+        match *self {
+            Arrivals::Laplace { peak, scale } => peak.secs_f64() - 40.0 * scale.secs_f64(),
+            Arrivals::Normal { peak, deviation } => peak.secs_f64() - 8.5 * deviation.secs_f64(),
+            Arrivals::Erlang { .. } => 0.0,
         }
     }
 
@@ -168,9 +177,10 @@ impl Crowd {
     fn times(&self, rtt: Duration) -> Vec<f64> {
         let (rtt, end) = (rtt.secs_f64(), self.arrivals.end().secs_f64());
         let first = (0..(2.0 * FIRST_SAMPLES) as u32).map(|index| f64::from(index) * rtt / FIRST_SAMPLES);
-        let step = (rtt / SAMPLES).max(end / MOST_SAMPLES);
-        let count = ((end - 2.0 * rtt).max(0.0) / step).ceil() as u32;
-        first.chain((0..=count).map(|index| 2.0 * rtt + f64::from(index) * step)).collect()
+        let begin = self.arrivals.begin().max(2.0 * rtt);
+        let step = (rtt / SAMPLES).max((end - begin) / MOST_SAMPLES);
+        let count = ((end - begin).max(0.0) / step).ceil() as u32;
+        first.chain((0..=count).map(|index| begin + f64::from(index) * step)).collect()
     }
 }
 
@@ -251,6 +261,18 @@ mod tests {
         let (at, growth) = erlang_crowd(4).fastest(RTT);
         assert!((growth - 1.10).abs() < 0.011 && (at.secs_f64() - 0.4).abs() < 0.06, "{growth} at {at}");
         check(erlang_crowd(6), (0.47, 1.1), (0.6, 4.5));
+    }
+
+    #[test]
+    fn short_crowds_are_found_long_after_the_beginning() {
+        let (peak, scale) = (seconds(1_000.0), Duration::from_ms(1));
+        let crowd = crowd(Arrivals::Laplace { peak, scale });
+        let rtt = Duration::from_ms(1);
+        let (at, growth) = crowd.fastest(rtt);
+        assert!((growth / 1.0_f64.exp_m1() - 1.0).abs() < 0.01, "{growth}");
+        assert!((at - peak).ns().abs() < 2_000_000, "{at}");
+        let above = crowd.above(LIMIT, rtt).expect("above the limit");
+        assert!(above.from < peak && peak < above.until, "{above:?}");
     }
 
     #[test]
