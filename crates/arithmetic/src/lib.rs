@@ -3,6 +3,7 @@
 //! The headers compile as BPF, in a kernel module and here, and use no kernel types. Windows in bytes are in Q9,
 //! that is with nine fraction bits.
 
+pub mod explicit;
 mod ls_aimd;
 mod numbers;
 pub mod rapid;
