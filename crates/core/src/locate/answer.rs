@@ -92,9 +92,7 @@ pub enum Refused {
         arrived: bool,
     },
     /// Too few pairs were usable.
-    #[error(
-        "too few pairs arrived for the capacity ({0}); give more --budget or --duration"
-    )]
+    #[error("too few pairs arrived for the capacity ({0}); give more --budget or --duration")]
     Capacity(Insufficient),
     /// Most pairs or trains were lost.
     #[error(
