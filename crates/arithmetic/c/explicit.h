@@ -65,6 +65,16 @@ enum explicit_verdict {
 	EXPLICIT_BAD_FORMAT,
 };
 
+/* There is nothing to share until the end of the control interval. */
+HW_INLINE void explicit_forget_share(struct explicit_queue *queue)
+{
+	queue->positive = 0;
+	queue->negative = 0;
+	queue->positive_scale = 0;
+	queue->negative_scale = 0;
+	queue->remainder = 0;
+}
+
 /* Adopts a configuration that has passed explicit_check. What the laws before and after have in common stays: d, the
  * queue and its average, kappa if both tune it, xi if both integrate it, R if both write it (F25, F42). */
 HW_INLINE void explicit_set_config(struct explicit_queue *queue, const struct explicit_config *config)
@@ -91,12 +101,14 @@ HW_INLINE void explicit_set_config(struct explicit_queue *queue, const struct ex
 	}
 	if (!(config->flags & EXPLICIT_ADMISSION))
 		queue->record.admits_slowly = 0;
-	if (!explicit_is_rate(config->law))
-		return;
-	if (queue->rate)
+	if (!explicit_is_rate(config->law)) {
+		if (explicit_is_rate(before.law))
+			explicit_forget_share(queue);
+	} else if (explicit_is_rate(before.law)) {
 		explicit_set_rate(queue, queue->rate);
-	else
+	} else {
 		explicit_start_rate(queue);
+	}
 }
 
 /*
@@ -114,9 +126,8 @@ HW_INLINE void explicit_init(struct explicit_queue *queue, const struct explicit
 	queue->average_rtt_ns = first;
 	queue->average_rtt = (first << EXPLICIT_TIME_BITS) / 1000000000ULL;
 	queue->packet = 1500ULL << EXPLICIT_BITS;
+	/* The law before is XCP, with nothing to keep. */
 	explicit_set_config(queue, config);
-	if (explicit_tunes(config->law))
-		queue->kappa = config->queue_max << EXPLICIT_BITS;
 }
 
 /*
@@ -215,12 +226,16 @@ HW_INLINE hw_u32 explicit_depart(struct explicit_queue *queue, struct explicit_h
 	if (!header || header->format != EXPLICIT_STANDARD)
 		return 0;
 	before = header->feedback;
-	if (header->version == EXPLICIT_VERSION_RCP && explicit_is_rate(queue->config.law))
+	if (header->version == EXPLICIT_VERSION_RCP)
+		/* Of a packet that waited while the law changed, the last R. */
 		header->feedback = (hw_u32)hw_min(before, header->rtt ? queue->written_rate : queue->first_rate);
-	else if (header->version == EXPLICIT_VERSION_XCP && !explicit_is_rate(queue->config.law) && header->rtt)
-		explicit_grant(queue, header, bytes);
-	else if (header->version == EXPLICIT_VERSION_XCP && !header->rtt)
+	else if (!header->rtt)
 		/* Otherwise the first packet would keep an unbounded request. */
+		header->feedback = 0;
+	else if (!explicit_is_rate(queue->config.law))
+		explicit_grant(queue, header, bytes);
+	else if ((hw_s32)before > 0)
+		/* It waited while the law changed, and nothing computes what it could have. */
 		header->feedback = 0;
 	return header->feedback != before;
 }
@@ -312,6 +327,7 @@ HW_FUNCTION void explicit_control(struct explicit_queue *queue HW_NONNULL, hw_u6
 
 	explicit_average_rtt(queue);
 	explicit_average_packet(queue);
+	explicit_count_flows(queue);
 	q = explicit_persistent(queue);
 	queue->empty = q ? 0 : (hw_u32)hw_min(queue->empty + 1, EXPLICIT_LARGEST_N);
 	feedback = explicit_feedback(queue, q, input_rate, explicit_beta(queue));

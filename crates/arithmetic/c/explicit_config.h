@@ -251,7 +251,8 @@ HW_INLINE hw_u32 explicit_check(const struct explicit_config *config)
 
 /*
  * Returns the published parameters of a law for a capacity and an interface in B/s (1.7). kappa and Qmax are those of
- * 1.5 Mb/s with an RTT of 100 ms and 4 and 13 packets of 1500 B there, or 50 where kappa tunes itself.
+ * 1.5 Mb/s with an RTT of 100 ms: 4 and 13 packets of 1500 B, and 50 for the buffer where kappa tunes itself. RCP would
+ * fill that at its start.
  */
 HW_INLINE struct explicit_config explicit_configure(hw_u32 law, hw_u64 capacity, hw_u64 line)
 {
@@ -260,7 +261,7 @@ HW_INLINE struct explicit_config explicit_configure(hw_u32 law, hw_u64 capacity,
 		.line = line,
 		.rate_min = 100,
 		.kappa = 6000,
-		.queue_max = law == EXPLICIT_KAPPA || law == EXPLICIT_RCP_KAPPA ? 75000 : 20000,
+		.queue_max = law == EXPLICIT_KAPPA ? 75000 : 20000,
 		.base_rtt = 100000000,
 		.interval_min = 5000000,
 		.law = law,

@@ -52,6 +52,15 @@ HW_INLINE void explicit_average_rtt(struct explicit_queue *queue)
 	queue->average_rtt_ns = hw_max((queue->average_rtt * 1000000000ULL) >> EXPLICIT_TIME_BITS, 1);
 }
 
+/* The number of flows: in an interval, the X of each sum to its length. */
+HW_INLINE void explicit_count_flows(struct explicit_queue *queue)
+{
+	const hw_u32 bits = EXPLICIT_TIME_BITS - EXPLICIT_BITS;
+
+	if (queue->sum_x)
+		queue->flows = hw_scale(queue->sum_x, 1000000000ULL, queue->interval << bits);
+}
+
 /* `bytes` and the overhead of `packets`, in B with the fraction. */
 HW_INLINE hw_u64 explicit_with_overhead(const struct explicit_queue *queue, hw_u64 bytes, hw_u64 packets)
 {

@@ -114,13 +114,20 @@ HW_INLINE void explicit_set_rate(struct explicit_queue *queue, hw_u64 rate)
 	queue->first_rate = queue->record.admits_slowly ? explicit_written(low) : queue->written_rate;
 }
 
-/* The R that a queue starts with: C, or a packet in the first average RTT if C is unknown. It must never be 0, from which
- * it could not grow (L828). */
+/*
+ * The R that a queue starts with: C, or a packet in the first average RTT if C is unknown. It must never be 0, from which
+ * it could not grow (L828). After a law of XCP it is the share of a flow: with C, the flows of XCP would fill the buffer
+ * at once, and R would fall to its minimum.
+ */
 HW_INLINE void explicit_start_rate(struct explicit_queue *queue)
 {
-	const hw_u64 first = queue->config.capacity ? queue->config.capacity : EXPLICIT_FIRST_RATE;
+	const hw_u64 capacity = queue->config.capacity << EXPLICIT_BITS;
+	const hw_u64 flows = hw_max(queue->flows, EXPLICIT_ONE);
+	hw_u64 total = capacity ? capacity : queue->record.input_rate;
 
-	explicit_set_rate(queue, first << EXPLICIT_BITS);
+	if (!total)
+		total = EXPLICIT_FIRST_RATE << EXPLICIT_BITS;
+	explicit_set_rate(queue, hw_scale(total, EXPLICIT_ONE, flows));
 }
 
 /*

@@ -132,6 +132,8 @@ struct explicit_queue {
 	hw_u64 average_rtt_ns;
 	/* Average size of packets, with overhead and fraction, in B. */
 	hw_u64 packet;
+	/* Number of flows of the last interval that had packets, with the fraction. */
+	hw_u64 flows;
 	/* Queue of the last interval, lambda or qbar, and kappa, in B or packets with the fraction. */
 	hw_u64 queue_previous;
 	hw_u64 weighted;

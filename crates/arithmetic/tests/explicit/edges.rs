@@ -227,3 +227,17 @@ fn the_magnitude_of_the_feedback_has_more_than_32_bits() {
     assert_close(signed(record.feedback), 4_294_967_296.0, 1e-4);
     assert_eq!((record.positive, record.negative), (record.feedback.unsigned_abs(), 0));
 }
+
+/// xcp-rcp F42: packets that wait while the law changes must not leave with all that they asked for.
+#[test]
+fn a_packet_that_waits_while_the_law_changes_is_granted_nothing_new() {
+    let mut router = Router::published(Law::Rcp);
+    router.settle(50_000, 34);
+    (0..40).for_each(|_| _ = router.interval(20_000));
+    let rate = router.depart(rcp(0.1, 0.01), 1500);
+    router.queue.set_config(&Config::new(Law::Xcp, CAPACITY, LINE)).expect("in range");
+    assert_eq!(router.depart(rcp(0.1, 0.01), 1500), rate);
+    router.queue.set_config(&Config::new(Law::Rcp, CAPACITY, LINE)).expect("in range");
+    assert_eq!(router.depart(xcp(0.1, 0.01, MOST), 1500), 0);
+    assert_eq!(router.depart(xcp(0.1, 0.01, 5_u32.wrapping_neg()), 1500).cast_signed(), -5);
+}

@@ -3,6 +3,8 @@
 mod drift;
 mod edges;
 mod feedback;
+mod loops;
+mod network;
 mod rate;
 mod reference;
 mod router;

@@ -1,6 +1,6 @@
 //! The same laws in double precision, without regard to overflow: what the fixed-point ones are held against.
 
-use headway_arithmetic::explicit::{Config, Detector, Law, flags};
+use headway_arithmetic::explicit::{Config, Detector, Law, Mac, flags};
 
 const ONE: f64 = 65_536.0;
 
@@ -20,6 +20,10 @@ pub(crate) struct Reference {
     pub(crate) xi: f64,
     epsilon: f64,
     pub(crate) rate: f64,
+    /// The MAC's last report and output rate, and its average of retransmissions.
+    pub(crate) mac: Mac,
+    mac_rate: f64,
+    retransmissions: f64,
     /// The largest term of the last feedback.
     pub(crate) largest: f64,
 }
@@ -43,8 +47,17 @@ impl Reference {
             xi: 0.0,
             epsilon: 0.0,
             rate: start as f64,
+            mac: Mac::default(),
+            mac_rate: 0.0,
+            retransmissions: 0.0,
             largest: 0.0,
         }
+    }
+
+    /// Returns the rate of a queue of one byte, or packet, per RTT.
+    pub(crate) fn per_unit(&self) -> f64 {
+        let unit = if self.config.flags & flags::PACKETS != 0 { self.packet } else { 1.0 };
+        unit / self.rtt
     }
 
     /// Counts a packet; RTT and X in s.
@@ -121,12 +134,27 @@ impl Reference {
             }
             _ => {
                 self.weighted = 0.25 * q + 0.75 * self.weighted;
-                let spare = if config.law == Law::Wireless { 0.0 } else { spare };
-                [spare, -beta * bytes / self.rtt, 0.0]
+                if config.law == Law::Wireless {
+                    let (available, cost) = self.wireless();
+                    [alpha * available, -beta * bytes / self.rtt, -cost]
+                } else {
+                    [spare, -beta * bytes / self.rtt, 0.0]
+                }
             }
         };
         self.largest = terms.iter().fold(0.0, |largest, term| term.abs().max(largest));
         terms.iter().sum()
+    }
+
+    /// Returns what WXCP takes for available to this station, and the cost of retransmissions, in B/s.
+    fn wireless(&mut self) -> (f64, f64) {
+        if self.mac.own > 0 {
+            self.mac_rate = self.mac.bytes as f64 / self.mac.own as f64 * 1e9;
+        }
+        self.retransmissions = 0.25 * f64::from(self.mac.retransmissions) + 0.75 * self.retransmissions;
+        let available = self.mac.free as f64 / 1e9 * self.mac_rate / self.rtt;
+        let cost = f64::from(self.config.zeta) * self.retransmissions / self.rtt;
+        (available / f64::from(self.mac.neighbours + 1), cost)
     }
 
     fn follow(&self, q: f64, alpha: f64, beta: f64, unit: f64) -> [f64; 3] {
