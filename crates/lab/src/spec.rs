@@ -422,7 +422,10 @@ pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), M
     if let Some(queue) = &link.queue {
         if queue.explicit().is_some() {
             let key = format!("{table}.queue.kind");
-            return Err(Mistake::new(&key, "must be one of the others: the lab rewrites no congestion headers"));
+            return Err(Mistake::new(
+                &key,
+                "must be one of the others: the lab rewrites no congestion headers",
+            ));
         }
         queue
             .validate()

@@ -10,7 +10,9 @@ mod window;
 
 pub use echo::Echo;
 pub use header::{FEEDBACK, HEADER_BYTES, HeaderError, PROTOCOL, decode, encode};
-pub use headway_arithmetic::explicit::{ANY_RATE, FRACTION_BITS, Format, Header, Record, VERSION_RCP, VERSION_XCP};
+pub use headway_arithmetic::explicit::{
+    ANY_RATE, FRACTION_BITS, Format, Header, Record, VERSION_RCP, VERSION_XCP,
+};
 pub use sender::{Request, from_header_time, spacing_at_rate, spacing_of_window, throughput, to_header_time};
 pub use window::{LARGEST_WINDOW, WINDOW_BITS, Window};
 
