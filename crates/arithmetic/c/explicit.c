@@ -10,6 +10,8 @@ const hw_u32 headway_explicit_sizes[6] = {
 	sizeof(struct explicit_record), sizeof(struct explicit_queue),	 sizeof(struct explicit_stations),
 };
 
+hw_u64 headway_scale(hw_u64 a, hw_u64 b, hw_u64 divisor);
+hw_u64 headway_product(hw_u64 a, hw_u64 b, hw_u32 shift);
 void headway_explicit_configure(struct explicit_config *config, hw_u32 law, hw_u64 capacity, hw_u64 line);
 hw_u32 headway_explicit_check(const struct explicit_config *config);
 hw_u32 headway_explicit_chi(hw_u32 alpha, hw_u32 beta);
@@ -22,6 +24,16 @@ hw_u32 headway_explicit_depart(struct explicit_queue *queue, struct explicit_hea
 hw_u32 headway_explicit_timer(struct explicit_queue *queue, hw_u64 backlog_bytes, hw_u32 backlog_packets, hw_u64 now);
 void headway_explicit_report(struct explicit_queue *queue, const struct explicit_mac *mac);
 void headway_explicit_hear(struct explicit_stations *stations, hw_u64 address);
+
+hw_u64 headway_scale(hw_u64 a, hw_u64 b, hw_u64 divisor)
+{
+	return hw_scale(a, b, divisor);
+}
+
+hw_u64 headway_product(hw_u64 a, hw_u64 b, hw_u32 shift)
+{
+	return hw_product(a, b, shift);
+}
 
 void headway_explicit_configure(struct explicit_config *config, hw_u32 law, hw_u64 capacity, hw_u64 line)
 {

@@ -185,7 +185,7 @@ HW_INLINE int explicit_within(hw_u64 value, hw_u64 low, hw_u64 high)
 
 HW_INLINE hw_u32 explicit_check_sizes(const struct explicit_config *config)
 {
-	const int needs_capacity = config->law == EXPLICIT_XCP || config->law == EXPLICIT_RCP;
+	const hw_u64 needs_capacity = config->law == EXPLICIT_XCP || config->law == EXPLICIT_RCP;
 
 	if (!explicit_within(config->capacity, needs_capacity, EXPLICIT_LARGEST))
 		return EXPLICIT_BAD_CAPACITY;
