@@ -50,7 +50,7 @@ fn packets(criterion: &mut Criterion) {
 fn intervals(criterion: &mut Criterion) {
     for law in Law::ALL {
         let (mut queue, packet) = (queue(law), header(law));
-        criterion.bench_function(&format!("control interval, {law:?}"), |bench| {
+        criterion.bench_function(&format!("measurement or control interval, {law:?}"), |bench| {
             bench.iter(|| {
                 queue.arrive(Some(&packet), 1500);
                 let due = queue.due();

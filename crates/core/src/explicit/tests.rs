@@ -4,7 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::*;
-use crate::units::{Bytes, Duration, Rate};
+use crate::units::{Bytes, Duration, Instant, Rate};
 
 const RTT: Duration = Duration::from_ms(100);
 const MSS: Bytes = Bytes::new(1440);
@@ -267,4 +267,23 @@ fn the_largest_rate_reaches_the_sender_as_unlimited() {
     let mut window = Window::new(PACKET, MSS);
     window.on_rate(ANY_RATE, Duration::from_us(1));
     assert_eq!(window.bytes(), LARGEST_WINDOW);
+}
+
+/// xcp-rcp 2.1.
+#[test]
+fn metered_throughput_rises_at_once_and_falls_slowly() {
+    let mut meter = Meter::default();
+    let mut now = Instant::ZERO;
+    let mut second = |meter: &mut Meter, gap| {
+        for _ in 0..1000 / gap {
+            meter.on_sent(PACKET, now, RTT);
+            now = now + Duration::from_ms(gap);
+        }
+        meter.throughput().mbps()
+    };
+    assert!((second(&mut meter, 10) - 1.2).abs() < 0.01);
+    assert!((second(&mut meter, 5) - 2.4).abs() < 0.01);
+    let rate = second(&mut meter, 100);
+    assert!(rate > 0.12 && rate < 0.4, "{rate} Mb/s");
+    assert_eq!(Meter::default().throughput(), Rate::ZERO);
 }
