@@ -241,3 +241,39 @@ fn a_packet_that_waits_while_the_law_changes_is_granted_nothing_new() {
     assert_eq!(router.depart(xcp(0.1, 0.01, MOST), 1500), 0);
     assert_eq!(router.depart(xcp(0.1, 0.01, 5_u32.wrapping_neg()), 1500).cast_signed(), -5);
 }
+
+#[test]
+fn parameters_out_of_range_are_refused_by_their_name() {
+    let (xcp, rcp) = (Config::new(Law::Xcp, CAPACITY, LINE), Config::new(Law::Rcp, CAPACITY, LINE));
+    let kappa = Config::new(Law::Kappa, CAPACITY, LINE);
+    let wrong = [
+        ("flags", Config { flags: 16, ..xcp }),
+        ("flags", Config { flags: 4, ..xcp }),
+        ("capacity", Config { capacity: (1 << 40) + 1, ..xcp }),
+        ("line", Config { line: 0, ..xcp }),
+        ("rate_min", Config { rate_min: 0, ..rcp }),
+        ("rate_min", Config { rate_min: CAPACITY + 1, ..rcp }),
+        ("kappa", Config { kappa: u64::MAX, ..xcp }),
+        ("kappa", Config { kappa: 75_001, ..kappa }),
+        ("queue_max", Config { queue_max: 0, ..xcp }),
+        ("base_rtt", Config { base_rtt: 999, ..rcp }),
+        ("update_limit", Config { update_limit: 1, ..rcp }),
+        ("interval_min", Config { interval_min: 99_999, ..xcp }),
+        ("alpha", Config { alpha: 0, ..xcp }),
+        ("beta", Config { beta: 65_537, ..xcp }),
+        ("beta", Config { beta: 39_323, flags: 4, ..rcp }),
+        ("gamma", Config { gamma: 65_537, ..xcp }),
+        ("psi", Config { psi: 65_537, ..xcp }),
+        ("chi", Config { chi: 14_984, ..xcp }),
+        ("rho", Config { rho: 0, ..xcp }),
+        ("tau", Config { tau: 65_537, ..xcp }),
+        ("n", Config { n: 65, ..xcp }),
+        ("overhead", Config { overhead: 65_536, ..xcp }),
+        ("zeta", Config { zeta: 65_536, ..xcp }),
+    ];
+    for (key, config) in wrong {
+        let fault = config.check().expect_err(key);
+        assert_eq!(fault.key(), key);
+        assert!(fault.to_string().starts_with(key), "{fault}");
+    }
+}

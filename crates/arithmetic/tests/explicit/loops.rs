@@ -44,7 +44,6 @@ fn the_link_is_full_under_every_law_that_needs_no_mac() {
         let mut network = four(&Config::new(law, CAPACITY, LINE));
         let utilisation = network.utilisation(20.0, 60.0);
         let fairness = fairness(&network.flows);
-        println!("{law:?}: {utilisation:.3}, {fairness:.3}, peak {}, drops {}", network.peak, network.drops);
         assert!(utilisation > 0.9 && fairness > 0.9, "{law:?}: {utilisation}, {fairness}");
     }
 }
@@ -58,7 +57,6 @@ fn errors_finds_the_error_of_the_capacity() {
         let expected = believed as f64 - REAL;
         let (sum, count) = between(&network, 35.0, 60.0)
             .fold((0.0, 0.0), |(sum, count), r| (sum + signed(r.xi) / 0.6, count + 1.0));
-        println!("{believed}: {} of {expected}, {} drops", sum / count, network.drops);
         assert!(
             (sum / count - expected).abs() < tolerance * REAL,
             "{believed}: {} of {expected}",
@@ -79,7 +77,6 @@ fn a_capacity_too_large_leaves_a_queue_and_one_too_small_leaves_capacity() {
         let (sum, count) =
             between(&network, 40.0, 60.0).fold((0, 0), |(sum, count), r| (sum + r.queue_bytes, count + 1));
         let found = sum as f64 / f64::from(count);
-        println!("{error}: {found:.0} of {expected:.0}");
         assert!((found / expected - 1.0).abs() < 0.2, "{error}: {found} of {expected}");
     }
     let mut network = four(&Config::new(Law::Xcp, CAPACITY * 8 / 10, LINE));
@@ -101,8 +98,7 @@ fn rcp_without_a_capacity_bounds_the_queue_of_a_varying_link() {
             used += network.utilisation(f64::from(2 * k), f64::from(2 * k + 2)) * network.capacity;
             offered += network.capacity;
         }
-        println!("{law:?}: {:.3}, peak {}, drops {}", used / offered, network.peak, network.drops);
-        assert!(used / offered > 0.85 && network.peak <= 40_000, "{law:?}: {}", network.peak);
+        assert!(used / offered > 0.9 && network.peak <= 30_000, "{law:?}: {}", network.peak);
     }
 }
 
@@ -117,7 +113,6 @@ fn a_switch_of_the_protocol_at_run_time_keeps_the_link_full() {
         network.run(end);
         network.router.set_config(&Config::new(law, CAPACITY, LINE)).expect("in range");
         let utilisation = network.utilisation(end + 5.0, end + 10.0);
-        println!("{law:?}: {utilisation:.3}");
         assert!(utilisation > 0.85, "{law:?}: {utilisation}");
     }
 }
@@ -127,6 +122,7 @@ fn crowd(switches: u32) -> u64 {
     let config = Config { flags: switches, rate_min: 10, ..Config::new(Law::Rcp, 1_250_000, LINE) };
     let router = ExplicitQueue::new(&config, 0, 1 << 31).expect("in range");
     let mut network = Network::new(router, 1_250_000.0, u64::MAX, 100);
+    network.paced = true;
     network.flow(0.0, 100.0, 0.1);
     let mut random = Random(5);
     for _ in 0..1500 {
@@ -145,7 +141,24 @@ fn surge_measures_lower_the_queue_of_a_flash_crowd() {
     let plain = crowd(0);
     for switches in [flags::RAISE_BETA, flags::ADMISSION, flags::RAISE_BETA | flags::ADMISSION] {
         let with = crowd(switches);
-        println!("{switches}: {with} of {plain}");
         assert!(with < plain, "{switches}: {with} of {plain}");
+    }
+}
+
+/// xcp-rcp 4.4: R is one for all, so the k-th flow adds 1 / (k - 1) of the capacity until it is heard.
+#[test]
+fn each_new_flow_of_rcp_queues_less_than_the_one_before() {
+    let mut network = four(&Config::new(Law::Rcp, CAPACITY, LINE));
+    let mut last = 32_500;
+    for k in 1..4 {
+        let begin = 10.0 * f64::from(k);
+        network.run(begin);
+        network.peak = 0;
+        network.run(begin + 0.5);
+        let fairness = fairness(&network.flows[..k as usize + 1]);
+        network.run(begin + 9.0);
+        assert!(network.peak < last && (k > 1 || network.peak >= 19_500), "{k}: {}", network.peak);
+        assert!(fairness > 0.99, "{k}: {fairness}");
+        last = network.peak;
     }
 }

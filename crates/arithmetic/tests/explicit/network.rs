@@ -1,5 +1,4 @@
-//! A single link behind an explicit router: just enough to close the loop. Senders of XCP have a window and are clocked by
-//! ACKs, those of RCP are paced.
+//! A single link behind an explicit router: just enough to close the loop.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -49,6 +48,8 @@ impl Flow {
 pub(crate) struct Network {
     pub(crate) router: ExplicitQueue,
     pub(crate) flows: Vec<Flow>,
+    /// Whether senders are paced, with whole packets or less per RTT, and not clocked by ACKs of a window.
+    pub(crate) paced: bool,
     /// Rate of the link in B/s.
     pub(crate) capacity: f64,
     /// Largest queue since this was last reset, in bytes.
@@ -73,6 +74,7 @@ impl Network {
         Network {
             router,
             flows: Vec::new(),
+            paced: false,
             capacity,
             peak: 0,
             drops: 0,
@@ -163,16 +165,16 @@ impl Network {
     /// Sends what the window holds, or sets the time of the next packet.
     fn go_on(&mut self, index: usize) {
         let size = f64::from(self.size);
-        while !self.is_rate() && self.flows[index].flight + size <= self.flows[index].window {
+        while !self.paced && self.flows[index].flight + size <= self.flows[index].window {
             if !self.send(index) {
                 return;
             }
         }
-        let is_rate = self.is_rate();
+        let paced = self.paced;
         let flow = &mut self.flows[index];
         flow.generation += 1;
         let generation = flow.generation;
-        let gap = if is_rate && flow.srtt > 0.0 { size / flow.rate() * SECOND } else { SECOND };
+        let gap = if paced && flow.srtt > 0.0 { size / flow.rate() * SECOND } else { SECOND };
         let next = flow.last + gap as u64;
         self.at(next.max(self.now), Kind::Send(index, generation));
     }
@@ -228,13 +230,14 @@ impl Network {
     }
 
     fn acknowledged(&mut self, index: usize, sent: u64, version: u8, feedback: u32) {
-        let size = f64::from(self.size);
+        let (size, paced) = (f64::from(self.size), self.paced);
         let sample = (self.now - sent) as f64 / SECOND;
         let flow = &mut self.flows[index];
         flow.flight -= size;
         flow.srtt = if flow.srtt == 0.0 { sample } else { flow.srtt * 0.875 + sample * 0.125 };
         if version == VERSION_RCP {
-            flow.window = f64::from(feedback) * flow.srtt;
+            let least = if paced { 0.0 } else { size };
+            flow.window = (f64::from(feedback) * flow.srtt).max(least);
         } else {
             flow.window = (flow.window + f64::from(feedback.cast_signed()) * flow.srtt).max(size);
         }

@@ -277,7 +277,7 @@ fn metered_throughput_rises_at_once_and_falls_slowly() {
     let mut second = |meter: &mut Meter, gap| {
         for _ in 0..1000 / gap {
             meter.on_sent(PACKET, now, RTT);
-            now = now + Duration::from_ms(gap);
+            now += Duration::from_ms(gap);
         }
         meter.throughput().mbps()
     };
