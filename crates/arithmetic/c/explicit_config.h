@@ -86,7 +86,8 @@ struct explicit_config {
 	/* Rate of the interface in B/s, 1 to EXPLICIT_LARGEST: bounds R without a capacity, and the error that ErrorS
 	 * finds. */
 	hw_u64 line;
-	/* Smallest R in B/s: 1 to C, or to the line rate without C. Far below C / N for N flows (2.12). */
+	/* Smallest R in B/s: 1 to C, or to the line rate without C. Far below C / N for N flows (2.12),
+	 * but an overload may take R there, and a sender that is paced then waits for size / rate_min. */
 	hw_u64 rate_min;
 	/* kappa, or the smallest one where it tunes itself; in B, or packets with EXPLICIT_PACKETS. */
 	hw_u64 kappa;

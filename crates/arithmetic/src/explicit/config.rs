@@ -83,7 +83,8 @@ pub struct Config {
     pub capacity: u64,
     /// Rate of the interface in B/s: bounds R without a capacity, and the error that ErrorS finds.
     pub line: u64,
-    /// Smallest R in B/s, far below C / N for N flows (xcp-rcp 2.12).
+    /// Smallest R in B/s, far below C / N for N flows (xcp-rcp 2.12). An overload may take R there, and a sender that is
+    /// paced then waits for size / rate_min.
     pub rate_min: u64,
     /// Target of the queue, kappa, or the smallest one where it tunes itself; in bytes, or packets with
     /// [`flags::PACKETS`].
