@@ -2,6 +2,7 @@
 
 mod completion_tally;
 mod completions;
+mod control;
 mod csv;
 mod histogram;
 mod results;
@@ -12,6 +13,7 @@ mod summary;
 
 pub use completion_tally::{Completed, CompletionTally};
 pub use completions::Completions;
+pub use control::ControlInterval;
 pub use csv::quoted;
 pub use histogram::Histogram;
 pub use results::Results;

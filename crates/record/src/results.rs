@@ -1,5 +1,6 @@
 //! The complete results of a run.
 
+use crate::control::ControlInterval;
 use crate::histogram::Histogram;
 use crate::series::Series;
 use crate::stream::StreamTruth;
@@ -21,4 +22,6 @@ pub struct Results {
     pub delays: Vec<Histogram>,
     /// Names and completion times, after warm-up, of the groups whose flows come and go.
     pub completion_times: Vec<(String, Histogram)>,
+    /// Control intervals of routers that tell senders their rate, router by router and in order of time.
+    pub control: Vec<ControlInterval>,
 }

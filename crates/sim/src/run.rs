@@ -4,9 +4,10 @@ use std::collections::HashSet;
 
 use headway_core::{Bytes, Duration, Instant, Rate};
 
+use headway_core::explicit::Record;
 use headway_core::measure::Method;
 use headway_record::{
-    FlowResult, Group, Interval, LinkResult, MeasureResult, Results, Series, SourceResult, StreamTruth,
+    ControlInterval, FlowResult, Group, Interval, LinkResult, MeasureResult, Results, Series, SourceResult, StreamTruth,
     Summary, Total,
 };
 use headway_scenario::{Error, FlowSpec, Scenario};
@@ -25,6 +26,9 @@ const SLICE: Duration = Duration::from_ms(100);
 
 /// Maximum number of events between checks of memory and interruptions: about a second on a slow machine.
 const MAX_STEP_EVENTS: u64 = 3_000_000;
+/// Control intervals of a router that are recorded, about 25 MB; a run of 20 minutes with an interval of 12 ms.
+const CONTROL_RECORDS: usize = 100_000;
+
 /// Length of the traffic sample from which percentiles are computed.
 const PROFILE_LENGTH: Duration = Duration::from_ms(4_000);
 
@@ -36,6 +40,8 @@ pub struct Run<'a> {
     limit: Bytes,
     built: Built,
     series: Series,
+    /// Records of explicit routers, by link.
+    control: Vec<Vec<Record>>,
     /// Values of the current interval, and the counters at the last update.
     links: Vec<Meter<Interval>>,
     flows: Vec<Meter<Progress>>,
@@ -69,7 +75,13 @@ impl<'a> Run<'a> {
         };
         let links = vec![Meter::default(); built.links.len()];
         let flows = vec![Meter::default(); followed];
-        Ok(Run { scenario, seed, limit, built, series, links, flows, counting: false, target: None })
+        let control = vec![Vec::new(); built.links.len()];
+        let mut run =
+            Run { scenario, seed, limit, built, series, links, flows, control, counting: false, target: None };
+        for (link, _) in &run.built.links {
+            run.built.network.keep_records(*link);
+        }
+        Ok(run)
     }
 
     /// Advances the run by at most 100 ms of virtual time; returns false when the run is complete.
@@ -103,6 +115,7 @@ impl<'a> Run<'a> {
         } else {
             self.target = Some((until, boundary));
         }
+        self.take_control();
         let needed = self.built.network.memory();
         if needed > self.limit {
             return Err(Error::Memory { needed, limit: self.limit });
@@ -195,7 +208,19 @@ impl<'a> Run<'a> {
         let delays = links.map(|(id, _)| self.built.network.link(*id).statistics().delay.clone()).collect();
         let completion_times =
             self.built.arriving.iter().map(|group| group.completion_times(self.scenario)).collect();
-        Results { summary, flows, series: self.series, streams, delays, completion_times }
+        let control = self.built.links.iter().zip(&self.control);
+        let control = control
+            .flat_map(|((_, name), records)| records.iter().map(|record| ControlInterval::new(name, record)))
+            .collect();
+        Results { summary, flows, series: self.series, streams, delays, completion_times, control }
+    }
+
+    /// Collects the records of explicit routers.
+    fn take_control(&mut self) {
+        for ((link, _), kept) in self.built.links.iter().zip(&mut self.control) {
+            let records = self.built.network.take_records(*link);
+            kept.extend(records.into_iter().take(CONTROL_RECORDS - kept.len()));
+        }
     }
 
     /// Returns the end of the current interval: a multiple of the scenario's interval.

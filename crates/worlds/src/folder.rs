@@ -122,6 +122,10 @@ fn contents(results: &Results) -> Result<Vec<(&'static str, String)>, Error> {
     if !results.completion_times.is_empty() {
         files.push(("completions.csv", results.completions_csv()));
     }
+    if !results.control.is_empty() {
+        let lines: Result<Vec<String>, _> = results.control.iter().map(serde_json::to_string).collect();
+        files.push(("control.jsonl", lines?.join("\n") + "\n"));
+    }
     if !results.streams.is_empty() {
         files.push(("streams.csv", results.streams_csv()));
     }

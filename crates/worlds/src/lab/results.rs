@@ -55,6 +55,7 @@ impl Run<'_> {
             streams: Vec::new(),
             delays: Vec::new(),
             completion_times: Vec::new(),
+            control: Vec::new(),
         };
         (results, invalid_reason)
     }

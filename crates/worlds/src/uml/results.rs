@@ -51,6 +51,7 @@ impl Run<'_> {
             streams: Vec::new(),
             delays,
             completion_times: Vec::new(),
+            control: Vec::new(),
         }
     }
 
