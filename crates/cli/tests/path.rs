@@ -299,6 +299,26 @@ fn a_path_that_changes_under_way_is_refused() {
 }
 
 #[test]
+fn the_tight_link_of_a_chain_is_found_beside_the_narrow_one() {
+    let _alone = alone();
+    let links = chain(&[60.0, 30.0, 60.0]);
+    // 12 Mb/s are free on the last link.
+    let cross = Cross::new(Direction::Forward, Model::Poisson, Rate::from_mbps(48.0)).on("n2-n3");
+    let spec = Spec { cross: vec![cross], ..Spec::of(links) };
+    let Some(served) = up(&spec, "tight", "n3") else { return };
+    let from = now();
+    let (line, said) = served.path(&["--tight", "--budget", "7 MB"]);
+    assert!(line["probe_bytes"].as_u64().unwrap() <= 7_000_000, "{line}");
+    println!("tight: {} {} {}", line["tight_hop"], line["tight_error"], line["duration_ms"]);
+    if served.is_void(from) {
+        return;
+    }
+    assert!(line["tight_hop"] == 3 || line["tight_error"].is_string(), "{line} {said}");
+    let below = line["tight_below_bps"].as_f64();
+    assert!(below.is_none_or(|bps| bps > 12e6 && bps < 30e6), "{line}");
+}
+
+#[test]
 fn a_host_next_door_is_one_hop_away() {
     let _alone = alone();
     let Some(served) = up(&Spec::of(chain(&[20.0])), "one", "n1") else { return };

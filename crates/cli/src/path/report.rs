@@ -45,6 +45,18 @@ pub(crate) struct Line {
     narrow_confidence: Option<f64>,
     /// The reason why it was not located.
     error: Option<String>,
+    /// The far end of the tight link; absent if it was not wanted or not located.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tight_hop: Option<u32>,
+    /// Probability that it is right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tight_confidence: Option<f64>,
+    /// A rate that overloads it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tight_below_bps: Option<u64>,
+    /// The reason why it was not located.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tight_error: Option<String>,
     groups: Vec<GroupLine>,
     /// The narrow links of the prefixes of the path, if all capacities were measured.
     slcs: Vec<MemberLine>,
@@ -87,6 +99,8 @@ impl Line {
     pub(crate) fn new(context: &Context, answer: &Answer) -> Line {
         let capacity = answer.capacity;
         let narrow = answer.narrow.as_ref();
+        let tight = answer.tight.as_ref().and_then(|tight| tight.as_ref().ok());
+        let loose = answer.tight.as_ref().and_then(|tight| tight.as_ref().err());
         Line {
             r#type: "path".to_owned(),
             host: context.host.clone(),
@@ -99,6 +113,10 @@ impl Line {
             narrow_hop: narrow.ok().map(|location| location.hop),
             narrow_confidence: narrow.ok().map(|location| location.confidence),
             error: narrow.err().map(ToString::to_string),
+            tight_hop: tight.map(|tight| tight.hop),
+            tight_confidence: tight.map(|tight| tight.confidence),
+            tight_below_bps: tight.map(|tight| tight.rate.bps()),
+            tight_error: loose.map(ToString::to_string),
             groups: answer
                 .groups
                 .iter()
@@ -160,6 +178,14 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
         }
         Err(refused) => writeln!(text, "narrow link: unknown, because {refused}"),
     };
+    let _ = match &answer.tight {
+        None => Ok(()),
+        Some(Ok(tight)) => {
+            let sure = percent(tight.confidence);
+            writeln!(text, "tight link:  hop {} ({sure} sure), less than {} to spare", tight.hop, tight.rate)
+        }
+        Some(Err(refused)) => writeln!(text, "tight link:  unknown, because {refused}"),
+    };
     if let Some(capacity) = answer.capacity {
         let more = if capacity.bound == Bound::AtLeast { "at least " } else { "" };
         let _ = writeln!(
@@ -202,18 +228,25 @@ fn hops(answer: &Answer) -> String {
 fn table(context: &Context, answer: &Answer) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["hop", "address", "capacity", "narrow"]);
+    let mut header = vec!["hop", "address", "capacity", "narrow"];
+    header.extend(answer.tight.is_some().then_some("tight"));
+    table.set_header(header);
     for node in &answer.nodes {
         let narrow = answer.narrow.as_ref().ok().filter(|location| location.hop == u32::from(node.hop));
         let mark = narrow.map_or(String::new(), |location| percent(location.confidence));
         let addresses: Vec<String> =
             addresses(context, answer, node).iter().map(ToString::to_string).collect();
-        table.add_row([
+        let mut row = vec![
             Cell::new(node.hop).set_alignment(CellAlignment::Right),
             Cell::new(if addresses.is_empty() { "*".to_owned() } else { addresses.join(" ") }),
             Cell::new(capacity(answer, node, narrow.is_some())),
             Cell::new(mark),
-        ]);
+        ];
+        if let Some(tight) = &answer.tight {
+            let here = tight.as_ref().ok().filter(|tight| tight.hop == u32::from(node.hop));
+            row.push(Cell::new(here.map_or(String::new(), |tight| percent(tight.confidence))));
+        }
+        table.add_row(row);
     }
     // Trailing spaces would be noise in logs.
     let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();

@@ -64,9 +64,10 @@ pub(crate) fn run(args: &PathArgs) -> Result<(), Failed> {
         return Err(Failed::new(Code::Interrupted, anyhow::anyhow!("interrupted; the result is partial")));
     }
     driven?;
-    match answer.narrow {
-        Ok(_) => Ok(()),
-        Err(refused) => Err(Failed::new(Code::Untrustworthy, refused)),
+    let tight = answer.tight.and_then(Result::err);
+    match answer.narrow.err().or(tight) {
+        None => Ok(()),
+        Some(refused) => Err(Failed::new(Code::Untrustworthy, refused)),
     }
 }
 
@@ -79,6 +80,7 @@ fn config(args: &PathArgs, session: &Session) -> Config {
         time: args.time(),
         rule: args.rule(),
         all: args.all,
+        tight: args.tight,
         quantum: QUANTUM,
         most_packets: session.max_packets(),
         seed: now().ns(),
@@ -126,6 +128,7 @@ fn activity(phase: Phase) -> String {
         Phase::Pairs => "capacity of the narrow link".to_owned(),
         Phase::Trains(hop) => format!("trains up to hop {hop}"),
         Phase::Prefix(hop) => format!("capacity up to hop {hop}"),
+        Phase::Tight => "streams for the tight link".to_owned(),
         Phase::Recheck => "counting hops again".to_owned(),
         Phase::Done => "done".to_owned(),
     }

@@ -2,9 +2,11 @@
 
 use std::net::IpAddr;
 
+use super::tight::Tight;
 use crate::estimate::hire::{Location, NotMeasured, Unlocated};
 use crate::estimate::ppdd::{Capacity, Dropped, Insufficient};
 use crate::estimate::slcs::Member;
+use crate::estimate::tight::NotLocated;
 use crate::stream::Refusal;
 use crate::units::{Bytes, Rate};
 
@@ -42,6 +44,8 @@ pub struct Answer {
     pub capacity: Option<Capacity>,
     /// Position of the narrow link.
     pub narrow: Result<Location, Refused>,
+    /// Position of the tight link, if it was wanted.
+    pub tight: Option<Result<Tight, Refused>>,
     /// The groups of trains, from the receiver towards the sender.
     pub groups: Vec<Group>,
     /// The links that are the narrow link of some prefix of the path, the narrow link first; only complete where the
@@ -55,7 +59,7 @@ pub struct Answer {
     pub dropped: Dropped,
 }
 
-/// The reason why the narrow link is unknown, and what to do.
+/// The reason why the narrow or the tight link is unknown, and what to do.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refused {
     /// There are not enough measurements yet.
@@ -136,6 +140,25 @@ pub enum Refused {
     /// The groups of trains do not tell.
     #[error("{}", unlocated(.0))]
     Unlocated(Unlocated),
+    /// The loads that should show the tight link were not sent at their rate, or did not arrive.
+    #[error(
+        "streams were lost or not sent at their rate; measure when fewer packets are lost, or from a host that is less busy"
+    )]
+    LoadsUnusable,
+    /// No rate, or no hop, made delays grow.
+    #[error("{0}; other traffic may have given way, or changed: measure again")]
+    TightUnlocated(NotLocated),
+    /// Hops differ too little.
+    #[error(
+        "hop {hop} is the most likely one ({:.0} %), but hops differ too little; give more --budget, or measure when cross traffic varies less",
+        (100.0 * .confidence).floor()
+    )]
+    TightUnsure {
+        /// The most likely position.
+        hop: u32,
+        /// How likely it is.
+        confidence: f64,
+    },
 }
 
 /// Returns the sentence for a search without an answer.

@@ -1,4 +1,4 @@
-//! Locates the narrow link of a path: a conversation with the receiver, without any I/O.
+//! Locates the narrow and the tight link of a path: a conversation with the receiver, without any I/O.
 //!
 //! [`Locator`] says which trains to send and reads what became of them:
 //!
@@ -7,6 +7,7 @@
 //! pairs      the capacity of the narrow link                              (wan-measurements 2.15, 2.16)
 //! trains     groups whose hidden packets die at hop N, N - 1, ...         (wan-measurements 2.17, 2.18)
 //! prefixes   the capacities of the links before it, if wanted            (wan-measurements 2.19)
+//! tight      loads whose hidden packets die at some hop, if wanted: at which hop does the path have least to spare?
 //! recheck    a short survey: is it still the same path?
 //! ```
 
@@ -15,9 +16,11 @@ mod phases;
 mod refine;
 mod spacing;
 mod survey;
+mod tight;
 
 pub use answer::{Answer, Group, Node, Refused};
 pub use survey::MOST_HOPS;
+pub use tight::Tight;
 
 use std::net::IpAddr;
 
@@ -29,6 +32,7 @@ use crate::units::{Bytes, Duration, Instant, Rate};
 
 use spacing::Spacing;
 use survey::{Addresses, Unknown};
+use tight::TightSearch;
 
 /// Mean time between pairs and trains (wan-measurements 2.15) ...
 const MEAN_GAP: Duration = Duration::from_ms(20);
@@ -88,6 +92,10 @@ const CLEAR: f64 = 0.5;
 /// decides, too.
 const WIDE: f64 = 1.1;
 
+/// Shares of bytes and time that are kept for the tight link, if it is wanted.
+const TIGHT_BYTES: f64 = 0.75;
+const TIGHT_TIME: f64 = 0.5;
+
 /// Trains per prefix when all capacities are wanted (wan-measurements 2.19).
 const PREFIX_TRAINS: usize = 1000;
 
@@ -109,6 +117,8 @@ pub struct Config {
     pub rule: Rule,
     /// Whether to measure the capacities of all prefixes before the narrow link.
     pub all: bool,
+    /// Whether to locate the tight link, too; it may use three quarters of the bytes and half of the time.
+    pub tight: bool,
     /// Resolution and noise of timestamps.
     pub quantum: Duration,
     /// Maximum number of packets in a stream.
@@ -142,6 +152,8 @@ pub enum Phase {
     Trains(u8),
     /// Measuring the capacity of the links up to this hop.
     Prefix(u8),
+    /// Locating the tight link.
+    Tight,
     /// Counting hops again.
     Recheck,
     /// Nothing more.
@@ -172,6 +184,11 @@ pub struct Locator {
     /// Trains of the prefix that is measured, and the results, by hop from the first.
     prefix: Option<Pairs>,
     prefixes: Vec<Option<Result<Rate, NotMeasured>>>,
+    /// The search for the tight link, and its end.
+    tight: Option<TightSearch>,
+    tight_found: Option<Result<Tight, Refused>>,
+    /// Why the narrow link is unknown, although the path can still be measured.
+    unclear: Option<Refused>,
     refused: Option<Refused>,
     bytes: Bytes,
     trains: usize,
@@ -200,6 +217,9 @@ impl Locator {
             location: None,
             prefix: None,
             prefixes: Vec::new(),
+            tight: None,
+            tight_found: None,
+            unclear: None,
             refused: None,
             bytes: Bytes::ZERO,
             trains: 0,
@@ -233,6 +253,7 @@ impl Locator {
                 Phase::Pairs => self.more_pairs(now),
                 Phase::Trains(_) => self.more_trains(now),
                 Phase::Prefix(hop) => self.more_of_prefix(hop, now),
+                Phase::Tight => self.more_loads(now),
                 Phase::Done => return Step::Done,
             };
             if self.refused.is_some() {
@@ -255,7 +276,7 @@ impl Locator {
                 search.refused(u32::from(hop));
             }
             if self.failures >= FAILURES {
-                self.refused = Some(Refused::Stream(refusal));
+                self.give_up(Refused::Stream(refusal));
             }
             return;
         }
@@ -270,6 +291,7 @@ impl Locator {
                     self.late += add(prefix, trains);
                 }
             }
+            Phase::Tight => self.observe_loads(trains),
             Phase::Done => {}
         }
         if matches!(self.phase, Phase::Pairs | Phase::Trains(_)) {
@@ -284,9 +306,15 @@ impl Locator {
             addresses: self.addresses.of(hop),
             prefix: self.prefixes.get(usize::from(hop) - 1).copied().flatten(),
         });
-        let narrow = match (&self.refused, self.location) {
-            (Some(refused), _) => Err(refused.clone()),
+        let refused = || self.refused.clone().or_else(|| self.unclear.clone());
+        let narrow = match (refused(), self.location) {
+            (Some(refused), _) => Err(refused),
             (None, Some(location)) => Ok(location),
+            (None, None) => Err(Refused::Unfinished),
+        };
+        let tight = match (&self.refused, &self.tight_found) {
+            (Some(refused), _) => Err(refused.clone()),
+            (None, Some(found)) => found.clone(),
             (None, None) => Err(Refused::Unfinished),
         };
         let mut dropped = self.pairs.dropped();
@@ -301,6 +329,7 @@ impl Locator {
             nodes: nodes.collect(),
             capacity: self.capacity,
             narrow,
+            tight: self.config.tight.then_some(tight),
             groups: self.groups().filter_map(|(hop, trains)| group(hop, trains)).collect(),
             slcs: self.slcs(),
             bytes: self.bytes,
@@ -327,14 +356,25 @@ impl Locator {
         slcs::of_prefixes(&measured, SAME)
     }
 
+    /// Returns the bytes and the time that the current phase and those before it may use together.
+    fn allowed(&self) -> (Bytes, Duration) {
+        let Config { budget, time, .. } = self.config;
+        if self.config.tight && self.phase != Phase::Tight {
+            let bytes = (budget.get() as f64 * (1.0 - TIGHT_BYTES)) as u64;
+            (Bytes::new(bytes), time.scale(1.0 - TIGHT_TIME))
+        } else {
+            (budget, time)
+        }
+    }
+
     fn time_left(&self, now: Instant) -> Duration {
-        self.config.time - (now - self.started)
+        self.allowed().1 - (now - self.started)
     }
 
     /// Returns the bytes that may still be sent before the second survey.
     fn bytes_left(&self) -> u64 {
         let survey = self.config.small * survey::packets();
-        self.config.budget.get().saturating_sub((self.bytes + survey).get())
+        self.allowed().0.get().saturating_sub((self.bytes + survey).get())
     }
 
     /// Returns the size on the wire of one train.

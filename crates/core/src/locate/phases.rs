@@ -38,20 +38,37 @@ impl Locator {
     /// Returns more pairs, or moves on to the trains.
     pub(super) fn more_pairs(&mut self, now: Instant) -> Option<TrainSchedule> {
         let dispersion = self.median_dispersion();
+        let (bytes, time) = self.allowed();
         let limits = Limits {
-            bytes: self
-                .bytes_left()
-                .saturating_sub((self.config.budget.get() as f64 * (1.0 - PAIRS_SHARE)) as u64),
-            time: self.time_left(now) - self.config.time.scale(1.0 - PAIRS_SHARE),
+            bytes: self.bytes_left().saturating_sub((bytes.get() as f64 * (1.0 - PAIRS_SHARE)) as u64),
+            time: self.time_left(now) - time.scale(1.0 - PAIRS_SHARE),
             least: dispersion.scale(2.0 * LEAST_TRAINS),
             mean: MEAN_GAP.max(dispersion.scale(2.0 * MEAN_TRAINS)),
         };
         let wanted = if self.pairs.is_empty() { Some(FIRST_PAIRS) } else { self.pairs.wanted() };
         let schedule = wanted.and_then(|wanted| self.equal_trains(Train::PAIR, wanted, limits));
-        if schedule.is_none() {
-            self.refused = self.finish_pairs().err();
+        if schedule.is_none()
+            && let Err(reason) = self.finish_pairs()
+        {
+            self.give_up(reason);
         }
         schedule
+    }
+
+    /// Ends the search for the narrow link without an answer, or that for the tight link. The latter only needs to know
+    /// about how much the path carries.
+    pub(super) fn give_up(&mut self, reason: Refused) {
+        let enough =
+            matches!(reason, Refused::CapacityUnclear(_) | Refused::Unlocated(_) | Refused::Spent(..));
+        if self.phase == Phase::Tight {
+            self.tight_found = Some(Err(reason));
+            self.phase = Phase::Recheck;
+        } else if self.config.tight && enough && self.capacity.is_some() {
+            self.unclear = Some(reason);
+            self.begin_tight();
+        } else {
+            self.refused = Some(reason);
+        }
     }
 
     /// Adds pairs; what counts as an equal delay depends on all of them.
@@ -214,17 +231,18 @@ impl Locator {
         match result {
             Ok(location) => {
                 self.location = Some(location);
-                self.phase = Phase::Recheck;
                 if self.config.all && location.hop > 1 {
                     self.begin_prefix(location.hop as u8 - 1, HIDDEN);
+                } else {
+                    self.begin_tight();
                 }
             }
             Err(Unlocated::TooFewTrains { usable: 0, .. })
                 if self.bytes_left() < self.train_bytes(HIDDEN) * 10 =>
             {
-                self.refused = Some(Refused::Spent("the byte budget", "--budget"));
+                self.give_up(Refused::Spent("the byte budget", "--budget"));
             }
-            Err(reason) => self.refused = Some(Refused::Unlocated(reason)),
+            Err(reason) => self.give_up(Refused::Unlocated(reason)),
         }
     }
 
@@ -260,6 +278,6 @@ impl Locator {
             return self.begin_prefix(hop, needed as u8);
         }
         self.prefixes[usize::from(hop) - 1] = Some(measured);
-        if hop > 1 { self.begin_prefix(hop - 1, HIDDEN) } else { self.phase = Phase::Recheck }
+        if hop > 1 { self.begin_prefix(hop - 1, HIDDEN) } else { self.begin_tight() }
     }
 }

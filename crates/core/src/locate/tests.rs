@@ -21,6 +21,7 @@ fn config() -> Config {
         time: Duration::from_ms(30_000),
         rule: Rule::Step(0.15),
         all: false,
+        tight: false,
         quantum: Duration::from_us(2),
         most_packets: 16_384,
         seed: 1,
@@ -31,7 +32,8 @@ fn config() -> Config {
 struct Path {
     /// Time in ns that a full packet takes on each link.
     packet_ns: Vec<f64>,
-    load: f64,
+    /// Share of each link that cross traffic takes.
+    loads: Vec<f64>,
     /// When each link becomes idle, and when the next cross packet arrives there, in ns.
     idle: Vec<f64>,
     cross: Vec<f64>,
@@ -50,7 +52,7 @@ impl Path {
         let links = mbps.len();
         Path {
             packet_ns,
-            load,
+            loads: vec![load; links],
             idle: vec![0.0; links],
             cross: vec![0.0; links],
             loss: 0.0,
@@ -68,9 +70,9 @@ impl Path {
     /// Returns when a packet that arrives at a link at `at` has left it.
     fn cross_link(&mut self, link: usize, at: f64, size: f64) -> f64 {
         let time = self.packet_ns[link];
-        while self.load > 0.0 && self.cross[link] <= at {
+        while self.loads[link] > 0.0 && self.cross[link] <= at {
             self.idle[link] = self.idle[link].max(self.cross[link]) + time;
-            self.cross[link] += -(1.0 - self.uniform()).ln() * time / self.load;
+            self.cross[link] += -(1.0 - self.uniform()).ln() * time / self.loads[link];
         }
         self.idle[link] = self.idle[link].max(at) + time * size;
         self.idle[link]
@@ -238,6 +240,7 @@ fn a_path_that_becomes_longer_or_shorter_is_refused() {
     let longer = |path: &mut Path, phase| {
         if phase == Phase::Recheck && path.idle.len() == 7 {
             path.packet_ns.push(1e5);
+            path.loads.push(0.0);
             path.idle.push(0.0);
             path.cross.push(path.now);
         }
@@ -306,4 +309,60 @@ fn streams_that_the_sender_cannot_keep_end_the_measurement() {
         streams += 1;
     }
     assert_eq!((streams, locator.answer().narrow), (5, Err(Refused::Stream(Refusal::ClockStep))));
+}
+
+/// Four links, of which the second is the narrow one and the third has the least to spare: 10 Mb/s.
+fn busy() -> Path {
+    let mut path = Path::new(&[60.0, 20.0, 50.0, 60.0], 0.2);
+    path.loads[2] = 0.8;
+    path
+}
+
+fn tight_config() -> Config {
+    let time = Duration::from_ms(60_000);
+    Config { tight: true, budget: Bytes::new(12_000_000), time, ..config() }
+}
+
+#[test]
+fn the_tight_link_is_found_where_it_is_not_the_narrow_one() {
+    let located = (1..=5).filter_map(|seed| {
+        let mut path = busy();
+        path.random = Pcg64Mcg::seed_from_u64(seed);
+        path.answer(Config { seed, ..tight_config() }).tight.expect("wanted").ok()
+    });
+    let located: Vec<Tight> = located.collect();
+    assert!(located.len() >= 3, "{located:?}");
+    for Tight { hop, rate, .. } in located {
+        assert_eq!(hop, 3);
+        assert!(rate > Rate::from_mbps(10.0) && rate < Rate::from_mbps(20.0), "{rate}");
+    }
+    assert_eq!(busy().answer(config()).tight, None, "not wanted");
+}
+
+#[test]
+fn the_tight_link_of_an_idle_path_is_the_narrow_one() {
+    let answer = Path::new(&REFERENCE, 0.0).answer(tight_config());
+    let tight = answer.tight.expect("wanted").expect("located");
+    assert_eq!((tight.hop, answer.narrow.map(|location| location.hop)), (5, Ok(5)));
+}
+
+#[test]
+fn no_budget_is_exceeded_for_the_tight_link() {
+    for mb in (1..=12).step_by(2) {
+        let budget = Bytes::new(mb * 1_000_000);
+        let answer = busy().answer(Config { budget, ..tight_config() });
+        assert!(answer.bytes <= budget, "{} of {budget}", answer.bytes);
+    }
+}
+
+#[test]
+fn a_path_that_changes_while_the_tight_link_is_sought_has_no_answer() {
+    let shorter = |path: &mut Path, phase| {
+        if phase == Phase::Tight {
+            path.packet_ns.truncate(2);
+        }
+    };
+    let answer = Path::new(&[30.0, 20.0, 50.0, 60.0], 0.0).measure(tight_config(), shorter).1;
+    assert!(matches!(answer.tight, Some(Err(Refused::PathChanged { .. } | Refused::HiddenArrived { .. }))));
+    assert_eq!(answer.tight.and_then(Result::err), answer.narrow.err());
 }
