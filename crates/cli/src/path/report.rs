@@ -64,6 +64,7 @@ pub(crate) struct Line {
     trains_lost: usize,
     trains_reordered: usize,
     trains_late: usize,
+    packets_duplicated: usize,
     pub(crate) probe_bytes: u64,
     control_bytes: u64,
     pub(crate) duration_ms: f64,
@@ -136,6 +137,7 @@ impl Line {
             trains_lost: answer.dropped.lost,
             trains_reordered: answer.dropped.reordered,
             trains_late: answer.dropped.late,
+            packets_duplicated: answer.duplicates,
             probe_bytes: context.probes.get(),
             control_bytes: context.control.get(),
             duration_ms: context.time.ms(),
@@ -200,7 +202,10 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
         let _ = writeln!(text, "narrower than all links before them: {}", members.join(", "));
     }
     let unused = answer.dropped.to_string();
-    let unused = if unused.is_empty() { "all used".to_owned() } else { unused };
+    let mut unused = if unused.is_empty() { "all used".to_owned() } else { unused };
+    if answer.duplicates > 0 {
+        let _ = write!(unused, "; {} packets arrived twice", answer.duplicates);
+    }
     let _ = writeln!(
         text,
         "cost     {} of probes and {} of control traffic in {:.1} s; {} pairs and trains, {unused}",

@@ -106,6 +106,7 @@ fn drive(
             Err(error) => return Err(net_failure(error)),
         };
         let replies: Vec<_> = outcome.replies.iter().map(|reply| (reply.hops, reply.from)).collect();
+        locator.observe_duplicates(outcome.duplicates as usize);
         locator.observe(&outcome.trains, &replies, refusal(&outcome));
         if let Some(writer) = &mut writer {
             writer.write(&outcome, schedule.packet)?;

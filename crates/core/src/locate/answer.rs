@@ -57,6 +57,8 @@ pub struct Answer {
     pub trains: usize,
     /// Pairs and trains not used, by reason.
     pub dropped: Dropped,
+    /// Packets that arrived twice.
+    pub duplicates: usize,
 }
 
 /// The reason why the narrow or the tight link is unknown, and what to do.
@@ -83,6 +85,18 @@ pub enum Refused {
         before: u8,
         /// Hops in the end.
         after: u8,
+    },
+    /// A node has another address than before.
+    #[error(
+        "the path changed during the measurement, or packets take several paths: hop {hop} was {before} and then {after}; measure again"
+    )]
+    NodeChanged {
+        /// The number of the node.
+        hop: u8,
+        /// Its address at first.
+        before: IpAddr,
+        /// Its address in the end.
+        after: IpAddr,
     },
     /// Hidden packets arrived, or no longer arrived, against what the number of hops says.
     #[error(
@@ -115,6 +129,26 @@ pub enum Refused {
         lost: usize,
         /// Pairs and trains sent.
         sent: usize,
+    },
+    /// Many pairs arrived in the wrong order.
+    #[error(
+        "{reordered} of {sent} pairs arrived in the wrong order, so gaps mean nothing: packets take several paths, or a wireless link repeats lost ones; measure from the other side of it"
+    )]
+    Reordered {
+        /// Pairs in the wrong order.
+        reordered: usize,
+        /// Pairs sent.
+        sent: usize,
+    },
+    /// Many packets arrived twice.
+    #[error(
+        "{duplicates} of {packets} packets arrived twice, so gaps mean little: something on the way copies packets, such as a bridge with a loop; remove the cause"
+    )]
+    Duplicated {
+        /// Packets that arrived twice.
+        duplicates: usize,
+        /// Packets that were to arrive.
+        packets: usize,
     },
     /// Pairs arrive closer together than they were sent: something on the way or the receiver holds packets back.
     #[error(

@@ -31,7 +31,7 @@ use crate::stream::{Arrival, Refusal, StreamRecord, Train, TrainRecord, TrainSch
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 use spacing::Spacing;
-use survey::{Addresses, Unknown};
+use survey::{Addresses, Changed, Unknown};
 use tight::TightSearch;
 
 /// Mean time between pairs and trains (wan-measurements 2.15) ...
@@ -84,6 +84,12 @@ const STRAYS: f64 = 0.2;
 /// More than this share of pairs and trains lost, or of pairs too close together, is refused.
 const MOST_LOST: f64 = 0.4;
 const MOST_GROUPED: f64 = 0.3;
+
+/// The same for pairs in the wrong order: where so many are, the gaps of the others mean little, too.
+const MOST_REORDERED: f64 = 0.1;
+
+/// The same for packets that arrived twice: each spreads the pair or train that it is part of.
+const MOST_DUPLICATED: f64 = 0.2;
 
 /// A capacity that fewer resampled sets of pairs agree with is unclear, unless one mode dominates.
 const CLEAR: f64 = 0.5;
@@ -192,6 +198,9 @@ pub struct Locator {
     refused: Option<Refused>,
     bytes: Bytes,
     trains: usize,
+    /// Packets that were to arrive, and those that arrived twice.
+    packets: usize,
+    duplicates: usize,
     /// Pairs and trains of prefixes not used because the sender was interrupted.
     late: usize,
 }
@@ -223,6 +232,8 @@ impl Locator {
             refused: None,
             bytes: Bytes::ZERO,
             trains: 0,
+            packets: 0,
+            duplicates: 0,
             late: 0,
         }
     }
@@ -266,10 +277,19 @@ impl Locator {
         }
     }
 
+    /// Records how many packets of the last step's trains arrived twice; to be called before [`Locator::observe`].
+    pub fn observe_duplicates(&mut self, count: usize) {
+        self.duplicates += count;
+    }
+
     /// Records the fate of the trains of the last step: what both ends saw of them, the addresses of the nodes at which
     /// hidden packets died, and the reason if the sender or a clock made the stream unusable.
     pub fn observe(&mut self, trains: &[TrainRecord], replies: &[(u8, IpAddr)], refusal: Option<Refusal>) {
-        replies.iter().for_each(|(hops, address)| self.addresses.add(*hops, *address));
+        self.packets += 2 * trains.len();
+        let (hops, addresses) = (self.hops, Addresses::of_replies(replies));
+        let changed =
+            if self.phase == Phase::Recheck { self.addresses.changed(&addresses, hops) } else { None };
+        self.addresses.extend(addresses);
         if let (Some(refusal), false) = (refusal, matches!(self.phase, Phase::Survey | Phase::Recheck)) {
             self.failures += 1;
             if let (Phase::Trains(hop), Some(search)) = (self.phase, &mut self.search) {
@@ -282,7 +302,7 @@ impl Locator {
         }
         match self.phase {
             Phase::Survey => self.count_hops(trains),
-            Phase::Recheck => self.compare_hops(trains),
+            Phase::Recheck => self.compare_hops(trains, changed),
             Phase::Pairs => self.add_pairs(trains),
             Phase::Trains(hop) => self.observe_group(hop, trains),
             Phase::Prefix(hop) => {
@@ -335,6 +355,7 @@ impl Locator {
             bytes: self.bytes,
             trains: self.trains,
             dropped,
+            duplicates: self.duplicates,
         }
     }
 

@@ -24,15 +24,22 @@ impl Locator {
         }
     }
 
-    /// Compares the number of hops at the end with that at the beginning.
-    pub(super) fn compare_hops(&mut self, trains: &[TrainRecord]) {
+    /// Compares the hops at the end with those at the beginning; `changed` is one that has another address.
+    pub(super) fn compare_hops(&mut self, trains: &[TrainRecord], changed: Option<Changed>) {
         self.phase = Phase::Done;
-        match survey::hop_count(trains) {
-            Ok(after) if after != self.hops => {
-                self.refused = Some(Refused::PathChanged { before: self.hops, after });
-            }
-            _ => {}
-        }
+        let other_node =
+            changed.map(|Changed { hop, before, after }| Refused::NodeChanged { hop, before, after });
+        self.refused = match survey::hop_count(trains) {
+            Ok(after) if after != self.hops => Some(Refused::PathChanged { before: self.hops, after }),
+            _ => other_node.or_else(|| self.duplicated()),
+        };
+    }
+
+    /// Returns a refusal if many packets arrived twice.
+    fn duplicated(&self) -> Option<Refused> {
+        let (duplicates, packets) = (self.duplicates, self.packets);
+        let many = packets >= FEW && duplicates as f64 > MOST_DUPLICATED * packets as f64;
+        many.then_some(Refused::Duplicated { duplicates, packets })
     }
 
     /// Returns more pairs, or moves on to the trains.
@@ -45,6 +52,11 @@ impl Locator {
             least: dispersion.scale(2.0 * LEAST_TRAINS),
             mean: MEAN_GAP.max(dispersion.scale(2.0 * MEAN_TRAINS)),
         };
+        if let Err(reason) = self.check_pairs() {
+            // More of them would be no better.
+            self.give_up(reason);
+            return None;
+        }
         let wanted = if self.pairs.is_empty() { Some(FIRST_PAIRS) } else { self.pairs.wanted() };
         let schedule = wanted.and_then(|wanted| self.equal_trains(Train::PAIR, wanted, limits));
         if schedule.is_none()
@@ -131,15 +143,22 @@ impl Locator {
     fn check_pairs(&self) -> Result<(), Refused> {
         let (pairs, dropped) = (self.pairs.len(), self.pairs.dropped());
         let sent = pairs + dropped.total();
-        if sent >= FEW && dropped.lost as f64 > MOST_LOST * sent as f64 {
+        let many = |count: usize, share: f64| sent >= FEW && count as f64 > share * sent as f64;
+        if many(dropped.lost, MOST_LOST) {
             return Err(Refused::Lost { lost: dropped.lost, sent });
         }
-        let closer = |pair: &&ppdd::Triplet| pair.dispersion < pair.gap;
-        let close = self.pairs.triplets().iter().filter(closer).count();
-        if pairs >= FEW && close as f64 > MOST_GROUPED * pairs as f64 {
-            return Err(Refused::Grouped { close, pairs });
+        let reordered = self.observed.iter().filter(|pair| pair.is_reordered()).count();
+        if many(reordered, MOST_REORDERED) {
+            return Err(Refused::Reordered { reordered, sent });
         }
-        Ok(())
+        // Some receivers see the packets that they read together at the same time.
+        let at_once = dropped.reordered.saturating_sub(reordered);
+        let closer = |pair: &&ppdd::Triplet| pair.dispersion < pair.gap;
+        let close = at_once + self.pairs.triplets().iter().filter(closer).count();
+        if many(close, MOST_GROUPED) {
+            return Err(Refused::Grouped { close, pairs: sent });
+        }
+        self.duplicated().map_or(Ok(()), Err)
     }
 
     /// Returns the time in which trains may leave whatever time others take: that of one packet on the narrow link, in

@@ -37,10 +37,15 @@ struct Path {
     /// When each link becomes idle, and when the next cross packet arrives there, in ns.
     idle: Vec<f64>,
     cross: Vec<f64>,
-    /// Share of packets lost.
+    /// Share of packets lost, and share of packets that the first link sends twice.
     loss: f64,
+    twice: f64,
+    /// Most that a packet is delayed after the last link, in ns.
+    jitter: f64,
     /// Nodes that answer expired packets.
     answers: bool,
+    /// The second number of their addresses.
+    network: u8,
     random: Pcg64Mcg,
     now: f64,
     sent: u64,
@@ -56,7 +61,10 @@ impl Path {
             idle: vec![0.0; links],
             cross: vec![0.0; links],
             loss: 0.0,
+            twice: 0.0,
+            jitter: 0.0,
             answers: true,
+            network: 0,
             random: Pcg64Mcg::seed_from_u64(7),
             now: 0.0,
             sent: 0,
@@ -78,8 +86,8 @@ impl Path {
         self.idle[link]
     }
 
-    /// Sends trains and returns what both ends see.
-    fn send(&mut self, schedule: &TrainSchedule) -> (Vec<TrainRecord>, Vec<(u8, IpAddr)>) {
+    /// Sends trains and returns what both ends see, and how many packets that are not hidden arrived twice.
+    fn send(&mut self, schedule: &TrainSchedule) -> (Vec<TrainRecord>, Vec<(u8, IpAddr)>, usize) {
         let size = schedule.packet.get() as f64 / PACKET.get() as f64;
         self.sent += schedule.bytes().get();
         // Packets in order of time, link by link: trains may overlap.
@@ -107,24 +115,32 @@ impl Path {
                 let Some((train, position, hops, at)) = packets.pop_front() else { break };
                 let left = self.cross_link(link, at, size);
                 if usize::from(hops) == link + 1 && link + 1 < self.packet_ns.len() {
-                    let from = Ipv4Addr::new(10, 0, 0, hops).into();
+                    let from = Ipv4Addr::new(10, self.network, 0, hops).into();
                     replies.extend(self.answers.then_some((hops, from)));
                 } else if self.uniform() >= self.loss / self.packet_ns.len() as f64 {
                     packets.push_back((train, position, hops, left));
+                    if link == 0 && self.twice > 0.0 && self.uniform() < self.twice {
+                        let left = self.cross_link(link, left, size);
+                        packets.push_back((train, position, hops, left));
+                    }
                 }
             }
         }
+        let mut duplicates = 0;
         for (train, position, hops, at) in packets {
+            let at = if self.jitter > 0.0 { at + self.jitter * self.uniform() } else { at };
             let record = &mut records[train];
-            let time = Some(Instant::from_ns(9_000_000_000 + at as u64));
-            match position {
-                _ if hops != u8::MAX => record.hidden_seen += 1,
-                0 => record.received[0] = time,
-                _ => record.received[1] = time,
+            let time = Instant::from_ns(9_000_000_000 + at as u64);
+            match &mut record.received[usize::from(position > 0)] {
+                _ if hops != u8::MAX => {
+                    record.hidden_seen = (record.hidden_seen + 1).min(record.train.hidden);
+                }
+                received @ None => *received = Some(time),
+                Some(_) => duplicates += 1,
             }
         }
         self.now = starts[starts.len() - 1] + 100e6;
-        (records, replies)
+        (records, replies, duplicates)
     }
 
     /// Runs a measurement to its end; `disturb` may change the path before each stream.
@@ -141,7 +157,8 @@ impl Path {
                 }
                 Step::Send { schedule, .. } => {
                     disturb(self, locator.phase());
-                    let (trains, replies) = self.send(&schedule);
+                    let (trains, replies, duplicates) = self.send(&schedule);
+                    locator.observe_duplicates(duplicates);
                     locator.observe(&trains, &replies, None);
                 }
             }
@@ -263,7 +280,7 @@ fn firewalls_against_small_ttls_are_named() {
         let Step::Send { schedule, replies } = locator.next_step(Instant::ZERO) else { panic!("no survey") };
         assert!(replies);
         let mut path = Path::new(&[10.0; 40], 0.0);
-        let (trains, replies) = path.send(&schedule);
+        let (trains, replies, _) = path.send(&schedule);
         locator.observe(&trains, &replies, None);
     }
     assert_eq!(locator.next_step(Instant::ZERO), Step::Done);
@@ -275,7 +292,7 @@ fn a_receiver_that_merges_packets_is_named() {
     let mut path = Path::new(&[100.0, 50.0], 0.0);
     let mut locator = Locator::new(config(), Instant::ZERO);
     while let Step::Send { schedule, .. } = locator.next_step(Instant::from_ns(path.now as u64)) {
-        let (mut trains, replies) = path.send(&schedule);
+        let (mut trains, replies, _) = path.send(&schedule);
         for train in &mut trains {
             // Both are read together, 1 us apart.
             train.received[0] = train.received[1].map(|last| last - Duration::from_us(1));
@@ -304,11 +321,41 @@ fn streams_that_the_sender_cannot_keep_end_the_measurement() {
     let mut locator = Locator::new(config(), Instant::ZERO);
     let mut streams = 0;
     while let Step::Send { schedule, .. } = locator.next_step(Instant::ZERO) {
-        let (trains, replies) = path.send(&schedule);
+        let (trains, replies, _) = path.send(&schedule);
         locator.observe(&trains, &replies, Some(Refusal::ClockStep));
         streams += 1;
     }
     assert_eq!((streams, locator.answer().narrow), (5, Err(Refused::Stream(Refusal::ClockStep))));
+}
+
+#[test]
+fn a_path_of_as_many_hops_through_other_routers_is_refused() {
+    let moved = |path: &mut Path, phase| path.network = u8::from(phase == Phase::Recheck);
+    let answer = Path::new(&REFERENCE, 0.0).measure(config(), moved).1;
+    let [before, after] = [0, 1].map(|network| Ipv4Addr::new(10, network, 0, 1).into());
+    assert_eq!(answer.narrow, Err(Refused::NodeChanged { hop: 1, before, after }));
+}
+
+#[test]
+fn a_few_copies_of_packets_do_no_harm_and_many_are_refused() {
+    let mut path = Path::new(&REFERENCE, 0.0);
+    path.twice = 0.05;
+    let answer = path.answer(config());
+    assert_eq!(answer.narrow.map(|location| location.hop), Ok(5));
+    assert!(answer.duplicates > 20, "{}", answer.duplicates);
+    let mut path = Path::new(&REFERENCE, 0.0);
+    path.twice = 0.6;
+    let answer = path.answer(config());
+    assert!(matches!(answer.narrow, Err(Refused::Duplicated { .. })), "{:?}", answer.narrow);
+}
+
+#[test]
+fn pairs_in_the_wrong_order_are_refused_before_many_are_sent() {
+    let mut path = Path::new(&REFERENCE, 0.0);
+    path.jitter = 2e6;
+    let answer = path.answer(config());
+    assert!(matches!(answer.narrow, Err(Refused::Reordered { .. })), "{:?}", answer.narrow);
+    assert!(answer.bytes < Bytes::new(200_000), "{}", answer.bytes);
 }
 
 /// Four links, of which the second is the narrow one and the third has the least to spare: 10 Mb/s.
