@@ -282,18 +282,20 @@ fn nodes_that_do_not_answer_are_counted_all_the_same() {
     assert!(line["narrow_hop"] == 2 || line["narrow_hop"].is_null(), "{line} {said}");
 }
 
-/// Starts a measurement, makes n1 send packets for the server in n3 through the node x after some time, and returns the
+/// Starts a measurement, makes n1 send packets for the server in n3 through the node x under way, and returns the
 /// reason for which there is no answer.
-fn rerouted(served: &Served, after: Time, arguments: &[&str]) -> String {
-    let child = served.start(arguments);
+fn rerouted(served: &Served) -> String {
+    // After the survey, which takes half a second, and before the end, after five.
+    const AFTER: Time = Time::from_millis(1500);
+    let child = served.start(&["--budget", "1.5 MB"]);
     let began = Clock::now();
-    std::thread::sleep(after);
+    std::thread::sleep(AFTER);
     let next = served.lab.interface("x", "n1-x").unwrap().v4;
     let target = served.lab.interface("n3", "n2-n3").unwrap().v4.octets();
     let subnet = format!("{}.{}.{}.0/24", target[0], target[1], target[2]);
     served.lab.configure("n1", &format!("route replace {subnet} via {next}\n")).unwrap();
     let (line, said) = result(child);
-    assert!(began.elapsed() > after, "it ended before the change: {said}");
+    assert!(began.elapsed() > AFTER, "it ended before the change: {said}");
     assert_eq!(line["narrow_hop"], Value::Null, "{line}");
     line["error"].as_str().unwrap().to_owned()
 }
@@ -304,8 +306,7 @@ fn a_path_that_changes_under_way_is_refused() {
     let mut links = chain(&[40.0, 20.0, 40.0]);
     links.extend([edge("n1", "x", 40.0), edge("x", "n2", 40.0)]);
     let Some(served) = up(&Spec::of(links), "change", "n3") else { return };
-    // After the survey, which takes half a second, and before the end, after seven.
-    let sentence = rerouted(&served, Time::from_secs(3), &[]);
+    let sentence = rerouted(&served);
     assert!(sentence.contains("the path changed during the measurement"), "{sentence}");
 }
 
@@ -316,7 +317,7 @@ fn a_change_to_other_routers_at_the_same_hops_is_refused() {
     links.extend([edge("n1", "x", 40.0), edge("x", "n3", 10.0)]);
     let Some(served) = up(&Spec::of(links), "other", "n3") else { return };
     // The server's address is on the link from n2; the way through x is as long.
-    let sentence = rerouted(&served, Time::from_millis(1500), &["--budget", "1.5 MB"]);
+    let sentence = rerouted(&served);
     assert!(sentence.contains("the path changed during the measurement"), "{sentence}");
 }
 
