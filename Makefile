@@ -66,6 +66,7 @@ lint: format
 bench:
 	$(NEED) rust ip bpf
 	$(CARGO) bench --locked -p headway-core --bench estimate
+	$(CARGO) bench --locked -p headway-core --bench explicit
 	$(CARGO) build --release --locked --bin headway
 	target/release/headway accuracy --idle
 	$(CARGO) bench --locked -p headway-sim --bench scheduler

@@ -7,6 +7,7 @@
 #ifndef HEADWAY_NUMBERS_H
 #define HEADWAY_NUMBERS_H
 
+typedef unsigned char hw_u8;
 typedef unsigned short hw_u16;
 typedef unsigned int hw_u32;
 typedef int hw_s32;

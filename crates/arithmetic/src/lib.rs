@@ -3,6 +3,7 @@
 //! The headers compile as BPF, in a kernel module and here, and use no kernel types. Windows in bytes are in Q9,
 //! that is with nine fraction bits.
 
+pub mod explicit;
 mod ls_aimd;
 mod numbers;
 pub mod rapid;
@@ -11,7 +12,7 @@ pub use ls_aimd::{
     Ack, Algorithm, Config, LARGEST_WINDOW, LsAimd, MAX_STRETCH, SCALE_ONE, UNLIMITED, add, automatic_scale,
     growth_exponent,
 };
-pub use numbers::{FRACTION_BITS, average, exp2_negative, log2};
+pub use numbers::{FRACTION_BITS, average, exp2_negative, log2, product, scale};
 
 /// The headers of LS-AIMD by name, under the MIT licence or GPL-2.0, for crates that compile them elsewhere.
 pub const HEADERS: [(&str, &str); 5] = [

@@ -7,6 +7,8 @@ unsafe extern "C" {
     safe fn headway_log2(x: u64, bits: u32) -> i64;
     safe fn headway_exp2_negative(x: u32) -> u32;
     safe fn headway_average(average: u32, fraction: u32, shift: u32) -> u32;
+    safe fn headway_scale(a: u64, b: u64, divisor: u64) -> u64;
+    safe fn headway_product(a: u64, b: u64, shift: u32) -> u64;
 }
 
 /// Returns the binary logarithm, rounded down; `x` from 1 to 2^63 - 1 and the result have `bits` fraction
@@ -24,4 +26,16 @@ pub fn exp2_negative(x: u32) -> u32 {
 /// 2^`shift` (ls-aimd 2.11).
 pub fn average(average: u32, fraction: u32, shift: u32) -> u32 {
     headway_average(average, fraction, shift)
+}
+
+/// Returns `a` `b` / `divisor` rounded to the nearest integer, halves up; the largest number if that or infinity is
+/// larger.
+pub fn scale(a: u64, b: u64, divisor: u64) -> u64 {
+    headway_scale(a, b, divisor)
+}
+
+/// Returns `a` `b` / 2^`shift` rounded to the nearest integer, halves up; the largest number if that is larger. `shift`
+/// is 1 to 63.
+pub fn product(a: u64, b: u64, shift: u32) -> u64 {
+    headway_product(a, b, shift.clamp(1, 63))
 }

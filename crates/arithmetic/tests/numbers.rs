@@ -1,6 +1,6 @@
-//! Logarithm, power of two and moving average against double precision.
+//! Logarithm, power of two and moving average against double precision; wide products against 128 bits.
 
-use headway_arithmetic::{average, exp2_negative, log2};
+use headway_arithmetic::{average, exp2_negative, log2, product, scale};
 use proptest::prelude::*;
 
 proptest! {
@@ -55,5 +55,33 @@ fn without_marks_the_average_ends_at_zero_and_with_all_at_one() {
         let settled = |fraction| (0..2000).fold(1_u32 << 20, |value, _| average(value, fraction, shift));
         assert_eq!(settled(0), 0);
         assert!(settled(1 << 20).abs_diff(1 << (20 + shift)) <= 1 << shift);
+    }
+}
+
+/// Numbers of all lengths, and those beside powers of two, where digits are estimated wrongly most often.
+fn wide(seed: u64) -> u64 {
+    let mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let shift = mixed % 64;
+    match mixed >> 61 {
+        0 => u64::MAX << shift,
+        1 => (1 << shift) + 1,
+        2 => (1 << shift) - 1,
+        _ => mixed.rotate_left(32) >> shift,
+    }
+}
+
+#[test]
+fn products_of_128_bits_and_their_quotients_are_exact() {
+    for seed in 0..500_000 {
+        let [a, b, divisor] = [0, 1, 2].map(|k| wide(3 * seed + k));
+        let exact = u128::from(a) * u128::from(b);
+        let expected = (exact + u128::from(divisor / 2))
+            .checked_div(u128::from(divisor))
+            .map_or(u64::MAX, |quotient| u64::try_from(quotient).unwrap_or(u64::MAX));
+        assert_eq!(scale(a, b, divisor), expected, "{a} * {b} / {divisor}");
+        let shift = 1 + (seed % 63) as u32;
+        let shifted = (exact + (1 << (shift - 1))) >> shift;
+        assert_eq!(product(a, b, shift), u64::try_from(shifted).unwrap_or(u64::MAX), "{a} * {b} >> {shift}");
     }
 }

@@ -93,6 +93,7 @@ pub(crate) fn net_failure(error: NetError) -> Failed {
         | NetError::TokenRequired
         | NetError::WrongToken
         | NetError::TokenUnknown
+        | NetError::ServerRawSocket
         | NetError::Refused(_) => Code::Refused,
         NetError::UdpBlockedForward { .. }
         | NetError::UdpBlockedReverse { .. }

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::ChildStdout;
 use std::time::{Duration as Time, Instant as Clock};
 
 use headway_core::{Duration, Instant, Rate};
@@ -17,9 +17,7 @@ use headway_lab::{Direction, Edge, Lab, Life, LinkSpec, Spec};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 use support::PROGRAM;
-
-/// Set in a child of this test: its role in its node.
-const ROLE: &str = "HEADWAY_TEST_ROLE";
+use support::labs::{ROLE, play};
 
 fn up(links: Vec<Edge>, what: &str) -> Option<Lab> {
     up_spec(&Spec::of(links), what)
@@ -47,21 +45,6 @@ fn edge(from: &str, to: &str, mbps: f64) -> Edge {
 fn chain(rates: &[f64]) -> Vec<Edge> {
     let link = |(k, mbps): (usize, &f64)| edge(&format!("n{k}"), &format!("n{}", k + 1), *mbps);
     rates.iter().enumerate().map(link).collect()
-}
-
-/// Starts a copy of this test that plays `role` in a node, and waits until it is ready.
-fn play(lab: &Lab, node: &str, role: &str) -> (Child, BufReader<ChildStdout>) {
-    let me = std::env::current_exe().unwrap();
-    let mut command = lab.command(node, me, ["a_role", "--exact", "--nocapture"]).unwrap();
-    let mut child = command.env(ROLE, role).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    // The harness prints before it runs the test.
-    while !line.ends_with("ready\n") {
-        line.clear();
-        assert!(lines.read_line(&mut line).unwrap() > 0, "{role} ended before it was ready");
-    }
-    (child, lines)
 }
 
 /// Returns the lines that a role prints with this prefix.

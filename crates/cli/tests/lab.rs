@@ -10,7 +10,7 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration as Time, Instant as Clock};
 
 use headway_core::{Duration, Instant, Rate};
@@ -18,10 +18,8 @@ use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, Model, PathSpec, Proces
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 use nix::unistd::Pid;
+use support::labs::{ROLE, play};
 use support::{PROGRAM, TIMEOUT, text};
-
-/// Set in a child of this test: its role in its node.
-const ROLE: &str = "HEADWAY_TEST_ROLE";
 
 fn link(mbps: f64) -> LinkSpec {
     LinkSpec::new(Rate::from_mbps(mbps), Duration::from_ms(10))
@@ -52,21 +50,6 @@ fn up(spec: &Spec, name: &str, life: Life) -> Option<Lab> {
         Err(error) if impossible(&error.to_string()) => None,
         Err(error) => panic!("{error}"),
     }
-}
-
-/// Starts a copy of this test that plays `role` in a node, and waits until it is ready.
-fn play(lab: &Lab, node: &str, role: &str) -> (Child, BufReader<ChildStdout>) {
-    let me = std::env::current_exe().unwrap();
-    let mut command = lab.command(node, me, ["a_role", "--exact", "--nocapture"]).unwrap();
-    let mut child = command.env(ROLE, role).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    // The harness prints before it runs the test.
-    while !line.ends_with("ready\n") {
-        line.clear();
-        assert!(lines.read_line(&mut line).unwrap() > 0, "{role} ended before it was ready");
-    }
-    (child, lines)
 }
 
 #[test]

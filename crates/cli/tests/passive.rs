@@ -8,16 +8,15 @@ mod support;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration as Time, Instant as Clock};
 
 use headway_core::{Duration, Rate};
 use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, Model, Spec};
 use serde_json::Value;
+use support::labs::{ROLE, play};
 use support::{PROGRAM, headway, output, text, write};
 
-/// Set in a child of this test: its role in its node.
-const ROLE: &str = "HEADWAY_TEST_ROLE";
 /// How long the transfer in the lab takes, and how long it is captured, s.
 const TRANSFER: u64 = 10;
 const CAPTURE: u64 = 6;
@@ -41,20 +40,6 @@ fn a_role() {
         }
         _ => panic!("{role}"),
     }
-}
-
-/// Starts a copy of this test that plays `role` in a node, and waits until it is ready.
-fn play(lab: &Lab, node: &str, role: &str) -> (Child, BufReader<ChildStdout>) {
-    let me = std::env::current_exe().unwrap();
-    let mut command = lab.command(node, me, ["a_role", "--exact", "--nocapture"]).unwrap();
-    let mut child = command.env(ROLE, role).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    while !line.ends_with("ready\n") {
-        line.clear();
-        assert!(lines.read_line(&mut line).unwrap() > 0, "{role} ended before it was ready");
-    }
-    (child, lines)
 }
 
 /// Brings up a path of 100 Mb/s with 50 Mb/s of cross traffic; `None` where that cannot be.

@@ -8,8 +8,9 @@ mod support;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::os::fd::{AsFd as _, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration as Time, Instant as Clock};
 
@@ -21,10 +22,8 @@ use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt};
 use nix::sys::time::TimeVal;
 use nix::time::{ClockId, clock_gettime};
 use serde_json::Value;
-use support::{PROGRAM, text};
-
-/// Set in a child of this test: its role in its node.
-const ROLE: &str = "HEADWAY_TEST_ROLE";
+use support::labs::{ROLE, play};
+use support::{PROGRAM, headway, output, text};
 
 /// Held by the test that measures: two at a time would disturb each other on two processors.
 static ONE: Mutex<()> = Mutex::new(());
@@ -84,7 +83,7 @@ impl Served {
         self.start_to(&self.address, arguments)
     }
 
-    /// Starts it to another address.
+    /// The same to another address of the server.
     fn start_to(&self, address: &str, arguments: &[&str]) -> Child {
         let all = ["path", address, "--json"].into_iter().chain(arguments.iter().copied());
         let mut command = self.lab.command("n0", PROGRAM, all).unwrap();
@@ -167,9 +166,13 @@ fn the_narrow_link_of_a_chain_is_found_for_3_mb_in_30_s() {
     assert!(wrong * 3 <= valid, "{wrong} of {valid} wrong");
 }
 
-/// Receives all UDP packets to the server's port that arrive at this node; prints how many hidden ones of a size there
-/// were by their TTL.
-fn capture(size: usize) {
+/// The start of every ICMP probe: type, code and checksum.
+const ECHO_REPLY: [u8; 4] = [0, 0, 0x48, 0x64];
+
+/// Receives all probes that arrive at this node, as UDP packets to the server's port or as ICMP Echo Replies; prints how
+/// many hidden ones of a size there were by their TTL.
+fn capture(size: usize, carrier: &str) {
+    let is_icmp = carrier == "icmp";
     // SAFETY: the call has no pointers; the descriptor is checked and owned by nobody else.
     let socket = unsafe {
         let raw = libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM, i32::from((libc::ETH_P_IP as u16).to_be()));
@@ -177,7 +180,8 @@ fn capture(size: usize) {
         OwnedFd::from_raw_fd(raw)
     };
     setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(0, 200_000)).unwrap();
-    setsockopt(&socket, sockopt::RcvBufForce, &(16 << 20)).unwrap();
+    // Without privileges on the host, the default must do.
+    let _ = setsockopt(&socket, sockopt::RcvBufForce, &(16 << 20));
     println!("ready");
     let mut seen: BTreeMap<u8, u64> = BTreeMap::new();
     let mut packet = [0; 2000];
@@ -189,7 +193,11 @@ fn capture(size: usize) {
             continue;
         };
         let packet = &packet[..length];
-        let ours = length == size && packet[9] == 17 && packet[22..24] == DEFAULT_PORT.to_be_bytes();
+        let is_probe = match is_icmp {
+            true => packet[9] == 1 && packet[20..24] == ECHO_REPLY,
+            false => packet[9] == 17 && packet[22..24] == DEFAULT_PORT.to_be_bytes(),
+        };
+        let ours = length == size && is_probe;
         let hidden = |header: Header| header.kind == Kind::Probe && header.role == Role::Hidden;
         if ours && Header::parse(&packet[28..]).is_ok_and(hidden) {
             *seen.entry(packet[8]).or_default() += 1;
@@ -202,24 +210,9 @@ fn capture(size: usize) {
 fn a_role() {
     let Ok(role) = std::env::var(ROLE) else { return };
     match role.split(' ').collect::<Vec<_>>()[..] {
-        ["capture", size] => capture(size.parse().unwrap()),
+        ["capture", size, carrier] => capture(size.parse().unwrap(), carrier),
         _ => panic!("{role}"),
     }
-}
-
-/// Starts a copy of this test that plays `role` in a node, and waits until it is ready.
-fn play(lab: &Lab, node: &str, role: &str) -> (Child, BufReader<ChildStdout>) {
-    let me = std::env::current_exe().unwrap();
-    let mut command = lab.command(node, me, ["a_role", "--exact", "--nocapture"]).unwrap();
-    let mut child = command.env(ROLE, role).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    // The harness prints before it runs the test.
-    while !line.ends_with("ready\n") {
-        line.clear();
-        assert!(lines.read_line(&mut line).unwrap() > 0, "{role} ended before it was ready");
-    }
-    (child, lines)
 }
 
 /// Ends a capture and returns the hidden packets it saw, by their TTL.
@@ -240,26 +233,171 @@ fn hidden_packets_reach_the_hop_of_their_ttl_and_none_beyond() {
     let _alone = alone();
     let Some(served) = up(&Spec::of(chain(&[40.0, 60.0, 20.0, 60.0])), "hidden", "n4") else { return };
     let log = tempfile::NamedTempFile::new().unwrap();
-    let nodes: Vec<_> = (1..=4).map(|node| play(&served.lab, &format!("n{node}"), "capture 1500")).collect();
+    let nodes: Vec<_> =
+        (1..=4).map(|node| play(&served.lab, &format!("n{node}"), "capture 1500 udp")).collect();
     let (line, said) = served.path(&["--pairs", log.path().to_str().unwrap()]);
     let seen: Vec<BTreeMap<u8, u64>> = nodes.into_iter().map(captured).collect();
-    let mut sent: BTreeMap<u8, u64> = BTreeMap::new();
-    for logged in std::fs::read_to_string(log.path()).unwrap().lines() {
-        let logged: Value = serde_json::from_str(logged).unwrap();
-        if logged["z_bytes"] == 1538 && logged["hidden_sent"] != 0 {
-            let ttl = logged["ttl_hidden"].as_u64().unwrap() as u8;
-            *sent.entry(ttl).or_default() += logged["hidden_sent"].as_u64().unwrap();
-        }
-    }
+    let sent = logged(log.path()).0;
     // Trains for the receiver, the hop before it, the narrow link's, and one to confirm: hops 4, 3, 2 and 1.
     assert_eq!(sent.keys().copied().collect::<Vec<_>>(), [1, 2, 3, 4], "{line} {said}");
-    for (node, seen) in (1..).zip(&seen) {
+    expect_at_nodes(&sent, &seen);
+    assert_eq!(line["narrow_hop"], 3, "{said}");
+}
+
+/// Returns the hidden packets of full size in a log, by their TTL, and the number of whole pairs.
+fn logged(log: &Path) -> (BTreeMap<u8, u64>, usize) {
+    let (mut hidden, mut pairs): (BTreeMap<u8, u64>, usize) = Default::default();
+    for line in std::fs::read_to_string(log).unwrap().lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert!(line["t_tx2_ns"].as_u64() > line["t_tx1_ns"].as_u64(), "{line}");
+        if line["z_bytes"] == 1538 && line["hidden_sent"] != 0 {
+            let ttl = line["ttl_hidden"].as_u64().unwrap() as u8;
+            *hidden.entry(ttl).or_default() += line["hidden_sent"].as_u64().unwrap();
+        }
+        pairs +=
+            usize::from(line["hidden_sent"] == 0 && line["t_rx2_ns"].as_u64() > line["t_rx1_ns"].as_u64());
+    }
+    (hidden, pairs)
+}
+
+/// Checks that hidden packets reached the node of their TTL, and none beyond.
+fn expect_at_nodes(sent: &BTreeMap<u8, u64>, seen: &[BTreeMap<u8, u64>]) {
+    for (node, seen) in (1..).zip(seen) {
         // At node k the TTL has been counted down k - 1 times.
         let expected =
             sent.iter().filter(|(ttl, _)| **ttl >= node).map(|(ttl, count)| (ttl + 1 - node, *count));
         assert_eq!(seen, &expected.collect::<BTreeMap<_, _>>(), "at node {node}; sent {sent:?}");
     }
-    assert_eq!(line["narrow_hop"], 3, "{said}");
+}
+
+/// Whether a program in a node said that it may not open raw sockets; says so, too.
+fn lacks_raw_sockets(said: &str) -> bool {
+    let lacks = said.contains("may not open raw sockets");
+    if lacks {
+        println!("SKIPPED: {said}");
+    }
+    lacks
+}
+
+#[test]
+fn icmp_and_udp_tell_the_same_of_a_chain() {
+    let _alone = alone();
+    let Some(served) = up(&Spec::of(chain(&[40.0, 20.0, 40.0])), "carriers", "n3") else { return };
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let nodes: Vec<_> =
+        (1..=3).map(|node| play(&served.lab, &format!("n{node}"), "capture 1500 icmp")).collect();
+    let from = now();
+    // At the same time: together they load the narrow link by a seventh.
+    let v6 = served.lab.v6("n3").unwrap().to_string();
+    let budget = ["--budget", "1.5 MB"];
+    let v6 = served.start_to(&v6, &["--carrier", "icmp", budget[0], budget[1]]);
+    let udp = served.start(&budget);
+    let log_to = ["--pairs", log.path().to_str().unwrap()];
+    let icmp = served.start(&["--carrier", "icmp", budget[0], budget[1], log_to[0], log_to[1]]);
+    let [udp, icmp, v6] = [udp, icmp, v6].map(result);
+    let seen: Vec<BTreeMap<u8, u64>> = nodes.into_iter().map(captured).collect();
+    if lacks_raw_sockets(&icmp.1) {
+        return;
+    }
+    assert_eq!([&udp.0["carrier"], &icmp.0["carrier"], &v6.0["carrier"]], ["udp", "icmp", "icmp"]);
+    let first = served.lab.interface("n1", "n0-n1").unwrap();
+    assert_eq!(icmp.0["hops"][0]["addresses"], Value::from(vec![first.v4.to_string()]), "{icmp:?}");
+    assert_eq!(v6.0["hops"][0]["addresses"], Value::from(vec![first.v6.to_string()]), "{v6:?}");
+    for (line, said) in [&udp, &icmp, &v6] {
+        assert_eq!(line["hops"].as_array().unwrap().len(), 3, "{line} {said}");
+    }
+    if served.is_void(from) {
+        return;
+    }
+    for (line, said) in [&udp, &icmp, &v6] {
+        assert!(line["narrow_hop"] == 2 || line["narrow_hop"].is_null(), "{line} {said}");
+        let capacity = line["capacity_bps"].as_f64().unwrap_or_else(|| panic!("no capacity: {said}"));
+        println!("{} {}: {:.2} Mb/s", line["host"], line["carrier"], capacity / 1e6);
+        assert!((capacity / 20e6 - 1.0).abs() < 0.1, "{line}");
+    }
+    let (sent, pairs) = logged(log.path());
+    assert!(sent.len() >= 2 && pairs >= 100, "{pairs} pairs, {sent:?}: {}", icmp.1);
+    expect_at_nodes(&sent, &seen);
+}
+
+#[test]
+fn icmp_and_udp_tell_the_same_of_a_host_next_door() {
+    let _alone = alone();
+    let Some(served) = up(&Spec::of(chain(&[20.0])), "next", "n1") else { return };
+    let from = now();
+    let children = ["udp", "icmp"].map(|by| served.start(&["--carrier", by, "--budget", "500 kB"]));
+    let [udp, icmp] = children.map(result);
+    if lacks_raw_sockets(&icmp.1) {
+        return;
+    }
+    for (line, said) in [&udp, &icmp] {
+        assert_eq!(line["hops"].as_array().unwrap().len(), 1, "{line} {said}");
+    }
+    if served.is_void(from) {
+        return;
+    }
+    for (line, said) in [&udp, &icmp] {
+        let capacity = line["capacity_bps"].as_f64().unwrap_or_else(|| panic!("no capacity: {said}"));
+        println!("{}: {:.2} Mb/s", line["carrier"], capacity / 1e6);
+        assert!((capacity / 20e6 - 1.0).abs() < 0.05, "{line}");
+    }
+}
+
+#[test]
+fn a_path_without_echo_replies_is_said_to_be_one() {
+    let _alone = alone();
+    let Some(served) = up(&Spec::of(chain(&[20.0, 20.0])), "filter", "n2") else { return };
+    if let Err(error) = served.lab.configure("n1", "rule add ipproto icmp priority 10 blackhole\n") {
+        println!("SKIPPED: {error}");
+        return;
+    }
+    let (line, said) = served.path(&["--carrier", "icmp"]);
+    if lacks_raw_sockets(&said) {
+        return;
+    }
+    assert!(line["hops"].as_array().unwrap().is_empty(), "{line}");
+    let sentence = line["error"].as_str().unwrap();
+    assert!(sentence.contains("no ICMP packet") && sentence.contains("--carrier udp"), "{sentence}");
+}
+
+/// Takes the right to open raw sockets from a program, if it would have it.
+fn without_raw_sockets(mut command: Command) -> Command {
+    const CAP_NET_RAW: libc::c_ulong = 13;
+    // SAFETY: the closure makes one system call without pointers. It fails where there is no right to take.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_CAPBSET_DROP, CAP_NET_RAW, 0, 0, 0);
+            Ok(())
+        });
+    }
+    command
+}
+
+#[test]
+fn a_client_and_a_server_without_raw_sockets_say_what_to_do() {
+    let arguments = ["serve", "--json", "--bind", "127.0.0.1", "--port", "0"];
+    let mut server = without_raw_sockets(headway(&arguments));
+    let mut server = server.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let line: Value = serde_json::from_str(&line).unwrap();
+    let port = line["port"].to_string();
+    let client = || headway(&["path", "127.0.0.1", "--carrier", "icmp", "--port", &port]);
+    let outputs = [output(&mut without_raw_sockets(client())), output(&mut client())];
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let [own, its] = outputs.map(|output| (output.status.code(), text(&output.stderr)));
+    assert_eq!(own.0, Some(1));
+    assert!(
+        own.1.contains("this program may not open raw sockets") && own.1.contains("--carrier udp"),
+        "{own:?}"
+    );
+    if its != own {
+        assert_eq!(its.0, Some(4), "{}", its.1);
+        assert!(its.1.contains("the server may not open raw sockets") && its.1.contains("CAP_NET_RAW"));
+    } else {
+        println!("SKIPPED: this program may not open raw sockets either");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ pub mod calculate;
 pub mod control;
 pub mod denoise;
 pub mod estimate;
+pub mod explicit;
 pub mod locate;
 pub mod measure;
 pub mod mistake;

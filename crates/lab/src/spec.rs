@@ -420,6 +420,13 @@ pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), M
         trace.check(&format!("{table}.delay-trace"))?;
     }
     if let Some(queue) = &link.queue {
+        if queue.explicit().is_some() {
+            let key = format!("{table}.queue.kind");
+            return Err(Mistake::new(
+                &key,
+                "must be one of the others: the lab rewrites no congestion headers",
+            ));
+        }
         queue
             .validate()
             .map_err(|error| Mistake::new(&format!("{table}.queue.{}", error.key), error.reason))?;

@@ -12,8 +12,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Datagrams per system call: enough to drain 10 Gb/s of full-size packets in about a thousand calls per second.
 pub(crate) const BATCH: usize = 64;
 
-/// Bytes kept of each datagram: the longest header plus a cookie. Payloads need not be copied.
-const KEPT: usize = 64;
+/// Bytes kept of each datagram: a probe header after those of IPv4 and ICMP, or before a cookie. Payloads need not be
+/// copied.
+pub(crate) const KEPT: usize = 64;
 
 /// Bytes for the control messages of one datagram: timestamps (48 bytes), error report (48) and their headers.
 const CONTROL: usize = 256;
@@ -52,6 +53,17 @@ pub(crate) struct Datagram<'a> {
     pub length: usize,
     /// Its timestamps.
     pub stamps: Stamps,
+}
+
+impl<'a> Datagram<'a> {
+    /// Returns the datagram without its first `length` bytes; nothing is left of a shorter one.
+    pub(crate) fn skip(self, length: usize) -> Datagram<'a> {
+        Datagram {
+            start: self.start.get(length..).unwrap_or_default(),
+            length: self.length.saturating_sub(length),
+            ..self
+        }
+    }
 }
 
 /// A queue of a socket.

@@ -119,6 +119,8 @@ impl Counters {
             RefusedBy::StreamPackets
             | RefusedBy::PacketSize
             | RefusedBy::HiddenPackets
+            | RefusedBy::SendsNoIcmp
+            | RefusedBy::RawSocket
             | RefusedBy::AddressNotProved
             | RefusedBy::OutOfOrder
             | RefusedBy::Stopping => &self.refused_other,

@@ -68,6 +68,16 @@ pub enum NetError {
     /// The server has not proved knowledge of the token.
     #[error("the server does not know the token; start it with the same --token-file, or give no token here")]
     TokenUnknown,
+    /// The server may not open raw sockets.
+    #[error(
+        "the server may not open raw sockets, which ICMP needs; give `headway serve` the capability CAP_NET_RAW, or use --carrier udp"
+    )]
+    ServerRawSocket,
+    /// This program may not open raw sockets.
+    #[error(
+        "this program may not open raw sockets, which ICMP needs; run it as root or with the capability CAP_NET_RAW, or use --carrier udp"
+    )]
+    RawSocket,
     /// The server refused because of one of its limits.
     #[error("the server refused because {0}; ask for less, try later, or have its limits raised")]
     Refused(RefusedBy),
@@ -130,6 +140,7 @@ impl From<RefusedBy> for NetError {
         match reason {
             RefusedBy::TokenRequired => NetError::TokenRequired,
             RefusedBy::WrongToken => NetError::WrongToken,
+            RefusedBy::RawSocket => NetError::ServerRawSocket,
             other => NetError::Refused(other),
         }
     }

@@ -1,8 +1,8 @@
 //! Live probing: sockets, timestamps, pacing and the probe protocol.
 //!
 //! A [`client::Session`] sends requests to a [`server::Server`]. The two negotiate over a control connection (TCP)
-//! and exchange probe streams (UDP) in either direction; each stream yields a [`headway_core::StreamRecord`]. Their
-//! messages are defined in [`protocol`], which does no I/O.
+//! and exchange probe streams (UDP, or ICMP Echo Replies to the server) in either direction; each stream yields a
+//! [`headway_core::StreamRecord`]. Their messages are defined in [`protocol`], which does no I/O.
 
 mod auth;
 mod batch;
@@ -10,6 +10,8 @@ mod channel;
 pub mod client;
 mod clock;
 mod counters;
+mod echo_filter;
+mod envelope;
 mod error;
 mod limits;
 mod pacing;
@@ -30,7 +32,7 @@ pub use client::{ConnectOptions, FamilyChoice, Session, StreamOutcome, TrainOutc
 pub use counters::Counts;
 pub use error::NetError;
 pub use limits::Limits;
-pub use protocol::{DEFAULT_PORT, StampSource};
+pub use protocol::{Carrier, DEFAULT_PORT, StampSource};
 pub use server::{Server, ServerConfig, ServerHandle};
 pub use tls::{TlsClient, TlsServer, TlsSetupError};
 pub use trains::HopReply;

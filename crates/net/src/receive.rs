@@ -168,12 +168,13 @@ pub(crate) fn drain_stale(socket: &ProbeSocket, session: u64, stream: u32) -> Ir
 
 /// Reads waiting datagrams, at most [`DRAIN_BATCHES`] batches, and returns their number.
 fn drain(socket: &ProbeSocket, batch: &mut Batch, sorter: &mut Sorter<'_>) -> usize {
+    let before = socket.envelope().received();
     let mut total = 0;
     for _ in 0..DRAIN_BATCHES {
         match batch.receive(socket.as_fd(), Queue::Data) {
             Ok(count) => {
                 let now = clock::realtime();
-                batch.datagrams().for_each(|datagram| sorter.take(&datagram, now));
+                batch.datagrams().for_each(|datagram| sorter.take(&datagram.skip(before), now));
                 total += count;
                 if count < BATCH {
                     break;

@@ -1,10 +1,13 @@
-//! UDP sockets for probes: connected, with timestamps, never fragmenting, with buffers for a whole stream.
+//! Sockets for probes: connected, with timestamps, never fragmenting, with buffers for a whole stream.
 
 use crate::batch::{Batch, Queue};
-use crate::protocol::{Family, PacketSize};
+use crate::echo_filter;
+use crate::envelope::Envelope;
+use crate::protocol::echo::identifier;
+use crate::protocol::{Carrier, Family, PacketSize};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{TimestampingFlag, setsockopt, sockopt};
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, SockFilter, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -30,15 +33,16 @@ pub(crate) const STOP_CHECK: Duration = Duration::from_millis(100);
 /// Batches discarded in a row: more than any receive buffer holds, so only a flood reaches it.
 const DISCARD_BATCHES: usize = 1024;
 
-/// A connected UDP socket with timestamps for received and sent packets.
+/// A connected UDP or raw ICMP socket with timestamps for received and sent packets.
 #[derive(Debug)]
 pub(crate) struct ProbeSocket {
     socket: Socket,
     peer: SocketAddr,
+    carrier: Carrier,
 }
 
 impl ProbeSocket {
-    /// Creates a socket from `local` (whose port is shared with other sockets unless it is 0) to `peer`.
+    /// Creates a UDP socket from `local` (whose port is shared with other sockets unless it is 0) to `peer`.
     ///
     /// # Errors
     /// Same as the underlying system calls.
@@ -47,6 +51,54 @@ impl ProbeSocket {
         if local.port() != 0 {
             share_port(&socket)?;
         }
+        ProbeSocket::set_up(socket, local, peer, Carrier::Udp)
+    }
+
+    /// Creates a raw socket that sends Echo Replies to the host of `peer` and receives nothing.
+    ///
+    /// # Errors
+    /// Same as the underlying system calls; [`io::ErrorKind::PermissionDenied`] without `CAP_NET_RAW`.
+    pub(crate) fn icmp_sender(local: SocketAddr, peer: SocketAddr) -> io::Result<ProbeSocket> {
+        ProbeSocket::icmp(local, peer, &echo_filter::reject())
+    }
+
+    /// Creates a raw socket that receives the Echo Replies of a session from the host of `peer`.
+    ///
+    /// Over IPv4 the kernel does not verify their checksums. A packet whose header is damaged does not belong to the
+    /// session or is malformed, and damaged padding does no harm.
+    ///
+    /// # Errors
+    /// Same as [`ProbeSocket::icmp_sender`].
+    pub(crate) fn icmp_receiver(
+        local: SocketAddr,
+        peer: SocketAddr,
+        session: u64,
+    ) -> io::Result<ProbeSocket> {
+        let filter = echo_filter::accept(Family::of(peer.ip()), identifier(session));
+        ProbeSocket::icmp(local, peer, &filter)
+    }
+
+    /// Creates a raw socket that receives what the filter accepts.
+    fn icmp(mut local: SocketAddr, mut peer: SocketAddr, filter: &[SockFilter]) -> io::Result<ProbeSocket> {
+        let protocol = match Family::of(peer.ip()) {
+            Family::V4 => Protocol::ICMPV4,
+            Family::V6 => Protocol::ICMPV6,
+        };
+        let socket = Socket::new(Domain::for_address(peer), Type::RAW, Some(protocol))?;
+        socket.attach_filter(filter)?;
+        // Raw sockets have no ports; in IPv6 the field may only name the protocol.
+        local.set_port(0);
+        peer.set_port(0);
+        ProbeSocket::set_up(socket, local, peer, Carrier::Icmp)
+    }
+
+    /// Binds and connects a socket and sets the options that all probes need.
+    fn set_up(
+        socket: Socket,
+        local: SocketAddr,
+        peer: SocketAddr,
+        carrier: Carrier,
+    ) -> io::Result<ProbeSocket> {
         socket.bind(&SockAddr::from(local))?;
         socket.connect(&SockAddr::from(peer))?;
         socket.set_nonblocking(true)?;
@@ -55,10 +107,10 @@ impl ProbeSocket {
         if setsockopt(&socket, sockopt::SndBufForce, &SEND_BUFFER).is_err() {
             let _ = socket.set_send_buffer_size(SEND_BUFFER);
         }
-        let probe = ProbeSocket { socket, peer };
+        let probe = ProbeSocket { socket, peer, carrier };
         probe.shrink_receive_buffer();
         probe.stamp_from_zero()?;
-        // Before it was connected, the socket may have received datagrams meant for others on the shared port.
+        // Before it was connected, the socket may have received packets meant for others.
         probe.discard(Queue::Data);
         Ok(probe)
     }
@@ -71,6 +123,11 @@ impl ProbeSocket {
     /// Returns the IP version of the socket.
     pub(crate) fn family(&self) -> Family {
         Family::of(self.peer.ip())
+    }
+
+    /// Returns the headers that this socket's packets have around the probes.
+    pub(crate) fn envelope(&self) -> Envelope {
+        Envelope { carrier: self.carrier, family: self.family() }
     }
 
     /// Sends one datagram without blocking.

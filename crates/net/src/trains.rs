@@ -2,6 +2,7 @@
 
 use crate::batch::{Batch, Queue};
 use crate::clock::{self, Watch};
+use crate::envelope::Envelope;
 use crate::pacing;
 use crate::protocol::probe::{HEADER_LEN, fill_padding};
 use crate::protocol::{Header, Kind, PacketSize, Role};
@@ -93,7 +94,7 @@ pub(crate) fn send_trains(
     let complete = pacing::run(&schedule.gaps, stop, |number| {
         let packets = schedule.trains[number as usize].packets();
         let train = &mut datagrams[..packets];
-        write_headers(train, identity, next, hops.len());
+        write_headers(train, socket.envelope(), identity, next, hops.len());
         failed |= send_batch(socket.as_fd(), socket.family(), train, &hops[next..next + packets]).is_err();
         next += packets;
         // Read now, because a small buffer holds the timestamps of only a few hundred packets.
@@ -124,7 +125,7 @@ pub(crate) fn more_replies(
 
 /// Returns datagrams with padding for the longest train; their headers are written when they are sent.
 fn prepare(identity: Identity, socket: &ProbeSocket, trains: &[Train]) -> Vec<Vec<u8>> {
-    let length = identity.size.payload(socket.family());
+    let length = socket.envelope().sent() + identity.size.payload(socket.family());
     let most = trains.iter().map(|train| train.packets()).max().unwrap_or(0).min(MAX_TRAIN);
     let seed = identity.session ^ (u64::from(identity.stream) << 32);
     (0..most)
@@ -138,7 +139,7 @@ fn prepare(identity: Identity, socket: &ProbeSocket, trains: &[Train]) -> Vec<Ve
 }
 
 /// Writes the headers of one train, whose first packet has the index `first`, of a stream of `count` packets.
-fn write_headers(train: &mut [Vec<u8>], identity: Identity, first: usize, count: usize) {
+fn write_headers(train: &mut [Vec<u8>], envelope: Envelope, identity: Identity, first: usize, count: usize) {
     let last = train.len() - 1;
     let sent = clock::realtime();
     for (i, datagram) in train.iter_mut().enumerate() {
@@ -156,9 +157,10 @@ fn write_headers(train: &mut [Vec<u8>], identity: Identity, first: usize, count:
             count: count as u32,
             sent,
         };
-        if let Some(start) = datagram.first_chunk_mut::<HEADER_LEN>() {
+        if let Some(start) = datagram[envelope.sent()..].first_chunk_mut::<HEADER_LEN>() {
             header.write(start);
         }
+        envelope.seal(identity.session, datagram);
     }
 }
 
@@ -187,6 +189,7 @@ impl<'a> ErrorQueue<'a> {
             }
             any = true;
             for message in self.batch.datagrams() {
+                let message = message.skip(socket.envelope().sent());
                 let stamps = message.stamps;
                 if let (Some(id), Some(time)) = (stamps.transmit, stamps.kernel) {
                     if let Some(slot @ None) = self.times.get_mut(id as usize) {
@@ -238,6 +241,7 @@ fn quoted_hops(quote: &[u8], identity: Identity, hops: &[u8]) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::{Carrier, Family};
     use headway_core::Bytes;
 
     const TRAIN: Train = Train { hidden: 2, hops: 3 };
@@ -258,12 +262,16 @@ mod tests {
     fn only_quotes_of_own_hidden_packets_count() {
         let identity = Identity { session: 77, stream: 4, size: PacketSize::SMALLEST };
         let hops = hops(&[TRAIN]);
-        let mut train = vec![vec![0; 48]; 4];
-        write_headers(&mut train, identity, 0, 4);
-        assert_eq!(quoted_hops(&train[1], identity, &hops), Some(3));
-        assert_eq!(quoted_hops(&train[0], identity, &hops), None, "not hidden");
-        assert_eq!(quoted_hops(&train[1][..20], identity, &hops), None, "a short quote");
-        assert_eq!(quoted_hops(&train[1], Identity { session: 78, ..identity }, &hops), None);
-        assert_eq!(quoted_hops(&train[1], Identity { stream: 5, ..identity }, &hops), None);
+        for carrier in [Carrier::Udp, Carrier::Icmp] {
+            let envelope = Envelope { carrier, family: Family::V4 };
+            let mut train = vec![vec![0; 48]; 4];
+            write_headers(&mut train, envelope, identity, 0, 4);
+            let [first, hidden] = [0, 1].map(|at| &train[at][envelope.sent()..]);
+            assert_eq!(quoted_hops(hidden, identity, &hops), Some(3));
+            assert_eq!(quoted_hops(first, identity, &hops), None, "not hidden");
+            assert_eq!(quoted_hops(&hidden[..20], identity, &hops), None, "a short quote");
+            assert_eq!(quoted_hops(hidden, Identity { session: 78, ..identity }, &hops), None);
+            assert_eq!(quoted_hops(hidden, Identity { stream: 5, ..identity }, &hops), None);
+        }
     }
 }

@@ -5,8 +5,8 @@ use headway_net::protocol::frame::{MAX_FRAME, parse};
 use headway_net::protocol::preamble::PREAMBLE_LEN;
 use headway_net::protocol::probe::{HEADER_LEN, cookie};
 use headway_net::protocol::{
-    Announce, Decoder, Direction, GapRuns, Header, HopRuns, Kind, MAX_HOPS, MAX_STREAM_PACKETS, Message,
-    PacketSize, Preamble, RefusedBy, Report, Role, SentReport, StampSource, TimeList, encode,
+    Announce, Carrier, Decoder, Direction, GapRuns, Header, HopRuns, Kind, MAX_HOPS, MAX_STREAM_PACKETS,
+    Message, PacketSize, Preamble, RefusedBy, Report, Role, SentReport, StampSource, TimeList, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -34,6 +34,10 @@ fn times() -> impl Strategy<Value = TimeList> {
     vec(any::<u64>().prop_map(Instant::from_ns), 0..8).prop_map(TimeList::encode)
 }
 
+fn carrier() -> impl Strategy<Value = Carrier> {
+    prop_oneof![Just(Carrier::Udp), Just(Carrier::Icmp)]
+}
+
 fn direction() -> impl Strategy<Value = Direction> {
     prop_oneof![Just(Direction::Forward), Just(Direction::Reverse)]
 }
@@ -59,9 +63,9 @@ fn message() -> impl Strategy<Value = Message> {
         vec(any::<u16>(), 0..8).prop_map(|sizes| Message::SizeTest { sizes }),
         any::<u64>().prop_map(|grace_ns| Message::SizeEnd { grace_ns }),
         vec(any::<u16>(), 0..8).prop_map(|arrived| Message::SizeReport { arrived }),
-        (any::<u32>(), direction(), any::<u16>(), gaps(), hops()).prop_map(
-            |(stream, direction, ip_size, gaps, hops)| {
-                Message::Announce(Announce { stream, direction, ip_size, gaps, hops })
+        (any::<u32>(), direction(), carrier(), any::<u16>(), gaps(), hops()).prop_map(
+            |(stream, direction, carrier, ip_size, gaps, hops)| {
+                Message::Announce(Announce { stream, direction, carrier, ip_size, gaps, hops })
             }
         ),
         any::<u32>().prop_map(|stream| Message::Ready { stream }),

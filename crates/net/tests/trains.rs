@@ -1,4 +1,6 @@
-//! Trains with hidden packets over loopback, with a real server in this process.
+//! Trains with hidden packets over loopback, with a real server in this process, by UDP and by ICMP.
+//!
+//! Where this program may not open raw sockets, the tests that need them say so and pass.
 
 mod common;
 
@@ -6,8 +8,15 @@ use common::raw::{Raw, stream_of_200};
 use common::relay::{Fate, Relay};
 use common::{Running, config, has_v6};
 use headway_core::{Bytes, Duration, Train, TrainSchedule};
-use headway_net::protocol::{Direction, GapRuns, Header, HopRuns, Kind, MAX_HOPS, Message, RefusedBy, Role};
-use headway_net::{ConnectOptions, NetError, Session, StampSource};
+use headway_net::protocol::echo::{ECHO_HEADER_LEN, write_echo_header};
+use headway_net::protocol::probe::HEADER_LEN;
+use headway_net::protocol::{
+    Announce, Carrier, Direction, Family, GapRuns, Header, HopRuns, Kind, MAX_HOPS, Message, PacketSize,
+    RefusedBy, Role,
+};
+use headway_net::{ConnectOptions, Counts, NetError, Session, StampSource};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// Returns `count` equal trains 2 ms apart.
 fn schedule(train: Train, count: usize) -> TrainSchedule {
@@ -34,6 +43,124 @@ fn check_trains(session: &mut Session) {
     }
 }
 
+/// Opens a raw socket from an address of 127.0.0.0/8 to 127.0.0.1; `None` if this program may not, which it says.
+fn raw_socket(source: Ipv4Addr) -> Option<Socket> {
+    let socket = match Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            println!("SKIPPED: this program may not open raw sockets");
+            return None;
+        }
+        other => other.expect("a socket"),
+    };
+    socket.bind(&SocketAddr::from((source, 0)).into()).expect("an address of loopback");
+    socket.connect(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("an address of loopback");
+    Some(socket)
+}
+
+/// Returns the number of datagrams that were not as they should be.
+fn irregular(counts: &Counts) -> u64 {
+    counts.datagrams_malformed
+        + counts.datagrams_replayed
+        + counts.datagrams_unexpected
+        + counts.datagrams_wrong_session
+}
+
+#[test]
+fn trains_arrive_whole_by_icmp() {
+    if raw_socket(Ipv4Addr::LOCALHOST).is_none() {
+        return;
+    }
+    let server = Running::start(config());
+    let options = ConnectOptions { carrier: Carrier::Icmp, ..server.options() };
+    check_trains(&mut Session::connect(&options).unwrap());
+    let counts = server.handle.counts();
+    assert_eq!((counts.packets_received, counts.hidden_received), (120, 700));
+    if has_v6() {
+        check_trains(&mut Session::connect(&ConnectOptions { host: "::1".to_owned(), ..options }).unwrap());
+    } else {
+        println!("SKIPPED: this host has no IPv6 on loopback");
+    }
+    assert_eq!(irregular(&server.handle.counts()), 0);
+}
+
+/// Returns the announcement of a stream of packets of 200 bytes that ICMP carries, all sent at once.
+fn by_icmp(stream: u32, direction: Direction, packets: usize) -> Message {
+    let gaps = GapRuns::encode(&vec![Duration::ZERO; packets - 1]);
+    let announce = stream_of_200(stream, direction, gaps, HopRuns::default());
+    Message::Announce(Announce { carrier: Carrier::Icmp, ..announce })
+}
+
+#[test]
+fn icmp_is_only_received_and_only_after_the_address_is_proved() {
+    let server = Running::start(config());
+    let mut raw = Raw::enter(server.port);
+    let unproved = raw.ask(&by_icmp(0, Direction::Forward, 4));
+    assert_eq!(unproved, Message::Refused(RefusedBy::AddressNotProved));
+    assert_eq!(raw.prove(), Message::AddressProved);
+    let reverse = raw.ask(&by_icmp(0, Direction::Reverse, 4));
+    assert_eq!(reverse, Message::Refused(RefusedBy::SendsNoIcmp));
+    assert_eq!(server.handle.counts().bytes_sent, 0);
+}
+
+/// Returns an Echo Reply of 200 bytes with this header, and with the identifier of a session.
+fn echo_reply(header: &Header, session: u64) -> Vec<u8> {
+    let size = PacketSize::from_ip(200).expect("a size");
+    let mut message = vec![0; ECHO_HEADER_LEN + size.payload(Family::V4)];
+    header.write(message[ECHO_HEADER_LEN..].first_chunk_mut::<HEADER_LEN>().expect("room for a header"));
+    write_echo_header(Family::V4, session, &mut message);
+    message
+}
+
+#[test]
+fn forged_echo_replies_are_counted_and_none_is_taken() {
+    let (Some(own), Some(other)) = (raw_socket(Ipv4Addr::LOCALHOST), raw_socket(Ipv4Addr::new(127, 0, 0, 2)))
+    else {
+        return;
+    };
+    let server = Running::start(config());
+    let mut raw = Raw::open(server.port);
+    assert_eq!(raw.ask(&by_icmp(7, Direction::Forward, 5)), Message::Ready { stream: 7 });
+    let session = raw.session;
+    let header = |index| raw.header(7, index, 5, Role::First);
+    let good = |index| echo_reply(&header(index), session);
+    let forged = |header: Header| echo_reply(&header, session);
+    for message in [
+        good(0),
+        good(3),
+        good(3),
+        good(2),
+        // The identifier is that of the session, the random number is not.
+        forged(Header { session: session ^ (1 << 40), ..header(1) }),
+        forged(Header { stream: 6, ..header(1) }),
+        forged(Header { stream: 8, ..header(1) }),
+        forged(Header { role: Role::Hidden, ..header(1) }),
+        good(1)[..100].to_vec(),
+        good(1)[..ECHO_HEADER_LEN].to_vec(),
+        // Another session's identifier: not even looked at.
+        echo_reply(&header(1), session ^ 1),
+    ] {
+        own.send(&message).unwrap();
+    }
+    // From another address, and by the other carrier.
+    other.send(&good(1)).unwrap();
+    raw.probe_with(&header(4));
+    let Message::Report(report) = raw.ask(&Message::End { stream: 7, grace_ns: 50_000_000 }) else {
+        panic!("no report");
+    };
+    assert_eq!((report.lost, report.duplicates), (vec![1, 4], 1));
+    let counts = server.handle.counts();
+    assert_eq!((counts.datagrams_malformed, counts.datagrams_wrong_session), (3, 1));
+    assert_eq!((counts.datagrams_replayed, counts.datagrams_unexpected), (2, 1));
+    assert_eq!((counts.packets_received, counts.datagrams_reordered), (3, 1));
+    // The session goes on by UDP, where the datagram of the stream by ICMP is an old one.
+    raw.announce(8, 2);
+    raw.probe(8, 0, 2);
+    raw.probe(8, 1, 2);
+    let report = raw.ask(&Message::End { stream: 8, grace_ns: 0 });
+    assert!(matches!(report, Message::Report(report) if report.lost.is_empty()));
+    assert_eq!(server.handle.counts().datagrams_replayed, 3);
+}
+
 #[test]
 fn trains_arrive_whole_over_ipv4_and_ipv6() {
     let server = Running::start(config());
@@ -44,7 +171,7 @@ fn trains_arrive_whole_over_ipv4_and_ipv6() {
     assert_eq!(cost, 1000 * 20 * (2 + 7 + 32));
     let counts = server.handle.counts();
     assert_eq!((counts.packets_received, counts.hidden_received), (120, 700));
-    assert_eq!(counts.datagrams_malformed + counts.datagrams_replayed + counts.datagrams_unexpected, 0);
+    assert_eq!(irregular(&counts), 0);
     if !has_v6() {
         println!("skipped: this host has no IPv6 on loopback");
         return;

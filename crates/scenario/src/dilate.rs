@@ -102,6 +102,9 @@ impl Dilation {
         }
         self.time(&mut link.delay);
         self.time(&mut link.jitter);
+        if link.queue.as_ref().is_some_and(|queue| queue.explicit().is_some()) {
+            return Err("queue.kind");
+        }
         match &mut link.queue {
             Some(QueueSpec::Codel(codel)) => {
                 self.time(&mut codel.target);
@@ -113,7 +116,8 @@ impl Dilation {
                 self.time(&mut pie.burst);
             }
             Some(QueueSpec::Red(red)) => self.time(&mut red.adaptation),
-            Some(QueueSpec::DropTail(_) | QueueSpec::Step(_) | QueueSpec::Ramp(_)) | None => {}
+            // Disciplines without times, and explicit routers, which were refused.
+            _ => {}
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Display;
 
 use headway_core::control::Kind;
+use headway_core::explicit::HEADER_BYTES;
 use headway_core::measure::Config;
 use headway_core::queue::Queue;
 use headway_core::units::WIRE_OVERHEAD;
@@ -148,7 +149,7 @@ fn tcp_config(
         stop: spec.stop.map(|stop| Instant::ZERO + stop),
         size: spec.size,
         application_rate: spec.application_rate,
-        mss: scenario.mss_of(spec),
+        mss: scenario.mss_of(spec) - if controller.is_explicit() { HEADER_BYTES as u32 } else { 0 },
         initial_window: spec.initial_window,
         receive_buffer: spec.receive_buffer,
         read_rate: spec.read_rate,

@@ -1,6 +1,7 @@
 //! Configuration of a network: links, flows, sources.
 
 use headway_core::control::Factory;
+use headway_core::explicit::HEADER_BYTES;
 use headway_core::queue::Queue;
 use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
 use headway_host::nic::AckStamp;
@@ -239,6 +240,11 @@ impl TcpConfig {
             line: None,
             stamp: AckStamp::default(),
         }
+    }
+
+    /// Bytes of the congestion header of every packet; zero without one.
+    pub(crate) fn header_bytes(&self) -> u32 {
+        if self.controller.is_explicit() { HEADER_BYTES as u32 } else { 0 }
     }
 
     /// Whether a tap at the receiver sees the flow.

@@ -1,4 +1,7 @@
-//! The packet, which is copied from ring to ring, and the reports that only some ACKs carry: SACK blocks and stamps.
+//! The packet, which is copied from ring to ring, and the reports that only some carry: SACK blocks, stamps and
+//! congestion headers.
+
+use headway_core::explicit::Header;
 
 /// The kind of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +42,7 @@ pub(crate) const WINDOW_PROBE: u8 = 64;
 /// In an ACK: the segment that caused it was a duplicate (RFC 2883).
 pub(crate) const DUPLICATE: u8 = 64;
 
-/// `extra` of this ACK is the number of its [`Report`].
+/// `extra` of this ACK, or segment with a congestion header, is the number of its [`Report`].
 pub(crate) const REPORT: u8 = 128;
 
 /// A packet, or a train: back-to-back segments of one flow that joined a link at the same instant and differ only in
@@ -59,8 +62,8 @@ pub(crate) struct Packet {
     pub owner: u32,
     /// Index of its next hop in the table of routes.
     pub route: u32,
-    /// In an ACK: the advertised window in segments beyond `seq`, or the number of its report. In a train: how many
-    /// segments follow the first one.
+    /// In an ACK: the advertised window in segments beyond `seq`, or the number of its report. In a segment with a
+    /// congestion header: the number of its report. In a train: how many segments follow the first one.
     pub extra: u32,
     /// Wire bytes.
     pub size: u16,
@@ -95,7 +98,8 @@ impl Packet {
 /// Number of SACK blocks that fit beside the timestamp option (RFC 2018).
 pub(crate) const SACK_BLOCKS: usize = 3;
 
-/// The part of an ACK with SACK blocks or a stamp that does not fit into the packet.
+/// The part of an ACK with SACK blocks or a stamp, or of a packet with a congestion header, that does not fit into the
+/// packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Report {
     /// Advertised window in segments.
@@ -105,6 +109,8 @@ pub(crate) struct Report {
     pub blocks: [(u32, u32); SACK_BLOCKS],
     /// When the segment that caused the ACK arrived by the receiver's clock, in units of its flow; 0 for none.
     pub stamp: u32,
+    /// The congestion header of a flow whose routers tell its rate.
+    pub header: Option<Header>,
 }
 
 impl Report {
@@ -121,7 +127,7 @@ impl Report {
     }
 }
 
-/// The reports of all ACKs in flight.
+/// The reports of all packets in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     reports: Vec<Report>,
@@ -157,13 +163,21 @@ impl Reports {
         &self.reports[number as usize]
     }
 
-    /// Returns the report of an ACK that has arrived, and frees it.
+    /// Returns the congestion header of a packet on its way.
+    pub(crate) fn header(&mut self, packet: &Packet) -> Option<&mut Header> {
+        if !packet.has(REPORT) {
+            return None;
+        }
+        self.reports[packet.extra as usize].header.as_mut()
+    }
+
+    /// Returns the report of a packet that has arrived, and frees it.
     pub(crate) fn take(&mut self, number: u32) -> Report {
         self.release(number);
         self.reports[number as usize]
     }
 
-    /// Frees the report of an ACK that was dropped.
+    /// Frees the report of a packet that was dropped.
     pub(crate) fn release(&mut self, number: u32) {
         self.free.push(number);
     }

@@ -89,6 +89,8 @@ pub(crate) fn install(
             node.red.push(ramp(config, &limits, device));
             None
         }
+        // Rejected before.
+        Some(_) => None,
     };
     node.tc.extend(line.map(|line| below(&line)));
     Ok(())
@@ -101,6 +103,11 @@ fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
         _ => false,
     };
     let rules = [
+        (
+            "queue.kind",
+            spec.queue.as_ref().is_some_and(|queue| queue.explicit().is_some()),
+            "the kernel has no routers that tell senders their rate; use `--on sim`",
+        ),
         (
             "queue.adaptation",
             spec.queue.as_ref().is_some_and(red),

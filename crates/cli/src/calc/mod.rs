@@ -1,6 +1,7 @@
-//! `headway calc`: windows, rates, queues and token buckets by formula.
+//! `headway calc`: windows, rates, queues, token buckets and explicit rates by formula.
 
 mod bucket;
+mod explicit;
 mod increase;
 mod required;
 mod tables;
@@ -16,7 +17,7 @@ use crate::exit::Failed;
 use crate::out::print_line;
 
 /// Calculates by formula what equal flows on a shared link need (windows, rates, queues, the increase of LS-AIMD), and
-/// what a token-bucket shaper can do.
+/// what token-bucket shapers and routers with explicit rates can do.
 ///
 /// Nothing is measured or simulated. Frame sizes of flows are counted as in the tables of the LS-AIMD thesis: the IP packet
 /// and 18 bytes of Ethernet.
@@ -28,6 +29,7 @@ Examples:
   headway calc increase --ssthresh 10000
   headway calc gap --window 724 --rtt '100 us'
   headway calc tbf --rate '100 Mb/s' --burst '4800 B'
+  headway calc explicit limits
   headway calc tables Q1")]
 pub(crate) struct CalcArgs {
     #[command(subcommand)]
@@ -41,6 +43,7 @@ enum What {
     Increase(increase::IncreaseArgs),
     Gap(increase::GapArgs),
     Tbf(bucket::TbfArgs),
+    Explicit(explicit::ExplicitArgs),
     Tables(tables::TablesArgs),
 }
 
@@ -52,6 +55,7 @@ impl CalcArgs {
             What::Increase(args) => args.json,
             What::Gap(args) => args.json,
             What::Tbf(args) => args.json,
+            What::Explicit(args) => args.json(),
             What::Tables(args) => args.json,
         }
     }
@@ -64,6 +68,7 @@ pub(crate) fn run(args: &CalcArgs) -> Result<ExitCode, Failed> {
         What::Increase(args) => increase::run(args)?,
         What::Gap(args) => increase::gap(args)?,
         What::Tbf(args) => bucket::run(args)?,
+        What::Explicit(args) => explicit::run(args)?,
         What::Tables(args) => tables::run(args)?,
     }
     Ok(ExitCode::SUCCESS)

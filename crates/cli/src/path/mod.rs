@@ -7,9 +7,10 @@ mod run;
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use headway_core::estimate::hire::Rule;
 use headway_core::{Bytes, Duration};
+use headway_net::Carrier;
 
 use crate::connection::ConnectionArgs;
 
@@ -19,8 +20,8 @@ pub(crate) use run::run;
 ///
 /// Sends pairs of UDP packets, whose distance at the receiver tells the capacity of the narrow link, and trains whose
 /// inner packets have a small TTL and die on the way, which tells at which hop it is. Routers that answer expired
-/// packets are shown with their addresses. Needs no privileges. It does not fill the path: an answer takes about ten
-/// seconds and at most 3 MB.
+/// packets are shown with their addresses. Needs no privileges, except for `--carrier icmp`. It does not fill the path:
+/// an answer takes about ten seconds and at most 3 MB.
 ///
 /// The answer is a hop and how sure it is, or the reason why there is none. Rates count every byte on the wire (IP
 /// packet + 38 bytes of Ethernet framing).
@@ -48,6 +49,9 @@ pub(crate) struct PathArgs {
     /// Spend at most this much time, for example `15 s` [default: 30 s].
     #[arg(long, short, value_name = "TIME")]
     duration: Option<Duration>,
+    /// What carries pairs and trains to the server.
+    #[arg(long, value_enum, default_value_t, value_name = "BY")]
+    carrier: By,
     /// Print one JSON object, with the units in the keys.
     #[arg(long)]
     json: bool,
@@ -61,6 +65,25 @@ pub(crate) struct PathArgs {
     connection: ConnectionArgs,
 }
 
+/// What carries pairs and trains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// UDP datagrams to the server's port.
+    #[default]
+    Udp,
+    /// ICMP Echo Replies, for paths that treat UDP differently; both hosts need CAP_NET_RAW.
+    Icmp,
+}
+
+impl From<By> for Carrier {
+    fn from(by: By) -> Carrier {
+        match by {
+            By::Udp => Carrier::Udp,
+            By::Icmp => Carrier::Icmp,
+        }
+    }
+}
+
 const EXAMPLES: &str = "\
 Examples:
   headway path 192.0.2.7                     hops, capacity and narrow link
@@ -68,6 +91,7 @@ Examples:
   headway path 192.0.2.7 --all               and the capacities of the links before the narrow one
   headway path 192.0.2.7 --tight             and the link with the least to spare
   headway path 192.0.2.7 --budget '1 MB'     on a metered link
+  sudo headway path 192.0.2.7 --carrier icmp where UDP is filtered or limited differently
   headway path 192.0.2.7 --json | jq .narrow_hop";
 
 /// Exit codes and examples.

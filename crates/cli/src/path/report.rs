@@ -5,8 +5,10 @@ use std::net::IpAddr;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use headway_core::estimate::Bound;
-use headway_core::locate::{Answer, Node};
+use headway_core::estimate::ppdd::Capacity;
+use headway_core::locate::{Answer, MOST_HOPS, Node, Refused};
 use headway_core::{Bytes, Duration, Rate};
+use headway_net::Carrier;
 use serde::{Deserialize, Serialize};
 
 /// Everything known about a measurement except its answer.
@@ -22,6 +24,7 @@ pub(crate) struct Context {
     pub(crate) control: Bytes,
     /// Size of the packets of pairs and trains on the wire.
     pub(crate) packet: Bytes,
+    pub(crate) carrier: Carrier,
     pub(crate) interrupted: bool,
 }
 
@@ -32,11 +35,14 @@ pub(crate) struct Line {
     r#type: String,
     host: String,
     pub(crate) hops: Vec<HopLine>,
-    /// Capacity of the narrow link, with the 90 % interval over resampled pairs.
+    /// Capacity of the narrow link; absent if it is unclear.
     pub(crate) capacity_bps: Option<u64>,
+    /// The range of 90 % of the estimates from resampled pairs, and the share of these estimates within 3 % of that from
+    /// all pairs.
     capacity_low_bps: Option<u64>,
     capacity_high_bps: Option<u64>,
-    /// Pairs that passed the filter of delays, and all usable ones.
+    capacity_confidence: Option<f64>,
+    /// Pairs with a rate near the capacity, and all usable ones.
     pairs_selected: Option<usize>,
     pairs_usable: Option<usize>,
     /// The far end of the narrow link; absent if it was not located.
@@ -70,6 +76,8 @@ pub(crate) struct Line {
     pub(crate) duration_ms: f64,
     rtt_us: f64,
     packet_wire_bytes: u64,
+    /// What carried pairs and trains: `udp` or `icmp`.
+    carrier: String,
     interrupted: bool,
 }
 
@@ -106,18 +114,19 @@ impl Line {
             r#type: "path".to_owned(),
             host: context.host.clone(),
             hops: answer.nodes.iter().map(|node| HopLine::new(context, answer, node)).collect(),
-            capacity_bps: capacity.map(|capacity| capacity.rate.bps()),
+            capacity_bps: capacity.filter(Capacity::is_clear).map(|capacity| capacity.rate.bps()),
             capacity_low_bps: capacity.map(|capacity| capacity.low.bps()),
             capacity_high_bps: capacity.map(|capacity| capacity.high.bps()),
+            capacity_confidence: capacity.map(|capacity| capacity.confidence),
             pairs_selected: capacity.map(|capacity| capacity.selected),
             pairs_usable: capacity.map(|capacity| capacity.pairs),
             narrow_hop: narrow.ok().map(|location| location.hop),
             narrow_confidence: narrow.ok().map(|location| location.confidence),
-            error: narrow.err().map(ToString::to_string),
+            error: narrow.err().map(|refused| why(context, refused)),
             tight_hop: tight.map(|tight| tight.hop),
             tight_confidence: tight.map(|tight| tight.confidence),
             tight_below_bps: tight.map(|tight| tight.rate.bps()),
-            tight_error: loose.map(ToString::to_string),
+            tight_error: loose.map(|refused| why(context, refused)),
             groups: answer
                 .groups
                 .iter()
@@ -143,6 +152,7 @@ impl Line {
             duration_ms: context.time.ms(),
             rtt_us: context.rtt.us(),
             packet_wire_bytes: context.packet.get(),
+            carrier: if context.carrier == Carrier::Icmp { "icmp" } else { "udp" }.to_owned(),
             interrupted: context.interrupted,
         }
     }
@@ -166,7 +176,8 @@ fn addresses(context: &Context, answer: &Answer, node: &Node) -> Vec<IpAddr> {
 
 /// Returns the answer as text of several lines.
 pub(crate) fn human(context: &Context, answer: &Answer) -> String {
-    let mut text = format!("{}, from here to the server: {}\n", context.host, hops(answer));
+    let by = if context.carrier == Carrier::Icmp { " by ICMP" } else { "" };
+    let mut text = format!("{}, from here to the server{by}: {}\n", context.host, hops(answer));
     if !answer.nodes.is_empty() {
         text.push_str(&table(context, answer));
         text.push('\n');
@@ -174,11 +185,11 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
     // Writing to a string cannot fail.
     let _ = match &answer.narrow {
         Ok(location) => {
-            let capacity = answer.capacity.map_or(Rate::ZERO, |capacity| capacity.rate);
             let sure = percent(location.confidence);
-            writeln!(text, "narrow link: hop {} ({sure} sure), {capacity}", location.hop)
+            let capacity = clear_capacity(answer).map_or(String::new(), |rate| format!(", {rate}"));
+            writeln!(text, "narrow link: hop {} ({sure} sure){capacity}", location.hop)
         }
-        Err(refused) => writeln!(text, "narrow link: unknown, because {refused}"),
+        Err(refused) => writeln!(text, "narrow link: unknown, because {}", why(context, refused)),
     };
     let _ = match &answer.tight {
         None => Ok(()),
@@ -186,15 +197,10 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
             let sure = percent(tight.confidence);
             writeln!(text, "tight link:  hop {} ({sure} sure), less than {} to spare", tight.hop, tight.rate)
         }
-        Some(Err(refused)) => writeln!(text, "tight link:  unknown, because {refused}"),
+        Some(Err(refused)) => writeln!(text, "tight link:  unknown, because {}", why(context, refused)),
     };
-    if let Some(capacity) = answer.capacity {
-        let more = if capacity.bound == Bound::AtLeast { "at least " } else { "" };
-        let _ = writeln!(
-            text,
-            "capacity {more}{} (90 % interval {} to {}), from {} of {} pairs",
-            capacity.rate, capacity.low, capacity.high, capacity.selected, capacity.pairs
-        );
+    if let Some(capacity) = &answer.capacity {
+        let _ = writeln!(text, "{}", capacity_line(capacity));
     }
     if !answer.slcs.is_empty() {
         let members: Vec<String> =
@@ -215,6 +221,16 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
         answer.trains
     );
     text
+}
+
+/// Returns why the narrow link is unknown, and what to do.
+pub(crate) fn why(context: &Context, refused: &Refused) -> String {
+    match (context.carrier, refused) {
+        (Carrier::Icmp, Refused::NoneArrived) => format!(
+            "no ICMP packet with a TTL of 1 to {MOST_HOPS} arrived; a firewall on the way may drop Echo Replies that nobody requested, or small TTLs; try --carrier udp"
+        ),
+        _ => refused.to_string(),
+    }
 }
 
 /// Returns a probability in percent, rounded down: nothing is more certain than it is.
@@ -258,10 +274,28 @@ fn table(context: &Context, answer: &Answer) -> String {
     lines.join("\n")
 }
 
+/// Returns the capacity of the narrow link, unless it is unclear.
+fn clear_capacity(answer: &Answer) -> Option<Rate> {
+    answer.capacity.filter(Capacity::is_clear).map(|capacity| capacity.rate)
+}
+
+fn capacity_line(capacity: &Capacity) -> String {
+    let Capacity { rate, low, high, selected, pairs, .. } = capacity;
+    if !capacity.is_clear() {
+        return format!(
+            "capacity unclear: {low} to {high} from {pairs} resampled pairs; give more --budget, or measure when the path is less loaded"
+        );
+    }
+    let more = if capacity.bound == Bound::AtLeast { "at least " } else { "" };
+    format!(
+        "capacity {more}{rate} ({low} to {high} from resampled pairs); {selected} of {pairs} pairs are near it"
+    )
+}
+
 /// Returns the capacity column: that of the narrow link, that of measured prefixes, or nothing.
 fn capacity(answer: &Answer, node: &Node, narrow: bool) -> String {
     match (narrow, answer.capacity, &node.prefix) {
-        (true, Some(capacity), _) => capacity.rate.to_string(),
+        (true, Some(_), _) => clear_capacity(answer).map_or("unclear".to_owned(), |rate| rate.to_string()),
         (_, _, Some(Ok(rate))) if answer.slcs.iter().any(|member| member.hop == u32::from(node.hop)) => {
             rate.to_string()
         }

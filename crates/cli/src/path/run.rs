@@ -8,7 +8,7 @@ use headway_core::{Bytes, Duration, Instant, Refusal};
 use headway_net::{ConnectOptions, NetError, Session, StampSource, TrainOutcome};
 
 use super::pairs::PairWriter;
-use super::report::{Context, Line, human};
+use super::report::{Context, Line, human, why};
 use super::{PathArgs, figure};
 use crate::connection::{net_failure, stop_on_signals};
 use crate::exit::{Code, Failed};
@@ -31,8 +31,11 @@ const STEPS: u64 = 100;
 pub(crate) fn run(args: &PathArgs) -> Result<(), Failed> {
     let interrupted = Arc::new(AtomicBool::new(false));
     stop_on_signals(&interrupted)?;
-    let options =
-        ConnectOptions { stop: Some(Arc::clone(&interrupted)), ..args.connection.options(&args.host)? };
+    let options = ConnectOptions {
+        carrier: args.carrier.into(),
+        stop: Some(Arc::clone(&interrupted)),
+        ..args.connection.options(&args.host)?
+    };
     let mut writer = args.pairs.as_deref().map(PairWriter::create).transpose()?;
     let mut session = Session::connect(&options).map_err(net_failure)?;
     let clock = std::time::Instant::now();
@@ -47,6 +50,7 @@ pub(crate) fn run(args: &PathArgs) -> Result<(), Failed> {
         probes: session.probe_bytes(),
         control: session.control_bytes(),
         packet: config(args, &session).packet,
+        carrier: options.carrier,
         interrupted: interrupted.load(Ordering::Relaxed),
     };
     if args.json {
@@ -67,7 +71,7 @@ pub(crate) fn run(args: &PathArgs) -> Result<(), Failed> {
     let tight = answer.tight.and_then(Result::err);
     match answer.narrow.err().or(tight) {
         None => Ok(()),
-        Some(refused) => Err(Failed::new(Code::Untrustworthy, refused)),
+        Some(refused) => Err(Failed::new(Code::Untrustworthy, anyhow::anyhow!(why(&context, &refused)))),
     }
 }
 

@@ -3,8 +3,9 @@
 //! Where the machine allows no namespaces, the tests that need them say so and pass.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Child, ChildStdout, Output, Stdio};
 
 use headway_lab::Process;
 use serde_json::Value;
@@ -13,6 +14,24 @@ use super::{headway, output, text, write};
 
 /// A path to emulate.
 pub const PATH: &str = "[forward]\nrate = \"10 Mb/s\"\n";
+
+/// Set in a child of a test: its role in its node, which its test `a_role` plays.
+pub const ROLE: &str = "HEADWAY_TEST_ROLE";
+
+/// Starts a copy of this test that plays `role` in a node, and waits until it is ready.
+pub fn play(lab: &headway_lab::Lab, node: &str, role: &str) -> (Child, BufReader<ChildStdout>) {
+    let me = std::env::current_exe().unwrap();
+    let mut command = lab.command(node, me, ["a_role", "--exact", "--nocapture"]).unwrap();
+    let mut child = command.env(ROLE, role).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    // The harness prints before it runs the test.
+    while !line.ends_with("ready\n") {
+        line.clear();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "{role} ended before it was ready");
+    }
+    (child, lines)
+}
 
 /// A name for a lab that no other test process gives.
 pub fn name(what: &str) -> String {

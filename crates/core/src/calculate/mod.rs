@@ -1,7 +1,8 @@
 //! Closed formulas: windows, rates and queues of equal flows that share a link (ls-aimd 1.1, 2.19, 4.6), and
-//! token-bucket shapers (wan-measurements 2.6).
+//! token-bucket shapers (wan-measurements 2.6); in [`explicit`] the limits and queues of routers that tell rates.
 
 mod bucket;
+pub mod explicit;
 mod increase;
 mod shared_link;
 mod tables;

@@ -25,6 +25,12 @@ impl Factory {
         Factory::Other(Arc::new(move |start| Box::new(build(start))))
     }
 
+    /// Whether routers tell the controller its rate. A controller that is not in the table is not asked before it is
+    /// built, so this is false for it.
+    pub fn is_explicit(&self) -> bool {
+        matches!(self, Factory::Kind(kind) if kind.is_explicit())
+    }
+
     /// Builds the controller of a flow.
     pub fn build(&self, start: &Start) -> AnyController {
         match self {

@@ -215,6 +215,11 @@ macro_rules! controllers {
                 }
             }
 
+            /// Whether routers tell the controller its rate, so that its segments have a congestion header.
+            pub fn is_explicit(&self) -> bool {
+                matches!(self, Kind::Xcp(_) | Kind::Rcp(_))
+            }
+
             /// Whether Linux has this controller, by itself or as a module of ours; proposals to compare with are
             /// simulated only.
             pub fn is_on_linux(&self) -> bool {
@@ -302,6 +307,7 @@ macro_rules! controllers {
                 on_resume(now: Instant);
                 schedule(now: Instant, idle: bool) -> Instant;
                 on_departure(departure: &Departure);
+                header() -> Option<Header>;
             }
             ref {
                 window() -> f64;
@@ -311,6 +317,7 @@ macro_rules! controllers {
                 uses_prr() -> bool;
                 wants_delivery_rate() -> bool;
                 schedules() -> bool;
+                is_explicit() -> bool;
                 wants_stamps() -> bool;
                 memory() -> usize;
                 is_limiting_rate() -> bool;

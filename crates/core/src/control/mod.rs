@@ -12,6 +12,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use self::kind::controllers;
+use crate::explicit::Header;
 use crate::units::{Duration, Instant, Rate};
 
 mod factory;
@@ -107,6 +108,12 @@ controllers! {
     rapid:
         /// TCP Rapid: every packet probes; sends at the estimated available bandwidth (Yin 2017)
         "rapid" Rapid(parameters: RapidParameters) => Rapid::new as Box<Rapid>, simulated;
+    xcp:
+        /// XCP: routers say how much faster to become (Katabi, Handley and Rohrs 2002)
+        "xcp" Xcp(parameters: XcpParameters) => Xcp::new as Box<Xcp>, simulated;
+    rcp:
+        /// RCP: routers say how fast to send (Dukkipati, Kobayashi, Zhang-Shen and McKeown 2005)
+        "rcp" Rcp(parameters: RcpParameters) => Rcp::new as Box<Rcp>, simulated + gaps;
     fixed_window:
         /// A window that never changes
         "fixed-window" FixedWindow(fixed: FixedWindow) => FixedWindow::start as FixedWindow, linux;
@@ -151,6 +158,18 @@ pub struct Ack {
     /// The segment that caused it, for controllers that [want stamps](Controller::wants_stamps). `None` if that was a
     /// retransmission or a duplicate, or if the acknowledgement reports nothing new.
     pub arrival: Option<Arrival>,
+    /// What routers granted and the receiver returned; `None` without a congestion header.
+    pub feedback: Option<Feedback>,
+}
+
+/// The feedback that an acknowledgement returns in its congestion header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Feedback {
+    /// The version of the header: [`VERSION_XCP`](crate::explicit::VERSION_XCP) or
+    /// [`VERSION_RCP`](crate::explicit::VERSION_RCP).
+    pub version: u8,
+    /// XCP: the sum of the granted changes of throughput, two's complement; RCP: the latest rate. In B/s.
+    pub value: u32,
 }
 
 /// The arrival of a segment that was sent only once.
@@ -387,6 +406,20 @@ pub trait Controller: fmt::Debug {
         self.schedules()
     }
 
+    /// Whether the controller sets its window or rate from the feedback of routers, so that every segment has a
+    /// congestion header. Such a flow sends no bursts, and begins with one segment.
+    ///
+    /// It must not change.
+    fn is_explicit(&self) -> bool {
+        false
+    }
+
+    /// Returns the congestion header of the segment that leaves next; not called unless the controller [is
+    /// explicit](Controller::is_explicit).
+    fn header(&mut self) -> Option<Header> {
+        None
+    }
+
     /// Bytes of memory besides the controller itself that grow with the segments in flight.
     fn memory(&self) -> usize {
         0
@@ -437,6 +470,7 @@ mod testing {
             state: RecoveryState::Open,
             one_way_delay: None,
             arrival: None,
+            feedback: None,
         }
     }
 

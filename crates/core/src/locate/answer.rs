@@ -110,16 +110,8 @@ pub enum Refused {
         arrived: bool,
     },
     /// Too few pairs were usable.
-    #[error(
-        "too few pairs arrived undisturbed for the capacity ({0}); give more --budget, or try when the path is less loaded"
-    )]
+    #[error("too few pairs arrived for the capacity ({0}); give more --budget or --duration")]
     Capacity(Insufficient),
-    /// Resampled pairs do not agree.
-    #[error(
-        "the capacity is unclear: between {} and {}; give more --budget, or try when the path is less loaded",
-        .0.low, .0.high
-    )]
-    CapacityUnclear(Capacity),
     /// Most pairs or trains were lost.
     #[error(
         "{lost} of {sent} pairs and trains lost packets; measure when fewer packets are lost, or check for a policer"

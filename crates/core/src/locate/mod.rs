@@ -13,7 +13,6 @@
 
 mod answer;
 mod phases;
-mod refine;
 mod spacing;
 mod survey;
 mod tight;
@@ -25,7 +24,7 @@ pub use tight::Tight;
 use std::net::IpAddr;
 
 use crate::estimate::hire::{self, Location, NotMeasured, Rule, Search, Unlocated, prefix_capacity};
-use crate::estimate::ppdd::{self, Capacity, Pairs};
+use crate::estimate::ppdd::{self, Bandwidth, Capacity, Pairs};
 use crate::estimate::{Bound, slcs};
 use crate::stream::{Arrival, Refusal, StreamRecord, Train, TrainRecord, TrainSchedule};
 use crate::units::{Bytes, Duration, Instant, Rate};
@@ -66,8 +65,12 @@ const HIDDEN: u8 = 5;
 /// Most and fewest trains per group; long paths have smaller groups.
 const GROUP: (usize, usize) = (20, 10);
 
-/// Hosts and routers may delay packets by this share of the usual time between the arrivals of a pair, by which delays
-/// that count as equal may differ. Fewer pairs would pass the filter otherwise, and these by chance.
+/// Standard deviation of the rates of pairs that left the narrow link back to back, as a share: hosts and routers delay
+/// packets by a few us.
+const HOST_NOISE: f64 = 0.007;
+
+/// Hosts and routers may delay packets of prefixes by this share of the usual time between the arrivals of a pair, by
+/// which delays that count as equal may differ. Fewer trains would pass the filter otherwise, and these by chance.
 const TOLERANCE: f64 = 0.04;
 
 /// A train is late if it left in more than this multiple of the usual time, and the path did not stretch it by at
@@ -90,13 +93,6 @@ const MOST_REORDERED: f64 = 0.1;
 
 /// The same for packets that arrived twice: each spreads the pair or train that it is part of.
 const MOST_DUPLICATED: f64 = 0.2;
-
-/// A capacity that fewer resampled sets of pairs agree with is unclear, unless one mode dominates.
-const CLEAR: f64 = 0.5;
-
-/// Where the upper end of the capacity's interval is more than this multiple of the lower one, a dominating mode
-/// decides, too.
-const WIDE: f64 = 1.1;
 
 /// Shares of bytes and time that are kept for the tight link, if it is wanted.
 const TIGHT_BYTES: f64 = 0.75;
@@ -218,7 +214,7 @@ impl Locator {
             hops: 0,
             addresses: Addresses::default(),
             observed: Vec::new(),
-            pairs: Pairs::new(config.packet, filter(config.quantum)),
+            pairs: Pairs::new(config.packet, pair_settings(config.quantum)),
             capacity: None,
             search: None,
             history: Vec::new(),
@@ -434,10 +430,9 @@ struct Limits {
     mean: Duration,
 }
 
-/// Returns the parameters of the filter for delays that differ by `quantum` without cross traffic.
-fn filter(quantum: Duration) -> ppdd::Settings {
-    // Weights by delay need more exact timestamps than those of hosts.
-    ppdd::Settings { quantum, ..ppdd::Settings::quantiles() }
+/// Returns the parameters of the capacity of the path for stamps that are off by `quantum`.
+fn pair_settings(quantum: Duration) -> ppdd::Settings {
+    ppdd::Settings { quantum, bandwidth: Bandwidth::Relative(HOST_NOISE), ..ppdd::Settings::lowest_delays() }
 }
 
 /// Adds trains, except those that the sender was interrupted in, and returns the number of these.

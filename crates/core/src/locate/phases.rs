@@ -70,8 +70,7 @@ impl Locator {
     /// Ends the search for the narrow link without an answer, or that for the tight link. The latter only needs to know
     /// about how much the path carries.
     pub(super) fn give_up(&mut self, reason: Refused) {
-        let enough =
-            matches!(reason, Refused::CapacityUnclear(_) | Refused::Unlocated(_) | Refused::Spent(..));
+        let enough = matches!(reason, Refused::Unlocated(_) | Refused::Spent(..));
         if self.phase == Phase::Tight {
             self.tight_found = Some(Err(reason));
             self.phase = Phase::Recheck;
@@ -83,19 +82,11 @@ impl Locator {
         }
     }
 
-    /// Adds pairs; what counts as an equal delay depends on all of them.
+    /// Adds pairs; which of them the sender was interrupted in depends on all of them.
     pub(super) fn add_pairs(&mut self, pairs: &[TrainRecord]) {
         self.observed.extend_from_slice(pairs);
-        self.pairs = Pairs::new(self.config.packet, filter(self.config.quantum));
+        self.pairs = Pairs::new(self.config.packet, pair_settings(self.config.quantum));
         self.late = add(&mut self.pairs, &self.observed);
-        let tolerant = filter(self.quantum());
-        self.pairs = Pairs::new(self.config.packet, tolerant);
-        add(&mut self.pairs, &self.observed);
-    }
-
-    /// Returns the difference between delays that count as equal.
-    fn quantum(&self) -> Duration {
-        self.config.quantum.max(self.median_dispersion().scale(TOLERANCE))
     }
 
     /// Returns the median time between the arrivals of a pair; zero without pairs.
@@ -108,22 +99,10 @@ impl Locator {
     /// Computes the capacity and prepares the search for the narrow link.
     fn finish_pairs(&mut self) -> Result<(), Refused> {
         self.check_pairs()?;
-        let filtered = self.pairs.capacity().map_err(Refused::Capacity)?;
-        // Where resampled pairs do not agree, a mode may be clear nevertheless.
-        let unclear = filtered.confidence < CLEAR;
-        let wide = filtered.high > filtered.low.scale(WIDE);
-        let dominating =
-            (unclear || wide).then(|| refine::dominating_mode(&self.pairs, self.config.quantum)).flatten();
-        let coarse = dominating.unwrap_or(filtered.rate);
-        let rate = refine::nearest_mode(&self.pairs, coarse, self.config.quantum);
-        let (low, high) = (filtered.low.min(rate), filtered.high.max(rate));
-        let capacity = Capacity { rate, low, high, ..filtered };
+        let capacity = self.pairs.capacity().map_err(Refused::Capacity)?;
         self.capacity = Some(capacity);
         if capacity.bound == Bound::AtLeast {
             return Err(Refused::SenderSlow(capacity.rate));
-        }
-        if unclear && dominating.is_none() {
-            return Err(Refused::CapacityUnclear(capacity));
         }
         let groups = u64::from(self.hops) + 1;
         let affordable = self.bytes_left() / groups / self.train_bytes(HIDDEN);
@@ -267,7 +246,10 @@ impl Locator {
 
     /// Starts to measure the capacity of the links up to `hop`.
     fn begin_prefix(&mut self, hop: u8, hidden: u8) {
-        let prefix = Pairs::of_trains(self.config.packet, u32::from(hidden), filter(self.quantum()));
+        let quantum = self.config.quantum.max(self.median_dispersion().scale(TOLERANCE));
+        // Most trains are spread by a link behind the prefix, so only those with the lowest delays tell.
+        let settings = ppdd::Settings { quantum, ..ppdd::Settings::quantiles() };
+        let prefix = Pairs::of_trains(self.config.packet, u32::from(hidden), settings);
         self.prefix = Some(prefix);
         self.phase = Phase::Prefix(hop);
     }

@@ -361,7 +361,7 @@ fn pairs_in_the_wrong_order_are_refused_before_many_are_sent() {
 /// Four links, of which the second is the narrow one and the third has the least to spare: 10 Mb/s.
 fn busy() -> Path {
     let mut path = Path::new(&[60.0, 20.0, 50.0, 60.0], 0.2);
-    path.loads[2] = 0.8;
+    path.loads = vec![0.2, 0.0, 0.8, 0.2];
     path
 }
 

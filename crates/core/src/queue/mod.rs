@@ -3,10 +3,12 @@
 //! A discipline keeps state but does not hold packets, so one implementation can serve the simulator, the
 //! emulator and tests.
 
+use crate::explicit::Header;
 use crate::units::{Bytes, Duration, Instant};
 
 mod codel;
 mod drop_tail;
+mod explicit;
 mod limit;
 mod pie;
 mod ramp;
@@ -18,6 +20,7 @@ mod token_bucket;
 
 pub use codel::{Codel, CodelConfig};
 pub use drop_tail::{DropTail, DropTailConfig};
+pub use explicit::{Detector, Explicit, ExplicitConfig, QueueUnit};
 pub use pie::{Pie, PieConfig};
 pub use ramp::{Ramp, RampConfig};
 pub use red::{ADAPTATION, Red, RedConfig};
@@ -79,7 +82,34 @@ pub trait Discipline {
         Verdict::Accept
     }
 
-    /// Returns whether [`Discipline::on_departure`] may return anything but `Accept`.
+    /// As [`Discipline::on_arrival`], for a packet with a congestion header (xcp-rcp 2.4).
+    fn on_arrival_with_header(
+        &mut self,
+        now: Instant,
+        backlog: &Backlog,
+        size: Bytes,
+        ect: bool,
+        _header: &Header,
+    ) -> Verdict {
+        self.on_arrival(now, backlog, size, ect)
+    }
+
+    /// As [`Discipline::on_departure`], for a packet with a congestion header, which the discipline may rewrite
+    /// (xcp-rcp 2.7).
+    fn on_departure_with_header(
+        &mut self,
+        now: Instant,
+        backlog: &Backlog,
+        waited: Duration,
+        size: Bytes,
+        ect: bool,
+        _header: &mut Header,
+    ) -> Verdict {
+        self.on_departure(now, backlog, waited, size, ect)
+    }
+
+    /// Returns whether the discipline must see every packet as it departs: [`Discipline::on_departure`] may return
+    /// anything but `Accept`, or headers are rewritten.
     fn judges_departures(&self) -> bool {
         false
     }

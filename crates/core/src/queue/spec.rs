@@ -1,10 +1,12 @@
 //! The disciplines as specified in a scenario file.
 
+use headway_arithmetic::explicit::Law;
 use serde::{Deserialize, Serialize};
 
 use super::{Backlog, Discipline, Verdict};
 use super::{Codel, CodelConfig, DropTail, DropTailConfig, Pie, PieConfig};
-use super::{Ramp, RampConfig, Red, RedConfig, Step, StepConfig};
+use super::{Explicit, ExplicitConfig, Ramp, RampConfig, Red, RedConfig, Step, StepConfig};
+use crate::explicit::Header;
 use crate::units::{Bytes, Duration, Instant, Rate, RateSteps};
 
 /// A discipline and its parameters, such as `{ kind = "step", threshold = "12.5 kB", limit = "5 MB" }`.
@@ -23,6 +25,22 @@ pub enum QueueSpec {
     Codel(CodelConfig),
     /// [`Pie`].
     Pie(PieConfig),
+    /// A router of XCP (xcp-rcp 2.6).
+    Xcp(ExplicitConfig),
+    /// XCP-b, which knows no capacity (xcp-rcp 2.8).
+    XcpB(ExplicitConfig),
+    /// XCP-b whose kappa tunes itself (xcp-rcp 2.9).
+    XcpKappa(ExplicitConfig),
+    /// ErrorS: XCP less the error of its capacity (xcp-rcp 2.10).
+    Errors(ExplicitConfig),
+    /// A router of RCP (xcp-rcp 2.12).
+    Rcp(ExplicitConfig),
+    /// RCP that knows no capacity, with the feedback of XCP-b (xcp-rcp F56).
+    RcpB(ExplicitConfig),
+    /// RCP with the feedback of XCP-b whose kappa tunes itself (xcp-rcp F56).
+    RcpKappa(ExplicitConfig),
+    /// RCP with the feedback of ErrorS (xcp-rcp F56).
+    RcpErrors(ExplicitConfig),
 }
 
 /// The error returned for unusable parameters of a discipline.
@@ -41,6 +59,21 @@ pub(super) fn require(holds: bool, key: &'static str, reason: &'static str) -> R
 }
 
 impl QueueSpec {
+    /// Returns the law and the parameters of an explicit router; `None` for other disciplines.
+    pub fn explicit(&self) -> Option<(Law, &ExplicitConfig)> {
+        match self {
+            QueueSpec::Xcp(config) => Some((Law::Xcp, config)),
+            QueueSpec::XcpB(config) => Some((Law::Blind, config)),
+            QueueSpec::XcpKappa(config) => Some((Law::Kappa, config)),
+            QueueSpec::Errors(config) => Some((Law::Errors, config)),
+            QueueSpec::Rcp(config) => Some((Law::Rcp, config)),
+            QueueSpec::RcpB(config) => Some((Law::RcpBlind, config)),
+            QueueSpec::RcpKappa(config) => Some((Law::RcpKappa, config)),
+            QueueSpec::RcpErrors(config) => Some((Law::RcpErrors, config)),
+            _ => None,
+        }
+    }
+
     /// Checks the parameters; [`QueueSpec::build`] expects them to be valid.
     pub fn validate(&self) -> Result<(), QueueSpecError> {
         let (limit, packets) = self.limits();
@@ -52,6 +85,14 @@ impl QueueSpec {
             QueueSpec::Ramp(config) => config.validate(),
             QueueSpec::Codel(config) => config.validate(),
             QueueSpec::Pie(config) => config.validate(),
+            QueueSpec::Xcp(_)
+            | QueueSpec::XcpB(_)
+            | QueueSpec::XcpKappa(_)
+            | QueueSpec::Errors(_)
+            | QueueSpec::Rcp(_)
+            | QueueSpec::RcpB(_)
+            | QueueSpec::RcpKappa(_)
+            | QueueSpec::RcpErrors(_) => self.explicit().map_or(Ok(()), |(law, config)| config.validate(law)),
         }
     }
 
@@ -64,6 +105,14 @@ impl QueueSpec {
             QueueSpec::Ramp(config) => (config.limit, config.packets),
             QueueSpec::Codel(config) => (config.limit, config.packets),
             QueueSpec::Pie(config) => (config.limit, config.packets),
+            QueueSpec::Xcp(config)
+            | QueueSpec::XcpB(config)
+            | QueueSpec::XcpKappa(config)
+            | QueueSpec::Errors(config)
+            | QueueSpec::Rcp(config)
+            | QueueSpec::RcpB(config)
+            | QueueSpec::RcpKappa(config)
+            | QueueSpec::RcpErrors(config) => (config.limit, config.packets),
         }
     }
 
@@ -77,6 +126,14 @@ impl QueueSpec {
                 QueueSpec::Ramp(config) => (&mut config.limit, &mut config.packets),
                 QueueSpec::Codel(config) => (&mut config.limit, &mut config.packets),
                 QueueSpec::Pie(config) => (&mut config.limit, &mut config.packets),
+                QueueSpec::Xcp(config)
+                | QueueSpec::XcpB(config)
+                | QueueSpec::XcpKappa(config)
+                | QueueSpec::Errors(config)
+                | QueueSpec::Rcp(config)
+                | QueueSpec::RcpB(config)
+                | QueueSpec::RcpKappa(config)
+                | QueueSpec::RcpErrors(config) => (&mut config.limit, &mut config.packets),
             };
             (*room.0, *room.1) = (limit, packets);
         }
@@ -93,6 +150,17 @@ impl QueueSpec {
             QueueSpec::Ramp(config) => Queue::Ramp(Ramp::new(config, seed)),
             QueueSpec::Codel(config) => Queue::Codel(Codel::new(config)),
             QueueSpec::Pie(config) => Queue::Pie(Pie::new(config, seed)),
+            QueueSpec::Xcp(config)
+            | QueueSpec::XcpB(config)
+            | QueueSpec::XcpKappa(config)
+            | QueueSpec::Errors(config)
+            | QueueSpec::Rcp(config)
+            | QueueSpec::RcpB(config)
+            | QueueSpec::RcpKappa(config)
+            | QueueSpec::RcpErrors(config) => {
+                let law = self.explicit().map_or(Law::Xcp, |(law, _)| law);
+                Queue::Explicit(Box::new(Explicit::new(config, law, rate, seed)))
+            }
         }
     }
 }
@@ -112,6 +180,8 @@ pub enum Queue {
     Codel(Codel),
     /// Marks or drops to maintain a target delay.
     Pie(Pie),
+    /// Tells senders their rate.
+    Explicit(Box<Explicit>),
 }
 
 /// Calls the same method on whichever discipline the queue has.
@@ -124,6 +194,7 @@ macro_rules! dispatch {
             Queue::Ramp($discipline) => $call,
             Queue::Codel($discipline) => $call,
             Queue::Pie($discipline) => $call,
+            Queue::Explicit($discipline) => $call,
         }
     };
 }
@@ -158,6 +229,31 @@ impl Discipline for Queue {
         dispatch!(self, discipline => discipline.on_departure(now, backlog, waited, size, ect))
     }
 
+    fn on_arrival_with_header(
+        &mut self,
+        now: Instant,
+        backlog: &Backlog,
+        size: Bytes,
+        ect: bool,
+        header: &Header,
+    ) -> Verdict {
+        dispatch!(self, discipline => discipline.on_arrival_with_header(now, backlog, size, ect, header))
+    }
+
+    fn on_departure_with_header(
+        &mut self,
+        now: Instant,
+        backlog: &Backlog,
+        waited: Duration,
+        size: Bytes,
+        ect: bool,
+        header: &mut Header,
+    ) -> Verdict {
+        dispatch!(self, discipline => {
+            discipline.on_departure_with_header(now, backlog, waited, size, ect, header)
+        })
+    }
+
     #[inline]
     fn judges_departures(&self) -> bool {
         dispatch!(self, discipline => discipline.judges_departures())
@@ -183,13 +279,19 @@ mod tests {
             json!({ "kind": "ramp", "min": "12.5 kB", "max": "25 kB", "probability": 0.5 }),
             json!({ "kind": "codel", "target": "1 ms" }),
             json!({ "kind": "pie", "ecn-threshold": 0.2 }),
+            json!({ "kind": "xcp", "unit": "bytes", "raise-beta": false, "admission": false, "capacity": "1.5 Mb/s" }),
+            json!({ "kind": "errors", "capacity": "0 b/s", "q-max": "20 kB", "n": 6 }),
+            json!({ "kind": "rcp-kappa", "kappa": "9 kB", "detector": "empty-for-n" }),
         ];
         for text in texts {
             let spec = read(text).unwrap();
             assert_eq!(spec.validate(), Ok(()));
             assert_eq!(read(serde_json::to_value(&spec).unwrap()).unwrap(), spec);
             let queue = spec.build(Some(Rate::from_bps(200_000_000)), 1);
-            assert_eq!(queue.judges_departures(), matches!(spec, QueueSpec::Codel(_)));
+            assert_eq!(
+                queue.judges_departures(),
+                matches!(spec, QueueSpec::Codel(_)) || spec.explicit().is_some()
+            );
         }
     }
 
@@ -218,11 +320,20 @@ mod tests {
             (json!({ "kind": "pie", "target": "0 ms" }), "target"),
             (json!({ "kind": "pie", "update": "0 ms" }), "update"),
             (json!({ "kind": "pie", "ecn-threshold": 2.0 }), "ecn-threshold"),
+            (json!({ "kind": "xcp", "capacity": "0 b/s" }), "capacity"),
+            (json!({ "kind": "rcp", "capacity": "0 b/s" }), "capacity"),
+            (json!({ "kind": "xcp-kappa", "kappa": "30 kB", "q-max": "20 kB" }), "kappa"),
+            (json!({ "kind": "xcp-b", "q-max": "0 B" }), "q-max"),
+            (json!({ "kind": "xcp-b", "chi": 0.9 }), "chi"),
+            (json!({ "kind": "xcp-b", "n": 65 }), "n"),
+            (json!({ "kind": "xcp", "alpha": 0.0 }), "alpha"),
+            (json!({ "kind": "xcp", "raise-beta": true }), "raise-beta"),
+            (json!({ "kind": "rcp", "interval-min": "1 us" }), "interval-min"),
         ];
         for (text, key) in cases {
             let error = read(text).unwrap().validate().unwrap_err();
             assert_eq!(error.key, key);
-            assert!(error.to_string().starts_with(&format!("`{key}` must")));
+            assert!(error.to_string().starts_with(&format!("`{key}` ")));
         }
     }
 }

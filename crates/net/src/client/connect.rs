@@ -5,7 +5,7 @@ use crate::channel::Channel;
 use crate::clock::Watch;
 use crate::error::NetError;
 use crate::protocol::probe::{cookie, hello};
-use crate::protocol::{COOKIE_LEN, Header, Kind, Message, PacketSize};
+use crate::protocol::{COOKIE_LEN, Carrier, Header, Kind, Message, PacketSize};
 use crate::socket::{ProbeSocket, STOP_CHECK, readable, wait};
 use headway_core::Bytes;
 use nix::poll::PollFlags;
@@ -33,6 +33,10 @@ pub(super) fn connect(options: &ConnectOptions) -> Result<Session, NetError> {
     // UDP uses the same local address with another port; a link-local address includes its interface.
     let (mut local, peer) = (tcp.local_addr()?, tcp.peer_addr()?);
     local.set_port(0);
+    let icmp = match options.carrier {
+        Carrier::Udp => None,
+        Carrier::Icmp => Some(open_icmp(local, peer)?),
+    };
     let opened = handshake::open(tcp, peer, options)?;
     let mut channel = opened.channel;
     let socket = ProbeSocket::connect(local, peer)?;
@@ -42,6 +46,7 @@ pub(super) fn connect(options: &ConnectOptions) -> Result<Session, NetError> {
     let mut session = Session {
         channel,
         socket,
+        icmp,
         id: opened.session,
         max_packets: opened.max_packets,
         reverse_rate: opened.reverse_rate,
@@ -59,6 +64,16 @@ pub(super) fn connect(options: &ConnectOptions) -> Result<Session, NetError> {
     }
     session.probe_packet_size()?;
     Ok(session)
+}
+
+/// Opens the raw socket for trains.
+fn open_icmp(local: SocketAddr, peer: SocketAddr) -> Result<ProbeSocket, NetError> {
+    let socket = ProbeSocket::icmp_sender(local, peer).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => NetError::RawSocket,
+        _ => NetError::System(error),
+    })?;
+    socket.grow_receive_buffer(PacketSize::LARGEST, crate::protocol::MAX_STREAM_PACKETS as usize);
+    Ok(socket)
 }
 
 /// Returns the host's addresses of the requested IP version.

@@ -15,7 +15,7 @@ use crate::clock::Watch;
 use crate::error::NetError;
 use crate::pacing;
 use crate::protocol::{
-    Announce, Direction, GapRuns, HopRuns, MAX_HOPS, Message, PacketSize, Report, SentReport,
+    Announce, Carrier, Direction, GapRuns, HopRuns, MAX_HOPS, Message, PacketSize, Report, SentReport,
 };
 use crate::receive::{Expected, receive_stream};
 use crate::size_test;
@@ -45,6 +45,8 @@ const LONGEST_REPLY_WAIT: Span = Span::from_millis(300);
 pub struct Session {
     channel: Channel,
     socket: ProbeSocket,
+    /// The raw socket for trains, if ICMP carries them.
+    icmp: Option<ProbeSocket>,
     id: u64,
     max_packets: u32,
     reverse_rate: Rate,
@@ -120,11 +122,13 @@ impl Session {
         let size = self.check_trains(schedule)?;
         let hops = trains::hops(&schedule.trains);
         let gaps = trains::packet_gaps(schedule);
-        let stream = self.announce_stream(Direction::Forward, size, &gaps, &hops)?;
+        let carrier = if self.icmp.is_some() { Carrier::Icmp } else { Carrier::Udp };
+        let stream = self.announce_stream(Direction::Forward, carrier, size, &gaps, &hops)?;
         let identity = Identity { session: self.id, stream, size };
-        self.socket.report_errors(wait_for_replies)?;
+        let socket = self.icmp.as_ref().unwrap_or(&self.socket);
+        socket.report_errors(wait_for_replies)?;
         let stop = |_| self.stop.load(Ordering::Relaxed);
-        let mut sent = trains::send_trains(&self.socket, identity, schedule, stop, &mut self.clock)?;
+        let mut sent = trains::send_trains(socket, identity, schedule, stop, &mut self.clock)?;
         self.check_stop()?;
         let report = self.end_stream(stream)?;
         let received = Received::expand(&report, &hops)
@@ -133,12 +137,13 @@ impl Session {
             return Err(NetError::Protocol("a report spans more time than has passed".to_owned()));
         }
         if wait_for_replies {
+            let socket = self.icmp.as_ref().unwrap_or(&self.socket);
             let silent = |replies: &[HopReply]| received.silent_hops(&hops, replies) > 0;
             let replies = &mut sent.replies;
             let wait = self.grace().clamp(SHORTEST_REPLY_WAIT, LONGEST_REPLY_WAIT);
-            trains::more_replies(&self.socket, identity, &schedule.trains, replies, wait, |r| !silent(r));
-            self.socket.report_errors(false)?;
-            self.socket.discard(crate::batch::Queue::Errors);
+            trains::more_replies(socket, identity, &schedule.trains, replies, wait, |r| !silent(r));
+            socket.report_errors(false)?;
+            socket.discard(crate::batch::Queue::Errors);
         }
         Ok(TrainOutcome::join(schedule, identity, sent, &received, &report))
     }
@@ -243,7 +248,7 @@ impl Session {
     /// Checks a schedule, announces it and waits until the server is ready.
     fn announce(&mut self, schedule: &Schedule, direction: Direction) -> Result<Announced, NetError> {
         let size = self.check(schedule)?;
-        let stream = self.announce_stream(direction, size, &schedule.gaps, &[])?;
+        let stream = self.announce_stream(direction, Carrier::Udp, size, &schedule.gaps, &[])?;
         Ok(Announced { stream, size })
     }
 
@@ -251,6 +256,7 @@ impl Session {
     fn announce_stream(
         &mut self,
         direction: Direction,
+        carrier: Carrier,
         size: PacketSize,
         gaps: &[Duration],
         hops: &[u8],
@@ -260,8 +266,8 @@ impl Session {
         let start = Deadline::now();
         let bytes = size.wire() * (gaps.len() as u64 + 1);
         let (gaps, hops) = (GapRuns::encode(gaps), HopRuns::encode(hops));
-        let announce = Message::Announce(Announce { stream, direction, ip_size: size.ip(), gaps, hops });
-        match self.request(&announce, "announcement of a stream")? {
+        let announce = Announce { stream, direction, carrier, ip_size: size.ip(), gaps, hops };
+        match self.request(&Message::Announce(announce), "announcement of a stream")? {
             Message::Ready { stream: ready } if ready == stream => {}
             other => return Err(unexpected(&other)),
         }

@@ -1,7 +1,7 @@
 //! What a client wants of a connection.
 
 use crate::auth::Token;
-use crate::protocol::DEFAULT_PORT;
+use crate::protocol::{Carrier, DEFAULT_PORT};
 use crate::tls::TlsClient;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -32,6 +32,8 @@ pub struct ConnectOptions {
     pub token: Option<Token>,
     /// The trusted certificates, to encrypt the control connection.
     pub tls: Option<TlsClient>,
+    /// What carries trains; [`Carrier::Icmp`] needs `CAP_NET_RAW` on both hosts.
+    pub carrier: Carrier,
     /// Time limit for each answer of the server.
     pub timeout: Span,
     /// When set, makes every operation fail soon with [`NetError::Interrupted`](crate::NetError::Interrupted), except name resolution.
@@ -39,8 +41,8 @@ pub struct ConnectOptions {
 }
 
 impl ConnectOptions {
-    /// Returns options with the default port, any IP version, no token, no TLS, a timeout of ten seconds and
-    /// no stop flag.
+    /// Returns options with the default port, any IP version, no token, no TLS, trains by UDP, a timeout of
+    /// ten seconds and no stop flag.
     pub fn new(host: impl Into<String>) -> ConnectOptions {
         ConnectOptions {
             host: host.into(),
@@ -48,6 +50,7 @@ impl ConnectOptions {
             family: FamilyChoice::Any,
             token: None,
             tls: None,
+            carrier: Carrier::Udp,
             timeout: Span::from_secs(10),
             stop: None,
         }

@@ -130,6 +130,16 @@ pub enum Direction {
     Reverse,
 }
 
+/// The packets that carry the probes of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Carrier {
+    /// UDP datagrams between the proved addresses.
+    #[default]
+    Udp,
+    /// ICMP or ICMPv6 Echo Replies, see [`super::echo`]; only for forward streams.
+    Icmp,
+}
+
 /// A request for a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announce {
@@ -137,6 +147,8 @@ pub struct Announce {
     pub stream: u32,
     /// Its direction.
     pub direction: Direction,
+    /// What carries its probes.
+    pub carrier: Carrier,
     /// Length of each IP packet in bytes.
     pub ip_size: u16,
     /// Gaps between the packets, one fewer than packets. Packets without a gap between them are sent at once.
@@ -226,6 +238,12 @@ pub enum RefusedBy {
     /// The hops of hidden packets are out of range, or the server would have to send such packets.
     #[error("it does not allow these hidden packets")]
     HiddenPackets,
+    /// The stream is to be carried by ICMP towards the client.
+    #[error("it sends no ICMP packets")]
+    SendsNoIcmp,
+    /// The server may not open a raw socket.
+    #[error("it may not open the raw socket that ICMP needs")]
+    RawSocket,
     /// A packet size outside the allowed range.
     #[error("it does not allow this packet size")]
     PacketSize,

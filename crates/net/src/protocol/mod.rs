@@ -2,10 +2,12 @@
 //!
 //! The control connection (TCP) starts with a fixed preamble from each side, see [`preamble`], so that two
 //! incompatible versions can at least report their numbers. Then it carries frames, see [`frame`], each with one
-//! [`message::Message`]. Probes (UDP) start with the header in [`probe`].
+//! [`message::Message`]. Probes start with the header in [`probe`]; they are carried by UDP, or by ICMP as described in
+//! [`echo`].
 //!
 //! Every parser here reads untrusted bytes: it returns an error for anything unexpected and never panics.
 
+pub mod echo;
 pub mod frame;
 pub mod hops;
 pub mod message;
@@ -16,15 +18,16 @@ pub mod times;
 
 pub use frame::{Decoder, FrameError, encode};
 pub use hops::{HopRuns, MAX_HOPS};
-pub use message::{Announce, Direction, Message, RefusedBy, Report, SentReport, StampSource};
+pub use message::{Announce, Carrier, Direction, Message, RefusedBy, Report, SentReport, StampSource};
 pub use preamble::{Preamble, PreambleError};
 pub use probe::{Header, Kind, ProbeError, Role};
 pub use size::{Family, PacketSize};
 pub use times::{GapRuns, TimeList};
 
 /// The version of the whole protocol; both ends must have the same. Version 2 added hidden packets: the role in the
-/// probe header, the hops in [`Announce`] and the hidden packets seen in [`Report`].
-pub const VERSION: u16 = 2;
+/// probe header, the hops in [`Announce`] and the hidden packets seen in [`Report`]. Version 3 added the
+/// carrier in [`Announce`].
+pub const VERSION: u16 = 3;
 
 /// The default port of `serve`, for both TCP and UDP.
 pub const DEFAULT_PORT: u16 = 8621;

@@ -1,4 +1,4 @@
-//! The header at the start of every UDP datagram.
+//! The header at the start of every UDP datagram, and of the data of every ICMP probe.
 //!
 //! ```text
 //! 0      magic "HdwP"

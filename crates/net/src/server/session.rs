@@ -45,6 +45,8 @@ pub(super) struct Session<'a> {
     proof: Option<[u8; 32]>,
     /// Present once the client's address is proved.
     pub(super) socket: Option<ProbeSocket>,
+    /// The raw socket, present once the client has announced a stream that ICMP carries.
+    pub(super) icmp: Option<ProbeSocket>,
     /// The lowest number that the next stream may have.
     pub(super) next_stream: u32,
     pub(super) usage: Usage,
@@ -68,6 +70,7 @@ impl<'a> Session<'a> {
             client,
             proof,
             socket: None,
+            icmp: None,
             next_stream: 0,
             usage: Usage::default(),
             clock: Watch::default(),

@@ -5,13 +5,18 @@ use crate::channel::ChannelError;
 use crate::clock::monotonic;
 use crate::counters::{add, count};
 use crate::limits::{Request, WHOLE_PROCESSOR, rate_pause};
-use crate::protocol::{Announce, Direction, Message, PacketSize, RefusedBy, Report, SentReport, TimeList};
+use crate::protocol::{
+    Announce, Carrier, Direction, Message, PacketSize, RefusedBy, Report, SentReport, TimeList,
+};
 use crate::receive::{Expected, drain_stale, receive_stream};
 use crate::size_test::{checked, cost, receive_sizes, send_sizes};
+use crate::socket::ProbeSocket;
 use crate::stamp::arrival_times;
 use crate::transmit::{Plan, send_stream};
 use headway_core::{Bytes, Duration};
+use std::net::SocketAddr;
 use std::time::{Duration as Span, Instant};
+use tracing::debug;
 
 /// Longest wait for a turn to send. It is shorter than a client's default timeout of ten seconds, so that the
 /// client still learns why nothing comes.
@@ -28,6 +33,18 @@ pub(super) fn grace(ns: u64) -> Span {
     Span::from_nanos(ns).min(LONGEST_GRACE)
 }
 
+/// Returns the socket for this carrier, if it is open.
+fn carrying<'a>(
+    carrier: Carrier,
+    udp: &'a Option<ProbeSocket>,
+    icmp: &'a Option<ProbeSocket>,
+) -> Option<&'a ProbeSocket> {
+    match carrier {
+        Carrier::Udp => udp.as_ref(),
+        Carrier::Icmp => icmp.as_ref(),
+    }
+}
+
 /// An announced stream that is within the limits.
 struct Admitted {
     stream: u32,
@@ -35,6 +52,7 @@ struct Admitted {
     gaps: Vec<Duration>,
     /// See [`Expected::hops`].
     hops: Vec<u8>,
+    carrier: Carrier,
 }
 
 impl Session<'_> {
@@ -46,25 +64,38 @@ impl Session<'_> {
         };
         self.next_stream = announce.stream.saturating_add(1);
         self.streams += 1;
-        if let Some(socket) = &self.socket {
+        if let Some(socket) = carrying(admitted.carrier, &self.socket, &self.icmp) {
             socket.grow_receive_buffer(admitted.size, admitted.gaps.len() + 1);
         }
         let result = match announce.direction {
             Direction::Forward => self.receive(&admitted),
             Direction::Reverse => self.send(&admitted),
         };
-        if let Some(socket) = &self.socket {
+        if let Some(socket) = carrying(admitted.carrier, &self.socket, &self.icmp) {
             socket.shrink_receive_buffer();
         }
         result
     }
 
+    /// Opens the raw socket for the Echo Replies of a client with a proved address, unless it is open.
+    fn open_icmp(&mut self, client: SocketAddr) -> Result<(), RefusedBy> {
+        if self.icmp.is_none() {
+            let opened = ProbeSocket::icmp_receiver(self.client.local, client, self.client.id);
+            self.icmp = Some(opened.map_err(|error| {
+                debug!(%error, "no raw socket");
+                RefusedBy::RawSocket
+            })?);
+        }
+        Ok(())
+    }
+
     /// Checks an announcement against the state of the session and the limits.
     fn admit(&mut self, announce: &Announce) -> Result<Admitted, RefusedBy> {
         let limits = &self.shared.limits;
-        if self.socket.is_none() {
+        let Some(socket) = &self.socket else {
             return Err(RefusedBy::AddressNotProved);
-        }
+        };
+        let peer = socket.peer();
         if announce.stream < self.next_stream {
             return Err(RefusedBy::OutOfOrder);
         }
@@ -76,13 +107,20 @@ impl Session<'_> {
         if reverse && !hops.is_empty() {
             return Err(RefusedBy::HiddenPackets);
         }
+        let carrier = announce.carrier;
+        if reverse && carrier == Carrier::Icmp {
+            return Err(RefusedBy::SendsNoIcmp);
+        }
         self.usage.admit(limits, &Request { size, gaps: &gaps, reverse })?;
-        Ok(Admitted { stream: announce.stream, size, gaps, hops })
+        if carrier == Carrier::Icmp {
+            self.open_icmp(peer)?;
+        }
+        Ok(Admitted { stream: announce.stream, size, gaps, hops, carrier })
     }
 
     /// Receives a forward stream and reports its arrival times.
     fn receive(&mut self, admitted: &Admitted) -> Result<(), ChannelError> {
-        let Some(socket) = &self.socket else {
+        let Some(socket) = carrying(admitted.carrier, &self.socket, &self.icmp) else {
             return self.refuse(RefusedBy::AddressNotProved);
         };
         let counters = &self.shared.counters;

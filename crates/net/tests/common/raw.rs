@@ -4,7 +4,8 @@ use headway_core::{Duration, Instant};
 use headway_net::protocol::preamble::PREAMBLE_LEN;
 use headway_net::protocol::probe::{HEADER_LEN, HELLO_LEN, cookie, hello};
 use headway_net::protocol::{
-    Announce, Decoder, Direction, GapRuns, Header, HopRuns, Kind, Message, PacketSize, Preamble, Role, encode,
+    Announce, Carrier, Decoder, Direction, GapRuns, Header, HopRuns, Kind, Message, PacketSize, Preamble,
+    Role, encode,
 };
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
@@ -212,5 +213,5 @@ impl Raw {
 
 /// Returns the announcement of a stream of packets of 200 bytes.
 pub(crate) fn stream_of_200(stream: u32, direction: Direction, gaps: GapRuns, hops: HopRuns) -> Announce {
-    Announce { stream, direction, ip_size: 200, gaps, hops }
+    Announce { stream, direction, carrier: Carrier::Udp, ip_size: 200, gaps, hops }
 }

@@ -22,6 +22,13 @@ struct Cell {
     load: u32,
 }
 
+impl Cell {
+    /// Returns the name with which its measures begin.
+    fn name(&self) -> String {
+        format!("{}/{}/{}", self.rule.name(), self.sizes.name(), self.load)
+    }
+}
+
 /// What a search found, and the trains that it sent.
 struct Found {
     path: usize,
@@ -88,42 +95,31 @@ fn search(
 fn findings(study: &NarrowLinks, cells: &[Cell], found: &[Found], each: usize) -> Findings {
     let columns = ["rule", "sizes", "load %", "narrow hop", "right", "wrong", "refused", "trains"];
     let mut findings = Findings { table: Table::new(columns), ..Findings::default() };
-    let mut panels = Vec::new();
+    let hops: Vec<u32> = study.paths.iter().map(|links| narrow_hop(links)).collect();
     for (cell, found) in cells.iter().zip(found.chunks(each)) {
-        let key = format!("{}/{}/{}", cell.rule.name(), cell.sizes.name(), cell.load);
-        let mut points = Vec::new();
+        let key = cell.name();
         let mut least = f64::INFINITY;
-        for (path, links) in study.paths.iter().enumerate() {
-            let least_link = links.iter().min();
-            let hop = links.iter().position(|link| Some(link) == least_link).unwrap_or(0) as u32 + 1;
+        for (path, hop) in hops.iter().enumerate() {
             let here: Vec<&Found> = found.iter().filter(|found| found.path == path).collect();
-            let [right, wrong, refused] = shares(&here, |_| hop);
+            let [right, wrong, refused] = shares(&here, &hops);
             let sent = mean(&here.iter().map(|found| found.trains as f64).collect::<Vec<_>>());
             let name = format!("{key}/path-{}", path + 1);
             for (what, value) in [("right", right), ("wrong", wrong), ("refused", refused), ("trains", sent)]
             {
                 findings.measures.insert(format!("{name}/{what}"), value);
             }
-            let mut row =
-                vec![cell.rule.name().to_owned(), cell.sizes.name().to_owned(), cell.load.to_string()];
-            row.extend(
-                [hop.to_string()]
-                    .into_iter()
-                    .chain([right, wrong, refused, sent].map(|value| format!("{value:.0}"))),
-            );
+            let mut row = vec![
+                cell.rule.name().to_owned(),
+                cell.sizes.name().to_owned(),
+                cell.load.to_string(),
+                hop.to_string(),
+            ];
+            row.extend([right, wrong, refused, sent].map(|value| format!("{value:.0}")));
             findings.table.rows.push(row);
-            points.push((f64::from(hop), right));
             least = least.min(right);
         }
-        let hops: Vec<u32> = study
-            .paths
-            .iter()
-            .map(|links| {
-                links.iter().position(|link| Some(link) == links.iter().min()).unwrap_or(0) as u32 + 1
-            })
-            .collect();
         let all: Vec<&Found> = found.iter().collect();
-        let [right, wrong, refused] = shares(&all, |path| hops[path]);
+        let [right, wrong, refused] = shares(&all, &hops);
         let sure: Vec<f64> = all
             .iter()
             .filter_map(|found| found.answer.ok())
@@ -139,22 +135,46 @@ fn findings(study: &NarrowLinks, cells: &[Cell], found: &[Found], each: usize) -
         ] {
             findings.measures.insert(format!("{key}/{what}"), value);
         }
-        panels.push((key, points));
     }
     findings.remarks.push("Right, wrong and refused are shares of the searches in per cent. `step` compares neighbouring groups, asks for up to 60 trains a group and refuses answers that fewer than 95 % of resampled trains give; `ratio` and `deviation` always answer from 20 trains a group.".to_owned());
-    let panel = Panel::new("", "hop of the narrow link", "right, %").with_y_range(0.0, 100.0);
-    let panel =
-        panels.into_iter().fold(panel, |panel, (name, points)| panel.with(Curve::dots(&name, points)));
-    findings.figure = Figure::curves([panel]);
+    findings.figure = figure(study, cells, found, each, &hops);
     findings
 }
 
-/// Returns the shares of right, wrong and refused answers in per cent.
-fn shares(found: &[&Found], hop: impl Fn(usize) -> u32) -> [f64; 3] {
+/// Draws a panel for every load with a curve for every rule, over all packet sizes and paths with the same narrow hop.
+fn figure(study: &NarrowLinks, cells: &[Cell], found: &[Found], each: usize, hops: &[u32]) -> Figure {
+    let mut positions = hops.to_vec();
+    positions.sort_unstable();
+    positions.dedup();
+    let panel = |load: &u32| {
+        let title = format!("{load} % load on every link");
+        let panel = Panel::new(&title, "hop of the narrow link", "right, %").with_y_range(0.0, 100.0);
+        study.rules.iter().fold(panel, |panel, rule| {
+            let point = |hop: &u32| {
+                let runs = cells.iter().zip(found.chunks(each));
+                let of_rule = runs.filter(|(cell, _)| cell.rule == *rule && cell.load == *load);
+                let here: Vec<&Found> =
+                    of_rule.flat_map(|(_, found)| found).filter(|found| hops[found.path] == *hop).collect();
+                (f64::from(*hop), shares(&here, hops)[0])
+            };
+            panel.with(Curve::line(rule.name(), positions.iter().map(point).collect()))
+        })
+    };
+    Figure::curves(study.loads.iter().map(panel))
+}
+
+/// Returns the position of the narrow link, from 1.
+fn narrow_hop(links: &[u64]) -> u32 {
+    let least = links.iter().min();
+    links.iter().position(|link| Some(link) == least).unwrap_or(0) as u32 + 1
+}
+
+/// Returns the shares of right, wrong and refused answers in per cent; `hops` are the narrow links of the paths.
+fn shares(found: &[&Found], hops: &[u32]) -> [f64; 3] {
     let count = |is: &dyn Fn(&Found) -> bool| {
         100.0 * found.iter().filter(|found| is(found)).count() as f64 / found.len() as f64
     };
-    let right = |found: &Found| found.answer.is_ok_and(|answer| answer.hop == hop(found.path));
+    let right = |found: &Found| found.answer.is_ok_and(|answer| answer.hop == hops[found.path]);
     [
         count(&right),
         count(&|found| found.answer.is_ok() && !right(found)),

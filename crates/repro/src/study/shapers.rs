@@ -184,10 +184,11 @@ fn evaluate(study: &Shapers, done: &[(Cell, Statistics)]) -> Findings {
             .filter(move |(cell, _)| cell.shaper.is_some_and(|(_, size)| size == burst))
             .map(|(cell, stats)| part(cell, stats))
     };
-    let mut panel = Panel::new("", "rate of the shaper, Mb/s", "part of the rate that a flow reaches");
+    let mut panel = Panel::new("", "rate of the shaper, Mb/s", "rate of the flow, Mb/s");
     for &burst in &study.buckets {
         findings.measures.insert(format!("least/{}/part", burst.get()), smallest(of_bucket(burst)));
-        let points = study.rates.iter().map(|rate| rate.mbps()).zip(of_bucket(burst)).collect();
+        let rates = study.rates.iter().map(|rate| rate.mbps());
+        let points = rates.zip(of_bucket(burst)).map(|(rate, part)| (rate, rate * part)).collect();
         panel = panel.with(Curve::line(&format!("bucket of {} B", burst.get()), points));
     }
     let falls = study.buckets.windows(2).flat_map(|pair| {

@@ -19,7 +19,7 @@ use self::staged::Staged;
 use self::statistics::Totals;
 pub use self::statistics::{Count, LinkStatistics};
 use crate::config::LinkConfig;
-use crate::packet::{CE, ECT, Kind, LOST, Packet, REPORT};
+use crate::packet::{CE, ECT, Kind, LOST, Packet, REPORT, Reports};
 use crate::ring::Ring;
 use crate::service::{Server, Spacing};
 use crate::shadow::Shadow;
@@ -85,7 +85,7 @@ pub struct Link {
     withdrawn: u64,
     /// The queue as it would be without probes; on paths of measurements.
     shadow: Option<Box<Shadow>>,
-    /// Numbers of the reports of ACKs that were dropped or lost.
+    /// Numbers of the reports of packets that were dropped or lost.
     discarded: Vec<u32>,
 }
 
@@ -140,9 +140,9 @@ impl Link {
 
     /// Accepts a packet, or drops it.
     #[inline(always)]
-    pub(crate) fn push(&mut self, now: u64, packet: Packet) -> NextEvent {
+    pub(crate) fn push(&mut self, now: u64, packet: Packet, reports: &mut Reports) -> NextEvent {
         if self.free.saturating_sub(now) >= self.admit_below {
-            return self.push_checked(now, &packet);
+            return self.push_checked(now, &packet, reports);
         }
         self.count_accepted(&packet);
         self.transmit(now, packet)
@@ -150,7 +150,7 @@ impl Link {
 
     /// The slow path of [`Link::push`]: asks policer and queue.
     #[inline(never)]
-    fn push_checked(&mut self, now: u64, packet: &Packet) -> NextEvent {
+    fn push_checked(&mut self, now: u64, packet: &Packet, reports: &mut Reports) -> NextEvent {
         let size = Bytes::new(packet.size.into());
         if let Some(shadow) = &mut self.shadow
             && packet.kind != Kind::Probe
@@ -165,7 +165,12 @@ impl Link {
             return NextEvent::None;
         }
         let backlog = self.backlog(now);
-        let mark = match self.queue.on_arrival(Instant::from_ns(now), &backlog, size, packet.has(ECT)) {
+        let (at, ect) = (Instant::from_ns(now), packet.has(ECT));
+        let verdict = match reports.header(packet) {
+            None => self.queue.on_arrival(at, &backlog, size, ect),
+            Some(header) => self.queue.on_arrival_with_header(at, &backlog, size, ect, header),
+        };
+        let mark = match verdict {
             Verdict::Accept => 0,
             Verdict::Mark => self.mark(),
             Verdict::Drop => {
@@ -176,7 +181,7 @@ impl Link {
         };
         self.count_accepted(packet);
         let packet = Packet { flags: packet.flags | mark, ..*packet };
-        if self.staged.is_some() { self.enqueue(now, &packet) } else { self.transmit(now, packet) }
+        if self.staged.is_some() { self.enqueue(now, &packet, reports) } else { self.transmit(now, packet) }
     }
 
     /// Counts an accepted packet.
@@ -229,7 +234,7 @@ impl Link {
         self.discard(packet);
     }
 
-    /// Remembers the report of a dropped or lost ACK, so that it can be reused.
+    /// Remembers the report of a dropped or lost packet, so that it can be reused.
     #[inline]
     fn discard(&mut self, packet: &Packet) {
         if packet.has(REPORT) {
@@ -237,7 +242,7 @@ impl Link {
         }
     }
 
-    /// Returns the numbers of the reports of ACKs that were dropped or lost since the last call.
+    /// Returns the numbers of the reports of packets that were dropped or lost since the last call.
     pub(crate) fn take_discarded(&mut self) -> std::vec::Drain<'_, u32> {
         self.discarded.drain(..)
     }
@@ -365,6 +370,11 @@ impl Link {
         &self.statistics
     }
 
+    /// Returns the discipline of the queue.
+    pub(crate) fn discipline(&mut self) -> &mut Queue {
+        &mut self.queue
+    }
+
     /// Returns the packets queued or in service.
     pub fn queued(&self) -> Count {
         self.totals.queued()
@@ -473,7 +483,7 @@ mod tests {
         let mut link = Link::new(&LinkConfig::new(service, Duration::from_us(1), spec.build(None, 1)), 1, 0);
         let packet = Packet { size: 1_000, ..Packet::default() };
         for (now, dropped) in [(0, 0), (0, 0), (0, 1), (999, 2), (1_000, 2), (1_001, 3), (2_000, 3)] {
-            link.push(now, packet);
+            link.push(now, packet, &mut Reports::default());
             assert_eq!(link.statistics().dropped.packets, dropped, "at {now} ns");
         }
         link.catch_up(2_000);

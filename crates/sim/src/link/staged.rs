@@ -7,7 +7,7 @@ use headway_core::{Bytes, Duration, Instant};
 use rand::Rng;
 
 use super::{Link, NextEvent};
-use crate::packet::{ECT, Kind, LOST, Packet};
+use crate::packet::{ECT, Kind, LOST, Packet, Reports};
 use crate::ring::Ring;
 
 /// The queue and the wire of a link that serves its queue packet by packet.
@@ -31,14 +31,14 @@ impl Staged {
 
 impl Link {
     /// Adds a packet to the queue and serves it at once if the server is idle.
-    pub(super) fn enqueue(&mut self, now: u64, packet: &Packet) -> NextEvent {
+    pub(super) fn enqueue(&mut self, now: u64, packet: &Packet, reports: &mut Reports) -> NextEvent {
         let Some(staged) = &mut self.staged else { return NextEvent::None };
         staged.queue.push(Packet { at: now, route: packet.route + 1, ..*packet });
-        if staged.sending.is_some() { NextEvent::None } else { self.start_next(now) }
+        if staged.sending.is_some() { NextEvent::None } else { self.start_next(now, reports) }
     }
 
     /// Serves the next packet of the queue that the discipline does not drop.
-    fn start_next(&mut self, now: u64) -> NextEvent {
+    fn start_next(&mut self, now: u64, reports: &mut Reports) -> NextEvent {
         while let Some(mut packet) = self.staged.as_mut().and_then(|staged| staged.queue.pop()) {
             let size = Bytes::new(packet.size.into());
             let queued = self.totals.queued();
@@ -49,13 +49,12 @@ impl Link {
                 delay: Duration::ZERO,
             };
             let waited = now - packet.at;
-            let verdict = self.queue.on_departure(
-                Instant::from_ns(now),
-                &behind,
-                Duration::from_ns(waited as i64),
-                size,
-                packet.has(ECT),
-            );
+            let (at, waiting, ect) =
+                (Instant::from_ns(now), Duration::from_ns(waited as i64), packet.has(ECT));
+            let verdict = match reports.header(&packet) {
+                None => self.queue.on_departure(at, &behind, waiting, size, ect),
+                Some(header) => self.queue.on_departure_with_header(at, &behind, waiting, size, ect, header),
+            };
             match verdict {
                 Verdict::Accept => {}
                 Verdict::Mark => packet.flags |= self.mark(),
@@ -85,14 +84,14 @@ impl Link {
 
     /// The transmission of a packet has ended: puts it on the wire and serves the next one. Returns the events of
     /// both.
-    pub(crate) fn serve(&mut self, now: u64) -> (NextEvent, NextEvent) {
+    pub(crate) fn serve(&mut self, now: u64, reports: &mut Reports) -> (NextEvent, NextEvent) {
         let Some(packet) = self.staged.as_mut().and_then(|staged| staged.sending.take()) else {
             return (NextEvent::None, NextEvent::None);
         };
         self.totals.transmitted(packet.kind, packet.size);
         self.totals.on_wire.add(packet.size);
         let arrival = self.propagate(now, packet);
-        (arrival, self.start_next(now))
+        (arrival, self.start_next(now, reports))
     }
 
     fn propagate(&mut self, now: u64, mut packet: Packet) -> NextEvent {

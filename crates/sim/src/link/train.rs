@@ -1,19 +1,25 @@
 //! Trains: segments that join a link at the same instant and share one slot of its ring.
 
 use super::{Link, NextEvent};
-use crate::packet::{Kind, Packet};
+use crate::packet::{Kind, Packet, Reports};
 use crate::service::Spacing;
 
 impl Link {
     /// Accepts a segment and the `more` segments behind it, at least one, which differ only in their sequence numbers.
     #[inline(never)]
-    pub(crate) fn push_train(&mut self, now: u64, packet: Packet, more: u32) -> NextEvent {
+    pub(crate) fn push_train(
+        &mut self,
+        now: u64,
+        packet: Packet,
+        more: u32,
+        reports: &mut Reports,
+    ) -> NextEvent {
         let (count, start) = (u64::from(more) + 1, now.max(self.free));
         let spacing = self.spacing_of(packet.size);
         let fits =
             |spacing: &Spacing| (start - now).saturating_add(spacing.upper_bound(count)) < self.admit_below;
         let (Some(spacing), Some(server)) = (spacing.filter(fits), self.server.constant()) else {
-            return self.push_one_by_one(now, &packet, count);
+            return self.push_one_by_one(now, &packet, count, reports);
         };
         let served = server.finish_train(start, packet.size, count);
         self.free = served.last;
@@ -43,10 +49,10 @@ impl Link {
 
     /// Accepts the segments of a train one by one, where the queueing delay alone does not guarantee that all fit.
     #[inline(never)]
-    fn push_one_by_one(&mut self, now: u64, packet: &Packet, count: u64) -> NextEvent {
-        let first = self.push(now, *packet);
+    fn push_one_by_one(&mut self, now: u64, packet: &Packet, count: u64, reports: &mut Reports) -> NextEvent {
+        let first = self.push(now, *packet, reports);
         (1..count).fold(first, |next_event, offset| {
-            let next = self.push(now, Packet { seq: packet.seq + offset, ..*packet });
+            let next = self.push(now, Packet { seq: packet.seq + offset, ..*packet }, reports);
             if next_event == NextEvent::None { next } else { next_event }
         })
     }
@@ -150,11 +156,11 @@ mod tests {
                 let arrived = arrivals(&mut whole, &mut next_of_whole, now);
                 prop_assert_eq!(arrived, arrivals(&mut single, &mut next_of_single, now));
                 let packet = Packet { seq, owner, size, sent: now, kind: Kind::Segment, ..Packet::default() };
-                if let NextEvent::Arrival { at, .. } = whole.push_train(now, packet, count - 1) {
+                if let NextEvent::Arrival { at, .. } = whole.push_train(now, packet, count - 1, &mut Reports::default()) {
                     next_of_whole = Some(at);
                 }
                 for offset in 0..u64::from(count) {
-                    if let NextEvent::Arrival { at, .. } = single.push(now, Packet { seq: seq + offset, ..packet }) {
+                    if let NextEvent::Arrival { at, .. } = single.push(now, Packet { seq: seq + offset, ..packet }, &mut Reports::default()) {
                         next_of_single = Some(at);
                     }
                 }

@@ -1,12 +1,13 @@
 //! The event loop of a network: dispatch and handlers of events, and forwarding from link to link.
 
+use headway_core::explicit::Header;
 use headway_core::{Bytes, Instant};
 
 use super::event_queues::EventQueues;
 use super::partitions::Partitions;
 use super::{DESTINATION, FIRST_STATION, NO_CARD, NO_LINE, Network, first_link};
 use crate::link::Link;
-use crate::packet::{Kind, LOST, Packet, REPORT};
+use crate::packet::{Kind, LOST, Packet, REPORT, Report};
 use crate::schedule::{Event, EventKind};
 
 impl Network {
@@ -207,7 +208,7 @@ impl Network {
     /// Puts a packet on a link.
     #[inline(always)]
     fn join(&mut self, link: u32, packet: Packet) {
-        let next_event = self.links[link as usize].push(self.queues.now, packet);
+        let next_event = self.links[link as usize].push(self.queues.now, packet, &mut self.reports);
         self.queues.add_link_event(link as usize, next_event);
     }
 
@@ -224,7 +225,7 @@ impl Network {
 
     fn on_served(&mut self, index: usize) {
         self.queues.queue().remove_first();
-        let (arrival, serve) = self.links[index].serve(self.queues.now);
+        let (arrival, serve) = self.links[index].serve(self.queues.now, &mut self.reports);
         self.queues.add_link_event(index, arrival);
         self.queues.add_link_event(index, serve);
     }
@@ -328,12 +329,12 @@ impl Network {
         if packet.kind != Kind::Segment {
             return self.forward(packet);
         }
-        if self.is_current(packet) {
-            if self.receivers[packet.owner as usize].stamps_acks() {
-                self.cards[index].held.push(*packet);
-            } else {
-                self.segment(packet.owner as usize, packet);
-            }
+        if !self.is_current(packet) {
+            self.discard_late(packet);
+        } else if self.receivers[packet.owner as usize].stamps_acks() {
+            self.cards[index].held.push(*packet);
+        } else {
+            self.segment(packet.owner as usize, packet);
         }
     }
 
@@ -343,6 +344,8 @@ impl Network {
         for packet in held.drain(..) {
             if self.is_current(&packet) {
                 self.segment(packet.owner as usize, &packet);
+            } else {
+                self.discard_late(&packet);
             }
         }
         self.cards[index].held = held;
@@ -352,6 +355,9 @@ impl Network {
     #[inline(always)]
     fn segment(&mut self, flow: usize, packet: &Packet) {
         let now = self.queues.now;
+        if packet.has(REPORT) {
+            self.take_header(flow, packet);
+        }
         if let Some(ack) = self.receivers[flow].before(now, packet) {
             self.reply(flow, ack);
         }
@@ -363,6 +369,14 @@ impl Network {
         if deadline < *pending {
             *pending = deadline;
             self.queues.add(deadline, EventKind::Acknowledge, flow);
+        }
+    }
+
+    /// The congestion header of a segment has reached its receiver.
+    #[inline(never)]
+    fn take_header(&mut self, flow: usize, packet: &Packet) {
+        if let Some(header) = self.reports.take(packet.extra).header {
+            self.receivers[flow].on_header(&header);
         }
     }
 
@@ -384,7 +398,7 @@ impl Network {
         self.send_new(ack);
     }
 
-    /// Reclaims the reports of dropped ACKs before the pool of reports grows.
+    /// Reclaims the reports of dropped packets before the pool of reports grows.
     #[cold]
     fn reclaim_reports(&mut self) {
         for link in &mut self.links {
@@ -405,23 +419,23 @@ impl Network {
         if hop >= FIRST_STATION {
             return self.transmit_past_station(flow);
         }
-        if self.senders[flow].is_scheduled() {
-            return self.transmit_on_schedule(flow);
+        if self.senders[flow].sends_one_by_one() {
+            return self.transmit_one_by_one(flow);
         }
         let (sender, link) = (&mut self.senders[flow], &mut self.links[hop as usize]);
         while let Some(segment) = sender.poll(self.queues.now) {
             let next_event = match sender.rest_of_burst(&segment) {
-                0 => link.push(self.queues.now, segment),
-                more => link.push_train(self.queues.now, segment, more),
+                0 => link.push(self.queues.now, segment, &mut self.reports),
+                more => link.push_train(self.queues.now, segment, more, &mut self.reports),
             };
             self.queues.add_link_event(hop as usize, next_event);
         }
         self.arm_timers(flow);
     }
 
-    /// As [`Network::transmit`], where the controller schedules departures.
+    /// As [`Network::transmit`], where the controller schedules departures, or segments have congestion headers.
     #[inline(never)]
-    fn transmit_on_schedule(&mut self, flow: usize) {
+    fn transmit_one_by_one(&mut self, flow: usize) {
         let now = self.queues.now;
         loop {
             let sender = &mut self.senders[flow];
@@ -436,18 +450,30 @@ impl Network {
                 };
                 sender.takes_line(departure);
             }
-            let Some(segment) = sender.poll(now) else { break };
+            let Some(mut segment) = sender.poll(now) else { break };
+            if let Some(header) = sender.header() {
+                self.attach(&mut segment, header);
+            }
             self.send_new(segment);
         }
         self.arm_timers(flow);
+    }
+
+    /// Gives a segment its congestion header.
+    fn attach(&mut self, segment: &mut Packet, header: Header) {
+        if self.reports.is_full() {
+            self.reclaim_reports();
+        }
+        segment.extra = self.reports.keep(Report { header: Some(header), ..Report::default() });
+        segment.flags |= REPORT;
     }
 
     /// As [`Network::transmit`], where segments pass a tap first, or sender and receiver share a node.
     #[cold]
     fn transmit_past_station(&mut self, flow: usize) {
         let is_local = self.routes[self.senders[flow].route() as usize] == DESTINATION;
-        if !is_local && self.senders[flow].is_scheduled() {
-            return self.transmit_on_schedule(flow);
+        if !is_local && self.senders[flow].sends_one_by_one() {
+            return self.transmit_one_by_one(flow);
         }
         while let Some(segment) = self.senders[flow].poll(self.queues.now) {
             self.forward(&segment);

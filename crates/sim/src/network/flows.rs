@@ -15,7 +15,7 @@ use super::partitions::Partitions;
 use super::taps;
 use super::{NO_CARD, NO_LINE, Network, first_link, number};
 use crate::config::{FlowId, GroupId, LinkId, TcpConfig};
-use crate::packet::{Kind, Packet, REPORT};
+use crate::packet::{Packet, REPORT};
 use crate::schedule::{EventKind, MAX_COMPONENTS};
 use crate::statistics::FlowStatistics;
 use crate::transport::receiver::Receiver;
@@ -183,7 +183,9 @@ impl Network {
         let latency = |path: &[LinkId], size| -> u64 {
             path.iter().map(|link| self.links[link.0 as usize].empty_latency(size)).sum()
         };
-        latency(&config.forward, config.mss + SEGMENT_OVERHEAD) + latency(&config.reverse, SEGMENT_OVERHEAD)
+        let header = config.header_bytes();
+        latency(&config.forward, config.mss + SEGMENT_OVERHEAD + header)
+            + latency(&config.reverse, SEGMENT_OVERHEAD + header)
     }
 
     /// Puts a flow into a free slot, or into a new one at the end.
@@ -194,6 +196,9 @@ impl Network {
         let mut receiver = Receiver::new(config, slot, path.reverse, path.round_trip);
         if sender.wants_stamps() {
             receiver.take_stamps(config.stamp);
+        }
+        if sender.is_explicit() {
+            receiver.take_headers();
         }
         let begin = sender.begin_at().max(self.queues.now);
         let flow = Flow {
@@ -250,7 +255,7 @@ impl Network {
     /// Discards a packet whose flow has left.
     #[cold]
     pub(super) fn discard_late(&mut self, packet: &Packet) {
-        if packet.kind == Kind::Ack && packet.has(REPORT) {
+        if packet.has(REPORT) {
             self.reports.release(packet.extra);
         }
     }

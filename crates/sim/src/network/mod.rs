@@ -9,6 +9,8 @@ mod taps;
 
 use std::collections::HashMap;
 
+use headway_core::explicit::Record;
+use headway_core::queue::Queue;
 use headway_core::{Bytes, Instant, Rate};
 use headway_host::gap::{GapSender, Mechanism};
 use headway_host::nic::{Coalescing, Nic};
@@ -194,6 +196,21 @@ impl Network {
     /// Returns a link, to read its state and statistics.
     pub fn link(&self, link: LinkId) -> &Link {
         &self.links[link.0 as usize]
+    }
+
+    /// Keeps a record of every control interval of a link's explicit router from now on; others have none.
+    pub fn keep_records(&mut self, link: LinkId) {
+        if let Queue::Explicit(router) = self.links[link.0 as usize].discipline() {
+            router.keep_records();
+        }
+    }
+
+    /// Returns the records of the control intervals that have ended since the last call, in order.
+    pub fn take_records(&mut self, link: LinkId) -> Vec<Record> {
+        match self.links[link.0 as usize].discipline() {
+            Queue::Explicit(router) => router.take_records(),
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the number of segments that a network card holds.

@@ -61,7 +61,7 @@ impl Network {
     pub(super) fn forward_probe(&mut self, hop: u32, packet: &Packet) {
         let link = &mut self.links[hop as usize];
         let before = link.accepted();
-        let next_event = link.push(self.queues.now, *packet);
+        let next_event = link.push(self.queues.now, *packet, &mut self.reports);
         self.probers[packet.owner as usize].on_link(self.queues.now, (hop, link), before, packet.seq);
         self.queues.add_link_event(hop as usize, next_event);
     }

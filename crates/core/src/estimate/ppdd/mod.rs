@@ -5,6 +5,7 @@
 //! are filtered the same way: their first and last packets are the pair.
 
 mod capacity;
+mod minimum;
 mod rivals;
 mod triplet;
 
@@ -34,6 +35,9 @@ pub enum Filter {
     /// A pair's weight falls exponentially with its delays in excess of the lowest ones, in units of the same
     /// quantiles. Modes far from the capacity that the lowest delays imply do not count.
     Weights,
+    /// The lowest delays of first and of second packets imply a capacity; pairs near it count, however long their own
+    /// delays are.
+    Lowest,
 }
 
 /// The bandwidth of the kernels around rates.
@@ -79,6 +83,11 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// The capacity that the lowest delays imply, refined by a mode next to it; from at least eight pairs.
+    pub fn lowest_delays() -> Settings {
+        Settings { filter: Filter::Lowest, alpha: 7, ..Settings::default() }
+    }
+
     /// The algorithm of the thesis with delays at or below the quantiles; the bandwidth is 2 Mb/s at 300 Mb/s and as
     /// large a share of other rates.
     pub fn quantiles() -> Settings {

@@ -5,6 +5,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
+use headway_core::explicit::{Echo, Format, HEADER_BYTES, Header};
 use headway_host::nic::AckStamp;
 
 use self::compression::{COMPRESSION_SLACK, Compression};
@@ -69,6 +70,8 @@ pub(crate) struct Receiver {
     compression: Compression,
     /// Where stamps are taken; `None` also if the sender does not want them.
     stamp: AckStamp,
+    /// The feedback that is owed to a sender whose segments have congestion headers.
+    feedback: Option<Echo>,
     reader: Option<Reader>,
     blocks: Blocks,
     marked: u64,
@@ -95,6 +98,7 @@ impl Receiver {
             ack_now: false,
             compression: Compression::new(round_trip),
             stamp: AckStamp::None,
+            feedback: None,
             right_edge: window.initial,
             window,
             out_of_order: RangeSet::default(),
@@ -117,6 +121,18 @@ impl Receiver {
     pub(crate) fn take_stamps(&mut self, stamp: AckStamp) {
         self.stamp = stamp;
         self.compression = Compression::default();
+    }
+
+    /// Segments have congestion headers, and ACKs return their feedback.
+    pub(crate) fn take_headers(&mut self) {
+        self.feedback = Some(Echo::default());
+    }
+
+    /// Notes the feedback of a segment.
+    pub(crate) fn on_header(&mut self, header: &Header) {
+        if let Some(echo) = &mut self.feedback {
+            echo.on_packet(header);
+        }
     }
 
     /// Whether stamps are taken after the card's whole batch.
@@ -310,6 +326,10 @@ impl Receiver {
         if self.stamp != AckStamp::None {
             ack.flags |= REPORT;
         }
+        if self.feedback.is_some() {
+            ack.flags |= REPORT;
+            ack.size += HEADER_BYTES as u16;
+        }
         if !self.out_of_order.is_empty() {
             ack.flags |= REPORT;
             let blocks = self.blocks.iter().take(SACK_BLOCKS).count().max(1);
@@ -319,8 +339,14 @@ impl Receiver {
     }
 
     /// The report of the ACK just returned at `now`, if that is flagged `REPORT`.
-    pub(crate) fn report(&self, now: u64, ack: &Packet) -> Report {
+    pub(crate) fn report(&mut self, now: u64, ack: &Packet) -> Report {
         let mut report = Report { window: ack.extra, stamp: self.time_stamp(now), ..Report::default() };
+        if let Some(echo) = &mut self.feedback
+            && let Some(version) = echo.version()
+        {
+            let header = Header { reverse: echo.take(), ..Header::new(version, Format::Minimal) };
+            report.header = Some(header);
+        }
         // A DSACK takes the space of a block.
         let room = SACK_BLOCKS - usize::from(ack.has(DUPLICATE));
         for (block, (start, end)) in report.blocks.iter_mut().zip(self.blocks.iter().take(room)) {

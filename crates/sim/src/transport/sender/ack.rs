@@ -35,6 +35,7 @@ impl Sender {
             & !self.tlp.is_outstanding()
             & self.rates.is_none()
             & !self.wants_stamps
+            & !self.is_explicit
     }
 
     /// Takes an expected ACK, as [`Sender::on_any_ack`] would.
@@ -89,6 +90,7 @@ impl Sender {
             reducing: reducing || !grows,
             state: self.recovery_state(),
             arrival,
+            feedback: self.feedback(report),
             ..self.news(now, delivered, self.in_flight(), reported.rtt)
         };
         self.controller.on_ack(&news);
@@ -108,7 +110,8 @@ impl Sender {
 
     /// Whether an ACK comes from a receiver with holes. Where all ACKs have reports, only those with blocks do.
     fn tells_of_holes(&self, report: Option<&Report>) -> bool {
-        report.is_some_and(|report| !self.wants_stamps || report.has_blocks())
+        let always = self.wants_stamps || self.is_explicit;
+        report.is_some_and(|report| !always || report.has_blocks())
     }
 
     /// Moves the right edge of the receive window; returns whether it moved.
@@ -147,6 +150,12 @@ impl Sender {
         }
         let stamp = report.map(|report| report.stamp).filter(|stamp| *stamp > 0);
         reported.newest.map(|segment| Arrival { segment, stamp })
+    }
+
+    /// What routers granted, as an ACK returns it.
+    fn feedback(&self, report: Option<&Report>) -> Option<Feedback> {
+        let header = report?.header?;
+        Some(Feedback { version: header.version, value: header.reverse })
     }
 
     /// Moves `una` to `seq`, and forgets the segments below it.
@@ -204,6 +213,7 @@ impl Sender {
             state: RecoveryState::Open,
             one_way_delay: None,
             arrival: None,
+            feedback: None,
         }
     }
 }

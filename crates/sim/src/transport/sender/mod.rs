@@ -21,7 +21,7 @@ mod transmit;
 mod undo;
 
 use headway_core::control::{
-    Ack, AnyController, Arrival, Congestion, Controller, Delivery, RecoveryState, Start,
+    Ack, AnyController, Arrival, Congestion, Controller, Delivery, Feedback, RecoveryState, Start,
 };
 use headway_core::{Duration, Instant, Rate};
 
@@ -91,6 +91,10 @@ pub(crate) struct Sender {
     slot: Option<Box<Slot>>,
     /// Whether every ACK tells the controller which segment caused it, and when that arrived.
     wants_stamps: bool,
+    /// Whether segments have congestion headers, and ACKs return feedback.
+    is_explicit: bool,
+    /// Whether segments leave one by one.
+    one_by_one: bool,
     rtt: Rtt,
     rack: Rack,
     usage: CwndUsage,
@@ -125,7 +129,7 @@ impl Sender {
         round_trip: u64,
         now: u64,
     ) -> Sender {
-        let wire = config.mss + SEGMENT_OVERHEAD;
+        let wire = config.mss + SEGMENT_OVERHEAD + config.header_bytes();
         let controller = config.controller.build(&Start {
             window: config.initial_window,
             mss: config.mss,
@@ -143,6 +147,7 @@ impl Sender {
         let late = opening > now && opens && round_trip > 0 && config.ecn != Ecn::Classic;
         let slot = controller.schedules().then(Box::default);
         let wants_stamps = controller.wants_stamps();
+        let is_explicit = controller.is_explicit();
         let paced = slot.is_none() && (config.pacing || controller.pacing_rate().is_some());
         let mut sender = Sender {
             una: 0,
@@ -171,11 +176,13 @@ impl Sender {
             prr: Prr::new(1),
             tlp: Tlp::new(),
             undo: Undo::default(),
-            bursts: Bursts::new(config.burst),
+            bursts: Bursts::new(if is_explicit { Burst::Single } else { config.burst }),
             usage: CwndUsage::default(),
             pacer: paced.then(Box::default),
+            one_by_one: slot.is_some() || is_explicit,
             slot,
             wants_stamps,
+            is_explicit,
             application: Application::new(config),
             handshake: late.then(|| Box::new(Handshake::new(opening))),
             counters: Counters::default(),

@@ -1,6 +1,7 @@
 //! Departures of a flow whose controller schedules each of them.
 
 use headway_core::control::Departure;
+use headway_core::explicit::Header;
 
 use super::*;
 
@@ -28,10 +29,21 @@ impl Sender {
         self.wants_stamps
     }
 
-    /// Whether the controller schedules departures. Before each poll the network then asks for [`Sender::due`].
+    /// Whether segments leave one by one, because the controller schedules departures or is explicit. Before each poll
+    /// the network then asks for [`Sender::due`], and after it for [`Sender::header`].
     #[inline(always)]
-    pub(crate) fn is_scheduled(&self) -> bool {
-        self.slot.is_some()
+    pub(crate) fn sends_one_by_one(&self) -> bool {
+        self.one_by_one
+    }
+
+    /// Whether segments have congestion headers.
+    pub(crate) fn is_explicit(&self) -> bool {
+        self.is_explicit
+    }
+
+    /// Returns the congestion header of the segment just polled, if it has one.
+    pub(crate) fn header(&mut self) -> Option<Header> {
+        if self.is_explicit { self.controller.header() } else { None }
     }
 
     /// Asks the controller when the next packet is due. Returns that time (ns) and the size of the packet if it is due

@@ -73,7 +73,7 @@ fn a_sender_after_rfc_3168_waits_for_its_timer_when_its_only_segment_is_marked()
 fn blocks_of_one_report_are_no_sign_of_reordering_whatever_their_order() {
     for blocks in [[(5, 7), (1, 2), (0, 0)], [(1, 2), (5, 7), (0, 0)]] {
         let mut sender = sender(Ecn::Off);
-        sender.on_ack(1_000_000, &ack(0, 0), Some(&Report { window: 1_000, blocks, stamp: 0 }));
+        sender.on_ack(1_000_000, &ack(0, 0), Some(&Report { window: 1_000, blocks, ..Report::default() }));
         // If reordering had been seen, three SACKed segments above a hole would not be enough.
         assert_eq!(sender.state, State::Recovery, "{blocks:?}");
     }
@@ -93,7 +93,7 @@ fn expire(sender: &mut Sender) -> Option<Packet> {
 
 /// A SACK block of segments, relative to the cumulative ACK.
 fn block(from: u32, to: u32) -> Report {
-    Report { window: 1_000, blocks: [(from, to), (0, 0), (0, 0)], stamp: 0 }
+    Report { window: 1_000, blocks: [(from, to), (0, 0), (0, 0)], ..Report::default() }
 }
 
 #[test]

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * The rate R of RCP, with and without a capacity, and measures against surges of flows (xcp-rcp 2.12, 2.13, F55, F56).
+ * Units as in explicit.h.
+ */
+#ifndef HEADWAY_EXPLICIT_RATE_H
+#define HEADWAY_EXPLICIT_RATE_H
+
+#include "explicit_feedback.h"
+#include "fixed_log2.h"
+
+/* Rows of the table of surge measures. */
+#define EXPLICIT_ROWS 9
+/* Intervals of slow growth after which beta falls again (2.13). */
+#define EXPLICIT_CALM 10
+
+/* The stability limit of a beta: the largest growth L of flows in d0 that a bounded queue absorbs (2.13). */
+struct explicit_limit {
+	/* In units of 2^-16. */
+	hw_u32 beta;
+	/* lg(1 + L), and the same for L / 1.25 and L / 2; with the fraction. */
+	hw_u16 whole;
+	hw_u16 safe;
+	hw_u16 half;
+};
+
+/* From 0.1 to 0.6, with the limits. */
+static const struct explicit_limit explicit_limits[EXPLICIT_ROWS] __attribute__((unused)) = {
+	{ .beta = 6554, .whole = 2425, .safe = 1945, .half = 1220 }, /* 0.1: 0.0260 */
+	{ .beta = 9830, .whole = 3687, .safe = 2961, .half = 1861 }, /* 0.15: 0.0398 */
+	{ .beta = 13107, .whole = 4985, .safe = 4008, .half = 2525 }, /* 0.2: 0.0541 */
+	{ .beta = 14811, .whole = 5674, .safe = 4566, .half = 2880 }, /* 0.226: 0.0619 */
+	{ .beta = 19661, .whole = 7697, .safe = 6207, .half = 3927 }, /* 0.3: 0.0848 */
+	{ .beta = 22938, .whole = 9118, .safe = 7364, .half = 4669 }, /* 0.35: 0.1012 */
+	{ .beta = 26214, .whole = 10588, .safe = 8563, .half = 5442 }, /* 0.4: 0.1185 */
+	{ .beta = 32768, .whole = 13687, .safe = 11104, .half = 7091 }, /* 0.5: 0.1558 */
+	{ .beta = 39322, .whole = 17039, .safe = 13868, .half = 8903 }, /* 0.6: 0.1975 */
+};
+
+/* Updates the growth of the number of flows, C / R, in d0: its logarithm, which weighs the newest value by 1/4. */
+HW_INLINE void explicit_update_growth(struct explicit_queue *queue, hw_u64 previous)
+{
+	/* From 2^-40 to 2^40. */
+	const hw_u64 ratio = hw_scale(previous, EXPLICIT_ONE, queue->rate);
+	const hw_s64 growth = hw_log2(hw_min(hw_max(ratio, 1), EXPLICIT_LARGEST_TERM), EXPLICIT_BITS);
+	const hw_s64 in_base = explicit_scaled(growth, queue->config.base_rtt, queue->interval);
+
+	queue->growth += explicit_weighed(in_base - queue->growth, EXPLICIT_QUARTER);
+}
+
+/* The row of the configured beta: the last one that is not above it, or the first. */
+HW_INLINE hw_u32 explicit_base_row(const struct explicit_config *config)
+{
+	hw_u32 base = 0;
+	hw_u32 k;
+
+	for (k = 1; k < EXPLICIT_ROWS; k++) {
+		if (explicit_limits[k].beta <= config->beta)
+			base = k;
+	}
+	return base;
+}
+
+/*
+ * Sets beta and the rate of new flows for the growth of their number. beta becomes the smallest of the table whose limit
+ * is above 1.25 times the growth, and the configured one after some intervals of less than half its limit (2.13).
+ */
+HW_FUNCTION void explicit_handle_surge(struct explicit_queue *queue HW_NONNULL)
+{
+	const struct explicit_config *config = &queue->config;
+	const hw_u32 base = explicit_base_row(config);
+	hw_u32 row = base;
+	hw_u32 k;
+
+	queue->calm = queue->growth < explicit_limits[base].half ? queue->calm + 1 : 0;
+	for (k = 0; k + 1 < EXPLICIT_ROWS && row + 1 < EXPLICIT_ROWS; k++) {
+		if (explicit_limits[row].safe <= queue->growth)
+			row++;
+	}
+	if (!(config->flags & EXPLICIT_RAISE_BETA) || queue->calm >= EXPLICIT_CALM)
+		queue->beta_row = base;
+	else if (row > queue->beta_row)
+		queue->beta_row = row;
+	if (queue->beta_row < base || queue->beta_row >= EXPLICIT_ROWS)
+		queue->beta_row = base;
+	queue->record.admits_slowly = config->flags & EXPLICIT_ADMISSION &&
+				      queue->growth > explicit_limits[queue->beta_row].whole;
+}
+
+/* beta in force, in units of 2^-16. */
+HW_INLINE hw_u32 explicit_beta(const struct explicit_queue *queue)
+{
+	const hw_u32 row = queue->beta_row;
+
+	if (!(queue->config.flags & EXPLICIT_RAISE_BETA) || row >= EXPLICIT_ROWS)
+		return queue->config.beta;
+	return (hw_u32)hw_max(queue->config.beta, explicit_limits[row].beta);
+}
+
+/* R as it is written, in whole B/s. The largest number says that no router of RCP was on the path. */
+HW_INLINE hw_u32 explicit_written(hw_u64 rate)
+{
+	return (hw_u32)hw_min((rate + EXPLICIT_ONE / 2) >> EXPLICIT_BITS, EXPLICIT_ANY_RATE);
+}
+
+/* Sets R, bounded, and what packets get (2.12, 2.13). */
+HW_INLINE void explicit_set_rate(struct explicit_queue *queue, hw_u64 rate)
+{
+	const struct explicit_config *config = &queue->config;
+	const hw_u64 low = config->rate_min << EXPLICIT_BITS;
+
+	queue->rate = hw_max(hw_min(rate, explicit_rate_max(config) << EXPLICIT_BITS), low);
+	queue->written_rate = explicit_written(queue->rate);
+	queue->first_rate = queue->record.admits_slowly ? explicit_written(low) : queue->written_rate;
+}
+
+/*
+ * The R that a queue starts with: C, or a packet in the first average RTT if C is unknown. It must never be 0, from which
+ * it could not grow (L828). After a law of XCP it is the share of a flow: with C, the flows of XCP would fill the buffer
+ * at once, and R would fall to its minimum.
+ */
+HW_INLINE void explicit_start_rate(struct explicit_queue *queue)
+{
+	const hw_u64 capacity = queue->config.capacity << EXPLICIT_BITS;
+	const hw_u64 flows = hw_max(queue->flows, EXPLICIT_ONE);
+	hw_u64 total = capacity ? capacity : queue->record.input_rate;
+
+	if (!total)
+		total = EXPLICIT_FIRST_RATE << EXPLICIT_BITS;
+	explicit_set_rate(queue, hw_scale(total, EXPLICIT_ONE, flows));
+}
+
+/*
+ * R += R (T / d) F / C, where the number of flows is C / R (2.17). Without a capacity it is y / R; y may be far below
+ * the capacity, so R then changes at most by a factor of two. R stays if nothing arrived.
+ *
+ * With T = d the factor T / d is 1, although d has just changed (L826). It never exceeds 1, or gains would grow where d is
+ * below the shortest interval.
+ */
+HW_INLINE void explicit_move_rate(struct explicit_queue *queue, hw_s64 feedback, hw_u64 input_rate)
+{
+	const struct explicit_config *config = &queue->config;
+	const int knows = config->law == EXPLICIT_RCP;
+	const hw_u64 previous = queue->rate;
+	const hw_u64 total = knows ? config->capacity << EXPLICIT_BITS : input_rate;
+	hw_u64 step;
+
+	if (!queue->input_bytes)
+		return;
+	step = hw_scale(previous, explicit_magnitude(feedback), hw_max(total, 1));
+	if (config->update_limit && queue->interval < queue->average_rtt_ns)
+		step = hw_scale(step, queue->interval, queue->average_rtt_ns);
+	if (feedback >= 0)
+		step = hw_min(step, knows ? EXPLICIT_LARGEST_TERM : previous);
+	else
+		step = hw_min(step, knows ? previous : previous / 2);
+	explicit_set_rate(queue, feedback >= 0 ? previous + step : previous - step);
+	if (config->flags & (EXPLICIT_RAISE_BETA | EXPLICIT_ADMISSION)) {
+		explicit_update_growth(queue, previous);
+		explicit_handle_surge(queue);
+		explicit_set_rate(queue, queue->rate);
+	}
+}
+
+#endif

@@ -1,0 +1,271 @@
+//! The control block of a queue and the events that change it.
+
+use super::{Config, Fault, Header, Record};
+
+/// What an 802.11 MAC counted in a control interval (xcp-rcp 2.11).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Mac {
+    /// Time in which the medium was idle, in ns.
+    pub free: u64,
+    /// Time in which this station sent, in ns.
+    pub own: u64,
+    /// Bytes that this station sent.
+    pub bytes: u64,
+    /// Stations heard, without this one.
+    pub neighbours: u32,
+    /// Retransmissions of this station.
+    pub retransmissions: u32,
+}
+
+/// What becomes of an arriving packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may join the queue.
+    Accepted,
+    /// The queue does not serve its version of the header: it is to be dropped.
+    BadVersion,
+    /// There is no such format: it is to be dropped.
+    BadFormat,
+}
+
+/// What [`ExplicitQueue::run_timer`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The persistent queue was measured.
+    Measured,
+    /// A control interval ended; there is a new record.
+    Controlled,
+}
+
+/// `struct explicit_queue`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct State {
+    sum_x: u64,
+    sum_xrtt: u64,
+    sum_xrtt_low: u64,
+    input_bytes: u64,
+    input_packets: u64,
+    positive_scale: u64,
+    negative_scale: u64,
+    positive: u64,
+    negative: u64,
+    remainder: i64,
+    rate: u64,
+    written_rate: u32,
+    first_rate: u32,
+    least_bytes: u64,
+    queue_due: u64,
+    least_packets: u32,
+    queue_packets: u32,
+    queue_bytes: u64,
+    control_due: u64,
+    interval: u64,
+    average_rtt: u64,
+    average_rtt_ns: u64,
+    packet: u64,
+    flows: u64,
+    queue_previous: u64,
+    weighted: u64,
+    kappa: u64,
+    tau: u64,
+    tau_n: u32,
+    empty: u32,
+    xi: i64,
+    epsilon: i64,
+    mac_rate: u64,
+    mac_retransmissions: u64,
+    mac: Mac,
+    growth: i64,
+    beta_row: u32,
+    calm: u32,
+    drops: u64,
+    rejected: u64,
+    config: Config,
+    record: Record,
+}
+
+impl State {
+    const fn zero(config: Config, record: Record) -> State {
+        State {
+            sum_x: 0,
+            sum_xrtt: 0,
+            sum_xrtt_low: 0,
+            input_bytes: 0,
+            input_packets: 0,
+            positive_scale: 0,
+            negative_scale: 0,
+            positive: 0,
+            negative: 0,
+            remainder: 0,
+            rate: 0,
+            written_rate: 0,
+            first_rate: 0,
+            least_bytes: 0,
+            queue_due: 0,
+            least_packets: 0,
+            queue_packets: 0,
+            queue_bytes: 0,
+            control_due: 0,
+            interval: 0,
+            average_rtt: 0,
+            average_rtt_ns: 0,
+            packet: 0,
+            flows: 0,
+            queue_previous: 0,
+            weighted: 0,
+            kappa: 0,
+            tau: 0,
+            tau_n: 0,
+            empty: 0,
+            xi: 0,
+            epsilon: 0,
+            mac_rate: 0,
+            mac_retransmissions: 0,
+            mac: Mac { free: 0, own: 0, bytes: 0, neighbours: 0, retransmissions: 0 },
+            growth: 0,
+            beta_row: 0,
+            calm: 0,
+            drops: 0,
+            rejected: 0,
+            config,
+            record,
+        }
+    }
+}
+
+unsafe extern "C" {
+    safe fn headway_explicit_init(queue: &mut State, config: &Config, now: u64, random: u32);
+    safe fn headway_explicit_set_config(queue: &mut State, config: &Config);
+    safe fn headway_explicit_arrive(queue: &mut State, header: Option<&Header>, bytes: u32) -> u32;
+    safe fn headway_explicit_drop(queue: &mut State);
+    safe fn headway_explicit_depart(
+        queue: &mut State,
+        header: Option<&mut Header>,
+        bytes: u32,
+        backlog_bytes: u64,
+        backlog_packets: u32,
+    ) -> u32;
+    safe fn headway_explicit_timer(
+        queue: &mut State,
+        backlog_bytes: u64,
+        backlog_packets: u32,
+        now: u64,
+    ) -> u32;
+    safe fn headway_explicit_report(queue: &mut State, mac: &Mac);
+}
+
+/// A queue that tells senders their rate; it holds no packets.
+///
+/// Before every arrival and departure, and whenever [`due`](ExplicitQueue::due) has come, its owner calls
+/// [`run_timer`](ExplicitQueue::run_timer) until that returns `None`.
+#[derive(Clone, Debug)]
+pub struct ExplicitQueue {
+    state: State,
+}
+
+impl ExplicitQueue {
+    /// Creates an empty queue at time `now` in ns; `random`, any number, moves its timers by up to 20 %, so that
+    /// routers do not act together.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first parameter that is out of its range.
+    pub fn new(config: &Config, now: u64, random: u32) -> Result<ExplicitQueue, Fault> {
+        config.check()?;
+        let mut state = State::zero(*config, Record::default());
+        headway_explicit_init(&mut state, config, now, random);
+        Ok(ExplicitQueue { state })
+    }
+
+    /// Returns the configuration.
+    pub fn config(&self) -> &Config {
+        &self.state.config
+    }
+
+    /// Adopts a configuration at run time; what the laws before and after have in common stays (xcp-rcp F25, F42).
+    ///
+    /// # Errors
+    ///
+    /// Returns the first parameter that is out of its range; the queue then stays as it is.
+    pub fn set_config(&mut self, config: &Config) -> Result<(), Fault> {
+        config.check()?;
+        headway_explicit_set_config(&mut self.state, config);
+        Ok(())
+    }
+
+    /// Counts a packet of `bytes` that arrives, whether or not there is room for it; `header` is `None` if it has none
+    /// (xcp-rcp 2.4).
+    pub fn arrive(&mut self, header: Option<&Header>, bytes: u32) -> Verdict {
+        match headway_explicit_arrive(&mut self.state, header, bytes) {
+            0 => Verdict::Accepted,
+            1 => Verdict::BadVersion,
+            _ => Verdict::BadFormat,
+        }
+    }
+
+    /// Notes that a packet that arrived found no room.
+    pub fn drop_packet(&mut self) {
+        headway_explicit_drop(&mut self.state);
+    }
+
+    /// Lowers the feedback of a packet of `bytes` that leaves the queue, with the backlog behind it; returns whether
+    /// it changed (xcp-rcp 2.7, 2.12).
+    pub fn depart(
+        &mut self,
+        header: Option<&mut Header>,
+        bytes: u32,
+        backlog_bytes: u64,
+        backlog_packets: u32,
+    ) -> bool {
+        headway_explicit_depart(&mut self.state, header, bytes, backlog_bytes, backlog_packets) != 0
+    }
+
+    /// Returns when [`run_timer`](ExplicitQueue::run_timer) has something to do, in ns.
+    pub fn due(&self) -> u64 {
+        self.state.queue_due.min(self.state.control_due)
+    }
+
+    /// Does one thing that has become due by `now`, as if at the time when it did; `None` if nothing has.
+    ///
+    /// The backlog is the one since the last event of the queue. After a long silence a few thousand calls return
+    /// `None`, however long it was.
+    pub fn run_timer(&mut self, backlog_bytes: u64, backlog_packets: u32, now: u64) -> Option<Event> {
+        match headway_explicit_timer(&mut self.state, backlog_bytes, backlog_packets, now) {
+            0 => None,
+            1 => Some(Event::Measured),
+            _ => Some(Event::Controlled),
+        }
+    }
+
+    /// Takes the MAC's report on the control interval that is about to end, before its timer runs (xcp-rcp 2.11).
+    pub fn report(&mut self, mac: &Mac) {
+        headway_explicit_report(&mut self.state, mac);
+    }
+
+    /// Returns the record of the last control interval; all fields are 0 before the end of the first.
+    pub fn record(&self) -> &Record {
+        &self.state.record
+    }
+
+    /// Returns the rate R in B/s, with 16 fraction bits; 0 until a law of RCP was set.
+    pub fn rate(&self) -> u64 {
+        self.state.rate
+    }
+
+    /// Returns the persistent queue in bytes, without overhead (xcp-rcp 2.5).
+    pub fn queue_bytes(&self) -> u64 {
+        self.state.queue_bytes
+    }
+
+    /// Returns the packets of the persistent queue.
+    pub fn queue_packets(&self) -> u32 {
+        self.state.queue_packets
+    }
+
+    /// Returns the packets with a header of another version or format since the beginning.
+    pub fn rejected(&self) -> u64 {
+        self.state.rejected
+    }
+}

@@ -1,0 +1,11 @@
+//! Explicit routers: single events, the edges of the specification, the same laws in double precision, and closed loops.
+
+mod drift;
+mod edges;
+mod feedback;
+mod loops;
+mod network;
+mod rate;
+mod reference;
+mod router;
+mod support;

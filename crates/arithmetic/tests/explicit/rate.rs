@@ -1,0 +1,180 @@
+//! The rate of RCP, with and without a capacity, switches between laws, and measures against surges.
+
+use headway_arithmetic::explicit::{Config, Law, flags};
+
+use crate::support::{CAPACITY, LINE, Router, assert_close, rcp, real, signed, units, xcp};
+
+/// xcp-rcp F38: T = d.
+#[test]
+fn the_rate_moves_by_the_feedback_over_the_number_of_flows() {
+    let mut router = Router::published(Law::Rcp);
+    router.settle(9000, 6);
+    for bytes in [30_000, 18_750, 25_000, 10_000, 18_000] {
+        let before = real(router.queue.rate());
+        let record = router.interval(bytes);
+        let y = real(record.input_rate);
+        let (alpha, beta) = (26_214.0 / 65_536.0, 14_811.0 / 65_536.0);
+        let feedback = alpha * (187_500.0 - y) - beta * 9000.0 / 0.1;
+        assert_close(signed(record.feedback), feedback, 1e-4);
+        assert_close(real(record.rate), before * (1.0 + feedback / 187_500.0), 1e-5);
+    }
+}
+
+/// xcp-rcp F38: T = min(tau, d).
+#[test]
+fn with_a_limit_intervals_are_shorter_and_so_are_steps() {
+    let config = Config { update_limit: 20_000_000, ..Config::new(Law::Rcp, CAPACITY, LINE) };
+    let mut router = Router::new(&config);
+    router.settle(0, 0);
+    for bytes in [8000, 3750, 5000, 1000] {
+        let before = real(router.queue.rate());
+        let record = router.interval(bytes);
+        assert_eq!(record.interval, 20_000_000);
+        let step = 0.2 * 0.4 * (187_500.0 - real(record.input_rate)) / 187_500.0;
+        assert_close(real(record.rate), (before * (1.0 + step)).min(187_500.0), 1e-4);
+    }
+}
+
+/// xcp-rcp F39.
+#[test]
+fn an_hour_of_silence_leaves_the_rate_where_it_was() {
+    for law in Law::ALL.into_iter().filter(|law| law.is_rate()) {
+        let mut router = Router::published(law);
+        let first = real(router.queue.rate());
+        assert_close(first, 187_500.0, 0.0);
+        router.settle(0, 0);
+        (0..20).for_each(|_| _ = router.interval(40_000));
+        let rate = router.queue.rate();
+        assert!(rate > 0);
+        let end = router.queue.due() + 3_600_000_000_000;
+        while router.queue.run_timer(0, 0, end).is_some() {}
+        assert_eq!(router.queue.rate(), rate, "{law:?}");
+        let unused = Config::new(law, CAPACITY, LINE);
+        let top = if law == Law::Rcp { CAPACITY } else { LINE };
+        (0..1000).for_each(|_| _ = router.interval(1));
+        assert!(real(router.queue.rate()) <= top as f64, "{unused:?}");
+    }
+}
+
+/// xcp-rcp F40.
+#[test]
+fn a_rate_is_lowered_only_if_it_is_larger() {
+    let mut router = Router::published(Law::Rcp);
+    let rate = CAPACITY as u32;
+    assert_eq!(router.depart(rcp(0.1, 0.01), 1500), rate);
+    for brought in [1, rate - 1, rate, rate + 1] {
+        let header = headway_arithmetic::explicit::Header { feedback: brought, ..rcp(0.1, 0.01) };
+        assert_eq!(router.depart(header, 1500), brought.min(rate));
+    }
+}
+
+/// xcp-rcp F56: without a capacity, the number of flows is y / R.
+#[test]
+fn without_a_capacity_the_input_takes_its_place() {
+    let mut router = Router::new(&Config::new(Law::RcpBlind, 0, LINE));
+    assert_close(real(router.queue.rate()), 30_000.0, 0.0);
+    router.settle(6000, 4);
+    (0..60).for_each(|_| _ = router.interval(18_750));
+    router.backlog = (9000, 6);
+    for _ in 0..3 {
+        let before = real(router.queue.rate());
+        let record = router.interval(18_750);
+        let step = signed(record.feedback) / real(record.input_rate);
+        assert_close(real(record.rate), before * (1.0 + step), 1e-5);
+    }
+    router.settle(0, 0);
+    let before = real(router.queue.rate());
+    router.interval(10);
+    assert_close(real(router.queue.rate()), 2.0 * before, 1e-6);
+}
+
+/// xcp-rcp F42: laws follow one another at run time, and what they share stays.
+#[test]
+fn a_switch_between_laws_keeps_what_they_share() {
+    for from in Law::ALL {
+        for to in Law::ALL {
+            let mut router = Router::published(from);
+            router.settle(7500, 5);
+            (0..40).for_each(|_| _ = router.interval(20_000));
+            let before = *router.queue.record();
+            router.queue.set_config(&Config::new(to, CAPACITY, LINE)).expect("in range");
+            let record = router.interval(20_000);
+            assert_eq!((record.average_rtt, record.queue_bytes), (before.average_rtt, 7500));
+            assert_eq!(record.interval, before.interval, "{from:?} to {to:?}");
+            if from.tunes() == to.tunes() {
+                assert_close(real(record.weighted), 7500.0, 1e-2);
+            }
+            if from.is_rate() && to.is_rate() {
+                let kept = if to == Law::Rcp { before.rate.min(before.capacity) } else { before.rate };
+                assert!(real(record.rate) / real(kept) > 0.49, "{from:?} to {to:?}");
+            }
+            let header = if to.is_rate() { rcp(0.1, 0.01) } else { xcp(0.1, 0.01, 0x7fff_ffff) };
+            assert!(router.depart(header, 1500) != header.feedback, "{from:?} to {to:?}");
+        }
+    }
+}
+
+/// Flows multiply, so the rate falls: by 1 / (1 + L) in each interval.
+fn surge(config: &Config, growth: f64, intervals: u32) -> Router {
+    let mut router = Router::new(config);
+    router.settle(0, 0);
+    let mut flows = 20.0;
+    for k in 0..60 + intervals {
+        // The rate of twenty flows settles first.
+        flows *= if k < 60 { 1.0 } else { 1.0 + growth };
+        // Everybody sends at the last rate, so the input exceeds the capacity by the growth.
+        let input = (real(router.queue.rate()) * flows).min(1e9) * 0.1;
+        router.arrive(&rcp(0.1, 0.01), input as u32, 1);
+        router.control();
+    }
+    router
+}
+
+/// xcp-rcp F55: the growth of the number of flows is seen in the rate.
+#[test]
+fn the_rate_shows_how_fast_flows_multiply() {
+    let config = Config {
+        flags: flags::RAISE_BETA | flags::ADMISSION,
+        ..Config::new(Law::Rcp, CAPACITY * 100, LINE * 100)
+    };
+    for growth in [0.01, 0.05, 0.1] {
+        let router = surge(&config, growth, 25);
+        let found = signed(router.queue.record().growth).exp2() - 1.0;
+        assert!((found / growth - 1.0).abs() < 0.05, "{found} of {growth}");
+    }
+}
+
+/// xcp-rcp F55: beta is the smallest whose limit is above 1.25 times the growth.
+#[test]
+fn beta_rises_with_growth_and_falls_after_ten_calm_intervals() {
+    let config = Config { flags: flags::RAISE_BETA, ..Config::new(Law::Rcp, CAPACITY * 100, LINE * 100) };
+    for (growth, beta) in [(0.01, 0.226), (0.045, 0.226), (0.055, 0.3), (0.09, 0.4), (0.3, 0.6)] {
+        let router = surge(&config, growth, 25);
+        assert_close(f64::from(router.queue.record().beta) / 65_536.0, beta, 1e-3);
+    }
+    let mut router = surge(&config, 0.09, 25);
+    let mut calm = 0;
+    while router.queue.record().beta != 14_811 {
+        router.arrive(&rcp(0.1, 0.01), 1_875_000, 1);
+        router.control();
+        calm += 1;
+        assert!(calm < 30);
+    }
+    assert!(calm >= 10, "{calm}");
+    let plain = Config { flags: 0, ..config };
+    assert_eq!(surge(&plain, 0.09, 25).queue.record().beta, 14_811);
+}
+
+/// xcp-rcp F55: above the limit, flows that do not know their RTT yet get the smallest rate.
+#[test]
+fn new_flows_get_the_smallest_rate_in_a_surge() {
+    let config = Config { flags: flags::ADMISSION, ..Config::new(Law::Rcp, CAPACITY * 100, LINE * 100) };
+    for (growth, admits_slowly) in [(0.05, false), (0.08, true)] {
+        let mut router = surge(&config, growth, 25);
+        let rate = real(router.queue.rate()).round() as u32;
+        assert_eq!(router.depart(rcp(0.1, 0.01), 1500), rate);
+        assert_eq!(router.depart(rcp(0.0, 0.01), 60), if admits_slowly { 100 } else { rate });
+        assert_eq!(router.queue.record().admits_slowly, u32::from(admits_slowly));
+    }
+    assert_eq!(units(0.0), 0);
+}

@@ -1,0 +1,189 @@
+//! The same laws in double precision, without regard to overflow: what the fixed-point ones are held against.
+
+use headway_arithmetic::explicit::{Config, Detector, Law, Mac, flags};
+
+const ONE: f64 = 65_536.0;
+
+/// A queue in SI units.
+pub(crate) struct Reference {
+    config: Config,
+    pub(crate) rtt: f64,
+    sum_x: f64,
+    sum_xrtt: f64,
+    bytes: f64,
+    packets: f64,
+    packet: f64,
+    previous: f64,
+    pub(crate) weighted: f64,
+    pub(crate) kappa: f64,
+    empty: u32,
+    pub(crate) xi: f64,
+    epsilon: f64,
+    pub(crate) rate: f64,
+    /// The MAC's last report and output rate, and its average of retransmissions.
+    pub(crate) mac: Mac,
+    mac_rate: f64,
+    retransmissions: f64,
+    /// The largest term of the last feedback.
+    pub(crate) largest: f64,
+}
+
+impl Reference {
+    pub(crate) fn new(config: &Config) -> Reference {
+        let start = if config.capacity > 0 { config.capacity } else { 30_000 };
+        let kappa = if config.law.tunes() { config.queue_max } else { config.kappa };
+        Reference {
+            config: *config,
+            rtt: 0.05,
+            sum_x: 0.0,
+            sum_xrtt: 0.0,
+            bytes: 0.0,
+            packets: 0.0,
+            packet: 1500.0,
+            previous: 0.0,
+            weighted: 0.0,
+            kappa: kappa as f64,
+            empty: 0,
+            xi: 0.0,
+            epsilon: 0.0,
+            rate: start as f64,
+            mac: Mac::default(),
+            mac_rate: 0.0,
+            retransmissions: 0.0,
+            largest: 0.0,
+        }
+    }
+
+    /// Returns the rate of a queue of one byte, or packet, per RTT.
+    pub(crate) fn per_unit(&self) -> f64 {
+        let unit = if self.config.flags & flags::PACKETS != 0 { self.packet } else { 1.0 };
+        unit / self.rtt
+    }
+
+    /// Counts a packet; RTT and X in s.
+    pub(crate) fn arrive(&mut self, rtt: f64, x: f64, bytes: f64) {
+        self.bytes += bytes;
+        self.packets += 1.0;
+        if rtt > 0.0 {
+            self.sum_x += x;
+            self.sum_xrtt += x * rtt.min(1.0);
+        }
+    }
+
+    /// Ends an interval of `elapsed` s with a persistent queue; returns the feedback in B/s.
+    pub(crate) fn control(&mut self, elapsed: f64, queue_bytes: f64, queue_packets: f64) -> f64 {
+        let overhead = f64::from(self.config.overhead);
+        let input = (self.bytes + self.packets * overhead) / elapsed;
+        if self.sum_x > 0.0 {
+            self.rtt = self.sum_xrtt / self.sum_x;
+        }
+        if self.packets > 0.0 {
+            self.packet = self.bytes / self.packets + overhead;
+        }
+        let bytes = queue_bytes + queue_packets * overhead;
+        let q = if self.config.flags & flags::PACKETS != 0 { queue_packets } else { bytes };
+        self.empty = if q == 0.0 { self.empty + 1 } else { 0 };
+        let mut feedback = self.feedback(q, bytes, input);
+        self.previous = q;
+        if self.bytes == 0.0 {
+            feedback = 0.0;
+        } else if self.config.law.is_rate() {
+            self.update_rate(feedback, input, elapsed);
+        }
+        (self.sum_x, self.sum_xrtt, self.bytes, self.packets) = (0.0, 0.0, 0.0, 0.0);
+        feedback
+    }
+
+    fn update_rate(&mut self, feedback: f64, input: f64, elapsed: f64) {
+        let config = &self.config;
+        let knows = config.law == Law::Rcp;
+        let (total, top) = if knows { (config.capacity, config.capacity) } else { (0, config.line) };
+        let mut step = feedback / if knows { total as f64 } else { input };
+        if config.update_limit > 0 {
+            step *= (elapsed / self.rtt).min(1.0);
+        }
+        if !knows {
+            step = step.clamp(-0.5, 1.0);
+        }
+        self.rate = (self.rate * (1.0 + step)).min(top as f64).max(config.rate_min as f64);
+    }
+
+    fn feedback(&mut self, q: f64, bytes: f64, input: f64) -> f64 {
+        let config = self.config;
+        let (alpha, beta) = (f64::from(config.alpha) / ONE, f64::from(config.beta) / ONE);
+        let unit = if config.flags & flags::PACKETS != 0 { self.packet } else { 1.0 };
+        let spare = alpha * (config.capacity as f64 - input);
+        let terms = match config.law {
+            Law::Blind | Law::RcpBlind => {
+                self.weighted = 0.25 * q + 0.75 * self.weighted;
+                if self.weighted < 0.75_f64.powi(config.n as i32) * self.kappa {
+                    let chi = (1.0 / (5.0 - alpha - beta) * ONE).round() / ONE;
+                    [chi * config.queue_max as f64 * unit / self.rtt, 0.0, 0.0]
+                } else {
+                    self.follow(q, alpha, beta, unit)
+                }
+            }
+            Law::Kappa | Law::RcpKappa => {
+                self.tune(q);
+                self.follow(q, alpha, beta, unit)
+            }
+            Law::Errors | Law::RcpErrors => {
+                self.tune(q);
+                self.integrate(q, alpha, beta, unit);
+                [spare, -self.xi, -beta * (q - self.kappa) * unit / self.rtt]
+            }
+            _ => {
+                self.weighted = 0.25 * q + 0.75 * self.weighted;
+                if config.law == Law::Wireless {
+                    let (available, cost) = self.wireless();
+                    [alpha * available, -beta * bytes / self.rtt, -cost]
+                } else {
+                    [spare, -beta * bytes / self.rtt, 0.0]
+                }
+            }
+        };
+        self.largest = terms.iter().fold(0.0, |largest, term| term.abs().max(largest));
+        terms.iter().sum()
+    }
+
+    /// Returns what WXCP takes for available to this station, and the cost of retransmissions, in B/s.
+    fn wireless(&mut self) -> (f64, f64) {
+        if self.mac.own > 0 {
+            self.mac_rate = self.mac.bytes as f64 / self.mac.own as f64 * 1e9;
+        }
+        self.retransmissions = 0.25 * f64::from(self.mac.retransmissions) + 0.75 * self.retransmissions;
+        let available = self.mac.free as f64 / 1e9 * self.mac_rate / self.rtt;
+        let cost = f64::from(self.config.zeta) * self.retransmissions / self.rtt;
+        (available / f64::from(self.mac.neighbours + 1), cost)
+    }
+
+    fn follow(&self, q: f64, alpha: f64, beta: f64, unit: f64) -> [f64; 3] {
+        let per_rtt = unit / self.rtt;
+        [-alpha * (q - self.previous) * per_rtt, -beta * (q - self.kappa) * per_rtt, 0.0]
+    }
+
+    fn tune(&mut self, q: f64) {
+        let config = &self.config;
+        let (rho, top) = (f64::from(config.rho) / ONE, config.queue_max as f64);
+        self.weighted = rho * q + (1.0 - rho) * self.weighted;
+        let under = match config.detector {
+            Detector::Empty => q == 0.0,
+            Detector::EmptyForN => self.empty >= config.n,
+            Detector::LowAverage => self.weighted < f64::from(config.tau) / ONE * self.kappa,
+        };
+        let deviation = (if under { top } else { q } - self.weighted).abs();
+        self.kappa = (rho * deviation + (1.0 - rho) * self.kappa).clamp(config.kappa as f64, top);
+    }
+
+    fn integrate(&mut self, q: f64, alpha: f64, beta: f64, unit: f64) {
+        let epsilon = beta / alpha * (q - self.kappa) * unit / self.rtt;
+        if self.bytes == 0.0 {
+            (self.xi, self.epsilon) = (0.0, 0.0);
+            return;
+        }
+        let psi = f64::from(self.config.psi) / ONE;
+        let bound = alpha * self.config.capacity.max(self.config.line) as f64;
+        self.xi = (self.xi + psi * (epsilon + self.epsilon) / 2.0).clamp(-bound, bound);
+        self.epsilon = epsilon;
+    }
+}

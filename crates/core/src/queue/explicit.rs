@@ -1,0 +1,341 @@
+//! Routers that tell senders their rate: XCP, XCP-b, self-tuning kappa, ErrorS and RCP (xcp-rcp 2).
+
+use headway_arithmetic::explicit::{self, Config, ExplicitQueue, Fault, Law, ONE, Record, flags};
+use serde::{Deserialize, Serialize};
+
+use super::limit::Limit;
+use super::spec::QueueSpecError;
+use super::{Backlog, Discipline, Verdict};
+use crate::explicit::Header;
+use crate::units::{Bytes, Duration, Instant, Rate};
+
+/// Bytes that links count beside the IP packet: Ethernet with preamble and gap.
+const WIRE_OVERHEAD: u64 = 38;
+
+/// When a self-tuning kappa takes the link for under-utilised (xcp-rcp 2.9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Detector {
+    /// The queue is empty: D1.
+    Empty,
+    /// It was empty for n intervals: D2.
+    EmptyForN,
+    /// The average queue is below a share of kappa: D3.
+    LowAverage,
+}
+
+/// What kappa and Qmax count (xcp-rcp 2.9).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueueUnit {
+    /// Bytes.
+    #[default]
+    Bytes,
+    /// Packets; the values of the keys in bytes then count packets of 1500 B.
+    Packets,
+}
+
+/// Parameters of an explicit router; absent ones have the published values of its law (xcp-rcp 1.7).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ExplicitConfig {
+    /// The capacity that the router believes in, counting wire bytes; default the rate of the link. Zero is unknown,
+    /// which only laws that need none accept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Rate>,
+    /// Queue that laws without a capacity aim at, or the least one where it tunes itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kappa: Option<Bytes>,
+    /// The largest queue that these laws reckon with: Qmax.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub q_max: Option<Bytes>,
+    /// What these two count; default bytes.
+    #[serde(default)]
+    pub unit: QueueUnit,
+    /// Control intervals with an empty queue before the link counts as under-utilised, 0 to 64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n: Option<u32>,
+    /// How that is detected where kappa tunes itself; default by a low average.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detector: Option<Detector>,
+    /// Gain of the spare capacity, above 0 and up to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alpha: Option<f64>,
+    /// Gain of the queue, above 0 and up to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beta: Option<f64>,
+    /// Share of the input that is shuffled, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gamma: Option<f64>,
+    /// Gain of the error that ErrorS integrates, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub psi: Option<f64>,
+    /// XCP-b's gain of an empty queue, at most 1 / (5 - alpha - beta), which is the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chi: Option<f64>,
+    /// Weight of the newest queue where kappa tunes itself, above 0 and up to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rho: Option<f64>,
+    /// Whether an interval grants no more than its feedback; default yes (xcp-rcp 2.7).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub residues: Option<bool>,
+    /// RCP's smallest rate; default 800 b/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_min: Option<Rate>,
+    /// RCP's longest control interval, tau; default the average RTT (xcp-rcp 2.12).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_max: Option<Duration>,
+    /// The shortest control interval, 0.1 ms to 1 s; default 5 ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_min: Option<Duration>,
+    /// RTT without queues, for the measures against surges; default 100 ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_rtt: Option<Duration>,
+    /// Whether RCP raises beta while the number of flows grows fast; default no (xcp-rcp 2.13).
+    #[serde(default)]
+    pub raise_beta: bool,
+    /// Whether RCP grants new flows the smallest rate meanwhile; default no.
+    #[serde(default)]
+    pub admission: bool,
+    /// Bytes that the router adds to each IP packet when it counts; default 38 B, as links count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overhead: Option<Bytes>,
+    /// Limit in wire bytes; unlimited when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Bytes>,
+    /// Limit in packets; unlimited when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<u32>,
+}
+
+impl ExplicitConfig {
+    /// Checks the parameters for a law. Without a capacity of its own it depends on the link, which is not known here.
+    pub(super) fn validate(&self, law: Law) -> Result<(), QueueSpecError> {
+        for (key, share) in [
+            ("alpha", self.alpha),
+            ("beta", self.beta),
+            ("gamma", self.gamma),
+            ("psi", self.psi),
+            ("chi", self.chi),
+            ("rho", self.rho),
+        ] {
+            super::spec::require(
+                share.is_none_or(|share| (0.0..=1.0).contains(&share)),
+                key,
+                "must be from 0 to 1",
+            )?;
+        }
+        // Any link will do for the other parameters.
+        let config = self.config(law, Some(Rate::from_bps(1_000_000_000)));
+        config.check().map_err(|fault| QueueSpecError { key: key(fault), reason: reason(fault) })
+    }
+
+    /// Returns the configuration of the C code for a link of `rate`.
+    fn config(&self, law: Law, rate: Option<Rate>) -> Config {
+        let link = rate.unwrap_or(Rate::from_bps(explicit::LARGEST * 8));
+        let bytes_per_s = |rate: Rate| (rate.bps() / 8).min(explicit::LARGEST);
+        let believed = bytes_per_s(self.capacity.unwrap_or(link));
+        let line = bytes_per_s(link).max(believed).max(1);
+        let mut config = Config::new(law, believed, line);
+        config.overhead = self.overhead.map_or(WIRE_OVERHEAD, Bytes::get).min(u32::MAX.into()) as u32;
+        let sized = |bytes: Bytes| match self.unit {
+            QueueUnit::Bytes => bytes.get(),
+            QueueUnit::Packets => bytes.get() / 1500,
+        };
+        let set = |place: &mut u64, value: Option<u64>| *place = value.unwrap_or(*place);
+        let default = |queue: u64| Some(sized(Bytes::new(queue)));
+        config.kappa = self.kappa.map(sized).or(default(config.kappa)).unwrap_or_default();
+        config.queue_max = self.q_max.map(sized).or(default(config.queue_max)).unwrap_or_default();
+        set(&mut config.rate_min, self.rate_min.map(|rate| rate.bps() / 8));
+        let ns = |time: Duration| time.ns().unsigned_abs();
+        set(&mut config.update_limit, self.interval_max.map(ns));
+        set(&mut config.interval_min, self.interval_min.map(ns));
+        set(&mut config.base_rtt, self.base_rtt.map(ns));
+        let share = |place: &mut u32, value: Option<f64>| {
+            *place = value.map_or(*place, |value| (value * f64::from(ONE)).round() as u32);
+        };
+        share(&mut config.alpha, self.alpha);
+        share(&mut config.beta, self.beta);
+        share(&mut config.gamma, self.gamma);
+        share(&mut config.psi, self.psi);
+        share(&mut config.chi, self.chi);
+        share(&mut config.rho, self.rho);
+        config.n = self.n.unwrap_or(config.n);
+        config.detector = match self.detector {
+            None => config.detector,
+            Some(Detector::Empty) => explicit::Detector::Empty,
+            Some(Detector::EmptyForN) => explicit::Detector::EmptyForN,
+            Some(Detector::LowAverage) => explicit::Detector::LowAverage,
+        };
+        let mut flag = |flag: u32, on: bool| {
+            config.flags = if on { config.flags | flag } else { config.flags & !flag };
+        };
+        flag(flags::RESIDUES, self.residues.unwrap_or(true));
+        flag(flags::PACKETS, self.unit == QueueUnit::Packets);
+        flag(flags::RAISE_BETA, self.raise_beta);
+        flag(flags::ADMISSION, self.admission);
+        config
+    }
+}
+
+/// Returns the key of a parameter that is out of range.
+fn key(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Capacity | Fault::Line => "capacity",
+        Fault::RateMin => "rate-min",
+        Fault::Kappa => "kappa",
+        Fault::QueueMax => "q-max",
+        Fault::BaseRtt => "base-rtt",
+        Fault::UpdateLimit => "interval-max",
+        Fault::IntervalMin => "interval-min",
+        Fault::Alpha => "alpha",
+        Fault::Beta => "beta",
+        Fault::Gamma => "gamma",
+        Fault::Psi => "psi",
+        Fault::Chi => "chi",
+        Fault::Rho => "rho",
+        Fault::Tau => "tau",
+        Fault::N => "n",
+        Fault::Detector => "detector",
+        Fault::Overhead => "overhead",
+        Fault::Law | Fault::Flags | Fault::Zeta => "raise-beta",
+    }
+}
+
+/// Returns what a parameter out of range violates.
+fn reason(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Capacity | Fault::Line => "must be above zero: XCP and RCP need a capacity",
+        Fault::RateMin => "must be from 8 b/s to the capacity",
+        Fault::Kappa => "must not be above `q-max`",
+        Fault::QueueMax => "must be above zero",
+        Fault::BaseRtt | Fault::UpdateLimit => "must be from 1 us to 1 s",
+        Fault::IntervalMin => "must be from 100 us to 1 s",
+        Fault::Chi => "must be at most 1 / (5 - alpha - beta)",
+        Fault::N => "must be at most 64",
+        Fault::Overhead => "must be at most 65535 B",
+        Fault::Law | Fault::Flags | Fault::Zeta => "and `admission` need RCP with a capacity",
+        _ => "must be above 0 and at most 1",
+    }
+}
+
+/// Rewrites congestion headers; drops what does not fit and headers of a version or format that it does not serve.
+#[derive(Clone, Debug)]
+pub struct Explicit {
+    limit: Limit,
+    queue: ExplicitQueue,
+    /// Bytes and packets that wait, without the one in transmission: IP packets, without overhead.
+    waiting: (u64, u32),
+    /// One for each control interval since the last call of [`Explicit::take_records`]; `None` unless wanted.
+    records: Option<Vec<Record>>,
+}
+
+impl Explicit {
+    /// Creates the queue of a link of `rate`; `seed` shifts its timers. The parameters must be valid.
+    ///
+    /// # Panics
+    /// With invalid parameters: [`QueueSpec::validate`](super::QueueSpec::validate) refuses them.
+    pub(super) fn new(config: &ExplicitConfig, law: Law, rate: Option<Rate>, seed: u64) -> Explicit {
+        // A link slower than 8 b/s does not exist; its rate bounds `rate-min`.
+        let mut built = config.config(law, rate);
+        built.rate_min = built.rate_min.min(built.capacity.max(1));
+        let queue = ExplicitQueue::new(&built, 0, (seed >> 32) as u32);
+        Explicit {
+            limit: Limit::new(config.limit, config.packets),
+            queue: queue.expect("validated parameters"),
+            waiting: (0, 0),
+            records: None,
+        }
+    }
+
+    /// Keeps a record of every control interval from now on.
+    pub fn keep_records(&mut self) {
+        self.records.get_or_insert_default();
+    }
+
+    /// Returns the records of the control intervals that ended since the last call.
+    pub fn take_records(&mut self) -> Vec<Record> {
+        self.records.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Returns the packets with a header of another version or format since the beginning.
+    pub fn rejected(&self) -> u64 {
+        self.queue.rejected()
+    }
+
+    /// Runs the timers that fell due by `now`.
+    fn advance(&mut self, now: Instant) {
+        let (bytes, packets) = self.waiting;
+        while let Some(event) = self.queue.run_timer(bytes, packets, now.ns()) {
+            if event == explicit::Event::Controlled
+                && let Some(records) = &mut self.records
+            {
+                records.push(*self.queue.record());
+            }
+        }
+    }
+
+    fn arrive(&mut self, now: Instant, backlog: &Backlog, size: Bytes, header: Option<&Header>) -> Verdict {
+        self.advance(now);
+        let ip = ip_bytes(size);
+        if self.queue.arrive(header, ip) != explicit::Verdict::Accepted {
+            return Verdict::Drop;
+        }
+        if !self.limit.admits(backlog, size) {
+            self.queue.drop_packet();
+            return Verdict::Drop;
+        }
+        self.waiting = (self.waiting.0 + u64::from(ip), self.waiting.1 + 1);
+        Verdict::Accept
+    }
+
+    fn depart(&mut self, now: Instant, size: Bytes, header: Option<&mut Header>) -> Verdict {
+        self.advance(now);
+        let ip = ip_bytes(size);
+        self.waiting = (self.waiting.0.saturating_sub(ip.into()), self.waiting.1.saturating_sub(1));
+        self.queue.depart(header, ip, self.waiting.0, self.waiting.1);
+        Verdict::Accept
+    }
+}
+
+/// Returns the size of the IP packet in a packet of `size` bytes on the wire.
+fn ip_bytes(size: Bytes) -> u32 {
+    u32::try_from(size.get().saturating_sub(WIRE_OVERHEAD)).unwrap_or(u32::MAX)
+}
+
+impl Discipline for Explicit {
+    fn on_arrival(&mut self, now: Instant, backlog: &Backlog, size: Bytes, _ect: bool) -> Verdict {
+        self.arrive(now, backlog, size, None)
+    }
+
+    fn on_departure(&mut self, now: Instant, _: &Backlog, _: Duration, size: Bytes, _: bool) -> Verdict {
+        self.depart(now, size, None)
+    }
+
+    fn on_arrival_with_header(
+        &mut self,
+        now: Instant,
+        backlog: &Backlog,
+        size: Bytes,
+        _ect: bool,
+        header: &Header,
+    ) -> Verdict {
+        self.arrive(now, backlog, size, Some(header))
+    }
+
+    fn on_departure_with_header(
+        &mut self,
+        now: Instant,
+        _backlog: &Backlog,
+        _waited: Duration,
+        size: Bytes,
+        _ect: bool,
+        header: &mut Header,
+    ) -> Verdict {
+        self.depart(now, size, Some(header))
+    }
+
+    fn judges_departures(&self) -> bool {
+        true
+    }
+}
