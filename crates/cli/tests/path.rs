@@ -78,7 +78,7 @@ fn up(spec: &Spec, what: &str, node: &str) -> Option<Served> {
 }
 
 impl Served {
-    /// Starts `headway path` in the node `n0`.
+    /// Starts `headway path` to the server in the node `n0`.
     fn start(&self, arguments: &[&str]) -> Child {
         self.start_to(&self.address, arguments)
     }
@@ -420,25 +420,118 @@ fn nodes_that_do_not_answer_are_counted_all_the_same() {
     assert!(line["narrow_hop"] == 2 || line["narrow_hop"].is_null(), "{line} {said}");
 }
 
+/// Starts a measurement, makes n1 send packets for the server in n3 through the node x under way, and returns the
+/// reason for which there is no answer.
+fn rerouted(served: &Served) -> String {
+    // After the survey, which takes half a second, and before the end, after five.
+    const AFTER: Time = Time::from_millis(1500);
+    let child = served.start(&["--budget", "1.5 MB"]);
+    let began = Clock::now();
+    std::thread::sleep(AFTER);
+    let next = served.lab.interface("x", "n1-x").unwrap().v4;
+    let target = served.lab.interface("n3", "n2-n3").unwrap().v4.octets();
+    let subnet = format!("{}.{}.{}.0/24", target[0], target[1], target[2]);
+    served.lab.configure("n1", &format!("route replace {subnet} via {next}\n")).unwrap();
+    let (line, said) = result(child);
+    assert!(began.elapsed() > AFTER, "it ended before the change: {said}");
+    assert_eq!(line["narrow_hop"], Value::Null, "{line}");
+    line["error"].as_str().unwrap().to_owned()
+}
+
 #[test]
 fn a_path_that_changes_under_way_is_refused() {
     let _alone = alone();
     let mut links = chain(&[40.0, 20.0, 40.0]);
     links.extend([edge("n1", "x", 40.0), edge("x", "n2", 40.0)]);
     let Some(served) = up(&Spec::of(links), "change", "n3") else { return };
-    let child = served.start(&[]);
-    let began = Clock::now();
-    // After the survey, which takes half a second, and before the end, after seven.
-    std::thread::sleep(Time::from_secs(3));
-    let x = served.lab.interface("x", "n1-x").unwrap().v4;
-    let target = served.lab.interface("n3", "n2-n3").unwrap().v4.octets();
-    let subnet = format!("{}.{}.{}.0/24", target[0], target[1], target[2]);
-    served.lab.configure("n1", &format!("route replace {subnet} via {x}\n")).unwrap();
-    let (line, said) = result(child);
-    assert!(began.elapsed() > Time::from_secs(3), "it ended before the change: {said}");
-    assert_eq!(line["narrow_hop"], Value::Null, "{line}");
-    let sentence = line["error"].as_str().unwrap();
+    let sentence = rerouted(&served);
     assert!(sentence.contains("the path changed during the measurement"), "{sentence}");
+}
+
+#[test]
+fn a_change_to_other_routers_at_the_same_hops_is_refused() {
+    let _alone = alone();
+    let mut links = chain(&[40.0, 20.0, 40.0]);
+    links.extend([edge("n1", "x", 40.0), edge("x", "n3", 10.0)]);
+    let Some(served) = up(&Spec::of(links), "other", "n3") else { return };
+    // The server's address is on the link from n2; the way through x is as long.
+    let sentence = rerouted(&served);
+    assert!(sentence.contains("the path changed during the measurement"), "{sentence}");
+}
+
+#[test]
+fn paths_that_lose_or_reorder_pairs_are_refused_at_once() {
+    let _alone = alone();
+    let mut lossy = chain(&[40.0, 20.0]);
+    lossy[0].path.forward.loss = 0.3;
+    let Some(served) = up(&Spec::of(lossy), "lossy", "n2") else { return };
+    let (line, said) = served.path(&[]);
+    let sentence = line["error"].as_str().unwrap_or_else(|| panic!("{line} {said}"));
+    assert!(sentence.contains("lost packets"), "{sentence}");
+    drop(served);
+    let mut swapping = chain(&[40.0, 20.0]);
+    let forward = &mut swapping[0].path.forward;
+    (forward.jitter, forward.reordering) = (Duration::from_ms(4), true);
+    let Some(served) = up(&Spec::of(swapping), "swapping", "n2") else { return };
+    let (line, said) = served.path(&[]);
+    let sentence = line["error"].as_str().unwrap_or_else(|| panic!("{line} {said}"));
+    assert!(sentence.contains("arrived in the wrong order"), "{sentence}");
+    assert!(line["probe_bytes"].as_u64().unwrap() < 400_000, "{line}");
+}
+
+#[test]
+fn a_receiver_behind_nat_is_measured_through_a_forwarded_port() {
+    let _alone = alone();
+    let Some(served) = up(&Spec::of(chain(&[40.0, 20.0, 40.0])), "nat", "n3") else { return };
+    let outer = served.lab.interface("n2", "n1-n2").unwrap().v4;
+    let rules = format!(
+        "table ip nat {{
+            chain forwarded {{
+                type nat hook prerouting priority -100;
+                ip daddr {outer} tcp dport {DEFAULT_PORT} dnat to {0}
+                ip daddr {outer} udp dport {DEFAULT_PORT} dnat to {0}
+            }}
+            chain hidden {{
+                type nat hook postrouting priority 100;
+                ip daddr {0} masquerade
+            }}
+        }}
+        ",
+        served.address
+    );
+    let mut command = served.lab.command("n2", "nft", [rules.as_str()]).unwrap();
+    match command.output() {
+        Ok(done) if done.status.success() => {}
+        Ok(done) => {
+            let said = text(&done.stderr);
+            assert!(said.contains("Could not process rule"), "{said}");
+            return println!("SKIPPED: the kernel does not translate addresses: {said}");
+        }
+        Err(error) => return println!("SKIPPED: nft: {error}"),
+    }
+    let (line, said) = result(served.start_to(&outer.to_string(), &["--budget", "1.5 MB"]));
+    assert_eq!(line["hops"].as_array().unwrap().len(), 3, "{line} {said}");
+    assert!(line["narrow_hop"] == 2 || line["narrow_hop"].is_null(), "{line} {said}");
+}
+
+#[test]
+fn the_tight_link_of_a_chain_is_found_beside_the_narrow_one() {
+    let _alone = alone();
+    let links = chain(&[60.0, 30.0, 60.0]);
+    // 12 Mb/s are free on the last link.
+    let cross = Cross::new(Direction::Forward, Model::Poisson, Rate::from_mbps(48.0)).on("n2-n3");
+    let spec = Spec { cross: vec![cross], ..Spec::of(links) };
+    let Some(served) = up(&spec, "tight", "n3") else { return };
+    let from = now();
+    let (line, said) = served.path(&["--tight", "--budget", "7 MB"]);
+    assert!(line["probe_bytes"].as_u64().unwrap() <= 7_000_000, "{line}");
+    println!("tight: {} {} {}", line["tight_hop"], line["tight_error"], line["duration_ms"]);
+    if served.is_void(from) {
+        return;
+    }
+    assert!(line["tight_hop"] == 3 || line["tight_error"].is_string(), "{line} {said}");
+    let below = line["tight_below_bps"].as_f64();
+    assert!(below.is_none_or(|bps| bps > 12e6 && bps < 30e6), "{line}");
 }
 
 #[test]

@@ -5,13 +5,14 @@
 mod common;
 
 use common::raw::{Raw, stream_of_200};
+use common::relay::{Fate, Relay};
 use common::{Running, config, has_v6};
 use headway_core::{Bytes, Duration, Train, TrainSchedule};
 use headway_net::protocol::echo::{ECHO_HEADER_LEN, write_echo_header};
 use headway_net::protocol::probe::HEADER_LEN;
 use headway_net::protocol::{
-    Announce, Carrier, Direction, Family, GapRuns, Header, HopRuns, MAX_HOPS, Message, PacketSize, RefusedBy,
-    Role,
+    Announce, Carrier, Direction, Family, GapRuns, Header, HopRuns, Kind, MAX_HOPS, Message, PacketSize,
+    RefusedBy, Role,
 };
 use headway_net::{ConnectOptions, Counts, NetError, Session, StampSource};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -243,4 +244,29 @@ fn hidden_packets_are_counted_apart_and_never_lost() {
     let counts = server.handle.counts();
     assert_eq!((counts.datagrams_malformed, counts.datagrams_replayed), (2, 2));
     assert_eq!((counts.packets_received, counts.hidden_received), (3, 1));
+}
+
+#[test]
+fn trains_pass_an_address_translation_that_loses_doubles_and_swaps_packets() {
+    let server = Running::start(config());
+    // The server sees the address and port of the relay, as behind NAT.
+    let relay = Relay::start(server.port, |_, datagram| match Header::parse(datagram) {
+        Ok(header) if header.kind != Kind::Probe => Fate::Pass,
+        Ok(header) => match header.index {
+            2 => Fate::Drop,
+            4 | 7 => Fate::Twice,
+            10 => Fate::Swap,
+            _ => Fate::Pass,
+        },
+        Err(_) => Fate::Pass,
+    });
+    let options = ConnectOptions { port: relay.port, ..server.options() };
+    let mut session = Session::connect(&options).unwrap();
+    let outcome = session.send_trains(&schedule(Train::PAIR, 8), false).unwrap();
+    let fates: Vec<(bool, bool)> =
+        outcome.trains.iter().map(|pair| (pair.is_lost(), pair.is_reordered())).collect();
+    let mut expected = [(false, false); 8];
+    expected[1] = (true, false);
+    expected[5] = (false, true);
+    assert_eq!((fates, outcome.duplicates), (expected.to_vec(), 2));
 }

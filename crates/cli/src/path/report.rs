@@ -51,6 +51,18 @@ pub(crate) struct Line {
     narrow_confidence: Option<f64>,
     /// The reason why it was not located.
     error: Option<String>,
+    /// The far end of the tight link; absent if it was not wanted or not located.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tight_hop: Option<u32>,
+    /// Probability that it is right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tight_confidence: Option<f64>,
+    /// A rate that overloads it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tight_below_bps: Option<u64>,
+    /// The reason why it was not located.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tight_error: Option<String>,
     groups: Vec<GroupLine>,
     /// The narrow links of the prefixes of the path, if all capacities were measured.
     slcs: Vec<MemberLine>,
@@ -58,6 +70,7 @@ pub(crate) struct Line {
     trains_lost: usize,
     trains_reordered: usize,
     trains_late: usize,
+    packets_duplicated: usize,
     pub(crate) probe_bytes: u64,
     control_bytes: u64,
     pub(crate) duration_ms: f64,
@@ -95,6 +108,8 @@ impl Line {
     pub(crate) fn new(context: &Context, answer: &Answer) -> Line {
         let capacity = answer.capacity;
         let narrow = answer.narrow.as_ref();
+        let tight = answer.tight.as_ref().and_then(|tight| tight.as_ref().ok());
+        let loose = answer.tight.as_ref().and_then(|tight| tight.as_ref().err());
         Line {
             r#type: "path".to_owned(),
             host: context.host.clone(),
@@ -108,6 +123,10 @@ impl Line {
             narrow_hop: narrow.ok().map(|location| location.hop),
             narrow_confidence: narrow.ok().map(|location| location.confidence),
             error: narrow.err().map(|refused| why(context, refused)),
+            tight_hop: tight.map(|tight| tight.hop),
+            tight_confidence: tight.map(|tight| tight.confidence),
+            tight_below_bps: tight.map(|tight| tight.rate.bps()),
+            tight_error: loose.map(|refused| why(context, refused)),
             groups: answer
                 .groups
                 .iter()
@@ -127,6 +146,7 @@ impl Line {
             trains_lost: answer.dropped.lost,
             trains_reordered: answer.dropped.reordered,
             trains_late: answer.dropped.late,
+            packets_duplicated: answer.duplicates,
             probe_bytes: context.probes.get(),
             control_bytes: context.control.get(),
             duration_ms: context.time.ms(),
@@ -171,6 +191,14 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
         }
         Err(refused) => writeln!(text, "narrow link: unknown, because {}", why(context, refused)),
     };
+    let _ = match &answer.tight {
+        None => Ok(()),
+        Some(Ok(tight)) => {
+            let sure = percent(tight.confidence);
+            writeln!(text, "tight link:  hop {} ({sure} sure), less than {} to spare", tight.hop, tight.rate)
+        }
+        Some(Err(refused)) => writeln!(text, "tight link:  unknown, because {}", why(context, refused)),
+    };
     if let Some(capacity) = &answer.capacity {
         let _ = writeln!(text, "{}", capacity_line(capacity));
     }
@@ -180,7 +208,10 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
         let _ = writeln!(text, "narrower than all links before them: {}", members.join(", "));
     }
     let unused = answer.dropped.to_string();
-    let unused = if unused.is_empty() { "all used".to_owned() } else { unused };
+    let mut unused = if unused.is_empty() { "all used".to_owned() } else { unused };
+    if answer.duplicates > 0 {
+        let _ = write!(unused, "; {} packets arrived twice", answer.duplicates);
+    }
     let _ = writeln!(
         text,
         "cost     {} of probes and {} of control traffic in {:.1} s; {} pairs and trains, {unused}",
@@ -218,18 +249,25 @@ fn hops(answer: &Answer) -> String {
 fn table(context: &Context, answer: &Answer) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["hop", "address", "capacity", "narrow"]);
+    let mut header = vec!["hop", "address", "capacity", "narrow"];
+    header.extend(answer.tight.is_some().then_some("tight"));
+    table.set_header(header);
     for node in &answer.nodes {
         let narrow = answer.narrow.as_ref().ok().filter(|location| location.hop == u32::from(node.hop));
         let mark = narrow.map_or(String::new(), |location| percent(location.confidence));
         let addresses: Vec<String> =
             addresses(context, answer, node).iter().map(ToString::to_string).collect();
-        table.add_row([
+        let mut row = vec![
             Cell::new(node.hop).set_alignment(CellAlignment::Right),
             Cell::new(if addresses.is_empty() { "*".to_owned() } else { addresses.join(" ") }),
             Cell::new(capacity(answer, node, narrow.is_some())),
             Cell::new(mark),
-        ]);
+        ];
+        if let Some(tight) = &answer.tight {
+            let here = tight.as_ref().ok().filter(|tight| tight.hop == u32::from(node.hop));
+            row.push(Cell::new(here.map_or(String::new(), |tight| percent(tight.confidence))));
+        }
+        table.add_row(row);
     }
     // Trailing spaces would be noise in logs.
     let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();

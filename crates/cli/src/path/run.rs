@@ -68,9 +68,10 @@ pub(crate) fn run(args: &PathArgs) -> Result<(), Failed> {
         return Err(Failed::new(Code::Interrupted, anyhow::anyhow!("interrupted; the result is partial")));
     }
     driven?;
-    match answer.narrow {
-        Ok(_) => Ok(()),
-        Err(refused) => Err(Failed::new(Code::Untrustworthy, anyhow::anyhow!(why(&context, &refused)))),
+    let tight = answer.tight.and_then(Result::err);
+    match answer.narrow.err().or(tight) {
+        None => Ok(()),
+        Some(refused) => Err(Failed::new(Code::Untrustworthy, anyhow::anyhow!(why(&context, &refused)))),
     }
 }
 
@@ -83,6 +84,7 @@ fn config(args: &PathArgs, session: &Session) -> Config {
         time: args.time(),
         rule: args.rule(),
         all: args.all,
+        tight: args.tight,
         quantum: QUANTUM,
         most_packets: session.max_packets(),
         seed: now().ns(),
@@ -108,6 +110,7 @@ fn drive(
             Err(error) => return Err(net_failure(error)),
         };
         let replies: Vec<_> = outcome.replies.iter().map(|reply| (reply.hops, reply.from)).collect();
+        locator.observe_duplicates(outcome.duplicates as usize);
         locator.observe(&outcome.trains, &replies, refusal(&outcome));
         if let Some(writer) = &mut writer {
             writer.write(&outcome, schedule.packet)?;
@@ -130,6 +133,7 @@ fn activity(phase: Phase) -> String {
         Phase::Pairs => "capacity of the narrow link".to_owned(),
         Phase::Trains(hop) => format!("trains up to hop {hop}"),
         Phase::Prefix(hop) => format!("capacity up to hop {hop}"),
+        Phase::Tight => "streams for the tight link".to_owned(),
         Phase::Recheck => "counting hops again".to_owned(),
         Phase::Done => "done".to_owned(),
     }

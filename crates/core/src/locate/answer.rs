@@ -2,9 +2,11 @@
 
 use std::net::IpAddr;
 
+use super::tight::Tight;
 use crate::estimate::hire::{Location, NotMeasured, Unlocated};
 use crate::estimate::ppdd::{Capacity, Dropped, Insufficient};
 use crate::estimate::slcs::Member;
+use crate::estimate::tight::NotLocated;
 use crate::stream::Refusal;
 use crate::units::{Bytes, Rate};
 
@@ -42,6 +44,8 @@ pub struct Answer {
     pub capacity: Option<Capacity>,
     /// Position of the narrow link.
     pub narrow: Result<Location, Refused>,
+    /// Position of the tight link, if it was wanted.
+    pub tight: Option<Result<Tight, Refused>>,
     /// The groups of trains, from the receiver towards the sender.
     pub groups: Vec<Group>,
     /// The links that are the narrow link of some prefix of the path, the narrow link first; only complete where the
@@ -53,9 +57,11 @@ pub struct Answer {
     pub trains: usize,
     /// Pairs and trains not used, by reason.
     pub dropped: Dropped,
+    /// Packets that arrived twice.
+    pub duplicates: usize,
 }
 
-/// The reason why the narrow link is unknown, and what to do.
+/// The reason why the narrow or the tight link is unknown, and what to do.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refused {
     /// There are not enough measurements yet.
@@ -79,6 +85,18 @@ pub enum Refused {
         before: u8,
         /// Hops in the end.
         after: u8,
+    },
+    /// A node has another address than before.
+    #[error(
+        "the path changed during the measurement, or packets take several paths: hop {hop} was {before} and then {after}; measure again"
+    )]
+    NodeChanged {
+        /// The number of the node.
+        hop: u8,
+        /// Its address at first.
+        before: IpAddr,
+        /// Its address in the end.
+        after: IpAddr,
     },
     /// Hidden packets arrived, or no longer arrived, against what the number of hops says.
     #[error(
@@ -104,6 +122,26 @@ pub enum Refused {
         /// Pairs and trains sent.
         sent: usize,
     },
+    /// Many pairs arrived in the wrong order.
+    #[error(
+        "{reordered} of {sent} pairs arrived in the wrong order, so gaps mean nothing: packets take several paths, or a wireless link repeats lost ones; measure from the other side of it"
+    )]
+    Reordered {
+        /// Pairs in the wrong order.
+        reordered: usize,
+        /// Pairs sent.
+        sent: usize,
+    },
+    /// Many packets arrived twice.
+    #[error(
+        "{duplicates} of {packets} packets arrived twice, so gaps mean little: something on the way copies packets, such as a bridge with a loop; remove the cause"
+    )]
+    Duplicated {
+        /// Packets that arrived twice.
+        duplicates: usize,
+        /// Packets that were to arrive.
+        packets: usize,
+    },
     /// Pairs arrive closer together than they were sent: something on the way or the receiver holds packets back.
     #[error(
         "{close} of {pairs} pairs arrived closer together than they were sent: the receiver's card or a shaper sends packets on in groups, which destroys the gaps; turn off GRO, LRO and interrupt coalescing at the receiver (ethtool -K, ethtool -C)"
@@ -128,6 +166,25 @@ pub enum Refused {
     /// The groups of trains do not tell.
     #[error("{}", unlocated(.0))]
     Unlocated(Unlocated),
+    /// The loads that should show the tight link were not sent at their rate, or did not arrive.
+    #[error(
+        "streams were lost or not sent at their rate; measure when fewer packets are lost, or from a host that is less busy"
+    )]
+    LoadsUnusable,
+    /// No rate, or no hop, made delays grow.
+    #[error("{0}; other traffic may have given way, or changed: measure again")]
+    TightUnlocated(NotLocated),
+    /// Hops differ too little.
+    #[error(
+        "hop {hop} is the most likely one ({:.0} %), but hops differ too little; give more --budget, or measure when cross traffic varies less",
+        (100.0 * .confidence).floor()
+    )]
+    TightUnsure {
+        /// The most likely position.
+        hop: u32,
+        /// How likely it is.
+        confidence: f64,
+    },
 }
 
 /// Returns the sentence for a search without an answer.

@@ -1,4 +1,4 @@
-//! Locates the narrow link of a path: a conversation with the receiver, without any I/O.
+//! Locates the narrow and the tight link of a path: a conversation with the receiver, without any I/O.
 //!
 //! [`Locator`] says which trains to send and reads what became of them:
 //!
@@ -7,6 +7,7 @@
 //! pairs      the capacity of the narrow link                              (wan-measurements 2.15, 2.16)
 //! trains     groups whose hidden packets die at hop N, N - 1, ...         (wan-measurements 2.17, 2.18)
 //! prefixes   the capacities of the links before it, if wanted            (wan-measurements 2.19)
+//! tight      loads whose hidden packets die at some hop, if wanted: at which hop does the path have least to spare?
 //! recheck    a short survey: is it still the same path?
 //! ```
 
@@ -14,9 +15,11 @@ mod answer;
 mod phases;
 mod spacing;
 mod survey;
+mod tight;
 
 pub use answer::{Answer, Group, Node, Refused};
 pub use survey::MOST_HOPS;
+pub use tight::Tight;
 
 use std::net::IpAddr;
 
@@ -27,7 +30,8 @@ use crate::stream::{Arrival, Refusal, StreamRecord, Train, TrainRecord, TrainSch
 use crate::units::{Bytes, Duration, Instant, Rate};
 
 use spacing::Spacing;
-use survey::{Addresses, Unknown};
+use survey::{Addresses, Changed, Unknown};
+use tight::TightSearch;
 
 /// Mean time between pairs and trains (wan-measurements 2.15) ...
 const MEAN_GAP: Duration = Duration::from_ms(20);
@@ -84,6 +88,16 @@ const STRAYS: f64 = 0.2;
 const MOST_LOST: f64 = 0.4;
 const MOST_GROUPED: f64 = 0.3;
 
+/// The same for pairs in the wrong order: where so many are, the gaps of the others mean little, too.
+const MOST_REORDERED: f64 = 0.1;
+
+/// The same for packets that arrived twice: each spreads the pair or train that it is part of.
+const MOST_DUPLICATED: f64 = 0.2;
+
+/// Shares of bytes and time that are kept for the tight link, if it is wanted.
+const TIGHT_BYTES: f64 = 0.75;
+const TIGHT_TIME: f64 = 0.5;
+
 /// Trains per prefix when all capacities are wanted (wan-measurements 2.19).
 const PREFIX_TRAINS: usize = 1000;
 
@@ -105,6 +119,8 @@ pub struct Config {
     pub rule: Rule,
     /// Whether to measure the capacities of all prefixes before the narrow link.
     pub all: bool,
+    /// Whether to locate the tight link, too; it may use three quarters of the bytes and half of the time.
+    pub tight: bool,
     /// Resolution and noise of timestamps.
     pub quantum: Duration,
     /// Maximum number of packets in a stream.
@@ -138,6 +154,8 @@ pub enum Phase {
     Trains(u8),
     /// Measuring the capacity of the links up to this hop.
     Prefix(u8),
+    /// Locating the tight link.
+    Tight,
     /// Counting hops again.
     Recheck,
     /// Nothing more.
@@ -168,9 +186,17 @@ pub struct Locator {
     /// Trains of the prefix that is measured, and the results, by hop from the first.
     prefix: Option<Pairs>,
     prefixes: Vec<Option<Result<Rate, NotMeasured>>>,
+    /// The search for the tight link, and its end.
+    tight: Option<TightSearch>,
+    tight_found: Option<Result<Tight, Refused>>,
+    /// Why the narrow link is unknown, although the path can still be measured.
+    unclear: Option<Refused>,
     refused: Option<Refused>,
     bytes: Bytes,
     trains: usize,
+    /// Packets that were to arrive, and those that arrived twice.
+    packets: usize,
+    duplicates: usize,
     /// Pairs and trains of prefixes not used because the sender was interrupted.
     late: usize,
 }
@@ -196,9 +222,14 @@ impl Locator {
             location: None,
             prefix: None,
             prefixes: Vec::new(),
+            tight: None,
+            tight_found: None,
+            unclear: None,
             refused: None,
             bytes: Bytes::ZERO,
             trains: 0,
+            packets: 0,
+            duplicates: 0,
             late: 0,
         }
     }
@@ -229,6 +260,7 @@ impl Locator {
                 Phase::Pairs => self.more_pairs(now),
                 Phase::Trains(_) => self.more_trains(now),
                 Phase::Prefix(hop) => self.more_of_prefix(hop, now),
+                Phase::Tight => self.more_loads(now),
                 Phase::Done => return Step::Done,
             };
             if self.refused.is_some() {
@@ -241,23 +273,32 @@ impl Locator {
         }
     }
 
+    /// Records how many packets of the last step's trains arrived twice; to be called before [`Locator::observe`].
+    pub fn observe_duplicates(&mut self, count: usize) {
+        self.duplicates += count;
+    }
+
     /// Records the fate of the trains of the last step: what both ends saw of them, the addresses of the nodes at which
     /// hidden packets died, and the reason if the sender or a clock made the stream unusable.
     pub fn observe(&mut self, trains: &[TrainRecord], replies: &[(u8, IpAddr)], refusal: Option<Refusal>) {
-        replies.iter().for_each(|(hops, address)| self.addresses.add(*hops, *address));
+        self.packets += 2 * trains.len();
+        let (hops, addresses) = (self.hops, Addresses::of_replies(replies));
+        let changed =
+            if self.phase == Phase::Recheck { self.addresses.changed(&addresses, hops) } else { None };
+        self.addresses.extend(addresses);
         if let (Some(refusal), false) = (refusal, matches!(self.phase, Phase::Survey | Phase::Recheck)) {
             self.failures += 1;
             if let (Phase::Trains(hop), Some(search)) = (self.phase, &mut self.search) {
                 search.refused(u32::from(hop));
             }
             if self.failures >= FAILURES {
-                self.refused = Some(Refused::Stream(refusal));
+                self.give_up(Refused::Stream(refusal));
             }
             return;
         }
         match self.phase {
             Phase::Survey => self.count_hops(trains),
-            Phase::Recheck => self.compare_hops(trains),
+            Phase::Recheck => self.compare_hops(trains, changed),
             Phase::Pairs => self.add_pairs(trains),
             Phase::Trains(hop) => self.observe_group(hop, trains),
             Phase::Prefix(hop) => {
@@ -266,6 +307,7 @@ impl Locator {
                     self.late += add(prefix, trains);
                 }
             }
+            Phase::Tight => self.observe_loads(trains),
             Phase::Done => {}
         }
         if matches!(self.phase, Phase::Pairs | Phase::Trains(_)) {
@@ -280,9 +322,15 @@ impl Locator {
             addresses: self.addresses.of(hop),
             prefix: self.prefixes.get(usize::from(hop) - 1).copied().flatten(),
         });
-        let narrow = match (&self.refused, self.location) {
-            (Some(refused), _) => Err(refused.clone()),
+        let refused = || self.refused.clone().or_else(|| self.unclear.clone());
+        let narrow = match (refused(), self.location) {
+            (Some(refused), _) => Err(refused),
             (None, Some(location)) => Ok(location),
+            (None, None) => Err(Refused::Unfinished),
+        };
+        let tight = match (&self.refused, &self.tight_found) {
+            (Some(refused), _) => Err(refused.clone()),
+            (None, Some(found)) => found.clone(),
             (None, None) => Err(Refused::Unfinished),
         };
         let mut dropped = self.pairs.dropped();
@@ -297,11 +345,13 @@ impl Locator {
             nodes: nodes.collect(),
             capacity: self.capacity,
             narrow,
+            tight: self.config.tight.then_some(tight),
             groups: self.groups().filter_map(|(hop, trains)| group(hop, trains)).collect(),
             slcs: self.slcs(),
             bytes: self.bytes,
             trains: self.trains,
             dropped,
+            duplicates: self.duplicates,
         }
     }
 
@@ -323,14 +373,25 @@ impl Locator {
         slcs::of_prefixes(&measured, SAME)
     }
 
+    /// Returns the bytes and the time that the current phase and those before it may use together.
+    fn allowed(&self) -> (Bytes, Duration) {
+        let Config { budget, time, .. } = self.config;
+        if self.config.tight && self.phase != Phase::Tight {
+            let bytes = (budget.get() as f64 * (1.0 - TIGHT_BYTES)) as u64;
+            (Bytes::new(bytes), time.scale(1.0 - TIGHT_TIME))
+        } else {
+            (budget, time)
+        }
+    }
+
     fn time_left(&self, now: Instant) -> Duration {
-        self.config.time - (now - self.started)
+        self.allowed().1 - (now - self.started)
     }
 
     /// Returns the bytes that may still be sent before the second survey.
     fn bytes_left(&self) -> u64 {
         let survey = self.config.small * survey::packets();
-        self.config.budget.get().saturating_sub((self.bytes + survey).get())
+        self.allowed().0.get().saturating_sub((self.bytes + survey).get())
     }
 
     /// Returns the size on the wire of one train.

@@ -24,34 +24,62 @@ impl Locator {
         }
     }
 
-    /// Compares the number of hops at the end with that at the beginning.
-    pub(super) fn compare_hops(&mut self, trains: &[TrainRecord]) {
+    /// Compares the hops at the end with those at the beginning; `changed` is one that has another address.
+    pub(super) fn compare_hops(&mut self, trains: &[TrainRecord], changed: Option<Changed>) {
         self.phase = Phase::Done;
-        match survey::hop_count(trains) {
-            Ok(after) if after != self.hops => {
-                self.refused = Some(Refused::PathChanged { before: self.hops, after });
-            }
-            _ => {}
-        }
+        let other_node =
+            changed.map(|Changed { hop, before, after }| Refused::NodeChanged { hop, before, after });
+        self.refused = match survey::hop_count(trains) {
+            Ok(after) if after != self.hops => Some(Refused::PathChanged { before: self.hops, after }),
+            _ => other_node.or_else(|| self.duplicated()),
+        };
+    }
+
+    /// Returns a refusal if many packets arrived twice.
+    fn duplicated(&self) -> Option<Refused> {
+        let (duplicates, packets) = (self.duplicates, self.packets);
+        let many = packets >= FEW && duplicates as f64 > MOST_DUPLICATED * packets as f64;
+        many.then_some(Refused::Duplicated { duplicates, packets })
     }
 
     /// Returns more pairs, or moves on to the trains.
     pub(super) fn more_pairs(&mut self, now: Instant) -> Option<TrainSchedule> {
         let dispersion = self.median_dispersion();
+        let (bytes, time) = self.allowed();
         let limits = Limits {
-            bytes: self
-                .bytes_left()
-                .saturating_sub((self.config.budget.get() as f64 * (1.0 - PAIRS_SHARE)) as u64),
-            time: self.time_left(now) - self.config.time.scale(1.0 - PAIRS_SHARE),
+            bytes: self.bytes_left().saturating_sub((bytes.get() as f64 * (1.0 - PAIRS_SHARE)) as u64),
+            time: self.time_left(now) - time.scale(1.0 - PAIRS_SHARE),
             least: dispersion.scale(2.0 * LEAST_TRAINS),
             mean: MEAN_GAP.max(dispersion.scale(2.0 * MEAN_TRAINS)),
         };
+        if let Err(reason) = self.check_pairs() {
+            // More of them would be no better.
+            self.give_up(reason);
+            return None;
+        }
         let wanted = if self.pairs.is_empty() { Some(FIRST_PAIRS) } else { self.pairs.wanted() };
         let schedule = wanted.and_then(|wanted| self.equal_trains(Train::PAIR, wanted, limits));
-        if schedule.is_none() {
-            self.refused = self.finish_pairs().err();
+        if schedule.is_none()
+            && let Err(reason) = self.finish_pairs()
+        {
+            self.give_up(reason);
         }
         schedule
+    }
+
+    /// Ends the search for the narrow link without an answer, or that for the tight link. The latter only needs to know
+    /// about how much the path carries.
+    pub(super) fn give_up(&mut self, reason: Refused) {
+        let enough = matches!(reason, Refused::Unlocated(_) | Refused::Spent(..));
+        if self.phase == Phase::Tight {
+            self.tight_found = Some(Err(reason));
+            self.phase = Phase::Recheck;
+        } else if self.config.tight && enough && self.capacity.is_some() {
+            self.unclear = Some(reason);
+            self.begin_tight();
+        } else {
+            self.refused = Some(reason);
+        }
     }
 
     /// Adds pairs; which of them the sender was interrupted in depends on all of them.
@@ -94,15 +122,22 @@ impl Locator {
     fn check_pairs(&self) -> Result<(), Refused> {
         let (pairs, dropped) = (self.pairs.len(), self.pairs.dropped());
         let sent = pairs + dropped.total();
-        if sent >= FEW && dropped.lost as f64 > MOST_LOST * sent as f64 {
+        let many = |count: usize, share: f64| sent >= FEW && count as f64 > share * sent as f64;
+        if many(dropped.lost, MOST_LOST) {
             return Err(Refused::Lost { lost: dropped.lost, sent });
         }
-        let closer = |pair: &&ppdd::Triplet| pair.dispersion < pair.gap;
-        let close = self.pairs.triplets().iter().filter(closer).count();
-        if pairs >= FEW && close as f64 > MOST_GROUPED * pairs as f64 {
-            return Err(Refused::Grouped { close, pairs });
+        let reordered = self.observed.iter().filter(|pair| pair.is_reordered()).count();
+        if many(reordered, MOST_REORDERED) {
+            return Err(Refused::Reordered { reordered, sent });
         }
-        Ok(())
+        // Some receivers see the packets that they read together at the same time.
+        let at_once = dropped.reordered.saturating_sub(reordered);
+        let closer = |pair: &&ppdd::Triplet| pair.dispersion < pair.gap;
+        let close = at_once + self.pairs.triplets().iter().filter(closer).count();
+        if many(close, MOST_GROUPED) {
+            return Err(Refused::Grouped { close, pairs: sent });
+        }
+        self.duplicated().map_or(Ok(()), Err)
     }
 
     /// Returns the time in which trains may leave whatever time others take: that of one packet on the narrow link, in
@@ -194,17 +229,18 @@ impl Locator {
         match result {
             Ok(location) => {
                 self.location = Some(location);
-                self.phase = Phase::Recheck;
                 if self.config.all && location.hop > 1 {
                     self.begin_prefix(location.hop as u8 - 1, HIDDEN);
+                } else {
+                    self.begin_tight();
                 }
             }
             Err(Unlocated::TooFewTrains { usable: 0, .. })
                 if self.bytes_left() < self.train_bytes(HIDDEN) * 10 =>
             {
-                self.refused = Some(Refused::Spent("the byte budget", "--budget"));
+                self.give_up(Refused::Spent("the byte budget", "--budget"));
             }
-            Err(reason) => self.refused = Some(Refused::Unlocated(reason)),
+            Err(reason) => self.give_up(Refused::Unlocated(reason)),
         }
     }
 
@@ -243,6 +279,6 @@ impl Locator {
             return self.begin_prefix(hop, needed as u8);
         }
         self.prefixes[usize::from(hop) - 1] = Some(measured);
-        if hop > 1 { self.begin_prefix(hop - 1, HIDDEN) } else { self.phase = Phase::Recheck }
+        if hop > 1 { self.begin_prefix(hop - 1, HIDDEN) } else { self.begin_tight() }
     }
 }

@@ -27,8 +27,12 @@ impl Spacing {
         mean: Duration,
     ) -> TrainSchedule {
         let count = trains.len().saturating_sub(1);
-        let gaps = (0..count).map(|_| least + (mean - least).max(Duration::ZERO).scale(self.exponential()));
-        TrainSchedule { packet, gaps: gaps.collect(), trains }
+        TrainSchedule { packet, gaps: (0..count).map(|_| self.gap(least, mean)).collect(), trains }
+    }
+
+    /// Draws a gap of `least` or more and `mean` on average.
+    pub(super) fn gap(&mut self, least: Duration, mean: Duration) -> Duration {
+        least + (mean - least).max(Duration::ZERO).scale(self.exponential())
     }
 
     /// Draws from the exponential distribution of mean 1.

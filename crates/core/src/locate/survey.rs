@@ -50,7 +50,43 @@ pub(super) fn hop_count(trains: &[TrainRecord]) -> Result<u8, Unknown> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Addresses(BTreeMap<u8, Vec<IpAddr>>);
 
+/// A node that has another address than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Changed {
+    /// The number of the node.
+    pub hop: u8,
+    /// Its address before.
+    pub before: IpAddr,
+    /// Its address now.
+    pub after: IpAddr,
+}
+
 impl Addresses {
+    /// Returns the addresses in nodes' replies.
+    pub(super) fn of_replies(replies: &[(u8, IpAddr)]) -> Addresses {
+        let mut addresses = Addresses::default();
+        replies.iter().for_each(|(hops, address)| addresses.add(*hops, *address));
+        addresses
+    }
+
+    /// Adds those of another survey.
+    pub(super) fn extend(&mut self, more: Addresses) {
+        for (hops, addresses) in more.0 {
+            addresses.into_iter().for_each(|address| self.add(hops, address));
+        }
+    }
+
+    /// Returns the first node before the receiver, which is number `last`, that answered in both surveys but from no
+    /// address twice.
+    pub(super) fn changed(&self, later: &Addresses, last: u8) -> Option<Changed> {
+        (1..last).find_map(|hop| {
+            let (before, after) = (self.of(hop), later.of(hop));
+            let apart = before.iter().all(|address| !after.contains(address));
+            let (before, after) = (*before.first()?, *after.first()?);
+            apart.then_some(Changed { hop, before, after })
+        })
+    }
+
     /// Adds the address that a node `hops` links away gave itself.
     pub(super) fn add(&mut self, hops: u8, address: IpAddr) {
         let known = self.0.entry(hops).or_default();

@@ -21,6 +21,7 @@ fn config() -> Config {
         time: Duration::from_ms(30_000),
         rule: Rule::Step(0.15),
         all: false,
+        tight: false,
         quantum: Duration::from_us(2),
         most_packets: 16_384,
         seed: 1,
@@ -31,14 +32,20 @@ fn config() -> Config {
 struct Path {
     /// Time in ns that a full packet takes on each link.
     packet_ns: Vec<f64>,
-    load: f64,
+    /// Share of each link that cross traffic takes.
+    loads: Vec<f64>,
     /// When each link becomes idle, and when the next cross packet arrives there, in ns.
     idle: Vec<f64>,
     cross: Vec<f64>,
-    /// Share of packets lost.
+    /// Share of packets lost, and share of packets that the first link sends twice.
     loss: f64,
+    twice: f64,
+    /// Most that a packet is delayed after the last link, in ns.
+    jitter: f64,
     /// Nodes that answer expired packets.
     answers: bool,
+    /// The second number of their addresses.
+    network: u8,
     random: Pcg64Mcg,
     now: f64,
     sent: u64,
@@ -50,11 +57,14 @@ impl Path {
         let links = mbps.len();
         Path {
             packet_ns,
-            load,
+            loads: vec![load; links],
             idle: vec![0.0; links],
             cross: vec![0.0; links],
             loss: 0.0,
+            twice: 0.0,
+            jitter: 0.0,
             answers: true,
+            network: 0,
             random: Pcg64Mcg::seed_from_u64(7),
             now: 0.0,
             sent: 0,
@@ -68,16 +78,16 @@ impl Path {
     /// Returns when a packet that arrives at a link at `at` has left it.
     fn cross_link(&mut self, link: usize, at: f64, size: f64) -> f64 {
         let time = self.packet_ns[link];
-        while self.load > 0.0 && self.cross[link] <= at {
+        while self.loads[link] > 0.0 && self.cross[link] <= at {
             self.idle[link] = self.idle[link].max(self.cross[link]) + time;
-            self.cross[link] += -(1.0 - self.uniform()).ln() * time / self.load;
+            self.cross[link] += -(1.0 - self.uniform()).ln() * time / self.loads[link];
         }
         self.idle[link] = self.idle[link].max(at) + time * size;
         self.idle[link]
     }
 
-    /// Sends trains and returns what both ends see.
-    fn send(&mut self, schedule: &TrainSchedule) -> (Vec<TrainRecord>, Vec<(u8, IpAddr)>) {
+    /// Sends trains and returns what both ends see, and how many packets that are not hidden arrived twice.
+    fn send(&mut self, schedule: &TrainSchedule) -> (Vec<TrainRecord>, Vec<(u8, IpAddr)>, usize) {
         let size = schedule.packet.get() as f64 / PACKET.get() as f64;
         self.sent += schedule.bytes().get();
         // Packets in order of time, link by link: trains may overlap.
@@ -105,24 +115,32 @@ impl Path {
                 let Some((train, position, hops, at)) = packets.pop_front() else { break };
                 let left = self.cross_link(link, at, size);
                 if usize::from(hops) == link + 1 && link + 1 < self.packet_ns.len() {
-                    let from = Ipv4Addr::new(10, 0, 0, hops).into();
+                    let from = Ipv4Addr::new(10, self.network, 0, hops).into();
                     replies.extend(self.answers.then_some((hops, from)));
                 } else if self.uniform() >= self.loss / self.packet_ns.len() as f64 {
                     packets.push_back((train, position, hops, left));
+                    if link == 0 && self.twice > 0.0 && self.uniform() < self.twice {
+                        let left = self.cross_link(link, left, size);
+                        packets.push_back((train, position, hops, left));
+                    }
                 }
             }
         }
+        let mut duplicates = 0;
         for (train, position, hops, at) in packets {
+            let at = if self.jitter > 0.0 { at + self.jitter * self.uniform() } else { at };
             let record = &mut records[train];
-            let time = Some(Instant::from_ns(9_000_000_000 + at as u64));
-            match position {
-                _ if hops != u8::MAX => record.hidden_seen += 1,
-                0 => record.received[0] = time,
-                _ => record.received[1] = time,
+            let time = Instant::from_ns(9_000_000_000 + at as u64);
+            match &mut record.received[usize::from(position > 0)] {
+                _ if hops != u8::MAX => {
+                    record.hidden_seen = (record.hidden_seen + 1).min(record.train.hidden);
+                }
+                received @ None => *received = Some(time),
+                Some(_) => duplicates += 1,
             }
         }
         self.now = starts[starts.len() - 1] + 100e6;
-        (records, replies)
+        (records, replies, duplicates)
     }
 
     /// Runs a measurement to its end; `disturb` may change the path before each stream.
@@ -139,7 +157,8 @@ impl Path {
                 }
                 Step::Send { schedule, .. } => {
                     disturb(self, locator.phase());
-                    let (trains, replies) = self.send(&schedule);
+                    let (trains, replies, duplicates) = self.send(&schedule);
+                    locator.observe_duplicates(duplicates);
                     locator.observe(&trains, &replies, None);
                 }
             }
@@ -238,6 +257,7 @@ fn a_path_that_becomes_longer_or_shorter_is_refused() {
     let longer = |path: &mut Path, phase| {
         if phase == Phase::Recheck && path.idle.len() == 7 {
             path.packet_ns.push(1e5);
+            path.loads.push(0.0);
             path.idle.push(0.0);
             path.cross.push(path.now);
         }
@@ -260,7 +280,7 @@ fn firewalls_against_small_ttls_are_named() {
         let Step::Send { schedule, replies } = locator.next_step(Instant::ZERO) else { panic!("no survey") };
         assert!(replies);
         let mut path = Path::new(&[10.0; 40], 0.0);
-        let (trains, replies) = path.send(&schedule);
+        let (trains, replies, _) = path.send(&schedule);
         locator.observe(&trains, &replies, None);
     }
     assert_eq!(locator.next_step(Instant::ZERO), Step::Done);
@@ -272,7 +292,7 @@ fn a_receiver_that_merges_packets_is_named() {
     let mut path = Path::new(&[100.0, 50.0], 0.0);
     let mut locator = Locator::new(config(), Instant::ZERO);
     while let Step::Send { schedule, .. } = locator.next_step(Instant::from_ns(path.now as u64)) {
-        let (mut trains, replies) = path.send(&schedule);
+        let (mut trains, replies, _) = path.send(&schedule);
         for train in &mut trains {
             // Both are read together, 1 us apart.
             train.received[0] = train.received[1].map(|last| last - Duration::from_us(1));
@@ -301,9 +321,95 @@ fn streams_that_the_sender_cannot_keep_end_the_measurement() {
     let mut locator = Locator::new(config(), Instant::ZERO);
     let mut streams = 0;
     while let Step::Send { schedule, .. } = locator.next_step(Instant::ZERO) {
-        let (trains, replies) = path.send(&schedule);
+        let (trains, replies, _) = path.send(&schedule);
         locator.observe(&trains, &replies, Some(Refusal::ClockStep));
         streams += 1;
     }
     assert_eq!((streams, locator.answer().narrow), (5, Err(Refused::Stream(Refusal::ClockStep))));
+}
+
+#[test]
+fn a_path_of_as_many_hops_through_other_routers_is_refused() {
+    let moved = |path: &mut Path, phase| path.network = u8::from(phase == Phase::Recheck);
+    let answer = Path::new(&REFERENCE, 0.0).measure(config(), moved).1;
+    let [before, after] = [0, 1].map(|network| Ipv4Addr::new(10, network, 0, 1).into());
+    assert_eq!(answer.narrow, Err(Refused::NodeChanged { hop: 1, before, after }));
+}
+
+#[test]
+fn a_few_copies_of_packets_do_no_harm_and_many_are_refused() {
+    let mut path = Path::new(&REFERENCE, 0.0);
+    path.twice = 0.05;
+    let answer = path.answer(config());
+    assert_eq!(answer.narrow.map(|location| location.hop), Ok(5));
+    assert!(answer.duplicates > 20, "{}", answer.duplicates);
+    let mut path = Path::new(&REFERENCE, 0.0);
+    path.twice = 0.6;
+    let answer = path.answer(config());
+    assert!(matches!(answer.narrow, Err(Refused::Duplicated { .. })), "{:?}", answer.narrow);
+}
+
+#[test]
+fn pairs_in_the_wrong_order_are_refused_before_many_are_sent() {
+    let mut path = Path::new(&REFERENCE, 0.0);
+    path.jitter = 2e6;
+    let answer = path.answer(config());
+    assert!(matches!(answer.narrow, Err(Refused::Reordered { .. })), "{:?}", answer.narrow);
+    assert!(answer.bytes < Bytes::new(200_000), "{}", answer.bytes);
+}
+
+/// Four links, of which the second is the narrow one and the third has the least to spare: 10 Mb/s.
+fn busy() -> Path {
+    let mut path = Path::new(&[60.0, 20.0, 50.0, 60.0], 0.2);
+    path.loads = vec![0.2, 0.0, 0.8, 0.2];
+    path
+}
+
+fn tight_config() -> Config {
+    let time = Duration::from_ms(60_000);
+    Config { tight: true, budget: Bytes::new(12_000_000), time, ..config() }
+}
+
+#[test]
+fn the_tight_link_is_found_where_it_is_not_the_narrow_one() {
+    let located = (1..=5).filter_map(|seed| {
+        let mut path = busy();
+        path.random = Pcg64Mcg::seed_from_u64(seed);
+        path.answer(Config { seed, ..tight_config() }).tight.expect("wanted").ok()
+    });
+    let located: Vec<Tight> = located.collect();
+    assert!(located.len() >= 3, "{located:?}");
+    for Tight { hop, rate, .. } in located {
+        assert_eq!(hop, 3);
+        assert!(rate > Rate::from_mbps(10.0) && rate < Rate::from_mbps(20.0), "{rate}");
+    }
+    assert_eq!(busy().answer(config()).tight, None, "not wanted");
+}
+
+#[test]
+fn the_tight_link_of_an_idle_path_is_the_narrow_one() {
+    let answer = Path::new(&REFERENCE, 0.0).answer(tight_config());
+    let tight = answer.tight.expect("wanted").expect("located");
+    assert_eq!((tight.hop, answer.narrow.map(|location| location.hop)), (5, Ok(5)));
+}
+
+#[test]
+fn no_budget_is_exceeded_for_the_tight_link() {
+    for mb in (1..=12).step_by(2) {
+        let budget = Bytes::new(mb * 1_000_000);
+        let answer = busy().answer(Config { budget, ..tight_config() });
+        assert!(answer.bytes <= budget, "{} of {budget}", answer.bytes);
+    }
+}
+
+#[test]
+fn a_path_that_changes_while_the_tight_link_is_sought_has_no_answer() {
+    let shorter = |path: &mut Path, phase| {
+        if phase == Phase::Tight {
+            path.packet_ns.truncate(2);
+        }
+    };
+    let answer = Path::new(&[30.0, 20.0, 50.0, 60.0], 0.0).measure(tight_config(), shorter).1;
+    assert!(matches!(answer.tight, Some(Err(Refused::PathChanged { .. } | Refused::HiddenArrived { .. }))));
+    assert_eq!(answer.tight.and_then(Result::err), answer.narrow.err());
 }
