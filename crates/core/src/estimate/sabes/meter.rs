@@ -1,8 +1,9 @@
 //! Windows of samples and the estimates that they give.
 
 use super::batch::Batches;
+use super::change::Change;
 use super::heuristic::{self, FEWEST};
-use super::interval::{self, Interval};
+use super::interval::{self, Interval, Shown};
 use super::limit::Limit;
 use super::sample::{Sample, Samples, Step};
 use super::settings::{Form, Settings, Side, Windows};
@@ -49,6 +50,12 @@ impl Known {
         self.rtt.map_or(LONGEST_WINDOW, |rtt| rtt * LONGEST_GAP)
     }
 
+    /// Returns by how much of a window its ACKs may be later than what they show, at most 1: by an RTT if the tight link is
+    /// next to the tap.
+    fn lateness(&self, window: Duration) -> f64 {
+        self.rtt.map_or(1.0, |rtt| (rtt.secs_f64() / window.secs_f64()).min(1.0))
+    }
+
     /// Returns the length of a window: an RTT, at most a second.
     fn window(&self) -> Duration {
         self.rtt.unwrap_or(LONGEST_WINDOW).min(LONGEST_WINDOW)
@@ -68,6 +75,7 @@ pub(super) struct Meter {
     /// Bytes on the wire acknowledged since `begin`, and the rate of the last complete window.
     recent: f64,
     throughput: Option<Rate>,
+    change: Change,
     counts: WindowCounts,
 }
 
@@ -81,6 +89,7 @@ impl Meter {
             begin: None,
             recent: 0.0,
             throughput: None,
+            change: Change::default(),
             counts: WindowCounts::default(),
         }
     }
@@ -201,7 +210,7 @@ impl Meter {
     fn evaluate(&mut self, at: Instant, window: Duration, known: &Known) -> Result<Estimate, WindowRefusal> {
         let guarded = self.settings.form == Form::Guarded;
         let (found, samples) = if guarded && self.settings.side == Side::Sender {
-            self.busy_rate(window, known)?
+            self.busy_rate(at, window, known)?
         } else {
             self.mean(at - window, known)?
         };
@@ -211,7 +220,12 @@ impl Meter {
 
     /// The rate while the queue of the tight link was never empty. All that it served then was observed or cross
     /// traffic, so this is the capacity minus the cross traffic, whatever the capacity is.
-    fn busy_rate(&self, window: Duration, known: &Known) -> Result<(Interval, u32), WindowRefusal> {
+    fn busy_rate(
+        &mut self,
+        at: Instant,
+        window: Duration,
+        known: &Known,
+    ) -> Result<(Interval, u32), WindowRefusal> {
         if self.samples.len() < FEWEST {
             return Err(self.too_few());
         }
@@ -225,8 +239,16 @@ impl Meter {
             });
         }
         let rate = busy.bits / busy.time;
+        self.change.add(at, window, rate);
+        let shown = Shown {
+            rate,
+            error: busy.error,
+            busy: share,
+            observed: busy.all_bits / window.secs_f64(),
+            change: self.change.typical() * known.lateness(window),
+        };
         let capacity = known.capacity.map_or(rate, Rate::bps_f64);
-        Ok((interval::of_busy_rate(rate, busy.error, share, capacity), busy.samples as u32))
+        Ok((interval::of_busy_rate(&shown, capacity), busy.samples as u32))
     }
 
     /// The mean of the samples since `from`, if their distribution is wide and symmetric.

@@ -9,6 +9,7 @@
 mod batch;
 mod capacity;
 mod chain;
+mod change;
 mod flight;
 mod heuristic;
 mod interval;

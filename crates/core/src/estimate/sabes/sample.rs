@@ -49,7 +49,7 @@ pub(super) struct Samples {
     sorted: Vec<f32>,
 }
 
-/// Sums over the samples of a window during which the queue of the tight link was never empty.
+/// Sums over the samples of a window during which the queue of the tight link was never empty, and over all.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Busy {
     pub(super) samples: usize,
@@ -59,6 +59,8 @@ pub(super) struct Busy {
     pub(super) bits: f64,
     /// The standard error of `bits / time`, from the spread of the samples.
     pub(super) error: f64,
+    /// Bits on the wire of all samples.
+    pub(super) all_bits: f64,
 }
 
 impl Samples {
@@ -114,12 +116,16 @@ impl Samples {
     /// Returns the sums over the samples during which the queue was never empty.
     pub(super) fn busy(&self) -> Busy {
         let mut blocks = [(0.0, 0.0); BLOCKS];
-        let mut samples = 0;
+        let (mut samples, mut all_bits) = (0, 0.0);
         let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
             return Busy { error: f64::INFINITY, ..Busy::default() };
         };
         let per_block = ((last.at - first.at).ns().unsigned_abs() / BLOCKS as u64) + 1;
-        for sample in self.samples.iter().filter(|sample| sample.busy) {
+        for sample in &self.samples {
+            all_bits += f64::from(sample.bytes) * 8.0;
+            if !sample.busy {
+                continue;
+            }
             let block = (sample.at - first.at).ns().unsigned_abs() / per_block;
             let (time, bits) = &mut blocks[(block as usize).min(BLOCKS - 1)];
             *time += f64::from(sample.gap) * 1e-9;
@@ -128,13 +134,13 @@ impl Samples {
         }
         let (time, bits) = blocks.iter().fold((0.0, 0.0), |sum, block| (sum.0 + block.0, sum.1 + block.1));
         if time <= 0.0 {
-            return Busy { error: f64::INFINITY, ..Busy::default() };
+            return Busy { error: f64::INFINITY, all_bits, ..Busy::default() };
         }
         // The variance of a ratio of sums, by linearisation. Samples depend on each other for as long as cross traffic
         // does, blocks less so.
         let rate = bits / time;
         let residuals: f64 = blocks.iter().map(|(time, bits)| (bits - rate * time).powi(2)).sum();
-        Busy { samples, time, bits, error: residuals.sqrt() / time }
+        Busy { samples, time, bits, error: residuals.sqrt() / time, all_bits }
     }
 
     pub(super) fn memory(&self) -> usize {
@@ -179,6 +185,7 @@ mod tests {
         samples.push(sample(3, 1_000, 2_500.0, true));
         let busy = samples.busy();
         assert_eq!((busy.samples, (busy.bits / busy.time).round()), (2, 15e6));
+        assert_eq!(busy.all_bits, 8.0 * (1_250.0 + 9_999.0 + 2_500.0));
         // Each sample is 5000 bits off in a sum of 2 ms.
         assert!((busy.error - 5_000.0 * 2f64.sqrt() / 0.002).abs() < 1.0, "{}", busy.error);
         assert_eq!(Samples::new(1).busy().error, f64::INFINITY);
