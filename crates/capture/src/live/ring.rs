@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::option;
 
 /// Blocks of the ring, and bytes of a block: 16 MB hold 50 000 packets of 320 bytes, that is 100 ms at 500 000 a second.
-const BLOCKS: usize = 16;
-const BLOCK: usize = 1 << 20;
+/// At low rates most of each block stays empty, and the ring holds what arrives in [`BLOCKS`] times [`RETIRE`], 1.3 s.
+const BLOCKS: usize = 64;
+const BLOCK: usize = 1 << 18;
 /// After this time the kernel hands over a block that is not full, ms: the delay of results, and not of time stamps.
 const RETIRE: u32 = 20;
 /// The frame size that the kernel wants to know; in this version of the ring packets take what they need.
