@@ -209,6 +209,8 @@ impl Meter {
 
     fn evaluate(&mut self, at: Instant, window: Duration, known: &Known) -> Result<Estimate, WindowRefusal> {
         let guarded = self.settings.form == Form::Guarded;
+        // Of a window with more samples than there is memory for, the last part is evaluated.
+        let window = self.samples.begin_if_full().map_or(window, |begin| window.min(at - begin));
         let (found, samples) = if guarded && self.settings.side == Side::Sender {
             self.busy_rate(at, window, known)?
         } else {

@@ -94,6 +94,12 @@ impl Samples {
         self.samples.len()
     }
 
+    /// Returns when the oldest sample begins, if older ones may have been given up for lack of memory.
+    pub(super) fn begin_if_full(&self) -> Option<Instant> {
+        let first = self.samples.front().filter(|_| self.len() >= self.most)?;
+        Some(first.at - Duration::from_ns(first.gap.into()))
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Sample> {
         self.samples.iter()
     }
@@ -174,6 +180,8 @@ mod tests {
         let mut samples = Samples::new(100);
         (0..1_000).for_each(|ms| samples.push(sample(ms, 100, 1_000.0, false)));
         assert_eq!((samples.len(), samples.samples[0].at), (100, Instant::from_ns(900_000_000)));
+        assert_eq!(samples.begin_if_full(), Some(Instant::from_ns(899_900_000)));
+        assert_eq!(Samples::new(101).begin_if_full(), None);
         assert!(samples.memory() <= 100 * size_of::<Sample>());
     }
 

@@ -195,3 +195,16 @@ fn forged_jumps_of_numbers_are_survived() {
         }
     }
 }
+
+#[test]
+fn of_a_window_with_more_samples_than_memory_the_last_part_counts() {
+    let settings = Settings { samples: 100, ..Settings::default() };
+    let estimates = windowed(&mut Transfer::new(&settings), 60, 123, 5_000, 4_000);
+    assert!(estimates.len() >= 4, "{}", estimates.len());
+    for estimate in &estimates {
+        // 100 ACKs of two segments each.
+        assert!((estimate.window.ms() - 24.6).abs() < 1.0, "{}", estimate.window);
+        let width = estimate.high.mbps() - estimate.low.mbps();
+        assert!((estimate.rate.mbps() - 100.0).abs() < 2.0 && width < 12.0, "{estimate:?}");
+    }
+}
