@@ -30,9 +30,26 @@ pub(super) struct Batches {
     seen: u32,
     impossible: u32,
     active: bool,
+    /// `None` until stamps come in batches, which few do.
+    group: Option<Box<Group>>,
+}
+
+/// ACKs in which events are searched for.
+#[derive(Clone, Debug)]
+struct Group {
     steps: Vec<Step>,
     bytes: Vec<Duration>,
     gaps: Vec<Duration>,
+}
+
+impl Group {
+    fn new() -> Group {
+        Group {
+            steps: Vec::with_capacity(MOST),
+            bytes: Vec::with_capacity(MOST),
+            gaps: Vec::with_capacity(MOST),
+        }
+    }
 }
 
 impl Batches {
@@ -54,43 +71,42 @@ impl Batches {
         if !self.active {
             return Some(step);
         }
-        if self.steps.capacity() == 0 {
-            self.steps.reserve_exact(MOST);
-            self.bytes.reserve_exact(MOST);
-            self.gaps.reserve_exact(MOST);
-        }
-        self.steps.push(step);
+        self.group.get_or_insert_with(|| Box::new(Group::new())).steps.push(step);
         None
     }
 
     /// Whether events should be searched for before the next ACK.
     pub(super) fn is_full(&self) -> bool {
-        self.steps.len() >= MOST
+        self.group.as_ref().is_some_and(|group| group.steps.len() >= MOST)
     }
 
     /// The chain ended: what has not been grouped is lost.
     pub(super) fn clear(&mut self) {
-        self.steps.clear();
+        if let Some(group) = &mut self.group {
+            group.steps.clear();
+        }
     }
 
     /// Calls `take` for complete events of at least [`FEWEST`] ACKs together as one step, and keeps the others.
     pub(super) fn drain(&mut self, packet: f64, nic: Rate, mut take: impl FnMut(Step)) {
-        self.bytes.clear();
-        self.gaps.clear();
-        for step in &self.steps {
-            self.bytes.push(Duration::from_ns((step.bytes * FINE) as i64));
-            self.gaps.push(step.gap);
+        let Some(group) = &mut self.group else { return };
+        let Group { steps, bytes, gaps } = &mut **group;
+        bytes.clear();
+        gaps.clear();
+        for step in steps.iter() {
+            bytes.push(Duration::from_ns((step.bytes * FINE) as i64));
+            gaps.push(step.gap);
         }
         let thresholds =
             Denoise::scaled(nic.time_for(Bytes::new(packet as u64)).secs_f64() / USUAL_PACKET).coarse;
-        let pass = bass_pass(&mut self.bytes, &mut self.gaps, thresholds);
+        let pass = bass_pass(bytes, gaps, thresholds);
         let (mut begin, mut event) = (pass.head, pass.head);
         for i in pass.head..pass.tail {
             // Within an event all gaps are equal now; an event begins with a gap that was above its mean.
             let goes_on = i + 1 < pass.tail
-                && self.steps[i + 1].gap <= self.gaps[i + 1]
-                && self.gaps[i + 1] == self.gaps[event]
-                && self.bytes[i + 1] == self.bytes[event];
+                && steps[i + 1].gap <= gaps[i + 1]
+                && gaps[i + 1] == gaps[event]
+                && bytes[i + 1] == bytes[event];
             if goes_on {
                 continue;
             }
@@ -98,24 +114,28 @@ impl Batches {
             if event - begin < FEWEST {
                 continue;
             }
-            let steps = &self.steps[begin..event];
+            let found = &steps[begin..event];
             take(Step {
-                gap: steps.iter().map(|step| step.gap).sum(),
-                bytes: steps.iter().map(|step| step.bytes).sum(),
-                ..steps[steps.len() - 1]
+                gap: found.iter().map(|step| step.gap).sum(),
+                bytes: found.iter().map(|step| step.bytes).sum(),
+                ..found[found.len() - 1]
             });
             begin = event;
         }
-        self.steps.drain(..begin);
+        steps.drain(..begin);
         // Without a complete event there is nothing to keep.
-        if self.is_full() {
-            self.steps.clear();
+        if steps.len() >= MOST {
+            steps.clear();
         }
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.steps.capacity() * size_of::<Step>()
-            + (self.bytes.capacity() + self.gaps.capacity()) * size_of::<Duration>()
+        let of = |group: &Group| {
+            size_of::<Group>()
+                + group.steps.capacity() * size_of::<Step>()
+                + (group.bytes.capacity() + group.gaps.capacity()) * size_of::<Duration>()
+        };
+        self.group.as_deref().map_or(0, of)
     }
 }
 

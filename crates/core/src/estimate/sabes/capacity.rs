@@ -15,6 +15,8 @@ const EPSILON: f64 = 3.27e-5;
 /// The fewest and the most samples of an estimate.
 const FEWEST: usize = 10;
 const MOST: usize = 512;
+/// The memory for samples that a transfer begins with.
+const FIRST: usize = 8;
 
 /// Returns the number of samples for an estimate (alpha, Eq. 6.2).
 pub(super) fn samples_needed(nic: Rate, mss: u32, rtt: Duration) -> usize {
@@ -167,8 +169,8 @@ impl Phase {
         if self.needed == 0 {
             let Some(rtt) = first.rtt else { return };
             self.needed = samples_needed(self.nic, first.mss, rtt);
-            self.samples.reserve_exact(self.needed);
         }
+        self.reserve();
         self.samples.push((step.gap.secs_f64() as f32, (step.bytes * 8.0) as f32));
         if self.samples.len() < self.needed {
             return;
@@ -181,6 +183,14 @@ impl Phase {
         }
         self.samples.clear();
         self.is_over = self.form == Form::Literal;
+    }
+
+    /// Makes room for a sample: for a few at first, because most connections are short, and then for all.
+    fn reserve(&mut self) {
+        let (len, most) = (self.samples.len(), self.samples.capacity());
+        if len == most {
+            self.samples.reserve_exact(if most == 0 { FIRST.min(self.needed) } else { self.needed - len });
+        }
     }
 
     fn estimate(&mut self) -> Found {

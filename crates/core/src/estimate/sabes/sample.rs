@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use crate::units::{Duration, Instant};
 
-/// The memory for samples that a window begins with.
-const FIRST: usize = 64;
+/// The memory for samples that a window begins with: most connections are short.
+const FIRST: usize = 8;
 
 /// Parts of a window whose rates are compared.
 const BLOCKS: usize = 8;
