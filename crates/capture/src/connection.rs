@@ -1,5 +1,8 @@
 //! TCP connections: both directions, the handshake, and on which side of the path the tap is.
 
+use std::hash::{Hash, Hasher};
+use std::net::IpAddr;
+
 use headway_core::estimate::sabes::{Estimate, Segment, Settings, Transfer, Way};
 use headway_core::{Instant, Rate};
 
@@ -16,8 +19,32 @@ const JUMBO: u32 = 9_000;
 const ACKS_ONLY: u8 = 10;
 
 /// The two ends of a connection in a fixed order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key(pub(crate) [Endpoint; 2]);
+
+/// Hashes the bytes of both ends at once: one by one they took a quarter of the time of short connections.
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let [Endpoint { address: a, port: p }, Endpoint { address: b, port: q }] = self.0;
+        let ports = u32::from(p) << 16 | u32::from(q);
+        match (a, b) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => {
+                let addresses = u128::from(a.to_bits()) << 32 | u128::from(b.to_bits());
+                state.write_u128(addresses << 32 | u128::from(ports));
+            }
+            // Both ends of a packet have the same version.
+            _ => {
+                let bytes = [a, b].map(|address| match address {
+                    IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+                    IpAddr::V6(address) => address.to_bits(),
+                });
+                state.write_u128(bytes[0]);
+                state.write_u128(bytes[1]);
+                state.write_u32(ports);
+            }
+        }
+    }
+}
 
 impl Key {
     /// Returns the key of a segment, and which end sent it.
