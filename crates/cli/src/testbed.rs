@@ -1,5 +1,7 @@
 //! An emulated path with a server at one end, for measurements scored against the truth.
 
+pub(crate) mod passive;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

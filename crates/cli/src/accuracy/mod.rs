@@ -2,6 +2,7 @@
 
 mod chain;
 mod emulated;
+mod passive;
 mod simulated;
 
 use std::path::PathBuf;
@@ -33,6 +34,7 @@ pub(crate) use emulated::traffic;
 Examples:
   headway accuracy
   headway accuracy --chain=1,3,5,7 --runs 12
+  headway accuracy --passive --output report/passive.json
   headway accuracy --on sim --output report/accuracy
   headway accuracy --on sim --classes token-bucket,jitter --paths-per-class 10 --seed 7
   headway accuracy --on sim --paths my-path.toml --answers 20 --methods response,bass
@@ -92,6 +94,16 @@ struct Emulated {
         conflicts_with_all = ["rates", "coalesce", "idle", "methods"]
     )]
     chain: Vec<u8>,
+    /// Instead compare `headway passive` beside a CUBIC flow of 10 s, `headway measure` on the same path after it, and
+    /// the flow's own throughput, at 100 Mb/s with 20, 50 and 80 % of Poisson traffic; every run has a seed of its own.
+    ///
+    /// The truth is the capacity less the cross traffic that the emulator sent over the link, averaged from the first
+    /// to the last packet of the capture, or of the measurement. The observed flow is not subtracted: what it uses is
+    /// free for it. Errors are shares of the capacity; a run without an estimate counts as wrong by all of it. `interval`
+    /// is the median width in Mb/s. `holds` counts rows of the live table, one per second, whose interval contains what
+    /// was free in that second, and for `headway measure` runs.
+    #[arg(long, conflicts_with_all = ["chain", "coalesce", "idle", "methods"])]
+    passive: bool,
     /// Instead measure the CPU usage of idle programs while a session is open.
     #[arg(long)]
     idle: bool,
@@ -139,7 +151,7 @@ impl AccuracyArgs {
 impl Emulated {
     fn is_asked_for(&self) -> bool {
         let lists = !self.rates.is_empty() || !self.loads.is_empty() || !self.chain.is_empty();
-        lists || self.runs.is_some() || self.coalesce || self.idle
+        lists || self.runs.is_some() || self.coalesce || self.passive || self.idle
     }
 }
 
@@ -163,9 +175,10 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<ExitCode, Failed> {
             "sim",
         ),
         World::Sim if args.emulated.is_asked_for() => {
-            wrong("--runs, --rates, --loads, --coalesce, --chain and --idle", "lab")
+            wrong("--runs, --rates, --loads, --coalesce, --chain, --passive and --idle", "lab")
         }
         World::Lab if !args.emulated.chain.is_empty() => chain::run(args).map(|()| ExitCode::SUCCESS),
+        World::Lab if args.emulated.passive => passive::run(args).map(|()| ExitCode::SUCCESS),
         World::Lab => emulated::run(args).map(|()| ExitCode::SUCCESS),
         World::Sim => simulated::run(args),
     }

@@ -5,9 +5,11 @@ mod graph;
 mod pair;
 mod programs;
 mod results;
+mod transfer;
 mod translate;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
 use std::thread;
 use std::time::{Duration as Span, Instant as Clock};
@@ -22,6 +24,7 @@ use nix::unistd::Pid;
 use controllers::Controllers;
 use programs::Programs;
 
+pub use transfer::transfer;
 use translate::Translated;
 
 use crate::endpoint::{COMMAND, Plan, PlannedFlow, READY, Role, Sample, now};
@@ -168,9 +171,11 @@ fn start_all(
     let mut nodes: Vec<&String> = flows.iter().map(|flow| flow.node(role)).collect();
     nodes.sort();
     nodes.dedup();
+    let program = options.program()?;
     let start = |node: &String| {
+        let host = translated.host(node);
         let (node, samples, flows) = (node.clone(), samples.clone(), flows.to_vec());
-        Endpoint::start(lab, translated, Plan { role, node, samples, ecn, flows }, options)
+        Endpoint::start(lab, host, Plan { role, node, samples, ecn, flows }, &program)
     };
     nodes.into_iter().map(start).collect()
 }
@@ -205,13 +210,8 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    fn start(
-        lab: &Lab,
-        translated: &Translated,
-        plan: Plan,
-        options: &Options<'_>,
-    ) -> Result<Endpoint, Error> {
-        let program = options.program()?;
+    /// Starts the program as an endpoint; `host` is what error messages call its node.
+    fn start(lab: &Lab, host: &str, plan: Plan, program: &Path) -> Result<Endpoint, Error> {
         let arguments = [COMMAND.to_owned(), serde_json::to_string(&plan)?];
         let mut command = lab.command(&plan.node, program, arguments)?;
         process::die_with_parent(&mut command);
@@ -224,7 +224,7 @@ impl Endpoint {
         let mut endpoint = Endpoint { node: plan.node, child, output };
         if line.trim() != READY {
             let reason = endpoint.error_output();
-            bail!("the endpoint on {} could not start: {reason}", translated.host(&endpoint.node));
+            bail!("the endpoint on {host} could not start: {reason}");
         }
         Ok(endpoint)
     }
