@@ -1,6 +1,7 @@
 //! `headway passive`: what is free on the paths of TCP connections that are there anyway, without sending a byte.
 
 mod lines;
+mod live;
 mod names;
 mod notes;
 mod page;
@@ -99,18 +100,24 @@ Examples:
 
 const AFTER_LONG_HELP: &str = "\
 Columns:
-  path        the peer's network, and whether the data goes to it or comes from it
+  path        the peer's network, and whether the data goes to it or comes
+              from it
   flows       transfers with data
-  rate        data on the wire, averaged over the interval or the time in which there was some
+  rate        data on the wire, averaged over the interval, or over the time
+              in which there was some
   RTT         smoothed round-trip time of the transfer with the most data
   capacity    rate of the narrow link
-  free        available bandwidth: capacity less the traffic that is not in the capture, as the median of
-              the windows, with the median interval; or why there is no estimate
+  free        available bandwidth: capacity less the traffic that is not in
+              the capture, as the median of the windows, with their median
+              interval in the same unit; or why there is no estimate
   limited by  what limits the transfers, and for which share of the time
+
+On a narrow terminal the live table shortens paths and leaves out columns.
 
 Exit codes:
   0    a result was printed, also when Ctrl-C ended a live capture
-  1    another error, for example a file that is corrupt; what was read before it is printed
+  1    another error, for example a corrupt file; what was read before it is
+       printed
   2    invalid arguments
   6    there is no TCP connection with data in the capture
   130  interrupted while reading a file; the partial result was printed

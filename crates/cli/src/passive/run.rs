@@ -9,10 +9,10 @@ use std::time::Instant as Clock;
 use anyhow::Context as _;
 use headway_capture::{ReadError, Tracker};
 
+use super::live::{self, Screen};
 use super::names::Names;
 use super::page::History;
 use super::source::{Source, Step, is_over};
-use super::table::Screen;
 use super::{PassiveArgs, lines, notes, page, table};
 use crate::exit::{Code, Failed};
 use crate::out::{self, print_error, print_line};
@@ -127,7 +127,10 @@ impl Session<'_> {
 
     /// Shows and records what happened since the last interval.
     fn end_interval(&mut self) -> Result<(), Failed> {
-        let Some(first) = self.tracker.first() else { return Ok(()) };
+        let Some(first) = self.tracker.first() else {
+            self.screen.show(&live::waiting());
+            return Ok(());
+        };
         let rows = self.tracker.end_interval();
         let at = self.tracker.now();
         if let Some(csv) = &mut self.csv {
@@ -147,7 +150,8 @@ impl Session<'_> {
             if self.args.json {
                 print_line!("{}", lines::interval(at, &rows, drops, &mut self.names));
             } else {
-                self.screen.show(&table::live(&rows, &self.tracker, drops, &mut self.names));
+                let size = self.screen.size();
+                self.screen.show(&live::lines(&rows, &self.tracker, drops, size, &mut self.names));
             }
         }
         Ok(())

@@ -1,11 +1,9 @@
-//! Tables for the terminal.
+//! Results as tables.
 
-use console::Term;
 use headway_capture::{FlowRow, Free, PathRow, Sums, Tracker};
 use headway_core::{Bytes, Duration, Rate};
 
 use super::names::Names;
-use crate::out::escape_controls;
 use crate::run::table::table;
 
 /// Columns of paths.
@@ -13,11 +11,6 @@ pub(super) const COLUMNS: [&str; 7] = ["path", "flows", "rate", "RTT", "capacity
 /// Columns of transfers.
 pub(super) const FLOW_COLUMNS: [&str; 8] =
     ["from", "to", "data", "rate", "RTT", "capacity", "free", "limited by"];
-/// Paths in the live table when the terminal does not tell its height.
-const ROWS: usize = 20;
-/// Lines of the live table besides its rows.
-const FRAME: usize = 8;
-
 /// Formats the cells of a path.
 pub(super) fn path_cells(row: &PathRow, names: &mut Names) -> Vec<String> {
     vec![
@@ -61,12 +54,23 @@ fn rate(rate: Option<Rate>) -> String {
 /// Formats what is free, or why it is not known.
 fn free(free: Option<Free>, sums: &Sums) -> String {
     match free {
-        Some(Free { rate, low, high, .. }) => format!("{rate} ({low} to {high})"),
+        Some(Free { rate, low, high, .. }) => with_interval(rate, low, high),
         None => match sums.main_refusal() {
             Some(reason) => format!("unknown: {}", reason.name().replace('-', " ")),
             None => "unknown".to_owned(),
         },
     }
+}
+
+/// Formats a rate with its interval; the unit stands once where it is the same.
+fn with_interval(rate: Rate, low: Rate, high: Rate) -> String {
+    let [rate, low, high] = [rate, low, high].map(|rate| rate.to_string());
+    let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
+    if unit(&low) != unit(&rate) || unit(&high) != unit(&rate) {
+        return format!("{rate} ({low} to {high})");
+    }
+    let value = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
+    format!("{rate} ({} to {})", value(&low), value(&high))
 }
 
 fn limit(sums: &Sums) -> String {
@@ -101,52 +105,17 @@ pub(super) fn summary(tracker: &Tracker) -> String {
     )
 }
 
-/// Formats the live table.
-pub(super) fn live(rows: &[PathRow], tracker: &Tracker, drops: u64, names: &mut Names) -> String {
-    let height = Term::stdout().size_checked().map_or(ROWS + FRAME, |(height, _)| usize::from(height));
-    let shown = height.saturating_sub(FRAME).max(1) / 2;
-    let mut text = table(COLUMNS, rows.iter().take(shown).map(|row| path_cells(row, names))).to_string();
-    if rows.len() > shown {
-        text += &format!("\n... and {} paths with less data", rows.len() - shown);
-    }
-    text += &format!("\n{}", summary(tracker));
-    if drops > 0 {
-        text += &format!("\n{drops} packets were dropped by the kernel: this host cannot keep up.");
-    }
-    text + "\nCtrl-C ends."
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The live table, redrawn in place.
-pub(super) struct Screen {
-    /// `None` where there is no live table.
-    term: Option<Term>,
-    drawn: usize,
-}
-
-impl Screen {
-    /// Creates a screen; `wanted` is whether there is a live table where standard output is a terminal.
-    pub(super) fn new(wanted: bool) -> Screen {
-        Screen { term: Some(Term::stdout()).filter(|term| wanted && term.is_term()), drawn: 0 }
-    }
-
-    /// Replaces the table.
-    pub(super) fn show(&mut self, text: &str) {
-        self.clear();
-        let Some(term) = &self.term else { return };
-        let width = term.size_checked().map_or(usize::MAX, |(_, width)| usize::from(width));
-        for line in escape_controls(text).lines() {
-            let line: String = line.chars().take(width).collect();
-            if term.write_line(&line).is_ok() {
-                self.drawn += 1;
-            }
-        }
-    }
-
-    /// Removes the table. A terminal that fails shows nothing, and nothing depends on it.
-    pub(super) fn clear(&mut self) {
-        let drawn = std::mem::take(&mut self.drawn);
-        if let Some(term) = &self.term {
-            let _ = term.clear_last_lines(drawn);
-        }
+    #[test]
+    fn an_interval_repeats_the_unit_only_where_it_differs() {
+        let text = |mbps: [f64; 3]| {
+            let [rate, low, high] = mbps.map(Rate::from_mbps);
+            with_interval(rate, low, high)
+        };
+        assert_eq!(text([26.7, 20.1, 33.0]), "26.7 Mb/s (20.1 to 33.0)");
+        assert_eq!(text([1.5, 0.9, 2.0]), "1.50 Mb/s (900 kb/s to 2.00 Mb/s)");
     }
 }
