@@ -7,8 +7,8 @@ use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_core::explicit::Record;
 use headway_core::measure::Method;
 use headway_record::{
-    ControlInterval, FlowResult, Group, Interval, LinkResult, MeasureResult, Results, Series, SourceResult, StreamTruth,
-    Summary, Total,
+    ControlInterval, FlowResult, Group, Interval, LinkResult, MeasureResult, Results, Series, SourceResult,
+    StreamTruth, Summary, Total,
 };
 use headway_scenario::{Error, FlowSpec, Scenario};
 use headway_traffic::MIN_THINK;
@@ -76,8 +76,18 @@ impl<'a> Run<'a> {
         let links = vec![Meter::default(); built.links.len()];
         let flows = vec![Meter::default(); followed];
         let control = vec![Vec::new(); built.links.len()];
-        let mut run =
-            Run { scenario, seed, limit, built, series, links, flows, control, counting: false, target: None };
+        let mut run = Run {
+            scenario,
+            seed,
+            limit,
+            built,
+            series,
+            links,
+            flows,
+            control,
+            counting: false,
+            target: None,
+        };
         for (link, _) in &run.built.links {
             run.built.network.keep_records(*link);
         }

@@ -112,6 +112,12 @@ pub enum Refused {
     /// Too few pairs were usable.
     #[error("too few pairs arrived for the capacity ({0}); give more --budget or --duration")]
     Capacity(Insufficient),
+    /// Resampled pairs do not agree.
+    #[error(
+        "the capacity is unclear: between {} and {}; give more --budget, or measure when the path is less loaded",
+        .0.low, .0.high
+    )]
+    CapacityUnclear(Capacity),
     /// Most pairs or trains were lost.
     #[error(
         "{lost} of {sent} pairs and trains lost packets; measure when fewer packets are lost, or check for a policer"
@@ -166,6 +172,32 @@ pub enum Refused {
     /// The groups of trains do not tell.
     #[error("{}", unlocated(.0))]
     Unlocated(Unlocated),
+    /// Trains that die before the narrow link are hardly faster than it.
+    #[error(
+        "it looks like hop {hop}, but trains that end before it arrive at {rate}, hardly faster than the capacity of {capacity}: cross traffic makes such a step, too; measure when the path is less loaded"
+    )]
+    NotFaster {
+        /// The hop that the groups of trains say.
+        hop: u32,
+        /// Mean rate of the group before it.
+        rate: Rate,
+        /// Capacity of the narrow link.
+        capacity: Rate,
+    },
+    /// Trains that cross the narrow link are faster than it.
+    #[error(
+        "it looks like hop {hop}, but trains up to hop {group} arrive at {rate}, faster than the capacity of {capacity}: the narrow link is later, and links before it are nearly as narrow"
+    )]
+    FasterBehind {
+        /// The hop that the groups of trains say.
+        hop: u32,
+        /// The hop at which the hidden packets of the faster group died.
+        group: u8,
+        /// Its mean rate.
+        rate: Rate,
+        /// Capacity of the narrow link.
+        capacity: Rate,
+    },
     /// The loads that should show the tight link were not sent at their rate, or did not arrive.
     #[error(
         "streams were lost or not sent at their rate; measure when fewer packets are lost, or from a host that is less busy"

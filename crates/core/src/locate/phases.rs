@@ -70,7 +70,14 @@ impl Locator {
     /// Ends the search for the narrow link without an answer, or that for the tight link. The latter only needs to know
     /// about how much the path carries.
     pub(super) fn give_up(&mut self, reason: Refused) {
-        let enough = matches!(reason, Refused::Unlocated(_) | Refused::Spent(..));
+        let enough = matches!(
+            reason,
+            Refused::Unlocated(_)
+                | Refused::Spent(..)
+                | Refused::CapacityUnclear(_)
+                | Refused::NotFaster { .. }
+                | Refused::FasterBehind { .. }
+        );
         if self.phase == Phase::Tight {
             self.tight_found = Some(Err(reason));
             self.phase = Phase::Recheck;
@@ -103,6 +110,9 @@ impl Locator {
         self.capacity = Some(capacity);
         if capacity.bound == Bound::AtLeast {
             return Err(Refused::SenderSlow(capacity.rate));
+        }
+        if !capacity.is_clear() {
+            return Err(Refused::CapacityUnclear(capacity));
         }
         let groups = u64::from(self.hops) + 1;
         let affordable = self.bytes_left() / groups / self.train_bytes(HIDDEN);
@@ -228,6 +238,9 @@ impl Locator {
     fn finish_search(&mut self, result: Result<Location, Unlocated>) {
         match result {
             Ok(location) => {
+                if let Some(contradiction) = self.contradiction(location.hop) {
+                    return self.give_up(contradiction);
+                }
                 self.location = Some(location);
                 if self.config.all && location.hop > 1 {
                     self.begin_prefix(location.hop as u8 - 1, HIDDEN);
@@ -242,6 +255,25 @@ impl Locator {
             }
             Err(reason) => self.give_up(Refused::Unlocated(reason)),
         }
+    }
+
+    /// Returns what speaks against a narrow link at `hop`, comparing the rates of trains with the capacity. A loaded link
+    /// stretches trains, too, and makes a step that looks like one of capacity. The original rule does not ask.
+    fn contradiction(&self, hop: u32) -> Option<Refused> {
+        let Rule::Step(_) = self.config.rule else { return None };
+        let capacity = self.capacity?.rate;
+        let groups: Vec<Group> = self.groups().filter_map(|(hop, trains)| group(hop, trains)).collect();
+        let behind =
+            |group: &&Group| u32::from(group.hop) >= hop && group.rate > capacity.scale(FASTER_BEHIND);
+        if let Some(faster) = groups.iter().find(behind) {
+            return Some(Refused::FasterBehind { hop, group: faster.hop, rate: faster.rate, capacity });
+        }
+        let before = groups.iter().find(|group| u32::from(group.hop) + 1 == hop)?;
+        (before.rate < capacity.scale(FASTER_BEFORE)).then_some(Refused::NotFaster {
+            hop,
+            rate: before.rate,
+            capacity,
+        })
     }
 
     /// Starts to measure the capacity of the links up to `hop`.

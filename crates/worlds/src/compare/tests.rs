@@ -48,7 +48,7 @@ fn outcome(goodput: u64, delay: u64) -> Outcome {
         streams: Vec::new(),
         delays: Vec::new(),
         completion_times: Vec::new(),
-            control: Vec::new(),
+        control: Vec::new(),
     };
     Outcome { results, events: 1_000, wall: Span::from_millis(delay), invalid_reason: None, files: None }
 }

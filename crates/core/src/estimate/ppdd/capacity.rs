@@ -68,9 +68,10 @@ pub struct Insufficient {
     pub needed: usize,
 }
 
-/// An estimate that a smaller share of resampled sets of pairs agree with is wrong too often: of 400 simulated paths, all
-/// within 2 % at 20 % load; at 50 % load a third is unclear, and one in 15 of the others is wrong.
-const CLEAR: f64 = 0.8;
+/// An estimate that a smaller share of resampled sets of pairs agree with is wrong too often. Of 600 random simulated paths
+/// with loads of 0 to 20, 10 to 40 and 20 to 60 % on their links, 599, 586 and 400 are clear, of these 0, 14 and 24 more
+/// than 2 % off.
+const CLEAR: f64 = 0.9;
 
 /// Modes count from this share of the capacity that the lowest delays imply up to the second one: residual delays
 /// make second packets seem slower than first ones, rarely faster.

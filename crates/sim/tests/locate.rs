@@ -1,6 +1,6 @@
-//! The tight links of paths, mostly not their narrow ones: `core::locate` over simulated chains.
+//! Narrow and tight links of random paths: `core::locate` over simulated chains.
 //!
-//! `HEADWAY_TIGHT_PATHS=400 cargo test -p headway-sim --test tight -- --nocapture` prints how often it is right.
+//! `HEADWAY_LOCATE_PATHS=400 cargo test -p headway-sim --test locate -- --nocapture` prints how often it is right.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -33,6 +33,8 @@ struct Path {
     links: Vec<ChainLink>,
     narrow: u32,
     tight: u32,
+    /// The capacity of the narrowest link before the narrow one, in multiples of its; infinite without one.
+    step: f64,
     /// What is free on the link with second-least to spare, in multiples of what is free on the tight one.
     contrast: f64,
 }
@@ -48,12 +50,12 @@ fn smallest(values: &[f64]) -> u32 {
 }
 
 impl Path {
-    /// Draws a path of 3 to 8 links of 20 to 100 Mb/s, each 20 to 80 % busy.
-    fn draw(seed: u64, kind: Kind) -> Path {
+    /// Draws a path of 3 to 8 links of 20 to 100 Mb/s, each busy for a share of the time within `loads`.
+    fn draw(seed: u64, kind: Kind, [low, high]: [f64; 2]) -> Path {
         let mut random = generator(seed, "paths", 0);
         let count = uniform(&mut random, 3.0, 9.0) as usize;
         let capacities: Vec<f64> = (0..count).map(|_| uniform(&mut random, 20.0, 100.0)).collect();
-        let loads: Vec<f64> = (0..count).map(|_| uniform(&mut random, 0.2, 0.8)).collect();
+        let loads: Vec<f64> = (0..count).map(|_| uniform(&mut random, low, high)).collect();
         let mut free: Vec<f64> =
             capacities.iter().zip(&loads).map(|(mbps, load)| mbps * (1.0 - load)).collect();
         let (narrow, tight) = (smallest(&capacities), smallest(&free));
@@ -75,7 +77,10 @@ impl Path {
             let buffer = Some(rate.bytes_in(Duration::from_ms(200)));
             ChainLink { rate, delay: Duration::from_ms(2), buffer, cross: vec![cross] }
         });
-        Path { links: links.collect(), narrow, tight, contrast: free[1] / free[0] }
+        let at = narrow as usize - 1;
+        let before = capacities[..at].iter().copied().fold(f64::INFINITY, f64::min);
+        let step = before / capacities[at];
+        Path { links: links.collect(), narrow, tight, step, contrast: free[1] / free[0] }
     }
 
     /// Sends trains and returns what both ends see.
@@ -110,15 +115,16 @@ impl Path {
         records
     }
 
-    fn measure(&self, seed: u64) -> Answer {
+    fn measure(&self, seed: u64, tight: bool) -> Answer {
+        let (mb, s) = if tight { (12, 60) } else { (3, 30) };
         let config = Config {
             packet: PACKET,
             small: Bytes::new(128),
-            budget: Bytes::new(12_000_000),
-            time: Duration::from_ms(60_000),
+            budget: Bytes::new(mb * 1_000_000),
+            time: Duration::from_ms(s * 1_000),
             rule: Rule::Step(0.15),
             all: false,
-            tight: true,
+            tight,
             quantum: Duration::from_us(2),
             most_packets: 16_384,
             seed,
@@ -136,6 +142,11 @@ impl Path {
     }
 }
 
+/// Returns the number of paths of each kind: `usual`, or what the environment says.
+fn paths(usual: usize) -> usize {
+    std::env::var("HEADWAY_LOCATE_PATHS").ok().and_then(|paths| paths.parse().ok()).unwrap_or(usual)
+}
+
 /// Answers of one kind.
 #[derive(Default, Debug)]
 struct Tally {
@@ -150,9 +161,9 @@ struct Tally {
 fn study(paths: usize) -> BTreeMap<(&'static str, &'static str), Tally> {
     let mut tallies: BTreeMap<_, Tally> = BTreeMap::new();
     for (kind, name) in [(Kind::Poisson, "Poisson"), (Kind::Pareto, "Pareto")] {
-        let drawn = (1u64..).map(|seed| (seed, Path::draw(seed, kind)));
+        let drawn = (1u64..).map(|seed| (seed, Path::draw(seed, kind, [0.2, 0.8])));
         for (seed, path) in drawn.filter(|(_, path)| path.contrast >= 1.1).take(paths) {
-            let answer = path.measure(seed);
+            let answer = path.measure(seed, true);
             let class = match path.contrast {
                 _ if path.tight == path.narrow => "tight is narrow",
                 contrast if contrast < 1.3 => "others 1.1 times",
@@ -173,8 +184,7 @@ fn study(paths: usize) -> BTreeMap<(&'static str, &'static str), Tally> {
 
 #[test]
 fn tight_links_on_loaded_paths_are_found_or_refused() {
-    let paths = std::env::var("HEADWAY_TIGHT_PATHS").ok().and_then(|paths| paths.parse().ok()).unwrap_or(20);
-    let tallies = study(paths);
+    let tallies = study(paths(20));
     for ((traffic, class), tally) in &tallies {
         let mut bytes = tally.bytes.clone();
         bytes.sort_unstable();
@@ -188,4 +198,32 @@ fn tight_links_on_loaded_paths_are_found_or_refused() {
         all += tally.right + tally.wrong + tally.refused;
     }
     assert!(wrong * 10 <= all, "{wrong} of {all} wrong");
+}
+
+#[test]
+fn narrow_links_are_found_or_refused_and_capacities_right_or_unclear() {
+    let paths = paths(12);
+    for (loads, wrong_share) in
+        [([0.0, 0.2], 0.01), ([0.1, 0.4], 0.04), ([0.2, 0.6], 0.08), ([0.2, 0.8], 0.15)]
+    {
+        // Right, wrong and refused hops; right, wrong and unclear capacities.
+        let (mut hops, mut capacities) = ([0u32; 3], [0u32; 3]);
+        for kind in [Kind::Poisson, Kind::Pareto] {
+            // A step of a fifth is the least that the rule can see.
+            let drawn = (1u64..).map(|seed| (seed, Path::draw(seed, kind, loads)));
+            for (seed, path) in drawn.filter(|(_, path)| path.step >= 1.2).take(paths) {
+                let answer = path.measure(seed, false);
+                hops[answer.narrow.as_ref().map_or(2, |found| usize::from(found.hop != path.narrow))] += 1;
+                let truth = path.links[path.narrow as usize - 1].rate;
+                let clear = answer.capacity.filter(|capacity| capacity.is_clear());
+                let near = |rate: Rate| (rate.bps_f64() / truth.bps_f64() - 1.0).abs() <= 0.02;
+                capacities[clear.map_or(2, |capacity| usize::from(!near(capacity.rate)))] += 1;
+            }
+        }
+        let percent = loads.map(|load| 100.0 * load);
+        println!("loads of {percent:?} %: hops {hops:?}, capacities {capacities:?} (right, wrong, refused)");
+        for [right, wrong, _] in [hops, capacities] {
+            assert!(f64::from(wrong) <= 1.0 + wrong_share * f64::from(right), "{hops:?} {capacities:?}");
+        }
+    }
 }
