@@ -30,6 +30,10 @@ const CLOSER: f64 = 0.8;
 /// Minimum number of batches, as the receive time over the longest gap: two or three give no reliable rate
 /// of the train.
 const BATCHES: i64 = 6;
+/// The median gap is the packet time if this share of the gaps ...
+const ALIKE_SHARE: f64 = 0.7;
+/// ... differs from it by no more than this share, which noise of stamps does not exceed on most paths.
+const ALIKE: f64 = 0.03;
 /// On a path with jitter, a train lasts this many times the jitter span ...
 const SPANS: i64 = 4;
 /// ... but is no larger than this, out of a budget of 2 MB.
@@ -83,6 +87,21 @@ impl Capacity {
         }
     }
 
+    /// Returns the size of each packet.
+    pub(super) fn packet(&self) -> Bytes {
+        self.packet
+    }
+
+    /// Returns the number of trains.
+    pub(super) fn streams(&self) -> usize {
+        self.wanted
+    }
+
+    /// Returns the size of all trains together.
+    pub(super) fn bytes(&self) -> Bytes {
+        self.schedule().bytes() * self.wanted as u64
+    }
+
     pub(super) fn schedule(&self) -> Schedule {
         Schedule::single_rate(self.rate, self.packets, self.packet)
     }
@@ -117,6 +136,18 @@ impl Capacity {
         self.coalesced |= events.samples < whole.samples || in_batches(gaps, &whole);
         self.fastest = self.fastest.max(Rate::of(self.packet * events.samples, events.receive));
         Ok(())
+    }
+
+    /// Returns the median gap if few gaps are like it, so that it may not be the packet time of the narrow link; `None`
+    /// also where gaps do not show that, because the receiver coalesces or delays jitter.
+    pub(super) fn scattered(&self) -> Option<Duration> {
+        if self.coalesced || self.jitter.is_some() || !self.narrow {
+            return None;
+        }
+        let middle = median(self.gaps.clone())?;
+        let range = middle.scale(1.0 - ALIKE)..=middle.scale(1.0 + ALIKE);
+        let alike = self.gaps.iter().filter(|gap| range.contains(gap)).count();
+        ((alike as f64) < ALIKE_SHARE * self.gaps.len() as f64).then_some(middle)
     }
 
     /// Returns the time a coalescing receiver takes per packet of a batch: the mean of the shorter half of the gaps.

@@ -61,7 +61,7 @@ impl Measurement {
             Phase::ShaperSearch(Fallback::AtLeast(rate)) => {
                 Some(Interval { rate: *rate, low: *rate, high: None })
             }
-            Phase::Startup(_) | Phase::Capacity(_) | Phase::ShaperSearch(_) => None,
+            Phase::Startup(_) | Phase::Capacity(_) | Phase::Pairs(_) | Phase::ShaperSearch(_) => None,
         };
         let failure = || self.given_up.map_or_else(|| self.most_frequent_failure(), Failure::from);
         interval.ok_or_else(failure)

@@ -5,6 +5,7 @@
 //! ```text
 //! start-up     double the rate until the receive gaps grow          (rapid 2.14)
 //! capacity     three short trains, which also set the scale of all thresholds (rapid 2.10)
+//! pairs        packet pairs, if the gaps of those differ
 //! shaper       longer trains, if those fitted into a token bucket or no stream made the gaps grow
 //! measure      streams near the available bandwidth, until certain, out of budget or out of time
 //! ```
@@ -19,6 +20,7 @@ mod jitter;
 mod marks;
 mod method;
 mod mixture;
+mod pairs;
 mod path_kind;
 mod phase;
 mod probe;
@@ -159,6 +161,7 @@ impl Measurement {
         let schedule = match &self.phase {
             Phase::Startup(startup) => startup.schedule(),
             Phase::Capacity(capacity) => capacity.schedule(),
+            Phase::Pairs(pairs) => pairs.schedule(),
             Phase::ShaperSearch(fallback) => self.longer_train(fallback),
             Phase::Response(response) if !response.is_done() && !self.causes_overflows() => {
                 response.schedule(&self.queue_limit, &self.baseline)
@@ -197,7 +200,8 @@ impl Measurement {
         let sorted = self.reads_sorted().then(|| record.in_order()).flatten();
         let outcome = match (refusal, &self.phase) {
             // Trains are sent as fast as possible; the actual rate does not matter.
-            (None, _) | (Some(Refusal::SenderGaps), Phase::Capacity(_) | Phase::ShaperSearch(_)) => {
+            (None, _)
+            | (Some(Refusal::SenderGaps), Phase::Capacity(_) | Phase::Pairs(_) | Phase::ShaperSearch(_)) => {
                 self.take_in(now, sorted.as_ref().unwrap_or(record), sorted.is_some())
             }
             (Some(refusal), _) => Err(refusal),
@@ -304,6 +308,10 @@ impl Measurement {
                 self.shaper_search.observe(record, &self.baseline);
                 self.leave_capacity();
             }
+            Phase::Pairs(pairs) => {
+                pairs.observe(record);
+                self.leave_pairs();
+            }
             Phase::ShaperSearch(_) => {
                 self.shaper_search.observe(record, &self.baseline);
                 self.leave_shaper_search();
@@ -335,6 +343,10 @@ impl Measurement {
             Phase::Capacity(capacity) => {
                 capacity.refused();
                 self.leave_capacity();
+            }
+            Phase::Pairs(pairs) => {
+                pairs.refused();
+                self.leave_pairs();
             }
             Phase::ShaperSearch(_) => {
                 self.shaper_search.refused();

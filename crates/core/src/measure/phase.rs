@@ -7,6 +7,7 @@ use crate::units::{Bytes, Rate};
 use super::Measurement;
 use super::capacity::Capacity;
 use super::method::Method;
+use super::pairs::IsolatedPairs;
 use super::probe;
 use super::response::Response;
 use super::search::Search;
@@ -28,6 +29,8 @@ const SENDABLE: f64 = 0.8;
 pub(super) enum Phase {
     Startup(Startup),
     Capacity(Capacity),
+    /// Pairs, where the trains do not show the capacity.
+    Pairs(Box<IsolatedPairs>),
     /// Trains grow until one exhausts a token bucket, or until it is certain that there is none.
     ShaperSearch(Fallback),
     Response(Box<Response>),
@@ -106,7 +109,25 @@ impl Measurement {
             }
         }
         let trains = trains.clone();
-        self.enter_method(trains);
+        self.phase = match self.pairs_after(&trains) {
+            Some(pairs) => Phase::Pairs(Box::new(pairs)),
+            None => return self.enter_method(trains),
+        };
+    }
+
+    /// Returns the pairs to send after these trains, if they are worthwhile.
+    fn pairs_after(&self, trains: &Capacity) -> Option<IsolatedPairs> {
+        let available = self.available.filter(|_| self.config.method == Method::Response)?;
+        IsolatedPairs::after(trains, available, self.budget(), self.started.ns())
+    }
+
+    pub(super) fn leave_pairs(&mut self) {
+        let Phase::Pairs(pairs) = &self.phase else { return };
+        if pairs.done() {
+            let trains = pairs.trains().clone();
+            self.capacity = pairs.capacity().or(self.capacity);
+            self.enter_method(trains);
+        }
     }
 
     /// Returns whether start-up found far more available than the trains allow for the narrow link.

@@ -148,7 +148,7 @@ impl Pairs {
     }
 
     /// Estimates the capacity from the first `count` pairs only, without an interval.
-    pub(super) fn first(&self, count: usize) -> Result<Capacity, Insufficient> {
+    pub(crate) fn first(&self, count: usize) -> Result<Capacity, Insufficient> {
         let ranked = self.ranked(count.min(self.len()));
         let ones = vec![1; ranked.rate.len()];
         let (rate, selection) = self.estimate(&ranked, &ones)?;

@@ -1,0 +1,113 @@
+//! Packet pairs, sent where trains do not show the capacity of the narrow link.
+//!
+//! Queues behind the narrow link change the gaps of a train: few of them are equal then, and their median is not the
+//! packet time. Pairs that are far apart find these queues empty now and then, and their delays tell which of them did
+//! (wan-measurements 2.16). The mode of the pairs with short delays is believed if the pair with the shortest delays
+//! has its rate, and both packets of some pair were as fast as the fastest: otherwise no pair may have found the queues
+//! empty (Kapoor et al., "CapProbe", SIGCOMM 2004).
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use crate::estimate::ppdd::{Pairs, Settings};
+use crate::stream::{Schedule, StreamRecord};
+use crate::units::{Bytes, Duration, Rate};
+
+use super::capacity::Capacity;
+
+/// Pairs that have the estimated rate, the one with the shortest delays among them ...
+const AGREEING: usize = 3;
+/// ... within this share. Otherwise the median gap of the trains remains the better estimate.
+const AGREE: f64 = 0.02;
+/// Rounds of pairs, each as large as all trains together; the second one follows if too few pairs of the first agree.
+const ROUNDS: usize = 2;
+/// All rounds together take at most this share of the budget.
+const BUDGET_SHARE: f64 = 0.1;
+/// Mean rate of a stream of pairs, as a share of the available bandwidth: queues drain between pairs.
+const MEAN_RATE: f64 = 0.5;
+/// Smallest time between pairs, in packet times of the available bandwidth.
+const LEAST_PAUSE: f64 = 1.0;
+/// Delays that differ by less than this share of a packet time are equal: at 100 Mb/s, this is about the noise of
+/// stamps in a kernel.
+const QUANTUM: f64 = 1.0 / 50.0;
+
+/// Sends pairs and finds the capacity of the narrow link in them.
+#[derive(Clone, Debug)]
+pub(super) struct IsolatedPairs {
+    trains: Capacity,
+    available: Rate,
+    seed: u64,
+    tried: usize,
+    pairs: Pairs,
+}
+
+impl IsolatedPairs {
+    /// Creates pairs that follow these trains; `None` if the trains show the capacity, or if pairs would take too much
+    /// of `budget`. The same seed gives the same times between pairs.
+    pub(super) fn after(
+        trains: &Capacity,
+        available: Rate,
+        budget: Bytes,
+        seed: u64,
+    ) -> Option<IsolatedPairs> {
+        let most = trains.bytes() * ROUNDS as u64;
+        if most.get() as f64 > BUDGET_SHARE * budget.get() as f64 {
+            return None;
+        }
+        let packet_time = trains.scattered()?;
+        let quantum = packet_time.scale(QUANTUM).max(Duration::from_ns(1));
+        let pairs = Pairs::new(trains.packet(), Settings { quantum, ..Settings::default() });
+        Some(IsolatedPairs { trains: trains.clone(), available, seed, tried: 0, pairs })
+    }
+
+    /// Returns the trains that were sent before.
+    pub(super) fn trains(&self) -> &Capacity {
+        &self.trains
+    }
+
+    /// Returns the next stream, which is as large as a train: pairs at the rate of the trains, with random pauses.
+    pub(super) fn schedule(&self) -> Schedule {
+        let train = self.trains.schedule();
+        let packet_time = self.available.time_for(train.packet);
+        let least = packet_time.scale(LEAST_PAUSE);
+        let mean = packet_time.scale(2.0 / MEAN_RATE);
+        let mut random = Pcg64Mcg::seed_from_u64(self.seed.wrapping_add(self.tried as u64));
+        let pairs = (train.packets() / 2).max(1);
+        let mut gaps = Vec::with_capacity(2 * pairs - 1);
+        gaps.push(train.gaps[0]);
+        for _ in 1..pairs {
+            // Between 0 and 1, never either.
+            let uniform = ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+            gaps.push(least + (mean - least).scale(-uniform.ln()));
+            gaps.push(train.gaps[0]);
+        }
+        let time = gaps.iter().copied().sum();
+        let average = Rate::of(train.packet * gaps.len() as u64, time).unwrap_or(train.average);
+        Schedule { gaps, average, ..train }
+    }
+
+    pub(super) fn observe(&mut self, record: &StreamRecord) {
+        self.tried += 1;
+        self.pairs.add_stream(record);
+    }
+
+    pub(super) fn refused(&mut self) {
+        self.tried += 1;
+    }
+
+    /// Returns whether no further pairs are worthwhile.
+    pub(super) fn done(&self) -> bool {
+        let round = self.trains.streams();
+        self.tried >= round * ROUNDS || self.tried == round && self.capacity().is_some()
+    }
+
+    /// Returns the capacity of the narrow link, if enough pairs agree on it.
+    pub(super) fn capacity(&self) -> Option<Rate> {
+        let estimate = self.pairs.first(self.pairs.len()).ok().filter(|estimate| estimate.clean > 0)?.rate;
+        let agrees = |rate: &Rate| (rate.bps_f64() / estimate.bps_f64() - 1.0).abs() <= AGREE;
+        let dispersions = self.pairs.triplets().iter().map(|triplet| triplet.dispersion);
+        let rates = dispersions.filter_map(|dispersion| Rate::of(self.pairs.packet(), dispersion));
+        let enough = rates.filter(agrees).count() >= AGREEING;
+        (enough && self.pairs.capprobe().is_some_and(|fastest| agrees(&fastest))).then_some(estimate)
+    }
+}
