@@ -62,8 +62,11 @@ impl Scenario {
         for (name, host) in &self.host {
             let table = format!("host.{name}");
             check(&table, topology.has(name), "is not one of the nodes")?;
-            let mistake = host.coalescing.and_then(|coalescing| coalescing.mistake());
-            check(&format!("{table}.coalescing"), mistake.is_none(), mistake.unwrap_or_default())?;
+            let cards = [("coalescing", host.coalescing), ("ack-coalescing", host.ack_coalescing)];
+            for (key, coalescing) in cards {
+                let mistake = coalescing.and_then(|coalescing| coalescing.mistake());
+                check(&format!("{table}.{key}"), mistake.is_none(), mistake.unwrap_or_default())?;
+            }
         }
         Ok(())
     }

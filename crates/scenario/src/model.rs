@@ -300,8 +300,10 @@ pub struct ProgramSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HostSpec {
-    /// Interrupt coalescing of its NIC; default none.
+    /// Interrupt coalescing of its NIC for the segments and probes that it receives; default none.
     pub coalescing: Option<Coalescing>,
+    /// The same for the ACKs of the flows that it sends; default none.
+    pub ack_coalescing: Option<Coalescing>,
 }
 
 fn default_seed() -> u64 {

@@ -436,6 +436,11 @@ fn values_that_no_run_would_survive_are_refused() {
         ),
         (format!("{rate}burst = \"3 GB\""), FLOW.to_owned(), "line 6: `link[0].burst`: must hold one packet"),
         (rate.to_owned(), format!("{FLOW}{host}"), "line 12: `host.b.coalescing`: must have a `jitter`"),
+        (
+            rate.to_owned(),
+            format!("{FLOW}{}", host.replace("coalescing", "ack-coalescing")),
+            "line 12: `host.b.ack-coalescing`: must have a `jitter`",
+        ),
         (rate.to_owned(), on_off.to_owned(), "line 13: `traffic[0].on`: must be at least a millionth"),
         (rate.to_owned(), pareto("shape = 1"), "line 12: `traffic[0].shape`: must be more than 1"),
         (

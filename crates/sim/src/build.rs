@@ -10,8 +10,11 @@ use headway_core::queue::Queue;
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Instant, Mistake, Rate};
 use headway_host::gap::Mechanism;
+use headway_host::nic::Coalescing;
 
-use headway_scenario::{EcnMode, Error, FlowSpec, LinkSpec, MeasureSpec, Scenario, Topology, Trace};
+use headway_scenario::{
+    EcnMode, Error, FlowSpec, HostSpec, LinkSpec, MeasureSpec, Scenario, Topology, Trace,
+};
 use headway_traffic::random;
 use rand::Rng;
 
@@ -139,7 +142,7 @@ fn tcp_config(
     controller: Kind,
     start: Instant,
     (forward, reverse): (&[LinkId], &[LinkId]),
-    (line, card): (Option<Line>, Option<CardId>),
+    ends: Ends,
 ) -> TcpConfig {
     TcpConfig {
         forward: forward.to_vec(),
@@ -158,10 +161,10 @@ fn tcp_config(
         pacing: spec.pacing,
         burst: if spec.offload { Burst::Host } else { Burst::Single },
         linux_rounding: true,
-        card,
-        ack_card: None,
+        card: ends.card,
+        ack_card: ends.ack_card,
         taps: Vec::new(),
-        line,
+        line: ends.line,
         stamp: spec.stamp,
     }
 }
@@ -177,6 +180,14 @@ fn ecn(mode: EcnMode) -> Ecn {
 /// The error for a feature that only a kernel has.
 fn missing(key: &str, what: &dyn Display) -> Mistake {
     Mistake::new(key, &format!("the simulator has no `{what}`; `--on uml` has"))
+}
+
+/// What the packets of a flow meet in its hosts.
+#[derive(Clone, Copy)]
+struct Ends {
+    line: Option<Line>,
+    card: Option<CardId>,
+    ack_card: Option<CardId>,
 }
 
 /// A network under construction.
@@ -200,24 +211,34 @@ impl Builder {
         Ok(())
     }
 
+    /// Adds the cards of all hosts that have one, and returns them by node.
+    fn add_cards<'a>(
+        &mut self,
+        scenario: &'a Scenario,
+        of: fn(&HostSpec) -> Option<Coalescing>,
+    ) -> HashMap<&'a str, CardId> {
+        let cards = scenario.host.iter().filter_map(|(node, host)| Some((node.as_str(), of(host)?)));
+        cards.map(|(node, coalescing)| (node, self.network.add_card(coalescing))).collect()
+    }
+
     fn add_flows(
         &mut self,
         scenario: &Scenario,
         seed: u64,
     ) -> Result<(Vec<BuiltFlow>, Vec<ArrivingGroup>), Error> {
-        let (mut cards, mut lines) = (HashMap::new(), HashMap::new());
-        for (node, host) in &scenario.host {
-            if let Some(coalescing) = host.coalescing {
-                cards.insert(node.as_str(), self.network.add_card(coalescing));
-            }
-        }
+        let mut lines = HashMap::new();
+        let cards = self.add_cards(scenario, |host| host.coalescing);
+        let ack_cards = self.add_cards(scenario, |host| host.ack_coalescing);
         let (mut flows, mut arriving) = (Vec::new(), Vec::new());
         for (group, spec) in scenario.flow.iter().enumerate() {
             let back: Vec<String> = spec.via.iter().rev().cloned().collect();
             let forward = self.path(&spec.from, &spec.to, &spec.via)?;
             let reverse = self.path(&spec.to, &spec.from, &back)?;
-            let card = cards.get(spec.to.as_str()).copied();
-            let line = self.line_of(scenario, spec, &mut lines)?;
+            let ends = Ends {
+                line: self.line_of(scenario, spec, &mut lines)?,
+                card: cards.get(spec.to.as_str()).copied(),
+                ack_card: ack_cards.get(spec.from.as_str()).copied(),
+            };
             let controller = spec
                 .controller
                 .known()
@@ -228,8 +249,7 @@ impl Builder {
                 let start = spec.start_of(0);
                 // No flows arrive after `stop`, but those that have arrived finish.
                 let stop = Instant::ZERO + spec.stop.unwrap_or(scenario.duration).min(scenario.duration);
-                let config =
-                    tcp_config(scenario, spec, controller, start, (&forward, &reverse), (line, card));
+                let config = tcp_config(scenario, spec, controller, start, (&forward, &reverse), ends);
                 let id = self.network.add_group(&TcpConfig { stop: None, ..config });
                 let starts = match arrivals.sessions(sizes, seed, group as u64) {
                     Some(sessions) => Starts::Sessions(sessions),
@@ -240,8 +260,7 @@ impl Builder {
             }
             for index in 0..spec.count {
                 let start = spec.start_of(index);
-                let config =
-                    tcp_config(scenario, spec, controller, start, (&forward, &reverse), (line, card));
+                let config = tcp_config(scenario, spec, controller, start, (&forward, &reverse), ends);
                 flows.push(BuiltFlow { id: self.network.add_tcp(&config), group, start });
             }
         }

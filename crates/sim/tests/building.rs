@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use headway_core::Bytes;
+use headway_core::{Bytes, Duration, Instant};
 use headway_scenario::{Change, Scenario};
 use headway_sim::{Built, Run};
 
@@ -53,6 +53,20 @@ fn a_network_has_the_links_and_flows_of_its_file() {
     let starts: Vec<u64> = built.flows.iter().map(|flow| flow.start.ns() / 1_000_000).collect();
     assert_eq!(starts, [1000, 1100, 1200, 1300]);
     assert_eq!(built.sources.len(), 1);
+}
+
+#[test]
+fn the_card_of_a_sender_holds_its_acks_and_nothing_else() {
+    let after = |host: &str, key: &str| {
+        let text = format!("{GOOD}[host.{host}]\n{key} = {{ kind = \"fixed\", interval = \"20 ms\" }}\n");
+        let mut built = Built::new(&read(&text, &[]), 1, LIMIT).unwrap();
+        built.network.run_until(Instant::from_ns(3_000_000_000));
+        built.network.flow(built.flows[0].id)
+    };
+    let bare = after("left", "coalescing");
+    assert_eq!((after("b", "ack-coalescing"), after("a", "coalescing")), (bare.clone(), bare.clone()));
+    let [held, usual] = [after("a", "ack-coalescing"), bare].map(|flow| flow.srtt.unwrap());
+    assert!(held > usual + Duration::from_ms(5), "{held} {usual}");
 }
 
 #[test]
