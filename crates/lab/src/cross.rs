@@ -1,7 +1,7 @@
 //! Cross traffic: packets of other senders that share the queue.
 
-use headway_core::{Bytes, Instant};
-use headway_traffic::{Generator, Traffic};
+use headway_core::{Bytes, Duration, Instant};
+use headway_traffic::{Emission, Generator, PARETO_SHAPE, PARETO_SOURCES, Traffic};
 
 use crate::queue::wire_size;
 use crate::spec::{Cross, Model};
@@ -12,9 +12,10 @@ pub struct Source {
     generator: Generator,
     /// The origin of the generator's times.
     origin: Instant,
-    size: Bytes,
-    /// Arrival time of the next packet; [`NEVER`] if there is none.
+    /// The arrival time of the next packet; [`NEVER`] if there is none.
     next: Instant,
+    /// Its size on the wire.
+    size: Bytes,
     stop: Instant,
 }
 
@@ -28,6 +29,15 @@ impl Source {
             Model::Cbr => Traffic::Cbr { rate, size },
             Model::Poisson => Traffic::Poisson { rate, size },
             Model::Bursty => Traffic::Batches { rate, size, batch: cross.batch_mean() },
+            Model::Pareto => Traffic::Pareto {
+                sources: cross.sources.unwrap_or(PARETO_SOURCES),
+                rate,
+                shape: cross.shape.unwrap_or(PARETO_SHAPE),
+                size,
+                least_size: cross.least_size.map(|least| wire_size(least.get())),
+                silence: cross.silence.unwrap_or(Duration::ZERO),
+                period: cross.period.unwrap_or(Duration::ZERO),
+            },
         };
         let mut source = Source {
             generator: traffic.generator(seed, 0),
@@ -45,15 +55,19 @@ impl Source {
         self.next
     }
 
-    /// Returns the size on the wire of every packet of this source.
+    /// Returns the size on the wire of the next packet.
     pub fn size(&self) -> Bytes {
         self.size
     }
 
     /// Advances by one packet.
     pub fn step(&mut self) {
-        let next = self.generator.next().map(|emission| self.origin + emission.at);
-        self.next = next.filter(|next| *next < self.stop).unwrap_or(NEVER);
+        self.next = NEVER;
+        let Some(Emission { at, size }) = self.generator.next() else { return };
+        let next = self.origin + at;
+        if next < self.stop {
+            (self.next, self.size) = (next, size);
+        }
     }
 }
 
@@ -121,9 +135,32 @@ mod tests {
     }
 
     #[test]
+    fn pareto_sources_mix_sizes_and_fall_silent_at_the_mean_rate() {
+        let [ms, least] = [1_000_000, 40];
+        let spec = Cross {
+            least_size: Some(Bytes::new(least)),
+            silence: Some(Duration::from_ms(20)),
+            period: Some(Duration::from_ms(100)),
+            ..cross(Model::Pareto, 100.0)
+        };
+        let mut source = Source::new(&spec, Instant::ZERO, 3);
+        let (mut bytes, mut sizes) = (0, Vec::new());
+        while source.next() < MINUTE {
+            assert!(source.next().ns() % (100 * ms) >= 20 * ms);
+            bytes += source.size().get();
+            sizes.push(source.size());
+            source.step();
+        }
+        let range = (sizes.iter().min().copied(), sizes.iter().max().copied());
+        assert_eq!(range, (Some(wire_size(least)), Some(wire_size(1500))));
+        let mbps = bytes as f64 * 8e-6 / 60.0;
+        assert!((mbps / 100.0 - 1.0).abs() < 0.03, "{mbps}");
+    }
+
+    #[test]
     fn the_seed_decides_everything() {
         let end = Instant::from_ns(1_000_000_000);
-        for model in [Model::Cbr, Model::Poisson, Model::Bursty] {
+        for model in [Model::Cbr, Model::Poisson, Model::Bursty, Model::Pareto] {
             let spec = cross(model, 100.0);
             assert_eq!(times(&spec, 7, end), times(&spec, 7, end));
             assert_ne!(times(&spec, 7, end), times(&spec, 8, end));

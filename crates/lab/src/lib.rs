@@ -27,6 +27,7 @@ pub mod truth;
 pub mod truths;
 
 mod base;
+mod check_cross;
 mod clock;
 mod control;
 mod ecn;

@@ -10,6 +10,7 @@ use headway_core::{Bytes, Duration, Mistake, Rate, RateSteps};
 use serde::{Deserialize, Serialize};
 
 use crate::base::check_name;
+use crate::check_cross::check_cross;
 use crate::delay_trace::DelayTrace;
 use crate::error::Error;
 use crate::graph::{Edge, PAIR, Written};
@@ -137,6 +138,22 @@ pub struct Cross {
     /// Mean packets per batch of the bursty model, at least 1; default 12.4 (rapid 4.0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<f64>,
+    /// IP length of the smallest packets of the Pareto model, 40 to `size` bytes; sizes are uniform between the two.
+    /// Default: `size`.
+    #[serde(default, rename = "least-size", skip_serializing_if = "Option::is_none")]
+    pub least_size: Option<Bytes>,
+    /// Number of sources of the Pareto model, 1 to 1000; default 16.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sources: Option<u32>,
+    /// Shape of the gaps of the Pareto model, above 1 and at most 10; default 1.9.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<f64>,
+    /// Time at the start of every `period` in which the Pareto model sends nothing; default 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silence: Option<Duration>,
+    /// Length of a period of the Pareto model; `silence` is at most 99 % of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub period: Option<Duration>,
     /// When it starts, counted from the start of the lab or from the last change of cross traffic; default 0.
     #[serde(default)]
     pub start: Duration,
@@ -155,6 +172,8 @@ pub enum Model {
     Poisson,
     /// Batches at exponential gaps; a batch arrives all at once and has a geometric number of packets.
     Bursty,
+    /// Several sources with Pareto gaps, packets of one or of mixed sizes, and silence at the start of every period.
+    Pareto,
 }
 
 pub(crate) fn default_seed() -> u64 {
@@ -230,7 +249,21 @@ impl Cross {
     /// Creates a source of 1500-byte packets on the only link that lasts as long as the lab.
     pub fn new(direction: Direction, model: Model, rate: Rate) -> Cross {
         let (size, start) = (default_size(), Duration::ZERO);
-        Cross { link: None, direction, model, rate, size, batch: None, start, stop: None }
+        Cross {
+            link: None,
+            direction,
+            model,
+            rate,
+            size,
+            batch: None,
+            least_size: None,
+            sources: None,
+            shape: None,
+            silence: None,
+            period: None,
+            start,
+            stop: None,
+        }
     }
 
     /// Returns the source on a link of this name.
@@ -378,27 +411,10 @@ impl Spec {
     }
 }
 
-fn check_cross(sources: &[Cross]) -> Result<(), Mistake> {
-    for (index, cross) in sources.iter().enumerate() {
-        let check = |key: &str, right: bool, rule: &str| check(&format!("cross[{index}].{key}"), right, rule);
-        check("rate", MIN_RATE <= cross.rate && cross.rate <= MAX_RATE, RATE_RULE)?;
-        check("size", (46..=9000).contains(&cross.size.get()), "must lie between 46 and 9000 bytes")?;
-        check(
-            "batch",
-            cross.batch.is_none() || cross.model == Model::Bursty,
-            "belongs to the model `bursty`",
-        )?;
-        let batch = cross.batch_mean();
-        check("batch", (1.0..=10_000.0).contains(&batch), "must lie between 1 and 10000 packets")?;
-        check("stop", cross.stop.is_none_or(|stop| stop > cross.start), "must be later than `start`")?;
-    }
-    Ok(())
-}
-
-const MIN_RATE: Rate = Rate::from_bps(1_000);
+pub(crate) const MIN_RATE: Rate = Rate::from_bps(1_000);
 /// The single-threaded emulator cannot keep up with more, by far.
-const MAX_RATE: Rate = Rate::from_bps(10_000_000_000);
-const RATE_RULE: &str = "must lie between 1 kb/s and 10 Gb/s";
+pub(crate) const MAX_RATE: Rate = Rate::from_bps(10_000_000_000);
+pub(crate) const RATE_RULE: &str = "must lie between 1 kb/s and 10 Gb/s";
 
 pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), Mistake> {
     let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);

@@ -41,6 +41,22 @@ fn a_scenario_reads_with_its_defaults() {
 }
 
 #[test]
+fn pareto_traffic_says_what_is_wrong_with_its_keys() {
+    let with = |keys: &str| GOOD.replace("\"poisson\"", &format!("\"pareto\"\n{keys}"));
+    assert!(Spec::parse(&with("silence = \"20 ms\"\nperiod = \"1 s\""), Path::new("x.toml")).is_ok());
+    let cases = [
+        ("least-size = \"2 kB\"", "`cross[0].least-size`: must lie between 40 bytes and `size`"),
+        ("sources = 0", "`cross[0].sources`: must lie between 1 and 1000"),
+        ("shape = 1.0", "`cross[0].shape`: must be more than 1"),
+        ("silence = \"1 s\"", "`cross[0].silence`: must be at most 99 % of `period`"),
+    ];
+    for (keys, rule) in cases {
+        let found = error(&with(keys));
+        assert!(found.starts_with(&format!("x.toml, line 13: {rule}")), "{found}");
+    }
+}
+
+#[test]
 fn mistakes_name_file_line_and_key() {
     let cases = [
         ("access", "a\\u001b[2J", "x.toml, line 2: `name`: must be 1 to 32"),
@@ -49,7 +65,12 @@ fn mistakes_name_file_line_and_key() {
         ("0.01", "1.0", "x.toml, line 8: `forward.loss`: must be at least 0"),
         ("120 us", "20 ms", "x.toml, line 9: `forward.coalesce`: must be more than 0"),
         ("coalesce", "coalesse", "x.toml, line 9: `forward.coalesse`: unknown field"),
-        ("\"poisson\"", "\"pareto\"", "x.toml, line 12: `cross[0].model`: unknown variant"),
+        ("\"poisson\"", "\"web\"", "x.toml, line 12: `cross[0].model`: unknown variant"),
+        (
+            "stop = \"30 s\"",
+            "shape = 1.9",
+            "x.toml, line 14: `cross[0].shape`: belongs to the model `pareto`",
+        ),
         ("seed = 7", "mtu = 100", "x.toml, line 3: `mtu`: must lie between"),
         ("stop = \"30 s\"", "batch = 3.0", "x.toml, line 14: `cross[0].batch`: belongs to"),
         ("250 kB", "1 kB", "x.toml, line 7: `forward.buffer`: must hold"),

@@ -51,12 +51,17 @@ fn spread() -> f64 {
     SPREAD
 }
 
+/// Default number of sources of Pareto traffic (wan-measurements 4.7).
+pub const PARETO_SOURCES: u32 = 16;
+/// Default shape of its gaps (wan-measurements 4.7).
+pub const PARETO_SHAPE: f64 = 1.9;
+
 fn sources() -> u32 {
-    16
+    PARETO_SOURCES
 }
 
 fn shape() -> f64 {
-    1.9
+    PARETO_SHAPE
 }
 
 fn unscaled() -> f64 {

@@ -190,6 +190,7 @@ pub(crate) fn traffic(model: Model) -> &'static str {
         Model::Cbr => "CBR",
         Model::Poisson => "Poisson",
         Model::Bursty => "bursty",
+        Model::Pareto => "Pareto",
     }
 }
 

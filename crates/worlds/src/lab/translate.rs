@@ -61,7 +61,7 @@ impl Translated {
             bail!("the lab runs at most {MAX_FLOWS} flows; this scenario has {}", scenario.flow_count());
         }
         if let Some(host) = scenario.host.keys().next() {
-            bail!("the lab does not support `host.{host}`");
+            bail!("the lab does not support the network card of `host.{host}`; use `--on sim`");
         }
         if !scenario.measure.is_empty() {
             bail!("the lab does not support `measure[0]`; `headway measure` measures emulated paths");
@@ -183,21 +183,26 @@ pub(super) fn bottleneck(scenario: &Scenario, link: &LinkSpec) -> LabLink {
 
 /// Converts a source of traffic that occupies one queue.
 pub(super) fn cross(index: usize, traffic: &TrafficSpec, direction: Direction) -> Result<Cross, Error> {
-    let (model, rate, size, batch) = match traffic.traffic {
-        Traffic::Cbr { rate, size } => (Model::Cbr, rate, size, None),
-        Traffic::Poisson { rate, size } => (Model::Poisson, rate, size, None),
-        Traffic::Batches { rate, size, batch } => (Model::Bursty, rate, size, Some(batch)),
-        #[allow(unreachable_patterns)]
+    // The lab counts IP bytes, the simulator wire bytes.
+    let ip = |size: Bytes| Bytes::new(size.get().saturating_sub(WIRE_OVERHEAD.get()));
+    let of = |model, rate, size| Cross { size: ip(size), ..Cross::new(direction, model, rate) };
+    let cross = match traffic.traffic {
+        Traffic::Cbr { rate, size } => of(Model::Cbr, rate, size),
+        Traffic::Poisson { rate, size } => of(Model::Poisson, rate, size),
+        Traffic::Batches { rate, size, batch } => {
+            Cross { batch: Some(batch), ..of(Model::Bursty, rate, size) }
+        }
+        Traffic::Pareto { sources, rate, shape, size, least_size, silence, period } => Cross {
+            least_size: least_size.map(ip),
+            sources: Some(sources),
+            shape: Some(shape),
+            silence: Some(silence),
+            period: Some(period),
+            ..of(Model::Pareto, rate, size)
+        },
         _ => bail!("the lab does not support this value of `traffic[{index}].model`; use --on sim"),
     };
-    Ok(Cross {
-        // The lab counts IP bytes, the simulator wire bytes.
-        size: Bytes::new(size.get().saturating_sub(WIRE_OVERHEAD.get())),
-        batch,
-        start: traffic.start,
-        stop: traffic.stop,
-        ..Cross::new(direction, model, rate)
-    })
+    Ok(Cross { start: traffic.start, stop: traffic.stop, ..cross })
 }
 
 #[cfg(test)]

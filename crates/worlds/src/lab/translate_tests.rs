@@ -78,6 +78,25 @@ fn links_that_lead_one_way_are_paired() {
 }
 
 #[test]
+fn pareto_traffic_keeps_all_of_its_keys() {
+    let text = "[[traffic]]\nfrom = \"a\"\nto = \"b\"\nmodel = \"pareto\"\nrate = \"1 Mb/s\"\nsources = 4\nshape = 1.5\n\
+                least-size = \"78 B\"\nsilence = \"20 ms\"\nperiod = \"1 s\"\n";
+    let cross = one_way("", text).unwrap().cross.remove(0);
+    assert_eq!(
+        (cross.model, cross.size, cross.least_size),
+        (Model::Pareto, Bytes::new(1500), Some(Bytes::new(40)))
+    );
+    assert_eq!((cross.sources, cross.shape), (Some(4), Some(1.5)));
+    assert_eq!((cross.silence, cross.period), (Some(Duration::from_ms(20)), Some(Duration::from_ms(1000))));
+}
+
+#[test]
+fn network_cards_are_refused() {
+    let error = one_way("[host.a]\nack-coalescing = { kind = \"fixed\", interval = \"50 us\" }\n", "");
+    assert!(error.unwrap_err().starts_with("the lab does not support the network card of `host.a`"));
+}
+
+#[test]
 fn traffic_through_several_queues_is_refused() {
     let further = "[[link]]\nfrom = \"b\"\nto = \"c\"\nrate = \"5 Mb/s\"\n";
     let traffic = "[[traffic]]\nfrom = \"a\"\nto = \"c\"\nmodel = \"cbr\"\nrate = \"1 Mb/s\"\n";
