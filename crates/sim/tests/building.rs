@@ -64,7 +64,7 @@ fn the_card_of_a_sender_holds_its_acks_and_nothing_else() {
         built.network.flow(built.flows[0].id)
     };
     let bare = after("left", "coalescing");
-    assert_eq!((after("b", "ack-coalescing"), after("a", "coalescing")), (bare.clone(), bare.clone()));
+    assert_eq!((after("b", "ack-coalescing"), after("a", "coalescing")), (bare, bare));
     let [held, usual] = [after("a", "ack-coalescing"), bare].map(|flow| flow.srtt.unwrap());
     assert!(held > usual + Duration::from_ms(5), "{held} {usual}");
 }

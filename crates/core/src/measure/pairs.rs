@@ -111,3 +111,120 @@ impl IsolatedPairs {
         (enough && self.pairs.capprobe().is_some_and(|fastest| agrees(&fastest))).then_some(estimate)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::estimate::Method;
+    use crate::measure::Config;
+    use crate::measure::probe::Probe;
+    use crate::stream::Arrival;
+    use crate::units::Instant;
+
+    const PACKET: Bytes = Bytes::new(1_500);
+    const AVAILABLE: Rate = Rate::from_bps(60_000_000);
+    const BUDGET: Bytes = Bytes::new(3_000_000);
+
+    /// Packets of `schedule`, of which number i is received `received(i)` us after the first was sent.
+    fn record(schedule: &Schedule, received: impl Fn(u64) -> u64) -> StreamRecord {
+        let mut sent = Instant::from_ns(1_000_000_000);
+        let start = sent;
+        let arrivals = (0..schedule.packets() as u64).map(|index| {
+            sent += index.checked_sub(1).map_or(Duration::ZERO, |gap| schedule.gaps[gap as usize]);
+            let received = Some(start + Duration::from_us(received(index) as i64));
+            Arrival { index: index as u32, size: PACKET, sent, received }
+        });
+        let arrivals = arrivals.collect();
+        StreamRecord {
+            id: 0,
+            packet: PACKET,
+            average: schedule.average,
+            intended: schedule.gaps.clone(),
+            arrivals,
+        }
+    }
+
+    /// Trains whose gaps at the receiver are these in turn, in us.
+    fn trains(gaps: [u64; 3]) -> Capacity {
+        let config = Config {
+            method: Method::Response,
+            packet: PACKET,
+            budget: None,
+            gentle: false,
+            duration: None,
+            rtt: Duration::from_ms(20),
+            top_rate: Rate::from_bps(1_000_000_000),
+            train_rate: Rate::from_bps(1_000_000_000),
+        };
+        let mut trains = Capacity::new(&config, PACKET, AVAILABLE, None);
+        let mut probe = Probe::default();
+        while !trains.done() {
+            let at = |index: u64| (0..index).map(|gap| gaps[gap as usize % 3]).sum::<u64>() + 500;
+            let train = record(&trains.schedule(), at);
+            trains.observe(&train, &mut probe).expect("a train");
+        }
+        trains
+    }
+
+    /// Sends all pairs over a link of 100 Mb/s; every `late`-th one meets a packet behind it.
+    fn measured(mut pairs: IsolatedPairs, late: u64) -> IsolatedPairs {
+        while !pairs.done() {
+            let schedule = pairs.schedule();
+            let mut sent = vec![0];
+            for gap in &schedule.gaps {
+                sent.push(sent[sent.len() - 1] + gap.ns() as u64 / 1_000);
+            }
+            let at = |index: u64| {
+                let queued = if index.is_multiple_of(late) { 70 + index } else { 0 };
+                sent[index as usize / 2 * 2] + 500 + 120 * (index % 2) + queued
+            };
+            pairs.observe(&record(&schedule, at));
+        }
+        pairs
+    }
+
+    #[test]
+    fn pairs_follow_only_trains_whose_gaps_differ() {
+        let after = |gaps, budget| IsolatedPairs::after(&trains(gaps), AVAILABLE, budget, 1);
+        assert!(after([120; 3], BUDGET).is_none());
+        assert!(after([90, 120, 200], BUDGET).is_some());
+        assert!(after([90, 120, 200], Bytes::new(500_000)).is_none(), "too expensive");
+    }
+
+    #[test]
+    fn a_stream_of_pairs_is_as_large_as_a_train_and_leaves_pauses() {
+        let trains = trains([90, 120, 200]);
+        let pairs = IsolatedPairs::after(&trains, AVAILABLE, BUDGET, 1).expect("pairs");
+        let schedule = pairs.schedule();
+        assert!(schedule.packets() <= trains.schedule().packets());
+        let least = AVAILABLE.time_for(PACKET);
+        for (number, gap) in schedule.gaps.iter().enumerate() {
+            let within = number % 2 == 0;
+            assert!(
+                if within { *gap == trains.schedule().gaps[0] } else { *gap >= least },
+                "{number}: {gap:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn pairs_that_met_nothing_tell_the_capacity() {
+        let pairs = IsolatedPairs::after(&trains([90, 120, 200]), AVAILABLE, BUDGET, 1).expect("pairs");
+        let capacity = measured(pairs, 3).capacity().expect("a capacity");
+        assert!((capacity.mbps() - 100.0).abs() < 2.0, "{capacity}");
+    }
+
+    #[test]
+    fn without_agreement_the_trains_decide_after_two_rounds() {
+        let mut pairs = IsolatedPairs::after(&trains([90, 120, 200]), AVAILABLE, BUDGET, 1).expect("pairs");
+        let mut streams = 0;
+        while !pairs.done() {
+            let schedule = pairs.schedule();
+            // No two pairs have the same gap.
+            pairs.observe(&record(&schedule, |index| 1_000 + index * index * 37 + 90 * streams));
+            streams += 1;
+        }
+        assert_eq!(streams as usize, ROUNDS * pairs.trains().streams());
+        assert_eq!(pairs.capacity(), None);
+    }
+}
