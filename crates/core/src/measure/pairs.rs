@@ -115,9 +115,8 @@ impl IsolatedPairs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::estimate::Method;
-    use crate::measure::Config;
     use crate::measure::probe::Probe;
+    use crate::measure::{Config, Method};
     use crate::stream::Arrival;
     use crate::units::Instant;
 
@@ -142,6 +141,16 @@ mod tests {
             intended: schedule.gaps.clone(),
             arrivals,
         }
+    }
+
+    /// When the packets of `schedule` leave, in us.
+    fn sent_us(schedule: &Schedule) -> Vec<u64> {
+        let mut sent = vec![0];
+        sent.extend(schedule.gaps.iter().scan(0, |at, gap| {
+            *at += gap.ns() as u64 / 1_000;
+            Some(*at)
+        }));
+        sent
     }
 
     /// Trains whose gaps at the receiver are these in turn, in us.
@@ -170,10 +179,7 @@ mod tests {
     fn measured(mut pairs: IsolatedPairs, late: u64) -> IsolatedPairs {
         while !pairs.done() {
             let schedule = pairs.schedule();
-            let mut sent = vec![0];
-            for gap in &schedule.gaps {
-                sent.push(sent[sent.len() - 1] + gap.ns() as u64 / 1_000);
-            }
+            let sent = sent_us(&schedule);
             let at = |index: u64| {
                 let queued = if index.is_multiple_of(late) { 70 + index } else { 0 };
                 sent[index as usize / 2 * 2] + 500 + 120 * (index % 2) + queued
@@ -220,8 +226,13 @@ mod tests {
         let mut streams = 0;
         while !pairs.done() {
             let schedule = pairs.schedule();
-            // No two pairs have the same gap.
-            pairs.observe(&record(&schedule, |index| 1_000 + index * index * 37 + 90 * streams));
+            // All gaps are at least 5 % apart, and the first packets meet more and more others.
+            let at = |index: u64| {
+                let pair = index / 2 * 6 + streams;
+                let gap = (100.0 * 1.05_f64.powi(pair as i32)) as u64;
+                sent_us(&schedule)[index as usize / 2 * 2] + 500 + pair * 40 + gap * (index % 2)
+            };
+            pairs.observe(&record(&schedule, at));
             streams += 1;
         }
         assert_eq!(streams as usize, ROUNDS * pairs.trains().streams());
