@@ -5,6 +5,7 @@ use headway_core::{Duration, Rate};
 use crate::closed_loop;
 use crate::context::Size;
 use crate::experiment::{Experiment, Study};
+use crate::procedure;
 use crate::shared_link::{SETTINGS, Setting};
 use crate::study::cells_of;
 
@@ -83,6 +84,10 @@ impl Experiment {
                 let time = (size.of(study.warmup) + size.of(study.milliseconds)) as f64 / 1e3;
                 let bits: f64 = study.rates.iter().map(|rate| rate.bps_f64() * time).sum();
                 (bits / 8.0 / 1538.0) as usize * study.buckets.len()
+            }
+            Study::Procedure(study) => {
+                let bytes = procedure::CAPACITY.bytes_in(procedure::END).get();
+                (bytes / 1538) as usize * study.variants.len() * size.of(study.runs)
             }
             Study::Passive(study) => {
                 let segments = study.size.get() as usize / 1448 * study.flows;

@@ -7,6 +7,7 @@ mod errors;
 mod pairs;
 mod passive;
 mod path;
+mod procedure;
 mod shapers;
 mod stream;
 mod study;
@@ -20,6 +21,7 @@ pub use errors::{Denoising, Errors, Estimator, Read, Variant};
 pub use pairs::{Capacities, NarrowLinks, PairDelays, Prefixes, Sizes, StepRule};
 pub use passive::{AckStamps, Card, Passive};
 pub use path::{Cross, GapMechanism, Path};
+pub use procedure::{Drawn, Procedure, Redrawn, Router};
 pub use shapers::Shapers;
 pub use stream::{Spread, StreamShape};
 pub use study::{

@@ -14,6 +14,7 @@ pub mod number;
 mod outcome;
 pub mod page;
 pub mod passive;
+mod procedure;
 pub mod shared_link;
 mod statistics;
 mod study;

@@ -32,7 +32,7 @@ pub(crate) struct Findings {
 
 impl Findings {
     /// Returns the number that a claim is about: `NAME`, `null of NAME`, `NAME minus NAME` or `NAME over NAME`.
-    fn value(&self, measure: &str) -> Option<f64> {
+    pub(crate) fn value(&self, measure: &str) -> Option<f64> {
         let one = |name: &str| match name.strip_prefix("null of ") {
             Some(name) => self.nulls.get(name).copied(),
             None => self.measures.get(name).copied(),

@@ -12,6 +12,7 @@ use super::errors::Errors;
 use super::pairs::{Capacities, NarrowLinks, PairDelays, Prefixes};
 use super::passive::{AckStamps, Passive};
 use super::path::GapMechanism;
+use super::procedure::Procedure;
 use super::shapers::Shapers;
 use super::stream::StreamShape;
 use crate::shared_link::Marking;
@@ -48,6 +49,8 @@ pub enum Study {
     Series(Series),
     /// The mean of the first gaps after an interrupt, over their number.
     Windows(Windows),
+    /// Four flows that share a narrow link with explicit congestion control.
+    Procedure(Procedure),
     /// Passive estimates of the available bandwidth.
     Passive(Passive),
     /// Rates of consecutive ACKs by stamps in and behind a network card.

@@ -17,6 +17,7 @@ mod pair_delays;
 mod passive;
 mod path;
 mod prefixes;
+mod procedure;
 mod scores;
 mod sender;
 mod series;
@@ -57,6 +58,7 @@ pub fn run(experiment: &Experiment, context: &Context<'_>) -> Result<Outcome, Er
         Study::Windows(study) => windows::run(study, experiment, context),
         Study::SharedLink(study) => shared_link::run(study, experiment, context),
         Study::GapFlows(study) => gap_flows::run(study, experiment, context),
+        Study::Procedure(study) => procedure::run(study, experiment, context),
         Study::Passive(study) => passive::run(study, experiment, context),
         Study::AckStamps(study) => ack_stamps::run(study, experiment, context),
         Study::Capacities(study) => capacities::run(study, experiment, context),

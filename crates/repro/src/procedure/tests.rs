@@ -1,0 +1,75 @@
+use super::*;
+
+#[test]
+fn a_seed_gives_all_variants_the_same_starts_and_capacities() {
+    let redrawn = Some(Redrawn { least: 0.7, every: Duration::from_ms(2_000) });
+    assert_eq!((times(1), capacities(redrawn, 1)), (times(1), capacities(redrawn, 1)));
+    assert_ne!(times(1), times(2));
+    let drawn = capacities(redrawn, 1);
+    assert!(drawn.lowest() >= CAPACITY.scale(0.7) && drawn.highest() <= CAPACITY);
+    assert_eq!(drawn.list().count(), 48);
+    for (number, (start, stop)) in times(3).into_iter().enumerate() {
+        assert!((10.0 * number as f64..10.0 * number as f64 + 0.1).contains(&start), "{start}");
+        assert!((stop - start - 60.0).abs() < 1e-9);
+    }
+}
+
+/// A run without a router's records in which flows have equal rates, but the third rises to its share within 1 s, and
+/// a queue of 9000 B that lasts half a second after each start.
+fn made_up() -> Trace {
+    let flows: Vec<(f64, f64)> =
+        (0..FLOWS).map(|flow| (10.0 * flow as f64, 10.0 * flow as f64 + 60.0)).collect();
+    let steps = END.ns() / STEP.ns();
+    let time = |step: i64| (step as f64 + 0.5) * STEP.secs_f64();
+    let rate = |time: f64, flow: usize| {
+        let (start, stop) = flows[flow];
+        let rises = if flow == 2 { (time - start).clamp(0.0, 1.0) } else { 1.0 };
+        if (start..stop).contains(&time) { 0.5 * rises } else { 0.0 }
+    };
+    let waits = |time: f64| flows.iter().any(|(start, _)| (*start..start + 0.5).contains(&time));
+    let interval = |number: i64| Interval {
+        delivered: [1_000 * number as u64; FLOWS],
+        left: 15_000 * number as u64,
+        possible: 18_750 * number as u64,
+        dropped: u64::from(number >= 400) * 7,
+    };
+    Trace {
+        queue: (0..steps).map(|step| if waits(time(step)) { 9_000 } else { 0 }).collect(),
+        rates: (0..steps).map(|step| std::array::from_fn(|flow| rate(time(step), flow))).collect(),
+        intervals: (1..=steps / STEPS as i64).map(interval).collect(),
+        flows,
+        records: Vec::new(),
+        alpha: f64::NAN,
+        has_target: false,
+    }
+}
+
+#[test]
+fn numbers_say_how_long_a_flow_takes_to_its_share_and_its_queue_to_drain() {
+    let numbers = made_up().numbers();
+    assert!((numbers["utilisation"] - 80.0).abs() < 1e-9);
+    assert_eq!((numbers["drops"], numbers["drops/30-80"]), (7.0, 7.0));
+    assert_eq!((numbers["queue/10-80"], numbers["arrival-3/queue"]), (9_000.0, 9_000.0));
+    assert!((numbers["arrival-3/drained"] - 5.0).abs() < 0.1, "{}", numbers["arrival-3/drained"]);
+    // With two equal flows and a third of share x, the index is 0.95 at x = 0.58 and 0.99 at x = 0.80.
+    assert!((5.9..7.1).contains(&numbers["arrival-3/jain-95"]), "{}", numbers["arrival-3/jain-95"]);
+    assert!((7.9..9.1).contains(&numbers["arrival-3/jain-99"]), "{}", numbers["arrival-3/jain-99"]);
+    // Rounding at the edge of an interval lets the others look one RTT late.
+    assert!(numbers["arrival-2/jain-99"] < 1.1 && numbers["arrival-4/jain-99"] < 1.1);
+    assert!((numbers["third/second-2"] - 10.0).abs() < 1e-9);
+    assert!(numbers["lambda"].is_nan() && numbers["error/20-60"].is_nan(), "there is no such router");
+}
+
+#[test]
+fn the_queue_waits_and_the_packet_in_transmission_does_not() {
+    let router = |text: &str| -> Router { toml::from_str(text).expect("a router") };
+    let fixed = router("controller = \"rcp\"\nqueue = { kind = \"rcp\", limit = \"76900 B\" }");
+    let varying = router(
+        "controller = \"rcp\"\nqueue = { kind = \"rcp\", limit = \"76900 B\" }\n\
+         redrawn = { least = 0.7, every = \"2 s\" }",
+    );
+    let [fixed, varying] = [run(&fixed, 1).numbers(), run(&varying, 1).numbers()];
+    assert!(fixed["utilisation"] > 95.0 && varying["utilisation"] > 95.0, "{fixed:?}");
+    assert_eq!(fixed["arrival-2/queue"] % 1_500.0, 0.0, "whole packets");
+    assert!(varying["queue/mean"] > fixed["queue/mean"], "the router believes in too much");
+}
