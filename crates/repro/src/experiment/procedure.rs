@@ -60,6 +60,8 @@ pub enum Drawn {
     Rates,
     /// Queue, its average and its target, a panel for each variant.
     Queue,
+    /// The queue, all variants together.
+    Queues,
     /// The rate that RCP's router announces, all variants together.
     Announced,
     /// The error of the capacity that ErrorS found, all variants together.

@@ -29,14 +29,18 @@ impl Trace {
 
     /// Returns the longest queue in each 100 ms, and lambda and kappa where the law has them, in kB.
     pub(crate) fn queue_curves(&self, from: f64, to: f64) -> Vec<Curve> {
-        let longest = |end: f64| largest(self.queue(end - WIDTH, end)) / 1e3;
-        let queue = ends(from, to).map(|end| (end, longest(end))).collect();
-        let mut curves = vec![Curve::line("queue", queue)];
+        let mut curves = vec![Curve::line("queue", self.queue_points(from, to))];
         if self.has_target {
             curves.push(Curve::line("average", self.points(from, to, |r| unsigned(r.weighted) / 1e3)));
             curves.push(Curve::line("target", self.points(from, to, |r| unsigned(r.kappa) / 1e3)));
         }
         curves
+    }
+
+    /// Returns the longest queue in each 100 ms, kB.
+    pub(crate) fn queue_points(&self, from: f64, to: f64) -> Points {
+        let longest = |end: f64| largest(self.queue(end - WIDTH, end)) / 1e3;
+        ends(from, to).map(|end| (end, longest(end))).collect()
     }
 
     /// Returns the rate that RCP announces, Mb/s; nothing for other laws.

@@ -109,6 +109,7 @@ fn figure(study: &Procedure, done: &[Done<'_>]) -> Figure {
     let panels = study.draw.iter().flat_map(|what| match what {
         Drawn::Rates => each("rates", "Mb/s", &|trace| trace.rate_curves(from, to)),
         Drawn::Queue => each("queue", "kB", &|trace| trace.queue_curves(from, to)),
+        Drawn::Queues => together("queue", "kB", &|trace| trace.queue_points(from, to)),
         Drawn::Announced => {
             together("rate that the router announces", "Mb/s", &|trace| trace.announced_points(from, to))
         }
