@@ -8,6 +8,7 @@ mod pairs;
 mod passive;
 mod path;
 mod procedure;
+mod rivals;
 mod shapers;
 mod stream;
 mod study;
@@ -22,6 +23,7 @@ pub use pairs::{Capacities, NarrowLinks, PairDelays, Prefixes, Sizes, StepRule};
 pub use passive::{AckStamps, Card, Passive};
 pub use path::{Cross, GapMechanism, Path};
 pub use procedure::{Drawn, Procedure, Redrawn, Router};
+pub use rivals::Rivals;
 pub use shapers::Shapers;
 pub use stream::{Spread, StreamShape};
 pub use study::{

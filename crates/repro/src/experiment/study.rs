@@ -13,6 +13,7 @@ use super::pairs::{Capacities, NarrowLinks, PairDelays, Prefixes};
 use super::passive::{AckStamps, Passive};
 use super::path::GapMechanism;
 use super::procedure::Procedure;
+use super::rivals::Rivals;
 use super::shapers::Shapers;
 use super::stream::StreamShape;
 use crate::shared_link::Marking;
@@ -51,6 +52,8 @@ pub enum Study {
     Windows(Windows),
     /// Four flows that share a narrow link with explicit congestion control.
     Procedure(Procedure),
+    /// Explicit congestion control beside other systems.
+    Rivals(Rivals),
     /// Passive estimates of the available bandwidth.
     Passive(Passive),
     /// Rates of consecutive ACKs by stamps in and behind a network card.

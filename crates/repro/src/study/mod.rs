@@ -18,6 +18,7 @@ mod passive;
 mod path;
 mod prefixes;
 mod procedure;
+mod rivals;
 mod scores;
 mod sender;
 mod series;
@@ -27,6 +28,7 @@ mod staggered;
 mod windows;
 
 pub(crate) use closed_loop::count as cells_of;
+pub(crate) use rivals::packets as packets_of_rivals;
 
 use headway_core::Duration;
 use headway_worlds::{Options, World};
@@ -59,6 +61,7 @@ pub fn run(experiment: &Experiment, context: &Context<'_>) -> Result<Outcome, Er
         Study::SharedLink(study) => shared_link::run(study, experiment, context),
         Study::GapFlows(study) => gap_flows::run(study, experiment, context),
         Study::Procedure(study) => procedure::run(study, experiment, context),
+        Study::Rivals(study) => rivals::run(here, study, experiment, context),
         Study::Passive(study) => passive::run(study, experiment, context),
         Study::AckStamps(study) => ack_stamps::run(study, experiment, context),
         Study::Capacities(study) => capacities::run(study, experiment, context),
