@@ -146,7 +146,12 @@ impl Dilation {
         if let Some(per_second) = &mut arrivals.per_second {
             *per_second /= f64::from(self.factor);
         }
-        for time in arrivals.times.iter_mut().flatten().chain(&mut arrivals.think) {
+        if let Some(lambda) = &mut arrivals.lambda {
+            *lambda /= f64::from(self.factor);
+        }
+        let crowd = [&mut arrivals.peak, &mut arrivals.b, &mut arrivals.sigma, &mut arrivals.rtt];
+        let times = arrivals.times.iter_mut().flatten().chain(&mut arrivals.think);
+        for time in times.chain(crowd.into_iter().flatten()) {
             self.time(time);
         }
     }
@@ -213,6 +218,8 @@ mod tests {
         assert_eq!(with("rate = \"40 Mb/s\"").rate, Some(Rate::from_mbps(4.0)));
         let times = with("times = [\"0 s\", \"20 ms\"]").times;
         assert_eq!(times, Some(vec![Duration::ZERO, Duration::from_ms(200)]));
+        let crowd = with("kind = \"laplace\", peak = \"2 s\", b = \"100 ms\"");
+        assert_eq!((crowd.peak, crowd.b), (Some(Duration::from_ms(20_000)), Some(Duration::from_ms(1_000))));
     }
 
     #[test]

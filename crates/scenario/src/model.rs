@@ -15,7 +15,7 @@ use crate::controller::FlowController;
 use crate::kernel_queue::KernelQueue;
 use headway_host::gap::Mechanism;
 use headway_host::nic::{AckStamp, Coalescing, Stamp};
-use headway_traffic::{ArrivalSpec, Traffic};
+use headway_traffic::{ArrivalSpec, SizeDistribution, Traffic};
 
 /// Bytes of IP, TCP and the timestamp option in every segment.
 const HEADERS: u32 = 52;
@@ -180,7 +180,8 @@ pub struct FlowSpec {
     /// Receive buffer, in payload bytes; default 64 MB.
     #[serde(default = "default_receive_buffer")]
     pub receive_buffer: Bytes,
-    /// Largest IP packet in bytes, from 576 to that of the scenario; default that of the scenario.
+    /// Largest IP packet in bytes, from 576, or from 80 with `xcp` and `rcp`, to that of the scenario; default that of
+    /// the scenario.
     pub mtu: Option<u32>,
     /// Segments per ACK; default 2.
     #[serde(default = "default_ack_every")]
@@ -357,10 +358,14 @@ fn yes() -> bool {
 }
 
 impl Scenario {
-    /// Returns the number of TCP flows.
+    /// Returns the number of TCP flows that stay.
     pub fn flow_count(&self) -> u64 {
-        let staying = self.flow.iter().filter(|flow| flow.arrivals.is_none());
-        staying.fold(0, |sum, flow| flow.count.saturating_add(sum))
+        let staying = |flow: &FlowSpec| match &flow.arrivals {
+            None => flow.count,
+            Some(_) if flow.arrival_sizes().is_some() => 0,
+            Some(arrivals) => arrivals.count(),
+        };
+        self.flow.iter().fold(0, |sum, flow| staying(flow).saturating_add(sum))
     }
 
     /// Returns the payload bytes of a full segment: the MTU less 20 bytes of IP, 20 of TCP and 12 of the
@@ -424,6 +429,11 @@ impl FlowSpec {
     /// Returns the start time of flow number `index` of the group.
     pub fn start_of(&self, index: u64) -> Instant {
         Instant::ZERO + self.start + self.stagger * i64::try_from(index).unwrap_or(i64::MAX)
+    }
+
+    /// Returns the sizes of flows that come and go; `None` if they stay.
+    pub fn arrival_sizes(&self) -> Option<SizeDistribution> {
+        self.arrivals.as_ref()?.sizes(self.size)
     }
 
     /// Returns the name of the group in results.

@@ -169,6 +169,11 @@ fn tcp_config(
     }
 }
 
+/// Returns the time from which on no flows of a group arrive.
+fn last_arrival(scenario: &Scenario, spec: &FlowSpec) -> Instant {
+    Instant::ZERO + spec.stop.unwrap_or(scenario.duration).min(scenario.duration)
+}
+
 fn ecn(mode: EcnMode) -> Ecn {
     match mode {
         EcnMode::Off => Ecn::Off,
@@ -243,12 +248,10 @@ impl Builder {
                 .controller
                 .known()
                 .ok_or_else(|| missing(&format!("flow[{group}].controller"), &spec.controller))?;
-            if let Some((arrivals, sizes)) =
-                spec.arrivals.as_ref().and_then(|arrivals| Some((arrivals, arrivals.sizes(spec.size)?)))
-            {
+            if let Some((arrivals, sizes)) = spec.arrivals.as_ref().zip(spec.arrival_sizes()) {
                 let start = spec.start_of(0);
                 // No flows arrive after `stop`, but those that have arrived finish.
-                let stop = Instant::ZERO + spec.stop.unwrap_or(scenario.duration).min(scenario.duration);
+                let stop = last_arrival(scenario, spec);
                 let config = tcp_config(scenario, spec, controller, start, (&forward, &reverse), ends);
                 let id = self.network.add_group(&TcpConfig { stop: None, ..config });
                 let starts = match arrivals.sessions(sizes, seed, group as u64) {
@@ -258,8 +261,14 @@ impl Builder {
                 arriving.push(ArrivingGroup::new(group, id, starts, (start, stop)));
                 continue;
             }
-            for index in 0..spec.count {
-                let start = spec.start_of(index);
+            let starts: Vec<Instant> = match &spec.arrivals {
+                None => (0..spec.count).map(|index| spec.start_of(index)).collect(),
+                Some(arrivals) => {
+                    let times = arrivals.starts(seed, group as u64).map(|at| spec.start_of(0) + at);
+                    times.take_while(|at| *at < last_arrival(scenario, spec)).collect()
+                }
+            };
+            for start in starts {
                 let config = tcp_config(scenario, spec, controller, start, (&forward, &reverse), ends);
                 flows.push(BuiltFlow { id: self.network.add_tcp(&config), group, start });
             }

@@ -71,7 +71,10 @@ fn groups_keep_the_order_of_the_file() {
 fn mistakes_in_arrivals_are_named() {
     let cases = [
         ("arrivals = { per-second = 10.0 }\n", "needs a `size-distribution`"),
-        ("size = \"1 kB\"\narrivals = { }\n", "needs one of `rate`, `per-second`, `times` and `sessions`"),
+        (
+            "size = \"1 kB\"\narrivals = { }\n",
+            "needs one of `kind`, `rate`, `per-second`, `times` and `sessions`",
+        ),
         ("size = \"1 kB\"\narrivals = { sessions = 5 }\n", "belongs to `sessions`, which need it"),
         (
             "size = \"1 kB\"\narrivals = { per-second = 5.0, think = \"1 s\" }\n",
@@ -85,6 +88,8 @@ fn mistakes_in_arrivals_are_named() {
         ),
         ("size = \"1 kB\"\narrivals = { per-second = -1.0 }\n", "must be more than 0"),
         ("size = \"1 kB\"\narrivals = { times = [\"2 s\", \"1 s\"] }\n", "must be in ascending order"),
+        ("arrivals = { kind = \"laplace\", peak = \"2 s\" }\n", "flow[0].arrivals.b`: must be given"),
+        ("mtu = 100\n", "must lie between 576 bytes"),
         (
             "arrivals = { per-second = 1.0, size-distribution = { kind = \"pareto\", mean = \"1 kB\", shape = 1.0 } }\n",
             "needs a `spread`",
@@ -95,6 +100,23 @@ fn mistakes_in_arrivals_are_named() {
         let error = Scenario::parse(&text, Path::new("x.toml"), &[]).unwrap_err().to_string();
         assert!(error.contains(expected), "{flow}: {error}");
     }
+}
+
+#[test]
+fn the_flows_of_a_crowd_without_a_size_stay() {
+    let text = link(
+        "10 Mb/s",
+        "mtu = 100\narrivals = { kind = \"normal\", peak = \"4 s\", sigma = \"1 s\", flows = 60 }\n",
+    )
+    .replace("reno", "rcp:paced")
+    .replace("delay = \"5 ms\"", "delay = \"5 ms\"\nqueue = { kind = \"rcp\" }");
+    let results = run(&text);
+    let total = &results.summary.total;
+    assert_eq!((total.flows, total.finished), (60, 0));
+    // Segments of 28 B in packets of 138 B on the wire, which fill the link once flows have arrived.
+    let goodput = total.goodput_bps as f64 / (10e6 * 28.0 / 138.0);
+    assert!((0.85..1.0).contains(&goodput), "{goodput}");
+    assert_eq!(results, run(&text));
 }
 
 const SESSIONS: &str = "arrivals = { sessions = 40, think = \"190 ms\", size-distribution = { kind = \"fixed\", \

@@ -4,11 +4,12 @@ use headway_core::{Bytes, Duration, Rate};
 use rand_pcg::Pcg64Mcg;
 use serde::Deserialize;
 
+use crate::crowd::{self, Crowd, CrowdKind};
 use crate::distribution::{Lognormal, Pareto, exponential};
 use crate::random;
 use crate::sessions::Sessions;
 
-/// Flows that come and go. Exactly one of `rate`, `per-second`, `times` and `sessions` says when they arrive.
+/// Flows that come and go. Exactly one of `kind`, `rate`, `per-second`, `times` and `sessions` says when they arrive.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ArrivalSpec {
@@ -22,9 +23,27 @@ pub struct ArrivalSpec {
     pub sessions: Option<u64>,
     /// Mean time that a session thinks, exponentially distributed beyond [`MIN_THINK`](crate::MIN_THINK); also before its first flow.
     pub think: Option<Duration>,
-    /// The number of flows after which no more arrive. [default: no limit]
+    /// The kind of a crowd: how the number of its flows grows.
+    pub kind: Option<CrowdKind>,
+    /// When most flows of a Laplace or normal crowd arrive, counted from the start of the group.
+    pub peak: Option<Duration>,
+    /// Scale of a Laplace crowd, which grows by e^(t/b) before the peak.
+    pub b: Option<Duration>,
+    /// Standard deviation of a normal crowd.
+    pub sigma: Option<Duration>,
+    /// Shape of an Erlang crowd.
+    pub k: Option<u32>,
+    /// Rate of an Erlang crowd per second.
+    pub lambda: Option<f64>,
+    /// Growth of an exponential crowd per `rtt`: 0.04 is 4 %.
+    pub growth: Option<f64>,
+    /// The round-trip time of `growth`.
+    pub rtt: Option<Duration>,
+    /// Flows that are there before an exponential crowd.
+    pub initial: Option<f64>,
+    /// The number of flows after which no more arrive. [default: 5000 for crowds, otherwise no limit]
     pub flows: Option<u64>,
-    /// Payload of each flow. [default: the `size` of the group]
+    /// Payload of each flow. [default: the `size` of the group; without one, flows that `times` or `kind` starts stay]
     pub size_distribution: Option<SizeDistribution>,
 }
 
@@ -88,7 +107,12 @@ impl ArrivalSpec {
         self.size_distribution.or(size.map(|size| SizeDistribution::Fixed { size }))
     }
 
-    /// Mean number of arrivals per second of a Poisson process; `None` for listed times and sessions.
+    /// Whether flows need a size: those of lists and crowds may stay to the end.
+    pub fn needs_size(&self) -> bool {
+        self.times.is_none() && self.kind.is_none()
+    }
+
+    /// Mean number of arrivals per second of a Poisson process; `None` for listed times, crowds and sessions.
     pub fn intensity(&self, sizes: SizeDistribution) -> Option<f64> {
         self.per_second.or_else(|| Some(self.rate?.bps_f64() / 8.0 / sizes.mean().get() as f64))
     }
@@ -100,20 +124,30 @@ impl ArrivalSpec {
         Some(Sessions::new(count, think, sizes, flows, random::generator(seed, "sessions", id)))
     }
 
+    /// The most flows that arrive.
+    pub fn count(&self) -> u64 {
+        let listed = self.times.as_ref().map(|times| times.len() as u64);
+        let known = self.kind.map(|_| crowd::FLOWS).or(listed).unwrap_or(u64::MAX);
+        self.flows.map_or(known, |flows| if self.kind.is_some() { flows } else { flows.min(known) })
+    }
+
+    /// The times at which the flows of group `id` arrive, in a run with this seed, if they stay to the end.
+    pub fn starts(&self, seed: u64, id: u64) -> impl Iterator<Item = Duration> {
+        let sizes = SizeDistribution::Fixed { size: Bytes::ZERO };
+        self.generator(sizes, seed, id).map(|arrival| arrival.at)
+    }
+
     /// The arrivals of group `id` in a run with this seed.
     pub fn generator(&self, sizes: SizeDistribution, seed: u64, id: u64) -> Arrivals {
-        let gaps = match (&self.times, self.intensity(sizes)) {
-            (Some(times), _) => Gaps::Listed(times.clone().into_iter()),
-            (None, Some(intensity)) => Gaps::Exponential { mean_ns: 1e9 / intensity },
-            (None, None) => Gaps::Listed(Vec::new().into_iter()),
+        let crowd = self.crowd().ok().flatten();
+        let flows = self.count();
+        let gaps = match (crowd, &self.times, self.intensity(sizes)) {
+            (Some(crowd), ..) => Gaps::Crowd { crowd, flows },
+            (None, Some(times), _) => Gaps::Listed(times.clone().into_iter()),
+            (None, None, Some(intensity)) => Gaps::Exponential { mean_ns: 1e9 / intensity },
+            (None, None, None) => Gaps::Listed(Vec::new().into_iter()),
         };
-        Arrivals {
-            gaps,
-            sizes,
-            at_ns: 0.0,
-            left: self.flows.unwrap_or(u64::MAX),
-            rng: random::generator(seed, "arrivals", id),
-        }
+        Arrivals { gaps, sizes, at_ns: 0.0, left: flows, rng: random::generator(seed, "arrivals", id) }
     }
 }
 
@@ -133,6 +167,7 @@ pub struct Arrivals {
 enum Gaps {
     Exponential { mean_ns: f64 },
     Listed(std::vec::IntoIter<Duration>),
+    Crowd { crowd: Crowd, flows: u64 },
 }
 
 /// One flow of a group.
@@ -155,6 +190,10 @@ impl Iterator for Arrivals {
                 Duration::from_ns(self.at_ns as i64)
             }
             Gaps::Listed(times) => times.next()?,
+            // Those that the distribution places before the group's start begin with it.
+            Gaps::Crowd { crowd, flows } => {
+                crowd.draw(*flows - 1 - self.left, *flows, &mut self.rng).max(Duration::ZERO)
+            }
         };
         Some(Arrival { at, size: self.sizes.sample(&mut self.rng) })
     }

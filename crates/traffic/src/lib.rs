@@ -3,6 +3,7 @@
 mod arrivals;
 mod batches;
 mod cbr;
+mod crowd;
 pub mod distribution;
 mod egress;
 mod on_off;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 pub use self::arrivals::{Arrival, ArrivalSpec, Arrivals, SizeDistribution};
 use self::batches::Batches;
 use self::cbr::Cbr;
+pub use self::crowd::{Crowd, CrowdKind};
 use self::distribution::{Lognormal, Pareto};
 use self::on_off::OnOff;
 use self::pareto::{Renewal, Silence};

@@ -55,6 +55,14 @@ impl Arrivals {
         }
     }
 
+    /// Returns the time by which a share of the crowd, above 0 and below 1, has arrived; it may be below zero.
+    pub fn time_of(&self, share: f64) -> Duration {
+        let has_come = |seconds: f64| self.arrived(seconds) >= share;
+        // Twice the times of the begin and of the end, so that no share that a double resolves beside 1 is outside.
+        let (first, last) = (self.begin(), 2.0 * self.end().secs_f64() - self.begin());
+        Duration::from_secs_f64(last_that_holds(last, first.min(0.0), has_come))
+    }
+
     /// Returns the time in seconds before which less than 1e-15 of the crowd arrives.
     fn begin(&self) -> f64 {
         match *self {
