@@ -7,7 +7,7 @@ use crate::context::Size;
 use crate::experiment::{Experiment, Study};
 use crate::procedure;
 use crate::shared_link::{SETTINGS, Setting};
-use crate::study::{cells_of, packets_of_rivals};
+use crate::study::{cells_of, packets_of_crowds, packets_of_rivals};
 
 /// Packets of one PRC-MT length tuning besides its train: about eight pairs of streams, whose lengths bisect the
 /// range from 60 to 3000.
@@ -117,6 +117,8 @@ impl Experiment {
                 let trains = study.trains * study.prefixes.len() * study.sizes.len() * size.of(study.runs);
                 trains * (study.hidden as usize + 2)
             }
+            Study::Compensation(_) => 0,
+            Study::Crowds(study) => packets_of_crowds(study, size),
         };
         packets as u64
     }

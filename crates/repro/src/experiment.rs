@@ -3,6 +3,7 @@
 mod amount;
 mod claim;
 mod closed_loop;
+mod crowds;
 mod errors;
 mod pairs;
 mod passive;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use amount::{Count, Sweep};
 pub use claim::{Claim, Note};
 pub use closed_loop::{Cells, ClosedLoop, Published, Staggered};
+pub use crowds::{Compensation, Crowd, Crowds};
 pub use errors::{Denoising, Errors, Estimator, Read, Variant};
 pub use pairs::{Capacities, NarrowLinks, PairDelays, Prefixes, Sizes, StepRule};
 pub use passive::{AckStamps, Card, Passive};

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::amount::{Count, Sweep};
 use super::closed_loop::{ClosedLoop, Staggered};
+use super::crowds::{Compensation, Crowds};
 use super::errors::Errors;
 use super::pairs::{Capacities, NarrowLinks, PairDelays, Prefixes};
 use super::passive::{AckStamps, Passive};
@@ -66,6 +67,10 @@ pub enum Study {
     NarrowLinks(NarrowLinks),
     /// Capacities of the links before the narrow one.
     Prefixes(Prefixes),
+    /// Queues at which RCP absorbs a growing number of flows, by formula.
+    Compensation(Compensation),
+    /// The queue of an RCP router while a crowd arrives.
+    Crowds(Crowds),
 }
 
 /// Parameters of [`Study::SharedLink`].

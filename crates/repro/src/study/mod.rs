@@ -4,6 +4,8 @@ mod ack_stamps;
 mod capacities;
 mod chain;
 mod closed_loop;
+mod compensation;
+mod crowds;
 mod decisions;
 mod errors;
 mod gap_bursts;
@@ -28,6 +30,7 @@ mod staggered;
 mod windows;
 
 pub(crate) use closed_loop::count as cells_of;
+pub(crate) use crowds::packets as packets_of_crowds;
 pub(crate) use rivals::packets as packets_of_rivals;
 
 use headway_core::Duration;
@@ -68,6 +71,8 @@ pub fn run(experiment: &Experiment, context: &Context<'_>) -> Result<Outcome, Er
         Study::PairDelays(study) => pair_delays::run(study, experiment, context),
         Study::NarrowLinks(study) => narrow_links::run(study, experiment, context),
         Study::Prefixes(study) => prefixes::run(study, experiment, context),
+        Study::Compensation(study) => Ok(compensation::run(study)),
+        Study::Crowds(study) => crowds::run(study, experiment, context),
     }?;
     Ok(Outcome::new(experiment, context, SIMULATOR, findings))
 }
