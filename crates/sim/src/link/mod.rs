@@ -166,9 +166,10 @@ impl Link {
         }
         let backlog = self.backlog(now);
         let (at, ect) = (Instant::from_ns(now), packet.has(ECT));
-        let verdict = match reports.header(packet) {
-            None => self.queue.on_arrival(at, &backlog, size, ect),
-            Some(header) => self.queue.on_arrival_with_header(at, &backlog, size, ect, header),
+        let verdict = if packet.has(REPORT) {
+            self.judge_with_report(at, &backlog, packet, reports)
+        } else {
+            self.queue.on_arrival(at, &backlog, size, ect)
         };
         let mark = match verdict {
             Verdict::Accept => 0,
@@ -182,6 +183,22 @@ impl Link {
         self.count_accepted(packet);
         let packet = Packet { flags: packet.flags | mark, ..*packet };
         if self.staged.is_some() { self.enqueue(now, &packet, reports) } else { self.transmit(now, packet) }
+    }
+
+    /// Judges an arriving packet that has a report, and so perhaps a congestion header.
+    #[inline(never)]
+    fn judge_with_report(
+        &mut self,
+        at: Instant,
+        backlog: &Backlog,
+        packet: &Packet,
+        reports: &mut Reports,
+    ) -> Verdict {
+        let (size, ect) = (Bytes::new(packet.size.into()), packet.has(ECT));
+        match reports.header(packet) {
+            None => self.queue.on_arrival(at, backlog, size, ect),
+            Some(header) => self.queue.on_arrival_with_header(at, backlog, size, ect, header),
+        }
     }
 
     /// Counts an accepted packet.

@@ -146,7 +146,7 @@ impl Network {
             train.at = spacing.after(train.at, &mut train.joined);
             let sequence = self.queues.queue().next_sequence();
             if is_direct {
-                self.segment(flow, &segment);
+                self.plain_segment(flow, &segment);
             } else {
                 self.links[index].shorten_train(&train);
                 self.forward(&segment);
@@ -354,10 +354,16 @@ impl Network {
     /// Passes a segment to its receiver, and sends the ACKs that are due.
     #[inline(always)]
     fn segment(&mut self, flow: usize, packet: &Packet) {
-        let now = self.queues.now;
         if packet.has(REPORT) {
             self.take_header(flow, packet);
         }
+        self.plain_segment(flow, packet);
+    }
+
+    /// As [`Network::segment`], for one without a congestion header.
+    #[inline(always)]
+    fn plain_segment(&mut self, flow: usize, packet: &Packet) {
+        let now = self.queues.now;
         if let Some(ack) = self.receivers[flow].before(now, packet) {
             self.reply(flow, ack);
         }
