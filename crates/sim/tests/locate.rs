@@ -204,7 +204,7 @@ fn tight_links_on_loaded_paths_are_found_or_refused() {
 fn narrow_links_are_found_or_refused_and_capacities_right_or_unclear() {
     let paths = paths(12);
     for (loads, wrong_share) in
-        [([0.0, 0.2], 0.01), ([0.1, 0.4], 0.04), ([0.2, 0.6], 0.08), ([0.2, 0.8], 0.15)]
+        [([0.0, 0.2], 0.01), ([0.1, 0.4], 0.03), ([0.2, 0.6], 0.07), ([0.2, 0.8], 0.11)]
     {
         // Right, wrong and refused hops; right, wrong and unclear capacities.
         let (mut hops, mut capacities) = ([0u32; 3], [0u32; 3]);

@@ -179,7 +179,7 @@ pub enum Refused {
     NotFaster {
         /// The hop that the groups of trains say.
         hop: u32,
-        /// Mean rate of the group before it.
+        /// Mean rate of the groups before it.
         rate: Rate,
         /// Capacity of the narrow link.
         capacity: Rate,

@@ -98,9 +98,9 @@ const MOST_DUPLICATED: f64 = 0.2;
 const TIGHT_BYTES: f64 = 0.75;
 const TIGHT_TIME: f64 = 0.5;
 
-/// Trains that die before the narrow link are faster than its capacity by more than this factor on average. Those that
-/// cross it have at most its rate, and 2 to 4 % more where later links compress them.
-const FASTER_BEFORE: f64 = 1.03;
+/// Groups of trains that die before the narrow link are faster than its capacity by more than this factor on average.
+/// Trains that cross it have at most its rate, and 2 to 4 % more where later links compress them.
+const FASTER_BEFORE: f64 = 1.05;
 
 /// Trains that cross the narrow link are at most this much faster than its capacity on average: some are compressed later.
 const FASTER_BEHIND: f64 = 1.05;

@@ -268,12 +268,14 @@ impl Locator {
         if let Some(faster) = groups.iter().find(behind) {
             return Some(Refused::FasterBehind { hop, group: faster.hop, rate: faster.rate, capacity });
         }
-        let before = groups.iter().find(|group| u32::from(group.hop) + 1 == hop)?;
-        (before.rate < capacity.scale(FASTER_BEFORE)).then_some(Refused::NotFaster {
-            hop,
-            rate: before.rate,
-            capacity,
-        })
+        let before: Vec<Rate> =
+            groups.iter().filter(|group| u32::from(group.hop) < hop).map(|group| group.rate).collect();
+        let sum: f64 = before.iter().map(|rate| rate.bps_f64()).sum();
+        let rate = Rate::from_bps_f64(sum / before.len().max(1) as f64);
+        // The first of them died just before the link in question.
+        let faster =
+            before.first().is_none_or(|next| *next >= capacity && rate >= capacity.scale(FASTER_BEFORE));
+        (!faster).then_some(Refused::NotFaster { hop, rate, capacity })
     }
 
     /// Starts to measure the capacity of the links up to `hop`.
