@@ -13,6 +13,7 @@ mod configure;
 mod error;
 mod fetch;
 mod module;
+mod processor;
 mod source;
 mod tools;
 
@@ -21,6 +22,7 @@ use std::sync::atomic::AtomicBool;
 
 pub use cache::{Cleaned, clean, default_cache};
 pub use error::BuildError;
+pub use processor::unusable_processor;
 
 /// Which kernel to use, and where kernels are cached.
 #[derive(Clone, Debug)]
