@@ -223,7 +223,7 @@ fn narrow_links_are_found_or_refused_and_capacities_right_or_unclear() {
         let percent = loads.map(|load| 100.0 * load);
         println!("loads of {percent:?} %: hops {hops:?}, capacities {capacities:?} (right, wrong, refused)");
         for [right, wrong, _] in [hops, capacities] {
-            assert!(f64::from(wrong) <= 2.0 + wrong_share * f64::from(right), "{hops:?} {capacities:?}");
+            assert!(f64::from(wrong) <= 3.0 + wrong_share * f64::from(right), "{hops:?} {capacities:?}");
         }
     }
 }
