@@ -85,9 +85,14 @@ impl Testbed {
 
     /// Builds the command `headway measure` from client to server, with further arguments.
     pub(crate) fn measure_command(&self, args: &[&str]) -> anyhow::Result<Command> {
+        let first = ["measure", self.address.as_str(), "--json"];
+        self.client_command(first.into_iter().chain(args.iter().copied()))
+    }
+
+    /// Builds the command `headway` with these arguments in the client's node.
+    fn client_command<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> anyhow::Result<Command> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let all = ["measure", self.address.as_str(), "--json"].into_iter().chain(args.iter().copied());
-        let mut command = self.lab.command("client", program, all)?;
+        let mut command = self.lab.command("client", program, args)?;
         die_with_parent(&mut command);
         prioritise(&mut command);
         Ok(command)
@@ -106,10 +111,7 @@ impl Testbed {
 
     /// Runs `headway path` once; also returns whether the machine kept the emulator from delivering on time.
     pub(crate) fn path(&self) -> anyhow::Result<(PathLine, bool)> {
-        let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let mut command = self.lab.command("client", program, ["path", self.address.as_str(), "--json"])?;
-        die_with_parent(&mut command);
-        prioritise(&mut command);
+        let mut command = self.client_command(["path", self.address.as_str(), "--json"])?;
         let from = now();
         let output = command.stdin(Stdio::null()).output()?;
         let to = now();

@@ -54,6 +54,8 @@ fn check_pareto(
     check("shape", shape, "must be more than 1 and at most 10")?;
     let silence = cross.silence.unwrap_or_default();
     check("silence", silence >= Duration::ZERO, "must not be negative")?;
+    let together = silence == Duration::ZERO || cross.period.is_some();
+    check("period", together, "must be given with `silence`")?;
     // A silent share close to 1 would raise the rate beyond all bounds in the rest.
     let short = silence <= cross.period.unwrap_or_default().scale(MOST_SILENT);
     check("silence", short, "must be at most 99 % of `period`")

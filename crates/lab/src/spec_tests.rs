@@ -48,12 +48,14 @@ fn pareto_traffic_says_what_is_wrong_with_its_keys() {
         ("least-size = \"2 kB\"", "`cross[0].least-size`: must lie between 40 bytes and `size`"),
         ("sources = 0", "`cross[0].sources`: must lie between 1 and 1000"),
         ("shape = 1.0", "`cross[0].shape`: must be more than 1"),
-        ("silence = \"1 s\"", "`cross[0].silence`: must be at most 99 % of `period`"),
+        ("silence = \"1 s\"\nperiod = \"1 s\"", "`cross[0].silence`: must be at most 99 % of `period`"),
     ];
     for (keys, rule) in cases {
         let found = error(&with(keys));
         assert!(found.starts_with(&format!("x.toml, line 13: {rule}")), "{found}");
     }
+    let found = error(&with("silence = \"20 ms\""));
+    assert!(found.ends_with("`cross[0].period`: must be given with `silence`"), "{found}");
 }
 
 #[test]

@@ -106,6 +106,8 @@ impl ControlInterval {
 
 #[cfg(test)]
 mod tests {
+    use headway_core::queue::QueueSpec;
+
     use super::*;
 
     #[test]
@@ -126,5 +128,13 @@ mod tests {
         let read: ControlInterval = serde_json::from_str(&text).unwrap();
         assert_eq!(read, interval);
         assert_eq!((read.xi_bps, read.kappa), (-900_000.0, 6_000.0));
+    }
+
+    #[test]
+    fn laws_have_the_names_of_their_queues() {
+        for (number, name) in LAWS.iter().enumerate().filter(|(_, name)| **name != "wxcp") {
+            let queue: QueueSpec = serde_json::from_str(&format!(r#"{{"kind":"{name}"}}"#)).unwrap();
+            assert_eq!(queue.explicit().map(|(law, _)| law as usize), Some(number), "{name}");
+        }
     }
 }

@@ -87,8 +87,8 @@ pub(crate) fn run(variant: &Router, seed: u64) -> Trace {
     let mut bench = Bench::new(variant, seed);
     let mut trace = Trace {
         flows: times(seed),
-        alpha: alpha(&variant.queue),
-        has_target: !matches!(variant.queue, QueueSpec::Xcp(_) | QueueSpec::Rcp(_) | QueueSpec::DropTail(_)),
+        alpha: variant.queue.explicit().map_or(f64::NAN, |(law, config)| config.alpha(law)),
+        has_target: variant.queue.explicit().is_some_and(|(law, _)| !law.needs_capacity()),
         ..Trace::default()
     };
     let mut now = Instant::ZERO;
@@ -124,14 +124,6 @@ fn capacities(redrawn: Option<Redrawn>, seed: u64) -> RateSteps {
     let draw = |step| (every * step, CAPACITY.scale(random.random_range(least..=1.0)));
     let list: Vec<(Duration, Rate)> = (0..steps).map(draw).collect();
     RateSteps::try_from(list).expect("ascending times and no rate of zero")
-}
-
-/// Returns alpha of ErrorS, by which the error of the capacity is xi / alpha; NaN for other laws.
-fn alpha(queue: &QueueSpec) -> f64 {
-    match queue {
-        QueueSpec::Errors(config) | QueueSpec::RcpErrors(config) => config.alpha.unwrap_or(0.6),
-        _ => f64::NAN,
-    }
 }
 
 impl Bench {
@@ -187,11 +179,4 @@ impl Bench {
             dropped: statistics.dropped.packets,
         }
     }
-}
-
-/// Returns Jain's index of fairness: 1 when all are equal, 1/n when one has everything (xcp-rcp 4.5).
-pub(crate) fn jain(rates: &[f64]) -> f64 {
-    let sum: f64 = rates.iter().sum();
-    let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
-    sum * sum / (rates.len() as f64 * squares)
 }

@@ -66,8 +66,9 @@ pub(crate) fn check_arrivals(
     let intensity = sizes.and_then(|sizes| arrivals.intensity(sizes));
     check(".per-second", intensity.is_none_or(|rate| rate > 0.0), "must be more than 0")?;
     let most = arrivals.sessions.zip(arrivals.think).map(|(count, think)| count as f64 / think.secs_f64());
-    let expected = intensity.or(most).unwrap_or(0.0) * duration.secs_f64();
-    let expected = arrivals.flows.map_or(expected, |flows| expected.min(flows as f64));
+    // Lists and crowds have a number and no rate.
+    let expected = intensity.or(most).unwrap_or(f64::INFINITY) * duration.secs_f64();
+    let expected = expected.min(arrivals.count() as f64);
     let stays = sizes.is_none() && arrivals.count() > MAX_SESSIONS;
     check(".flows", !stays, "must be at most 4194304 if they have no size, as they stay")?;
     check("", expected <= MAX_ARRIVALS, "would be more than 1000000000 flows")?;

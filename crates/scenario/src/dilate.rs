@@ -102,9 +102,6 @@ impl Dilation {
         }
         self.time(&mut link.delay);
         self.time(&mut link.jitter);
-        if link.queue.as_ref().is_some_and(|queue| queue.explicit().is_some()) {
-            return Err("queue.kind");
-        }
         match &mut link.queue {
             Some(QueueSpec::Codel(codel)) => {
                 self.time(&mut codel.target);
@@ -116,8 +113,18 @@ impl Dilation {
                 self.time(&mut pie.burst);
             }
             Some(QueueSpec::Red(red)) => self.time(&mut red.adaptation),
-            // Disciplines without times, and explicit routers, which were refused.
-            _ => {}
+            Some(QueueSpec::DropTail(_) | QueueSpec::Step(_) | QueueSpec::Ramp(_)) | None => {}
+            // Their control intervals do not follow a key.
+            Some(
+                QueueSpec::Xcp(_)
+                | QueueSpec::XcpB(_)
+                | QueueSpec::XcpKappa(_)
+                | QueueSpec::Errors(_)
+                | QueueSpec::Rcp(_)
+                | QueueSpec::RcpB(_)
+                | QueueSpec::RcpKappa(_)
+                | QueueSpec::RcpErrors(_),
+            ) => return Err("queue.kind"),
         }
         Ok(())
     }

@@ -454,6 +454,13 @@ fn values_that_no_run_would_survive_are_refused() {
             pareto("silence = \"999 ms\"\nperiod = \"1 s\""),
             "line 12: `traffic[0].silence`: must be at most 99 %",
         ),
+        (
+            rate.to_owned(),
+            format!(
+                "{FLOW}size = \"1 kB\"\narrivals = {{ kind = \"laplace\", peak = \"20 s\", b = \"1 s\", flows = 2000000000 }}"
+            ),
+            "line 12: `flow[0].arrivals`: would be more than 1000000000 flows",
+        ),
     ];
     for (link, rest, expected) in cases {
         let found = read(&one_link(&link, &rest), &[]).unwrap_err().to_string();

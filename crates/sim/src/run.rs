@@ -26,7 +26,7 @@ const SLICE: Duration = Duration::from_ms(100);
 
 /// Maximum number of events between checks of memory and interruptions: about a second on a slow machine.
 const MAX_STEP_EVENTS: u64 = 3_000_000;
-/// Control intervals of a router that are recorded, about 25 MB; a run of 20 minutes with an interval of 12 ms.
+/// Control intervals of a router that are recorded, about 25 MB as they are kept: 20 minutes of intervals of 12 ms.
 const CONTROL_RECORDS: usize = 100_000;
 
 /// Length of the traffic sample from which percentiles are computed.
@@ -126,7 +126,8 @@ impl<'a> Run<'a> {
             self.target = Some((until, boundary));
         }
         self.take_control();
-        let needed = self.built.network.memory();
+        let control: usize = self.control.iter().map(Vec::capacity).sum();
+        let needed = self.built.network.memory() + Bytes::new((control * size_of::<Record>()) as u64);
         if needed > self.limit {
             return Err(Error::Memory { needed, limit: self.limit });
         }

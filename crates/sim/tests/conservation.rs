@@ -4,7 +4,7 @@ mod support;
 
 use headway_core::control::{FixedRate, FixedWindow, Kind};
 use headway_core::queue::{
-    ADAPTATION, CodelConfig, DropTailConfig, PieConfig, QueueSpec, RedConfig, StepConfig,
+    ADAPTATION, CodelConfig, DropTailConfig, ExplicitConfig, PieConfig, QueueSpec, RedConfig, StepConfig,
 };
 use headway_core::{Bytes, Duration, Rate};
 use headway_host::nic::Coalescing;
@@ -51,6 +51,7 @@ fn queues() -> impl Strategy<Value = QueueSpec> {
         1 => Just(QueueSpec::Step(StepConfig { threshold: Bytes::new(9_000), limit, packets: None })),
         1 => Just(QueueSpec::Red(red)),
         1 => Just(QueueSpec::Pie(PieConfig { limit, ..PieConfig::default() })),
+        1 => Just(QueueSpec::Xcp(ExplicitConfig { limit, ..ExplicitConfig::default() })),
         3 => (any::<bool>(), 1..10i64).prop_map(move |(ecn, target)| {
             QueueSpec::Codel(CodelConfig {
                 ecn,

@@ -192,19 +192,22 @@ fn tight_links_on_loaded_paths_are_found_or_refused() {
         let median = bytes[bytes.len() / 2] as f64 / 1e6;
         println!("{traffic}, {class}: {right} right, {wrong} wrong, {refused} refused; {median:.1} MB");
     }
-    let (mut wrong, mut all) = (0, 0);
+    let (mut right, mut wrong, mut all) = (0, 0, 0);
     for tally in tallies.values() {
+        right += tally.right;
         wrong += tally.wrong;
         all += tally.right + tally.wrong + tally.refused;
     }
     assert!(wrong * 10 <= all, "{wrong} of {all} wrong");
+    assert!(right * 2 >= all, "{right} of {all} right");
 }
 
 #[test]
 fn narrow_links_are_found_or_refused_and_capacities_right_or_unclear() {
     let paths = paths(12);
-    for (loads, wrong_share) in
-        [([0.0, 0.2], 0.01), ([0.1, 0.4], 0.03), ([0.2, 0.6], 0.07), ([0.2, 0.8], 0.11)]
+    // The largest share of wrong ones among right ones, and the smallest share of right hops.
+    for (loads, wrong_share, right_share) in
+        [([0.0, 0.2], 0.01, 0.8), ([0.1, 0.4], 0.03, 0.5), ([0.2, 0.6], 0.07, 0.2), ([0.2, 0.8], 0.11, 0.05)]
     {
         // Right, wrong and refused hops; right, wrong and unclear capacities.
         let (mut hops, mut capacities) = ([0u32; 3], [0u32; 3]);
@@ -222,6 +225,7 @@ fn narrow_links_are_found_or_refused_and_capacities_right_or_unclear() {
         }
         let percent = loads.map(|load| 100.0 * load);
         println!("loads of {percent:?} %: hops {hops:?}, capacities {capacities:?} (right, wrong, refused)");
+        assert!(f64::from(hops[0]) >= right_share * (2 * paths) as f64, "{hops:?}");
         for [right, wrong, _] in [hops, capacities] {
             assert!(f64::from(wrong) <= 3.0 + wrong_share * f64::from(right), "{hops:?} {capacities:?}");
         }

@@ -126,9 +126,11 @@ impl ArrivalSpec {
 
     /// The most flows that arrive.
     pub fn count(&self) -> u64 {
-        let listed = self.times.as_ref().map(|times| times.len() as u64);
-        let known = self.kind.map(|_| crowd::FLOWS).or(listed).unwrap_or(u64::MAX);
-        self.flows.map_or(known, |flows| if self.kind.is_some() { flows } else { flows.min(known) })
+        match (&self.times, self.kind) {
+            (_, Some(_)) => self.flows.unwrap_or(crowd::FLOWS),
+            (Some(times), None) => self.flows.unwrap_or(u64::MAX).min(times.len() as u64),
+            (None, None) => self.flows.unwrap_or(u64::MAX),
+        }
     }
 
     /// The times at which the flows of group `id` arrive, in a run with this seed, if they stay to the end.

@@ -123,8 +123,12 @@ fn contents(results: &Results) -> Result<Vec<(&'static str, String)>, Error> {
         files.push(("completions.csv", results.completions_csv()));
     }
     if !results.control.is_empty() {
-        let lines: Result<Vec<String>, _> = results.control.iter().map(serde_json::to_string).collect();
-        files.push(("control.jsonl", lines?.join("\n") + "\n"));
+        let mut text = String::new();
+        for interval in &results.control {
+            text += &serde_json::to_string(interval)?;
+            text.push('\n');
+        }
+        files.push(("control.jsonl", text));
     }
     if !results.streams.is_empty() {
         files.push(("streams.csv", results.streams_csv()));

@@ -3,10 +3,11 @@
 use std::fmt;
 
 /// What computes the feedback or the rate of a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Law {
     /// XCP, which knows the capacity (xcp-rcp 2.6).
+    #[default]
     Xcp = 0,
     /// XCP-b: the change of the queue and a target in place of the capacity (xcp-rcp 2.8).
     Blind = 1,
@@ -45,6 +46,11 @@ impl Law {
         self as u32 >= Law::Rcp as u32
     }
 
+    /// Returns whether the law works only with a known capacity, and so aims at no queue.
+    pub const fn needs_capacity(self) -> bool {
+        matches!(self, Law::Xcp | Law::Rcp)
+    }
+
     /// Returns whether the target of the queue tunes itself.
     pub const fn tunes(self) -> bool {
         matches!(self, Law::Kappa | Law::Errors | Law::RcpKappa | Law::RcpErrors)
@@ -52,10 +58,11 @@ impl Law {
 }
 
 /// When a self-tuning target takes the link for under-utilised (xcp-rcp 2.9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Detector {
     /// The queue is empty: D1.
+    #[default]
     Empty = 0,
     /// It was empty for n intervals: D2.
     EmptyForN = 1,
@@ -76,7 +83,7 @@ pub mod flags {
 }
 
 /// The parameters of a queue; [`Config::check`] tells their ranges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Config {
     /// Believed capacity C in B/s, up to [`LARGEST`](super::LARGEST); 0 for unknown, except with XCP and RCP.
@@ -137,29 +144,7 @@ impl Config {
     /// Targets of the queue are those for 1.5 Mb/s and an RTT of 100 ms: kappa is 6000 B, which is 32 % of the
     /// bandwidth-delay product there (xcp-rcp 1.7).
     pub fn new(law: Law, capacity: u64, line: u64) -> Config {
-        let mut config = Config {
-            capacity,
-            line,
-            rate_min: 0,
-            kappa: 0,
-            queue_max: 0,
-            base_rtt: 0,
-            update_limit: 0,
-            interval_min: 0,
-            law,
-            flags: 0,
-            alpha: 0,
-            beta: 0,
-            gamma: 0,
-            psi: 0,
-            chi: 0,
-            rho: 0,
-            tau: 0,
-            n: 0,
-            detector: Detector::Empty,
-            overhead: 0,
-            zeta: 0,
-        };
+        let mut config = Config::default();
         headway_explicit_configure(&mut config, law, capacity, line);
         config
     }
@@ -258,6 +243,11 @@ impl Fault {
     /// Returns the name of the parameter, as [`Config`] has it.
     pub const fn key(self) -> &'static str {
         self.text().0
+    }
+
+    /// Returns the range of the parameter, as the end of a sentence.
+    pub const fn range(self) -> &'static str {
+        self.text().1
     }
 
     /// Returns the name of the parameter and its range.

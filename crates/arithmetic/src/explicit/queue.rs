@@ -39,7 +39,7 @@ pub enum Event {
 }
 
 /// `struct explicit_queue`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct State {
     sum_x: u64,
@@ -86,55 +86,6 @@ pub(super) struct State {
     record: Record,
 }
 
-impl State {
-    const fn zero(config: Config, record: Record) -> State {
-        State {
-            sum_x: 0,
-            sum_xrtt: 0,
-            sum_xrtt_low: 0,
-            input_bytes: 0,
-            input_packets: 0,
-            positive_scale: 0,
-            negative_scale: 0,
-            positive: 0,
-            negative: 0,
-            remainder: 0,
-            rate: 0,
-            written_rate: 0,
-            first_rate: 0,
-            least_bytes: 0,
-            queue_due: 0,
-            least_packets: 0,
-            queue_packets: 0,
-            queue_bytes: 0,
-            control_due: 0,
-            interval: 0,
-            average_rtt: 0,
-            average_rtt_ns: 0,
-            packet: 0,
-            flows: 0,
-            queue_previous: 0,
-            weighted: 0,
-            kappa: 0,
-            tau: 0,
-            tau_n: 0,
-            empty: 0,
-            xi: 0,
-            epsilon: 0,
-            mac_rate: 0,
-            mac_retransmissions: 0,
-            mac: Mac { free: 0, own: 0, bytes: 0, neighbours: 0, retransmissions: 0 },
-            growth: 0,
-            beta_row: 0,
-            calm: 0,
-            drops: 0,
-            rejected: 0,
-            config,
-            record,
-        }
-    }
-}
-
 unsafe extern "C" {
     safe fn headway_explicit_init(queue: &mut State, config: &Config, now: u64, random: u32);
     safe fn headway_explicit_set_config(queue: &mut State, config: &Config);
@@ -174,7 +125,7 @@ impl ExplicitQueue {
     /// Returns the first parameter that is out of its range.
     pub fn new(config: &Config, now: u64, random: u32) -> Result<ExplicitQueue, Fault> {
         config.check()?;
-        let mut state = State::zero(*config, Record::default());
+        let mut state = State::default();
         headway_explicit_init(&mut state, config, now, random);
         Ok(ExplicitQueue { state })
     }

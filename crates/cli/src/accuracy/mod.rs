@@ -99,7 +99,8 @@ struct Emulated {
     ///
     /// The truth is the capacity less the cross traffic that the emulator sent over the link, averaged from the first
     /// to the last packet of the capture, or of the measurement. The observed flow is not subtracted: what it uses is
-    /// free for it. Errors are shares of the capacity; a run without an estimate counts as wrong by all of it. `interval`
+    /// free for it. Errors are shares of the capacity; a run without an estimate counts as wrong by all of it, and one in
+    /// which a program fails is listed and not counted. `interval`
     /// is the median width in Mb/s. `holds` counts rows of the live table, one per second, whose interval contains what
     /// was free in that second, and for `headway measure` runs.
     #[arg(long, conflicts_with_all = ["chain", "coalesce", "idle", "methods"])]

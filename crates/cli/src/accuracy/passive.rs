@@ -219,7 +219,7 @@ impl CellRuns {
             median_of(&|answer| Some((answer.interval?[1] - answer.interval?[0]) / 1e6)),
             if all > 0 { format!("{held}/{all}") } else { "-".to_owned() },
             sent.map_or("-".to_owned(), |sent| Bytes::new(sent as u64).to_string()),
-            self.done().to_string(),
+            self.runs.len().to_string(),
             self.void_runs.to_string(),
         ]
     }

@@ -1,5 +1,6 @@
 //! The picture of the evidence: delays of pairs over their rates, and rates of trains over hops.
 
+use headway_core::estimate::ppdd::Capacity;
 use headway_core::locate::{Answer, Locator};
 use headway_core::{Duration, Rate};
 use headway_figures::{Curve, Figure, Panel};
@@ -35,7 +36,7 @@ fn pairs(context: &Context, locator: &Locator, answer: &Answer) -> Option<Panel>
     let mut panel = Panel::new(&title, "rate of the pair, Mb/s", "one-way delay above the least, ms")
         .with(Curve::dots("first packet", points(false)))
         .with(Curve::dots("second packet", points(true)));
-    if let Some(capacity) = answer.capacity {
+    if let Some(capacity) = answer.capacity.filter(Capacity::is_clear) {
         let highest = pairs.iter().map(|pair| (pair.second.max(pair.first) - least).ms());
         let top = highest.fold(0.0, f64::max);
         let mbps = capacity.rate.mbps();
@@ -62,7 +63,7 @@ fn trains(context: &Context, answer: &Answer) -> Option<Panel> {
         points(|group| group.rate.mbps()),
         errors.collect(),
     ));
-    if let Some(capacity) = answer.capacity {
+    if let Some(capacity) = answer.capacity.filter(Capacity::is_clear) {
         let mbps = capacity.rate.mbps();
         let ends = vec![(f64::from(first.hop), mbps), (f64::from(last.hop), mbps)];
         panel = panel.with(Curve::reference("capacity", ends));

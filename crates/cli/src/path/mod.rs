@@ -20,8 +20,8 @@ pub(crate) use run::run;
 ///
 /// Sends pairs of UDP packets, whose distance at the receiver tells the capacity of the narrow link, and trains whose
 /// inner packets have a small TTL and die on the way, which tells at which hop it is. Routers that answer expired
-/// packets are shown with their addresses. Needs no privileges, except for `--carrier icmp`. It does not fill the path:
-/// an answer takes about ten seconds and at most 3 MB.
+/// packets are shown with their addresses. Needs no privileges, except for `--carrier icmp`. Without `--tight` it does not
+/// fill the path: an answer takes about ten seconds and at most 3 MB.
 ///
 /// The answer is a hop and how sure it is, or the reason why there is none. Rates count every byte on the wire (IP
 /// packet + 38 bytes of Ethernet framing).
@@ -36,7 +36,7 @@ pub(crate) struct PathArgs {
     #[arg(long)]
     all: bool,
     /// Also find the tight link, which has the least to spare: sends streams of 128 packets, most of which die on the
-    /// way, a little faster than that. Without --budget and --duration, this takes up to 12 MB and 60 s in all.
+    /// way, at about 1.5 times that. Without --all, --budget and --duration, this takes up to 12 MB and 60 s in all.
     #[arg(long)]
     tight: bool,
     /// Decide by the rule of the original paper instead, which takes cross traffic for a narrow link: the standard

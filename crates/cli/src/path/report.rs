@@ -7,7 +7,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use headway_core::estimate::Bound;
 use headway_core::estimate::ppdd::Capacity;
 use headway_core::locate::{Answer, MOST_HOPS, Node, Refused};
-use headway_core::{Bytes, Duration, Rate};
+use headway_core::{Bytes, Duration};
 use headway_net::Carrier;
 use serde::{Deserialize, Serialize};
 
@@ -186,7 +186,7 @@ pub(crate) fn human(context: &Context, answer: &Answer) -> String {
     let _ = match &answer.narrow {
         Ok(location) => {
             let sure = percent(location.confidence);
-            let capacity = clear_capacity(answer).map_or(String::new(), |rate| format!(", {rate}"));
+            let capacity = answer.capacity.map_or(String::new(), |capacity| format!(", {}", capacity.rate));
             writeln!(text, "narrow link: hop {} ({sure} sure){capacity}", location.hop)
         }
         Err(refused) => writeln!(text, "narrow link: unknown, because {}", why(context, refused)),
@@ -274,17 +274,10 @@ fn table(context: &Context, answer: &Answer) -> String {
     lines.join("\n")
 }
 
-/// Returns the capacity of the narrow link, unless it is unclear.
-fn clear_capacity(answer: &Answer) -> Option<Rate> {
-    answer.capacity.filter(Capacity::is_clear).map(|capacity| capacity.rate)
-}
-
 fn capacity_line(capacity: &Capacity) -> String {
     let Capacity { rate, low, high, selected, pairs, .. } = capacity;
     if !capacity.is_clear() {
-        return format!(
-            "capacity unclear: {low} to {high} from {pairs} resampled pairs; give more --budget, or measure when the path is less loaded"
-        );
+        return format!("capacity unclear: {low} to {high} from {pairs} resampled pairs");
     }
     let more = if capacity.bound == Bound::AtLeast { "at least " } else { "" };
     format!(
@@ -295,7 +288,7 @@ fn capacity_line(capacity: &Capacity) -> String {
 /// Returns the capacity column: that of the narrow link, that of measured prefixes, or nothing.
 fn capacity(answer: &Answer, node: &Node, narrow: bool) -> String {
     match (narrow, answer.capacity, &node.prefix) {
-        (true, Some(_), _) => clear_capacity(answer).map_or("unclear".to_owned(), |rate| rate.to_string()),
+        (true, Some(capacity), _) => capacity.rate.to_string(),
         (_, _, Some(Ok(rate))) if answer.slcs.iter().any(|member| member.hop == u32::from(node.hop)) => {
             rate.to_string()
         }

@@ -6,7 +6,6 @@ use std::process::{Child, Stdio};
 use anyhow::{Context as _, bail};
 use headway_core::{Duration, Instant};
 use headway_lab::{Direction, Truth};
-use headway_worlds::process::{die_with_parent, prioritise};
 use headway_worlds::{disturbed, transfer};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -74,11 +73,7 @@ struct Path {
 impl Testbed {
     /// Observes a flow from client to server for `length`, and scores what `headway passive` says.
     pub(crate) fn observe(&self, length: Duration) -> anyhow::Result<Observed> {
-        let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let mut command =
-            self.lab.command("client", program, ["passive", "--interface", "eth0", "--json"])?;
-        die_with_parent(&mut command);
-        prioritise(&mut command);
+        let mut command = self.client_command(["passive", "--interface", "eth0", "--json"])?;
         let mut capture = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let sent = transfer(&self.lab, ["client", "server"], CONTROLLER, length);
         let text = end(&mut capture)?;

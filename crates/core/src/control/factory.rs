@@ -25,8 +25,7 @@ impl Factory {
         Factory::Other(Arc::new(move |start| Box::new(build(start))))
     }
 
-    /// Whether routers tell the controller its rate. A controller that is not in the table is not asked before it is
-    /// built, so this is false for it.
+    /// Whether routers tell the controller its rate, as [`Kind::is_explicit`]; never so with one that is not in the table.
     pub fn is_explicit(&self) -> bool {
         matches!(self, Factory::Kind(kind) if kind.is_explicit())
     }

@@ -215,7 +215,8 @@ macro_rules! controllers {
                 }
             }
 
-            /// Whether routers tell the controller its rate, so that its segments have a congestion header.
+            /// Whether the controller sets its window or rate from the feedback of routers, so that every segment has a
+            /// congestion header. Such a flow sends no bursts, and begins with one segment.
             pub fn is_explicit(&self) -> bool {
                 matches!(self, Kind::Xcp(_) | Kind::Rcp(_))
             }
@@ -317,7 +318,6 @@ macro_rules! controllers {
                 uses_prr() -> bool;
                 wants_delivery_rate() -> bool;
                 schedules() -> bool;
-                is_explicit() -> bool;
                 wants_stamps() -> bool;
                 memory() -> usize;
                 is_limiting_rate() -> bool;

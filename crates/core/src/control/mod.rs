@@ -406,16 +406,8 @@ pub trait Controller: fmt::Debug {
         self.schedules()
     }
 
-    /// Whether the controller sets its window or rate from the feedback of routers, so that every segment has a
-    /// congestion header. Such a flow sends no bursts, and begins with one segment.
-    ///
-    /// It must not change.
-    fn is_explicit(&self) -> bool {
-        false
-    }
-
     /// Returns the congestion header of the segment that leaves next; not called unless the controller [is
-    /// explicit](Controller::is_explicit).
+    /// explicit](Kind::is_explicit).
     fn header(&mut self) -> Option<Header> {
         None
     }

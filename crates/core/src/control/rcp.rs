@@ -51,11 +51,6 @@ impl Parameters for RcpParameters {
     fn mistake(text: &str) -> Option<String> {
         parts::mistake::<RcpParameters>(text)
     }
-
-    fn dilated(self, factor: u32) -> RcpParameters {
-        let slower = |rate: Rate| Rate::from_bps((rate.bps() / u64::from(factor)).max(8));
-        RcpParameters { demand: self.demand.map(slower), ..self }
-    }
 }
 
 impl FromStr for RcpParameters {
@@ -141,10 +136,6 @@ impl Controller for Rcp {
 
     fn uses_prr(&self) -> bool {
         false
-    }
-
-    fn is_explicit(&self) -> bool {
-        true
     }
 
     fn header(&mut self) -> Option<Header> {

@@ -69,14 +69,6 @@ impl Parameters for XcpParameters {
     fn mistake(text: &str) -> Option<String> {
         parts::mistake::<XcpParameters>(text)
     }
-
-    fn dilated(self, factor: u32) -> XcpParameters {
-        if self.demand == DEMAND {
-            return self;
-        }
-        let demand = Rate::from_bps((self.demand.bps() / u64::from(factor)).max(1));
-        XcpParameters { demand, ..self }
-    }
 }
 
 impl FromStr for XcpParameters {
@@ -185,10 +177,6 @@ impl Controller for Xcp {
     /// The window applies at once, because routers have taken it into account.
     fn uses_prr(&self) -> bool {
         false
-    }
-
-    fn is_explicit(&self) -> bool {
-        true
     }
 
     fn header(&mut self) -> Option<Header> {

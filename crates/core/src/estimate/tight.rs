@@ -45,7 +45,7 @@ pub enum NotLocated {
     #[error("no stream with its load on all links was usable")]
     NoReference,
     /// Even with the load on all links delays did not grow.
-    #[error("the streams did not overload the path: send them faster")]
+    #[error("the streams did not overload the path")]
     NotOverloaded,
 }
 
@@ -103,8 +103,8 @@ fn first_overloaded(groups: &[&Loaded], mut of: impl FnMut(&[f64]) -> f64) -> Re
 
 /// Returns the mean of values without the lowest and the highest quarter of them; 0 without values.
 ///
-/// Growths vary like sums of many packets, for which a mean needs a third fewer of them than a median; a few streams
-/// that something disturbed should not count all the same.
+/// Growths vary like sums of many packets, for which this mean needs about a quarter fewer of them than a median, and a
+/// few streams that something disturbed do not count either.
 pub(crate) fn midmean(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let outside = values.len() / 4;

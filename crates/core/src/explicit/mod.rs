@@ -6,7 +6,6 @@
 mod echo;
 mod header;
 mod log;
-mod meter;
 mod sender;
 mod window;
 
@@ -16,8 +15,7 @@ pub use headway_arithmetic::explicit::{
     ANY_RATE, FRACTION_BITS, Format, Header, Record, VERSION_RCP, VERSION_XCP,
 };
 pub use log::{LOG_RECORD_BYTES, LOG_VERSION, LogError, decode_record, encode_record};
-pub use meter::Meter;
-pub use sender::{Request, from_header_time, spacing_at_rate, spacing_of_window, throughput, to_header_time};
+pub use sender::{Request, spacing_at_rate, throughput, to_header_time};
 pub use window::{LARGEST_WINDOW, WINDOW_BITS, Window};
 
 #[cfg(test)]

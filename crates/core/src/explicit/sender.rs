@@ -18,26 +18,12 @@ pub fn to_header_time(time: Duration) -> u32 {
     u32::try_from(units).unwrap_or(u32::MAX).max(1)
 }
 
-/// Converts an RTT or the time between packets from the header.
-pub fn from_header_time(units: u32) -> Duration {
-    Duration::from_ns(((i128::from(units) * NS_PER_S) >> TIME_BITS) as i64)
-}
-
 /// Returns the throughput of a window of `bytes` per `srtt`; zero while the RTT is unknown (xcp-rcp 2.1).
 pub fn throughput(window: Bytes, srtt: Duration) -> Rate {
     Rate::of(window, srtt).unwrap_or(Rate::ZERO)
 }
 
-/// Returns the time between the packets of a sender with a window and `outstanding` packets in flight, X; zero if it
-/// cannot be known (xcp-rcp 2.1, option A).
-pub fn spacing_of_window(srtt: Duration, outstanding: u32) -> Duration {
-    match outstanding {
-        0 => Duration::ZERO,
-        _ => Duration::from_ns(srtt.ns().max(0) / i64::from(outstanding)),
-    }
-}
-
-/// Returns the time between packets of `packet` bytes at a rate, X; zero at rate zero (xcp-rcp 2.1, option B).
+/// Returns the time between packets of `packet` bytes at a rate, X; zero at rate zero (xcp-rcp 2.1).
 ///
 /// It is right also for senders with less than a packet per round trip, whose spacing exceeds the RTT.
 pub fn spacing_at_rate(packet: Bytes, rate: Rate) -> Duration {

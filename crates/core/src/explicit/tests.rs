@@ -4,7 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::*;
-use crate::units::{Bytes, Duration, Instant, Rate};
+use crate::units::{Bytes, Duration, Rate};
 
 const RTT: Duration = Duration::from_ms(100);
 const MSS: Bytes = Bytes::new(1440);
@@ -114,7 +114,7 @@ fn times_are_rounded_and_only_unknown_ones_are_zero() {
         assert_eq!(to_header_time(Duration::from_ns(ns)), units, "{ns} ns");
     }
     for ns in [1_000, 123_456_789, 15_999_999_000] {
-        let back = from_header_time(to_header_time(Duration::from_ns(ns))).ns();
+        let back = ((u128::from(to_header_time(Duration::from_ns(ns))) * 1_000_000_000) >> 28) as i64;
         assert!((back - ns).abs() <= 4, "{ns} ns came back as {back}");
     }
 }
@@ -124,14 +124,11 @@ fn times_are_rounded_and_only_unknown_ones_are_zero() {
 fn spacing_times_throughput_is_a_packet() {
     for packets in [1_u32, 4, 12, 100, 5000] {
         let rate = throughput(PACKET * u64::from(packets), RTT);
-        for x in [spacing_of_window(RTT, packets), spacing_at_rate(PACKET, rate)] {
-            let size = x.secs_f64() * rate.bps_f64() / 8.0;
-            assert!((size / 1500.0 - 1.0).abs() < 0.01, "{packets} packets: {size} B");
-        }
+        let size = spacing_at_rate(PACKET, rate).secs_f64() * rate.bps_f64() / 8.0;
+        assert!((size / 1500.0 - 1.0).abs() < 0.01, "{packets} packets: {size} B");
     }
     let slow = spacing_at_rate(PACKET, Rate::from_bps(8 * 1500));
     assert_eq!(slow, Duration::from_ms(1000), "a tenth of a packet per round trip");
-    assert_eq!(spacing_of_window(RTT, 0), Duration::ZERO);
     assert_eq!(spacing_at_rate(PACKET, Rate::ZERO), Duration::ZERO);
 }
 
@@ -267,23 +264,4 @@ fn the_largest_rate_reaches_the_sender_as_unlimited() {
     let mut window = Window::new(PACKET, MSS);
     window.on_rate(ANY_RATE, Duration::from_us(1));
     assert_eq!(window.bytes(), LARGEST_WINDOW);
-}
-
-/// xcp-rcp 2.1.
-#[test]
-fn metered_throughput_rises_at_once_and_falls_slowly() {
-    let mut meter = Meter::default();
-    let mut now = Instant::ZERO;
-    let mut second = |meter: &mut Meter, gap| {
-        for _ in 0..1000 / gap {
-            meter.on_sent(PACKET, now, RTT);
-            now += Duration::from_ms(gap);
-        }
-        meter.throughput().mbps()
-    };
-    assert!((second(&mut meter, 10) - 1.2).abs() < 0.01);
-    assert!((second(&mut meter, 5) - 2.4).abs() < 0.01);
-    let rate = second(&mut meter, 100);
-    assert!(rate > 0.12 && rate < 0.4, "{rate} Mb/s");
-    assert_eq!(Meter::default().throughput(), Rate::ZERO);
 }

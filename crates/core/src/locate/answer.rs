@@ -53,7 +53,7 @@ pub struct Answer {
     pub slcs: Vec<Member>,
     /// Bytes of all packets sent, on the wire.
     pub bytes: Bytes,
-    /// Pairs and trains sent.
+    /// Pairs and trains sent for the narrow link.
     pub trains: usize,
     /// Pairs and trains not used, by reason.
     pub dropped: Dropped,
@@ -155,7 +155,7 @@ pub enum Refused {
     Grouped {
         /// Pairs closer together than sent.
         close: usize,
-        /// Usable pairs.
+        /// Pairs sent.
         pairs: usize,
     },
     /// Pairs left the sender no faster than the narrow link carries them.
@@ -179,7 +179,7 @@ pub enum Refused {
     NotFaster {
         /// The hop that the groups of trains say.
         hop: u32,
-        /// Mean rate of the groups before it.
+        /// The lower of the rate of the group before it and the mean rate of all groups before it.
         rate: Rate,
         /// Capacity of the narrow link.
         capacity: Rate,

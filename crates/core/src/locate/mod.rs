@@ -13,7 +13,7 @@
 
 mod answer;
 mod phases;
-mod spacing;
+pub(crate) mod spacing;
 mod survey;
 mod tight;
 
@@ -98,12 +98,9 @@ const MOST_DUPLICATED: f64 = 0.2;
 const TIGHT_BYTES: f64 = 0.75;
 const TIGHT_TIME: f64 = 0.5;
 
-/// Groups of trains that die before the narrow link are faster than its capacity by more than this factor on average.
-/// Trains that cross it have at most its rate, and 2 to 4 % more where later links compress them.
-const FASTER_BEFORE: f64 = 1.05;
-
-/// Trains that cross the narrow link are at most this much faster than its capacity on average: some are compressed later.
-const FASTER_BEHIND: f64 = 1.05;
+/// Groups of trains that die before the narrow link are faster than its capacity by more than this factor on average. No
+/// group that crosses it is: such trains have at most its rate, and 2 to 4 % more where later links compress them.
+const FASTER: f64 = 1.05;
 
 /// Trains per prefix when all capacities are wanted (wan-measurements 2.19).
 const PREFIX_TRAINS: usize = 1000;
@@ -126,7 +123,7 @@ pub struct Config {
     pub rule: Rule,
     /// Whether to measure the capacities of all prefixes before the narrow link.
     pub all: bool,
-    /// Whether to locate the tight link, too; it may use three quarters of the bytes and half of the time.
+    /// Whether to locate the tight link, too; three quarters of the bytes and half of the time are kept for it.
     pub tight: bool,
     /// Resolution and noise of timestamps.
     pub quantum: Duration,

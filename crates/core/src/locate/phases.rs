@@ -105,7 +105,6 @@ impl Locator {
 
     /// Computes the capacity and prepares the search for the narrow link.
     fn finish_pairs(&mut self) -> Result<(), Refused> {
-        self.check_pairs()?;
         let capacity = self.pairs.capacity().map_err(Refused::Capacity)?;
         self.capacity = Some(capacity);
         if capacity.bound == Bound::AtLeast {
@@ -263,8 +262,7 @@ impl Locator {
         let Rule::Step(_) = self.config.rule else { return None };
         let capacity = self.capacity?.rate;
         let groups: Vec<Group> = self.groups().filter_map(|(hop, trains)| group(hop, trains)).collect();
-        let behind =
-            |group: &&Group| u32::from(group.hop) >= hop && group.rate > capacity.scale(FASTER_BEHIND);
+        let behind = |group: &&Group| u32::from(group.hop) >= hop && group.rate > capacity.scale(FASTER);
         if let Some(faster) = groups.iter().find(behind) {
             return Some(Refused::FasterBehind { hop, group: faster.hop, rate: faster.rate, capacity });
         }
@@ -273,8 +271,8 @@ impl Locator {
         let sum: f64 = before.iter().map(|rate| rate.bps_f64()).sum();
         let rate = Rate::from_bps_f64(sum / before.len().max(1) as f64);
         // The first of them died just before the link in question.
-        let faster =
-            before.first().is_none_or(|next| *next >= capacity && rate >= capacity.scale(FASTER_BEFORE));
+        let faster = before.first().is_none_or(|next| *next >= capacity && rate >= capacity.scale(FASTER));
+        let rate = before.first().map_or(rate, |next| rate.min(*next));
         (!faster).then_some(Refused::NotFaster { hop, rate, capacity })
     }
 

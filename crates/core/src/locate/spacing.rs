@@ -9,12 +9,12 @@ use crate::units::{Bytes, Duration};
 /// Draws the times between trains. They are exponentially distributed beyond a minimum, so that trains do not meet
 /// periodic cross traffic always at the same moment of its period.
 #[derive(Clone, Debug)]
-pub(super) struct Spacing {
+pub(crate) struct Spacing {
     random: Pcg64Mcg,
 }
 
 impl Spacing {
-    pub(super) fn new(seed: u64) -> Spacing {
+    pub(crate) fn new(seed: u64) -> Spacing {
         Spacing { random: Pcg64Mcg::seed_from_u64(seed) }
     }
 
@@ -31,7 +31,7 @@ impl Spacing {
     }
 
     /// Draws a gap of `least` or more and `mean` on average.
-    pub(super) fn gap(&mut self, least: Duration, mean: Duration) -> Duration {
+    pub(crate) fn gap(&mut self, least: Duration, mean: Duration) -> Duration {
         least + (mean - least).max(Duration::ZERO).scale(self.exponential())
     }
 

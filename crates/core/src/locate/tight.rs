@@ -1,12 +1,12 @@
 //! The search for the tight link: the rate that overloads it, and then the first hop at which load does so.
 //!
 //! A *load* is a stream of trains of which most packets are hidden. Its first packets, which all arrive, show whether
-//! delays grow. Loads whose hidden packets arrive, too, tell the rate. It should be little above what is free on the
+//! delays grow. Loads whose hidden packets arrive, too, tell the rate. It should be about 1.5 times what is free on the
 //! tight link: other links then have room for it. At this rate, the first hop up to which hidden packets must travel
 //! for delays to grow is the tight link.
 
 use super::spacing::Spacing;
-use super::{Phase, Refused};
+use super::{Phase, Refused, STREAM_TIME};
 use crate::estimate::tight::{Loaded, NotLocated, TightLink, growth, locate, midmean};
 use crate::stream::{Arrival, StreamRecord, Train, TrainRecord, TrainSchedule};
 use crate::units::{Bytes, Duration, Instant, Rate};
@@ -341,7 +341,7 @@ impl super::Locator {
             Wanted::Done(found) => found,
             Wanted::Loads(hops) => {
                 let time = search.load_time().scale(1.0 + REST_MEAN).ns().max(1);
-                let in_time = self.time_left(now).ns().max(0) / time;
+                let in_time = self.time_left(now).min(STREAM_TIME).ns().max(0) / time;
                 let in_bytes = self.bytes_left() / search.load_bytes().get();
                 let in_stream = u64::from(self.config.most_packets) / TightSearch::load_packets();
                 let count = in_bytes.min(in_stream).min(in_time as u64) as usize;

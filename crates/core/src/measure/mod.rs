@@ -5,7 +5,7 @@
 //! ```text
 //! start-up     double the rate until the receive gaps grow          (rapid 2.14)
 //! capacity     three short trains, which also set the scale of all thresholds (rapid 2.10)
-//! pairs        packet pairs, if the gaps of those differ
+//! pairs        packet pairs, if the gaps of those differ (default method only)
 //! shaper       longer trains, if those fitted into a token bucket or no stream made the gaps grow
 //! measure      streams near the available bandwidth, until certain, out of budget or out of time
 //! ```

@@ -6,10 +6,8 @@
 //! has its rate, and both packets of some pair were as fast as the fastest: otherwise no pair may have found the queues
 //! empty (Kapoor et al., "CapProbe", SIGCOMM 2004).
 
-use rand::{Rng, SeedableRng};
-use rand_pcg::Pcg64Mcg;
-
 use crate::estimate::ppdd::{Pairs, Settings};
+use crate::locate::spacing::Spacing;
 use crate::stream::{Schedule, StreamRecord};
 use crate::units::{Bytes, Duration, Rate};
 
@@ -25,8 +23,6 @@ const ROUNDS: usize = 2;
 const BUDGET_SHARE: f64 = 0.1;
 /// Mean rate of a stream of pairs, as a share of the available bandwidth: queues drain between pairs.
 const MEAN_RATE: f64 = 0.5;
-/// Smallest time between pairs, in packet times of the available bandwidth.
-const LEAST_PAUSE: f64 = 1.0;
 /// Delays that differ by less than this share of a packet time are equal: at 100 Mb/s, this is about the noise of
 /// stamps in a kernel.
 const QUANTUM: f64 = 1.0 / 50.0;
@@ -69,16 +65,13 @@ impl IsolatedPairs {
     pub(super) fn schedule(&self) -> Schedule {
         let train = self.trains.schedule();
         let packet_time = self.available.time_for(train.packet);
-        let least = packet_time.scale(LEAST_PAUSE);
         let mean = packet_time.scale(2.0 / MEAN_RATE);
-        let mut random = Pcg64Mcg::seed_from_u64(self.seed.wrapping_add(self.tried as u64));
+        let mut spacing = Spacing::new(self.seed.wrapping_add(self.tried as u64));
         let pairs = (train.packets() / 2).max(1);
         let mut gaps = Vec::with_capacity(2 * pairs - 1);
         gaps.push(train.gaps[0]);
         for _ in 1..pairs {
-            // Between 0 and 1, never either.
-            let uniform = ((random.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
-            gaps.push(least + (mean - least).scale(-uniform.ln()));
+            gaps.push(spacing.gap(packet_time, mean));
             gaps.push(train.gaps[0]);
         }
         let time = gaps.iter().copied().sum();

@@ -7,10 +7,10 @@ use super::limit::Limit;
 use super::spec::QueueSpecError;
 use super::{Backlog, Discipline, Verdict};
 use crate::explicit::Header;
-use crate::units::{Bytes, Duration, Instant, Rate};
+use crate::units::{Bytes, Duration, Instant, Rate, WIRE_OVERHEAD};
 
-/// Bytes that links count beside the IP packet: Ethernet with preamble and gap.
-const WIRE_OVERHEAD: u64 = 38;
+/// Bytes of a full IP packet.
+const PACKET: u64 = 1500;
 
 /// When a self-tuning kappa takes the link for under-utilised (xcp-rcp 2.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub enum QueueUnit {
     /// Bytes.
     #[default]
     Bytes,
-    /// Packets; the values of the keys in bytes then count packets of 1500 B.
+    /// Packets: as many as the bytes of the keys are packets of 1500 B, rounded up.
     Packets,
 }
 
@@ -39,8 +39,8 @@ pub enum QueueUnit {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ExplicitConfig {
-    /// The capacity that the router believes in, counting wire bytes; default the rate of the link. Zero is unknown,
-    /// which only laws that need none accept.
+    /// The capacity that the router believes in, counting wire bytes; default the rate of the link, with `rates` that at
+    /// time zero, with a trace its mean. Zero is unknown, which only laws that need none accept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Rate>,
     /// Queue that laws without a capacity aim at, or the least one where it tunes itself.
@@ -125,27 +125,34 @@ impl ExplicitConfig {
                 "must be from 0 to 1",
             )?;
         }
-        // Any link will do for the other parameters.
-        let config = self.config(law, Some(Rate::from_bps(1_000_000_000)));
-        config.check().map_err(|fault| QueueSpecError { key: key(fault), reason: reason(fault) })
+        // On the fastest link every other parameter is within its range that is so on any.
+        self.config(law, None)
+            .check()
+            .map_err(|fault| QueueSpecError { key: key(fault), reason: reason(fault) })
+    }
+
+    /// Returns alpha, the gain of the spare capacity: that of the law unless the parameters have one.
+    pub fn alpha(&self, law: Law) -> f64 {
+        self.alpha.unwrap_or(f64::from(Config::new(law, 1, 1).alpha) / f64::from(ONE))
     }
 
     /// Returns the configuration of the C code for a link of `rate`.
     fn config(&self, law: Law, rate: Option<Rate>) -> Config {
         let link = rate.unwrap_or(Rate::from_bps(explicit::LARGEST * 8));
         let bytes_per_s = |rate: Rate| (rate.bps() / 8).min(explicit::LARGEST);
-        let believed = bytes_per_s(self.capacity.unwrap_or(link));
-        let line = bytes_per_s(link).max(believed).max(1);
+        // Only a capacity in the file may be unknown.
+        let carried = bytes_per_s(link).max(1);
+        let believed = self.capacity.map_or(carried, bytes_per_s);
+        let line = carried.max(believed);
         let mut config = Config::new(law, believed, line);
-        config.overhead = self.overhead.map_or(WIRE_OVERHEAD, Bytes::get).min(u32::MAX.into()) as u32;
+        config.overhead = self.overhead.unwrap_or(WIRE_OVERHEAD).get().min(u32::MAX.into()) as u32;
         let sized = |bytes: Bytes| match self.unit {
             QueueUnit::Bytes => bytes.get(),
-            QueueUnit::Packets => bytes.get() / 1500,
+            QueueUnit::Packets => bytes.get().div_ceil(PACKET),
         };
         let set = |place: &mut u64, value: Option<u64>| *place = value.unwrap_or(*place);
-        let default = |queue: u64| Some(sized(Bytes::new(queue)));
-        config.kappa = self.kappa.map(sized).or(default(config.kappa)).unwrap_or_default();
-        config.queue_max = self.q_max.map(sized).or(default(config.queue_max)).unwrap_or_default();
+        config.kappa = sized(self.kappa.unwrap_or(Bytes::new(config.kappa)));
+        config.queue_max = sized(self.q_max.unwrap_or(Bytes::new(config.queue_max)));
         set(&mut config.rate_min, self.rate_min.map(|rate| rate.bps() / 8));
         let ns = |time: Duration| time.ns().unsigned_abs();
         set(&mut config.update_limit, self.interval_max.map(ns));
@@ -205,17 +212,9 @@ fn key(fault: Fault) -> &'static str {
 /// Returns what a parameter out of range violates.
 fn reason(fault: Fault) -> &'static str {
     match fault {
-        Fault::Capacity | Fault::Line => "must be above zero: XCP and RCP need a capacity",
-        Fault::RateMin => "must be from 8 b/s to the capacity",
         Fault::Kappa => "must not be above `q-max`",
-        Fault::QueueMax => "must be above zero",
-        Fault::BaseRtt | Fault::UpdateLimit => "must be from 1 us to 1 s",
-        Fault::IntervalMin => "must be from 100 us to 1 s",
-        Fault::Chi => "must be at most 1 / (5 - alpha - beta)",
-        Fault::N => "must be at most 64",
-        Fault::Overhead => "must be at most 65535 B",
-        Fault::Law | Fault::Flags | Fault::Zeta => "and `admission` need RCP with a capacity",
-        _ => "must be above 0 and at most 1",
+        Fault::Flags => "and `admission` need RCP with a capacity",
+        other => other.range(),
     }
 }
 
@@ -236,9 +235,9 @@ impl Explicit {
     /// # Panics
     /// With invalid parameters: [`QueueSpec::validate`](super::QueueSpec::validate) refuses them.
     pub(super) fn new(config: &ExplicitConfig, law: Law, rate: Option<Rate>, seed: u64) -> Explicit {
-        // A link slower than 8 b/s does not exist; its rate bounds `rate-min`.
         let mut built = config.config(law, rate);
-        built.rate_min = built.rate_min.min(built.capacity.max(1));
+        let most = if law == Law::Rcp { built.capacity } else { built.line };
+        built.rate_min = built.rate_min.min(most);
         let queue = ExplicitQueue::new(&built, 0, (seed >> 32) as u32);
         Explicit {
             limit: Limit::new(config.limit, config.packets),
@@ -256,11 +255,6 @@ impl Explicit {
     /// Returns the records of the control intervals that ended since the last call.
     pub fn take_records(&mut self) -> Vec<Record> {
         self.records.as_mut().map(std::mem::take).unwrap_or_default()
-    }
-
-    /// Returns the packets with a header of another version or format since the beginning.
-    pub fn rejected(&self) -> u64 {
-        self.queue.rejected()
     }
 
     /// Runs the timers that fell due by `now`.
@@ -300,7 +294,7 @@ impl Explicit {
 
 /// Returns the size of the IP packet in a packet of `size` bytes on the wire.
 fn ip_bytes(size: Bytes) -> u32 {
-    u32::try_from(size.get().saturating_sub(WIRE_OVERHEAD)).unwrap_or(u32::MAX)
+    u32::try_from(size.get().saturating_sub(WIRE_OVERHEAD.get())).unwrap_or(u32::MAX)
 }
 
 impl Discipline for Explicit {

@@ -58,6 +58,20 @@ pub(super) fn require(holds: bool, key: &'static str, reason: &'static str) -> R
     if holds { Ok(()) } else { Err(QueueSpecError { key, reason }) }
 }
 
+/// The pattern of all routers that tell senders their rate.
+macro_rules! any_explicit {
+    ($config:pat) => {
+        QueueSpec::Xcp($config)
+            | QueueSpec::XcpB($config)
+            | QueueSpec::XcpKappa($config)
+            | QueueSpec::Errors($config)
+            | QueueSpec::Rcp($config)
+            | QueueSpec::RcpB($config)
+            | QueueSpec::RcpKappa($config)
+            | QueueSpec::RcpErrors($config)
+    };
+}
+
 impl QueueSpec {
     /// Returns the law and the parameters of an explicit router; `None` for other disciplines.
     pub fn explicit(&self) -> Option<(Law, &ExplicitConfig)> {
@@ -85,14 +99,7 @@ impl QueueSpec {
             QueueSpec::Ramp(config) => config.validate(),
             QueueSpec::Codel(config) => config.validate(),
             QueueSpec::Pie(config) => config.validate(),
-            QueueSpec::Xcp(_)
-            | QueueSpec::XcpB(_)
-            | QueueSpec::XcpKappa(_)
-            | QueueSpec::Errors(_)
-            | QueueSpec::Rcp(_)
-            | QueueSpec::RcpB(_)
-            | QueueSpec::RcpKappa(_)
-            | QueueSpec::RcpErrors(_) => self.explicit().map_or(Ok(()), |(law, config)| config.validate(law)),
+            any_explicit!(_) => self.explicit().map_or(Ok(()), |(law, config)| config.validate(law)),
         }
     }
 
@@ -105,14 +112,7 @@ impl QueueSpec {
             QueueSpec::Ramp(config) => (config.limit, config.packets),
             QueueSpec::Codel(config) => (config.limit, config.packets),
             QueueSpec::Pie(config) => (config.limit, config.packets),
-            QueueSpec::Xcp(config)
-            | QueueSpec::XcpB(config)
-            | QueueSpec::XcpKappa(config)
-            | QueueSpec::Errors(config)
-            | QueueSpec::Rcp(config)
-            | QueueSpec::RcpB(config)
-            | QueueSpec::RcpKappa(config)
-            | QueueSpec::RcpErrors(config) => (config.limit, config.packets),
+            any_explicit!(config) => (config.limit, config.packets),
         }
     }
 
@@ -126,14 +126,7 @@ impl QueueSpec {
                 QueueSpec::Ramp(config) => (&mut config.limit, &mut config.packets),
                 QueueSpec::Codel(config) => (&mut config.limit, &mut config.packets),
                 QueueSpec::Pie(config) => (&mut config.limit, &mut config.packets),
-                QueueSpec::Xcp(config)
-                | QueueSpec::XcpB(config)
-                | QueueSpec::XcpKappa(config)
-                | QueueSpec::Errors(config)
-                | QueueSpec::Rcp(config)
-                | QueueSpec::RcpB(config)
-                | QueueSpec::RcpKappa(config)
-                | QueueSpec::RcpErrors(config) => (&mut config.limit, &mut config.packets),
+                any_explicit!(config) => (&mut config.limit, &mut config.packets),
             };
             (*room.0, *room.1) = (limit, packets);
         }
@@ -150,14 +143,7 @@ impl QueueSpec {
             QueueSpec::Ramp(config) => Queue::Ramp(Ramp::new(config, seed)),
             QueueSpec::Codel(config) => Queue::Codel(Codel::new(config)),
             QueueSpec::Pie(config) => Queue::Pie(Pie::new(config, seed)),
-            QueueSpec::Xcp(config)
-            | QueueSpec::XcpB(config)
-            | QueueSpec::XcpKappa(config)
-            | QueueSpec::Errors(config)
-            | QueueSpec::Rcp(config)
-            | QueueSpec::RcpB(config)
-            | QueueSpec::RcpKappa(config)
-            | QueueSpec::RcpErrors(config) => {
+            any_explicit!(config) => {
                 let law = self.explicit().map_or(Law::Xcp, |(law, _)| law);
                 Queue::Explicit(Box::new(Explicit::new(config, law, rate, seed)))
             }
@@ -205,7 +191,8 @@ impl Queue {
     pub fn with_rates(self, rates: RateSteps) -> Queue {
         match self {
             Queue::Red(red) => Queue::Red(red.with_rates(rates)),
-            // The others see the queue only in bytes, packets and the waiting time of each packet.
+            // Explicit routers keep the capacity that they were built with; the others see the queue only in bytes,
+            // packets and the waiting time of each packet.
             other => other,
         }
     }

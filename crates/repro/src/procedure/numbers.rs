@@ -6,9 +6,9 @@ use headway_core::explicit::{FRACTION_BITS, Record};
 
 use headway_core::units::WIRE_OVERHEAD;
 
-use super::{CAPACITY, FLOWS, Interval, LAST, PER_SECOND, RTT, STEP, Trace, jain};
+use super::{CAPACITY, FLOWS, Interval, LAST, PER_SECOND, RTT, STEP, Trace};
 use crate::outcome::Measures;
-use crate::statistics::{largest, mean, smallest};
+use crate::statistics::{jain, largest, mean, smallest};
 
 /// How long after an arrival or a departure its effects are looked for, s.
 const EFFECT: f64 = 5.0;

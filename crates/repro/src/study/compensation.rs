@@ -9,8 +9,6 @@ use crate::outcome::{Findings, Table};
 
 /// Points of a curve.
 const POINTS: u32 = 100;
-/// Intervals of the arithmetic of L1089: 20 s of 0.1 s each.
-const INTERVALS: i32 = 200;
 
 pub(super) fn run(study: &Compensation) -> Findings {
     let mut table = Table::new(["beta", "limit of L", "limit of L0", "d/d0 at the limit", "queue there B"]);
@@ -49,7 +47,6 @@ pub(super) fn run(study: &Compensation) -> Findings {
             .filter_map(|growth| Some((growth, bytes(surge.compensation_queue(growth)?) / 1e6)));
         panel = panel.with(Curve::line(&format!("beta {beta}"), points.collect()));
     }
-    findings.measures.insert("grown".to_owned(), 1.062_f64.powi(INTERVALS));
     findings.figure = Figure::curves([panel]);
     findings
 }

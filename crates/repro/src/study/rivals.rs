@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use headway_core::{Bytes, Duration, Rate};
+use headway_core::{Duration, Rate};
 use headway_figures::{Curve, Figure, Panel};
 use headway_record::{Histogram, Results};
 use serde::{Deserialize, Serialize};
@@ -14,12 +14,14 @@ use crate::experiment::{Experiment, Rivals};
 use crate::outcome::{Findings, Table};
 use crate::statistics::{quantile, sorted};
 
+/// A full packet on the wire, bytes.
+const PACKET: u64 = 1538;
 /// RTT without queues.
 const RTT: Duration = Duration::from_ms(100);
 /// The least buffer: 50 packets.
-const LEAST_BUFFER: u64 = 50 * 1538;
-/// Target of the queue of laws without a capacity: a tenth of the bandwidth-delay product, but four packets as in the
-/// thesis; the largest queue that they reckon with is a whole one, but the 20 kB of the thesis.
+const LEAST_BUFFER: u64 = 50 * PACKET;
+/// Least target of the queue of laws without a capacity, otherwise a tenth of the bandwidth-delay product: four packets,
+/// as in the thesis. And the least of the longest queue that they reckon with, otherwise a whole product: 20 kB.
 const LEAST_TARGET: u64 = 6_000;
 const LEAST_LARGEST: u64 = 20_000;
 /// Payloads of flows that come and go, in kB; each size has the same share of the load.
@@ -28,7 +30,7 @@ const SIZES: [u64; 4] = [30, 100, 300, 1_000];
 const REPORTED: [u64; 3] = [100, 300, 1_000];
 /// RTT and buffer of the link that fades, as in `scenarios/trace.toml`: 150 packets.
 const FADING_RTT: Duration = Duration::from_ms(40);
-const FADING_BUFFER: u64 = 150 * 1538;
+const FADING_BUFFER: u64 = 150 * PACKET;
 /// Flows on the link that fades, and the rate that its routers believe in if they know one.
 const FADING_FLOWS: u64 = 4;
 const FADING_RATE: Rate = Rate::from_bps(24_000_000);
@@ -108,7 +110,7 @@ struct Numbers {
     /// Quantiles of the queueing delay, ms.
     queue_median: f64,
     queue_p95: f64,
-    /// Jain's index of the goodputs; NaN for flows that come and go.
+    /// Jain's index of the goodputs; absent for flows that come and go.
     jain: Option<f64>,
     /// Completion times, ms; absent for flows that stay.
     completion_median: Option<f64>,
@@ -160,10 +162,10 @@ pub(super) fn run(
 /// Returns the cells of a size.
 fn cells(study: &Rivals, size: Size) -> Vec<Cell> {
     let (rate, flows) = study.largest_quick;
-    let here = |fast: bool, many: bool| size == Size::Full || !(fast || many);
+    let all = size == Size::Full;
     let mut cells = Vec::new();
-    for &link in study.rates.iter().filter(|link| here(**link > rate, false)) {
-        let counts = study.flows.iter().filter(|count| here(false, **count > flows));
+    for &link in study.rates.iter().filter(|link| all || **link <= rate) {
+        let counts = study.flows.iter().filter(|count| all || **count <= flows);
         cells.extend(counts.map(|count| Cell { rate: link, load: Load::Stay(*count) }));
         cells.push(Cell { rate: link, load: Load::Come });
     }
@@ -175,7 +177,7 @@ fn cells(study: &Rivals, size: Size) -> Vec<Cell> {
 pub(crate) fn packets(study: &Rivals, size: Size) -> usize {
     let seconds = (size.of(study.warmup) + size.of(study.milliseconds)) as f64 / 1e3;
     let bits: f64 = cells(study, size).iter().map(|cell| cell.rate.bps_f64() * seconds).sum();
-    (bits / 8.0 / 1538.0) as usize * SYSTEMS.len() * size.of(study.runs)
+    (bits / 8.0 / PACKET as f64) as usize * SYSTEMS.len() * size.of(study.runs)
 }
 
 fn scenario(study: &Rivals, cell: Cell, system: &System, size: Size) -> String {
@@ -233,7 +235,7 @@ fn queue(discipline: Discipline, rate: Rate, product: u64) -> String {
     match discipline {
         Discipline::DropTail => String::new(),
         Discipline::Step => {
-            format!("queue = {{ kind = \"step\", threshold = \"{} B\" }}\n", (product / 6).max(2 * 1538))
+            format!("queue = {{ kind = \"step\", threshold = \"{} B\" }}\n", (product / 6).max(2 * PACKET))
         }
         Discipline::Codel => "queue = { kind = \"codel\" }\n".to_owned(),
         Discipline::Knowing(kind) => {
@@ -254,7 +256,7 @@ fn fading(length: Duration) -> String {
     for time in FADING.lines().filter_map(|line| line.parse::<u64>().ok()) {
         packets[(time.saturating_sub(1) / FADING_STEP % steps) as usize] += 1;
     }
-    let rate = |count: u64| Bytes::new(count * 1538).get() * 8_000 / FADING_STEP;
+    let rate = |count: u64| count * PACKET * 8_000 / FADING_STEP;
     let step = |number: u64| {
         let count = packets[(number % steps) as usize].max(1);
         format!("[\"{} ms\", \"{} b/s\"]", number * FADING_STEP, rate(count))

@@ -12,7 +12,7 @@ use crate::closed_loop::{Cross, Flow, Place, Setup};
 use crate::context::{Context, Error, Size};
 use crate::experiment::{Count, Experiment, Staggered};
 use crate::outcome::{Findings, Measures, Table};
-use crate::statistics::{quantile, sorted};
+use crate::statistics::{jain, quantile, sorted};
 
 /// Intervals of the time series in what lasts one second in the thesis.
 const INTERVALS: i64 = 2;
@@ -36,13 +36,6 @@ impl Shares {
             |flow: &Vec<f64>| inside.iter().map(|index| flow[*index]).sum::<f64>() / inside.len() as f64;
         self.goodputs.iter().map(mean).collect()
     }
-}
-
-/// Returns Jain's index of fairness: 1 when all are equal, 1/n when one has everything.
-fn jain(shares: &[f64]) -> f64 {
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|share| share * share).sum();
-    sum * sum / (shares.len() as f64 * squares)
 }
 
 /// Runs all controllers; `time` is the duration of what lasts one second in the thesis.

@@ -147,7 +147,7 @@ impl Sender {
         let late = opening > now && opens && round_trip > 0 && config.ecn != Ecn::Classic;
         let slot = controller.schedules().then(Box::default);
         let wants_stamps = controller.wants_stamps();
-        let is_explicit = controller.is_explicit();
+        let is_explicit = config.controller.is_explicit();
         let paced = slot.is_none() && (config.pacing || controller.pacing_rate().is_some());
         let mut sender = Sender {
             una: 0,
