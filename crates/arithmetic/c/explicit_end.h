@@ -106,15 +106,18 @@ HW_INLINE void explicit_window_set(struct explicit_window *window, hw_u64 bytes)
 	window->rest = 0;
 }
 
-/* Applies XCP's feedback in B/s: the window changes by feedback x RTT (2.2). Without an RTT (0) it stays. */
-HW_FUNCTION void explicit_window_change(struct explicit_window *window HW_NONNULL, hw_s64 feedback, hw_u64 srtt)
+/*
+ * Applies XCP's feedback in B/s: the window changes by feedback x RTT (2.2). Without an RTT (0) it stays. Returns whether
+ * it changed: functions of BPF that are not inlined return a number.
+ */
+HW_FUNCTION hw_u32 explicit_window_change(struct explicit_window *window HW_NONNULL, hw_s64 feedback, hw_u64 srtt)
 {
 	const hw_u64 size = feedback < 0 ? -feedback : feedback;
 	struct hw_wide change = hw_multiply(hw_min(size, ~0U) << EXPLICIT_WINDOW_BITS, srtt);
 	hw_u64 steps, rest, bytes;
 
-	if (!srtt)
-		return;
+	if (!srtt || !feedback)
+		return 0;
 	if (feedback < 0) {
 		/* Rounded up, because the rest is never negative: size = steps - rest. */
 		change = hw_add_wide(change, EXPLICIT_NS_PER_S - 1 - window->rest);
@@ -130,6 +133,7 @@ HW_FUNCTION void explicit_window_change(struct explicit_window *window HW_NONNUL
 	explicit_window_set(window, bytes);
 	if (window->bytes == bytes)
 		window->rest = rest;
+	return 1;
 }
 
 /*

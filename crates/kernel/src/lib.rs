@@ -7,7 +7,11 @@
 //! Without the feature `bpf`, which is on by default and needs clang and libelf, nothing can be loaded: every attempt
 //! ends with [`Error::NotBuilt`].
 
+#[cfg(feature = "bpf")]
+mod attached;
 mod controller;
+#[cfg(feature = "bpf")]
+mod device;
 mod default;
 mod error;
 mod instance;
@@ -23,7 +27,9 @@ mod telemetry;
 #[cfg(not(feature = "bpf"))]
 mod without_bpf;
 
-pub use controller::{Controller, LsOptions};
+#[cfg(feature = "bpf")]
+pub use attached::Attached;
+pub use controller::{Controller, EndOptions, LsOptions};
 pub use default::{FormerDefault, Namespace, available, current_default};
 pub use error::Error;
 pub use instance::{Instance, Notes, killed, running};
@@ -31,10 +37,10 @@ pub use instance::{Instance, Notes, killed, running};
 pub use loader::{Loaded, Loader};
 pub use note::Note;
 #[cfg(feature = "bpf")]
-pub use query::{counters, cpu_time, enable_timing};
+pub use query::{counters, cpu_time, enable_timing, end_counters};
 #[cfg(feature = "bpf")]
 pub use support::check;
-pub use telemetry::{Counters, CpuTime, Record};
+pub use telemetry::{Counters, CpuTime, EndCounters, Record};
 #[cfg(not(feature = "bpf"))]
 pub use without_bpf::{Loaded, Loader, check, counters, cpu_time, enable_timing};
 

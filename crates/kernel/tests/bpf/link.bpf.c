@@ -10,10 +10,6 @@
 /* Data packets per mark. */
 #define PERIOD 100
 
-struct __sk_buff {
-	u32 len;
-};
-
 char gpl[] SEC("license") = "GPL";
 
 u32 packets;
