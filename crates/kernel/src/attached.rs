@@ -7,7 +7,7 @@ use libbpf_rs::Object;
 use nix::sched::{CloneFlags, setns};
 
 use crate::default::NAMESPACE;
-use crate::device::{Device, set_segments};
+use crate::device::{Interface, set_segments};
 use crate::error::Error;
 
 /// The programs of `bpf/end_wire.bpf.h`, and where they are attached.
@@ -20,43 +20,38 @@ const PROGRAMS: [(&str, libbpf_sys::bpf_attach_type); 2] =
 /// of several would need a header for each.
 #[derive(Debug)]
 pub struct Attached {
-    interface: String,
-    /// The network namespace of the interface.
+    /// As it was before.
+    interface: Interface,
     namespace: File,
-    /// The most segments at once before.
-    segments: u32,
-    _links: Vec<OwnedFd>,
+    links: Vec<OwnedFd>,
 }
 
 impl Attached {
     pub(crate) fn new(object: &Object, interface: &str) -> Result<Attached, Error> {
-        let device = Device::of(interface)?;
+        let interface = Interface::here(interface)?;
         let namespace = File::open(NAMESPACE).map_err(Error::file("open", NAMESPACE))?;
-        let mut links = Vec::new();
-        for (name, place) in PROGRAMS {
-            let program = object.progs().find(|program| program.name() == name);
-            let program = program.ok_or_else(|| Error::Internal(format!("there is no program {name}")))?;
-            links.push(link(program.as_fd().as_raw_fd(), device.index, place)?);
+        let mut attached = Attached { interface, namespace, links: Vec::new() };
+        let Interface { name, index, .. } = attached.interface.clone();
+        set_segments(&name, 1)?;
+        for (program, place) in PROGRAMS {
+            let found = object.progs().find(|found| found.name() == program);
+            let found = found.ok_or_else(|| Error::Internal(format!("there is no program {program}")))?;
+            attached.links.push(link(found.as_fd().as_raw_fd(), index, place)?);
         }
-        if device.segments != 1 {
-            set_segments(interface, 1)?;
-        }
-        Ok(Attached { interface: interface.to_owned(), namespace, segments: device.segments, _links: links })
+        Ok(attached)
     }
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        if self.segments == 1 {
-            return;
-        }
-        let (interface, segments) = (self.interface.clone(), self.segments);
+        self.links.clear();
+        let interface = self.interface.clone();
         let Ok(namespace) = self.namespace.try_clone() else { return };
         // A separate thread enters the namespace, so that this one stays in its own.
         let restore = move || {
             setns(&namespace, CloneFlags::CLONE_NEWNET)?;
-            // The interface may be gone.
-            let _ = set_segments(&interface, segments);
+            // It fails if the interface is gone.
+            let _ = interface.restore();
             nix::Result::Ok(())
         };
         let _ = std::thread::spawn(restore).join();

@@ -3,37 +3,82 @@
 use std::io;
 use std::process::{Command, Output};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
+use crate::default::Namespace;
 use crate::error::Error;
 
-/// An interface of this thread's network namespace, as `ip -json` describes it.
+/// An Ethernet interface of a network namespace, with the setting that XCP and RCP change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its number in its network namespace.
+    pub index: u32,
+    /// The most segments that the kernel hands to it at once (`gso_max_segs`).
+    pub segments: u32,
+    /// Its network namespace.
+    pub namespace: Namespace,
+}
+
+impl Interface {
+    /// Inspects an interface of this thread's network namespace.
+    ///
+    /// # Errors
+    /// When there is none of this name, or it is not Ethernet.
+    pub fn here(name: &str) -> Result<Interface, Error> {
+        let found = describe(name, &["dev", name])?.into_iter().next();
+        let device = found.ok_or_else(|| error(name, "`ip` does not describe it"))?;
+        if !device.is_ethernet() {
+            return Err(error(name, "it is not Ethernet, and only there the header is inserted"));
+        }
+        Ok(Interface {
+            name: device.name,
+            index: device.index,
+            segments: device.segments,
+            namespace: Namespace::here()?,
+        })
+    }
+
+    /// Returns the names of all Ethernet interfaces of this thread's network namespace that are up.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub fn all() -> Result<Vec<String>, Error> {
+        let devices = describe("", &["up"])?;
+        Ok(devices.into_iter().filter(Device::is_ethernet).map(|device| device.name).collect())
+    }
+
+    /// Sets the interface as it was; it is in this thread's network namespace.
+    pub(crate) fn restore(&self) -> Result<(), Error> {
+        set_segments(&self.name, self.segments)
+    }
+}
+
+/// An interface as `ip -json` describes it.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Device {
-    /// Its number.
+struct Device {
     #[serde(rename = "ifindex")]
-    pub(crate) index: u32,
-    /// `ether` for Ethernet.
+    index: u32,
+    #[serde(rename = "ifname")]
+    name: String,
     #[serde(rename = "link_type")]
     kind: String,
-    /// The most segments that the kernel hands to it at once.
     #[serde(rename = "gso_max_segs")]
-    pub(crate) segments: u32,
+    segments: u32,
 }
 
 impl Device {
-    /// Inspects an interface, which must be Ethernet.
-    pub(crate) fn of(interface: &str) -> Result<Device, Error> {
-        let text = ip(interface, &["-details", "-json", "link", "show", "dev", interface])?;
-        let devices: Result<Vec<Device>, _> = serde_json::from_str(&text);
-        let unknown = |reason: serde_json::Error| error(interface, &format!("`ip` does not describe it ({reason})"));
-        let device = devices.map_err(unknown)?.into_iter().next();
-        let device = device.ok_or_else(|| error(interface, "`ip` does not describe it"))?;
-        if device.kind != "ether" {
-            return Err(error(interface, "it is not Ethernet, and only there the header is inserted"));
-        }
-        Ok(device)
+    fn is_ethernet(&self) -> bool {
+        self.kind == "ether"
     }
+}
+
+fn describe(name: &str, which: &[&str]) -> Result<Vec<Device>, Error> {
+    let arguments = [&["-details", "-json", "link", "show"], which].concat();
+    let text = ip(name, &arguments)?;
+    serde_json::from_str(&text)
+        .map_err(|reason| error(name, &format!("`ip` does not describe it ({reason})")))
 }
 
 /// Sets the most segments that the kernel hands to an interface of this thread's network namespace at once.

@@ -8,8 +8,8 @@ use libbpf_rs::{
     RingBufferBuilder, set_print,
 };
 
-use crate::controller::{Controller, EndOptions, LsOptions};
 use crate::attached::Attached;
+use crate::controller::{Controller, EndOptions, LsOptions};
 use crate::default::available;
 use crate::error::Error;
 use crate::query::{program_ids, read_counters};

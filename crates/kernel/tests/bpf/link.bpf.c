@@ -10,6 +10,13 @@
 /* Data packets per mark. */
 #define PERIOD 100
 
+/* Places in a packet of IPv4 on Ethernet: the protocol, and the feedback of a congestion header. */
+#define PROTOCOL 23
+#define FEEDBACK 46
+/* The congestion header as an IP protocol; the rate in B/s that a router of RCP grants. */
+#define HEADER 253
+#define RATE 1000000
+
 char gpl[] SEC("license") = "GPL";
 
 u32 packets;
@@ -49,4 +56,40 @@ SEC("tc")
 int drop(struct __sk_buff *packet)
 {
 	return TC_ACT_SHOT;
+}
+
+static __always_inline int has_header(struct __sk_buff *packet)
+{
+	u8 protocol = 0;
+
+	return !bpf_skb_load_bytes(packet, PROTOCOL, &protocol, 1) && protocol == HEADER;
+}
+
+/* Drops packets with a congestion header. */
+SEC("tc")
+int drop_headers(struct __sk_buff *packet)
+{
+	return has_header(packet) ? TC_ACT_SHOT : TC_ACT_OK;
+}
+
+static __always_inline int write_feedback(struct __sk_buff *packet, u32 feedback)
+{
+	feedback = __builtin_bswap32(feedback);
+	if (has_header(packet))
+		bpf_skb_store_bytes(packet, FEEDBACK, &feedback, sizeof(feedback), 0);
+	return TC_ACT_OK;
+}
+
+/* A router of RCP with a fixed rate. */
+SEC("tc")
+int grant_rate(struct __sk_buff *packet)
+{
+	return write_feedback(packet, RATE);
+}
+
+/* A router of XCP that grants no change. */
+SEC("tc")
+int grant_nothing(struct __sk_buff *packet)
+{
+	return write_feedback(packet, 0);
 }
