@@ -73,13 +73,13 @@ struct end_counters counters;
 #define END_UNANSWERED 100
 
 enum end_mode {
-	/* A receiver without our controller. */
+	/* Only answers headers: a receiver without our controller, or a sender that has become Reno. */
 	END_RECEIVES = 0,
 	/* A sender that does not know yet whether its peer and all boxes on the path know the header. */
 	END_ASKS = 1,
 	/* A sender that does. */
 	END_SENDS = 2,
-	/* A sender that has become Reno. */
+	/* One that has become Reno because headers do not get through: it does not answer either. */
 	END_PLAIN = 3,
 };
 
@@ -105,12 +105,14 @@ struct end {
 	hw_u32 mode;
 	/* Whether the next packet without data is to carry a header although the peer was not heard. */
 	hw_u32 asking;
-	/* How often the sender may still ask, and the sequence number whose acknowledgement must come with a header. */
+	/* How often the sender may still ask, and the next sequence number when it last asked or heard the peer. */
 	hw_u32 questions;
 	hw_u32 asked_at;
+	/* `headers` when it last heard the peer. */
+	hw_u32 headers_heard;
 	/* Timeouts in a row without a header from the peer, and `headers` at the last. */
 	hw_u32 silent_timeouts;
-	hw_u32 headers_before;
+	hw_u32 headers_at_timeout;
 };
 
 struct {
@@ -119,6 +121,17 @@ struct {
 	__type(key, int);
 	__type(value, struct end);
 } ends SEC(".maps");
+
+/*
+ * The rate of a sender in b/s; 0 while it is not known. That of RCP is what routers say, also where it is less than a
+ * segment per round trip; a sender of XCP has at least one.
+ */
+static __always_inline hw_u64 end_rate(const struct end *end)
+{
+	if (VERSION == EXPLICIT_VERSION_RCP && end->rate)
+		return (hw_u64)end->rate * 8;
+	return end->srtt ? explicit_throughput(end->window.bytes >> EXPLICIT_WINDOW_BITS, end->srtt) : 0;
+}
 
 /* A sum of changes as the header carries it. */
 static __always_inline hw_s64 end_delta(hw_s64 sum)

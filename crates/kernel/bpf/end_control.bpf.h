@@ -53,23 +53,31 @@ static __always_inline void apply(struct sock *sk, const struct end *end)
 		return;
 	segments = (end->window.bytes + (segment << EXPLICIT_WINDOW_BITS) - 1) / (segment << EXPLICIT_WINDOW_BITS);
 	tp->snd_cwnd = hw_min(hw_max(segments, END_LEAST_WINDOW), tp->snd_cwnd_clamp);
-	if (!end->srtt)
+	rate = end_rate(end);
+	if (!rate)
 		return;
-	/* The kernel's pacing counts payload. */
-	rate = hw_scale(end->window.bytes, tp->mss_cache * EXPLICIT_NS_PER_S >> EXPLICIT_WINDOW_BITS, segment * end->srtt);
+	/* The kernel's pacing counts payload, in bytes. */
+	rate = hw_scale(rate, tp->mss_cache, segment * 8);
 	sk->sk_pacing_rate = hw_min(hw_max(rate, 1), sk->sk_max_pacing_rate);
 	/* The fq qdisc may set SK_PACING_FQ at any moment; it paces by the same rate. */
 	__sync_val_compare_and_swap(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 }
 
-/* Leaves the connection to the kernel's Reno, with plain TCP from now on. */
-static __always_inline void yield(struct sock *sk, struct end *end)
+/* Leaves the connection to the kernel's Reno. */
+static __always_inline void yield(struct sock *sk, struct end *end, enum end_mode mode)
 {
 	/* The one controller that every kernel has. */
 	char fallback[] = "reno";
 
-	end->mode = END_PLAIN;
+	end->mode = mode;
 	bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, fallback, sizeof(fallback));
+}
+
+/* The same because no headers come back. */
+static __always_inline void give_up(struct sock *sk, struct end *end)
+{
+	COUNT(without_peer);
+	yield(sk, end, END_PLAIN);
 }
 
 /* Sends an ACK with a header; data that leaves from now on must be acknowledged with one. */
@@ -106,7 +114,8 @@ void BPF_PROG(hw_init, struct sock *sk)
 	end->questions = END_QUESTIONS;
 	end->asked_at = tp->snd_nxt;
 	end->silent_timeouts = 0;
-	end->headers_before = end->headers;
+	end->headers_heard = end->headers;
+	end->headers_at_timeout = end->headers;
 	apply(sk, end);
 	if (!tp->data_segs_out)
 		tp->snd_cwnd = 1;
@@ -120,18 +129,23 @@ void BPF_PROG(hw_release, struct sock *sk)
 	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
 }
 
-/* Whether the peer knows the header: 1 yes, 0 not known yet, -1 no. */
+/*
+ * Whether the peer knows the header: 1 yes, 0 not known yet, -1 no. It does not if data that left after its last header,
+ * or after the last question, is acknowledged without one: for one round trip.
+ */
 static __always_inline int is_answered(struct sock *sk, struct end *end)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	if (end->heard) {
+	if (end->headers != end->headers_heard) {
+		end->headers_heard = end->headers;
+		end->asked_at = tp->snd_nxt;
 		end->mode = END_SENDS;
 		return 1;
 	}
 	if (!hw_before(end->asked_at, tp->snd_una))
-		return 0;
-	if (!end->questions)
+		return end->mode == END_SENDS;
+	if (end->mode == END_SENDS || !end->questions)
 		return -1;
 	ask(sk, end);
 	return 0;
@@ -179,18 +193,17 @@ void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct 
 		return;
 	end->window.segment = wire_segment(sk);
 	sample_rtt(end, rs);
-	answered = end->mode == END_ASKS ? is_answered(sk, end) : 1;
+	answered = is_answered(sk, end);
 	if (answered < 0) {
-		COUNT(without_peer);
-		tp->snd_cwnd = END_INITIAL_WINDOW;
-		yield(sk, end);
+		tp->snd_cwnd = hw_max(tp->snd_cwnd, END_INITIAL_WINDOW);
+		give_up(sk, end);
 		return;
 	}
 	if (!answered)
 		return;
 	if (adopt(end, rs)) {
 		COUNT(without_router);
-		yield(sk, end);
+		yield(sk, end, END_RECEIVES);
 		return;
 	}
 	apply(sk, end);
@@ -204,7 +217,7 @@ static __always_inline void on_recovery(struct sock *sk, struct end *end)
 	COUNT(loss_cuts);
 	if (options.yields) {
 		COUNT(yielded);
-		yield(sk, end);
+		yield(sk, end, END_RECEIVES);
 		return;
 	}
 	end->prior = end->window.bytes;
@@ -215,18 +228,17 @@ static __always_inline void on_recovery(struct sock *sk, struct end *end)
 static __always_inline void on_timeout(struct sock *sk, struct end *end)
 {
 	COUNT(timeouts);
-	end->silent_timeouts = end->headers == end->headers_before ? end->silent_timeouts + 1 : 1;
-	end->headers_before = end->headers;
+	end->silent_timeouts = end->headers == end->headers_at_timeout ? end->silent_timeouts + 1 : 1;
+	end->headers_at_timeout = end->headers;
 	if (end->mode == END_SENDS && end->silent_timeouts > END_SILENT_TIMEOUTS) {
-		COUNT(without_peer);
-		yield(sk, end);
+		give_up(sk, end);
 		return;
 	}
 	if (VERSION == EXPLICIT_VERSION_RCP)
 		return;
 	if (options.yields) {
 		COUNT(yielded);
-		yield(sk, end);
+		yield(sk, end, END_RECEIVES);
 		return;
 	}
 	end->prior = end->window.bytes;

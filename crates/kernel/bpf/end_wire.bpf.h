@@ -170,7 +170,7 @@ static __always_inline void request(struct end *end, struct wire *wire)
 		wire->feedback = bpf_htonl(hw_min(demand / 8, EXPLICIT_ANY_RATE));
 	if (!end->srtt || end->asking)
 		return;
-	rate = explicit_throughput(end->window.bytes >> EXPLICIT_WINDOW_BITS, end->srtt);
+	rate = end_rate(end);
 	wire->rtt = bpf_htonl(explicit_header_time(end->srtt));
 	wire->x = bpf_htonl(explicit_header_time(explicit_spacing(end->window.segment, rate)));
 	if (VERSION != EXPLICIT_VERSION_XCP)

@@ -5,6 +5,8 @@
 
 #define TC_ACT_OK 0
 #define TC_ACT_SHOT 2
+#define XDP_DROP 1
+#define XDP_PASS 2
 /* Shorter packets are pure ACKs. */
 #define MIN_DATA 1000
 /* Data packets per mark. */
@@ -16,6 +18,11 @@
 /* The congestion header as an IP protocol; the rate in B/s that a router of RCP grants. */
 #define HEADER 253
 #define RATE 1000000
+
+struct xdp_md {
+	u32 data;
+	u32 data_end;
+};
 
 char gpl[] SEC("license") = "GPL";
 
@@ -65,11 +72,15 @@ static __always_inline int has_header(struct __sk_buff *packet)
 	return !bpf_skb_load_bytes(packet, PROTOCOL, &protocol, 1) && protocol == HEADER;
 }
 
-/* Drops packets with a congestion header. */
-SEC("tc")
-int drop_headers(struct __sk_buff *packet)
+/* Drops packets with a congestion header before programs at the interface see them. */
+SEC("xdp")
+int drop_headers(struct xdp_md *packet)
 {
-	return has_header(packet) ? TC_ACT_SHOT : TC_ACT_OK;
+	u8 *data = (u8 *)(long)packet->data;
+
+	if (data + PROTOCOL + 1 > (u8 *)(long)packet->data_end)
+		return XDP_PASS;
+	return data[PROTOCOL] == HEADER ? XDP_DROP : XDP_PASS;
 }
 
 static __always_inline int write_feedback(struct __sk_buff *packet, u32 feedback)
