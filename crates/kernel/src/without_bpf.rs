@@ -131,7 +131,7 @@ impl Loaded {
 
 /// Programs at an interface; there are none.
 #[derive(Debug)]
-pub struct Attached(#[expect(dead_code, reason = "it says that there is none")] Infallible);
+pub struct Attached(Infallible);
 
 /// Says that the counters of XCP or RCP cannot be read.
 ///

@@ -168,6 +168,14 @@ impl Lab {
         Ok(command)
     }
 
+    /// Runs `work` in a thread in a node's network namespace and returns its result; only for labs of root.
+    ///
+    /// # Errors
+    /// If there is no such node, or the lab has ended or is not root's.
+    pub fn inside<T: Send>(&self, node: &str, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        namespace::inside(self.node(node)?.1, work)
+    }
+
     /// Makes the receivers of a node's IPv4 connections with its first neighbour acknowledge every segment at once.
     ///
     /// # Errors

@@ -12,9 +12,9 @@ use anyhow::{Context as _, Result, bail};
 use headway_kernel::{Controller, Counters, Loaded, Loader, LsOptions, Note, Notes, Record, killed, running};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::PlainArgs;
 use super::show::describe_counters;
 use super::stop::{describe_changed, describe_killed, describe_left};
-use super::PlainArgs;
 use crate::out::print_error;
 use crate::service::print_line;
 
