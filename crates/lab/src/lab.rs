@@ -10,7 +10,7 @@ use headway_core::Instant;
 
 use crate::base::{Base, Folder, check_name};
 use crate::control::{Answer, Request, ask};
-pub use crate::control::{LinkStatus, Status};
+pub use crate::control::{LinkStatus, RouterStatus, Status};
 use crate::error::Error;
 use crate::host::Host;
 use crate::interface;
@@ -19,7 +19,7 @@ use crate::namespace;
 use crate::process::Process;
 use crate::spec::{Cross, PathSpec, Spec};
 use crate::start::{self, Started};
-use crate::state::{Interface, Node, OLD_TRUTH, State, TRUTH};
+use crate::state::{Interface, Node, OLD_TRUTH, ROUTERS, State, TRUTH};
 use crate::truth::Truth;
 use crate::truths::Truths;
 
@@ -168,6 +168,14 @@ impl Lab {
         Ok(command)
     }
 
+    /// Runs `work` in a thread in a node's network namespace and returns its result; only for labs of root.
+    ///
+    /// # Errors
+    /// If there is no such node, or the lab has ended or is not root's.
+    pub fn inside<T: Send>(&self, node: &str, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        namespace::inside(self.node(node)?.1, work)
+    }
+
     /// Makes the receivers of a node's IPv4 connections with its first neighbour acknowledge every segment at once.
     ///
     /// # Errors
@@ -230,6 +238,11 @@ impl Lab {
     /// The path of the truth file, which is removed with the lab.
     pub fn truth_path(&self) -> PathBuf {
         self.folder.path().join(TRUTH)
+    }
+
+    /// The path of the file with a line of JSON for each control interval of each router, which is removed with the lab.
+    pub fn routers_path(&self) -> PathBuf {
+        self.folder.path().join(ROUTERS)
     }
 
     /// Waits until the truth up to `until` is complete and returns all of it, for a lab of one link; `until` may be at

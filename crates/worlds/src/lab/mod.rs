@@ -77,6 +77,10 @@ fn run_once(
     translated.prepare(scenario, &lab)?;
     let mut programs = Programs::new(scenario, translated, controllers, &lab)?;
     let flows = flows(scenario, translated, controllers, &lab)?;
+    let mut ends: Vec<&str> = flows.iter().flat_map(|flow| flow.nodes.iter().map(String::as_str)).collect();
+    ends.sort();
+    ends.dedup();
+    let attached = controllers.attach(&lab, ends.into_iter())?;
     let start = |role| start_all(scenario, translated, &flows, &lab, role, options);
     // Receivers first: senders open their connections before they are ready.
     let (mut receivers, mut senders) = (start(Role::Receive)?, start(Role::Send)?);
@@ -107,6 +111,7 @@ fn run_once(
     // Without flows nobody samples.
     let last = received.last().map_or(now().min(end), |sample| sample.at).max(begin + Duration::from_ms(1));
     let truths = lab.truths_between(begin, last)?;
+    drop(attached);
     lab.down()?;
     let run = results::Run {
         scenario,

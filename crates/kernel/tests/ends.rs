@@ -1,0 +1,256 @@
+//! XCP and RCP in the running kernel: connections between network namespaces whose packets carry the congestion header.
+//!
+//! Where the machine does not allow namespaces or BPF controllers, each test says so and passes.
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+#[allow(dead_code, reason = "other tests use all of it")]
+mod flood;
+#[allow(dead_code, reason = "other tests use all of it")]
+mod path;
+
+use std::net::TcpStream;
+use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
+
+use flood::{drop_headers, treat_at};
+use headway_kernel::{Attached, Controller, EndCounters, Interface, Loaded, Loader};
+use libbpf_rs::TC_EGRESS;
+use path::{Host, Path, V4, V6, close, transfer};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+const MEGABYTE: usize = 1 << 20;
+/// Payload of a full segment: 1500 bytes without the headers of IP, congestion and TCP, and TCP's timestamps.
+const SEGMENT: u32 = 1500 - 20 - 20 - 32;
+/// What a full segment takes on the wire.
+const WIRE: u32 = 1538;
+/// The rate of `grant_rate` in `bpf/link.bpf.c`, in B/s.
+const RATE: u64 = 1_000_000;
+
+/// A controller that is loaded, its programs at interfaces, and its name.
+struct Ends {
+    loaded: Arc<Loaded>,
+    name: String,
+    _attached: Vec<Attached>,
+}
+
+impl Ends {
+    fn new(loader: &Loader, hosts: &[&Host], what: &str) -> Ends {
+        let name = format!("t{}_{what}", std::process::id());
+        let loaded = loader.clone().name(&name).load();
+        let loaded = Arc::new(loaded.unwrap_or_else(|error| panic!("{error}: {error:?}")));
+        let attach = |host: &&Host| {
+            let loaded = loaded.clone();
+            host.run(move || loaded.attach("eth0")).unwrap()
+        };
+        let attached = hosts.iter().map(attach).collect();
+        Ends { loaded, name, _attached: attached }
+    }
+
+    /// Ends at both hosts of a path.
+    fn both(controller: Controller, path: &Path, what: &str) -> Ends {
+        Ends::new(&Loader::new(controller), &[&path.client, &path.server], what)
+    }
+
+    /// Connects to the server, which has the kernel's Reno.
+    fn connect(&self, path: &Path) -> (Socket, TcpStream) {
+        path.connect_to(V4[1], &self.name, "reno")
+    }
+
+    fn counters(&self) -> EndCounters {
+        self.loaded.end_counters().unwrap()
+    }
+}
+
+/// What `TCP_INFO` says of a sender.
+#[derive(Debug)]
+struct Info {
+    segment: u32,
+    window: u32,
+    pacing_rate: u64,
+}
+
+impl Info {
+    fn of(socket: &Socket) -> Info {
+        let mut bytes = [0_u8; 112];
+        let mut length = bytes.len() as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_TCP,
+                libc::TCP_INFO,
+                bytes.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        assert_eq!((result, length as usize), (0, bytes.len()));
+        // The layout of `struct tcp_info` in linux/tcp.h.
+        let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+        Info {
+            segment: word(16),
+            window: word(80),
+            pacing_rate: u64::from_ne_bytes(bytes[104..].try_into().unwrap()),
+        }
+    }
+}
+
+fn controller_of(socket: &Socket) -> String {
+    let name = socket.tcp_congestion().unwrap();
+    String::from_utf8(name).unwrap().trim_end_matches('\0').to_owned()
+}
+
+#[test]
+fn without_a_router_data_passes_with_headers_until_the_sender_becomes_reno() {
+    let Some(path) = Path::new() else { return };
+    for controller in [Controller::Xcp, Controller::Rcp] {
+        let ends = Ends::both(controller, &path, controller.command());
+        for server in [V4[1], V6[1]] {
+            let (socket, mut peer) = path.connect_to(server, &ends.name, "reno");
+            transfer(&socket, &mut peer, MEGABYTE);
+            assert_eq!(controller_of(&socket), "reno");
+            close(&socket, peer);
+        }
+        let counted = ends.counters();
+        assert_eq!((counted.connections, counted.without_router, counted.without_peer), (2, 2, 0));
+        // Both ends of two connections heard the other.
+        assert_eq!(counted.answered, 4, "{counted:?}");
+        assert!(counted.sent > 4 && counted.sent == counted.received, "{counted:?}");
+        assert_eq!((counted.too_large, counted.malformed, counted.unknown), (0, 0, 0), "{counted:?}");
+    }
+}
+
+#[test]
+fn a_sender_of_rcp_is_paced_at_the_rate_of_the_router() {
+    let Some(path) = Path::new() else { return };
+    path.client.run(|| treat_at("grant_rate", TC_EGRESS));
+    let ends = Ends::both(Controller::Rcp, &path, "rate");
+    let (socket, mut peer) = ends.connect(&path);
+    transfer(&socket, &mut peer, MEGABYTE / 2);
+    let info = Info::of(&socket);
+    assert_eq!((controller_of(&socket), info.segment), (ends.name.clone(), SEGMENT));
+    let payload = RATE * u64::from(SEGMENT) / u64::from(WIRE);
+    assert!(info.pacing_rate.abs_diff(payload) * 1000 <= payload, "{info:?}, not {payload}");
+    // Every packet had room for the header.
+    let counted = ends.counters();
+    assert!(counted.sent > (MEGABYTE / 2) as u64 / u64::from(SEGMENT), "{counted:?}");
+    assert_eq!((counted.too_large, counted.timeouts), (0, 0));
+}
+
+#[test]
+fn a_sender_of_xcp_that_is_granted_nothing_keeps_one_segment_per_round_trip() {
+    let Some(path) = Path::new() else { return };
+    path.client.run(|| treat_at("grant_nothing", TC_EGRESS));
+    let ends = Ends::both(Controller::Xcp, &path, "nothing");
+    let (socket, mut peer) = ends.connect(&path);
+    transfer(&socket, &mut peer, MEGABYTE);
+    let info = Info::of(&socket);
+    // The kernel's window is rounded up; the pace is that of one.
+    assert_eq!((controller_of(&socket), info.window), (ends.name.clone(), 2));
+    assert!(info.pacing_rate < u64::MAX && ends.counters().without_router == 0, "{info:?}");
+}
+
+#[test]
+fn a_peer_that_does_not_know_the_header_costs_no_timeout_and_the_next_connection_asks_again() {
+    let Some(path) = Path::new() else { return };
+    let ends = Ends::new(&Loader::new(Controller::Xcp), &[&path.client], "legacy");
+    for asked in 1..=2 {
+        let (socket, mut peer) = ends.connect(&path);
+        transfer(&socket, &mut peer, MEGABYTE);
+        assert_eq!(controller_of(&socket), "reno");
+        let counted = ends.counters();
+        assert_eq!((counted.without_peer, counted.sent, counted.timeouts), (asked, 2 * asked, 0));
+        close(&socket, peer);
+    }
+}
+
+#[test]
+fn boxes_that_drop_headers_are_avoided_from_the_start_and_later() {
+    let Some(path) = Path::new() else { return };
+    let ends = Ends::both(Controller::Xcp, &path, "box");
+    path.client.run(|| treat_at("grant_nothing", TC_EGRESS));
+    let (socket, mut peer) = ends.connect(&path);
+    transfer(&socket, &mut peer, MEGABYTE / 10);
+    assert_eq!(controller_of(&socket), ends.name);
+    path.server.run(drop_headers);
+    transfer(&socket, &mut peer, MEGABYTE);
+    assert_eq!((controller_of(&socket).as_str(), ends.counters().without_peer), ("reno", 1));
+
+    let (socket, mut peer) = ends.connect(&path);
+    transfer(&socket, &mut peer, MEGABYTE);
+    assert_eq!((controller_of(&socket).as_str(), ends.counters().without_peer), ("reno", 2));
+}
+
+#[test]
+fn a_receiver_needs_no_controller() {
+    let Some(path) = Path::new() else { return };
+    path.client.run(|| treat_at("grant_rate", TC_EGRESS));
+    let sender = Ends::new(&Loader::new(Controller::Rcp), &[&path.client], "sender");
+    let receiver = Ends::new(&Loader::new(Controller::Xcp).receives_only(true), &[&path.server], "receiver");
+    let (socket, mut peer) = sender.connect(&path);
+    transfer(&socket, &mut peer, MEGABYTE / 2);
+    assert_eq!(controller_of(&socket), sender.name);
+    assert!(!headway_kernel::available().unwrap().contains(&receiver.name));
+    let counted = receiver.counters();
+    assert_eq!((counted.connections, counted.answered), (0, 1), "{counted:?}");
+}
+
+/// A header with this length, version and format, and next protocol.
+fn header(length: u8, version_format: u8, protocol: u8) -> Vec<u8> {
+    let mut bytes = vec![0x55; 60];
+    bytes[..3].copy_from_slice(&[protocol, length, version_format]);
+    bytes
+}
+
+#[test]
+fn bad_headers_are_counted_and_change_nothing() {
+    let Some(path) = Path::new() else { return };
+    path.client.run(|| treat_at("grant_nothing", TC_EGRESS));
+    let ends = Ends::both(Controller::Xcp, &path, "bad");
+    let (socket, mut peer) = ends.connect(&path);
+    transfer(&socket, &mut peer, MEGABYTE / 10);
+    let before = (Info::of(&socket).window, ends.counters());
+    path.client.run(|| {
+        let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(253))).unwrap();
+        let server = SockAddr::from(std::net::SocketAddr::new(V4[1].parse().unwrap(), 0));
+        let send = |bytes: &[u8]| assert_eq!(raw.send_to(bytes, &server).unwrap(), bytes.len());
+        // Cut, of another length, a segment that is cut, and three fragments.
+        (0..20).for_each(|bytes| send(&header(20, 0x21, 6)[..bytes]));
+        (0..20).for_each(|length| send(&header(length, 0x21, 6)));
+        send(&header(20, 0x21, 6)[..39]);
+        send(&[0; 4000]);
+        // Another version, another format, another protocol.
+        (0..16)
+            .filter(|version| ![2, 15].contains(version))
+            .for_each(|version| send(&header(20, version << 4 | 1, 6)));
+        send(&header(20, 0x23, 6));
+        send(&header(20, 0x21, 17));
+        // No connection has these ports.
+        send(&header(20, 0x21, 6));
+    });
+    transfer(&socket, &mut peer, MEGABYTE / 10);
+    let counted = ends.counters();
+    assert_eq!((counted.malformed, counted.unknown), (20 + 20 + 1 + 3, 14 + 1), "{counted:?}");
+    assert_eq!(counted.answered, before.1.answered);
+    assert_eq!((controller_of(&socket), Info::of(&socket).window), (ends.name.clone(), before.0));
+}
+
+#[test]
+fn interfaces_are_as_before_when_the_programs_are_gone() {
+    let Some(path) = Path::new() else { return };
+    path.client.run(|| treat_at("grant_rate", TC_EGRESS));
+    let segments = || path.client.run(|| Interface::here("eth0").unwrap().segments);
+    let before = segments();
+    for _ in 0..3 {
+        let ends = Ends::both(Controller::Rcp, &path, "gone");
+        assert_eq!(segments(), 1);
+        let (socket, mut peer) = ends.connect(&path);
+        transfer(&socket, &mut peer, MEGABYTE / 10);
+        assert_eq!(controller_of(&socket), ends.name);
+        drop(ends);
+        assert_eq!(segments(), before);
+        // Nobody tells it a rate any more.
+        transfer(&socket, &mut peer, MEGABYTE / 10);
+        assert_eq!(controller_of(&socket), "reno");
+    }
+    assert!(path.client.run(|| Interface::here("lo").is_err()));
+}
