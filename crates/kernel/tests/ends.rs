@@ -124,16 +124,19 @@ fn a_sender_of_rcp_is_paced_at_the_rate_of_the_router() {
     let Some(path) = Path::new() else { return };
     path.client.run(|| treat_at("grant_rate", TC_EGRESS));
     let ends = Ends::both(Controller::Rcp, &path, "rate");
-    let (socket, mut peer) = ends.connect(&path);
-    transfer(&socket, &mut peer, MEGABYTE / 2);
-    let info = Info::of(&socket);
-    assert_eq!((controller_of(&socket), info.segment), (ends.name.clone(), SEGMENT));
-    let payload = RATE * u64::from(SEGMENT) / u64::from(WIRE);
-    assert!(info.pacing_rate.abs_diff(payload) * 1000 <= payload, "{info:?}, not {payload}");
-    // Every packet had room for the header.
-    let counted = ends.counters();
-    assert!(counted.sent > (MEGABYTE / 2) as u64 / u64::from(SEGMENT), "{counted:?}");
-    assert_eq!((counted.too_large, counted.timeouts), (0, 0));
+    for (server, segment) in [(V4[1], SEGMENT), (V6[1], SEGMENT - 20)] {
+        let sent = ends.counters().sent;
+        let (socket, mut peer) = path.connect_to(server, &ends.name, "reno");
+        transfer(&socket, &mut peer, MEGABYTE / 2);
+        let info = Info::of(&socket);
+        assert_eq!((controller_of(&socket), info.segment), (ends.name.clone(), segment));
+        let payload = RATE * u64::from(segment) / u64::from(WIRE);
+        assert!(info.pacing_rate.abs_diff(payload) * 1000 <= payload, "{info:?}, not {payload}");
+        // Every packet had room for the header.
+        let counted = ends.counters();
+        assert!(counted.sent - sent > (MEGABYTE / 2) as u64 / u64::from(segment), "{counted:?}");
+        assert_eq!((counted.too_large, counted.timeouts), (0, 0));
+    }
 }
 
 #[test]
@@ -232,6 +235,73 @@ fn bad_headers_are_counted_and_change_nothing() {
     assert_eq!((counted.malformed, counted.unknown), (20 + 20 + 1 + 3, 14 + 1), "{counted:?}");
     assert_eq!(counted.answered, before.1.answered);
     assert_eq!((controller_of(&socket), Info::of(&socket).window), (ends.name.clone(), before.0));
+}
+
+/// Runs a program on a packet as if it had arrived; returns its verdict.
+fn run(program: i32, packet: &[u8]) -> u32 {
+    // SAFETY: all-zero is valid for this structure, and the packet outlives the call.
+    let mut options: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
+    options.sz = size_of_val(&options) as libbpf_sys::size_t;
+    options.data_in = packet.as_ptr().cast();
+    options.data_size_in = packet.len() as u32;
+    // SAFETY: the descriptor is open and the options are valid.
+    let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(program, &raw mut options) };
+    assert_eq!(result, 0, "{packet:02x?}");
+    options.retval
+}
+
+/// `HEADWAY_CASES` says how many packets there are.
+#[test]
+fn random_and_mutated_headers_are_counted_one_by_one() {
+    let Some(_path) = Path::new() else { return };
+    let ends = Ends::new(&Loader::new(Controller::Xcp), &[], "random");
+    // SAFETY: system calls with valid arguments; the descriptors stay open until the process ends.
+    let descriptors = ends
+        .loaded
+        .programs()
+        .unwrap()
+        .into_iter()
+        .map(|id| unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) });
+    let is_arrive = |fd: &i32| {
+        let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
+        let mut length = size_of_val(&info) as u32;
+        unsafe { libbpf_sys::bpf_prog_get_info_by_fd(*fd, &raw mut info, &raw mut length) };
+        info.name.iter().map(|&c| c as u8).take_while(|&c| c != 0).eq(*b"hw_arrive")
+    };
+    let program = descriptors.into_iter().find(is_arrive).unwrap();
+    let cases: u64 = std::env::var("HEADWAY_CASES").map_or(20_000, |cases| cases.parse().unwrap());
+    let mut state = 7_u64;
+    let mut random = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 33
+    };
+    let (mut dropped, mut others) = (0, 0);
+    for _ in 0..cases {
+        let mut packet: Vec<u8> = (0..14 + 20 + 60).map(|_| random() as u8).collect();
+        packet[12..16].copy_from_slice(&[0x08, 0, 0x45, 0]);
+        packet[16..18].copy_from_slice(&80_u16.to_be_bytes());
+        packet[20..22].copy_from_slice(&[0, 0]);
+        packet[23] = 253;
+        packet[34..37].copy_from_slice(&[6, 20, 0x21]);
+        packet[66] = 0x50;
+        // Up to three bytes anything, and sometimes cut.
+        (0..random() % 4).for_each(|_| packet[12 + random() as usize % 82] = random() as u8);
+        packet.truncate(if random() % 4 == 0 { 34 + random() as usize % 60 } else { 94 });
+        match run(program, &packet) {
+            2 => dropped += 1,
+            verdict => {
+                assert_eq!(verdict, u32::MAX);
+                others += 1;
+            }
+        }
+    }
+    let counted = ends.counters();
+    assert!(dropped > cases / 20 && others > cases / 20, "{dropped} and {others}");
+    assert_eq!((counted.malformed, counted.answered), (dropped, 0), "{counted:?}");
+    assert!(
+        counted.unknown > 0 && counted.unknown < counted.received && counted.received <= others,
+        "{counted:?}"
+    );
 }
 
 #[test]
