@@ -9,12 +9,13 @@ mod flood;
 mod path;
 
 use std::net::TcpStream;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::Arc;
 
-use flood::{drop_headers, treat_at};
+use flood::treat_at;
 use headway_kernel::{Attached, Controller, EndCounters, Interface, Loaded, Loader};
-use libbpf_rs::TC_EGRESS;
+use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::{ObjectBuilder, Program, TC_EGRESS, Xdp, XdpFlags};
 use path::{Host, Path, V4, V6, close, transfer};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
@@ -92,6 +93,16 @@ impl Info {
             pacing_rate: u64::from_ne_bytes(bytes[104..].try_into().unwrap()),
         }
     }
+}
+
+/// Drops packets with a congestion header that reach this host, as a box on the path would: before any other program sees
+/// them.
+fn drop_headers() {
+    let object = include_bytes!(concat!(env!("OUT_DIR"), "/link.bpf.o"));
+    let object = ObjectBuilder::default().open_memory(object).unwrap().load().unwrap();
+    let program = object.progs().find(|program| program.name() == "drop_headers").unwrap();
+    let interface = nix::net::if_::if_nametoindex("eth0").unwrap();
+    Xdp::new(program.as_fd()).attach(interface as i32, XdpFlags::SKB_MODE).unwrap();
 }
 
 fn controller_of(socket: &Socket) -> String {
@@ -212,7 +223,9 @@ fn bad_headers_are_counted_and_change_nothing() {
     let (socket, mut peer) = ends.connect(&path);
     transfer(&socket, &mut peer, MEGABYTE / 10);
     let before = (Info::of(&socket).window, ends.counters());
-    path.client.run(|| {
+    let ports =
+        [socket.local_addr(), socket.peer_addr()].map(|address| address.unwrap().as_socket().unwrap().port());
+    path.client.run(move || {
         let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(253))).unwrap();
         let server = SockAddr::from(std::net::SocketAddr::new(V4[1].parse().unwrap(), 0));
         let send = |bytes: &[u8]| assert_eq!(raw.send_to(bytes, &server).unwrap(), bytes.len());
@@ -227,12 +240,16 @@ fn bad_headers_are_counted_and_change_nothing() {
             .for_each(|version| send(&header(20, version << 4 | 1, 6)));
         send(&header(20, 0x23, 6));
         send(&header(20, 0x21, 17));
-        // No connection has these ports.
+        // No connection has these ports; one has these, but not the sequence numbers.
         send(&header(20, 0x21, 6));
+        let mut guess = header(20, 0x21, 6);
+        guess[20..24].copy_from_slice(&[ports[0].to_be_bytes(), ports[1].to_be_bytes()].concat());
+        send(&guess);
     });
     transfer(&socket, &mut peer, MEGABYTE / 10);
     let counted = ends.counters();
-    assert_eq!((counted.malformed, counted.unknown), (20 + 20 + 1 + 3, 14 + 1), "{counted:?}");
+    let found = (counted.malformed, counted.unknown, counted.strange);
+    assert_eq!(found, (20 + 20 + 1 + 3, 14 + 1, 1), "{counted:?}");
     assert_eq!(counted.answered, before.1.answered);
     assert_eq!((controller_of(&socket), Info::of(&socket).window), (ends.name.clone(), before.0));
 }
@@ -255,20 +272,10 @@ fn run(program: i32, packet: &[u8]) -> u32 {
 fn random_and_mutated_headers_are_counted_one_by_one() {
     let Some(_path) = Path::new() else { return };
     let ends = Ends::new(&Loader::new(Controller::Xcp), &[], "random");
-    // SAFETY: system calls with valid arguments; the descriptors stay open until the process ends.
-    let descriptors = ends
-        .loaded
-        .programs()
-        .unwrap()
-        .into_iter()
-        .map(|id| unsafe { libbpf_sys::bpf_prog_get_fd_by_id(id) });
-    let is_arrive = |fd: &i32| {
-        let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
-        let mut length = size_of_val(&info) as u32;
-        unsafe { libbpf_sys::bpf_prog_get_info_by_fd(*fd, &raw mut info, &raw mut length) };
-        info.name.iter().map(|&c| c as u8).take_while(|&c| c != 0).eq(*b"hw_arrive")
-    };
-    let program = descriptors.into_iter().find(is_arrive).unwrap();
+    let ids = ends.loaded.programs().unwrap();
+    let mut programs = ProgInfoIter::default().filter(|info| ids.contains(&info.id));
+    let id = programs.find(|info| info.name == "hw_arrive").unwrap().id;
+    let program = Program::fd_from_id(id).unwrap();
     let cases: u64 = std::env::var("HEADWAY_CASES").map_or(20_000, |cases| cases.parse().unwrap());
     let mut state = 7_u64;
     let mut random = move || {
@@ -287,7 +294,7 @@ fn random_and_mutated_headers_are_counted_one_by_one() {
         // Up to three bytes anything, and sometimes cut.
         (0..random() % 4).for_each(|_| packet[12 + random() as usize % 82] = random() as u8);
         packet.truncate(if random() % 4 == 0 { 34 + random() as usize % 60 } else { 94 });
-        match run(program, &packet) {
+        match run(program.as_raw_fd(), &packet) {
             2 => dropped += 1,
             verdict => {
                 assert_eq!(verdict, u32::MAX);
