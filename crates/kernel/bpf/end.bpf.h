@@ -58,8 +58,9 @@ struct end_counters {
 	hw_u64 too_large;
 	/* Packets dropped: fragments, and headers that are cut or of another length. */
 	hw_u64 malformed;
-	/* Packets whose header was ignored: another version or format. */
+	/* Packets whose header was ignored: another version or format; sequence numbers far from those of the connection. */
 	hw_u64 unknown;
+	hw_u64 strange;
 	/* Reductions for losses, and timeouts. */
 	hw_u64 loss_cuts;
 	hw_u64 timeouts;

@@ -29,6 +29,8 @@
 #define TCP_FIN 1
 #define TCP_SYN 2
 #define TCP_RST 4
+/* Bytes that reordered and repeated packets may be away from the next ones. */
+#define NEAR (1U << 24)
 /* More fragments, or an offset. */
 #define IP_FRAGMENT 0x3fff
 
@@ -263,6 +265,23 @@ static __always_inline void note(struct end *end, const struct wire *wire, __u32
 		end->owed_rate = feedback;
 }
 
+/*
+ * Whether the sequence numbers of a packet are near those of its connection, as TCP itself will check more closely: who does
+ * not see the connection must not tell it how fast to send (RFC 5961).
+ */
+static __always_inline int is_near(struct bpf_sock *sk, const struct tcp *tcp)
+{
+	struct bpf_tcp_sock *tp = bpf_tcp_sock(sk);
+	__u32 acknowledged = bpf_ntohl(tcp->acknowledgement);
+	__u32 sequence = bpf_ntohl(tcp->sequence);
+
+	if (!tp)
+		return 0;
+	/* On the same host, an ACK can be faster than the sender's note of what it has sent. */
+	return !hw_before(tp->snd_nxt + NEAR, acknowledged) && !hw_before(acknowledged, tp->snd_una - NEAR) &&
+	       !hw_before(sequence, tp->rcv_nxt - NEAR) && !hw_before(tp->rcv_nxt + NEAR, sequence);
+}
+
 /* Finds the connection of a packet and notes its header. */
 static __always_inline void find_and_note(struct __sk_buff *packet, const struct ip *ip, const struct wire *wire,
 					  const struct tcp *tcp, __u32 version, __u32 format)
@@ -287,7 +306,9 @@ static __always_inline void find_and_note(struct __sk_buff *packet, const struct
 	if (!sk)
 		return;
 	/* Before the handshake is complete, the lookup finds the listening socket. */
-	if (sk->state != BPF_TCP_LISTEN) {
+	if (sk->state != BPF_TCP_LISTEN && !is_near(sk, tcp)) {
+		COUNT(strange);
+	} else if (sk->state != BPF_TCP_LISTEN) {
 		end = bpf_sk_storage_get(&ends, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 		if (end)
 			note(end, wire, version, format);

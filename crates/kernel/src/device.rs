@@ -4,6 +4,7 @@ use std::io;
 use std::process::{Command, Output};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::default::Namespace;
 use crate::error::Error;
@@ -77,8 +78,10 @@ impl Device {
 fn describe(name: &str, which: &[&str]) -> Result<Vec<Device>, Error> {
     let arguments = [&["-details", "-json", "link", "show"], which].concat();
     let text = ip(name, &arguments)?;
-    serde_json::from_str(&text)
-        .map_err(|reason| error(name, &format!("`ip` does not describe it ({reason})")))
+    let all: Result<Vec<Value>, _> = serde_json::from_str(&text);
+    let all = all.map_err(|reason| error(name, &format!("`ip` does not describe it ({reason})")))?;
+    // `ip` prints empty objects for interfaces that it was not asked for.
+    Ok(all.into_iter().filter_map(|device| serde_json::from_value(device).ok()).collect())
 }
 
 /// Sets the most segments that the kernel hands to an interface of this thread's network namespace at once.

@@ -138,6 +138,8 @@ pub struct EndCounters {
     pub malformed: u64,
     /// Packets whose header was ignored: another version or format.
     pub unknown: u64,
+    /// Packets whose header was ignored: sequence numbers far from those of the connection.
+    pub strange: u64,
     /// Reductions for losses.
     pub loss_cuts: u64,
     /// Timeouts.

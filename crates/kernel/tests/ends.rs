@@ -9,12 +9,13 @@ mod flood;
 mod path;
 
 use std::net::TcpStream;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::Arc;
 
-use flood::{drop_headers, treat_at};
+use flood::treat_at;
 use headway_kernel::{Attached, Controller, EndCounters, Interface, Loaded, Loader};
-use libbpf_rs::TC_EGRESS;
+use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::{ObjectBuilder, Program, TC_EGRESS, Xdp, XdpFlags};
 use path::{Host, Path, V4, V6, close, transfer};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
@@ -94,6 +95,16 @@ impl Info {
     }
 }
 
+/// Drops packets with a congestion header that reach this host, as a box on the path would: before any other program sees
+/// them.
+fn drop_headers() {
+    let object = include_bytes!(concat!(env!("OUT_DIR"), "/link.bpf.o"));
+    let object = ObjectBuilder::default().open_memory(object).unwrap().load().unwrap();
+    let program = object.progs().find(|program| program.name() == "drop_headers").unwrap();
+    let interface = nix::net::if_::if_nametoindex("eth0").unwrap();
+    Xdp::new(program.as_fd()).attach(interface as i32, XdpFlags::SKB_MODE).unwrap();
+}
+
 fn controller_of(socket: &Socket) -> String {
     let name = socket.tcp_congestion().unwrap();
     String::from_utf8(name).unwrap().trim_end_matches('\0').to_owned()
@@ -124,16 +135,19 @@ fn a_sender_of_rcp_is_paced_at_the_rate_of_the_router() {
     let Some(path) = Path::new() else { return };
     path.client.run(|| treat_at("grant_rate", TC_EGRESS));
     let ends = Ends::both(Controller::Rcp, &path, "rate");
-    let (socket, mut peer) = ends.connect(&path);
-    transfer(&socket, &mut peer, MEGABYTE / 2);
-    let info = Info::of(&socket);
-    assert_eq!((controller_of(&socket), info.segment), (ends.name.clone(), SEGMENT));
-    let payload = RATE * u64::from(SEGMENT) / u64::from(WIRE);
-    assert!(info.pacing_rate.abs_diff(payload) * 1000 <= payload, "{info:?}, not {payload}");
-    // Every packet had room for the header.
-    let counted = ends.counters();
-    assert!(counted.sent > (MEGABYTE / 2) as u64 / u64::from(SEGMENT), "{counted:?}");
-    assert_eq!((counted.too_large, counted.timeouts), (0, 0));
+    for (server, segment) in [(V4[1], SEGMENT), (V6[1], SEGMENT - 20)] {
+        let sent = ends.counters().sent;
+        let (socket, mut peer) = path.connect_to(server, &ends.name, "reno");
+        transfer(&socket, &mut peer, MEGABYTE / 2);
+        let info = Info::of(&socket);
+        assert_eq!((controller_of(&socket), info.segment), (ends.name.clone(), segment));
+        let payload = RATE * u64::from(segment) / u64::from(WIRE);
+        assert!(info.pacing_rate.abs_diff(payload) * 1000 <= payload, "{info:?}, not {payload}");
+        // Every packet had room for the header.
+        let counted = ends.counters();
+        assert!(counted.sent - sent > (MEGABYTE / 2) as u64 / u64::from(segment), "{counted:?}");
+        assert_eq!((counted.too_large, counted.timeouts), (0, 0));
+    }
 }
 
 #[test]
@@ -209,7 +223,9 @@ fn bad_headers_are_counted_and_change_nothing() {
     let (socket, mut peer) = ends.connect(&path);
     transfer(&socket, &mut peer, MEGABYTE / 10);
     let before = (Info::of(&socket).window, ends.counters());
-    path.client.run(|| {
+    let ports =
+        [socket.local_addr(), socket.peer_addr()].map(|address| address.unwrap().as_socket().unwrap().port());
+    path.client.run(move || {
         let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(253))).unwrap();
         let server = SockAddr::from(std::net::SocketAddr::new(V4[1].parse().unwrap(), 0));
         let send = |bytes: &[u8]| assert_eq!(raw.send_to(bytes, &server).unwrap(), bytes.len());
@@ -224,14 +240,75 @@ fn bad_headers_are_counted_and_change_nothing() {
             .for_each(|version| send(&header(20, version << 4 | 1, 6)));
         send(&header(20, 0x23, 6));
         send(&header(20, 0x21, 17));
-        // No connection has these ports.
+        // No connection has these ports; one has these, but not the sequence numbers.
         send(&header(20, 0x21, 6));
+        let mut guess = header(20, 0x21, 6);
+        guess[20..24].copy_from_slice(&[ports[0].to_be_bytes(), ports[1].to_be_bytes()].concat());
+        send(&guess);
     });
     transfer(&socket, &mut peer, MEGABYTE / 10);
     let counted = ends.counters();
-    assert_eq!((counted.malformed, counted.unknown), (20 + 20 + 1 + 3, 14 + 1), "{counted:?}");
+    let found = (counted.malformed, counted.unknown, counted.strange);
+    assert_eq!(found, (20 + 20 + 1 + 3, 14 + 1, 1), "{counted:?}");
     assert_eq!(counted.answered, before.1.answered);
     assert_eq!((controller_of(&socket), Info::of(&socket).window), (ends.name.clone(), before.0));
+}
+
+/// Runs a program on a packet as if it had arrived; returns its verdict.
+fn run(program: i32, packet: &[u8]) -> u32 {
+    // SAFETY: all-zero is valid for this structure, and the packet outlives the call.
+    let mut options: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
+    options.sz = size_of_val(&options) as libbpf_sys::size_t;
+    options.data_in = packet.as_ptr().cast();
+    options.data_size_in = packet.len() as u32;
+    // SAFETY: the descriptor is open and the options are valid.
+    let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(program, &raw mut options) };
+    assert_eq!(result, 0, "{packet:02x?}");
+    options.retval
+}
+
+/// `HEADWAY_CASES` says how many packets there are.
+#[test]
+fn random_and_mutated_headers_are_counted_one_by_one() {
+    let Some(_path) = Path::new() else { return };
+    let ends = Ends::new(&Loader::new(Controller::Xcp), &[], "random");
+    let ids = ends.loaded.programs().unwrap();
+    let mut programs = ProgInfoIter::default().filter(|info| ids.contains(&info.id));
+    let id = programs.find(|info| info.name == "hw_arrive").unwrap().id;
+    let program = Program::fd_from_id(id).unwrap();
+    let cases: u64 = std::env::var("HEADWAY_CASES").map_or(20_000, |cases| cases.parse().unwrap());
+    let mut state = 7_u64;
+    let mut random = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 33
+    };
+    let (mut dropped, mut others) = (0, 0);
+    for _ in 0..cases {
+        let mut packet: Vec<u8> = (0..14 + 20 + 60).map(|_| random() as u8).collect();
+        packet[12..16].copy_from_slice(&[0x08, 0, 0x45, 0]);
+        packet[16..18].copy_from_slice(&80_u16.to_be_bytes());
+        packet[20..22].copy_from_slice(&[0, 0]);
+        packet[23] = 253;
+        packet[34..37].copy_from_slice(&[6, 20, 0x21]);
+        packet[66] = 0x50;
+        // Up to three bytes anything, and sometimes cut.
+        (0..random() % 4).for_each(|_| packet[12 + random() as usize % 82] = random() as u8);
+        packet.truncate(if random() % 4 == 0 { 34 + random() as usize % 60 } else { 94 });
+        match run(program.as_raw_fd(), &packet) {
+            2 => dropped += 1,
+            verdict => {
+                assert_eq!(verdict, u32::MAX);
+                others += 1;
+            }
+        }
+    }
+    let counted = ends.counters();
+    assert!(dropped > cases / 20 && others > cases / 20, "{dropped} and {others}");
+    assert_eq!((counted.malformed, counted.answered), (dropped, 0), "{counted:?}");
+    assert!(
+        counted.unknown > 0 && counted.unknown < counted.received && counted.received <= others,
+        "{counted:?}"
+    );
 }
 
 #[test]

@@ -214,7 +214,7 @@ pub(super) fn describe_end_counters(counters: &EndCounters) -> String {
         "  connections      {} now, {} in all; {} peers knew the header\n  \
            switched to reno {} without a header in ACKs, {} without a router of this kind, {} for losses\n  \
            with header      {} packets sent, {} received; {} sent without because they were too large\n  \
-           bad headers      {} packets dropped, {} of another version or format ignored\n  \
+           bad headers      {} packets dropped, {} of another version or format and {} out of sequence ignored\n  \
            losses           {} reductions, {} timeouts",
         counters.open(),
         counters.connections,
@@ -227,6 +227,7 @@ pub(super) fn describe_end_counters(counters: &EndCounters) -> String {
         counters.too_large,
         counters.malformed,
         counters.unknown,
+        counters.strange,
         counters.loss_cuts,
         counters.timeouts,
     )

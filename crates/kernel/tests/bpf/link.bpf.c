@@ -12,9 +12,12 @@
 /* Data packets per mark. */
 #define PERIOD 100
 
-/* Places in a packet of IPv4 on Ethernet: the protocol, and the feedback of a congestion header. */
+/* Places in a packet on Ethernet: the version of IP, the protocol, and the feedback of a congestion header. */
+#define VERSION 14
 #define PROTOCOL 23
+#define PROTOCOL_V6 20
 #define FEEDBACK 46
+#define FEEDBACK_V6 66
 /* The congestion header as an IP protocol; the rate in B/s that a router of RCP grants. */
 #define HEADER 253
 #define RATE 1000000
@@ -65,13 +68,6 @@ int drop(struct __sk_buff *packet)
 	return TC_ACT_SHOT;
 }
 
-static __always_inline int has_header(struct __sk_buff *packet)
-{
-	u8 protocol = 0;
-
-	return !bpf_skb_load_bytes(packet, PROTOCOL, &protocol, 1) && protocol == HEADER;
-}
-
 /* Drops packets with a congestion header before programs at the interface see them. */
 SEC("xdp")
 int drop_headers(struct xdp_md *packet)
@@ -85,9 +81,16 @@ int drop_headers(struct xdp_md *packet)
 
 static __always_inline int write_feedback(struct __sk_buff *packet, u32 feedback)
 {
+	u8 version = 0;
+	u8 protocol = 0;
+	u32 is_v6;
+
+	bpf_skb_load_bytes(packet, VERSION, &version, 1);
+	is_v6 = version >> 4 == 6;
+	bpf_skb_load_bytes(packet, is_v6 ? PROTOCOL_V6 : PROTOCOL, &protocol, 1);
 	feedback = __builtin_bswap32(feedback);
-	if (has_header(packet))
-		bpf_skb_store_bytes(packet, FEEDBACK, &feedback, sizeof(feedback), 0);
+	if (protocol == HEADER)
+		bpf_skb_store_bytes(packet, is_v6 ? FEEDBACK_V6 : FEEDBACK, &feedback, sizeof(feedback), 0);
 	return TC_ACT_OK;
 }
 

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd as _;
 use std::thread;
 
-use libbpf_rs::{ObjectBuilder, TC_INGRESS, TcAttachPoint, TcHookBuilder, Xdp, XdpFlags};
+use libbpf_rs::{ObjectBuilder, TC_INGRESS, TcAttachPoint, TcHookBuilder};
 use socket2::Socket;
 
 /// Writes and reads as much as the connections carry while `work` runs; calls `arrived` with the index of the
@@ -48,14 +48,4 @@ pub(crate) fn treat_at(how: &str, side: TcAttachPoint) {
     let interface = nix::net::if_::if_nametoindex("eth0").unwrap();
     let mut hook = TcHookBuilder::new(program.as_fd()).ifindex(interface as i32).hook(side);
     hook.create().unwrap().attach().unwrap();
-}
-
-/// Drops packets with a congestion header that reach this host, as a box on the path would: before any other program sees
-/// them.
-pub(crate) fn drop_headers() {
-    let object = include_bytes!(concat!(env!("OUT_DIR"), "/link.bpf.o"));
-    let object = ObjectBuilder::default().open_memory(object).unwrap().load().unwrap();
-    let program = object.progs().find(|program| program.name() == "drop_headers").unwrap();
-    let interface = nix::net::if_::if_nametoindex("eth0").unwrap();
-    Xdp::new(program.as_fd()).attach(interface as i32, XdpFlags::SKB_MODE).unwrap();
 }
