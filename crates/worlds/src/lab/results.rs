@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_lab::{Interval as Logged, Lateness, Truths};
-use headway_record::{FlowResult, Group, Interval, LinkResult, Results, Series, Summary, TcpInterval, Total};
+use headway_record::{
+    ControlInterval, FlowResult, Group, Interval, LinkResult, Results, Series, Summary, TcpInterval, Total,
+};
 use headway_scenario::Scenario;
 
 use super::translate::{Lane, Translated};
@@ -13,6 +15,9 @@ use crate::pacing::pacing;
 
 /// ssthresh as the kernel reports it before the first reduction.
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
+
+/// Most control intervals in the results, as in the simulator.
+const CONTROL_RECORDS: usize = 100_000;
 
 /// A finished run in the lab.
 pub(super) struct Run<'a> {
@@ -25,6 +30,8 @@ pub(super) struct Run<'a> {
     pub(super) sent: &'a [Sample],
     pub(super) received: &'a [Sample],
     pub(super) truths: &'a Truths,
+    /// Lines of JSON, one for each control interval of each router.
+    pub(super) control: &'a str,
 }
 
 impl Run<'_> {
@@ -55,9 +62,27 @@ impl Run<'_> {
             streams: Vec::new(),
             delays: Vec::new(),
             completion_times: Vec::new(),
-            control: Vec::new(),
+            control: self.control(),
         };
         (results, invalid_reason)
+    }
+
+    /// Returns the control intervals of the run, with the scenario's names of links and times.
+    fn control(&self) -> Vec<ControlInterval> {
+        let intervals = self.control.lines().filter_map(|line| serde_json::from_str(line).ok());
+        let lanes = &self.translated.lanes;
+        // The lab's name of the direction of a link; a single link has none.
+        let name = |lane: &Lane| match lanes.iter().any(|other| other.link != lane.link) {
+            true => format!("{}:{}", lane.link, lane.direction),
+            false => lane.direction.to_string(),
+        };
+        let of_run = |mut interval: ControlInterval| {
+            interval.end_ns = interval.end_ns.checked_sub(self.begin.ns())?;
+            let lane = lanes.iter().find(|lane| name(lane) == interval.link)?;
+            interval.link.clone_from(&lane.name);
+            Some(interval)
+        };
+        intervals.filter_map(of_run).take(CONTROL_RECORDS).collect()
     }
 
     fn warmup_end(&self) -> Instant {
