@@ -37,6 +37,9 @@ fn runs_as_in_the_simulator(kind: &str) {
     let file = support::write(folder.path(), "ends.toml", &scenario(kind));
     let Some(lab) = summary(&file, folder.path(), "lab") else { return };
     let Some(sim) = summary(&file, folder.path(), "sim") else { return };
+    let control = std::fs::read_to_string(folder.path().join("lab/control.jsonl")).unwrap();
+    let first: Value = serde_json::from_str(control.lines().next().unwrap()).unwrap();
+    assert_eq!((&first["link"], &first["law"]), (&"client->sink".into(), &kind.into()));
     let [lab_group, sim_group] = [&lab, &sim].map(|summary| &summary["groups"][0]);
     assert_eq!((&lab_group["flows"], &lab_group["retransmitted"]), (&sim_group["flows"], &Value::from(0)));
     // A machine that is too busy says so, and its numbers are not checked.

@@ -44,13 +44,14 @@ pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs) -
     let instance = notes.start(note, args.on.default)?;
     report_on(instance.note(), args.on.json);
     let result = wait(&end);
-    // Undone in reverse order, whatever happened.
-    let restored = instance.end();
+    // Whatever happened. The note of this program goes last, so that nobody takes the interfaces for left behind.
     let counted = loaded.end_counters();
     drop(attached);
+    let forgotten = forget(&interfaces);
+    let restored = instance.end();
     loaded.unload();
-    forget(&interfaces)?;
     result?;
+    forgotten?;
     restored.context("the former default is not restored")?;
     report_off(&name, counted.ok(), args.on.json);
     Ok(())
@@ -77,12 +78,16 @@ fn attach(
     Ok((interfaces, attached))
 }
 
-/// Restores what killed programs left changed in this network namespace.
+/// Restores what killed programs left changed in this network namespace, and forgets namespaces that are gone.
 fn restore_interfaces(notes: &mut Notes) -> Result<()> {
     let here = Namespace::here()?;
-    for changed in notes.interfaces_left_behind().iter().filter(|changed| changed.interface.namespace == here)
-    {
-        notes.restore_interface(changed)?;
+    for changed in notes.interfaces_left_behind() {
+        let namespace = changed.interface.namespace;
+        if namespace == here {
+            notes.restore_interface(&changed)?;
+        } else if !namespace.may_be_kept() {
+            notes.forget_interface(&changed.interface)?;
+        }
     }
     Ok(())
 }
