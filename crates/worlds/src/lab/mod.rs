@@ -107,6 +107,7 @@ fn run_once(
     // Without flows nobody samples.
     let last = received.last().map_or(now().min(end), |sample| sample.at).max(begin + Duration::from_ms(1));
     let truths = lab.truths_between(begin, last)?;
+    let control = lab.control_between(begin, last)?;
     lab.down()?;
     let run = results::Run {
         scenario,
@@ -117,6 +118,7 @@ fn run_once(
         sent: &sent,
         received: &received,
         truths: &truths,
+        control,
     };
     let (mut results, invalid_reason) = run.results();
     let (ended, files) = programs.finish();

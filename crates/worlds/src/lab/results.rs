@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_lab::{Interval as Logged, Lateness, Truths};
-use headway_record::{FlowResult, Group, Interval, LinkResult, Results, Series, Summary, TcpInterval, Total};
+use headway_record::{
+    ControlInterval, FlowResult, Group, Interval, LinkResult, Results, Series, Summary, TcpInterval, Total,
+};
 use headway_scenario::Scenario;
 
 use super::translate::{Lane, Translated};
@@ -25,6 +27,8 @@ pub(super) struct Run<'a> {
     pub(super) sent: &'a [Sample],
     pub(super) received: &'a [Sample],
     pub(super) truths: &'a Truths,
+    /// Of all queues of the lab, with its names and times.
+    pub(super) control: Vec<ControlInterval>,
 }
 
 impl Run<'_> {
@@ -55,7 +59,7 @@ impl Run<'_> {
             streams: Vec::new(),
             delays: Vec::new(),
             completion_times: Vec::new(),
-            control: Vec::new(),
+            control: self.control(),
         };
         (results, invalid_reason)
     }
@@ -118,6 +122,17 @@ impl Run<'_> {
             }
         };
         specs.enumerate().map(flow).collect()
+    }
+
+    /// Returns the control intervals of the queues that results report, with the scenario's names and times.
+    fn control(&self) -> Vec<ControlInterval> {
+        let reported = |interval: &ControlInterval| {
+            let lane =
+                self.translated.lanes.iter().find(|lane| self.translated.is_lane(lane, &interval.link))?;
+            let end_ns = interval.end_ns - self.begin.ns();
+            Some(ControlInterval { link: lane.name.clone(), end_ns, ..interval.clone() })
+        };
+        self.control.iter().filter_map(reported).collect()
     }
 
     /// Returns the logged intervals that begin in the window.
