@@ -3,8 +3,9 @@
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use std::{fs, io};
 
 use headway_core::Instant;
 use headway_record::ControlInterval;
@@ -195,7 +196,12 @@ impl Lab {
     /// # Errors
     /// If there is no such node, the lab has ended, or `ip` refuses a line.
     pub fn configure(&self, node: &str, batch: &str) -> Result<(), Error> {
-        interface::ip_with(|program| self.command(node, program, ["-batch", "-"]), node, batch)
+        let command = |program| {
+            let mut command = self.command(node, program, ["-batch", "-"])?;
+            command.stdout(Stdio::null());
+            Ok(command)
+        };
+        interface::ip_with(command, node, batch)
     }
 
     /// Replaces all cross traffic. Returns the time from which the new traffic applies; `start` and `stop` of the
@@ -234,6 +240,15 @@ impl Lab {
             Answer::Status(status) => Ok(*status),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// Returns what [`Lab::status`] says about a link; `None` stands for the only one.
+    ///
+    /// # Errors
+    /// If there is no such link, a name is missing where there are several, or the lab has ended.
+    pub fn link(&self, name: Option<&str>) -> Result<LinkStatus, Error> {
+        let number = self.spec().link_number(name).map_err(Error::Link)?;
+        Ok(self.status()?.links.swap_remove(number))
     }
 
     /// The path of the truth file, which is removed with the lab.
@@ -283,23 +298,29 @@ impl Lab {
         Ok(if let [only] = &links[..] { truths.named(&only.name) } else { truths })
     }
 
-    /// Returns the control intervals of the routers that ended in the window from `from` to `to`, with the links of the
-    /// lanes as `LINK:DIRECTION`, or `DIRECTION` in a lab of one link, and ends since 1970.
-    ///
-    /// Call [`Lab::truths_between`] before: it waits until the window has been written.
+    /// Waits until `to`, at most a minute ahead, and returns the control intervals of routers that ended from `from` to `to`,
+    /// each with the name of its link and direction.
     ///
     /// # Errors
-    /// If a file cannot be read.
+    /// If the lab has ended or its files cannot be read.
     pub fn control_between(&self, from: Instant, to: Instant) -> Result<Vec<ControlInterval>, Error> {
-        let mut found = Vec::new();
-        let old = self.folder.path().join(OLD_ROUTERS);
-        for path in old.exists().then_some(old).into_iter().chain([self.routers_path()]) {
-            let text = std::fs::read_to_string(&path).map_err(|e| Error::file("read", &path, e))?;
-            // The last line may still be incomplete.
-            let lines = text.lines().filter_map(|line| serde_json::from_str::<ControlInterval>(line).ok());
-            found.extend(lines.filter(|interval| (from.ns()..to.ns()).contains(&interval.end_ns)));
+        ask(self.folder.path(), &Request::Sync(to))?;
+        let mut intervals = Vec::new();
+        for name in [OLD_ROUTERS, ROUTERS] {
+            let path = self.folder.path().join(name);
+            let text = match fs::read_to_string(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                other => other.map_err(|e| Error::file("read", &path, e))?,
+            };
+            for line in text.lines() {
+                let interval: ControlInterval =
+                    serde_json::from_str(line).map_err(|e| Error::file("read", &path, e.into()))?;
+                if (from.ns()..=to.ns()).contains(&interval.end_ns) {
+                    intervals.push(interval);
+                }
+            }
         }
-        Ok(found)
+        Ok(intervals)
     }
 
     /// Waits until the lab has ended, at most `timeout`; returns false if it has not.

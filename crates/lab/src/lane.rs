@@ -52,6 +52,8 @@ pub(crate) struct Lane {
     held: VecDeque<Held>,
     carrier: Carrier,
     headers: HeaderCounts,
+    /// Frames dropped because they are larger than the MTU.
+    oversized: u64,
 }
 
 impl Lane {
@@ -76,6 +78,7 @@ impl Lane {
             held: VecDeque::with_capacity(1024),
             carrier: spec.carrier(),
             headers: HeaderCounts::default(),
+            oversized: 0,
         };
         if spec.delays {
             lane.link.log_delays();
@@ -123,6 +126,11 @@ impl Lane {
         self.place_decided(frames);
     }
 
+    /// Returns how many frames were dropped since the last call because they are larger than the MTU.
+    pub(crate) fn take_oversized(&mut self) -> u64 {
+        std::mem::take(&mut self.oversized)
+    }
+
     /// Returns what the router found in the packets so far.
     pub(crate) fn headers(&self) -> HeaderCounts {
         self.headers
@@ -160,6 +168,7 @@ impl Lane {
         let bytes = frames.get(frame.number);
         // A frame larger than its buffer was truncated on arrival: drop it.
         let Some(bytes) = bytes.get(..frame.len) else {
+            self.oversized += 1;
             frames.free(frame.number);
             return;
         };

@@ -124,7 +124,7 @@ fn run_once(
         sent: &sent,
         received: &received,
         truths: &truths,
-        control: &control,
+        control,
     };
     let (mut results, invalid_reason) = run.results();
     let (ended, files) = programs.finish();

@@ -27,8 +27,8 @@ pub(super) struct Run<'a> {
     pub(super) sent: &'a [Sample],
     pub(super) received: &'a [Sample],
     pub(super) truths: &'a Truths,
-    /// What routers that tell senders their rate did, with times on `CLOCK_REALTIME`.
-    pub(super) control: &'a [ControlInterval],
+    /// Of all queues of the lab, with its names and times.
+    pub(super) control: Vec<ControlInterval>,
 }
 
 impl Run<'_> {
@@ -62,22 +62,6 @@ impl Run<'_> {
             control: self.control(),
         };
         (results, invalid_reason)
-    }
-
-    /// Returns the control intervals of every lane in turn, with the names of the scenario and times since the begin.
-    fn control(&self) -> Vec<ControlInterval> {
-        let of_lane = |lane: &'_ Lane| {
-            let direction = lane.direction.to_string();
-            let (name, begin) = (lane.name.clone(), self.begin.ns());
-            let full = format!("{}:{direction}", lane.link);
-            let here = move |one: &&ControlInterval| one.link == full || one.link == direction;
-            self.control.iter().filter(here).map(move |one| ControlInterval {
-                link: name.clone(),
-                end_ns: one.end_ns - begin,
-                ..one.clone()
-            })
-        };
-        self.translated.lanes.iter().flat_map(of_lane).collect()
     }
 
     fn warmup_end(&self) -> Instant {
@@ -138,6 +122,20 @@ impl Run<'_> {
             }
         };
         specs.enumerate().map(flow).collect()
+    }
+
+    /// Returns the control intervals of the queues that results report, with the scenario's names and times.
+    fn control(&self) -> Vec<ControlInterval> {
+        let reported = |interval: &ControlInterval| {
+            let lane =
+                self.translated.lanes.iter().find(|lane| self.translated.is_lane(lane, &interval.link))?;
+            let end_ns = interval.end_ns - self.begin.ns();
+            Some(ControlInterval { link: lane.name.clone(), end_ns, ..interval.clone() })
+        };
+        let mut all: Vec<ControlInterval> = self.control.iter().filter_map(reported).collect();
+        // Router by router; each one's stay in order of time.
+        all.sort_by(|one, other| one.link.cmp(&other.link));
+        all
     }
 
     /// Returns the logged intervals that begin in the window.
