@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::limit::Limit;
 use super::spec::QueueSpecError;
 use super::{Backlog, Discipline, Verdict};
-use crate::explicit::Header;
+use crate::explicit::{Header, VERSION_RCP, VERSION_XCP};
 use crate::units::{Bytes, Duration, Instant, Rate, WIRE_OVERHEAD};
 
 /// Bytes of a full IP packet.
@@ -136,7 +136,15 @@ impl ExplicitConfig {
         self.alpha.unwrap_or(f64::from(Config::new(law, 1, 1).alpha) / f64::from(ONE))
     }
 
-    /// Returns the configuration of the C code for a link of `rate`.
+    /// Returns the configuration of the C code for a link of `rate`, with a smallest rate that is not above the largest.
+    fn at_rate(&self, law: Law, rate: Option<Rate>) -> Config {
+        let mut config = self.config(law, rate);
+        let most = if law == Law::Rcp { config.capacity } else { config.line };
+        config.rate_min = config.rate_min.min(most);
+        config
+    }
+
+    /// Returns the configuration of the C code for a link of `rate`, as the parameters have it.
     fn config(&self, law: Law, rate: Option<Rate>) -> Config {
         let link = rate.unwrap_or(Rate::from_bps(explicit::LARGEST * 8));
         let bytes_per_s = |rate: Rate| (rate.bps() / 8).min(explicit::LARGEST);
@@ -230,21 +238,46 @@ pub struct Explicit {
 }
 
 impl Explicit {
-    /// Creates the queue of a link of `rate`; `seed` shifts its timers. The parameters must be valid.
+    /// Creates the queue of a link of `rate` at time `start`; `seed` shifts its timers. The parameters must be valid.
     ///
     /// # Panics
     /// With invalid parameters: [`QueueSpec::validate`](super::QueueSpec::validate) refuses them.
-    pub(super) fn new(config: &ExplicitConfig, law: Law, rate: Option<Rate>, seed: u64) -> Explicit {
-        let mut built = config.config(law, rate);
-        let most = if law == Law::Rcp { built.capacity } else { built.line };
-        built.rate_min = built.rate_min.min(most);
-        let queue = ExplicitQueue::new(&built, 0, (seed >> 32) as u32);
+    pub(super) fn new(
+        config: &ExplicitConfig,
+        law: Law,
+        rate: Option<Rate>,
+        seed: u64,
+        start: Instant,
+    ) -> Explicit {
+        let queue = ExplicitQueue::new(&config.at_rate(law, rate), start.ns(), (seed >> 32) as u32);
         Explicit {
             limit: Limit::new(config.limit, config.packets),
             queue: queue.expect("validated parameters"),
             waiting: (0, 0),
             records: None,
         }
+    }
+
+    /// Takes over packets that already wait: `bytes` of IP packets.
+    pub(super) fn with_waiting(mut self, bytes: u64, packets: u32) -> Explicit {
+        self.waiting = (bytes, packets);
+        self
+    }
+
+    /// Adopts other parameters, another law or another rate of the link at `now`; what the laws before and after have in
+    /// common stays (xcp-rcp F25, F42). The parameters must be valid.
+    ///
+    /// # Panics
+    /// With invalid parameters: [`QueueSpec::validate`](super::QueueSpec::validate) refuses them.
+    pub(super) fn adopt(&mut self, config: &ExplicitConfig, law: Law, rate: Option<Rate>, now: Instant) {
+        self.advance(now);
+        self.limit = Limit::new(config.limit, config.packets);
+        self.queue.set_config(&config.at_rate(law, rate)).expect("validated parameters");
+    }
+
+    /// Returns the version of the headers that the router serves.
+    pub fn version(&self) -> u8 {
+        if self.queue.config().law.is_rate() { VERSION_RCP } else { VERSION_XCP }
     }
 
     /// Keeps a record of every control interval from now on.

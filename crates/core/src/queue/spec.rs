@@ -136,6 +136,11 @@ impl QueueSpec {
     /// Builds the discipline of a queue served at `rate`, or `None` if transmission takes no time; `seed` determines
     /// its random choices.
     pub fn build(&self, rate: Option<Rate>, seed: u64) -> Queue {
+        self.build_at(Instant::ZERO, rate, seed)
+    }
+
+    /// As [`QueueSpec::build`], for a queue that begins at `start`.
+    pub fn build_at(&self, start: Instant, rate: Option<Rate>, seed: u64) -> Queue {
         match self {
             QueueSpec::DropTail(config) => Queue::DropTail(DropTail::new(config)),
             QueueSpec::Step(config) => Queue::Step(Step::new(config)),
@@ -145,7 +150,7 @@ impl QueueSpec {
             QueueSpec::Pie(config) => Queue::Pie(Pie::new(config, seed)),
             any_explicit!(config) => {
                 let law = self.explicit().map_or(Law::Xcp, |(law, _)| law);
-                Queue::Explicit(Box::new(Explicit::new(config, law, rate, seed)))
+                Queue::Explicit(Box::new(Explicit::new(config, law, rate, seed, start)))
             }
         }
     }
@@ -186,6 +191,32 @@ macro_rules! dispatch {
 }
 
 impl Queue {
+    /// Makes the discipline the one of `spec` at `now`, on a link that now has `rate` and where `waiting` bytes of IP
+    /// packets, and as many packets, wait for their departure to be judged.
+    ///
+    /// Only explicit routers keep their state, and only if the new discipline is one, too. The specification must be
+    /// valid.
+    pub fn adopt(
+        &mut self,
+        now: Instant,
+        spec: &QueueSpec,
+        rate: Option<Rate>,
+        waiting: (u64, u32),
+        seed: u64,
+    ) {
+        match (&mut *self, spec.explicit()) {
+            (Queue::Explicit(router), Some((law, config))) => router.adopt(config, law, rate, now),
+            _ => {
+                *self = match spec.build_at(now, rate, seed) {
+                    Queue::Explicit(router) => {
+                        Queue::Explicit(Box::new(router.with_waiting(waiting.0, waiting.1)))
+                    }
+                    other => other,
+                }
+            }
+        }
+    }
+
     /// Makes the discipline count on rates that change, instead of the constant one it was built with: the one at time
     /// zero.
     pub fn with_rates(self, rates: RateSteps) -> Queue {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use headway_core::queue::{Backlog, Discipline, Verdict};
+use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Instant};
 use rand::Rng;
 
@@ -26,6 +27,14 @@ pub(super) struct Staged {
 impl Staged {
     pub(super) fn bytes_sending(&self) -> u64 {
         self.sending.map_or(0, |packet| packet.size.into())
+    }
+
+    /// Returns the IP bytes and the packets that wait, without the one in transmission.
+    pub(super) fn waiting(&self) -> (u64, u32) {
+        let sizes = (self.queue.head()..self.queue.tail()).map(|position| self.queue.at(position).size);
+        sizes.fold((0, 0), |(bytes, packets), size| {
+            (bytes + u64::from(size).saturating_sub(WIRE_OVERHEAD.get()), packets + 1)
+        })
     }
 }
 
@@ -95,7 +104,7 @@ impl Link {
     }
 
     fn propagate(&mut self, now: u64, mut packet: Packet) -> NextEvent {
-        if self.loses() {
+        if self.loses(now) {
             packet.flags |= LOST;
         }
         let random = self.rng.next_u64();
