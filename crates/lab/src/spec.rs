@@ -443,6 +443,8 @@ pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), M
             check("rates", all, "must have rates between 1 kb/s and 10 Gb/s")?;
         }
     }
+    let classes = matches!(link.queue, Some(QueueSpec::Classes(_)));
+    check("queue.kind", !classes, "must not be `classes`: the lab keeps one queue per link")?;
     if let Some((key, rule)) = link.outages.as_ref().and_then(Outages::mistake) {
         return Err(Mistake::new(&format!("{table}.outages{key}"), rule));
     }

@@ -15,7 +15,8 @@ impl Scenario {
             return Cow::Borrowed(self);
         }
         let mut scenario = self.clone();
-        for (number, link) in scenario.link.iter_mut().enumerate() {
+        let varying = scenario.link.iter_mut().filter(|link| link.redrawn.is_some());
+        for (number, link) in varying.enumerate() {
             if let Some((redrawn, full)) = link.redrawn.take().zip(link.rate) {
                 link.rates = Some(redrawn.rates(full, self.duration, seed, number as u64));
             }

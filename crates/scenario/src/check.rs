@@ -221,6 +221,12 @@ impl Scenario {
         let link = |hop: &usize| &self.link[topology.directions()[*hop].link];
         let limited = path.iter().any(|hop| link(hop).highest_rate().is_some());
         check("to", limited, "is reached over links without a rate: there is nothing to measure")?;
+        let classes = |hop: &usize| matches!(link(hop).queue, Some(QueueSpec::Classes(_)));
+        check(
+            "to",
+            !path.iter().any(classes),
+            "the path has a link with `classes`; measurements need one queue",
+        )?;
         let traced = path.iter().any(|hop| link(hop).trace.is_some());
         check("to", !traced, "the path has a link with a `trace`; measurements need a `rate` as ground truth")
     }

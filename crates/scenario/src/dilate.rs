@@ -147,7 +147,8 @@ impl Dilation {
                 | QueueSpec::Rcp(_)
                 | QueueSpec::RcpB(_)
                 | QueueSpec::RcpKappa(_)
-                | QueueSpec::RcpErrors(_),
+                | QueueSpec::RcpErrors(_)
+                | QueueSpec::Classes(_),
             ) => return Err("queue.kind"),
         }
         Ok(())

@@ -365,3 +365,104 @@ fn a_router_takes_over_the_packets_of_a_queue_that_knew_no_headers() {
     let records = results.control.iter().filter(|record| record.link == "r->b").count();
     assert!(gone > 4_000 && (100..400).contains(&records), "{gone} {records}");
 }
+
+/// Flows of XCP, RCP and CUBIC at one router of 9 Mb/s that start and stop at these times in s; the goodput of each in
+/// Mb/s, second by second, and the link's.
+fn sharing(queue: &str, times: [(u32, u32); 3]) -> Results {
+    let mut text = format!(
+        "duration = \"40 s\"\ninterval = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"9 Mb/s\"\ndelay = \"20 ms\"\nduplex = false\nqueue = {queue}\n\
+         [[link]]\nfrom = \"b\"\nto = \"a\"\nrate = \"100 Mb/s\"\ndelay = \"20 ms\"\nduplex = false\n"
+    );
+    for ((start, stop), controller) in times.into_iter().zip(["xcp", "rcp", "cubic"]) {
+        text += &format!(
+            "[[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"{controller}\"\nstart = \"{start} s\"\nstop = \"{stop} s\"\n"
+        );
+    }
+    let scenario = Scenario::parse(&text, Path::new("x.toml"), &[]).expect("a scenario");
+    let mut run = Run::new(&scenario, 1, Bytes::new(1 << 30)).expect("a run");
+    while run.step().expect("enough memory") {}
+    run.finish()
+}
+
+/// Mb/s of each flow in these seconds.
+fn shares(results: &Results, seconds: std::ops::Range<usize>) -> [f64; 3] {
+    std::array::from_fn(|flow| {
+        let part = &results.series.goodput[flow][seconds.clone()];
+        part.iter().map(|bytes| bytes.get() as f64 * 8e-6).sum::<f64>() / part.len() as f64
+    })
+}
+
+const CLASSES: &str = "{ kind = \"classes\", limit = \"100 kB\" }";
+
+/// xcp-rcp F43.
+#[test]
+fn each_class_gets_its_share_and_what_others_leave() {
+    let results = sharing(CLASSES, [(0, 40), (10, 30), (0, 20)]);
+    for (seconds, expected) in [
+        (5..10, [0.5, 0.0, 0.5]),
+        (14..20, [0.33, 0.33, 0.33]),
+        (24..30, [0.5, 0.5, 0.0]),
+        (34..40, [1.0, 0.0, 0.0]),
+    ] {
+        let shares = shares(&results, seconds.clone());
+        for (share, expected) in shares.iter().zip(expected) {
+            // Goodput is 94 % of what is on the wire.
+            let expected = 9.0 * 0.94 * expected;
+            assert!((share - expected).abs() < 0.1 * expected + 0.01, "{seconds:?}: {shares:?}");
+        }
+    }
+    assert!(results.summary.links[0].utilisation.expect("a rate") > 0.97);
+    let mut laws: Vec<&str> = results.control.iter().map(|record| record.law.as_str()).collect();
+    laws.sort_unstable();
+    laws.dedup();
+    assert_eq!(laws, ["rcp", "xcp"]);
+}
+
+#[test]
+fn without_classes_a_flow_that_fills_the_queue_starves_explicit_ones() {
+    let shares = |queue| shares(&sharing(queue, [(0, 40), (39, 40), (5, 40)]), 15..39);
+    let [together, apart] = ["{ kind = \"xcp\", limit = \"100 kB\" }", CLASSES].map(shares);
+    assert!(together[0] < 0.2 * apart[0], "{together:?} {apart:?}");
+}
+
+#[test]
+fn classes_without_a_capacity_share_by_their_turns() {
+    let queue =
+        "{ kind = \"classes\", limit = \"100 kB\", xcp = { kind = \"xcp-b\" }, rcp = { kind = \"rcp-b\" } }";
+    let shares = shares(&sharing(queue, [(0, 40), (5, 40), (5, 40)]), 15..40);
+    assert!(shares.iter().all(|share| (share / (9.0 * 0.94 / 3.0) - 1.0).abs() < 0.15), "{shares:?}");
+}
+
+#[test]
+fn packets_that_wait_are_kept_when_classes_come_and_go() {
+    let mut changes = switch(10, &format!("link = \"r->b\"\nqueue = {CLASSES}"));
+    changes += &switch(20, "link = \"r->b\"\nqueue = { kind = \"drop-tail\", limit = \"100 kB\" }");
+    let tail = "{ kind = \"drop-tail\", limit = \"100 kB\" }";
+    let results = changing([tail, tail], "xcp:demand=3 Mb/s", &changes);
+    let number = results.series.names.iter().position(|name| name == "r->b").expect("the link");
+    let link = &results.summary.links[number];
+    assert!(goodput(&results, 5..30) > 1.7, "{}", goodput(&results, 5..30));
+    // The router of the class drains what filled the buffer before.
+    let queue = |second: usize| results.series.links[number][second].queue.get();
+    assert!(queue(9) > 50_000 && queue(19) < 10_000 && queue(29) > 50_000, "{link:?}");
+}
+
+#[test]
+fn the_last_segment_of_a_flow_has_its_header_too() {
+    for (size, wire) in [(1u64, 1 + 20 + 90), (1_428, 1_538), (1_429, 1_538 + 1 + 20 + 90)] {
+        let mut network = Network::new(1);
+        let link = |network: &mut Network| {
+            let queue = queue(XCP_QUEUE).build(Some(ACCESS), 1);
+            network.add_link(&LinkConfig::new(Service::Constant(ACCESS), Duration::from_ms(10), queue))
+        };
+        let (there, back) = (link(&mut network), link(&mut network));
+        let kind: Kind = "xcp".parse().expect("a controller");
+        let config = TcpConfig::new(kind, vec![there], vec![back]);
+        let flow = network.add_tcp(&TcpConfig { mss: 1428, size: Some(Bytes::new(size)), ..config });
+        network.run_until(Instant::from_ns(1_000_000_000));
+        assert_eq!(network.flow(flow).goodput, Bytes::new(size));
+        assert_eq!(network.link(there).statistics().delivered.bytes, Bytes::new(wire));
+    }
+}
+
+const XCP_QUEUE: &str = r#"{"kind":"xcp"}"#;

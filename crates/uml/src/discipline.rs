@@ -107,7 +107,7 @@ fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
     let rules = [
         (
             "queue.kind",
-            spec.queue.as_ref().is_some_and(|queue| queue.explicit().is_some()),
+            spec.queue.as_ref().is_some_and(QueueSpec::reads_headers),
             "the kernel has no routers that tell senders their rate; use `--on sim`",
         ),
         (

@@ -126,7 +126,7 @@ impl Link {
             policed: config.policer.map(|(rate, _)| rate),
             staged: staged.then(|| {
                 Box::new(Staged {
-                    queue: Ring::new(),
+                    queues: std::array::from_fn(|_| Ring::new()),
                     sending: None,
                     jitter: config.jitter.ns().unsigned_abs(),
                     last: 0,
@@ -409,12 +409,16 @@ impl Link {
 
     /// Replaces the discipline, which takes over the packets that wait; the link must have been told that its queue
     /// changes.
-    pub(crate) fn change_queue(&mut self, now: u64, change: &QueueChange) {
+    pub(crate) fn change_queue(&mut self, now: u64, change: &QueueChange, reports: &mut Reports) {
         let waiting = self.staged.as_ref().map_or((0, 0), |staged| staged.waiting());
         if let Some(shadow) = &mut self.shadow {
             shadow.change_queue(now, change);
         }
+        let had_classes = matches!(self.queue, Queue::Classes(_));
         change.apply(&mut self.queue, now, waiting);
+        if had_classes != matches!(self.queue, Queue::Classes(_)) {
+            self.regroup(reports);
+        }
     }
 
     /// Returns the packets queued or in service.
@@ -503,7 +507,8 @@ impl Link {
 
     pub(crate) fn memory(&self) -> usize {
         let staged = self.staged.as_ref().map_or(0, |staged| {
-            staged.queue.memory() + staged.overtaking.as_ref().map_or(0, |flight| flight.len() * 100)
+            staged.queues.iter().map(Ring::memory).sum::<usize>()
+                + staged.overtaking.as_ref().map_or(0, |flight| flight.len() * 100)
         });
         let discarded = self.discarded.capacity() * size_of::<u32>();
         let shadow = self.shadow.as_ref().map_or(0, |shadow| shadow.memory());

@@ -202,13 +202,15 @@ impl Network {
     /// over the packets that wait; explicit routers also keep the state that both have in common (xcp-rcp F25, F42).
     /// Take the records of the old one first.
     pub fn change_queue(&mut self, link: LinkId, change: &QueueChange) {
-        self.links[link.0 as usize].change_queue(self.queues.now, change);
+        self.links[link.0 as usize].change_queue(self.queues.now, change, &mut self.reports);
     }
 
     /// Keeps a record of every control interval of a link's explicit router from now on; others have none.
     pub fn keep_records(&mut self, link: LinkId) {
-        if let Queue::Explicit(router) = self.links[link.0 as usize].discipline() {
-            router.keep_records();
+        match self.links[link.0 as usize].discipline() {
+            Queue::Explicit(router) => router.keep_records(),
+            Queue::Classes(classes) => classes.keep_records(),
+            _ => {}
         }
     }
 
@@ -216,6 +218,7 @@ impl Network {
     pub fn take_records(&mut self, link: LinkId) -> Vec<Record> {
         match self.links[link.0 as usize].discipline() {
             Queue::Explicit(router) => router.take_records(),
+            Queue::Classes(classes) => classes.take_records(),
             _ => Vec::new(),
         }
     }

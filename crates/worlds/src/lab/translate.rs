@@ -2,6 +2,7 @@
 //! its nodes and links.
 
 use crate::error::{Context as _, Error, bail};
+use headway_core::queue::QueueSpec;
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Rate};
 use headway_lab::{Cross, Direction, Lab, LinkSpec as LabLink, Model, PathSpec, Spec};
@@ -159,6 +160,7 @@ fn check_link(index: usize, link: &LinkSpec) -> Result<(), Error> {
         ("queue.kind", link.queue.as_ref().is_none_or(|queue| queue.explicit().is_none())),
         ("trace", link.trace.is_none()),
         ("burst", link.burst.is_none()),
+        ("queue.kind", !matches!(link.queue, Some(QueueSpec::Classes(_)))),
         ("loss-bursts", link.loss_bursts.is_none() || link.highest_rate().is_some()),
         ("police", link.police.is_none()),
     ];
