@@ -5,8 +5,16 @@ use std::path::Path;
 use std::process::Command;
 
 /// The controllers; then, for tests and examples, a link and a controller that stalls connections.
-const SOURCES: [&str; 6] =
-    ["bpf/ls_reno", "bpf/ls_dctcp", "bpf/hw_reno", "bpf/hw_dctcp", "tests/bpf/link", "tests/bpf/zero"];
+const SOURCES: [&str; 8] = [
+    "bpf/ls_reno",
+    "bpf/ls_dctcp",
+    "bpf/hw_reno",
+    "bpf/hw_dctcp",
+    "bpf/hw_xcp",
+    "bpf/hw_rcp",
+    "tests/bpf/link",
+    "tests/bpf/zero",
+];
 
 fn main() {
     if env::var_os("CARGO_FEATURE_BPF").is_none() {

@@ -6,6 +6,7 @@
 //! parts work together.
 
 mod config;
+pub mod end;
 mod header;
 mod queue;
 mod record;

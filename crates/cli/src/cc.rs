@@ -1,5 +1,6 @@
 //! `headway cc`: congestion controllers for this kernel.
 
+mod end;
 mod on;
 mod show;
 mod stop;
@@ -8,7 +9,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use headway_kernel::{Controller, LsOptions};
+use headway_core::Rate;
+use headway_kernel::{Controller, EndOptions, LsOptions};
 
 /// Runs congestion controllers on this kernel; when the program ends, the kernel is as before.
 ///
@@ -28,9 +30,13 @@ enum What {
     /// LS-AIMD Reno: Reno with ECN that works below two segments per round trip.
     LsReno(LsArgs),
     /// Plain DCTCP with a floor of two segments, as a baseline.
-    HwDctcp(OnArgs),
+    HwDctcp(PlainArgs),
     /// Plain Reno with ECN and a floor of two segments, as a baseline.
-    HwReno(OnArgs),
+    HwReno(PlainArgs),
+    /// XCP: routers say, in a header of the packets, how much faster or slower to become.
+    Xcp(XcpArgs),
+    /// RCP: routers say, in a header of the packets, how fast to send.
+    Rcp(EndArgs),
     /// Lists the controllers that can be turned on.
     List(ShowArgs),
     /// Shows which controllers are on, and the leftovers of killed programs.
@@ -53,6 +59,43 @@ struct LsArgs {
     #[arg(long, value_name = "BYTES", default_value_t = LsOptions::default().floor, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     floor: u32,
     #[command(flatten)]
+    plain: PlainArgs,
+}
+
+#[derive(Args, Debug)]
+struct PlainArgs {
+    /// Write a line for every ACK to this file (CSV): window, ssthresh, increase, alpha, RTTs, pacing rate.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    #[command(flatten)]
+    on: OnArgs,
+}
+
+#[derive(Args, Debug)]
+struct XcpArgs {
+    /// What a sender does at losses: `xcp` halves the window and goes on with the feedback, `reno` becomes Reno for good.
+    #[arg(long, default_value = "xcp", value_parser = ["xcp", "reno"])]
+    loss: String,
+    #[command(flatten)]
+    end: EndArgs,
+}
+
+#[derive(Args, Debug)]
+struct EndArgs {
+    /// An interface of this network namespace whose packets carry the header; may be repeated [default: all Ethernet
+    /// interfaces that are up].
+    #[arg(long, value_name = "NAME")]
+    interface: Vec<String>,
+    /// Only answer senders: this host's own connections do not get the controller.
+    #[arg(long)]
+    receive: bool,
+    /// The rate that senders ask for, for example "10 Mb/s" [default: any].
+    #[arg(long, value_name = "RATE")]
+    demand: Option<Rate>,
+    /// Number of the header as an IP protocol; both ends and all routers need the same.
+    #[arg(long, value_name = "NUMBER", default_value_t = EndOptions::default().protocol, value_parser = clap::value_parser!(u8).range(143..=254))]
+    protocol: u8,
+    #[command(flatten)]
     on: OnArgs,
 }
 
@@ -71,9 +114,6 @@ struct OnArgs {
     /// Return once it is on and leave it on until `headway cc stop`.
     #[arg(long)]
     background: bool,
-    /// Write a line for every ACK to this file (CSV): window, ssthresh, increase, alpha, RTTs, pacing rate.
-    #[arg(long, value_name = "FILE")]
-    log: Option<PathBuf>,
     /// Print JSON lines: one when it is on, and one with the counters when it is off.
     #[arg(long)]
     json: bool,
@@ -106,8 +146,10 @@ struct StopArgs {
 impl CcArgs {
     pub(crate) fn json(&self) -> bool {
         match &self.command {
-            What::LsDctcp(args) | What::LsReno(args) => args.on.json,
-            What::HwDctcp(args) | What::HwReno(args) => args.json,
+            What::LsDctcp(args) | What::LsReno(args) => args.plain.on.json,
+            What::HwDctcp(args) | What::HwReno(args) => args.on.json,
+            What::Xcp(args) => args.end.on.json,
+            What::Rcp(args) => args.on.json,
             What::List(args) | What::Status(args) => args.json,
             What::Stats(args) => args.json,
             What::Stop(_) => false,
@@ -121,13 +163,21 @@ impl LsArgs {
     }
 }
 
+impl EndArgs {
+    fn options(&self, yields: bool) -> EndOptions {
+        EndOptions { demand: self.demand.map(Rate::bps), protocol: self.protocol, yields }
+    }
+}
+
 pub(crate) fn run(args: &CcArgs) -> Result<()> {
     crate::service::start_log("warn")?;
     match &args.command {
-        What::LsDctcp(args) => on::run(Controller::LsDctcp, args.options(), &args.on),
-        What::LsReno(args) => on::run(Controller::LsReno, args.options(), &args.on),
+        What::LsDctcp(args) => on::run(Controller::LsDctcp, args.options(), &args.plain),
+        What::LsReno(args) => on::run(Controller::LsReno, args.options(), &args.plain),
         What::HwDctcp(args) => on::run(Controller::HwDctcp, LsOptions::default(), args),
         What::HwReno(args) => on::run(Controller::HwReno, LsOptions::default(), args),
+        What::Xcp(args) => end::run(Controller::Xcp, args.end.options(args.loss == "reno"), &args.end),
+        What::Rcp(args) => end::run(Controller::Rcp, args.options(false), args),
         What::List(args) => show::list(args.json),
         What::Status(args) => show::status(args.json),
         What::Stats(args) => show::stats(args.cost, args.json),

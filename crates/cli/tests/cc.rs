@@ -305,6 +305,70 @@ fn without_privileges_it_says_what_it_needs() {
     );
 }
 
+/// Makes a pair of interfaces in this network namespace and returns the segments that the kernel hands to one at once.
+fn interfaces() -> u32 {
+    for arguments in ["link add eth0 type veth peer name eth1", "link set eth0 up", "link set eth1 up"] {
+        assert!(Command::new("ip").args(arguments.split(' ')).status().unwrap().success());
+    }
+    segments()
+}
+
+fn segments() -> u32 {
+    headway_kernel::Interface::here("eth0").unwrap().segments
+}
+
+#[test]
+fn an_interface_carries_the_header_until_a_signal_and_a_killed_program_is_cleaned_up_after() {
+    let Some(name) = start("ends") else { return };
+    let before = interfaces();
+    let former = default();
+    let mut on = On::new(&name, &["xcp", "--interface", "eth0", "--default", "--demand", "10 Mb/s"]);
+    assert_eq!((segments(), default()), (1, name.clone()));
+    let status = printed(&["status"]);
+    assert!(
+        status.contains(&format!("{name} is on")) && status.contains("header in packets of eth0"),
+        "{status}"
+    );
+    let second = headway(&["rcp", "--interface", "eth0", "--name", &format!("{name}2")]);
+    assert!(String::from_utf8_lossy(&second.stderr).contains(&format!("{name} (process")), "{second:?}");
+    let stats = json(&["stats", "--json"]);
+    let me = stats.as_array().unwrap().iter().find(|entry| entry["name"] == name.as_str()).unwrap();
+    assert_eq!(me["counters"]["without_peer"], 0);
+    assert!(on.end(Signal::SIGINT).success());
+    assert_eq!(on.event()["counters"]["connections"], 0);
+    assert_eq!((segments(), default()), (before, former.clone()));
+
+    On::new(&name, &["rcp", "--interface", "eth0", "--default"]).end(Signal::SIGKILL);
+    wait_gone(&name);
+    let status = printed(&["status"]);
+    assert!(status.contains(&format!("`headway cc stop {name}` restores {before} at once")), "{status}");
+    printed(&["stop", &name]);
+    assert_eq!((segments(), default()), (before, former));
+    assert!(!printed(&["status"]).contains(&name));
+
+    // The next program restores, too, and then does as it would otherwise.
+    On::new(&name, &["rcp", "--receive"]).end(Signal::SIGKILL);
+    On::new(&name, &["rcp", "--receive"]).end(Signal::SIGTERM);
+    assert_eq!(segments(), before);
+}
+
+#[test]
+fn interfaces_that_cannot_carry_the_header_are_refused() {
+    let Some(name) = start("refused") else { return };
+    let mistakes = [
+        (vec!["--interface", "lo"], "cannot use the interface lo: it is not Ethernet"),
+        (vec!["--interface", "eth7"], "cannot use the interface eth7"),
+        (vec![], "no Ethernet interface of this network namespace is up"),
+        (vec!["--receive", "--default"], "leave one of them out"),
+    ];
+    for (arguments, sentence) in mistakes {
+        let output = headway(&[&["xcp", "--name", &name], &arguments[..]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(sentence), "{said}");
+    }
+    assert!(!available().contains(&name));
+}
+
 #[test]
 fn wrong_options_are_mistakes() {
     for arguments in

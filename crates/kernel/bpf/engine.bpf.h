@@ -22,15 +22,12 @@
 #ifndef HEADWAY_ENGINE_BPF_H
 #define HEADWAY_ENGINE_BPF_H
 
-#include "vmlinux.h"
-#include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
+#include "socket.bpf.h"
 #include "intf.h"
 
-#define NSEC_PER_SEC 1000000000ULL
-#define NSEC_PER_USEC 1000ULL
 /* No pacing, and no maximum rate set by the user. */
 #define UNPACED (~0UL)
 /* Requests ECN in the handshake whatever net.ipv4.tcp_ecn says, and makes all segments ECN-capable, including
@@ -40,12 +37,8 @@
 #define TCP_ECN_MODE_RFC3168 1
 #define TCP_ECN_MODE_ACCECN 16
 #define TCP_ECN_QUEUE_CWR 2
-#define SOL_TCP 6
-#define TCP_CONGESTION 13
 /* Shortest delayed-ACK timer of a receiver that waits for a second segment, in us. */
 #define DELAYED_ACK_US 40000
-
-char gpl[] SEC("license") = "GPL";
 
 struct hw_counters counters;
 
@@ -65,16 +58,6 @@ struct connection {
 
 _Static_assert(sizeof(struct connection) <= sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv),
 	       "the kernel gives a congestion control 104 bytes");
-
-static __always_inline struct tcp_sock *tcp_sk(struct sock *sk)
-{
-	return (struct tcp_sock *)sk;
-}
-
-static __always_inline struct inet_connection_sock *inet_csk(struct sock *sk)
-{
-	return (struct inet_connection_sock *)sk;
-}
 
 static __always_inline struct connection *connection(struct sock *sk)
 {

@@ -14,12 +14,27 @@ pub enum Controller {
     HwReno,
     /// DCTCP with a floor of two segments, as a baseline.
     HwDctcp,
+    /// XCP, with a header in packets.
+    Xcp,
+    /// RCP, with a header in packets.
+    Rcp,
 }
 
 impl Controller {
     /// All controllers.
-    pub const ALL: [Controller; 4] =
-        [Controller::LsReno, Controller::LsDctcp, Controller::HwReno, Controller::HwDctcp];
+    pub const ALL: [Controller; 6] = [
+        Controller::LsReno,
+        Controller::LsDctcp,
+        Controller::HwReno,
+        Controller::HwDctcp,
+        Controller::Xcp,
+        Controller::Rcp,
+    ];
+
+    /// Returns whether routers tell it how fast to send, so that it also needs programs at interfaces.
+    pub fn is_explicit(self) -> bool {
+        matches!(self, Controller::Xcp | Controller::Rcp)
+    }
 
     /// Returns its name in the kernel.
     pub fn name(self) -> &'static str {
@@ -28,6 +43,8 @@ impl Controller {
             Controller::LsDctcp => "ls_dctcp",
             Controller::HwReno => "hw_reno",
             Controller::HwDctcp => "hw_dctcp",
+            Controller::Xcp => "hw_xcp",
+            Controller::Rcp => "hw_rcp",
         }
     }
 
@@ -38,6 +55,8 @@ impl Controller {
             Controller::LsDctcp => "ls-dctcp",
             Controller::HwReno => "hw-reno",
             Controller::HwDctcp => "hw-dctcp",
+            Controller::Xcp => "xcp",
+            Controller::Rcp => "rcp",
         }
     }
 
@@ -50,6 +69,8 @@ impl Controller {
             }
             Controller::HwReno => "Reno with ECN and a floor of two segments, to compare with",
             Controller::HwDctcp => "DCTCP with a floor of two segments, to compare with",
+            Controller::Xcp => "XCP: routers say how much faster or slower to become",
+            Controller::Rcp => "RCP: routers say how fast to send",
         }
     }
 
@@ -61,6 +82,8 @@ impl Controller {
             Controller::LsDctcp => include_bytes!(concat!(env!("OUT_DIR"), "/ls_dctcp.bpf.o")),
             Controller::HwReno => include_bytes!(concat!(env!("OUT_DIR"), "/hw_reno.bpf.o")),
             Controller::HwDctcp => include_bytes!(concat!(env!("OUT_DIR"), "/hw_dctcp.bpf.o")),
+            Controller::Xcp => include_bytes!(concat!(env!("OUT_DIR"), "/hw_xcp.bpf.o")),
+            Controller::Rcp => include_bytes!(concat!(env!("OUT_DIR"), "/hw_rcp.bpf.o")),
         }
     }
 }
@@ -90,5 +113,33 @@ impl LsOptions {
 impl Default for LsOptions {
     fn default() -> LsOptions {
         LsOptions { delta: 2, scale: 0, floor: 2 }
+    }
+}
+
+/// The options of XCP and RCP (`struct end_options` in `bpf/end.bpf.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndOptions {
+    /// The rate that senders ask for in b/s; any if absent.
+    pub demand: Option<u64>,
+    /// Number of the congestion header as an IP protocol.
+    pub protocol: u8,
+    /// Whether losses make a sender of XCP Reno for good (xcp-rcp 2.2).
+    pub yields: bool,
+}
+
+impl EndOptions {
+    #[cfg(feature = "bpf")]
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = self.demand.unwrap_or(u64::MAX).to_ne_bytes().to_vec();
+        bytes.extend(u32::from(self.protocol).to_ne_bytes());
+        bytes.extend(u32::from(self.yields).to_ne_bytes());
+        bytes
+    }
+}
+
+impl Default for EndOptions {
+    /// Any rate, and the protocol number for experiments (RFC 3692).
+    fn default() -> EndOptions {
+        EndOptions { demand: None, protocol: 253, yields: false }
     }
 }

@@ -14,7 +14,7 @@ use crate::error::Error;
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 /// Of the thread: threads of one process may be in different namespaces.
-const NAMESPACE: &str = "/proc/thread-self/ns/net";
+pub(crate) const NAMESPACE: &str = "/proc/thread-self/ns/net";
 /// The folder where `ip netns` keeps named namespaces, which live without any process.
 const NAMED: &str = "/run/netns";
 

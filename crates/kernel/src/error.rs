@@ -74,6 +74,14 @@ pub enum Error {
         /// The error from the system.
         reason: io::Error,
     },
+    /// An interface cannot be used for XCP or RCP.
+    #[error("cannot use the interface {interface}: {reason}")]
+    Device {
+        /// The interface.
+        interface: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The folder for notes is writable by others than root.
     #[error("{} must be writable by root only; remove it and it will be created again", .0.display())]
     Folder(PathBuf),

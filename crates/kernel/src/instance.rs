@@ -11,10 +11,11 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::default::{FormerDefault, Namespace, current_default, set_default};
+use crate::device::Interface;
 use crate::error::Error;
 use crate::note::Note;
 use crate::notes::{self, Store};
@@ -27,6 +28,17 @@ const LOCK: &str = ".lock";
 const NEW: &str = ".new";
 /// The prefix of files of former defaults; the dash cannot occur in a controller's name.
 const FORMER: &str = "default-";
+/// The prefix of files of interfaces as they were.
+const INTERFACE: &str = "interface-";
+
+/// An interface that an instance of XCP or RCP changed, as it was before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// The interface as it was.
+    pub interface: Interface,
+    /// The name of the instance.
+    pub by: String,
+}
 
 /// This process as a registered instance, until [`Instance::end`].
 #[derive(Debug)]
@@ -112,6 +124,47 @@ impl Notes {
         notes::remove_killed(self)
     }
 
+    /// Notes an interface as it is, before it is changed: it can then be restored whatever becomes of this process.
+    ///
+    /// # Errors
+    /// When another instance has changed it, or the note cannot be written.
+    pub fn keep_interface(&mut self, changed: &Changed) -> Result<(), Error> {
+        let same = |other: &Interface| file_of_interface(other) == file_of_interface(&changed.interface);
+        let has_it = |note: &Note| note.ends.as_ref().is_some_and(|ends| ends.interfaces.iter().any(same));
+        if let Some(other) = running().into_iter().find(has_it) {
+            let reason = format!("{} (process {}) is on there; end that first", other.name, other.pid);
+            return Err(Error::Device { interface: changed.interface.name.clone(), reason });
+        }
+        replace(&file_of_interface(&changed.interface), changed).map(|_| ())
+    }
+
+    /// Removes the note of an interface that has been restored, or does not exist any more.
+    ///
+    /// # Errors
+    /// When the note cannot be removed.
+    pub fn forget_interface(&mut self, interface: &Interface) -> Result<(), Error> {
+        remove(&file_of_interface(interface))
+    }
+
+    /// Restores an interface of this network namespace that a killed process left changed.
+    ///
+    /// # Errors
+    /// When the kernel refuses; the note then stays, unless the interface is gone.
+    pub fn restore_interface(&mut self, changed: &Changed) -> Result<(), Error> {
+        let is_same = |now: Interface| now.index == changed.interface.index;
+        if Interface::here(&changed.interface.name).is_ok_and(is_same) {
+            changed.interface.restore()?;
+        }
+        self.forget_interface(&changed.interface)
+    }
+
+    /// Returns the interfaces that killed processes left changed.
+    pub fn interfaces_left_behind(&self) -> Vec<Changed> {
+        let alive: Vec<String> = running().into_iter().map(|note| note.name).collect();
+        let changed = files(INTERFACE).into_iter().filter_map(|path| read::<Changed>(&path).ok().flatten());
+        changed.map(|(changed, _)| changed).filter(|changed| !alive.contains(&changed.by)).collect()
+    }
+
     /// Returns the former defaults that no living process will restore.
     ///
     /// # Errors
@@ -141,6 +194,10 @@ fn file_of(name: &str) -> PathBuf {
 
 fn file_of_former(namespace: Namespace) -> PathBuf {
     file_of(&format!("{FORMER}{}", namespace.cookie))
+}
+
+fn file_of_interface(interface: &Interface) -> PathBuf {
+    file_of(&format!("{INTERFACE}{}-{}", interface.namespace.cookie, interface.index))
 }
 
 /// Replaces a file atomically, so that readers see the old or the new content even if this process dies, and
@@ -183,7 +240,7 @@ impl Store for Notes {
 
     fn former_defaults(&self) -> Result<Vec<FormerDefault>, Error> {
         let mut former_defaults = Vec::new();
-        for path in files(true) {
+        for path in files(FORMER) {
             let former = read(&path).map_err(Error::file("understand", &path))?;
             former_defaults.extend(former.map(|(former, _)| former));
         }
@@ -224,15 +281,16 @@ pub fn killed() -> Vec<Note> {
 
 /// Returns all readable notes, by name, and whether their processes live.
 fn instances() -> Vec<(Note, bool)> {
-    files(false).iter().filter_map(|path| read(path).ok().flatten()).collect()
+    files("").iter().filter_map(|path| read(path).ok().flatten()).collect()
 }
 
-/// Returns the files of former defaults, or those of instances, sorted.
-fn files(former_defaults: bool) -> Vec<PathBuf> {
+/// Returns the files with a prefix, or those of instances, which have none, sorted.
+fn files(prefix: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(FOLDER) else { return Vec::new() };
     let is_wanted = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.ends_with(".json") && name.starts_with(FORMER) == former_defaults
+        let own = [FORMER, INTERFACE].into_iter().find(|own| name.starts_with(own)).unwrap_or_default();
+        name.ends_with(".json") && own == prefix
     };
     let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_wanted).collect();
     files.sort();

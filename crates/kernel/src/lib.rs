@@ -7,8 +7,11 @@
 //! Without the feature `bpf`, which is on by default and needs clang and libelf, nothing can be loaded: every attempt
 //! ends with [`Error::NotBuilt`].
 
+#[cfg(feature = "bpf")]
+mod attached;
 mod controller;
 mod default;
+mod device;
 mod error;
 mod instance;
 #[cfg(feature = "bpf")]
@@ -23,20 +26,23 @@ mod telemetry;
 #[cfg(not(feature = "bpf"))]
 mod without_bpf;
 
-pub use controller::{Controller, LsOptions};
+#[cfg(feature = "bpf")]
+pub use attached::Attached;
+pub use controller::{Controller, EndOptions, LsOptions};
 pub use default::{FormerDefault, Namespace, available, current_default};
+pub use device::Interface;
 pub use error::Error;
-pub use instance::{Instance, Notes, killed, running};
+pub use instance::{Changed, Instance, Notes, killed, running};
 #[cfg(feature = "bpf")]
 pub use loader::{Loaded, Loader};
-pub use note::Note;
+pub use note::{Ends, Note};
 #[cfg(feature = "bpf")]
-pub use query::{counters, cpu_time, enable_timing};
+pub use query::{counters, cpu_time, enable_timing, end_counters};
 #[cfg(feature = "bpf")]
 pub use support::check;
-pub use telemetry::{Counters, CpuTime, Record};
+pub use telemetry::{Counters, CpuTime, EndCounters, Record};
 #[cfg(not(feature = "bpf"))]
-pub use without_bpf::{Loaded, Loader, check, counters, cpu_time, enable_timing};
+pub use without_bpf::{Attached, Loaded, Loader, check, counters, cpu_time, enable_timing, end_counters};
 
 /// Whether this build has the controllers: the feature `bpf`.
 pub const HAS_BPF: bool = cfg!(feature = "bpf");

@@ -8,11 +8,12 @@ use libbpf_rs::{
     RingBufferBuilder, set_print,
 };
 
-use crate::controller::{Controller, LsOptions};
+use crate::attached::Attached;
+use crate::controller::{Controller, EndOptions, LsOptions};
 use crate::default::available;
 use crate::error::Error;
 use crate::query::{program_ids, read_counters};
-use crate::telemetry::{Counters, Record};
+use crate::telemetry::{Counters, EndCounters, Record};
 
 /// Longest name of a controller: the kernel has 16 bytes, including a terminating zero.
 const LONGEST_NAME: usize = 15;
@@ -29,8 +30,10 @@ pub struct Loader {
     controller: Controller,
     name: String,
     options: LsOptions,
+    end_options: EndOptions,
     telemetry: bool,
     unrestricted: bool,
+    receives: bool,
 }
 
 impl Loader {
@@ -40,8 +43,10 @@ impl Loader {
             controller,
             name: controller.name().to_owned(),
             options: LsOptions::default(),
+            end_options: EndOptions::default(),
             telemetry: false,
             unrestricted: false,
+            receives: false,
         }
     }
 
@@ -54,6 +59,18 @@ impl Loader {
     /// Sets the options of LS-AIMD; other controllers ignore them.
     pub fn options(mut self, options: LsOptions) -> Loader {
         self.options = options;
+        self
+    }
+
+    /// Sets the options of XCP and RCP; other controllers ignore them.
+    pub fn end_options(mut self, options: EndOptions) -> Loader {
+        self.end_options = options;
+        self
+    }
+
+    /// Only answers senders: loads XCP or RCP without registering the controller, which so needs no name.
+    pub fn receives_only(mut self, on: bool) -> Loader {
+        self.receives = on && self.controller.is_explicit();
         self
     }
 
@@ -76,7 +93,7 @@ impl Loader {
     pub fn load(&self) -> Result<Loaded, Error> {
         crate::support::check()?;
         check_name(&self.name)?;
-        if available()?.contains(&self.name) {
+        if !self.receives && available()?.contains(&self.name) {
             return Err(Error::NameTaken(
                 self.name.clone(),
                 "another program or the kernel itself".to_owned(),
@@ -89,7 +106,8 @@ impl Loader {
         let mut object = open.load().map_err(refused)?;
         let ops = object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
         let link = match ops {
-            Some(mut ops) => ops.attach_struct_ops().map_err(refused)?,
+            Some(_) if self.receives => None,
+            Some(mut ops) => Some(ops.attach_struct_ops().map_err(refused)?),
             None => return Err(Error::Internal(format!("{} has no struct_ops map", self.name))),
         };
         Ok(Loaded { name: self.name.clone(), link, object })
@@ -98,6 +116,9 @@ impl Loader {
     fn configure(&self, open: &mut OpenObject) -> libbpf_rs::Result<()> {
         for mut map in open.maps_mut() {
             match map.name().to_str() {
+                Some(".rodata.options") if self.controller.is_explicit() => {
+                    map.set_initial_value(&self.end_options.to_bytes())?;
+                }
                 Some(".rodata.options") => map.set_initial_value(&self.options.to_bytes())?,
                 Some(".rodata.telemetry") => {
                     map.set_initial_value(&u32::from(self.telemetry).to_ne_bytes())?;
@@ -141,7 +162,7 @@ impl Loader {
 pub struct Loaded {
     name: String,
     // Declared before `object`, so that dropping unregisters first.
-    link: Link,
+    link: Option<Link>,
     object: Object,
 }
 
@@ -160,12 +181,28 @@ impl Loaded {
         Ok(MapInfo::new(map.as_fd()).map_err(Error::bpf("inspect a BPF map"))?.info.id)
     }
 
-    /// Returns the counters.
+    /// Returns the counters of a controller other than XCP and RCP.
     ///
     /// # Errors
     /// When they cannot be read.
     pub fn counters(&self) -> Result<Counters, Error> {
         read_counters(&self.map(".bss")?)
+    }
+
+    /// Returns the counters of XCP or RCP.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn end_counters(&self) -> Result<EndCounters, Error> {
+        read_counters(&self.map(".bss")?)
+    }
+
+    /// Attaches the programs of XCP or RCP to an interface of this thread's network namespace.
+    ///
+    /// # Errors
+    /// When there is no such interface, it is not Ethernet, or the kernel refuses.
+    pub fn attach(&self, interface: &str) -> Result<Attached, Error> {
+        Attached::new(&self.object, interface)
     }
 
     /// Returns the map whose name ends with `end`.

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::controller::{Controller, LsOptions};
+use crate::controller::{Controller, EndOptions, LsOptions};
 use crate::default::FormerDefault;
+use crate::device::Interface;
 
 /// The public data of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,10 +17,24 @@ pub struct Note {
     pub name: String,
     /// The options of LS-AIMD.
     pub options: LsOptions,
+    /// What only XCP and RCP have.
+    #[serde(default)]
+    pub ends: Option<Ends>,
     /// The former default, if the instance has changed it.
     pub default: Option<FormerDefault>,
     /// The BPF ID of the map with its counters.
     pub counters_map: u32,
     /// The BPF IDs of its programs.
     pub programs: Vec<u32>,
+}
+
+/// What an instance of XCP or RCP tells other processes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ends {
+    /// The options.
+    pub options: EndOptions,
+    /// Whether it only answers senders, without a controller.
+    pub receives_only: bool,
+    /// The interfaces whose packets carry the header, as they were before.
+    pub interfaces: Vec<Interface>,
 }

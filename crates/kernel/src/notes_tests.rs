@@ -127,6 +127,7 @@ fn note(name: &str) -> Note {
         controller: Controller::LsReno,
         name: name.to_owned(),
         options: LsOptions::default(),
+        ends: None,
         default: None,
         counters_map: 0,
         programs: Vec::new(),

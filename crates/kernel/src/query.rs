@@ -6,7 +6,7 @@ use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
 
 use crate::error::Error;
-use crate::telemetry::{Counters, CpuTime};
+use crate::telemetry::{Counters, CpuTime, EndCounters, Totals};
 
 /// Reads the counters in the map with BPF ID `map`.
 ///
@@ -17,16 +17,25 @@ pub fn counters(map: u32) -> Result<Counters, Error> {
     read_counters(&handle)
 }
 
+/// Reads the counters of XCP or RCP in the map with BPF ID `map`.
+///
+/// # Errors
+/// When the map is gone or the user lacks the privileges.
+pub fn end_counters(map: u32) -> Result<EndCounters, Error> {
+    let handle = MapHandle::from_map_id(map).map_err(Error::bpf("inspect the counters of a controller"))?;
+    read_counters(&handle)
+}
+
 /// Reads the counters in this map.
-pub(crate) fn read_counters(map: &impl MapCore) -> Result<Counters, Error> {
+pub(crate) fn read_counters<T: Totals>(map: &impl MapCore) -> Result<T, Error> {
     let action = "read the counters of a controller";
     let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(Error::bpf(action))?;
-    let Some(value) = value.filter(|bytes| bytes.len() == size_of::<Counters>()) else {
-        return Ok(Counters::default());
+    let Some(value) = value.filter(|bytes| bytes.len() == size_of::<T>()) else {
+        return Ok(T::default());
     };
-    // SAFETY: Counters consists of integers only, so any bits are valid; the length was checked and the read
-    // may be unaligned.
-    Ok(unsafe { value.as_ptr().cast::<Counters>().read_unaligned() })
+    // SAFETY: totals consist of integers only, so any bits are valid; the length was checked and the read may be
+    // unaligned.
+    Ok(unsafe { value.as_ptr().cast::<T>().read_unaligned() })
 }
 
 /// Returns the CPU time of the programs with these BPF IDs while timing was on (see [`enable_timing`]).

@@ -112,6 +112,59 @@ impl Counters {
     }
 }
 
+/// Totals over all connections since XCP or RCP was loaded (`struct end_counters`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct EndCounters {
+    /// Connections that chose the controller.
+    pub connections: u64,
+    /// Connections closed since, or switched to Reno.
+    pub closed: u64,
+    /// Connections switched to Reno because no header came back.
+    pub without_peer: u64,
+    /// Connections switched to Reno because no router lowered what they asked for.
+    pub without_router: u64,
+    /// Connections switched to Reno by the loss policy.
+    pub yielded: u64,
+    /// Connections whose peer knows the header.
+    pub answered: u64,
+    /// Packets that left with a header.
+    pub sent: u64,
+    /// Packets that arrived with a header.
+    pub received: u64,
+    /// Packets that left without a header: of several segments, or too long for the interface.
+    pub too_large: u64,
+    /// Packets dropped: fragments, and headers that are cut or of another length.
+    pub malformed: u64,
+    /// Packets whose header was ignored: another version or format.
+    pub unknown: u64,
+    /// Packets whose header was ignored: sequence numbers far from those of the connection.
+    pub strange: u64,
+    /// Reductions for losses.
+    pub loss_cuts: u64,
+    /// Timeouts.
+    pub timeouts: u64,
+}
+
+impl EndCounters {
+    /// Returns the number of connections that have the controller now.
+    pub fn open(&self) -> u64 {
+        self.connections.saturating_sub(self.closed)
+    }
+}
+
+/// Totals as the programs store them.
+///
+/// Implemented only for structures of integers in the layout of C: the loader reads them bit by bit.
+#[cfg(feature = "bpf")]
+pub(crate) trait Totals: Copy + Default {}
+
+#[cfg(feature = "bpf")]
+impl Totals for Counters {}
+
+#[cfg(feature = "bpf")]
+impl Totals for EndCounters {}
+
 /// The CPU time of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CpuTime {

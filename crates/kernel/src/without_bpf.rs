@@ -4,9 +4,9 @@ use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use crate::controller::{Controller, LsOptions};
+use crate::controller::{Controller, EndOptions, LsOptions};
 use crate::error::Error;
-use crate::telemetry::{Counters, CpuTime, Record};
+use crate::telemetry::{Counters, CpuTime, EndCounters, Record};
 
 /// Says that no controller can be loaded.
 ///
@@ -33,6 +33,16 @@ impl Loader {
 
     /// Other options.
     pub fn options(self, _options: LsOptions) -> Loader {
+        self
+    }
+
+    /// Other options of XCP and RCP.
+    pub fn end_options(self, _options: EndOptions) -> Loader {
+        self
+    }
+
+    /// Whether only to answer senders.
+    pub fn receives_only(self, _on: bool) -> Loader {
         self
     }
 
@@ -81,6 +91,22 @@ impl Loaded {
         match self.0 {}
     }
 
+    /// What happened so far with XCP or RCP.
+    ///
+    /// # Errors
+    /// Never, as there is none.
+    pub fn end_counters(&self) -> Result<EndCounters, Error> {
+        match self.0 {}
+    }
+
+    /// Attaches programs to an interface.
+    ///
+    /// # Errors
+    /// Never, as there are none.
+    pub fn attach(&self, _interface: &str) -> Result<Attached, Error> {
+        match self.0 {}
+    }
+
     /// The numbers of the programs.
     ///
     /// # Errors
@@ -101,6 +127,18 @@ impl Loaded {
     pub fn poll(&self, _timeout: Duration, _take: impl FnMut(Record)) -> Result<(), Error> {
         match self.0 {}
     }
+}
+
+/// Programs at an interface; there are none.
+#[derive(Debug)]
+pub struct Attached(Infallible);
+
+/// Says that the counters of XCP or RCP cannot be read.
+///
+/// # Errors
+/// Always.
+pub fn end_counters(_map: u32) -> Result<EndCounters, Error> {
+    Err(Error::NotBuilt)
 }
 
 /// Says that counters cannot be read.

@@ -27,7 +27,7 @@ fn controller_of(socket: &Socket) -> String {
 #[test]
 fn every_controller_carries_data_over_both_protocols() {
     let Some(path) = Path::new() else { return };
-    for controller in Controller::ALL {
+    for controller in Controller::ALL.into_iter().filter(|controller| !controller.is_explicit()) {
         let (loaded, name) = load(Loader::new(controller), controller.name());
         for server in [V4[1], V6[1]] {
             let (socket, mut peer) = path.connect(server, &name);

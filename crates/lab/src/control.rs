@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headway_core::Instant;
+use headway_record::ControlInterval;
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
 use crate::emulator::Command;
 use crate::error::Error;
 use crate::graph::Edge;
+use crate::header_counts::HeaderCounts;
 use crate::spec::{Cross, PathSpec, Spec};
 use crate::state::CONTROL;
 use crate::truth::Interval;
@@ -62,6 +64,21 @@ pub struct LinkStatus {
     pub forward: Option<Interval>,
     /// The latest completed interval of the reverse direction; `None` right after the start.
     pub reverse: Option<Interval>,
+    /// What the router at the queue of the forward direction did; `None` unless there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forward_router: Option<RouterStatus>,
+    /// What the router at the queue of the reverse direction did; `None` unless there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverse_router: Option<RouterStatus>,
+}
+
+/// What a router that tells senders their rate did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RouterStatus {
+    /// The packets since the link came up, by their headers.
+    pub headers: HeaderCounts,
+    /// The latest control interval; `None` before the end of the first.
+    pub latest: Option<ControlInterval>,
 }
 
 impl Status {
@@ -72,6 +89,8 @@ impl Status {
             path: link.path.clone(),
             forward: None,
             reverse: None,
+            forward_router: None,
+            reverse_router: None,
         };
         Status { links: spec.links.iter().map(link).collect(), cross: spec.cross.clone() }
     }

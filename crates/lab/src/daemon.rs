@@ -26,7 +26,7 @@ use crate::process::{Process, boot, close_all_but};
 use crate::spec::Spec;
 use crate::start::{READY, STAY, Start};
 use crate::state::{CONTROL, Interface, State};
-use crate::writer::TruthLog;
+use crate::writer::Writer;
 
 /// How long programs in the nodes may take to exit after SIGTERM before they are killed.
 const GRACE: Duration = Duration::from_secs(1);
@@ -89,7 +89,7 @@ impl Daemon {
 
         // Threads may be started from here on.
         let signals = signals().map_err(Error::system("listen for signals"))?;
-        let log = TruthLog::create(folder.path())?;
+        let writer = Writer::create(folder.path(), spec.lane_names())?;
         let path = folder.path().join(CONTROL);
         let listener = UnixListener::bind(&path).map_err(|e| Error::file("listen at", &path, e))?;
 
@@ -103,11 +103,10 @@ impl Daemon {
         let failed = Error::system("start a thread");
         thread::Builder::new().name("emulator".into()).spawn(move || emulator.run()).map_err(failed)?;
         let shared = Arc::clone(&status);
-        let lanes = spec.lane_names();
         let failed = Error::system("start a thread");
         thread::Builder::new()
-            .name("truth".into())
-            .spawn(move || log.write(&lanes, &reported, &shared))
+            .name("writer".into())
+            .spawn(move || writer.write(&reported, &shared))
             .map_err(failed)?;
         let control = Control { status, commands: Mutex::new(commands), wake, spec: spec.clone() };
 

@@ -1,5 +1,7 @@
 //! The ECN field of IP packets in Ethernet frames.
 
+use crate::sum;
+
 /// Bytes of an Ethernet header before the IP packet.
 pub(crate) const ETHERNET: usize = 14;
 const IPV4: [u8; 2] = [0x08, 0x00];
@@ -35,11 +37,7 @@ pub(crate) fn mark(frame: &mut [u8]) {
         frame[ETHERNET + 1] |= CE;
         let new = u16::from_be_bytes([frame[ETHERNET], frame[ETHERNET + 1]]);
         let sum = u16::from_be_bytes([frame[CHECKSUM], frame[CHECKSUM + 1]]);
-        // RFC 1624: HC' = ~(~HC + ~m + m').
-        let wide = u32::from(!sum) + u32::from(!old) + u32::from(new);
-        let folded = (wide & 0xffff) + (wide >> 16);
-        let folded = (folded & 0xffff) + (folded >> 16);
-        frame[CHECKSUM..CHECKSUM + 2].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+        frame[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum::update(sum, old, new).to_be_bytes());
     }
 }
 

@@ -6,6 +6,7 @@ use std::mem::size_of;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender};
 
+use headway_core::explicit::Record;
 use headway_core::{Duration, Instant};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -13,6 +14,7 @@ use nix::unistd::Pid;
 use crate::clock;
 use crate::ecn::ETHERNET;
 use crate::frame_pool::FramePool;
+use crate::header_counts::HeaderCounts;
 use crate::lane::Lane;
 use crate::port::{BATCH, Port, Received};
 use crate::ports::Ports;
@@ -54,10 +56,21 @@ pub(crate) enum Command {
 pub(crate) enum Report {
     /// Completed intervals with the numbers of their lanes.
     Intervals(Vec<(usize, Interval)>),
+    /// What routers did since the last report.
+    Routers(Vec<RouterReport>),
     /// Answer once everything reported before is in the file.
     Synced(Sender<()>),
     /// A sentence for the log.
     Trouble(String),
+}
+
+/// What the router at the queue of a lane did.
+pub(crate) struct RouterReport {
+    pub(crate) lane: usize,
+    /// Since the lane began.
+    pub(crate) headers: HeaderCounts,
+    /// Those of the control intervals since the last report.
+    pub(crate) records: Vec<Record>,
 }
 
 /// When a lane next has something to do.
@@ -266,6 +279,10 @@ impl Emulator {
         self.next_hand_over = now + HAND_OVER;
         // The writer lives as long as the process.
         let _ = self.reports.send(Report::Intervals(std::mem::take(&mut self.finished)));
+        let routers: Vec<RouterReport> = self.lanes.iter_mut().enumerate().filter_map(router).collect();
+        if !routers.is_empty() {
+            let _ = self.reports.send(Report::Routers(routers));
+        }
         for (_, answer) in self.syncs.extract_if(.., |(until, _)| due(*until)) {
             let _ = self.reports.send(Report::Synced(answer));
         }
@@ -305,6 +322,16 @@ impl Emulator {
             self.restart_after_clock_step();
         }
     }
+}
+
+/// Returns what the router at the queue of a lane did since the last call; `None` if there is none.
+fn router((number, lane): (usize, &mut Lane)) -> Option<RouterReport> {
+    let records = lane.link.take_records();
+    (lane.link.version().is_some() || !records.is_empty()).then(|| RouterReport {
+        lane: number,
+        headers: lane.headers(),
+        records,
+    })
 }
 
 /// Creates the lanes of all links, empty.

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::check_name;
 use crate::spec::{
-    Cross, Direction, LinkSpec, PathSpec, Spec, check_link, default_interval, default_mtu, default_seed,
+    Cross, Direction, LinkSpec, PathSpec, Spec, check_link, default_header_protocol, default_interval,
+    default_mtu, default_seed,
 };
 
 /// The nodes of a lab with one link that its file does not name.
@@ -54,6 +55,10 @@ pub(crate) struct Written {
     interval: Duration,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     delays: bool,
+    #[serde(default = "default_header_protocol", rename = "header-protocol")]
+    header_protocol: u8,
+    #[serde(default, rename = "header-port", skip_serializing_if = "Option::is_none")]
+    header_port: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     forward: Option<LinkSpec>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,7 +95,19 @@ impl TryFrom<Written> for Spec {
     type Error = Mistake;
 
     fn try_from(written: Written) -> Result<Spec, Mistake> {
-        let Written { name, seed, mtu, interval, delays, forward, reverse, link, cross } = written;
+        let Written {
+            name,
+            seed,
+            mtu,
+            interval,
+            delays,
+            header_protocol,
+            header_port,
+            forward,
+            reverse,
+            link,
+            cross,
+        } = written;
         let links = match forward {
             Some(forward) => {
                 check("link[0]", link.is_empty(), "cannot be combined with `forward`")?;
@@ -103,14 +120,14 @@ impl TryFrom<Written> for Spec {
                 link.into_iter().map(WrittenLink::edge).collect()
             }
         };
-        Ok(Spec { name, seed, mtu, interval, delays, links, cross })
+        Ok(Spec { name, seed, mtu, interval, delays, header_protocol, header_port, links, cross })
     }
 }
 
 impl From<Spec> for Written {
     fn from(spec: Spec) -> Written {
         let pair = spec.is_pair();
-        let Spec { name, seed, mtu, interval, delays, mut links, cross } = spec;
+        let Spec { name, seed, mtu, interval, delays, header_protocol, header_port, mut links, cross } = spec;
         let (forward, reverse) = match pair.then(|| links.pop()).flatten() {
             Some(Edge { path, .. }) => (Some(path.forward), Some(path.reverse)),
             None => (None, None),
@@ -120,7 +137,19 @@ impl From<Spec> for Written {
             WrittenLink { name: Some(name), from, to, forward, reverse: Some(reverse) }
         };
         let link = links.into_iter().map(written).collect();
-        Written { name, seed, mtu, interval, delays, forward, reverse, link, cross }
+        Written {
+            name,
+            seed,
+            mtu,
+            interval,
+            delays,
+            header_protocol,
+            header_port,
+            forward,
+            reverse,
+            link,
+            cross,
+        }
     }
 }
 

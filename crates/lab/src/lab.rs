@@ -7,10 +7,11 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use headway_core::Instant;
+use headway_record::ControlInterval;
 
 use crate::base::{Base, Folder, check_name};
 use crate::control::{Answer, Request, ask};
-pub use crate::control::{LinkStatus, Status};
+pub use crate::control::{LinkStatus, RouterStatus, Status};
 use crate::error::Error;
 use crate::host::Host;
 use crate::interface;
@@ -19,7 +20,7 @@ use crate::namespace;
 use crate::process::Process;
 use crate::spec::{Cross, PathSpec, Spec};
 use crate::start::{self, Started};
-use crate::state::{Interface, Node, OLD_TRUTH, State, TRUTH};
+use crate::state::{Interface, Node, OLD_ROUTERS, OLD_TRUTH, ROUTERS, State, TRUTH};
 use crate::truth::Truth;
 use crate::truths::Truths;
 
@@ -168,6 +169,14 @@ impl Lab {
         Ok(command)
     }
 
+    /// Runs `work` in a thread in a node's network namespace and returns its result; only for labs of root.
+    ///
+    /// # Errors
+    /// If there is no such node, or the lab has ended or is not root's.
+    pub fn inside<T: Send>(&self, node: &str, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        namespace::inside(self.node(node)?.1, work)
+    }
+
     /// Makes the receivers of a node's IPv4 connections with its first neighbour acknowledge every segment at once.
     ///
     /// # Errors
@@ -232,6 +241,11 @@ impl Lab {
         self.folder.path().join(TRUTH)
     }
 
+    /// The path of the file with a line of JSON for each control interval of each router, which is removed with the lab.
+    pub fn routers_path(&self) -> PathBuf {
+        self.folder.path().join(ROUTERS)
+    }
+
     /// Waits until the truth up to `until` is complete and returns all of it, for a lab of one link; `until` may be at
     /// most a minute ahead.
     ///
@@ -267,6 +281,25 @@ impl Lab {
             truths.prepend(Truths::load_since(&old, from, lanes)?);
         }
         Ok(if let [only] = &links[..] { truths.named(&only.name) } else { truths })
+    }
+
+    /// Returns the control intervals of the routers that ended in the window from `from` to `to`, with the links of the
+    /// lanes as `LINK:DIRECTION`, or `DIRECTION` in a lab of one link, and ends since 1970.
+    ///
+    /// Call [`Lab::truths_between`] before: it waits until the window has been written.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn control_between(&self, from: Instant, to: Instant) -> Result<Vec<ControlInterval>, Error> {
+        let mut found = Vec::new();
+        let old = self.folder.path().join(OLD_ROUTERS);
+        for path in old.exists().then_some(old).into_iter().chain([self.routers_path()]) {
+            let text = std::fs::read_to_string(&path).map_err(|e| Error::file("read", &path, e))?;
+            // The last line may still be incomplete.
+            let lines = text.lines().filter_map(|line| serde_json::from_str::<ControlInterval>(line).ok());
+            found.extend(lines.filter(|interval| (from.ns()..to.ns()).contains(&interval.end_ns)));
+        }
+        Ok(found)
     }
 
     /// Waits until the lab has ended, at most `timeout`; returns false if it has not.

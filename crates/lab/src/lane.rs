@@ -3,12 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use headway_core::explicit::{Format, Header};
 use headway_core::{Duration, Instant};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use crate::congestion_header::{self, Carrier, Place};
 use crate::ecn::{self, ETHERNET};
 use crate::frame_pool::FramePool;
+use crate::header_counts::HeaderCounts;
 use crate::link::{Link, Verdict};
 use crate::port::Received;
 use crate::spec::{Direction, LinkSpec, Spec};
@@ -19,6 +22,8 @@ pub(crate) struct Frame {
     pub(crate) number: u32,
     /// Length with the Ethernet header.
     pub(crate) len: usize,
+    /// Where its congestion header is, if the queue reads one.
+    header: Place,
 }
 
 /// A frame with a known time of delivery to the receiver.
@@ -27,6 +32,9 @@ pub(crate) struct Held {
     pub(crate) frame: Frame,
     pub(crate) release: Instant,
 }
+
+/// A version of congestion headers that no router serves.
+const NO_VERSION: u8 = 0;
 
 /// One direction of a link: frames come in at one port and leave at the other.
 pub(crate) struct Lane {
@@ -42,6 +50,8 @@ pub(crate) struct Lane {
     /// Frames that wait in the queue until the discipline judges their departure.
     waiting: VecDeque<Frame>,
     held: VecDeque<Held>,
+    carrier: Carrier,
+    headers: HeaderCounts,
 }
 
 impl Lane {
@@ -64,6 +74,8 @@ impl Lane {
             drawn: 0,
             waiting: VecDeque::new(),
             held: VecDeque::with_capacity(1024),
+            carrier: spec.carrier(),
+            headers: HeaderCounts::default(),
         };
         if spec.delays {
             lane.link.log_delays();
@@ -81,7 +93,7 @@ impl Lane {
     /// Takes a frame that has arrived at port `from`.
     pub(crate) fn receive(&mut self, received: Received, frames: &mut FramePool) {
         let Received { frame: number, len, stamp } = received;
-        let frame = Frame { number, len };
+        let frame = Frame { number, len, header: Place::default() };
         if self.jitter == Duration::ZERO {
             self.offer(stamp, frame, frames);
         } else {
@@ -109,6 +121,11 @@ impl Lane {
             self.link.advance(turn);
         }
         self.place_decided(frames);
+    }
+
+    /// Returns what the router found in the packets so far.
+    pub(crate) fn headers(&self) -> HeaderCounts {
+        self.headers
     }
 
     /// Returns the next frame to deliver.
@@ -147,10 +164,27 @@ impl Lane {
             return;
         };
         let ip = frame.len.saturating_sub(ETHERNET) as u64;
-        let verdict = self.link.offer(at, ip, ecn::is_capable(bytes));
+        let ect = ecn::is_capable(bytes);
+        let header = match self.link.version() {
+            Some(version) => self.header(bytes, version),
+            None => None,
+        };
+        let verdict = self.link.offer(at, ip, ect, header.as_ref().map(|(header, _)| header));
+        let frame = Frame { header: header.map_or(Place::default(), |(_, place)| place), ..frame };
         // Departures up to now come first: those frames are older.
         self.place_decided(frames);
         self.place(frame, verdict, frames);
+    }
+
+    /// Returns the congestion header of a frame and where it is. Of a packet whose header is of no use it is one that
+    /// every router rejects: the packet counts as input and is dropped (xcp-rcp 2.4, 2.16).
+    fn header(&mut self, frame: &[u8], version: u8) -> Option<(Header, Place)> {
+        let found = congestion_header::find(frame, self.carrier)?;
+        self.headers.note(found.as_ref().map_err(|fault| *fault), version);
+        Some(match found {
+            Ok(found) => (found.header, found.place),
+            Err(_) => (Header::new(NO_VERSION, Format::Standard), Place::default()),
+        })
     }
 
     fn place_decided(&mut self, frames: &mut FramePool) {
@@ -163,9 +197,14 @@ impl Lane {
 
     fn place(&mut self, frame: Frame, verdict: Verdict, frames: &mut FramePool) {
         match verdict {
-            Verdict::Deliver { at: release, marked } => {
+            Verdict::Deliver { at: release, marked, feedback } => {
+                let bytes = &mut frames.get_mut(frame.number)[..frame.len];
                 if marked {
-                    ecn::mark(&mut frames.get_mut(frame.number)[..frame.len]);
+                    ecn::mark(bytes);
+                }
+                if let Some(feedback) = feedback {
+                    congestion_header::rewrite(bytes, frame.header, feedback);
+                    self.headers.rewritten += 1;
                 }
                 self.held.push_back(Held { frame, release });
             }
@@ -174,3 +213,7 @@ impl Lane {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "lane_tests.rs"]
+mod tests;

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use headway_core::explicit::{Header, Record};
 use headway_core::{Bytes, Duration, Instant};
 use headway_traffic::channel::Losses;
 use rand::{RngExt, SeedableRng};
@@ -24,6 +25,8 @@ pub enum Verdict {
         at: Instant,
         /// Whether it is marked CE.
         marked: bool,
+        /// The feedback for its congestion header, if that changes.
+        feedback: Option<u32>,
     },
     /// It was sent over the wire and lost there.
     Lost,
@@ -72,13 +75,15 @@ impl Link {
         start: Instant,
         interval: Duration,
     ) -> Link {
+        let rates = spec.rate_steps().starting_at(start);
+        let queue_seed = sub_seed(seed, direction, 0, QUEUE);
         let mut link = Link {
-            queue: Queue::new(spec.rate_steps(), &spec.discipline(), 0),
+            queue: Queue::new(start, rates.clone(), &spec.discipline(), queue_seed),
             waiting: VecDeque::new(),
             decided: VecDeque::new(),
-            shadow: Queue::new(spec.rate_steps().starting_at(start), &spec.drop_tail(), 0),
+            shadow: Queue::new(start, rates.clone(), &spec.drop_tail(), 0),
             sources: Vec::new(),
-            meter: Meter::new(start, interval, spec.rate_steps().starting_at(start)),
+            meter: Meter::new(start, interval, rates),
             delay: spec.delay,
             traced_delay: spec.delay_trace.clone().map(|trace| TracedDelay::new(trace, start)),
             loss: spec.loss,
@@ -91,8 +96,6 @@ impl Link {
             clock: start,
             last_delivery: Instant::ZERO,
         };
-        let rates = spec.rate_steps().starting_at(start);
-        link.queue.change(start, rates, &spec.discipline(), link.sub_seed(QUEUE));
         link.rng = Pcg64Mcg::seed_from_u64(link.sub_seed(LOSS));
         link.loss_bursts = link.bursts(start, spec);
         link.coalescer = link.card(spec);
@@ -115,8 +118,8 @@ impl Link {
             source.step();
             self.judge_departures(at);
             self.meter.cross_offered(at, size);
-            let alone = self.shadow.push(at, size, false).is_some();
-            match self.queue.push(at, size, false) {
+            let alone = self.shadow.push(at, size, false, None).is_some();
+            match self.queue.push(at, size, false, None) {
                 Some(accepted) => self.taken(at, Owner::Cross, size, accepted.service),
                 None => self.meter.cross_dropped(at, alone),
             }
@@ -125,19 +128,29 @@ impl Link {
         self.clock = self.clock.max(time);
     }
 
-    /// Offers a host packet with IP length `ip` bytes that arrives at `at`, ECN-capable or not (`ect`). A packet
-    /// reported late, after time has advanced past `at`, counts as arriving now.
-    pub fn offer(&mut self, at: Instant, ip: u64, ect: bool) -> Verdict {
+    /// Returns the version of the congestion headers that the queue serves; `None` if it reads none.
+    pub fn version(&self) -> Option<u8> {
+        self.queue.version()
+    }
+
+    /// Returns the records of the control intervals that ended since the last call.
+    pub fn take_records(&mut self) -> Vec<Record> {
+        self.queue.take_records()
+    }
+
+    /// Offers a host packet with IP length `ip` bytes that arrives at `at`, ECN-capable or not (`ect`), with a congestion
+    /// header or without. A packet reported late, after time has advanced past `at`, counts as arriving now.
+    pub fn offer(&mut self, at: Instant, ip: u64, ect: bool, header: Option<&Header>) -> Verdict {
         let at = at.max(self.clock);
         self.advance(at);
         let size = wire_size(ip);
-        let Some(accepted) = self.queue.push(at, size, ect) else {
+        let Some(accepted) = self.queue.push(at, size, ect, header) else {
             self.meter.host_dropped(at);
             return Verdict::Dropped;
         };
         self.taken(at, Owner::Host, size, accepted.service);
         match accepted.service {
-            Some(service) => self.deliver(service, accepted.marked),
+            Some(service) => self.deliver(service, accepted.marked, None),
             None => Verdict::Pending,
         }
     }
@@ -173,7 +186,7 @@ impl Link {
                     self.meter.carried(owner, service, size);
                     self.meter.queued(served.arrived, service.start);
                     if owner == Owner::Host {
-                        let verdict = self.deliver(service, marked);
+                        let verdict = self.deliver(service, marked, served.feedback);
                         self.decided.push_back(verdict);
                     }
                 }
@@ -188,7 +201,7 @@ impl Link {
     }
 
     /// Handles a host packet that has been sent over the wire.
-    fn deliver(&mut self, service: Service, marked: bool) -> Verdict {
+    fn deliver(&mut self, service: Service, marked: bool, feedback: Option<u32>) -> Verdict {
         if marked {
             self.meter.host_marked(service.start);
         }
@@ -204,7 +217,7 @@ impl Link {
         let delivery = self.coalescer.as_mut().map_or(arrival, |card| card.deliver(arrival));
         // A path whose delay shrinks does not reorder.
         self.last_delivery = self.last_delivery.max(delivery);
-        Verdict::Deliver { at: self.last_delivery, marked }
+        Verdict::Deliver { at: self.last_delivery, marked, feedback }
     }
 
     /// Replaces the link's parameters from `at` on, from which the times of `rates` and of a delay trace count; packets
@@ -260,18 +273,21 @@ impl Link {
         spec.coalesce.map(|interval| Coalescer::new(interval, self.sub_seed(CARD)))
     }
 
-    /// Derives a different seed for each use; `seed_from_u64` scrambles it.
     fn sub_seed(&self, part: u64) -> u64 {
-        let way = match self.direction {
-            Direction::Forward => 0,
-            Direction::Reverse => 1,
-        };
-        self.seed
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .wrapping_add(self.generation << 24)
-            .wrapping_add(way << 20)
-            .wrapping_add(part)
+        sub_seed(self.seed, self.direction, self.generation, part)
     }
+}
+
+/// Derives a different seed for each use; `seed_from_u64` scrambles it.
+fn sub_seed(seed: u64, direction: Direction, generation: u64, part: u64) -> u64 {
+    let way = match direction {
+        Direction::Forward => 0,
+        Direction::Reverse => 1,
+    };
+    seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .wrapping_add(generation << 24)
+        .wrapping_add(way << 20)
+        .wrapping_add(part)
 }
 
 /// Seed parts beyond the indices of the cross sources.
@@ -299,7 +315,7 @@ mod tests {
     }
 
     fn delivered(at: Instant) -> Verdict {
-        Verdict::Deliver { at, marked: false }
+        Verdict::Deliver { at, marked: false, feedback: None }
     }
 
     fn link(spec: &LinkSpec, cross: &[Cross]) -> Link {
@@ -308,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_lone_packet_takes_serialisation_plus_delay() {
-        let verdict = link(&spec(), &[]).offer(START, 1500, false);
+        let verdict = link(&spec(), &[]).offer(START, 1500, false, None);
         assert_eq!(verdict, delivered(START + MS10 + Duration::from_ns(123_040)));
     }
 
@@ -317,8 +333,8 @@ mod tests {
         let mut link = link(&spec(), &[]);
         // Two packets at once every millisecond: the second waits for the 123.04 us of the first.
         for k in 0..10 {
-            link.offer(START + Duration::from_ms(k), 1500, false);
-            link.offer(START + Duration::from_ms(k), 1500, false);
+            link.offer(START + Duration::from_ms(k), 1500, false, None);
+            link.offer(START + Duration::from_ms(k), 1500, false, None);
         }
         link.advance(START + MS10);
         let interval = link.take_finished().unwrap();
@@ -332,7 +348,7 @@ mod tests {
         let mut link = link(&LinkSpec { loss: 0.01, ..spec() }, &[]);
         let n = 100_000;
         let lost = (0..n)
-            .filter(|k| link.offer(START + Duration::from_us(200) * *k, 1500, false) == Verdict::Lost)
+            .filter(|k| link.offer(START + Duration::from_us(200) * *k, 1500, false, None) == Verdict::Lost)
             .count();
         let (mean, sigma) = (n as f64 * 0.01, (n as f64 * 0.01 * 0.99).sqrt());
         assert!((lost as f64 - mean).abs() < 3.0 * sigma, "{lost}");
@@ -343,9 +359,9 @@ mod tests {
         let outages = Some(Outages::Listed(vec![(MS10, Duration::from_ms(30))]));
         let mut link = link(&LinkSpec { outages, ..spec() }, &[]);
         let finish = |at, end| delivered(START + end + MS10 + Duration::from_ns(at));
-        assert_eq!(link.offer(START, 1500, false), finish(123_040, Duration::ZERO));
-        assert_eq!(link.offer(START + MS10, 1500, false), finish(123_040, Duration::from_ms(40)));
-        assert_eq!(link.offer(START + MS10 * 2, 1500, false), finish(246_080, Duration::from_ms(40)));
+        assert_eq!(link.offer(START, 1500, false, None), finish(123_040, Duration::ZERO));
+        assert_eq!(link.offer(START + MS10, 1500, false, None), finish(123_040, Duration::from_ms(40)));
+        assert_eq!(link.offer(START + MS10 * 2, 1500, false, None), finish(246_080, Duration::from_ms(40)));
         link.advance(START + MS10 * 2);
         assert!(link.take_finished().unwrap().capacity > link.take_finished().unwrap().capacity);
     }
@@ -356,7 +372,7 @@ mod tests {
         let mut link = link(&LinkSpec { loss_bursts: Some(bursts), ..spec() }, &[]);
         let n = 500_000;
         let lost = (0..n)
-            .filter(|k| link.offer(START + Duration::from_us(200) * *k, 1500, false) == Verdict::Lost)
+            .filter(|k| link.offer(START + Duration::from_us(200) * *k, 1500, false, None) == Verdict::Lost)
             .count();
         // 1000 bad times, whose lengths vary.
         assert!((lost as f64 / (n as f64 * 0.05) - 1.0).abs() < 0.15, "{lost}");
@@ -371,7 +387,7 @@ mod tests {
             let mut delivered = 0u64;
             // Hosts send 20 Mb/s of their own.
             while at < end {
-                delivered += u64::from(matches!(link.offer(at, 1500, false), Verdict::Deliver { .. }));
+                delivered += u64::from(matches!(link.offer(at, 1500, false, None), Verdict::Deliver { .. }));
                 at += Duration::from_ns(615_200);
             }
             link.advance(end + Duration::from_ms(1000));
@@ -395,7 +411,7 @@ mod tests {
         let mut link = link(&spec(), &[cross(Model::Cbr, 90.0)]);
         // 50 Mb/s of host traffic on top of 90 overflows a link of 100.
         for k in 0..20_000 {
-            link.offer(START + Duration::from_ns(246_080) * k, 1500, false);
+            link.offer(START + Duration::from_ns(246_080) * k, 1500, false, None);
         }
         let mut sums = (0, 0, 0);
         while let Some(interval) = link.take_finished() {
@@ -420,9 +436,13 @@ mod tests {
     #[test]
     fn a_shorter_delay_does_not_reorder() {
         let mut link = link(&spec(), &[]);
-        let Verdict::Deliver { at: first, .. } = link.offer(START, 1500, false) else { panic!("dropped") };
+        let Verdict::Deliver { at: first, .. } = link.offer(START, 1500, false, None) else {
+            panic!("dropped")
+        };
         link.set_link(START, &LinkSpec { delay: Duration::from_ms(1), ..spec() });
-        let Verdict::Deliver { at: second, .. } = link.offer(START, 1500, false) else { panic!("dropped") };
+        let Verdict::Deliver { at: second, .. } = link.offer(START, 1500, false, None) else {
+            panic!("dropped")
+        };
         assert!(second >= first);
     }
 
@@ -446,7 +466,7 @@ mod tests {
     fn a_discipline_marks_what_may_be_marked() {
         let step = QueueSpec::Step(StepConfig { threshold: Bytes::new(3_000), limit: None, packets: None });
         let mut link = link(&LinkSpec { queue: Some(step), ..spec() }, &[]);
-        let mut offer = |ect| link.offer(START, 1500, ect);
+        let mut offer = |ect| link.offer(START, 1500, ect, None);
         let marks: Vec<bool> =
             (0..4).map(|_| matches!(offer(true), Verdict::Deliver { marked: true, .. })).collect();
         assert_eq!(marks, [false, false, true, true]);
@@ -465,13 +485,13 @@ mod tests {
         let (mut waiting, mut deliveries, mut dropped, mut marked) = (0u64, Vec::new(), 0u64, 0u64);
         for k in 0..20_000 {
             let at = START + Duration::from_ns(205_067) * k;
-            let verdict = link.offer(at, 1500, k % 2 == 0);
+            let verdict = link.offer(at, 1500, k % 2 == 0, None);
             assert_eq!(verdict, Verdict::Pending);
             waiting += 1;
             while let Some(verdict) = link.decided() {
                 waiting -= 1;
                 match verdict {
-                    Verdict::Deliver { at, marked: mark } => {
+                    Verdict::Deliver { at, marked: mark, .. } => {
                         deliveries.push(at);
                         marked += u64::from(mark);
                     }
@@ -499,14 +519,20 @@ mod tests {
         let mut link = link(&spec, &[]);
         // Half of the packet is left when the rate falls to a tenth.
         let begin = START + Duration::from_ms(15) - Duration::from_ns(61_520);
-        assert_eq!(link.offer(begin, 1500, false), delivered(begin + MS10 + Duration::from_ns(61_520 * 11)));
+        assert_eq!(
+            link.offer(begin, 1500, false, None),
+            delivered(begin + MS10 + Duration::from_ns(61_520 * 11))
+        );
         link.advance(START + Duration::from_ms(40));
         let capacities: Vec<f64> = (0..3).map(|_| link.take_finished().unwrap().capacity.mbps()).collect();
         assert_eq!(capacities, [100.0, 55.0, 10.0]);
         // Set again, the times count from then.
         link.set_link(START + Duration::from_ms(40), &spec);
         let later = START + Duration::from_ms(50);
-        assert_eq!(link.offer(later, 1500, false), delivered(later + MS10 + Duration::from_ns(123_040)));
+        assert_eq!(
+            link.offer(later, 1500, false, None),
+            delivered(later + MS10 + Duration::from_ns(123_040))
+        );
     }
 
     #[test]
@@ -514,8 +540,8 @@ mod tests {
         let trace = serde_json::from_str(r#"[["0 s", "10 ms"], ["1 s", "30 ms"]]"#).unwrap();
         let mut link = link(&LinkSpec { delay_trace: Some(trace), ..spec() }, &[]);
         let sent = Duration::from_ns(123_040);
-        assert_eq!(link.offer(START, 1500, false), delivered(START + sent + MS10));
+        assert_eq!(link.offer(START, 1500, false, None), delivered(START + sent + MS10));
         let later = START + Duration::from_ms(1_000);
-        assert_eq!(link.offer(later, 1500, false), delivered(later + sent + MS10 * 3));
+        assert_eq!(link.offer(later, 1500, false, None), delivered(later + sent + MS10 * 3));
     }
 }

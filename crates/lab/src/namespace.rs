@@ -185,6 +185,23 @@ fn configure(place: &Place, mtu: u32) -> Result<(), Error> {
     interface::ip(&place.node.name, &place.commands(mtu, interface::has_ipv6()))
 }
 
+/// Runs `work` in a thread of its own in a node of a lab; only for labs of root.
+pub(crate) fn inside<T: Send>(holder: Process, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+    let path = format!("/proc/{}/ns/net", holder.pid);
+    let network = fs::File::open(&path).map_err(|e| Error::file("open", path.as_ref(), e))?;
+    // The file is held open, so if the holder is still the right process, it is its namespace.
+    if !holder.alive() {
+        return Err(Error::Daemon("the node is gone".to_owned()));
+    }
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            setns(network, CloneFlags::CLONE_NEWNET).map_err(Error::system("enter a node"))?;
+            Ok(work())
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 /// Makes `command` run in a node of a lab; the command fails if the lab is ending by the time it has entered.
 pub(crate) fn enter(
     command: &mut Command,

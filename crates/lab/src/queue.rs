@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
+use headway_core::explicit::{Header, Record};
 use headway_core::queue::{self, Backlog, Discipline, QueueSpec, Verdict};
 use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Duration, Instant, RateSteps};
+use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
 
 const NS: u64 = 1_000_000_000;
 
@@ -38,6 +39,8 @@ pub struct Served {
     pub arrived: Instant,
     /// When it occupies the wire, and whether it is marked; `None` if it was dropped.
     pub service: Option<(Service, bool)>,
+    /// The feedback for its congestion header, if that changes.
+    pub feedback: Option<u32>,
 }
 
 /// A FIFO that drains at a rate that may change and whose discipline marks and drops.
@@ -52,6 +55,8 @@ pub struct Queue {
     /// Packets that are judged at departure.
     waiting: VecDeque<Waiting>,
     waiting_bytes: u64,
+    /// Records of a router that is no longer in force.
+    records: Vec<Record>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,25 +65,52 @@ struct Waiting {
     size: Bytes,
     ect: bool,
     marked: bool,
+    header: Option<Header>,
 }
 
 impl Queue {
-    /// Creates an empty queue that drains at `rates`; `seed` is for random choices of the discipline.
-    pub fn new(rates: RateSteps, spec: &QueueSpec, seed: u64) -> Queue {
+    /// Creates an empty queue that drains at `rates` from `start` on; `seed` is for random choices of the discipline.
+    pub fn new(start: Instant, rates: RateSteps, spec: &QueueSpec, seed: u64) -> Queue {
+        let discipline = spec.build_at(start, Some(first(&rates)), seed);
         Queue {
-            discipline: discipline(&rates, spec, seed),
+            discipline: prepared(discipline, &rates),
             wire: Wire { rates, free: 0, part: 0, switch: 0, old_rate: 0 },
             finishes: VecDeque::new(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
+            records: Vec::new(),
         }
     }
 
     /// Changes rates and discipline at `now`. Packets that already have a service keep it; the new discipline judges
-    /// the rest.
+    /// the rest. A router that tells senders their rate keeps its state if it stays one.
     pub fn change(&mut self, now: Instant, rates: RateSteps, spec: &QueueSpec, seed: u64) {
-        self.discipline = discipline(&rates, spec, seed);
+        if spec.explicit().is_none() {
+            self.records = self.take_records();
+        }
+        let packets = self.waiting.len() as u64;
+        let bytes = self.waiting_bytes - packets * WIRE_OVERHEAD.get();
+        let waiting = (bytes, u32::try_from(packets).unwrap_or(u32::MAX));
+        self.discipline.adopt(now, spec, Some(first(&rates)), waiting, seed);
+        self.discipline = prepared(self.discipline.clone(), &rates);
         self.wire.change(now, rates);
+    }
+
+    /// Returns the version of the congestion headers that the discipline serves; `None` if it reads none.
+    pub fn version(&self) -> Option<u8> {
+        match &self.discipline {
+            queue::Queue::Explicit(router) => Some(router.version()),
+            _ => None,
+        }
+    }
+
+    /// Returns the records of the control intervals that ended since the last call.
+    pub fn take_records(&mut self) -> Vec<Record> {
+        let mut records = std::mem::take(&mut self.records);
+        if let queue::Queue::Explicit(router) = &mut self.discipline {
+            records.append(&mut router.take_records());
+        }
+        records
     }
 
     /// Replaces this queue's contents by a copy of `other`'s.
@@ -90,20 +122,30 @@ impl Queue {
         }
     }
 
-    /// Accepts a packet of `size` on the wire that arrives at `now`, ECN-capable or not (`ect`); `None` if it is
-    /// dropped.
+    /// Accepts a packet of `size` on the wire that arrives at `now`, ECN-capable or not (`ect`), with a congestion header
+    /// or without; `None` if it is dropped.
     ///
     /// Arrival times must not decrease, and all departures up to `now` must have been served.
-    pub fn push(&mut self, now: Instant, size: Bytes, ect: bool) -> Option<Accepted> {
+    pub fn push(
+        &mut self,
+        now: Instant,
+        size: Bytes,
+        ect: bool,
+        header: Option<&Header>,
+    ) -> Option<Accepted> {
         let backlog = self.backlog_seen(now);
-        let marked = match self.discipline.on_arrival(now, &backlog, size, ect) {
+        let verdict = match header {
+            None => self.discipline.on_arrival(now, &backlog, size, ect),
+            Some(header) => self.discipline.on_arrival_with_header(now, &backlog, size, ect, header),
+        };
+        let marked = match verdict {
             Verdict::Accept => false,
             Verdict::Mark => true,
             Verdict::Drop => return None,
         };
         // After a change of discipline packets may still be waiting: do not overtake them.
         if self.discipline.judges_departures() || !self.waiting.is_empty() {
-            self.waiting.push_back(Waiting { arrived: now, size, ect, marked });
+            self.waiting.push_back(Waiting { arrived: now, size, ect, marked, header: header.copied() });
             self.waiting_bytes += size.get();
             return Some(Accepted { marked, service: None });
         }
@@ -125,16 +167,27 @@ impl Queue {
     /// Judges the next waiting packet if its departure is due by `now`; call until `None`.
     pub fn serve(&mut self, now: Instant) -> Option<Served> {
         let turn = self.next_turn().filter(|turn| *turn <= now)?;
-        let Waiting { arrived, size, ect, marked } = self.waiting.pop_front()?;
+        let Waiting { arrived, size, ect, marked, header } = self.waiting.pop_front()?;
         self.waiting_bytes -= size.get();
         let behind = self.backlog_seen(turn);
-        let verdict = self.discipline.on_departure(turn, &behind, turn - arrived, size, ect);
+        let waited = turn - arrived;
+        let mut feedback = None;
+        let verdict = match header {
+            None => self.discipline.on_departure(turn, &behind, waited, size, ect),
+            Some(mut header) => {
+                let before = header.feedback;
+                let verdict =
+                    self.discipline.on_departure_with_header(turn, &behind, waited, size, ect, &mut header);
+                feedback = (header.feedback != before).then_some(header.feedback);
+                verdict
+            }
+        };
         let service = (verdict != Verdict::Drop).then(|| {
             let service = self.wire.send(turn, size);
             self.finishes.push_back(service.finish.ns());
             (service, marked || verdict == Verdict::Mark)
         });
-        Some(Served { arrived, service })
+        Some(Served { arrived, service, feedback })
     }
 
     /// Returns the bytes that have not left at `now`.
@@ -166,9 +219,18 @@ impl Queue {
     }
 }
 
-/// Builds a discipline for a queue that drains at `rates`.
-fn discipline(rates: &RateSteps, spec: &QueueSpec, seed: u64) -> queue::Queue {
-    spec.build(Some(rates.at(Instant::ZERO)), seed).with_rates(rates.clone())
+/// Returns the first of the rates, for which disciplines are built.
+fn first(rates: &RateSteps) -> Rate {
+    rates.at(Instant::ZERO)
+}
+
+/// Makes a discipline count on `rates`, and keep a record of every control interval if it has such.
+fn prepared(discipline: queue::Queue, rates: &RateSteps) -> queue::Queue {
+    let mut discipline = discipline.with_rates(rates.clone());
+    if let queue::Queue::Explicit(router) = &mut discipline {
+        router.keep_records();
+    }
+    discipline
 }
 
 /// A wire. Carries over the fraction of a nanosecond that a packet takes, so the long-run rate is
@@ -222,7 +284,6 @@ pub(crate) fn unscale(backlog: u128) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headway_core::Rate;
     use headway_core::queue::{CodelConfig, DropTailConfig};
 
     fn drop_tail(limit: u64) -> QueueSpec {
@@ -230,11 +291,11 @@ mod tests {
     }
 
     fn queue(rate: Rate, limit: u64) -> Queue {
-        Queue::new(RateSteps::constant(rate), &drop_tail(limit), 1)
+        Queue::new(Instant::ZERO, RateSteps::constant(rate), &drop_tail(limit), 1)
     }
 
     fn push(queue: &mut Queue, now: Instant, size: u64) -> Option<Service> {
-        queue.push(now, Bytes::new(size), false).map(|accepted| accepted.service.unwrap())
+        queue.push(now, Bytes::new(size), false, None).map(|accepted| accepted.service.unwrap())
     }
 
     #[test]
@@ -295,7 +356,7 @@ mod tests {
         let steps = vec![(Duration::ZERO, Rate::from_mbps(100.0)), (us(150), Rate::from_mbps(10.0))];
         let begin = Instant::from_ns(7_000_000);
         let rates = RateSteps::try_from(steps).unwrap().starting_at(begin);
-        let mut queue = Queue::new(rates, &drop_tail(10_000), 1);
+        let mut queue = Queue::new(begin, rates, &drop_tail(10_000), 1);
         let finish = |queue: &mut Queue| push(queue, begin, 1250).unwrap().finish - begin;
         // 100 us each at 100 Mb/s; half of the second packet is left at the change, and the third takes 1 ms.
         assert_eq!(
@@ -312,9 +373,9 @@ mod tests {
         let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
         // 12304 bits a packet: a millisecond each.
         let rate = RateSteps::constant(Rate::from_bps(12_304_000));
-        let mut queue = Queue::new(rate, &QueueSpec::Codel(CodelConfig::default()), 1);
+        let mut queue = Queue::new(at(0), rate, &QueueSpec::Codel(CodelConfig::default()), 1);
         for _ in 0..300 {
-            let accepted = queue.push(at(0), Bytes::new(1538), true).unwrap();
+            let accepted = queue.push(at(0), Bytes::new(1538), true, None).unwrap();
             assert_eq!(accepted, Accepted { marked: false, service: None });
         }
         assert_eq!(queue.backlog(at(0)), Bytes::new(300 * 1538));
@@ -339,12 +400,12 @@ mod tests {
     #[test]
     fn nobody_overtakes_packets_that_wait_when_the_discipline_changes() {
         let rate = RateSteps::constant(Rate::from_mbps(10.0));
-        let mut queue = Queue::new(rate.clone(), &QueueSpec::Codel(CodelConfig::default()), 1);
+        let mut queue = Queue::new(Instant::ZERO, rate.clone(), &QueueSpec::Codel(CodelConfig::default()), 1);
         for _ in 0..2 {
-            queue.push(Instant::ZERO, Bytes::new(1250), false).unwrap();
+            queue.push(Instant::ZERO, Bytes::new(1250), false, None).unwrap();
         }
         queue.change(Instant::ZERO, rate, &drop_tail(10_000), 1);
-        assert_eq!(queue.push(Instant::ZERO, Bytes::new(1250), false).unwrap().service, None);
+        assert_eq!(queue.push(Instant::ZERO, Bytes::new(1250), false, None).unwrap().service, None);
         let later = Instant::from_ns(3_000_000);
         let starts: Vec<u64> = std::iter::from_fn(|| queue.serve(later))
             .map(|served| served.service.unwrap().0.start.ns())

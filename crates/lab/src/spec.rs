@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
+use headway_core::explicit::PROTOCOL;
 use headway_core::mistake::check;
 use headway_core::queue::{DropTailConfig, QueueSpec};
 use headway_core::{Bytes, Duration, Mistake, Rate, RateSteps};
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::check_name;
 use crate::check_cross::check_cross;
+use crate::congestion_header::Carrier;
 use crate::delay_trace::DelayTrace;
 use crate::error::Error;
 use crate::graph::{Edge, PAIR, Written};
@@ -66,6 +68,10 @@ pub struct Spec {
     pub interval: Duration,
     /// Whether the truth log contains every packet's queueing delay, in microseconds; default no.
     pub delays: bool,
+    /// The number, as an IP protocol, of the congestion headers that routers rewrite; default 253.
+    pub header_protocol: u8,
+    /// A port of UDP, source or destination, whose packets have a congestion header, too; default none.
+    pub header_port: Option<u16>,
     /// The links, at most 200. Their ends are the nodes; a node with several links is a router.
     pub links: Vec<Edge>,
     /// Cross traffic.
@@ -193,6 +199,10 @@ pub(crate) fn default_mtu() -> u32 {
 
 pub(crate) fn default_interval() -> Duration {
     Duration::from_ms(10)
+}
+
+pub(crate) fn default_header_protocol() -> u8 {
+    PROTOCOL
 }
 
 fn default_size() -> Bytes {
@@ -332,6 +342,8 @@ impl Spec {
             mtu: default_mtu(),
             interval: default_interval(),
             delays: false,
+            header_protocol: default_header_protocol(),
+            header_port: None,
             links,
             cross: Vec::new(),
         }
@@ -410,8 +422,19 @@ impl Spec {
         check("mtu", (1280..=9000).contains(&self.mtu), "must lie between 1280 and 9000 bytes")?;
         let interval = Duration::from_ms(1) <= self.interval && self.interval <= Duration::from_ms(1000);
         check("interval", interval, "must lie between 1 ms and 1 s")?;
+        let free = !TAKEN_PROTOCOLS.contains(&self.header_protocol);
+        check(
+            "header-protocol",
+            free,
+            "must be the number of no other protocol: 253 and 254 are for experiments",
+        )?;
         self.check_links()?;
         self.check_cross(&self.cross)
+    }
+
+    /// Returns how congestion headers travel.
+    pub(crate) fn carrier(&self) -> Carrier {
+        Carrier { protocol: self.header_protocol, port: self.header_port }
     }
 
     /// Checks a list of cross sources for these links; errors name them `cross[0]` and so on.
@@ -424,6 +447,9 @@ impl Spec {
     }
 }
 
+/// Protocols that hosts use, and extension headers of IPv6: hop-by-hop options, ICMP, IGMP, TCP, UDP, routing, fragments,
+/// ICMPv6, no next header, destination options.
+const TAKEN_PROTOCOLS: [u8; 10] = [0, 1, 2, 6, 17, 43, 44, 58, 59, 60];
 pub(crate) const MIN_RATE: Rate = Rate::from_bps(1_000);
 /// The single-threaded emulator cannot keep up with more, by far.
 pub(crate) const MAX_RATE: Rate = Rate::from_bps(10_000_000_000);
@@ -457,13 +483,6 @@ pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), M
         trace.check(&format!("{table}.delay-trace"))?;
     }
     if let Some(queue) = &link.queue {
-        if queue.explicit().is_some() {
-            let key = format!("{table}.queue.kind");
-            return Err(Mistake::new(
-                &key,
-                "must be one of the others: the lab rewrites no congestion headers",
-            ));
-        }
         queue
             .validate()
             .map_err(|error| Mistake::new(&format!("{table}.queue.{}", error.key), error.reason))?;

@@ -110,5 +110,7 @@ const ENDING: &str = "ending.json";
 const NEW: &str = "state.json.new";
 pub(crate) const TRUTH: &str = "truth.csv";
 pub(crate) const OLD_TRUTH: &str = "truth.old.csv";
+pub(crate) const ROUTERS: &str = "control.jsonl";
+pub(crate) const OLD_ROUTERS: &str = "control.old.jsonl";
 pub(crate) const LOG: &str = "daemon.log";
 pub(crate) const CONTROL: &str = "control";

@@ -1,61 +1,45 @@
-//! The thread that writes the truth file, so that the emulator never waits for the disk.
+//! The thread that writes what the emulator reports, so that the emulator never waits for the disk.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::mpsc::Receiver;
 
-use crate::control::{LinkStatus, Status};
-use crate::emulator::{Report, of_lane};
+use headway_record::{ControlInterval, json_lines};
+
+use crate::control::{RouterStatus, Status};
+use crate::emulator::{Report, RouterReport, of_lane};
 use crate::error::Error;
+use crate::log_file::LogFile;
 use crate::spec::Direction;
-use crate::state::{OLD_TRUTH, TRUTH};
-use crate::truth::HEADER;
+use crate::state::{OLD_ROUTERS, OLD_TRUTH, ROUTERS, TRUTH};
+use crate::truth::{HEADER, Interval};
 
-/// At this size the file is rotated, and the previous rotated file is removed. Two files hold one to two hours of 10 ms
-/// intervals of one link, and a forgotten lab does not fill `/run`, which lies in memory (16 to 256 MB is sensible).
-const LIMIT: u64 = 64 << 20;
-
-/// The truth file of a lab.
-pub(crate) struct TruthLog {
-    folder: PathBuf,
-    file: File,
-    size: u64,
+/// Writes the truth and the records of routers to the files of a lab.
+pub(crate) struct Writer {
+    truth: LogFile,
+    routers: LogFile,
+    /// The names of the emulator's lanes.
+    lanes: Vec<String>,
 }
 
-impl TruthLog {
-    /// Creates a file with only the header.
-    pub(crate) fn create(folder: &Path) -> Result<TruthLog, Error> {
-        let path = folder.join(TRUTH);
-        let file = open(&path).map_err(|e| Error::file("write", &path, e))?;
-        Ok(TruthLog { folder: folder.to_owned(), file, size: 0 })
+impl Writer {
+    /// Creates the files in the folder of a lab; `lanes` are the names of the emulator's lanes.
+    pub(crate) fn create(folder: &Path, lanes: Vec<String>) -> Result<Writer, Error> {
+        let file = |new, old, header: &str| LogFile::create(&folder.join(new), &folder.join(old), header);
+        Ok(Writer {
+            truth: file(TRUTH, OLD_TRUTH, &format!("{HEADER}\n"))?,
+            routers: file(ROUTERS, OLD_ROUTERS, "")?,
+            lanes,
+        })
     }
 
-    /// Appends the emulator's reports until the emulator ends; `lanes` are the names of the emulator's lanes.
-    pub(crate) fn write(mut self, lanes: &[String], reports: &Receiver<Report>, status: &Mutex<Status>) {
+    /// Appends the emulator's reports until the emulator ends.
+    pub(crate) fn write(mut self, reports: &Receiver<Report>, status: &Mutex<Status>) {
         let mut text = String::new();
         for report in reports {
             match report {
-                Report::Intervals(intervals) => {
-                    text.clear();
-                    for (lane, interval) in &intervals {
-                        interval.write_csv(&lanes[*lane], &mut text);
-                    }
-                    if let Err(error) = self.append(&text) {
-                        tracing::error!("cannot write the truth: {error}");
-                    }
-                    if let Ok(mut status) = status.lock() {
-                        for (lane, interval) in intervals {
-                            let (link, direction) = of_lane(lane);
-                            let LinkStatus { forward, reverse, .. } = &mut status.links[link];
-                            match direction {
-                                Direction::Forward => *forward = Some(interval),
-                                Direction::Reverse => *reverse = Some(interval),
-                            }
-                        }
-                    }
-                }
+                Report::Intervals(intervals) => self.intervals(intervals, &mut text, status),
+                Report::Routers(routers) => self.routers(routers, status),
                 // Sending fails only if the client has gone, which does not matter here.
                 Report::Synced(answer) => drop(answer.send(())),
                 Report::Trouble(sentence) => tracing::warn!("{sentence}"),
@@ -63,20 +47,43 @@ impl TruthLog {
         }
     }
 
-    fn append(&mut self, text: &str) -> io::Result<()> {
-        if self.size > LIMIT {
-            let path = self.folder.join(TRUTH);
-            fs::rename(&path, self.folder.join(OLD_TRUTH))?;
-            self.file = open(&path)?;
-            self.size = 0;
+    fn intervals(&mut self, intervals: Vec<(usize, Interval)>, text: &mut String, status: &Mutex<Status>) {
+        text.clear();
+        for (lane, interval) in &intervals {
+            interval.write_csv(&self.lanes[*lane], text);
         }
-        self.size += text.len() as u64;
-        self.file.write_all(text.as_bytes())
+        if let Err(error) = self.truth.append(text) {
+            tracing::error!("cannot write the truth: {error}");
+        }
+        let Ok(mut status) = status.lock() else { return };
+        for (lane, interval) in intervals {
+            let (link, direction) = of_lane(lane);
+            let link = &mut status.links[link];
+            match direction {
+                Direction::Forward => link.forward = Some(interval),
+                Direction::Reverse => link.reverse = Some(interval),
+            }
+        }
     }
-}
 
-fn open(path: &Path) -> io::Result<File> {
-    let mut file = File::create(path)?;
-    writeln!(file, "{HEADER}")?;
-    Ok(file)
+    fn routers(&mut self, routers: Vec<RouterReport>, status: &Mutex<Status>) {
+        for RouterReport { lane, headers, records } in routers {
+            let name = &self.lanes[lane];
+            let records: Vec<_> = records.iter().map(|record| ControlInterval::new(name, record)).collect();
+            let written =
+                json_lines(&records).map_err(Into::into).and_then(|text| self.routers.append(&text));
+            if let Err(error) = written {
+                tracing::error!("cannot write the records of routers: {error}");
+            }
+            let Ok(mut status) = status.lock() else { continue };
+            let (link, direction) = of_lane(lane);
+            let link = &mut status.links[link];
+            let place = match direction {
+                Direction::Forward => &mut link.forward_router,
+                Direction::Reverse => &mut link.reverse_router,
+            };
+            let router = place.get_or_insert_default();
+            *router = RouterStatus { headers, latest: records.into_iter().last().or(router.latest.take()) };
+        }
+    }
 }

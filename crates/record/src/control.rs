@@ -104,6 +104,19 @@ impl ControlInterval {
     }
 }
 
+/// Returns a line of JSON for each interval.
+///
+/// # Errors
+/// If a number is not finite, which no record has.
+pub fn json_lines(intervals: &[ControlInterval]) -> Result<String, serde_json::Error> {
+    let mut text = String::new();
+    for interval in intervals {
+        text += &serde_json::to_string(interval)?;
+        text.push('\n');
+    }
+    Ok(text)
+}
+
 #[cfg(test)]
 mod tests {
     use headway_core::queue::QueueSpec;

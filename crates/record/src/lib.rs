@@ -13,7 +13,7 @@ mod summary;
 
 pub use completion_tally::{Completed, CompletionTally};
 pub use completions::Completions;
-pub use control::ControlInterval;
+pub use control::{ControlInterval, json_lines};
 pub use csv::quoted;
 pub use histogram::Histogram;
 pub use results::Results;

@@ -77,6 +77,9 @@ pub enum Evidence {
     /// The Linux stack ran instead of the simulator; experiment files cannot declare this.
     #[serde(skip_deserializing)]
     Kernel,
+    /// Real packets went over an emulated path; experiment files cannot declare this.
+    #[serde(skip_deserializing)]
+    Emulation,
 }
 
 impl Evidence {
@@ -86,6 +89,7 @@ impl Evidence {
             Evidence::Simulation => "simulation",
             Evidence::Mechanism => "simulation of a mechanism",
             Evidence::Kernel => "the stack of Linux",
+            Evidence::Emulation => "real packets",
         }
     }
 
@@ -98,6 +102,9 @@ impl Evidence {
             }
             Evidence::Kernel => {
                 "senders, receivers and queues are those of Linux in virtual time, and nothing was fitted to this result"
+            }
+            Evidence::Emulation => {
+                "senders and receivers are this host's TCP in real time over an emulated path, and nothing was fitted to this result"
             }
         }
     }

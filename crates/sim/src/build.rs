@@ -188,7 +188,8 @@ fn tcp_config(
         ack: AckPolicy { every: spec.ack_every, timeout: spec.ack_timeout },
         ecn: ecn(spec.ecn),
         pacing: spec.pacing,
-        burst: if spec.offload { Burst::Host } else { Burst::Single },
+        // A card that segments would repeat one congestion header in all segments.
+        burst: if spec.offload && !controller.is_explicit() { Burst::Host } else { Burst::Single },
         linux_rounding: true,
         card: ends.card,
         ack_card: ends.ack_card,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Context as _, Error, bail};
-use headway_record::{Results, spread};
+use headway_record::{Results, json_lines, spread};
 use headway_scenario::Change;
 use serde_json::{Value, json};
 
@@ -123,12 +123,7 @@ fn contents(results: &Results) -> Result<Vec<(&'static str, String)>, Error> {
         files.push(("completions.csv", results.completions_csv()));
     }
     if !results.control.is_empty() {
-        let mut text = String::new();
-        for interval in &results.control {
-            text += &serde_json::to_string(interval)?;
-            text.push('\n');
-        }
-        files.push(("control.jsonl", text));
+        files.push(("control.jsonl", json_lines(&results.control)?));
     }
     if !results.streams.is_empty() {
         files.push(("streams.csv", results.streams_csv()));

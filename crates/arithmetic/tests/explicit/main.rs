@@ -2,6 +2,7 @@
 
 mod drift;
 mod edges;
+mod ends;
 mod feedback;
 mod loops;
 mod network;

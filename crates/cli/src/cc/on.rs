@@ -12,30 +12,29 @@ use anyhow::{Context as _, Result, bail};
 use headway_kernel::{Controller, Counters, Loaded, Loader, LsOptions, Note, Notes, Record, killed, running};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::OnArgs;
+use super::PlainArgs;
 use super::show::describe_counters;
-use super::stop::{describe_killed, describe_left};
+use super::stop::{describe_changed, describe_killed, describe_left};
 use crate::out::print_error;
 use crate::service::print_line;
 
 /// Interval at which a program that records checks for a signal; one that does not record is woken by it.
 const ROUND: Duration = Duration::from_millis(100);
 
-pub(super) fn run(controller: Controller, options: LsOptions, args: &OnArgs) -> Result<()> {
+pub(super) fn run(controller: Controller, options: LsOptions, plain: &PlainArgs) -> Result<()> {
+    let args = &plain.on;
     if args.background {
         return background();
     }
     // Registered before anything is changed, so that every signal leads to a cleanup.
     let end = signals()?;
     headway_kernel::check()?;
-    let log = args.log.as_deref().map(start_log).transpose()?;
+    let log = plain.log.as_deref().map(start_log).transpose()?;
     let name = args.name.clone().unwrap_or_else(|| controller.name().to_owned());
     // Held until others can see this program, so that two do not start at the same time.
     let notes = Notes::lock()?;
     report_leftovers(&notes)?;
-    if let Some(other) = running().into_iter().find(|note| note.name == name) {
-        bail!("{name} is on already (process {}); end that with `headway cc stop {name}`", other.pid);
-    }
+    refuse_running(&name)?;
     let loader = Loader::new(controller).name(&name).options(options).telemetry(log.is_some());
     let loaded = loader.unrestricted(args.unrestricted || args.default).load()?;
     let note = Note {
@@ -43,6 +42,7 @@ pub(super) fn run(controller: Controller, options: LsOptions, args: &OnArgs) -> 
         controller,
         name: name.clone(),
         options,
+        ends: None,
         default: None,
         counters_map: loaded.counters_map()?,
         programs: loaded.programs()?,
@@ -60,6 +60,16 @@ pub(super) fn run(controller: Controller, options: LsOptions, args: &OnArgs) -> 
     Ok(())
 }
 
+/// Refuses a name that another instance has.
+pub(super) fn refuse_running(name: &str) -> Result<()> {
+    match running().into_iter().find(|note| note.name == name) {
+        Some(other) => {
+            bail!("{name} is on already (process {}); end that with `headway cc stop {name}`", other.pid)
+        }
+        None => Ok(()),
+    }
+}
+
 fn start_log(path: &Path) -> Result<BufWriter<File>> {
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     let mut file = BufWriter::new(file);
@@ -70,13 +80,14 @@ fn start_log(path: &Path) -> Result<BufWriter<File>> {
 /// Waits for a signal to end.
 fn wait_for_signal(loaded: &Loaded, log: Option<BufWriter<File>>, end: &UnixStream) -> Result<()> {
     match log {
-        None => {
-            // Becomes readable when a signal arrives.
-            (&*end).read_exact(&mut [0])?;
-            Ok(())
-        }
+        None => wait(end),
         Some(log) => record(loaded, log, end),
     }
+}
+
+/// Waits until a stream of [`signals`] becomes readable.
+pub(super) fn wait(mut end: &UnixStream) -> Result<()> {
+    Ok(end.read_exact(&mut [0])?)
 }
 
 /// Writes records until a signal arrives.
@@ -101,23 +112,34 @@ fn record(loaded: &Loaded, mut log: BufWriter<File>, end: &UnixStream) -> Result
 }
 
 /// Reports the leftovers of killed programs.
-fn report_leftovers(notes: &Notes) -> Result<()> {
+pub(super) fn report_leftovers(notes: &Notes) -> Result<()> {
     for note in killed() {
         print_error!("headway: {}", describe_killed(&note));
     }
     for former in notes.left_behind()? {
         print_error!("headway: {}", describe_left(&former)?);
     }
+    for changed in notes.interfaces_left_behind() {
+        print_error!("headway: {}", describe_changed(&changed)?);
+    }
     Ok(())
 }
 
-fn report_on(note: &Note, json: bool) {
+pub(super) fn report_on(note: &Note, json: bool) {
     if json {
         print_line(serde_json::json!({ "event": "on", "instance": note }));
         return;
     }
     let name = &note.name;
     print_line(format_args!("{name} is on (process {})", note.pid));
+    if let Some(ends) = &note.ends {
+        let names: Vec<&str> = ends.interfaces.iter().map(|interface| interface.name.as_str()).collect();
+        print_line(format_args!("  header:     {}, in single segments", names.join(", ")));
+        if ends.receives_only {
+            print_line("  it answers senders only\nCtrl-C unloads it.");
+            return;
+        }
+    }
     if let Some(default) = &note.default {
         print_line(format_args!(
             "  it is now the default of this network namespace (before: {})",
@@ -127,11 +149,14 @@ fn report_on(note: &Note, json: bool) {
         print_line(format_args!("  a program:  iperf3 -C {name} -c HOST"));
         print_line(format_args!("  a route:    ip route change PREFIX via GATEWAY congctl {name}"));
     }
-    let ecn = match note.controller {
+    let needs = match note.controller {
         Controller::LsDctcp | Controller::HwDctcp => "needs ECN marking on the path, and DCTCP at both ends",
         Controller::LsReno | Controller::HwReno => "needs ECN: sysctl -w net.ipv4.tcp_ecn=1",
+        Controller::Xcp | Controller::Rcp => {
+            "needs a router of its kind on the path, and the header at both ends"
+        }
     };
-    print_line(format_args!("  {ecn}\nCtrl-C unloads it."));
+    print_line(format_args!("  {needs}\nCtrl-C unloads it."));
 }
 
 fn report_off(name: &str, counted: Option<Counters>, json: bool) {
@@ -146,7 +171,7 @@ fn report_off(name: &str, counted: Option<Counters>, json: bool) {
 }
 
 /// Returns a stream that becomes readable when this process is asked to end.
-fn signals() -> Result<UnixStream> {
+pub(super) fn signals() -> Result<UnixStream> {
     let (read, write) = UnixStream::pair()?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
@@ -155,7 +180,7 @@ fn signals() -> Result<UnixStream> {
 }
 
 /// Starts this command again in its own session and returns once the controller is on.
-fn background() -> Result<()> {
+pub(super) fn background() -> Result<()> {
     let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--background");
     let mut command = Command::new(std::env::current_exe()?);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use headway_kernel::{
-    Controller, Counters, CpuTime, Error, FormerDefault, HAS_BPF, LsOptions, Note, Notes, counters, cpu_time,
-    current_default, enable_timing, killed, running,
+    Changed, Controller, Counters, CpuTime, EndCounters, Error, FormerDefault, HAS_BPF, LsOptions, Note,
+    Notes, counters, cpu_time, current_default, enable_timing, end_counters, killed, running,
 };
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::stop::{describe_killed, describe_left};
+use super::stop::{describe_changed, describe_killed, describe_left};
 use crate::out::print_error;
 use crate::service::print_line;
 
@@ -51,12 +52,16 @@ pub(super) fn list(json: bool) -> Result<()> {
 
 pub(super) fn status(json: bool) -> Result<()> {
     warn_unprivileged();
-    let (running, killed, left) = (running(), killed(), left_behind()?);
+    let (running, killed, (left, interfaces)) = (running(), killed(), left_behind()?);
     let default = current_default()?;
     if json {
-        print_line(
-            json!({ "default": default, "on": running, "left_behind": killed, "defaults_left_behind": left }),
-        );
+        print_line(json!({
+            "default": default,
+            "on": running,
+            "left_behind": killed,
+            "defaults_left_behind": left,
+            "interfaces_left_behind": interfaces,
+        }));
         return Ok(());
     }
     print_line(format_args!("default of this network namespace: {default}"));
@@ -72,12 +77,20 @@ pub(super) fn status(json: bool) -> Result<()> {
     for former in &left {
         print_line(describe_left(former)?);
     }
+    for changed in &interfaces {
+        print_line(describe_changed(changed)?);
+    }
     Ok(())
 }
 
-/// Returns the defaults left behind by killed programs; empty for users other than root, who cannot see them.
-fn left_behind() -> Result<Vec<FormerDefault>> {
-    if nix::unistd::geteuid().is_root() { Ok(Notes::lock()?.left_behind()?) } else { Ok(Vec::new()) }
+/// Returns the defaults and interfaces left behind by killed programs; none for users other than root, who cannot see
+/// them.
+fn left_behind() -> Result<(Vec<FormerDefault>, Vec<Changed>)> {
+    if !nix::unistd::geteuid().is_root() {
+        return Ok(Default::default());
+    }
+    let notes = Notes::lock()?;
+    Ok((notes.left_behind()?, notes.interfaces_left_behind()))
 }
 
 fn describe(note: &Note) -> String {
@@ -89,6 +102,12 @@ fn describe(note: &Note) -> String {
             scale => (f64::from(scale) / f64::from(LsOptions::SCALE_ONE)).to_string(),
         };
         text += &format!(": delta {delta}, scale {scale}, floor {floor} B");
+    }
+    if let Some(ends) = &note.ends {
+        let names: Vec<&str> = ends.interfaces.iter().map(|interface| interface.name.as_str()).collect();
+        let role = if ends.receives_only { ", answers senders only" } else { "" };
+        text +=
+            &format!(": header in packets of {}, protocol {}{role}", names.join(", "), ends.options.protocol);
     }
     if let Some(default) = &note.default {
         text += &format!("; made the default, before it was {}", default.former);
@@ -107,26 +126,53 @@ pub(super) fn stats(timed: bool, json: bool) -> Result<()> {
     let mut all = Vec::new();
     for (note, before) in running.iter().zip(before) {
         let times = if timed { called(cpu_time(&note.programs), &before) } else { Vec::new() };
-        all.push((note, counters(note.counters_map)?, times));
+        all.push((note, Totals::of(note)?, times));
     }
     if json {
-        print_line(Value::from_iter(all.iter().map(|(note, counters, times)| {
+        print_line(Value::from_iter(all.iter().map(|(note, totals, times)| {
             let times = timed.then_some(times);
-            json!({ "name": note.name, "open": counters.open(), "counters": counters, "costs": times })
+            json!({ "name": note.name, "open": totals.open(), "counters": totals, "costs": times })
         })));
         return Ok(());
     }
     if all.is_empty() {
         print_line("no controller of Headway is on");
     }
-    for (note, counters, times) in all {
+    for (note, totals, times) in all {
         print_line(format_args!("{} (process {})", note.name, note.pid));
-        print_line(describe_counters(&counters));
+        print_line(match totals {
+            Totals::Plain(counters) => describe_counters(&counters),
+            Totals::Ends(counters) => describe_end_counters(&counters),
+        });
         for CpuTime { program, calls, nanoseconds } in times {
             print_line(format_args!("  {program:16} {calls} calls, {} ns each", nanoseconds / calls));
         }
     }
     Ok(())
+}
+
+/// The counters of an instance.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Totals {
+    Plain(Counters),
+    Ends(EndCounters),
+}
+
+impl Totals {
+    fn of(note: &Note) -> Result<Totals, Error> {
+        Ok(match note.ends {
+            None => Totals::Plain(counters(note.counters_map)?),
+            Some(_) => Totals::Ends(end_counters(note.counters_map)?),
+        })
+    }
+
+    fn open(&self) -> u64 {
+        match self {
+            Totals::Plain(counters) => counters.open(),
+            Totals::Ends(counters) => counters.open(),
+        }
+    }
 }
 
 /// Returns the CPU time since `before` of all programs that were called.
@@ -161,4 +207,28 @@ pub(super) fn describe_counters(counters: &Counters) -> String {
         text += &format!("\n  records          {} lost, the log has gaps", counters.records_lost);
     }
     text
+}
+
+pub(super) fn describe_end_counters(counters: &EndCounters) -> String {
+    format!(
+        "  connections      {} now, {} in all; {} peers knew the header\n  \
+           switched to reno {} without a header in ACKs, {} without a router of this kind, {} for losses\n  \
+           with header      {} packets sent, {} received; {} sent without because they were too large\n  \
+           bad headers      {} packets dropped, {} of another version or format and {} out of sequence ignored\n  \
+           losses           {} reductions, {} timeouts",
+        counters.open(),
+        counters.connections,
+        counters.answered,
+        counters.without_peer,
+        counters.without_router,
+        counters.yielded,
+        counters.sent,
+        counters.received,
+        counters.too_large,
+        counters.malformed,
+        counters.unknown,
+        counters.strange,
+        counters.loss_cuts,
+        counters.timeouts,
+    )
 }

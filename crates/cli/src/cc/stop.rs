@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use headway_kernel::{FormerDefault, Namespace, Note, Notes, available, killed, running};
+use headway_kernel::{Changed, FormerDefault, Namespace, Note, Notes, available, killed, running};
 use headway_lab::Process;
 use signal_hook::consts::SIGTERM;
 
@@ -78,7 +78,19 @@ fn clean(wanted: &impl Fn(&String) -> bool, named: bool) -> Result<usize> {
             print_line("that namespace no longer exists; note removed");
         }
     }
-    Ok(killed.len() + left.len())
+    let mut interfaces = notes.interfaces_left_behind();
+    interfaces.retain(|changed| wanted(&changed.by));
+    for changed in &interfaces {
+        print_line(describe_changed(changed)?);
+        if changed.interface.namespace == here {
+            notes.restore_interface(changed).context("the interface is not restored")?;
+            print_line("restored");
+        } else if !changed.interface.namespace.may_be_kept() {
+            notes.forget_interface(&changed.interface)?;
+            print_line("that namespace no longer exists; note removed");
+        }
+    }
+    Ok(killed.len() + left.len() + interfaces.len())
 }
 
 /// Describes a killed program, whose controller the kernel has unregistered.
@@ -97,4 +109,16 @@ pub(super) fn describe_left(former: &FormerDefault) -> Result<String> {
             "{name} was left behind as the default of another network namespace; `{stop}` run there restores {before}"
         )
     })
+}
+
+/// Describes an interface that a killed program left changed, and how to restore it.
+pub(super) fn describe_changed(changed: &Changed) -> Result<String> {
+    let Changed { interface, by } = changed;
+    let here = interface.namespace == Namespace::here()?;
+    let place = if here { "" } else { " of another network namespace" };
+    let run = if here { "" } else { " run there" };
+    Ok(format!(
+        "{by} left the interface {}{place} with single segments, `headway cc stop {by}`{run} restores {} at once",
+        interface.name, interface.segments
+    ))
 }

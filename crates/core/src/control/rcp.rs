@@ -23,6 +23,13 @@ pub struct RcpParameters {
     demand: Option<Rate>,
 }
 
+impl RcpParameters {
+    /// Returns the rate that the sender asks for; `None` for any.
+    pub fn demand(&self) -> Option<Rate> {
+        self.demand
+    }
+}
+
 impl Parts for RcpParameters {
     const KEYS: &'static [(&'static str, &'static str)] = &[("demand", "a rate of at least 8 b/s")];
 

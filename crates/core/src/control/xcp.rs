@@ -34,6 +34,18 @@ pub struct XcpParameters {
     loss: LossPolicy,
 }
 
+impl XcpParameters {
+    /// Returns the rate that the sender asks for; `None` for any.
+    pub fn demand(&self) -> Option<Rate> {
+        Some(self.demand).filter(|demand| *demand != DEMAND)
+    }
+
+    /// Returns whether the first loss makes the sender Reno for good.
+    pub fn yields(&self) -> bool {
+        self.loss == LossPolicy::Reno
+    }
+}
+
 impl Default for XcpParameters {
     fn default() -> XcpParameters {
         XcpParameters { demand: DEMAND, loss: LossPolicy::Xcp }

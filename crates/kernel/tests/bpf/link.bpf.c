@@ -5,13 +5,26 @@
 
 #define TC_ACT_OK 0
 #define TC_ACT_SHOT 2
+#define XDP_DROP 1
+#define XDP_PASS 2
 /* Shorter packets are pure ACKs. */
 #define MIN_DATA 1000
 /* Data packets per mark. */
 #define PERIOD 100
 
-struct __sk_buff {
-	u32 len;
+/* Places in a packet on Ethernet: the version of IP, the protocol, and the feedback of a congestion header. */
+#define VERSION 14
+#define PROTOCOL 23
+#define PROTOCOL_V6 20
+#define FEEDBACK 46
+#define FEEDBACK_V6 66
+/* The congestion header as an IP protocol; the rate in B/s that a router of RCP grants. */
+#define HEADER 253
+#define RATE 1000000
+
+struct xdp_md {
+	u32 data;
+	u32 data_end;
 };
 
 char gpl[] SEC("license") = "GPL";
@@ -53,4 +66,44 @@ SEC("tc")
 int drop(struct __sk_buff *packet)
 {
 	return TC_ACT_SHOT;
+}
+
+/* Drops packets with a congestion header before programs at the interface see them. */
+SEC("xdp")
+int drop_headers(struct xdp_md *packet)
+{
+	u8 *data = (u8 *)(long)packet->data;
+
+	if (data + PROTOCOL + 1 > (u8 *)(long)packet->data_end)
+		return XDP_PASS;
+	return data[PROTOCOL] == HEADER ? XDP_DROP : XDP_PASS;
+}
+
+static __always_inline int write_feedback(struct __sk_buff *packet, u32 feedback)
+{
+	u8 version = 0;
+	u8 protocol = 0;
+	u32 is_v6;
+
+	bpf_skb_load_bytes(packet, VERSION, &version, 1);
+	is_v6 = version >> 4 == 6;
+	bpf_skb_load_bytes(packet, is_v6 ? PROTOCOL_V6 : PROTOCOL, &protocol, 1);
+	feedback = __builtin_bswap32(feedback);
+	if (protocol == HEADER)
+		bpf_skb_store_bytes(packet, is_v6 ? FEEDBACK_V6 : FEEDBACK, &feedback, sizeof(feedback), 0);
+	return TC_ACT_OK;
+}
+
+/* A router of RCP with a fixed rate. */
+SEC("tc")
+int grant_rate(struct __sk_buff *packet)
+{
+	return write_feedback(packet, RATE);
+}
+
+/* A router of XCP that grants no change. */
+SEC("tc")
+int grant_nothing(struct __sk_buff *packet)
+{
+	return write_feedback(packet, 0);
 }

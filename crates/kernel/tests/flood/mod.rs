@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd as _;
 use std::thread;
 
-use libbpf_rs::{ObjectBuilder, TC_INGRESS, TcHookBuilder};
+use libbpf_rs::{ObjectBuilder, TC_INGRESS, TcAttachPoint, TcHookBuilder};
 use socket2::Socket;
 
 /// Writes and reads as much as the connections carry while `work` runs; calls `arrived` with the index of the
@@ -37,10 +37,15 @@ pub(crate) fn flood(
 
 /// Attaches the program `how` of `bpf/link.bpf.c` to the ingress of this host's interface.
 pub(crate) fn treat(how: &str) {
+    treat_at(how, TC_INGRESS);
+}
+
+/// Attaches a program of `bpf/link.bpf.c` to one side of this host's interface.
+pub(crate) fn treat_at(how: &str, side: TcAttachPoint) {
     let object = include_bytes!(concat!(env!("OUT_DIR"), "/link.bpf.o"));
     let object = ObjectBuilder::default().open_memory(object).unwrap().load().unwrap();
     let program = object.progs().find(|program| program.name() == how).unwrap();
     let interface = nix::net::if_::if_nametoindex("eth0").unwrap();
-    let mut hook = TcHookBuilder::new(program.as_fd()).ifindex(interface as i32).hook(TC_INGRESS);
+    let mut hook = TcHookBuilder::new(program.as_fd()).ifindex(interface as i32).hook(side);
     hook.create().unwrap().attach().unwrap();
 }

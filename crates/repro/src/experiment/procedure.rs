@@ -17,6 +17,8 @@ pub struct Procedure {
     pub variants: BTreeMap<String, Router>,
     /// Runs of each variant, with different seeds; the median is reported.
     pub runs: Count,
+    /// Runs in real time, in the lab; absent where the experiment runs in the simulator only.
+    pub lab_runs: Option<Count>,
     /// Comparisons of variants run by run, in the syntax of a claim; the seed gives both the same capacities. Their
     /// measures begin with `paired`.
     #[serde(default)]

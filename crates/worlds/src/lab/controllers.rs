@@ -2,8 +2,10 @@
 //! the run.
 
 use crate::error::{Context as _, Error, bail};
+use headway_core::Rate;
 use headway_core::control::{Kind, LsParameters};
-use headway_kernel::{Controller, Loaded, Loader, LsOptions, available};
+use headway_kernel::{Attached, Controller, EndOptions, Loaded, Loader, LsOptions, available};
+use headway_lab::Lab;
 use headway_scenario::{EcnMode, FlowController, FlowSpec, Scenario};
 
 /// A controller that flows or programs require.
@@ -13,6 +15,8 @@ enum Requirement {
     Own(String),
     /// One of Headway's controllers, to be loaded.
     Program(Controller, LsOptions),
+    /// One whose packets carry a header for routers.
+    Ends(Controller, EndOptions),
 }
 
 /// The kernel names of a scenario's controllers; dropping this unloads the loaded ones.
@@ -41,6 +45,25 @@ impl Controllers {
         Ok(controllers)
     }
 
+    /// Makes packets at both ends of the flows carry the header that their controller needs, until the result is dropped.
+    pub(super) fn attach<'a>(
+        &self,
+        lab: &Lab,
+        nodes: impl Iterator<Item = &'a str>,
+    ) -> Result<Vec<Attached>, Error> {
+        let ends = self.loaded.iter().find(|(required, _)| matches!(required, Requirement::Ends(..)));
+        let Some((_, loaded)) = ends else { return Ok(Vec::new()) };
+        let mut attached = Vec::new();
+        for name in nodes {
+            let node = lab.nodes().find(|node| node.name == name);
+            for interface in node.map_or(&[][..], |node| &node.interfaces) {
+                let done = lab.inside(name, || loaded.attach(&interface.name))?;
+                attached.push(done.with_context(|| format!("cannot put headers into packets of {name}"))?);
+            }
+        }
+        Ok(attached)
+    }
+
     /// Returns the controller name for a group of flows.
     pub(super) fn of_flow(&self, group: usize) -> &str {
         &self.flows[group]
@@ -53,22 +76,29 @@ impl Controllers {
 
     fn get(&mut self, key: &str, controller: &FlowController, kernels: &[String]) -> Result<String, Error> {
         let required = requirement(key, controller, kernels)?;
-        let (program, options) = match &required {
+        let loader = match &required {
             Requirement::Own(name) => {
                 check_available(key, name, kernels)?;
                 return Ok(name.clone());
             }
-            Requirement::Program(program, options) => (*program, *options),
+            Requirement::Program(program, options) => Loader::new(*program).options(*options),
+            Requirement::Ends(program, options) => Loader::new(*program).end_options(*options),
         };
         if let Some((_, same)) = self.loaded.iter().find(|(other, _)| *other == required) {
             return Ok(same.name().to_owned());
         }
         // A name unique to this run, distinct from those of other runs and of `headway cc`.
         let name = format!("lab{}_{}", std::process::id(), self.loaded.len());
-        let loader = Loader::new(program).name(&name).options(options).unrestricted(true);
-        let loaded = loader
-            .load()
-            .with_context(|| format!("the lab does not support `{key}`; `--on uml` needs no privileges"))?;
+        let is_second = self.loaded.iter().any(|(other, _)| matches!(other, Requirement::Ends(..)));
+        if is_second && matches!(required, Requirement::Ends(..)) {
+            bail!(
+                "the lab does not support `{key}`: all flows of XCP and RCP must have the same controller there"
+            );
+        }
+        let loaded =
+            loader.name(&name).unrestricted(true).load().with_context(|| {
+                format!("the lab does not support `{key}`; `--on uml` needs no privileges")
+            })?;
         self.loaded.push((required, loaded));
         Ok(name)
     }
@@ -98,6 +128,10 @@ fn requirement(key: &str, controller: &FlowController, kernels: &[String]) -> Re
         Kind::Dctcp => Requirement::Program(Controller::HwDctcp, LsOptions::default()),
         Kind::LsReno(parameters) => Requirement::Program(Controller::LsReno, options(key, &parameters)?),
         Kind::LsDctcp(parameters) => Requirement::Program(Controller::LsDctcp, options(key, &parameters)?),
+        Kind::Xcp(parameters) => {
+            Requirement::Ends(Controller::Xcp, end_options(parameters.demand(), parameters.yields()))
+        }
+        Kind::Rcp(parameters) => Requirement::Ends(Controller::Rcp, end_options(parameters.demand(), false)),
         Kind::FixedWindow(_) | Kind::FixedRate(_) => bail!("the lab does not support `{key}` with `{kind}`"),
         kind if kind.is_on_linux() => own(&kind.to_string()),
         _ => bail!("the lab does not support `{key}`: no kernel has `{kind}`; the simulator has"),
@@ -113,6 +147,10 @@ fn check_available(key: &str, name: &str, kernels: &[String]) -> Result<(), Erro
         );
     }
     Ok(())
+}
+
+fn end_options(demand: Option<Rate>, yields: bool) -> EndOptions {
+    EndOptions { demand: demand.map(Rate::bps), yields, ..EndOptions::default() }
 }
 
 fn options(key: &str, parameters: &LsParameters) -> Result<LsOptions, Error> {

@@ -20,6 +20,7 @@ use headway_lab::{Lab, Lateness, Life};
 use headway_scenario::{EcnMode, Scenario};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde::Serialize;
 
 use controllers::Controllers;
 use programs::Programs;
@@ -79,6 +80,10 @@ fn run_once(
     translated.prepare(scenario, &lab)?;
     let mut programs = Programs::new(scenario, translated, controllers, &lab)?;
     let flows = flows(scenario, translated, controllers, &lab)?;
+    let mut ends: Vec<&str> = flows.iter().flat_map(|flow| flow.nodes.iter().map(String::as_str)).collect();
+    ends.sort();
+    ends.dedup();
+    let attached = controllers.attach(&lab, ends.into_iter())?;
     let start = |role| start_all(scenario, translated, &flows, &lab, role, options);
     // Receivers first: senders open their connections before they are ready.
     let (mut receivers, mut senders) = (start(Role::Receive)?, start(Role::Send)?);
@@ -109,6 +114,8 @@ fn run_once(
     // Without flows nobody samples.
     let last = received.last().map_or(now().min(end), |sample| sample.at).max(begin + Duration::from_ms(1));
     let truths = lab.truths_between(begin, last)?;
+    let control = lab.control_between(begin, last)?;
+    drop(attached);
     lab.down()?;
     let run = results::Run {
         scenario,
@@ -119,6 +126,7 @@ fn run_once(
         sent: &sent,
         received: &received,
         truths: &truths,
+        control: &control,
     };
     let (mut results, invalid_reason) = run.results();
     let (ended, files) = programs.finish();
@@ -214,16 +222,17 @@ struct Endpoint {
 impl Endpoint {
     /// Starts the program as an endpoint; `host` is what error messages call its node.
     fn start(lab: &Lab, host: &str, plan: Plan, program: &Path) -> Result<Endpoint, Error> {
-        let arguments = [COMMAND.to_owned(), serde_json::to_string(&plan)?];
-        let mut command = lab.command(&plan.node, program, arguments)?;
+        let mut command = lab.command(&plan.node, program, [COMMAND])?;
         process::die_with_parent(&mut command);
         process::prioritise(&mut command);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let mut output = BufReader::new(child.stdout.take().context("no output")?);
+        let output = BufReader::new(child.stdout.take().context("no output")?);
+        let mut endpoint = Endpoint { node: plan.node.clone(), child, output };
+        // A plan with thousands of samples is too long for an argument. An end that failed says why.
+        let _ = endpoint.tell(&plan);
         let mut line = String::new();
-        output.read_line(&mut line)?;
-        let mut endpoint = Endpoint { node: plan.node, child, output };
+        endpoint.output.read_line(&mut line)?;
         if line.trim() != READY {
             let reason = endpoint.error_output();
             bail!("the endpoint on {host} could not start: {reason}");
@@ -233,8 +242,13 @@ impl Endpoint {
 
     /// Tells the endpoint time zero, on `CLOCK_REALTIME`.
     fn begin(&mut self, begin: Instant) -> Result<(), Error> {
-        let mut input = self.child.stdin.take().context("no input")?;
-        Ok(input.write_all(format!("{}\n", serde_json::to_string(&begin)?).as_bytes())?)
+        self.tell(&begin)
+    }
+
+    /// Sends the endpoint a value as a line of JSON.
+    fn tell(&mut self, value: &impl Serialize) -> Result<(), Error> {
+        let input = self.child.stdin.as_mut().context("no input")?;
+        Ok(input.write_all(format!("{}\n", serde_json::to_string(value)?).as_bytes())?)
     }
 
     /// Returns what the endpoint wrote to standard error before it exited.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_lab::{Interval as Logged, Lateness, Truths};
-use headway_record::{FlowResult, Group, Interval, LinkResult, Results, Series, Summary, TcpInterval, Total};
+use headway_record::{
+    ControlInterval, FlowResult, Group, Interval, LinkResult, Results, Series, Summary, TcpInterval, Total,
+};
 use headway_scenario::Scenario;
 
 use super::translate::{Lane, Translated};
@@ -25,6 +27,8 @@ pub(super) struct Run<'a> {
     pub(super) sent: &'a [Sample],
     pub(super) received: &'a [Sample],
     pub(super) truths: &'a Truths,
+    /// What routers that tell senders their rate did, with times on `CLOCK_REALTIME`.
+    pub(super) control: &'a [ControlInterval],
 }
 
 impl Run<'_> {
@@ -55,9 +59,25 @@ impl Run<'_> {
             streams: Vec::new(),
             delays: Vec::new(),
             completion_times: Vec::new(),
-            control: Vec::new(),
+            control: self.control(),
         };
         (results, invalid_reason)
+    }
+
+    /// Returns the control intervals of every lane in turn, with the names of the scenario and times since the begin.
+    fn control(&self) -> Vec<ControlInterval> {
+        let of_lane = |lane: &'_ Lane| {
+            let direction = lane.direction.to_string();
+            let (name, begin) = (lane.name.clone(), self.begin.ns());
+            let full = format!("{}:{direction}", lane.link);
+            let here = move |one: &&ControlInterval| one.link == full || one.link == direction;
+            self.control.iter().filter(here).map(move |one| ControlInterval {
+                link: name.clone(),
+                end_ns: one.end_ns - begin,
+                ..one.clone()
+            })
+        };
+        self.translated.lanes.iter().flat_map(of_lane).collect()
     }
 
     fn warmup_end(&self) -> Instant {
@@ -85,7 +105,7 @@ impl Run<'_> {
 
     /// Returns the latest sample of a flow at one end, up to `at`.
     fn at(samples: &[Sample], at: Instant, flow: usize) -> Counters {
-        let sample = samples.iter().rev().find(|sample| sample.at <= at);
+        let sample = samples[..samples.partition_point(|sample| sample.at <= at)].last();
         sample.and_then(|sample| sample.flows.get(flow)).copied().unwrap_or_default()
     }
 

@@ -157,7 +157,6 @@ fn check_link(index: usize, link: &LinkSpec) -> Result<(), Error> {
     let keys = [
         // The lab applies jitter before its queue; a link with a rate has it behind the queue.
         ("jitter", link.jitter == Duration::ZERO || link.highest_rate().is_none()),
-        ("queue.kind", link.queue.as_ref().is_none_or(|queue| queue.explicit().is_none())),
         ("trace", link.trace.is_none()),
         ("burst", link.burst.is_none()),
         ("queue.kind", !matches!(link.queue, Some(QueueSpec::Classes(_)))),

@@ -1,0 +1,92 @@
+//! The ends of a connection: what a sender writes into the header, and what becomes of its window (`c/explicit_end.h`).
+
+unsafe extern "C" {
+    safe fn headway_explicit_header_time(ns: u64) -> u32;
+    safe fn headway_explicit_throughput(bytes: u64, srtt: u64) -> u64;
+    safe fn headway_explicit_spacing(bytes: u64, rate: u64) -> u64;
+    safe fn headway_explicit_request(
+        request: &mut Request,
+        rate: u64,
+        desired: u64,
+        srtt: u64,
+        segment: u32,
+    ) -> i64;
+    safe fn headway_explicit_window_set(window: &mut Window, bytes: u64);
+    safe fn headway_explicit_window_change(window: &mut Window, feedback: i64, srtt: u64);
+    safe fn headway_explicit_window_rate(window: &mut Window, rate: u32, srtt: u64);
+}
+
+/// Fraction bits of a window in bytes (xcp-rcp 2.15).
+pub const WINDOW_BITS: u32 = 8;
+/// Largest window in bytes: the most that TCP can advertise (RFC 7323).
+pub const LARGEST_WINDOW: u64 = 65_535 << 14;
+
+/// Converts a time that is known, in ns, for the header: s with 28 fraction bits, at least 1 and at most 16 s.
+pub fn header_time(ns: u64) -> u32 {
+    headway_explicit_header_time(ns)
+}
+
+/// Returns the throughput of a window of `bytes` per `srtt` in ns, which is not 0; in b/s, rounded down.
+pub fn throughput(bytes: u64, srtt: u64) -> u64 {
+    headway_explicit_throughput(bytes, srtt)
+}
+
+/// Returns the time between packets of `bytes` at `rate` in b/s, in ns; 0 at rate 0.
+pub fn spacing(bytes: u64, rate: u64) -> u64 {
+    headway_explicit_spacing(bytes, rate)
+}
+
+/// The change of throughput that a sender of XCP asks for, packet by packet (xcp-rcp 2.1): what rounding takes from one
+/// is asked for with the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Request {
+    remainder: i64,
+}
+
+impl Request {
+    /// Returns the share of the next packet in the change from `rate` to `desired`, in B/s; rates are in b/s, `srtt` in ns
+    /// and above 0, and `segment` is in bytes.
+    pub fn next(&mut self, rate: u64, desired: u64, srtt: u64, segment: u32) -> i32 {
+        headway_explicit_request(self, rate, desired, srtt, segment) as i32
+    }
+}
+
+/// The window of a sender in bytes with a fraction: one segment at least, [`LARGEST_WINDOW`] at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Window {
+    bytes: u64,
+    rest: u64,
+    segment: u64,
+}
+
+impl Window {
+    /// Creates a window of `bytes`, with [`WINDOW_BITS`], for segments of `segment` bytes.
+    pub fn new(bytes: u64, segment: u64) -> Window {
+        let mut window = Window { bytes: 0, rest: 0, segment };
+        window.set(bytes);
+        window
+    }
+
+    /// Sets the window in bytes, with [`WINDOW_BITS`], within its limits.
+    pub fn set(&mut self, bytes: u64) {
+        headway_explicit_window_set(self, bytes);
+    }
+
+    /// Returns the window in bytes, with [`WINDOW_BITS`].
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Applies XCP's feedback in B/s: the window changes by feedback x `srtt`, in ns; it stays at 0 (xcp-rcp 2.2).
+    pub fn on_change(&mut self, feedback: i32, srtt: u64) {
+        headway_explicit_window_change(self, feedback.into(), srtt);
+    }
+
+    /// Applies RCP's feedback in B/s: the window becomes rate x `srtt`, in ns. It stays if either is 0, and is as large as
+    /// can be at [`ANY_RATE`](super::ANY_RATE) (xcp-rcp 2.12, 2.16).
+    pub fn on_rate(&mut self, rate: u32, srtt: u64) {
+        headway_explicit_window_rate(self, rate, srtt);
+    }
+}

@@ -1,0 +1,104 @@
+//! Runs XCP or RCP, a controller with programs at interfaces, until this program is told to end.
+
+use anyhow::{Context as _, Result, bail};
+use headway_kernel::{
+    Attached, Changed, Controller, EndCounters, EndOptions, Ends, Interface, Loaded, Loader, LsOptions,
+    Namespace, Note, Notes,
+};
+
+use super::EndArgs;
+use super::on::{background, refuse_running, report_leftovers, report_on, signals, wait};
+use super::show::describe_end_counters;
+use crate::service::print_line;
+
+pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs) -> Result<()> {
+    if args.on.background {
+        return background();
+    }
+    if args.receive && args.on.default {
+        bail!("`--receive` has no controller that `--default` could choose; leave one of them out");
+    }
+    // Registered before anything is changed, so that every signal leads to a cleanup.
+    let end = signals()?;
+    headway_kernel::check()?;
+    let role = if args.receive { "_receiver" } else { "" };
+    let name = args.on.name.clone().unwrap_or_else(|| format!("{}{role}", controller.name()));
+    // Held until others can see this program, so that two do not start at the same time.
+    let mut notes = Notes::lock()?;
+    restore_interfaces(&mut notes)?;
+    report_leftovers(&notes)?;
+    refuse_running(&name)?;
+    let loader = Loader::new(controller).name(&name).end_options(options).receives_only(args.receive);
+    let loaded = loader.unrestricted(args.on.unrestricted || args.on.default).load()?;
+    let (interfaces, attached) = attach(&loaded, &mut notes, &name, &args.interface)?;
+    let note = Note {
+        pid: std::process::id(),
+        controller,
+        name: name.clone(),
+        options: LsOptions::default(),
+        ends: Some(Ends { options, receives_only: args.receive, interfaces: interfaces.clone() }),
+        default: None,
+        counters_map: loaded.counters_map()?,
+        programs: loaded.programs()?,
+    };
+    let instance = notes.start(note, args.on.default)?;
+    report_on(instance.note(), args.on.json);
+    let result = wait(&end);
+    // Undone in reverse order, whatever happened.
+    let restored = instance.end();
+    let counted = loaded.end_counters();
+    drop(attached);
+    loaded.unload();
+    forget(&interfaces)?;
+    result?;
+    restored.context("the former default is not restored")?;
+    report_off(&name, counted.ok(), args.on.json);
+    Ok(())
+}
+
+/// Attaches the programs to interfaces, each noted before it is changed.
+fn attach(
+    loaded: &Loaded,
+    notes: &mut Notes,
+    by: &str,
+    names: &[String],
+) -> Result<(Vec<Interface>, Vec<Attached>)> {
+    let names = if names.is_empty() { Interface::all()? } else { names.to_vec() };
+    if names.is_empty() {
+        bail!("no Ethernet interface of this network namespace is up; name one with `--interface`");
+    }
+    let (mut interfaces, mut attached) = (Vec::new(), Vec::new());
+    for name in names {
+        let interface = Interface::here(&name)?;
+        notes.keep_interface(&Changed { interface: interface.clone(), by: by.to_owned() })?;
+        attached.push(loaded.attach(&name)?);
+        interfaces.push(interface);
+    }
+    Ok((interfaces, attached))
+}
+
+/// Restores what killed programs left changed in this network namespace.
+fn restore_interfaces(notes: &mut Notes) -> Result<()> {
+    let here = Namespace::here()?;
+    for changed in notes.interfaces_left_behind().iter().filter(|changed| changed.interface.namespace == here)
+    {
+        notes.restore_interface(changed)?;
+    }
+    Ok(())
+}
+
+fn forget(interfaces: &[Interface]) -> Result<()> {
+    let mut notes = Notes::lock()?;
+    interfaces.iter().try_for_each(|interface| Ok(notes.forget_interface(interface)?))
+}
+
+fn report_off(name: &str, counted: Option<EndCounters>, json: bool) {
+    if json {
+        print_line(serde_json::json!({ "event": "off", "name": name, "counters": counted }));
+        return;
+    }
+    print_line(format_args!("{name} is off; connections that have it send plain TCP until they end"));
+    if let Some(counted) = counted {
+        print_line(describe_end_counters(&counted));
+    }
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The controller: turns what the peer returned into window and pacing rate (xcp-rcp 2.2, 2.12).
+ *
+ * The kernel's window counts whole segments. So it is rounded up, and the pacing rate carries the fraction. As
+ * cong_control is implemented, the kernel does not change the window itself.
+ */
+#ifndef HEADWAY_END_CONTROL_BPF_H
+#define HEADWAY_END_CONTROL_BPF_H
+
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+#include "end.bpf.h"
+#include "socket.bpf.h"
+
+#define AF_INET6 10
+/* What a link adds to every IP packet, in bytes: preamble, header, checksum and gap of Ethernet. Routers count it. */
+#define LINK_BYTES 38
+/* Least window in segments: with one, receivers that wait for a second would set the pace. */
+#define END_LEAST_WINDOW 2
+/* Window of a connection that becomes Reno before it has grown, and the most after an idle period (RFC 6928). */
+#define END_INITIAL_WINDOW 10
+/* How often a sender asks whether its peer knows the header: an ACK can be lost. */
+#define END_QUESTIONS 2
+/* After so many timeouts in a row without a header from the peer, a box on the path drops them. */
+#define END_SILENT_TIMEOUTS 2
+/* Weight of an RTT sample: 2^-3 (RFC 6298). */
+#define END_RTT_SHIFT 3
+
+static __always_inline struct end *end_of(struct sock *sk)
+{
+	return bpf_sk_storage_get(&ends, sk, 0, 0);
+}
+
+/* Bytes of a full segment on the wire. */
+static __always_inline hw_u64 wire_segment(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	hw_u32 ip = sk->__sk_common.skc_family == AF_INET6 ? 40 : 20;
+
+	return tp->mss_cache + tp->tcp_header_len + ip + HEADER_BYTES + LINK_BYTES;
+}
+
+/* Sets the kernel's window and pacing rate. */
+static __always_inline void apply(struct sock *sk, const struct end *end)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	hw_u64 segment = end->window.segment;
+	hw_u64 segments, rate;
+
+	if (!segment)
+		return;
+	segments = (end->window.bytes + (segment << EXPLICIT_WINDOW_BITS) - 1) / (segment << EXPLICIT_WINDOW_BITS);
+	tp->snd_cwnd = hw_min(hw_max(segments, END_LEAST_WINDOW), tp->snd_cwnd_clamp);
+	rate = end_rate(end);
+	if (!rate)
+		return;
+	/* The kernel's pacing counts payload, in bytes. */
+	rate = hw_scale(rate, tp->mss_cache, segment * 8);
+	sk->sk_pacing_rate = hw_min(hw_max(rate, 1), sk->sk_max_pacing_rate);
+	/* The fq qdisc may set SK_PACING_FQ at any moment; it paces by the same rate. */
+	__sync_val_compare_and_swap(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
+}
+
+/* Leaves the connection to the kernel's Reno. */
+static __always_inline void yield(struct sock *sk, struct end *end, enum end_mode mode)
+{
+	/* The one controller that every kernel has. */
+	char fallback[] = "reno";
+
+	end->mode = mode;
+	bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, fallback, sizeof(fallback));
+}
+
+/* The same because no headers come back. */
+static __always_inline void give_up(struct sock *sk, struct end *end)
+{
+	COUNT(without_peer);
+	yield(sk, end, END_PLAIN);
+}
+
+/* Sends an ACK with a header; data that leaves from now on must be acknowledged with one. */
+static __always_inline void ask(struct sock *sk, struct end *end)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	end->questions--;
+	end->asked_at = tp->snd_nxt;
+	end->asking = 1;
+	bpf_tcp_send_ack(tp, tp->rcv_nxt);
+	end->asking = 0;
+}
+
+SEC("struct_ops")
+void BPF_PROG(hw_init, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct end *end = bpf_sk_storage_get(&ends, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	char fallback[] = "reno";
+
+	COUNT(connections);
+	if (!end) {
+		bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, fallback, sizeof(fallback));
+		return;
+	}
+	end->window.segment = wire_segment(sk);
+	/* A connection begins with one segment; another controller may have had it before. */
+	explicit_window_set(&end->window, tp->data_segs_out ? (tp->snd_cwnd * end->window.segment) << EXPLICIT_WINDOW_BITS : 0);
+	end->prior = end->window.bytes;
+	end->srtt = (hw_u64)(tp->srtt_us >> 3) * NSEC_PER_USEC;
+	end->request.remainder = 0;
+	end->mode = end->heard ? END_SENDS : END_ASKS;
+	end->questions = END_QUESTIONS;
+	end->asked_at = tp->snd_nxt;
+	end->silent_timeouts = 0;
+	end->headers_heard = end->headers;
+	end->headers_at_timeout = end->headers;
+	apply(sk, end);
+	if (!tp->data_segs_out)
+		tp->snd_cwnd = 1;
+}
+
+SEC("struct_ops")
+void BPF_PROG(hw_release, struct sock *sk)
+{
+	COUNT(closed);
+	/* The next controller, if there is one, must not inherit the pacing rate. */
+	sk->sk_pacing_rate = sk->sk_max_pacing_rate;
+}
+
+/*
+ * Whether the peer knows the header: 1 yes, 0 not known yet, -1 no. It does not if data that left after its last header,
+ * or after the last question, is acknowledged without one: for one round trip.
+ */
+static __always_inline int is_answered(struct sock *sk, struct end *end)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (end->headers != end->headers_heard) {
+		end->headers_heard = end->headers;
+		end->asked_at = tp->snd_nxt;
+		end->mode = END_SENDS;
+		return 1;
+	}
+	if (!hw_before(end->asked_at, tp->snd_una))
+		return end->mode == END_SENDS;
+	if (end->mode == END_SENDS || !end->questions)
+		return -1;
+	ask(sk, end);
+	return 0;
+}
+
+/* Smooths the RTT of the newest acknowledged segment, unless its receiver waited for another. */
+static __always_inline void sample_rtt(struct end *end, const struct rate_sample *rs)
+{
+	hw_s64 rtt = rs->rtt_us;
+
+	if (rtt < 0 || rs->is_ack_delayed)
+		return;
+	rtt = hw_max(rtt, 1) * NSEC_PER_USEC;
+	end->srtt = end->srtt ? end->srtt - (end->srtt >> END_RTT_SHIFT) + (rtt >> END_RTT_SHIFT) : rtt;
+}
+
+/* Applies what the peer returned; returns whether no router had lowered what the sender asked for. */
+static __always_inline int adopt(struct end *end, const struct rate_sample *rs)
+{
+	hw_s64 change;
+
+	if (VERSION == EXPLICIT_VERSION_RCP) {
+		if (end->rate == EXPLICIT_ANY_RATE)
+			return 1;
+		explicit_window_rate(&end->window, end->rate, end->srtt);
+		return 0;
+	}
+	change = end_delta(__sync_lock_test_and_set(&end->change, 0));
+	if (change == EXPLICIT_LARGEST_DELTA)
+		return 1;
+	/* A window that the application does not fill must not grow (RFC 7661). */
+	if (change < 0 || !rs->is_app_limited)
+		explicit_window_change(&end->window, change, end->srtt);
+	return 0;
+}
+
+SEC("struct_ops")
+void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct end *end = end_of(sk);
+	int answered;
+
+	if (!end || !end->window.segment)
+		return;
+	end->window.segment = wire_segment(sk);
+	sample_rtt(end, rs);
+	answered = is_answered(sk, end);
+	if (answered < 0) {
+		tp->snd_cwnd = hw_max(tp->snd_cwnd, END_INITIAL_WINDOW);
+		give_up(sk, end);
+		return;
+	}
+	if (!answered)
+		return;
+	if (adopt(end, rs)) {
+		COUNT(without_router);
+		yield(sk, end, END_RECEIVES);
+		return;
+	}
+	apply(sk, end);
+}
+
+/* The rate of RCP is whatever routers say; the window of XCP is halved, and feedback goes on (2.2). */
+static __always_inline void on_recovery(struct sock *sk, struct end *end)
+{
+	if (VERSION == EXPLICIT_VERSION_RCP)
+		return;
+	COUNT(loss_cuts);
+	if (options.yields) {
+		COUNT(yielded);
+		yield(sk, end, END_RECEIVES);
+		return;
+	}
+	end->prior = end->window.bytes;
+	explicit_window_set(&end->window, end->window.bytes / 2);
+	apply(sk, end);
+}
+
+static __always_inline void on_timeout(struct sock *sk, struct end *end)
+{
+	COUNT(timeouts);
+	end->silent_timeouts = end->headers == end->headers_at_timeout ? end->silent_timeouts + 1 : 1;
+	end->headers_at_timeout = end->headers;
+	if (end->mode == END_SENDS && end->silent_timeouts > END_SILENT_TIMEOUTS) {
+		give_up(sk, end);
+		return;
+	}
+	if (VERSION == EXPLICIT_VERSION_RCP)
+		return;
+	if (options.yields) {
+		COUNT(yielded);
+		yield(sk, end, END_RECEIVES);
+		return;
+	}
+	end->prior = end->window.bytes;
+	explicit_window_set(&end->window, 0);
+	apply(sk, end);
+}
+
+SEC("struct_ops")
+void BPF_PROG(hw_set_state, struct sock *sk, u8 state)
+{
+	struct end *end = end_of(sk);
+
+	if (!end || !end->window.segment)
+		return;
+	if (state == TCP_CA_Recovery)
+		on_recovery(sk, end);
+	else if (state == TCP_CA_Loss)
+		on_timeout(sk, end);
+}
+
+/* There is no slow start, and reductions happen above. */
+SEC("struct_ops")
+u32 BPF_PROG(hw_ssthresh, struct sock *sk)
+{
+	return hw_max(tcp_sk(sk)->snd_cwnd, END_LEAST_WINDOW);
+}
+
+SEC("struct_ops")
+u32 BPF_PROG(hw_undo_cwnd, struct sock *sk)
+{
+	struct end *end = end_of(sk);
+
+	if (end && end->window.segment && end->prior > end->window.bytes) {
+		explicit_window_set(&end->window, end->prior);
+		apply(sk, end);
+	}
+	return tcp_sk(sk)->snd_cwnd;
+}
+
+SEC("struct_ops")
+void BPF_PROG(hw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
+	struct end *end = end_of(sk);
+	hw_u64 most;
+
+	if (event != CA_EVENT_TX_START || !end || !end->window.segment)
+		return;
+	if (end->mode == END_ASKS && end->questions == END_QUESTIONS)
+		ask(sk, end);
+	/* After an idle period longer than an RTO the state of the path is unknown (RFC 5681 4.1). */
+	most = (end->window.segment * END_INITIAL_WINDOW) << EXPLICIT_WINDOW_BITS;
+	if ((s32)((u32)bpf_jiffies64() - tcp_sk(sk)->lsndtime) <= (s32)inet_csk(sk)->icsk_rto || end->window.bytes <= most)
+		return;
+	explicit_window_set(&end->window, most);
+	apply(sk, end);
+}
+
+#define END_CONTROLLER(identifier)                          \
+	SEC(".struct_ops.link")                             \
+	struct tcp_congestion_ops identifier = {            \
+		.init = (void *)hw_init,                    \
+		.release = (void *)hw_release,              \
+		.cong_control = (void *)hw_cong_control,    \
+		.set_state = (void *)hw_set_state,          \
+		.cwnd_event = (void *)hw_cwnd_event,        \
+		.ssthresh = (void *)hw_ssthresh,            \
+		.undo_cwnd = (void *)hw_undo_cwnd,          \
+		.name = #identifier,                        \
+	}
+
+#endif

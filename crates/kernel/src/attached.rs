@@ -1,0 +1,71 @@
+//! The programs of XCP or RCP at an interface.
+
+use std::fs::File;
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+
+use libbpf_rs::Object;
+use nix::sched::{CloneFlags, setns};
+
+use crate::default::NAMESPACE;
+use crate::device::{Interface, set_segments};
+use crate::error::Error;
+
+/// The programs of `bpf/end_wire.bpf.h`, and where they are attached.
+const PROGRAMS: [(&str, libbpf_sys::bpf_attach_type); 2] =
+    [("hw_arrive", libbpf_sys::BPF_TCX_INGRESS), ("hw_leave", libbpf_sys::BPF_TCX_EGRESS)];
+
+/// An interface whose packets carry the congestion header, until this is dropped.
+///
+/// The kernel detaches the programs however the process ends. Meanwhile TCP hands the interface single segments: a buffer
+/// of several would need a header for each.
+#[derive(Debug)]
+pub struct Attached {
+    /// As it was before.
+    interface: Interface,
+    namespace: File,
+    links: Vec<OwnedFd>,
+}
+
+impl Attached {
+    pub(crate) fn new(object: &Object, interface: &str) -> Result<Attached, Error> {
+        let interface = Interface::here(interface)?;
+        let namespace = File::open(NAMESPACE).map_err(Error::file("open", NAMESPACE))?;
+        let mut attached = Attached { interface, namespace, links: Vec::new() };
+        let Interface { name, index, .. } = attached.interface.clone();
+        set_segments(&name, 1)?;
+        for (program, place) in PROGRAMS {
+            let found = object.progs().find(|found| found.name() == program);
+            let found = found.ok_or_else(|| Error::Internal(format!("there is no program {program}")))?;
+            attached.links.push(link(found.as_fd().as_raw_fd(), index, place)?);
+        }
+        Ok(attached)
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.links.clear();
+        let interface = self.interface.clone();
+        let Ok(namespace) = self.namespace.try_clone() else { return };
+        // A separate thread enters the namespace, so that this one stays in its own.
+        let restore = move || {
+            setns(&namespace, CloneFlags::CLONE_NEWNET)?;
+            // It fails if the interface is gone.
+            let _ = interface.restore();
+            nix::Result::Ok(())
+        };
+        let _ = std::thread::spawn(restore).join();
+    }
+}
+
+/// Attaches a program to an interface of this thread's network namespace.
+fn link(program: i32, interface: u32, place: libbpf_sys::bpf_attach_type) -> Result<OwnedFd, Error> {
+    // SAFETY: a system call with a valid descriptor and no options.
+    let raw = unsafe { libbpf_sys::bpf_link_create(program, interface as i32, place, std::ptr::null()) };
+    if raw < 0 {
+        let reason = libbpf_rs::Error::from_raw_os_error(-raw);
+        return Err(Error::Bpf { action: "attach a program to the interface", reason });
+    }
+    // SAFETY: `raw` is an open descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}

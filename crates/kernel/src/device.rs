@@ -1,0 +1,110 @@
+//! Network interfaces and the setting of them that XCP and RCP depend on, by `ip` of iproute2.
+
+use std::io;
+use std::process::{Command, Output};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::default::Namespace;
+use crate::error::Error;
+
+/// An Ethernet interface of a network namespace, with the setting that XCP and RCP change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its number in its network namespace.
+    pub index: u32,
+    /// The most segments that the kernel hands to it at once (`gso_max_segs`).
+    pub segments: u32,
+    /// Its network namespace.
+    pub namespace: Namespace,
+}
+
+impl Interface {
+    /// Inspects an interface of this thread's network namespace.
+    ///
+    /// # Errors
+    /// When there is none of this name, or it is not Ethernet.
+    pub fn here(name: &str) -> Result<Interface, Error> {
+        let found = describe(name, &["dev", name])?.into_iter().next();
+        let device = found.ok_or_else(|| error(name, "`ip` does not describe it"))?;
+        if !device.is_ethernet() {
+            return Err(error(name, "it is not Ethernet, and only there the header is inserted"));
+        }
+        Ok(Interface {
+            name: device.name,
+            index: device.index,
+            segments: device.segments,
+            namespace: Namespace::here()?,
+        })
+    }
+
+    /// Returns the names of all Ethernet interfaces of this thread's network namespace that are up.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub fn all() -> Result<Vec<String>, Error> {
+        let devices = describe("", &["up"])?;
+        Ok(devices.into_iter().filter(Device::is_ethernet).map(|device| device.name).collect())
+    }
+
+    /// Sets the interface as it was; it is in this thread's network namespace.
+    pub(crate) fn restore(&self) -> Result<(), Error> {
+        set_segments(&self.name, self.segments)
+    }
+}
+
+/// An interface as `ip -json` describes it.
+#[derive(Clone, Debug, Deserialize)]
+struct Device {
+    #[serde(rename = "ifindex")]
+    index: u32,
+    #[serde(rename = "ifname")]
+    name: String,
+    #[serde(rename = "link_type")]
+    kind: String,
+    #[serde(rename = "gso_max_segs")]
+    segments: u32,
+}
+
+impl Device {
+    fn is_ethernet(&self) -> bool {
+        self.kind == "ether"
+    }
+}
+
+fn describe(name: &str, which: &[&str]) -> Result<Vec<Device>, Error> {
+    let arguments = [&["-details", "-json", "link", "show"], which].concat();
+    let text = ip(name, &arguments)?;
+    let all: Result<Vec<Value>, _> = serde_json::from_str(&text);
+    let all = all.map_err(|reason| error(name, &format!("`ip` does not describe it ({reason})")))?;
+    // `ip` prints empty objects for interfaces that it was not asked for.
+    Ok(all.into_iter().filter_map(|device| serde_json::from_value(device).ok()).collect())
+}
+
+/// Sets the most segments that the kernel hands to an interface of this thread's network namespace at once.
+pub(crate) fn set_segments(interface: &str, segments: u32) -> Result<(), Error> {
+    ip(interface, &["link", "set", "dev", interface, "gso_max_segs", &segments.to_string()]).map(|_| ())
+}
+
+/// Runs `ip` and returns what it prints.
+fn ip(interface: &str, arguments: &[&str]) -> Result<String, Error> {
+    // An ordinary user's PATH may lack the folders of system programs.
+    for program in ["ip", "/usr/sbin/ip", "/sbin/ip"] {
+        match Command::new(program).args(arguments).output() {
+            Err(reason) if reason.kind() == io::ErrorKind::NotFound => {}
+            Err(reason) => return Err(error(interface, &format!("cannot run `ip` ({reason})"))),
+            Ok(Output { status, stdout, .. }) if status.success() => {
+                return Ok(String::from_utf8_lossy(&stdout).into_owned());
+            }
+            Ok(output) => return Err(error(interface, String::from_utf8_lossy(&output.stderr).trim())),
+        }
+    }
+    Err(error(interface, "`ip` is missing; install iproute2"))
+}
+
+fn error(interface: &str, reason: &str) -> Error {
+    Error::Device { interface: interface.to_owned(), reason: reason.to_owned() }
+}

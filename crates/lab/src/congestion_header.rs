@@ -1,0 +1,214 @@
+//! Where the congestion header lies in an Ethernet frame, and how it is rewritten there.
+
+use headway_core::explicit::{FEEDBACK, HEADER_BYTES, Header, HeaderError, decode};
+
+use crate::ecn::ETHERNET;
+use crate::sum;
+
+/// Types of VLAN tags: of customers, of providers, and the one used before there was a standard.
+const VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+/// VLAN tags that are skipped; real networks have at most two.
+const MAX_TAGS: usize = 3;
+const VLAN_TAG: usize = 4;
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+const IPV4_HEADER: usize = 20;
+const IPV6_HEADER: usize = 40;
+/// More fragments, and the offset of this one, in IPv4.
+const IPV4_FRAGMENT: u16 = 0x3fff;
+/// The same in the fragment header of IPv6.
+const IPV6_FRAGMENT: u16 = 0xfff9;
+/// Extension headers that are skipped: RFC 8200 names four kinds, each of which occurs once or twice.
+const MAX_EXTENSIONS: usize = 8;
+/// Extension headers of IPv6 with a length in units of 8 bytes: hop-by-hop options, routing, destination options.
+const EXTENSIONS: [u8; 3] = [0, 43, 60];
+const FRAGMENT_HEADER: u8 = 44;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const UDP_HEADER: usize = 8;
+/// Offset of the checksum in a UDP header.
+const UDP_SUM: usize = 6;
+
+/// How congestion headers travel (xcp-rcp 1.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Carrier {
+    /// Their number as an IP protocol.
+    pub(crate) protocol: u8,
+    /// A port of UDP, source or destination, behind whose header they lie.
+    pub(crate) port: Option<u16>,
+}
+
+/// Why a packet that should have a congestion header has none that a router can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It ends too early.
+    Truncated,
+    /// The field for its length is wrong.
+    Length,
+    /// Its version is unknown.
+    Version,
+    /// Its format is unknown.
+    Format,
+    /// It is in a fragment.
+    Fragment,
+}
+
+/// A congestion header in a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) header: Header,
+    pub(crate) place: Place,
+    /// IPv4 options or extension headers of IPv6 precede it.
+    pub(crate) options: bool,
+}
+
+/// Where a congestion header begins in its frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    at: u16,
+    /// Whether it lies in UDP, whose checksum covers it.
+    udp: bool,
+}
+
+impl Found {
+    /// Whether something other than TCP follows.
+    pub(crate) fn is_other_protocol(&self) -> bool {
+        self.header.protocol != TCP
+    }
+}
+
+/// The payload of an IP packet.
+struct Payload {
+    protocol: u8,
+    /// Where it begins and ends in the frame.
+    at: usize,
+    end: usize,
+    options: bool,
+    fragment: bool,
+    /// Whether it begins with the payload of the whole packet.
+    first: bool,
+}
+
+/// Finds the congestion header in a frame; `None` if none is expected there.
+pub(crate) fn find(frame: &[u8], carrier: Carrier) -> Option<Result<Found, Fault>> {
+    let payload = payload(frame)?;
+    let udp = payload.protocol == UDP && carrier.port.is_some_and(|port| uses(frame, &payload, port));
+    if payload.protocol != carrier.protocol && !udp {
+        return None;
+    }
+    if payload.fragment {
+        return Some(Err(Fault::Fragment));
+    }
+    let at = payload.at + if udp { UDP_HEADER } else { 0 };
+    let bytes = frame.get(at..payload.end).unwrap_or_default();
+    let place = Place { at: u16::try_from(at).ok()?, udp };
+    let found = decode(bytes).map(|header| Found { header, place, options: payload.options });
+    Some(found.map_err(|error| match error {
+        HeaderError::Truncated(_) => Fault::Truncated,
+        HeaderError::Length(_) => Fault::Length,
+        HeaderError::Version(_) => Fault::Version,
+        HeaderError::Format(_) => Fault::Format,
+    }))
+}
+
+/// Replaces the feedback of the header at `place`, where [`find`] found it, and keeps UDP's checksum right.
+pub(crate) fn rewrite(frame: &mut [u8], place: Place, feedback: u32) {
+    let at = usize::from(place.at);
+    let Some(bytes) = frame.get_mut(at..at + HEADER_BYTES) else { return };
+    let mut old = [0; 4];
+    old.copy_from_slice(&bytes[FEEDBACK]);
+    let new = feedback.to_be_bytes();
+    bytes[FEEDBACK].copy_from_slice(&new);
+    if place.udp
+        && let Some(field) = frame.get_mut(at - UDP_HEADER + UDP_SUM..at)
+    {
+        update_udp(field, old, new);
+    }
+}
+
+/// Updates UDP's checksum; zero means that there is none, so a sum of zero is written as all ones (RFC 768).
+fn update_udp(field: &mut [u8], old: [u8; 4], new: [u8; 4]) {
+    let before = u16::from_be_bytes([field[0], field[1]]);
+    if before == 0 {
+        return;
+    }
+    let words = [[0, 1], [2, 3]]
+        .map(|[a, b]| (u16::from_be_bytes([old[a], old[b]]), u16::from_be_bytes([new[a], new[b]])));
+    let after = words.iter().fold(before, |sum, (old, new)| sum::update(sum, *old, *new));
+    field.copy_from_slice(&if after == 0 { u16::MAX } else { after }.to_be_bytes());
+}
+
+/// Whether the first bytes of the payload are a UDP header with this port.
+fn uses(frame: &[u8], payload: &Payload, port: u16) -> bool {
+    let is_here = |at: usize| at + 2 <= payload.end && word(frame, at) == Some(port);
+    payload.first && (is_here(payload.at) || is_here(payload.at + 2))
+}
+
+fn payload(frame: &[u8]) -> Option<Payload> {
+    let mut at = ETHERNET;
+    let mut kind = word(frame, at - 2)?;
+    for _ in 0..MAX_TAGS {
+        if VLAN.contains(&kind) {
+            at += VLAN_TAG;
+            kind = word(frame, at - 2)?;
+        }
+    }
+    match (kind, frame.get(at)? >> 4) {
+        (IPV4, 4) => ipv4(frame, at),
+        (IPV6, 6) => ipv6(frame, at),
+        _ => None,
+    }
+}
+
+fn ipv4(frame: &[u8], at: usize) -> Option<Payload> {
+    let header = frame.get(at..at + IPV4_HEADER)?;
+    let length = usize::from(header[0] & 0xf) * 4;
+    let fragment = word(frame, at + 6)? & IPV4_FRAGMENT;
+    let total = usize::from(word(frame, at + 2)?);
+    (length >= IPV4_HEADER).then_some(Payload {
+        protocol: header[9],
+        at: at + length,
+        end: (at + total).min(frame.len()),
+        options: length > IPV4_HEADER,
+        fragment: fragment != 0,
+        first: fragment & 0x1fff == 0,
+    })
+}
+
+fn ipv6(frame: &[u8], at: usize) -> Option<Payload> {
+    let header = frame.get(at..at + IPV6_HEADER)?;
+    let end = (at + IPV6_HEADER + usize::from(word(frame, at + 4)?)).min(frame.len());
+    let begin = at + IPV6_HEADER;
+    let mut found =
+        Payload { protocol: header[6], at: begin, end, options: false, fragment: false, first: true };
+    for _ in 0..MAX_EXTENSIONS {
+        let length = if EXTENSIONS.contains(&found.protocol) {
+            8 + 8 * usize::from(*frame.get(found.at + 1)?)
+        } else if found.protocol == FRAGMENT_HEADER {
+            let place = word(frame, found.at + 2)?;
+            // A packet may have a fragment header although it is whole (RFC 6946).
+            found.fragment = place & IPV6_FRAGMENT != 0;
+            found.first = place & !7 == 0;
+            8
+        } else {
+            break;
+        };
+        found.protocol = *frame.get(found.at)?;
+        found.at += length;
+        found.options = true;
+        if !found.first {
+            break;
+        }
+    }
+    Some(found)
+}
+
+/// Returns the 16 bits at `at`.
+fn word(frame: &[u8], at: usize) -> Option<u16> {
+    let bytes = frame.get(at..at + 2)?;
+    Some(u16::from_be_bytes([bytes[0], bytes[1]]))
+}
+
+#[cfg(test)]
+#[path = "congestion_header_tests.rs"]
+mod tests;

@@ -1,0 +1,198 @@
+use headway_core::Rate;
+use headway_core::explicit::{VERSION_RCP, VERSION_XCP, decode};
+
+use super::*;
+use crate::testing::{Packet, cases, header};
+
+const START: Instant = Instant::from_ns(1_000_000_000);
+
+/// A lane at 10 Mb/s whose queue a scenario file describes.
+fn lane(queue: &str) -> Lane {
+    Lane::new(&spec(queue), 0, Direction::Forward, START)
+}
+
+fn spec(queue: &str) -> Spec {
+    let text = format!("header-port = 4000\n[forward]\nrate = \"10 Mb/s\"\nqueue = {queue}");
+    Spec::parse(&text, std::path::Path::new("x.toml")).unwrap()
+}
+
+/// Passes a frame to the lane at `at` and returns the frames that it releases by then.
+fn pass(lane: &mut Lane, frames: &mut FramePool, at: Instant, bytes: &[u8]) -> Vec<Vec<u8>> {
+    let frame = frames.alloc();
+    let len = bytes.len();
+    frames.get_mut(frame)[..len].copy_from_slice(bytes);
+    lane.receive(Received { frame, len, stamp: at }, frames);
+    released(lane, frames, at)
+}
+
+fn released(lane: &mut Lane, frames: &mut FramePool, now: Instant) -> Vec<Vec<u8>> {
+    lane.settle(now, frames);
+    let mut out = Vec::new();
+    while let Some(held) = lane.first()
+        && held.release <= now
+    {
+        out.push(frames.get(held.frame.number)[..held.frame.len].to_vec());
+        lane.released(now, frames);
+    }
+    out
+}
+
+/// Sends a packet every millisecond for a second and returns what the last one carries.
+fn last_feedback(lane: &mut Lane, frames: &mut FramePool, packet: &Packet, version: u8, at: usize) -> u32 {
+    let frame = packet.build(&header(version));
+    let mut last = None;
+    for k in 0..1000 {
+        last = pass(lane, frames, START + Duration::from_ms(k), &frame).pop().or(last);
+    }
+    decode(&last.unwrap()[at..]).unwrap().feedback
+}
+
+#[test]
+fn a_router_lowers_what_packets_ask_for() {
+    let mut frames = FramePool::new(1600);
+    for (packet, at) in [(Packet::v4(), 34), (Packet::v6(), 54), (Packet::v4().in_udp(4000), 42)] {
+        // 10 Mb/s are 1.25 MB/s; a packet a millisecond hardly uses them.
+        let rate = last_feedback(&mut lane("{ kind = \"rcp\" }"), &mut frames, &packet, VERSION_RCP, at);
+        assert!((1_000_000..=1_250_000).contains(&rate), "{rate}");
+        let change = last_feedback(&mut lane("{ kind = \"xcp\" }"), &mut frames, &packet, VERSION_XCP, at);
+        assert!((1..1_250_000).contains(&change), "{change}");
+    }
+}
+
+#[test]
+fn every_packet_with_a_header_is_counted() {
+    let mut frames = FramePool::new(1600);
+    let mut lane = lane("{ kind = \"xcp\" }");
+    let good = header(VERSION_XCP);
+    let mut wrong_length = Packet::v4().build(&good);
+    wrong_length[35] = 21;
+    let table = [
+        (Packet::v4().build(&good), 1),
+        (Packet::v4().with_options(4).build(&Header { protocol: 17, ..good }), 1),
+        (Packet::v4().build(&good)[..40].to_vec(), 0),
+        (wrong_length, 0),
+        (Packet::v4().build(&Header { version: 3, ..good }), 0),
+        (Packet::v4().build(&Header { format: 3, ..good }), 0),
+        (Packet::v4().build(&header(VERSION_RCP)), 0),
+        (Packet::v6().with_fragment_header(1).build(&good), 0),
+        (Packet::v4().in_udp(5).build(&good), 1),
+    ];
+    for (k, (frame, expected)) in table.iter().enumerate() {
+        let now = START + Duration::from_ms(20 * k as i64);
+        let mut out = pass(&mut lane, &mut frames, now, frame);
+        out.extend(released(&mut lane, &mut frames, now + Duration::from_ms(19)));
+        assert_eq!(out.len(), *expected, "{k}");
+    }
+    let expected = HeaderCounts {
+        headers: 2,
+        rewritten: 2,
+        behind_options: 1,
+        other_protocols: 1,
+        truncated: 1,
+        wrong_length: 1,
+        unknown_version: 1,
+        unknown_format: 1,
+        not_served: 1,
+        fragments: 1,
+    };
+    assert_eq!(lane.headers(), expected);
+    assert_eq!(expected.dropped(), 6);
+}
+
+#[test]
+fn other_disciplines_leave_headers_alone() {
+    let mut frames = FramePool::new(1600);
+    for queue in ["{ kind = \"drop-tail\" }", "{ kind = \"codel\" }"] {
+        let mut lane = lane(queue);
+        let frame = Packet::v4().build(&Header { version: 9, ..header(VERSION_XCP) });
+        pass(&mut lane, &mut frames, START, &frame);
+        assert_eq!(released(&mut lane, &mut frames, START + Duration::from_ms(1)), [frame]);
+        assert_eq!(lane.headers(), HeaderCounts::default());
+    }
+}
+
+#[test]
+fn whatever_arrives_is_counted_and_leaves_the_router_working() {
+    use rand::RngExt;
+    let mut rng = Pcg64Mcg::seed_from_u64(5);
+    let mut frames = FramePool::new(1600);
+    let mut lane = lane("{ kind = \"rcp\", limit = \"20 kB\" }");
+    let bases = Packet::all().map(|packet| packet.build(&header(VERSION_RCP)));
+    let (mut now, mut out) = (START, 0);
+    for _ in 0..cases(500_000) {
+        let mut frame = bases[rng.random_range(0..bases.len())].clone();
+        for _ in 0..rng.random_range(0..4) {
+            let place = rng.random_range(12..frame.len());
+            frame[place] = rng.random();
+        }
+        if rng.random_bool(0.1) {
+            frame.truncate(rng.random_range(14..frame.len()));
+        }
+        now += Duration::from_us(rng.random_range(0..300));
+        out += pass(&mut lane, &mut frames, now, &frame).len();
+    }
+    let counts = lane.headers();
+    let faults = [
+        counts.truncated,
+        counts.wrong_length,
+        counts.unknown_version,
+        counts.unknown_format,
+        counts.not_served,
+        counts.fragments,
+        counts.behind_options,
+        counts.other_protocols,
+    ];
+    assert!(faults.iter().all(|count| *count > 0), "{counts:?}");
+    assert!(out > 0 && counts.headers > counts.dropped(), "{counts:?}");
+    // The router still serves a proper sender, and all buffers came back.
+    let calm = now + Duration::from_ms(60_000);
+    released(&mut lane, &mut frames, calm);
+    let frame = Packet::v4().build(&header(VERSION_RCP));
+    pass(&mut lane, &mut frames, calm, &frame);
+    let last = released(&mut lane, &mut frames, calm + Duration::from_ms(50)).pop().unwrap();
+    let rate = decode(&last[34..]).unwrap().rate();
+    assert!((100..=1_250_000).contains(&rate), "{rate}");
+    assert!(lane.first().is_none());
+}
+
+#[test]
+fn a_change_of_rate_keeps_the_state_of_a_router() {
+    let mut frames = FramePool::new(1600);
+    let spec = spec("{ kind = \"xcp-kappa\" }");
+    let mut lane = Lane::new(&spec, 0, Direction::Forward, START);
+    let frame = Packet::v4().build(&header(VERSION_XCP));
+    for k in 0..500 {
+        pass(&mut lane, &mut frames, START + Duration::from_ms(k), &frame);
+    }
+    let before = lane.link.take_records().last().copied().unwrap();
+    let mut faster = spec.links[0].path.forward.clone();
+    faster.rate = Rate::from_mbps(20.0);
+    let change = START + Duration::from_ms(500);
+    lane.set_link(change, &faster);
+    for k in 500..700 {
+        pass(&mut lane, &mut frames, START + Duration::from_ms(k), &frame);
+    }
+    let after = lane.link.take_records();
+    // Kappa is where it was, the average RTT is known, and the capacity is that of the link.
+    assert!(after[0].kappa.abs_diff(before.kappa) < before.kappa / 10, "{after:?}");
+    assert!((95_000_000..105_000_000).contains(&after[0].average_rtt), "{:?}", after[0]);
+    assert_eq!(after.last().unwrap().capacity >> 16, 2_500_000);
+}
+
+#[test]
+fn packets_stay_in_the_queue_when_the_discipline_changes() {
+    let mut frames = FramePool::new(1600);
+    let kinds = ["rcp", "xcp", "codel", "xcp-b", "drop-tail", "errors"];
+    let mut lane = lane("{ kind = \"xcp\" }");
+    let mut sent = 0;
+    for kind in kinds {
+        let spec = spec(&format!("{{ kind = \"{kind}\" }}"));
+        for _ in 0..20 {
+            let version = lane.link.version().unwrap_or(VERSION_XCP);
+            pass(&mut lane, &mut frames, START, &Packet::v4().build(&header(version)));
+            sent += 1;
+        }
+        lane.set_link(START, &spec.links[0].path.forward);
+    }
+    assert_eq!(released(&mut lane, &mut frames, START + Duration::from_ms(10_000)).len(), sent);
+}
