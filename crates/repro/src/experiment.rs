@@ -24,7 +24,7 @@ pub use errors::{Denoising, Errors, Estimator, Read, Variant};
 pub use pairs::{Capacities, NarrowLinks, PairDelays, Prefixes, Sizes, StepRule};
 pub use passive::{AckStamps, Card, Passive};
 pub use path::{Cross, GapMechanism, Path};
-pub use procedure::{Drawn, Procedure, Redrawn, Router};
+pub use procedure::{Drawn, Procedure, Router};
 pub use rivals::Rivals;
 pub use shapers::Shapers;
 pub use stream::{Spread, StreamShape};

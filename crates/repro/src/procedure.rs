@@ -15,10 +15,11 @@ use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
 use headway_record::ControlInterval;
 use headway_sim::config::{AckPolicy, Burst, Service};
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, TcpConfig};
+use headway_traffic::channel::Redrawn;
 use headway_traffic::random;
 use rand::RngExt as _;
 
-use crate::experiment::{Redrawn, Router};
+use crate::experiment::Router;
 
 pub(crate) use scenario::run_in;
 
@@ -149,12 +150,7 @@ fn times(seed: u64) -> Vec<(f64, f64)> {
 
 /// Returns the capacity over time.
 fn capacities(redrawn: Option<Redrawn>, seed: u64) -> RateSteps {
-    let Some(Redrawn { least, every }) = redrawn else { return RateSteps::constant(CAPACITY) };
-    let mut random = random::generator(seed, "capacities", 0);
-    let steps = END.ns() / every.ns().max(1) + 1;
-    let draw = |step| (every * step, CAPACITY.scale(random.random_range(least..=1.0)));
-    let list: Vec<(Duration, Rate)> = (0..steps).map(draw).collect();
-    RateSteps::try_from(list).expect("ascending times and no rate of zero")
+    redrawn.map_or_else(|| RateSteps::constant(CAPACITY), |redrawn| redrawn.rates(CAPACITY, END, seed, 0))
 }
 
 impl Bench {

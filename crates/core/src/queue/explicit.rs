@@ -128,7 +128,7 @@ impl ExplicitConfig {
         // On the fastest link every other parameter is within its range that is so on any.
         self.config(law, None)
             .check()
-            .map_err(|fault| QueueSpecError { key: key(fault), reason: reason(fault) })
+            .map_err(|fault| QueueSpecError { key: key(fault).into(), reason: reason(fault) })
     }
 
     /// Returns alpha, the gain of the spare capacity: that of the law unless the parameters have one.
@@ -273,6 +273,20 @@ impl Explicit {
         self.advance(now);
         self.limit = Limit::new(config.limit, config.packets);
         self.queue.set_config(&config.at_rate(law, rate)).expect("validated parameters");
+    }
+
+    /// Takes over a packet that already waits: of `size` on the wire.
+    pub(super) fn take_over(&mut self, size: Bytes) {
+        self.waiting = (self.waiting.0 + u64::from(ip_bytes(size)), self.waiting.1 + 1);
+    }
+
+    /// Makes the router believe in `capacity`, in B/s, which must not exceed the one that it was built with; one below
+    /// RCP's smallest rate becomes that.
+    pub(super) fn set_capacity(&mut self, capacity: u64) {
+        let mut config = *self.queue.config();
+        config.capacity = capacity.max(config.rate_min).max(1);
+        // Every other parameter was valid before.
+        let _ = self.queue.set_config(&config);
     }
 
     /// Returns the version of the headers that the router serves.

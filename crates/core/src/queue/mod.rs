@@ -6,6 +6,7 @@
 use crate::explicit::Header;
 use crate::units::{Bytes, Duration, Instant};
 
+mod classes;
 mod codel;
 mod drop_tail;
 mod explicit;
@@ -18,6 +19,7 @@ mod step;
 mod stepped_server;
 mod token_bucket;
 
+pub use classes::{CLASSES, Classes, ClassesConfig};
 pub use codel::{Codel, CodelConfig};
 pub use drop_tail::{DropTail, DropTailConfig};
 pub use explicit::{Detector, Explicit, ExplicitConfig, QueueUnit};

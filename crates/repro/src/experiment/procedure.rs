@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use headway_core::Duration;
 use headway_core::control::Kind;
 use headway_core::queue::QueueSpec;
+use headway_traffic::channel::Redrawn;
 use serde::Deserialize;
 
 use super::amount::Count;
@@ -42,16 +42,6 @@ pub struct Router {
     /// Share of the packets that the narrow link loses.
     #[serde(default)]
     pub loss: f64,
-}
-
-/// A capacity that is drawn anew every so often, from a uniform distribution. The router is not told.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Redrawn {
-    /// The least capacity, as a share of the full one.
-    pub least: f64,
-    /// How long each lasts.
-    pub every: Duration,
 }
 
 /// What a figure can show.

@@ -46,7 +46,7 @@ const LATE_SHARE: f64 = 0.01;
 /// Runs the scenario with every seed, one after the other; seeds not started before a cancellation have no
 /// outcome.
 pub(crate) fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> Result<Vec<Outcome>, Error> {
-    let translated = Translated::new(scenario)?;
+    Translated::new(scenario)?;
     let controllers = Controllers::load(scenario)?;
     let mut outcomes = Vec::new();
     for &seed in seeds {
@@ -55,7 +55,9 @@ pub(crate) fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> 
         }
         let what = format!("{} in the lab, seed {seed}, {} of real time", scenario.name, scenario.duration);
         options.report_event(Event::Started(&what));
-        outcomes.push(run_once(scenario, &translated, &controllers, seed, options)?);
+        let drawn = scenario.drawn(seed);
+        let translated = Translated::new(&drawn)?;
+        outcomes.push(run_once(&drawn, &translated, &controllers, seed, options)?);
     }
     Ok(outcomes)
 }
