@@ -87,7 +87,7 @@ impl Police {
         }
         slot.bytes += u64::from(bytes);
         slot.spacing += u64::from(x);
-        let counted = if slot.excess > 0 { ((u64::from(x) << 16) / slot.excess) as u32 } else { x };
+        let counted = slot.count(x);
         let rate = if is_rate { Some(recent) } else { slot.allowed.map(i64::unsigned_abs) };
         let passes = rate.is_none_or(|rate| slot.admits(rate, now, bytes, rtt));
         if !passes {
@@ -100,10 +100,7 @@ impl Police {
 
     /// A packet of a flow with this X leaves; returns X as it counts.
     pub(super) fn spacing(&mut self, flow: u32, x: u32) -> u32 {
-        match self.slot(flow) {
-            Some(slot) if slot.excess > 0 => ((u64::from(x) << 16) / slot.excess) as u32,
-            _ => x,
-        }
+        self.slot(flow).map_or(x, |slot| slot.count(x))
     }
 
     /// A packet of a flow left with this change of throughput.
@@ -132,6 +129,11 @@ impl Police {
 }
 
 impl Slot {
+    /// Returns X as it counts.
+    fn count(&self, x: u32) -> u32 {
+        (u64::from(x) << 16).checked_div(self.excess).map_or(x, |counted| counted as u32)
+    }
+
     /// Begins an interval after one of `length` ns, or after several, of which only the last is known.
     fn roll(&mut self, interval: u64, length: u64) {
         let follows = interval == self.interval + 1;
@@ -158,10 +160,10 @@ impl Slot {
         (self.interval, self.bytes, self.spacing) = (interval, 0, 0);
     }
 
-    /// Whether a packet fits into what may be sent at `rate`, with bursts of an RTT.
+    /// Whether a packet fits into what may be sent at `rate`, with bursts of two RTTs: windows that change leave so.
     fn admits(&mut self, rate: u64, now: u64, bytes: u32, rtt: u32) -> bool {
         let rate = u128::from(rate + rate / TOLERANCE);
-        let depth = (rate * u128::from(u64::from(rtt).min(SECOND)) / u128::from(SECOND)) as u64 + BURST;
+        let depth = (2 * rate * u128::from(u64::from(rtt).min(SECOND)) / u128::from(SECOND)) as u64 + BURST;
         let earned = (rate * u128::from(now.saturating_sub(self.filled)) / u128::from(NS)) as u64;
         self.tokens = if self.filled == 0 { depth } else { self.tokens.saturating_add(earned).min(depth) };
         self.filled = now.max(1);
