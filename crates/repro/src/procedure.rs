@@ -164,7 +164,7 @@ impl Bench {
         };
         let (first, back) = (access(RTT / 4), access(RTT / 2));
         // The router believes in the full capacity, unless its parameters say otherwise.
-        let queue = variant.queue.build(Some(CAPACITY), seed);
+        let queue = variant.queue.build(Some(variant.line.unwrap_or(CAPACITY)), seed);
         let link = LinkConfig::new(Service::Steps(capacity.clone()), RTT / 4, queue);
         let narrow = network.add_link(&LinkConfig { loss: variant.loss, ..link });
         network.keep_records(narrow);
@@ -178,8 +178,10 @@ impl Bench {
             TcpConfig { mss: MSS, ..config }
         };
         let at = |s: f64| Instant::ZERO + Duration::from_secs_f64(s);
-        let flows = times(seed).into_iter().map(|(start, stop)| {
-            network.add_tcp(&TcpConfig { start: at(start), stop: Some(at(stop)), ..config.clone() })
+        let flows = times(seed).into_iter().enumerate().map(|(number, (start, stop))| {
+            let application_rate = variant.application.filter(|_| number == 0);
+            let (start, stop) = (at(start), Some(at(stop)));
+            network.add_tcp(&TcpConfig { start, stop, application_rate, ..config.clone() })
         });
         let flows = flows.collect();
         network.add_tcp(&TcpConfig { start: Instant::ZERO + LAST, size: Some(Bytes::new(1)), ..config });

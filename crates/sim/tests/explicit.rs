@@ -466,3 +466,38 @@ fn the_last_segment_of_a_flow_has_its_header_too() {
 }
 
 const XCP_QUEUE: &str = r#"{"kind":"xcp"}"#;
+/// Goodput in Mb/s of nine honest flows, on average, and of one that is not, at a router of 10 Mb/s.
+fn beside(spec: &str, honest: &str, other: &str) -> [f64; 2] {
+    let mut network = Network::new(1);
+    let mut link = |rate: Rate, spec: &str| {
+        let queue = queue(spec).build(Some(rate), 1);
+        network.add_link(&LinkConfig::new(Service::Constant(rate), Duration::from_ms(50), queue))
+    };
+    let narrow = link(Rate::from_mbps(10.0), spec);
+    let back = link(ACCESS, r#"{"kind":"drop-tail"}"#);
+    let flows: Vec<FlowId> = (0..10)
+        .map(|number| {
+            let controller = if number < 9 { honest } else { other };
+            let kind: Kind = controller.parse().expect("a controller");
+            let start = Instant::from_ns(number * 500_000_000);
+            let config = TcpConfig::new(kind, vec![narrow], vec![back]);
+            network.add_tcp(&TcpConfig { start, mss: 1428, ..config })
+        })
+        .collect();
+    network.run_until(Instant::from_ns(40_000_000_000));
+    let goodput = |flow: &FlowId| network.flow(*flow).goodput.get() as f64 * 8e-6 / 40.0;
+    [flows[..9].iter().map(goodput).sum::<f64>() / 9.0, goodput(&flows[9])]
+}
+
+#[test]
+fn a_router_that_checks_senders_keeps_liars_near_their_part() {
+    for (kind, liar) in [("xcp", "xcp:says-x=10"), ("rcp", "rcp:takes=3")] {
+        let [plain, checked] =
+            ["", r#","police":16"#].map(|key| format!(r#"{{"kind":"{kind}","limit":"125 kB"{key}}}"#));
+        let [without, with, truthful] = [(&plain, liar), (&checked, liar), (&checked, kind)]
+            .map(|(spec, other)| beside(spec, kind, other));
+        assert!(without[1] > 2.0 * without[0], "{kind}: {without:?}");
+        assert!(with[1] < 1.7 * with[0] && with[0] > 0.75, "{kind}: {with:?}");
+        assert!(truthful.iter().all(|goodput| *goodput > 0.65), "{kind}: {truthful:?}");
+    }
+}

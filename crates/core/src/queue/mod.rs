@@ -12,6 +12,7 @@ mod drop_tail;
 mod explicit;
 mod limit;
 mod pie;
+mod police;
 mod ramp;
 mod red;
 mod spec;
@@ -109,6 +110,9 @@ pub trait Discipline {
     ) -> Verdict {
         self.on_departure(now, backlog, waited, size, ect)
     }
+
+    /// The next packet with a congestion header to be judged belongs to this flow.
+    fn next_flow(&mut self, _flow: u32) {}
 
     /// Returns whether the discipline must see every packet as it departs: [`Discipline::on_departure`] may return
     /// anything but `Accept`, or headers are rewritten.

@@ -293,6 +293,12 @@ impl Discipline for Queue {
         })
     }
 
+    fn next_flow(&mut self, flow: u32) {
+        if let Queue::Explicit(router) = self {
+            router.next_flow(flow);
+        }
+    }
+
     #[inline]
     fn judges_departures(&self) -> bool {
         dispatch!(self, discipline => discipline.judges_departures())

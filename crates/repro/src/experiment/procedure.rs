@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use headway_core::control::Kind;
 use headway_core::queue::QueueSpec;
+use headway_core::{Duration, Rate};
 use headway_traffic::channel::Redrawn;
 use serde::Deserialize;
 
@@ -37,6 +38,10 @@ pub struct Router {
     pub queue: QueueSpec,
     /// The controller of all senders.
     pub controller: Kind,
+    /// The rate of the interface that the router knows, if not that of the link.
+    pub line: Option<Rate>,
+    /// The rate at which the application of the first flow writes, if not at once.
+    pub application: Option<Rate>,
     /// How the capacity changes; absent where it does not.
     pub redrawn: Option<Redrawn>,
     /// Share of the packets that the narrow link loses.

@@ -31,6 +31,7 @@ pub(crate) fn run_in(place: Place<'_>, variant: &Router, name: &str, seed: u64) 
 
 /// Returns the scenario file of a variant.
 fn text(variant: &Router, seed: u64) -> String {
+    debug_assert!(variant.line.is_none(), "a router in a scenario knows the rate of its link");
     let mut text = format!(
         "duration = \"{} ns\"\ninterval = \"{} ns\"\nmtu = {IP}\n\
          [[link]]\nfrom = \"senders\"\nto = \"router\"\nduplex = false\ndelay = \"{} ns\"\n\
@@ -59,8 +60,10 @@ fn text(variant: &Router, seed: u64) -> String {
             variant.controller,
         );
     };
-    for (start, stop) in times(seed) {
-        flow(start, &format!("stop = \"{stop:?} s\""));
+    for (number, (start, stop)) in times(seed).into_iter().enumerate() {
+        let rate = variant.application.filter(|_| number == 0);
+        let rate = rate.map_or(String::new(), |rate| format!("application-rate = \"{} b/s\"\n", rate.bps()));
+        flow(start, &format!("{rate}stop = \"{stop:?} s\""));
     }
     flow(LAST.secs_f64(), "size = \"1 B\"");
     text

@@ -13,6 +13,7 @@ mod gap_errors;
 mod gap_estimates;
 mod gap_flows;
 mod gap_series;
+mod groups;
 mod lengths;
 mod narrow_links;
 mod pair_delays;
@@ -26,11 +27,13 @@ mod sender;
 mod series;
 mod shapers;
 mod shared_link;
+mod sharing;
 mod staggered;
 mod windows;
 
 pub(crate) use closed_loop::count as cells_of;
 pub(crate) use crowds::packets as packets_of_crowds;
+pub(crate) use groups::packets as packets_of_groups;
 pub(crate) use rivals::packets as packets_of_rivals;
 
 use headway_core::Duration;
@@ -65,6 +68,7 @@ pub fn run(experiment: &Experiment, context: &Context<'_>) -> Result<Outcome, Er
         Study::GapFlows(study) => gap_flows::run(study, experiment, context),
         Study::Procedure(study) => procedure::run(study, experiment, context),
         Study::Rivals(study) => rivals::run(here, study, experiment, context),
+        Study::Groups(study) => groups::run(here, study, experiment, context),
         Study::Passive(study) => passive::run(study, experiment, context),
         Study::AckStamps(study) => ack_stamps::run(study, experiment, context),
         Study::Capacities(study) => capacities::run(study, experiment, context),

@@ -204,7 +204,10 @@ impl Link {
         let (size, ect) = (Bytes::new(packet.size.into()), packet.has(ECT));
         match reports.header(packet) {
             None => self.queue.on_arrival(at, backlog, size, ect),
-            Some(header) => self.queue.on_arrival_with_header(at, backlog, size, ect, header),
+            Some(header) => {
+                self.queue.next_flow(packet.owner);
+                self.queue.on_arrival_with_header(at, backlog, size, ect, header)
+            }
         }
     }
 

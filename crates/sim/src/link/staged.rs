@@ -105,7 +105,10 @@ impl Link {
                 (Instant::from_ns(now), Duration::from_ns(waited as i64), packet.has(ECT));
             let verdict = match reports.header(&packet) {
                 None => self.queue.on_departure(at, &behind, waiting, size, ect),
-                Some(header) => self.queue.on_departure_with_header(at, &behind, waiting, size, ect, header),
+                Some(header) => {
+                    self.queue.next_flow(packet.owner);
+                    self.queue.on_departure_with_header(at, &behind, waiting, size, ect, header)
+                }
             };
             match verdict {
                 Verdict::Accept => {}
