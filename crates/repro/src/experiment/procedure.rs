@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use headway_core::Rate;
 use headway_core::control::Kind;
 use headway_core::queue::QueueSpec;
-use headway_core::{Duration, Rate};
 use headway_traffic::channel::Redrawn;
 use serde::Deserialize;
 
