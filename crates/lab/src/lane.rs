@@ -12,7 +12,7 @@ use crate::congestion_header::{self, Carrier, Place};
 use crate::ecn::{self, ETHERNET};
 use crate::frame_pool::FramePool;
 use crate::header_counts::HeaderCounts;
-use crate::link::{Link, Verdict};
+use crate::link::{Decided, Link, Verdict};
 use crate::port::Received;
 use crate::spec::{Direction, LinkSpec, Spec};
 
@@ -197,23 +197,23 @@ impl Lane {
     }
 
     fn place_decided(&mut self, frames: &mut FramePool) {
-        while let Some(verdict) = self.link.decided()
+        while let Some(Decided { verdict, feedback }) = self.link.decided()
             && let Some(frame) = self.waiting.pop_front()
         {
+            if let (Some(feedback), Some(place), Verdict::Deliver { .. }) = (feedback, frame.header, verdict)
+            {
+                congestion_header::rewrite(&mut frames.get_mut(frame.number)[..frame.len], place, feedback);
+                self.headers.rewritten += 1;
+            }
             self.place(frame, verdict, frames);
         }
     }
 
     fn place(&mut self, frame: Frame, verdict: Verdict, frames: &mut FramePool) {
         match verdict {
-            Verdict::Deliver { at: release, marked, feedback } => {
-                let bytes = &mut frames.get_mut(frame.number)[..frame.len];
+            Verdict::Deliver { at: release, marked } => {
                 if marked {
-                    ecn::mark(bytes);
-                }
-                if let (Some(feedback), Some(place)) = (feedback, frame.header) {
-                    congestion_header::rewrite(bytes, place, feedback);
-                    self.headers.rewritten += 1;
+                    ecn::mark(&mut frames.get_mut(frame.number)[..frame.len]);
                 }
                 self.held.push_back(Held { frame, release });
             }
