@@ -35,21 +35,18 @@ fn pass(link: &mut Link, frame: &mut [u8], now: &mut Instant) -> u64 {
         *now += Duration::from_ns(1_538);
         let found = link.version().and_then(|_| find(black_box(frame), carrier)).and_then(Result::ok);
         let header = found.as_ref().map(|found| &found.header);
-        let mut verdict = link.offer(*now, (FRAME - 14) as u64, false, header);
+        let verdict = link.offer(*now, (FRAME - 14) as u64, false, header);
+        delivered += u64::from(verdict != Verdict::Pending);
         if verdict == Verdict::Pending {
             link.advance(*now);
         }
-        loop {
-            if let Verdict::Deliver { feedback, .. } = verdict {
-                delivered += 1;
-                if let (Some(feedback), Some(found)) = (feedback, &found) {
-                    // The next packet asks for as much as this one did.
-                    rewrite(frame, found.place, feedback);
-                    rewrite(frame, found.place, found.header.feedback);
-                }
+        while let Some(decided) = link.decided() {
+            delivered += 1;
+            if let (Some(feedback), Some(found)) = (decided.feedback, &found) {
+                // The next packet asks for as much as this one did.
+                rewrite(frame, found.place, feedback);
+                rewrite(frame, found.place, found.header.feedback);
             }
-            let Some(next) = link.decided() else { break };
-            verdict = next;
         }
         while link.take_finished().is_some() {}
     }

@@ -65,7 +65,7 @@ pub struct Found {
 }
 
 /// Where a congestion header begins in its frame.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     at: u16,
     /// Whether it lies in UDP, whose checksum covers it.

@@ -12,7 +12,7 @@ use crate::congestion_header::{self, Carrier, Place};
 use crate::ecn::{self, ETHERNET};
 use crate::frame_pool::FramePool;
 use crate::header_counts::HeaderCounts;
-use crate::link::{Link, Verdict};
+use crate::link::{Decided, Link, Verdict};
 use crate::port::Received;
 use crate::spec::{Direction, LinkSpec, Spec};
 
@@ -22,8 +22,8 @@ pub(crate) struct Frame {
     pub(crate) number: u32,
     /// Length with the Ethernet header.
     pub(crate) len: usize,
-    /// Where its congestion header is, if the queue reads one.
-    header: Place,
+    /// Where its congestion header is, if its queue reads such headers and can use this one.
+    header: Option<Place>,
 }
 
 /// A frame with a known time of delivery to the receiver.
@@ -96,7 +96,7 @@ impl Lane {
     /// Takes a frame that has arrived at port `from`.
     pub(crate) fn receive(&mut self, received: Received, frames: &mut FramePool) {
         let Received { frame: number, len, stamp } = received;
-        let frame = Frame { number, len, header: Place::default() };
+        let frame = Frame { number, len, header: None };
         if self.jitter == Duration::ZERO {
             self.offer(stamp, frame, frames);
         } else {
@@ -179,7 +179,7 @@ impl Lane {
             None => None,
         };
         let verdict = self.link.offer(at, ip, ect, header.as_ref().map(|(header, _)| header));
-        let frame = Frame { header: header.map_or(Place::default(), |(_, place)| place), ..frame };
+        let frame = Frame { header: header.and_then(|(_, place)| place), ..frame };
         // Departures up to now come first: those frames are older.
         self.place_decided(frames);
         self.place(frame, verdict, frames);
@@ -187,33 +187,33 @@ impl Lane {
 
     /// Returns the congestion header of a frame and where it is. Of a packet whose header is of no use it is one that
     /// every router rejects: the packet counts as input and is dropped (xcp-rcp 2.4, 2.16).
-    fn header(&mut self, frame: &[u8], version: u8) -> Option<(Header, Place)> {
+    fn header(&mut self, frame: &[u8], version: u8) -> Option<(Header, Option<Place>)> {
         let found = congestion_header::find(frame, self.carrier)?;
         self.headers.note(found.as_ref().map_err(|fault| *fault), version);
         Some(match found {
-            Ok(found) => (found.header, found.place),
-            Err(_) => (Header::new(NO_VERSION, Format::Standard), Place::default()),
+            Ok(found) => (found.header, Some(found.place)),
+            Err(_) => (Header::new(NO_VERSION, Format::Standard), None),
         })
     }
 
     fn place_decided(&mut self, frames: &mut FramePool) {
-        while let Some(verdict) = self.link.decided()
+        while let Some(Decided { verdict, feedback }) = self.link.decided()
             && let Some(frame) = self.waiting.pop_front()
         {
+            if let (Some(feedback), Some(place), Verdict::Deliver { .. }) = (feedback, frame.header, verdict)
+            {
+                congestion_header::rewrite(&mut frames.get_mut(frame.number)[..frame.len], place, feedback);
+                self.headers.rewritten += 1;
+            }
             self.place(frame, verdict, frames);
         }
     }
 
     fn place(&mut self, frame: Frame, verdict: Verdict, frames: &mut FramePool) {
         match verdict {
-            Verdict::Deliver { at: release, marked, feedback } => {
-                let bytes = &mut frames.get_mut(frame.number)[..frame.len];
+            Verdict::Deliver { at: release, marked } => {
                 if marked {
-                    ecn::mark(bytes);
-                }
-                if let Some(feedback) = feedback {
-                    congestion_header::rewrite(bytes, frame.header, feedback);
-                    self.headers.rewritten += 1;
+                    ecn::mark(&mut frames.get_mut(frame.number)[..frame.len]);
                 }
                 self.held.push_back(Held { frame, release });
             }

@@ -25,8 +25,6 @@ pub enum Verdict {
         at: Instant,
         /// Whether it is marked CE.
         marked: bool,
-        /// The feedback for its congestion header, if that changes.
-        feedback: Option<u32>,
     },
     /// It was sent over the wire and lost there.
     Lost,
@@ -36,6 +34,15 @@ pub enum Verdict {
     Pending,
 }
 
+/// The fate of a packet that waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// Any but [`Verdict::Pending`].
+    pub verdict: Verdict,
+    /// The feedback for its congestion header, if that changes.
+    pub feedback: Option<u32>,
+}
+
 /// A link as pure arithmetic: the caller reports arrivals and is told departure times.
 #[derive(Clone, Debug)]
 pub struct Link {
@@ -43,7 +50,7 @@ pub struct Link {
     /// Owners and sizes of packets whose departure has not been judged yet.
     waiting: VecDeque<(Owner, Bytes)>,
     /// Verdicts on host packets that waited.
-    decided: VecDeque<Verdict>,
+    decided: VecDeque<Decided>,
     /// A drop-tail queue that sees cross traffic only. It shows whether a cross packet would have been dropped without
     /// the hosts' packets.
     shadow: Queue,
@@ -150,13 +157,13 @@ impl Link {
         };
         self.taken(at, Owner::Host, size, accepted.service);
         match accepted.service {
-            Some(service) => self.deliver(service, accepted.marked, None),
+            Some(service) => self.deliver(service, accepted.marked),
             None => Verdict::Pending,
         }
     }
 
     /// Returns the verdict on the oldest host packet that waited, once there is one.
-    pub fn decided(&mut self) -> Option<Verdict> {
+    pub fn decided(&mut self) -> Option<Decided> {
         self.decided.pop_front()
     }
 
@@ -186,13 +193,13 @@ impl Link {
                     self.meter.carried(owner, service, size);
                     self.meter.queued(served.arrived, service.start);
                     if owner == Owner::Host {
-                        let verdict = self.deliver(service, marked, served.feedback);
-                        self.decided.push_back(verdict);
+                        let verdict = self.deliver(service, marked);
+                        self.decided.push_back(Decided { verdict, feedback: served.feedback });
                     }
                 }
                 (None, Owner::Host) => {
                     self.meter.host_dropped(served.arrived);
-                    self.decided.push_back(Verdict::Dropped);
+                    self.decided.push_back(Decided { verdict: Verdict::Dropped, feedback: None });
                 }
                 // The queue accepted it on arrival, as it would have without the hosts' packets; so hosts are charged.
                 (None, Owner::Cross) => self.meter.cross_dropped(served.arrived, true),
@@ -201,7 +208,7 @@ impl Link {
     }
 
     /// Handles a host packet that has been sent over the wire.
-    fn deliver(&mut self, service: Service, marked: bool, feedback: Option<u32>) -> Verdict {
+    fn deliver(&mut self, service: Service, marked: bool) -> Verdict {
         if marked {
             self.meter.host_marked(service.start);
         }
@@ -217,7 +224,7 @@ impl Link {
         let delivery = self.coalescer.as_mut().map_or(arrival, |card| card.deliver(arrival));
         // A path whose delay shrinks does not reorder.
         self.last_delivery = self.last_delivery.max(delivery);
-        Verdict::Deliver { at: self.last_delivery, marked, feedback }
+        Verdict::Deliver { at: self.last_delivery, marked }
     }
 
     /// Replaces the link's parameters from `at` on, from which the times of `rates` and of a delay trace count; packets
@@ -315,7 +322,7 @@ mod tests {
     }
 
     fn delivered(at: Instant) -> Verdict {
-        Verdict::Deliver { at, marked: false, feedback: None }
+        Verdict::Deliver { at, marked: false }
     }
 
     fn link(spec: &LinkSpec, cross: &[Cross]) -> Link {
@@ -488,10 +495,10 @@ mod tests {
             let verdict = link.offer(at, 1500, k % 2 == 0, None);
             assert_eq!(verdict, Verdict::Pending);
             waiting += 1;
-            while let Some(verdict) = link.decided() {
+            while let Some(Decided { verdict, .. }) = link.decided() {
                 waiting -= 1;
                 match verdict {
-                    Verdict::Deliver { at, marked: mark, .. } => {
+                    Verdict::Deliver { at, marked: mark } => {
                         deliveries.push(at);
                         marked += u64::from(mark);
                     }
