@@ -67,6 +67,7 @@ bench:
 	$(NEED) rust ip bpf
 	$(CARGO) bench --locked -p headway-core --bench estimate
 	$(CARGO) bench --locked -p headway-core --bench explicit
+	$(CARGO) bench --locked -p headway-lab --bench link
 	$(CARGO) build --release --locked --bin headway
 	target/release/headway accuracy --idle
 	$(CARGO) bench --locked -p headway-sim --bench scheduler

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use headway_lab::{Direction, Edge, Interval, Lab, Life, LinkSpec, LinkStatus, Spec, Status};
+use headway_lab::{Direction, Edge, Interval, Lab, Life, LinkSpec, LinkStatus, RouterStatus, Spec, Status};
+use headway_scenario::Change;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::Code;
@@ -40,6 +41,8 @@ Scenario file; optional keys show their defaults:
   mtu = 1500               # 1280 to 9000
   interval = \"10 ms\"       # of the truth log
   delays = false           # whether it includes a histogram of queueing delays, 1 us bins
+  header-protocol = 253    # of the congestion headers that such routers rewrite
+  header-port = 4000       # none; a port of UDP whose packets have such headers, too
 
   [forward]                # client -> server
   rate = \"100 Mb/s\"        # required; on the wire, where a packet takes its IP length + 38 bytes
@@ -50,7 +53,8 @@ Scenario file; optional keys show their defaults:
   jitter = \"0 ms\"          # of hosts: per packet, uniform from zero to this, before the queue
   reordering = false       # whether jitter may let packets overtake each other
   buffer = \"1.25 MB\"       # 100 ms at the rate, at least 64 kB; in wire bytes
-  queue = { kind = \"step\", threshold = \"30 kB\" }   # drop-tail; red, ramp, step, codel, pie as in docs/simulate.md
+  queue = { kind = \"step\", threshold = \"30 kB\" }   # drop-tail; red, ramp, step, codel, pie as in docs/simulate.md;
+                           # xcp, rcp and other routers that tell senders their rate as in docs/explicit.md
   loss = 0.0               # probability per packet
   coalesce = \"120 us\"      # none; least time between interrupts of the receiver's card
 
@@ -118,6 +122,24 @@ enum Command {
         #[arg(long, value_name = "FILE", conflicts_with = "all")]
         truth: Option<PathBuf>,
     },
+    /// Changes a link of a lab while packets pass.
+    ///
+    /// Keys are those of the scenario file, below `forward` or `reverse`. Packets stay in the queue. A router that tells
+    /// senders their rate keeps what it knows, also when it changes from one kind to another.
+    #[command(after_help = "Example:\n  \
+        headway lab set office forward.rate=\"20 Mb/s\"\n  \
+        headway lab set office forward.queue.kappa=\"9 kB\" forward.queue.n=3\n  \
+        headway lab set office forward.queue='{ kind = \"codel\" }'")]
+    Set {
+        /// Name of the lab.
+        name: String,
+        /// A key and its new value.
+        #[arg(required = true, value_name = "KEY=VALUE", value_parser = change)]
+        changes: Vec<Change>,
+        /// The link; optional if the lab has only one.
+        #[arg(long)]
+        link: Option<String>,
+    },
     /// Shows the labs that are up, with addresses and current available bandwidth.
     Status {
         /// Print JSON: an array with one object per lab.
@@ -137,6 +159,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
         Command::Up { file, name, foreground } => up(&file, name, foreground),
         Command::Exec { name, node, command } => exec(name.as_deref(), &node, &command),
         Command::Down { name, all, truth } => down(name, all, truth),
+        Command::Set { name, changes, link } => set(&name, &changes, link.as_deref()),
         Command::Status { json } => status(json),
         Command::Daemon => {
             tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
@@ -187,11 +210,18 @@ fn describe(lab: &Lab) -> String {
         text += &format!("  {:7}   {}  {}\n", node.name, node.v4, node.v6);
     }
     text += &format!("  truth     {}\n", lab.truth_path().display());
+    if links.iter().any(|link| Direction::BOTH.iter().any(|side| has_router(link.path.side(*side)))) {
+        text += &format!("  routers   {}\n", lab.routers_path().display());
+    }
     let first = lab.nodes().next().map_or("NODE", |node| &node.name);
     text + &format!("enter it with: headway lab exec --name {name} {first} -- COMMAND")
 }
 
-fn describe_link(link: &LinkSpec) -> String {
+fn has_router(link: &LinkSpec) -> bool {
+    link.queue.as_ref().is_some_and(|queue| queue.explicit().is_some())
+}
+
+pub(crate) fn describe_link(link: &LinkSpec) -> String {
     let rates: Vec<String> = link.rate_steps().list().map(|(_, rate)| rate.to_string()).collect();
     let mut text = format!("{}, delay {}, buffer {}", rates.join(" then "), link.delay, link.buffer_size());
     if link.loss > 0.0 {
@@ -204,7 +234,7 @@ fn describe_link(link: &LinkSpec) -> String {
 }
 
 /// Returns a stream that becomes readable on SIGINT, SIGTERM or SIGHUP.
-fn signals() -> Result<UnixStream> {
+pub(crate) fn signals() -> Result<UnixStream> {
     let (read, write) = UnixStream::pair()?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
@@ -268,6 +298,28 @@ fn down(name: Option<String>, all: bool, truth: Option<PathBuf>) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
+/// Reads a change of a link.
+fn change(text: &str) -> Result<Change, String> {
+    let example = |_| "a change looks like `forward.rate=20 Mb/s`".to_owned();
+    let change: Change = text.parse().map_err(example)?;
+    let sides = Direction::BOTH.map(|direction| direction.to_string());
+    if sides.iter().any(|side| text.trim_start().starts_with(side.as_str())) {
+        return Ok(change);
+    }
+    Err("a change begins with `forward` or `reverse`, as in `forward.rate=20 Mb/s`".to_owned())
+}
+
+fn set(name: &str, changes: &[Change], link: Option<&str>) -> Result<ExitCode> {
+    let lab = Lab::attach(name)?;
+    let link = lab.link(link)?;
+    let path = headway_scenario::apply(&toml::to_string(&link.path)?, changes)?;
+    lab.set_links(&[(&link.name, path)])?;
+    for change in changes {
+        print_line!("lab {name}: {change}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 fn status(json: bool) -> Result<ExitCode> {
     let labs = Lab::list()?;
     if json {
@@ -285,15 +337,44 @@ fn status(json: bool) -> Result<ExitCode> {
             continue;
         };
         let several = live.links.len() > 1;
-        for LinkStatus { name, forward, reverse, .. } in &live.links {
-            for (direction, now) in [(Direction::Forward, forward), (Direction::Reverse, reverse)] {
-                let text = now.as_ref().map_or("nothing logged yet".to_owned(), describe_interval);
-                let lane = if several { format!("{name} {direction}") } else { direction.to_string() };
-                print_line!("  {lane} now: {text}");
+        for link in &live.links {
+            for lane in lanes(link, several) {
+                print_line!("  {lane}");
             }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Describes both directions of a link, of several or the only one.
+pub(crate) fn lanes(link: &LinkStatus, several: bool) -> Vec<String> {
+    let LinkStatus { name, forward, reverse, forward_router, reverse_router, .. } = link;
+    let mut lines = Vec::new();
+    for (direction, now, router) in
+        [(Direction::Forward, forward, forward_router), (Direction::Reverse, reverse, reverse_router)]
+    {
+        let lane = if several { format!("{name} {direction}") } else { direction.to_string() };
+        let text = now.as_ref().map_or("nothing logged yet".to_owned(), describe_interval);
+        lines.push(format!("{lane} now: {text}"));
+        lines.extend(router.as_ref().map(|router| format!("{lane} router: {}", describe_router(router))));
+    }
+    lines
+}
+
+fn describe_router(router: &RouterStatus) -> String {
+    let RouterStatus { headers, latest } = router;
+    let mut text =
+        format!("{} headers, {} lowered, {} rejected", headers.headers, headers.rewritten, headers.dropped());
+    if let Some(latest) = latest {
+        let rate = |bps: f64| format!("{:.3} Mb/s", bps / 1e6);
+        let name = &latest.law;
+        text += &format!(", {name}: input {}, queue {} B", rate(latest.input_bps), latest.queue_bytes);
+        text += &match latest.rate_bps {
+            0.0 => format!(", feedback {}", rate(latest.feedback_bps)),
+            bps => format!(", rate {}", rate(bps)),
+        };
+    }
+    text
 }
 
 fn describe_interval(now: &Interval) -> String {
@@ -314,6 +395,7 @@ fn as_json(lab: &Lab) -> serde_json::Value {
         "nodes": nodes,
         "holders": lab.holders(),
         "truth": lab.truth_path(),
+        "routers": lab.routers_path(),
         "scenario": lab.spec(),
         "live": lab.status().ok().map(live_as_json),
     })
@@ -322,11 +404,13 @@ fn as_json(lab: &Lab) -> serde_json::Value {
 /// The only link of a lab is an object of the same level as the cross traffic, as it was when no lab had more.
 fn live_as_json(live: Status) -> serde_json::Value {
     match &live.links[..] {
-        [LinkStatus { path, forward, reverse, .. }] => serde_json::json!({
+        [LinkStatus { path, forward, reverse, forward_router, reverse_router, .. }] => serde_json::json!({
             "path": path,
             "cross": live.cross,
             "forward": forward,
             "reverse": reverse,
+            "forward_router": forward_router,
+            "reverse_router": reverse_router,
             "links": live.links,
         }),
         _ => serde_json::json!(live),

@@ -20,6 +20,7 @@ mod passive;
 mod path;
 mod progress;
 mod repro;
+mod router;
 mod run;
 mod serve;
 mod service;
@@ -60,6 +61,7 @@ enum Command {
     Run(run::RunArgs),
     Compare(compare::CompareArgs),
     Lab(lab::Args),
+    Router(router::RouterArgs),
     Cc(cc::CcArgs),
     #[command(hide = true)]
     Endpoint(run::EndpointArgs),
@@ -89,6 +91,7 @@ fn main() -> ExitCode {
         Command::Endpoint(args) => (false, run::endpoint(&args).map(|()| ExitCode::SUCCESS)),
         Command::Guest(args) => (false, run::guest(&args).map(|()| ExitCode::SUCCESS)),
         Command::Lab(args) => (false, lab::run(args).map_err(Failed::from)),
+        Command::Router(args) => (args.json(), router::run(&args).map_err(Failed::from)),
         Command::Cc(args) => (args.json(), finished(cc::run(&args))),
         Command::Accuracy(args) => (args.json(), accuracy::run(&args)),
         Command::Calc(args) => (args.json(), calc::run(&args)),

@@ -1,8 +1,8 @@
 //! Measures how accurately the emulator keeps rate and delay on this machine.
 //!
-//! `cargo build -p headway && cargo run -p headway-lab --example accuracy -- target/debug/headway`
+//! `cargo build -p headway && cargo run -p headway-lab --example accuracy -- target/debug/headway [KIND...]`
 //!
-//! For several rates, with and without cross traffic, sends trains of 64 back-to-back packets (gap at the receiver
+//! For several rates, with and without cross traffic, and each KIND of queue (drop-tail), sends trains of 64 back-to-back packets (gap at the receiver
 //! minus serialisation time) and lone packets (one-way delay minus the ideal delay of the path). All timestamps are the
 //! kernel's except the send time, which the program takes.
 
@@ -14,12 +14,15 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration as Pause;
 
+use headway_core::explicit::{ANY_RATE, Format, HEADER_BYTES, Header, VERSION_RCP, encode};
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_lab::{Cross, Direction, Lab, Life, LinkSpec, Model, PathSpec, Spec};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
+/// The port of the receiver. Its packets carry a congestion header, which only a queue that is a router reads.
+const PORT: u16 = 9000;
 /// UDP payload of a full packet of 1500 bytes.
 const PAYLOAD: usize = 1472;
 const TRAIN: usize = 64;
@@ -30,27 +33,41 @@ fn main() -> Outcome<()> {
     match args.get(1).map(String::as_str) {
         Some("receive") => receive(args[2].parse()?),
         Some("send") => send(&args[2], args[3].parse()?, args[4].parse()?, args[5].parse()?),
-        Some(program) => measure(Path::new(program)),
+        Some(program) => measure(Path::new(program), &args[2..]),
         None => Err("name the headway binary".into()),
     }
 }
 
-fn measure(program: &Path) -> Outcome<()> {
-    let lab = Lab::up_with(program, &Spec::new(link(Rate::from_mbps(10.0))), "accuracy", Life::Owned)?;
+fn measure(program: &Path, kinds: &[String]) -> Outcome<()> {
+    let drop_tail = ["drop-tail".to_owned()];
+    let kinds = if kinds.is_empty() { &drop_tail } else { kinds };
+    let spec = Spec { header_port: Some(PORT), ..Spec::new(link(Rate::from_mbps(10.0), &kinds[0])?) };
+    let lab = Lab::up_with(program, &spec, "accuracy", Life::Owned)?;
     println!(
-        "{:>9} {:>9} {:>6} | {:^46} | {:>9} | lateness",
-        "rate", "cross", "test", "error us p1 / p50 / p90 / p99 / mean", "CPU %"
+        "{:>9} {:>9} {:>9} {:>6} | {:^46} | {:>9} | lateness",
+        "queue", "rate", "cross", "test", "error us p1 / p50 / p90 / p99 / mean", "CPU %"
     );
     for mbps in [10.0, 100.0, 500.0] {
-        let rate = Rate::from_mbps(mbps);
-        lab.set_path(&PathSpec { forward: link(rate), reverse: link(rate) })?;
-        lab.set_cross(&[])?;
-        row(&lab, rate, Rate::ZERO, Test::Train)?;
-        row(&lab, rate, Rate::ZERO, Test::Lone)?;
-        let cross = rate.scale(0.8);
-        lab.set_cross(&[Cross::new(Direction::Forward, Model::Poisson, cross)])?;
-        row(&lab, rate, cross, Test::Idle)?;
-        row(&lab, rate, cross, Test::Load)?;
+        for kind in kinds {
+            let rate = Rate::from_mbps(mbps);
+            lab.set_path(&PathSpec { forward: link(rate, kind)?, reverse: link(rate, "drop-tail")? })?;
+            lab.set_cross(&[])?;
+            row(&lab, kind, rate, Rate::ZERO, Test::Train)?;
+            row(&lab, kind, rate, Rate::ZERO, Test::Lone)?;
+            let cross = rate.scale(0.8);
+            lab.set_cross(&[Cross::new(Direction::Forward, Model::Poisson, cross)])?;
+            row(&lab, kind, rate, cross, Test::Idle)?;
+            row(&lab, kind, rate, cross, Test::Load)?;
+        }
+    }
+    let headers = lab.status()?.links[0].forward_router.as_ref().map(|router| router.headers);
+    if let Some(headers) = headers {
+        println!(
+            "{} headers, {} rewritten, {} dropped",
+            headers.headers,
+            headers.rewritten,
+            headers.dropped()
+        );
     }
     lab.down()?;
     Ok(())
@@ -68,7 +85,7 @@ enum Test {
     Load,
 }
 
-fn row(lab: &Lab, rate: Rate, cross: Rate, test: Test) -> Outcome<()> {
+fn row(lab: &Lab, kind: &str, rate: Rate, cross: Rate, test: Test) -> Outcome<()> {
     let train_time = rate.time_for(Bytes::new(1538 * TRAIN as u64));
     let (trains, packets, period) = match test {
         Test::Train => (60, TRAIN, (train_time.scale(1.5)).to_std()),
@@ -92,7 +109,7 @@ fn row(lab: &Lab, rate: Rate, cross: Rate, test: Test) -> Outcome<()> {
     let truth = lab.truth_until(to)?;
     let lateness = truth.lateness_between(Direction::Forward, from, to);
     println!(
-        "{rate:>9} {cross:>9} {:>6} | {} | {:>9.2} | max {} >250us {:.2}% >1ms {:.2}% of {}",
+        "{kind:>9} {rate:>9} {cross:>9} {:>6} | {} | {:>9.2} | max {} >250us {:.2}% >1ms {:.2}% of {}",
         format!("{test:?}"),
         summary(&mut errors),
         100.0 * spent / (to - from).secs_f64(),
@@ -115,7 +132,7 @@ fn run(lab: &Lab, trains: usize, packets: usize, period: Pause) -> Outcome<Stamp
         .spawn()?;
     let mut lines = BufReader::new(receiver.stdout.take().ok_or("no pipe")?).lines();
     lines.next().ok_or("the receiver ended")??;
-    let to = format!("{}:9000", lab.v4("server")?);
+    let to = format!("{}:{PORT}", lab.v4("server")?);
     let args = ["send".into(), to, trains.to_string(), packets.to_string(), period.as_nanos().to_string()];
     let sender: Child = lab.command("client", &me, args)?.spawn()?;
     let stamps = lines
@@ -157,8 +174,9 @@ fn summary(errors: &mut [f64]) -> String {
     format!("{:8.2} {:8.2} {:8.2} {:8.2} {mean:10.3}", at(0.01), at(0.5), at(0.9), at(0.99))
 }
 
-fn link(rate: Rate) -> LinkSpec {
-    LinkSpec { buffer: Some(Bytes::new(1_000_000)), ..LinkSpec::new(rate, DELAY) }
+fn link(rate: Rate, kind: &str) -> Outcome<LinkSpec> {
+    let queue = Some(serde_json::from_value(serde_json::json!({ "kind": kind }))?);
+    Ok(LinkSpec { queue, buffer: Some(Bytes::new(1_000_000)), ..LinkSpec::new(rate, DELAY) })
 }
 
 fn now() -> Instant {
@@ -178,11 +196,13 @@ fn send(to: &str, trains: usize, packets: usize, period_ns: u64) -> Outcome<()> 
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     socket.connect(to)?;
     let mut payload = [0u8; PAYLOAD];
+    let header = Header { rtt: 5_368_709, x: 536_870, ..Header::new(VERSION_RCP, Format::Standard) };
     for train in 0..trains {
         let start = std::time::Instant::now();
         for packet in 0..packets {
-            payload[..8].copy_from_slice(&((train * packets + packet) as u64).to_le_bytes());
-            payload[8..16].copy_from_slice(&now().ns().to_le_bytes());
+            payload[..HEADER_BYTES].copy_from_slice(&encode(&Header { feedback: ANY_RATE, ..header }));
+            payload[HEADER_BYTES..][..8].copy_from_slice(&((train * packets + packet) as u64).to_le_bytes());
+            payload[HEADER_BYTES + 8..][..8].copy_from_slice(&now().ns().to_le_bytes());
             socket.send(&payload)?;
         }
         std::thread::sleep(Pause::from_nanos(period_ns).saturating_sub(start.elapsed()));
@@ -191,7 +211,7 @@ fn send(to: &str, trains: usize, packets: usize, period_ns: u64) -> Outcome<()> 
 }
 
 fn receive(count: usize) -> Outcome<()> {
-    let socket = UdpSocket::bind("0.0.0.0:9000")?;
+    let socket = UdpSocket::bind(("0.0.0.0", PORT))?;
     socket.set_read_timeout(Some(Pause::from_secs(2)))?;
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
     setsockopt(&socket, sockopt::RcvBufForce, &(8 << 20))
@@ -208,7 +228,7 @@ fn receive(count: usize) -> Outcome<()> {
         };
         let Some(ControlMessageOwned::ScmTimestampns(stamp)) = message.cmsgs()?.next() else { continue };
         let received = Instant::from_ns(stamp.tv_sec() as u64 * 1_000_000_000 + stamp.tv_nsec() as u64);
-        let number = |at: usize| payload[at..at + 8].try_into().map(u64::from_le_bytes);
+        let number = |at: usize| payload[HEADER_BYTES + at..][..8].try_into().map(u64::from_le_bytes);
         stamps.push((number(0)? as usize, Instant::from_ns(number(8)?), received));
     }
     let mut out = std::io::stdout().lock();

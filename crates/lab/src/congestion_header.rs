@@ -31,16 +31,16 @@ const UDP_SUM: usize = 6;
 
 /// How congestion headers travel (xcp-rcp 1.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Carrier {
+pub struct Carrier {
     /// Their number as an IP protocol.
-    pub(crate) protocol: u8,
+    pub protocol: u8,
     /// A port of UDP, source or destination, behind whose header they lie.
-    pub(crate) port: Option<u16>,
+    pub port: Option<u16>,
 }
 
 /// Why a packet that should have a congestion header has none that a router can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// It ends too early.
     Truncated,
     /// The field for its length is wrong.
@@ -55,16 +55,18 @@ pub(crate) enum Fault {
 
 /// A congestion header in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) header: Header,
-    pub(crate) place: Place,
-    /// IPv4 options or extension headers of IPv6 precede it.
-    pub(crate) options: bool,
+pub struct Found {
+    /// It, decoded.
+    pub header: Header,
+    /// Where it begins.
+    pub place: Place,
+    /// Whether IPv4 options or extension headers of IPv6 precede it.
+    pub options: bool,
 }
 
 /// Where a congestion header begins in its frame.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
     at: u16,
     /// Whether it lies in UDP, whose checksum covers it.
     udp: bool,
@@ -72,7 +74,7 @@ pub(crate) struct Place {
 
 impl Found {
     /// Whether something other than TCP follows.
-    pub(crate) fn is_other_protocol(&self) -> bool {
+    pub fn is_other_protocol(&self) -> bool {
         self.header.protocol != TCP
     }
 }
@@ -90,7 +92,7 @@ struct Payload {
 }
 
 /// Finds the congestion header in a frame; `None` if none is expected there.
-pub(crate) fn find(frame: &[u8], carrier: Carrier) -> Option<Result<Found, Fault>> {
+pub fn find(frame: &[u8], carrier: Carrier) -> Option<Result<Found, Fault>> {
     let payload = payload(frame)?;
     let udp = payload.protocol == UDP && carrier.port.is_some_and(|port| uses(frame, &payload, port));
     if payload.protocol != carrier.protocol && !udp {
@@ -112,7 +114,7 @@ pub(crate) fn find(frame: &[u8], carrier: Carrier) -> Option<Result<Found, Fault
 }
 
 /// Replaces the feedback of the header at `place`, where [`find`] found it, and keeps UDP's checksum right.
-pub(crate) fn rewrite(frame: &mut [u8], place: Place, feedback: u32) {
+pub fn rewrite(frame: &mut [u8], place: Place, feedback: u32) {
     let at = usize::from(place.at);
     let Some(bytes) = frame.get_mut(at..at + HEADER_BYTES) else { return };
     let mut old = [0; 4];

@@ -249,7 +249,7 @@ fn connect(spec: &Spec, places: &[Place], lock: &Lock) -> Result<Vec<Holder>, Er
     }
     interface::ip("the emulator", &batch)?;
     for port in 0..2 * spec.links.len() {
-        interface::offloads_off(&port_name(port))?;
+        interface::offloads_off(&port_name(port));
     }
     // All nodes at once, because each starts `ip`.
     holders.iter_mut().try_for_each(Holder::configure)?;

@@ -39,6 +39,8 @@ const SETTLED: Duration = Duration::from_us(20);
 const JUMP: Duration = Duration::from_ms(1);
 /// How often completed intervals are passed to the writer.
 const HAND_OVER: Duration = Duration::from_ms(100);
+/// How often troubles with frames are reported.
+const TROUBLE: Duration = Duration::from_ms(1000);
 /// Buffer space beyond MTU and Ethernet header, for VLAN tags.
 const SPARE: usize = 8;
 
@@ -101,6 +103,7 @@ pub(crate) struct Emulator {
     closed: Vec<Instant>,
     next_tick: Instant,
     next_hand_over: Instant,
+    next_trouble: Instant,
     send_errors: u64,
     /// The scenario with all changes made so far, to rebuild the links after a clock step.
     spec: Spec,
@@ -135,6 +138,7 @@ impl Emulator {
             finished: Vec::new(),
             next_tick: start + TICK,
             next_hand_over: start + HAND_OVER,
+            next_trouble: start + TROUBLE,
             send_errors: 0,
             spec: spec.clone(),
             lead: clock::lead(),
@@ -258,8 +262,13 @@ impl Emulator {
             }
             Command::Paths(paths, answer) => {
                 for (link, path) in paths {
+                    let before = &self.spec.links[link].path;
                     for (lane, direction) in self.lanes[2 * link..].iter_mut().zip(Direction::BOTH) {
-                        lane.set_link(now, path.side(direction));
+                        let (before, after) = (before.side(direction), path.side(direction));
+                        // The times of changing rates and delays count from now.
+                        if after != before || after.rates.is_some() || after.delay_trace.is_some() {
+                            lane.set_link(now, after);
+                        }
                     }
                     self.spec.links[link].path = path;
                 }
@@ -286,9 +295,29 @@ impl Emulator {
         for (_, answer) in self.syncs.extract_if(.., |(until, _)| due(*until)) {
             let _ = self.reports.send(Report::Synced(answer));
         }
-        if self.send_errors > 0 {
-            let text = format!("{} frames could not be sent", std::mem::take(&mut self.send_errors));
-            let _ = self.reports.send(Report::Trouble(text));
+        if now >= self.next_trouble {
+            self.next_trouble = now + TROUBLE;
+            self.report_trouble();
+        }
+    }
+
+    /// Reports frames that did not get through as they should.
+    fn report_trouble(&mut self) {
+        let troubles = [
+            (std::mem::take(&mut self.send_errors), "frames could not be sent"),
+            (
+                self.lanes.iter_mut().map(Lane::take_oversized).sum(),
+                "frames larger than the MTU were dropped; turn segmentation offloads off where they come from",
+            ),
+            (
+                self.ports.take_unfinished(),
+                "frames had no checksum; turn transmit checksum offload off where they come from",
+            ),
+        ];
+        for (count, text) in troubles {
+            if count > 0 {
+                let _ = self.reports.send(Report::Trouble(format!("{count} {text}")));
+            }
         }
     }
 
@@ -308,6 +337,7 @@ impl Emulator {
         self.closed.fill(Instant::ZERO);
         self.next_tick = now;
         self.next_hand_over = now;
+        self.next_trouble = now;
         let _ = self.reports.send(Report::Trouble(format!(
             "the clock was stepped by {jump}; the emulator restarted its intervals"
         )));
@@ -348,16 +378,10 @@ pub(crate) fn of_lane(number: usize) -> (usize, Direction) {
     (number / 2, Direction::BOTH[number % 2])
 }
 
-/// Asks the kernel to schedule this thread punctually; returns a sentence for each request that was refused.
+/// Asks the kernel to schedule this process punctually; returns a sentence for each request that was refused.
 pub(crate) fn prioritise() -> Vec<String> {
-    let mut refused = Vec::new();
-    // Otherwise the kernel may delay timers of this thread by up to 50 us (timer slack).
-    // SAFETY: plain system call without pointers.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     leave_a_processor_to_the_hosts();
-    if let Err(error) = short_slices() {
-        refused.push(format!("no higher priority: {error}"));
-    }
+    let mut refused = prioritise_thread();
     // Niceness only counts within the session's autogroup; the group's own weight counts against other sessions.
     if let Err(error) = std::fs::write("/proc/self/autogroup", "-20")
         && error.kind() != io::ErrorKind::NotFound
@@ -365,6 +389,14 @@ pub(crate) fn prioritise() -> Vec<String> {
         refused.push(format!("no higher priority for the session: {error}"));
     }
     refused
+}
+
+/// Does the part of [`prioritise`] that changes nothing but this thread and those that it will start.
+pub(crate) fn prioritise_thread() -> Vec<String> {
+    // Otherwise the kernel may delay timers of this thread by up to 50 us (timer slack).
+    // SAFETY: plain system call without pointers.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    short_slices().err().map(|error| format!("no higher priority: {error}")).into_iter().collect()
 }
 
 /// The CPU that the emulator leaves to programs in the nodes; `None` if there is only one.

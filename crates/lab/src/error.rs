@@ -64,6 +64,14 @@ pub enum Error {
     /// No link has this name, or a name is missing where there are several links.
     #[error("{0}")]
     Link(String),
+    /// An interface of the user cannot be used.
+    #[error("the interface `{name}` {reason}")]
+    Interface {
+        /// The interface.
+        name: String,
+        /// The rest of the sentence: what is wrong, and what to do.
+        reason: String,
+    },
     /// The host does not allow namespaces.
     #[error(
         "this host allows neither network namespaces ({network}) nor user namespaces ({user}); \

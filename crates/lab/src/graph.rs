@@ -182,7 +182,7 @@ impl Spec {
     }
 
     /// Returns the name of a link's direction in the truth file: `forward` for the only link, else `h1-r1:forward`.
-    pub(crate) fn lane_name(&self, link: usize, direction: Direction) -> String {
+    pub fn lane_name(&self, link: usize, direction: Direction) -> String {
         match &self.links[..] {
             [_] => direction.to_string(),
             links => format!("{}:{direction}", links[link].name),

@@ -24,7 +24,7 @@ const OFFLOADS: [(u32, &str); 6] = [
 pub(crate) fn ip(node: &str, batch: &str) -> Result<(), Error> {
     let command = |program: &str| {
         let mut command = Command::new(program);
-        command.args(["-batch", "-"]);
+        command.args(["-batch", "-"]).stdout(Stdio::null());
         Ok(command)
     };
     ip_with(command, node, batch)
@@ -48,11 +48,21 @@ pub(crate) fn ip_with(
     Err(Error::Ip { node: node.to_owned(), message })
 }
 
+/// Returns what `ip` prints with these arguments.
+pub(crate) fn ip_output(args: &[&str]) -> Result<String, Error> {
+    let command = |program: &str| {
+        let mut command = Command::new(program);
+        command.args(args).stdout(Stdio::piped());
+        Ok(command)
+    };
+    let output = spawn_ip(command)?.wait_with_output().map_err(Error::system("wait for `ip`"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 fn spawn_ip(command: impl Fn(&'static str) -> Result<Command, Error>) -> Result<std::process::Child, Error> {
     // An ordinary user's PATH may lack the folders of system programs.
     for program in ["ip", "/usr/sbin/ip", "/sbin/ip"] {
-        let spawned =
-            command(program)?.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let spawned = command(program)?.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
         match spawned {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             other => return other.map_err(Error::system("run `ip`")),
@@ -62,33 +72,37 @@ fn spawn_ip(command: impl Fn(&'static str) -> Result<Command, Error>) -> Result<
 }
 
 /// Turns off all offloads of an interface in this process's network namespace.
-pub(crate) fn offloads_off(name: &str) -> Result<(), Error> {
+pub(crate) fn offloads_off(name: &str) {
+    for (request, what) in OFFLOADS {
+        if let Err(error) = ethtool(name, request, 0) {
+            tracing::warn!("{name}: cannot turn {what} offload off: {error}");
+        }
+    }
+}
+
+/// Makes an `ETHTOOL` request with a value to an interface and returns the value afterwards; 0 if the device does not have
+/// the feature.
+pub(crate) fn ethtool(name: &str, request: u32, data: u32) -> io::Result<u32> {
     #[repr(C)]
     struct Value {
         request: u32,
         data: u32,
     }
-    let socket =
-        UdpSocket::bind("127.0.0.1:0").map_err(Error::system("open a socket for device settings"))?;
-    for (request, what) in OFFLOADS {
-        let mut value = Value { request, data: 0 };
-        // SAFETY: all-zero is a valid ifreq.
-        let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
-        for (to, from) in ifreq.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
-            *to = from as libc::c_char;
-        }
-        ifreq.ifr_ifru.ifru_data = (&raw mut value).cast();
-        // SAFETY: the request reads an ifreq whose data points to an ethtool_value; both outlive the call.
-        let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut ifreq) };
-        if result < 0 {
-            let error = io::Error::last_os_error();
-            // A device without the feature has nothing to turn off.
-            if error.raw_os_error() != Some(libc::EOPNOTSUPP) {
-                tracing::warn!("{name}: cannot turn {what} offload off: {error}");
-            }
-        }
+    let socket = UdpSocket::bind("127.0.0.1:0").or_else(|_| UdpSocket::bind("[::1]:0"))?;
+    let mut value = Value { request, data };
+    // SAFETY: all-zero is a valid ifreq.
+    let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in ifreq.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
+        *to = from as libc::c_char;
     }
-    Ok(())
+    ifreq.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // SAFETY: the request reads and writes an ifreq whose data points to an ethtool_value; both outlive the call.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut ifreq) };
+    if result < 0 {
+        let error = io::Error::last_os_error();
+        return if error.raw_os_error() == Some(libc::EOPNOTSUPP) { Ok(0) } else { Err(error) };
+    }
+    Ok(value.data)
 }
 
 /// Writes settings below `/proc/sys/net` of this process's network namespace and skips those that do not exist.

@@ -3,10 +3,12 @@
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use std::{fs, io};
 
 use headway_core::Instant;
+use headway_record::ControlInterval;
 
 use crate::base::{Base, Folder, check_name};
 use crate::control::{Answer, Request, ask};
@@ -19,7 +21,7 @@ use crate::namespace;
 use crate::process::Process;
 use crate::spec::{Cross, PathSpec, Spec};
 use crate::start::{self, Started};
-use crate::state::{Interface, Node, OLD_TRUTH, ROUTERS, State, TRUTH};
+use crate::state::{Interface, Node, OLD_ROUTERS, OLD_TRUTH, ROUTERS, State, TRUTH};
 use crate::truth::Truth;
 use crate::truths::Truths;
 
@@ -194,7 +196,12 @@ impl Lab {
     /// # Errors
     /// If there is no such node, the lab has ended, or `ip` refuses a line.
     pub fn configure(&self, node: &str, batch: &str) -> Result<(), Error> {
-        interface::ip_with(|program| self.command(node, program, ["-batch", "-"]), node, batch)
+        let command = |program| {
+            let mut command = self.command(node, program, ["-batch", "-"])?;
+            command.stdout(Stdio::null());
+            Ok(command)
+        };
+        interface::ip_with(command, node, batch)
     }
 
     /// Replaces all cross traffic. Returns the time from which the new traffic applies; `start` and `stop` of the
@@ -233,6 +240,15 @@ impl Lab {
             Answer::Status(status) => Ok(*status),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// Returns what [`Lab::status`] says about a link; `None` stands for the only one.
+    ///
+    /// # Errors
+    /// If there is no such link, a name is missing where there are several, or the lab has ended.
+    pub fn link(&self, name: Option<&str>) -> Result<LinkStatus, Error> {
+        let number = self.spec().link_number(name).map_err(Error::Link)?;
+        Ok(self.status()?.links.swap_remove(number))
     }
 
     /// The path of the truth file, which is removed with the lab.
@@ -280,6 +296,31 @@ impl Lab {
             truths.prepend(Truths::load_since(&old, from, lanes)?);
         }
         Ok(if let [only] = &links[..] { truths.named(&only.name) } else { truths })
+    }
+
+    /// Waits until `to`, at most a minute ahead, and returns the control intervals of routers that ended from `from` to `to`,
+    /// each with the name of its link and direction.
+    ///
+    /// # Errors
+    /// If the lab has ended or its files cannot be read.
+    pub fn control_between(&self, from: Instant, to: Instant) -> Result<Vec<ControlInterval>, Error> {
+        ask(self.folder.path(), &Request::Sync(to))?;
+        let mut intervals = Vec::new();
+        for name in [OLD_ROUTERS, ROUTERS] {
+            let path = self.folder.path().join(name);
+            let text = match fs::read_to_string(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                other => other.map_err(|e| Error::file("read", &path, e))?,
+            };
+            for line in text.lines() {
+                let interval: ControlInterval =
+                    serde_json::from_str(line).map_err(|e| Error::file("read", &path, e.into()))?;
+                if (from.ns()..=to.ns()).contains(&interval.end_ns) {
+                    intervals.push(interval);
+                }
+            }
+        }
+        Ok(intervals)
     }
 
     /// Waits until the lab has ended, at most `timeout`; returns false if it has not.

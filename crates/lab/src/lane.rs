@@ -22,8 +22,8 @@ pub(crate) struct Frame {
     pub(crate) number: u32,
     /// Length with the Ethernet header.
     pub(crate) len: usize,
-    /// Where its congestion header is, if the queue reads one.
-    header: Place,
+    /// Where its congestion header is, if its queue reads such headers and can use this one.
+    header: Option<Place>,
 }
 
 /// A frame with a known time of delivery to the receiver.
@@ -52,6 +52,8 @@ pub(crate) struct Lane {
     held: VecDeque<Held>,
     carrier: Carrier,
     headers: HeaderCounts,
+    /// Frames dropped because they are larger than the MTU.
+    oversized: u64,
 }
 
 impl Lane {
@@ -76,6 +78,7 @@ impl Lane {
             held: VecDeque::with_capacity(1024),
             carrier: spec.carrier(),
             headers: HeaderCounts::default(),
+            oversized: 0,
         };
         if spec.delays {
             lane.link.log_delays();
@@ -93,7 +96,7 @@ impl Lane {
     /// Takes a frame that has arrived at port `from`.
     pub(crate) fn receive(&mut self, received: Received, frames: &mut FramePool) {
         let Received { frame: number, len, stamp } = received;
-        let frame = Frame { number, len, header: Place::default() };
+        let frame = Frame { number, len, header: None };
         if self.jitter == Duration::ZERO {
             self.offer(stamp, frame, frames);
         } else {
@@ -121,6 +124,11 @@ impl Lane {
             self.link.advance(turn);
         }
         self.place_decided(frames);
+    }
+
+    /// Returns how many frames were dropped since the last call because they are larger than the MTU.
+    pub(crate) fn take_oversized(&mut self) -> u64 {
+        std::mem::take(&mut self.oversized)
     }
 
     /// Returns what the router found in the packets so far.
@@ -160,6 +168,7 @@ impl Lane {
         let bytes = frames.get(frame.number);
         // A frame larger than its buffer was truncated on arrival: drop it.
         let Some(bytes) = bytes.get(..frame.len) else {
+            self.oversized += 1;
             frames.free(frame.number);
             return;
         };
@@ -170,7 +179,7 @@ impl Lane {
             None => None,
         };
         let verdict = self.link.offer(at, ip, ect, header.as_ref().map(|(header, _)| header));
-        let frame = Frame { header: header.map_or(Place::default(), |(_, place)| place), ..frame };
+        let frame = Frame { header: header.and_then(|(_, place)| place), ..frame };
         // Departures up to now come first: those frames are older.
         self.place_decided(frames);
         self.place(frame, verdict, frames);
@@ -178,12 +187,12 @@ impl Lane {
 
     /// Returns the congestion header of a frame and where it is. Of a packet whose header is of no use it is one that
     /// every router rejects: the packet counts as input and is dropped (xcp-rcp 2.4, 2.16).
-    fn header(&mut self, frame: &[u8], version: u8) -> Option<(Header, Place)> {
+    fn header(&mut self, frame: &[u8], version: u8) -> Option<(Header, Option<Place>)> {
         let found = congestion_header::find(frame, self.carrier)?;
         self.headers.note(found.as_ref().map_err(|fault| *fault), version);
         Some(match found {
-            Ok(found) => (found.header, found.place),
-            Err(_) => (Header::new(NO_VERSION, Format::Standard), Place::default()),
+            Ok(found) => (found.header, Some(found.place)),
+            Err(_) => (Header::new(NO_VERSION, Format::Standard), None),
         })
     }
 
@@ -202,8 +211,8 @@ impl Lane {
                 if marked {
                     ecn::mark(bytes);
                 }
-                if let Some(feedback) = feedback {
-                    congestion_header::rewrite(bytes, frame.header, feedback);
+                if let (Some(feedback), Some(place)) = (feedback, frame.header) {
+                    congestion_header::rewrite(bytes, place, feedback);
                     self.headers.rewritten += 1;
                 }
                 self.held.push_back(Held { frame, release });

@@ -8,10 +8,13 @@
 //! client 10.77.0.1 --veth-- [ emulator: rate, buffer, delay, loss, cross traffic ] --veth-- 10.77.0.2 server
 //! ```
 //!
+//! [`Router`] puts the emulator between two interfaces that exist already.
+//!
 //! Nodes with several links are routers: their kernels forward packets, count down hop limits and answer those that
 //! expire.
 
 pub mod coalesce;
+pub mod congestion_header;
 pub mod cross;
 pub mod daemon;
 pub mod delay_trace;
@@ -22,6 +25,7 @@ pub mod lab;
 pub mod link;
 pub mod meter;
 pub mod queue;
+pub mod router;
 pub mod spec;
 pub mod state;
 pub mod truth;
@@ -30,10 +34,10 @@ pub mod truths;
 mod base;
 mod check_cross;
 mod clock;
-mod congestion_header;
 mod control;
 mod ecn;
 mod emulator;
+mod existing;
 mod frame_pool;
 mod host;
 mod interface;
@@ -59,6 +63,7 @@ pub use graph::Edge;
 pub use header_counts::HeaderCounts;
 pub use lab::{Lab, Life, LinkStatus, RouterStatus, Status};
 pub use process::{Handle, Process};
+pub use router::Router;
 pub use spec::{Cross, Direction, LinkSpec, Model, PathSpec, Spec};
 pub use state::{Interface, Node};
 pub use truth::{Interval, Lateness, Truth};

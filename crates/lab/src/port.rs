@@ -13,8 +13,12 @@ use crate::frame_pool::FramePool;
 pub(crate) const BATCH: usize = 32;
 /// Receive buffer: 50 ms at 500 Mb/s with the kernel's bookkeeping (a 1500 B frame is charged about 2.3 kB).
 const RECEIVE_BUFFER: libc::c_int = 16 << 20;
-/// Space for a frame's timestamp: header 16 and timespec 16, rounded up.
-const CONTROL: usize = 64;
+/// Space for a frame's timestamp and what the kernel took out of the frame: header 16 and timespec 16, header 16 and
+/// auxiliary data 20, each rounded up to 8.
+const CONTROL: usize = 72;
+/// Bytes of a VLAN tag, and where in the frame it lies.
+const VLAN_TAG: usize = 4;
+const VLAN_AT: usize = 12;
 
 /// A received frame.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +40,8 @@ pub(crate) struct Port {
     fd: OwnedFd,
     spare: Vec<u32>,
     control: Box<[Control; BATCH]>,
+    /// Frames whose transport checksum their sender left to a device.
+    unfinished: u64,
 }
 
 impl Port {
@@ -56,12 +62,43 @@ impl Port {
         set(raw, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
         // With the arrival time, reading late does not cause an error in the delay.
         set(raw, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+        // The kernel takes VLAN tags out of frames.
+        set(raw, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
         if set(raw, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER).is_err() {
             // Without privilege in the initial user namespace the system's limit applies.
             set(raw, libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER)?;
         }
         bind(raw, index)?;
-        Ok(Port { fd, spare: Vec::with_capacity(BATCH), control: Box::new([Control([0; CONTROL]); BATCH]) })
+        let control = Box::new([Control([0; CONTROL]); BATCH]);
+        Ok(Port { fd, spare: Vec::with_capacity(BATCH), control, unfinished: 0 })
+    }
+
+    /// Receives the frames to all destinations from now on, until the socket is closed.
+    pub(crate) fn hear_all(&self, name: &str) -> io::Result<()> {
+        let index = nix::net::if_::if_nametoindex(name)?;
+        let request = libc::packet_mreq {
+            mr_ifindex: index as libc::c_int,
+            mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        // SAFETY: the pointer is to a packet_mreq that outlives the call, with its size.
+        let result = unsafe {
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_ADD_MEMBERSHIP,
+                (&raw const request).cast(),
+                size_of::<libc::packet_mreq>() as libc::socklen_t,
+            )
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Returns how many frames since the last call had no valid transport checksum because their sender left it to a
+    /// device.
+    pub(crate) fn take_unfinished(&mut self) -> u64 {
+        std::mem::take(&mut self.unfinished)
     }
 
     /// Reads at most `max` waiting frames into `out` and returns whether more may be waiting.
@@ -103,8 +140,13 @@ impl Port {
         }
         let count = count as usize;
         for (message, frame) in messages[..count].iter().zip(self.spare.drain(..count)) {
-            let stamp = stamp(&message.msg_hdr).unwrap_or_else(clock::now);
-            out.push(Received { frame, len: message.msg_len as usize, stamp });
+            let Attached { stamp, tag, unfinished } = attached(&message.msg_hdr);
+            self.unfinished += u64::from(unfinished);
+            let mut len = message.msg_len as usize;
+            if let Some(tag) = tag {
+                len = insert(frames.get_mut(frame), len, tag);
+            }
+            out.push(Received { frame, len, stamp: stamp.unwrap_or_else(clock::now) });
         }
         Ok(count == max)
     }
@@ -169,18 +211,73 @@ fn bind(fd: RawFd, index: libc::c_uint) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns the kernel's receive timestamp of a message.
-fn stamp(header: &libc::msghdr) -> Option<Instant> {
+/// What the kernel says about a frame.
+#[derive(Default)]
+struct Attached {
+    stamp: Option<Instant>,
+    /// The VLAN tag that it took out of the frame: protocol and value.
+    tag: Option<[u8; VLAN_TAG]>,
+    /// Whether the frame has no valid transport checksum.
+    unfinished: bool,
+}
+
+/// Reads the control messages of a frame.
+fn attached(header: &libc::msghdr) -> Attached {
+    let mut found = Attached::default();
     // SAFETY: the kernel filled the control buffer of `header`, which is still alive, and its length.
     unsafe {
         let mut control = libc::CMSG_FIRSTHDR(header);
         while let Some(part) = control.as_ref() {
-            if part.cmsg_level == libc::SOL_SOCKET && part.cmsg_type == libc::SCM_TIMESTAMPNS {
-                let time = libc::CMSG_DATA(part).cast::<libc::timespec>().read_unaligned();
-                return Some(clock::from_timespec(time));
+            match (part.cmsg_level, part.cmsg_type) {
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                    let time = libc::CMSG_DATA(part).cast::<libc::timespec>().read_unaligned();
+                    found.stamp = Some(clock::from_timespec(time));
+                }
+                (libc::SOL_PACKET, libc::PACKET_AUXDATA) => {
+                    let data = libc::CMSG_DATA(part).cast::<libc::tpacket_auxdata>().read_unaligned();
+                    found.unfinished = data.tp_status & libc::TP_STATUS_CSUMNOTREADY != 0;
+                    found.tag = tag(&data);
+                }
+                _ => {}
             }
             control = libc::CMSG_NXTHDR(header, part);
         }
     }
-    None
+    found
+}
+
+/// Returns the VLAN tag that the kernel took out of a frame.
+fn tag(data: &libc::tpacket_auxdata) -> Option<[u8; VLAN_TAG]> {
+    if data.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
+        return None;
+    }
+    let [a, b] = data.tp_vlan_tpid.to_be_bytes();
+    let [c, d] = data.tp_vlan_tci.to_be_bytes();
+    Some([a, b, c, d])
+}
+
+/// Puts a VLAN tag back into the frame of `len` bytes at the beginning of `buffer` and returns the new length.
+fn insert(buffer: &mut [u8], len: usize, tag: [u8; VLAN_TAG]) -> usize {
+    let new = len + VLAN_TAG;
+    // A frame that does not fit is dropped later, because its length says so.
+    if len >= VLAN_AT && new <= buffer.len() {
+        buffer.copy_within(VLAN_AT..len, VLAN_AT + VLAN_TAG);
+        buffer[VLAN_AT..VLAN_AT + VLAN_TAG].copy_from_slice(&tag);
+    }
+    new
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vlan_tag_goes_back_to_where_it_was() {
+        let mut buffer: Vec<u8> = (0..24).collect();
+        assert_eq!(insert(&mut buffer, 18, [0x81, 0, 0, 5]), 22);
+        let expected: Vec<u8> = (0..12).chain([0x81, 0, 0, 5]).chain(12..18).collect();
+        assert_eq!(buffer[..22], expected);
+        // A frame for which the buffer is too short is longer than its buffer afterwards.
+        assert_eq!(insert(&mut buffer, 22, [0; 4]), 26);
+    }
 }

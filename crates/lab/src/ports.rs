@@ -62,6 +62,11 @@ impl Ports {
         &self.list[number]
     }
 
+    /// Returns what [`Port::take_unfinished`] says about all ports together.
+    pub(crate) fn take_unfinished(&mut self) -> u64 {
+        self.list.iter_mut().map(Port::take_unfinished).sum()
+    }
+
     /// Whether a command was announced since the last call.
     pub(crate) fn take_woken(&mut self) -> bool {
         if self.woken {

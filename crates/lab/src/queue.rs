@@ -50,6 +50,8 @@ pub struct Served {
 pub struct Queue {
     wire: Wire,
     discipline: queue::Queue,
+    /// What the discipline was built from.
+    spec: QueueSpec,
     /// Finish times of packets that already have a service; past ones are removed at the next arrival.
     finishes: VecDeque<u64>,
     /// Packets that are judged at departure.
@@ -74,6 +76,7 @@ impl Queue {
         let discipline = spec.build_at(start, Some(first(&rates)), seed);
         Queue {
             discipline: prepared(discipline, &rates),
+            spec: spec.clone(),
             wire: Wire { rates, free: 0, part: 0, switch: 0, old_rate: 0 },
             finishes: VecDeque::new(),
             waiting: VecDeque::new(),
@@ -83,17 +86,26 @@ impl Queue {
     }
 
     /// Changes rates and discipline at `now`. Packets that already have a service keep it; the new discipline judges
-    /// the rest. A router that tells senders their rate keeps its state if it stays one.
+    /// the rest. A discipline keeps its state if its parameters stay the same (but RED, whose average is one of packet
+    /// times), and so does a router that tells senders their rate if it stays one.
     pub fn change(&mut self, now: Instant, rates: RateSteps, spec: &QueueSpec, seed: u64) {
+        let is_new = *spec != self.spec || matches!(spec, QueueSpec::Red(_)) || spec.explicit().is_some();
+        if is_new {
+            self.adopt(now, &rates, spec, seed);
+        }
+        self.wire.change(now, rates);
+    }
+
+    fn adopt(&mut self, now: Instant, rates: &RateSteps, spec: &QueueSpec, seed: u64) {
         if spec.explicit().is_none() {
             self.records = self.take_records();
         }
         let packets = self.waiting.len() as u64;
         let bytes = self.waiting_bytes - packets * WIRE_OVERHEAD.get();
         let waiting = (bytes, u32::try_from(packets).unwrap_or(u32::MAX));
-        self.discipline.adopt(now, spec, Some(first(&rates)), waiting, seed);
-        self.discipline = prepared(self.discipline.clone(), &rates);
-        self.wire.change(now, rates);
+        self.discipline.adopt(now, spec, Some(first(rates)), waiting, seed);
+        self.discipline = prepared(self.discipline.clone(), rates);
+        self.spec = spec.clone();
     }
 
     /// Returns the version of the congestion headers that the discipline serves; `None` if it reads none.
@@ -395,6 +407,24 @@ mod tests {
         // The sojourn time reaches 5 ms at the fifth packet; CoDel marks the first packet 100 ms later, the second
         // after another 100 ms.
         assert_eq!(marked[..2], [at(105), at(205)]);
+    }
+
+    #[test]
+    fn a_change_of_rate_does_not_make_a_discipline_forget() {
+        let ms = |ms: u64| Instant::from_ns(ms * 1_000_000);
+        let rate = |bps| RateSteps::constant(Rate::from_bps(bps));
+        let codel = QueueSpec::Codel(CodelConfig::default());
+        let mut queue = Queue::new(ms(0), rate(12_304_000), &codel, 1);
+        for _ in 0..300 {
+            queue.push(ms(0), Bytes::new(1538), true, None).unwrap();
+        }
+        let marked = |queue: &mut Queue, until| {
+            std::iter::from_fn(|| queue.serve(until)).filter(|served| served.service.unwrap().1).count()
+        };
+        assert_eq!(marked(&mut queue, ms(104)), 0);
+        queue.change(ms(104), rate(12_304_001), &codel, 2);
+        // CoDel has seen long delays since 5 ms, so the first mark comes at 105 ms. Beginning anew it would at 204 ms.
+        assert_eq!(marked(&mut queue, ms(106)), 1);
     }
 
     #[test]

@@ -14,10 +14,10 @@ use crate::spec::Direction;
 use crate::state::{OLD_ROUTERS, OLD_TRUTH, ROUTERS, TRUTH};
 use crate::truth::{HEADER, Interval};
 
-/// Writes the truth and the records of routers to the files of a lab.
+/// Writes the truth and the records of routers to files, where wanted, and the latest of both to a status.
 pub(crate) struct Writer {
-    truth: LogFile,
-    routers: LogFile,
+    truth: Option<LogFile>,
+    routers: Option<LogFile>,
     /// The names of the emulator's lanes.
     lanes: Vec<String>,
 }
@@ -27,10 +27,16 @@ impl Writer {
     pub(crate) fn create(folder: &Path, lanes: Vec<String>) -> Result<Writer, Error> {
         let file = |new, old, header: &str| LogFile::create(&folder.join(new), &folder.join(old), header);
         Ok(Writer {
-            truth: file(TRUTH, OLD_TRUTH, &format!("{HEADER}\n"))?,
-            routers: file(ROUTERS, OLD_ROUTERS, "")?,
+            truth: Some(file(TRUTH, OLD_TRUTH, &format!("{HEADER}\n"))?),
+            routers: Some(file(ROUTERS, OLD_ROUTERS, "")?),
             lanes,
         })
+    }
+
+    /// Creates a writer without truth that writes the records of routers to `routers`, if given.
+    pub(crate) fn of_routers(routers: Option<&Path>, lanes: Vec<String>) -> Result<Writer, Error> {
+        let file = |path: &Path| LogFile::create(path, &path.with_added_extension("old"), "");
+        Ok(Writer { truth: None, routers: routers.map(file).transpose()?, lanes })
     }
 
     /// Appends the emulator's reports until the emulator ends.
@@ -48,12 +54,14 @@ impl Writer {
     }
 
     fn intervals(&mut self, intervals: Vec<(usize, Interval)>, text: &mut String, status: &Mutex<Status>) {
-        text.clear();
-        for (lane, interval) in &intervals {
-            interval.write_csv(&self.lanes[*lane], text);
-        }
-        if let Err(error) = self.truth.append(text) {
-            tracing::error!("cannot write the truth: {error}");
+        if let Some(truth) = &mut self.truth {
+            text.clear();
+            for (lane, interval) in &intervals {
+                interval.write_csv(&self.lanes[*lane], text);
+            }
+            if let Err(error) = truth.append(text) {
+                tracing::error!("cannot write the truth: {error}");
+            }
         }
         let Ok(mut status) = status.lock() else { return };
         for (lane, interval) in intervals {
@@ -70,10 +78,11 @@ impl Writer {
         for RouterReport { lane, headers, records } in routers {
             let name = &self.lanes[lane];
             let records: Vec<_> = records.iter().map(|record| ControlInterval::new(name, record)).collect();
-            let written =
-                json_lines(&records).map_err(Into::into).and_then(|text| self.routers.append(&text));
-            if let Err(error) = written {
-                tracing::error!("cannot write the records of routers: {error}");
+            if let Some(file) = &mut self.routers {
+                let written = json_lines(&records).map_err(Into::into).and_then(|text| file.append(&text));
+                if let Err(error) = written {
+                    tracing::error!("cannot write the records of routers: {error}");
+                }
             }
             let Ok(mut status) = status.lock() else { continue };
             let (link, direction) = of_lane(lane);

@@ -95,7 +95,10 @@ impl Change {
 }
 
 /// Reads `text`, which is valid on its own, with the changes applied.
-pub(crate) fn apply<T: DeserializeOwned>(text: &str, changes: &[Change]) -> Result<T, Error> {
+///
+/// # Errors
+/// If a change names no key, or a value does not fit.
+pub fn apply<T: DeserializeOwned>(text: &str, changes: &[Change]) -> Result<T, Error> {
     let mut table: Table = toml::from_str(text).map_err(|e| Mistake::new("", e.message()))?;
     let mut result = None;
     for change in changes {

@@ -14,7 +14,7 @@ mod read;
 mod route;
 mod trace;
 
-pub use change::Change;
+pub use change::{Change, apply};
 pub use controller::{FlowController, KernelController};
 pub use dilate::MAX_DILATION;
 pub use error::Error;

@@ -111,9 +111,7 @@ fn run_once(
     // Without flows nobody samples.
     let last = received.last().map_or(now().min(end), |sample| sample.at).max(begin + Duration::from_ms(1));
     let truths = lab.truths_between(begin, last)?;
-    let routers = lab.routers_path();
-    let control =
-        std::fs::read_to_string(&routers).with_context(|| format!("cannot read {}", routers.display()))?;
+    let control = lab.control_between(begin, last)?;
     drop(attached);
     lab.down()?;
     let run = results::Run {
@@ -125,7 +123,7 @@ fn run_once(
         sent: &sent,
         received: &received,
         truths: &truths,
-        control: &control,
+        control,
     };
     let (mut results, invalid_reason) = run.results();
     let (ended, files) = programs.finish();

@@ -16,9 +16,6 @@ use crate::pacing::pacing;
 /// ssthresh as the kernel reports it before the first reduction.
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
 
-/// Most control intervals in the results, as in the simulator.
-const CONTROL_RECORDS: usize = 100_000;
-
 /// A finished run in the lab.
 pub(super) struct Run<'a> {
     pub(super) scenario: &'a Scenario,
@@ -30,8 +27,8 @@ pub(super) struct Run<'a> {
     pub(super) sent: &'a [Sample],
     pub(super) received: &'a [Sample],
     pub(super) truths: &'a Truths,
-    /// Lines of JSON, one for each control interval of each router.
-    pub(super) control: &'a str,
+    /// Of all queues of the lab, with its names and times.
+    pub(super) control: Vec<ControlInterval>,
 }
 
 impl Run<'_> {
@@ -65,24 +62,6 @@ impl Run<'_> {
             control: self.control(),
         };
         (results, invalid_reason)
-    }
-
-    /// Returns the control intervals of the run, with the scenario's names of links and times.
-    fn control(&self) -> Vec<ControlInterval> {
-        let intervals = self.control.lines().filter_map(|line| serde_json::from_str(line).ok());
-        let lanes = &self.translated.lanes;
-        // The lab's name of the direction of a link; a single link has none.
-        let name = |lane: &Lane| match lanes.iter().any(|other| other.link != lane.link) {
-            true => format!("{}:{}", lane.link, lane.direction),
-            false => lane.direction.to_string(),
-        };
-        let of_run = |mut interval: ControlInterval| {
-            interval.end_ns = interval.end_ns.checked_sub(self.begin.ns())?;
-            let lane = lanes.iter().find(|lane| name(lane) == interval.link)?;
-            interval.link.clone_from(&lane.name);
-            Some(interval)
-        };
-        intervals.filter_map(of_run).take(CONTROL_RECORDS).collect()
     }
 
     fn warmup_end(&self) -> Instant {
@@ -143,6 +122,17 @@ impl Run<'_> {
             }
         };
         specs.enumerate().map(flow).collect()
+    }
+
+    /// Returns the control intervals of the queues that results report, with the scenario's names and times.
+    fn control(&self) -> Vec<ControlInterval> {
+        let reported = |interval: &ControlInterval| {
+            let lane =
+                self.translated.lanes.iter().find(|lane| self.translated.is_lane(lane, &interval.link))?;
+            let end_ns = interval.end_ns - self.begin.ns();
+            Some(ControlInterval { link: lane.name.clone(), end_ns, ..interval.clone() })
+        };
+        self.control.iter().filter_map(reported).collect()
     }
 
     /// Returns the logged intervals that begin in the window.

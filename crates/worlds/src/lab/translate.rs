@@ -91,6 +91,12 @@ impl Translated {
         self.hosts.iter().find(|(host, _)| host == name).map_or(name, |(_, node)| node)
     }
 
+    /// Whether the lab calls a queue by `name`.
+    pub(crate) fn is_lane(&self, lane: &Lane, name: &str) -> bool {
+        let link = self.spec.links.iter().position(|link| link.name == lane.link);
+        link.is_some_and(|link| self.spec.lane_name(link, lane.direction) == name)
+    }
+
     /// Returns the node of the scenario that a lab node represents.
     pub(crate) fn host<'a>(&'a self, node: &'a str) -> &'a str {
         self.hosts.iter().find(|(_, other)| other == node).map_or(node, |(host, _)| host)

@@ -104,3 +104,18 @@ fn traffic_through_several_queues_is_refused() {
     assert!(error.starts_with("the lab does not support `traffic[0]`"), "{error}");
     assert!(one_way(further, &traffic.replace("\"c\"", "\"b\"")).is_ok());
 }
+
+#[test]
+fn routers_that_tell_senders_their_rate_go_to_the_lab() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/explicit.toml");
+    let changes: Vec<_> =
+        (0..4).map(|flow| format!("flow.{flow}.controller=reno").parse().unwrap()).collect();
+    let scenario = Scenario::load(&file, &changes).unwrap();
+    let translated = Translated::new(&scenario).unwrap();
+    let queue = translated.spec.links[1].path.forward.queue.clone().unwrap();
+    assert_eq!(queue.explicit(), scenario.link[1].queue.as_ref().unwrap().explicit());
+    let lane = translated.lanes.iter().find(|lane| lane.name == "router->sink").unwrap();
+    let names: Vec<String> = translated.spec.links.iter().map(|link| link.name.clone()).collect();
+    assert!(translated.is_lane(lane, &format!("{}:forward", names[1])), "{names:?}");
+    assert!(!translated.is_lane(lane, &format!("{}:reverse", names[1])));
+}

@@ -1,0 +1,93 @@
+//! The emulator between two interfaces that exist already: a router on real packets.
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::{io, thread};
+
+use crate::control::{LinkStatus, Status};
+use crate::emulator::{Command, Emulator, prioritise_thread};
+use crate::error::Error;
+use crate::existing::{self, Guard};
+use crate::port::Port;
+use crate::spec::Spec;
+use crate::writer::Writer;
+
+/// The largest IP packet that the emulator takes.
+const MAX_MTU: u32 = 9_000;
+
+/// A link between two interfaces of this network namespace. Frames that arrive at one leave at the other.
+///
+/// It works until the process ends. The interfaces keep their addresses and everything else; while it works they hear
+/// frames to all destinations and do not merge received packets.
+pub struct Router {
+    status: Arc<Mutex<Status>>,
+    /// The other end of a pipe that the emulator watches.
+    _wake: UnixStream,
+    /// Nobody sends commands, but the emulator would take the end of this for one.
+    _commands: Sender<Command>,
+    _guard: Guard,
+}
+
+impl Router {
+    /// Starts to forward between two interfaces, through the only link of `spec`; forward is from the first to the second.
+    /// The records of control intervals go to `records`, if given. This process must have one thread.
+    ///
+    /// # Errors
+    /// If `spec` has several links or cross traffic, an interface cannot be used, or a privilege is missing.
+    pub fn start(interfaces: [&str; 2], spec: &Spec, records: Option<&Path>) -> Result<Router, Error> {
+        let spec = prepare(interfaces, spec)?;
+        for refusal in prioritise_thread() {
+            tracing::info!("{refusal}");
+        }
+        let guard = Guard::start(&interfaces)?;
+        let ports = interfaces.map(open).into_iter().collect::<Result<Vec<Port>, Error>>()?;
+        let writer = Writer::of_routers(records, spec.lane_names())?;
+        let status = Arc::new(Mutex::new(Status::new(&spec)));
+        let (wake, woken) = UnixStream::pair().map_err(Error::system("make a pipe to the emulator"))?;
+        let (commands, incoming) = channel();
+        let (reports, reported) = channel();
+        let failed = Error::system("watch the interfaces");
+        let emulator = Emulator::new(&spec, ports, incoming, woken, reports).map_err(failed)?;
+        spawn("emulator", move || emulator.run())?;
+        let shared = Arc::clone(&status);
+        spawn("writer", move || writer.write(&reported, &shared))?;
+        Ok(Router { status, _wake: wake, _commands: commands, _guard: guard })
+    }
+
+    /// Returns what happened so far; `None` if a thread has panicked.
+    pub fn status(&self) -> Option<LinkStatus> {
+        self.status.lock().ok()?.links.first().cloned()
+    }
+}
+
+/// Checks everything that can be checked before anything is changed; returns the scenario with the MTU of the interfaces.
+fn prepare(interfaces: [&str; 2], spec: &Spec) -> Result<Spec, Error> {
+    if spec.links.len() != 1 {
+        return Err(Error::Link("a router has one link: `[forward]` and `[reverse]`".to_owned()));
+    }
+    if interfaces[0] == interfaces[1] {
+        let reason = "cannot be both ends; name two interfaces".to_owned();
+        return Err(Error::Interface { name: interfaces[0].to_owned(), reason });
+    }
+    let mut mtu = spec.mtu;
+    for name in interfaces {
+        mtu = mtu.max(existing::check(name)?);
+    }
+    let spec = Spec { mtu: mtu.min(MAX_MTU), ..spec.clone() };
+    spec.validate()?;
+    Ok(spec)
+}
+
+fn open(name: &str) -> Result<Port, Error> {
+    let action = "open a packet socket; run as root or with CAP_NET_RAW";
+    let port = Port::open(name).map_err(Error::system(action))?;
+    port.hear_all(name).map_err(Error::system("hear all frames of an interface"))?;
+    Ok(port)
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    let started: io::Result<_> = thread::Builder::new().name(name.to_owned()).spawn(work);
+    started.map(|_| ()).map_err(Error::system("start a thread"))
+}
