@@ -145,13 +145,18 @@ HW_INLINE hw_s64 explicit_error(const struct explicit_queue *queue, hw_s64 q)
 /*
  * Integrates epsilon to xi (2.10). With no input kappa grows and xi would run away, so it starts again (L701). It is
  * bounded by what a wrong capacity can cause.
+ *
+ * A queue below kappa says that more than C - xi / alpha can be had only once the input is that large. Below it senders
+ * have not taken what they were granted yet, or cannot: their windows, their applications or losses limit them. xi then
+ * waits. Otherwise it would fall as long as they are limited, and the next flow would get what is not there.
  */
-HW_INLINE void explicit_integrate(struct explicit_queue *queue, hw_s64 q)
+HW_INLINE void explicit_integrate(struct explicit_queue *queue, hw_s64 q, hw_s64 spare)
 {
 	const struct explicit_config *config = &queue->config;
 	const hw_u64 largest = hw_max(config->capacity, config->line) << EXPLICIT_BITS;
 	const hw_s64 bound = explicit_weighed((hw_s64)largest, config->alpha);
 	const hw_s64 epsilon = explicit_error(queue, q);
+	const hw_s64 step = explicit_scaled(epsilon + queue->epsilon, config->psi, 2 * EXPLICIT_ONE);
 
 	if (!queue->input_bytes) {
 		queue->xi = 0;
@@ -159,8 +164,9 @@ HW_INLINE void explicit_integrate(struct explicit_queue *queue, hw_s64 q)
 		queue->record.bounded = 0;
 		return;
 	}
-	queue->xi += explicit_scaled(epsilon + queue->epsilon, config->psi, 2 * EXPLICIT_ONE);
 	queue->epsilon = epsilon;
+	if (step >= 0 || spare <= queue->xi)
+		queue->xi += step;
 	queue->record.bounded = explicit_magnitude(queue->xi) > (hw_u64)bound;
 	if (queue->record.bounded)
 		queue->xi = queue->xi < 0 ? -bound : bound;
@@ -169,12 +175,13 @@ HW_INLINE void explicit_integrate(struct explicit_queue *queue, hw_s64 q)
 /* ErrorS: F = alpha (C - y) - xi - beta (q - kappa) / d (4.11). */
 HW_INLINE hw_s64 explicit_feedback_errors(struct explicit_queue *queue, hw_u64 q, hw_u64 input_rate)
 {
+	const hw_s64 spare = explicit_spare(queue, input_rate);
 	hw_s64 distance;
 
 	explicit_tune(queue, q);
-	explicit_integrate(queue, (hw_s64)q);
+	explicit_integrate(queue, (hw_s64)q, spare);
 	distance = explicit_queue_rate(queue, (hw_s64)q - (hw_s64)queue->kappa);
-	return explicit_spare(queue, input_rate) - queue->xi - explicit_weighed(distance, queue->config.beta);
+	return spare - queue->xi - explicit_weighed(distance, queue->config.beta);
 }
 
 /* Uses up the MAC's report: its output rate stays known if it sent nothing (2.11). Returns B in B/s. */

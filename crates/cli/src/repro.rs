@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use comfy_table::{Cell, ContentArrangement, Table, presets};
-use headway_repro::{Check, Context, Error, Experiment, Kept, Outcome, SIMULATOR, Size, catalogue, page};
+use headway_repro::{Check, Context, Error, Experiment, Kept, Outcome, Size, catalogue, page};
 
 use crate::exit::{Code, Failed};
 use crate::out::print_line;
@@ -31,11 +31,13 @@ Exit codes:
   2    invalid arguments
   130  interrupted; the experiments finished by then were printed")]
 pub(crate) struct ReproArgs {
-    /// Experiments or papers: `rapid/G4`, `bass/P7`, `ls-aimd/R2`, `rapid`, `bass`, `ls-aimd`, `all`.
+    /// Experiments or papers: `rapid/G4`, `bass/P7`, `ls-aimd/R2`, `wan/E13`, `xcp-rcp/E1`, `rapid`, `bass`,
+    /// `ls-aimd`, `wan`, `xcp-rcp`, `all`.
     #[arg(value_name = "NAME", required_unless_present = "list")]
     names: Vec<String>,
-    /// Where to run: `sim`, `uml` (the Linux stack in virtual time), or `sim,uml` for both side by side. Only
-    /// experiments of LS-AIMD, and `rapid/R3`, `R5` and `R9`, run in `uml`.
+    /// Where to run: `sim`, `uml` (the Linux stack in virtual time), `lab` (this host's TCP over an emulated path, in
+    /// real time), or several, side by side. Only experiments of LS-AIMD, and `rapid/R3`, `R5` and `R9`, run in
+    /// `uml`; only `xcp-rcp/E1`, `E2`, `E6` and `E12` to `E16` in `lab`.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "sim", value_name = "WORLD")]
     on: Vec<Testbed>,
     /// List the experiments instead, with name, title, cost and published result.
@@ -73,19 +75,27 @@ enum Testbed {
     Sim,
     /// The Linux stack in virtual time.
     Uml,
+    /// This host's TCP over an emulated path.
+    Lab,
 }
 
 impl Testbed {
-    fn has(self, experiment: &Experiment) -> bool {
-        self == Testbed::Sim || headway_repro::runs_elsewhere(experiment)
+    const ALL: [Testbed; 3] = [Testbed::Sim, Testbed::Uml, Testbed::Lab];
+
+    const fn world(self) -> World {
+        match self {
+            Testbed::Sim => World::Sim,
+            Testbed::Uml => World::Uml,
+            Testbed::Lab => World::Lab,
+        }
     }
 }
 
 impl ReproArgs {
     /// Returns the testbeds in which an experiment runs, in column order.
     fn testbeds(&self, experiment: &Experiment) -> Vec<Testbed> {
-        let asked = |testbed: &Testbed| self.on.contains(testbed) && testbed.has(experiment);
-        [Testbed::Sim, Testbed::Uml].into_iter().filter(asked).collect()
+        let runs = |testbed: &Testbed| headway_repro::runs_in(experiment, testbed.world());
+        Testbed::ALL.into_iter().filter(|testbed| self.on.contains(testbed) && runs(testbed)).collect()
     }
 
     pub(crate) fn json(&self) -> bool {
@@ -99,7 +109,10 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failed> {
     }
     let experiments = catalogue::select(&args.names)?;
     if let Some(experiment) = experiments.iter().find(|experiment| args.testbeds(experiment).is_empty()) {
-        let only = format!("{} runs in the simulator only: --on sim, or --on sim,uml", experiment.id);
+        let runs = |testbed: &Testbed| headway_repro::runs_in(experiment, testbed.world());
+        let worlds: Vec<&str> =
+            Testbed::ALL.into_iter().filter(runs).map(|testbed| testbed.world().name()).collect();
+        let only = format!("{} does not run there; try --on {}", experiment.id, worlds.join(","));
         return Err(anyhow::anyhow!(only).into());
     }
     let [stop, over] = [false; 2].map(|set| Arc::new(AtomicBool::new(set)));
@@ -149,7 +162,7 @@ fn run_experiments(
             progress.begin(&what, 1);
             let outcome = match testbed {
                 Testbed::Sim => in_simulator(experiment, &context)?,
-                Testbed::Uml => on_linux(experiment, &context, &progress)?,
+                Testbed::Uml | Testbed::Lab => on_linux(testbed.world(), experiment, &context, &progress)?,
             };
             let Some(outcome) = outcome else { return Ok(outcomes) };
             outcomes.push(outcome);
@@ -168,6 +181,7 @@ fn in_simulator(experiment: &Experiment, context: &Context<'_>) -> anyhow::Resul
 
 /// Carries out an experiment on the Linux stack; `None` when interrupted.
 fn on_linux(
+    world: World,
     experiment: &Experiment,
     context: &Context<'_>,
     progress: &Progress,
@@ -179,7 +193,9 @@ fn on_linux(
         _ => {}
     };
     let options = Options { cancellation: context.stop.clone(), report: Some(&report), ..Options::default() };
-    match headway_repro::run_in(World::Uml, &options, experiment, context) {
+    // Runs in real time would disturb each other.
+    let jobs = if world == World::Lab { 1 } else { context.jobs };
+    match headway_repro::run_in(world, &options, experiment, &Context { jobs, ..*context }) {
         Err(Error::Interrupted) => Ok(None),
         outcome => Ok(outcome?),
     }
@@ -224,10 +240,11 @@ fn write(folder: &Path, outcomes: &[Outcome], context: &Context<'_>) -> anyhow::
         output.write(folder.join("results.json"), &serde_json::to_string_pretty(outcome)?)?;
         output.write(folder.join("table.csv"), &outcome.table.csv())?;
     }
-    let simulated = outcomes.iter().all(|outcome| outcome.world == SIMULATOR);
-    let elsewhere = if simulated { "" } else { " and on the stack of Linux in virtual time (@uml)" };
+    let has = |world: World| outcomes.iter().any(|outcome| outcome.world == world.name());
+    let uml = if has(World::Uml) { ", on the stack of Linux in virtual time (@uml)" } else { "" };
+    let lab = if has(World::Lab) { ", with real packets over an emulated path (@lab)" } else { "" };
     let heading = format!(
-        "Experiments of the papers on Rapid, BASS and LS-AIMD in simulated testbeds{elsewhere}; {} run, seed {}, headway {}.",
+        "Published experiments in simulated testbeds{uml}{lab}; {} run, seed {}, headway {}.",
         context.size.name(),
         context.seed,
         env!("CARGO_PKG_VERSION")

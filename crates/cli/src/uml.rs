@@ -57,9 +57,6 @@ struct PathArgs {
     /// Print the path of the kernel with debug checks.
     #[arg(long)]
     debug: bool,
-    /// Fail if the kernel cannot run on this machine's processor.
-    #[arg(long)]
-    usable: bool,
 }
 
 /// Removes all cached kernels and their modules, and prints the space freed.
@@ -174,9 +171,6 @@ fn path(args: &PathArgs) -> Result<(), Failed> {
             anyhow::anyhow!("there is no kernel yet; build one with `headway uml build{flag}`").into()
         );
     };
-    if let Some(reason) = kernel::unusable_processor().filter(|_| args.usable) {
-        return Err(anyhow::anyhow!("{reason}").into());
-    }
     print_line!("{}", kernel.binary().display());
     Ok(())
 }

@@ -338,7 +338,7 @@ fn run_on_lab() {
 
 #[test]
 fn run_on_uml() {
-    let path = Command::new(PROGRAM).args(["uml", "path", "--usable"]).output().unwrap();
+    let path = Command::new(PROGRAM).args(["uml", "path"]).output().unwrap();
     if !path.status.success() {
         println!("SKIPPED: {}", String::from_utf8_lossy(&path.stderr));
         return;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use headway_core::explicit::{Header, Record};
 use headway_core::{Bytes, Duration, Instant};
+use headway_traffic::channel::Losses;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -52,6 +53,7 @@ pub struct Link {
     /// Replaces `delay` if the link has a delay trace.
     traced_delay: Option<TracedDelay>,
     loss: f64,
+    loss_bursts: Option<Losses>,
     coalescer: Option<Coalescer>,
     rng: Pcg64Mcg,
     direction: Direction,
@@ -85,6 +87,7 @@ impl Link {
             delay: spec.delay,
             traced_delay: spec.delay_trace.clone().map(|trace| TracedDelay::new(trace, start)),
             loss: spec.loss,
+            loss_bursts: None,
             coalescer: None,
             rng: Pcg64Mcg::seed_from_u64(0),
             direction,
@@ -94,6 +97,7 @@ impl Link {
             last_delivery: Instant::ZERO,
         };
         link.rng = Pcg64Mcg::seed_from_u64(link.sub_seed(LOSS));
+        link.loss_bursts = link.bursts(start, spec);
         link.coalescer = link.card(spec);
         link.set_cross(start, cross);
         link
@@ -202,7 +206,8 @@ impl Link {
             self.meter.host_marked(service.start);
         }
         // Lost on the wire, after it used its share of the capacity: the truth does not depend on losses.
-        if self.loss > 0.0 && self.rng.random::<f64>() < self.loss {
+        let burst = self.loss_bursts.as_mut().is_some_and(|bursts| bursts.loses(service.finish));
+        if burst || self.loss > 0.0 && self.rng.random::<f64>() < self.loss {
             self.meter.host_lost(service.start);
             return Verdict::Lost;
         }
@@ -227,6 +232,7 @@ impl Link {
         self.delay = spec.delay;
         self.traced_delay = spec.delay_trace.clone().map(|trace| TracedDelay::new(trace, at));
         self.loss = spec.loss;
+        self.loss_bursts = self.bursts(at, spec);
         self.coalescer = self.card(spec);
     }
 
@@ -257,6 +263,10 @@ impl Link {
     pub fn take_finished(&mut self) -> Option<Interval> {
         // A waiting packet is counted at its departure, so the intervals since its arrival stay open.
         self.meter.take_finished(self.queue.oldest().map_or(self.clock, |oldest| oldest.min(self.clock)))
+    }
+
+    fn bursts(&self, at: Instant, spec: &LinkSpec) -> Option<Losses> {
+        spec.loss_bursts.map(|bursts| Losses::new(bursts, at, self.sub_seed(LOSS), 0))
     }
 
     fn card(&self, spec: &LinkSpec) -> Option<Coalescer> {
@@ -291,6 +301,7 @@ mod tests {
     use crate::spec::Model;
     use headway_core::Rate;
     use headway_core::queue::{CodelConfig, QueueSpec, StepConfig};
+    use headway_traffic::channel::{LossBursts, Outages};
 
     const START: Instant = Instant::from_ns(1_000_000_000);
     const MS10: Duration = Duration::from_ms(10);
@@ -341,6 +352,30 @@ mod tests {
             .count();
         let (mean, sigma) = (n as f64 * 0.01, (n as f64 * 0.01 * 0.99).sqrt());
         assert!((lost as f64 - mean).abs() < 3.0 * sigma, "{lost}");
+    }
+
+    #[test]
+    fn packets_wait_for_the_end_of_an_outage() {
+        let outages = Some(Outages::Listed(vec![(MS10, Duration::from_ms(30))]));
+        let mut link = link(&LinkSpec { outages, ..spec() }, &[]);
+        let finish = |at, end| delivered(START + end + MS10 + Duration::from_ns(at));
+        assert_eq!(link.offer(START, 1500, false, None), finish(123_040, Duration::ZERO));
+        assert_eq!(link.offer(START + MS10, 1500, false, None), finish(123_040, Duration::from_ms(40)));
+        assert_eq!(link.offer(START + MS10 * 2, 1500, false, None), finish(246_080, Duration::from_ms(40)));
+        link.advance(START + MS10 * 2);
+        assert!(link.take_finished().unwrap().capacity > link.take_finished().unwrap().capacity);
+    }
+
+    #[test]
+    fn bursts_lose_the_share_of_bad_times_in_which_they_lose() {
+        let bursts = LossBursts { good: MS10 * 9, bad: MS10, loss: 0.5 };
+        let mut link = link(&LinkSpec { loss_bursts: Some(bursts), ..spec() }, &[]);
+        let n = 500_000;
+        let lost = (0..n)
+            .filter(|k| link.offer(START + Duration::from_us(200) * *k, 1500, false, None) == Verdict::Lost)
+            .count();
+        // 1000 bad times, whose lengths vary.
+        assert!((lost as f64 / (n as f64 * 0.05) - 1.0).abs() < 0.15, "{lost}");
     }
 
     #[test]

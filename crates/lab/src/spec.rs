@@ -8,6 +8,7 @@ use headway_core::explicit::PROTOCOL;
 use headway_core::mistake::check;
 use headway_core::queue::{DropTailConfig, QueueSpec};
 use headway_core::{Bytes, Duration, Mistake, Rate, RateSteps};
+use headway_traffic::channel::{LossBursts, Outages};
 use serde::{Deserialize, Serialize};
 
 use crate::base::check_name;
@@ -87,6 +88,9 @@ pub struct LinkSpec {
     /// Rates with the times from which they apply, counted from when the link came up, instead of `rate`; default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<RateSteps>,
+    /// Times in which the link sends nothing, counted like those of `rates`; default none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outages: Option<Outages>,
     /// Propagation delay: from the last bit's departure to its arrival; default 0.
     #[serde(default)]
     pub delay: Duration,
@@ -110,6 +114,9 @@ pub struct LinkSpec {
     /// Probability that a host packet is lost on the wire, at least 0 and less than 1; default 0.
     #[serde(default)]
     pub loss: f64,
+    /// Losses of host packets in bursts, besides `loss`; default none.
+    #[serde(default, rename = "loss-bursts", skip_serializing_if = "Option::is_none")]
+    pub loss_bursts: Option<LossBursts>,
     /// Minimum time between interrupts of the receiver's card, at most 10 ms; default: no coalescing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coalesce: Option<Duration>,
@@ -208,6 +215,7 @@ impl LinkSpec {
         LinkSpec {
             rate,
             rates: None,
+            outages: None,
             delay,
             delay_trace: None,
             jitter: Duration::ZERO,
@@ -215,6 +223,7 @@ impl LinkSpec {
             buffer: None,
             queue: None,
             loss: 0.0,
+            loss_bursts: None,
             coalesce: None,
         }
     }
@@ -224,9 +233,13 @@ impl LinkSpec {
         LinkSpec { rates: self.rates.clone(), ..LinkSpec::new(self.rate, self.delay) }
     }
 
-    /// Returns the rate as a list of steps, which has one step if the rate is constant.
+    /// Returns the rate as a list of steps with outages, which has one step if the rate is constant.
     pub fn rate_steps(&self) -> RateSteps {
-        self.rates.clone().unwrap_or_else(|| RateSteps::constant(self.rate))
+        let rates = self.rates.clone().unwrap_or_else(|| RateSteps::constant(self.rate));
+        match &self.outages {
+            None => rates,
+            Some(outages) => outages.apply(&rates, Duration::MAX),
+        }
     }
 
     /// Returns the rate, the highest one if it changes.
@@ -455,6 +468,14 @@ pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), M
             let all = rates.list().all(|(_, rate)| allowed.contains(&rate));
             check("rates", all, "must have rates between 1 kb/s and 10 Gb/s")?;
         }
+    }
+    let classes = matches!(link.queue, Some(QueueSpec::Classes(_)));
+    check("queue.kind", !classes, "must not be `classes`: the lab keeps one queue per link")?;
+    if let Some((key, rule)) = link.outages.as_ref().and_then(Outages::mistake) {
+        return Err(Mistake::new(&format!("{table}.outages{key}"), rule));
+    }
+    if let Some((key, rule)) = link.loss_bursts.and_then(|bursts| bursts.mistake()) {
+        return Err(Mistake::new(&format!("{table}.loss-bursts.{key}"), rule));
     }
     check("delay", link.delay <= Duration::from_ms(10_000), "must be at most 10 s")?;
     check("jitter", link.jitter <= Duration::from_ms(1_000), "must be at most 1 s")?;

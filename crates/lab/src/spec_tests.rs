@@ -96,6 +96,21 @@ fn mistakes_name_file_line_and_key() {
             "rates = [[\"2 s\", \"1 Mb/s\"]]\n",
             "x.toml, line 5: `forward.rates`: begins at 2.00 s",
         ),
+        (
+            "delay",
+            "outages = { every = \"1 s\", length = \"2 s\" }\ndelay",
+            "x.toml, line 6: `forward.outages.every`: must be longer than `length`",
+        ),
+        (
+            "delay",
+            "loss-bursts = { good = \"0 s\", bad = \"2 s\" }\ndelay",
+            "x.toml, line 6: `forward.loss-bursts.good`: must lie between 10 us and 1000 s",
+        ),
+        (
+            "delay",
+            "queue = { kind = \"classes\" }\ndelay",
+            "x.toml, line 6: `forward.queue.kind`: must not be `classes`",
+        ),
     ];
     for (from, to, expected) in cases {
         let text = GOOD.replacen(from, to, 1);

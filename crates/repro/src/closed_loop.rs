@@ -7,7 +7,7 @@ mod tracking;
 use std::path::Path;
 
 use headway_core::{Bytes, Duration, Rate};
-use headway_record::Results;
+use headway_record::{Results, Summary};
 use headway_scenario::{FlowController, Scenario};
 use headway_worlds::{Options, World};
 use serde::de::DeserializeOwned;
@@ -25,6 +25,9 @@ pub(crate) const CAPACITY: Rate = Rate::from_bps(10_000_000_000);
 pub(crate) const MTU: u32 = 9000;
 /// Index of the bottleneck among the links of the scenario.
 pub(crate) const BOTTLENECK: usize = 0;
+
+/// Attempts of a run in real time before the machine counts as too busy.
+const TRIES: usize = 3;
 
 /// The traffic that shares the bottleneck with the test flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
@@ -131,24 +134,32 @@ impl Place<'_> {
         if let Some(result) = context.kept.and_then(|kept| kept.get(&file, &key)) {
             return Ok(result);
         }
-        let result = match self.results(&key, name) {
-            Ok(results) if !results.summary.partial => evaluate(&results),
-            // A failure caused by an interruption is not an error of the run.
-            Ok(_) => return Err(Error::Interrupted),
-            Err(_) if self.options.cancellation.is_cancelled() => return Err(Error::Interrupted),
-            Err(source) => return Err(Error::World { run: name.to_owned(), source }),
-        };
+        let result = evaluate(&self.results(&key.scenario, name, seed)?);
         if let Some(kept) = context.kept {
             kept.put(&file, &key, &result)?;
         }
         Ok(result)
     }
 
-    fn results(&self, key: &Key, name: &str) -> Result<Results, headway_worlds::Error> {
-        let mut scenario = Scenario::parse(&key.scenario, Path::new("experiment.toml"), &[])?;
+    /// Runs a scenario to its end and returns the results; runs that the machine disturbed are repeated. `name`
+    /// describes the run.
+    pub(crate) fn results(&self, scenario: &str, name: &str, seed: u64) -> Result<Results, Error> {
+        let failed = |source| Error::World { run: name.to_owned(), source };
+        let scenario = Scenario::parse(scenario, Path::new("experiment.toml"), &[]);
+        let mut scenario = scenario.map_err(|error| failed(error.into()))?;
         scenario.name = name.replace('/', " ");
-        scenario.seed = key.seed;
-        headway_worlds::run(&scenario, self.world, self.options)
+        scenario.seed = seed;
+        for _ in 0..TRIES {
+            match headway_worlds::run(&scenario, self.world, self.options) {
+                Ok(Results { summary: Summary { partial: true, .. }, .. }) => return Err(Error::Interrupted),
+                Ok(results) if results.summary.valid => return Ok(results),
+                Ok(_) => {}
+                // A failure caused by an interruption is not an error of the run.
+                Err(_) if self.options.cancellation.is_cancelled() => return Err(Error::Interrupted),
+                Err(source) => return Err(failed(source)),
+            }
+        }
+        Err(Error::Disturbed { run: name.to_owned() })
     }
 
     /// Whether a controller exists in this world.

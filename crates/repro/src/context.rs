@@ -53,6 +53,12 @@ pub enum Error {
         /// The cause.
         source: headway_worlds::Error,
     },
+    /// The machine disturbed every attempt of a run in real time.
+    #[error("{run}: the machine was too busy in every attempt; end other work, and try again")]
+    Disturbed {
+        /// Description of the run.
+        run: String,
+    },
     /// A result cannot be kept.
     #[error("a result cannot be kept")]
     Keep(#[from] headway_worlds::Error),

@@ -7,7 +7,7 @@ use crate::context::Size;
 use crate::experiment::{Experiment, Study};
 use crate::procedure;
 use crate::shared_link::{SETTINGS, Setting};
-use crate::study::{cells_of, packets_of_crowds, packets_of_rivals};
+use crate::study::{cells_of, packets_of_crowds, packets_of_groups, packets_of_rivals};
 
 /// Packets of one PRC-MT length tuning besides its train: about eight pairs of streams, whose lengths bisect the
 /// range from 60 to 3000.
@@ -90,6 +90,7 @@ impl Experiment {
                 (bytes / 1538) as usize * study.variants.len() * size.of(study.runs)
             }
             Study::Rivals(study) => packets_of_rivals(study, size),
+            Study::Groups(study) => packets_of_groups(study, size),
             Study::Passive(study) => {
                 let segments = study.size.get() as usize / 1448 * study.flows;
                 segments * study.rtts.len() * study.loads.len() * size.of(study.runs)

@@ -5,6 +5,7 @@ mod claim;
 mod closed_loop;
 mod crowds;
 mod errors;
+mod groups;
 mod pairs;
 mod passive;
 mod path;
@@ -21,10 +22,11 @@ pub use claim::{Claim, Note};
 pub use closed_loop::{Cells, ClosedLoop, Published, Staggered};
 pub use crowds::{Compensation, Crowd, Crowds};
 pub use errors::{Denoising, Errors, Estimator, Read, Variant};
+pub use groups::{Groups, Members, Mix};
 pub use pairs::{Capacities, NarrowLinks, PairDelays, Prefixes, Sizes, StepRule};
 pub use passive::{AckStamps, Card, Passive};
 pub use path::{Cross, GapMechanism, Path};
-pub use procedure::{Drawn, Procedure, Redrawn, Router};
+pub use procedure::{Drawn, Procedure, Router};
 pub use rivals::Rivals;
 pub use shapers::Shapers;
 pub use stream::{Spread, StreamShape};
@@ -77,6 +79,9 @@ pub enum Evidence {
     /// The Linux stack ran instead of the simulator; experiment files cannot declare this.
     #[serde(skip_deserializing)]
     Kernel,
+    /// Real packets went over an emulated path; experiment files cannot declare this.
+    #[serde(skip_deserializing)]
+    Emulation,
 }
 
 impl Evidence {
@@ -86,6 +91,7 @@ impl Evidence {
             Evidence::Simulation => "simulation",
             Evidence::Mechanism => "simulation of a mechanism",
             Evidence::Kernel => "the stack of Linux",
+            Evidence::Emulation => "real packets",
         }
     }
 
@@ -98,6 +104,9 @@ impl Evidence {
             }
             Evidence::Kernel => {
                 "senders, receivers and queues are those of Linux in virtual time, and nothing was fitted to this result"
+            }
+            Evidence::Emulation => {
+                "senders and receivers are this host's TCP in real time over an emulated path, and nothing was fitted to this result"
             }
         }
     }

@@ -23,4 +23,4 @@ pub use context::{Context, Error, Progress, Size};
 pub use experiment::Experiment;
 pub use kept::Kept;
 pub use outcome::{Check, Outcome, SIMULATOR, Table};
-pub use study::{run, run_in, runs_elsewhere};
+pub use study::{run, run_in, runs_in};

@@ -5,20 +5,26 @@
 
 mod curves;
 mod numbers;
+mod scenario;
 #[cfg(test)]
 mod tests;
 
-use headway_core::explicit::Record;
 use headway_core::queue::{DropTailConfig, QueueSpec};
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
-use headway_sim::config::Service;
+use headway_record::ControlInterval;
+use headway_sim::config::{AckPolicy, Burst, Service};
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, TcpConfig};
+use headway_traffic::channel::Redrawn;
 use headway_traffic::random;
 use rand::RngExt as _;
 
-use crate::experiment::{Redrawn, Router};
+use crate::experiment::Router;
 
+pub(crate) use scenario::run_in;
+
+/// Name of the narrow link.
+const NARROW: &str = "narrow";
 /// The narrow link, and all others.
 pub(crate) const CAPACITY: Rate = Rate::from_bps(1_500_000);
 const ACCESS: Rate = Rate::from_bps(100_000_000);
@@ -57,17 +63,19 @@ pub(crate) struct Interval {
 }
 
 /// One run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Trace {
     /// Start and end of every flow, in s.
     pub(crate) flows: Vec<(f64, f64)>,
+    /// Length of a step.
+    step: Duration,
     /// IP bytes that wait, once in every step.
     queue: Vec<u64>,
     /// Window over smoothed RTT of every flow, Mb/s of wire bytes, once in every step; zero while it does not send.
     rates: Vec<[f64; FLOWS]>,
     pub(crate) intervals: Vec<Interval>,
     /// Control intervals of the router; none if it has no law.
-    pub(crate) records: Vec<Record>,
+    pub(crate) records: Vec<ControlInterval>,
     /// Alpha of ErrorS; NaN for other laws.
     pub(crate) alpha: f64,
     /// Whether the law aims at a queue: kappa.
@@ -82,26 +90,50 @@ struct Bench {
     capacity: RateSteps,
 }
 
-/// Runs a variant.
+impl Trace {
+    /// Returns the trace of a run that has not begun.
+    fn new(variant: &Router, seed: u64, step: Duration) -> Trace {
+        let law = variant.queue.explicit();
+        Trace {
+            flows: times(seed),
+            step,
+            queue: Vec::new(),
+            rates: Vec::new(),
+            intervals: Vec::new(),
+            records: Vec::new(),
+            alpha: law.map_or(f64::NAN, |(law, config)| config.alpha(law)),
+            has_target: law.is_some_and(|(law, _)| !law.needs_capacity()),
+        }
+    }
+
+    /// Whether a flow sends at a time.
+    fn sends(&self, flow: usize, now: Duration) -> bool {
+        let (start, stop) = self.flows[flow];
+        (start..stop).contains(&now.secs_f64())
+    }
+}
+
+/// Returns window over smoothed RTT, Mb/s of wire bytes.
+fn mbps(window: f64, srtt: Duration) -> f64 {
+    window * PACKET_BITS * 1e-6 / srtt.secs_f64()
+}
+
+/// Runs a variant in the simulator.
 pub(crate) fn run(variant: &Router, seed: u64) -> Trace {
     let mut bench = Bench::new(variant, seed);
-    let mut trace = Trace {
-        flows: times(seed),
-        alpha: variant.queue.explicit().map_or(f64::NAN, |(law, config)| config.alpha(law)),
-        has_target: variant.queue.explicit().is_some_and(|(law, _)| !law.needs_capacity()),
-        ..Trace::default()
-    };
+    let mut trace = Trace::new(variant, seed, STEP);
     let mut now = Instant::ZERO;
     while now < Instant::ZERO + END {
         for _ in 0..STEPS {
             now += STEP;
             bench.network.run_until(now);
             trace.queue.push(bench.waiting());
-            trace.rates.push(bench.rates(&trace.flows, now));
+            trace.rates.push(bench.rates(&trace, now));
         }
         trace.intervals.push(bench.count(now));
     }
-    trace.records = bench.network.take_records(bench.narrow);
+    let records = bench.network.take_records(bench.narrow);
+    trace.records = records.iter().map(|record| ControlInterval::new(NARROW, record)).collect();
     trace
 }
 
@@ -118,12 +150,7 @@ fn times(seed: u64) -> Vec<(f64, f64)> {
 
 /// Returns the capacity over time.
 fn capacities(redrawn: Option<Redrawn>, seed: u64) -> RateSteps {
-    let Some(Redrawn { least, every }) = redrawn else { return RateSteps::constant(CAPACITY) };
-    let mut random = random::generator(seed, "capacities", 0);
-    let steps = END.ns() / every.ns().max(1) + 1;
-    let draw = |step| (every * step, CAPACITY.scale(random.random_range(least..=1.0)));
-    let list: Vec<(Duration, Rate)> = (0..steps).map(draw).collect();
-    RateSteps::try_from(list).expect("ascending times and no rate of zero")
+    redrawn.map_or_else(|| RateSteps::constant(CAPACITY), |redrawn| redrawn.rates(CAPACITY, END, seed, 0))
 }
 
 impl Bench {
@@ -137,15 +164,24 @@ impl Bench {
         };
         let (first, back) = (access(RTT / 4), access(RTT / 2));
         // The router believes in the full capacity, unless its parameters say otherwise.
-        let queue = variant.queue.build(Some(CAPACITY), seed);
+        let queue = variant.queue.build(Some(variant.line.unwrap_or(CAPACITY)), seed);
         let link = LinkConfig::new(Service::Steps(capacity.clone()), RTT / 4, queue);
         let narrow = network.add_link(&LinkConfig { loss: variant.loss, ..link });
         network.keep_records(narrow);
-        let mss = if variant.controller.is_explicit() { EXPLICIT_MSS } else { MSS };
+        // A card that segments would repeat one congestion header in all segments, and RTTs would include the delay of
+        // ACKs.
+        let config = TcpConfig::new(variant.controller, vec![first, narrow], vec![back]);
+        let config = if variant.controller.is_explicit() {
+            let ack = AckPolicy { every: 1, ..config.ack };
+            TcpConfig { mss: EXPLICIT_MSS, burst: Burst::Single, ack, ..config }
+        } else {
+            TcpConfig { mss: MSS, ..config }
+        };
         let at = |s: f64| Instant::ZERO + Duration::from_secs_f64(s);
-        let config = TcpConfig { mss, ..TcpConfig::new(variant.controller, vec![first, narrow], vec![back]) };
-        let flows = times(seed).into_iter().map(|(start, stop)| {
-            network.add_tcp(&TcpConfig { start: at(start), stop: Some(at(stop)), ..config.clone() })
+        let flows = times(seed).into_iter().enumerate().map(|(number, (start, stop))| {
+            let application_rate = variant.application.filter(|_| number == 0);
+            let (start, stop) = (at(start), Some(at(stop)));
+            network.add_tcp(&TcpConfig { start, stop, application_rate, ..config.clone() })
         });
         let flows = flows.collect();
         network.add_tcp(&TcpConfig { start: Instant::ZERO + LAST, size: Some(Bytes::new(1)), ..config });
@@ -160,13 +196,11 @@ impl Bench {
     }
 
     /// Returns window over smoothed RTT of every flow.
-    fn rates(&self, times: &[(f64, f64)], now: Instant) -> [f64; FLOWS] {
-        let now = (now - Instant::ZERO).secs_f64();
+    fn rates(&self, trace: &Trace, now: Instant) -> [f64; FLOWS] {
         std::array::from_fn(|index| {
             let flow = self.network.flow(self.flows[index]);
-            let (start, stop) = times[index];
-            let srtt = flow.srtt.filter(|_| (start..stop).contains(&now));
-            srtt.map_or(0.0, |srtt| flow.window * PACKET_BITS * 1e-6 / srtt.secs_f64())
+            let srtt = flow.srtt.filter(|_| trace.sends(index, now - Instant::ZERO));
+            srtt.map_or(0.0, |srtt| mbps(flow.window, srtt))
         })
     }
 

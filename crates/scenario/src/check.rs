@@ -8,6 +8,7 @@ use headway_core::queue::QueueSpec;
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Mistake, Rate};
 
+use crate::channel::check_channel;
 use crate::check_arrivals::check_arrivals;
 use crate::check_program::check_programs;
 use crate::check_traffic::{MAX_RATE, check_traffic};
@@ -58,6 +59,7 @@ impl Scenario {
         for (index, measure) in self.measure.iter().enumerate() {
             self.check_measure(&topology, &format!("measure[{index}]"), measure)?;
         }
+        self.check_changes(&topology)?;
         check_programs(&topology, self)?;
         for (name, host) in &self.host {
             let table = format!("host.{name}");
@@ -128,6 +130,7 @@ impl Scenario {
         let check = |key: &str, right: bool, rule: &str| check(&format!("{table}.{key}"), right, rule);
         check("rate", link.rate.is_none_or(in_range), RATE_RULE)?;
         check_rates(table, link)?;
+        check_channel(table, link, self.duration)?;
         check("trace", link.trace.is_none() || link.rate.is_none(), "cannot be combined with `rate`")?;
         check("burst", link.burst.is_none() || link.rate.is_some(), "needs a `rate`")?;
         check("peak-rate", link.peak_rate.is_none() || link.burst.is_some(), "needs a `burst`")?;
@@ -137,14 +140,19 @@ impl Scenario {
         check("jitter", link.jitter <= MAX_DELAY, "must be at most 100 s")?;
         check("reordering", !link.reordering || link.jitter > Duration::ZERO, "needs `jitter`")?;
         check("loss", (0.0..1.0).contains(&link.loss), "must be at least 0 and less than 1")?;
-        if let Some(Err(error)) = link.queue.as_ref().map(QueueSpec::validate) {
-            check(&format!("queue.{}", error.key), false, error.reason)?;
-        }
         let kernel = link.kernel_queue.is_some();
         check("kernel-queue", !kernel || link.rate.is_some(), "needs a `rate`")?;
         let alone = link.queue.is_none() && link.buffer.is_none();
         check("kernel-queue", !kernel || alone, "cannot be combined with `queue` or `buffer`")?;
         self.check_bursts(table, link)?;
+        self.check_queue(table, link)
+    }
+
+    /// Checks the discipline of a link and its limits.
+    pub(crate) fn check_queue(&self, table: &str, link: &LinkSpec) -> Result<(), Mistake> {
+        if let Some(Err(error)) = link.queue.as_ref().map(QueueSpec::validate) {
+            check(&format!("{table}.queue.{}", error.key), false, error.reason)?;
+        }
         self.check_buffer(table, link)
     }
 
@@ -213,6 +221,12 @@ impl Scenario {
         let link = |hop: &usize| &self.link[topology.directions()[*hop].link];
         let limited = path.iter().any(|hop| link(hop).highest_rate().is_some());
         check("to", limited, "is reached over links without a rate: there is nothing to measure")?;
+        let classes = |hop: &usize| matches!(link(hop).queue, Some(QueueSpec::Classes(_)));
+        check(
+            "to",
+            !path.iter().any(classes),
+            "the path has a link with `classes`; measurements need one queue",
+        )?;
         let traced = path.iter().any(|hop| link(hop).trace.is_some());
         check("to", !traced, "the path has a link with a `trace`; measurements need a `rate` as ground truth")
     }

@@ -52,6 +52,15 @@ impl Scenario {
         for flow in &mut scenario.flow {
             dilation.flow(flow);
         }
+        for (index, change) in scenario.change.iter_mut().enumerate() {
+            dilation.time(&mut change.at);
+            dilation
+                .queue(&mut change.queue)
+                .map_err(|key| refused(&format!("`change[{index}].{key}` cannot be dilated")))?;
+            if let Some(FlowController::Known(kind)) = &mut change.controller {
+                *kind = kind.dilated(factor);
+            }
+        }
         for (index, traffic) in scenario.traffic.iter_mut().enumerate() {
             dilation.traffic(traffic).map_err(|model| {
                 refused(&format!("`traffic[{index}]` of model `{model}` cannot be dilated"))
@@ -100,9 +109,24 @@ impl Dilation {
         if let Some(police) = &mut link.police {
             self.rate(&mut police.rate);
         }
+        if let Some(redrawn) = &mut link.redrawn {
+            self.time(&mut redrawn.every);
+        }
+        if let Some(outages) = &mut link.outages {
+            *outages = outages.dilated(self.factor);
+        }
+        if let Some(bursts) = &mut link.loss_bursts {
+            self.time(&mut bursts.good);
+            self.time(&mut bursts.bad);
+        }
         self.time(&mut link.delay);
         self.time(&mut link.jitter);
-        match &mut link.queue {
+        self.queue(&mut link.queue)
+    }
+
+    /// Fails with the key that cannot be dilated.
+    fn queue(self, queue: &mut Option<QueueSpec>) -> Result<(), &'static str> {
+        match queue {
             Some(QueueSpec::Codel(codel)) => {
                 self.time(&mut codel.target);
                 self.time(&mut codel.interval);
@@ -123,7 +147,8 @@ impl Dilation {
                 | QueueSpec::Rcp(_)
                 | QueueSpec::RcpB(_)
                 | QueueSpec::RcpKappa(_)
-                | QueueSpec::RcpErrors(_),
+                | QueueSpec::RcpErrors(_)
+                | QueueSpec::Classes(_),
             ) => return Err("queue.kind"),
         }
         Ok(())

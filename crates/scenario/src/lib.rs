@@ -1,6 +1,8 @@
 //! Scenarios: a network, its flows and its traffic, read from one TOML file that every world can run.
 
 mod change;
+mod change_spec;
+mod channel;
 mod check;
 mod check_arrivals;
 mod check_program;
@@ -15,6 +17,7 @@ mod route;
 mod trace;
 
 pub use change::{Change, apply};
+pub use change_spec::{ChangeSpec, Changed};
 pub use controller::{FlowController, KernelController};
 pub use dilate::MAX_DILATION;
 pub use error::Error;

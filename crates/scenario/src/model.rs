@@ -11,10 +11,12 @@ use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
 use serde::{Deserialize, Deserializer};
 
+use crate::change_spec::ChangeSpec;
 use crate::controller::FlowController;
 use crate::kernel_queue::KernelQueue;
 use headway_host::gap::Mechanism;
 use headway_host::nic::{AckStamp, Coalescing, Stamp};
+use headway_traffic::channel::{LossBursts, Outages, Redrawn};
 use headway_traffic::{ArrivalSpec, SizeDistribution, Traffic};
 
 /// Bytes of IP, TCP and the timestamp option in every segment.
@@ -56,6 +58,9 @@ pub struct Scenario {
     /// Available-bandwidth measurements.
     #[serde(default)]
     pub measure: Vec<MeasureSpec>,
+    /// Changes during the run.
+    #[serde(default)]
+    pub change: Vec<ChangeSpec>,
     /// Host programs that run at nodes.
     #[serde(default)]
     pub program: Vec<ProgramSpec>,
@@ -79,6 +84,10 @@ pub struct LinkSpec {
     pub rate: Option<Rate>,
     /// Rates with the times from which they apply, instead of a constant `rate`.
     pub rates: Option<RateSteps>,
+    /// A rate drawn anew every so often, at most `rate`; default none. Routers are not told.
+    pub redrawn: Option<Redrawn>,
+    /// Times in which nothing is transmitted; default none.
+    pub outages: Option<Outages>,
     /// Propagation delay, from the departure of the last bit to its arrival; default 0.
     #[serde(default)]
     pub delay: Duration,
@@ -91,6 +100,8 @@ pub struct LinkSpec {
     /// Probability that a packet is lost after it left the queue; default 0.
     #[serde(default)]
     pub loss: f64,
+    /// Losses in bursts, besides `loss`; default none.
+    pub loss_bursts: Option<LossBursts>,
     /// Upper bound of an additional random delay per packet, uniform from zero; default 0.
     #[serde(default)]
     pub jitter: Duration,
@@ -383,7 +394,7 @@ impl Scenario {
 impl LinkSpec {
     /// Returns the rate, the highest one if it changes; `None` without `rate` and `rates`.
     pub fn highest_rate(&self) -> Option<Rate> {
-        self.rates.as_ref().map(RateSteps::highest).or(self.rate)
+        self.rates.as_ref().map(RateSteps::highest).max(self.rate)
     }
 
     /// Returns the rate, the lowest one if it changes; `None` without `rate` and `rates`.

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use headway_core::{Bytes, Duration, Rate};
+use headway_core::{Bytes, Duration, Instant, Rate};
 
 use super::*;
 
@@ -468,4 +468,106 @@ fn values_that_no_run_would_survive_are_refused() {
     }
     let found = read(&one_link(rate, FLOW), &["name=../x"]).unwrap_err().to_string();
     assert!(found.starts_with("`name=../x`: must not contain `/`"), "{found}");
+}
+
+#[test]
+fn links_that_vary_are_checked_key_by_key() {
+    let cases = [
+        ("redrawn = { least = 0.7, every = \"2 s\" }", "redrawn`: needs a `rate`"),
+        (
+            "rate = \"1 Mb/s\"\nredrawn = { least = 0.0, every = \"2 s\" }",
+            "redrawn.least`: must be more than 0",
+        ),
+        (
+            "rate = \"1 Mb/s\"\nredrawn = { least = 0.7, every = \"0 s\" }",
+            "redrawn.every`: must be more than 0",
+        ),
+        (
+            "rate = \"1 Mb/s\"\nburst = \"9 kB\"\nredrawn = { least = 0.7, every = \"2 s\" }",
+            "redrawn`: cannot be combined with `burst`",
+        ),
+        ("trace = \"x\"\noutages = [[\"1 s\", \"1 s\"]]", "outages`: cannot be combined with `trace`"),
+        ("delay = \"1 ms\"\noutages = [[\"1 s\", \"1 s\"]]", "outages`: needs a `rate` or `rates`"),
+        ("rate = \"1 Mb/s\"\noutages = [[\"0 s\", \"1 s\"]]", "outages`: must begin after 0 s"),
+        (
+            "rate = \"1 Mb/s\"\noutages = { every = \"1 s\", length = \"2 s\" }",
+            "outages.every`: must be longer than `length`",
+        ),
+        ("rate = \"1 Mb/s\"\noutages = 3", "outages`: needs starts and lengths such as"),
+        (
+            "rate = \"1 Mb/s\"\nloss-bursts = { good = \"1 s\", bad = \"0 s\" }",
+            "loss-bursts.bad`: must lie between",
+        ),
+        (
+            "rate = \"1 Mb/s\"\nloss-bursts = { good = \"1 s\", bad = \"1 s\", loss = 2.0 }",
+            "loss-bursts.loss`: must be more than 0",
+        ),
+    ];
+    for (link, reason) in cases {
+        let found = read(&one_link(link, FLOW), &[]).unwrap_err().to_string();
+        assert!(found.contains(&format!("`link[0].{reason}")), "found    {found}\nexpected {reason}");
+    }
+}
+
+#[test]
+fn a_capacity_is_redrawn_by_the_seed_of_the_run() {
+    let link =
+        "rate = \"10 Mb/s\"\nredrawn = { least = 0.7, every = \"20 ms\" }\noutages = [[\"30 ms\", \"5 ms\"]]";
+    let scenario = read(&one_link(link, FLOW), &[]).unwrap();
+    let drawn = |seed| scenario.drawn(seed).link[0].clone();
+    assert_eq!(drawn(1).rates, drawn(1).rates);
+    assert_ne!(drawn(1).rates, drawn(2).rates);
+    // Buffers and routers go by the full rate.
+    assert_eq!((drawn(1).rate, drawn(1).highest_rate()), (Some(mbps(10.0)), Some(mbps(10.0))));
+    let steps = drawn(1).steps(scenario.duration).unwrap();
+    assert_eq!(steps.list().count(), 51 + 2);
+    assert_eq!(steps.at(Instant::from_ns(32_000_000)), Rate::ZERO);
+    assert!(steps.lowest() >= mbps(7.0));
+    let slower = &scenario.dilated(10).unwrap().link[0];
+    assert_eq!(slower.redrawn.map(|redrawn| redrawn.every), Some(Duration::from_ms(200)));
+    // Both times of outages are ten times as long, too.
+    let steps = slower.steps(Duration::from_ms(10_000)).unwrap();
+    assert_eq!(steps.at(Instant::from_ns(349_000_000)), Rate::ZERO);
+    assert_eq!(steps.at(Instant::from_ns(350_000_000)), mbps(1.0));
+}
+
+#[test]
+fn changes_during_the_run_are_checked_key_by_key() {
+    let with = |change: &str| {
+        let flows = format!("{FLOW}[[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"xcp\"\n");
+        read(&one_link("rate = \"8 Mb/s\"\nbuffer = \"9 kB\"", &format!("{flows}[[change]]\n{change}")), &[])
+    };
+    let right = [
+        "at = \"0 s\"\nlink = \"a->b\"\nqueue = { kind = \"xcp\" }",
+        "at = \"1 ms\"\nlink = \"b->a\"\nqueue = { kind = \"codel\", limit = \"20 kB\" }",
+        "at = \"1 ms\"\nflow = \"xcp\"\ncontroller = \"rcp:paced\"",
+    ];
+    for change in right {
+        assert!(with(change).is_ok(), "{change}: {:?}", with(change).err());
+    }
+    let wrong = [
+        ("at = \"1 s\"\nlink = \"a->b\"\nqueue = { kind = \"xcp\" }", "at`: must be earlier than the end"),
+        ("at = \"0 s\"\nlink = \"a->b\"", "at`: needs `link` and `queue`, or `flow` and `controller`"),
+        (
+            "at = \"0 s\"\nlink = \"a->b\"\nqueue = { kind = \"xcp\" }\nflow = \"xcp\"",
+            "at`: needs `link` and `queue`, or",
+        ),
+        ("at = \"0 s\"\nlink = \"a->c\"\nqueue = { kind = \"xcp\" }", "link`: `a->c` is not one direction"),
+        (
+            "at = \"0 s\"\nlink = \"a->b\"\nqueue = { kind = \"xcp\", capacity = \"0 b/s\" }",
+            "queue.capacity`: must",
+        ),
+        (
+            "at = \"0 s\"\nlink = \"a->b\"\nqueue = { kind = \"xcp\", limit = \"9 B\" }",
+            "queue.limit`: must hold one packet",
+        ),
+        ("at = \"0 s\"\nflow = \"nobody\"\ncontroller = \"rcp\"", "flow`: `nobody` is not the name"),
+        ("at = \"0 s\"\nflow = \"reno\"\ncontroller = \"rcp\"", "flow`: must have the controller `xcp`"),
+        ("at = \"0 s\"\nflow = \"xcp\"\ncontroller = \"cubic\"", "controller`: must be `xcp` or `rcp`"),
+        ("at = \"0 s\"\nflow = \"xcp\"\nwindow = 3", ": unknown field `window`"),
+    ];
+    for (change, reason) in wrong {
+        let found = with(change).unwrap_err().to_string();
+        assert!(found.contains(reason), "found    {found}\nexpected {reason}");
+    }
 }

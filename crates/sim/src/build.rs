@@ -1,6 +1,6 @@
 //! Builds a network from a scenario.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt::Display;
 
 use headway_core::control::Kind;
@@ -13,15 +13,15 @@ use headway_host::gap::Mechanism;
 use headway_host::nic::Coalescing;
 
 use headway_scenario::{
-    EcnMode, Error, FlowSpec, HostSpec, LinkSpec, MeasureSpec, Scenario, Topology, Trace,
+    Changed, EcnMode, Error, FlowSpec, HostSpec, LinkSpec, MeasureSpec, Scenario, Topology, Trace,
 };
 use headway_traffic::random;
 use rand::Rng;
 
 use crate::arrivals::{ArrivingGroup, Starts};
 use crate::config::{
-    AckPolicy, Burst, CardId, Ecn, FlowId, Line, LinkConfig, LinkId, Service, SourceConfig, SourceId,
-    TcpConfig,
+    AckPolicy, Burst, CardId, Ecn, FlowId, Line, LinkConfig, LinkId, QueueChange, Service, SourceConfig,
+    SourceId, TcpConfig,
 };
 use crate::measurement::{MeasurementConfig, Measurements};
 use crate::network::Network;
@@ -55,6 +55,26 @@ pub struct Built {
     pub sources: Vec<SourceId>,
     /// Measurements, in the order of the file.
     pub measurements: Vec<Measurements>,
+    /// Changes to come, in order of time.
+    pub changes: VecDeque<BuiltChange>,
+}
+
+/// A change during a run.
+#[derive(Clone, Debug)]
+pub struct BuiltChange {
+    /// When.
+    pub at: Instant,
+    /// What changes.
+    pub what: What,
+}
+
+/// What a change during a run replaces.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// The queue of a link.
+    Queue(LinkId, Box<QueueChange>),
+    /// The controller of flows.
+    Controller(Vec<FlowId>, Box<TcpConfig>),
 }
 
 /// A flow of a network.
@@ -81,13 +101,16 @@ impl Built {
         if !scenario.program.is_empty() {
             return Err(Mistake::new("program[0]", "the simulator runs no programs; `--on uml` does").into());
         }
+        let scenario = &*scenario.drawn(seed);
         let mut builder =
             Builder { topology: Topology::new(scenario), network: Network::new(seed), links: Vec::new() };
         builder.add_links(scenario, seed)?;
         let (flows, arriving) = builder.add_flows(scenario, seed)?;
         let sources = builder.add_sources(scenario)?;
         let measurements = builder.add_measurements(scenario, seed)?;
-        Ok(Built { network: builder.network, links: builder.links, flows, arriving, sources, measurements })
+        let changes = builder.changes(scenario, seed, &flows)?;
+        let Builder { network, links, .. } = builder;
+        Ok(Built { network, links, flows, arriving, sources, measurements, changes })
     }
 }
 
@@ -103,10 +126,13 @@ pub fn memory(scenario: &Scenario) -> Bytes {
 }
 
 /// Returns how a link serves its queue, and the queue.
-fn service(scenario: &Scenario, spec: &LinkSpec, seed: u64) -> Result<(Service, Queue), Error> {
-    if let Some(rates) = &spec.rates {
-        let queue = spec.queue_spec(Some(rates.highest())).build(Some(rates.at(Instant::ZERO)), seed);
-        return Ok((Service::Steps(rates.clone()), queue.with_rates(rates.clone())));
+fn service(scenario: &Scenario, spec: &LinkSpec, seed: u64) -> Result<(Service, QueueChange), Error> {
+    if let Some(rates) = spec.steps(scenario.duration) {
+        // Of a capacity that is redrawn, queues know the full one.
+        let known = spec.rate.unwrap_or(rates.at(Instant::ZERO));
+        let queue = spec.queue_spec(spec.highest_rate());
+        let (rate, steps) = (Some(known), Some(rates.clone()));
+        return Ok((Service::Steps(rates), QueueChange { spec: queue, rate, rates: steps, seed }));
     }
     let (service, rate) = match (&spec.trace, spec.rate, spec.burst) {
         (Some(file), ..) => {
@@ -122,15 +148,18 @@ fn service(scenario: &Scenario, spec: &LinkSpec, seed: u64) -> Result<(Service, 
         (None, Some(rate), None) => (Service::Constant(rate), Some(rate)),
         (None, None, _) => (Service::Unlimited, None),
     };
-    Ok((service, spec.queue_spec(rate).build(rate, seed)))
+    Ok((service, QueueChange { spec: spec.queue_spec(rate), rate, rates: None, seed }))
 }
 
 fn link_config(scenario: &Scenario, spec: &LinkSpec, seed: u64) -> Result<LinkConfig, Error> {
     let (service, queue) = service(scenario, spec, seed)?;
+    let built = queue.spec.build(queue.rate, seed);
+    let queue = queue.rates.into_iter().fold(built, Queue::with_rates);
     Ok(LinkConfig {
         jitter: spec.jitter,
         reordering: spec.reordering,
         loss: spec.loss,
+        loss_bursts: spec.loss_bursts,
         policer: spec.police.map(|police| (police.rate, police.burst)),
         ..LinkConfig::new(service, spec.delay, queue)
     })
@@ -159,7 +188,8 @@ fn tcp_config(
         ack: AckPolicy { every: spec.ack_every, timeout: spec.ack_timeout },
         ecn: ecn(spec.ecn),
         pacing: spec.pacing,
-        burst: if spec.offload { Burst::Host } else { Burst::Single },
+        // A card that segments would repeat one congestion header in all segments.
+        burst: if spec.offload && !controller.is_explicit() { Burst::Host } else { Burst::Single },
         linux_rounding: true,
         card: ends.card,
         ack_card: ends.ack_card,
@@ -210,7 +240,8 @@ impl Builder {
             if let Some(queue) = &spec.kernel_queue {
                 return Err(missing(&format!("link[{}].kernel-queue", direction.link), queue).into());
             }
-            let config = link_config(scenario, spec, queue_seed)?;
+            let changes = scenario.change.iter().any(|change| change.link.as_ref() == Some(&direction.name));
+            let config = LinkConfig { changes, ..link_config(scenario, spec, queue_seed)? };
             self.links.push((self.network.add_link(&config), direction.name.clone()));
         }
         Ok(())
@@ -349,6 +380,39 @@ impl Builder {
             coalescing: scenario.host.get(&spec.to).and_then(|host| host.coalescing),
             stamp: spec.stamp,
         })
+    }
+
+    /// Prepares the changes during the run, so that none can fail.
+    fn changes(
+        &self,
+        scenario: &Scenario,
+        seed: u64,
+        flows: &[BuiltFlow],
+    ) -> Result<VecDeque<BuiltChange>, Error> {
+        let mut changes = Vec::new();
+        for (number, spec) in scenario.change.iter().enumerate() {
+            let wrong = |(key, what): (&str, String)| Mistake::new(&format!("change[{number}].{key}"), &what);
+            let mut add = |what| changes.push(BuiltChange { at: Instant::ZERO + spec.at, what });
+            match spec.resolve(scenario, &self.topology).map_err(wrong)? {
+                Changed::Queue { direction, link } => {
+                    let seed = random::generator(seed, "queue change", number as u64).next_u64();
+                    let (_, queue) = service(scenario, &link, seed)?;
+                    add(What::Queue(self.links[direction].0, Box::new(queue)));
+                }
+                Changed::Controller { groups, kind } => {
+                    for group in groups {
+                        let ends = Ends { line: None, card: None, ack_card: None };
+                        let paths: (&[LinkId], &[LinkId]) = (&[], &[]);
+                        let config =
+                            tcp_config(scenario, &scenario.flow[group], kind, Instant::ZERO, paths, ends);
+                        let of = flows.iter().filter(|flow| flow.group == group);
+                        add(What::Controller(of.map(|flow| flow.id).collect(), Box::new(config)));
+                    }
+                }
+            }
+        }
+        changes.sort_by_key(|change| change.at);
+        Ok(changes.into())
     }
 
     /// Returns the indices of the directions of links on a path.

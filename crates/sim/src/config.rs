@@ -2,11 +2,12 @@
 
 use headway_core::control::Factory;
 use headway_core::explicit::HEADER_BYTES;
-use headway_core::queue::Queue;
+use headway_core::queue::{Queue, QueueSpec};
 use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
 use headway_host::nic::AckStamp;
 
 use headway_traffic::Traffic;
+use headway_traffic::channel::LossBursts;
 
 /// Number of a link in its network, in the order in which links were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -100,8 +101,12 @@ pub struct LinkConfig {
     pub reordering: bool,
     /// Probability that a packet is lost on the wire.
     pub loss: f64,
+    /// Losses in bursts, besides `loss`.
+    pub loss_bursts: Option<LossBursts>,
     /// The queue discipline with its limit.
     pub queue: Queue,
+    /// Whether [`Network::change_queue`](crate::Network::change_queue) may replace the queue.
+    pub changes: bool,
     /// Rate and burst of a policer that drops excess packets on arrival.
     pub policer: Option<(Rate, Bytes)>,
 }
@@ -115,8 +120,33 @@ impl LinkConfig {
             jitter: Duration::ZERO,
             reordering: false,
             loss: 0.0,
+            loss_bursts: None,
             queue,
+            changes: false,
             policer: None,
+        }
+    }
+}
+
+/// The queue of a link from a given time on.
+#[derive(Clone, Debug)]
+pub struct QueueChange {
+    /// The discipline.
+    pub spec: QueueSpec,
+    /// The rate of the link that the discipline knows; `None` if transmission takes no time.
+    pub rate: Option<Rate>,
+    /// Its rates, if they change.
+    pub rates: Option<RateSteps>,
+    /// Seed of the discipline's random choices.
+    pub seed: u64,
+}
+
+impl QueueChange {
+    /// Makes the change at `now` (ns), where IP bytes and packets are `waiting`.
+    pub(crate) fn apply(&self, queue: &mut Queue, now: u64, waiting: (u64, u32)) {
+        queue.adopt(Instant::from_ns(now), &self.spec, self.rate, waiting, self.seed);
+        if let Some(rates) = &self.rates {
+            *queue = queue.clone().with_rates(rates.clone());
         }
     }
 }

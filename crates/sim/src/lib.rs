@@ -27,9 +27,10 @@ pub mod trains;
 mod transport;
 
 pub use arrivals::ArrivingGroup;
-pub use build::{Built, BuiltFlow, memory};
+pub use build::{Built, BuiltChange, BuiltFlow, What, memory};
 pub use config::{
-    CardId, FlowId, GroupId, LinkConfig, LinkId, ProberId, SourceConfig, SourceId, TapId, TapPlace, TcpConfig,
+    CardId, FlowId, GroupId, LinkConfig, LinkId, ProberId, QueueChange, SourceConfig, SourceId, TapId,
+    TapPlace, TcpConfig,
 };
 pub use link::{Count, Link, LinkStatistics};
 pub use network::{Completion, Network, TapEvent, TapRecord};

@@ -16,7 +16,7 @@ use headway_traffic::percentiles::Percentiles;
 
 use crate::LinkStatistics;
 use crate::arrivals::ArrivingGroup;
-use crate::build::{Built, SERIES_FLOWS};
+use crate::build::{Built, SERIES_FLOWS, What};
 use crate::config::LinkId;
 use crate::measurement::{Measured, Measurements};
 use crate::progress::Progress;
@@ -138,12 +138,13 @@ impl<'a> Run<'a> {
     /// ran out.
     fn run_until(&mut self, until: Instant) -> Result<bool, Error> {
         loop {
-            let Built { network, measurements, arriving, .. } = &mut self.built;
+            let Built { network, measurements, arriving, changes, .. } = &mut self.built;
+            let change = changes.front().map(|change| change.at);
             let polls = measurements.iter().filter_map(Measurements::next);
             let arrivals = arriving.iter().filter_map(ArrivingGroup::next);
             let look = arriving.iter().any(ArrivingGroup::depends_on_completions);
             let look = look.then(|| next_multiple(network.now(), MIN_THINK));
-            let times = polls.chain(arrivals).chain(look);
+            let times = polls.chain(arrivals).chain(look).chain(change);
             let Some(next) = times.min().filter(|next| *next <= until) else { break };
             if !network.run_some(next, MAX_STEP_EVENTS) {
                 return Ok(false);
@@ -153,10 +154,28 @@ impl<'a> Run<'a> {
                 return Err(Error::Flows { alive: network.flows_alive() });
             }
             self.count_completions();
+            self.make_changes();
         }
         let reached = self.built.network.run_some(until, MAX_STEP_EVENTS);
         self.count_completions();
         Ok(reached)
+    }
+
+    /// Makes the changes of queues and controllers that are due.
+    fn make_changes(&mut self) {
+        let now = self.now();
+        while let Some(change) = self.built.changes.pop_front_if(|change| change.at <= now) {
+            match change.what {
+                What::Queue(link, queue) => {
+                    self.take_control();
+                    self.built.network.change_queue(link, &queue);
+                    self.built.network.keep_records(link);
+                }
+                What::Controller(flows, config) => {
+                    flows.iter().for_each(|flow| self.built.network.change_controller(*flow, &config));
+                }
+            }
+        }
     }
 
     /// Counts the flows of groups that have completed.

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use headway_core::queue::{Backlog, Discipline, Queue, TokenBucket, Verdict};
 use headway_core::{Bytes, Duration, Instant};
 
+use crate::config::QueueChange;
 use crate::packet::{ECT, Packet};
 use crate::service::Server;
 
@@ -62,6 +63,11 @@ impl Shadow {
         self.free = self.server.finish(now.max(self.free), packet.size);
         self.waiting.push_back((self.free, packet.size));
         self.backlog += u64::from(packet.size);
+    }
+
+    /// The discipline of the link is replaced at `now`.
+    pub(crate) fn change_queue(&mut self, now: u64, change: &QueueChange) {
+        change.apply(&mut self.queue, now, (0, 0));
     }
 
     /// Counts a packet other than a probe that the real link dropped.

@@ -4,13 +4,17 @@ mod support;
 
 use headway_core::control::{FixedRate, FixedWindow, Kind};
 use headway_core::queue::{
-    ADAPTATION, CodelConfig, DropTailConfig, ExplicitConfig, PieConfig, QueueSpec, RedConfig, StepConfig,
+    ADAPTATION, ClassesConfig, CodelConfig, DropTailConfig, ExplicitConfig, PieConfig, QueueSpec, RedConfig,
+    StepConfig,
 };
 use headway_core::{Bytes, Duration, Rate};
 use headway_host::nic::Coalescing;
 use headway_sim::config::{AckPolicy, Ecn, Service};
-use headway_sim::{CardId, FlowId, Link, LinkConfig, LinkId, Network, SourceConfig, SourceId, TcpConfig};
+use headway_sim::{
+    CardId, FlowId, Link, LinkConfig, LinkId, Network, QueueChange, SourceConfig, SourceId, TcpConfig,
+};
 use headway_traffic::Traffic;
+use headway_traffic::channel::LossBursts;
 use proptest::prelude::*;
 use support::*;
 
@@ -52,6 +56,7 @@ fn queues() -> impl Strategy<Value = QueueSpec> {
         1 => Just(QueueSpec::Red(red)),
         1 => Just(QueueSpec::Pie(PieConfig { limit, ..PieConfig::default() })),
         1 => Just(QueueSpec::Xcp(ExplicitConfig { limit, ..ExplicitConfig::default() })),
+        2 => Just(QueueSpec::Classes(ClassesConfig { limit, ..ClassesConfig::default() })),
         3 => (any::<bool>(), 1..10i64).prop_map(move |(ecn, target)| {
             QueueSpec::Codel(CodelConfig {
                 ecn,
@@ -68,26 +73,48 @@ fn links() -> impl Strategy<Value = LinkConfig> {
     let jitter = prop_oneof![Just(0i64), 1..8_000i64];
     let loss = prop_oneof![Just(0.0), 0.0..0.1f64];
     let policer = prop::option::weighted(0.2, (1.0..20.0f64, 2_000..30_000u64));
-    (services(), queues(), 0..20_000i64, jitter, any::<bool>(), loss, policer).prop_map(
-        |(service, queue, delay, jitter, reordering, loss, policer)| LinkConfig {
+    let bursts = (10..5_000i64, 10..5_000i64, 0.1..1.0f64).prop_map(|(good, bad, loss)| LossBursts {
+        good: Duration::from_us(good),
+        bad: Duration::from_us(bad),
+        loss,
+    });
+    let varies = (prop::option::weighted(0.2, bursts), any::<bool>());
+    (services(), queues(), 0..20_000i64, jitter, any::<bool>(), loss, policer, varies).prop_map(
+        |(service, queue, delay, jitter, reordering, loss, policer, (loss_bursts, changes))| LinkConfig {
             jitter: Duration::from_us(jitter),
             reordering,
             loss,
+            loss_bursts,
+            changes,
             policer: policer.map(|(rate, burst)| (mbps(rate), Bytes::new(burst))),
             ..LinkConfig::new(service, Duration::from_us(delay), queue.build(Some(mbps(20.0)), 9))
         },
     )
 }
 
-/// A flow without its links, and whether it uses the card; it takes a part of the forward path and all of the way back.
-fn flows() -> impl Strategy<Value = (TcpConfig, bool)> {
-    let kinds = prop_oneof![
+/// Controllers whose packets every queue passes.
+fn controllers() -> impl Strategy<Value = Kind> {
+    prop_oneof![
         Just(Kind::Reno),
         Just(Kind::Cubic),
         Just(Kind::Dctcp),
         (1..100u32).prop_map(|segments| Kind::FixedWindow(FixedWindow::new(segments))),
         (1.0..20.0f64).prop_map(|rate| Kind::FixedRate(FixedRate::new(mbps(rate)))),
-    ];
+    ]
+}
+
+/// Any controllers: routers drop congestion headers of a version that they do not serve.
+fn any_controllers() -> impl Strategy<Value = Kind> {
+    let explicit = |text: &str| Just(text.parse().expect("a controller"));
+    prop_oneof![
+        5 => controllers(),
+        1 => explicit("xcp:demand=9 Mb/s"),
+        1 => explicit("rcp:demand=9 Mb/s"),
+    ]
+}
+
+/// A flow without its links, and whether it uses the card; it takes a part of the forward path and all of the way back.
+fn flows(kinds: impl Strategy<Value = Kind>) -> impl Strategy<Value = (TcpConfig, bool)> {
     let ecn = prop_oneof![Just(Ecn::Off), Just(Ecn::Classic), Just(Ecn::Dctcp)];
     let rates = || prop::option::weighted(0.3, (0.5..20.0f64).prop_map(mbps));
     let size = prop::option::of((1..500_000u64).prop_map(Bytes::new));
@@ -126,6 +153,8 @@ struct World {
     flows: Vec<FlowId>,
     sources: Vec<SourceId>,
     card: CardId,
+    /// Links whose queue may change.
+    changing: Vec<LinkId>,
 }
 
 /// Returns the part of a path selected by `part` (start and length, each from 0 to 1), at least one link.
@@ -141,11 +170,13 @@ fn worlds() -> impl Strategy<Value = World> {
         any::<u64>(),
         prop::collection::vec(links(), 1..5),
         prop::collection::vec(links(), 1..3),
-        prop::collection::vec((flows(), part()), 1..5),
+        prop::collection::vec((flows(any_controllers()), part()), 1..5),
         prop::collection::vec((sources(), part()), 0..4),
     )
         .prop_map(|(seed, there, back, flows, sources)| {
             let mut network = Network::new(seed);
+            let changing = there.iter().chain(&back).enumerate().filter(|(_, link)| link.changes);
+            let changing = changing.map(|(number, _)| LinkId(number as u32)).collect();
             let there: Vec<LinkId> = there.iter().map(|link| network.add_link(link)).collect();
             let back: Vec<LinkId> = back.iter().map(|link| network.add_link(link)).collect();
             let card = network.add_card(Coalescing::Fixed {
@@ -171,7 +202,7 @@ fn worlds() -> impl Strategy<Value = World> {
                     network.add_source(&SourceConfig { path, ..source(LinkId(0), traffic) })
                 })
                 .collect();
-            World { network, there, back, flows, sources, card }
+            World { network, there, back, flows, sources, card, changing }
         })
 }
 
@@ -225,12 +256,17 @@ proptest! {
     #[test]
     fn every_packet_is_accounted_for_at_every_instant(
         mut world in worlds(),
-        steps in prop::collection::vec(1..100_000i64, 5..25),
+        steps in prop::collection::vec((1..100_000i64, any::<prop::sample::Index>(), queues()), 5..25),
     ) {
-        for step in steps {
+        for (step, index, spec) in steps {
             let next = world.network.now() + Duration::from_us(step);
             world.network.run_until(next);
             check(&world)?;
+            if !world.changing.is_empty() && step % 3 == 0 {
+                let change = QueueChange { spec, rate: Some(mbps(20.0)), rates: None, seed: 7 };
+                world.network.change_queue(*index.get(&world.changing), &change);
+                check(&world)?;
+            }
         }
     }
 
@@ -238,7 +274,7 @@ proptest! {
     fn a_finite_flow_delivers_what_it_was_given(
         there in prop::collection::vec(links(), 1..4),
         back in links(),
-        (config, _) in flows(),
+        (config, _) in flows(controllers()),
         size in 1..60_000u64,
     ) {
         let mut network = Network::new(1);

@@ -1,12 +1,16 @@
 //! Explicit congestion control in virtual time: four flows at a router of 1.5 Mb/s with an RTT of 100 ms, which start
 //! 10 s apart and last 60 s each (procedure P of xcp-rcp 4).
 
+use std::path::Path;
+
 use headway_core::control::Kind;
 use headway_core::explicit::{FRACTION_BITS, Record};
 use headway_core::queue::QueueSpec;
 use headway_core::{Bytes, Duration, Instant, Rate};
+use headway_record::Results;
+use headway_scenario::Scenario;
 use headway_sim::config::Service;
-use headway_sim::{FlowId, LinkConfig, LinkId, Network, TcpConfig};
+use headway_sim::{FlowId, LinkConfig, LinkId, Network, Run, TcpConfig};
 
 const CAPACITY: Rate = Rate::from_bps(1_500_000);
 const ACCESS: Rate = Rate::from_bps(100_000_000);
@@ -260,4 +264,240 @@ fn packets_without_a_header_count_as_input_and_pass() {
     network.run_until(Instant::from_ns(5_000_000_000));
     assert!(network.flow(flow).delivered > 1_000);
     assert!(network.take_records(links[0]).iter().any(|record| record.input_packets > 100));
+}
+
+/// Runs one flow `named` over a router `a->r` and a link `r->b` of 2 Mb/s with these queues, with these changes.
+fn changing(queues: [&str; 2], controller: &str, changes: &str) -> Results {
+    let link = |from, to, rate, queue| {
+        format!(
+            "[[link]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}\"\ndelay = \"10 ms\"\nqueue = {queue}\n"
+        )
+    };
+    let text = format!(
+        "duration = \"30 s\"\ninterval = \"1 s\"\n{}{}[[flow]]\nname = \"named\"\nfrom = \"a\"\nto = \"b\"\ncontroller = \"{controller}\"\n{changes}",
+        link("a", "r", "8 Mb/s", queues[0]),
+        link("r", "b", "2 Mb/s", queues[1]),
+    );
+    let scenario = Scenario::parse(&text, Path::new("x.toml"), &[]).expect("a scenario");
+    let mut run = Run::new(&scenario, 1, Bytes::new(1 << 30)).expect("a run");
+    while run.step().expect("enough memory") {}
+    run.finish()
+}
+
+/// Mb/s of goodput in these seconds.
+fn goodput(results: &Results, seconds: std::ops::Range<usize>) -> f64 {
+    let part = &results.series.goodput[0][seconds];
+    part.iter().map(|bytes| bytes.get() as f64 * 8e-6).sum::<f64>() / part.len() as f64
+}
+
+fn switch(at: u32, what: &str) -> String {
+    format!("[[change]]\nat = \"{at} s\"\n{what}\n")
+}
+
+const XCP: &str = "{ kind = \"xcp\" }";
+
+/// xcp-rcp F42: routers in both directions and senders switch, and both versions transfer.
+#[test]
+fn a_path_switches_from_xcp_to_rcp_and_back_while_flows_run() {
+    let mut changes = String::new();
+    for (at, name) in [(10, "rcp"), (20, "xcp")] {
+        for link in ["a->r", "r->a", "r->b", "b->r"] {
+            changes += &switch(at, &format!("link = \"{link}\"\nqueue = {{ kind = \"{name}\" }}"));
+        }
+        changes += &switch(at, &format!("flow = \"named\"\ncontroller = \"{name}\""));
+    }
+    let results = changing([XCP, XCP], "xcp", &changes);
+    for seconds in [5..10, 13..20, 25..30] {
+        let goodput = goodput(&results, seconds.clone());
+        assert!(goodput > 1.6, "{seconds:?}: {goodput}");
+    }
+    let laws = |from: u64, to: u64| -> Vec<&str> {
+        let within = results.control.iter().filter(|record| record.link == "r->b");
+        let mut laws: Vec<&str> = within
+            .filter(|record| (from..to).contains(&(record.end_ns / 1_000_000_000)))
+            .map(|record| record.law.as_str())
+            .collect();
+        laws.dedup();
+        laws
+    };
+    assert_eq!((laws(0, 10), laws(11, 20), laws(21, 30)), (vec!["xcp"], vec!["rcp"], vec!["xcp"]));
+    // Both laws see the same RTT; it is not measured anew.
+    let mut rtts =
+        results.control.iter().filter(|record| record.link == "r->b" && record.end_ns > 9_000_000_000);
+    assert!(rtts.all(|record| record.average_rtt_ns > 39_000_000));
+}
+
+/// xcp-rcp F44: the second router serves XCP only until it changes.
+#[test]
+fn a_router_without_rcp_drops_and_counts_its_packets_until_it_learns_it() {
+    let rcp = "{ kind = \"rcp\" }";
+    let mut changes = String::new();
+    for link in ["r->b", "b->r"] {
+        changes += &switch(4, &format!("link = \"{link}\"\nqueue = {rcp}"));
+    }
+    let results = changing([rcp, XCP], "rcp", &changes);
+    assert_eq!(goodput(&results, 0..4), 0.0);
+    assert!(goodput(&results, 15..30) > 1.6);
+    let rejected =
+        results.control.iter().filter(|record| record.link == "r->b").map(|record| record.rejected);
+    // Retransmission timeouts: after 0.2, 0.4, 0.8 and 1.6 s.
+    assert!((3..8).contains(&rejected.max().expect("records")));
+}
+
+#[test]
+fn a_router_takes_over_the_packets_of_a_queue_that_knew_no_headers() {
+    let mut changes = switch(
+        10,
+        "link = \"r->b\"\nqueue = { kind = \"xcp-b\", kappa = \"3 kB\", q-max = \"20 kB\", limit = \"50 kB\" }",
+    );
+    changes += &switch(20, "link = \"r->b\"\nqueue = { kind = \"drop-tail\", limit = \"50 kB\" }");
+    let tail = "{ kind = \"drop-tail\", limit = \"50 kB\" }";
+    // Without a router of its kind on the path, the flow takes what it asks for: more than there is.
+    let results = changing([tail, tail], "xcp:demand=2.5 Mb/s", &changes);
+    let links = &results.series.links;
+    let number = results.series.names.iter().position(|name| name == "r->b").expect("the link");
+    let queue = |second: usize| links[number][second].queue.get();
+    assert!(queue(9) > 20_000, "{}", queue(9));
+    assert!((14..20).all(|second| queue(second) < 12_000), "{:?}", (14..20).map(queue).collect::<Vec<_>>());
+    assert!(goodput(&results, 14..20) > 1.6);
+    let link = &results.summary.links[number];
+    let gone = link.arrived - link.dropped - link.lost;
+    let records = results.control.iter().filter(|record| record.link == "r->b").count();
+    assert!(gone > 4_000 && (100..400).contains(&records), "{gone} {records}");
+}
+
+/// Flows of XCP, RCP and CUBIC at one router of 9 Mb/s that start and stop at these times in s; the goodput of each in
+/// Mb/s, second by second, and the link's.
+fn sharing(queue: &str, times: [(u32, u32); 3]) -> Results {
+    let mut text = format!(
+        "duration = \"40 s\"\ninterval = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"9 Mb/s\"\ndelay = \"20 ms\"\nduplex = false\nqueue = {queue}\n\
+         [[link]]\nfrom = \"b\"\nto = \"a\"\nrate = \"100 Mb/s\"\ndelay = \"20 ms\"\nduplex = false\n"
+    );
+    for ((start, stop), controller) in times.into_iter().zip(["xcp", "rcp", "cubic"]) {
+        text += &format!(
+            "[[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"{controller}\"\nstart = \"{start} s\"\nstop = \"{stop} s\"\n"
+        );
+    }
+    let scenario = Scenario::parse(&text, Path::new("x.toml"), &[]).expect("a scenario");
+    let mut run = Run::new(&scenario, 1, Bytes::new(1 << 30)).expect("a run");
+    while run.step().expect("enough memory") {}
+    run.finish()
+}
+
+/// Mb/s of each flow in these seconds.
+fn shares(results: &Results, seconds: std::ops::Range<usize>) -> [f64; 3] {
+    std::array::from_fn(|flow| {
+        let part = &results.series.goodput[flow][seconds.clone()];
+        part.iter().map(|bytes| bytes.get() as f64 * 8e-6).sum::<f64>() / part.len() as f64
+    })
+}
+
+const CLASSES: &str = "{ kind = \"classes\", limit = \"100 kB\" }";
+
+/// xcp-rcp F43.
+#[test]
+fn each_class_gets_its_share_and_what_others_leave() {
+    let results = sharing(CLASSES, [(0, 40), (10, 30), (0, 20)]);
+    for (seconds, expected) in [
+        (5..10, [0.5, 0.0, 0.5]),
+        (14..20, [0.33, 0.33, 0.33]),
+        (24..30, [0.5, 0.5, 0.0]),
+        (34..40, [1.0, 0.0, 0.0]),
+    ] {
+        let shares = shares(&results, seconds.clone());
+        for (share, expected) in shares.iter().zip(expected) {
+            // Goodput is 94 % of what is on the wire.
+            let expected = 9.0 * 0.94 * expected;
+            assert!((share - expected).abs() < 0.1 * expected + 0.01, "{seconds:?}: {shares:?}");
+        }
+    }
+    assert!(results.summary.links[0].utilisation.expect("a rate") > 0.97);
+    let mut laws: Vec<&str> = results.control.iter().map(|record| record.law.as_str()).collect();
+    laws.sort_unstable();
+    laws.dedup();
+    assert_eq!(laws, ["rcp", "xcp"]);
+}
+
+#[test]
+fn without_classes_a_flow_that_fills_the_queue_starves_explicit_ones() {
+    let shares = |queue| shares(&sharing(queue, [(0, 40), (39, 40), (5, 40)]), 15..39);
+    let [together, apart] = ["{ kind = \"xcp\", limit = \"100 kB\" }", CLASSES].map(shares);
+    assert!(together[0] < 0.2 * apart[0], "{together:?} {apart:?}");
+}
+
+#[test]
+fn classes_without_a_capacity_share_by_their_turns() {
+    let queue =
+        "{ kind = \"classes\", limit = \"100 kB\", xcp = { kind = \"xcp-b\" }, rcp = { kind = \"rcp-b\" } }";
+    let shares = shares(&sharing(queue, [(0, 40), (5, 40), (5, 40)]), 15..40);
+    assert!(shares.iter().all(|share| (share / (9.0 * 0.94 / 3.0) - 1.0).abs() < 0.15), "{shares:?}");
+}
+
+#[test]
+fn packets_that_wait_are_kept_when_classes_come_and_go() {
+    let mut changes = switch(10, &format!("link = \"r->b\"\nqueue = {CLASSES}"));
+    changes += &switch(20, "link = \"r->b\"\nqueue = { kind = \"drop-tail\", limit = \"100 kB\" }");
+    let tail = "{ kind = \"drop-tail\", limit = \"100 kB\" }";
+    let results = changing([tail, tail], "xcp:demand=3 Mb/s", &changes);
+    let number = results.series.names.iter().position(|name| name == "r->b").expect("the link");
+    let link = &results.summary.links[number];
+    assert!(goodput(&results, 5..30) > 1.7, "{}", goodput(&results, 5..30));
+    // The router of the class drains what filled the buffer before.
+    let queue = |second: usize| results.series.links[number][second].queue.get();
+    assert!(queue(9) > 50_000 && queue(19) < 10_000 && queue(29) > 50_000, "{link:?}");
+}
+
+#[test]
+fn the_last_segment_of_a_flow_has_its_header_too() {
+    for (size, wire) in [(1u64, 1 + 20 + 90), (1_428, 1_538), (1_429, 1_538 + 1 + 20 + 90)] {
+        let mut network = Network::new(1);
+        let link = |network: &mut Network| {
+            let queue = queue(XCP_QUEUE).build(Some(ACCESS), 1);
+            network.add_link(&LinkConfig::new(Service::Constant(ACCESS), Duration::from_ms(10), queue))
+        };
+        let (there, back) = (link(&mut network), link(&mut network));
+        let kind: Kind = "xcp".parse().expect("a controller");
+        let config = TcpConfig::new(kind, vec![there], vec![back]);
+        let flow = network.add_tcp(&TcpConfig { mss: 1428, size: Some(Bytes::new(size)), ..config });
+        network.run_until(Instant::from_ns(1_000_000_000));
+        assert_eq!(network.flow(flow).goodput, Bytes::new(size));
+        assert_eq!(network.link(there).statistics().delivered.bytes, Bytes::new(wire));
+    }
+}
+
+const XCP_QUEUE: &str = r#"{"kind":"xcp"}"#;
+/// Goodput in Mb/s of nine honest flows, on average, and of one that is not, at a router of 10 Mb/s.
+fn beside(spec: &str, honest: &str, other: &str) -> [f64; 2] {
+    let mut network = Network::new(1);
+    let mut link = |rate: Rate, spec: &str| {
+        let queue = queue(spec).build(Some(rate), 1);
+        network.add_link(&LinkConfig::new(Service::Constant(rate), Duration::from_ms(50), queue))
+    };
+    let narrow = link(Rate::from_mbps(10.0), spec);
+    let back = link(ACCESS, r#"{"kind":"drop-tail"}"#);
+    let flows: Vec<FlowId> = (0..10)
+        .map(|number| {
+            let controller = if number < 9 { honest } else { other };
+            let kind: Kind = controller.parse().expect("a controller");
+            let start = Instant::from_ns(number * 500_000_000);
+            let config = TcpConfig::new(kind, vec![narrow], vec![back]);
+            network.add_tcp(&TcpConfig { start, mss: 1428, ..config })
+        })
+        .collect();
+    network.run_until(Instant::from_ns(40_000_000_000));
+    let goodput = |flow: &FlowId| network.flow(*flow).goodput.get() as f64 * 8e-6 / 40.0;
+    [flows[..9].iter().map(goodput).sum::<f64>() / 9.0, goodput(&flows[9])]
+}
+
+#[test]
+fn a_router_that_checks_senders_keeps_liars_near_their_part() {
+    for (kind, liar) in [("xcp", "xcp:says-x=10"), ("rcp", "rcp:takes=3")] {
+        let [plain, checked] =
+            ["", r#","police":16"#].map(|key| format!(r#"{{"kind":"{kind}","limit":"125 kB"{key}}}"#));
+        let [without, with, truthful] = [(&plain, liar), (&checked, liar), (&checked, kind)]
+            .map(|(spec, other)| beside(spec, kind, other));
+        assert!(without[1] > 2.0 * without[0], "{kind}: {without:?}");
+        assert!(with[1] < 1.7 * with[0] && with[0] > 0.75, "{kind}: {with:?}");
+        assert!(truthful.iter().all(|goodput| *goodput > 0.65), "{kind}: {truthful:?}");
+    }
 }

@@ -54,7 +54,7 @@ fn every_flow_ends_and_memory_is_that_of_those_alive() {
     assert!(alive < 500 && alive <= alive_before * 5 / 4, "{alive} of {alive_before}");
     assert!(memory.get() < memory_before.get() * 5 / 4, "{memory} after {memory_before}");
     let sizes: u64 = ended.iter().map(|flow| flow.size.get()).sum();
-    assert_eq!(sizes, (0..20_000).map(|number| arrival(number).1.get()).sum());
+    assert_eq!(sizes, (0..20_000).map(|number| arrival(number).1.get()).sum::<u64>());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod arrivals;
 mod batches;
 mod cbr;
+pub mod channel;
 mod crowd;
 pub mod distribution;
 mod egress;

@@ -96,6 +96,8 @@ pub(crate) fn install(
     Ok(())
 }
 
+const VARIES: &str = "`--on uml` does not support links that vary with time; use `--on sim` or `--on lab`";
+
 /// Rejects what the kernel cannot do; errors name the key.
 fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
     let red = |queue: &QueueSpec| match queue {
@@ -105,7 +107,7 @@ fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
     let rules = [
         (
             "queue.kind",
-            spec.queue.as_ref().is_some_and(|queue| queue.explicit().is_some()),
+            spec.queue.as_ref().is_some_and(QueueSpec::reads_headers),
             "the kernel has no routers that tell senders their rate; use `--on sim`",
         ),
         (
@@ -118,6 +120,9 @@ fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
             spec.rates.is_some(),
             "`--on uml` does not support rates that change; use `--on sim` or `--on lab`",
         ),
+        ("redrawn", spec.redrawn.is_some(), VARIES),
+        ("outages", spec.outages.is_some(), VARIES),
+        ("loss-bursts", spec.loss_bursts.is_some(), VARIES),
         (
             "trace",
             spec.trace.is_some(),

@@ -15,7 +15,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};
 
-/// The first argument of a helper that runs as one of these ends; its plan follows.
+/// The only argument of a helper that runs as one of these ends; its plan is the first line of standard input.
 pub(crate) const COMMAND: &str = "endpoint";
 
 /// The configuration of an end. Times are relative to time zero, which the ends learn when both are ready.
@@ -127,9 +127,12 @@ const REQUEST_ECN: (&str, &str) = ("tcp_ecn", "1");
 /// The line that an end prints when it is ready.
 pub(crate) const READY: &str = "ready";
 
-/// Executes the plan (JSON) and prints the samples.
-pub(crate) fn run(plan: &str) -> Result<(), Error> {
-    let plan: Plan = serde_json::from_str(plan).context("this command is only for `headway run --on lab`")?;
+/// Executes the plan on standard input (JSON in one line) and prints the samples.
+pub(crate) fn run() -> Result<(), Error> {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).context("cannot read the plan")?;
+    let plan: Plan =
+        serde_json::from_str(&line).context("this command is only for `headway run --on lab`")?;
     for (key, value) in BUFFERS.into_iter().chain(plan.ecn.then_some(REQUEST_ECN)) {
         let path = format!("/proc/sys/net/ipv4/{key}");
         std::fs::write(&path, value).with_context(|| format!("cannot write {path}"))?;

@@ -11,7 +11,7 @@ pub fn run_helper() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match &arguments[..] {
         [command] if command == GUEST => guest(),
-        [command, plan] if command == ENDPOINT => endpoint(plan),
+        [command] if command == ENDPOINT => endpoint(),
         _ => return,
     };
     if let Err(error) = &done {
@@ -21,12 +21,13 @@ pub fn run_helper() {
     std::process::exit(i32::from(done.is_err()));
 }
 
-/// Sends or receives the TCP flows of a run in a lab according to its plan (JSON), and prints the counters.
+/// Sends or receives the TCP flows of a run in a lab according to the plan on standard input (JSON in one line), and
+/// prints the counters.
 ///
 /// # Errors
 /// When the plan is invalid, or a connection or a setting of the node fails.
-pub fn endpoint(plan: &str) -> Result<(), Error> {
-    endpoint::run(plan)
+pub fn endpoint() -> Result<(), Error> {
+    endpoint::run()
 }
 
 /// Runs the guest program inside a kernel that a run started; returns only outside of such a kernel.

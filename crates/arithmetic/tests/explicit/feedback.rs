@@ -1,6 +1,6 @@
 //! The laws of feedback: XCP, XCP-b, self-tuning kappa, ErrorS and WXCP.
 
-use headway_arithmetic::explicit::{Config, Detector, Law, Mac, Stations, chi, flags};
+use headway_arithmetic::explicit::{Config, Detector, Law, Mac, Record, Stations, chi, flags};
 
 use crate::support::{CAPACITY, LINE, Router, assert_close, real, signed, xcp};
 
@@ -195,6 +195,24 @@ fn a_constant_queue_integrates_to_a_straight_line() {
         let spare = 0.6 * (187_500.0 - real(record.input_rate));
         assert_close(signed(record.feedback), spare - line - 0.2 * 10_000.0 / 0.1, 1e-3);
     }
+}
+
+/// Otherwise a sender that cannot send more would seem to leave ever more capacity to the next one.
+#[test]
+fn an_empty_queue_raises_the_capacity_found_no_further_than_senders_follow() {
+    let mut router = Router::new(&Config::new(Law::Errors, 0, LINE));
+    router.settle(0, 0);
+    let found = |record: &Record| -signed(record.xi) / 0.6;
+    (0..200).for_each(|_| _ = router.interval(6_000));
+    // One step of psi times 66 667 B/s more than the 60 000 B/s that arrive.
+    let limited = found(router.queue.record());
+    assert!((60_000.0..78_000.0).contains(&limited), "{limited}");
+    (0..3).for_each(|_| _ = router.interval(12_000));
+    assert!(found(router.queue.record()) > limited + 30_000.0);
+    // A queue lowers it, whatever arrives.
+    router.settle(40_000, 27);
+    let before = found(router.queue.record());
+    assert!(found(&router.interval(100)) < before);
 }
 
 /// xcp-rcp 2.10: no error of a capacity can be larger than that of the interface.

@@ -129,7 +129,7 @@ impl Reference {
             }
             Law::Errors | Law::RcpErrors => {
                 self.tune(q);
-                self.integrate(q, alpha, beta, unit);
+                self.integrate(q, alpha, beta, unit, spare);
                 [spare, -self.xi, -beta * (q - self.kappa) * unit / self.rtt]
             }
             _ => {
@@ -175,7 +175,7 @@ impl Reference {
         self.kappa = (rho * deviation + (1.0 - rho) * self.kappa).clamp(config.kappa as f64, top);
     }
 
-    fn integrate(&mut self, q: f64, alpha: f64, beta: f64, unit: f64) {
+    fn integrate(&mut self, q: f64, alpha: f64, beta: f64, unit: f64, spare: f64) {
         let epsilon = beta / alpha * (q - self.kappa) * unit / self.rtt;
         if self.bytes == 0.0 {
             (self.xi, self.epsilon) = (0.0, 0.0);
@@ -183,7 +183,10 @@ impl Reference {
         }
         let psi = f64::from(self.config.psi) / ONE;
         let bound = alpha * self.config.capacity.max(self.config.line) as f64;
-        self.xi = (self.xi + psi * (epsilon + self.epsilon) / 2.0).clamp(-bound, bound);
+        let step = psi * (epsilon + self.epsilon) / 2.0;
+        if step >= 0.0 || spare <= self.xi {
+            self.xi = (self.xi + step).clamp(-bound, bound);
+        }
         self.epsilon = epsilon;
     }
 }

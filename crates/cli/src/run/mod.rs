@@ -107,13 +107,10 @@ pub(crate) struct RunArgs {
 
 /// Runs one end of the flows in a lab: a hidden command that runs in a node, sends or receives, and reports.
 #[derive(Args, Debug)]
-pub(crate) struct EndpointArgs {
-    /// Plan of the endpoint, as JSON.
-    plan: String,
-}
+pub(crate) struct EndpointArgs {}
 
-pub(crate) fn endpoint(args: &EndpointArgs) -> Result<(), Failed> {
-    Ok(headway_worlds::endpoint(&args.plan)?)
+pub(crate) fn endpoint(_args: &EndpointArgs) -> Result<(), Failed> {
+    Ok(headway_worlds::endpoint()?)
 }
 
 /// Runs the guest program inside a kernel started by `headway run --on uml`.

@@ -22,7 +22,7 @@ pub fn has_debug_kernel() -> bool {
 }
 
 fn is_there(kind: &[&str]) -> bool {
-    let output = Command::new(PROGRAM).args(["uml", "path", "--usable"]).args(kind).output().unwrap();
+    let output = Command::new(PROGRAM).args(["uml", "path"]).args(kind).output().unwrap();
     if !output.status.success() {
         eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr).trim());
     }

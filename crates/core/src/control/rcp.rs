@@ -9,8 +9,8 @@ use std::str::FromStr;
 use super::parts::{self, Parts};
 use super::{Ack, Argument, Congestion, Controller, Parameters, Start};
 use crate::explicit::{
-    ANY_RATE, Format, Header, LARGEST_WINDOW, VERSION_RCP, Window, spacing_at_rate, throughput,
-    to_header_time,
+    ANY_RATE, Claims, Factor, Format, Header, LARGEST_WINDOW, VERSION_RCP, Window, read_factor, scale,
+    spacing_at_rate, throughput, to_header_time,
 };
 use crate::units::{Bytes, Duration, Instant, Rate};
 
@@ -21,6 +21,9 @@ pub struct RcpParameters {
     paced: bool,
     /// The rate that it asks for; any if absent.
     demand: Option<Rate>,
+    /// What it takes of the rate that it is granted, in thousandths, if not just that.
+    takes: Option<u32>,
+    claims: Claims,
 }
 
 impl RcpParameters {
@@ -31,20 +34,28 @@ impl RcpParameters {
 }
 
 impl Parts for RcpParameters {
-    const KEYS: &'static [(&'static str, &'static str)] = &[("demand", "a rate of at least 8 b/s")];
+    const KEYS: &'static [(&'static str, &'static str)] = &[
+        ("demand", "a rate of at least 8 b/s"),
+        ("takes", "a factor from 0.001 to 1000"),
+        ("says-rtt", "a factor from 0.001 to 1000"),
+        ("says-x", "a factor from 0.001 to 1000"),
+    ];
 
     fn set(&mut self, part: &str) -> Option<()> {
         if part == "paced" {
             self.paced = true;
             return Some(());
         }
-        let rate = part.strip_prefix("demand=")?.parse().ok();
-        self.demand = Some(rate.filter(|rate: &Rate| rate.bps() >= 8)?);
+        match part.split_once('=')? {
+            ("demand", rate) => self.demand = Some(rate.parse().ok().filter(|rate: &Rate| rate.bps() >= 8)?),
+            ("takes", factor) => self.takes = Some(read_factor(factor)?),
+            _ => return self.claims.set(part),
+        }
         Some(())
     }
 
     fn known() -> String {
-        "`paced`, and `demand` with a value".to_owned()
+        "`paced`, and `demand`, `takes`, `says-rtt` and `says-x` with a value".to_owned()
     }
 }
 
@@ -71,12 +82,11 @@ impl FromStr for RcpParameters {
 impl fmt::Display for RcpParameters {
     /// Prints what differs from the default, so nothing for the default itself.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.paced { "paced" } else { "" })?;
-        if let Some(demand) = self.demand {
-            f.write_str(if self.paced { "," } else { "" })?;
-            write!(f, "demand={} Mb/s", demand.mbps())?;
-        }
-        Ok(())
+        let paced = self.paced.then(|| "paced".to_owned());
+        let demand = self.demand.map(|demand| format!("demand={} Mb/s", demand.mbps()));
+        let takes = self.takes.map(|factor| format!("takes={}", Factor(factor)));
+        let parts = [paced, demand, takes].into_iter().flatten().chain(self.claims.parts());
+        f.write_str(&parts.collect::<Vec<String>>().join(","))
     }
 }
 
@@ -116,7 +126,7 @@ impl Controller for Rcp {
         self.srtt = ack.smoothed.unwrap_or(self.srtt);
         let told = ack.feedback.filter(|feedback| feedback.version == VERSION_RCP && feedback.value > 0);
         if let Some(feedback) = told {
-            self.rate = feedback.value;
+            self.rate = self.parameters.takes.map_or(feedback.value, |factor| scale(feedback.value, factor));
         }
         // The RTT may have changed.
         self.window.on_rate(self.rate, self.srtt);
@@ -154,6 +164,7 @@ impl Controller for Rcp {
                 if self.is_paced() { self.paced_rate() } else { throughput(self.window.bytes(), self.srtt) };
             header.rtt = to_header_time(self.srtt);
             header.x = to_header_time(spacing_at_rate(self.wire, rate));
+            self.parameters.claims.apply(&mut header);
         }
         Some(header)
     }
@@ -211,7 +222,13 @@ mod tests {
 
     #[test]
     fn parameters_read_back_as_they_print() {
-        for text in ["rcp", "rcp:paced", "rcp:demand=10 Mb/s", "rcp:paced,demand=2.5 Mb/s"] {
+        for text in [
+            "rcp",
+            "rcp:paced",
+            "rcp:demand=10 Mb/s",
+            "rcp:paced,demand=2.5 Mb/s",
+            "rcp:takes=1.5,says-rtt=0.1,says-x=10",
+        ] {
             let kind: Kind = text.parse().expect(text);
             assert_eq!(kind.to_string(), text);
         }

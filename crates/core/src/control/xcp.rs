@@ -10,7 +10,7 @@ use super::parts::{self, Parts};
 use super::reno::Reno;
 use super::{Ack, Argument, Congestion, Controller, Parameters, Start};
 use crate::explicit::{
-    Format, Header, Request, VERSION_XCP, Window, spacing_at_rate, throughput, to_header_time,
+    Claims, Format, Header, Request, VERSION_XCP, Window, spacing_at_rate, throughput, to_header_time,
 };
 use crate::units::{Bytes, Duration, Instant, Rate};
 
@@ -32,6 +32,9 @@ pub enum LossPolicy {
 pub struct XcpParameters {
     demand: Rate,
     loss: LossPolicy,
+    /// Whether it takes notice of nothing that would make it slower: neither negative feedback nor losses.
+    deaf: bool,
+    claims: Claims,
 }
 
 impl XcpParameters {
@@ -48,26 +51,34 @@ impl XcpParameters {
 
 impl Default for XcpParameters {
     fn default() -> XcpParameters {
-        XcpParameters { demand: DEMAND, loss: LossPolicy::Xcp }
+        XcpParameters { demand: DEMAND, loss: LossPolicy::Xcp, deaf: false, claims: Claims::default() }
     }
 }
 
 impl Parts for XcpParameters {
-    const KEYS: &'static [(&'static str, &'static str)] =
-        &[("demand", "a rate above zero"), ("loss", "`xcp` or `reno`")];
+    const KEYS: &'static [(&'static str, &'static str)] = &[
+        ("demand", "a rate above zero"),
+        ("loss", "`xcp` or `reno`"),
+        ("says-rtt", "a factor from 0.001 to 1000"),
+        ("says-x", "a factor from 0.001 to 1000"),
+    ];
 
     fn set(&mut self, part: &str) -> Option<()> {
+        if part == "deaf" {
+            self.deaf = true;
+            return Some(());
+        }
         match part.split_once('=')? {
             ("demand", rate) => self.demand = rate.parse().ok().filter(|rate| *rate > Rate::ZERO)?,
             ("loss", "xcp") => self.loss = LossPolicy::Xcp,
             ("loss", "reno") => self.loss = LossPolicy::Reno,
-            _ => return None,
+            _ => return self.claims.set(part),
         }
         Some(())
     }
 
     fn known() -> String {
-        "`demand` and `loss`, with a value".to_owned()
+        "`demand`, `loss`, `says-rtt` and `says-x`, with a value, and `deaf`".to_owned()
     }
 }
 
@@ -94,14 +105,11 @@ impl FromStr for XcpParameters {
 impl fmt::Display for XcpParameters {
     /// Prints what differs from the default, so nothing for the default itself.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let demanded = self.demand != DEMAND;
-        if demanded {
-            write!(f, "demand={} Mb/s", self.demand.mbps())?;
-        }
-        if self.loss == LossPolicy::Reno {
-            f.write_str(if demanded { ",loss=reno" } else { "loss=reno" })?;
-        }
-        Ok(())
+        let demand = (self.demand != DEMAND).then(|| format!("demand={} Mb/s", self.demand.mbps()));
+        let loss = (self.loss == LossPolicy::Reno).then(|| "loss=reno".to_owned());
+        let deaf = self.deaf.then(|| "deaf".to_owned());
+        let parts = [demand, loss, deaf].into_iter().flatten().chain(self.claims.parts());
+        f.write_str(&parts.collect::<Vec<String>>().join(","))
     }
 }
 
@@ -159,11 +167,16 @@ impl Controller for Xcp {
         }
         let granted = ack.feedback.filter(|feedback| feedback.version == VERSION_XCP);
         if let Some(feedback) = granted {
-            self.window.on_change(feedback.value.cast_signed(), self.srtt);
+            let change = feedback.value.cast_signed();
+            let least = if self.parameters.deaf { 0 } else { i32::MIN };
+            self.window.on_change(change.max(least), self.srtt);
         }
     }
 
     fn on_congestion(&mut self, now: Instant, in_flight: u32, cause: Congestion) {
+        if self.parameters.deaf {
+            return;
+        }
         match self.after_loss() {
             Some(reno) => reno.on_congestion(now, in_flight, cause),
             None => self.window.set(Bytes::new(self.window.bytes().get() / 2)),
@@ -171,6 +184,9 @@ impl Controller for Xcp {
     }
 
     fn on_timeout(&mut self, now: Instant, in_flight: u32, already_reduced: bool) {
+        if self.parameters.deaf {
+            return;
+        }
         match self.after_loss() {
             Some(reno) => reno.on_timeout(now, in_flight, already_reduced),
             None => self.window.set(self.wire),
@@ -200,6 +216,7 @@ impl Controller for Xcp {
             header.x = to_header_time(spacing_at_rate(self.wire, rate));
             let delta = self.request.delta(rate, self.parameters.demand, self.srtt, self.wire);
             header.feedback = delta.cast_unsigned();
+            self.parameters.claims.apply(&mut header);
         }
         Some(header)
     }
@@ -271,8 +288,28 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_may_misstate_what_it_knows_and_not_listen() {
+        let mut xcp = xcp("says-rtt=0.5,says-x=3,deaf");
+        assert_eq!(xcp.header().unwrap().rtt, 0, "unknown");
+        xcp.on_ack(&grant(153_800));
+        xcp.on_ack(&grant(-153_800));
+        xcp.on_congestion(Instant::ZERO, 11, Congestion::Loss);
+        assert!((xcp.window() - 11.0).abs() < 1e-6, "{}", xcp.window());
+        let seconds = |time: u32| f64::from(time) / f64::from(1 << 28);
+        let header = xcp.header().unwrap();
+        assert!((seconds(header.rtt) / 0.05 - 1.0).abs() < 1e-6);
+        assert!((seconds(header.x) / (0.3 / 11.0) - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
     fn parameters_read_back_as_they_print() {
-        for text in ["xcp", "xcp:demand=10 Mb/s", "xcp:loss=reno", "xcp:demand=2.5 Mb/s,loss=reno"] {
+        for text in [
+            "xcp",
+            "xcp:demand=10 Mb/s",
+            "xcp:loss=reno",
+            "xcp:demand=2.5 Mb/s,loss=reno",
+            "xcp:deaf,says-rtt=0.1,says-x=10",
+        ] {
             let kind: Kind = text.parse().expect(text);
             assert_eq!(kind.to_string(), text);
         }

@@ -3,12 +3,14 @@
 //! Routers write into the header how much faster the sender may become (XCP) or how fast it may be (RCP), receivers
 //! return that, and senders set their windows from it. The router itself is [`headway_arithmetic::explicit`].
 
+mod claims;
 mod echo;
 mod header;
 mod log;
 mod sender;
 mod window;
 
+pub(crate) use claims::{Claims, Factor, read_factor, scale};
 pub use echo::Echo;
 pub use header::{FEEDBACK, HEADER_BYTES, HeaderError, PROTOCOL, decode, encode};
 pub use headway_arithmetic::explicit::{

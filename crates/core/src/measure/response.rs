@@ -150,9 +150,8 @@ impl Observation {
                     queueing: baseline.above(delay),
                 };
                 let sample = busy_sample(&packets.iter().map(above).collect::<Vec<_>>(), packet, capacity)?;
-                let full = capacity.time_for(FULL_PACKET).secs_f64() / sample.duration.secs_f64();
-                let available_bps =
-                    sample.available_bps - capacity.bps_f64() * (END_BIAS * full).min(MAX_BIAS);
+                let bias = end_bias(capacity, sample.duration);
+                let available_bps = sample.available_bps - capacity.bps_f64() * bias;
                 Some(Sample { available_bps, ..sample })
             }
             Observation::Events(sample, late_delay) => {
@@ -430,6 +429,12 @@ impl Response {
     pub(super) fn change(&self) -> Option<Change> {
         self.change
     }
+}
+
+/// Returns the correction of a sample for the start of its busy periods, as a fraction of capacity.
+pub(super) fn end_bias(capacity: Rate, busy: Duration) -> f64 {
+    let full = capacity.time_for(FULL_PACKET).secs_f64() / busy.secs_f64().max(1e-9);
+    (END_BIAS * full).min(MAX_BIAS)
 }
 
 /// Returns the error due to the ends of streams, as a fraction of capacity.

@@ -1,9 +1,10 @@
 //! Routers that tell senders their rate: XCP, XCP-b, self-tuning kappa, ErrorS and RCP (xcp-rcp 2).
 
-use headway_arithmetic::explicit::{self, Config, ExplicitQueue, Fault, Law, ONE, Record, flags};
+use headway_arithmetic::explicit::{self, Config, ExplicitQueue, Fault, Format, Law, ONE, Record, flags};
 use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
+use super::police::Police;
 use super::spec::QueueSpecError;
 use super::{Backlog, Discipline, Verdict};
 use crate::explicit::{Header, VERSION_RCP, VERSION_XCP};
@@ -11,6 +12,8 @@ use crate::units::{Bytes, Duration, Instant, Rate, WIRE_OVERHEAD};
 
 /// Bytes of a full IP packet.
 const PACKET: u64 = 1500;
+/// Most flows that can be checked at a time.
+const MOST_SLOTS: u32 = 65_536;
 
 /// When a self-tuning kappa takes the link for under-utilised (xcp-rcp 2.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,6 +103,9 @@ pub struct ExplicitConfig {
     /// Bytes that the router adds to each IP packet when it counts; default 38 B, as links count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overhead: Option<Bytes>,
+    /// Flows that the router checks at a time for what they say and send; default none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub police: Option<u32>,
     /// Limit in wire bytes; unlimited when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bytes>,
@@ -125,10 +131,15 @@ impl ExplicitConfig {
                 "must be from 0 to 1",
             )?;
         }
+        super::spec::require(
+            self.police.is_none_or(|slots| (1..=MOST_SLOTS).contains(&slots)),
+            "police",
+            "must be from 1 to 65536",
+        )?;
         // On the fastest link every other parameter is within its range that is so on any.
         self.config(law, None)
             .check()
-            .map_err(|fault| QueueSpecError { key: key(fault), reason: reason(fault) })
+            .map_err(|fault| QueueSpecError { key: key(fault).into(), reason: reason(fault) })
     }
 
     /// Returns alpha, the gain of the spare capacity: that of the law unless the parameters have one.
@@ -235,6 +246,10 @@ pub struct Explicit {
     waiting: (u64, u32),
     /// One for each control interval since the last call of [`Explicit::take_records`]; `None` unless wanted.
     records: Option<Vec<Record>>,
+    /// Checks senders, where the flow of a packet is known.
+    police: Option<Box<Police>>,
+    /// The flow of the next packet.
+    flow: Option<u32>,
 }
 
 impl Explicit {
@@ -255,6 +270,8 @@ impl Explicit {
             queue: queue.expect("validated parameters"),
             waiting: (0, 0),
             records: None,
+            police: config.police.map(|slots| Box::new(Police::new(slots, law.is_rate()))),
+            flow: None,
         }
     }
 
@@ -273,6 +290,20 @@ impl Explicit {
         self.advance(now);
         self.limit = Limit::new(config.limit, config.packets);
         self.queue.set_config(&config.at_rate(law, rate)).expect("validated parameters");
+    }
+
+    /// Takes over a packet that already waits: of `size` on the wire.
+    pub(super) fn take_over(&mut self, size: Bytes) {
+        self.waiting = (self.waiting.0 + u64::from(ip_bytes(size)), self.waiting.1 + 1);
+    }
+
+    /// Makes the router believe in `capacity`, in B/s, which must not exceed the one that it was built with; one below
+    /// RCP's smallest rate becomes that.
+    pub(super) fn set_capacity(&mut self, capacity: u64) {
+        let mut config = *self.queue.config();
+        config.capacity = capacity.max(config.rate_min).max(1);
+        // Every other parameter was valid before.
+        let _ = self.queue.set_config(&config);
     }
 
     /// Returns the version of the headers that the router serves.
@@ -294,10 +325,14 @@ impl Explicit {
     fn advance(&mut self, now: Instant) {
         let (bytes, packets) = self.waiting;
         while let Some(event) = self.queue.run_timer(bytes, packets, now.ns()) {
-            if event == explicit::Event::Controlled
-                && let Some(records) = &mut self.records
-            {
+            if event != explicit::Event::Controlled {
+                continue;
+            }
+            if let Some(records) = &mut self.records {
                 records.push(*self.queue.record());
+            }
+            if let Some(police) = &mut self.police {
+                police.end_interval(self.queue.record());
             }
         }
     }
@@ -305,7 +340,11 @@ impl Explicit {
     fn arrive(&mut self, now: Instant, backlog: &Backlog, size: Bytes, header: Option<&Header>) -> Verdict {
         self.advance(now);
         let ip = ip_bytes(size);
-        if self.queue.arrive(header, ip) != explicit::Verdict::Accepted {
+        let checked = header.and_then(|header| self.check(now, ip, header));
+        let (counted, passes) =
+            checked.map_or((header.copied(), true), |(header, passes)| (Some(header), passes));
+        // What a check drops is no demand that others should make room for.
+        if !passes || self.queue.arrive(counted.as_ref(), ip) != explicit::Verdict::Accepted {
             return Verdict::Drop;
         }
         if !self.limit.admits(backlog, size) {
@@ -320,8 +359,30 @@ impl Explicit {
         self.advance(now);
         let ip = ip_bytes(size);
         self.waiting = (self.waiting.0.saturating_sub(ip.into()), self.waiting.1.saturating_sub(1));
-        self.queue.depart(header, ip, self.waiting.0, self.waiting.1);
+        let (bytes, packets) = self.waiting;
+        let flow = self.flow.take();
+        match (self.police.as_mut().zip(flow), header) {
+            (Some((police, flow)), Some(header)) if header.format == Format::Standard as u8 => {
+                let said = header.x;
+                header.x = police.spacing(flow, said);
+                self.queue.depart(Some(header), ip, bytes, packets);
+                header.x = said;
+                police.on_grant(flow, header.delta());
+            }
+            (_, header) => _ = self.queue.depart(header, ip, bytes, packets),
+        }
         Verdict::Accept
+    }
+
+    /// Returns the header of an arriving packet as it counts, and whether the packet may pass; `None` if nothing checks
+    /// it.
+    fn check(&mut self, now: Instant, ip: u32, header: &Header) -> Option<(Header, bool)> {
+        let (police, flow) = self.police.as_mut().zip(self.flow.take())?;
+        if header.format != Format::Standard as u8 {
+            return None;
+        }
+        let (x, passes) = police.on_arrival(flow, now.ns(), ip, (header.rtt, header.x));
+        Some((Header { x, ..*header }, passes))
     }
 }
 
@@ -360,6 +421,12 @@ impl Discipline for Explicit {
         header: &mut Header,
     ) -> Verdict {
         self.depart(now, size, Some(header))
+    }
+
+    fn next_flow(&mut self, flow: u32) {
+        if self.police.is_some() {
+            self.flow = Some(flow);
+        }
     }
 
     fn judges_departures(&self) -> bool {

@@ -6,11 +6,13 @@
 use crate::explicit::Header;
 use crate::units::{Bytes, Duration, Instant};
 
+mod classes;
 mod codel;
 mod drop_tail;
 mod explicit;
 mod limit;
 mod pie;
+mod police;
 mod ramp;
 mod red;
 mod spec;
@@ -18,6 +20,7 @@ mod step;
 mod stepped_server;
 mod token_bucket;
 
+pub use classes::{CLASSES, Classes, ClassesConfig};
 pub use codel::{Codel, CodelConfig};
 pub use drop_tail::{DropTail, DropTailConfig};
 pub use explicit::{Detector, Explicit, ExplicitConfig, QueueUnit};
@@ -107,6 +110,9 @@ pub trait Discipline {
     ) -> Verdict {
         self.on_departure(now, backlog, waited, size, ect)
     }
+
+    /// The next packet with a congestion header to be judged belongs to this flow.
+    fn next_flow(&mut self, _flow: u32) {}
 
     /// Returns whether the discipline must see every packet as it departs: [`Discipline::on_departure`] may return
     /// anything but `Accept`, or headers are rewritten.

@@ -1,9 +1,12 @@
 //! The disciplines as specified in a scenario file.
 
+use std::borrow::Cow;
+
 use headway_arithmetic::explicit::Law;
 use serde::{Deserialize, Serialize};
 
 use super::{Backlog, Discipline, Verdict};
+use super::{Classes, ClassesConfig};
 use super::{Codel, CodelConfig, DropTail, DropTailConfig, Pie, PieConfig};
 use super::{Explicit, ExplicitConfig, Ramp, RampConfig, Red, RedConfig, Step, StepConfig};
 use crate::explicit::Header;
@@ -41,6 +44,8 @@ pub enum QueueSpec {
     RcpKappa(ExplicitConfig),
     /// RCP with the feedback of ErrorS (xcp-rcp F56).
     RcpErrors(ExplicitConfig),
+    /// [`Classes`].
+    Classes(ClassesConfig),
 }
 
 /// The error returned for unusable parameters of a discipline.
@@ -48,14 +53,14 @@ pub enum QueueSpec {
 #[error("`{key}` {reason}")]
 pub struct QueueSpecError {
     /// The key with the invalid value.
-    pub key: &'static str,
+    pub key: Cow<'static, str>,
     /// The requirement that the value violates.
     pub reason: &'static str,
 }
 
 /// Returns an error for `key` unless `holds`.
 pub(super) fn require(holds: bool, key: &'static str, reason: &'static str) -> Result<(), QueueSpecError> {
-    if holds { Ok(()) } else { Err(QueueSpecError { key, reason }) }
+    if holds { Ok(()) } else { Err(QueueSpecError { key: key.into(), reason }) }
 }
 
 /// The pattern of all routers that tell senders their rate.
@@ -88,6 +93,11 @@ impl QueueSpec {
         }
     }
 
+    /// Whether it reads congestion headers.
+    pub fn reads_headers(&self) -> bool {
+        self.explicit().is_some() || matches!(self, QueueSpec::Classes(_))
+    }
+
     /// Checks the parameters; [`QueueSpec::build`] expects them to be valid.
     pub fn validate(&self) -> Result<(), QueueSpecError> {
         let (limit, packets) = self.limits();
@@ -99,6 +109,7 @@ impl QueueSpec {
             QueueSpec::Ramp(config) => config.validate(),
             QueueSpec::Codel(config) => config.validate(),
             QueueSpec::Pie(config) => config.validate(),
+            QueueSpec::Classes(config) => config.validate(),
             any_explicit!(_) => self.explicit().map_or(Ok(()), |(law, config)| config.validate(law)),
         }
     }
@@ -112,6 +123,7 @@ impl QueueSpec {
             QueueSpec::Ramp(config) => (config.limit, config.packets),
             QueueSpec::Codel(config) => (config.limit, config.packets),
             QueueSpec::Pie(config) => (config.limit, config.packets),
+            QueueSpec::Classes(config) => (config.limit, config.packets),
             any_explicit!(config) => (config.limit, config.packets),
         }
     }
@@ -126,6 +138,7 @@ impl QueueSpec {
                 QueueSpec::Ramp(config) => (&mut config.limit, &mut config.packets),
                 QueueSpec::Codel(config) => (&mut config.limit, &mut config.packets),
                 QueueSpec::Pie(config) => (&mut config.limit, &mut config.packets),
+                QueueSpec::Classes(config) => (&mut config.limit, &mut config.packets),
                 any_explicit!(config) => (&mut config.limit, &mut config.packets),
             };
             (*room.0, *room.1) = (limit, packets);
@@ -148,6 +161,7 @@ impl QueueSpec {
             QueueSpec::Ramp(config) => Queue::Ramp(Ramp::new(config, seed)),
             QueueSpec::Codel(config) => Queue::Codel(Codel::new(config)),
             QueueSpec::Pie(config) => Queue::Pie(Pie::new(config, seed)),
+            QueueSpec::Classes(config) => Queue::Classes(Box::new(Classes::new(config, start, rate, seed))),
             any_explicit!(config) => {
                 let law = self.explicit().map_or(Law::Xcp, |(law, _)| law);
                 Queue::Explicit(Box::new(Explicit::new(config, law, rate, seed, start)))
@@ -173,6 +187,8 @@ pub enum Queue {
     Pie(Pie),
     /// Tells senders their rate.
     Explicit(Box<Explicit>),
+    /// Keeps a queue for each class of packets.
+    Classes(Box<Classes>),
 }
 
 /// Calls the same method on whichever discipline the queue has.
@@ -186,6 +202,7 @@ macro_rules! dispatch {
             Queue::Codel($discipline) => $call,
             Queue::Pie($discipline) => $call,
             Queue::Explicit($discipline) => $call,
+            Queue::Classes($discipline) => $call,
         }
     };
 }
@@ -194,8 +211,8 @@ impl Queue {
     /// Makes the discipline the one of `spec` at `now`, on a link that now has `rate` and where `waiting` bytes of IP
     /// packets, and as many packets, wait for their departure to be judged.
     ///
-    /// Only explicit routers keep their state, and only if the new discipline is one, too. The specification must be
-    /// valid.
+    /// Only explicit routers keep their state, and only if the new discipline is one, too; among classes, each for itself.
+    /// [`Classes`] that replace another discipline must be told every packet that waits. The specification must be valid.
     pub fn adopt(
         &mut self,
         now: Instant,
@@ -204,6 +221,9 @@ impl Queue {
         waiting: (u64, u32),
         seed: u64,
     ) {
+        if let (Queue::Classes(classes), QueueSpec::Classes(config)) = (&mut *self, spec) {
+            return classes.adopt(config, now, rate, seed);
+        }
         match (&mut *self, spec.explicit()) {
             (Queue::Explicit(router), Some((law, config))) => router.adopt(config, law, rate, now),
             _ => {
@@ -273,6 +293,12 @@ impl Discipline for Queue {
         })
     }
 
+    fn next_flow(&mut self, flow: u32) {
+        if let Queue::Explicit(router) = self {
+            router.next_flow(flow);
+        }
+    }
+
     #[inline]
     fn judges_departures(&self) -> bool {
         dispatch!(self, discipline => discipline.judges_departures())
@@ -301,6 +327,8 @@ mod tests {
             json!({ "kind": "xcp", "unit": "bytes", "raise-beta": false, "admission": false, "capacity": "1.5 Mb/s" }),
             json!({ "kind": "errors", "capacity": "0 b/s", "q-max": "20 kB", "n": 6 }),
             json!({ "kind": "rcp-kappa", "kappa": "9 kB", "detector": "empty-for-n" }),
+            json!({ "kind": "classes", "limit": "75 kB" }),
+            json!({ "kind": "classes", "xcp": { "kind": "xcp-b", "unit": "bytes", "raise-beta": false, "admission": false } }),
         ];
         for text in texts {
             let spec = read(text).unwrap();
@@ -309,7 +337,7 @@ mod tests {
             let queue = spec.build(Some(Rate::from_bps(200_000_000)), 1);
             assert_eq!(
                 queue.judges_departures(),
-                matches!(spec, QueueSpec::Codel(_)) || spec.explicit().is_some()
+                matches!(spec, QueueSpec::Codel(_)) || spec.reads_headers()
             );
         }
     }
@@ -348,6 +376,12 @@ mod tests {
             (json!({ "kind": "xcp", "alpha": 0.0 }), "alpha"),
             (json!({ "kind": "xcp", "raise-beta": true }), "raise-beta"),
             (json!({ "kind": "rcp", "interval-min": "1 us" }), "interval-min"),
+            (json!({ "kind": "classes", "limit": "0 B" }), "limit"),
+            (json!({ "kind": "classes", "xcp": { "kind": "rcp" } }), "xcp.kind"),
+            (json!({ "kind": "classes", "rcp": { "kind": "drop-tail" } }), "rcp.kind"),
+            (json!({ "kind": "classes", "other": { "kind": "xcp" } }), "other.kind"),
+            (json!({ "kind": "classes", "other": { "kind": "classes" } }), "other.kind"),
+            (json!({ "kind": "classes", "rcp": { "kind": "rcp", "alpha": 2.0 } }), "rcp.alpha"),
         ];
         for (text, key) in cases {
             let error = read(text).unwrap().validate().unwrap_err();

@@ -18,13 +18,15 @@ const MAX_PART: u64 = 1 << 30;
 /// A rate that changes at given times; the last one stays.
 ///
 /// In files a list of times and rates, such as `[["0 s", "10 Gb/s"], ["5 s", "2 Gb/s"]]`: the first time is 0, the
-/// others ascend, and no rate is zero. Cloning is cheap.
+/// others ascend, and no rate is zero. Only [`RateSteps::with_outages`] makes steps with a rate of zero. Cloning is
+/// cheap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<(Duration, Rate)>", into = "Vec<(Duration, Rate)>")]
 pub struct RateSteps {
     /// The instant from which the times of the list count (ns).
     origin: u64,
-    /// Start (ns) and rate (bits per second) of every step; never empty, ascending.
+    /// Start (ns) and rate (bits per second) of every step; never empty, ascending. Neither the first nor the last rate
+    /// is zero.
     steps: Arc<[(u64, u64)]>,
 }
 
@@ -87,11 +89,32 @@ impl RateSteps {
         RateSteps { origin: origin.ns(), steps: self.steps.iter().map(moved).collect() }
     }
 
+    /// Returns the same rates but for outages, in which the rate is zero: from each of these times on, for so long.
+    /// Times count from the origin; outages must begin after it, ascend and not touch each other.
+    pub fn with_outages(&self, outages: impl IntoIterator<Item = (Duration, Duration)>) -> RateSteps {
+        let mut rest = self.steps.iter().copied().peekable();
+        let (mut steps, mut rate) = (Vec::with_capacity(self.steps.len()), self.steps[0].1);
+        for (start, length) in outages {
+            let start = self.origin + start.ns().unsigned_abs();
+            let end = start.saturating_add(length.ns().unsigned_abs());
+            while let Some(step) = rest.next_if(|(at, _)| *at < start) {
+                steps.push(step);
+                rate = step.1;
+            }
+            while let Some((_, during)) = rest.next_if(|(at, _)| *at <= end) {
+                rate = during;
+            }
+            steps.extend([(start, 0), (end, rate)]);
+        }
+        steps.extend(rest);
+        RateSteps { origin: self.origin, steps: steps.into() }
+    }
+
     /// Returns the list with times multiplied and rates divided by `factor`; no rate becomes zero.
     pub fn dilated(&self, factor: u32) -> RateSteps {
         let factor = u64::from(factor);
         let slower = |(start, rate): &(u64, u64)| {
-            (self.origin + (start - self.origin).saturating_mul(factor), (rate / factor).max(1))
+            (self.origin + (start - self.origin).saturating_mul(factor), (rate / factor).max(1.min(*rate)))
         };
         RateSteps { origin: self.origin, steps: self.steps.iter().map(slower).collect() }
     }
@@ -112,9 +135,9 @@ impl RateSteps {
         self.list().map(|(_, rate)| rate).max().unwrap_or_default()
     }
 
-    /// Returns the lowest rate.
+    /// Returns the lowest rate outside of outages.
     pub fn lowest(&self) -> Rate {
-        self.list().map(|(_, rate)| rate).min().unwrap_or_default()
+        self.list().map(|(_, rate)| rate).filter(|rate| *rate > Rate::ZERO).min().unwrap_or_default()
     }
 
     /// Returns the whole bytes that pass between two instants; zero if `to` is not after `from`.
@@ -160,8 +183,11 @@ impl RateSteps {
         let mut index = self.step_at(start);
         loop {
             let (rate, time) = (self.steps[index].1, self.end(index) - at);
-            if work / rate < time {
-                return (at + work / rate, work % rate);
+            // Nothing is done in an outage.
+            if let Some(needed) = work.checked_div(rate)
+                && needed < time
+            {
+                return (at + needed, work % rate);
             }
             // No more than the work, so it does not overflow.
             work -= time * rate;
@@ -249,6 +275,36 @@ mod tests {
         assert_eq!(list.mean(Instant::ZERO, Instant::from_ns(20_000)), Rate::from_mbps(550.0));
         assert_eq!(list.at(Instant::from_ns(9_999)), Rate::from_mbps(1_000.0));
         assert_eq!(list.at(Instant::from_ns(10_000)), Rate::from_mbps(100.0));
+    }
+
+    #[test]
+    fn nothing_is_done_in_outages() {
+        let list = rates(&[(0, 1_000_000_000), (10_000, 100_000_000), (30_000, 1_000_000_000)]);
+        let us = Duration::from_us;
+        let cut = list.with_outages([(us(2), us(3)), (us(9), us(11)), (us(40), us(5))]);
+        let steps: Vec<_> = cut.list().map(|(start, rate)| (start.ns() / 1_000, rate.mbps())).collect();
+        let expected = [
+            (0, 1_000.0),
+            (2, 0.0),
+            (5, 1_000.0),
+            (9, 0.0),
+            (20, 100.0),
+            (30, 1_000.0),
+            (40, 0.0),
+            (45, 1_000.0),
+        ];
+        assert_eq!(steps, expected);
+        assert_eq!((cut.lowest().mbps(), cut.highest().mbps()), (100.0, 1_000.0));
+        // 250 bytes are sent in 2 us; the next one waits for the end of the outage.
+        assert_eq!(cut.done_at(0, 250 * WORK_PER_BYTE), (5_000, 0));
+        assert_eq!(cut.done_at(0, 251 * WORK_PER_BYTE), (5_008, 0));
+        assert_eq!(cut.bytes_between(Instant::from_ns(1_000), Instant::from_ns(6_000)), Bytes::new(250));
+        assert_eq!(cut.mean(Instant::from_ns(10_000), Instant::from_ns(20_000)), Rate::ZERO);
+        assert_eq!(list.with_outages([]), list);
+        let moved = list.starting_at(Instant::from_ns(7)).with_outages([(us(2), us(3))]);
+        assert_eq!(moved.at(Instant::from_ns(2_006)).mbps(), 1_000.0);
+        assert_eq!(moved.at(Instant::from_ns(2_007)), Rate::ZERO);
+        assert_eq!(cut.dilated(10).at(Instant::from_ns(20_000)), Rate::ZERO);
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use headway_core::Duration;
+use headway_core::Rate;
 use headway_core::control::Kind;
 use headway_core::queue::QueueSpec;
+use headway_traffic::channel::Redrawn;
 use serde::Deserialize;
 
 use super::amount::Count;
@@ -17,6 +18,8 @@ pub struct Procedure {
     pub variants: BTreeMap<String, Router>,
     /// Runs of each variant, with different seeds; the median is reported.
     pub runs: Count,
+    /// Runs in real time, in the lab; absent where the experiment runs in the simulator only.
+    pub lab_runs: Option<Count>,
     /// Comparisons of variants run by run, in the syntax of a claim; the seed gives both the same capacities. Their
     /// measures begin with `paired`.
     #[serde(default)]
@@ -35,21 +38,15 @@ pub struct Router {
     pub queue: QueueSpec,
     /// The controller of all senders.
     pub controller: Kind,
+    /// The rate of the interface that the router knows, if not that of the link.
+    pub line: Option<Rate>,
+    /// The rate at which the application of the first flow writes, if not at once.
+    pub application: Option<Rate>,
     /// How the capacity changes; absent where it does not.
     pub redrawn: Option<Redrawn>,
     /// Share of the packets that the narrow link loses.
     #[serde(default)]
     pub loss: f64,
-}
-
-/// A capacity that is drawn anew every so often, from a uniform distribution. The router is not told.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Redrawn {
-    /// The least capacity, as a share of the full one.
-    pub least: f64,
-    /// How long each lasts.
-    pub every: Duration,
 }
 
 /// What a figure can show.

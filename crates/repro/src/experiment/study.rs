@@ -10,6 +10,7 @@ use super::amount::{Count, Sweep};
 use super::closed_loop::{ClosedLoop, Staggered};
 use super::crowds::{Compensation, Crowds};
 use super::errors::Errors;
+use super::groups::Groups;
 use super::pairs::{Capacities, NarrowLinks, PairDelays, Prefixes};
 use super::passive::{AckStamps, Passive};
 use super::path::GapMechanism;
@@ -55,6 +56,8 @@ pub enum Study {
     Procedure(Procedure),
     /// Explicit congestion control beside other systems.
     Rivals(Rivals),
+    /// Groups of flows that differ, at one explicit router.
+    Groups(Groups),
     /// Passive estimates of the available bandwidth.
     Passive(Passive),
     /// Rates of consecutive ACKs by stamps in and behind a network card.

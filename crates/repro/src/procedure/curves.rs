@@ -1,9 +1,9 @@
 //! What figures show of a run, between two times in s.
 
-use headway_core::explicit::Record;
 use headway_figures::Curve;
+use headway_record::ControlInterval;
 
-use super::numbers::{mbps, real, seconds, unsigned};
+use super::numbers::{MEGA, seconds};
 use super::{CAPACITY, PER_SECOND, Trace};
 use crate::statistics::largest;
 
@@ -31,8 +31,8 @@ impl Trace {
     pub(crate) fn queue_curves(&self, from: f64, to: f64) -> Vec<Curve> {
         let mut curves = vec![Curve::line("queue", self.queue_points(from, to))];
         if self.has_target {
-            curves.push(Curve::line("average", self.points(from, to, |r| unsigned(r.weighted) / 1e3)));
-            curves.push(Curve::line("target", self.points(from, to, |r| unsigned(r.kappa) / 1e3)));
+            curves.push(Curve::line("average", self.points(from, to, |r| r.lambda / 1e3)));
+            curves.push(Curve::line("target", self.points(from, to, |r| r.kappa / 1e3)));
         }
         curves
     }
@@ -45,7 +45,7 @@ impl Trace {
 
     /// Returns the rate that RCP announces, Mb/s; nothing for other laws.
     pub(crate) fn announced_points(&self, from: f64, to: f64) -> Points {
-        let points = self.points(from, to, |r| mbps(unsigned(r.rate)));
+        let points = self.points(from, to, |r| r.rate_bps * MEGA);
         if points.iter().any(|(_, rate)| *rate > 0.0) { points } else { Vec::new() }
     }
 
@@ -54,7 +54,7 @@ impl Trace {
         if self.alpha.is_nan() {
             return Vec::new();
         }
-        self.points(from, to, |r| mbps(real(r.xi)) / self.alpha)
+        self.points(from, to, |r| r.xi_bps * MEGA / self.alpha)
     }
 
     /// Returns Jain's index in each 100 ms.
@@ -67,7 +67,7 @@ impl Trace {
         ends(from, to).map(|end| (end, self.delivered_by(2, end) / 1e3)).collect()
     }
 
-    fn points(&self, from: f64, to: f64, value: impl Fn(&Record) -> f64) -> Points {
+    fn points(&self, from: f64, to: f64, value: impl Fn(&ControlInterval) -> f64) -> Points {
         self.between(from, to).map(|record| (seconds(record), value(record))).collect()
     }
 }

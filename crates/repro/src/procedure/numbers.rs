@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
-use headway_core::explicit::{FRACTION_BITS, Record};
-
 use headway_core::units::WIRE_OVERHEAD;
+use headway_record::ControlInterval;
 
-use super::{CAPACITY, FLOWS, Interval, LAST, PER_SECOND, RTT, STEP, Trace};
+use super::{CAPACITY, FLOWS, Interval, LAST, PER_SECOND, RTT, Trace};
 use crate::outcome::Measures;
 use crate::statistics::{jain, largest, mean, smallest};
 
@@ -17,29 +16,17 @@ const SETTLED: f64 = 6.0;
 /// Time between two arrivals, and between two departures, less the largest offset of a start, s.
 const PHASE: f64 = 9.9;
 
-/// Returns a value with a fraction of the router.
-pub(crate) fn real(value: i64) -> f64 {
-    value as f64 / f64::from(1u32 << FRACTION_BITS)
-}
-
-/// Returns a value without a sign.
-pub(crate) fn unsigned(value: u64) -> f64 {
-    real(value as i64)
-}
-
-/// Returns bytes per second as Mb/s.
-pub(crate) const fn mbps(bytes: f64) -> f64 {
-    bytes * 8e-6
-}
+/// Megabits in a bit.
+pub(super) const MEGA: f64 = 1e-6;
 
 /// Returns the persistent queue with what links count beside IP packets, as laws reckon.
-fn with_overhead(record: &Record) -> f64 {
+fn with_overhead(record: &ControlInterval) -> f64 {
     (record.queue_bytes + u64::from(record.queue_packets) * WIRE_OVERHEAD.get()) as f64
 }
 
 /// Returns seconds of a record's end.
-pub(crate) fn seconds(record: &Record) -> f64 {
-    record.time as f64 * 1e-9
+pub(super) fn seconds(record: &ControlInterval) -> f64 {
+    record.end_ns as f64 * 1e-9
 }
 
 impl Trace {
@@ -57,8 +44,8 @@ impl Trace {
         put("queue/mean", mean(&self.queue(20.0, 60.0)));
         put("persistent/15-80", largest(self.field(15.0, 80.0, |r| r.queue_bytes as f64)));
         put("persistent/mean", mean(&self.field(20.0, 60.0, with_overhead)));
-        put("lambda", mean(&self.field(15.0, 60.0, |r| unsigned(r.weighted))));
-        let kappa = |from: f64, to: f64| self.field(from, to, |r| unsigned(r.kappa));
+        put("lambda", mean(&self.field(15.0, 60.0, |r| r.lambda)));
+        let kappa = |from: f64, to: f64| self.field(from, to, |r| r.kappa);
         let whole = kappa(0.0, f64::INFINITY);
         put("kappa/lowest", smallest(whole.iter().copied()));
         put("kappa/highest", largest(whole));
@@ -100,7 +87,7 @@ impl Trace {
             // One packet is no queue that stands.
             let peak = queue.iter().position(|bytes| *bytes == highest).unwrap_or_default();
             let rest = queue[peak..].iter().position(|bytes| *bytes <= 1_500.0);
-            let drained = rest.map_or(f64::NAN, |rest| (peak + rest) as f64 * STEP.secs_f64());
+            let drained = rest.map_or(f64::NAN, |rest| (peak + rest) as f64 * self.step.secs_f64());
             put("drained", drained / per_rtt);
             put("settled", drained.max(self.fair_after(start, 0.99)) / per_rtt);
         }
@@ -113,7 +100,7 @@ impl Trace {
             put("queue", largest(self.queue(stop, stop + EFFECT)));
             put("lowest-queue", smallest(self.queue(stop, stop + 1.0)));
             put("lambda-kappa", self.lambda_to_kappa(stop, stop + 1.0));
-            let input = largest(self.field(stop, stop + EFFECT, |r| mbps(unsigned(r.input_rate))));
+            let input = largest(self.field(stop, stop + EFFECT, |r| r.input_bps * MEGA));
             put("overshoot", 100.0 * (input / CAPACITY.mbps() - 1.0));
             let (_, peak) = self.extremes(stop, stop + EFFECT);
             put("rate", 100.0 * (peak / self.announced(stop + SETTLED, stop + PHASE) - 1.0));
@@ -146,34 +133,34 @@ impl Trace {
 
     /// Returns the steps between two times in s.
     fn steps(&self, from: f64, to: f64) -> Range<usize> {
-        let step = |time: f64| ((time / STEP.secs_f64()).round() as usize).min(self.queue.len());
+        let step = |time: f64| ((time / self.step.secs_f64()).round() as usize).min(self.queue.len());
         step(from)..step(to)
     }
 
     /// Returns the records of the control intervals that ended between two times in s.
-    pub(crate) fn between(&self, from: f64, to: f64) -> impl Iterator<Item = &Record> {
+    pub(crate) fn between(&self, from: f64, to: f64) -> impl Iterator<Item = &ControlInterval> {
         self.records.iter().filter(move |record| (from..to).contains(&seconds(record)))
     }
 
-    fn field(&self, from: f64, to: f64, field: impl Fn(&Record) -> f64) -> Vec<f64> {
+    fn field(&self, from: f64, to: f64, field: impl Fn(&ControlInterval) -> f64) -> Vec<f64> {
         self.between(from, to).map(field).collect()
     }
 
     /// Returns the smallest ratio of the average queue to its target.
     fn lambda_to_kappa(&self, from: f64, to: f64) -> f64 {
-        smallest(self.field(from, to, |r| r.weighted as f64 / r.kappa as f64))
+        smallest(self.field(from, to, |r| r.lambda / r.kappa))
     }
 
     /// Returns the mean error of the capacity that ErrorS found, Mb/s.
     fn error(&self, from: f64, to: f64) -> f64 {
-        mbps(mean(&self.field(from, to, |r| real(r.xi)))) / self.alpha
+        mean(&self.field(from, to, |r| r.xi_bps * MEGA)) / self.alpha
     }
 
     /// Returns the believed capacity less the mean one of the link, Mb/s.
     fn true_error(&self, from: f64, to: f64) -> f64 {
-        let believed = mbps(mean(&self.field(from, to, |r| unsigned(r.capacity))));
+        let believed = mean(&self.field(from, to, |r| r.capacity_bps * MEGA));
         let [first, last] = self.at([from, to]);
-        believed - mbps((last.possible - first.possible) as f64 / (to - from))
+        believed - (last.possible - first.possible) as f64 * 8.0 * MEGA / (to - from)
     }
 
     /// Returns the intervals that end at two times in s.
@@ -183,13 +170,13 @@ impl Trace {
 
     /// Returns the lowest and the highest rate that RCP announced, Mb/s.
     fn extremes(&self, from: f64, to: f64) -> (f64, f64) {
-        let rates = self.field(from, to, |r| mbps(unsigned(r.rate)));
+        let rates = self.field(from, to, |r| r.rate_bps * MEGA);
         (smallest(rates.iter().copied()), largest(rates))
     }
 
     /// Returns the mean rate that RCP announced, Mb/s.
     fn announced(&self, from: f64, to: f64) -> f64 {
-        mean(&self.field(from, to, |r| mbps(unsigned(r.rate))))
+        mean(&self.field(from, to, |r| r.rate_bps * MEGA))
     }
 
     /// Returns the bytes that left the link as a share of those that could have, %.

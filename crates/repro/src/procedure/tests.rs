@@ -34,6 +34,7 @@ fn made_up() -> Trace {
         dropped: u64::from(number >= 400) * 7,
     };
     Trace {
+        step: STEP,
         queue: (0..steps).map(|step| if waits(time(step)) { 9_000 } else { 0 }).collect(),
         rates: (0..steps).map(|step| std::array::from_fn(|flow| rate(time(step), flow))).collect(),
         intervals: (1..=steps / STEPS as i64).map(interval).collect(),
@@ -72,4 +73,29 @@ fn the_queue_waits_and_the_packet_in_transmission_does_not() {
     assert!(fixed["utilisation"] > 95.0 && varying["utilisation"] > 95.0, "{fixed:?}");
     assert_eq!(fixed["arrival-2/queue"] % 1_500.0, 0.0, "whole packets");
     assert!(varying["queue/mean"] > fixed["queue/mean"], "the router believes in too much");
+}
+
+#[test]
+fn the_scenario_of_a_variant_behaves_as_the_testbed_does() {
+    use crate::closed_loop::Place;
+    use headway_worlds::{Options, World};
+
+    let options = Options::default();
+    let place = Place { world: World::Sim, options: &options };
+    let variants = [
+        "controller = \"xcp\"\nqueue = { kind = \"xcp-b\", limit = \"76900 B\", kappa = \"6000 B\" }",
+        "controller = \"rcp\"\nqueue = { kind = \"rcp\", limit = \"76900 B\" }",
+        "controller = \"cubic\"\nqueue = { kind = \"drop-tail\", limit = \"76900 B\" }\n\
+         redrawn = { least = 0.7, every = \"2 s\" }",
+    ];
+    for text in variants {
+        let router: Router = toml::from_str(text).expect("a router");
+        let [direct, scenario] =
+            [run(&router, 1).numbers(), run_in(place, &router, "test", 1).expect("a run").numbers()];
+        // The longest queue at any moment depends on chance: the router's timers have other seeds.
+        for (what, most) in [("utilisation", 0.01), ("queue/mean", 0.1), ("persistent/mean", 0.1)] {
+            let [one, other] = [direct[what], scenario[what]];
+            assert!(one.is_nan() || (one - other).abs() <= most * one, "{text}: {what}: {one}, {other}");
+        }
+    }
 }

@@ -13,6 +13,7 @@ mod gap_errors;
 mod gap_estimates;
 mod gap_flows;
 mod gap_series;
+mod groups;
 mod lengths;
 mod narrow_links;
 mod pair_delays;
@@ -26,11 +27,13 @@ mod sender;
 mod series;
 mod shapers;
 mod shared_link;
+mod sharing;
 mod staggered;
 mod windows;
 
 pub(crate) use closed_loop::count as cells_of;
 pub(crate) use crowds::packets as packets_of_crowds;
+pub(crate) use groups::packets as packets_of_groups;
 pub(crate) use rivals::packets as packets_of_rivals;
 
 use headway_core::Duration;
@@ -65,6 +68,7 @@ pub fn run(experiment: &Experiment, context: &Context<'_>) -> Result<Outcome, Er
         Study::GapFlows(study) => gap_flows::run(study, experiment, context),
         Study::Procedure(study) => procedure::run(study, experiment, context),
         Study::Rivals(study) => rivals::run(here, study, experiment, context),
+        Study::Groups(study) => groups::run(here, study, experiment, context),
         Study::Passive(study) => passive::run(study, experiment, context),
         Study::AckStamps(study) => ack_stamps::run(study, experiment, context),
         Study::Capacities(study) => capacities::run(study, experiment, context),
@@ -77,7 +81,7 @@ pub fn run(experiment: &Experiment, context: &Context<'_>) -> Result<Outcome, Er
     Ok(Outcome::new(experiment, context, SIMULATOR, findings))
 }
 
-/// Returns the time scale of an experiment in worlds other than the simulator; `None` if it has none there.
+/// Returns the time scale of an experiment on the Linux stack in virtual time; `None` if it does not run there.
 fn kernel_time(study: &Study) -> Option<Count> {
     match study {
         Study::SharedLink(study) => study.kernel_milliseconds,
@@ -88,13 +92,17 @@ fn kernel_time(study: &Study) -> Option<Count> {
     }
 }
 
-/// Whether an experiment can also run in worlds other than the simulator.
-pub fn runs_elsewhere(experiment: &Experiment) -> bool {
-    kernel_time(&experiment.study).is_some()
+/// Whether an experiment runs in a world.
+pub fn runs_in(experiment: &Experiment, world: World) -> bool {
+    match world {
+        World::Sim => true,
+        World::Uml => kernel_time(&experiment.study).is_some(),
+        World::Lab => matches!(&experiment.study, Study::Procedure(study) if study.lab_runs.is_some()),
+    }
 }
 
 /// Carries out an experiment as a scenario in a world, and judges the claims about numbers measured there; `None`
-/// for an experiment that only runs in the simulated testbed.
+/// for an experiment that does not run there.
 ///
 /// # Errors
 /// [`Error::Interrupted`] when the context or the options are cancelled, and [`Error::World`] when a run fails.
@@ -104,23 +112,25 @@ pub fn run_in(
     experiment: &Experiment,
     context: &Context<'_>,
 ) -> Result<Option<Outcome>, Error> {
-    let Some(time) = kernel_time(&experiment.study) else { return Ok(None) };
     let there = Place { world, options };
-    let findings = match &experiment.study {
-        Study::ClosedLoop(study) => closed_loop::run(there, study, time, experiment, context)?,
-        Study::Staggered(study) => staggered::run(there, study, time, experiment, context)?,
-        Study::Shapers(study) => shapers::run(there, study, time, experiment, context)?,
-        Study::SharedLink(study) => {
+    let findings = match (&experiment.study, kernel_time(&experiment.study)) {
+        (Study::Procedure(study), _) => {
+            let Some(runs) = study.lab_runs else { return Ok(None) };
+            procedure::run_in(there, study, runs, experiment, context)?
+        }
+        (Study::ClosedLoop(study), Some(time)) => closed_loop::run(there, study, time, experiment, context)?,
+        (Study::Staggered(study), Some(time)) => staggered::run(there, study, time, experiment, context)?,
+        (Study::Shapers(study), Some(time)) => shapers::run(there, study, time, experiment, context)?,
+        (Study::SharedLink(study), Some(time)) => {
             let second = Duration::from_ms(context.size.of(time) as i64);
-            shared_link::run_in((world, options), study, second, experiment, context)?
+            shared_link::run_in(there, study, second, experiment, context)?
         }
         _ => return Ok(None),
     };
-    Ok(Some(match world {
-        World::Sim => Outcome::new(experiment, context, SCENARIO, findings),
-        World::Uml | World::Lab => {
-            let outcome = Outcome::new(experiment, context, world.name(), findings);
-            Outcome { evidence: Evidence::Kernel, ..outcome }
-        }
-    }))
+    let evidence = match world {
+        World::Sim => return Ok(Some(Outcome::new(experiment, context, SCENARIO, findings))),
+        World::Uml => Evidence::Kernel,
+        World::Lab => Evidence::Emulation,
+    };
+    Ok(Some(Outcome { evidence, ..Outcome::new(experiment, context, world.name(), findings) }))
 }

@@ -2,8 +2,9 @@
 
 use headway_figures::{Curve, Figure, Panel};
 
+use crate::closed_loop::Place;
 use crate::context::{Context, Error};
-use crate::experiment::{Drawn, Experiment, Procedure};
+use crate::experiment::{Count, Drawn, Experiment, Procedure, Router};
 use crate::outcome::{Findings, Measures, Table};
 use crate::procedure::{self, Trace};
 use crate::statistics::{quantile, sorted};
@@ -12,7 +13,7 @@ use crate::statistics::{quantile, sorted};
 struct Done<'a> {
     name: &'a str,
     /// The first run, for the figure.
-    first: Trace,
+    first: Option<Trace>,
     numbers: Vec<Measures>,
 }
 
@@ -21,11 +22,37 @@ pub(super) fn run(
     experiment: &Experiment,
     context: &Context<'_>,
 ) -> Result<Findings, Error> {
-    let runs = context.size.of(study.runs);
+    run_variants(study, study.runs, context, |_, variant, run| {
+        Ok(procedure::run(variant, context.seed_of(&experiment.id, run)))
+    })
+}
+
+/// Runs the study as scenarios in another world, `runs` times.
+pub(super) fn run_in(
+    place: Place<'_>,
+    study: &Procedure,
+    runs: Count,
+    experiment: &Experiment,
+    context: &Context<'_>,
+) -> Result<Findings, Error> {
+    run_variants(study, runs, context, |name, variant, run| {
+        let description = format!("{}/{name}/{}", experiment.id, run + 1);
+        procedure::run_in(place, variant, &description, context.seed_of(&experiment.id, run))
+    })
+}
+
+fn run_variants(
+    study: &Procedure,
+    runs: Count,
+    context: &Context<'_>,
+    work: impl Fn(&str, &Router, usize) -> Result<Trace, Error> + Sync,
+) -> Result<Findings, Error> {
+    let runs = context.size.of(runs);
     let parts: Vec<_> =
         study.variants.iter().flat_map(|variant| (0..runs).map(move |run| (variant, run))).collect();
-    let traces = context.map(&parts, |_, ((_, variant), run)| {
-        let trace = procedure::run(variant, context.seed_of(&experiment.id, *run));
+    let traces = context.map(&parts, |_, ((name, variant), run)| {
+        let trace = work(name, variant, *run)?;
+        // Only the first run of a variant is drawn.
         Ok((trace.numbers(), (*run == 0).then_some(trace)))
     })?;
     let mut traces = traces.into_iter();
@@ -33,13 +60,8 @@ pub(super) fn run(
         .variants
         .keys()
         .map(|name| {
-            let mut first = Trace::default();
-            let mut numbers = Vec::new();
-            for (found, trace) in traces.by_ref().take(runs) {
-                numbers.push(found);
-                first = trace.unwrap_or(first);
-            }
-            Done { name, first, numbers }
+            let (numbers, mut drawn): (Vec<_>, Vec<_>) = traces.by_ref().take(runs).unzip();
+            Done { name, first: drawn.swap_remove(0), numbers }
         })
         .collect();
     Ok(evaluate(study, &done))
@@ -96,13 +118,14 @@ fn figure(study: &Procedure, done: &[Done<'_>]) -> Figure {
     let each = |title: &str, y: &str, curves: &dyn Fn(&Trace) -> Vec<Curve>| -> Vec<Panel> {
         let panel = |variant: &Done<'_>| {
             let panel = Panel::new(&format!("{}: {title}", variant.name), "time, s", y);
-            curves(&variant.first).into_iter().fold(panel, Panel::with)
+            variant.first.iter().flat_map(curves).fold(panel, Panel::with)
         };
         done.iter().map(panel).collect()
     };
     let together = |title: &str, y: &str, points: &dyn Fn(&Trace) -> Vec<(f64, f64)>| -> Vec<Panel> {
         let panel = Panel::new(title, "time, s", y);
-        let with_points = done.iter().map(|variant| (variant.name, points(&variant.first)));
+        let with_points =
+            done.iter().filter_map(|variant| Some((variant.name, points(variant.first.as_ref()?))));
         let curves = with_points.filter(|(_, points)| !points.is_empty());
         vec![curves.fold(panel, |panel, (name, points)| panel.with(Curve::line(name, points)))]
     };

@@ -6,8 +6,10 @@ use std::fmt::Write as _;
 use headway_core::{Duration, Rate};
 use headway_figures::{Curve, Figure, Panel};
 use headway_record::{Histogram, Results};
+use headway_traffic::random;
 use serde::{Deserialize, Serialize};
 
+use super::sharing;
 use crate::closed_loop::Place;
 use crate::context::{Context, Error, Size};
 use crate::experiment::{Experiment, Rivals};
@@ -18,6 +20,8 @@ use crate::statistics::{quantile, sorted};
 const PACKET: u64 = 1538;
 /// RTT without queues.
 const RTT: Duration = Duration::from_ms(100);
+/// Most packets that the link can carry in a run; on faster links, all times are shorter.
+const MOST_PACKETS: f64 = 4e6;
 /// The least buffer: 50 packets.
 const LEAST_BUFFER: u64 = 50 * PACKET;
 /// Least target of the queue of laws without a capacity, otherwise a tenth of the bandwidth-delay product: four packets,
@@ -26,6 +30,8 @@ const LEAST_TARGET: u64 = 6_000;
 const LEAST_LARGEST: u64 = 20_000;
 /// Payloads of flows that come and go, in kB; each size has the same share of the load.
 const SIZES: [u64; 4] = [30, 100, 300, 1_000];
+/// Bytes on the wire for each of payload, in full segments without a congestion header.
+const WIRE_SHARE: f64 = 1538.0 / 1448.0;
 /// The sizes whose completion times are reported.
 const REPORTED: [u64; 3] = [100, 300, 1_000];
 /// RTT and buffer of the link that fades, as in `scenarios/trace.toml`: 150 packets.
@@ -58,8 +64,17 @@ enum Discipline {
     Codel,
     /// The law of a router that knows the capacity.
     Knowing(&'static str),
+    /// RCP that updates its rate ten times in an RTT, as its authors do.
+    Often,
     /// One that believes in none.
     Blind(&'static str),
+}
+
+impl System {
+    /// Whether its first segment asks for a rate, as the SYN of a new connection would.
+    fn is_explicit(&self) -> bool {
+        matches!(self.queue, Discipline::Knowing(_) | Discipline::Often | Discipline::Blind(_))
+    }
 }
 
 const SYSTEMS: [System; 10] = [
@@ -67,7 +82,7 @@ const SYSTEMS: [System; 10] = [
     System { name: "xcp-b", controller: "xcp", queue: Discipline::Blind("xcp-b"), keys: "" },
     System { name: "errors", controller: "xcp", queue: Discipline::Blind("errors"), keys: "" },
     System { name: "rcp", controller: "rcp", queue: Discipline::Knowing("rcp"), keys: "" },
-    System { name: "rcp-paced", controller: "rcp:paced", queue: Discipline::Knowing("rcp"), keys: "" },
+    System { name: "rcp-paced", controller: "rcp:paced", queue: Discipline::Often, keys: "" },
     System { name: "rcp-b", controller: "rcp", queue: Discipline::Blind("rcp-b"), keys: "" },
     System { name: "dctcp", controller: "dctcp", queue: Discipline::Step, keys: "ecn = \"dctcp\"\n" },
     System { name: "cubic", controller: "cubic", queue: Discipline::DropTail, keys: "" },
@@ -112,7 +127,7 @@ struct Numbers {
     queue_p95: f64,
     /// Jain's index of the goodputs; absent for flows that come and go.
     jain: Option<f64>,
-    /// Completion times, ms; absent for flows that stay.
+    /// Completion times from the opening of the connection, ms; absent for flows that stay.
     completion_median: Option<f64>,
     completion_p99: Option<f64>,
     /// Medians of the completion times of each size, ms.
@@ -154,9 +169,15 @@ pub(super) fn run(
     let numbers = context.map(&parts, |_, (cell, system, run)| {
         let name = format!("{}/{}-{}-{run}", experiment.id, system.name, cell.name().replace('/', "-"));
         let seed = context.seed_of(&experiment.id, *run);
-        place.run_scenario(scenario(study, *cell, system, context.size), &name, seed, context, numbers)
+        let opening = if system.is_explicit() { Duration::ZERO } else { RTT };
+        let text = scenario(study, *cell, system, context.size);
+        place.run_scenario(text, &name, seed, context, |results| numbers(results, opening))
     })?;
-    Ok(evaluate(&cells, &numbers, runs))
+    let mut findings = evaluate(&cells, &numbers, runs);
+    for cell in cells.iter().filter(|cell| matches!(cell.load, Load::Come)) {
+        add_ideal(&mut findings, study, *cell, context.seed_of(&experiment.id, 0));
+    }
+    Ok(findings)
 }
 
 /// Returns the cells of a size.
@@ -175,14 +196,25 @@ fn cells(study: &Rivals, size: Size) -> Vec<Cell> {
 
 /// Estimates the packets of a run of this size.
 pub(crate) fn packets(study: &Rivals, size: Size) -> usize {
-    let seconds = (size.of(study.warmup) + size.of(study.milliseconds)) as f64 / 1e3;
-    let bits: f64 = cells(study, size).iter().map(|cell| cell.rate.bps_f64() * seconds).sum();
-    (bits / 8.0 / PACKET as f64) as usize * SYSTEMS.len() * size.of(study.runs)
+    let bytes = |cell: &Cell| {
+        let (warmup, measured) = times(study, *cell, size);
+        cell.rate.bytes_in(warmup + measured).get()
+    };
+    let bytes: u64 = cells(study, size).iter().map(bytes).sum();
+    (bytes / PACKET) as usize * SYSTEMS.len() * size.of(study.runs)
+}
+
+/// Returns the time before the measured time in a cell, and the measured time.
+fn times(study: &Rivals, cell: Cell, size: Size) -> (Duration, Duration) {
+    let [warmup, measured] =
+        [study.warmup, study.milliseconds].map(|count| Duration::from_ms(size.of(count) as i64));
+    let packets = cell.rate.bytes_in(warmup + measured).get() as f64 / PACKET as f64;
+    let share = (MOST_PACKETS / packets).min(1.0);
+    (warmup.scale(share), measured.scale(share))
 }
 
 fn scenario(study: &Rivals, cell: Cell, system: &System, size: Size) -> String {
-    let of = |count| Duration::from_ms(size.of(count) as i64);
-    let warmup = of(study.warmup);
+    let (warmup, measured) = times(study, cell, size);
     let (rtt, least) = match cell.load {
         Load::Fading => (FADING_RTT, FADING_BUFFER),
         _ => (RTT, LEAST_BUFFER),
@@ -192,13 +224,13 @@ fn scenario(study: &Rivals, cell: Cell, system: &System, size: Size) -> String {
     let mut text = format!(
         "duration = \"{} ns\"\nwarmup = \"{} ns\"\n\
          [[link]]\nfrom = \"server\"\nto = \"client\"\nduplex = false\ndelay = \"{half} ns\"\nbuffer = \"{} B\"\n{}",
-        (warmup + of(study.milliseconds)).ns(),
+        (warmup + measured).ns(),
         warmup.ns(),
         product.max(least),
         queue(system.queue, cell.rate, product),
     );
     let _ = match cell.load {
-        Load::Fading => writeln!(text, "rates = [{}]", fading(warmup + of(study.milliseconds))),
+        Load::Fading => writeln!(text, "rates = [{}]", fading(warmup + measured)),
         _ => writeln!(text, "rate = \"{} b/s\"", cell.rate.bps()),
     };
     let _ =
@@ -241,6 +273,10 @@ fn queue(discipline: Discipline, rate: Rate, product: u64) -> String {
         Discipline::Knowing(kind) => {
             format!("queue = {{ kind = \"{kind}\", capacity = \"{} b/s\" }}\n", rate.bps())
         }
+        Discipline::Often => format!(
+            "queue = {{ kind = \"rcp\", capacity = \"{} b/s\", interval-max = \"10 ms\" }}\n",
+            rate.bps()
+        ),
         Discipline::Blind(kind) => format!(
             "queue = {{ kind = \"{kind}\", capacity = \"0 b/s\", kappa = \"{} B\", q-max = \"{} B\" }}\n",
             (product / 10).max(LEAST_TARGET),
@@ -265,17 +301,20 @@ fn fading(length: Duration) -> String {
     (0..=all).map(step).collect::<Vec<String>>().join(", ")
 }
 
-fn numbers(results: &Results) -> Numbers {
+/// Extracts the numbers of a run whose flows take this much longer with the opening of their connections. Simulated
+/// connections are open, but the first round trip of an explicit flow brings its rate and carries one segment: in a
+/// connection that has to be opened the SYN would, and the data come a round trip later for all systems.
+fn numbers(results: &Results, opening: Duration) -> Numbers {
     let link = &results.summary.links[0];
     let of = |size: &u64| {
         let group = results.completion_times.iter().find(|(name, _)| *name == size.to_string());
         group.map(|(_, times)| times).filter(|times| times.count() > 0)
     };
-    let median = |size| of(&size).map(|times| times.quantile(0.5).ms());
+    let median = |size| of(&size).map(|times| (times.quantile(0.5) + opening).ms());
     let mut times = Histogram::default();
     REPORTED.iter().filter_map(of).for_each(|group| times.merge(group));
     let stay = results.summary.groups.iter().find(|group| group.name == "stay");
-    let completion = |part| (times.count() > 0).then(|| times.quantile(part).ms());
+    let completion = |part| (times.count() > 0).then(|| (times.quantile(part) + opening).ms());
     Numbers {
         utilisation: 100.0 * link.utilisation.unwrap_or_default(),
         queue_median: results.delays[0].quantile(0.5).ms(),
@@ -324,6 +363,34 @@ fn evaluate(cells: &[Cell], numbers: &[Numbers], runs: usize) -> Findings {
     }
     findings.figure = figure(&findings, cells);
     findings
+}
+
+/// Adds the bound of a cell with flows that come and go: equal parts of the link at every moment, one RTT for the opening
+/// of the connection and one for the data and the last ACK.
+fn add_ideal(findings: &mut Findings, study: &Rivals, cell: Cell, seed: u64) {
+    let mut random = random::generator(seed, "ideal", cell.rate.bps());
+    let per_ms = cell.rate.bps_f64() / 8e3;
+    let flows = sharing::completions(&SIZES, per_ms, study.load, WIRE_SHARE, &mut random);
+    let times = |wanted: &[u64]| {
+        let found = flows.iter().filter(|(size, _)| wanted.contains(size));
+        sorted(found.map(|(_, time)| time + 2.0 * RTT.ms()).collect())
+    };
+    let all = times(&REPORTED);
+    let [small, medium, large] = REPORTED.map(|size| quantile(&times(&[size]), 0.5));
+    let values = [
+        ("completion-median", quantile(&all, 0.5)),
+        ("completion-p99", quantile(&all, 0.99)),
+        ("completion-100", small),
+        ("completion-300", medium),
+        ("completion-1000", large),
+    ];
+    let mut row = vec![cell.name(), "equal parts".to_owned()];
+    for (what, _) in NUMBERS {
+        let value = values.iter().find(|(name, _)| *name == what).map(|(_, value)| *value);
+        row.push(value.map_or(String::new(), |value| format!("{value:.3}")));
+        findings.measures.extend(value.map(|value| (format!("ideal/{}/{what}", cell.name()), value)));
+    }
+    findings.table.rows.push(row);
 }
 
 /// Draws utilisation over the queue for every system, a panel for each cell.

@@ -1,14 +1,11 @@
 //! Queues of links shared by long flows with a short RTT (ls-aimd 4.4, 4.7).
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use headway_core::Duration;
 use headway_core::control::Kind;
-use headway_record::Results;
-use headway_scenario::Scenario;
-use headway_worlds::{Options, World};
 
+use crate::closed_loop::Place;
 use crate::context::{Context, Error};
 use crate::experiment::{Experiment, SharedLink};
 use crate::outcome::{Findings, Measures, Table};
@@ -80,7 +77,7 @@ pub(super) fn run(
 
 /// Runs the study in another world, where one second of the thesis lasts for `second`.
 pub(super) fn run_in(
-    (world, options): (World, &Options<'_>),
+    place: Place<'_>,
     study: &SharedLink,
     second: Duration,
     experiment: &Experiment,
@@ -92,34 +89,14 @@ pub(super) fn run_in(
         let run =
             format!("{} on Linux, {variant} in {}, {} of {all}", experiment.id, setting.name, index + 1);
         let text = link::scenario(setting, study.marking, part.controller, second);
-        let results = records(&text, &run, seed, world, options);
-        match results {
-            Ok(results) if !results.summary.partial => Ok(link::statistics(setting, second, &results)),
-            // A failure caused by an interruption is not an error of the run.
-            Ok(_) => Err(Error::Interrupted),
-            Err(_) if options.cancellation.is_cancelled() => Err(Error::Interrupted),
-            Err(source) => Err(Error::World { run, source }),
-        }
+        let results = place.results(&text, &run, seed)?;
+        Ok(link::statistics(setting, second, &results))
     })?;
     // Numbers missing from the world's results are not measured there.
     findings.measures.retain(|_, value| !value.is_nan());
     let shorter = format!("One second of the thesis is scaled to {:.0} ms on the Linux stack.", second.ms());
     findings.remarks.push(shorter);
     Ok(findings)
-}
-
-/// Runs the scenario in a world and returns its results.
-fn records(
-    text: &str,
-    name: &str,
-    seed: u64,
-    world: World,
-    options: &Options<'_>,
-) -> Result<Results, headway_worlds::Error> {
-    let mut scenario = Scenario::parse(text, Path::new("experiment.toml"), &[])?;
-    name.clone_into(&mut scenario.name);
-    scenario.seed = seed;
-    headway_worlds::run(&scenario, world, options)
 }
 
 fn run_parts(

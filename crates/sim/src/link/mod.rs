@@ -18,12 +18,13 @@ use rand::Rng;
 use self::staged::Staged;
 use self::statistics::Totals;
 pub use self::statistics::{Count, LinkStatistics};
-use crate::config::LinkConfig;
+use crate::config::{LinkConfig, QueueChange};
 use crate::packet::{CE, ECT, Kind, LOST, Packet, REPORT, Reports};
 use crate::ring::Ring;
 use crate::service::{Server, Spacing};
 use crate::shadow::Shadow;
 use headway_record::Histogram;
+use headway_traffic::channel::Losses;
 use headway_traffic::random::{self, Pcg64Mcg};
 
 /// Bytes of the packet in service, which counts as a whole, and of the arriving one.
@@ -50,8 +51,10 @@ pub struct Link {
     queue: Queue,
     server: Server,
     delay: u64,
-    /// A packet is lost when a random number is below this; zero disables losses.
+    /// A packet is lost when a random number is below this, or by a burst; `is_lossy` unless there are none of both.
     loss: u64,
+    loss_bursts: Option<Box<Losses>>,
+    is_lossy: bool,
     rng: Pcg64Mcg,
     /// When the transmission of the last accepted packet ends (ns).
     free: u64,
@@ -92,7 +95,7 @@ pub struct Link {
 impl Link {
     /// Returns an idle link; `seed` and `id` determine its random numbers.
     pub(crate) fn new(config: &LinkConfig, seed: u64, id: u64) -> Link {
-        let staged = config.queue.judges_departures() || config.jitter > Duration::ZERO;
+        let staged = config.queue.judges_departures() || config.jitter > Duration::ZERO || config.changes;
         let server = Server::new(&config.service);
         Link {
             queue: config.queue.clone(),
@@ -107,6 +110,10 @@ impl Link {
             server,
             delay: config.delay.ns().unsigned_abs(),
             loss: (config.loss * u64::MAX as f64) as u64,
+            loss_bursts: config
+                .loss_bursts
+                .map(|bursts| Box::new(Losses::new(bursts, Instant::ZERO, seed, id))),
+            is_lossy: config.loss > 0.0 || config.loss_bursts.is_some(),
             rng: random::generator(seed, "link", id),
             free: 0,
             flight: Ring::new(),
@@ -119,7 +126,7 @@ impl Link {
             policed: config.policer.map(|(rate, _)| rate),
             staged: staged.then(|| {
                 Box::new(Staged {
-                    queue: Ring::new(),
+                    queues: std::array::from_fn(|_| Ring::new()),
                     sending: None,
                     jitter: config.jitter.ns().unsigned_abs(),
                     last: 0,
@@ -197,7 +204,10 @@ impl Link {
         let (size, ect) = (Bytes::new(packet.size.into()), packet.has(ECT));
         match reports.header(packet) {
             None => self.queue.on_arrival(at, backlog, size, ect),
-            Some(header) => self.queue.on_arrival_with_header(at, backlog, size, ect, header),
+            Some(header) => {
+                self.queue.next_flow(packet.owner);
+                self.queue.on_arrival_with_header(at, backlog, size, ect, header)
+            }
         }
     }
 
@@ -221,7 +231,7 @@ impl Link {
         }
         self.free = self.server.finish(start, packet.size);
         let at = self.free + self.delay;
-        let lost = if self.loses() { LOST } else { 0 };
+        let lost = if self.loses(self.free) { LOST } else { 0 };
         let first = self.flight.len() == 0;
         self.flight.push(Packet {
             at,
@@ -264,9 +274,17 @@ impl Link {
         self.discarded.drain(..)
     }
 
+    /// Whether a packet is lost that leaves at `at`.
     #[inline]
-    fn loses(&mut self) -> bool {
-        self.loss > 0 && self.rng.next_u64() < self.loss
+    fn loses(&mut self, at: u64) -> bool {
+        self.is_lossy && self.draw_loss(at)
+    }
+
+    #[inline(never)]
+    fn draw_loss(&mut self, at: u64) -> bool {
+        let by_itself = self.loss > 0 && self.rng.next_u64() < self.loss;
+        let bursts = self.loss_bursts.as_mut();
+        by_itself || bursts.is_some_and(|bursts| bursts.loses(Instant::from_ns(at)))
     }
 
     #[inline]
@@ -392,6 +410,20 @@ impl Link {
         &mut self.queue
     }
 
+    /// Replaces the discipline, which takes over the packets that wait; the link must have been told that its queue
+    /// changes.
+    pub(crate) fn change_queue(&mut self, now: u64, change: &QueueChange, reports: &mut Reports) {
+        let waiting = self.staged.as_ref().map_or((0, 0), |staged| staged.waiting());
+        if let Some(shadow) = &mut self.shadow {
+            shadow.change_queue(now, change);
+        }
+        let had_classes = matches!(self.queue, Queue::Classes(_));
+        change.apply(&mut self.queue, now, waiting);
+        if had_classes != matches!(self.queue, Queue::Classes(_)) {
+            self.regroup(reports);
+        }
+    }
+
     /// Returns the packets queued or in service.
     pub fn queued(&self) -> Count {
         self.totals.queued()
@@ -478,7 +510,8 @@ impl Link {
 
     pub(crate) fn memory(&self) -> usize {
         let staged = self.staged.as_ref().map_or(0, |staged| {
-            staged.queue.memory() + staged.overtaking.as_ref().map_or(0, |flight| flight.len() * 100)
+            staged.queues.iter().map(Ring::memory).sum::<usize>()
+                + staged.overtaking.as_ref().map_or(0, |flight| flight.len() * 100)
         });
         let discarded = self.discarded.capacity() * size_of::<u32>();
         let shadow = self.shadow.as_ref().map_or(0, |shadow| shadow.memory());

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use headway_core::queue::{Backlog, Discipline, Verdict};
+use headway_core::queue::{Backlog, CLASSES, Discipline, Queue, Verdict};
+use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Instant};
 use rand::Rng;
 
@@ -13,7 +14,8 @@ use crate::ring::Ring;
 /// The queue and the wire of a link that serves its queue packet by packet.
 #[derive(Debug)]
 pub(super) struct Staged {
-    pub(super) queue: Ring<Packet>,
+    /// Packets that wait, by class; without classes all in the first.
+    pub(super) queues: [Ring<Packet>; CLASSES],
     pub(super) sending: Option<Packet>,
     pub(super) jitter: u64,
     /// Earliest arrival of the next packet (ns) unless packets may overtake each other.
@@ -27,19 +29,69 @@ impl Staged {
     pub(super) fn bytes_sending(&self) -> u64 {
         self.sending.map_or(0, |packet| packet.size.into())
     }
+
+    /// Returns the IP bytes and the packets that wait, without the one in transmission.
+    pub(super) fn waiting(&self) -> (u64, u32) {
+        let queues = self.queues.iter();
+        let sizes =
+            queues.flat_map(|queue| (queue.head()..queue.tail()).map(|position| queue.at(position).size));
+        sizes.fold((0, 0), |(bytes, packets), size| {
+            (bytes + u64::from(size).saturating_sub(WIRE_OVERHEAD.get()), packets + 1)
+        })
+    }
+}
+
+/// Returns the class of a packet.
+#[inline]
+fn class(queue: &Queue, packet: &Packet, reports: &mut Reports) -> usize {
+    match queue {
+        Queue::Classes(classes) => classes.class(reports.header(packet).as_deref()),
+        _ => 0,
+    }
 }
 
 impl Link {
     /// Adds a packet to the queue and serves it at once if the server is idle.
     pub(super) fn enqueue(&mut self, now: u64, packet: &Packet, reports: &mut Reports) -> NextEvent {
+        let class = class(&self.queue, packet, reports);
         let Some(staged) = &mut self.staged else { return NextEvent::None };
-        staged.queue.push(Packet { at: now, route: packet.route + 1, ..*packet });
+        staged.queues[class].push(Packet { at: now, route: packet.route + 1, ..*packet });
         if staged.sending.is_some() { NextEvent::None } else { self.start_next(now, reports) }
+    }
+
+    /// Takes the packet whose turn it is.
+    #[inline]
+    fn take_next(&mut self) -> Option<Packet> {
+        let queues = &mut self.staged.as_mut()?.queues;
+        let class = match &mut self.queue {
+            Queue::Classes(classes) => {
+                let size = |queue: &Ring<Packet>| queue.front().map(|first| Bytes::new(first.size.into()));
+                classes.next_class(queues.each_ref().map(size))?
+            }
+            _ => 0,
+        };
+        queues[class].pop()
+    }
+
+    /// Distributes the packets that wait after another discipline has taken the place of one with other classes.
+    pub(super) fn regroup(&mut self, reports: &mut Reports) {
+        let Some(staged) = &mut self.staged else { return };
+        let mut packets: Vec<Packet> = Vec::new();
+        for queue in &mut staged.queues {
+            packets.extend(std::iter::from_fn(|| queue.pop()));
+        }
+        packets.sort_by_key(|packet| packet.at);
+        for packet in packets {
+            staged.queues[class(&self.queue, &packet, reports)].push(packet);
+            if let Queue::Classes(classes) = &mut self.queue {
+                classes.take_over(reports.header(&packet).as_deref(), Bytes::new(packet.size.into()));
+            }
+        }
     }
 
     /// Serves the next packet of the queue that the discipline does not drop.
     fn start_next(&mut self, now: u64, reports: &mut Reports) -> NextEvent {
-        while let Some(mut packet) = self.staged.as_mut().and_then(|staged| staged.queue.pop()) {
+        while let Some(mut packet) = self.take_next() {
             let size = Bytes::new(packet.size.into());
             let queued = self.totals.queued();
             let behind = Backlog {
@@ -53,7 +105,10 @@ impl Link {
                 (Instant::from_ns(now), Duration::from_ns(waited as i64), packet.has(ECT));
             let verdict = match reports.header(&packet) {
                 None => self.queue.on_departure(at, &behind, waiting, size, ect),
-                Some(header) => self.queue.on_departure_with_header(at, &behind, waiting, size, ect, header),
+                Some(header) => {
+                    self.queue.next_flow(packet.owner);
+                    self.queue.on_departure_with_header(at, &behind, waiting, size, ect, header)
+                }
             };
             match verdict {
                 Verdict::Accept => {}
@@ -95,7 +150,7 @@ impl Link {
     }
 
     fn propagate(&mut self, now: u64, mut packet: Packet) -> NextEvent {
-        if self.loses() {
+        if self.loses(now) {
             packet.flags |= LOST;
         }
         let random = self.rng.next_u64();

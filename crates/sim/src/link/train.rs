@@ -61,7 +61,7 @@ impl Link {
     #[inline]
     pub(super) fn spacing_of(&mut self, size: u16) -> Option<Spacing> {
         if self.spacing.is_none_or(|spacing| spacing.size != size) {
-            self.spacing = if self.loss == 0 { self.server.spacing(size) } else { None };
+            self.spacing = if !self.is_lossy { self.server.spacing(size) } else { None };
         }
         self.spacing
     }

@@ -23,7 +23,7 @@ use self::flows::{Flow, Groups};
 use self::partitions::Constraints;
 use self::taps::Tap;
 pub use self::taps::{TapEvent, TapRecord};
-use crate::config::{CardId, Line, LineId, LinkConfig, LinkId, SourceConfig, SourceId};
+use crate::config::{CardId, Line, LineId, LinkConfig, LinkId, QueueChange, SourceConfig, SourceId};
 use crate::link::Link;
 use crate::packet::{Packet, Reports};
 use crate::probe::Prober;
@@ -198,10 +198,19 @@ impl Network {
         &self.links[link.0 as usize]
     }
 
+    /// Replaces the queue discipline of a link, which must have been added with [`LinkConfig::changes`]. The new one takes
+    /// over the packets that wait; explicit routers also keep the state that both have in common (xcp-rcp F25, F42).
+    /// Take the records of the old one first.
+    pub fn change_queue(&mut self, link: LinkId, change: &QueueChange) {
+        self.links[link.0 as usize].change_queue(self.queues.now, change, &mut self.reports);
+    }
+
     /// Keeps a record of every control interval of a link's explicit router from now on; others have none.
     pub fn keep_records(&mut self, link: LinkId) {
-        if let Queue::Explicit(router) = self.links[link.0 as usize].discipline() {
-            router.keep_records();
+        match self.links[link.0 as usize].discipline() {
+            Queue::Explicit(router) => router.keep_records(),
+            Queue::Classes(classes) => classes.keep_records(),
+            _ => {}
         }
     }
 
@@ -209,6 +218,7 @@ impl Network {
     pub fn take_records(&mut self, link: LinkId) -> Vec<Record> {
         match self.links[link.0 as usize].discipline() {
             Queue::Explicit(router) => router.take_records(),
+            Queue::Classes(classes) => classes.take_records(),
             _ => Vec::new(),
         }
     }

@@ -27,7 +27,7 @@ impl Application {
             start: config.start.ns(),
             stop: config.stop.map_or(u64::MAX, |stop| stop.ns()),
             end: size.map_or(u64::MAX, |size| size.div_ceil(mss)),
-            last_size: (rest as u32 + SEGMENT_OVERHEAD) as u16,
+            last_size: (rest as u32 + SEGMENT_OVERHEAD + config.header_bytes()) as u16,
             rate: config.application_rate.map(|rate| rate.bps().max(1)),
             segment_bits: mss * 8,
         }

@@ -13,7 +13,6 @@ mod configure;
 mod error;
 mod fetch;
 mod module;
-mod processor;
 mod source;
 mod tools;
 
@@ -22,7 +21,6 @@ use std::sync::atomic::AtomicBool;
 
 pub use cache::{Cleaned, clean, default_cache};
 pub use error::BuildError;
-pub use processor::unusable_processor;
 
 /// Which kernel to use, and where kernels are cached.
 #[derive(Clone, Debug)]

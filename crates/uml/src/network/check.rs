@@ -12,6 +12,9 @@ const MAX_FLOWS: u64 = 10_000;
 /// Rejects what the kernel cannot do; errors name the key.
 pub(super) fn check(scenario: &Scenario) -> Result<(), Mistake> {
     let refuse = |key: &str, what: &str| Err(Mistake::new(key, &format!("{what}; use `--on sim`")));
+    if !scenario.change.is_empty() {
+        return refuse("change[0]", "`--on uml` does not support changes during a run; use `--on sim`");
+    }
     if !scenario.measure.is_empty() {
         return refuse("measure[0]", "`--on uml` does not support measurements of available bandwidth");
     }

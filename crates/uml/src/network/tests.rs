@@ -80,6 +80,26 @@ fn rates_that_change_are_refused() {
 }
 
 #[test]
+fn links_that_vary_and_changes_are_refused_by_their_key() {
+    let cases = [
+        ("redrawn = { least = 0.5, every = \"1 s\" }", "link[0].redrawn"),
+        ("outages = [[\"1 s\", \"1 s\"]]", "link[0].outages"),
+        ("loss-bursts = { good = \"1 s\", bad = \"1 s\" }", "link[0].loss-bursts"),
+        ("queue = { kind = \"classes\" }", "link[0].queue.kind"),
+        ("[[change]]\nat = \"1 s\"\nlink = \"a->b\"\nqueue = { kind = \"codel\" }", "change[0]"),
+    ];
+    for (keys, key) in cases {
+        let text = format!(
+            "duration = \"2 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"8 Mb/s\"\n{keys}\n\
+             [[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\n"
+        );
+        let scenario = Scenario::parse(&text, Path::new("x.toml"), &[]).unwrap();
+        let mistake = plan(&scenario, 1, Path::new(""), &RunOptions::default()).unwrap_err();
+        assert_eq!(mistake.key(), Some(key), "{mistake}");
+    }
+}
+
+#[test]
 fn nodes_with_programs_reach_each_other_and_have_their_controller() {
     let programs = "[[program]]\nat = \"b\"\ncommand = \"true\"\nstop = \"2 s\"\ncontroller = \"dctcp\"\n\
                     [[program]]\nat = \"a\"\ncommand = \"true\"";

@@ -20,6 +20,7 @@ use headway_lab::{Lab, Lateness, Life};
 use headway_scenario::{EcnMode, Scenario};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde::Serialize;
 
 use controllers::Controllers;
 use programs::Programs;
@@ -45,7 +46,7 @@ const LATE_SHARE: f64 = 0.01;
 /// Runs the scenario with every seed, one after the other; seeds not started before a cancellation have no
 /// outcome.
 pub(crate) fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> Result<Vec<Outcome>, Error> {
-    let translated = Translated::new(scenario)?;
+    Translated::new(scenario)?;
     let controllers = Controllers::load(scenario)?;
     let mut outcomes = Vec::new();
     for &seed in seeds {
@@ -54,7 +55,9 @@ pub(crate) fn run(scenario: &Scenario, seeds: &[u64], options: &Options<'_>) -> 
         }
         let what = format!("{} in the lab, seed {seed}, {} of real time", scenario.name, scenario.duration);
         options.report_event(Event::Started(&what));
-        outcomes.push(run_once(scenario, &translated, &controllers, seed, options)?);
+        let drawn = scenario.drawn(seed);
+        let translated = Translated::new(&drawn)?;
+        outcomes.push(run_once(&drawn, &translated, &controllers, seed, options)?);
     }
     Ok(outcomes)
 }
@@ -219,16 +222,17 @@ struct Endpoint {
 impl Endpoint {
     /// Starts the program as an endpoint; `host` is what error messages call its node.
     fn start(lab: &Lab, host: &str, plan: Plan, program: &Path) -> Result<Endpoint, Error> {
-        let arguments = [COMMAND.to_owned(), serde_json::to_string(&plan)?];
-        let mut command = lab.command(&plan.node, program, arguments)?;
+        let mut command = lab.command(&plan.node, program, [COMMAND])?;
         process::die_with_parent(&mut command);
         process::prioritise(&mut command);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let mut output = BufReader::new(child.stdout.take().context("no output")?);
+        let output = BufReader::new(child.stdout.take().context("no output")?);
+        let mut endpoint = Endpoint { node: plan.node.clone(), child, output };
+        // A plan with thousands of samples is too long for an argument. An end that failed says why.
+        let _ = endpoint.tell(&plan);
         let mut line = String::new();
-        output.read_line(&mut line)?;
-        let mut endpoint = Endpoint { node: plan.node, child, output };
+        endpoint.output.read_line(&mut line)?;
         if line.trim() != READY {
             let reason = endpoint.error_output();
             bail!("the endpoint on {host} could not start: {reason}");
@@ -238,8 +242,13 @@ impl Endpoint {
 
     /// Tells the endpoint time zero, on `CLOCK_REALTIME`.
     fn begin(&mut self, begin: Instant) -> Result<(), Error> {
-        let mut input = self.child.stdin.take().context("no input")?;
-        Ok(input.write_all(format!("{}\n", serde_json::to_string(&begin)?).as_bytes())?)
+        self.tell(&begin)
+    }
+
+    /// Sends the endpoint a value as a line of JSON.
+    fn tell(&mut self, value: &impl Serialize) -> Result<(), Error> {
+        let input = self.child.stdin.as_mut().context("no input")?;
+        Ok(input.write_all(format!("{}\n", serde_json::to_string(value)?).as_bytes())?)
     }
 
     /// Returns what the endpoint wrote to standard error before it exited.

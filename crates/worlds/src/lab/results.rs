@@ -89,7 +89,7 @@ impl Run<'_> {
 
     /// Returns the latest sample of a flow at one end, up to `at`.
     fn at(samples: &[Sample], at: Instant, flow: usize) -> Counters {
-        let sample = samples.iter().rev().find(|sample| sample.at <= at);
+        let sample = samples[..samples.partition_point(|sample| sample.at <= at)].last();
         sample.and_then(|sample| sample.flows.get(flow)).copied().unwrap_or_default()
     }
 
@@ -132,7 +132,10 @@ impl Run<'_> {
             let end_ns = interval.end_ns - self.begin.ns();
             Some(ControlInterval { link: lane.name.clone(), end_ns, ..interval.clone() })
         };
-        self.control.iter().filter_map(reported).collect()
+        let mut all: Vec<ControlInterval> = self.control.iter().filter_map(reported).collect();
+        // Router by router; each one's stay in order of time.
+        all.sort_by(|one, other| one.link.cmp(&other.link));
+        all
     }
 
     /// Returns the logged intervals that begin in the window.

@@ -2,6 +2,7 @@
 //! its nodes and links.
 
 use crate::error::{Context as _, Error, bail};
+use headway_core::queue::QueueSpec;
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Rate};
 use headway_lab::{Cross, Direction, Lab, LinkSpec as LabLink, Model, PathSpec, Spec};
@@ -66,6 +67,9 @@ impl Translated {
         if !scenario.measure.is_empty() {
             bail!("the lab does not support `measure[0]`; `headway measure` measures emulated paths");
         }
+        if !scenario.change.is_empty() {
+            bail!("the lab does not support `change[0]`; use `--on sim`");
+        }
         if scenario.interval < Duration::from_ms(10) {
             bail!("the lab does not support `interval` below 10 ms");
         }
@@ -121,9 +125,11 @@ impl Translated {
         graph::configure(scenario, &self.routes, lab)
     }
 
-    /// Returns the links whose rates change: their times count from the moment at which the paths are set.
+    /// Returns the links that change with time: their times count from the moment at which the paths are set.
     pub(crate) fn changing_links(&self) -> Vec<(&str, PathSpec)> {
-        let changes = |path: &PathSpec| path.forward.rates.is_some() || path.reverse.rates.is_some();
+        let varies =
+            |link: &LabLink| link.rates.is_some() || link.outages.is_some() || link.loss_bursts.is_some();
+        let changes = |path: &PathSpec| varies(&path.forward) || varies(&path.reverse);
         let changing = self.spec.links.iter().filter(|link| changes(&link.path));
         changing.map(|link| (link.name.as_str(), link.path.clone())).collect()
     }
@@ -159,6 +165,8 @@ fn check_link(index: usize, link: &LinkSpec) -> Result<(), Error> {
         ("jitter", link.jitter == Duration::ZERO || link.highest_rate().is_none()),
         ("trace", link.trace.is_none()),
         ("burst", link.burst.is_none()),
+        ("queue.kind", !matches!(link.queue, Some(QueueSpec::Classes(_)))),
+        ("loss-bursts", link.loss_bursts.is_none() || link.highest_rate().is_some()),
         ("police", link.police.is_none()),
     ];
     refuse(&format!("link[{index}]"), &keys)
@@ -183,7 +191,10 @@ pub(super) fn bottleneck(scenario: &Scenario, link: &LinkSpec) -> LabLink {
     let queue = Some(link.queue_spec(Some(highest)));
     let buffer = Some(link.buffer_at(highest).bytes(scenario.mtu));
     let (rate, rates) = (link.rate.unwrap_or_default(), link.rates.clone());
-    LabLink { buffer, queue, rates, ..LabLink::new(rate, Duration::ZERO) }
+    let (outages, loss_bursts) = (link.outages.clone(), link.loss_bursts);
+    // A rate that is redrawn is the highest of those drawn.
+    let rate = if rates.is_some() { Rate::ZERO } else { rate };
+    LabLink { buffer, queue, rates, outages, loss_bursts, ..LabLink::new(rate, Duration::ZERO) }
 }
 
 /// Converts a source of traffic that occupies one queue.

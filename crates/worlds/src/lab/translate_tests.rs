@@ -1,5 +1,7 @@
 use std::path::Path;
 
+use headway_core::Instant;
+
 use super::*;
 
 fn load(name: &str) -> Scenario {
@@ -20,6 +22,29 @@ fn rates_that_change_go_to_the_lab_with_their_times() {
     assert_eq!((*name, &path.forward.rates), ("client-server", &scenario.link[1].rates));
     assert_eq!((path.forward.rate, path.forward.buffer), (Rate::ZERO, Some(Bytes::new(250_000))));
     assert!(Translated::new(&load("dumbbell-cubic.toml")).unwrap().changing_links().is_empty());
+}
+
+#[test]
+fn links_that_vary_go_to_the_lab_with_what_the_seed_draws() {
+    let link = "[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"10 Mb/s\"\nbuffer = \"90 kB\"\n\
+                redrawn = { least = 0.7, every = \"100 ms\" }\noutages = { every = \"1 s\", length = \"10 ms\" }\n\
+                loss-bursts = { good = \"1 s\", bad = \"20 ms\" }\n";
+    let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\n";
+    let text = format!("duration = \"5 s\"\n{link}{flow}");
+    let scenario = Scenario::parse(&text, Path::new("x.toml"), &[]).unwrap();
+    let drawn = scenario.drawn(7);
+    let translated = Translated::new(&drawn).unwrap();
+    let [(_, path)] = &translated.changing_links()[..] else { panic!("one link") };
+    let there = &path.forward;
+    assert_eq!((&there.rates, &there.outages), (&drawn.link[0].rates, &scenario.link[0].outages));
+    assert_eq!((there.loss_bursts, there.rate), (scenario.link[0].loss_bursts, Rate::ZERO));
+    let steps = there.rate_steps();
+    assert_eq!(steps.at(Instant::from_ns(1_005_000_000)), Rate::ZERO);
+    assert!(steps.lowest() >= Rate::from_mbps(7.0));
+    let change = "[[change]]\nat = \"1 s\"\nlink = \"a->b\"\nqueue = { kind = \"codel\" }\n";
+    let changing = Scenario::parse(&format!("{text}{change}"), Path::new("x.toml"), &[]).unwrap();
+    let error = Translated::new(&changing).unwrap_err().to_string();
+    assert!(error.contains("`change[0]`"), "{error}");
 }
 
 #[test]

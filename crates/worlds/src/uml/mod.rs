@@ -5,7 +5,7 @@ mod results;
 use std::path::{Path, PathBuf};
 use std::time::Instant as Clock;
 
-use crate::error::{Context as _, Error, bail};
+use crate::error::{Context as _, Error};
 use headway_scenario::{Scenario, Topology};
 use headway_uml::kernel::{self, Kernel, Options as BuildOptions};
 use headway_uml::machine::{Machine, Report};
@@ -36,9 +36,6 @@ pub fn cache() -> Result<PathBuf, Error> {
 /// # Errors
 /// When it cannot be built, or the build was cancelled.
 pub fn kernel(debug: bool, options: &Options<'_>) -> Result<Kernel, Error> {
-    if let Some(reason) = kernel::unusable_processor() {
-        bail!("{reason}");
-    }
     let build = BuildOptions { debug, cache: cache()? };
     if let Some(kernel) = Kernel::cached(&build) {
         return Ok(kernel);

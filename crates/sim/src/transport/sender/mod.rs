@@ -119,6 +119,20 @@ pub(crate) struct Sender {
     handshake: Option<Box<Handshake>>,
 }
 
+/// Returns what a controller is told at the start of a flow.
+fn start_of(config: &TcpConfig, seed: u64) -> Start {
+    Start {
+        window: config.initial_window,
+        mss: config.mss,
+        wire: config.mss + SEGMENT_OVERHEAD + config.header_bytes(),
+        paced: config.pacing,
+        linux_rounding: config.linux_rounding,
+        seed,
+        line: config.line.map(|line| line.rate),
+        stamp_unit: config.stamp.unit(),
+    }
+}
+
 impl Sender {
     /// Returns an idle sender on a path with an RTT of `round_trip` when empty (ns). A host opens its connection
     /// before its flow starts, or knows the RTT from the beginning if the flow starts too early for that.
@@ -130,16 +144,7 @@ impl Sender {
         now: u64,
     ) -> Sender {
         let wire = config.mss + SEGMENT_OVERHEAD + config.header_bytes();
-        let controller = config.controller.build(&Start {
-            window: config.initial_window,
-            mss: config.mss,
-            wire,
-            paced: config.pacing,
-            linux_rounding: config.linux_rounding,
-            seed,
-            line: config.line.map(|line| line.rate),
-            stamp_unit: config.stamp.unit(),
-        });
+        let controller = config.controller.build(&start_of(config, seed));
         let opening = handshake::opening(config, round_trip);
         // Marking queues may drop the packets of a handshake, so with classic ECN connections are opened before
         // time zero.
@@ -192,6 +197,14 @@ impl Sender {
             sender.init_rtt(opening.max(now), round_trip);
         }
         sender
+    }
+
+    /// Replaces a controller with congestion headers by another one with them.
+    pub(crate) fn change_controller(&mut self, config: &TcpConfig, seed: u64) {
+        debug_assert!(self.is_explicit && config.controller.is_explicit());
+        self.controller = config.controller.build(&start_of(config, seed));
+        self.sets_gaps = self.controller.has_gaps();
+        self.cwnd = self.controller.flight_limit();
     }
 
     /// The index of the route of its segments.

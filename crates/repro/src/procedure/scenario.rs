@@ -1,0 +1,127 @@
+//! The procedure as a scenario, which runs in every world.
+
+use std::fmt::Write as _;
+
+use headway_core::units::WIRE_OVERHEAD;
+use headway_core::{Duration, Instant};
+use headway_record::{Interval as Seen, Results};
+use serde::Serialize;
+use toml::Value;
+
+use super::{CAPACITY, END, FLOWS, Interval, LAST, PER_SECOND, RTT, Trace, capacities, mbps, times};
+use crate::closed_loop::Place;
+use crate::context::Error;
+use crate::experiment::Router;
+
+/// How often queue and windows are looked at: the shortest interval of the lab, a little longer than a packet takes.
+const STEP: Duration = Duration::from_ms(10);
+/// Steps in an interval of the averages.
+const STEPS: usize = 10;
+/// The narrow link among those of the scenario.
+const NARROW: usize = 1;
+/// Wire bytes and IP bytes of a full packet.
+const WIRE: u64 = 1500 + WIRE_OVERHEAD.get();
+const IP: u64 = 1500;
+
+/// Runs a variant as a scenario in a world; `name` describes the run.
+pub(crate) fn run_in(place: Place<'_>, variant: &Router, name: &str, seed: u64) -> Result<Trace, Error> {
+    let results = place.results(&text(variant, seed), name, seed)?;
+    Ok(trace(variant, seed, &results))
+}
+
+/// Returns the scenario file of a variant.
+fn text(variant: &Router, seed: u64) -> String {
+    debug_assert!(variant.line.is_none(), "a router in a scenario knows the rate of its link");
+    let mut text = format!(
+        "duration = \"{} ns\"\ninterval = \"{} ns\"\nmtu = {IP}\n\
+         [[link]]\nfrom = \"senders\"\nto = \"router\"\nduplex = false\ndelay = \"{} ns\"\n\
+         [[link]]\nfrom = \"router\"\nto = \"receivers\"\nduplex = false\ndelay = \"{} ns\"\nloss = {:?}\nqueue = {}\n",
+        END.ns(),
+        STEP.ns(),
+        (RTT / 4).ns(),
+        (RTT / 4).ns(),
+        variant.loss,
+        queue(variant),
+    );
+    let _ = match variant.redrawn {
+        None => writeln!(text, "rate = \"{} b/s\"", CAPACITY.bps()),
+        redrawn => writeln!(text, "rates = {}", inline(&capacities(redrawn, seed))),
+    };
+    let back = (RTT / 2).ns();
+    let _ = write!(
+        text,
+        "[[link]]\nfrom = \"receivers\"\nto = \"senders\"\nduplex = false\ndelay = \"{back} ns\"\n"
+    );
+    let acks = if variant.controller.is_explicit() { 1 } else { 2 };
+    let mut flow = |start: f64, rest: &str| {
+        let _ = write!(
+            text,
+            "[[flow]]\nfrom = \"senders\"\nto = \"receivers\"\ncontroller = \"{}\"\nack-every = {acks}\nstart = \"{start:?} s\"\n{rest}\n",
+            variant.controller,
+        );
+    };
+    for (number, (start, stop)) in times(seed).into_iter().enumerate() {
+        let rate = variant.application.filter(|_| number == 0);
+        let rate = rate.map_or(String::new(), |rate| format!("application-rate = \"{} b/s\"\n", rate.bps()));
+        flow(start, &format!("{rate}stop = \"{stop:?} s\""));
+    }
+    flow(LAST.secs_f64(), "size = \"1 B\"");
+    text
+}
+
+/// Returns the queue of a variant as a scenario writes it.
+fn queue(variant: &Router) -> String {
+    let queue = inline(&variant.queue);
+    match variant.queue.explicit() {
+        // The router believes in the full capacity, unless its parameters say otherwise.
+        Some((_, config)) if config.capacity.is_none() => {
+            queue.replacen('{', &format!("{{ capacity = \"{} b/s\",", CAPACITY.bps()), 1)
+        }
+        _ => queue,
+    }
+}
+
+/// Returns a value in one line of TOML.
+fn inline(value: &impl Serialize) -> String {
+    Value::try_from(value).expect("values from an experiment's file can be written to one").to_string()
+}
+
+/// Converts the results of a run.
+fn trace(variant: &Router, seed: u64, results: &Results) -> Trace {
+    let mut trace = Trace::new(variant, seed, STEP);
+    let series = &results.series;
+    let links = &series.links[NARROW];
+    trace.queue = links.iter().map(waiting).collect();
+    let times = series.ends.iter().map(|end| *end - Instant::ZERO).enumerate();
+    trace.rates = times
+        .map(|(step, now)| {
+            std::array::from_fn(|flow| {
+                let state = series.tcp.get(flow).map(|tcp| &tcp[step]);
+                let state = state.filter(|_| trace.sends(flow, now));
+                state.map_or(0.0, |tcp| tcp.srtt.map_or(0.0, |srtt| mbps(tcp.cwnd.into(), srtt)))
+            })
+        })
+        .collect();
+    let mut sum = Interval::default();
+    for (index, steps) in links.chunks(STEPS).enumerate() {
+        let begin = index * STEPS;
+        for flow in 0..FLOWS {
+            let goodput = &series.goodput[flow][begin..begin + steps.len()];
+            sum.delivered[flow] += goodput.iter().map(|bytes| bytes.get()).sum::<u64>();
+        }
+        for step in steps {
+            sum.left += step.measured.get();
+            sum.possible += step.capacity.unwrap_or_default().get();
+            sum.dropped += step.dropped;
+        }
+        trace.intervals.push(sum.clone());
+    }
+    debug_assert_eq!(trace.intervals.len(), END.secs_f64() as usize * PER_SECOND);
+    trace.records.clone_from(&results.control);
+    trace
+}
+
+/// Returns the IP bytes that wait: worlds count the packet in transmission, whole or what remains of it.
+fn waiting(seen: &Seen) -> u64 {
+    seen.queue.get().saturating_sub(1) / WIRE * IP
+}

@@ -1,0 +1,66 @@
+//! Links that vary with time: capacities drawn anew, outages, and bursts of losses.
+
+use std::borrow::Cow;
+
+use headway_core::mistake::check;
+use headway_core::{Duration, Mistake, RateSteps};
+
+use crate::model::{LinkSpec, Scenario};
+
+impl Scenario {
+    /// Returns the scenario with the `rates` that a run with this seed draws for links whose capacity is `redrawn`; these
+    /// keep their `rate`, the one that routers know. Both directions of a link have the same.
+    pub fn drawn(&self, seed: u64) -> Cow<'_, Scenario> {
+        if self.link.iter().all(|link| link.redrawn.is_none()) {
+            return Cow::Borrowed(self);
+        }
+        let mut scenario = self.clone();
+        let varying = scenario.link.iter_mut().filter(|link| link.redrawn.is_some());
+        for (number, link) in varying.enumerate() {
+            if let Some((redrawn, full)) = link.redrawn.take().zip(link.rate) {
+                link.rates = Some(redrawn.rates(full, self.duration, seed, number as u64));
+            }
+        }
+        Cow::Owned(scenario)
+    }
+}
+
+impl LinkSpec {
+    /// Returns the rates in a run of `duration`, with outages; `None` if the rate never changes. A capacity that is redrawn
+    /// must have been [drawn](Scenario::drawn).
+    pub fn steps(&self, duration: Duration) -> Option<RateSteps> {
+        let Some(outages) = &self.outages else { return self.rates.clone() };
+        let rates = self.rates.clone().or(self.rate.map(RateSteps::constant))?;
+        Some(outages.apply(&rates, duration))
+    }
+}
+
+/// Checks the keys of a link that varies, in a run of this duration.
+pub(crate) fn check_channel(table: &str, link: &LinkSpec, duration: Duration) -> Result<(), Mistake> {
+    let changes = [("redrawn", link.redrawn.is_some()), ("outages", link.outages.is_some())];
+    let others = [
+        ("trace", link.trace.is_some()),
+        ("burst", link.burst.is_some()),
+        ("kernel-queue", link.kernel_queue.is_some()),
+    ];
+    for (key, _) in changes.into_iter().filter(|(_, given)| *given) {
+        let key = format!("{table}.{key}");
+        if let Some((other, _)) = others.into_iter().find(|(_, given)| *given) {
+            return Err(Mistake::new(&key, &format!("cannot be combined with `{other}`")));
+        }
+    }
+    let key = format!("{table}.redrawn");
+    check(&key, link.redrawn.is_none() || link.rate.is_some(), "needs a `rate`, the highest that is drawn")?;
+    let timed = link.rate.is_some() || link.rates.is_some();
+    check(&format!("{table}.outages"), link.outages.is_none() || timed, "needs a `rate` or `rates`")?;
+    if let Some((key, rule)) = link.redrawn.and_then(|redrawn| redrawn.mistake(duration)) {
+        return Err(Mistake::new(&format!("{table}.redrawn.{key}"), rule));
+    }
+    if let Some((key, rule)) = link.outages.as_ref().and_then(|outages| outages.mistake()) {
+        return Err(Mistake::new(&format!("{table}.outages{key}"), rule));
+    }
+    match link.loss_bursts.and_then(|bursts| bursts.mistake()) {
+        Some((key, rule)) => Err(Mistake::new(&format!("{table}.loss-bursts.{key}"), rule)),
+        None => Ok(()),
+    }
+}
