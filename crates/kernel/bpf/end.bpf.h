@@ -70,7 +70,7 @@ struct end_counters counters;
 
 #define COUNT(what) __sync_fetch_and_add(&counters.what, 1)
 
-/* A receiver sends so many headers without one from its peer, which may have become Reno. */
+/* A receiver sends so many headers without one that asks for something: its peer may have become Reno. */
 #define END_UNANSWERED 100
 
 enum end_mode {
@@ -93,7 +93,7 @@ struct end {
 	/* What the peer returned: for XCP the sum that was not applied yet, for RCP the latest rate. */
 	hw_s64 change;
 	hw_u32 rate;
-	/* Headers from the peer, wrapping, and headers that a receiver sent since the last of them. */
+	/* Headers from the peer, wrapping, and headers that a receiver sent since the last one that asked for something. */
 	hw_u32 headers;
 	hw_u32 unanswered;
 	/* Changed with the socket locked. */

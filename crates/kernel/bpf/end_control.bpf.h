@@ -17,8 +17,15 @@
 #define AF_INET6 10
 /* What a link adds to every IP packet, in bytes: preamble, header, checksum and gap of Ethernet. Routers count it. */
 #define LINK_BYTES 38
+/*
+ * Segments beyond the window: a receiver may hold one back while it waits for another, which must not keep the sender from
+ * its pace. RCP is paced anyway; the window of XCP also shortens queues before the RTT has been smoothed.
+ */
+#define END_HELD_BACK (VERSION == EXPLICIT_VERSION_RCP)
 /* Least window in segments: with one, receivers that wait for a second would set the pace. */
 #define END_LEAST_WINDOW 2
+/* Shortest delayed-ACK timer of a receiver, in ns. */
+#define END_DELAYED_ACK 40000000ULL
 /* Window of a connection that becomes Reno before it has grown, and the most after an idle period (RFC 6928). */
 #define END_INITIAL_WINDOW 10
 /* How often a sender asks whether its peer knows the header: an ACK can be lost. */
@@ -52,7 +59,8 @@ static __always_inline void apply(struct sock *sk, const struct end *end)
 	if (!segment)
 		return;
 	segments = (end->window.bytes + (segment << EXPLICIT_WINDOW_BITS) - 1) / (segment << EXPLICIT_WINDOW_BITS);
-	tp->snd_cwnd = hw_min(hw_max(segments, END_LEAST_WINDOW), tp->snd_cwnd_clamp);
+	segments = hw_max(segments + END_HELD_BACK, END_LEAST_WINDOW);
+	tp->snd_cwnd = hw_min(segments, tp->snd_cwnd_clamp);
 	rate = end_rate(end);
 	if (!rate)
 		return;
@@ -151,12 +159,21 @@ static __always_inline int is_answered(struct sock *sk, struct end *end)
 	return 0;
 }
 
-/* Smooths the RTT of the newest acknowledged segment, unless its receiver waited for another. */
-static __always_inline void sample_rtt(struct end *end, const struct rate_sample *rs)
+/* Whether the only segment that was acknowledged may have waited for another that its sender had not sent yet. */
+static __always_inline int has_waited(struct tcp_sock *tp, const struct end *end, const struct rate_sample *rs)
+{
+	hw_u64 gap = explicit_spacing(end->window.segment, end_rate(end));
+
+	return rs->acked_sacked == 1 && gap >= END_DELAYED_ACK &&
+	       rs->rtt_us * NSEC_PER_USEC >= tp->rtt_min.s[0].v * NSEC_PER_USEC + END_DELAYED_ACK;
+}
+
+/* Smooths the RTT of the newest acknowledged segment. */
+static __always_inline void sample_rtt(struct tcp_sock *tp, struct end *end, const struct rate_sample *rs)
 {
 	hw_s64 rtt = rs->rtt_us;
 
-	if (rtt < 0 || rs->is_ack_delayed)
+	if (rtt < 0 || rs->is_ack_delayed || has_waited(tp, end, rs))
 		return;
 	rtt = hw_max(rtt, 1) * NSEC_PER_USEC;
 	end->srtt = end->srtt ? end->srtt - (end->srtt >> END_RTT_SHIFT) + (rtt >> END_RTT_SHIFT) : rtt;
@@ -192,7 +209,7 @@ void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct 
 	if (!end || !end->window.segment)
 		return;
 	end->window.segment = wire_segment(sk);
-	sample_rtt(end, rs);
+	sample_rtt(tp, end, rs);
 	answered = is_answered(sk, end);
 	if (answered < 0) {
 		tp->snd_cwnd = hw_max(tp->snd_cwnd, END_INITIAL_WINDOW);

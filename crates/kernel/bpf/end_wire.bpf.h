@@ -250,7 +250,6 @@ static __always_inline void note(struct end *end, const struct wire *wire, __u32
 		end->heard = version;
 	}
 	end->headers++;
-	end->unanswered = 0;
 	if (version == VERSION && end->mode != END_RECEIVES) {
 		if (VERSION == EXPLICIT_VERSION_XCP)
 			__sync_fetch_and_add(&end->change, (hw_s64)(hw_s32)reverse);
@@ -259,6 +258,7 @@ static __always_inline void note(struct end *end, const struct wire *wire, __u32
 	}
 	if (format != EXPLICIT_STANDARD)
 		return;
+	end->unanswered = 0;
 	if (version == EXPLICIT_VERSION_XCP)
 		__sync_fetch_and_add(&end->owed_change, (hw_s64)(hw_s32)feedback);
 	else

@@ -117,11 +117,13 @@ fn without_a_router_data_passes_with_headers_until_the_sender_becomes_reno() {
         let ends = Ends::both(controller, &path, controller.command());
         for server in [V4[1], V6[1]] {
             let (socket, mut peer) = path.connect_to(server, &ends.name, "reno");
-            transfer(&socket, &mut peer, MEGABYTE);
+            transfer(&socket, &mut peer, 4 * MEGABYTE);
             assert_eq!(controller_of(&socket), "reno");
             close(&socket, peer);
         }
         let counted = ends.counters();
+        // Then neither end answers the other's answers for ever.
+        assert!(counted.sent < 2 * 300, "{counted:?}");
         assert_eq!((counted.connections, counted.without_router, counted.without_peer), (2, 2, 0));
         // Both ends of two connections heard the other.
         assert_eq!(counted.answered, 4, "{counted:?}");
