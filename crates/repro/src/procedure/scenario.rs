@@ -17,8 +17,8 @@ use crate::experiment::Router;
 const STEP: Duration = Duration::from_ms(10);
 /// Steps in an interval of the averages.
 const STEPS: usize = 10;
-/// The narrow link among those of the scenario.
-const NARROW: usize = 1;
+/// The narrow link in results: worlds report different links.
+const NARROW: &str = "router->receivers";
 /// Wire bytes and IP bytes of a full packet.
 const WIRE: u64 = 1500 + WIRE_OVERHEAD.get();
 const IP: u64 = 1500;
@@ -90,7 +90,8 @@ fn inline(value: &impl Serialize) -> String {
 fn trace(variant: &Router, seed: u64, results: &Results) -> Trace {
     let mut trace = Trace::new(variant, seed, STEP);
     let series = &results.series;
-    let links = &series.links[NARROW];
+    let narrow = series.names.iter().position(|name| name == NARROW).unwrap_or_default();
+    let links = &series.links[narrow];
     trace.queue = links.iter().map(waiting).collect();
     let times = series.ends.iter().map(|end| *end - Instant::ZERO).enumerate();
     trace.rates = times
