@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Duration, Instant};
 use headway_record::{Interval as Seen, Results};
-use serde::Serialize;
+use headway_traffic::channel::Redrawn;
 use toml::Value;
 
-use super::{CAPACITY, END, FLOWS, Interval, LAST, PER_SECOND, RTT, Trace, capacities, mbps, times};
+use super::{CAPACITY, END, FLOWS, Interval, LAST, PER_SECOND, RTT, Trace, mbps, times};
 use crate::closed_loop::Place;
 use crate::context::Error;
 use crate::experiment::Router;
@@ -35,18 +35,19 @@ fn text(variant: &Router, seed: u64) -> String {
     let mut text = format!(
         "duration = \"{} ns\"\ninterval = \"{} ns\"\nmtu = {IP}\n\
          [[link]]\nfrom = \"senders\"\nto = \"router\"\nduplex = false\ndelay = \"{} ns\"\n\
-         [[link]]\nfrom = \"router\"\nto = \"receivers\"\nduplex = false\ndelay = \"{} ns\"\nloss = {:?}\nqueue = {}\n",
+         [[link]]\nfrom = \"router\"\nto = \"receivers\"\nduplex = false\ndelay = \"{} ns\"\nrate = \"{} b/s\"\nloss = {:?}\nqueue = {}\n",
         END.ns(),
         STEP.ns(),
         (RTT / 4).ns(),
         (RTT / 4).ns(),
+        CAPACITY.bps(),
         variant.loss,
         queue(variant),
     );
-    let _ = match variant.redrawn {
-        None => writeln!(text, "rate = \"{} b/s\"", CAPACITY.bps()),
-        redrawn => writeln!(text, "rates = {}", inline(&capacities(redrawn, seed))),
-    };
+    if let Some(Redrawn { least, every }) = variant.redrawn {
+        // A scenario draws the same capacities from this seed.
+        let _ = writeln!(text, "redrawn = {{ least = {least:?}, every = \"{} ns\" }}", every.ns());
+    }
     let back = (RTT / 2).ns();
     let _ = write!(
         text,
@@ -71,26 +72,22 @@ fn text(variant: &Router, seed: u64) -> String {
 
 /// Returns the queue of a variant as a scenario writes it.
 fn queue(variant: &Router) -> String {
-    let queue = inline(&variant.queue);
+    let queue = Value::try_from(&variant.queue).expect("what was read from a file can be written to one");
     match variant.queue.explicit() {
         // The router believes in the full capacity, unless its parameters say otherwise.
         Some((_, config)) if config.capacity.is_none() => {
-            queue.replacen('{', &format!("{{ capacity = \"{} b/s\",", CAPACITY.bps()), 1)
+            let capacity = format!("{{ capacity = \"{} b/s\",", CAPACITY.bps());
+            queue.to_string().replacen('{', &capacity, 1)
         }
-        _ => queue,
+        _ => queue.to_string(),
     }
-}
-
-/// Returns a value in one line of TOML.
-fn inline(value: &impl Serialize) -> String {
-    Value::try_from(value).expect("values from an experiment's file can be written to one").to_string()
 }
 
 /// Converts the results of a run.
 fn trace(variant: &Router, seed: u64, results: &Results) -> Trace {
     let mut trace = Trace::new(variant, seed, STEP);
     let series = &results.series;
-    let narrow = series.names.iter().position(|name| name == NARROW).unwrap_or_default();
+    let narrow = series.names.iter().position(|name| name == NARROW).expect("a link of the scenario");
     let links = &series.links[narrow];
     trace.queue = links.iter().map(waiting).collect();
     let times = series.ends.iter().map(|end| *end - Instant::ZERO).enumerate();
