@@ -218,14 +218,19 @@ fn describe(lab: &Lab) -> String {
 }
 
 fn has_router(link: &LinkSpec) -> bool {
-    link.queue.as_ref().is_some_and(|queue| queue.explicit().is_some())
+    link.queue.as_ref().is_some_and(|queue| queue.reads_headers())
 }
 
 pub(crate) fn describe_link(link: &LinkSpec) -> String {
-    let rates: Vec<String> = link.rate_steps().list().map(|(_, rate)| rate.to_string()).collect();
+    // Outages may be many.
+    let steady = LinkSpec { outages: None, ..link.clone() };
+    let rates: Vec<String> = steady.rate_steps().list().map(|(_, rate)| rate.to_string()).collect();
     let mut text = format!("{}, delay {}, buffer {}", rates.join(" then "), link.delay, link.buffer_size());
     if link.loss > 0.0 {
         text += &format!(", loss {}", link.loss);
+    }
+    if link.outages.is_some() {
+        text += ", with outages";
     }
     if let Some(interval) = link.coalesce {
         text += &format!(", coalescing {interval}");

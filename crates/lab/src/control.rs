@@ -73,7 +73,7 @@ pub struct LinkStatus {
 }
 
 /// What a router that tells senders their rate did.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RouterStatus {
     /// The packets since the link came up, by their headers.
     pub headers: HeaderCounts,

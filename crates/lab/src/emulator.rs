@@ -69,8 +69,8 @@ pub(crate) enum Report {
 /// What the router at the queue of a lane did.
 pub(crate) struct RouterReport {
     pub(crate) lane: usize,
-    /// Since the lane began.
-    pub(crate) headers: HeaderCounts,
+    /// Since the lane began; `None` if no router is in force.
+    pub(crate) headers: Option<HeaderCounts>,
     /// Those of the control intervals since the last report.
     pub(crate) records: Vec<Record>,
 }
@@ -265,8 +265,8 @@ impl Emulator {
                     let before = &self.spec.links[link].path;
                     for (lane, direction) in self.lanes[2 * link..].iter_mut().zip(Direction::BOTH) {
                         let (before, after) = (before.side(direction), path.side(direction));
-                        // The times of changing rates and delays count from now.
-                        if after != before || after.rates.is_some() || after.delay_trace.is_some() {
+                        // The times of what varies count from now.
+                        if after != before || after.varies() {
                             lane.set_link(now, after);
                         }
                     }
@@ -288,10 +288,8 @@ impl Emulator {
         self.next_hand_over = now + HAND_OVER;
         // The writer lives as long as the process.
         let _ = self.reports.send(Report::Intervals(std::mem::take(&mut self.finished)));
-        let routers: Vec<RouterReport> = self.lanes.iter_mut().enumerate().filter_map(router).collect();
-        if !routers.is_empty() {
-            let _ = self.reports.send(Report::Routers(routers));
-        }
+        let routers = self.lanes.iter_mut().enumerate().map(router).collect();
+        let _ = self.reports.send(Report::Routers(routers));
         for (_, answer) in self.syncs.extract_if(.., |(until, _)| due(*until)) {
             let _ = self.reports.send(Report::Synced(answer));
         }
@@ -354,14 +352,10 @@ impl Emulator {
     }
 }
 
-/// Returns what the router at the queue of a lane did since the last call; `None` if there is none.
-fn router((number, lane): (usize, &mut Lane)) -> Option<RouterReport> {
-    let records = lane.link.take_records();
-    (lane.link.version().is_some() || !records.is_empty()).then(|| RouterReport {
-        lane: number,
-        headers: lane.headers(),
-        records,
-    })
+/// Returns what the router at the queue of a lane did since the last call.
+fn router((number, lane): (usize, &mut Lane)) -> RouterReport {
+    let headers = lane.link.version().map(|_| lane.headers());
+    RouterReport { lane: number, headers, records: lane.link.take_records() }
 }
 
 /// Creates the lanes of all links, empty.

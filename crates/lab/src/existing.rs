@@ -61,7 +61,6 @@ pub(crate) fn check(name: &str) -> Result<u32, Error> {
 }
 
 /// The settings of an interface that a router changes: received packets must not be merged.
-#[derive(Clone, Debug, PartialEq, Eq)]
 struct Settings {
     name: String,
     /// Of generic receive offload.

@@ -144,7 +144,7 @@ fn whatever_arrives_is_counted_and_leaves_the_router_working() {
     ];
     assert!(faults.iter().all(|count| *count > 0), "{counts:?}");
     assert!(out > 0 && counts.headers > counts.dropped(), "{counts:?}");
-    // The router still serves a proper sender, and all buffers came back.
+    // The router still serves a proper sender, and holds no frame.
     let calm = now + Duration::from_ms(60_000);
     released(&mut lane, &mut frames, calm);
     let frame = Packet::v4().build(&header(VERSION_RCP));

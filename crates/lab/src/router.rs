@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::{io, thread};
+use std::thread::{self, JoinHandle};
 
 use crate::control::{LinkStatus, Status};
 use crate::emulator::{Command, Emulator, prioritise_thread};
@@ -25,6 +25,8 @@ pub struct Router {
     status: Arc<Mutex<Status>>,
     /// The other end of a pipe that the emulator watches.
     _wake: UnixStream,
+    /// Ends when the emulator does.
+    writer: JoinHandle<()>,
     /// Nobody sends commands, but the emulator would take the end of this for one.
     _commands: Sender<Command>,
     _guard: Guard,
@@ -35,7 +37,7 @@ impl Router {
     /// The records of control intervals go to `records`, if given. This process must have one thread.
     ///
     /// # Errors
-    /// If `spec` has several links or cross traffic, an interface cannot be used, or a privilege is missing.
+    /// If `spec` has several links or a value out of range, an interface cannot be used, or a privilege is missing.
     pub fn start(interfaces: [&str; 2], spec: &Spec, records: Option<&Path>) -> Result<Router, Error> {
         let spec = prepare(interfaces, spec)?;
         for refusal in prioritise_thread() {
@@ -52,12 +54,15 @@ impl Router {
         let emulator = Emulator::new(&spec, ports, incoming, woken, reports).map_err(failed)?;
         spawn("emulator", move || emulator.run())?;
         let shared = Arc::clone(&status);
-        spawn("writer", move || writer.write(&reported, &shared))?;
-        Ok(Router { status, _wake: wake, _commands: commands, _guard: guard })
+        let writer = spawn("writer", move || writer.write(&reported, &shared))?;
+        Ok(Router { status, writer, _wake: wake, _commands: commands, _guard: guard })
     }
 
     /// Returns what happened so far; `None` if a thread has panicked.
     pub fn status(&self) -> Option<LinkStatus> {
+        if self.writer.is_finished() {
+            return None;
+        }
         self.status.lock().ok()?.links.first().cloned()
     }
 }
@@ -87,7 +92,6 @@ fn open(name: &str) -> Result<Port, Error> {
     Ok(port)
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-    let started: io::Result<_> = thread::Builder::new().name(name.to_owned()).spawn(work);
-    started.map(|_| ()).map_err(Error::system("start a thread"))
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map_err(Error::system("start a thread"))
 }

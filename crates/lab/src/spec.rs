@@ -233,6 +233,14 @@ impl LinkSpec {
         LinkSpec { rates: self.rates.clone(), ..LinkSpec::new(self.rate, self.delay) }
     }
 
+    /// Whether it changes with time; such times count from the moment at which the link is set.
+    pub fn varies(&self) -> bool {
+        self.rates.is_some()
+            || self.outages.is_some()
+            || self.loss_bursts.is_some()
+            || self.delay_trace.is_some()
+    }
+
     /// Returns the rate as a list of steps with outages, which has one step if the rate is constant.
     pub fn rate_steps(&self) -> RateSteps {
         let rates = self.rates.clone().unwrap_or_else(|| RateSteps::constant(self.rate));

@@ -91,8 +91,8 @@ impl Writer {
                 Direction::Forward => &mut link.forward_router,
                 Direction::Reverse => &mut link.reverse_router,
             };
-            let router = place.get_or_insert_default();
-            *router = RouterStatus { headers, latest: records.into_iter().last().or(router.latest.take()) };
+            let latest = records.into_iter().last().or(place.take().and_then(|router| router.latest));
+            *place = headers.map(|headers| RouterStatus { headers, latest });
         }
     }
 }

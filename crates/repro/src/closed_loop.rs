@@ -29,6 +29,12 @@ pub(crate) const BOTTLENECK: usize = 0;
 /// Attempts of a run in real time before the machine counts as too busy.
 const TRIES: usize = 3;
 
+/// Returns the segments per ACK. Senders with a congestion header are acknowledged at once: they send segments one by
+/// one, and the RTTs that routers hear of would include the delay of ACKs.
+pub(crate) const fn segments_per_ack(is_explicit: bool) -> u32 {
+    if is_explicit { 1 } else { 2 }
+}
+
 /// The traffic that shares the bottleneck with the test flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -19,6 +19,7 @@ use headway_traffic::channel::Redrawn;
 use headway_traffic::random;
 use rand::RngExt as _;
 
+use crate::closed_loop::segments_per_ack;
 use crate::experiment::Router;
 
 pub(crate) use scenario::run_in;
@@ -168,15 +169,12 @@ impl Bench {
         let link = LinkConfig::new(Service::Steps(capacity.clone()), RTT / 4, queue);
         let narrow = network.add_link(&LinkConfig { loss: variant.loss, ..link });
         network.keep_records(narrow);
-        // A card that segments would repeat one congestion header in all segments, and RTTs would include the delay of
-        // ACKs.
+        // A card that segments would repeat one congestion header in all segments.
+        let is_explicit = variant.controller.is_explicit();
+        let (mss, burst) = if is_explicit { (EXPLICIT_MSS, Burst::Single) } else { (MSS, Burst::Host) };
         let config = TcpConfig::new(variant.controller, vec![first, narrow], vec![back]);
-        let config = if variant.controller.is_explicit() {
-            let ack = AckPolicy { every: 1, ..config.ack };
-            TcpConfig { mss: EXPLICIT_MSS, burst: Burst::Single, ack, ..config }
-        } else {
-            TcpConfig { mss: MSS, ..config }
-        };
+        let ack = AckPolicy { every: segments_per_ack(is_explicit), ..config.ack };
+        let config = TcpConfig { mss, burst, ack, ..config };
         let at = |s: f64| Instant::ZERO + Duration::from_secs_f64(s);
         let flows = times(seed).into_iter().enumerate().map(|(number, (start, stop))| {
             let application_rate = variant.application.filter(|_| number == 0);

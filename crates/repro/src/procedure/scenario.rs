@@ -9,7 +9,7 @@ use headway_traffic::channel::Redrawn;
 use toml::Value;
 
 use super::{CAPACITY, END, FLOWS, Interval, LAST, PER_SECOND, RTT, Trace, mbps, times};
-use crate::closed_loop::Place;
+use crate::closed_loop::{Place, segments_per_ack};
 use crate::context::Error;
 use crate::experiment::Router;
 
@@ -53,7 +53,7 @@ fn text(variant: &Router, seed: u64) -> String {
         text,
         "[[link]]\nfrom = \"receivers\"\nto = \"senders\"\nduplex = false\ndelay = \"{back} ns\"\n"
     );
-    let acks = if variant.controller.is_explicit() { 1 } else { 2 };
+    let acks = segments_per_ack(variant.controller.is_explicit());
     let mut flow = |start: f64, rest: &str| {
         let _ = write!(
             text,

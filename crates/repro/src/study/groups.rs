@@ -8,7 +8,7 @@ use headway_figures::{Curve, Figure, Panel};
 use headway_record::Results;
 use serde::{Deserialize, Serialize};
 
-use crate::closed_loop::Place;
+use crate::closed_loop::{Place, segments_per_ack};
 use crate::context::{Context, Error, Size};
 use crate::experiment::{Experiment, Groups, Members, Mix};
 use crate::outcome::{Findings, Table};
@@ -92,11 +92,12 @@ fn scenario(study: &Groups, variant: &Mix, size: Size) -> String {
             text,
             "[[link]]\nfrom = \"{name}\"\nto = \"router\"\nduplex = false\ndelay = \"{} ns\"\n\
              [[link]]\nfrom = \"client\"\nto = \"{name}\"\nduplex = false\ndelay = \"{} ns\"\n\
-             [[flow]]\nfrom = \"{name}\"\nto = \"client\"\nname = \"{name}\"\ncontroller = \"{}\"\ncount = {}\n\
+             [[flow]]\nfrom = \"{name}\"\nto = \"client\"\nname = \"{name}\"\ncontroller = \"{}\"\nack-every = {}\ncount = {}\n\
              start = \"{} ns\"\nstagger = \"{stagger} ns\"\n{stop}",
             there.ns(),
             (flows.rtt / 2).ns(),
             flows.controller,
+            segments_per_ack(flows.controller.is_explicit()),
             flows.count,
             stagger * before,
         );

@@ -10,7 +10,7 @@ use headway_traffic::random;
 use serde::{Deserialize, Serialize};
 
 use super::sharing;
-use crate::closed_loop::Place;
+use crate::closed_loop::{Place, segments_per_ack};
 use crate::context::{Context, Error, Size};
 use crate::experiment::{Experiment, Rivals};
 use crate::outcome::{Findings, Table};
@@ -236,8 +236,10 @@ fn scenario(study: &Rivals, cell: Cell, system: &System, size: Size) -> String {
     let _ =
         write!(text, "[[link]]\nfrom = \"client\"\nto = \"server\"\nduplex = false\ndelay = \"{half} ns\"\n");
     let flow = format!(
-        "[[flow]]\nfrom = \"server\"\nto = \"client\"\ncontroller = \"{}\"\n{}",
-        system.controller, system.keys
+        "[[flow]]\nfrom = \"server\"\nto = \"client\"\ncontroller = \"{}\"\nack-every = {}\n{}",
+        system.controller,
+        segments_per_ack(system.is_explicit()),
+        system.keys
     );
     match cell.load {
         Load::Stay(count) => stay(&mut text, &flow, count, warmup),

@@ -127,9 +127,7 @@ impl Translated {
 
     /// Returns the links that change with time: their times count from the moment at which the paths are set.
     pub(crate) fn changing_links(&self) -> Vec<(&str, PathSpec)> {
-        let varies =
-            |link: &LabLink| link.rates.is_some() || link.outages.is_some() || link.loss_bursts.is_some();
-        let changes = |path: &PathSpec| varies(&path.forward) || varies(&path.reverse);
+        let changes = |path: &PathSpec| path.forward.varies() || path.reverse.varies();
         let changing = self.spec.links.iter().filter(|link| changes(&link.path));
         changing.map(|link| (link.name.as_str(), link.path.clone())).collect()
     }
