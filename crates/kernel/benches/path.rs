@@ -21,6 +21,7 @@ fn main() {
     let Some(path) = Path::new() else { return };
     let loaded: Vec<_> = Controller::ALL
         .into_iter()
+        .filter(|controller| !controller.is_explicit())
         .map(|controller| (controller, load(Loader::new(controller), controller.name())))
         .collect();
     let mut names = vec![("cubic", "cubic".to_owned())];

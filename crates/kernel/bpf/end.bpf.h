@@ -23,7 +23,7 @@
 #define BPF_F_NO_PREALLOC 1
 #define BPF_SK_STORAGE_GET_F_CREATE 1
 
-/* Options, set by the loader before the programs are verified (src/end.rs). */
+/* Options, set by the loader before the programs are verified (src/controller.rs). */
 struct end_options {
 	/* The rate that senders ask for, in b/s; all bits set for any. */
 	hw_u64 demand;

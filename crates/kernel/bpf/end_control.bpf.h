@@ -31,7 +31,7 @@
 /* How often a sender asks whether its peer knows the header: an ACK can be lost. */
 #define END_QUESTIONS 2
 /* After so many timeouts in a row without a header from the peer, a box on the path drops them. */
-#define END_SILENT_TIMEOUTS 2
+#define END_SILENT_TIMEOUTS 3
 /* Weight of an RTT sample: 2^-3 (RFC 6298). */
 #define END_RTT_SHIFT 3
 
@@ -247,7 +247,7 @@ static __always_inline void on_timeout(struct sock *sk, struct end *end)
 	COUNT(timeouts);
 	end->silent_timeouts = end->headers == end->headers_at_timeout ? end->silent_timeouts + 1 : 1;
 	end->headers_at_timeout = end->headers;
-	if (end->mode == END_SENDS && end->silent_timeouts > END_SILENT_TIMEOUTS) {
+	if (end->mode == END_SENDS && end->silent_timeouts >= END_SILENT_TIMEOUTS) {
 		give_up(sk, end);
 		return;
 	}
@@ -276,11 +276,15 @@ void BPF_PROG(hw_set_state, struct sock *sk, u8 state)
 		on_timeout(sk, end);
 }
 
-/* There is no slow start, and reductions happen above. */
+/* There is no slow start, and reductions happen above, except that of Reno, which losses make the next controller. */
 SEC("struct_ops")
 u32 BPF_PROG(hw_ssthresh, struct sock *sk)
 {
-	return hw_max(tcp_sk(sk)->snd_cwnd, END_LEAST_WINDOW);
+	hw_u32 window = tcp_sk(sk)->snd_cwnd;
+
+	if (VERSION == EXPLICIT_VERSION_XCP && options.yields)
+		window /= 2;
+	return hw_max(window, END_LEAST_WINDOW);
 }
 
 SEC("struct_ops")

@@ -26,9 +26,7 @@
 #define IPPROTO_TCP 6
 #define HEADER_BYTES 20
 #define TCP_BYTES 20
-#define TCP_FIN 1
 #define TCP_SYN 2
-#define TCP_RST 4
 /* Bytes that reordered and repeated packets may be away from the next ones. */
 #define NEAR (1U << 24)
 /* More fragments, or an offset. */

@@ -83,7 +83,9 @@ fn main() -> ExitCode {
 /// Loads one of Headway's controllers or the one of tests/bpf/zero.bpf.c. It stays registered until the first
 /// value is dropped.
 fn switch_on(controller: &str) -> (Box<dyn Any>, String) {
-    if let Some(known) = Controller::ALL.into_iter().find(|known| known.command() == controller) {
+    if let Some(known) =
+        Controller::ALL.into_iter().find(|known| !known.is_explicit() && known.command() == controller)
+    {
         let (loaded, name) = load(Loader::new(known), "soak");
         return (Box::new(loaded), name);
     }

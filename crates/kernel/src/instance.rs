@@ -129,9 +129,7 @@ impl Notes {
     /// # Errors
     /// When another instance has changed it, or the note cannot be written.
     pub fn keep_interface(&mut self, changed: &Changed) -> Result<(), Error> {
-        let same = |other: &Interface| file_of_interface(other) == file_of_interface(&changed.interface);
-        let has_it = |note: &Note| note.ends.as_ref().is_some_and(|ends| ends.interfaces.iter().any(same));
-        if let Some(other) = running().into_iter().find(has_it) {
+        if let Some(other) = running().into_iter().find(|note| uses(note, &changed.interface)) {
             let reason = format!("{} (process {}) is on there; end that first", other.name, other.pid);
             return Err(Error::Device { interface: changed.interface.name.clone(), reason });
         }
@@ -160,9 +158,11 @@ impl Notes {
 
     /// Returns the interfaces that killed processes left changed.
     pub fn interfaces_left_behind(&self) -> Vec<Changed> {
-        let alive: Vec<String> = running().into_iter().map(|note| note.name).collect();
+        // An instance of the same name may be that of another network namespace.
+        let running = running();
+        let is_used = |changed: &Changed| running.iter().any(|note| uses(note, &changed.interface));
         let changed = files(INTERFACE).into_iter().filter_map(|path| read::<Changed>(&path).ok().flatten());
-        changed.map(|(changed, _)| changed).filter(|changed| !alive.contains(&changed.by)).collect()
+        changed.map(|(changed, _)| changed).filter(|changed| !is_used(changed)).collect()
     }
 
     /// Returns the former defaults that no living process will restore.
@@ -198,6 +198,12 @@ fn file_of_former(namespace: Namespace) -> PathBuf {
 
 fn file_of_interface(interface: &Interface) -> PathBuf {
     file_of(&format!("{INTERFACE}{}-{}", interface.namespace.cookie, interface.index))
+}
+
+/// Whether an instance has its programs at this interface.
+fn uses(note: &Note, interface: &Interface) -> bool {
+    let is_it = |other: &Interface| file_of_interface(other) == file_of_interface(interface);
+    note.ends.as_ref().is_some_and(|ends| ends.interfaces.iter().any(is_it))
 }
 
 /// Replaces a file atomically, so that readers see the old or the new content even if this process dies, and

@@ -41,7 +41,14 @@ pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs) -
         counters_map: loaded.counters_map()?,
         programs: loaded.programs()?,
     };
-    let instance = notes.start(note, args.on.default)?;
+    let instance = match notes.start(note, args.on.default) {
+        Ok(instance) => instance,
+        Err(error) => {
+            drop(attached);
+            forget(&interfaces)?;
+            return Err(error.into());
+        }
+    };
     report_on(instance.note(), args.on.json);
     let result = wait(&end);
     // Whatever happened. The note of this program goes last, so that nobody takes the interfaces for left behind.
@@ -68,14 +75,25 @@ fn attach(
     if names.is_empty() {
         bail!("no Ethernet interface of this network namespace is up; name one with `--interface`");
     }
-    let (mut interfaces, mut attached) = (Vec::new(), Vec::new());
+    let mut interfaces: Vec<Interface> = Vec::new();
     for name in names {
         let interface = Interface::here(&name)?;
-        notes.keep_interface(&Changed { interface: interface.clone(), by: by.to_owned() })?;
-        attached.push(loaded.attach(&name)?);
-        interfaces.push(interface);
+        if !interfaces.contains(&interface) {
+            interfaces.push(interface);
+        }
     }
-    Ok((interfaces, attached))
+    let mut noted = 0;
+    let mut attach = |interface: &Interface| {
+        notes.keep_interface(&Changed { interface: interface.clone(), by: by.to_owned() })?;
+        noted += 1;
+        Ok(loaded.attach(&interface.name)?)
+    };
+    let attached: Result<Vec<Attached>> = interfaces.iter().map(&mut attach).collect();
+    if attached.is_err() {
+        // What was attached is detached and restored by now.
+        interfaces[..noted].iter().try_for_each(|interface| notes.forget_interface(interface))?;
+    }
+    Ok((interfaces, attached?))
 }
 
 /// Restores what killed programs left changed in this network namespace, and forgets namespaces that are gone.
