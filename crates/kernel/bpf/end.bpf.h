@@ -100,8 +100,11 @@ struct end {
 	struct explicit_window window;
 	/* The window before the last reduction, in bytes with EXPLICIT_WINDOW_BITS. */
 	hw_u64 prior;
-	/* Smoothed RTT in ns; 0 before the first sample. */
+	/* What rounding took from the last window of the kernel, less than a segment, in units of `window.bytes`. */
+	hw_u64 carry;
+	/* Smoothed RTT in ns, and the latest sample; 0 before the first. */
 	hw_u64 srtt;
+	hw_u64 rtt;
 	struct explicit_request request;
 	hw_u32 mode;
 	/* Whether the next packet without data is to carry a header although the peer was not heard. */

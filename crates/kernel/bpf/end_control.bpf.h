@@ -2,8 +2,10 @@
 /*
  * The controller: turns what the peer returned into window and pacing rate (xcp-rcp 2.2, 2.12).
  *
- * The kernel's window counts whole segments. So it is rounded up, and the pacing rate carries the fraction. As
- * cong_control is implemented, the kernel does not change the window itself.
+ * The kernel's window counts whole segments. That of XCP is rounded down, and what is lost is added at the next ACK, so
+ * that it is right on average, and ACKs clock the segments as they do in the thesis. Windows below two segments, and
+ * those of RCP, are rounded up, and the pacing rate carries the fraction. As cong_control is implemented, the kernel does
+ * not change the window itself.
  */
 #ifndef HEADWAY_END_CONTROL_BPF_H
 #define HEADWAY_END_CONTROL_BPF_H
@@ -17,13 +19,14 @@
 #define AF_INET6 10
 /* What a link adds to every IP packet, in bytes: preamble, header, checksum and gap of Ethernet. Routers count it. */
 #define LINK_BYTES 38
-/*
- * Segments beyond the window: a receiver may hold one back while it waits for another, which must not keep the sender from
- * its pace. RCP is paced anyway; the window of XCP also shortens queues before the RTT has been smoothed.
- */
-#define END_HELD_BACK (VERSION == EXPLICIT_VERSION_RCP)
+/* Segments of RCP beyond the window: a receiver may hold one back while it waits for another, and must not set the pace. */
+#define END_HELD_BACK 1
 /* Least window in segments: with one, receivers that wait for a second would set the pace. */
 #define END_LEAST_WINDOW 2
+/* The kernel does not pace so many segments at the beginning of a connection. */
+#define END_UNPACED 10
+/* By 2^-2 XCP is paced faster than its window says: pacing only separates segments, and must not be the limit. */
+#define END_SPARE_SHIFT 2
 /* Shortest delayed-ACK timer of a receiver, in ns. */
 #define END_DELAYED_ACK 40000000ULL
 /* Window of a connection that becomes Reno before it has grown, and the most after an idle period (RFC 6928). */
@@ -49,19 +52,56 @@ static __always_inline hw_u64 wire_segment(struct sock *sk)
 	return tp->mss_cache + tp->tcp_header_len + ip + HEADER_BYTES + LINK_BYTES;
 }
 
+/* Whether ACKs clock the segments, not the pacing rate. */
+static __always_inline int is_clocked(const struct end *end)
+{
+	return VERSION == EXPLICIT_VERSION_XCP &&
+	       end->window.bytes >= END_LEAST_WINDOW * (end->window.segment << EXPLICIT_WINDOW_BITS);
+}
+
+/* The window in whole segments. */
+static __always_inline hw_u64 whole_window(const struct tcp_sock *tp, struct end *end)
+{
+	const hw_u64 segment = end->window.segment << EXPLICIT_WINDOW_BITS;
+	hw_u64 segments;
+
+	if (is_clocked(end)) {
+		segments = (end->window.bytes + end->carry) / segment;
+		end->carry = end->window.bytes + end->carry - segments * segment;
+		return segments;
+	}
+	end->carry = 0;
+	if (VERSION == EXPLICIT_VERSION_RCP)
+		return hw_max((end->window.bytes + segment - 1) / segment + END_HELD_BACK, END_LEAST_WINDOW);
+	return tp->data_segs_out < END_UNPACED ? 1 : END_LEAST_WINDOW;
+}
+
+/*
+ * The pacing rate in b/s on the wire; 0 while it is not known. A sender that a window limits is faster as soon as the RTT
+ * becomes shorter, before the smoothed one does: otherwise queues would oscillate.
+ */
+static __always_inline hw_u64 pace(const struct end *end)
+{
+	hw_u64 rate;
+
+	if (VERSION == EXPLICIT_VERSION_RCP || !end->srtt)
+		return end_rate(end);
+	rate = explicit_throughput(end->window.bytes >> EXPLICIT_WINDOW_BITS,
+				   end->rtt ? hw_min(end->rtt, end->srtt) : end->srtt);
+	return is_clocked(end) ? rate + (rate >> END_SPARE_SHIFT) : rate;
+}
+
 /* Sets the kernel's window and pacing rate. */
-static __always_inline void apply(struct sock *sk, const struct end *end)
+static __always_inline void apply(struct sock *sk, struct end *end)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	hw_u64 segment = end->window.segment;
-	hw_u64 segments, rate;
+	hw_u64 rate;
 
 	if (!segment)
 		return;
-	segments = (end->window.bytes + (segment << EXPLICIT_WINDOW_BITS) - 1) / (segment << EXPLICIT_WINDOW_BITS);
-	segments = hw_max(segments + END_HELD_BACK, END_LEAST_WINDOW);
-	tp->snd_cwnd = hw_min(segments, tp->snd_cwnd_clamp);
-	rate = end_rate(end);
+	tp->snd_cwnd = hw_min(whole_window(tp, end), tp->snd_cwnd_clamp);
+	rate = pace(end);
 	if (!rate)
 		return;
 	/* The kernel's pacing counts payload, in bytes. */
@@ -116,7 +156,9 @@ void BPF_PROG(hw_init, struct sock *sk)
 	/* A connection begins with one segment; another controller may have had it before. */
 	explicit_window_set(&end->window, tp->data_segs_out ? (tp->snd_cwnd * end->window.segment) << EXPLICIT_WINDOW_BITS : 0);
 	end->prior = end->window.bytes;
+	end->carry = 0;
 	end->srtt = (hw_u64)(tp->srtt_us >> 3) * NSEC_PER_USEC;
+	end->rtt = 0;
 	end->request.remainder = 0;
 	end->mode = end->heard ? END_SENDS : END_ASKS;
 	end->questions = END_QUESTIONS;
@@ -176,6 +218,7 @@ static __always_inline void sample_rtt(struct tcp_sock *tp, struct end *end, con
 	if (rtt < 0 || rs->is_ack_delayed || has_waited(tp, end, rs))
 		return;
 	rtt = hw_max(rtt, 1) * NSEC_PER_USEC;
+	end->rtt = rtt;
 	end->srtt = end->srtt ? end->srtt - (end->srtt >> END_RTT_SHIFT) + (rtt >> END_RTT_SHIFT) : rtt;
 }
 

@@ -1,6 +1,6 @@
 //! Two hosts on a wire, each a thread in its own network namespace.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
@@ -137,9 +137,14 @@ pub(crate) fn transfer(from: &Socket, to: &mut TcpStream, bytes: usize) {
         let mut block = vec![0; 64 << 10];
         let mut left = bytes;
         while left > 0 {
-            let read = to.read(&mut block).unwrap();
-            assert!(read > 0, "the connection ended {left} bytes early");
-            left -= read;
+            match to.read(&mut block) {
+                Ok(read) => {
+                    assert!(read > 0, "the connection ended {left} bytes early");
+                    left -= read;
+                }
+                // A read with a timeout is not started again by itself when the process was stopped meanwhile (signal(7)).
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}"),
+            }
         }
     });
 }
