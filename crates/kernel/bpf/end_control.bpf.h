@@ -20,7 +20,7 @@
 /* What a link adds to every IP packet, in bytes: preamble, header, checksum and gap of Ethernet. Routers count it. */
 #define LINK_BYTES 38
 /* Segments of RCP beyond the window: a receiver may hold one back while it waits for another, and must not set the pace. */
-#define END_HELD_BACK 1
+#define END_HELD_BACK (VERSION == EXPLICIT_VERSION_RCP)
 /* Least window in segments: with one, receivers that wait for a second would set the pace. */
 #define END_LEAST_WINDOW 2
 /* The kernel does not pace so many segments at the beginning of a connection. */
@@ -29,8 +29,13 @@
 #define END_SPARE_SHIFT 2
 /* Shortest delayed-ACK timer of a receiver, in ns. */
 #define END_DELAYED_ACK 40000000ULL
-/* Window of a connection that becomes Reno before it has grown, and the most after an idle period (RFC 6928). */
+/* Window of a connection that becomes Reno before it has grown (RFC 6928). */
 #define END_INITIAL_WINDOW 10
+/*
+ * The most segments after an idle period. RCP hears the rate of now with its first ACK, as at the beginning; XCP would need
+ * seconds to be as fast again.
+ */
+#define END_RESTART_WINDOW (VERSION == EXPLICIT_VERSION_RCP ? 1 : END_INITIAL_WINDOW)
 /* How often a sender asks whether its peer knows the header: an ACK can be lost. */
 #define END_QUESTIONS 2
 /* After so many timeouts in a row without a header from the peer, a box on the path drops them. */
@@ -71,9 +76,9 @@ static __always_inline hw_u64 whole_window(const struct tcp_sock *tp, struct end
 		return segments;
 	}
 	end->carry = 0;
-	if (VERSION == EXPLICIT_VERSION_RCP)
-		return hw_max((end->window.bytes + segment - 1) / segment + END_HELD_BACK, END_LEAST_WINDOW);
-	return tp->data_segs_out < END_UNPACED ? 1 : END_LEAST_WINDOW;
+	if (tp->data_segs_out < END_UNPACED)
+		return hw_max(end->window.bytes / segment, 1);
+	return hw_max((end->window.bytes + segment - 1) / segment + END_HELD_BACK, END_LEAST_WINDOW);
 }
 
 /*
@@ -353,9 +358,10 @@ void BPF_PROG(hw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	if (end->mode == END_ASKS && end->questions == END_QUESTIONS)
 		ask(sk, end);
 	/* After an idle period longer than an RTO the state of the path is unknown (RFC 5681 4.1). */
-	most = (end->window.segment * END_INITIAL_WINDOW) << EXPLICIT_WINDOW_BITS;
+	most = (end->window.segment * END_RESTART_WINDOW) << EXPLICIT_WINDOW_BITS;
 	if ((s32)((u32)bpf_jiffies64() - tcp_sk(sk)->lsndtime) <= (s32)inet_csk(sk)->icsk_rto || end->window.bytes <= most)
 		return;
+	end->rate = 0;
 	explicit_window_set(&end->window, most);
 	apply(sk, end);
 }
