@@ -171,6 +171,16 @@ impl Queue {
         self.waiting.front().map(|first| first.arrived.max(Instant::from_ns(self.wire.free)))
     }
 
+    /// Whether no packet that was accepted is dropped when its departure is judged.
+    pub(crate) fn keeps_accepted(&self) -> bool {
+        !matches!(self.discipline, queue::Queue::Codel(_))
+    }
+
+    /// Returns when `bytes` have been sent that begin at `at`, rounded down.
+    pub(crate) fn time_after(&self, at: Instant, bytes: Bytes) -> Instant {
+        at + self.wire.rates.time_for(at, bytes)
+    }
+
     /// Returns when the oldest waiting packet arrived.
     pub fn oldest(&self) -> Option<Instant> {
         self.waiting.front().map(|first| first.arrived)
