@@ -9,6 +9,7 @@ use nix::sched::{CloneFlags, setns};
 use crate::default::NAMESPACE;
 use crate::device::{Interface, set_segments};
 use crate::error::Error;
+use crate::loader::Loaded;
 
 /// The programs of `bpf/end_wire.bpf.h`, and where they are attached.
 const PROGRAMS: [(&str, libbpf_sys::bpf_attach_type); 2] =
@@ -34,12 +35,35 @@ impl Attached {
         let Interface { name, index, .. } = attached.interface.clone();
         set_segments(&name, 1)?;
         for (program, place) in PROGRAMS {
-            let found = object.progs().find(|found| found.name() == program);
-            let found = found.ok_or_else(|| Error::Internal(format!("there is no program {program}")))?;
-            attached.links.push(link(found.as_fd().as_raw_fd(), index, place)?);
+            attached.links.push(link(find(object, program)?, index, place)?);
         }
         Ok(attached)
     }
+
+    /// Replaces the programs by those of another controller, XCP or RCP. Every packet meets one or the other. The other
+    /// knows nothing of the connections so far: they carry no header until their senders have chosen its controller.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn switch(&mut self, loaded: &Loaded) -> Result<(), Error> {
+        for (link, (program, _)) in self.links.iter().zip(PROGRAMS) {
+            let program = find(loaded.object(), program)?;
+            // SAFETY: a system call with valid descriptors and no options.
+            let result = unsafe { libbpf_sys::bpf_link_update(link.as_raw_fd(), program, std::ptr::null()) };
+            if result < 0 {
+                let reason = libbpf_rs::Error::from_raw_os_error(-result);
+                return Err(Error::Bpf { action: "replace a program at the interface", reason });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the descriptor of a program.
+fn find(object: &Object, name: &str) -> Result<i32, Error> {
+    let found = object.progs().find(|found| found.name() == name);
+    let found = found.ok_or_else(|| Error::Internal(format!("there is no program {name}")))?;
+    Ok(found.as_fd().as_raw_fd())
 }
 
 impl Drop for Attached {

@@ -180,6 +180,27 @@ fn a_change_of_rate_keeps_the_state_of_a_router() {
 }
 
 #[test]
+fn a_change_of_the_queue_leaves_a_varying_link_where_it_is() {
+    let text =
+        "[forward]\nrates = [[\"0 s\", \"10 Mb/s\"], [\"1 s\", \"2 Mb/s\"]]\nqueue = { kind = \"xcp\" }";
+    let spec = Spec::parse(text, std::path::Path::new("x.toml")).unwrap();
+    let mut lane = Lane::new(&spec, 0, Direction::Forward, START);
+    let before = &spec.links[0].path.forward;
+    let queue = Some(serde_json::from_value(serde_json::json!({ "kind": "codel" })).unwrap());
+    let after = LinkSpec { queue, ..before.clone() };
+    assert!(after.is_same_but_queue(before) && !before.is_same_but_queue(before));
+    assert!(!LinkSpec { delay: Duration::from_ms(1), ..after.clone() }.is_same_but_queue(before));
+    // Set 1.5 s after the start, the rate stays the second one.
+    let change = START + Duration::from_ms(1_500);
+    lane.link.set_queue(change, &after);
+    assert_eq!(lane.link.version(), None);
+    assert_eq!(lane.link.offer(change, 1500, false, None), Verdict::Pending);
+    lane.link.advance(change);
+    let sent = Verdict::Deliver { at: change + Duration::from_us(6_152), marked: false };
+    assert_eq!(lane.link.decided().map(|decided| decided.verdict), Some(sent));
+}
+
+#[test]
 fn packets_stay_in_the_queue_when_the_discipline_changes() {
     let mut frames = FramePool::new(1600);
     let kinds = ["rcp", "xcp", "codel", "xcp-b", "drop-tail", "errors"];

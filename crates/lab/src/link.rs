@@ -264,6 +264,14 @@ impl Link {
         self.coalescer = self.card(spec);
     }
 
+    /// Replaces queue and buffer by those of `spec` from `at` on. Rates, outages, losses and delays go on as they were.
+    pub fn set_queue(&mut self, at: Instant, spec: &LinkSpec) {
+        self.advance(at);
+        self.generation += 1;
+        self.queue.change_discipline(at, &spec.discipline(), self.sub_seed(QUEUE));
+        self.shadow.change_discipline(at, &spec.drop_tail(), 0);
+    }
+
     /// Replaces the cross traffic from `at` on; `start` and `stop` of the sources count from `at`.
     pub fn set_cross(&mut self, at: Instant, cross: &[Cross]) {
         self.generation += 1;

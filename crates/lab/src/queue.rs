@@ -96,6 +96,14 @@ impl Queue {
         self.wire.change(now, rates);
     }
 
+    /// Changes the discipline at `now` as [`Queue::change`] does, and leaves the rates as they are.
+    pub fn change_discipline(&mut self, now: Instant, spec: &QueueSpec, seed: u64) {
+        if *spec != self.spec {
+            let rates = self.wire.rates.clone();
+            self.adopt(now, &rates, spec, seed);
+        }
+    }
+
     fn adopt(&mut self, now: Instant, rates: &RateSteps, spec: &QueueSpec, seed: u64) {
         if spec.explicit().is_none() {
             self.records = self.take_records();
