@@ -7,7 +7,7 @@ use libbpf_rs::Object;
 use nix::sched::{CloneFlags, setns};
 
 use crate::default::NAMESPACE;
-use crate::device::{Interface, set_segments};
+use crate::device::Interface;
 use crate::error::Error;
 use crate::loader::Loaded;
 
@@ -17,8 +17,8 @@ const PROGRAMS: [(&str, libbpf_sys::bpf_attach_type); 2] =
 
 /// An interface whose packets carry the congestion header, until this is dropped.
 ///
-/// The kernel detaches the programs however the process ends. Meanwhile TCP hands the interface single segments: a buffer
-/// of several would need a header for each.
+/// The kernel detaches the programs however the process ends. Meanwhile TCP hands the interface single segments, as a buffer
+/// of several would need a header for each, and with complete checksums if its card would not find them.
 #[derive(Debug)]
 pub struct Attached {
     /// As it was before.
@@ -32,8 +32,8 @@ impl Attached {
         let interface = Interface::here(interface)?;
         let namespace = File::open(NAMESPACE).map_err(Error::file("open", NAMESPACE))?;
         let mut attached = Attached { interface, namespace, links: Vec::new() };
-        let Interface { name, index, .. } = attached.interface.clone();
-        set_segments(&name, 1)?;
+        let index = attached.interface.index;
+        attached.interface.change()?;
         for (program, place) in PROGRAMS {
             attached.links.push(link(find(object, program)?, index, place)?);
         }
