@@ -102,7 +102,7 @@ fn senders_and_routers_change_their_protocol_while_data_flows() {
         };
         assert!(there().filter(inside).all(|interval| interval["law"] == law), "{law}");
     }
-    let last = there().last().unwrap();
+    let last = there().next_back().unwrap();
     assert_eq!((&last["kappa"], &last["n"]), (&9_000.0.into(), &3.into()));
     // Every flow goes on under every law.
     let goodput = std::fs::read_to_string(folder.path().join("lab/goodput.csv")).unwrap();
