@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use headway_lab::{Direction, Edge, Interval, Lab, Life, LinkSpec, LinkStatus, RouterStatus, Spec, Status};
+use headway_lab::{
+    Direction, Edge, Interval, Lab, Life, LinkSpec, LinkStatus, PathSpec, RouterStatus, Spec, Status,
+};
 use headway_scenario::Change;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -316,9 +318,10 @@ fn change(text: &str) -> Result<Change, String> {
 
 fn set(name: &str, changes: &[Change], link: Option<&str>) -> Result<ExitCode> {
     let lab = Lab::attach(name)?;
-    let link = lab.link(link)?;
-    let path = headway_scenario::apply(&toml::to_string(&link.path)?, changes)?;
-    lab.set_links(&[(&link.name, path)])?;
+    let apply = |path: &PathSpec| -> Result<PathSpec> {
+        Ok(headway_scenario::apply(&toml::to_string(path)?, changes)?)
+    };
+    lab.change_link(link, apply)?;
     for change in changes {
         print_line!("lab {name}: {change}");
     }

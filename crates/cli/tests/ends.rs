@@ -64,3 +64,58 @@ fn flows_of_rcp_run_in_the_lab_as_in_the_simulator() {
     // The kernel paces RCP in any case.
     runs_as_in_the_simulator("rcp", "rcp:paced");
 }
+
+/// Two flows and their routers change from XCP to RCP and back, and the last router its kappa and n.
+fn flip() -> String {
+    let mut text = scenario("xcp", "xcp").replace("\"3 s\"", "\"6 s\"").replace("\"1500 ms\"", "\"500 ms\"");
+    let mut change = |at: &str, what: &str| text += &format!("[[change]]\nat = \"{at}\"\n{what}\n");
+    for (at, there, back, controller) in [
+        ("2 s", "kind = \"rcp\"", "rcp", "rcp:paced"),
+        ("4 s", "kind = \"xcp-b\", kappa = \"6 kB\"", "xcp", "xcp"),
+    ] {
+        change(at, &format!("link = \"client->sink\"\nqueue = {{ {there}, limit = \"75 kB\" }}"));
+        change(at, &format!("link = \"sink->client\"\nqueue = {{ kind = \"{back}\", limit = \"75 kB\" }}"));
+        change(at, &format!("flow = \"xcp\"\ncontroller = \"{controller}\""));
+    }
+    let queue = "kind = \"xcp-b\", kappa = \"9 kB\", n = 3, limit = \"75 kB\"";
+    change("5 s", &format!("link = \"client->sink\"\nqueue = {{ {queue} }}"));
+    text
+}
+
+#[test]
+fn senders_and_routers_change_their_protocol_while_data_flows() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = support::write(folder.path(), "flip.toml", &flip());
+    let Some(lab) = summary(&file, folder.path(), "lab") else { return };
+    if lab["valid"] != true {
+        println!("INVALID: {lab}");
+        return;
+    }
+    let control = std::fs::read_to_string(folder.path().join("lab/control.jsonl")).unwrap();
+    let intervals: Vec<Value> = control.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let there = || intervals.iter().filter(|interval| interval["link"] == "client->sink");
+    for (law, from, to) in [("xcp", 0, 2), ("rcp", 2, 4), ("xcp-b", 4, 6)] {
+        // Records are kept once an interval ends, and commands take a moment.
+        let inside = |interval: &&Value| {
+            let end = interval["end_ns"].as_i64().unwrap();
+            (from * 1_000_000_000 + 300_000_000..to * 1_000_000_000).contains(&end)
+        };
+        assert!(there().filter(inside).all(|interval| interval["law"] == law), "{law}");
+    }
+    let last = there().next_back().unwrap();
+    assert_eq!((&last["kappa"], &last["n"]), (&9_000.0.into(), &3.into()));
+    // Every flow goes on under every law.
+    let goodput = std::fs::read_to_string(folder.path().join("lab/goodput.csv")).unwrap();
+    for flow in [0, 1] {
+        for second in [1, 3, 5] {
+            let bits: u64 = goodput
+                .lines()
+                .skip(1)
+                .map(|line| line.split(',').map(|value| value.parse().unwrap()).collect::<Vec<u64>>())
+                .filter(|row| row[0] / 1_000_000_000 == second && row[2] == flow)
+                .map(|row| row[3] * (row[1] - row[0]) / 1_000_000_000)
+                .sum();
+            assert!(bits > 1_000_000, "flow {flow} had {bits} bits in second {second}: {goodput}");
+        }
+    }
+}

@@ -269,6 +269,16 @@ fn traffic_and_path_change_under_way() {
 }
 
 #[test]
+fn times_far_ahead_are_refused() {
+    let Some(lab) = up(&Spec::new(link(10.0)), &name("ahead"), Life::Owned) else { return };
+    for ahead in [now() + Duration::from_ms(61_000), Instant::from_ns(u64::MAX)] {
+        let refused = lab.truth_until(ahead).map(|_| ()).map_err(|error| error.to_string());
+        assert!(refused.as_ref().is_err_and(|text| text.contains("more than a minute ahead")), "{refused:?}");
+    }
+    lab.down().unwrap();
+}
+
+#[test]
 fn a_killed_daemon_leaves_nothing() {
     let name = name("kill");
     let spec = Spec::new(link(10.0));

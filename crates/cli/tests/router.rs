@@ -12,9 +12,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use headway_core::Instant;
 use headway_core::explicit::{Format, HEADER_BYTES, Header, VERSION_RCP, VERSION_XCP, decode, encode};
-use headway_lab::{Lab, Life, Spec};
+use headway_core::{Duration, Instant};
+use headway_lab::{Lab, Life, LinkSpec, PathSpec, Spec};
 use headway_record::ControlInterval;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -228,6 +228,26 @@ fn a_router_changes_its_parameters_and_its_protocol_while_packets_pass() {
     let nameless = output(&mut headway(&["lab", "set", &lab_name, "forward.rate=1 Mb/s"]));
     assert!(text(&nameless.stderr).contains("the lab has several links"), "{nameless:?}");
     assert!((100..=1_250_000).contains(&rcp.pass(0)));
+    lab.down().unwrap();
+}
+
+#[test]
+fn changes_at_the_same_time_do_not_undo_each_other() {
+    let Some(lab) = up(&CHAIN.replace("KIND", "xcp"), &name("twice")) else { return };
+    let change = |edit: &dyn Fn(&mut LinkSpec)| {
+        let edited = |path: &PathSpec| -> Result<PathSpec, headway_lab::Error> {
+            let mut path = path.clone();
+            edit(&mut path.forward);
+            Ok(path)
+        };
+        lab.change_link(Some("r-h2"), edited).unwrap();
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| (1..=50).for_each(|n| change(&|link| link.delay = Duration::from_ms(n))));
+        scope.spawn(|| (1..=50).for_each(|n| change(&|link| link.loss = n as f64 / 100.0)));
+    });
+    let forward = lab.link(Some("r-h2")).unwrap().path.forward;
+    assert_eq!((forward.delay, forward.loss), (Duration::from_ms(50), 0.5));
     lab.down().unwrap();
 }
 

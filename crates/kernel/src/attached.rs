@@ -7,8 +7,9 @@ use libbpf_rs::Object;
 use nix::sched::{CloneFlags, setns};
 
 use crate::default::NAMESPACE;
-use crate::device::{Interface, set_segments};
+use crate::device::Interface;
 use crate::error::Error;
+use crate::loader::Loaded;
 
 /// The programs of `bpf/end_wire.bpf.h`, and where they are attached.
 const PROGRAMS: [(&str, libbpf_sys::bpf_attach_type); 2] =
@@ -16,8 +17,8 @@ const PROGRAMS: [(&str, libbpf_sys::bpf_attach_type); 2] =
 
 /// An interface whose packets carry the congestion header, until this is dropped.
 ///
-/// The kernel detaches the programs however the process ends. Meanwhile TCP hands the interface single segments: a buffer
-/// of several would need a header for each.
+/// The kernel detaches the programs however the process ends. Meanwhile TCP hands the interface single segments, as a buffer
+/// of several would need a header for each, and with complete checksums if its card would not find them.
 #[derive(Debug)]
 pub struct Attached {
     /// As it was before.
@@ -31,15 +32,38 @@ impl Attached {
         let interface = Interface::here(interface)?;
         let namespace = File::open(NAMESPACE).map_err(Error::file("open", NAMESPACE))?;
         let mut attached = Attached { interface, namespace, links: Vec::new() };
-        let Interface { name, index, .. } = attached.interface.clone();
-        set_segments(&name, 1)?;
+        let index = attached.interface.index;
+        attached.interface.change()?;
         for (program, place) in PROGRAMS {
-            let found = object.progs().find(|found| found.name() == program);
-            let found = found.ok_or_else(|| Error::Internal(format!("there is no program {program}")))?;
-            attached.links.push(link(found.as_fd().as_raw_fd(), index, place)?);
+            attached.links.push(link(find(object, program)?, index, place)?);
         }
         Ok(attached)
     }
+
+    /// Replaces the programs by those of another controller, XCP or RCP. Every packet meets one or the other. The other
+    /// knows nothing of the connections so far: they carry no header until their senders have chosen its controller.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn switch(&mut self, loaded: &Loaded) -> Result<(), Error> {
+        for (link, (program, _)) in self.links.iter().zip(PROGRAMS) {
+            let program = find(loaded.object(), program)?;
+            // SAFETY: a system call with valid descriptors and no options.
+            let result = unsafe { libbpf_sys::bpf_link_update(link.as_raw_fd(), program, std::ptr::null()) };
+            if result < 0 {
+                let reason = libbpf_rs::Error::from_raw_os_error(-result);
+                return Err(Error::Bpf { action: "replace a program at the interface", reason });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the descriptor of a program.
+fn find(object: &Object, name: &str) -> Result<i32, Error> {
+    let found = object.progs().find(|found| found.name() == name);
+    let found = found.ok_or_else(|| Error::Internal(format!("there is no program {name}")))?;
+    Ok(found.as_fd().as_raw_fd())
 }
 
 impl Drop for Attached {

@@ -1,4 +1,4 @@
-//! Network interfaces and the setting of them that XCP and RCP depend on, by `ip` of iproute2.
+//! Network interfaces and the settings of them that XCP and RCP depend on.
 
 use std::io;
 use std::process::{Command, Output};
@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use crate::default::Namespace;
 use crate::error::Error;
+use crate::features;
 
-/// An Ethernet interface of a network namespace, with the setting that XCP and RCP change.
+/// An Ethernet interface of a network namespace, with the settings that XCP and RCP change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
     /// Its name.
@@ -18,6 +19,10 @@ pub struct Interface {
     pub index: u32,
     /// The most segments that the kernel hands to it at once (`gso_max_segs`).
     pub segments: u32,
+    /// The features by which its card computes checksums for packets whose IP header announces TCP only; they are off while
+    /// packets carry the congestion header. Named as the kernel names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checksums: Vec<String>,
     /// Its network namespace.
     pub namespace: Namespace,
 }
@@ -33,10 +38,12 @@ impl Interface {
         if !device.is_ethernet() {
             return Err(error(name, "it is not Ethernet, and only there the header is inserted"));
         }
+        let active = features::active(name).map_err(|reason| error(name, &reason.to_string()))?;
         Ok(Interface {
             name: device.name,
             index: device.index,
             segments: device.segments,
+            checksums: features::disturbed(&active),
             namespace: Namespace::here()?,
         })
     }
@@ -50,9 +57,32 @@ impl Interface {
         Ok(devices.into_iter().filter(Device::is_ethernet).map(|device| device.name).collect())
     }
 
+    /// Prepares the interface, which is in this thread's network namespace, for packets with the congestion header: single
+    /// segments, with checksums that the kernel computes unless the card finds them there.
+    #[cfg(feature = "bpf")]
+    pub(crate) fn change(&self) -> Result<(), Error> {
+        set_segments(&self.name, 1)?;
+        let failed = |reason: io::Error| error(&self.name, &format!("cannot turn checksums off ({reason})"));
+        features::set(&self.name, &self.checksums, false).map_err(failed)?;
+        let active = features::active(&self.name).map_err(failed)?;
+        match self.checksums.iter().find(|name| active.contains(name)) {
+            None => Ok(()),
+            Some(feature) => Err(error(
+                &self.name,
+                &format!(
+                    "its card can checksum TCP only behind the IP header, and {feature} stays on; try `ethtool -K {} tx \
+                     off`, or take another interface",
+                    self.name
+                ),
+            )),
+        }
+    }
+
     /// Sets the interface as it was; it is in this thread's network namespace.
     pub(crate) fn restore(&self) -> Result<(), Error> {
-        set_segments(&self.name, self.segments)
+        let restored = features::set(&self.name, &self.checksums, true);
+        set_segments(&self.name, self.segments)?;
+        restored.map_err(|reason| error(&self.name, &format!("cannot turn checksums on ({reason})")))
     }
 }
 
@@ -85,7 +115,7 @@ fn describe(name: &str, which: &[&str]) -> Result<Vec<Device>, Error> {
 }
 
 /// Sets the most segments that the kernel hands to an interface of this thread's network namespace at once.
-pub(crate) fn set_segments(interface: &str, segments: u32) -> Result<(), Error> {
+fn set_segments(interface: &str, segments: u32) -> Result<(), Error> {
     ip(interface, &["link", "set", "dev", interface, "gso_max_segs", &segments.to_string()]).map(|_| ())
 }
 

@@ -13,6 +13,7 @@ mod controller;
 mod default;
 mod device;
 mod error;
+mod features;
 mod instance;
 #[cfg(feature = "bpf")]
 mod loader;

@@ -205,6 +205,10 @@ impl Loaded {
         Attached::new(&self.object, interface)
     }
 
+    pub(crate) fn object(&self) -> &Object {
+        &self.object
+    }
+
     /// Returns the map whose name ends with `end`.
     fn map(&self, end: &str) -> Result<Map<'_>, Error> {
         let map = self.object.maps().find(|map| map.name().to_string_lossy().ends_with(end));

@@ -133,6 +133,16 @@ impl Loaded {
 #[derive(Debug)]
 pub struct Attached(Infallible);
 
+impl Attached {
+    /// Replaces the programs.
+    ///
+    /// # Errors
+    /// Never, as there are none.
+    pub fn switch(&mut self, _loaded: &Loaded) -> Result<(), Error> {
+        match self.0 {}
+    }
+}
+
 /// Says that the counters of XCP or RCP cannot be read.
 ///
 /// # Errors

@@ -142,10 +142,12 @@ impl Control {
                 Ok(Answer::Since(since))
             }
             Request::Sync(until) => {
-                let ahead = (until - clock::now()).to_std();
-                if ahead > MAX_SYNC {
+                let now = clock::now();
+                // Compared as times, because the difference to one from a forged request need not fit.
+                if until > now + headway_core::Duration::from(MAX_SYNC) {
                     return Err("the requested time is more than a minute ahead".to_owned());
                 }
+                let ahead = (until - now).to_std();
                 self.send(ahead + ANSWER_TIMEOUT, |answer| Command::Sync(until, answer))?;
                 Ok(Answer::Synced)
             }

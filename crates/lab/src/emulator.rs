@@ -265,8 +265,10 @@ impl Emulator {
                     let before = &self.spec.links[link].path;
                     for (lane, direction) in self.lanes[2 * link..].iter_mut().zip(Direction::BOTH) {
                         let (before, after) = (before.side(direction), path.side(direction));
-                        // The times of what varies count from now.
-                        if after != before || after.varies() {
+                        if after.is_same_but_queue(before) {
+                            lane.link.set_queue(now, after);
+                        } else if after != before || after.varies() {
+                            // The times of what varies count from now.
                             lane.set_link(now, after);
                         }
                     }

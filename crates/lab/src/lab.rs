@@ -9,6 +9,7 @@ use std::{fs, io};
 
 use headway_core::Instant;
 use headway_record::ControlInterval;
+use nix::fcntl::{Flock, FlockArg};
 
 use crate::base::{Base, Folder, check_name};
 use crate::control::{Answer, Request, ask};
@@ -229,6 +230,25 @@ impl Lab {
     pub fn set_links(&self, links: &[(&str, PathSpec)]) -> Result<Instant, Error> {
         let named = |(name, path): &(&str, PathSpec)| (Some((*name).to_owned()), path.clone());
         self.since(&Request::SetPaths(links.iter().map(named).collect()))
+    }
+
+    /// Replaces the path of a link by what `change` makes of the present one; `None` stands for the only link. Of two such
+    /// changes at the same time the second begins with what the first has made.
+    ///
+    /// # Errors
+    /// If `change` fails, and as for [`Lab::set_links`].
+    pub fn change_link<E: From<Error>>(
+        &self,
+        name: Option<&str>,
+        change: impl FnOnce(&PathSpec) -> Result<PathSpec, E>,
+    ) -> Result<Instant, E> {
+        let path = self.folder.path();
+        let failed = |reason: io::Error| Error::file("lock", path, reason);
+        let folder = fs::File::open(path).map_err(failed)?;
+        let _lock =
+            Flock::lock(folder, FlockArg::LockExclusive).map_err(|(_, reason)| failed(reason.into()))?;
+        let link = self.link(name)?;
+        Ok(self.set_links(&[(&link.name, change(&link.path)?)])?)
     }
 
     /// Returns the present configuration and the latest intervals.

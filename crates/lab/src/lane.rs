@@ -110,7 +110,7 @@ impl Lane {
         }
     }
 
-    /// Handles everything due by `now`: frames that reach the queue and frames whose departure is judged.
+    /// Handles everything due by `now`: frames that reach the queue and frames whose departure must be judged.
     pub(crate) fn settle(&mut self, now: Instant, frames: &mut FramePool) {
         while let Some(&Reverse((at, _, frame))) = self.arriving.peek()
             && at <= now
@@ -118,8 +118,9 @@ impl Lane {
             self.arriving.pop();
             self.offer(at, frame, frames);
         }
-        while let Some(turn) = self.link.next_turn()
-            && turn <= now
+        while let Some(event) = self.link.next_event()
+            && event <= now
+            && let Some(turn) = self.link.next_turn()
         {
             self.link.advance(turn);
         }
@@ -152,7 +153,7 @@ impl Lane {
     /// Returns when [`Lane::settle`] next has something to do.
     pub(crate) fn next_event(&self) -> Option<Instant> {
         let arrival = self.arriving.peek().map(|Reverse((at, ..))| *at);
-        arrival.into_iter().chain(self.link.next_turn()).min()
+        arrival.into_iter().chain(self.link.next_event()).min()
     }
 
     /// Discards all frames and returns their buffers to the pool.

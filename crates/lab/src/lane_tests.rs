@@ -180,6 +180,27 @@ fn a_change_of_rate_keeps_the_state_of_a_router() {
 }
 
 #[test]
+fn a_change_of_the_queue_leaves_a_varying_link_where_it_is() {
+    let text =
+        "[forward]\nrates = [[\"0 s\", \"10 Mb/s\"], [\"1 s\", \"2 Mb/s\"]]\nqueue = { kind = \"xcp\" }";
+    let spec = Spec::parse(text, std::path::Path::new("x.toml")).unwrap();
+    let mut lane = Lane::new(&spec, 0, Direction::Forward, START);
+    let before = &spec.links[0].path.forward;
+    let queue = Some(serde_json::from_value(serde_json::json!({ "kind": "codel" })).unwrap());
+    let after = LinkSpec { queue, ..before.clone() };
+    assert!(after.is_same_but_queue(before) && !before.is_same_but_queue(before));
+    assert!(!LinkSpec { delay: Duration::from_ms(1), ..after.clone() }.is_same_but_queue(before));
+    // Set 1.5 s after the start, the rate stays the second one.
+    let change = START + Duration::from_ms(1_500);
+    lane.link.set_queue(change, &after);
+    assert_eq!(lane.link.version(), None);
+    assert_eq!(lane.link.offer(change, 1500, false, None), Verdict::Pending);
+    lane.link.advance(change);
+    let sent = Verdict::Deliver { at: change + Duration::from_us(6_152), marked: false };
+    assert_eq!(lane.link.decided().map(|decided| decided.verdict), Some(sent));
+}
+
+#[test]
 fn packets_stay_in_the_queue_when_the_discipline_changes() {
     let mut frames = FramePool::new(1600);
     let kinds = ["rcp", "xcp", "codel", "xcp-b", "drop-tail", "errors"];
@@ -195,4 +216,63 @@ fn packets_stay_in_the_queue_when_the_discipline_changes() {
         lane.set_link(START, &spec.links[0].path.forward);
     }
     assert_eq!(released(&mut lane, &mut frames, START + Duration::from_ms(10_000)).len(), sent);
+}
+
+/// Passes a packet every 900 us to a queue that has 5 Mb/s of cross traffic, and returns when which feedback leaves. The
+/// lane settles at every turn, or only when it asks for it.
+fn releases(queue: &str, every_turn: bool) -> (Vec<(Instant, Vec<u8>)>, u32) {
+    let text = format!(
+        "[forward]\nrate = \"20 Mb/s\"\ndelay = \"3 ms\"\nqueue = {queue}\n\
+         [[cross]]\ndirection = \"forward\"\nmodel = \"poisson\"\nrate = \"5 Mb/s\""
+    );
+    let spec = Spec::parse(&text, std::path::Path::new("x.toml")).unwrap();
+    let mut lane = Lane::new(&spec, 0, Direction::Forward, START);
+    let mut frames = FramePool::new(1600);
+    let frame = Packet::v4().build(&header(VERSION_XCP));
+    let (mut out, mut settled) = (Vec::new(), 0);
+    let mut now = START;
+    for k in 0..2_000 {
+        let arrival = START + Duration::from_us(900 * k);
+        loop {
+            let release = lane.first().map(|held| held.release);
+            let event = if every_turn { lane.link.next_turn() } else { lane.next_event() };
+            let Some(next) = release.into_iter().chain(event).min().filter(|next| *next < arrival) else {
+                break;
+            };
+            assert!(next >= now, "a frame became due in the past");
+            now = next;
+            if every_turn {
+                lane.link.advance(now);
+            }
+            settled += u32::from(event == Some(now));
+            out.extend(released(&mut lane, &mut frames, now).into_iter().map(|frame| (now, frame)));
+        }
+        now = arrival;
+        let len = frame.len();
+        let number = frames.alloc();
+        frames.get_mut(number)[..len].copy_from_slice(&frame);
+        lane.receive(Received { frame: number, len, stamp: arrival }, &mut frames);
+    }
+    (out, settled)
+}
+
+#[test]
+fn packets_leave_as_if_the_router_had_looked_at_every_turn() {
+    for queue in ["{ kind = \"xcp\" }", "{ kind = \"errors\", capacity = \"0 b/s\" }", "{ kind = \"codel\" }"]
+    {
+        let ((often, turns), (rarely, events)) = (releases(queue, true), releases(queue, false));
+        assert!(often.len() > 1_900 && often == rarely, "{queue}");
+        assert!(queue.contains("codel") || events < turns * 3 / 4, "{queue}: {events} of {turns}");
+    }
+}
+
+#[test]
+fn nobody_wakes_up_for_cross_traffic_alone() {
+    let text = "[forward]\nrate = \"20 Mb/s\"\nqueue = { kind = \"xcp\" }\n\
+                [[cross]]\ndirection = \"forward\"\nmodel = \"poisson\"\nrate = \"25 Mb/s\"";
+    let spec = Spec::parse(text, std::path::Path::new("x.toml")).unwrap();
+    let mut lane = Lane::new(&spec, 0, Direction::Forward, START);
+    lane.link.advance(START + Duration::from_ms(500));
+    assert!(lane.link.next_turn().is_some());
+    assert_eq!(lane.next_event(), None);
 }

@@ -54,6 +54,7 @@ mod start;
 mod sum;
 #[cfg(test)]
 mod testing;
+mod waiting;
 mod writer;
 
 pub use delay_trace::DelayTrace;

@@ -15,6 +15,11 @@ use crate::meter::{Meter, Owner};
 use crate::queue::{Queue, Service, wire_size};
 use crate::spec::{Cross, Direction, LinkSpec};
 use crate::truth::Interval;
+use crate::waiting::Waiting;
+
+/// How long before its delivery a packet is judged at the latest. The emulator sleeps until so long before a delivery in any
+/// case, because sleepers wake up late (50 to 100 us is sensible).
+const LEAD: Duration = Duration::from_us(70);
 
 /// The fate of a host packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +52,8 @@ pub struct Decided {
 #[derive(Clone, Debug)]
 pub struct Link {
     queue: Queue,
-    /// Owners and sizes of packets whose departure has not been judged yet.
-    waiting: VecDeque<(Owner, Bytes)>,
+    /// Packets whose departure has not been judged yet.
+    waiting: Waiting,
     /// Verdicts on host packets that waited.
     decided: VecDeque<Decided>,
     /// A drop-tail queue that sees cross traffic only. It shows whether a cross packet would have been dropped without
@@ -86,7 +91,7 @@ impl Link {
         let queue_seed = sub_seed(seed, direction, 0, QUEUE);
         let mut link = Link {
             queue: Queue::new(start, rates.clone(), &spec.discipline(), queue_seed),
-            waiting: VecDeque::new(),
+            waiting: Waiting::default(),
             decided: VecDeque::new(),
             shadow: Queue::new(start, rates.clone(), &spec.drop_tail(), 0),
             sources: Vec::new(),
@@ -172,6 +177,22 @@ impl Link {
         self.queue.next_turn()
     }
 
+    /// Returns by when departures must be judged so that no host packet is late: not before [`Link::next_turn`]; `None` if
+    /// no host packet waits.
+    ///
+    /// Nobody waits for cross traffic, and whatever happens later first judges the departures that were due before. So
+    /// the result is the same, and the caller need not wake up for every packet.
+    pub fn next_event(&self) -> Option<Instant> {
+        let (before, size) = self.waiting.first_host()?;
+        let turn = self.queue.next_turn()?;
+        if !self.queue.keeps_accepted() || self.traced_delay.is_some() {
+            return Some(turn);
+        }
+        let own_turn = self.queue.time_after(turn, before);
+        let delivery = self.queue.time_after(own_turn, size) + self.delay;
+        Some(own_turn.max(delivery - LEAD))
+    }
+
     /// Counts a packet that the queue accepted at `at`.
     fn taken(&mut self, at: Instant, owner: Owner, size: Bytes, service: Option<Service>) {
         match service {
@@ -179,7 +200,7 @@ impl Link {
                 self.meter.carried(owner, service, size);
                 self.meter.queued(at, service.start);
             }
-            None => self.waiting.push_back((owner, size)),
+            None => self.waiting.push(owner, size),
         }
         self.meter.backlog(at, self.queue.scaled_backlog(at));
     }
@@ -187,7 +208,7 @@ impl Link {
     /// Judges the departures of all waiting packets up to `time`.
     fn judge_departures(&mut self, time: Instant) {
         while let Some(served) = self.queue.serve(time) {
-            let Some((owner, size)) = self.waiting.pop_front() else { return };
+            let Some((owner, size)) = self.waiting.pop() else { return };
             match (served.service, owner) {
                 (Some((service, marked)), owner) => {
                     self.meter.carried(owner, service, size);
@@ -241,6 +262,14 @@ impl Link {
         self.loss = spec.loss;
         self.loss_bursts = self.bursts(at, spec);
         self.coalescer = self.card(spec);
+    }
+
+    /// Replaces queue and buffer by those of `spec` from `at` on. Rates, outages, losses and delays go on as they were.
+    pub fn set_queue(&mut self, at: Instant, spec: &LinkSpec) {
+        self.advance(at);
+        self.generation += 1;
+        self.queue.change_discipline(at, &spec.discipline(), self.sub_seed(QUEUE));
+        self.shadow.change_discipline(at, &spec.drop_tail(), 0);
     }
 
     /// Replaces the cross traffic from `at` on; `start` and `stop` of the sources count from `at`.

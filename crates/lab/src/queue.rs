@@ -96,6 +96,14 @@ impl Queue {
         self.wire.change(now, rates);
     }
 
+    /// Changes the discipline at `now` as [`Queue::change`] does, and leaves the rates as they are.
+    pub fn change_discipline(&mut self, now: Instant, spec: &QueueSpec, seed: u64) {
+        if *spec != self.spec {
+            let rates = self.wire.rates.clone();
+            self.adopt(now, &rates, spec, seed);
+        }
+    }
+
     fn adopt(&mut self, now: Instant, rates: &RateSteps, spec: &QueueSpec, seed: u64) {
         if spec.explicit().is_none() {
             self.records = self.take_records();
@@ -169,6 +177,16 @@ impl Queue {
     /// Returns when the next waiting packet's departure is judged; `None` if none waits.
     pub fn next_turn(&self) -> Option<Instant> {
         self.waiting.front().map(|first| first.arrived.max(Instant::from_ns(self.wire.free)))
+    }
+
+    /// Whether no packet that was accepted is dropped when its departure is judged.
+    pub(crate) fn keeps_accepted(&self) -> bool {
+        !matches!(self.discipline, queue::Queue::Codel(_))
+    }
+
+    /// Returns when `bytes` have been sent that begin at `at`, rounded down.
+    pub(crate) fn time_after(&self, at: Instant, bytes: Bytes) -> Instant {
+        at + self.wire.rates.time_for(at, bytes)
     }
 
     /// Returns when the oldest waiting packet arrived.

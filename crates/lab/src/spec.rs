@@ -241,6 +241,12 @@ impl LinkSpec {
             || self.delay_trace.is_some()
     }
 
+    /// Whether it differs from `other`, but in queue and buffer only.
+    pub(crate) fn is_same_but_queue(&self, other: &LinkSpec) -> bool {
+        let with_queue = LinkSpec { queue: self.queue.clone(), buffer: self.buffer, ..other.clone() };
+        self != other && *self == with_queue
+    }
+
     /// Returns the rate as a list of steps with outages, which has one step if the rate is constant.
     pub fn rate_steps(&self) -> RateSteps {
         let rates = self.rates.clone().unwrap_or_else(|| RateSteps::constant(self.rate));

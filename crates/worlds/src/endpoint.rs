@@ -3,8 +3,10 @@
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration as Span, SystemTime, UNIX_EPOCH};
 
@@ -78,6 +80,14 @@ impl PlannedFlow {
             Role::Receive => &self.nodes[1],
         }
     }
+}
+
+/// Another controller for some flows, which their sender is told during the run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Switch {
+    pub(crate) controller: String,
+    /// The numbers of the flows.
+    pub(crate) flows: Vec<usize>,
 }
 
 /// The counters of all flows of a run, sampled at one time on `CLOCK_REALTIME`.
@@ -228,9 +238,14 @@ fn listen(controller: &str, port: u16) -> Result<TcpListener, Error> {
 /// Creates a socket with a congestion controller.
 fn socket(controller: &str) -> Result<Socket, Error> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-    setsockopt(&socket, sockopt::TcpCongestion, &OsString::from(controller))
-        .with_context(|| format!("this kernel does not have the congestion controller `{controller}`"))?;
+    choose(&socket, controller)?;
     Ok(socket)
+}
+
+/// Chooses the congestion controller of a socket.
+fn choose(socket: &impl AsFd, controller: &str) -> Result<(), Error> {
+    setsockopt(socket, sockopt::TcpCongestion, &OsString::from(controller))
+        .with_context(|| format!("this kernel does not have the congestion controller `{controller}`"))
 }
 
 /// Reads until the sender closes; the first four bytes hold the index of the flow.
@@ -255,7 +270,7 @@ struct Sending {
     finished: AtomicU64,
 }
 
-fn send(plan: &Plan, ended: &AtomicBool) -> Result<Vec<Sample>, Error> {
+fn send(plan: &Plan, ended: &Arc<AtomicBool>) -> Result<Vec<Sample>, Error> {
     let streams = connect_all(plan)?;
     let begin = ready()?;
     let mut flows = Vec::new();
@@ -268,9 +283,30 @@ fn send(plan: &Plan, ended: &AtomicBool) -> Result<Vec<Sample>, Error> {
             let _ = sending.fill(&flow, begin);
         });
     }
+    let (failed, failure) = channel();
+    let (switched, end) = (flows.clone(), Arc::clone(ended));
+    thread::spawn(move || {
+        if let Err(error) = switch_when_told(&switched) {
+            // Fails if the run is over, when the flows are as well.
+            let _ = failed.send(error);
+            end.store(true, Ordering::Relaxed);
+        }
+    });
     let counters =
         |flow: &Option<Arc<Sending>>| flow.as_ref().map(|flow| flow.counters()).unwrap_or_default();
-    Ok(watch(plan, begin, ended, || flows.iter().map(counters).collect()))
+    let samples = watch(plan, begin, ended, || flows.iter().map(counters).collect());
+    failure.try_recv().map_or(Ok(samples), Err)
+}
+
+/// Gives flows other controllers, as lines of standard input say, until it ends.
+fn switch_when_told(flows: &[Option<Arc<Sending>>]) -> Result<(), Error> {
+    for line in std::io::stdin().lines() {
+        let Switch { controller, flows: numbers } = serde_json::from_str(&line?)?;
+        for sending in numbers.into_iter().filter_map(|number| flows.get(number)?.as_ref()) {
+            choose(&sending.stream, &controller)?;
+        }
+    }
+    Ok(())
 }
 
 /// Opens all connections at once, ahead of the flows' start times, so that handshakes do not delay the first

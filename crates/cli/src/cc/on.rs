@@ -135,6 +135,13 @@ pub(super) fn report_on(note: &Note, json: bool) {
     if let Some(ends) = &note.ends {
         let names: Vec<&str> = ends.interfaces.iter().map(|interface| interface.name.as_str()).collect();
         print_line(format_args!("  header:     {}, in single segments", names.join(", ")));
+        for interface in ends.interfaces.iter().filter(|interface| !interface.checksums.is_empty()) {
+            print_line(format_args!(
+                "  checksums:  of {} by the kernel, because its card expects TCP behind the IP header ({} off)",
+                interface.name,
+                interface.checksums.join(", ")
+            ));
+        }
         if ends.receives_only {
             print_line("  it answers senders only\nCtrl-C unloads it.");
             return;

@@ -8,6 +8,8 @@ use headway_kernel::{Attached, Controller, EndOptions, Loaded, Loader, LsOptions
 use headway_lab::Lab;
 use headway_scenario::{EcnMode, FlowController, FlowSpec, Scenario};
 
+use super::changes::Step;
+
 /// A controller that flows or programs require.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Requirement {
@@ -24,6 +26,8 @@ enum Requirement {
 pub(super) struct Controllers {
     flows: Vec<String>,
     programs: Vec<Option<String>>,
+    /// The places in `loaded` of what changes of controllers require, by their numbers in the scenario.
+    changes: Vec<Option<usize>>,
     loaded: Vec<(Requirement, Loaded)>,
 }
 
@@ -41,6 +45,15 @@ impl Controllers {
                 |controller| controllers.get(&format!("program[{index}].controller"), controller, &kernels);
             let name = program.controller.as_ref().map(get).transpose()?;
             controllers.programs.push(name);
+        }
+        for (index, change) in scenario.change.iter().enumerate() {
+            let Some(controller) = &change.controller else {
+                controllers.changes.push(None);
+                continue;
+            };
+            let name = controllers.get(&format!("change[{index}].controller"), controller, &kernels)?;
+            let place = controllers.loaded.iter().position(|(_, loaded)| loaded.name() == name);
+            controllers.changes.push(place);
         }
         Ok(controllers)
     }
@@ -62,6 +75,11 @@ impl Controllers {
             }
         }
         Ok(attached)
+    }
+
+    /// Returns what flows get at a change; `None` unless it is one of a controller.
+    pub(super) fn of_change(&self, change: usize) -> Option<&Loaded> {
+        self.changes[change].map(|place| &self.loaded[place].1)
     }
 
     /// Returns the controller name for a group of flows.
@@ -89,12 +107,6 @@ impl Controllers {
         }
         // A name unique to this run, distinct from those of other runs and of `headway cc`.
         let name = format!("lab{}_{}", std::process::id(), self.loaded.len());
-        let is_second = self.loaded.iter().any(|(other, _)| matches!(other, Requirement::Ends(..)));
-        if is_second && matches!(required, Requirement::Ends(..)) {
-            bail!(
-                "the lab does not support `{key}`: all flows of XCP and RCP must have the same controller there"
-            );
-        }
         let loaded =
             loader.name(&name).unrestricted(true).load().with_context(|| {
                 format!("the lab does not support `{key}`; `--on uml` needs no privileges")
@@ -115,6 +127,48 @@ pub(super) fn check(index: usize, flow: &FlowSpec) -> Result<(), Error> {
         bail!("`flow[{index}].ecn`: the kernel's {kind} {rule}");
     }
     Ok(())
+}
+
+/// Rejects flows of XCP and RCP with different controllers at the same time: the programs at interfaces serve one.
+pub(super) fn check_alike(scenario: &Scenario, steps: &[Step]) -> Result<(), Error> {
+    let ends = |key: &str, controller: &FlowController| {
+        let required = requirement(key, controller, &[])?;
+        Ok::<_, Error>(Some(required).filter(|required| matches!(required, Requirement::Ends(..))))
+    };
+    let mut all = Vec::new();
+    for (index, flow) in scenario.flow.iter().enumerate() {
+        let key = format!("flow[{index}].controller");
+        all.push((ends(&key, &flow.controller)?, key));
+    }
+    for (index, program) in scenario.program.iter().enumerate() {
+        let key = format!("program[{index}].controller");
+        let required = program.controller.as_ref().map(|controller| ends(&key, controller)).transpose()?;
+        all.push((required.flatten(), key));
+    }
+    check_same(&all, None)?;
+    for step in steps {
+        let mut blamed = None;
+        for (number, groups) in &step.controllers {
+            let key = format!("change[{number}].controller");
+            let Some(controller) = &scenario.change[*number].controller else { continue };
+            let required = ends(&key, controller)?;
+            groups.iter().for_each(|group| all[*group] = (required.clone(), key.clone()));
+            blamed = Some(key);
+        }
+        check_same(&all, blamed.as_ref())?;
+    }
+    Ok(())
+}
+
+/// Rejects requirements of which one differs from the others: `blamed`, or else the last one.
+fn check_same(all: &[(Option<Requirement>, String)], blamed: Option<&String>) -> Result<(), Error> {
+    let mut required = all.iter().filter_map(|(required, key)| Some((required.as_ref()?, key)));
+    let Some((first, _)) = required.next() else { return Ok(()) };
+    let Some((_, last)) = required.rfind(|(other, _)| *other != first) else { return Ok(()) };
+    let key = blamed.unwrap_or(last);
+    bail!(
+        "the lab does not support `{key}`: all flows of XCP and RCP must have the same controller at a time there"
+    );
 }
 
 fn requirement(key: &str, controller: &FlowController, kernels: &[String]) -> Result<Requirement, Error> {

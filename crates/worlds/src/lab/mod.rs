@@ -1,5 +1,6 @@
 //! Runs with this host's TCP over an emulated network, in real time.
 
+mod changes;
 mod controllers;
 mod graph;
 mod pair;
@@ -22,6 +23,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::Serialize;
 
+use changes::Changes;
 use controllers::Controllers;
 use programs::Programs;
 
@@ -83,7 +85,7 @@ fn run_once(
     let mut ends: Vec<&str> = flows.iter().flat_map(|flow| flow.nodes.iter().map(String::as_str)).collect();
     ends.sort();
     ends.dedup();
-    let attached = controllers.attach(&lab, ends.into_iter())?;
+    let mut attached = controllers.attach(&lab, ends.into_iter())?;
     let start = |role| start_all(scenario, translated, &flows, &lab, role, options);
     // Receivers first: senders open their connections before they are ready.
     let (mut receivers, mut senders) = (start(Role::Receive)?, start(Role::Send)?);
@@ -96,9 +98,12 @@ fn run_once(
     }
     lab.set_cross(&translated.cross)?;
     let end = begin + scenario.duration;
+    let mut changes = Changes::new(&translated.steps, scenario, controllers, &lab);
     let mut shown = 0;
     while now() < end && !options.cancellation.is_cancelled() {
-        let next = programs.run_due(now() - begin)?.map_or(end, |next| end.min(begin + next));
+        let change = changes.run_due(now() - begin, &mut attached, &mut senders)?;
+        let program = programs.run_due(now() - begin)?;
+        let next = change.into_iter().chain(program).map(|next| begin + next).fold(end, Instant::min);
         thread::sleep((next - now()).to_std().min(TICK));
         let part = (now() - begin).secs_f64() / scenario.duration.secs_f64();
         let steps = (part.clamp(0.0, 1.0) * STEPS as f64) as u64;

@@ -9,6 +9,7 @@ use headway_lab::{Cross, Direction, Lab, LinkSpec as LabLink, Model, PathSpec, S
 use headway_scenario::{EcnMode, FlowSpec, LinkSpec, Scenario, Topology, TrafficSpec};
 use headway_traffic::Traffic;
 
+use super::changes;
 use super::controllers;
 use super::graph;
 use super::pair;
@@ -32,6 +33,8 @@ pub(crate) struct Translated {
     hosts: Vec<(String, String)>,
     /// The routes of each group of flows; empty if the lab's own are right.
     routes: Vec<graph::Routes>,
+    /// What changes during the run, in order of time.
+    pub(crate) steps: Vec<changes::Step>,
 }
 
 /// A queue of the lab.
@@ -67,9 +70,6 @@ impl Translated {
         if !scenario.measure.is_empty() {
             bail!("the lab does not support `measure[0]`; `headway measure` measures emulated paths");
         }
-        if !scenario.change.is_empty() {
-            bail!("the lab does not support `change[0]`; use `--on sim`");
-        }
         if scenario.interval < Duration::from_ms(10) {
             bail!("the lab does not support `interval` below 10 ms");
         }
@@ -87,7 +87,8 @@ impl Translated {
         let Network { links, cross, lanes, hosts, routes } = network;
         let spec = Spec { mtu: scenario.mtu, interval: INTERVAL, delays: true, ..Spec::of(links) };
         spec.validate().context("the lab cannot emulate this network")?;
-        Ok(Translated { spec, cross, lanes, hosts, routes })
+        let steps = changes::steps(scenario, &topology, &spec, &lanes)?;
+        Ok(Translated { spec, cross, lanes, hosts, routes, steps })
     }
 
     /// Returns the lab node that represents a node of the scenario.

@@ -41,10 +41,73 @@ fn links_that_vary_go_to_the_lab_with_what_the_seed_draws() {
     let steps = there.rate_steps();
     assert_eq!(steps.at(Instant::from_ns(1_005_000_000)), Rate::ZERO);
     assert!(steps.lowest() >= Rate::from_mbps(7.0));
-    let change = "[[change]]\nat = \"1 s\"\nlink = \"a->b\"\nqueue = { kind = \"codel\" }\n";
-    let changing = Scenario::parse(&format!("{text}{change}"), Path::new("x.toml"), &[]).unwrap();
-    let error = Translated::new(&changing).unwrap_err().to_string();
-    assert!(error.contains("`change[0]`"), "{error}");
+}
+
+/// A link from `a` to `b`, one without a rate from `b` to `c`, flows of XCP, and changes.
+fn changing(changes: &str) -> Result<Translated, String> {
+    let text = format!(
+        "duration = \"5 s\"\n\
+         [[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"10 Mb/s\"\nbuffer = \"90 kB\"\nqueue = {{ kind = \"xcp\" }}\n\
+         [[link]]\nfrom = \"b\"\nto = \"c\"\ndelay = \"1 ms\"\n\
+         [[flow]]\nname = \"one\"\nfrom = \"a\"\nto = \"c\"\ncontroller = \"xcp\"\n\
+         [[flow]]\nname = \"two\"\nfrom = \"a\"\nto = \"c\"\ncontroller = \"xcp\"\n{changes}"
+    );
+    let scenario = Scenario::parse(&text, Path::new("x.toml"), &[]).map_err(|error| error.to_string())?;
+    Translated::new(&scenario).map_err(|error| error.to_string())
+}
+
+fn queue(at: &str, link: &str, queue: &str) -> String {
+    format!("[[change]]\nat = \"{at}\"\nlink = \"{link}\"\nqueue = {queue}\n")
+}
+
+fn controller(at: &str, flow: &str, controller: &str) -> String {
+    format!("[[change]]\nat = \"{at}\"\nflow = \"{flow}\"\ncontroller = \"{controller}\"\n")
+}
+
+#[test]
+fn changes_become_steps_in_order_of_time() {
+    let changes = [
+        queue("3 s", "a->b", "{ kind = \"xcp\" }"),
+        queue("2 s", "a->b", "{ kind = \"rcp\", limit = \"50 kB\" }"),
+        queue("2 s", "b->a", "{ kind = \"codel\" }"),
+        controller("2 s", "one", "rcp"),
+        controller("2 s", "two", "rcp:paced"),
+        queue("1 s", "a->b", "{ kind = \"xcp\" }"),
+    ];
+    let steps = changing(&changes.concat().replace("limit = \"50 kB\"", "kappa = \"3 kB\"")).unwrap().steps;
+    let times: Vec<Duration> = steps.iter().map(|step| step.at).collect();
+    assert_eq!(times, [1, 2, 3].map(|s| Duration::from_ms(1_000 * s)));
+    // The first one sets the queue that the link has.
+    let links: Vec<usize> = steps.iter().map(|step| step.links.len()).collect();
+    assert_eq!(links, [0, 1, 1]);
+    assert_eq!(steps[1].controllers, [(3, vec![0]), (4, vec![1])]);
+    let kinds = |step: &changes::Step| {
+        let path = &step.links[0].1;
+        [&path.forward, &path.reverse].map(|side| {
+            let spec = side.queue.clone().unwrap();
+            (spec.explicit().map(|(law, _)| law.is_rate()), side.buffer)
+        })
+    };
+    let buffer = Some(Bytes::new(90_000));
+    // Both directions have changed since, and only one of them back.
+    assert_eq!(kinds(&steps[1]), [(Some(true), buffer), (None, buffer)]);
+    assert_eq!(kinds(&steps[2]), [(Some(false), buffer), (None, buffer)]);
+}
+
+#[test]
+fn changes_that_the_lab_cannot_make_are_refused_with_their_key() {
+    let rcp = controller("2 s", "one", "rcp");
+    for (changes, key) in [
+        (queue("1 s", "b->c", "{ kind = \"codel\" }"), "`change[0].link`: `b->c` has no queue there"),
+        (queue("1 s", "a->b", "{ kind = \"classes\" }"), "`change[0].queue.kind`"),
+        // While one of the two flows speaks another version, the interfaces would have to serve both.
+        (rcp.clone(), "`change[0].controller`: all flows of XCP and RCP"),
+        (rcp.clone() + &controller("3 s", "two", "rcp"), "`change[0].controller`: all flows of XCP and RCP"),
+    ] {
+        let error = changing(&changes).map(|translated| translated.steps).unwrap_err();
+        assert!(error.contains(key), "{error}");
+    }
+    assert!(changing(&(rcp + &controller("2 s", "two", "rcp"))).is_ok());
 }
 
 #[test]

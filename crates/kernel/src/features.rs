@@ -1,0 +1,170 @@
+//! Features of network interfaces by the names that the kernel has for them, in `ethtool` requests.
+
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixDatagram;
+
+/// Requests (linux/ethtool.h): the sizes of sets of names, the names of one, and the features of an interface.
+const GET_SIZES: u32 = 0x37;
+const GET_NAMES: u32 = 0x1b;
+const GET_FEATURES: u32 = 0x3a;
+const SET_FEATURES: u32 = 0x3b;
+/// The set of the names of features, and the length of a name in words of 32 bits.
+const FEATURES: u32 = 4;
+const NAME_WORDS: usize = 8;
+/// Transmit checksums at any place in a packet, which the congestion header does not disturb.
+const ANY_CHECKSUM: &str = "tx-checksum-ip-generic";
+/// Those for which the card itself looks for TCP or UDP behind the IP header.
+const TCP_CHECKSUMS: [&str; 2] = ["tx-checksum-ipv4", "tx-checksum-ipv6"];
+
+/// Returns the features of `active` with which a card would send wrong checksums behind a congestion header: it expects
+/// TCP where the header is, but the kernel leaves the checksum to it because it is TCP's.
+pub(crate) fn disturbed(active: &[String]) -> Vec<String> {
+    if active.iter().any(|name| name == ANY_CHECKSUM) {
+        return Vec::new();
+    }
+    active.iter().filter(|name| TCP_CHECKSUMS.contains(&name.as_str())).cloned().collect()
+}
+
+/// Returns the names of the features of an interface of this thread's network namespace that are on; none if it has no
+/// features that can be read.
+pub(crate) fn active(interface: &str) -> io::Result<Vec<String>> {
+    let names = names(interface)?;
+    // The kernel's words for each 32 features: available, requested, active, never changed.
+    let mut words = vec![0; 2 + 4 * names.len().div_ceil(32)];
+    (words[0], words[1]) = (GET_FEATURES, names.len().div_ceil(32) as u32);
+    request(interface, &mut words)?;
+    let is_on = |number: usize| words[2 + 4 * (number / 32) + 2] >> (number % 32) & 1 == 1;
+    Ok(names.into_iter().enumerate().filter(|(number, _)| is_on(*number)).map(|(_, name)| name).collect())
+}
+
+/// Turns features of an interface of this thread's network namespace on or off. Those that depend on them follow.
+pub(crate) fn set(interface: &str, features: &[String], on: bool) -> io::Result<()> {
+    if features.is_empty() {
+        return Ok(());
+    }
+    let names = names(interface)?;
+    // The kernel's words for each 32 features: which are meant, and which of them are to be on.
+    let mut words = vec![0; 2 + 2 * names.len().div_ceil(32)];
+    (words[0], words[1]) = (SET_FEATURES, names.len().div_ceil(32) as u32);
+    for (number, _) in names.iter().enumerate().filter(|(_, name)| features.contains(name)) {
+        let place = 2 + 2 * (number / 32);
+        words[place] |= 1 << (number % 32);
+        words[place + 1] |= u32::from(on) << (number % 32);
+    }
+    request(interface, &mut words)
+}
+
+/// Returns the names of all features that the kernel knows, by their numbers.
+fn names(interface: &str) -> io::Result<Vec<String>> {
+    let mask = if cfg!(target_endian = "big") { [0, 1 << FEATURES] } else { [1 << FEATURES, 0] };
+    let mut sizes = [GET_SIZES, 0, mask[0], mask[1], 0];
+    request(interface, &mut sizes)?;
+    let count = sizes[4];
+    let mut words = vec![0; 3 + NAME_WORDS * count as usize];
+    words[..3].copy_from_slice(&[GET_NAMES, FEATURES, count]);
+    request(interface, &mut words)?;
+    let text = |words: &[u32]| {
+        let bytes = words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0);
+        String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
+    };
+    Ok(words[3..].chunks(NAME_WORDS).map(text).collect())
+}
+
+/// Makes an `ethtool` request, whose answer replaces the words behind it. Without an answer they stay zero.
+fn request(interface: &str, words: &mut [u32]) -> io::Result<()> {
+    let socket = UnixDatagram::unbound()?;
+    // SAFETY: all-zero is a valid ifreq.
+    let mut ifreq: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in ifreq.ifr_name.iter_mut().zip(interface.bytes().take(libc::IFNAMSIZ - 1)) {
+        *to = from as libc::c_char;
+    }
+    ifreq.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: the words have the sizes that they state, and outlive the call.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut ifreq) };
+    match io::Error::last_os_error() {
+        error if result < 0 && error.raw_os_error() != Some(libc::EOPNOTSUPP) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(all(test, feature = "bpf"))]
+mod tests {
+    use std::process::Command;
+    use std::thread;
+
+    use nix::sched::{CloneFlags, unshare};
+
+    use super::*;
+    use crate::device::Interface;
+
+    fn named(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn only_checksums_that_expect_tcp_are_in_the_way() {
+        for (active, disturbed_by) in [
+            (&["tx-checksum-ip-generic", "tx-tcp-segmentation"][..], &[][..]),
+            (
+                &["tx-checksum-ipv4", "tx-checksum-ipv6", "rx-checksum"],
+                &["tx-checksum-ipv4", "tx-checksum-ipv6"],
+            ),
+            (&["tx-checksum-ipv4", "tx-scatter-gather"], &["tx-checksum-ipv4"]),
+            // The kernel asks for the general one first.
+            (&["tx-checksum-ipv4", "tx-checksum-ip-generic"], &[]),
+            (&["tx-checksum-sctp", "rx-gro"], &[]),
+            (&[], &[]),
+        ] {
+            assert_eq!(disturbed(&named(active)), named(disturbed_by), "{active:?}");
+        }
+    }
+
+    /// Runs `test` in a network namespace with the interface `eth0`; says so if that cannot be here.
+    fn with_interface(test: fn()) {
+        let inside = move || {
+            if let Err(error) = unshare(CloneFlags::CLONE_NEWNET) {
+                println!("SKIPPED: this host does not allow network namespaces ({error}); run as root");
+                return;
+            }
+            let made = Command::new("ip").args(["link", "add", "eth0", "type", "veth"]).status();
+            match made {
+                Ok(status) => assert!(status.success()),
+                Err(error) => return println!("SKIPPED: cannot run `ip` ({error}); install iproute2"),
+            }
+            test();
+        };
+        thread::spawn(inside).join().unwrap();
+    }
+
+    #[test]
+    fn a_restored_interface_has_the_features_that_were_turned_off() {
+        with_interface(|| {
+            let before = active("eth0").unwrap();
+            assert!(before.contains(&ANY_CHECKSUM.to_owned()), "{before:?}");
+            let interface = Interface::here("eth0").unwrap();
+            // A virtual interface finds TCP's checksum behind any header.
+            assert_eq!(interface.checksums, [""; 0]);
+            let interface = Interface { checksums: named(&[ANY_CHECKSUM]), ..interface };
+            interface.change().unwrap();
+            let during = active("eth0").unwrap();
+            assert!(!during.contains(&ANY_CHECKSUM.to_owned()), "{during:?}");
+            // Segmentation needs checksums: it goes and comes back with them.
+            assert!(!during.contains(&"tx-tcp-segmentation".to_owned()), "{during:?}");
+            interface.restore().unwrap();
+            assert_eq!(active("eth0").unwrap(), before);
+        });
+    }
+
+    #[test]
+    fn a_feature_that_cannot_be_turned_off_is_refused() {
+        with_interface(|| {
+            let interface = Interface::here("eth0").unwrap();
+            // The loopback interface never computes checksums.
+            let checksums = named(&[ANY_CHECKSUM]);
+            let interface = Interface { name: "lo".to_owned(), checksums, ..interface };
+            let refused = interface.change().map_err(|error| error.to_string());
+            assert!(refused.as_ref().is_err_and(|text| text.contains("stays on")), "{refused:?}");
+        });
+    }
+}
