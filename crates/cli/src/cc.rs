@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use headway_core::Rate;
-use headway_kernel::{Controller, EndOptions, LsOptions};
+use headway_kernel::{Carrier, Controller, EndOptions, LsOptions, Namespace};
 
 /// Runs congestion controllers on this kernel; when the program ends, the kernel is as before.
 ///
@@ -82,7 +82,11 @@ struct XcpArgs {
 
 #[derive(Args, Debug)]
 struct EndArgs {
-    /// An interface of this network namespace whose packets carry the header; may be repeated [default: all Ethernet
+    /// What carries the header: `protocol` is an IP protocol in front of TCP, `option` an option of TCP, which passes boxes
+    /// that drop unknown protocols. Receivers with `protocol` answer both, those with `option` leave interfaces alone.
+    #[arg(long, default_value = "protocol", value_parser = ["protocol", "option"])]
+    carrier: String,
+    /// An interface of this network namespace whose packets carry the protocol; may be repeated [default: all Ethernet
     /// interfaces that are up].
     #[arg(long, value_name = "NAME")]
     interface: Vec<String>,
@@ -95,6 +99,9 @@ struct EndArgs {
     /// Number of the header as an IP protocol; both ends and all routers need the same.
     #[arg(long, value_name = "NUMBER", default_value_t = EndOptions::default().protocol, value_parser = clap::value_parser!(u8).range(143..=254))]
     protocol: u8,
+    /// Kind of the header as an option of TCP, 253 or 254; both ends and all routers need the same.
+    #[arg(long, value_name = "KIND", default_value_t = EndOptions::default().kind, value_parser = clap::value_parser!(u8).range(253..=254))]
+    kind: u8,
     #[command(flatten)]
     on: OnArgs,
 }
@@ -164,8 +171,15 @@ impl LsArgs {
 }
 
 impl EndArgs {
-    fn options(&self, yields: bool) -> EndOptions {
-        EndOptions { demand: self.demand.map(Rate::bps), protocol: self.protocol, yields }
+    fn options(&self, yields: bool) -> Result<EndOptions> {
+        Ok(EndOptions {
+            demand: self.demand.map(Rate::bps),
+            namespace: Some(Namespace::here()?),
+            protocol: self.protocol,
+            yields,
+            carrier: if self.carrier == "option" { Carrier::TcpOption } else { Carrier::Protocol },
+            kind: self.kind,
+        })
     }
 }
 
@@ -176,8 +190,8 @@ pub(crate) fn run(args: &CcArgs) -> Result<()> {
         What::LsReno(args) => on::run(Controller::LsReno, args.options(), &args.plain),
         What::HwDctcp(args) => on::run(Controller::HwDctcp, LsOptions::default(), args),
         What::HwReno(args) => on::run(Controller::HwReno, LsOptions::default(), args),
-        What::Xcp(args) => end::run(Controller::Xcp, args.end.options(args.loss == "reno"), &args.end),
-        What::Rcp(args) => end::run(Controller::Rcp, args.options(false), args),
+        What::Xcp(args) => end::run(Controller::Xcp, args.end.options(args.loss == "reno")?, &args.end),
+        What::Rcp(args) => end::run(Controller::Rcp, args.options(false)?, args),
         What::List(args) => show::list(args.json),
         What::Status(args) => show::status(args.json),
         What::Stats(args) => show::stats(args.cost, args.json),

@@ -45,6 +45,7 @@ Scenario file; optional keys show their defaults:
   delays = false           # whether it includes a histogram of queueing delays, 1 us bins
   header-protocol = 253    # of the congestion headers that such routers rewrite
   header-port = 4000       # none; a port of UDP whose packets have such headers, too
+  header-option = 253      # kind of TCP options that are such headers; 253 or 254
 
   [forward]                # client -> server
   rate = \"100 Mb/s\"        # required; on the wire, where a packet takes its IP length + 38 bytes

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a bench that cannot run says why by failing")]
 
 #[path = "../tests/path/mod.rs"]
+#[allow(dead_code, reason = "tests use all of it")]
 mod path;
 
 use std::time::Instant;

@@ -8,6 +8,9 @@
  *	TCP <--- end_wire.bpf.h: removes it, notes what it owes the peer and what the peer returned <-- interface
  *	 ^---- end_control.bpf.h: turns what the peer returned into window and pacing rate
  *
+ * Or, in place of the programs at the interface, end_option.bpf.h gives TCP the header as one of its options, and notes
+ * those that arrive.
+ *
  * A sender first sends plain TCP, and beside its first data an ACK with a header. A peer that knows the header answers
  * with headers from then on, and then the sender uses it, too. A peer or a box on the path that does not know it drops
  * that ACK, and nothing is lost.
@@ -22,15 +25,30 @@
 
 #define BPF_F_NO_PREALLOC 1
 #define BPF_SK_STORAGE_GET_F_CREATE 1
+/* Events that a connection may have: packets with unknown options arrive; options are written (linux/bpf.h). */
+#define EVENT_PARSE (1 << 5)
+#define EVENT_WRITE (1 << 6)
 
 /* Options, set by the loader before the programs are verified (src/controller.rs). */
 struct end_options {
 	/* The rate that senders ask for, in b/s; all bits set for any. */
 	hw_u64 demand;
+	/* Cookie of the network namespace whose connections may have the header as a TCP option; 0 for none. */
+	hw_u64 namespace;
 	/* Number of the header as an IP protocol. */
 	hw_u32 protocol;
 	/* Whether losses make a sender of XCP Reno (2.2). */
 	hw_u32 yields;
+	/* The carrier of senders whose peer was not heard. */
+	hw_u32 carrier;
+	/* Kind of the header as a TCP option. */
+	hw_u32 kind;
+};
+
+/* What carries the header of a connection. */
+enum end_carrier {
+	END_PROTOCOL = 0,
+	END_OPTION = 1,
 };
 
 #define END_ANY_DEMAND (~0ULL)
@@ -38,6 +56,8 @@ struct end_options {
 const volatile struct end_options options SEC(".rodata.options") = {
 	.demand = END_ANY_DEMAND,
 	.protocol = 253,
+	.carrier = END_PROTOCOL,
+	.kind = 253,
 };
 
 /* Totals over all connections since the programs were loaded (src/telemetry.rs has the same in Rust). */
@@ -54,9 +74,9 @@ struct end_counters {
 	/* Packets that left with a header and arrived with one. */
 	hw_u64 sent;
 	hw_u64 received;
-	/* Packets that left without one: of several segments, or too long for the interface. */
+	/* Packets that left without one: of several segments or too long for the interface; without room for the option. */
 	hw_u64 too_large;
-	/* Packets dropped: fragments, and headers that are cut or of another length. */
+	/* Packets dropped: fragments, and headers that are cut or of another length; options of another length. */
 	hw_u64 malformed;
 	/* Packets whose header was ignored: another version or format; sequence numbers far from those of the connection. */
 	hw_u64 unknown;
@@ -68,7 +88,8 @@ struct end_counters {
 
 struct end_counters counters;
 
-#define COUNT(what) __sync_fetch_and_add(&counters.what, 1)
+#define COUNT_BY(what, number) __sync_fetch_and_add(&counters.what, number)
+#define COUNT(what) COUNT_BY(what, 1)
 
 /* A receiver sends so many headers without one that asks for something: its peer may have become Reno. */
 #define END_UNANSWERED 100
@@ -90,6 +111,8 @@ struct end {
 	hw_u32 owed_rate;
 	/* Version of the headers that the peer sends; 0 before the first. */
 	hw_u32 heard;
+	/* What carried the latest of them, and so carries the answers. */
+	hw_u32 carrier;
 	/* What the peer returned: for XCP the sum that was not applied yet, for RCP the latest rate. */
 	hw_s64 change;
 	hw_u32 rate;

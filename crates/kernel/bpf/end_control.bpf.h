@@ -13,7 +13,7 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
-#include "end.bpf.h"
+#include "end_header.bpf.h"
 #include "socket.bpf.h"
 
 #define AF_INET6 10
@@ -48,13 +48,19 @@ static __always_inline struct end *end_of(struct sock *sk)
 	return bpf_sk_storage_get(&ends, sk, 0, 0);
 }
 
-/* Bytes of a full segment on the wire. */
-static __always_inline hw_u64 wire_segment(struct sock *sk)
+/* Bytes of a full segment on the wire. The largest segment of TCP includes its options. */
+static __always_inline hw_u64 wire_segment(struct sock *sk, const struct end *end)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	hw_u32 ip = sk->__sk_common.skc_family == AF_INET6 ? 40 : 20;
 
-	return tp->mss_cache + tp->tcp_header_len + ip + HEADER_BYTES + LINK_BYTES;
+	return tp->mss_cache + tp->tcp_header_len + ip + (end_uses_option(end) ? 0 : HEADER_BYTES) + LINK_BYTES;
+}
+
+/* Payload of a full segment. */
+static __always_inline hw_u32 payload(struct tcp_sock *tp, const struct end *end)
+{
+	return end_uses_option(end) ? hw_max(tp->mss_cache, HEADER_BYTES + 1) - HEADER_BYTES : tp->mss_cache;
 }
 
 /* Whether ACKs clock the segments, not the pacing rate. */
@@ -110,7 +116,7 @@ static __always_inline void apply(struct sock *sk, struct end *end)
 	if (!rate)
 		return;
 	/* The kernel's pacing counts payload, in bytes. */
-	rate = hw_scale(rate, tp->mss_cache, segment * 8);
+	rate = hw_scale(rate, payload(tp, end), segment * 8);
 	sk->sk_pacing_rate = hw_min(hw_max(rate, 1), sk->sk_max_pacing_rate);
 	/* The fq qdisc may set SK_PACING_FQ at any moment; it paces by the same rate. */
 	__sync_val_compare_and_swap(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
@@ -126,10 +132,26 @@ static __always_inline void yield(struct sock *sk, struct end *end, enum end_mod
 	bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, fallback, sizeof(fallback));
 }
 
+/*
+ * Has the kernel ask for the options of what leaves, or not any more, beside events that others want. It can do so since
+ * Linux 6.12.
+ */
+static __always_inline void write_options(struct sock *sk, int on)
+{
+	int events = 0;
+
+	if (bpf_getsockopt(sk, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &events, sizeof(events)))
+		return;
+	events = on ? events | EVENT_PARSE | EVENT_WRITE : events & ~EVENT_WRITE;
+	bpf_setsockopt(sk, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &events, sizeof(events));
+}
+
 /* The same because no headers come back. */
 static __always_inline void give_up(struct sock *sk, struct end *end)
 {
 	COUNT(without_peer);
+	if (end_uses_option(end))
+		write_options(sk, 0);
 	yield(sk, end, END_PLAIN);
 }
 
@@ -157,7 +179,9 @@ void BPF_PROG(hw_init, struct sock *sk)
 		bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, fallback, sizeof(fallback));
 		return;
 	}
-	end->window.segment = wire_segment(sk);
+	if (options.carrier == END_OPTION)
+		write_options(sk, 1);
+	end->window.segment = wire_segment(sk, end);
 	/* A connection begins with one segment; another controller may have had it before. */
 	explicit_window_set(&end->window, tp->data_segs_out ? (tp->snd_cwnd * end->window.segment) << EXPLICIT_WINDOW_BITS : 0);
 	end->prior = end->window.bytes;
@@ -198,6 +222,9 @@ static __always_inline int is_answered(struct sock *sk, struct end *end)
 		end->mode = END_SENDS;
 		return 1;
 	}
+	/* SACK blocks may leave no room for an option. */
+	if (end->mode == END_SENDS && tp->sacked_out && end_uses_option(end))
+		end->asked_at = tp->snd_nxt;
 	if (!hw_before(end->asked_at, tp->snd_una))
 		return end->mode == END_SENDS;
 	if (end->mode == END_SENDS || !end->questions)
@@ -256,7 +283,7 @@ void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct 
 
 	if (!end || !end->window.segment)
 		return;
-	end->window.segment = wire_segment(sk);
+	end->window.segment = wire_segment(sk, end);
 	sample_rtt(tp, end, rs);
 	answered = is_answered(sk, end);
 	if (answered < 0) {

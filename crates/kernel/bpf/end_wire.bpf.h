@@ -8,9 +8,7 @@
 #ifndef HEADWAY_END_WIRE_BPF_H
 #define HEADWAY_END_WIRE_BPF_H
 
-#include <bpf/bpf_endian.h>
-
-#include "end.bpf.h"
+#include "end_header.bpf.h"
 
 /* Leaves the packet to the next program. */
 #define TCX_NEXT (-1)
@@ -24,9 +22,7 @@
 #define ETH_P_IPV6 0x86dd
 #define ETHERNET 14
 #define IPPROTO_TCP 6
-#define HEADER_BYTES 20
 #define TCP_BYTES 20
-#define TCP_SYN 2
 /* Bytes that reordered and repeated packets may be away from the next ones. */
 #define NEAR (1U << 24)
 /* More fragments, or an offset. */
@@ -63,28 +59,13 @@ struct ipv6 {
 	__be32 destination[4];
 };
 
-struct tcp {
-	__be16 source;
-	__be16 destination;
-	__be32 sequence;
-	__be32 acknowledgement;
-	__u8 offset;
-	__u8 flags;
-	__be16 window;
-	__u16 check;
-	__be16 urgent;
-};
-
 /* The congestion header on the wire. */
 struct wire {
 	__u8 protocol;
 	__u8 length;
 	__u8 version_format;
 	__u8 unused;
-	__be32 rtt;
-	__be32 x;
-	__be32 feedback;
-	__be32 reverse;
+	struct fields fields;
 };
 
 /* The IP header of a packet. */
@@ -152,35 +133,6 @@ static __always_inline long write_ip(struct __sk_buff *packet, struct ip *ip, __
 	return bpf_skb_store_bytes(packet, ETHERNET, &ip->v4, sizeof(ip->v4), 0);
 }
 
-/* What the peer is owed, in its version of the header; then it is not owed any more. */
-static __always_inline hw_u32 take_owed(struct end *end)
-{
-	if (end->heard == EXPLICIT_VERSION_XCP)
-		return end_delta(__sync_lock_test_and_set(&end->owed_change, 0));
-	return __sync_lock_test_and_set(&end->owed_rate, 0);
-}
-
-/* Fills a header of a sender. */
-static __always_inline void request(struct end *end, struct wire *wire)
-{
-	hw_u64 demand = options.demand;
-	hw_u64 rate;
-
-	if (VERSION == EXPLICIT_VERSION_RCP)
-		wire->feedback = bpf_htonl(hw_min(demand / 8, EXPLICIT_ANY_RATE));
-	if (!end->srtt || end->asking)
-		return;
-	rate = end_rate(end);
-	wire->rtt = bpf_htonl(explicit_header_time(end->srtt));
-	wire->x = bpf_htonl(explicit_header_time(explicit_spacing(end->window.segment, rate)));
-	if (VERSION != EXPLICIT_VERSION_XCP)
-		return;
-	/* Any rate is not a share of one: the largest change shows that no router lowered it. */
-	wire->feedback = bpf_htonl(demand == END_ANY_DEMAND ?
-					   EXPLICIT_LARGEST_DELTA :
-					   explicit_request(&end->request, rate, demand, end->srtt, end->window.segment));
-}
-
 SEC("tcx/egress")
 int hw_leave(struct __sk_buff *packet)
 {
@@ -197,18 +149,14 @@ int hw_leave(struct __sk_buff *packet)
 	if (!sk)
 		return TCX_NEXT;
 	end = bpf_sk_storage_get(&ends, sk, 0, 0);
-	if (!end || end->mode == END_PLAIN || !(end->heard || end->asking))
+	if (!end || !(end->heard || end->asking) || end_uses_option(end))
 		return TCX_NEXT;
 	if (!read_ip(packet, &ip) || ip.protocol != IPPROTO_TCP || ip.is_fragment)
 		return TCX_NEXT;
 	if (bpf_skb_load_bytes(packet, ETHERNET + ip.bytes, &tcp, sizeof(tcp)))
 		return TCX_NEXT;
-	if (end->mode == END_RECEIVES && end->unanswered++ >= END_UNANSWERED) {
-		end->unanswered = END_UNANSWERED;
-		return TCX_NEXT;
-	}
 	is_pure = ip.payload <= (__u32)(tcp.offset >> 4) * 4;
-	if (tcp.flags & TCP_SYN || (!end->heard && !is_pure))
+	if (tcp.flags & TCP_SYN || !end_carries(end, is_pure))
 		return TCX_NEXT;
 	version = VERSION;
 	wire.protocol = IPPROTO_TCP;
@@ -217,50 +165,20 @@ int hw_leave(struct __sk_buff *packet)
 		COUNT(too_large);
 		return TCX_NEXT;
 	}
-	if (end->mode == END_RECEIVES || (is_pure && !end->asking)) {
+	if (end_only_answers(end, is_pure)) {
 		version = end->heard;
 		wire.version_format = version << 4 | EXPLICIT_MINIMAL;
 	} else {
 		wire.version_format = version << 4 | EXPLICIT_STANDARD;
-		request(end, &wire);
+		request(end, &wire.fields);
 	}
 	if (version == end->heard)
-		wire.reverse = bpf_htonl(take_owed(end));
-	COUNT(sent);
+		wire.fields.reverse = bpf_htonl(take_owed(end, 1));
+	note_sent(end, 1);
 	/* Neither fails in a packet whose header was just read and that has room for 20 bytes more. */
 	bpf_skb_store_bytes(packet, ETHERNET + ip.bytes, &wire, sizeof(wire), 0);
 	write_ip(packet, &ip, options.protocol, HEADER_BYTES);
 	return TCX_NEXT;
-}
-
-/* Notes a header that arrived for a connection. */
-static __always_inline void note(struct end *end, const struct wire *wire, __u32 version, __u32 format)
-{
-	const __u32 reverse = bpf_ntohl(wire->reverse);
-	const __u32 feedback = bpf_ntohl(wire->feedback);
-
-	if (end->heard != version) {
-		/* What is owed in one version means something else in the other. */
-		end->owed_change = 0;
-		end->owed_rate = 0;
-		if (!end->heard)
-			COUNT(answered);
-		end->heard = version;
-	}
-	end->headers++;
-	if (version == VERSION && end->mode != END_RECEIVES) {
-		if (VERSION == EXPLICIT_VERSION_XCP)
-			__sync_fetch_and_add(&end->change, (hw_s64)(hw_s32)reverse);
-		else if (reverse)
-			end->rate = reverse;
-	}
-	if (format != EXPLICIT_STANDARD)
-		return;
-	end->unanswered = 0;
-	if (version == EXPLICIT_VERSION_XCP)
-		__sync_fetch_and_add(&end->owed_change, (hw_s64)(hw_s32)feedback);
-	else
-		end->owed_rate = feedback;
 }
 
 /*
@@ -309,7 +227,7 @@ static __always_inline void find_and_note(struct __sk_buff *packet, const struct
 	} else if (sk->state != BPF_TCP_LISTEN) {
 		end = bpf_sk_storage_get(&ends, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 		if (end)
-			note(end, wire, version, format);
+			note(end, &wire->fields, version, format, END_PROTOCOL, 1);
 	}
 	bpf_sk_release(sk);
 }

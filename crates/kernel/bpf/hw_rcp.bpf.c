@@ -3,6 +3,7 @@
 #define VERSION EXPLICIT_VERSION_RCP
 
 #include "end_wire.bpf.h"
+#include "end_option.bpf.h"
 #include "end_control.bpf.h"
 
 END_CONTROLLER(hw_rcp);

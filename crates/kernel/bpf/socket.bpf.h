@@ -10,6 +10,7 @@
 #define NSEC_PER_USEC 1000ULL
 #define SOL_TCP 6
 #define TCP_CONGESTION 13
+#define TCP_BPF_SOCK_OPS_CB_FLAGS 1008
 
 char gpl[] SEC("license") = "GPL";
 

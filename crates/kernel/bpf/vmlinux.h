@@ -94,6 +94,54 @@ struct __sk_buff {
 	__u32 gso_size;
 };
 
+struct bpf_sock_ops {
+	__u32 op;
+	union {
+		__u32 args[4];
+		__u32 reply;
+		__u32 replylong[4];
+	};
+	__u32 family;
+	__u32 remote_ip4;
+	__u32 local_ip4;
+	__u32 remote_ip6[4];
+	__u32 local_ip6[4];
+	__u32 remote_port;
+	__u32 local_port;
+	__u32 is_fullsock;
+	__u32 snd_cwnd;
+	__u32 srtt_us;
+	__u32 bpf_sock_ops_cb_flags;
+	__u32 state;
+	__u32 rtt_min;
+	__u32 snd_ssthresh;
+	__u32 rcv_nxt;
+	__u32 snd_nxt;
+	__u32 snd_una;
+	__u32 mss_cache;
+	__u32 ecn_flags;
+	__u32 rate_delivered;
+	__u32 rate_interval_us;
+	__u32 packets_out;
+	__u32 retrans_out;
+	__u32 total_retrans;
+	__u32 segs_in;
+	__u32 data_segs_in;
+	__u32 segs_out;
+	__u32 data_segs_out;
+	__u32 lost_out;
+	__u32 sacked_out;
+	__u32 sk_txhash;
+	__u64 bytes_received;
+	__u64 bytes_acked;
+	struct bpf_sock *sk;
+	void *skb_data;
+	void *skb_data_end;
+	__u32 skb_len;
+	__u32 skb_tcp_flags;
+	__u64 skb_hwtstamp;
+};
+
 struct bpf_sock_tuple {
 	union {
 		struct {
@@ -188,6 +236,24 @@ struct tcp_sock {
 	u32 lsndtime;
 	u8 ecn_flags;
 	u8 is_cwnd_limited : 1;
+};
+
+struct sk_buff {
+	char cb[48];
+	unsigned int end;
+	unsigned char *head;
+};
+
+struct skb_shared_info {
+	unsigned short gso_segs;
+};
+
+struct tcp_skb_cb {
+	u16 tcp_gso_segs;
+};
+
+struct bpf_sock_ops_kern {
+	struct sk_buff *skb;
 };
 
 struct rate_sample {

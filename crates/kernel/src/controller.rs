@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::default::Namespace;
+
 /// A congestion controller of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -116,30 +118,56 @@ impl Default for LsOptions {
     }
 }
 
+/// What carries the congestion header (xcp-rcp 1.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carrier {
+    /// An IP protocol between IP and TCP, which programs at interfaces insert and remove.
+    #[default]
+    Protocol,
+    /// An experimental option of TCP (RFC 6994), which TCP inserts and removes.
+    TcpOption,
+}
+
 /// The options of XCP and RCP (`struct end_options` in `bpf/end.bpf.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndOptions {
     /// The rate that senders ask for in b/s; any if absent.
     pub demand: Option<u64>,
+    /// The namespace whose connections may have the header as a TCP option; none if absent.
+    pub namespace: Option<Namespace>,
     /// Number of the congestion header as an IP protocol.
     pub protocol: u8,
     /// Whether losses make a sender of XCP Reno for good (xcp-rcp 2.2).
     pub yields: bool,
+    /// What carries the header of senders; receivers answer in that of their peer.
+    pub carrier: Carrier,
+    /// Kind of the header as a TCP option: 253 or 254 (RFC 4727).
+    pub kind: u8,
 }
 
 impl EndOptions {
     #[cfg(feature = "bpf")]
     pub(crate) fn to_bytes(self) -> Vec<u8> {
-        let mut bytes = self.demand.unwrap_or(u64::MAX).to_ne_bytes().to_vec();
-        bytes.extend(u32::from(self.protocol).to_ne_bytes());
-        bytes.extend(u32::from(self.yields).to_ne_bytes());
-        bytes
+        let namespace = self.namespace.map_or(0, |namespace| namespace.cookie);
+        let carrier = u32::from(self.carrier == Carrier::TcpOption);
+        let long = [self.demand.unwrap_or(u64::MAX), namespace];
+        let short = [u32::from(self.protocol), u32::from(self.yields), carrier, u32::from(self.kind)];
+        let long = long.iter().flat_map(|value| value.to_ne_bytes());
+        long.chain(short.iter().flat_map(|value| value.to_ne_bytes())).collect()
     }
 }
 
 impl Default for EndOptions {
-    /// Any rate, and the protocol number for experiments (RFC 3692).
+    /// Any rate, and the numbers for experiments (RFC 3692, RFC 4727).
     fn default() -> EndOptions {
-        EndOptions { demand: None, protocol: 253, yields: false }
+        EndOptions {
+            demand: None,
+            namespace: None,
+            protocol: 253,
+            yields: false,
+            carrier: Carrier::Protocol,
+            kind: 253,
+        }
     }
 }

@@ -29,6 +29,17 @@ pub enum Error {
         "this kernel is older than Linux 6.10, the first whose cong_control gets the ACK number and flags; update it"
     )]
     TooOld,
+    /// The kernel cannot begin to write TCP options on behalf of a controller.
+    #[error(
+        "the header as a TCP option needs Linux 6.12 or later; update the kernel, or leave out `--carrier option`"
+    )]
+    NoTcpOptions,
+    /// There is no cgroup of version 2, to which the program for TCP options could be attached.
+    #[error(
+        "the header as a TCP option needs cgroup v2, which is not mounted: `mount -t cgroup2 none /sys/fs/cgroup` where \
+         /sys/fs/cgroup is empty, or on another folder; or leave out `--carrier option`"
+    )]
+    NoCgroup,
     /// Missing privileges.
     #[error(
         "loading a congestion controller needs root (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN on the host); run it with sudo"

@@ -9,6 +9,8 @@
 
 #[cfg(feature = "bpf")]
 mod attached;
+#[cfg(feature = "bpf")]
+mod cgroup;
 mod controller;
 mod default;
 mod device;
@@ -29,7 +31,7 @@ mod without_bpf;
 
 #[cfg(feature = "bpf")]
 pub use attached::Attached;
-pub use controller::{Controller, EndOptions, LsOptions};
+pub use controller::{Carrier, Controller, EndOptions, LsOptions};
 pub use default::{FormerDefault, Namespace, available, current_default};
 pub use device::Interface;
 pub use error::Error;

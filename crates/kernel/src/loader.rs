@@ -1,6 +1,6 @@
 //! Loads a controller's programs into the kernel and registers it.
 
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use libbpf_rs::{
@@ -9,7 +9,8 @@ use libbpf_rs::{
 };
 
 use crate::attached::Attached;
-use crate::controller::{Controller, EndOptions, LsOptions};
+use crate::cgroup;
+use crate::controller::{Carrier, Controller, EndOptions, LsOptions};
 use crate::default::available;
 use crate::error::Error;
 use crate::query::{program_ids, read_counters};
@@ -104,13 +105,31 @@ impl Loader {
         let mut open = ObjectBuilder::default().open_memory(self.controller.object()).map_err(refused)?;
         self.configure(&mut open).map_err(refused)?;
         let mut object = open.load().map_err(refused)?;
+        let tcp_options = self.attach_options(&object)?;
         let ops = object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
         let link = match ops {
             Some(_) if self.receives => None,
             Some(mut ops) => Some(ops.attach_struct_ops().map_err(refused)?),
             None => return Err(Error::Internal(format!("{} has no struct_ops map", self.name))),
         };
-        Ok(Loaded { name: self.name.clone(), link, object })
+        Ok(Loaded { name: self.name.clone(), link, _tcp_options: tcp_options, object })
+    }
+
+    /// Attaches the program that gives connections the header as a TCP option. Without it, senders whose carrier is
+    /// another lose nothing, and receivers do not answer in it.
+    fn attach_options(&self, object: &Object) -> Result<Option<OwnedFd>, Error> {
+        if !self.controller.is_explicit() || self.end_options.namespace.is_none() {
+            return Ok(None);
+        }
+        let required = self.end_options.carrier == Carrier::TcpOption;
+        let check = if required { crate::support::check_options() } else { Ok(()) };
+        match check.and_then(|()| cgroup::attach(object, "hw_option")) {
+            Err(reason) if !required => {
+                tracing::warn!("senders that ask in a TCP option get no answer: {reason}");
+                Ok(None)
+            }
+            result => result.map(Some),
+        }
     }
 
     fn configure(&self, open: &mut OpenObject) -> libbpf_rs::Result<()> {
@@ -163,6 +182,7 @@ pub struct Loaded {
     name: String,
     // Declared before `object`, so that dropping unregisters first.
     link: Option<Link>,
+    _tcp_options: Option<OwnedFd>,
     object: Object,
 }
 

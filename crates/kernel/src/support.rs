@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
-use libbpf_rs::btf::{Btf, ReferencesType as _};
+use libbpf_rs::btf::types::{Enum, FuncProto, Ptr, Struct};
+use libbpf_rs::btf::{Btf, ReferencesType as _, TypeId};
 
 use crate::error::Error;
 
@@ -28,6 +28,22 @@ pub fn check() -> Result<(), Error> {
     } else {
         Err(Error::Forbidden)
     }
+}
+
+/// Checks that controllers can have options of TCP written, which the kernel allows since Linux 6.12.
+///
+/// # Errors
+/// When it does not.
+pub(crate) fn check_options() -> Result<(), Error> {
+    let btf = Btf::from_path(BTF).map_err(|_| Error::NoBtf)?;
+    let has_it = |id: u32| {
+        let values = btf.type_by_id::<Enum<'_>>(TypeId::from(id));
+        values.is_some_and(|values| {
+            values.iter().any(|value| value.name.is_some_and(|name| name == "TCP_BPF_SOCK_OPS_CB_FLAGS"))
+        })
+    };
+    let types = u32::try_from(btf.len()).unwrap_or(u32::MAX);
+    if (1..=types).any(has_it) { Ok(()) } else { Err(Error::NoTcpOptions) }
 }
 
 fn check_kernel() -> Result<(), Error> {

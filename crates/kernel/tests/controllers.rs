@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
 mod flood;
+#[allow(dead_code, reason = "other tests use all of it")]
 mod path;
 
 use std::process::Command;

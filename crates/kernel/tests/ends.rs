@@ -16,7 +16,7 @@ use flood::treat_at;
 use headway_kernel::{Attached, Controller, EndCounters, Interface, Loaded, Loader};
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{ObjectBuilder, Program, TC_EGRESS, Xdp, XdpFlags};
-use path::{Host, Path, V4, V6, close, transfer};
+use path::{Host, Info, Path, V4, V6, close, controller_of, transfer};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 const MEGABYTE: usize = 1 << 20;
@@ -62,39 +62,6 @@ impl Ends {
     }
 }
 
-/// What `TCP_INFO` says of a sender.
-#[derive(Debug)]
-struct Info {
-    segment: u32,
-    window: u32,
-    pacing_rate: u64,
-}
-
-impl Info {
-    fn of(socket: &Socket) -> Info {
-        let mut bytes = [0_u8; 112];
-        let mut length = bytes.len() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes.
-        let result = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_TCP,
-                libc::TCP_INFO,
-                bytes.as_mut_ptr().cast(),
-                &raw mut length,
-            )
-        };
-        assert_eq!((result, length as usize), (0, bytes.len()));
-        // The layout of `struct tcp_info` in linux/tcp.h.
-        let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
-        Info {
-            segment: word(16),
-            window: word(80),
-            pacing_rate: u64::from_ne_bytes(bytes[104..].try_into().unwrap()),
-        }
-    }
-}
-
 /// Drops packets with a congestion header that reach this host, as a box on the path would: before any other program sees
 /// them.
 fn drop_headers() {
@@ -103,11 +70,6 @@ fn drop_headers() {
     let program = object.progs().find(|program| program.name() == "drop_headers").unwrap();
     let interface = nix::net::if_::if_nametoindex("eth0").unwrap();
     Xdp::new(program.as_fd()).attach(interface as i32, XdpFlags::SKB_MODE).unwrap();
-}
-
-fn controller_of(socket: &Socket) -> String {
-    let name = socket.tcp_congestion().unwrap();
-    String::from_utf8(name).unwrap().trim_end_matches('\0').to_owned()
 }
 
 #[test]

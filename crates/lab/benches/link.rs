@@ -3,7 +3,9 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use headway_core::explicit::{Format, Header, PROTOCOL, VERSION_RCP, VERSION_XCP, encode};
+use headway_core::explicit::{
+    Format, Header, OPTION_KIND, PROTOCOL, VERSION_RCP, VERSION_XCP, encode, encode_option,
+};
 use headway_core::queue::QueueSpec;
 use headway_core::{Duration, Instant, Rate};
 use headway_lab::congestion_header::{Carrier, find, rewrite};
@@ -15,21 +17,40 @@ const PACKETS: u64 = 1_000;
 /// An Ethernet header and an IPv4 packet of 1500 bytes.
 const FRAME: usize = 1_514;
 
+/// The header of a sender with an RTT of 10 ms that asks for all it can get.
+fn asking(version: u8) -> Header {
+    Header { rtt: 2_684_354, x: 3_221, feedback: 0x7fff_ffff, ..Header::new(version, Format::Standard) }
+}
+
 /// A packet of a sender with an RTT of 10 ms.
 fn frame(version: u8) -> Vec<u8> {
     let mut frame = vec![0; FRAME];
     frame[12..14].copy_from_slice(&[0x08, 0x00]);
     frame[14..18].copy_from_slice(&[0x45, 0, 0x05, 0xdc]);
     frame[23] = PROTOCOL;
-    let header =
-        Header { rtt: 2_684_354, x: 3_221, feedback: 0x7fff_ffff, ..Header::new(version, Format::Standard) };
-    frame[34..54].copy_from_slice(&encode(&header));
+    frame[34..54].copy_from_slice(&encode(&asking(version)));
+    frame
+}
+
+/// The same with an option of TCP behind timestamps, or without it.
+fn segment(version: Option<u8>) -> Vec<u8> {
+    let mut frame = frame(VERSION_XCP);
+    frame[23] = 6;
+    frame[34..].fill(0);
+    let timestamps = [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 1];
+    frame[54..66].copy_from_slice(&timestamps);
+    frame[46] = 0x80;
+    if let Some(version) = version {
+        let (option, length) = encode_option(&asking(version), OPTION_KIND).expect("a known version");
+        frame[46] = 0xd0;
+        frame[66..66 + length].copy_from_slice(&option[..length]);
+    }
     frame
 }
 
 /// Passes packets at 80 % of the rate, as a lane does: finds the header, offers the packet, rewrites what has left.
 fn pass(link: &mut Link, frame: &mut [u8], now: &mut Instant) -> u64 {
-    let carrier = Carrier { protocol: PROTOCOL, port: None };
+    let carrier = Carrier { protocol: PROTOCOL, port: None, option: OPTION_KIND };
     let mut delivered = 0;
     for _ in 0..PACKETS {
         *now += Duration::from_ns(1_538);
@@ -42,10 +63,12 @@ fn pass(link: &mut Link, frame: &mut [u8], now: &mut Instant) -> u64 {
         }
         while let Some(decided) = link.decided() {
             delivered += 1;
-            if let (Some(feedback), Some(found)) = (decided.feedback, &found) {
+            if let (Some(feedback), Some(found)) = (decided.feedback, &found)
+                && let Some(place) = found.place
+            {
                 // The next packet asks for as much as this one did.
-                rewrite(frame, found.place, feedback);
-                rewrite(frame, found.place, found.header.feedback);
+                rewrite(frame, place, feedback);
+                rewrite(frame, place, found.header.feedback);
             }
         }
         while link.take_finished().is_some() {}
@@ -57,12 +80,14 @@ fn pass(link: &mut Link, frame: &mut [u8], now: &mut Instant) -> u64 {
 fn packets(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("a packet in the emulator");
     group.throughput(Throughput::Elements(PACKETS));
-    for (kind, version) in [
-        ("drop-tail", VERSION_XCP),
-        ("codel", VERSION_XCP),
-        ("xcp", VERSION_XCP),
-        ("errors", VERSION_XCP),
-        ("rcp", VERSION_RCP),
+    for (name, kind, mut frame) in [
+        ("drop-tail", "drop-tail", frame(VERSION_XCP)),
+        ("codel", "codel", frame(VERSION_XCP)),
+        ("xcp", "xcp", frame(VERSION_XCP)),
+        ("errors", "errors", frame(VERSION_XCP)),
+        ("rcp", "rcp", frame(VERSION_RCP)),
+        ("rcp, an option of TCP", "rcp", segment(Some(VERSION_RCP))),
+        ("rcp, TCP without it", "rcp", segment(None)),
     ] {
         let queue: QueueSpec = serde_json::from_value(serde_json::json!({ "kind": kind })).expect("a kind");
         let spec = LinkSpec {
@@ -71,8 +96,7 @@ fn packets(criterion: &mut Criterion) {
         };
         let mut now = Instant::from_ns(1_000_000_000);
         let mut link = Link::new(Direction::Forward, &spec, &[], 1, now, Duration::from_ms(10));
-        let mut frame = frame(version);
-        group.bench_function(kind, |bench| bench.iter(|| pass(&mut link, &mut frame, &mut now)));
+        group.bench_function(name, |bench| bench.iter(|| pass(&mut link, &mut frame, &mut now)));
     }
     group.finish();
 }

@@ -1,6 +1,8 @@
 //! Where the congestion header lies in an Ethernet frame, and how it is rewritten there.
 
-use headway_core::explicit::{FEEDBACK, HEADER_BYTES, Header, HeaderError, decode};
+use headway_core::explicit::{
+    FEEDBACK, Format, Header, HeaderError, OPTION_FEEDBACK, OptionError, decode, decode_option,
+};
 
 use crate::ecn::ETHERNET;
 use crate::sum;
@@ -26,8 +28,13 @@ const FRAGMENT_HEADER: u8 = 44;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const UDP_HEADER: usize = 8;
-/// Offset of the checksum in a UDP header.
+/// Offsets of the checksum in a UDP and in a TCP header.
 const UDP_SUM: usize = 6;
+const TCP_SUM: usize = 16;
+const TCP_HEADER: usize = 20;
+/// Options of TCP without a length: the end, and padding (RFC 9293 3.2).
+const END: u8 = 0;
+const PADDING: u8 = 1;
 
 /// How congestion headers travel (xcp-rcp 1.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +43,8 @@ pub struct Carrier {
     pub protocol: u8,
     /// A port of UDP, source or destination, behind whose header they lie.
     pub port: Option<u16>,
+    /// Their kind as an option of TCP.
+    pub option: u8,
 }
 
 /// Why a packet that should have a congestion header has none that a router can use.
@@ -58,18 +67,25 @@ pub enum Fault {
 pub struct Found {
     /// It, decoded.
     pub header: Header,
-    /// Where it begins.
-    pub place: Place,
+    /// What of it is rewritten; `None` in an option that only answers.
+    pub place: Option<Place>,
     /// Whether IPv4 options or extension headers of IPv6 precede it.
     pub options: bool,
 }
 
-/// Where a congestion header begins in its frame.
+/// Where the feedback of a congestion header is in its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     at: u16,
-    /// Whether it lies in UDP, whose checksum covers it.
-    udp: bool,
+    sum: Sum,
+}
+
+/// Where the checksum that covers the feedback is in the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Sum {
+    None,
+    Udp(u16),
+    Tcp(u16),
 }
 
 impl Found {
@@ -94,6 +110,9 @@ struct Payload {
 /// Finds the congestion header in a frame; `None` if none is expected there.
 pub fn find(frame: &[u8], carrier: Carrier) -> Option<Result<Found, Fault>> {
     let payload = payload(frame)?;
+    if payload.protocol == TCP {
+        return find_option(frame, &payload, carrier.option);
+    }
     let udp = payload.protocol == UDP && carrier.port.is_some_and(|port| uses(frame, &payload, port));
     if payload.protocol != carrier.protocol && !udp {
         return None;
@@ -103,7 +122,8 @@ pub fn find(frame: &[u8], carrier: Carrier) -> Option<Result<Found, Fault>> {
     }
     let at = payload.at + if udp { UDP_HEADER } else { 0 };
     let bytes = frame.get(at..payload.end).unwrap_or_default();
-    let place = Place { at: u16::try_from(at).ok()?, udp };
+    let sum = if udp { Sum::Udp(u16::try_from(payload.at + UDP_SUM).ok()?) } else { Sum::None };
+    let place = Some(Place { at: u16::try_from(at + FEEDBACK.start).ok()?, sum });
     let found = decode(bytes).map(|header| Found { header, place, options: payload.options });
     Some(found.map_err(|error| match error {
         HeaderError::Truncated(_) => Fault::Truncated,
@@ -113,31 +133,83 @@ pub fn find(frame: &[u8], carrier: Carrier) -> Option<Result<Found, Fault>> {
     }))
 }
 
-/// Replaces the feedback of the header at `place`, where [`find`] found it, and keeps UDP's checksum right.
-pub fn rewrite(frame: &mut [u8], place: Place, feedback: u32) {
-    let at = usize::from(place.at);
-    let Some(bytes) = frame.get_mut(at..at + HEADER_BYTES) else { return };
-    let mut old = [0; 4];
-    old.copy_from_slice(&bytes[FEEDBACK]);
-    let new = feedback.to_be_bytes();
-    bytes[FEEDBACK].copy_from_slice(&new);
-    if place.udp
-        && let Some(field) = frame.get_mut(at - UDP_HEADER + UDP_SUM..at)
-    {
-        update_udp(field, old, new);
+/// Finds the congestion header among the options of TCP. Fragments behind the first have no options, and pass.
+fn find_option(frame: &[u8], payload: &Payload, kind: u8) -> Option<Result<Found, Fault>> {
+    if !payload.first {
+        return None;
+    }
+    let tcp = frame.get(payload.at..payload.end)?;
+    let end = usize::from(*tcp.get(12)? >> 4) * 4;
+    let (mut options, mut at) = (tcp.get(TCP_HEADER..end.min(tcp.len()))?, TCP_HEADER);
+    // Each turn leaves less of at most 40 bytes.
+    loop {
+        let length = match options {
+            [] | [END, ..] => return None,
+            [PADDING, ..] => 1,
+            [found, ..]
+                if *found == kind
+                    && let Some(result) = decode_option(options) =>
+            {
+                return Some(found_option(payload, at, result));
+            }
+            [_, length, ..] if *length >= 2 => usize::from(*length),
+            _ => return None,
+        };
+        options = options.get(length..)?;
+        at += length;
     }
 }
 
-/// Updates UDP's checksum; zero means that there is none, so a sum of zero is written as all ones (RFC 768).
-fn update_udp(field: &mut [u8], old: [u8; 4], new: [u8; 4]) {
+/// What was found at `at` in a TCP header.
+fn found_option(payload: &Payload, at: usize, result: Result<Header, OptionError>) -> Result<Found, Fault> {
+    if payload.fragment {
+        return Err(Fault::Fragment);
+    }
+    let header = result.map_err(|error| match error {
+        OptionError::Truncated(_) => Fault::Truncated,
+        OptionError::Length(_) => Fault::Length,
+    })?;
+    let place = |at: usize| u16::try_from(payload.at + at).ok();
+    let place = match (place(at + OPTION_FEEDBACK.start), place(TCP_SUM)) {
+        (Some(at), Some(sum)) if header.format == Format::Standard as u8 => {
+            Some(Place { at, sum: Sum::Tcp(sum) })
+        }
+        _ => None,
+    };
+    Ok(Found { header, place, options: payload.options })
+}
+
+/// Replaces the feedback at `place`, where [`find`] found a header, and keeps the checksum of UDP or TCP right.
+pub fn rewrite(frame: &mut [u8], place: Place, feedback: u32) {
+    let at = usize::from(place.at);
+    let Some(bytes) = frame.get_mut(at..at + FEEDBACK.len()) else { return };
+    let mut old = [0; 4];
+    old.copy_from_slice(bytes);
+    let new = feedback.to_be_bytes();
+    bytes.copy_from_slice(&new);
+    let (field, udp) = match place.sum {
+        Sum::None => return,
+        Sum::Udp(field) => (usize::from(field), true),
+        Sum::Tcp(field) => (usize::from(field), false),
+    };
+    let is_odd = (at - field) % 2 == 1;
+    if let Some(field) = frame.get_mut(field..field + 2) {
+        update_sum(field, old, new, is_odd, udp);
+    }
+}
+
+/// Updates a checksum after four bytes that begin at an even or odd place of what it covers. Zero in UDP means that there
+/// is none, so a sum of zero is written as all ones there (RFC 768).
+fn update_sum(field: &mut [u8], old: [u8; 4], new: [u8; 4], is_odd: bool, udp: bool) {
     let before = u16::from_be_bytes([field[0], field[1]]);
-    if before == 0 {
+    if udp && before == 0 {
         return;
     }
-    let words = [[0, 1], [2, 3]]
-        .map(|[a, b]| (u16::from_be_bytes([old[a], old[b]]), u16::from_be_bytes([new[a], new[b]])));
+    // At an odd place, the first of two bytes is the second one of a word (RFC 1071 2).
+    let word = |high: u8, low: u8| u16::from_be_bytes(if is_odd { [low, high] } else { [high, low] });
+    let words = [[0, 1], [2, 3]].map(|[a, b]| (word(old[a], old[b]), word(new[a], new[b])));
     let after = words.iter().fold(before, |sum, (old, new)| sum::update(sum, *old, *new));
-    field.copy_from_slice(&if after == 0 { u16::MAX } else { after }.to_be_bytes());
+    field.copy_from_slice(&if udp && after == 0 { u16::MAX } else { after }.to_be_bytes());
 }
 
 /// Whether the first bytes of the payload are a UDP header with this port.

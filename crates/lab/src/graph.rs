@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::check_name;
 use crate::spec::{
-    Cross, Direction, LinkSpec, PathSpec, Spec, check_link, default_header_protocol, default_interval,
-    default_mtu, default_seed,
+    Cross, Direction, LinkSpec, PathSpec, Spec, check_link, default_header_option, default_header_protocol,
+    default_interval, default_mtu, default_seed,
 };
 
 /// The nodes of a lab with one link that its file does not name.
@@ -59,6 +59,8 @@ pub(crate) struct Written {
     header_protocol: u8,
     #[serde(default, rename = "header-port", skip_serializing_if = "Option::is_none")]
     header_port: Option<u16>,
+    #[serde(default = "default_header_option", rename = "header-option")]
+    header_option: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     forward: Option<LinkSpec>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,6 +105,7 @@ impl TryFrom<Written> for Spec {
             delays,
             header_protocol,
             header_port,
+            header_option,
             forward,
             reverse,
             link,
@@ -120,14 +123,36 @@ impl TryFrom<Written> for Spec {
                 link.into_iter().map(WrittenLink::edge).collect()
             }
         };
-        Ok(Spec { name, seed, mtu, interval, delays, header_protocol, header_port, links, cross })
+        Ok(Spec {
+            name,
+            seed,
+            mtu,
+            interval,
+            delays,
+            header_protocol,
+            header_port,
+            header_option,
+            links,
+            cross,
+        })
     }
 }
 
 impl From<Spec> for Written {
     fn from(spec: Spec) -> Written {
         let pair = spec.is_pair();
-        let Spec { name, seed, mtu, interval, delays, header_protocol, header_port, mut links, cross } = spec;
+        let Spec {
+            name,
+            seed,
+            mtu,
+            interval,
+            delays,
+            header_protocol,
+            header_port,
+            header_option,
+            mut links,
+            cross,
+        } = spec;
         let (forward, reverse) = match pair.then(|| links.pop()).flatten() {
             Some(Edge { path, .. }) => (Some(path.forward), Some(path.reverse)),
             None => (None, None),
@@ -145,6 +170,7 @@ impl From<Spec> for Written {
             delays,
             header_protocol,
             header_port,
+            header_option,
             forward,
             reverse,
             link,

@@ -192,7 +192,7 @@ impl Lane {
         let found = congestion_header::find(frame, self.carrier)?;
         self.headers.note(found.as_ref().map_err(|fault| *fault), version);
         Some(match found {
-            Ok(found) => (found.header, Some(found.place)),
+            Ok(found) => (found.header, found.place),
             Err(_) => (Header::new(NO_VERSION, Format::Standard), None),
         })
     }

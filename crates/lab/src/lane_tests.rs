@@ -2,7 +2,7 @@ use headway_core::Rate;
 use headway_core::explicit::{VERSION_RCP, VERSION_XCP, decode};
 
 use super::*;
-use crate::testing::{Packet, cases, header};
+use crate::testing::{Packet, cases, header, transport_sum};
 
 const START: Instant = Instant::from_ns(1_000_000_000);
 
@@ -56,6 +56,22 @@ fn a_router_lowers_what_packets_ask_for() {
         assert!((1_000_000..=1_250_000).contains(&rate), "{rate}");
         let change = last_feedback(&mut lane("{ kind = \"xcp\" }"), &mut frames, &packet, VERSION_XCP, at);
         assert!((1..1_250_000).contains(&change), "{change}");
+    }
+}
+
+#[test]
+fn a_router_lowers_what_options_of_tcp_ask_for() {
+    let mut frames = FramePool::new(1600);
+    let carrier = spec("{ kind = \"rcp\" }").carrier();
+    for packet in [Packet::v4().in_tcp(12), Packet::v6().in_tcp(7)] {
+        let mut lane = lane("{ kind = \"rcp\" }");
+        let frame = packet.build(&header(VERSION_RCP));
+        pass(&mut lane, &mut frames, START, &frame);
+        let out = released(&mut lane, &mut frames, START + Duration::from_ms(5)).pop().unwrap();
+        let found = congestion_header::find(&out, carrier).unwrap().unwrap();
+        assert!((1..=1_250_000).contains(&found.header.rate()), "{found:?}");
+        assert_eq!(transport_sum(&out), 0xffff);
+        assert_eq!((lane.headers().headers, lane.headers().rewritten), (1, 1));
     }
 }
 

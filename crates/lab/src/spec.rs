@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-use headway_core::explicit::PROTOCOL;
+use headway_core::explicit::{OPTION_KIND, PROTOCOL};
 use headway_core::mistake::check;
 use headway_core::queue::{DropTailConfig, QueueSpec};
 use headway_core::{Bytes, Duration, Mistake, Rate, RateSteps};
@@ -72,6 +72,8 @@ pub struct Spec {
     pub header_protocol: u8,
     /// A port of UDP, source or destination, whose packets have a congestion header, too; default none.
     pub header_port: Option<u16>,
+    /// The kind of TCP options that are congestion headers, 253 or 254; default 253.
+    pub header_option: u8,
     /// The links, at most 200. Their ends are the nodes; a node with several links is a router.
     pub links: Vec<Edge>,
     /// Cross traffic.
@@ -203,6 +205,10 @@ pub(crate) fn default_interval() -> Duration {
 
 pub(crate) fn default_header_protocol() -> u8 {
     PROTOCOL
+}
+
+pub(crate) fn default_header_option() -> u8 {
+    OPTION_KIND
 }
 
 fn default_size() -> Bytes {
@@ -358,6 +364,7 @@ impl Spec {
             delays: false,
             header_protocol: default_header_protocol(),
             header_port: None,
+            header_option: default_header_option(),
             links,
             cross: Vec::new(),
         }
@@ -442,13 +449,15 @@ impl Spec {
             free,
             "must be the number of no other protocol: 253 and 254 are for experiments",
         )?;
+        let experimental = OPTION_KINDS.contains(&self.header_option);
+        check("header-option", experimental, "must be 253 or 254, the kinds of TCP options for experiments")?;
         self.check_links()?;
         self.check_cross(&self.cross)
     }
 
     /// Returns how congestion headers travel.
     pub(crate) fn carrier(&self) -> Carrier {
-        Carrier { protocol: self.header_protocol, port: self.header_port }
+        Carrier { protocol: self.header_protocol, port: self.header_port, option: self.header_option }
     }
 
     /// Checks a list of cross sources for these links; errors name them `cross[0]` and so on.
@@ -460,6 +469,9 @@ impl Spec {
         check_cross(sources)
     }
 }
+
+/// Kinds of TCP options for experiments (RFC 4727).
+const OPTION_KINDS: [u8; 2] = [253, 254];
 
 /// Protocols that hosts use, and extension headers of IPv6: hop-by-hop options, ICMP, IGMP, TCP, UDP, routing, fragments,
 /// ICMPv6, no next header, destination options.

@@ -1,9 +1,10 @@
 //! Frames with congestion headers, for tests.
 
-use headway_core::explicit::{Format, Header, encode};
+use headway_core::explicit::{Format, Header, OPTION_KIND, encode, encode_option};
 
 use crate::ecn::ETHERNET;
 
+const TCP: u8 = 6;
 const UDP: u8 = 17;
 const PROTOCOL: u8 = 253;
 /// Bytes behind the congestion header.
@@ -17,11 +18,20 @@ pub(crate) struct Packet {
     options: usize,
     extensions: Vec<(u8, u16)>,
     port: Option<u16>,
+    /// Padding before the option of TCP that is the header.
+    padding: Option<usize>,
 }
 
 impl Packet {
     pub(crate) fn v4() -> Packet {
-        Packet { is_v6: false, tags: Vec::new(), options: 0, extensions: Vec::new(), port: None }
+        Packet {
+            is_v6: false,
+            tags: Vec::new(),
+            options: 0,
+            extensions: Vec::new(),
+            port: None,
+            padding: None,
+        }
     }
 
     pub(crate) fn v6() -> Packet {
@@ -29,7 +39,7 @@ impl Packet {
     }
 
     /// One of each kind.
-    pub(crate) fn all() -> [Packet; 8] {
+    pub(crate) fn all() -> [Packet; 12] {
         [
             Packet::v4(),
             Packet::v4().with_tags(&[0x88a8, 0x8100]),
@@ -39,6 +49,10 @@ impl Packet {
             Packet::v6().with_tags(&[0x8100]).with_extensions(&[0, 43, 60]),
             Packet::v6().with_fragment_header(0),
             Packet::v6().in_udp(4000),
+            Packet::v4().in_tcp(0),
+            Packet::v4().with_tags(&[0x8100]).in_tcp(12),
+            Packet::v4().with_options(4).in_tcp(7),
+            Packet::v6().in_tcp(13),
         ]
     }
 
@@ -63,6 +77,11 @@ impl Packet {
         Packet { port: Some(port), ..self }
     }
 
+    /// As an option of TCP behind `padding` bytes, at most 20.
+    pub(crate) fn in_tcp(self, padding: usize) -> Packet {
+        Packet { padding: Some(padding), ..self }
+    }
+
     /// Returns the frame.
     pub(crate) fn build(&self, header: &Header) -> Vec<u8> {
         let mut frame = vec![0; 12];
@@ -71,7 +90,11 @@ impl Packet {
             frame.extend([0, 5]);
         }
         let body = self.body(header);
-        let protocol = if self.port.is_some() { UDP } else { PROTOCOL };
+        let protocol = match (self.port, self.padding) {
+            (Some(_), _) => UDP,
+            (_, Some(_)) => TCP,
+            _ => PROTOCOL,
+        };
         if self.is_v6 {
             frame.extend([0x86, 0xdd]);
             let first = self.extensions.first().map_or(protocol, |(number, _)| *number);
@@ -93,15 +116,19 @@ impl Packet {
             frame.extend(vec![1; self.options]);
         }
         frame.extend(body);
-        if self.port.is_some() {
-            let sum = !udp_sum(&frame);
-            let at = udp(&frame) + 6;
-            frame[at..at + 2].copy_from_slice(&if sum == 0 { u16::MAX } else { sum }.to_be_bytes());
+        if protocol != PROTOCOL && self.extensions.is_empty() && self.tags.is_empty() {
+            let sum = !transport_sum(&frame);
+            let at = transport(&frame) + if protocol == UDP { 6 } else { 16 };
+            let sum = if sum == 0 && protocol == UDP { u16::MAX } else { sum };
+            frame[at..at + 2].copy_from_slice(&sum.to_be_bytes());
         }
         frame
     }
 
     fn body(&self, header: &Header) -> Vec<u8> {
+        if let Some(padding) = self.padding {
+            return segment(padding, header);
+        }
         let mut body = Vec::new();
         if let Some(port) = self.port {
             let length = (8 + 20 + PAYLOAD) as u16;
@@ -113,26 +140,40 @@ impl Packet {
     }
 }
 
+/// A segment of TCP whose header has `padding` bytes before a congestion header.
+fn segment(padding: usize, header: &Header) -> Vec<u8> {
+    let (option, length) = encode_option(header, OPTION_KIND).expect("a version of XCP or RCP");
+    let mut bytes = vec![0x11; 20];
+    bytes.extend(vec![1; padding]);
+    bytes.extend(&option[..length]);
+    bytes.resize(bytes.len().next_multiple_of(4), 1);
+    bytes[12] = (bytes.len() / 4 << 4) as u8;
+    bytes[16..18].fill(0);
+    bytes.extend((0..PAYLOAD).map(|k| k as u8));
+    bytes
+}
+
 /// The header of a sender with an RTT of 100 ms that sends 10 packets in it and asks for all it can get.
 pub(crate) fn header(version: u8) -> Header {
     let feedback = if version == headway_core::explicit::VERSION_RCP { u32::MAX } else { 0x7fff_ffff };
     Header { rtt: 26_843_546, x: 2_684_355, feedback, ..Header::new(version, Format::Standard) }
 }
 
-/// Returns where UDP begins in a frame of [`Packet::build`] without tags and extension headers.
-fn udp(frame: &[u8]) -> usize {
+/// Returns where UDP or TCP begins in a frame of [`Packet::build`] without tags and extension headers.
+fn transport(frame: &[u8]) -> usize {
     let v4 = ETHERNET + usize::from(frame[ETHERNET] & 0xf) * 4;
     if frame[12] == 0x86 { ETHERNET + 40 } else { v4 }
 }
 
-/// Returns the ones' complement sum of UDP with its pseudo header: all ones if the checksum is right.
-pub(crate) fn udp_sum(frame: &[u8]) -> u16 {
-    let at = udp(frame);
+/// Returns the ones' complement sum of UDP or TCP with its pseudo header: all ones if the checksum is right.
+pub(crate) fn transport_sum(frame: &[u8]) -> u16 {
+    let at = transport(frame);
     let addresses =
         if frame[12] == 0x86 { &frame[at - 32..at] } else { &frame[ETHERNET + 12..ETHERNET + 20] };
+    let protocol = if frame[12] == 0x86 { frame[ETHERNET + 6] } else { frame[ETHERNET + 9] };
     let words = addresses.chunks(2).chain(frame[at..].chunks(2));
     let sum: u64 = words.map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
-    let sum = sum + u64::from(UDP) + (frame.len() - at) as u64;
+    let sum = sum + u64::from(protocol) + (frame.len() - at) as u64;
     let folded = (sum & 0xffff) + (sum >> 16);
     ((folded & 0xffff) + (folded >> 16)) as u16
 }

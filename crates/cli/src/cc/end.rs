@@ -2,8 +2,8 @@
 
 use anyhow::{Context as _, Result, bail};
 use headway_kernel::{
-    Attached, Changed, Controller, EndCounters, EndOptions, Ends, Interface, Loaded, Loader, LsOptions,
-    Namespace, Note, Notes,
+    Attached, Carrier, Changed, Controller, EndCounters, EndOptions, Ends, Interface, Loaded, Loader,
+    LsOptions, Namespace, Note, Notes, running,
 };
 
 use super::EndArgs;
@@ -18,6 +18,11 @@ pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs) -
     if args.receive && args.on.default {
         bail!("`--receive` has no controller that `--default` could choose; leave one of them out");
     }
+    if options.carrier == Carrier::TcpOption && !args.interface.is_empty() {
+        bail!(
+            "with `--carrier option` TCP carries the header through any interface; leave out `--interface`"
+        );
+    }
     // Registered before anything is changed, so that every signal leads to a cleanup.
     let end = signals()?;
     headway_kernel::check()?;
@@ -28,9 +33,13 @@ pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs) -
     restore_interfaces(&mut notes)?;
     report_leftovers(&notes)?;
     refuse_running(&name)?;
+    refuse_other_carrier(&options)?;
     let loader = Loader::new(controller).name(&name).end_options(options).receives_only(args.receive);
     let loaded = loader.unrestricted(args.on.unrestricted || args.on.default).load()?;
-    let (interfaces, attached) = attach(&loaded, &mut notes, &name, &args.interface)?;
+    let (interfaces, attached) = match options.carrier {
+        Carrier::Protocol => attach(&loaded, &mut notes, &name, &args.interface)?,
+        Carrier::TcpOption => Default::default(),
+    };
     let note = Note {
         pid: std::process::id(),
         controller,
@@ -62,6 +71,26 @@ pub(super) fn run(controller: Controller, options: EndOptions, args: &EndArgs) -
     restored.context("the former default is not restored")?;
     report_off(&name, counted.ok(), args.on.json);
     Ok(())
+}
+
+/// Refuses a second instance in this network namespace if one of the two has the option of TCP as its carrier: both would
+/// write it into the same packets.
+fn refuse_other_carrier(options: &EndOptions) -> Result<()> {
+    let other = running().into_iter().find(|note| {
+        note.ends.as_ref().is_some_and(|ends| {
+            let carriers = [ends.options.carrier, options.carrier];
+            ends.options.namespace == options.namespace && carriers.contains(&Carrier::TcpOption)
+        })
+    });
+    match other {
+        Some(other) => bail!(
+            "{} (process {}) is on here, and only one program can have TCP carry the header; end that first with \
+             `headway cc stop {0}`",
+            other.name,
+            other.pid
+        ),
+        None => Ok(()),
+    }
 }
 
 /// Attaches the programs to interfaces, each noted before it is changed.

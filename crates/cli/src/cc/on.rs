@@ -13,7 +13,7 @@ use headway_kernel::{Controller, Counters, Loaded, Loader, LsOptions, Note, Note
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::PlainArgs;
-use super::show::describe_counters;
+use super::show::{describe_carrier, describe_counters};
 use super::stop::{describe_changed, describe_killed, describe_left};
 use crate::out::print_error;
 use crate::service::print_line;
@@ -133,8 +133,8 @@ pub(super) fn report_on(note: &Note, json: bool) {
     let name = &note.name;
     print_line(format_args!("{name} is on (process {})", note.pid));
     if let Some(ends) = &note.ends {
-        let names: Vec<&str> = ends.interfaces.iter().map(|interface| interface.name.as_str()).collect();
-        print_line(format_args!("  header:     {}, in single segments", names.join(", ")));
+        let segments = if ends.interfaces.is_empty() { "" } else { ", in single segments" };
+        print_line(format_args!("  {}{segments}", describe_carrier(ends)));
         for interface in ends.interfaces.iter().filter(|interface| !interface.checksums.is_empty()) {
             print_line(format_args!(
                 "  checksums:  of {} by the kernel, because its card expects TCP behind the IP header ({} off)",

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use headway_kernel::{
-    Changed, Controller, Counters, CpuTime, EndCounters, Error, FormerDefault, HAS_BPF, LsOptions, Note,
-    Notes, counters, cpu_time, current_default, enable_timing, end_counters, killed, running,
+    Carrier, Changed, Controller, Counters, CpuTime, EndCounters, Ends, Error, FormerDefault, HAS_BPF,
+    LsOptions, Note, Notes, counters, cpu_time, current_default, enable_timing, end_counters, killed,
+    running,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -104,15 +105,24 @@ fn describe(note: &Note) -> String {
         text += &format!(": delta {delta}, scale {scale}, floor {floor} B");
     }
     if let Some(ends) = &note.ends {
-        let names: Vec<&str> = ends.interfaces.iter().map(|interface| interface.name.as_str()).collect();
         let role = if ends.receives_only { ", answers senders only" } else { "" };
-        text +=
-            &format!(": header in packets of {}, protocol {}{role}", names.join(", "), ends.options.protocol);
+        text += &format!(": {}{role}", describe_carrier(ends));
     }
     if let Some(default) = &note.default {
         text += &format!("; made the default, before it was {}", default.former);
     }
     text
+}
+
+/// Describes what carries the header, and where.
+pub(super) fn describe_carrier(ends: &Ends) -> String {
+    match ends.options.carrier {
+        Carrier::Protocol => {
+            let names: Vec<&str> = ends.interfaces.iter().map(|interface| interface.name.as_str()).collect();
+            format!("header in packets of {}, protocol {}", names.join(", "), ends.options.protocol)
+        }
+        Carrier::TcpOption => format!("header in TCP, option {}", ends.options.kind),
+    }
 }
 
 pub(super) fn stats(timed: bool, json: bool) -> Result<()> {
@@ -213,8 +223,8 @@ pub(super) fn describe_end_counters(counters: &EndCounters) -> String {
     format!(
         "  connections      {} now, {} in all; {} peers knew the header\n  \
            switched to reno {} without a header in ACKs, {} without a router of this kind, {} for losses\n  \
-           with header      {} packets sent, {} received; {} sent without because they were too large\n  \
-           bad headers      {} packets dropped, {} of another version or format and {} out of sequence ignored\n  \
+           with header      {} packets sent, {} received; {} sent without for lack of room\n  \
+           bad headers      {} cut, in fragments or of another length; {} of another version or format and {} out of sequence ignored\n  \
            losses           {} reductions, {} timeouts",
         counters.open(),
         counters.connections,

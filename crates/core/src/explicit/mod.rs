@@ -7,6 +7,7 @@ mod claims;
 mod echo;
 mod header;
 mod log;
+mod option;
 mod sender;
 mod window;
 
@@ -17,6 +18,7 @@ pub use headway_arithmetic::explicit::{
     ANY_RATE, FRACTION_BITS, Format, Header, Record, VERSION_RCP, VERSION_XCP,
 };
 pub use log::{LOG_RECORD_BYTES, LOG_VERSION, LogError, decode_record, encode_record};
+pub use option::{OPTION_BYTES, OPTION_FEEDBACK, OPTION_KIND, OptionError, decode_option, encode_option};
 pub use sender::{Request, spacing_at_rate, throughput, to_header_time};
 pub use window::{LARGEST_WINDOW, WINDOW_BITS, Window};
 

@@ -39,6 +39,47 @@ fn headers_have_the_bytes_of_the_layout() {
     assert_eq!(rate[FEEDBACK], [0xff; 4]);
 }
 
+#[test]
+fn headers_fit_into_an_option_of_tcp() {
+    let header = Header { rtt: 0x0199_999a, x: 0x0031_26e9, reverse: 150_000, ..xcp(-18_750) };
+    let bytes = [
+        253, 20, 0x48, 0x58, 0x01, 0x99, 0x99, 0x9a, 0x00, 0x31, 0x26, 0xe9, 0xff, 0xff, 0xb6, 0xc2, 0x00,
+        0x02, 0x49, 0xf0,
+    ];
+    assert_eq!(encode_option(&header, OPTION_KIND), Some((bytes, 20)));
+    assert_eq!(decode_option(&bytes), Some(Ok(header)));
+    assert_eq!(bytes[OPTION_FEEDBACK], (-18_750_i32).to_be_bytes());
+    let answer = Header { reverse: 7, ..Header::new(VERSION_RCP, Format::Minimal) };
+    let (bytes, length) = encode_option(&answer, 254).unwrap();
+    assert_eq!(bytes[..length], [254, 8, 0x48, 0x52, 0, 0, 0, 7]);
+    assert_eq!(decode_option(&bytes[..length]), Some(Ok(answer)));
+    assert_eq!(encode_option(&Header::new(3, Format::Standard), OPTION_KIND), None);
+}
+
+#[test]
+fn options_of_other_experiments_and_lengths_are_told_apart() {
+    let (option, _) = encode_option(&rcp(1), OPTION_KIND).unwrap();
+    let with = |place: usize, value: u8| {
+        let mut option = option;
+        option[place] = value;
+        option
+    };
+    let decode = |bytes: &[u8]| decode_option(bytes);
+    for length in (0..=255).filter(|length| ![8, 20].contains(length)) {
+        let expected = match length {
+            0..4 => None,
+            4..20 => Some(Err(OptionError::Length(length))),
+            _ => Some(Err(OptionError::Truncated(20))),
+        };
+        assert_eq!(decode(&with(1, length)), expected);
+    }
+    assert_eq!(decode(&with(3, 0x59)), None);
+    for bytes in 0..20 {
+        let expected = (bytes >= 4).then_some(Err(OptionError::Truncated(bytes)));
+        assert_eq!(decode(&option[..bytes]), expected);
+    }
+}
+
 /// xcp-rcp F01.
 #[test]
 fn headers_survive_the_wire() {

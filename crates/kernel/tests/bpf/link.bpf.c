@@ -18,9 +18,20 @@
 #define PROTOCOL_V6 20
 #define FEEDBACK 46
 #define FEEDBACK_V6 66
-/* The congestion header as an IP protocol; the rate in B/s that a router of RCP grants. */
+/* Places in a TCP header with timestamps: the next option, and the feedback if that is a congestion header. */
+#define OPTION 32
+#define OPTION_FEEDBACK 44
+#define OPTION_BYTES 20
+/* Length of a TCP option that has no identifier. */
+#define PADDING 1
+#define TCP 6
+/* The congestion header as an IP protocol and as a kind of TCP option; the rate in B/s that a router of RCP grants. */
 #define HEADER 253
 #define RATE 1000000
+#define TCP_V4 34
+#define TCP_V6 54
+/* The change in B/s that a router of XCP grants with each packet. */
+#define CHANGE 1000000
 
 struct xdp_md {
 	u32 data;
@@ -79,19 +90,82 @@ int drop_headers(struct xdp_md *packet)
 	return data[PROTOCOL] == HEADER ? XDP_DROP : XDP_PASS;
 }
 
-static __always_inline int write_feedback(struct __sk_buff *packet, u32 feedback)
-{
-	u8 version = 0;
-	u8 protocol = 0;
+struct place {
 	u32 is_v6;
+	u8 protocol;
+};
+
+static __always_inline struct place look(struct __sk_buff *packet)
+{
+	struct place place = {};
+	u8 version = 0;
 
 	bpf_skb_load_bytes(packet, VERSION, &version, 1);
-	is_v6 = version >> 4 == 6;
-	bpf_skb_load_bytes(packet, is_v6 ? PROTOCOL_V6 : PROTOCOL, &protocol, 1);
+	place.is_v6 = version >> 4 == 6;
+	bpf_skb_load_bytes(packet, place.is_v6 ? PROTOCOL_V6 : PROTOCOL, &place.protocol, 1);
+	return place;
+}
+
+/* Where the congestion header of a sender lies as a TCP option; 0 if there is none. Checksums are not computed yet. */
+static __always_inline u32 find_option(struct __sk_buff *packet)
+{
+	struct place place = look(packet);
+	u32 at = (place.is_v6 ? TCP_V6 : TCP_V4) + OPTION;
+	u8 option[2] = {};
+
+	if (place.protocol != TCP || bpf_skb_load_bytes(packet, at, option, sizeof(option)))
+		return 0;
+	return option[0] == HEADER && option[1] == OPTION_BYTES ? at : 0;
+}
+
+static __always_inline int write_feedback(struct __sk_buff *packet, u32 feedback)
+{
+	struct place place = look(packet);
+	u32 option = find_option(packet);
+
 	feedback = __builtin_bswap32(feedback);
-	if (protocol == HEADER)
-		bpf_skb_store_bytes(packet, is_v6 ? FEEDBACK_V6 : FEEDBACK, &feedback, sizeof(feedback), 0);
+	if (place.protocol == HEADER)
+		bpf_skb_store_bytes(packet, place.is_v6 ? FEEDBACK_V6 : FEEDBACK, &feedback, sizeof(feedback), 0);
+	else if (option)
+		bpf_skb_store_bytes(packet, option + OPTION_FEEDBACK - OPTION, &feedback, sizeof(feedback), 0);
 	return TC_ACT_OK;
+}
+
+/* A box that puts padding in place of options that it does not know. */
+SEC("tc")
+int blank_options(struct __sk_buff *packet)
+{
+	u32 option = find_option(packet);
+	u8 padding[OPTION_BYTES];
+
+	__builtin_memset(padding, PADDING, sizeof(padding));
+	if (option)
+		bpf_skb_store_bytes(packet, option, padding, sizeof(padding), 0);
+	return TC_ACT_OK;
+}
+
+/* Makes the option shorter, with padding behind it. */
+SEC("tc")
+int shorten_options(struct __sk_buff *packet)
+{
+	u8 padding[4] = { PADDING, PADDING, PADDING, PADDING };
+	u32 option = find_option(packet);
+	u8 length = OPTION_BYTES - sizeof(padding);
+
+	if (!option)
+		return TC_ACT_OK;
+	bpf_skb_store_bytes(packet, option + 1, &length, 1, 0);
+	bpf_skb_store_bytes(packet, option + length, padding, sizeof(padding), 0);
+	return TC_ACT_OK;
+}
+
+/* Drops one packet of data in PERIOD; a router of XCP that grants a little to the others. */
+SEC("tc")
+int grant_and_lose(struct __sk_buff *packet)
+{
+	if (packet->len >= MIN_DATA && __sync_fetch_and_add(&packets, 1) % PERIOD == PERIOD - 1)
+		return TC_ACT_SHOT;
+	return write_feedback(packet, CHANGE);
 }
 
 /* A router of RCP with a fixed rate. */

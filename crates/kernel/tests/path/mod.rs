@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsRawFd as _;
 use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
@@ -160,4 +161,43 @@ pub(crate) fn load(loader: Loader, what: &str) -> (Loaded, String) {
     let name = format!("t{}_{what}", std::process::id());
     let loaded: Result<Loaded, Error> = loader.name(&name).load();
     (loaded.unwrap_or_else(|error| panic!("{error}: {error:?}")), name)
+}
+
+/// What `TCP_INFO` says of a sender.
+#[derive(Debug)]
+pub(crate) struct Info {
+    pub(crate) segment: u32,
+    pub(crate) window: u32,
+    pub(crate) pacing_rate: u64,
+}
+
+impl Info {
+    pub(crate) fn of(socket: &Socket) -> Info {
+        let mut bytes = [0_u8; 112];
+        let mut length = bytes.len() as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_TCP,
+                libc::TCP_INFO,
+                bytes.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        assert_eq!((result, length as usize), (0, bytes.len()));
+        // The layout of `struct tcp_info` in linux/tcp.h.
+        let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+        Info {
+            segment: word(16),
+            window: word(80),
+            pacing_rate: u64::from_ne_bytes(bytes[104..].try_into().unwrap()),
+        }
+    }
+}
+
+/// The name of the controller that a connection has.
+pub(crate) fn controller_of(socket: &Socket) -> String {
+    let name = socket.tcp_congestion().unwrap();
+    String::from_utf8(name).unwrap().trim_end_matches('\0').to_owned()
 }
