@@ -1,4 +1,5 @@
-//! The cost of the controllers: goodput on a plain wire compared with the kernel's CUBIC, and CPU time per ACK.
+//! The cost of the controllers: goodput on a plain wire compared with the kernel's CUBIC, and CPU time per ACK; for XCP and
+//! RCP the CPU time of both hosts per segment, compared with the kernel's Reno in single segments.
 //!
 //! `cargo bench -p headway-kernel`, as root. Controllers take turns, so that load on the machine affects all
 //! of them alike.
@@ -8,10 +9,14 @@
 #[allow(dead_code, reason = "tests use all of it")]
 mod path;
 
+use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
 use std::time::Instant;
 
-use headway_kernel::{Controller, CpuTime, Loader, cpu_time, enable_timing};
-use path::{Path, V4, close, load, transfer};
+use headway_kernel::{Controller, CpuTime, EndOptions, Loader, cpu_time, enable_timing};
+use nix::time::{ClockId, clock_gettime};
+use path::{Host, Path, V4, close, load, transfer};
+use socket2::Socket;
 
 const ROUNDS: usize = 8;
 const GIGABYTE: usize = 1 << 30;
@@ -42,6 +47,89 @@ fn main() {
         let calls = acknowledgements(&path, name, &loaded.programs().unwrap());
         println!("{:9} {:6.0} ns an acknowledgement", controller.name(), median(calls));
     }
+    ends(&path);
+}
+
+/// Payload of a full segment with the congestion header: 1500 bytes less headers, with TCP's timestamps.
+const SEGMENT: usize = 1428;
+/// Bytes of one transfer that is paced: half a second at 500 Mb/s.
+const PACED: usize = 32 << 20;
+/// What senders of XCP and RCP ask for, in b/s, and at which Reno is paced. XCP cannot say more than some Gb/s at an RTT of
+/// microseconds and would become Reno.
+const PACE: u64 = 500_000_000;
+
+/// Prints the CPU time of both hosts per segment, and its ratio to Reno in single segments. All take turns.
+fn ends(path: &Path) {
+    let mut times: [Vec<f64>; 4] = Default::default();
+    for _ in 0..ROUNDS {
+        times[0].push(per_segment(path, "reno"));
+        set_segments(path, 1);
+        times[1].push(per_segment(path, "reno"));
+        set_segments(path, 65_535);
+        for (controller, times) in [Controller::Xcp, Controller::Rcp].into_iter().zip(&mut times[2..]) {
+            times.push(with_headers(path, controller));
+        }
+    }
+    let names = ["reno", "reno in single segments", "hw_xcp", "hw_rcp"];
+    let single = median(times[1].clone());
+    for (name, mut times) in names.into_iter().zip(times) {
+        times.sort_by(f64::total_cmp);
+        let (least, middle, most) = (times[0], times[times.len() / 2], times[times.len() - 1]);
+        println!(
+            "{name:23} {middle:6.0} ns a segment ({least:.0} to {most:.0}), {:.2} of single segments",
+            middle / single
+        );
+    }
+}
+
+fn set_segments(path: &Path, segments: u32) {
+    for host in [&path.client, &path.server] {
+        host.ip(format!("link set eth0 gso_max_segs {segments}"));
+    }
+}
+
+/// Returns the CPU time of a transfer per segment with the header of a controller.
+fn with_headers(path: &Path, controller: Controller) -> f64 {
+    let options = EndOptions { demand: Some(PACE), ..EndOptions::default() };
+    let (loaded, name) = load(Loader::new(controller).end_options(options), controller.name());
+    let loaded = Arc::new(loaded);
+    let attach = |host: &Host| {
+        let loaded = Arc::clone(&loaded);
+        host.run(move || loaded.attach("eth0")).unwrap()
+    };
+    let _attached = [&path.client, &path.server].map(attach);
+    let time = per_segment(path, &name);
+    // Otherwise this would be the time of something else.
+    let carried = loaded.end_counters().unwrap().sent;
+    assert!(carried as usize > PACED / SEGMENT * 9 / 10, "{name}: {carried} packets with a header");
+    time
+}
+
+/// Returns the CPU time of this process, which is both hosts, per segment of a transfer, in ns.
+fn per_segment(path: &Path, name: &str) -> f64 {
+    let (socket, mut peer) = path.connect_to(V4[1], name, "reno");
+    limit_pace(&socket, PACE / 8);
+    let before = cpu();
+    transfer(&socket, &mut peer, PACED);
+    let spent = cpu() - before;
+    close(&socket, peer);
+    spent / (PACED / SEGMENT) as f64
+}
+
+/// Limits the pacing rate of a socket, in B/s.
+fn limit_pace(socket: &Socket, limit: u64) {
+    let length = size_of::<u64>() as libc::socklen_t;
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE);
+    // SAFETY: the kernel reads the eight bytes of `limit`.
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const limit).cast(), length) };
+    assert_eq!(result, 0);
+}
+
+/// Returns the CPU time of this process in ns.
+fn cpu() -> f64 {
+    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).unwrap();
+    time.tv_sec() as f64 * 1e9 + time.tv_nsec() as f64
 }
 
 /// Returns the goodput of a one-gigabyte transfer in Gb/s.

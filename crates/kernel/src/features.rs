@@ -88,7 +88,8 @@ fn request(interface: &str, words: &mut [u32]) -> io::Result<()> {
     }
 }
 
-#[cfg(all(test, feature = "bpf"))]
+#[cfg(test)]
+#[cfg(feature = "bpf")]
 mod tests {
     use std::process::Command;
     use std::thread;

@@ -52,7 +52,7 @@ impl Host {
     }
 
     /// Runs `ip` on this host.
-    fn ip(&self, arguments: String) {
+    pub(crate) fn ip(&self, arguments: String) {
         self.run(move || {
             let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();
             assert!(status.success(), "ip {arguments}");
