@@ -149,6 +149,40 @@ impl Config {
         config
     }
 
+    /// Returns the bytes of `struct explicit_config` on this machine, for a kernel that reads them.
+    pub fn to_bytes(&self) -> [u8; size_of::<Config>()] {
+        let long = [
+            self.capacity,
+            self.line,
+            self.rate_min,
+            self.kappa,
+            self.queue_max,
+            self.base_rtt,
+            self.update_limit,
+            self.interval_min,
+        ];
+        let short = [
+            self.law as u32,
+            self.flags,
+            self.alpha,
+            self.beta,
+            self.gamma,
+            self.psi,
+            self.chi,
+            self.rho,
+            self.tau,
+            self.n,
+            self.detector as u32,
+            self.overhead,
+            self.zeta,
+        ];
+        let fields = long.iter().flat_map(|value| value.to_ne_bytes());
+        let fields = fields.chain(short.iter().flat_map(|value| value.to_ne_bytes()));
+        let mut bytes = [0; size_of::<Config>()];
+        bytes.iter_mut().zip(fields).for_each(|(place, byte)| *place = byte);
+        bytes
+    }
+
     /// Checks that every parameter is in its range.
     ///
     /// # Errors
