@@ -35,6 +35,11 @@ MODULE_PARM_DESC(paced, "senders of RCP have a rate and no window");
 #define LINK_BYTES 38
 /* Least window in segments: with one, receivers that wait for a second would set the pace. */
 #define LEAST_WINDOW 2
+/*
+ * Window of a paced sender, as a multiple of rate x RTT: it limits nothing unless the RTT grows by so much within one, and
+ * it keeps the send buffer, which TCP derives from it, from holding seconds of data.
+ */
+#define PACED_WINDOW 4
 
 /* The state of a connection, at most ICSK_CA_PRIV_SIZE bytes */
 struct end {
@@ -80,9 +85,10 @@ static u64 wire_segment(const struct sock *sk)
 	return tp->mss_cache + tp->tcp_header_len + sizeof(struct iphdr) + EXPLICIT_WIRE_BYTES + LINK_BYTES;
 }
 
+/* The rate of a sender in b/s. With a window it is a segment per round trip at least, however little routers grant. */
 static u64 end_rate(const struct end *end)
 {
-	return explicit_sender_rate(end->version, atomic64_read(&end->told), &end->window, end->srtt);
+	return explicit_sender_rate(end->version, end->paced ? atomic64_read(&end->told) : 0, &end->window, end->srtt);
 }
 
 /* The header. */
@@ -257,7 +263,7 @@ static void end_apply(struct sock *sk, const struct end *end)
 	u64 rate = end_rate(end);
 
 	if (end->paced && rate)
-		segments = EXPLICIT_LARGEST_WINDOW / end->window.segment;
+		segments *= PACED_WINDOW;
 	/* A receiver may hold one back, which must not keep the sender from its pace. */
 	segments = max_t(u64, segments + is_rcp, LEAST_WINDOW);
 	tcp_snd_cwnd_set(tp, min_t(u64, segments, tp->snd_cwnd_clamp));
