@@ -53,20 +53,17 @@ static __always_inline hw_u64 wire_segment(struct sock *sk)
 static __always_inline void apply(struct sock *sk, const struct end *end)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	hw_u64 segment = end->window.segment;
 	hw_u64 segments, rate;
 
-	if (!segment)
+	if (!end->window.segment)
 		return;
-	segments = (end->window.bytes + (segment << EXPLICIT_WINDOW_BITS) - 1) / (segment << EXPLICIT_WINDOW_BITS);
-	segments = hw_max(segments + END_HELD_BACK, END_LEAST_WINDOW);
+	segments = hw_max(explicit_window_segments(&end->window) + END_HELD_BACK, END_LEAST_WINDOW);
 	tp->snd_cwnd = hw_min(segments, tp->snd_cwnd_clamp);
 	rate = end_rate(end);
 	if (!rate)
 		return;
 	/* The kernel's pacing counts payload, in bytes. */
-	rate = hw_scale(rate, tp->mss_cache, segment * 8);
-	sk->sk_pacing_rate = hw_min(hw_max(rate, 1), sk->sk_max_pacing_rate);
+	sk->sk_pacing_rate = hw_min(explicit_pace(&end->window, rate, tp->mss_cache), sk->sk_max_pacing_rate);
 	/* The fq qdisc may set SK_PACING_FQ at any moment; it paces by the same rate. */
 	__sync_val_compare_and_swap(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 }
@@ -190,7 +187,7 @@ static __always_inline int adopt(struct end *end, const struct rate_sample *rs)
 		explicit_window_rate(&end->window, end->rate, end->srtt);
 		return 0;
 	}
-	change = end_delta(__sync_lock_test_and_set(&end->change, 0));
+	change = explicit_delta(__sync_lock_test_and_set(&end->change, 0));
 	if (change == EXPLICIT_LARGEST_DELTA)
 		return 1;
 	/* A window that the application does not fill must not grow (RFC 7661). */

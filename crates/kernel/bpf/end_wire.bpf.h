@@ -156,7 +156,7 @@ static __always_inline long write_ip(struct __sk_buff *packet, struct ip *ip, __
 static __always_inline hw_u32 take_owed(struct end *end)
 {
 	if (end->heard == EXPLICIT_VERSION_XCP)
-		return end_delta(__sync_lock_test_and_set(&end->owed_change, 0));
+		return explicit_delta(__sync_lock_test_and_set(&end->owed_change, 0));
 	return __sync_lock_test_and_set(&end->owed_rate, 0);
 }
 

@@ -142,3 +142,20 @@ pub enum Line {
     /// The guest could not run its plan.
     Failed(String),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_with_the_times_of_the_scenario() {
+        let mut bytes = [0; size_of::<Record>()];
+        bytes[..8].copy_from_slice(&5_000_u64.to_ne_bytes());
+        let record = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let at = |zero| Control { direction: 0, zero, record: record(&bytes) };
+        assert_eq!(at(2_000).read(), Some(Record { time: 3_000, ..Record::default() }));
+        assert_eq!(at(6_000).read(), None, "before time zero");
+        assert_eq!(Control { record: record(&bytes[1..]), ..at(0) }.read(), None);
+        assert_eq!(Control { record: "é".repeat(bytes.len()), ..at(0) }.read(), None);
+    }
+}

@@ -324,3 +324,21 @@ impl fmt::Display for Fault {
 }
 
 impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_the_fields_at_their_offsets() {
+        let config = Config { zeta: 7, ..Config::new(Law::RcpKappa, 1 << 40, 3) };
+        let bytes = config.to_bytes();
+        let long = |at: usize| u64::from_ne_bytes(*bytes[at..].first_chunk().expect("eight bytes"));
+        let short = |at: usize| u32::from_ne_bytes(*bytes[at..].first_chunk().expect("four bytes"));
+        assert_eq!(long(std::mem::offset_of!(Config, capacity)), 1 << 40);
+        assert_eq!(long(std::mem::offset_of!(Config, interval_min)), config.interval_min);
+        assert_eq!(short(std::mem::offset_of!(Config, law)), Law::RcpKappa as u32);
+        assert_eq!(short(std::mem::offset_of!(Config, detector)), Detector::LowAverage as u32);
+        assert_eq!(short(std::mem::offset_of!(Config, zeta)), 7);
+    }
+}

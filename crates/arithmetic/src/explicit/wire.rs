@@ -6,7 +6,8 @@ use super::{Format, Header};
 pub const BYTES: usize = 20;
 
 unsafe extern "C" {
-    unsafe fn headway_explicit_find(packet: *const u8, length: u32, header: &mut Header, at: &mut u32) -> u32;
+    unsafe fn headway_explicit_find(packet: *const u8, length: u32, header: &mut Header, at: &mut u32)
+    -> u32;
     safe fn headway_explicit_write(header: &Header, bytes: &mut [u8; BYTES]);
 }
 

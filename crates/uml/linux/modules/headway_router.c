@@ -61,6 +61,8 @@ struct router {
 	u64 rest;
 	/* Size of the packet being sent until then */
 	u32 sending;
+	/* Whether others wait for that moment; a timer that fires late must not make the link slower. */
+	bool awaited;
 	/* Bytes of IP that wait */
 	u64 waiting;
 	/* In `routers`, under the RTNL, like the qdisc itself */
@@ -202,10 +204,11 @@ static void router_occupy(struct router *router, u32 bytes, u64 now)
 {
 	u64 work = (u64)bytes * 8 * NSEC_PER_SEC;
 
-	if (now > router->free) {
+	if (!router->awaited) {
 		router->free = now;
 		router->rest = 0;
 	}
+	router->awaited = false;
 	work += router->rest;
 	router->free += div64_u64_rem(work, router->options.rate, &router->rest);
 	router->sending = bytes;
@@ -220,6 +223,7 @@ static struct sk_buff *router_dequeue(struct Qdisc *sch)
 	if (!sch->q.qlen)
 		return NULL;
 	if (now < router->free) {
+		router->awaited = true;
 		qdisc_watchdog_schedule_ns(&router->watchdog, router->free);
 		return NULL;
 	}
@@ -236,6 +240,7 @@ static void router_reset(struct Qdisc *sch)
 
 	qdisc_reset_queue(sch);
 	router->waiting = 0;
+	router->awaited = false;
 	qdisc_watchdog_cancel(&router->watchdog);
 }
 
