@@ -65,13 +65,15 @@ fn senders_of_the_kernel_use_the_link_and_the_queue_as_in_the_simulator() {
     if !has_kernel() {
         return;
     }
-    for (kind, controller) in [
-        ("link.1.queue.kind=xcp", "xcp"),
-        ("link.1.queue.kind=xcp-b", "xcp"),
-        ("link.1.queue.kind=rcp", "rcp"),
-        ("link.1.queue.kind=rcp", "rcp:paced"),
+    // The kernel's senders of RCP pace what their window lets through.
+    for (kind, controller, beside) in [
+        ("link.1.queue.kind=xcp", "xcp", "xcp"),
+        ("link.1.queue.kind=xcp-b", "xcp", "xcp"),
+        ("link.1.queue.kind=rcp", "rcp", "rcp:paced"),
+        ("link.1.queue.kind=rcp", "rcp:paced", "rcp:paced"),
     ] {
-        let [kernel, simulated] = ["uml", "sim"].map(|world| run(world, &with(kind, controller)));
+        let [kernel, simulated] =
+            [("uml", controller), ("sim", beside)].map(|(world, sender)| run(world, &with(kind, sender)));
         let value = |summary: &Value, key: &str| narrow(summary)[key].as_f64().unwrap();
         let [used, should] = [&kernel, &simulated].map(|summary| value(summary, "utilisation"));
         assert!((used / should - 1.0).abs() < 0.03, "{kind} {controller}: {used} and {should}");
@@ -166,4 +168,50 @@ fn four_flows_of_the_kernel_share_a_gigabit_with_hardly_a_queue() {
         assert_eq!(link["dropped"].as_u64(), Some(0), "{controller}");
         assert!(summary["total"]["fairness"].as_f64().unwrap() > 0.99, "{controller}: {summary}");
     }
+}
+
+/// Sends as many packets of protocol 253 as its argument says, random and mutated, from one node to another.
+const HOSTILE: &str = r#"
+import random, socket, sys, time
+draw = random.Random(7)
+out = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+source, sink = socket.gethostbyname("client"), socket.gethostbyname("sink")
+for _ in range(int(sys.argv[1])):
+    body = bytearray(draw.randbytes(draw.choice([0, 1, 19, 20, 21, 40, 60, 200])))
+    if draw.random() < 0.7 and len(body) >= 3:
+        body[0] = draw.choice([6, 6, 6, 17, 253, draw.randrange(256)])
+        body[1] = draw.choice([20, 20, 20, draw.randrange(256)])
+        body[2] = draw.choice([0x21, 0x22, 0xf1, 0xf2, draw.randrange(256)])
+    options = draw.choice([0, 0, 0, 1, 4, 10])
+    head = bytearray([1] * (20 + 4 * options))
+    head[0:2] = [0x45 + options, 0]
+    head[2:4] = (len(head) + len(body)).to_bytes(2, "big")
+    head[6:8] = draw.choice([0, 0, 0, 0x2000, 0x4000, draw.randrange(65536)]).to_bytes(2, "big")
+    head[8:12] = [64, 253, 0, 0]
+    head[12:20] = socket.inet_aton(source) + socket.inet_aton(sink)
+    out.sendto(bytes(head + body), (sink, 0))
+    time.sleep(0.0002)
+"#;
+
+/// A kernel that crashes or hangs ends the run with an error.
+#[test]
+fn random_and_mutated_headers_are_counted_and_flows_go_on() {
+    if !has_kernel() {
+        return;
+    }
+    let attempt = Try::new("");
+    std::fs::write(attempt.path("hostile.py"), HOSTILE).unwrap();
+    let python = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
+    let python = String::from_utf8(python.stdout).unwrap().trim().to_owned();
+    let program = format!("[[program]]\nat = \"client\"\ncommand = \"{python} hostile.py 20000\"\n");
+    std::fs::write(attempt.path("x.toml"), format!("{SLOW}{program}")).unwrap();
+    let summary =
+        attempt.summary(&["--set", "link.1.rate=10 Mb/s", "--set", "duration=12 s", "--set", "warmup=8 s"]);
+    assert_eq!(summary["programs"][0]["exit_status"].as_i64(), Some(0));
+    let text = std::fs::read_to_string(attempt.path("out/control.jsonl")).unwrap();
+    let last = text.lines().rfind(|line| line.contains("router->sink")).unwrap();
+    let record: Value = serde_json::from_str(last).unwrap();
+    assert!(record["rejected"].as_u64().unwrap() > 10_000, "{record}");
+    assert!(narrow(&summary)["utilisation"].as_f64().unwrap() > 0.9, "{summary}");
+    assert!(summary["total"]["fairness"].as_f64().unwrap() > 0.95, "{summary}");
 }
