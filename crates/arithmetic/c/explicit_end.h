@@ -149,4 +149,37 @@ HW_INLINE void explicit_window_rate(struct explicit_window *window, hw_u32 rate,
 					    hw_scale((hw_u64)rate << EXPLICIT_WINDOW_BITS, srtt, EXPLICIT_NS_PER_S));
 }
 
+/* The window in whole segments, rounded up. Who sends in whole segments is slowed down to the fraction by its pace. */
+HW_INLINE hw_u64 explicit_window_segments(const struct explicit_window *window)
+{
+	const hw_u64 segment = window->segment << EXPLICIT_WINDOW_BITS;
+
+	return (window->bytes + segment - 1) / segment;
+}
+
+/*
+ * The rate of a sender in b/s; 0 while it is not known. That of RCP is what routers say, in B/s, also where it is less than
+ * a segment per round trip; a sender of XCP has at least one.
+ */
+HW_INLINE hw_u64 explicit_sender_rate(hw_u32 version, hw_u32 told, const struct explicit_window *window, hw_u64 srtt)
+{
+	if (version == EXPLICIT_VERSION_RCP && told)
+		return (hw_u64)told * 8;
+	return srtt ? explicit_throughput(window->bytes >> EXPLICIT_WINDOW_BITS, srtt) : 0;
+}
+
+/* A rate in b/s as a pace in bytes of payload per second, of which a full segment has `payload`; 1 at least. */
+HW_INLINE hw_u64 explicit_pace(const struct explicit_window *window, hw_u64 rate, hw_u32 payload)
+{
+	return hw_max(hw_scale(rate, payload, window->segment * 8), 1);
+}
+
+/* A sum of changes as the header carries it. */
+HW_INLINE hw_s64 explicit_delta(hw_s64 sum)
+{
+	if (sum > EXPLICIT_LARGEST_DELTA)
+		return EXPLICIT_LARGEST_DELTA;
+	return sum < -EXPLICIT_LARGEST_DELTA ? -EXPLICIT_LARGEST_DELTA : sum;
+}
+
 #endif

@@ -11,6 +11,7 @@ mod header;
 mod queue;
 mod record;
 mod stations;
+pub mod wire;
 
 pub use config::{Config, Detector, Fault, Law, chi, flags};
 pub use header::{ANY_RATE, Format, Header, VERSION_RCP, VERSION_XCP};

@@ -23,5 +23,21 @@ pub const HEADERS: [(&str, &str); 5] = [
     ("numbers.h", include_str!("../c/numbers.h")),
 ];
 
+/// The headers of explicit routers and of the ends of their connections by name, under the MIT licence or GPL-2.0, for
+/// crates that compile them elsewhere.
+pub const EXPLICIT_HEADERS: [(&str, &str); 11] = [
+    ("explicit.h", include_str!("../c/explicit.h")),
+    ("explicit_config.h", include_str!("../c/explicit_config.h")),
+    ("explicit_end.h", include_str!("../c/explicit_end.h")),
+    ("explicit_feedback.h", include_str!("../c/explicit_feedback.h")),
+    ("explicit_measure.h", include_str!("../c/explicit_measure.h")),
+    ("explicit_rate.h", include_str!("../c/explicit_rate.h")),
+    ("explicit_state.h", include_str!("../c/explicit_state.h")),
+    ("explicit_wire.h", include_str!("../c/explicit_wire.h")),
+    ("fixed_log2.h", include_str!("../c/fixed_log2.h")),
+    ("numbers.h", include_str!("../c/numbers.h")),
+    ("wide.h", include_str!("../c/wide.h")),
+];
+
 /// Fraction bits of a window in bytes: its smallest step is 2^-9 B (ls-aimd 2.1).
 pub const Q9: u32 = 9;

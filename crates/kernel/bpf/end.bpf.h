@@ -149,23 +149,10 @@ struct {
 	__type(value, struct end);
 } ends SEC(".maps");
 
-/*
- * The rate of a sender in b/s; 0 while it is not known. That of RCP is what routers say, also where it is less than a
- * segment per round trip; a sender of XCP has at least one.
- */
+/* The rate of a sender in b/s; 0 while it is not known. */
 static __always_inline hw_u64 end_rate(const struct end *end)
 {
-	if (VERSION == EXPLICIT_VERSION_RCP && end->rate)
-		return (hw_u64)end->rate * 8;
-	return end->srtt ? explicit_throughput(end->window.bytes >> EXPLICIT_WINDOW_BITS, end->srtt) : 0;
-}
-
-/* A sum of changes as the header carries it. */
-static __always_inline hw_s64 end_delta(hw_s64 sum)
-{
-	if (sum > EXPLICIT_LARGEST_DELTA)
-		return EXPLICIT_LARGEST_DELTA;
-	return sum < -EXPLICIT_LARGEST_DELTA ? -EXPLICIT_LARGEST_DELTA : sum;
+	return explicit_sender_rate(VERSION, end->rate, &end->window, end->srtt);
 }
 
 #endif

@@ -84,7 +84,7 @@ static __always_inline hw_u64 whole_window(const struct tcp_sock *tp, struct end
 	end->carry = 0;
 	if (tp->data_segs_out < END_UNPACED)
 		return hw_max(end->window.bytes / segment, 1);
-	return hw_max((end->window.bytes + segment - 1) / segment + END_HELD_BACK, END_LEAST_WINDOW);
+	return hw_max(explicit_window_segments(&end->window) + END_HELD_BACK, END_LEAST_WINDOW);
 }
 
 /*
@@ -106,18 +106,16 @@ static __always_inline hw_u64 pace(const struct end *end)
 static __always_inline void apply(struct sock *sk, struct end *end)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	hw_u64 segment = end->window.segment;
 	hw_u64 rate;
 
-	if (!segment)
+	if (!end->window.segment)
 		return;
 	tp->snd_cwnd = hw_min(whole_window(tp, end), tp->snd_cwnd_clamp);
 	rate = pace(end);
 	if (!rate)
 		return;
 	/* The kernel's pacing counts payload, in bytes. */
-	rate = hw_scale(rate, payload(tp, end), segment * 8);
-	sk->sk_pacing_rate = hw_min(hw_max(rate, 1), sk->sk_max_pacing_rate);
+	sk->sk_pacing_rate = hw_min(explicit_pace(&end->window, rate, payload(tp, end)), sk->sk_max_pacing_rate);
 	/* The fq qdisc may set SK_PACING_FQ at any moment; it paces by the same rate. */
 	__sync_val_compare_and_swap(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 }
@@ -265,7 +263,7 @@ static __always_inline int adopt(struct end *end, const struct rate_sample *rs)
 		explicit_window_rate(&end->window, end->rate, end->srtt);
 		return 0;
 	}
-	change = end_delta(__sync_lock_test_and_set(&end->change, 0));
+	change = explicit_delta(__sync_lock_test_and_set(&end->change, 0));
 	if (change == EXPLICIT_LARGEST_DELTA)
 		return 1;
 	/* A window that the application does not fill must not grow (RFC 7661). */

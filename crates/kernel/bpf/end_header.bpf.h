@@ -74,11 +74,11 @@ static __always_inline hw_u32 take_owed(struct end *end, hw_u32 packets)
 		return __sync_lock_test_and_set(&end->owed_rate, 0);
 	sum = __sync_lock_test_and_set(&end->owed_change, 0);
 	if (packets < 2)
-		return end_delta(sum);
+		return explicit_delta(sum);
 	size = sum < 0 ? -sum : sum;
 	rest = size % packets;
 	__sync_fetch_and_add(&end->owed_change, sum < 0 ? -rest : rest);
-	return end_delta(sum < 0 ? -(hw_s64)(size / packets) : (hw_s64)(size / packets));
+	return explicit_delta(sum < 0 ? -(hw_s64)(size / packets) : (hw_s64)(size / packets));
 }
 
 /* Fills the fields of a sender. */

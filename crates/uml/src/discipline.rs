@@ -5,7 +5,7 @@ use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Mistake, Rate};
 use headway_scenario::{Buffer, LinkSpec};
 
-use crate::plan::{PlannedNode, PlannedRed};
+use crate::plan::{PlannedNode, PlannedRed, PlannedRouter};
 
 /// Wire overhead besides the IP packet and the Ethernet header, which the kernel counts itself; in bytes.
 const STAB: u64 = WIRE_OVERHEAD.get() - 14;
@@ -24,9 +24,10 @@ const ANY_RATE: Rate = Rate::from_bps(1_000_000_000_000);
 /// A discipline that releases every packet at the departure time it carries.
 pub(crate) const RELEASE: &str = "fq limit 10000000 flow_limit 10000000 timer_slack 0";
 
-/// Installs a direction's delay, rate and discipline on `device`; `full` is the wire size of a full packet.
+/// Installs the delay, rate and discipline of direction `index`, which belongs to link `number`, on `device`; `full` is
+/// the wire size of a full packet.
 pub(crate) fn install(
-    number: usize,
+    (number, index): (usize, usize),
     spec: &LinkSpec,
     device: &str,
     fixed: Duration,
@@ -50,6 +51,15 @@ pub(crate) fn install(
     // space.
     let fixed = (fixed - ANY_RATE.time_for(full)).max(Duration::ZERO);
     node.tc.push(delay(fixed) + &format!(" rate {}bit", ANY_RATE.bps()));
+    let buffer = spec.buffer_at(rate);
+    let queue = spec.queue.clone().map(|queue| match buffer {
+        Buffer::Bytes(bytes) => queue.with_default_limits(Some(bytes), None),
+        Buffer::Packets(packets) => queue.with_default_limits(None, Some(packets)),
+    });
+    if let Some(router) = queue.as_ref().and_then(|queue| router(index, queue, rate, device)) {
+        node.routers.push(router);
+        return Ok(());
+    }
     let burst = spec.burst.unwrap_or(full).get();
     let bucket = |limit: u32| {
         let rate = rate.bps();
@@ -65,11 +75,6 @@ pub(crate) fn install(
         node.tc.extend([bucket(u32::MAX), below(&queue.to_string())]);
         return Ok(());
     }
-    let buffer = spec.buffer_at(rate);
-    let queue = spec.queue.clone().map(|queue| match buffer {
-        Buffer::Bytes(bytes) => queue.with_default_limits(Some(bytes), None),
-        Buffer::Packets(packets) => queue.with_default_limits(None, Some(packets)),
-    });
     let limits = Limits::new(queue.as_ref(), buffer, full, spec.burst.is_none());
     let bytes = limits.bytes.map_or(u32::MAX, whole);
     node.tc.push(bucket(bytes));
@@ -96,6 +101,20 @@ pub(crate) fn install(
     Ok(())
 }
 
+/// Returns the link with its router, if the discipline is one that tells senders their rate.
+fn router(index: usize, queue: &QueueSpec, rate: Rate, device: &str) -> Option<PlannedRouter> {
+    let (law, config) = queue.explicit()?;
+    let (limit, packets) = queue.limits();
+    Some(PlannedRouter {
+        device: device.to_owned(),
+        direction: u32::try_from(index).unwrap_or(u32::MAX),
+        rate,
+        limit,
+        packets,
+        config: config.at_rate(law, Some(rate)).to_bytes().to_vec(),
+    })
+}
+
 const VARIES: &str = "`--on uml` does not support links that vary with time; use `--on sim` or `--on lab`";
 
 /// Rejects what the kernel cannot do; errors name the key.
@@ -104,11 +123,22 @@ fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
         QueueSpec::Red(config) => config.adaptive && config.adaptation != ADAPTATION,
         _ => false,
     };
+    let explicit = spec.queue.as_ref().and_then(QueueSpec::explicit);
     let rules = [
         (
             "queue.kind",
-            spec.queue.as_ref().is_some_and(QueueSpec::reads_headers),
-            "the kernel has no routers that tell senders their rate; use `--on sim`",
+            matches!(spec.queue, Some(QueueSpec::Classes(_))),
+            "the kernel's routers serve one class of senders; use `--on sim`",
+        ),
+        (
+            "queue.police",
+            explicit.is_some_and(|(_, config)| config.police.is_some()),
+            "the kernel's routers do not check senders; use `--on sim`",
+        ),
+        (
+            "burst",
+            explicit.is_some() && spec.burst.is_some(),
+            "a router that tells senders their rate sends no bursts in the kernel; use `--on sim`",
         ),
         (
             "queue.adaptation",

@@ -21,7 +21,7 @@ use nix::unistd::Pid;
 use crate::core::{self, Core};
 use crate::guest::{FOLDER, PLAN, PROGRAM, REPORT, SIGN};
 use crate::plan::Plan;
-use crate::report::{End, Line, ProgramEnd, Snapshot};
+use crate::report::{Control, End, Line, ProgramEnd, Snapshot};
 use console::Console;
 
 /// The start of every run on the guest's clock: 2026-01-01 00:00 UTC, in ns.
@@ -108,6 +108,8 @@ pub struct Report {
     pub snapshots: Vec<Snapshot>,
     /// Exits of programs, in order.
     pub programs: Vec<ProgramEnd>,
+    /// Control intervals of routers, in order for each direction; none if the run was interrupted.
+    pub control: Vec<Control>,
     /// The last line; `None` if the run was interrupted.
     pub end: Option<End>,
 }
@@ -273,6 +275,7 @@ fn read(path: &Path, tail: &ConsoleTail) -> Result<Report, GuestError> {
         match serde_json::from_slice(&bytes) {
             Ok(Line::Snapshot(snapshot)) => report.snapshots.push(snapshot),
             Ok(Line::Program(end)) => report.programs.push(end),
+            Ok(Line::Control(control)) => report.control.push(control),
             Ok(Line::End(end)) => report.end = Some(end),
             Ok(Line::Failed(sentence)) => return Err(GuestError::Failed(sentence)),
             Err(error) if error.is_eof() => break,

@@ -1,6 +1,6 @@
 //! The sources of our kernel modules.
 
-use headway_arithmetic::HEADERS;
+use headway_arithmetic::{EXPLICIT_HEADERS, HEADERS};
 
 /// A module of one file, plus the shared arithmetic headers if it computes the same as the simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +20,20 @@ impl Module {
     }
 }
 
-/// The modules that every guest loads: link records, the controller with constant window or rate, and LS-AIMD.
-pub const OWN_MODULES: [Module; 3] = [
+/// The modules that every guest loads: link records, the controller with constant window or rate, LS-AIMD, and routers
+/// that tell senders their rate with the ends of their connections.
+pub const OWN_MODULES: [Module; 5] = [
     Module { name: "headway_record", text: include_str!("../linux/modules/headway_record.c"), headers: &[] },
     Module { name: "headway_fixed", text: include_str!("../linux/modules/headway_fixed.c"), headers: &[] },
     Module { name: "headway_ls", text: include_str!("../linux/modules/headway_ls.c"), headers: &HEADERS },
+    Module {
+        name: "headway_router",
+        text: include_str!("../linux/modules/headway_router.c"),
+        headers: &EXPLICIT_HEADERS,
+    },
+    Module {
+        name: "headway_end",
+        text: include_str!("../linux/modules/headway_end.c"),
+        headers: &EXPLICIT_HEADERS,
+    },
 ];

@@ -8,6 +8,7 @@
 
 mod check;
 mod controller;
+mod explicit;
 mod programs;
 
 use std::net::Ipv4Addr;
@@ -171,7 +172,7 @@ impl<'a> Network<'a> {
         let spec = &self.scenario.link[link];
         let [from, to] = [&spec.from, &spec.to].map(|name| self.topology.number(name).unwrap_or_default());
         let random = discipline::random_stage(spec);
-        let ends = [from, to].map(|node| usize::from(self.is_sender(node)));
+        let ends = [from, to].map(|node| usize::from(self.is_sender(node) || self.is_explicit(node)));
         let wires =
             ends.map(|queue| queue + 1 + usize::from(random.is_some())).into_iter().max().unwrap_or(1);
         let mut chain = vec![from];
@@ -264,14 +265,15 @@ impl<'a> Network<'a> {
             let spec = &self.scenario.link[direction.link];
             let (node, device) = self.queues[index].clone();
             let full = Bytes::new(u64::from(self.scenario.mtu)) + WIRE_OVERHEAD;
-            let packet = if self.loaded[index] { full } else { ACKNOWLEDGEMENT };
+            let packet = if self.loaded[index] { full } else { ACKNOWLEDGEMENT + self.ack_header() };
             // A token bucket sends whole bursts at once, so there is no transmission time.
             let busy = spec
                 .rate
                 .filter(|_| spec.burst.is_none())
                 .map_or(Duration::ZERO, |rate| rate.time_for(packet));
             let fixed = spec.delay + busy;
-            discipline::install(direction.link, spec, &device, fixed, full, &mut self.plan.nodes[node])?;
+            let place = (direction.link, index);
+            discipline::install(place, spec, &device, fixed, full, &mut self.plan.nodes[node])?;
             self.plan.directions.push(PlannedDirection {
                 node,
                 device,
@@ -306,15 +308,20 @@ impl<'a> Network<'a> {
         if spec.ecn == EcnMode::Classic {
             metrics += " features ecn";
         }
+        if explicit::is_explicit(spec) {
+            metrics += &explicit::metric(self.scenario);
+            self.add_headers(&there, &back);
+        }
         self.lead(destination, &there, &metrics);
         self.lead(source, &back, if spec.ack_every == 1 { " quickack 1" } else { "" });
         let (controller, parameters) = controller::controller(spec, self.scenario);
         let opening = match spec.ecn {
+            _ if explicit::is_explicit(spec) => explicit::RECEIVER,
             _ if parameters.is_empty() => controller.as_str(),
             EcnMode::Dctcp => "dctcp",
             EcnMode::Off | EcnMode::Classic => "reno",
         };
-        if let Some(first) = there.first().filter(|_| !spec.offload) {
+        if let Some(first) = there.first().filter(|_| !spec.offload || explicit::is_explicit(spec)) {
             let hop = &self.hops[*first];
             // Makes TCP send one segment at a time.
             self.plan.nodes[hop.node].ip.push(format!("link set dev {} gso_max_segs 1", hop.device));

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use headway_core::{Duration, Rate};
+use headway_core::{Bytes, Duration, Rate};
 use headway_traffic::Traffic;
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +51,8 @@ pub struct PlannedNode {
     pub tc: Vec<String>,
     /// RED disciplines, for which `tc` does not suffice.
     pub red: Vec<PlannedRed>,
+    /// Links with a router that tells senders their rate.
+    pub routers: Vec<PlannedRouter>,
     /// Network devices.
     pub devices: Vec<String>,
     /// Default congestion control of the node's sockets; `None` for the kernel's default.
@@ -80,6 +82,23 @@ pub struct PlannedRed {
     pub adaptive: bool,
     /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
+}
+
+/// A link with a router that tells senders their rate: the module `headway_router`, below a root discipline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedRouter {
+    /// The device.
+    pub device: String,
+    /// Number of the direction.
+    pub direction: u32,
+    /// Rate of the link.
+    pub rate: Rate,
+    /// Limit of the queue in wire bytes, with the packet in transmission; `None` for no limit.
+    pub limit: Option<Bytes>,
+    /// The same in packets.
+    pub packets: Option<u32>,
+    /// Law and parameters, as the C code has them.
+    pub config: Vec<u8>,
 }
 
 /// A direction of a link.

@@ -1,5 +1,6 @@
 //! The report of a guest: one line of JSON per snapshot of the counters.
 
+use headway_core::explicit::Record;
 use headway_core::{Duration, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -96,6 +97,28 @@ pub struct ProgramEnd {
     pub stopped: bool,
 }
 
+/// A control interval of a router that tells senders their rate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Control {
+    /// Number of the direction.
+    pub direction: usize,
+    /// Time zero of the scenario on the kernel's monotonic clock, in ns.
+    pub zero: i64,
+    /// The bytes of the kernel's record, as hexadecimal digits; its times are those of the monotonic clock.
+    pub record: String,
+}
+
+impl Control {
+    /// Returns the record with times of the scenario; `None` if it ended before time zero, or is damaged.
+    pub fn read(&self) -> Option<Record> {
+        let digits = self.record.as_bytes().as_chunks::<2>().0.iter();
+        let digits = digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+        let record = Record::from_bytes(&digits.collect::<Option<Vec<u8>>>()?)?;
+        let time = record.time.checked_sub(u64::try_from(self.zero).ok()?)?;
+        Some(Record { time, ..record })
+    }
+}
+
 /// The last line of a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct End {
@@ -112,8 +135,27 @@ pub enum Line {
     Snapshot(Snapshot),
     /// A program has exited.
     Program(ProgramEnd),
+    /// A control interval; all come at the end.
+    Control(Control),
     /// The run is over.
     End(End),
     /// The guest could not run its plan.
     Failed(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_with_the_times_of_the_scenario() {
+        let mut bytes = [0; size_of::<Record>()];
+        bytes[..8].copy_from_slice(&5_000_u64.to_ne_bytes());
+        let record = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let at = |zero| Control { direction: 0, zero, record: record(&bytes) };
+        assert_eq!(at(2_000).read(), Some(Record { time: 3_000, ..Record::default() }));
+        assert_eq!(at(6_000).read(), None, "before time zero");
+        assert_eq!(Control { record: record(&bytes[1..]), ..at(0) }.read(), None);
+        assert_eq!(Control { record: "é".repeat(bytes.len()), ..at(0) }.read(), None);
+    }
 }

@@ -149,6 +149,40 @@ impl Config {
         config
     }
 
+    /// Returns the bytes of `struct explicit_config` on this machine, for a kernel that reads them.
+    pub fn to_bytes(&self) -> [u8; size_of::<Config>()] {
+        let long = [
+            self.capacity,
+            self.line,
+            self.rate_min,
+            self.kappa,
+            self.queue_max,
+            self.base_rtt,
+            self.update_limit,
+            self.interval_min,
+        ];
+        let short = [
+            self.law as u32,
+            self.flags,
+            self.alpha,
+            self.beta,
+            self.gamma,
+            self.psi,
+            self.chi,
+            self.rho,
+            self.tau,
+            self.n,
+            self.detector as u32,
+            self.overhead,
+            self.zeta,
+        ];
+        let fields = long.iter().flat_map(|value| value.to_ne_bytes());
+        let fields = fields.chain(short.iter().flat_map(|value| value.to_ne_bytes()));
+        let mut bytes = [0; size_of::<Config>()];
+        bytes.iter_mut().zip(fields).for_each(|(place, byte)| *place = byte);
+        bytes
+    }
+
     /// Checks that every parameter is in its range.
     ///
     /// # Errors
@@ -290,3 +324,21 @@ impl fmt::Display for Fault {
 }
 
 impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_the_fields_at_their_offsets() {
+        let config = Config { zeta: 7, ..Config::new(Law::RcpKappa, 1 << 40, 3) };
+        let bytes = config.to_bytes();
+        let long = |at: usize| u64::from_ne_bytes(*bytes[at..].first_chunk().expect("eight bytes"));
+        let short = |at: usize| u32::from_ne_bytes(*bytes[at..].first_chunk().expect("four bytes"));
+        assert_eq!(long(std::mem::offset_of!(Config, capacity)), 1 << 40);
+        assert_eq!(long(std::mem::offset_of!(Config, interval_min)), config.interval_min);
+        assert_eq!(short(std::mem::offset_of!(Config, law)), Law::RcpKappa as u32);
+        assert_eq!(short(std::mem::offset_of!(Config, detector)), Detector::LowAverage as u32);
+        assert_eq!(short(std::mem::offset_of!(Config, zeta)), 7);
+    }
+}

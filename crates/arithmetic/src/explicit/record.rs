@@ -68,3 +68,78 @@ pub struct Record {
     /// Whether the integrated error is at its bound.
     pub bounded: u32,
 }
+
+impl Record {
+    /// Reads the bytes of `struct explicit_record`, as a kernel on this machine writes them; `None` for another number of
+    /// bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Record> {
+        let bytes: &[u8; size_of::<Record>()] = bytes.try_into().ok()?;
+        let (long, short) = bytes.split_at(size_of::<Record>() - SHORT);
+        let mut long = long.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes));
+        let mut short = short.as_chunks().0.iter().map(|bytes| u32::from_ne_bytes(*bytes));
+        let mut long = || long.next().unwrap_or_default();
+        let mut short = || short.next().unwrap_or_default();
+        Some(Record {
+            time: long(),
+            interval: long(),
+            average_rtt: long(),
+            input_bytes: long(),
+            input_packets: long(),
+            input_rate: long(),
+            capacity: long(),
+            backlog_bytes: long(),
+            queue_bytes: long(),
+            rate: long(),
+            feedback: long().cast_signed(),
+            positive: long(),
+            negative: long(),
+            positive_scale: long(),
+            negative_scale: long(),
+            weighted: long(),
+            kappa: long(),
+            tau: long(),
+            xi: long().cast_signed(),
+            epsilon: long().cast_signed(),
+            growth: long().cast_signed(),
+            drops: long(),
+            rejected: long(),
+            backlog_packets: short(),
+            queue_packets: short(),
+            law: short(),
+            n: short(),
+            beta: short(),
+            admits_slowly: short(),
+            bounded: short(),
+        })
+    }
+}
+
+/// Bytes of the fields of 32 bits, which come last, with what aligns the structure.
+const SHORT: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_into_the_fields_at_their_offsets() {
+        let mut bytes = [0; size_of::<Record>()];
+        let mut set = |at: usize, byte: u8| bytes[at] = byte;
+        set(std::mem::offset_of!(Record, time), 1);
+        set(std::mem::offset_of!(Record, feedback) + 7, 0x80);
+        set(std::mem::offset_of!(Record, rejected), 3);
+        set(std::mem::offset_of!(Record, backlog_packets), 4);
+        set(std::mem::offset_of!(Record, bounded), 5);
+        let record = Record::from_bytes(&bytes).expect("its size");
+        let expected = Record {
+            time: 1,
+            feedback: i64::MIN,
+            rejected: 3,
+            backlog_packets: 4,
+            bounded: 5,
+            ..Record::default()
+        };
+        assert_eq!(record, expected);
+        assert_eq!(Record::from_bytes(&bytes[1..]), None);
+    }
+}

@@ -10,3 +10,4 @@ mod rate;
 mod reference;
 mod router;
 mod support;
+mod wire;

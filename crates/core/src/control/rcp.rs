@@ -31,6 +31,16 @@ impl RcpParameters {
     pub fn demand(&self) -> Option<Rate> {
         self.demand
     }
+
+    /// Returns whether the sender has a rate and no window.
+    pub fn is_paced(&self) -> bool {
+        self.paced
+    }
+
+    /// Returns whether the sender says what is so, and takes what it is granted.
+    pub fn is_honest(&self) -> bool {
+        self.takes.is_none() && self.claims == Claims::default()
+    }
 }
 
 impl Parts for RcpParameters {

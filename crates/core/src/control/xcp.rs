@@ -43,6 +43,11 @@ impl XcpParameters {
         Some(self.demand).filter(|demand| *demand != DEMAND)
     }
 
+    /// Returns whether the sender says what is so, and listens.
+    pub fn is_honest(&self) -> bool {
+        !self.deaf && self.claims == Claims::default()
+    }
+
     /// Returns whether the first loss makes the sender Reno for good.
     pub fn yields(&self) -> bool {
         self.loss == LossPolicy::Reno

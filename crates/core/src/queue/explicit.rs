@@ -148,7 +148,7 @@ impl ExplicitConfig {
     }
 
     /// Returns the configuration of the C code for a link of `rate`, with a smallest rate that is not above the largest.
-    fn at_rate(&self, law: Law, rate: Option<Rate>) -> Config {
+    pub fn at_rate(&self, law: Law, rate: Option<Rate>) -> Config {
         let mut config = self.config(law, rate);
         let most = if law == Law::Rcp { config.capacity } else { config.line };
         config.rate_min = config.rate_min.min(most);

@@ -16,14 +16,16 @@
  * slot
  * arrived		packets the root qdisc took in
  * departed		packets it gave to the device
- * measured_bytes	bytes of the TCP packets departed: of each, the IP
- *			packet and WIRE_OVERHEAD
+ * measured_bytes	bytes of the TCP packets departed, also behind a
+ *			congestion header: of each, the IP packet and
+ *			WIRE_OVERHEAD
  * cross_bytes		bytes departed of all else
  * ce			packets departed with Congestion Experienced
  * waited_sum_ns	time from arrival to departure, without FIXED_NS, of
  * waited_max_ns	the packets departed
- * queue_bytes		bytes waiting now, as tc counts them: at the tbf if
- *			there is exactly one, else at the root
+ * queue_bytes		bytes waiting now, as tc counts them: at the tbf or
+ *			headway_router if there is exactly one, else at the
+ *			root
  * queue_packets	packets at the root now, those netem delays included
  * queue_bytes_max	largest queue_bytes after a departure, or an attempt
  *			at one, since the last read of this file or reset
@@ -59,6 +61,8 @@
 #define LINE_MAX 256
 /* Preamble, Ethernet header, checksum and gap between frames, in bytes */
 #define WIRE_OVERHEAD 38
+/* The number of the congestion header as an IP protocol, as in explicit_wire.h */
+#define CONGESTION_HEADER 253
 #define BINS_PER_OCTAVE_LOG2 5
 #define BINS ((64 - BINS_PER_OCTAVE_LOG2 + 1) << BINS_PER_OCTAVE_LOG2)
 /* No queue, one that packets can go around, or one with several locks */
@@ -80,7 +84,7 @@ struct slot {
 	struct net_device *dev;
 	netdevice_tracker tracker;
 	u64 fixed;
-	u32 tbf;			/* handle of the tbf below the root, or 0 */
+	u32 link;			/* handle of the qdisc with the rate, or 0 */
 	bool stamps;			/* may skb->tstamp be written? */
 	u32 queue_max;
 	u32 drops_at_reset;
@@ -131,10 +135,10 @@ static u32 queue_bytes(const struct slot *slot, const struct Qdisc *root)
 {
 	struct Qdisc *qdisc;
 
-	if (slot->tbf)
+	if (slot->link)
 		hash_for_each_possible_rcu(slot->dev->qdisc_hash, qdisc, hash,
-					   slot->tbf, lockdep_rtnl_is_held())
-			if (qdisc->handle == slot->tbf)
+					   slot->link, lockdep_rtnl_is_held())
+			if (qdisc->handle == slot->link)
 				return qdisc->qstats.backlog;
 	return root->qstats.backlog;
 }
@@ -184,7 +188,7 @@ static void departs(struct slot *slot, struct sk_buff *skb, u64 now)
 		protocol = skb_protocol(skb, true) == htons(ETH_P_IP) ?
 			   ip_hdr(skb)->protocol : ipv6_hdr(skb)->nexthdr;
 	count->departed += packets;
-	if (protocol == IPPROTO_TCP)
+	if (protocol == IPPROTO_TCP || protocol == CONGESTION_HEADER)
 		count->measured_bytes += bytes;
 	else
 		count->cross_bytes += bytes;
@@ -239,15 +243,16 @@ static void forget(unsigned int i)
 	kvfree(slot);
 }
 
-static void survey(struct slot *slot, const struct Qdisc *qdisc, int *tbfs)
+static void survey(struct slot *slot, const struct Qdisc *qdisc, int *links)
 {
 	static const char * const readers[] = { "fq", "etf", "taprio" };
+	static const char * const rated[] = { "tbf", "headway_router" };
 	const char *id = qdisc->ops->id;
 
 	if (match_string(readers, ARRAY_SIZE(readers), id) >= 0)
 		slot->stamps = false;
-	if (!strcmp(id, "tbf"))
-		slot->tbf = (*tbfs)++ ? 0 : qdisc->handle;
+	if (match_string(rated, ARRAY_SIZE(rated), id) >= 0)
+		slot->link = (*links)++ ? 0 : qdisc->handle;
 }
 
 static int refuse(const char *what, const char *why, int err)
@@ -261,7 +266,7 @@ static int watch_device(const char *name, u64 fixed)
 	struct net_device *dev = __dev_get_by_name(current->nsproxy->net_ns, name);
 	struct Qdisc *root, *qdisc;
 	struct slot *slot;
-	int bucket, tbfs = 0;
+	int bucket, links = 0;
 
 	if (!dev)
 		return refuse(name, "this namespace has no such device", -ENODEV);
@@ -279,10 +284,10 @@ static int watch_device(const char *name, u64 fixed)
 	slot->fixed = fixed;
 	slot->stamps = true;
 	netdev_hold(dev, &slot->tracker, GFP_KERNEL);
-	survey(slot, root, &tbfs);
+	survey(slot, root, &links);
 	/* All but the root */
 	hash_for_each(dev->qdisc_hash, bucket, qdisc, hash)
-		survey(slot, qdisc, &tbfs);
+		survey(slot, qdisc, &links);
 	reset(slot);
 	slots[slot_count++] = slot;
 	hash_add_rcu(watched, &slot->node, (unsigned long)dev);

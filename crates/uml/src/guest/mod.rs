@@ -7,10 +7,12 @@ mod capture;
 mod device;
 mod events;
 mod flow;
+mod netlink;
 mod option;
 mod program;
 mod records;
 mod red;
+mod router;
 mod source;
 mod system;
 
@@ -140,6 +142,9 @@ fn run(place: &Path, report: &mut BufWriter<File>) -> Result<End, Failure> {
     let mut guest = Guest { plan: &plan, nodes, events, flows, sources, programs, captures, records, report };
     guest.run()?;
     let waits = guest.records.waits()?;
+    for control in router::records(guest.events.zero())? {
+        tell(guest.report, &Line::Control(control))?;
+    }
     guest.captures.iter_mut().try_for_each(Capture::finish)?;
     Ok(End { waits })
 }

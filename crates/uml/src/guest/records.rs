@@ -83,8 +83,7 @@ impl Records {
 
     /// Returns the histogram of waiting times of every direction, as bins with their counts.
     pub(super) fn waits(&self) -> Result<Vec<Vec<(usize, u64)>>, Failure> {
-        let text = std::fs::read_to_string(DELAYS)
-            .map_err(|error| Failure::of(format!("cannot read {DELAYS}"), error))?;
+        let text = system::read(DELAYS)?;
         let mut waits = vec![Vec::new(); self.base.len()];
         for line in text.lines() {
             let numbers: Vec<u64> = line.split(' ').filter_map(|number| number.parse().ok()).collect();

@@ -1,21 +1,11 @@
 //! RED configured by netlink. `tc` cannot express an average that equals the present queue (weight 1), and its
 //! `adaptive` flag does not start the kernel's timer.
 
-use std::io;
-use std::os::fd::AsRawFd as _;
-
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, sendto, socket,
-};
-
 use super::Failure;
+use super::netlink::{self, attribute};
 use crate::plan::PlannedRed;
 
-/// Message type, flags and attributes of `include/uapi/linux/rtnetlink.h` and `pkt_sched.h`.
-const RTM_NEWQDISC: u16 = 36;
-const REQUEST_ACK_CREATE_EXCLUSIVE: u16 = 0x1 | 0x4 | 0x400 | 0x200;
-const TCA_KIND: u16 = 1;
-const TCA_OPTIONS: u16 = 2;
+/// Attributes and flags of `include/uapi/linux/pkt_sched.h`.
 const TCA_RED_PARMS: u16 = 1;
 const TCA_RED_STAB: u16 = 2;
 const TCA_RED_MAX_P: u16 = 3;
@@ -27,47 +17,11 @@ const STAB: usize = 256;
 
 /// Installs RED on its device.
 pub(super) fn install(red: &PlannedRed) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::of(format!("cannot put RED on {}", red.device), error);
-    let index = nix::net::if_::if_nametoindex(red.device.as_str()).map_err(|error| failed(error.into()))?;
-    let message = message(red, index);
-    let talk = || -> nix::Result<Vec<u8>> {
-        let netlink = socket(
-            AddressFamily::Netlink,
-            SockType::Raw,
-            SockFlag::SOCK_CLOEXEC,
-            SockProtocol::NetlinkRoute,
-        )?;
-        bind(netlink.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
-        sendto(netlink.as_raw_fd(), &message, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
-        let mut answer = vec![0; 4096];
-        let length = recv(netlink.as_raw_fd(), &mut answer, MsgFlags::empty())?;
-        answer.truncate(length);
-        Ok(answer)
-    };
-    let answer = talk().map_err(|error| failed(error.into()))?;
-    // An ACK is an error message with code zero.
-    let number =
-        answer.get(16..20).and_then(|bytes| bytes.try_into().ok()).map_or(-libc::EIO, i32::from_ne_bytes);
-    if number == 0 { Ok(()) } else { Err(failed(io::Error::from_raw_os_error(-number))) }
-}
-
-fn message(red: &PlannedRed, index: u32) -> Vec<u8> {
     let probability = (red.probability * f64::from(u32::MAX)) as u32;
     let mut options = attribute(TCA_RED_PARMS, &parameters(red));
     options.extend(attribute(TCA_RED_STAB, &[0; STAB]));
     options.extend(attribute(TCA_RED_MAX_P, &probability.to_ne_bytes()));
-    let mut body = vec![0; 4];
-    for value in [index, red.handle, red.parent, 0] {
-        body.extend(value.to_ne_bytes());
-    }
-    body.extend(attribute(TCA_KIND, b"red\0"));
-    body.extend(attribute(TCA_OPTIONS, &options));
-    let mut message = ((body.len() + 16) as u32).to_ne_bytes().to_vec();
-    message.extend(RTM_NEWQDISC.to_ne_bytes());
-    message.extend(REQUEST_ACK_CREATE_EXCLUSIVE.to_ne_bytes());
-    message.extend([1, 0, 0, 0, 0, 0, 0, 0]);
-    message.extend(body);
-    message
+    netlink::install("red", &red.device, red.parent, red.handle, &options)
 }
 
 /// `struct tc_red_qopt`.
@@ -87,14 +41,6 @@ fn parameters(red: &PlannedRed) -> Vec<u8> {
 fn slope(red: &PlannedRed) -> u8 {
     let width = f64::from(red.max.saturating_sub(red.min));
     if width == 0.0 { 0 } else { (width / red.probability).log2().ceil().clamp(0.0, 31.0) as u8 }
-}
-
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    let mut bytes = ((value.len() + 4) as u16).to_ne_bytes().to_vec();
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(value);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    bytes
 }
 
 #[cfg(test)]

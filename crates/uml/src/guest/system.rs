@@ -110,6 +110,9 @@ pub(super) fn build(plan: &Plan) -> Result<Vec<File>, Failure> {
         for red in &node.red {
             super::red::install(red)?;
         }
+        for router in &node.routers {
+            super::router::install(router)?;
+        }
     }
     Ok(handles)
 }
@@ -151,6 +154,11 @@ fn settings(values: &[(&str, &str)]) -> Result<(), Failure> {
         write(&Path::new("/proc/sys").join(key), value)?;
     }
     Ok(())
+}
+
+/// Reads a file of the kernel.
+pub(super) fn read(path: &str) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|error| Failure::of(format!("cannot read {path}"), error))
 }
 
 /// Writes a value to a file of the kernel.

@@ -4,6 +4,8 @@ use headway_core::Mistake;
 use headway_core::control::Kind;
 use headway_scenario::{EcnMode, Scenario};
 
+use super::explicit;
+
 /// Most links and sources: the number of available addresses.
 const MAX_LINKS: usize = 1 << 14;
 /// Most flows; each needs two sockets.
@@ -29,9 +31,12 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Mistake> {
     }
     for (index, flow) in scenario.flow.iter().enumerate() {
         let dctcp = matches!(flow.controller.linux_kind(), Some(Kind::Dctcp | Kind::LsDctcp(_)));
-        if let Some(kind) = flow.controller.known().filter(|kind| !kind.is_on_linux()) {
-            let what = format!("the kernel has no `{kind}`");
-            return refuse(&format!("flow[{index}].controller"), &what);
+        if let Some(kind) = flow.controller.known() {
+            let key = format!("flow[{index}].controller");
+            if !kind.is_on_linux() && !kind.is_explicit() {
+                return refuse(&key, &format!("the kernel has no `{kind}`"));
+            }
+            explicit::check(&key, kind)?;
         }
         let rules = [
             (

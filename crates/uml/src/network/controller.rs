@@ -6,6 +6,8 @@ use headway_core::control::{Kind, LsParameters};
 use headway_core::units::WIRE_OVERHEAD;
 use headway_scenario::{FlowController, FlowSpec, Scenario};
 
+use super::explicit;
+
 /// Returns the kernel's name of a flow's controller, and the module parameters to write before a connection uses it.
 pub(super) fn controller(spec: &FlowSpec, scenario: &Scenario) -> (String, Vec<(PathBuf, String)>) {
     let set = |window: u32, rate: u64| {
@@ -25,6 +27,8 @@ pub(super) fn controller(spec: &FlowSpec, scenario: &Scenario) -> (String, Vec<(
         FlowController::Known(Kind::LsDctcp(parameters)) => {
             ("ls_dctcp".to_owned(), ls_parameters(parameters))
         }
+        FlowController::Known(Kind::Xcp(parameters)) => explicit::xcp(parameters),
+        FlowController::Known(Kind::Rcp(parameters)) => explicit::rcp(parameters),
         FlowController::Known(kind) => (kind.to_string(), Vec::new()),
         FlowController::Kernel(controller) => (controller.name().to_owned(), Vec::new()),
     }

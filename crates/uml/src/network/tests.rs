@@ -70,6 +70,53 @@ fn controllers_that_are_simulated_only_are_refused() {
 }
 
 #[test]
+fn a_router_that_tells_senders_their_rate_is_the_link_and_both_ends_insert_headers() {
+    let plan = planned("queue = { kind = \"xcp\", limit = \"75 kB\" }", "controller = \"xcp:demand=2 Mb/s\"")
+        .unwrap();
+    let routers: Vec<_> = plan.nodes.iter().flat_map(|node| &node.routers).collect();
+    assert_eq!(routers.iter().map(|router| router.direction).collect::<Vec<_>>(), [2, 3]);
+    let router = routers[0];
+    assert_eq!((router.device.as_str(), router.rate.bps()), (plan.directions[2].device.as_str(), 8_000_000));
+    assert_eq!((router.limit.map(Bytes::get), router.packets), (Some(75_000), None));
+    let node = &plan.nodes[plan.directions[2].node];
+    assert!(node.tc.iter().any(|line| line.contains("root handle 1:") && line.contains("netem")));
+    assert!(!node.tc.iter().any(|line| line.contains("tbf")));
+    // Sender and receiver insert headers where nothing queues.
+    for (node, device) in [(0, "l0-0a"), (2, "l1-1b")] {
+        let tc = &plan.nodes[node].tc;
+        assert_eq!(*tc, [format!("qdisc add dev {device} root handle 1: headway_end")], "{node}");
+    }
+    assert!(
+        plan.nodes[0]
+            .ip
+            .iter()
+            .any(|line| line.starts_with("route add 172.17.") && line.ends_with(" mtu 1480"))
+    );
+    let flow = &plan.flows[0];
+    assert_eq!((flow.controller.as_str(), flow.opening.as_str()), ("headway_xcp", "headway_end"));
+    assert_eq!(flow.parameters[0].1, "2000000");
+}
+
+#[test]
+fn what_routers_and_senders_of_the_kernel_cannot_do_is_refused_by_its_key() {
+    let router = "queue = { kind = \"xcp\"";
+    let cases = [
+        (format!("{router}, police = 4 }}"), "xcp", "link[1].queue.police"),
+        (format!("{router} }}\nburst = \"20 kB\""), "xcp", "link[1].burst"),
+        ("queue = { kind = \"classes\" }".to_owned(), "xcp", "link[1].queue.kind"),
+        (format!("{router} }}"), "xcp:deaf", "flow[0].controller"),
+        (format!("{router} }}"), "xcp:says-rtt=0.1", "flow[0].controller"),
+        (format!("{router} }}"), "xcp:loss=reno", "flow[0].controller"),
+        (format!("{router} }}"), "rcp:takes=3", "flow[0].controller"),
+    ];
+    for (link, controller, key) in cases {
+        let mistake = planned(&link, &format!("controller = \"{controller}\"")).unwrap_err();
+        assert_eq!(mistake.key(), Some(key), "{mistake}");
+        assert!(mistake.to_string().contains("--on sim"), "{mistake}");
+    }
+}
+
+#[test]
 fn rates_that_change_are_refused() {
     let text = "duration = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrates = [[\"0 s\", \"8 Mb/s\"]]\n\
                 [[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\n";

@@ -2,13 +2,13 @@
 
 use headway_core::{Bytes, Duration, Instant, Rate};
 use headway_record::{
-    FlowResult, Group, Histogram, Interval, LinkResult, ProgramResult, Results, Series, SourceResult,
-    Summary, TcpInterval, Total,
+    ControlInterval, FlowResult, Group, Histogram, Interval, LinkResult, ProgramResult, Results, Series,
+    SourceResult, Summary, TcpInterval, Total,
 };
 use headway_scenario::{FlowSpec, Scenario, Topology};
 use headway_traffic::percentiles::Percentiles;
 use headway_uml::machine::Report;
-use headway_uml::report::{DirectionCounters, FlowCounters, Snapshot};
+use headway_uml::report::{Control, DirectionCounters, FlowCounters, Snapshot};
 
 use crate::pacing::pacing;
 
@@ -51,8 +51,17 @@ impl Run<'_> {
             streams: Vec::new(),
             delays,
             completion_times: Vec::new(),
-            control: Vec::new(),
+            control: self.control(),
         }
+    }
+
+    /// Returns the control intervals of all routers, one router after the other.
+    fn control(&self) -> Vec<ControlInterval> {
+        let interval = |control: &Control| {
+            let direction = self.topology.directions().get(control.direction)?;
+            Some(ControlInterval::new(&direction.name, &control.read()?))
+        };
+        self.report.control.iter().filter_map(interval).collect()
     }
 
     /// Returns the last sample up to the end of warm-up.
