@@ -157,9 +157,9 @@ fn four_flows_of_the_kernel_share_a_gigabit_with_hardly_a_queue() {
             "--set",
             "flow.0.stagger=0 s",
             "--set",
-            "duration=1.5 s",
+            "duration=2.5 s",
             "--set",
-            "warmup=1 s",
+            "warmup=2 s",
         ];
         let summary = run("uml", &[&with(kind, controller)[..], &faster].concat());
         let link = narrow(&summary);

@@ -17,7 +17,7 @@ fn header(random: &mut Random) -> Header {
         feedback: word(random),
         reverse: word(random),
         protocol: TCP,
-        version: if random.next() % 2 == 0 { VERSION_XCP } else { VERSION_RCP },
+        version: if random.next().is_multiple_of(2) { VERSION_XCP } else { VERSION_RCP },
         format: Format::Standard as u8,
         unused: 0,
     }

@@ -143,7 +143,7 @@ static u8 *end_insert(struct sk_buff *skb)
 	return skb->data + bytes;
 }
 
-/* Gives a packet its congestion header; returns false without memory. */
+/* Gives a packet its congestion header, unless it is none of ours or has several segments; returns false without memory. */
 static bool end_leave(struct sk_buff *skb)
 {
 	struct sock *sk = skb->sk;
