@@ -36,10 +36,10 @@ HW_INLINE hw_s64 explicit_weighed(hw_s64 value, hw_u32 gain)
 	return explicit_signed(hw_product(explicit_magnitude(value), gain, EXPLICIT_BITS), value);
 }
 
-/* value / d, in 1/s. */
+/* value / d, in 1/s; d is the response time. */
 HW_INLINE hw_s64 explicit_per_rtt(const struct explicit_queue *queue, hw_s64 value)
 {
-	return explicit_scaled(value, EXPLICIT_LONGEST_RTT, queue->average_rtt);
+	return explicit_scaled(value, EXPLICIT_LONGEST_RTT, queue->response);
 }
 
 /* value / d in B/s for a value in B or packets; packets have their average size. */

@@ -131,11 +131,27 @@ HW_INLINE void explicit_start_rate(struct explicit_queue *queue)
 }
 
 /*
+ * The R below which RCP does not fall: a quarter of an equal part of C, so that the queue drains at three quarters of C;
+ * the published law takes R to half of one when a second flow comes (E12). Flows send at C at most, so there are y / C at
+ * least, whatever they say.
+ *
+ * F does not know how many flows there are. When many begin at once, the input is many times C and stays so until they
+ * have heard of a lower R; meanwhile R would fall to its minimum, at which paced senders wait for minutes before they hear
+ * of a better one.
+ */
+HW_INLINE hw_u64 explicit_least_rate(const struct explicit_queue *queue, hw_u64 input_rate)
+{
+	const hw_u64 capacity = queue->config.capacity << EXPLICIT_BITS;
+	const hw_u64 flows = hw_max(hw_scale(input_rate, EXPLICIT_ONE, capacity), queue->flows);
+
+	return hw_scale(capacity / 4, EXPLICIT_ONE, hw_max(flows, EXPLICIT_ONE));
+}
+
+/*
  * R += R (T / d) F / C, where the number of flows is C / R (2.17). Without a capacity it is y / R; y may be far below
  * the capacity, so R then changes at most by a factor of two. R stays if nothing arrived.
  *
- * With T = d the factor T / d is 1, although d has just changed (L826). It never exceeds 1, or gains would grow where d is
- * below the shortest interval.
+ * T / d never exceeds 1, or gains would grow where d is below the shortest interval.
  */
 HW_INLINE void explicit_move_rate(struct explicit_queue *queue, hw_s64 feedback, hw_u64 input_rate)
 {
@@ -148,13 +164,14 @@ HW_INLINE void explicit_move_rate(struct explicit_queue *queue, hw_s64 feedback,
 	if (!queue->input_bytes)
 		return;
 	step = hw_scale(previous, explicit_magnitude(feedback), hw_max(total, 1));
-	if (config->update_limit && queue->interval < queue->average_rtt_ns)
-		step = hw_scale(step, queue->interval, queue->average_rtt_ns);
+	step = hw_scale(step, explicit_part(queue), EXPLICIT_ONE);
 	if (feedback >= 0)
-		step = hw_min(step, knows ? EXPLICIT_LARGEST_TERM : previous);
+		explicit_set_rate(queue, previous + hw_min(step, knows ? EXPLICIT_LARGEST_TERM : previous));
+	else if (knows)
+		explicit_set_rate(queue, hw_max(previous - hw_min(step, previous),
+						hw_min(previous, explicit_least_rate(queue, input_rate))));
 	else
-		step = hw_min(step, knows ? previous : previous / 2);
-	explicit_set_rate(queue, feedback >= 0 ? previous + step : previous - step);
+		explicit_set_rate(queue, previous - hw_min(step, previous / 2));
 	if (config->flags & (EXPLICIT_RAISE_BETA | EXPLICIT_ADMISSION)) {
 		explicit_update_growth(queue, previous);
 		explicit_handle_surge(queue);

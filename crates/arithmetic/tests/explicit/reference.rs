@@ -8,6 +8,9 @@ const ONE: f64 = 65_536.0;
 pub(crate) struct Reference {
     config: Config,
     pub(crate) rtt: f64,
+    /// The time in which flows react, in s.
+    response: f64,
+    flows: f64,
     sum_x: f64,
     sum_xrtt: f64,
     bytes: f64,
@@ -35,6 +38,8 @@ impl Reference {
         Reference {
             config: *config,
             rtt: 0.05,
+            response: 0.05,
+            flows: 0.0,
             sum_x: 0.0,
             sum_xrtt: 0.0,
             bytes: 0.0,
@@ -57,7 +62,7 @@ impl Reference {
     /// Returns the rate of a queue of one byte, or packet, per RTT.
     pub(crate) fn per_unit(&self) -> f64 {
         let unit = if self.config.flags & flags::PACKETS != 0 { self.packet } else { 1.0 };
-        unit / self.rtt
+        unit / self.response
     }
 
     /// Counts a packet; RTT and X in s.
@@ -77,6 +82,13 @@ impl Reference {
         if self.sum_x > 0.0 {
             self.rtt = self.sum_xrtt / self.sum_x;
         }
+        self.response = self.rtt;
+        if self.config.law.is_rate() && self.sum_x > 0.0 {
+            self.response = self.rtt.max((self.sum_x / self.packets).min(1.0));
+        }
+        if self.packets > 0.0 {
+            self.flows += self.part(elapsed) * (self.sum_x / elapsed - self.flows);
+        }
         if self.packets > 0.0 {
             self.packet = self.bytes / self.packets + overhead;
         }
@@ -94,18 +106,25 @@ impl Reference {
         feedback
     }
 
+    /// The share of the response time that an interval lasts.
+    fn part(&self, elapsed: f64) -> f64 {
+        let shorter = self.config.law.is_rate() && self.config.update_limit > 0;
+        if shorter { (elapsed / self.response).min(1.0) } else { 1.0 }
+    }
+
     fn update_rate(&mut self, feedback: f64, input: f64, elapsed: f64) {
         let config = &self.config;
         let knows = config.law == Law::Rcp;
         let (total, top) = if knows { (config.capacity, config.capacity) } else { (0, config.line) };
         let mut step = feedback / if knows { total as f64 } else { input };
-        if config.update_limit > 0 {
-            step *= (elapsed / self.rtt).min(1.0);
-        }
+        step *= self.part(elapsed);
+        let flows = self.flows.max(input / total as f64).max(1.0);
+        let least = if knows { total as f64 / 4.0 / flows } else { 0.0 };
         if !knows {
             step = step.clamp(-0.5, 1.0);
         }
-        self.rate = (self.rate * (1.0 + step)).min(top as f64).max(config.rate_min as f64);
+        let moved = (self.rate * (1.0 + step)).max(least.min(self.rate));
+        self.rate = moved.min(top as f64).max(config.rate_min as f64);
     }
 
     fn feedback(&mut self, q: f64, bytes: f64, input: f64) -> f64 {
@@ -118,7 +137,7 @@ impl Reference {
                 self.weighted = 0.25 * q + 0.75 * self.weighted;
                 if self.weighted < 0.75_f64.powi(config.n as i32) * self.kappa {
                     let chi = (1.0 / (5.0 - alpha - beta) * ONE).round() / ONE;
-                    [chi * config.queue_max as f64 * unit / self.rtt, 0.0, 0.0]
+                    [chi * config.queue_max as f64 * unit / self.response, 0.0, 0.0]
                 } else {
                     self.follow(q, alpha, beta, unit)
                 }
@@ -130,15 +149,15 @@ impl Reference {
             Law::Errors | Law::RcpErrors => {
                 self.tune(q);
                 self.integrate(q, alpha, beta, unit, spare);
-                [spare, -self.xi, -beta * (q - self.kappa) * unit / self.rtt]
+                [spare, -self.xi, -beta * (q - self.kappa) * unit / self.response]
             }
             _ => {
                 self.weighted = 0.25 * q + 0.75 * self.weighted;
                 if config.law == Law::Wireless {
                     let (available, cost) = self.wireless();
-                    [alpha * available, -beta * bytes / self.rtt, -cost]
+                    [alpha * available, -beta * bytes / self.response, -cost]
                 } else {
-                    [spare, -beta * bytes / self.rtt, 0.0]
+                    [spare, -beta * bytes / self.response, 0.0]
                 }
             }
         };
@@ -158,7 +177,7 @@ impl Reference {
     }
 
     fn follow(&self, q: f64, alpha: f64, beta: f64, unit: f64) -> [f64; 3] {
-        let per_rtt = unit / self.rtt;
+        let per_rtt = unit / self.response;
         [-alpha * (q - self.previous) * per_rtt, -beta * (q - self.kappa) * per_rtt, 0.0]
     }
 
@@ -176,7 +195,7 @@ impl Reference {
     }
 
     fn integrate(&mut self, q: f64, alpha: f64, beta: f64, unit: f64, spare: f64) {
-        let epsilon = beta / alpha * (q - self.kappa) * unit / self.rtt;
+        let epsilon = beta / alpha * (q - self.kappa) * unit / self.response;
         if self.bytes == 0.0 {
             (self.xi, self.epsilon) = (0.0, 0.0);
             return;
