@@ -46,6 +46,8 @@
 /* Control intervals that are computed after a silence before the rest is left out: averages with a weight of at least 4 %
  * have then come to rest. */
 #define EXPLICIT_SILENT_INTERVALS 1024
+/* How often laws of RCP without a capacity move R in d: as often as they measure the queue that they go by (2.5). */
+#define EXPLICIT_BLIND_PARTS 2
 /* Response times without packets after which RCP takes them for a silence: few flows whose packets are a response time
  * apart leave two or three of them empty by chance. */
 #define EXPLICIT_LONGEST_WAIT 4
@@ -144,12 +146,12 @@ HW_INLINE void explicit_init(struct explicit_queue *queue, const struct explicit
  */
 HW_INLINE hw_u32 explicit_arrive(struct explicit_queue *queue, const struct explicit_header *header, hw_u32 bytes)
 {
-	const int is_rate = explicit_is_rate(queue->config.law);
+	const hw_u8 version = explicit_is_rate(queue->config.law) ? EXPLICIT_VERSION_RCP : EXPLICIT_VERSION_XCP;
 
-	explicit_count(queue, bytes, header && header->format == EXPLICIT_STANDARD);
+	explicit_count(queue, bytes, header && header->version == version && header->format == EXPLICIT_STANDARD);
 	if (!header)
 		return EXPLICIT_ACCEPTED;
-	if (header->version != (is_rate ? EXPLICIT_VERSION_RCP : EXPLICIT_VERSION_XCP)) {
+	if (header->version != version) {
 		queue->rejected++;
 		return EXPLICIT_BAD_VERSION;
 	}
@@ -318,6 +320,7 @@ HW_INLINE hw_u64 explicit_wait(const struct explicit_queue *queue)
 /* Begins the next control interval. Averages come to rest in a silence, so only its end is computed. */
 HW_INLINE void explicit_next_interval(struct explicit_queue *queue, hw_u64 now)
 {
+	const struct explicit_config *config = &queue->config;
 	hw_u64 interval = queue->response_ns;
 	hw_u64 period, silent;
 
@@ -328,9 +331,11 @@ HW_INLINE void explicit_next_interval(struct explicit_queue *queue, hw_u64 now)
 	queue->input_packets = 0;
 	queue->unsaid_bytes = 0;
 	queue->unsaid_packets = 0;
-	if (queue->config.update_limit && explicit_is_rate(queue->config.law))
-		interval = hw_min(interval, queue->config.update_limit);
-	interval = hw_min(hw_max(interval, queue->config.interval_min), EXPLICIT_LONGEST_INTERVAL);
+	if (explicit_is_blind_rate(config->law))
+		interval /= EXPLICIT_BLIND_PARTS;
+	if (config->update_limit && explicit_is_rate(config->law))
+		interval = hw_min(interval, config->update_limit);
+	interval = hw_min(hw_max(interval, config->interval_min), EXPLICIT_LONGEST_INTERVAL);
 	queue->interval = interval;
 	queue->step = interval;
 	queue->control_due += interval;
@@ -351,6 +356,7 @@ HW_FUNCTION void explicit_control(struct explicit_queue *queue HW_NONNULL, hw_u6
 	hw_s64 feedback;
 	hw_u64 q;
 
+	queue->rtt_previous = queue->average_rtt;
 	explicit_average_rtt(queue);
 	explicit_find_response(queue);
 	explicit_average_packet(queue);
@@ -359,6 +365,7 @@ HW_FUNCTION void explicit_control(struct explicit_queue *queue HW_NONNULL, hw_u6
 	queue->empty = q ? 0 : (hw_u32)hw_min(queue->empty + 1, EXPLICIT_LARGEST_N);
 	feedback = explicit_feedback(queue, q, input_rate, explicit_beta(queue));
 	queue->queue_previous = q;
+	queue->drops_previous = queue->drops;
 	if (!queue->input_bytes)
 		feedback = 0;
 	if (explicit_is_rate(queue->config.law))

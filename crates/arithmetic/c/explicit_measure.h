@@ -70,11 +70,12 @@ HW_INLINE void explicit_find_response(struct explicit_queue *queue)
 
 /*
  * The share of the response time that the interval lasts, in units of 2^-16: what laws of RCP do in an interval is that
- * share of what they would do in the whole time. Without tau it is 1, although d has just changed (L826).
+ * share of what they would do in the whole time. Without tau it is 1 with RCP, although d has just changed (L826).
  */
 HW_INLINE hw_u32 explicit_part(const struct explicit_queue *queue)
 {
-	const int shorter = explicit_is_rate(queue->config.law) && queue->config.update_limit;
+	const struct explicit_config *config = &queue->config;
+	const int shorter = explicit_is_rate(config->law) && (config->update_limit || explicit_is_blind_rate(config->law));
 
 	if (!shorter || queue->interval >= queue->response_ns)
 		return EXPLICIT_ONE;

@@ -141,6 +141,9 @@ struct explicit_queue {
 	hw_u64 packet;
 	/* Number of flows that had packets in the last such time, with the fraction. */
 	hw_u64 flows;
+	/* d of the last interval, in s with 28 fraction bits, and drops until then. */
+	hw_u64 rtt_previous;
+	hw_u64 drops_previous;
 	/* Queue of the last interval, lambda or qbar, and kappa, in B or packets with the fraction. */
 	hw_u64 queue_previous;
 	hw_u64 weighted;

@@ -73,6 +73,8 @@ pub(super) struct State {
     response_ns: u64,
     packet: u64,
     flows: u64,
+    rtt_previous: u64,
+    drops_previous: u64,
     queue_previous: u64,
     weighted: u64,
     kappa: u64,

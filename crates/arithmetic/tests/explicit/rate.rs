@@ -126,24 +126,48 @@ fn a_rate_is_lowered_only_if_it_is_larger() {
     }
 }
 
-/// xcp-rcp F56: without a capacity, the number of flows is y / R.
+/// xcp-rcp F56: without a capacity, what X counts is the number of flows. R moves twice in d.
 #[test]
-fn without_a_capacity_the_input_takes_its_place() {
+fn without_a_capacity_flows_share_the_feedback() {
     let mut router = Router::new(&Config::new(Law::RcpBlind, 0, LINE));
     assert_close(real(router.queue.rate()), 30_000.0, 0.0);
     router.settle(6000, 4);
-    (0..60).for_each(|_| _ = router.interval(18_750));
+    let half = |router: &mut Router| {
+        router.arrive(&rcp(0.1, 0.05), 2400, 4);
+        router.control()
+    };
+    (0..100).for_each(|_| _ = half(&mut router));
     router.backlog = (9000, 6);
     for _ in 0..3 {
         let before = real(router.queue.rate());
-        let record = router.interval(18_750);
-        let step = signed(record.feedback) / real(record.input_rate);
-        assert_close(real(record.rate), before * (1.0 + step), 1e-5);
+        let record = half(&mut router);
+        assert_close(record.interval as f64, 5e7, 1e-5);
+        let step = signed(record.feedback) / 4.0 / 2.0;
+        assert_close(real(record.rate), (before + step).max(before / 2.0), 1e-3);
     }
     router.settle(0, 0);
+    // Nobody says X: y / R.
+    (0..400).for_each(|_| _ = router.control());
     let before = real(router.queue.rate());
-    router.interval(10);
-    assert_close(real(router.queue.rate()), 2.0 * before, 1e-6);
+    let record = half(&mut router);
+    assert!(signed(record.feedback) > 0.0 && real(router.queue.rate()) <= 2.0 * before);
+}
+
+/// What does not fit into a full buffer is input that exceeds the capacity, though the queue stays as it is.
+#[test]
+fn drops_count_as_growth_of_the_queue() {
+    for law in [Law::Blind, Law::Kappa] {
+        let feedback = |drops: u32| {
+            let mut router = Router::published(law);
+            router.settle(15_000, 10);
+            (0..100).for_each(|_| _ = router.interval(18_750));
+            router.queue.arrive(Some(&xcp(0.1, 0.01, 0)), 1500);
+            (0..drops).for_each(|_| router.queue.drop_packet());
+            signed(router.control().feedback)
+        };
+        let alpha = 26_214.0 / 65_536.0;
+        assert_close(feedback(0) - feedback(5), alpha * 5.0 * 1500.0 / 0.1, 1e-3);
+    }
 }
 
 /// xcp-rcp F42: laws follow one another at run time, and what they share stays.
@@ -153,10 +177,12 @@ fn a_switch_between_laws_keeps_what_they_share() {
         for to in Law::ALL {
             let mut router = Router::published(from);
             router.settle(7500, 5);
-            (0..40).for_each(|_| _ = router.interval(20_000));
+            // 0.2 MB/s, however long intervals are.
+            let bytes = |router: &Router| (router.queue.record().interval / 5000) as u32;
+            (0..160).for_each(|_| _ = router.interval(bytes(&router)));
             let before = *router.queue.record();
             router.queue.set_config(&Config::new(to, CAPACITY, LINE)).expect("in range");
-            let record = router.interval(20_000);
+            let record = router.interval(bytes(&router));
             assert_eq!((record.average_rtt, record.queue_bytes), (before.average_rtt, 7500));
             assert_eq!(record.interval, before.interval, "{from:?} to {to:?}");
             if from.tunes() == to.tunes() {
