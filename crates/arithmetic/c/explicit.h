@@ -46,6 +46,11 @@
 /* Control intervals that are computed after a silence before the rest is left out: averages with a weight of at least 4 %
  * have then come to rest. */
 #define EXPLICIT_SILENT_INTERVALS 1024
+/* How often laws of RCP without a capacity move R in d: as often as they measure the queue that they go by (2.5). */
+#define EXPLICIT_BLIND_PARTS 2
+/* Response times without packets after which RCP takes them for a silence: few flows whose packets are a response time
+ * apart leave two or three of them empty by chance. */
+#define EXPLICIT_LONGEST_WAIT 4
 
 /* What explicit_timer did. */
 enum explicit_event {
@@ -55,6 +60,8 @@ enum explicit_event {
 	EXPLICIT_MEASURED,
 	/* A control interval ended. */
 	EXPLICIT_CONTROLLED,
+	/* A control interval goes on, because nothing has arrived. */
+	EXPLICIT_CONTINUED,
 };
 
 /* What becomes of an arriving packet. */
@@ -121,10 +128,13 @@ HW_INLINE void explicit_init(struct explicit_queue *queue, const struct explicit
 
 	*queue = (struct explicit_queue){ 0 };
 	queue->interval = hw_max(first - first / 5 + ((first * 2 / 5 * random) >> 32), config->interval_min);
+	queue->step = queue->interval;
 	queue->control_due = now + queue->interval;
 	queue->queue_due = queue->control_due;
 	queue->average_rtt_ns = first;
 	queue->average_rtt = (first << EXPLICIT_TIME_BITS) / 1000000000ULL;
+	queue->response = queue->average_rtt;
+	queue->response_ns = queue->average_rtt_ns;
 	queue->packet = 1500ULL << EXPLICIT_BITS;
 	/* The law before is XCP, with nothing to keep. */
 	explicit_set_config(queue, config);
@@ -136,12 +146,12 @@ HW_INLINE void explicit_init(struct explicit_queue *queue, const struct explicit
  */
 HW_INLINE hw_u32 explicit_arrive(struct explicit_queue *queue, const struct explicit_header *header, hw_u32 bytes)
 {
-	const int is_rate = explicit_is_rate(queue->config.law);
+	const hw_u8 version = explicit_is_rate(queue->config.law) ? EXPLICIT_VERSION_RCP : EXPLICIT_VERSION_XCP;
 
-	explicit_count(queue, bytes);
+	explicit_count(queue, bytes, header && header->version == version && header->format == EXPLICIT_STANDARD);
 	if (!header)
 		return EXPLICIT_ACCEPTED;
-	if (header->version != (is_rate ? EXPLICIT_VERSION_RCP : EXPLICIT_VERSION_XCP)) {
+	if (header->version != version) {
 		queue->rejected++;
 		return EXPLICIT_BAD_VERSION;
 	}
@@ -293,25 +303,46 @@ HW_INLINE void explicit_note(struct explicit_queue *queue, hw_u64 backlog_bytes,
 	record->beta = explicit_beta(queue);
 }
 
+/*
+ * By how many of its first lengths the control interval can still grow without packets. R stays in intervals without
+ * packets (F39), so if flows have less than one in each and empty ones ended, the others would show an input of many times
+ * what it is.
+ */
+HW_INLINE hw_u64 explicit_wait(const struct explicit_queue *queue)
+{
+	const hw_u64 longest = EXPLICIT_LONGEST_WAIT * queue->response_ns;
+
+	if (!explicit_is_rate(queue->config.law) || queue->input_packets || queue->interval >= longest)
+		return 0;
+	return (longest - queue->interval) / queue->step;
+}
+
 /* Begins the next control interval. Averages come to rest in a silence, so only its end is computed. */
 HW_INLINE void explicit_next_interval(struct explicit_queue *queue, hw_u64 now)
 {
-	hw_u64 interval = queue->average_rtt_ns;
-	hw_u64 silent;
+	const struct explicit_config *config = &queue->config;
+	hw_u64 interval = queue->response_ns;
+	hw_u64 period, silent;
 
 	queue->sum_x = 0;
 	queue->sum_xrtt = 0;
 	queue->sum_xrtt_low = 0;
 	queue->input_bytes = 0;
 	queue->input_packets = 0;
-	if (queue->config.update_limit && explicit_is_rate(queue->config.law))
-		interval = hw_min(interval, queue->config.update_limit);
-	interval = hw_min(hw_max(interval, queue->config.interval_min), EXPLICIT_LONGEST_INTERVAL);
+	queue->unsaid_bytes = 0;
+	queue->unsaid_packets = 0;
+	if (explicit_is_blind_rate(config->law))
+		interval /= EXPLICIT_BLIND_PARTS;
+	if (config->update_limit && explicit_is_rate(config->law))
+		interval = hw_min(interval, config->update_limit);
+	interval = hw_min(hw_max(interval, config->interval_min), EXPLICIT_LONGEST_INTERVAL);
 	queue->interval = interval;
+	queue->step = interval;
 	queue->control_due += interval;
-	silent = now > queue->control_due ? (now - queue->control_due) / interval : 0;
+	period = interval + explicit_wait(queue) * interval;
+	silent = now > queue->control_due ? (now - queue->control_due) / period : 0;
 	if (silent > EXPLICIT_SILENT_INTERVALS)
-		queue->control_due += (silent - EXPLICIT_SILENT_INTERVALS) * interval;
+		queue->control_due += (silent - EXPLICIT_SILENT_INTERVALS) * period;
 }
 
 /*
@@ -325,13 +356,16 @@ HW_FUNCTION void explicit_control(struct explicit_queue *queue HW_NONNULL, hw_u6
 	hw_s64 feedback;
 	hw_u64 q;
 
+	queue->rtt_previous = queue->average_rtt;
 	explicit_average_rtt(queue);
+	explicit_find_response(queue);
 	explicit_average_packet(queue);
 	explicit_count_flows(queue);
 	q = explicit_persistent(queue);
 	queue->empty = q ? 0 : (hw_u32)hw_min(queue->empty + 1, EXPLICIT_LARGEST_N);
 	feedback = explicit_feedback(queue, q, input_rate, explicit_beta(queue));
 	queue->queue_previous = q;
+	queue->drops_previous = queue->drops;
 	if (!queue->input_bytes)
 		feedback = 0;
 	if (explicit_is_rate(queue->config.law))
@@ -354,12 +388,20 @@ HW_INLINE hw_u64 explicit_due(const struct explicit_queue *queue)
  */
 HW_INLINE hw_u32 explicit_timer(struct explicit_queue *queue, hw_u64 backlog_bytes, hw_u32 backlog_packets, hw_u64 now)
 {
+	hw_u64 more;
+
 	backlog_bytes = hw_min(backlog_bytes, EXPLICIT_LARGEST);
 	if (explicit_due(queue) > now)
 		return EXPLICIT_NOTHING;
 	if (queue->queue_due <= queue->control_due) {
 		explicit_measure_queue(queue, backlog_bytes, backlog_packets, now);
 		return EXPLICIT_MEASURED;
+	}
+	more = hw_min(explicit_wait(queue), (now - queue->control_due) / queue->step + 1) * queue->step;
+	if (more) {
+		queue->interval += more;
+		queue->control_due += more;
+		return EXPLICIT_CONTINUED;
 	}
 	explicit_control(queue, backlog_bytes, backlog_packets, now);
 	return EXPLICIT_CONTROLLED;

@@ -156,6 +156,12 @@ HW_INLINE int explicit_is_rate(hw_u32 law)
 	return law >= EXPLICIT_RCP;
 }
 
+/* Whether the law writes rates without a capacity to go by (F56). */
+HW_INLINE int explicit_is_blind_rate(hw_u32 law)
+{
+	return law > EXPLICIT_RCP;
+}
+
 /* Whether kappa follows the deviation of the queue. */
 HW_INLINE int explicit_tunes(hw_u32 law)
 {

@@ -36,10 +36,10 @@ HW_INLINE hw_s64 explicit_weighed(hw_s64 value, hw_u32 gain)
 	return explicit_signed(hw_product(explicit_magnitude(value), gain, EXPLICIT_BITS), value);
 }
 
-/* value / d, in 1/s. */
+/* value / d, in 1/s; d is the response time. */
 HW_INLINE hw_s64 explicit_per_rtt(const struct explicit_queue *queue, hw_s64 value)
 {
-	return explicit_scaled(value, EXPLICIT_LONGEST_RTT, queue->average_rtt);
+	return explicit_scaled(value, EXPLICIT_LONGEST_RTT, queue->response);
 }
 
 /* value / d in B/s for a value in B or packets; packets have their average size. */
@@ -78,13 +78,34 @@ HW_FUNCTION void explicit_update_tau(struct explicit_queue *queue HW_NONNULL)
 	queue->tau_n = queue->config.n;
 }
 
-/* F = -alpha (q - q') / d - beta (q - kappa) / d (2.8, 4.2). */
+/* What found no room in this interval, in B or packets, with the fraction; packets have their average size. */
+HW_INLINE hw_s64 explicit_lost(const struct explicit_queue *queue)
+{
+	const hw_u64 packets = hw_min(queue->drops - queue->drops_previous, EXPLICIT_LARGEST) << EXPLICIT_BITS;
+
+	if (queue->config.flags & EXPLICIT_PACKETS)
+		return (hw_s64)packets;
+	return explicit_signed(hw_scale(packets, queue->packet, EXPLICIT_ONE), 1);
+}
+
+/*
+ * F = -alpha (q - q') / d - beta (q - kappa) / d (2.8, 4.2). The change of the queue stands for y - C, so what found no
+ * room belongs to it: a full buffer would look like an input that equals the capacity. In short intervals the queue
+ * changes by a part of what it would in d.
+ */
 HW_INLINE hw_s64 explicit_follow(const struct explicit_queue *queue, hw_s64 q)
 {
-	const hw_s64 change = explicit_weighed(q - (hw_s64)queue->queue_previous, queue->config.alpha);
+	const hw_s64 moved = q - (hw_s64)queue->queue_previous + explicit_lost(queue);
+	const hw_s64 change = explicit_scaled(explicit_weighed(moved, queue->config.alpha), EXPLICIT_ONE, explicit_part(queue));
 	const hw_s64 distance = explicit_weighed(q - (hw_s64)queue->kappa, queue->config.beta);
 
 	return -explicit_queue_rate(queue, change) - explicit_queue_rate(queue, distance);
+}
+
+/* The weight of the newest queue in an average, for an interval that may be shorter than d. */
+HW_INLINE hw_u32 explicit_weight(const struct explicit_queue *queue, hw_u32 weight)
+{
+	return (hw_u32)hw_max(hw_product(weight, explicit_part(queue), EXPLICIT_BITS), 1);
 }
 
 /*
@@ -99,7 +120,7 @@ HW_INLINE hw_s64 explicit_feedback_blind(struct explicit_queue *queue, hw_u64 q)
 
 	if (!queue->tau || queue->tau_n != config->n)
 		explicit_update_tau(queue);
-	queue->weighted = explicit_average(queue->weighted, q, EXPLICIT_QUARTER);
+	queue->weighted = explicit_average(queue->weighted, q, explicit_weight(queue, EXPLICIT_QUARTER));
 	below = queue->kappa ? queue->weighted < hw_product(queue->kappa, queue->tau, 32) : !q;
 	if (below)
 		return explicit_queue_rate(queue, explicit_weighed((hw_s64)(config->queue_max << EXPLICIT_BITS), chi));
@@ -124,13 +145,14 @@ HW_INLINE void explicit_tune(struct explicit_queue *queue, hw_u64 q)
 {
 	const struct explicit_config *config = &queue->config;
 	const hw_u64 top = config->queue_max << EXPLICIT_BITS;
+	const hw_u32 rho = explicit_weight(queue, config->rho);
 	hw_u64 target = q;
 
-	queue->weighted = explicit_average(queue->weighted, q, config->rho);
+	queue->weighted = explicit_average(queue->weighted, q, rho);
 	if (explicit_underused(queue, q))
 		target = top;
 	target = explicit_magnitude((hw_s64)target - (hw_s64)queue->weighted);
-	queue->kappa = explicit_average(queue->kappa, target, config->rho);
+	queue->kappa = explicit_average(queue->kappa, target, rho);
 	queue->kappa = hw_min(hw_max(queue->kappa, config->kappa << EXPLICIT_BITS), top);
 }
 
@@ -156,7 +178,7 @@ HW_INLINE void explicit_integrate(struct explicit_queue *queue, hw_s64 q, hw_s64
 	const hw_u64 largest = hw_max(config->capacity, config->line) << EXPLICIT_BITS;
 	const hw_s64 bound = explicit_weighed((hw_s64)largest, config->alpha);
 	const hw_s64 epsilon = explicit_error(queue, q);
-	const hw_s64 step = explicit_scaled(epsilon + queue->epsilon, config->psi, 2 * EXPLICIT_ONE);
+	const hw_s64 step = explicit_scaled(epsilon + queue->epsilon, explicit_weight(queue, config->psi), 2 * EXPLICIT_ONE);
 
 	if (!queue->input_bytes) {
 		queue->xi = 0;

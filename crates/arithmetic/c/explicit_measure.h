@@ -21,11 +21,13 @@ HW_INLINE hw_u64 explicit_average(hw_u64 average, hw_u64 sample, hw_u32 weight)
 	return (sample >> EXPLICIT_BITS) * weight + (average >> EXPLICIT_BITS) * rest + (low >> EXPLICIT_BITS);
 }
 
-/* Counts an arrival, whether or not it has a header (2.4). */
-HW_INLINE void explicit_count(struct explicit_queue *queue, hw_u32 bytes)
+/* Counts an arrival, whether or not it has a header (2.4) with room for X. */
+HW_INLINE void explicit_count(struct explicit_queue *queue, hw_u32 bytes, int says)
 {
 	queue->input_bytes += bytes;
 	queue->input_packets++;
+	queue->unsaid_bytes += says ? 0 : bytes;
+	queue->unsaid_packets += !says;
 }
 
 /* Adds the RTT and X of a packet to the sums. Their product has 56 fraction bits. At 10 Gb/s the lower half of them is
@@ -52,13 +54,32 @@ HW_INLINE void explicit_average_rtt(struct explicit_queue *queue)
 	queue->average_rtt_ns = hw_max((queue->average_rtt * 1000000000ULL) >> EXPLICIT_TIME_BITS, 1);
 }
 
-/* The number of flows: in an interval, the X of each sum to its length. */
-HW_INLINE void explicit_count_flows(struct explicit_queue *queue)
+/*
+ * The time in which flows react. A paced sender of RCP hears of R at its next packet. With less than a packet per RTT that
+ * is later than d, and a law that moves R every d would move it many times before the first of them shows.
+ */
+HW_INLINE void explicit_find_response(struct explicit_queue *queue)
 {
-	const hw_u32 bits = EXPLICIT_TIME_BITS - EXPLICIT_BITS;
+	queue->response = queue->average_rtt;
+	queue->response_ns = queue->average_rtt_ns;
+	if (!explicit_is_rate(queue->config.law) || !queue->sum_x)
+		return;
+	queue->response = hw_max(queue->response, hw_min(queue->sum_x / queue->input_packets, EXPLICIT_LONGEST_RTT));
+	queue->response_ns = hw_max((queue->response * 1000000000ULL) >> EXPLICIT_TIME_BITS, 1);
+}
 
-	if (queue->sum_x)
-		queue->flows = hw_scale(queue->sum_x, 1000000000ULL, queue->interval << bits);
+/*
+ * The share of the response time that the interval lasts, in units of 2^-16: what laws of RCP do in an interval is that
+ * share of what they would do in the whole time. Without tau it is 1 with RCP, although d has just changed (L826).
+ */
+HW_INLINE hw_u32 explicit_part(const struct explicit_queue *queue)
+{
+	const struct explicit_config *config = &queue->config;
+	const int shorter = explicit_is_rate(config->law) && (config->update_limit || explicit_is_blind_rate(config->law));
+
+	if (!shorter || queue->interval >= queue->response_ns)
+		return EXPLICIT_ONE;
+	return (hw_u32)hw_max(hw_scale(queue->interval, EXPLICIT_ONE, queue->response_ns), 1);
 }
 
 /* `bytes` and the overhead of `packets`, in B with the fraction. */
@@ -67,12 +88,37 @@ HW_INLINE hw_u64 explicit_with_overhead(const struct explicit_queue *queue, hw_u
 	return hw_min(bytes + packets * queue->config.overhead, EXPLICIT_LARGEST) << EXPLICIT_BITS;
 }
 
+/* The rate of packets of this interval, in B/s, with the fraction. */
+HW_INLINE hw_u64 explicit_rate_of(const struct explicit_queue *queue, hw_u64 bytes, hw_u64 packets)
+{
+	const hw_u64 input = explicit_with_overhead(queue, bytes, packets);
+
+	return hw_min(hw_scale(input, 1000000000ULL, queue->interval), EXPLICIT_LARGEST << EXPLICIT_BITS);
+}
+
 /* y in B/s, with the fraction. */
 HW_INLINE hw_u64 explicit_input_rate(const struct explicit_queue *queue)
 {
-	const hw_u64 input = explicit_with_overhead(queue, queue->input_bytes, queue->input_packets);
+	return explicit_rate_of(queue, queue->input_bytes, queue->input_packets);
+}
 
-	return hw_min(hw_scale(input, 1000000000ULL, queue->interval), EXPLICIT_LARGEST << EXPLICIT_BITS);
+/*
+ * The number of flows: in an interval, the X of each sum to its length. Packets without a header count as those of
+ * flows that send at R. A silence says nothing about the flows before it.
+ */
+HW_INLINE void explicit_count_flows(struct explicit_queue *queue)
+{
+	const hw_u32 bits = EXPLICIT_TIME_BITS - EXPLICIT_BITS;
+	const hw_u64 unsaid = explicit_rate_of(queue, queue->unsaid_bytes, queue->unsaid_packets);
+	const hw_u64 most = EXPLICIT_LARGEST << EXPLICIT_BITS;
+	hw_u64 flows;
+
+	if (!queue->input_packets)
+		return;
+	flows = hw_min(hw_scale(queue->sum_x, 1000000000ULL, queue->interval << bits), most);
+	if (queue->rate)
+		flows += hw_min(hw_scale(unsaid, EXPLICIT_ONE, queue->rate), most);
+	queue->flows = explicit_average(queue->flows, flows, explicit_part(queue));
 }
 
 /* The average size of this interval's packets, which counts once queues are in packets (2.9). */

@@ -131,30 +131,74 @@ HW_INLINE void explicit_start_rate(struct explicit_queue *queue)
 }
 
 /*
- * R += R (T / d) F / C, where the number of flows is C / R (2.17). Without a capacity it is y / R; y may be far below
- * the capacity, so R then changes at most by a factor of two. R stays if nothing arrived.
+ * The R below which RCP does not fall: a quarter of an equal part of C, so that the queue drains at three quarters of C;
+ * the published law takes R to half of one when a second flow comes (E12). Flows send at C at most, so there are y / C at
+ * least, whatever they say.
  *
- * With T = d the factor T / d is 1, although d has just changed (L826). It never exceeds 1, or gains would grow where d is
- * below the shortest interval.
+ * F does not know how many flows there are. When many begin at once, the input is many times C and stays so until they
+ * have heard of a lower R; meanwhile R would fall to its minimum, at which paced senders wait for minutes before they hear
+ * of a better one.
+ */
+HW_INLINE hw_u64 explicit_least_rate(const struct explicit_queue *queue, hw_u64 input_rate)
+{
+	const hw_u64 capacity = queue->config.capacity << EXPLICIT_BITS;
+	const hw_u64 flows = hw_max(hw_scale(input_rate, EXPLICIT_ONE, capacity), queue->flows);
+
+	return hw_scale(capacity / 4, EXPLICIT_ONE, hw_max(flows, EXPLICIT_ONE));
+}
+
+/*
+ * The change of R by F: R F / C, because the number of flows is C / R (2.17). Without a capacity F is shared among the
+ * flows that X counts, one at least, or y / R if it counts none; y / R is the number of flows times what R has changed by
+ * since they heard of it.
+ */
+HW_INLINE hw_u64 explicit_rate_step(const struct explicit_queue *queue, hw_s64 feedback, hw_u64 input_rate)
+{
+	const hw_u64 size = explicit_magnitude(feedback);
+	const hw_u64 capacity = queue->config.capacity << EXPLICIT_BITS;
+	const int knows = !explicit_is_blind_rate(queue->config.law);
+	hw_u64 step;
+
+	if (!knows && queue->flows)
+		step = hw_scale(size, EXPLICIT_ONE, hw_max(queue->flows, EXPLICIT_ONE));
+	else
+		step = hw_scale(queue->rate, size, hw_max(knows ? capacity : input_rate, 1));
+	return hw_scale(step, explicit_part(queue), EXPLICIT_ONE);
+}
+
+/*
+ * R less what windows would lose by themselves: two thirds of the growth of d. XCP-b was derived for windows, whose rate
+ * falls while the queue grows; rates do not, and its gains alone then let the queue swing. Taking all of it makes paced
+ * flows swing, whose RTTs are known late.
+ */
+HW_INLINE hw_u64 explicit_slowed_rate(const struct explicit_queue *queue)
+{
+	return hw_scale(queue->rate, 2 * queue->rtt_previous + queue->average_rtt, 3 * queue->average_rtt);
+}
+
+/*
+ * R += (T / d) times the change by F. Without a capacity R changes at most by a factor of two. R stays if nothing arrived.
+ *
+ * T / d never exceeds 1, or gains would grow where d is below the shortest interval.
  */
 HW_INLINE void explicit_move_rate(struct explicit_queue *queue, hw_s64 feedback, hw_u64 input_rate)
 {
 	const struct explicit_config *config = &queue->config;
-	const int knows = config->law == EXPLICIT_RCP;
 	const hw_u64 previous = queue->rate;
-	const hw_u64 total = knows ? config->capacity << EXPLICIT_BITS : input_rate;
-	hw_u64 step;
+	const hw_u64 step = explicit_rate_step(queue, feedback, input_rate);
+	hw_u64 from;
 
 	if (!queue->input_bytes)
 		return;
-	step = hw_scale(previous, explicit_magnitude(feedback), hw_max(total, 1));
-	if (config->update_limit && queue->interval < queue->average_rtt_ns)
-		step = hw_scale(step, queue->interval, queue->average_rtt_ns);
-	if (feedback >= 0)
-		step = hw_min(step, knows ? EXPLICIT_LARGEST_TERM : previous);
-	else
-		step = hw_min(step, knows ? previous : previous / 2);
-	explicit_set_rate(queue, feedback >= 0 ? previous + step : previous - step);
+	if (explicit_is_blind_rate(config->law)) {
+		from = explicit_slowed_rate(queue);
+		explicit_set_rate(queue, feedback >= 0 ? from + hw_min(step, from) : from - hw_min(step, from / 2));
+	} else if (feedback >= 0) {
+		explicit_set_rate(queue, previous + hw_min(step, EXPLICIT_LARGEST_TERM));
+	} else {
+		explicit_set_rate(queue, hw_max(previous - hw_min(step, previous),
+						hw_min(previous, explicit_least_rate(queue, input_rate))));
+	}
 	if (config->flags & (EXPLICIT_RAISE_BETA | EXPLICIT_ADMISSION)) {
 		explicit_update_growth(queue, previous);
 		explicit_handle_surge(queue);

@@ -105,6 +105,9 @@ struct explicit_queue {
 	/* This interval's arrivals. */
 	hw_u64 input_bytes;
 	hw_u64 input_packets;
+	/* Bytes of those whose header has no X, or that have none, and such packets. */
+	hw_u64 unsaid_bytes;
+	hw_u64 unsaid_packets;
 	/* Cp in B/s/s with 16 fraction bits, Cn in 1/s with 32, and what is left of Rp and Rn, in B/s with the fraction. */
 	hw_u64 positive_scale;
 	hw_u64 negative_scale;
@@ -124,16 +127,23 @@ struct explicit_queue {
 	/* The persistent queue (2.5). */
 	hw_u32 queue_packets;
 	hw_u64 queue_bytes;
-	/* End of the control interval and its length, in ns. */
+	/* End of the control interval, its length, and by how much it grows while nothing arrives; in ns. */
 	hw_u64 control_due;
 	hw_u64 interval;
+	hw_u64 step;
 	/* d, in s with 28 fraction bits, and in ns. */
 	hw_u64 average_rtt;
 	hw_u64 average_rtt_ns;
+	/* The time in which flows react, in the same units: d, or with RCP the time between packets of a flow if longer. */
+	hw_u64 response;
+	hw_u64 response_ns;
 	/* Average size of packets, with overhead and fraction, in B. */
 	hw_u64 packet;
-	/* Number of flows of the last interval that had packets, with the fraction. */
+	/* Number of flows that had packets in the last such time, with the fraction. */
 	hw_u64 flows;
+	/* d of the last interval, in s with 28 fraction bits, and drops until then. */
+	hw_u64 rtt_previous;
+	hw_u64 drops_previous;
 	/* Queue of the last interval, lambda or qbar, and kappa, in B or packets with the fraction. */
 	hw_u64 queue_previous;
 	hw_u64 weighted;

@@ -102,7 +102,7 @@ impl Pair {
             assert_eq!(events[0], events[1]);
             match events[0] {
                 None => return,
-                Some(Event::Measured) => {}
+                Some(Event::Measured | Event::Continued) => {}
                 Some(Event::Controlled) => self.compare(),
             }
         }

@@ -36,6 +36,8 @@ pub enum Event {
     Measured,
     /// A control interval ended; there is a new record.
     Controlled,
+    /// A control interval goes on, because nothing has arrived.
+    Continued,
 }
 
 /// `struct explicit_queue`.
@@ -47,6 +49,8 @@ pub(super) struct State {
     sum_xrtt_low: u64,
     input_bytes: u64,
     input_packets: u64,
+    unsaid_bytes: u64,
+    unsaid_packets: u64,
     positive_scale: u64,
     negative_scale: u64,
     positive: u64,
@@ -62,10 +66,15 @@ pub(super) struct State {
     queue_bytes: u64,
     control_due: u64,
     interval: u64,
+    step: u64,
     average_rtt: u64,
     average_rtt_ns: u64,
+    response: u64,
+    response_ns: u64,
     packet: u64,
     flows: u64,
+    rtt_previous: u64,
+    drops_previous: u64,
     queue_previous: u64,
     weighted: u64,
     kappa: u64,
@@ -186,7 +195,8 @@ impl ExplicitQueue {
         match headway_explicit_timer(&mut self.state, backlog_bytes, backlog_packets, now) {
             0 => None,
             1 => Some(Event::Measured),
-            _ => Some(Event::Controlled),
+            2 => Some(Event::Controlled),
+            _ => Some(Event::Continued),
         }
     }
 

@@ -194,7 +194,8 @@ fn a_rate_that_would_round_to_zero_becomes_the_smallest() {
     for law in Law::ALL.into_iter().filter(|law| law.is_rate()) {
         let mut router = Router::new(&Config { rate_min: 1, ..Config::new(law, CAPACITY, LINE) });
         router.settle(1 << 30, 1000);
-        (0..1000).for_each(|_| _ = router.interval(1 << 30));
+        // More than flows of the smallest rate can send, so that no other bound holds R up.
+        (0..1000).for_each(|_| _ = router.interval(u32::MAX));
         assert_eq!((real(router.queue.rate()), router.depart(rcp(0.1, 0.01), 1500)), (1.0, 1), "{law:?}");
         router.settle(0, 0);
         // Without input, ErrorS forgets the error that it blames for the queue.

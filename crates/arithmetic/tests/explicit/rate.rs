@@ -1,6 +1,6 @@
 //! The rate of RCP, with and without a capacity, switches between laws, and measures against surges.
 
-use headway_arithmetic::explicit::{Config, Law, flags};
+use headway_arithmetic::explicit::{Config, Event, Law, flags};
 
 use crate::support::{CAPACITY, LINE, Router, assert_close, rcp, real, signed, units, xcp};
 
@@ -33,6 +33,64 @@ fn with_a_limit_intervals_are_shorter_and_so_are_steps() {
         let step = 0.2 * 0.4 * (187_500.0 - real(record.input_rate)) / 187_500.0;
         assert_close(real(record.rate), (before * (1.0 + step)).min(187_500.0), 1e-4);
     }
+}
+
+/// A quarter of an equal part, however far the input exceeds the capacity and however long that lasts.
+#[test]
+fn many_flows_at_once_do_not_take_the_rate_to_its_minimum() {
+    let mut router = Router::published(Law::Rcp);
+    router.settle(75_000, 50);
+    for _ in 0..20 {
+        // Forty flows that have not heard of anything but C.
+        router.arrive(&rcp(0.1, 0.008), 1500, 500);
+        router.control();
+    }
+    assert_close(real(router.queue.rate()), 187_500.0 / 160.0, 1e-3);
+    // Input without a header counts as flows that send at the rate: R (10 + y / R) = C / 4 with a y of C / 8.
+    let mut router = Router::published(Law::Rcp);
+    router.settle(75_000, 50);
+    for _ in 0..100 {
+        let rate = real(router.queue.rate());
+        router.queue.arrive(None, 18_750 / 8);
+        router.arrive(&rcp(0.1, 0.1), (rate * 0.1) as u32, 10);
+        router.control();
+    }
+    assert_close(real(router.queue.rate()), 187_500.0 / 80.0, 0.01);
+}
+
+/// Flows that send a packet in 0.8 s can be told no earlier what to do next.
+#[test]
+fn intervals_are_no_shorter_than_the_time_between_packets_of_a_flow() {
+    for law in [Law::Rcp, Law::Xcp] {
+        let mut router = Router::published(law);
+        let header = if law.is_rate() { rcp(0.1, 0.8) } else { xcp(0.1, 0.8, 0) };
+        router.arrive(&header, 1500, 10);
+        router.control();
+        router.arrive(&header, 1500, 10);
+        let record = router.control();
+        assert_close(record.interval as f64, if law.is_rate() { 8e8 } else { 1e8 }, 1e-5);
+        assert_close(record.average_rtt as f64, 1e8, 1e-5);
+    }
+}
+
+/// One flow at three quarters of the capacity, whose packets are five intervals apart.
+#[test]
+fn intervals_without_packets_belong_to_the_next_one_with_some() {
+    let config = Config { update_limit: 10_000_000, ..Config::new(Law::Rcp, CAPACITY, LINE) };
+    let mut router = Router::new(&config);
+    let mut now = router.queue.due();
+    for packet in 0..40 {
+        router.arrive(&rcp(0.01, 0.05), 7031, 1);
+        now += 50_000_000;
+        while let Some(event) = router.queue.run_timer(0, 0, now) {
+            let record = router.queue.record();
+            if event == Event::Controlled && packet > 10 {
+                assert_close(real(record.input_rate), 0.75 * 187_500.0, 0.01);
+            }
+        }
+    }
+    // Where R is is the capacity: nothing takes the first flow for more than it is.
+    assert_close(real(router.queue.rate()), 187_500.0, 0.01);
 }
 
 /// xcp-rcp F39.
@@ -68,24 +126,48 @@ fn a_rate_is_lowered_only_if_it_is_larger() {
     }
 }
 
-/// xcp-rcp F56: without a capacity, the number of flows is y / R.
+/// xcp-rcp F56: without a capacity, what X counts is the number of flows. R moves twice in d.
 #[test]
-fn without_a_capacity_the_input_takes_its_place() {
+fn without_a_capacity_flows_share_the_feedback() {
     let mut router = Router::new(&Config::new(Law::RcpBlind, 0, LINE));
     assert_close(real(router.queue.rate()), 30_000.0, 0.0);
     router.settle(6000, 4);
-    (0..60).for_each(|_| _ = router.interval(18_750));
+    let half = |router: &mut Router| {
+        router.arrive(&rcp(0.1, 0.05), 2400, 4);
+        router.control()
+    };
+    (0..100).for_each(|_| _ = half(&mut router));
     router.backlog = (9000, 6);
     for _ in 0..3 {
         let before = real(router.queue.rate());
-        let record = router.interval(18_750);
-        let step = signed(record.feedback) / real(record.input_rate);
-        assert_close(real(record.rate), before * (1.0 + step), 1e-5);
+        let record = half(&mut router);
+        assert_close(record.interval as f64, 5e7, 1e-5);
+        let step = signed(record.feedback) / 4.0 / 2.0;
+        assert_close(real(record.rate), (before + step).max(before / 2.0), 1e-3);
     }
     router.settle(0, 0);
+    // Nobody says X: y / R.
+    (0..400).for_each(|_| _ = router.control());
     let before = real(router.queue.rate());
-    router.interval(10);
-    assert_close(real(router.queue.rate()), 2.0 * before, 1e-6);
+    let record = half(&mut router);
+    assert!(signed(record.feedback) > 0.0 && real(router.queue.rate()) <= 2.0 * before);
+}
+
+/// What does not fit into a full buffer is input that exceeds the capacity, though the queue stays as it is.
+#[test]
+fn drops_count_as_growth_of_the_queue() {
+    for law in [Law::Blind, Law::Kappa] {
+        let feedback = |drops: u32| {
+            let mut router = Router::published(law);
+            router.settle(15_000, 10);
+            (0..100).for_each(|_| _ = router.interval(18_750));
+            router.queue.arrive(Some(&xcp(0.1, 0.01, 0)), 1500);
+            (0..drops).for_each(|_| router.queue.drop_packet());
+            signed(router.control().feedback)
+        };
+        let alpha = 26_214.0 / 65_536.0;
+        assert_close(feedback(0) - feedback(5), alpha * 5.0 * 1500.0 / 0.1, 1e-3);
+    }
 }
 
 /// xcp-rcp F42: laws follow one another at run time, and what they share stays.
@@ -95,10 +177,12 @@ fn a_switch_between_laws_keeps_what_they_share() {
         for to in Law::ALL {
             let mut router = Router::published(from);
             router.settle(7500, 5);
-            (0..40).for_each(|_| _ = router.interval(20_000));
+            // 0.2 MB/s, however long intervals are.
+            let bytes = |router: &Router| (router.queue.record().interval / 5000) as u32;
+            (0..160).for_each(|_| _ = router.interval(bytes(&router)));
             let before = *router.queue.record();
             router.queue.set_config(&Config::new(to, CAPACITY, LINE)).expect("in range");
-            let record = router.interval(20_000);
+            let record = router.interval(bytes(&router));
             assert_eq!((record.average_rtt, record.queue_bytes), (before.average_rtt, 7500));
             assert_eq!(record.interval, before.interval, "{from:?} to {to:?}");
             if from.tunes() == to.tunes() {
@@ -123,8 +207,8 @@ fn surge(config: &Config, growth: f64, intervals: u32) -> Router {
         // The rate of twenty flows settles first.
         flows *= if k < 60 { 1.0 } else { 1.0 + growth };
         // Everybody sends at the last rate, so the input exceeds the capacity by the growth.
-        let input = (real(router.queue.rate()) * flows).min(1e9) * 0.1;
-        router.arrive(&rcp(0.1, 0.01), input as u32, 1);
+        let each = real(router.queue.rate()) * 0.1;
+        router.arrive(&rcp(0.1, 0.1), each as u32, flows as u32);
         router.control();
     }
     router

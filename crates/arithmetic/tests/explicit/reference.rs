@@ -1,13 +1,23 @@
 //! The same laws in double precision, without regard to overflow: what the fixed-point ones are held against.
 
-use headway_arithmetic::explicit::{Config, Detector, Law, Mac, flags};
+use headway_arithmetic::explicit::{Config, Detector, Law, Mac, TIME_BITS, flags};
 
 const ONE: f64 = 65_536.0;
+
+/// Returns a weight as routers have it: parameters, and shares of them, are multiples of 2^-16.
+fn rounded(weight: f64) -> f64 {
+    (weight * ONE).round().max(1.0) / ONE
+}
 
 /// A queue in SI units.
 pub(crate) struct Reference {
     config: Config,
     pub(crate) rtt: f64,
+    /// The time in which flows react, in s.
+    response: f64,
+    flows: f64,
+    rtt_previous: f64,
+    part: f64,
     sum_x: f64,
     sum_xrtt: f64,
     bytes: f64,
@@ -35,6 +45,10 @@ impl Reference {
         Reference {
             config: *config,
             rtt: 0.05,
+            response: 0.05,
+            flows: 0.0,
+            rtt_previous: 0.05,
+            part: 1.0,
             sum_x: 0.0,
             sum_xrtt: 0.0,
             bytes: 0.0,
@@ -57,7 +71,7 @@ impl Reference {
     /// Returns the rate of a queue of one byte, or packet, per RTT.
     pub(crate) fn per_unit(&self) -> f64 {
         let unit = if self.config.flags & flags::PACKETS != 0 { self.packet } else { 1.0 };
-        unit / self.rtt
+        unit / self.response
     }
 
     /// Counts a packet; RTT and X in s.
@@ -74,8 +88,20 @@ impl Reference {
     pub(crate) fn control(&mut self, elapsed: f64, queue_bytes: f64, queue_packets: f64) -> f64 {
         let overhead = f64::from(self.config.overhead);
         let input = (self.bytes + self.packets * overhead) / elapsed;
+        self.rtt_previous = self.rtt;
         if self.sum_x > 0.0 {
             self.rtt = self.sum_xrtt / self.sum_x;
+        }
+        // Times are multiples of 2^-28 s.
+        let units = f64::from(1_u32 << TIME_BITS);
+        self.response = (self.rtt * units).round() / units;
+        if self.config.law.is_rate() && self.sum_x > 0.0 {
+            let between = (self.sum_x / self.packets * units).floor() / units;
+            self.response = self.response.max(between.min(1.0));
+        }
+        self.part = self.part(elapsed);
+        if self.packets > 0.0 {
+            self.flows += self.part * (self.sum_x / elapsed - self.flows);
         }
         if self.packets > 0.0 {
             self.packet = self.bytes / self.packets + overhead;
@@ -88,24 +114,38 @@ impl Reference {
         if self.bytes == 0.0 {
             feedback = 0.0;
         } else if self.config.law.is_rate() {
-            self.update_rate(feedback, input, elapsed);
+            self.update_rate(feedback, input);
         }
         (self.sum_x, self.sum_xrtt, self.bytes, self.packets) = (0.0, 0.0, 0.0, 0.0);
         feedback
     }
 
-    fn update_rate(&mut self, feedback: f64, input: f64, elapsed: f64) {
+    /// The share of the response time that an interval lasts.
+    fn part(&self, elapsed: f64) -> f64 {
+        let law = self.config.law;
+        let shorter = law.is_rate() && (law != Law::Rcp || self.config.update_limit > 0);
+        if shorter { rounded((elapsed * 1e9 / (self.response * 1e9).floor()).min(1.0)) } else { 1.0 }
+    }
+
+    fn update_rate(&mut self, feedback: f64, input: f64) {
         let config = &self.config;
         let knows = config.law == Law::Rcp;
         let (total, top) = if knows { (config.capacity, config.capacity) } else { (0, config.line) };
-        let mut step = feedback / if knows { total as f64 } else { input };
-        if config.update_limit > 0 {
-            step *= (elapsed / self.rtt).min(1.0);
-        }
-        if !knows {
-            step = step.clamp(-0.5, 1.0);
-        }
-        self.rate = (self.rate * (1.0 + step)).min(top as f64).max(config.rate_min as f64);
+        let share = if knows {
+            self.rate * feedback / total as f64
+        } else if self.flows > 0.0 {
+            feedback / self.flows.max(1.0)
+        } else {
+            self.rate * feedback / input
+        };
+        let flows = self.flows.max(input / total as f64).max(1.0);
+        let moved = if knows {
+            (self.rate + share * self.part).max((total as f64 / 4.0 / flows).min(self.rate))
+        } else {
+            let from = self.rate * (2.0 * self.rtt_previous / self.rtt + 1.0) / 3.0;
+            from + (share * self.part).clamp(-0.5 * from, from)
+        };
+        self.rate = moved.min(top as f64).max(config.rate_min as f64);
     }
 
     fn feedback(&mut self, q: f64, bytes: f64, input: f64) -> f64 {
@@ -115,10 +155,10 @@ impl Reference {
         let spare = alpha * (config.capacity as f64 - input);
         let terms = match config.law {
             Law::Blind | Law::RcpBlind => {
-                self.weighted = 0.25 * q + 0.75 * self.weighted;
+                self.weighted += rounded(0.25 * self.part) * (q - self.weighted);
                 if self.weighted < 0.75_f64.powi(config.n as i32) * self.kappa {
                     let chi = (1.0 / (5.0 - alpha - beta) * ONE).round() / ONE;
-                    [chi * config.queue_max as f64 * unit / self.rtt, 0.0, 0.0]
+                    [chi * config.queue_max as f64 * unit / self.response, 0.0, 0.0]
                 } else {
                     self.follow(q, alpha, beta, unit)
                 }
@@ -130,15 +170,15 @@ impl Reference {
             Law::Errors | Law::RcpErrors => {
                 self.tune(q);
                 self.integrate(q, alpha, beta, unit, spare);
-                [spare, -self.xi, -beta * (q - self.kappa) * unit / self.rtt]
+                [spare, -self.xi, -beta * (q - self.kappa) * unit / self.response]
             }
             _ => {
                 self.weighted = 0.25 * q + 0.75 * self.weighted;
                 if config.law == Law::Wireless {
                     let (available, cost) = self.wireless();
-                    [alpha * available, -beta * bytes / self.rtt, -cost]
+                    [alpha * available, -beta * bytes / self.response, -cost]
                 } else {
-                    [spare, -beta * bytes / self.rtt, 0.0]
+                    [spare, -beta * bytes / self.response, 0.0]
                 }
             }
         };
@@ -158,13 +198,13 @@ impl Reference {
     }
 
     fn follow(&self, q: f64, alpha: f64, beta: f64, unit: f64) -> [f64; 3] {
-        let per_rtt = unit / self.rtt;
-        [-alpha * (q - self.previous) * per_rtt, -beta * (q - self.kappa) * per_rtt, 0.0]
+        let per_rtt = unit / self.response;
+        [-alpha * (q - self.previous) / self.part * per_rtt, -beta * (q - self.kappa) * per_rtt, 0.0]
     }
 
     fn tune(&mut self, q: f64) {
         let config = &self.config;
-        let (rho, top) = (f64::from(config.rho) / ONE, config.queue_max as f64);
+        let (rho, top) = (rounded(f64::from(config.rho) / ONE * self.part), config.queue_max as f64);
         self.weighted = rho * q + (1.0 - rho) * self.weighted;
         let under = match config.detector {
             Detector::Empty => q == 0.0,
@@ -176,12 +216,12 @@ impl Reference {
     }
 
     fn integrate(&mut self, q: f64, alpha: f64, beta: f64, unit: f64, spare: f64) {
-        let epsilon = beta / alpha * (q - self.kappa) * unit / self.rtt;
+        let epsilon = beta / alpha * (q - self.kappa) * unit / self.response;
         if self.bytes == 0.0 {
             (self.xi, self.epsilon) = (0.0, 0.0);
             return;
         }
-        let psi = f64::from(self.config.psi) / ONE;
+        let psi = rounded(f64::from(self.config.psi) / ONE * self.part);
         let bound = alpha * self.config.capacity.max(self.config.line) as f64;
         let step = psi * (epsilon + self.epsilon) / 2.0;
         if step >= 0.0 || spare <= self.xi {

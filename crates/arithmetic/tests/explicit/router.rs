@@ -132,7 +132,8 @@ fn a_minimal_packet_counts_as_input_and_is_not_rewritten() {
         let mut router = Router::published(law);
         router.settle(0, 0);
         router.arrive(&minimal, 40, 10);
-        let record = router.interval(1000);
+        router.arrive(&Header { version, ..xcp(0.1, 0.01, 0) }, 1000, 1);
+        let record = router.control();
         assert_eq!((record.input_bytes, record.input_packets), (1400, 11));
         assert_close(record.average_rtt as f64, 1e8, 1e-5);
         assert_eq!(router.depart(minimal, 40), 77);

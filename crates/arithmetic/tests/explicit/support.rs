@@ -86,11 +86,13 @@ impl Router {
         }
     }
 
-    /// Ends an interval in which `bytes` arrived from a sender with an RTT of 100 ms.
+    /// Ends an interval in which `bytes` arrived from four senders of RCP with an RTT of 100 ms, or from one of XCP.
     pub(crate) fn interval(&mut self, bytes: u32) -> Record {
-        let version = if self.queue.config().law.is_rate() { VERSION_RCP } else { VERSION_XCP };
-        if bytes > 0 {
-            self.queue.arrive(Some(&Header { version, ..xcp(0.1, 0.01, 0) }), bytes);
+        let (header, flows) =
+            if self.queue.config().law.is_rate() { (rcp(0.1, 0.1), 4) } else { (xcp(0.1, 0.01, 0), 1) };
+        let packets = bytes.min(flows);
+        for packet in 0..packets {
+            self.arrive(&header, bytes / packets + u32::from(packet < bytes % packets), 1);
         }
         self.control()
     }

@@ -145,7 +145,14 @@ impl Controller for Rcp {
     /// The rate stays: it is whatever routers say.
     fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {}
 
-    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, _already_reduced: bool) {}
+    /// A window ends without ACKs, but a paced sender would go on at a rate that is out of date, into a queue that loses
+    /// all of it: one segment asks again, as the first one did.
+    fn on_timeout(&mut self, _now: Instant, _in_flight: u32, _already_reduced: bool) {
+        if self.parameters.paced {
+            self.rate = 0;
+            self.window.set(self.wire);
+        }
+    }
 
     fn window(&self) -> f64 {
         let bytes = if self.is_paced() { LARGEST_WINDOW } else { self.window.bytes() };
@@ -217,6 +224,18 @@ mod tests {
         assert!((rcp.window() - 10.0).abs() < 0.01);
         rcp.on_ack(&told(1));
         assert_eq!(rcp.window(), 1.0);
+    }
+
+    #[test]
+    fn after_a_timeout_a_paced_sender_asks_for_the_rate_with_one_segment() {
+        let mut rcp = rcp("paced");
+        rcp.on_ack(&told(153_800));
+        rcp.on_timeout(Instant::ZERO, 10, false);
+        assert_eq!((rcp.window(), rcp.gap(0)), (1.0, None));
+        rcp.on_ack(&Ack { smoothed: Some(Duration::from_ms(50)), ..ack(1) });
+        assert_eq!(rcp.window(), 1.0);
+        rcp.on_ack(&told(153_800));
+        assert_eq!(rcp.gap(0), Some(Duration::from_ms(10)));
     }
 
     #[test]
