@@ -324,14 +324,14 @@ static __always_inline void on_timeout(struct sock *sk, struct end *end)
 		give_up(sk, end);
 		return;
 	}
-	if (VERSION == EXPLICIT_VERSION_RCP)
-		return;
-	if (options.yields) {
+	if (VERSION == EXPLICIT_VERSION_XCP && options.yields) {
 		COUNT(yielded);
 		yield(sk, end, END_RECEIVES);
 		return;
 	}
-	end->prior = end->window.bytes;
+	/* The rate of RCP that was heard is out of date; the next header says it again. */
+	end->rate = 0;
+	end->prior = VERSION == EXPLICIT_VERSION_XCP ? end->window.bytes : 0;
 	explicit_window_set(&end->window, 0);
 	apply(sk, end);
 }
