@@ -87,7 +87,11 @@ impl On {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let on = line(&mut lines);
-        if on.contains("\"on\"") { Ok(On { child, lines }) } else { Err(on) }
+        if on.contains("\"on\"") {
+            return Ok(On { child, lines });
+        }
+        child.wait().unwrap();
+        Err(on)
     }
 
     /// Ends it and returns its counters.
