@@ -25,6 +25,8 @@ struct tcp {
 	__be16 urgent;
 };
 
+void *bpf_cast_to_kern_ctx(void *context) __ksym;
+
 /* The fields of a header behind its version and format. */
 struct fields {
 	__be32 rtt;

@@ -49,7 +49,6 @@ struct option {
 	};
 };
 
-void *bpf_cast_to_kern_ctx(void *context) __ksym;
 void *bpf_rdonly_cast(const void *object, __u32 type) __ksym;
 
 #define AS(pointer, type) ((type *)bpf_rdonly_cast(pointer, bpf_core_type_id_kernel(type)))

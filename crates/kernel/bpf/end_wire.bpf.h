@@ -10,6 +10,8 @@
 
 #include "end_header.bpf.h"
 
+#include <bpf/bpf_core_read.h>
+
 /* Leaves the packet to the next program. */
 #define TCX_NEXT (-1)
 #define TCX_DROP 2
@@ -25,6 +27,8 @@
 #define TCP_BYTES 20
 /* Bytes that reordered and repeated packets may be away from the next ones. */
 #define NEAR (1U << 24)
+/* The checksum is computed later, as between virtual interfaces (linux/skbuff.h). */
+#define CHECKSUM_PARTIAL 3
 /* More fragments, or an offset. */
 #define IP_FRAGMENT 0x3fff
 
@@ -198,6 +202,30 @@ static __always_inline int is_near(struct bpf_sock *sk, const struct tcp *tcp)
 	       !hw_before(sequence, tp->rcv_nxt - NEAR) && !hw_before(tp->rcv_nxt + NEAR, sequence);
 }
 
+/*
+ * Whether the checksum of a segment without data is right, where it has one already. A translator of addresses that does
+ * not find TCP behind a header breaks it: TCP would drop everything that follows.
+ */
+static __always_inline int is_whole(struct __sk_buff *packet, const struct ip *ip, const struct tcp *tcp)
+{
+	const struct sk_buff *kernel = bpf_cast_to_kern_ctx(packet);
+	const __u32 bytes = (__u32)(tcp->offset >> 4) * 4;
+	__be32 header[(TCP_BYTES + TCP_OPTION_BYTES) / 4] = {};
+	__s64 sum;
+
+	if (BPF_CORE_READ_BITFIELD(kernel, ip_summed) == CHECKSUM_PARTIAL)
+		return 1;
+	if (bytes < TCP_BYTES || ip->payload != HEADER_BYTES + bytes ||
+	    bpf_skb_load_bytes(packet, ETHERNET + ip->bytes + HEADER_BYTES, header, bytes))
+		return 0;
+	sum = bpf_csum_diff(0, 0, header, sizeof(header), bpf_htons(IPPROTO_TCP) + bpf_htons(bytes));
+	if (ip->is_v6)
+		sum = bpf_csum_diff(0, 0, (__be32 *)ip->v6.source, 2 * sizeof(ip->v6.source), sum);
+	else
+		sum = bpf_csum_diff(0, 0, (__be32 *)&ip->v4.source, 2 * sizeof(ip->v4.source), sum);
+	return fold(sum) == 0xffff;
+}
+
 /* Finds the connection of a packet and notes its header. */
 static __always_inline void find_and_note(struct __sk_buff *packet, const struct ip *ip, const struct wire *wire,
 					  const struct tcp *tcp, __u32 version, __u32 format)
@@ -226,7 +254,9 @@ static __always_inline void find_and_note(struct __sk_buff *packet, const struct
 		COUNT(strange);
 	} else if (sk->state != BPF_TCP_LISTEN) {
 		end = bpf_sk_storage_get(&ends, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-		if (end)
+		if (end && !end->heard && !is_whole(packet, ip, tcp))
+			COUNT(malformed);
+		else if (end)
 			note(end, &wire->fields, version, format, END_PROTOCOL, 1);
 	}
 	bpf_sk_release(sk);

@@ -242,6 +242,7 @@ struct sk_buff {
 	char cb[48];
 	unsigned int end;
 	unsigned char *head;
+	__u8 ip_summed : 2;
 };
 
 struct skb_shared_info {

@@ -1,6 +1,7 @@
 //! Programs that follow the connections of all processes: they are attached to the root of cgroup v2.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::path::PathBuf;
 
@@ -19,8 +20,7 @@ const MOUNTS: &str = "/proc/self/mounts";
 pub(crate) fn attach(object: &Object, program: &str) -> Result<OwnedFd, Error> {
     let found = object.progs().find(|found| found.name() == program);
     let found = found.ok_or_else(|| Error::Internal(format!("there is no program {program}")))?;
-    let folder = root()?;
-    let root = File::open(&folder).map_err(Error::file("open", folder))?;
+    let root = root()?;
     // SAFETY: a system call with valid descriptors and no options.
     let raw = unsafe {
         libbpf_sys::bpf_link_create(
@@ -38,10 +38,36 @@ pub(crate) fn attach(object: &Object, program: &str) -> Result<OwnedFd, Error> {
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// Returns the folder where cgroup v2 is mounted; there may be one of version 1, too.
-fn root() -> Result<PathBuf, Error> {
+/// Opens the root of cgroup v2. Where it is not mounted, as in a shell of `ip netns exec`, it is mounted without a folder.
+fn root() -> Result<OwnedFd, Error> {
     let mounts = fs::read_to_string(MOUNTS).map_err(Error::file("read", MOUNTS))?;
-    find(&mounts).ok_or(Error::NoCgroup)
+    match find(&mounts) {
+        Some(folder) => Ok(File::open(&folder).map_err(Error::file("open", folder))?.into()),
+        None => mount().map_err(Error::NoCgroup),
+    }
+}
+
+/// Mounts cgroup v2 where nobody else sees it, until the returned descriptor is closed.
+fn mount() -> io::Result<OwnedFd> {
+    /// `FSCONFIG_CMD_CREATE` of linux/mount.h.
+    const CREATE: libc::c_long = 6;
+    let null = std::ptr::null::<libc::c_char>();
+    // SAFETY: system calls with a string that lives on, valid descriptors, and null where nothing is given.
+    unsafe {
+        let context = owned(libc::syscall(libc::SYS_fsopen, c"cgroup2".as_ptr(), 0))?;
+        let done = libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), CREATE, null, null, 0);
+        if done < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        owned(libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 0, 0))
+    }
+}
+
+/// Returns what a system call has opened.
+fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
+    let Ok(raw @ 0..) = i32::try_from(result) else { return Err(io::Error::last_os_error()) };
+    // SAFETY: `raw` was opened for this process just now.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
 fn find(mounts: &str) -> Option<PathBuf> {
@@ -55,6 +81,17 @@ fn find(mounts: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_a_folder_it_is_the_same_root_or_root_is_needed() {
+        match mount() {
+            Ok(root) => {
+                let inside = format!("/proc/self/fd/{}/cgroup.procs", root.as_raw_fd());
+                assert!(fs::exists(inside).unwrap());
+            }
+            Err(reason) => println!("SKIPPED: {reason}"),
+        }
+    }
 
     #[test]
     fn the_root_is_found_beside_version_1() {

@@ -36,10 +36,10 @@ pub enum Error {
     NoTcpOptions,
     /// There is no cgroup of version 2, to which the program for TCP options could be attached.
     #[error(
-        "the header as a TCP option needs cgroup v2, which is not mounted: `mount -t cgroup2 none /sys/fs/cgroup` where \
-         /sys/fs/cgroup is empty, or on another folder; or leave out `--carrier option`"
+        "the header as a TCP option needs cgroup v2, which cannot be mounted ({0}); use a kernel with CONFIG_CGROUPS and \
+         CONFIG_CGROUP_BPF, or leave out `--carrier option`"
     )]
-    NoCgroup,
+    NoCgroup(io::Error),
     /// Missing privileges.
     #[error(
         "loading a congestion controller needs root (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN on the host); run it with sudo"

@@ -36,7 +36,7 @@ fn load(host: &Host, loader: Loader, carrier: Carrier) -> Option<Loaded> {
         loader.end_options(EndOptions { namespace, carrier, ..EndOptions::default() }).load()
     });
     match loaded {
-        Err(reason @ (Error::NoCgroup | Error::NoTcpOptions)) => {
+        Err(reason @ (Error::NoCgroup(_) | Error::NoTcpOptions)) => {
             println!("SKIPPED: {reason}");
             None
         }

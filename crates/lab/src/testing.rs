@@ -147,7 +147,7 @@ fn segment(padding: usize, header: &Header) -> Vec<u8> {
     bytes.extend(vec![1; padding]);
     bytes.extend(&option[..length]);
     bytes.resize(bytes.len().next_multiple_of(4), 1);
-    bytes[12] = (bytes.len() / 4 << 4) as u8;
+    bytes[12] = ((bytes.len() / 4) << 4) as u8;
     bytes[16..18].fill(0);
     bytes.extend((0..PAYLOAD).map(|k| k as u8));
     bytes
