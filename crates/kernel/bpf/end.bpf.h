@@ -137,6 +137,9 @@ struct end {
 	hw_u32 asked_at;
 	/* `headers` when it last heard the peer. */
 	hw_u32 headers_heard;
+	/* Whether the last header that answered a request was not lowered, and the next sequence number at the first of such. */
+	hw_u32 unlowered;
+	hw_u32 unlowered_at;
 	/* Timeouts in a row without a header from the peer, and `headers` at the last. */
 	hw_u32 silent_timeouts;
 	hw_u32 headers_at_timeout;

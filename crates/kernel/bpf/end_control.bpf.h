@@ -191,6 +191,7 @@ void BPF_PROG(hw_init, struct sock *sk)
 	end->questions = END_QUESTIONS;
 	end->asked_at = tp->snd_nxt;
 	end->silent_timeouts = 0;
+	end->unlowered = 0;
 	end->headers_heard = end->headers;
 	end->headers_at_timeout = end->headers;
 	apply(sk, end);
@@ -207,8 +208,8 @@ void BPF_PROG(hw_release, struct sock *sk)
 }
 
 /*
- * Whether the peer knows the header: 1 yes, 0 not known yet, -1 no. It does not if data that left after its last header,
- * or after the last question, is acknowledged without one: for one round trip.
+ * Whether the peer knows the header: 1 yes, 0 not known yet, -1 no. Where data that left after its last header is
+ * acknowledged without one, it is asked; it does not know the header if that happens after the last question, too.
  */
 static __always_inline int is_answered(struct sock *sk, struct end *end)
 {
@@ -218,6 +219,7 @@ static __always_inline int is_answered(struct sock *sk, struct end *end)
 		end->headers_heard = end->headers;
 		end->asked_at = tp->snd_nxt;
 		end->mode = END_SENDS;
+		end->questions = END_QUESTIONS;
 		return 1;
 	}
 	/* SACK blocks may leave no room for an option. */
@@ -225,7 +227,7 @@ static __always_inline int is_answered(struct sock *sk, struct end *end)
 		end->asked_at = tp->snd_nxt;
 	if (!hw_before(end->asked_at, tp->snd_una))
 		return end->mode == END_SENDS;
-	if (end->mode == END_SENDS || !end->questions)
+	if (!end->questions)
 		return -1;
 	ask(sk, end);
 	return 0;
@@ -260,16 +262,32 @@ static __always_inline int adopt(struct end *end, const struct rate_sample *rs)
 	if (VERSION == EXPLICIT_VERSION_RCP) {
 		if (end->rate == EXPLICIT_ANY_RATE)
 			return 1;
+		end->unlowered = 0;
 		explicit_window_rate(&end->window, end->rate, end->srtt);
 		return 0;
 	}
 	change = explicit_delta(__sync_lock_test_and_set(&end->change, 0));
 	if (change == EXPLICIT_LARGEST_DELTA)
 		return 1;
+	if (change)
+		end->unlowered = 0;
 	/* A window that the application does not fill must not grow (RFC 7661). */
 	if (change < 0 || !rs->is_app_limited)
 		explicit_window_change(&end->window, change, end->srtt);
 	return 0;
+}
+
+/*
+ * Whether no router lowers what this sender asks for, for one round trip: a packet that waits in a router while its law
+ * changes leaves as it came.
+ */
+static __always_inline int is_without_router(struct tcp_sock *tp, struct end *end)
+{
+	if (!end->unlowered) {
+		end->unlowered = 1;
+		end->unlowered_at = tp->snd_nxt;
+	}
+	return hw_before(end->unlowered_at, tp->snd_una);
 }
 
 SEC("struct_ops")
@@ -291,12 +309,12 @@ void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct 
 	}
 	if (!answered)
 		return;
-	if (adopt(end, rs)) {
+	if (!adopt(end, rs)) {
+		apply(sk, end);
+	} else if (is_without_router(tp, end)) {
 		COUNT(without_router);
 		yield(sk, end, END_RECEIVES);
-		return;
 	}
-	apply(sk, end);
 }
 
 /* The rate of RCP is whatever routers say; the window of XCP is halved, and feedback goes on (2.2). */
