@@ -70,7 +70,7 @@ static __always_inline int is_clocked(const struct end *end)
 	       end->window.bytes >= END_LEAST_WINDOW * (end->window.segment << EXPLICIT_WINDOW_BITS);
 }
 
-/* The window in whole segments. */
+/* The window in whole segments. While the kernel does not pace, it is never more than the window in bytes, or one. */
 static __always_inline hw_u64 whole_window(const struct tcp_sock *tp, struct end *end)
 {
 	const hw_u64 segment = end->window.segment << EXPLICIT_WINDOW_BITS;
