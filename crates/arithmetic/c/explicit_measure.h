@@ -68,6 +68,14 @@ HW_INLINE void explicit_find_response(struct explicit_queue *queue)
 	queue->response_ns = hw_max((queue->response * 1000000000ULL) >> EXPLICIT_TIME_BITS, 1);
 }
 
+/* The share of a time in ns that the interval lasts, 1 at most, in units of 2^-16. */
+HW_INLINE hw_u32 explicit_share_of(const struct explicit_queue *queue, hw_u64 time)
+{
+	if (queue->interval >= time)
+		return EXPLICIT_ONE;
+	return (hw_u32)hw_max(hw_scale(queue->interval, EXPLICIT_ONE, time), 1);
+}
+
 /*
  * The share of the response time that the interval lasts, in units of 2^-16: what laws of RCP do in an interval is that
  * share of what they would do in the whole time. Without tau it is 1 with RCP, although d has just changed (L826).
@@ -77,9 +85,7 @@ HW_INLINE hw_u32 explicit_part(const struct explicit_queue *queue)
 	const struct explicit_config *config = &queue->config;
 	const int shorter = explicit_is_rate(config->law) && (config->update_limit || explicit_is_blind_rate(config->law));
 
-	if (!shorter || queue->interval >= queue->response_ns)
-		return EXPLICIT_ONE;
-	return (hw_u32)hw_max(hw_scale(queue->interval, EXPLICIT_ONE, queue->response_ns), 1);
+	return shorter ? explicit_share_of(queue, queue->response_ns) : EXPLICIT_ONE;
 }
 
 /* `bytes` and the overhead of `packets`, in B with the fraction. */
@@ -104,21 +110,23 @@ HW_INLINE hw_u64 explicit_input_rate(const struct explicit_queue *queue)
 
 /*
  * The number of flows: in an interval, the X of each sum to its length. Packets without a header count as those of
- * flows that send at R. A silence says nothing about the flows before it.
+ * flows that send at R. A silence says nothing about the flows before it. The average is over the time between packets of
+ * a flow: flows that hear of a low R together send a packet each at the same time, and then wait.
  */
 HW_INLINE void explicit_count_flows(struct explicit_queue *queue)
 {
 	const hw_u32 bits = EXPLICIT_TIME_BITS - EXPLICIT_BITS;
 	const hw_u64 unsaid = explicit_rate_of(queue, queue->unsaid_bytes, queue->unsaid_packets);
 	const hw_u64 most = EXPLICIT_LARGEST << EXPLICIT_BITS;
-	hw_u64 flows;
+	hw_u64 flows, x;
 
 	if (!queue->input_packets)
 		return;
 	flows = hw_min(hw_scale(queue->sum_x, 1000000000ULL, queue->interval << bits), most);
 	if (queue->rate)
 		flows += hw_min(hw_scale(unsaid, EXPLICIT_ONE, queue->rate), most);
-	queue->flows = explicit_average(queue->flows, flows, explicit_part(queue));
+	x = hw_scale(flows, queue->interval, queue->input_packets << EXPLICIT_BITS);
+	queue->flows = explicit_average(queue->flows, flows, explicit_share_of(queue, hw_max(queue->response_ns, x)));
 }
 
 /* The average size of this interval's packets, which counts once queues are in packets (2.9). */

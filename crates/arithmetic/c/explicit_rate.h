@@ -132,8 +132,8 @@ HW_INLINE void explicit_start_rate(struct explicit_queue *queue)
 
 /*
  * The R below which RCP does not fall: a quarter of an equal part of C, so that the queue drains at three quarters of C;
- * the published law takes R to half of one when a second flow comes (E12). Flows send at C at most, so there are y / C at
- * least, whatever they say.
+ * the published law takes R to half of one when a second flow comes (E12). Flows send at C at most, and a packet more
+ * where an interval is short, so there are at least y / (C + a packet per interval), whatever they say.
  *
  * F does not know how many flows there are. When many begin at once, the input is many times C and stays so until they
  * have heard of a lower R; meanwhile R would fall to its minimum, at which paced senders wait for minutes before they hear
@@ -142,7 +142,8 @@ HW_INLINE void explicit_start_rate(struct explicit_queue *queue)
 HW_INLINE hw_u64 explicit_least_rate(const struct explicit_queue *queue, hw_u64 input_rate)
 {
 	const hw_u64 capacity = queue->config.capacity << EXPLICIT_BITS;
-	const hw_u64 flows = hw_max(hw_scale(input_rate, EXPLICIT_ONE, capacity), queue->flows);
+	const hw_u64 single = input_rate / hw_max(queue->input_packets, 1);
+	const hw_u64 flows = hw_max(hw_scale(input_rate, EXPLICIT_ONE, capacity + single), queue->flows);
 
 	return hw_scale(capacity / 4, EXPLICIT_ONE, hw_max(flows, EXPLICIT_ONE));
 }

@@ -194,8 +194,11 @@ fn a_rate_that_would_round_to_zero_becomes_the_smallest() {
     for law in Law::ALL.into_iter().filter(|law| law.is_rate()) {
         let mut router = Router::new(&Config { rate_min: 1, ..Config::new(law, CAPACITY, LINE) });
         router.settle(1 << 30, 1000);
-        // More than flows of the smallest rate can send, so that no other bound holds R up.
-        (0..1000).for_each(|_| _ = router.interval(u32::MAX));
+        for _ in 0..1000 {
+            // So many flows that an equal part of the capacity is less than the smallest rate.
+            router.arrive(&rcp(0.1, 15.0), 1500, if law == Law::Rcp { 10_000 } else { 0 });
+            router.interval(u32::MAX);
+        }
         assert_eq!((real(router.queue.rate()), router.depart(rcp(0.1, 0.01), 1500)), (1.0, 1), "{law:?}");
         router.settle(0, 0);
         // Without input, ErrorS forgets the error that it blames for the queue.

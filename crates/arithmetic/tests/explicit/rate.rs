@@ -58,6 +58,30 @@ fn many_flows_at_once_do_not_take_the_rate_to_its_minimum() {
     assert_close(real(router.queue.rate()), 187_500.0 / 80.0, 0.01);
 }
 
+/// Ten flows that hear of a low rate together send a packet each, and are still ten.
+#[test]
+fn packets_that_come_together_are_of_one_flow_each() {
+    let mut router = Router::published(Law::Rcp);
+    router.settle(1_000_000, 700);
+    router.arrive(&rcp(0.1, 5.0), 1500, 10);
+    router.control();
+    assert_close(real(router.queue.rate()), 187_500.0 / 40.0, 0.02);
+}
+
+/// A packet in an interval shorter than its transmission exceeds the capacity, and may be of a single flow.
+#[test]
+fn a_packet_in_a_short_interval_is_not_many_flows() {
+    let config = Config { update_limit: 10_000_000, ..Config::new(Law::Rcp, CAPACITY / 10, LINE) };
+    let mut router = Router::new(&config);
+    router.settle(75_000, 50);
+    for _ in 0..100 {
+        router.arrive(&rcp(0.1, 0.08), 1500, 1);
+        router.control();
+    }
+    // Eight at most: one packet in 10 ms, each of which says 80 ms.
+    assert!(real(router.queue.rate()) > 18_750.0 / 33.0, "{}", real(router.queue.rate()));
+}
+
 /// Flows that send a packet in 0.8 s can be told no earlier what to do next.
 #[test]
 fn intervals_are_no_shorter_than_the_time_between_packets_of_a_flow() {

@@ -101,9 +101,8 @@ impl Reference {
         }
         self.part = self.part(elapsed);
         if self.packets > 0.0 {
-            self.flows += self.part * (self.sum_x / elapsed - self.flows);
-        }
-        if self.packets > 0.0 {
+            let time = self.response.max(self.sum_x / self.packets);
+            self.flows += rounded((elapsed / time).min(1.0)) * (self.sum_x / elapsed - self.flows);
             self.packet = self.bytes / self.packets + overhead;
         }
         let bytes = queue_bytes + queue_packets * overhead;
@@ -114,7 +113,7 @@ impl Reference {
         if self.bytes == 0.0 {
             feedback = 0.0;
         } else if self.config.law.is_rate() {
-            self.update_rate(feedback, input);
+            self.update_rate(feedback, input, input / self.packets);
         }
         (self.sum_x, self.sum_xrtt, self.bytes, self.packets) = (0.0, 0.0, 0.0, 0.0);
         feedback
@@ -127,7 +126,8 @@ impl Reference {
         if shorter { rounded((elapsed * 1e9 / (self.response * 1e9).floor()).min(1.0)) } else { 1.0 }
     }
 
-    fn update_rate(&mut self, feedback: f64, input: f64) {
+    /// Moves R; `single` is the rate of one packet per interval.
+    fn update_rate(&mut self, feedback: f64, input: f64, single: f64) {
         let config = &self.config;
         let knows = config.law == Law::Rcp;
         let (total, top) = if knows { (config.capacity, config.capacity) } else { (0, config.line) };
@@ -138,7 +138,7 @@ impl Reference {
         } else {
             self.rate * feedback / input
         };
-        let flows = self.flows.max(input / total as f64).max(1.0);
+        let flows = self.flows.max(input / (total as f64 + single)).max(1.0);
         let moved = if knows {
             (self.rate + share * self.part).max((total as f64 / 4.0 / flows).min(self.rate))
         } else {
