@@ -15,7 +15,6 @@ use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
 use headway_record::ControlInterval;
 use headway_sim::config::{AckPolicy, Burst, Service};
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, TcpConfig};
-use headway_traffic::channel::Redrawn;
 use headway_traffic::random;
 use rand::RngExt as _;
 
@@ -150,14 +149,16 @@ fn times(seed: u64) -> Vec<(f64, f64)> {
 }
 
 /// Returns the capacity over time.
-fn capacities(redrawn: Option<Redrawn>, seed: u64) -> RateSteps {
-    redrawn.map_or_else(|| RateSteps::constant(CAPACITY), |redrawn| redrawn.rates(CAPACITY, END, seed, 0))
+fn capacities(variant: &Router, seed: u64) -> RateSteps {
+    let redrawn = variant.redrawn.map(|redrawn| redrawn.rates(CAPACITY, END, seed, 0));
+    let rates = redrawn.unwrap_or_else(|| RateSteps::constant(CAPACITY));
+    variant.outages.as_ref().map_or(rates.clone(), |outages| outages.apply(&rates, END))
 }
 
 impl Bench {
     fn new(variant: &Router, seed: u64) -> Bench {
         let mut network = Network::new(seed);
-        let capacity = capacities(variant.redrawn, seed);
+        let capacity = capacities(variant, seed);
         let wide = QueueSpec::DropTail(DropTailConfig { limit: None, packets: None });
         let mut access = |delay| {
             let queue = wide.build(Some(ACCESS), seed);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use headway_core::Rate;
 use headway_core::control::Kind;
 use headway_core::queue::QueueSpec;
-use headway_traffic::channel::Redrawn;
+use headway_traffic::channel::{Outages, Redrawn};
 use serde::Deserialize;
 
 use super::amount::Count;
@@ -44,6 +44,8 @@ pub struct Router {
     pub application: Option<Rate>,
     /// How the capacity changes; absent where it does not.
     pub redrawn: Option<Redrawn>,
+    /// When the narrow link transmits nothing; absent where it always does.
+    pub outages: Option<Outages>,
     /// Share of the packets that the narrow link loses.
     #[serde(default)]
     pub loss: f64,

@@ -48,6 +48,10 @@ fn text(variant: &Router, seed: u64) -> String {
         // A scenario draws the same capacities from this seed.
         let _ = writeln!(text, "redrawn = {{ least = {least:?}, every = \"{} ns\" }}", every.ns());
     }
+    if let Some(outages) = &variant.outages {
+        let outages = Value::try_from(outages).expect("what was read from a file can be written to one");
+        let _ = writeln!(text, "outages = {outages}");
+    }
     let back = (RTT / 2).ns();
     let _ = write!(
         text,

@@ -2,12 +2,19 @@ use super::*;
 
 #[test]
 fn a_seed_gives_all_variants_the_same_starts_and_capacities() {
-    let redrawn = Some(Redrawn { least: 0.7, every: Duration::from_ms(2_000) });
-    assert_eq!((times(1), capacities(redrawn, 1)), (times(1), capacities(redrawn, 1)));
+    let variant = |law: &str, more: &str| -> Router {
+        let text = format!(
+            "controller = \"xcp\"\nqueue = {{ kind = \"{law}\" }}\nredrawn = {{ least = 0.7, every = \"2 s\" }}\n{more}"
+        );
+        toml::from_str(&text).expect("a router")
+    };
+    let drawn = capacities(&variant("xcp", ""), 1);
+    assert_eq!((times(1), &drawn), (times(1), &capacities(&variant("xcp-b", ""), 1)));
     assert_ne!(times(1), times(2));
-    let drawn = capacities(redrawn, 1);
     assert!(drawn.lowest() >= CAPACITY.scale(0.7) && drawn.highest() <= CAPACITY);
     assert_eq!(drawn.list().count(), 48);
+    let interrupted = capacities(&variant("xcp", "outages = [[\"1 s\", \"200 ms\"]]"), 1);
+    assert_eq!(interrupted.list().count(), 50, "the rate falls to zero and comes back");
     for (number, (start, stop)) in times(3).into_iter().enumerate() {
         assert!((10.0 * number as f64..10.0 * number as f64 + 0.1).contains(&start), "{start}");
         assert!((stop - start - 60.0).abs() < 1e-9);
@@ -85,6 +92,7 @@ fn the_scenario_of_a_variant_behaves_as_the_testbed_does() {
     let variants = [
         "controller = \"xcp\"\nqueue = { kind = \"xcp-b\", limit = \"76900 B\", kappa = \"6000 B\" }",
         "controller = \"rcp\"\nqueue = { kind = \"rcp\", limit = \"76900 B\" }",
+        "controller = \"xcp\"\nqueue = { kind = \"xcp\", limit = \"76900 B\" }\noutages = { every = \"10 s\", length = \"100 ms\" }",
         "controller = \"cubic\"\nqueue = { kind = \"drop-tail\", limit = \"76900 B\" }\n\
          redrawn = { least = 0.7, every = \"2 s\" }",
     ];
