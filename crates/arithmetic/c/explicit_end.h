@@ -27,6 +27,20 @@
 #define EXPLICIT_LARGEST_SEGMENT (1ULL << 16)
 /* Largest change of throughput that the header can carry, in B/s; the least is its negative. */
 #define EXPLICIT_LARGEST_DELTA 0x7fffffffLL
+/* Linux does not pace so many segments at the beginning of a connection. */
+#define EXPLICIT_UNPACED 10
+/* Least window in whole segments: with one, receivers that wait for a second would set the pace. */
+#define EXPLICIT_LEAST_WHOLE 2
+/*
+ * The most segments after an idle period. RCP hears the rate of now with its first ACK, as at the beginning; XCP would need
+ * seconds to be as fast again.
+ */
+#define EXPLICIT_RESTART_RCP 1
+#define EXPLICIT_RESTART_XCP 10
+/* Weight of an RTT sample: 2^-3 (RFC 6298). */
+#define EXPLICIT_RTT_SHIFT 3
+/* Shortest delayed-ACK timer of a receiver, in ns. */
+#define EXPLICIT_DELAYED_ACK 40000000ULL
 
 /* The window of a sender: one segment at least, EXPLICIT_LARGEST_WINDOW at most. */
 struct explicit_window {
@@ -36,6 +50,14 @@ struct explicit_window {
 	hw_u64 rest;
 	/* A full segment in bytes. */
 	hw_u64 segment;
+	/* What rounding took from the last window in whole segments, less than a segment, in units of `bytes`. */
+	hw_u64 carry;
+};
+
+/* The RTT of a sender in ns: smoothed, and the latest sample; 0 before the first. */
+struct explicit_rtt {
+	hw_u64 smoothed;
+	hw_u64 latest;
 };
 
 /* What rounding took from the requests of a sender of XCP, in B/s with EXPLICIT_REQUEST_BITS. */
@@ -149,12 +171,45 @@ HW_INLINE void explicit_window_rate(struct explicit_window *window, hw_u32 rate,
 					    hw_scale((hw_u64)rate << EXPLICIT_WINDOW_BITS, srtt, EXPLICIT_NS_PER_S));
 }
 
-/* The window in whole segments, rounded up. Who sends in whole segments is slowed down to the fraction by its pace. */
-HW_INLINE hw_u64 explicit_window_segments(const struct explicit_window *window)
+/* Reduces the window after an idle period, when the state of the path is unknown (RFC 5681 4.1); returns whether it did. */
+HW_INLINE hw_u32 explicit_window_restart(struct explicit_window *window, hw_u32 version)
+{
+	const hw_u64 segments = version == EXPLICIT_VERSION_RCP ? EXPLICIT_RESTART_RCP : EXPLICIT_RESTART_XCP;
+	const hw_u64 most = (window->segment * segments) << EXPLICIT_WINDOW_BITS;
+
+	if (window->bytes <= most)
+		return 0;
+	explicit_window_set(window, most);
+	return 1;
+}
+
+/* Whether ACKs clock the segments of a sender in whole segments, not its pacing rate. */
+HW_INLINE hw_u32 explicit_is_clocked(const struct explicit_window *window, hw_u32 version)
+{
+	return version == EXPLICIT_VERSION_XCP &&
+	       window->bytes >= EXPLICIT_LEAST_WHOLE * (window->segment << EXPLICIT_WINDOW_BITS);
+}
+
+/*
+ * The window in whole segments, for the next ACK, of a sender that has sent `sent` segments. That of XCP is rounded down,
+ * and what is lost is added at the next ACK, so that it is right on average, and ACKs clock the segments. Windows below
+ * two segments, and those of RCP, are rounded up, and the pacing rate carries the fraction. As long as Linux does not
+ * pace, it is never more than the window in bytes, or one.
+ */
+HW_INLINE hw_u64 explicit_window_whole(struct explicit_window *window, hw_u32 version, hw_u32 sent)
 {
 	const hw_u64 segment = window->segment << EXPLICIT_WINDOW_BITS;
+	/* A receiver of RCP may hold one segment back while it waits for another, and must not set the pace. */
+	const hw_u64 held_back = version == EXPLICIT_VERSION_RCP;
+	const hw_u64 bytes = window->bytes + window->carry;
 
-	return (window->bytes + segment - 1) / segment;
+	window->carry = 0;
+	if (sent < EXPLICIT_UNPACED)
+		return hw_max(window->bytes / segment, 1);
+	if (!explicit_is_clocked(window, version))
+		return hw_max((window->bytes + segment - 1) / segment + held_back, EXPLICIT_LEAST_WHOLE);
+	window->carry = bytes % segment;
+	return bytes / segment;
 }
 
 /*
@@ -168,10 +223,46 @@ HW_INLINE hw_u64 explicit_sender_rate(hw_u32 version, hw_u32 told, const struct 
 	return srtt ? explicit_throughput(window->bytes >> EXPLICIT_WINDOW_BITS, srtt) : 0;
 }
 
+/*
+ * The pacing rate of a sender in whole segments, in b/s; 0 while it is not known. One of XCP is faster as soon as the RTT
+ * becomes shorter, before the smoothed one does: otherwise queues would oscillate. Where ACKs clock its segments, pacing
+ * only separates them and must not be the limit, so it has room for the one segment that may be carried over. With more,
+ * such as a quarter of the window, bursts stay together, and queues at 1 Gb/s are up to half as long again.
+ */
+HW_INLINE hw_u64 explicit_pacing_rate(hw_u32 version, hw_u32 told, const struct explicit_window *window,
+				      const struct explicit_rtt *rtt)
+{
+	hw_u64 bytes = window->bytes >> EXPLICIT_WINDOW_BITS;
+
+	if (version == EXPLICIT_VERSION_RCP || !rtt->smoothed)
+		return explicit_sender_rate(version, told, window, rtt->smoothed);
+	if (explicit_is_clocked(window, version))
+		bytes += window->segment;
+	return explicit_throughput(bytes, hw_min(rtt->latest, rtt->smoothed));
+}
+
 /* A rate in b/s as a pace in bytes of payload per second, of which a full segment has `payload`; 1 at least. */
 HW_INLINE hw_u64 explicit_pace(const struct explicit_window *window, hw_u64 rate, hw_u32 payload)
 {
 	return hw_max(hw_scale(rate, payload, window->segment * 8), 1);
+}
+
+/* Smooths the RTT with a sample in ns, which is not 0. */
+HW_INLINE void explicit_rtt_sample(struct explicit_rtt *rtt, hw_u64 sample)
+{
+	const hw_u64 smoothed = rtt->smoothed;
+
+	rtt->latest = sample;
+	rtt->smoothed = smoothed ? smoothed - (smoothed >> EXPLICIT_RTT_SHIFT) + (sample >> EXPLICIT_RTT_SHIFT) : sample;
+}
+
+/*
+ * Whether a segment that was acknowledged alone may have waited for another that its sender had not sent yet: with `gap`
+ * between them, after an RTT of `sample` where `least` was the shortest, in ns.
+ */
+HW_INLINE hw_u32 explicit_has_waited(hw_u64 gap, hw_u64 sample, hw_u64 least)
+{
+	return gap >= EXPLICIT_DELAYED_ACK && sample >= least + EXPLICIT_DELAYED_ACK;
 }
 
 /* A sum of changes as the header carries it. */

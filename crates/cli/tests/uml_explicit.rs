@@ -193,6 +193,13 @@ for _ in range(int(sys.argv[1])):
     time.sleep(0.0002)
 "#;
 
+/// A `[[program]]` that runs Python at a node.
+fn program(node: &str, command: &str) -> String {
+    let python = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
+    let python = String::from_utf8(python.stdout).unwrap().trim().to_owned();
+    format!("[[program]]\nat = \"{node}\"\ncommand = \"{python} {command}\"\n")
+}
+
 /// A kernel that crashes or hangs ends the run with an error.
 #[test]
 fn random_and_mutated_headers_are_counted_and_flows_go_on() {
@@ -201,9 +208,7 @@ fn random_and_mutated_headers_are_counted_and_flows_go_on() {
     }
     let attempt = Try::new("");
     std::fs::write(attempt.path("hostile.py"), HOSTILE).unwrap();
-    let python = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
-    let python = String::from_utf8(python.stdout).unwrap().trim().to_owned();
-    let program = format!("[[program]]\nat = \"client\"\ncommand = \"{python} hostile.py 20000\"\n");
+    let program = program("client", "hostile.py 20000");
     std::fs::write(attempt.path("x.toml"), format!("{SLOW}{program}")).unwrap();
     let summary =
         attempt.summary(&["--set", "link.1.rate=10 Mb/s", "--set", "duration=12 s", "--set", "warmup=8 s"]);
@@ -214,4 +219,57 @@ fn random_and_mutated_headers_are_counted_and_flows_go_on() {
     assert!(record["rejected"].as_u64().unwrap() > 10_000, "{record}");
     assert!(narrow(&summary)["utilisation"].as_f64().unwrap() > 0.9, "{summary}");
     assert!(summary["total"]["fairness"].as_f64().unwrap() > 0.95, "{summary}");
+}
+
+/// Sends a megabyte with the controller that its argument names, and again after an idle period; prints the window in
+/// segments before and after the first segment of that.
+const IDLE: &str = r#"
+import socket, struct, sys, time
+def window():
+    print(struct.unpack_from("I", end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 80)[0])
+end = socket.socket()
+# Routes of programs have the whole MTU.
+end.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1400)
+end.setsockopt(socket.IPPROTO_TCP, 13, sys.argv[1].encode())
+end.connect((socket.gethostbyname("sink"), 9000))
+end.sendall(bytes(1000000))
+time.sleep(4)
+window()
+end.sendall(bytes(100))
+window()
+"#;
+
+/// Answers a connection of `IDLE`.
+const ANSWER: &str = r#"
+import socket
+listener = socket.socket()
+listener.setsockopt(socket.IPPROTO_TCP, 13, b"headway_end")
+listener.bind(("", 9000))
+listener.listen()
+end, _ = listener.accept()
+while end.recv(65536):
+    pass
+"#;
+
+#[test]
+fn after_an_idle_period_rcp_begins_with_one_segment_and_xcp_with_ten_at_most() {
+    if !has_kernel() {
+        return;
+    }
+    // RCP's window has room for a segment that the receiver holds back.
+    for (kind, after) in [("rcp", 2), ("xcp", 10)] {
+        let sender = program("client", &format!("idle.py headway_{kind}"));
+        let attempt = Try::new(&format!("{SLOW}{}{sender}start = \"0.1 s\"\n", program("sink", "answer.py")));
+        std::fs::write(attempt.path("idle.py"), IDLE).unwrap();
+        std::fs::write(attempt.path("answer.py"), ANSWER).unwrap();
+        let law = format!("link.1.queue.kind={kind}");
+        // The flow is there for its modules.
+        let faster =
+            ["link.1.rate=10 Mb/s", "flow.0.count=1", "flow.0.start=11 s", "duration=12 s", "warmup=11 s"];
+        let sets = faster.iter().flat_map(|set| ["--set", set]);
+        attempt.summary(&with(&law, kind).into_iter().chain(sets).collect::<Vec<&str>>());
+        let text = std::fs::read_to_string(attempt.path("out/program-1.out")).unwrap();
+        let windows: Vec<u32> = text.lines().map(|line| line.parse().unwrap()).collect();
+        assert!(windows[0] > 50 && windows[1] == after, "{kind}: {windows:?}");
+    }
 }

@@ -123,11 +123,7 @@ struct end {
 	struct explicit_window window;
 	/* The window before the last reduction, in bytes with EXPLICIT_WINDOW_BITS. */
 	hw_u64 prior;
-	/* What rounding took from the last window of the kernel, less than a segment, in units of `window.bytes`. */
-	hw_u64 carry;
-	/* Smoothed RTT in ns, and the latest sample; 0 before the first. */
-	hw_u64 srtt;
-	hw_u64 rtt;
+	struct explicit_rtt rtt;
 	struct explicit_request request;
 	hw_u32 mode;
 	/* Whether the next packet without data is to carry a header although the peer was not heard. */
@@ -155,7 +151,7 @@ struct {
 /* The rate of a sender in b/s; 0 while it is not known. */
 static __always_inline hw_u64 end_rate(const struct end *end)
 {
-	return explicit_sender_rate(VERSION, end->rate, &end->window, end->srtt);
+	return explicit_sender_rate(VERSION, end->rate, &end->window, end->rtt.smoothed);
 }
 
 #endif

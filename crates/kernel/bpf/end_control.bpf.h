@@ -2,10 +2,7 @@
 /*
  * The controller: turns what the peer returned into window and pacing rate (xcp-rcp 2.2, 2.12).
  *
- * The kernel's window counts whole segments. That of XCP is rounded down, and what is lost is added at the next ACK, so
- * that it is right on average, and ACKs clock the segments as they do in the thesis. Windows below two segments, and
- * those of RCP, are rounded up, and the pacing rate carries the fraction. As cong_control is implemented, the kernel does
- * not change the window itself.
+ * The arithmetic is in explicit_end.h. As cong_control is implemented, the kernel does not change the window itself.
  */
 #ifndef HEADWAY_END_CONTROL_BPF_H
 #define HEADWAY_END_CONTROL_BPF_H
@@ -19,29 +16,12 @@
 #define AF_INET6 10
 /* What a link adds to every IP packet, in bytes: preamble, header, checksum and gap of Ethernet. Routers count it. */
 #define LINK_BYTES 38
-/* Segments of RCP beyond the window: a receiver may hold one back while it waits for another, and must not set the pace. */
-#define END_HELD_BACK (VERSION == EXPLICIT_VERSION_RCP)
-/* Least window in segments: with one, receivers that wait for a second would set the pace. */
-#define END_LEAST_WINDOW 2
-/* The kernel does not pace so many segments at the beginning of a connection. */
-#define END_UNPACED 10
-/* By 2^-2 XCP is paced faster than its window says: pacing only separates segments, and must not be the limit. */
-#define END_SPARE_SHIFT 2
-/* Shortest delayed-ACK timer of a receiver, in ns. */
-#define END_DELAYED_ACK 40000000ULL
 /* Window of a connection that becomes Reno before it has grown (RFC 6928). */
 #define END_INITIAL_WINDOW 10
-/*
- * The most segments after an idle period. RCP hears the rate of now with its first ACK, as at the beginning; XCP would need
- * seconds to be as fast again.
- */
-#define END_RESTART_WINDOW (VERSION == EXPLICIT_VERSION_RCP ? 1 : END_INITIAL_WINDOW)
 /* How often a sender asks whether its peer knows the header: an ACK can be lost. */
 #define END_QUESTIONS 2
 /* After so many timeouts in a row without a header from the peer, a box on the path drops them. */
 #define END_SILENT_TIMEOUTS 3
-/* Weight of an RTT sample: 2^-3 (RFC 6298). */
-#define END_RTT_SHIFT 3
 
 static __always_inline struct end *end_of(struct sock *sk)
 {
@@ -63,45 +43,6 @@ static __always_inline hw_u32 payload(struct tcp_sock *tp, const struct end *end
 	return end_uses_option(end) ? hw_max(tp->mss_cache, HEADER_BYTES + 1) - HEADER_BYTES : tp->mss_cache;
 }
 
-/* Whether ACKs clock the segments, not the pacing rate. */
-static __always_inline int is_clocked(const struct end *end)
-{
-	return VERSION == EXPLICIT_VERSION_XCP &&
-	       end->window.bytes >= END_LEAST_WINDOW * (end->window.segment << EXPLICIT_WINDOW_BITS);
-}
-
-/* The window in whole segments. While the kernel does not pace, it is never more than the window in bytes, or one. */
-static __always_inline hw_u64 whole_window(const struct tcp_sock *tp, struct end *end)
-{
-	const hw_u64 segment = end->window.segment << EXPLICIT_WINDOW_BITS;
-	hw_u64 segments;
-
-	if (is_clocked(end)) {
-		segments = (end->window.bytes + end->carry) / segment;
-		end->carry = end->window.bytes + end->carry - segments * segment;
-		return segments;
-	}
-	end->carry = 0;
-	if (tp->data_segs_out < END_UNPACED)
-		return hw_max(end->window.bytes / segment, 1);
-	return hw_max(explicit_window_segments(&end->window) + END_HELD_BACK, END_LEAST_WINDOW);
-}
-
-/*
- * The pacing rate in b/s on the wire; 0 while it is not known. A sender that a window limits is faster as soon as the RTT
- * becomes shorter, before the smoothed one does: otherwise queues would oscillate.
- */
-static __always_inline hw_u64 pace(const struct end *end)
-{
-	hw_u64 rate;
-
-	if (VERSION == EXPLICIT_VERSION_RCP || !end->srtt)
-		return end_rate(end);
-	rate = explicit_throughput(end->window.bytes >> EXPLICIT_WINDOW_BITS,
-				   end->rtt ? hw_min(end->rtt, end->srtt) : end->srtt);
-	return is_clocked(end) ? rate + (rate >> END_SPARE_SHIFT) : rate;
-}
-
 /* Sets the kernel's window and pacing rate. */
 static __always_inline void apply(struct sock *sk, struct end *end)
 {
@@ -110,8 +51,8 @@ static __always_inline void apply(struct sock *sk, struct end *end)
 
 	if (!end->window.segment)
 		return;
-	tp->snd_cwnd = hw_min(whole_window(tp, end), tp->snd_cwnd_clamp);
-	rate = pace(end);
+	tp->snd_cwnd = hw_min(explicit_window_whole(&end->window, VERSION, tp->data_segs_out), tp->snd_cwnd_clamp);
+	rate = explicit_pacing_rate(VERSION, end->rate, &end->window, &end->rtt);
 	if (!rate)
 		return;
 	/* The kernel's pacing counts payload, in bytes. */
@@ -183,9 +124,9 @@ void BPF_PROG(hw_init, struct sock *sk)
 	/* A connection begins with one segment; another controller may have had it before. */
 	explicit_window_set(&end->window, tp->data_segs_out ? (tp->snd_cwnd * end->window.segment) << EXPLICIT_WINDOW_BITS : 0);
 	end->prior = end->window.bytes;
-	end->carry = 0;
-	end->srtt = (hw_u64)(tp->srtt_us >> 3) * NSEC_PER_USEC;
-	end->rtt = 0;
+	end->window.carry = 0;
+	end->rtt.smoothed = (hw_u64)(tp->srtt_us >> 3) * NSEC_PER_USEC;
+	end->rtt.latest = end->rtt.smoothed;
 	end->request.remainder = 0;
 	end->mode = end->heard ? END_SENDS : END_ASKS;
 	end->questions = END_QUESTIONS;
@@ -195,8 +136,6 @@ void BPF_PROG(hw_init, struct sock *sk)
 	end->headers_heard = end->headers;
 	end->headers_at_timeout = end->headers;
 	apply(sk, end);
-	if (!tp->data_segs_out)
-		tp->snd_cwnd = 1;
 }
 
 SEC("struct_ops")
@@ -233,25 +172,16 @@ static __always_inline int is_answered(struct sock *sk, struct end *end)
 	return 0;
 }
 
-/* Whether the only segment that was acknowledged may have waited for another that its sender had not sent yet. */
-static __always_inline int has_waited(struct tcp_sock *tp, const struct end *end, const struct rate_sample *rs)
-{
-	hw_u64 gap = explicit_spacing(end->window.segment, end_rate(end));
-
-	return rs->acked_sacked == 1 && gap >= END_DELAYED_ACK &&
-	       rs->rtt_us * NSEC_PER_USEC >= tp->rtt_min.s[0].v * NSEC_PER_USEC + END_DELAYED_ACK;
-}
-
-/* Smooths the RTT of the newest acknowledged segment. */
+/* Smooths the RTT of the newest acknowledged segment, unless its ACK waited. */
 static __always_inline void sample_rtt(struct tcp_sock *tp, struct end *end, const struct rate_sample *rs)
 {
-	hw_s64 rtt = rs->rtt_us;
+	const hw_u64 gap = explicit_spacing(end->window.segment, end_rate(end));
+	const hw_u64 rtt = hw_max(rs->rtt_us, 1) * NSEC_PER_USEC;
 
-	if (rtt < 0 || rs->is_ack_delayed || has_waited(tp, end, rs))
+	if (rs->rtt_us < 0 || rs->is_ack_delayed ||
+	    (rs->acked_sacked == 1 && explicit_has_waited(gap, rtt, tp->rtt_min.s[0].v * NSEC_PER_USEC)))
 		return;
-	rtt = hw_max(rtt, 1) * NSEC_PER_USEC;
-	end->rtt = rtt;
-	end->srtt = end->srtt ? end->srtt - (end->srtt >> END_RTT_SHIFT) + (rtt >> END_RTT_SHIFT) : rtt;
+	explicit_rtt_sample(&end->rtt, rtt);
 }
 
 /* Applies what the peer returned; returns whether no router had lowered what the sender asked for. */
@@ -263,7 +193,7 @@ static __always_inline int adopt(struct end *end, const struct rate_sample *rs)
 		if (end->rate == EXPLICIT_ANY_RATE)
 			return 1;
 		end->unlowered = 0;
-		explicit_window_rate(&end->window, end->rate, end->srtt);
+		explicit_window_rate(&end->window, end->rate, end->rtt.smoothed);
 		return 0;
 	}
 	change = explicit_delta(__sync_lock_test_and_set(&end->change, 0));
@@ -273,7 +203,7 @@ static __always_inline int adopt(struct end *end, const struct rate_sample *rs)
 		end->unlowered = 0;
 	/* A window that the application does not fill must not grow (RFC 7661). */
 	if (change < 0 || !rs->is_app_limited)
-		explicit_window_change(&end->window, change, end->srtt);
+		explicit_window_change(&end->window, change, end->rtt.smoothed);
 	return 0;
 }
 
@@ -375,7 +305,7 @@ u32 BPF_PROG(hw_ssthresh, struct sock *sk)
 
 	if (VERSION == EXPLICIT_VERSION_XCP && options.yields)
 		window /= 2;
-	return hw_max(window, END_LEAST_WINDOW);
+	return hw_max(window, EXPLICIT_LEAST_WHOLE);
 }
 
 SEC("struct_ops")
@@ -394,18 +324,16 @@ SEC("struct_ops")
 void BPF_PROG(hw_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 	struct end *end = end_of(sk);
-	hw_u64 most;
 
 	if (event != CA_EVENT_TX_START || !end || !end->window.segment)
 		return;
 	if (end->mode == END_ASKS && end->questions == END_QUESTIONS)
 		ask(sk, end);
-	/* After an idle period longer than an RTO the state of the path is unknown (RFC 5681 4.1). */
-	most = (end->window.segment * END_RESTART_WINDOW) << EXPLICIT_WINDOW_BITS;
-	if ((s32)((u32)bpf_jiffies64() - tcp_sk(sk)->lsndtime) <= (s32)inet_csk(sk)->icsk_rto || end->window.bytes <= most)
+	/* Idle for longer than an RTO */
+	if ((s32)((u32)bpf_jiffies64() - tcp_sk(sk)->lsndtime) <= (s32)inet_csk(sk)->icsk_rto ||
+	    !explicit_window_restart(&end->window, VERSION))
 		return;
 	end->rate = 0;
-	explicit_window_set(&end->window, most);
 	apply(sk, end);
 }
 

@@ -91,17 +91,17 @@ static __always_inline void request(struct end *end, struct fields *fields)
 
 	if (VERSION == EXPLICIT_VERSION_RCP)
 		fields->feedback = bpf_htonl(hw_min(demand / 8, EXPLICIT_ANY_RATE));
-	if (!end->srtt || end->asking)
+	if (!end->rtt.smoothed || end->asking)
 		return;
 	rate = end_rate(end);
-	fields->rtt = bpf_htonl(explicit_header_time(end->srtt));
+	fields->rtt = bpf_htonl(explicit_header_time(end->rtt.smoothed));
 	fields->x = bpf_htonl(explicit_header_time(explicit_spacing(end->window.segment, rate)));
 	if (VERSION != EXPLICIT_VERSION_XCP)
 		return;
 	/* Any rate is not a share of one: the largest change shows that no router lowered it. */
 	fields->feedback = bpf_htonl(demand == END_ANY_DEMAND ?
 					     EXPLICIT_LARGEST_DELTA :
-					     explicit_request(&end->request, rate, demand, end->srtt, end->window.segment));
+					     explicit_request(&end->request, rate, demand, end->rtt.smoothed, end->window.segment));
 }
 
 /* Notes the header of so many packets of a connection: those that were merged have the same. */

@@ -14,6 +14,11 @@ unsafe extern "C" {
     safe fn headway_explicit_window_set(window: &mut Window, bytes: u64);
     safe fn headway_explicit_window_change(window: &mut Window, feedback: i64, srtt: u64);
     safe fn headway_explicit_window_rate(window: &mut Window, rate: u32, srtt: u64);
+    safe fn headway_explicit_window_restart(window: &mut Window, version: u32) -> u32;
+    safe fn headway_explicit_window_whole(window: &mut Window, version: u32, sent: u32) -> u64;
+    safe fn headway_explicit_pacing_rate(version: u32, told: u32, window: &Window, rtt: &Rtt) -> u64;
+    safe fn headway_explicit_rtt_sample(rtt: &mut Rtt, sample: u64);
+    safe fn headway_explicit_has_waited(gap: u64, sample: u64, least: u64) -> u32;
 }
 
 /// Fraction bits of a window in bytes (xcp-rcp 2.15).
@@ -59,12 +64,13 @@ pub struct Window {
     bytes: u64,
     rest: u64,
     segment: u64,
+    carry: u64,
 }
 
 impl Window {
     /// Creates a window of `bytes`, with [`WINDOW_BITS`], for segments of `segment` bytes.
     pub fn new(bytes: u64, segment: u64) -> Window {
-        let mut window = Window { bytes: 0, rest: 0, segment };
+        let mut window = Window { bytes: 0, rest: 0, segment, carry: 0 };
         window.set(bytes);
         window
     }
@@ -89,4 +95,45 @@ impl Window {
     pub fn on_rate(&mut self, rate: u32, srtt: u64) {
         headway_explicit_window_rate(self, rate, srtt);
     }
+
+    /// Reduces the window after an idle period: to one segment with RCP, to ten at most with XCP. Returns whether it changed.
+    pub fn restart(&mut self, version: u8) -> bool {
+        headway_explicit_window_restart(self, version.into()) != 0
+    }
+
+    /// Returns the window in whole segments, for the next ACK, of a sender that has sent `sent` segments.
+    pub fn whole(&mut self, version: u8, sent: u32) -> u64 {
+        headway_explicit_window_whole(self, version.into(), sent)
+    }
+
+    /// Returns the pacing rate in b/s of a sender with whole segments, 0 while it is not known; `told` is RCP's rate in B/s.
+    pub fn pacing_rate(&self, version: u8, told: u32, rtt: &Rtt) -> u64 {
+        headway_explicit_pacing_rate(version.into(), told, self, rtt)
+    }
+}
+
+/// The RTT of a sender in ns: smoothed, and the latest sample; 0 before the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Rtt {
+    smoothed: u64,
+    latest: u64,
+}
+
+impl Rtt {
+    /// Smooths the RTT with a sample, which is not 0 (RFC 6298).
+    pub fn sample(&mut self, ns: u64) {
+        headway_explicit_rtt_sample(self, ns);
+    }
+
+    /// Returns the smoothed RTT in ns.
+    pub const fn smoothed(&self) -> u64 {
+        self.smoothed
+    }
+}
+
+/// Returns whether a segment that was acknowledged alone may have waited for another that its sender had not sent yet: with
+/// `gap` between them, after an RTT of `sample` where `least` was the shortest, in ns.
+pub fn has_waited(gap: u64, sample: u64, least: u64) -> bool {
+    headway_explicit_has_waited(gap, sample, least) != 0
 }

@@ -33,8 +33,6 @@ MODULE_PARM_DESC(paced, "senders of RCP have a rate and no window");
 
 /* What a link adds to every IP packet, in bytes: preamble, header, checksum and gap of Ethernet. Routers count it. */
 #define LINK_BYTES 38
-/* Least window in segments: with one, receivers that wait for a second would set the pace. */
-#define LEAST_WINDOW 2
 /*
  * Window of a paced sender, as a multiple of rate x RTT: it limits nothing unless the RTT grows by so much within one, and
  * it keeps the send buffer, which TCP derives from it, from holding seconds of data.
@@ -51,8 +49,7 @@ struct end {
 	struct explicit_window window;
 	/* The window before the last reduction, in bytes with EXPLICIT_WINDOW_BITS */
 	u64 prior;
-	/* Smoothed RTT in ns; 0 before the first sample */
-	u64 srtt;
+	struct explicit_rtt rtt;
 	/* In b/s; 0 for any */
 	u64 demand;
 	struct explicit_request request;
@@ -85,10 +82,16 @@ static u64 wire_segment(const struct sock *sk)
 	return tp->mss_cache + tp->tcp_header_len + sizeof(struct iphdr) + EXPLICIT_WIRE_BYTES + LINK_BYTES;
 }
 
+/* The rate that a sender has in place of a window; 0 if it has a window, or was told none */
+static u32 paced_rate(const struct end *end)
+{
+	return end->paced ? atomic64_read(&end->told) : 0;
+}
+
 /* The rate of a sender in b/s. With a window it is a segment per round trip at least, however little routers grant. */
 static u64 end_rate(const struct end *end)
 {
-	return explicit_sender_rate(end->version, end->paced ? atomic64_read(&end->told) : 0, &end->window, end->srtt);
+	return explicit_sender_rate(end->version, paced_rate(end), &end->window, end->rtt.smoothed);
 }
 
 /* The header. */
@@ -100,15 +103,15 @@ static void end_request(struct end *end, struct explicit_header *header)
 
 	if (end->version == EXPLICIT_VERSION_RCP)
 		header->feedback = end->demand ? hw_min(end->demand / 8, EXPLICIT_ANY_RATE) : EXPLICIT_ANY_RATE;
-	if (!end->srtt)
+	if (!end->rtt.smoothed)
 		return;
 	rate = end_rate(end);
-	header->rtt = explicit_header_time(end->srtt);
+	header->rtt = explicit_header_time(end->rtt.smoothed);
 	header->x = explicit_header_time(explicit_spacing(end->window.segment, rate));
 	if (end->version != EXPLICIT_VERSION_XCP)
 		return;
 	/* Any rate is not a share of one: routers lower the largest change. */
-	header->feedback = end->demand ? explicit_request(&end->request, rate, end->demand, end->srtt,
+	header->feedback = end->demand ? explicit_request(&end->request, rate, end->demand, end->rtt.smoothed,
 							  end->window.segment) :
 					 EXPLICIT_LARGEST_DELTA;
 }
@@ -255,17 +258,14 @@ static const struct net_protocol end_protocol = {
 /* The controllers. */
 
 /* Sets TCP's window and pace. */
-static void end_apply(struct sock *sk, const struct end *end)
+static void end_apply(struct sock *sk, struct end *end)
 {
-	const bool is_rcp = end->version == EXPLICIT_VERSION_RCP;
 	struct tcp_sock *tp = tcp_sk(sk);
-	u64 segments = explicit_window_segments(&end->window);
-	u64 rate = end_rate(end);
+	u64 segments = explicit_window_whole(&end->window, end->version, tp->data_segs_out);
+	u64 rate = explicit_pacing_rate(end->version, paced_rate(end), &end->window, &end->rtt);
 
-	if (end->paced && rate)
+	if (paced_rate(end) && tp->data_segs_out >= EXPLICIT_UNPACED)
 		segments *= PACED_WINDOW;
-	/* A receiver may hold one back, which must not keep the sender from its pace. */
-	segments = max_t(u64, segments + is_rcp, LEAST_WINDOW);
 	tcp_snd_cwnd_set(tp, min_t(u64, segments, tp->snd_cwnd_clamp));
 	if (!rate)
 		return;
@@ -291,9 +291,7 @@ static void end_start(struct sock *sk, u8 version)
 	end->paced = version == EXPLICIT_VERSION_RCP && READ_ONCE(paced);
 	end->window.segment = wire_segment(sk);
 	explicit_window_set(&end->window, 0);
-	/* The first segment says that the RTT is not known. */
 	end_apply(sk, end);
-	tcp_snd_cwnd_set(tcp_sk(sk), 1);
 }
 
 static void xcp_init(struct sock *sk)
@@ -312,13 +310,16 @@ static void end_release(struct sock *sk)
 	WRITE_ONCE(sk->sk_pacing_rate, READ_ONCE(sk->sk_max_pacing_rate));
 }
 
-/* Smooths the RTT of the newest acknowledged segment (RFC 6298). */
-static void end_sample(struct end *end, const struct rate_sample *rs)
+/* Smooths the RTT of the newest acknowledged segment, unless its ACK waited. */
+static void end_sample(struct sock *sk, struct end *end, const struct rate_sample *rs)
 {
-	u64 rtt = (u64)max(rs->rtt_us, 1L) * NSEC_PER_USEC;
+	const u64 gap = explicit_spacing(end->window.segment, end_rate(end));
+	const u64 rtt = (u64)max(rs->rtt_us, 1L) * NSEC_PER_USEC;
 
-	if (rs->rtt_us >= 0 && !rs->is_ack_delayed)
-		end->srtt = end->srtt ? end->srtt - (end->srtt >> 3) + (rtt >> 3) : rtt;
+	if (rs->rtt_us < 0 || rs->is_ack_delayed ||
+	    (rs->acked_sacked == 1 && explicit_has_waited(gap, rtt, (u64)tcp_min_rtt(tcp_sk(sk)) * NSEC_PER_USEC)))
+		return;
+	explicit_rtt_sample(&end->rtt, rtt);
 }
 
 /*
@@ -332,30 +333,66 @@ static void end_cong_control(struct sock *sk, u32 una, int flag, const struct ra
 	if (!end)
 		return;
 	end->window.segment = wire_segment(sk);
-	end_sample(end, rs);
+	end_sample(sk, end, rs);
 	if (end->version == EXPLICIT_VERSION_RCP)
-		explicit_window_rate(&end->window, atomic64_read(&end->told), end->srtt);
+		explicit_window_rate(&end->window, atomic64_read(&end->told), end->rtt.smoothed);
 	else
-		explicit_window_change(&end->window, explicit_delta(atomic64_xchg(&end->told, 0)), end->srtt);
+		explicit_window_change(&end->window, explicit_delta(atomic64_xchg(&end->told, 0)), end->rtt.smoothed);
 	end_apply(sk, end);
 }
 
-/* The rate of RCP is whatever routers say; the window of XCP is reduced at losses, and feedback goes on (2.2). */
+/* The rate of RCP is whatever routers say; the window of XCP is halved, and feedback goes on (2.2). */
+static void on_recovery(struct sock *sk, struct end *end)
+{
+	if (end->version == EXPLICIT_VERSION_RCP)
+		return;
+	end->prior = end->window.bytes;
+	explicit_window_set(&end->window, end->window.bytes / 2);
+	end_apply(sk, end);
+}
+
+static void on_timeout(struct sock *sk, struct end *end)
+{
+	/* The rate of RCP that was heard is out of date; the next header says it again. */
+	if (end->version == EXPLICIT_VERSION_RCP)
+		atomic64_set(&end->told, 0);
+	else
+		end->prior = end->window.bytes;
+	explicit_window_set(&end->window, 0);
+	end_apply(sk, end);
+}
+
 static void end_set_state(struct sock *sk, u8 state)
 {
 	struct end *end = end_of(sk);
 
-	if (!end || end->version != EXPLICIT_VERSION_XCP || (state != TCP_CA_Recovery && state != TCP_CA_Loss))
+	if (!end)
 		return;
-	end->prior = end->window.bytes;
-	explicit_window_set(&end->window, state == TCP_CA_Recovery ? end->window.bytes / 2 : 0);
+	if (state == TCP_CA_Recovery)
+		on_recovery(sk, end);
+	else if (state == TCP_CA_Loss)
+		on_timeout(sk, end);
+}
+
+static void end_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+{
+	struct end *end = end_of(sk);
+
+	if (event != CA_EVENT_TX_START || !end)
+		return;
+	/* Idle for longer than an RTO */
+	if ((s32)(tcp_jiffies32 - tcp_sk(sk)->lsndtime) <= (s32)inet_csk(sk)->icsk_rto ||
+	    !explicit_window_restart(&end->window, end->version))
+		return;
+	if (end->version == EXPLICIT_VERSION_RCP)
+		atomic64_set(&end->told, 0);
 	end_apply(sk, end);
 }
 
 /* Called at a loss: without slow start the threshold has no effect. */
 static u32 end_ssthresh(struct sock *sk)
 {
-	return max_t(u32, tcp_snd_cwnd(tcp_sk(sk)), LEAST_WINDOW);
+	return max_t(u32, tcp_snd_cwnd(tcp_sk(sk)), EXPLICIT_LEAST_WHOLE);
 }
 
 /* Called when a loss turns out not to have been one */
@@ -385,6 +422,7 @@ static u32 end_min_tso_segs(struct sock *sk)
 		.release = end_release,                         \
 		.cong_control = end_cong_control,               \
 		.set_state = end_set_state,                     \
+		.cwnd_event = end_cwnd_event,                   \
 		.ssthresh = end_ssthresh,                       \
 		.undo_cwnd = end_undo_cwnd,                     \
 		.min_tso_segs = end_min_tso_segs,               \
