@@ -9,10 +9,14 @@ use std::str::FromStr;
 use super::parts::{self, Parts};
 use super::{Ack, Argument, Congestion, Controller, Parameters, Start};
 use crate::explicit::{
-    ANY_RATE, Claims, Factor, Format, Header, LARGEST_WINDOW, VERSION_RCP, Window, read_factor, scale,
+    ANY_RATE, Claims, Factor, Format, Header, VERSION_RCP, Window, read_factor, scale,
     spacing_at_rate, throughput, to_header_time,
 };
 use crate::units::{Bytes, Duration, Instant, Rate};
+
+/// Window of a paced sender, as a multiple of rate x RTT. It limits nothing unless the RTT grows by so much within one, but
+/// without it a sender whose packets are all lost would go on for good: each new one puts off the timer that would stop it.
+const PACED_WINDOW: u64 = 4;
 
 /// The parameters of RCP; text such as `paced,demand=10 Mb/s`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -145,8 +149,8 @@ impl Controller for Rcp {
     /// The rate stays: it is whatever routers say.
     fn on_congestion(&mut self, _now: Instant, _in_flight: u32, _cause: Congestion) {}
 
-    /// A window ends without ACKs, but a paced sender would go on at a rate that is out of date, into a queue that loses
-    /// all of it: one segment asks again, as the first one did.
+    /// The rate of a paced sender is out of date, and may send into a queue that loses all of it: one segment asks again, as
+    /// the first one did.
     fn on_timeout(&mut self, _now: Instant, _in_flight: u32, _already_reduced: bool) {
         if self.parameters.paced {
             self.rate = 0;
@@ -155,8 +159,8 @@ impl Controller for Rcp {
     }
 
     fn window(&self) -> f64 {
-        let bytes = if self.is_paced() { LARGEST_WINDOW } else { self.window.bytes() };
-        bytes.get() as f64 / self.wire.get() as f64
+        let bytes = self.window.bytes().get() * if self.is_paced() { PACED_WINDOW } else { 1 };
+        bytes as f64 / self.wire.get() as f64
     }
 
     /// The window itself: there is no slow start.
