@@ -25,6 +25,9 @@ const PATH: &str = "[forward]\nrate = \"10 Mb/s\"\ndelay = \"5 ms\"\nqueue = { k
 const NODES: [&str; 2] = ["client", "server"];
 /// A fifth of the link, in B/s.
 const STEADY: u64 = 250_000;
+/// Half of the link, in B/s: what the transfers of cycles send at most. Reno, which they become, must not fill the queue of
+/// the router, or the next sender of RCP is told a rate of some packets per minute.
+const HALF: u64 = 600_000;
 /// What must arrive with the ends loaded, and after.
 const SOME: u64 = 100_000;
 /// How long the kernel may take to free what nobody uses any more.
@@ -52,7 +55,7 @@ struct Soak {
 pub(crate) fn run(law: &str, carrier: &str, cycles: u32, kills: u32) -> bool {
     let Some(mut soak) = Soak::new(law, carrier) else { return false };
     let before = objects();
-    let steady = Transfer::start(&soak.lab, "reno", Some(STEADY));
+    let steady = Transfer::start(&soak.lab, "reno", STEADY);
     for number in 1..=cycles {
         soak.cycle(number);
         soak.progress("cycle", number, cycles, &steady);
@@ -131,7 +134,7 @@ impl Soak {
             let event = on.event();
             assert_eq!(event["event"], "on", "{event}");
         }
-        let transfer = Transfer::start(&self.lab, &self.names[0], None);
+        let transfer = Transfer::start(&self.lab, &self.names[0], HALF);
         (ends, transfer)
     }
 
@@ -178,7 +181,7 @@ impl Soak {
             }
             self.finish(&what, transfer);
         }
-        self.restore(number % 2 == 0);
+        self.restore(number.is_multiple_of(2));
         self.check_settings(&what);
     }
 

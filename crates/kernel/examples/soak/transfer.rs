@@ -53,7 +53,7 @@ pub(crate) struct Transfer {
 
 impl Transfer {
     /// Connects the node `client` with `controller` to the node `server`, and sends at `rate` bytes per second at most.
-    pub(crate) fn start(lab: &Lab, controller: &str, rate: Option<u64>) -> Transfer {
+    pub(crate) fn start(lab: &Lab, controller: &str, rate: u64) -> Transfer {
         let address = lab.v4("server").unwrap();
         let listener = lab.inside("server", || TcpListener::bind((address, 0)).unwrap()).unwrap();
         let to = listener.local_addr().unwrap();
@@ -64,9 +64,7 @@ impl Transfer {
             socket
         };
         let socket = lab.inside("client", connect).unwrap();
-        if let Some(rate) = rate {
-            pace(&socket, rate);
-        }
+        pace(&socket, rate);
         let (peer, _) = listener.accept().unwrap();
         let arrivals = Arc::new(Arrivals::new());
         let sender = socket.try_clone().unwrap();
