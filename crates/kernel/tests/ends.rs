@@ -11,6 +11,7 @@ mod path;
 use std::net::TcpStream;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use flood::treat_at;
 use headway_kernel::{Attached, Controller, EndCounters, Interface, Loaded, Loader};
@@ -170,6 +171,37 @@ fn a_receiver_needs_no_controller() {
     assert!(!headway_kernel::available().unwrap().contains(&receiver.name));
     let counted = receiver.counters();
     assert_eq!((counted.connections, counted.answered), (0, 1), "{counted:?}");
+}
+
+/// Unloads the ends of a connection one after the other, `first` first, and transfers data after each.
+fn data_goes_on_without(first: usize) {
+    let Some(path) = Path::new() else { return };
+    path.client.run(|| treat_at("grant_nothing", TC_EGRESS));
+    let sender = Ends::new(&Loader::new(Controller::Xcp), &[&path.client], &format!("off{first}"));
+    let (name, loader) = (sender.name.clone(), Loader::new(Controller::Xcp).receives_only(true));
+    let receiver = Ends::new(&loader, &[&path.server], &format!("on{first}"));
+    let (socket, mut peer) = path.connect_to(V4[1], &name, "reno");
+    transfer(&socket, &mut peer, MEGABYTE / 10);
+    assert_eq!(controller_of(&socket), name);
+    let mut ends = [Some(sender), Some(receiver)];
+    for end in [first, 1 - first] {
+        ends[end] = None;
+        let began = Instant::now();
+        transfer(&socket, &mut peer, MEGABYTE);
+        // Three timeouts until the sender does without; the first is 200 ms.
+        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+        assert_eq!(controller_of(&socket), "reno");
+    }
+}
+
+#[test]
+fn data_goes_on_when_the_programs_of_the_sender_are_gone() {
+    data_goes_on_without(0);
+}
+
+#[test]
+fn data_goes_on_when_the_programs_of_the_receiver_are_gone() {
+    data_goes_on_without(1);
 }
 
 /// A header with this length, version and format, and next protocol.

@@ -153,6 +153,8 @@ impl Soak {
             let heard = event["counters"]["received"].as_u64() > Some(0);
             self.check(heard, || format!("cycle {number}: end {end} heard no header"));
             self.explicit += usize::from(end == 0 && heard && is_explicit);
+            let goes_on = transfer.goes_on(SOME);
+            self.check(goes_on, || format!("cycle {number}: the transfer stalls without end {end}"));
         }
         self.finish(&format!("cycle {number}"), transfer);
         self.check_settings(&format!("cycle {number}"));
@@ -170,14 +172,19 @@ impl Soak {
             let began = transfer.goes_on(SOME);
             self.check(began, || format!("{what}: the transfer does not begin"));
             thread::sleep(Duration::from_millis(self.draw(200)));
-            for (end, mut on) in ends.into_iter().enumerate() {
-                // The sender, the receiver, both.
-                if [end as u32 + 1, 3].contains(&(number % 4)) {
+            let mut ends = ends.map(Some);
+            // The sender is killed, the receiver, both.
+            let first = usize::from(number % 4 == 2);
+            for end in [first, 1 - first] {
+                let Some(mut on) = ends[end].take() else { continue };
+                if end == first || number % 4 == 3 {
                     on.kill();
                 } else {
                     let (success, event) = on.end();
                     self.check(success, || format!("{what}: {event}"));
                 }
+                let goes_on = transfer.goes_on(SOME);
+                self.check(goes_on, || format!("{what}: the transfer stalls without end {end}"));
             }
             self.finish(&what, transfer);
         }
