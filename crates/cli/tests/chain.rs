@@ -16,7 +16,6 @@ use headway_core::{Duration, Instant, Rate};
 use headway_lab::{Direction, Edge, Lab, LinkSpec, Spec};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
-use support::PROGRAM;
 use support::labs::{ROLE, bring_up, name, play};
 
 fn up(links: Vec<Edge>, what: &str) -> Option<Lab> {

@@ -12,9 +12,9 @@ use socket2::{Domain, Socket, Type};
 
 use crate::flows::pace;
 
-/// A silence of this length is a stall. A sender whose peer has lost the header needs three timeouts in a row, 1.4 s, until
-/// it goes on without.
-pub(crate) const STALL: Duration = Duration::from_secs(5);
+/// A silence of this length is a stall. A sender whose peer has lost the header needs three timeouts in a row until it goes on
+/// without: 1.6 s, and more on a machine that is too busy, where the RTT was longer.
+pub(crate) const STALL: Duration = Duration::from_secs(8);
 
 /// What has arrived, and when.
 struct Arrivals {
