@@ -4,7 +4,8 @@
 //! `cargo build --release`, then `sudo target/release/examples/soak ends xcp option 100 20`: the law, the carrier of the
 //! header, how often the ends are asked to end, and how often they are killed. What it runs is `headway` in the folder above
 //! its own. One transfer lasts all the time, with Reno and a fifth of the link; in every cycle there is another with the
-//! controller that has just been loaded. One in four kills hits a program that is just starting.
+//! controller that has just been loaded. One in four kills hits a program that is just starting. What else loads
+//! BPF programs near the end of a run, and keeps them, is taken for left behind.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
