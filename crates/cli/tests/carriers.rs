@@ -6,17 +6,16 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener};
-use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use headway_lab::{Lab, Life, Spec};
+use headway_lab::Lab;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
-use support::labs::{ROLE, name, play};
+use support::labs::{ROLE, bring_up_text, line, name, play};
 use support::{PROGRAM, TIMEOUT, text};
 
 const MEGABYTE: usize = 1 << 20;
@@ -67,12 +66,6 @@ fn sink(address: SocketAddr) {
     println!("received {bytes} from {}", peer.ip());
 }
 
-fn line(lines: &mut BufReader<ChildStdout>) -> String {
-    let mut line = String::new();
-    lines.read_line(&mut line).unwrap();
-    line.trim_end().to_owned()
-}
-
 /// `headway cc` in a node, until it is asked to end.
 struct On {
     child: Child,
@@ -105,17 +98,7 @@ impl On {
 
 /// Brings the path up with translation in the middle; prints the reason and returns `None` if that is not possible.
 fn up(kind: &str, name: &str) -> Option<Lab> {
-    let spec = Spec::parse(&PATH.replace("KIND", kind), Path::new("x.toml")).unwrap();
-    let lab = match Lab::up_with(Path::new(PROGRAM), &spec, name, Life::Owned) {
-        Ok(lab) => lab,
-        Err(error) => {
-            let sentence = error.to_string();
-            let reasons = ["this host allows neither", "install the package"];
-            assert!(reasons.iter().any(|reason| sentence.contains(reason)), "{sentence}");
-            println!("SKIPPED: {sentence}");
-            return None;
-        }
-    };
+    let lab = bring_up_text(&PATH.replace("KIND", kind), name)?;
     let outer = &lab.interface("nat", "nat-h2").unwrap().name;
     let rules = format!(
         "table ip nat {{ chain hidden {{ type nat hook postrouting priority 100; oifname {outer} masquerade; }}; }}"

@@ -13,28 +13,17 @@ use std::process::ChildStdout;
 use std::time::{Duration as Time, Instant as Clock};
 
 use headway_core::{Duration, Instant, Rate};
-use headway_lab::{Direction, Edge, Lab, Life, LinkSpec, Spec};
+use headway_lab::{Direction, Edge, Lab, LinkSpec, Spec};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
-use support::PROGRAM;
-use support::labs::{ROLE, play};
+use support::labs::{ROLE, bring_up, name, play};
 
 fn up(links: Vec<Edge>, what: &str) -> Option<Lab> {
     up_spec(&Spec::of(links), what)
 }
 
 fn up_spec(spec: &Spec, what: &str) -> Option<Lab> {
-    let name = format!("t{}-{what}", std::process::id());
-    match Lab::up_with(Path::new(PROGRAM), spec, &name, Life::Owned) {
-        Ok(lab) => Some(lab),
-        Err(error) => {
-            let sentence = error.to_string();
-            let impossible = ["this host allows neither", "install the package"];
-            assert!(impossible.iter().any(|reason| sentence.contains(reason)), "{sentence}");
-            println!("SKIPPED: {sentence}");
-            None
-        }
-    }
+    bring_up(spec, &name(what))
 }
 
 fn edge(from: &str, to: &str, mbps: f64) -> Edge {

@@ -15,14 +15,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration as Time, Instant as Clock};
 
 use headway_core::{Duration, Instant, Rate};
-use headway_lab::{Cross, Direction, Edge, Lab, Life, LinkSpec, Model, Spec};
+use headway_lab::{Cross, Direction, Edge, Lab, LinkSpec, Model, Spec};
 use headway_net::protocol::{DEFAULT_PORT, Header, Kind, Role};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, recv, setsockopt, sockopt};
 use nix::sys::time::TimeVal;
 use nix::time::{ClockId, clock_gettime};
 use serde_json::Value;
-use support::labs::{ROLE, play};
+use support::labs::{ROLE, bring_up, name, play};
 use support::{PROGRAM, headway, output, text};
 
 /// Held by the test that measures: two at a time would disturb each other on two processors.
@@ -57,17 +57,7 @@ impl Drop for Served {
 
 /// Brings up a lab with a server in `node`; `None` if this machine cannot run labs.
 fn up(spec: &Spec, what: &str, node: &str) -> Option<Served> {
-    let name = format!("t{}-{what}", std::process::id());
-    let lab = match Lab::up_with(Path::new(PROGRAM), spec, &name, Life::Owned) {
-        Ok(lab) => lab,
-        Err(error) => {
-            let sentence = error.to_string();
-            let impossible = ["this host allows neither", "install the package"];
-            assert!(impossible.iter().any(|reason| sentence.contains(reason)), "{sentence}");
-            println!("SKIPPED: {sentence}");
-            return None;
-        }
-    };
+    let lab = bring_up(spec, &name(what))?;
     let mut command = lab.command(node, PROGRAM, ["serve", "--json"]).unwrap();
     let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut line = String::new();

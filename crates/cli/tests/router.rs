@@ -8,19 +8,18 @@ mod support;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
-use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use headway_core::explicit::{Format, HEADER_BYTES, Header, VERSION_RCP, VERSION_XCP, decode, encode};
 use headway_core::{Duration, Instant};
-use headway_lab::{Lab, Life, LinkSpec, PathSpec, Spec};
+use headway_lab::{Lab, LinkSpec, PathSpec};
 use headway_record::ControlInterval;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use socket2::{Domain, Protocol, Socket, Type};
-use support::labs::{ROLE, name, play};
+use support::labs::{ROLE, bring_up_text, line, name, play};
 use support::{PROGRAM, TIMEOUT, headway, output, text, write};
 
 /// Bytes behind the congestion header.
@@ -97,20 +96,6 @@ fn offload(interface: &str, value: i32) {
     println!("ready\noffload {}", request.value);
 }
 
-fn up(scenario: &str, name: &str) -> Option<Lab> {
-    let spec = Spec::parse(scenario, Path::new("x.toml")).unwrap();
-    match Lab::up_with(Path::new(PROGRAM), &spec, name, Life::Owned) {
-        Ok(lab) => Some(lab),
-        Err(error) => {
-            let sentence = error.to_string();
-            let skip = ["this host allows neither", "install the package"];
-            assert!(skip.iter().any(|reason| sentence.contains(reason)), "{sentence}");
-            println!("SKIPPED: {sentence}");
-            None
-        }
-    }
-}
-
 /// A sender and a receiver at two nodes of a lab.
 struct Ends {
     sender: Child,
@@ -132,9 +117,8 @@ impl Ends {
     }
 
     fn feedback(&mut self) -> u32 {
-        let mut line = String::new();
-        self.heard.read_line(&mut line).unwrap();
-        line.trim_end().strip_prefix("feedback ").unwrap_or_else(|| panic!("{line}")).parse().unwrap()
+        let line = line(&mut self.heard);
+        line.strip_prefix("feedback ").unwrap_or_else(|| panic!("{line}")).parse().unwrap()
     }
 }
 
@@ -162,7 +146,7 @@ forward = { rate = "10 Mb/s", queue = { kind = "KIND" } }
 fn routers_lower_the_feedback_of_real_packets() {
     let lab_name = name("router");
     for (kind, version) in [("rcp", VERSION_RCP), ("xcp", VERSION_XCP)] {
-        let Some(lab) = up(&CHAIN.replace("KIND", kind), &lab_name) else { return };
+        let Some(lab) = bring_up_text(&CHAIN.replace("KIND", kind), &lab_name) else { return };
         let addresses = [lab.v4("h2").unwrap().into(), lab.v6("h2").unwrap().into()];
         for (number, address) in addresses.into_iter().enumerate() {
             let mut ends = Ends::new(&lab, ["h1", "h2"], version, address);
@@ -193,7 +177,7 @@ fn routers_lower_the_feedback_of_real_packets() {
 #[test]
 fn a_router_changes_its_parameters_and_its_protocol_while_packets_pass() {
     let lab_name = name("set");
-    let Some(lab) = up(&CHAIN.replace("KIND", "xcp-b"), &lab_name) else { return };
+    let Some(lab) = bring_up_text(&CHAIN.replace("KIND", "xcp-b"), &lab_name) else { return };
     let address = lab.v4("h2").unwrap().into();
     let set = |change: &str| output(&mut headway(&["lab", "set", &lab_name, "--link", "r-h2", change]));
     let mut xcp = Ends::new(&lab, ["h1", "h2"], VERSION_XCP, address);
@@ -218,6 +202,7 @@ fn a_router_changes_its_parameters_and_its_protocol_while_packets_pass() {
     // What is refused names its key, and leaves the router as it is.
     for (change, sentence) in [
         ("forward.queue.alpha=2", "`forward.queue.alpha`"),
+        ("forward.queue.police=4", "`forward.queue.police`"),
         ("forward.queue.kapa=9 kB", "unknown field `kapa`"),
         ("queue.kappa=9 kB", "a change begins with `forward` or `reverse`"),
         ("forward.rate=0 b/s", "`forward.rate`"),
@@ -233,7 +218,7 @@ fn a_router_changes_its_parameters_and_its_protocol_while_packets_pass() {
 
 #[test]
 fn changes_at_the_same_time_do_not_undo_each_other() {
-    let Some(lab) = up(&CHAIN.replace("KIND", "xcp"), &name("twice")) else { return };
+    let Some(lab) = bring_up_text(&CHAIN.replace("KIND", "xcp"), &name("twice")) else { return };
     let change = |edit: &dyn Fn(&mut LinkSpec)| {
         let edited = |path: &PathSpec| -> Result<PathSpec, headway_lab::Error> {
             let mut path = path.clone();
@@ -285,10 +270,9 @@ fn start(lab: &Lab, arguments: &[&str]) -> (Child, BufReader<ChildStdout>) {
 
 fn receive_offload(lab: &Lab, interface: &str, value: i32) -> u32 {
     let (mut child, mut lines) = play(lab, "box", &format!("offload {interface} {value}"));
-    let mut line = String::new();
-    lines.read_line(&mut line).unwrap();
+    let line = line(&mut lines);
     child.wait().unwrap();
-    line.trim_end().strip_prefix("offload ").unwrap().parse().unwrap()
+    line.strip_prefix("offload ").unwrap().parse().unwrap()
 }
 
 fn shown(lab: &Lab) -> Value {
@@ -308,7 +292,7 @@ fn shown(lab: &Lab) -> Value {
 #[test]
 fn a_router_between_two_interfaces_leaves_them_as_they_were() {
     let lab_name = name("bench");
-    let Some(lab) = up(BENCH, &lab_name) else { return };
+    let Some(lab) = bring_up_text(BENCH, &lab_name) else { return };
     for (node, address) in [("h1", 1), ("h2", 2)] {
         let line = format!(
             "address add 10.99.0.{address}/24 dev eth0\naddress add fd99::{address}/64 dev eth0 nodad\n"
@@ -356,7 +340,7 @@ fn a_router_between_two_interfaces_leaves_them_as_they_were() {
 #[test]
 fn a_router_says_why_it_cannot_use_an_interface() {
     let lab_name = name("refused");
-    let Some(lab) = up(BENCH, &lab_name) else { return };
+    let Some(lab) = bring_up_text(BENCH, &lab_name) else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = write(folder.path(), "narrow.toml", "[forward]\nrate = \"8 Mb/s\"\n");
     let chain = write(folder.path(), "chain.toml", BENCH);

@@ -91,7 +91,11 @@ struct end_counters counters;
 #define COUNT_BY(what, number) __sync_fetch_and_add(&counters.what, number)
 #define COUNT(what) COUNT_BY(what, 1)
 
-/* A receiver sends so many headers without one that asks for something: its peer may have become Reno. */
+/*
+ * So many headers that only answer leave in options without one that asks for something: the peer may have become Reno. As an
+ * IP protocol only one does: a peer that has unloaded its programs meanwhile does not see such an ACK, and each costs it a
+ * timeout.
+ */
 #define END_UNANSWERED 100
 
 enum end_mode {
@@ -116,7 +120,7 @@ struct end {
 	/* What the peer returned: for XCP the sum that was not applied yet, for RCP the latest rate. */
 	hw_s64 change;
 	hw_u32 rate;
-	/* Headers from the peer, wrapping, and headers that a receiver sent since the last one that asked for something. */
+	/* Headers from the peer, wrapping, and those that were sent as answers since the last one that asked for something. */
 	hw_u32 headers;
 	hw_u32 unanswered;
 	/* Changed with the socket locked. */

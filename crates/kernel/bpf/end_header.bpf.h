@@ -41,26 +41,32 @@ static __always_inline int end_uses_option(const struct end *end)
 	return (end->heard ? end->carrier : options.carrier) == END_OPTION;
 }
 
+/* Whether the header of a packet only answers. */
+static __always_inline int end_only_answers(const struct end *end, __u32 is_pure)
+{
+	return end->mode == END_RECEIVES || (is_pure && !end->asking);
+}
+
+/* How many headers may leave that only answer, without one from the peer that asks for something. */
+static __always_inline hw_u32 end_most_unanswered(const struct end *end)
+{
+	return end_uses_option(end) ? END_UNANSWERED : 1;
+}
+
 /* Whether a packet that leaves is to carry a header: one of data only if the peer is known to know it. */
 static __always_inline int end_carries(const struct end *end, __u32 is_pure)
 {
 	if (end->mode == END_PLAIN || !(end->heard || (end->asking && is_pure)))
 		return 0;
-	return end->mode != END_RECEIVES || end->unanswered < END_UNANSWERED;
+	return !end_only_answers(end, is_pure) || end->unanswered < end_most_unanswered(end);
 }
 
 /* Counts so many packets that leave with a header. */
-static __always_inline void note_sent(struct end *end, hw_u32 packets)
+static __always_inline void note_sent(struct end *end, __u32 is_pure, hw_u32 packets)
 {
 	COUNT_BY(sent, packets);
-	if (end->mode == END_RECEIVES)
+	if (end_only_answers(end, is_pure))
 		end->unanswered += packets;
-}
-
-/* Whether the header of a packet only answers. */
-static __always_inline int end_only_answers(const struct end *end, __u32 is_pure)
-{
-	return end->mode == END_RECEIVES || (is_pure && !end->asking);
 }
 
 /*

@@ -116,7 +116,7 @@ static __always_inline void write(struct bpf_sock_ops *event, struct end *end)
 		option.fields.reverse = owed;
 	}
 	option.length = length;
-	note_sent(end, packets);
+	note_sent(end, is_pure, packets);
 	/* It does not fail where room was left. */
 	bpf_store_hdr_opt(event, &option, length, 0);
 }

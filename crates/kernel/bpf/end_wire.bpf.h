@@ -178,7 +178,7 @@ int hw_leave(struct __sk_buff *packet)
 	}
 	if (version == end->heard)
 		wire.fields.reverse = bpf_htonl(take_owed(end, 1));
-	note_sent(end, 1);
+	note_sent(end, is_pure, 1);
 	/* Neither fails in a packet whose header was just read and that has room for 20 bytes more. */
 	bpf_skb_store_bytes(packet, ETHERNET + ip.bytes, &wire, sizeof(wire), 0);
 	write_ip(packet, &ip, options.protocol, HEADER_BYTES);

@@ -37,9 +37,9 @@ impl Namespace {
         Ok(Namespace { number: metadata.ino(), cookie: cookie().map_err(Error::file("inspect", NAMESPACE))? })
     }
 
-    /// Returns whether something on this host may keep it alive: a process, or a name given by `ip netns`.
+    /// Returns whether something on this host may keep it alive: a thread, or a name given by `ip netns`.
     pub fn may_be_kept(&self) -> bool {
-        let entries = |folder: &str| fs::read_dir(folder).into_iter().flatten().flatten();
+        let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
         let is_it = |path: &Path| match fs::metadata(path) {
             // The number may have been reused for another namespace.
             Ok(metadata) if metadata.ino() == self.number => {
@@ -50,9 +50,11 @@ impl Namespace {
             Err(reason) => reason.kind() == std::io::ErrorKind::PermissionDenied,
         };
         // PID 1 may be inaccessible even to root; other processes share its namespace.
-        let others = entries("/proc").filter(|process| process.file_name() != "1");
-        others.into_iter().any(|process| is_it(&process.path().join("ns/net")))
-            || entries(NAMED).any(|name| is_it(&name.path()))
+        let others = entries(Path::new("/proc")).filter(|process| process.file_name() != "1");
+        // Threads of one process may be in different namespaces.
+        let mut threads = others.flat_map(|process| entries(&process.path().join("task")));
+        threads.any(|thread| is_it(&thread.path().join("ns/net")))
+            || entries(Path::new(NAMED)).any(|name| is_it(&name.path()))
     }
 }
 

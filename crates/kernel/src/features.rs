@@ -91,13 +91,15 @@ fn request(interface: &str, words: &mut [u32]) -> io::Result<()> {
 #[cfg(test)]
 #[cfg(feature = "bpf")]
 mod tests {
-    use std::process::Command;
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Command, Stdio};
     use std::thread;
 
     use nix::sched::{CloneFlags, unshare};
 
     use super::*;
     use crate::device::Interface;
+    use crate::instance::{Changed, Notes};
 
     fn named(names: &[&str]) -> Vec<String> {
         names.iter().map(|&name| name.to_owned()).collect()
@@ -154,6 +156,55 @@ mod tests {
             assert!(!during.contains(&"tx-tcp-segmentation".to_owned()), "{during:?}");
             interface.restore().unwrap();
             assert_eq!(active("eth0").unwrap(), before);
+        });
+    }
+
+    /// Set in a copy of this test that changes an interface and is killed: the copy's interface.
+    const KILLED: &str = "HEADWAY_TEST_KILLED";
+
+    /// Notes an interface, changes it as an end does at a card that finds TCP only behind IP, and waits to be killed.
+    fn change_until_killed(name: &str) {
+        let interface = Interface { checksums: named(&[ANY_CHECKSUM]), ..Interface::here(name).unwrap() };
+        let changed = Changed { interface, by: "killed".to_owned() };
+        Notes::lock().unwrap().keep_interface(&changed).unwrap();
+        changed.interface.change().unwrap();
+        println!("ready");
+        loop {
+            thread::park();
+        }
+    }
+
+    /// No virtual interface has these checksums without the general one, so the test stands in for the card, and turns off
+    /// what a virtual interface has.
+    #[test]
+    fn what_a_killed_program_turned_off_is_restored_from_its_note() {
+        if let Ok(name) = std::env::var(KILLED) {
+            change_until_killed(&name);
+        }
+        with_interface(|| {
+            if !nix::unistd::geteuid().is_root() {
+                return println!("SKIPPED: only root can leave notes");
+            }
+            let before = (active("eth0").unwrap(), Interface::here("eth0").unwrap());
+            let me = "features::tests::what_a_killed_program_turned_off_is_restored_from_its_note";
+            let mut copy = Command::new(std::env::current_exe().unwrap());
+            let copy = copy.args([me, "--exact", "--nocapture"]).env(KILLED, "eth0").stdout(Stdio::piped());
+            let mut copy = copy.spawn().unwrap();
+            let mut lines = BufReader::new(copy.stdout.take().unwrap()).lines();
+            assert!(lines.any(|line| line.unwrap().ends_with("ready")));
+            copy.kill().unwrap();
+            copy.wait().unwrap();
+            assert!(!active("eth0").unwrap().contains(&ANY_CHECKSUM.to_owned()));
+            let mut notes = Notes::lock().unwrap();
+            let namespace = before.1.namespace;
+            let mut left = notes.interfaces_left_behind();
+            left.retain(|changed| changed.interface.namespace == namespace);
+            assert_eq!(left.len(), 1, "{left:?}");
+            notes.restore_interface(&left[0]).unwrap();
+            assert_eq!((active("eth0").unwrap(), Interface::here("eth0").unwrap()), before);
+            assert!(
+                notes.interfaces_left_behind().iter().all(|changed| changed.interface.namespace != namespace)
+            );
         });
     }
 

@@ -3,6 +3,7 @@
 //! Where the machine does not allow namespaces or BPF controllers, each test says so and passes.
 #![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
 
+#[allow(dead_code, reason = "other tests use all of it")]
 mod flood;
 #[allow(dead_code, reason = "other tests use all of it")]
 mod path;

@@ -9,23 +9,19 @@ mod flood;
 mod path;
 
 use std::net::TcpStream;
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use flood::treat_at;
+use flood::{RATE, drop_headers, treat_at};
 use headway_kernel::{Attached, Controller, EndCounters, Interface, Loaded, Loader};
 use libbpf_rs::query::ProgInfoIter;
-use libbpf_rs::{ObjectBuilder, Program, TC_EGRESS, Xdp, XdpFlags};
-use path::{Host, Info, Path, V4, V6, close, controller_of, transfer};
+use libbpf_rs::{Program, TC_EGRESS};
+use path::{Host, Info, MEGABYTE, Path, V4, V6, WIRE, attach, close, controller_of, transfer};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-const MEGABYTE: usize = 1 << 20;
 /// Payload of a full segment: 1500 bytes without the headers of IP, congestion and TCP, and TCP's timestamps.
 const SEGMENT: u32 = 1500 - 20 - 20 - 32;
-/// What a full segment takes on the wire.
-const WIRE: u32 = 1538;
-/// The rate of `grant_rate` in `bpf/link.bpf.c`, in B/s.
-const RATE: u64 = 1_000_000;
 
 /// A controller that is loaded, its programs at interfaces, and its name.
 struct Ends {
@@ -39,11 +35,7 @@ impl Ends {
         let name = format!("t{}_{what}", std::process::id());
         let loaded = loader.clone().name(&name).load();
         let loaded = Arc::new(loaded.unwrap_or_else(|error| panic!("{error}: {error:?}")));
-        let attach = |host: &&Host| {
-            let loaded = loaded.clone();
-            host.run(move || loaded.attach("eth0")).unwrap()
-        };
-        let attached = hosts.iter().map(attach).collect();
+        let attached = hosts.iter().map(|host| attach(&loaded, host)).collect();
         Ends { loaded, name, _attached: attached }
     }
 
@@ -60,16 +52,6 @@ impl Ends {
     fn counters(&self) -> EndCounters {
         self.loaded.end_counters().unwrap()
     }
-}
-
-/// Drops packets with a congestion header that reach this host, as a box on the path would: before any other program sees
-/// them.
-fn drop_headers() {
-    let object = include_bytes!(concat!(env!("OUT_DIR"), "/link.bpf.o"));
-    let object = ObjectBuilder::default().open_memory(object).unwrap().load().unwrap();
-    let program = object.progs().find(|program| program.name() == "drop_headers").unwrap();
-    let interface = nix::net::if_::if_nametoindex("eth0").unwrap();
-    Xdp::new(program.as_fd()).attach(interface as i32, XdpFlags::SKB_MODE).unwrap();
 }
 
 #[test]
@@ -105,7 +87,7 @@ fn a_sender_of_rcp_is_paced_at_the_rate_of_the_router() {
         transfer(&socket, &mut peer, MEGABYTE / 2);
         let info = Info::of(&socket);
         assert_eq!((controller_of(&socket), info.segment), (ends.name.clone(), segment));
-        let payload = RATE * u64::from(segment) / u64::from(WIRE);
+        let payload = RATE * u64::from(segment) / WIRE;
         assert!(info.pacing_rate.abs_diff(payload) * 1000 <= payload, "{info:?}, not {payload}");
         // Every packet had room for the header.
         let counted = ends.counters();
@@ -170,6 +152,37 @@ fn a_receiver_needs_no_controller() {
     assert!(!headway_kernel::available().unwrap().contains(&receiver.name));
     let counted = receiver.counters();
     assert_eq!((counted.connections, counted.answered), (0, 1), "{counted:?}");
+}
+
+/// Unloads the ends of a connection one after the other, `first` first, and transfers data after each.
+fn data_goes_on_without(first: usize) {
+    let Some(path) = Path::new() else { return };
+    path.client.run(|| treat_at("grant_nothing", TC_EGRESS));
+    let sender = Ends::new(&Loader::new(Controller::Xcp), &[&path.client], &format!("off{first}"));
+    let (name, loader) = (sender.name.clone(), Loader::new(Controller::Xcp).receives_only(true));
+    let receiver = Ends::new(&loader, &[&path.server], &format!("on{first}"));
+    let (socket, mut peer) = path.connect_to(V4[1], &name, "reno");
+    transfer(&socket, &mut peer, MEGABYTE / 10);
+    assert_eq!(controller_of(&socket), name);
+    let mut ends = [Some(sender), Some(receiver)];
+    for end in [first, 1 - first] {
+        ends[end] = None;
+        let began = Instant::now();
+        transfer(&socket, &mut peer, MEGABYTE);
+        // Three timeouts until the sender does without; the first is 200 ms.
+        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+        assert_eq!(controller_of(&socket), "reno");
+    }
+}
+
+#[test]
+fn data_goes_on_when_the_programs_of_the_sender_are_gone() {
+    data_goes_on_without(0);
+}
+
+#[test]
+fn data_goes_on_when_the_programs_of_the_receiver_are_gone() {
+    data_goes_on_without(1);
 }
 
 /// A header with this length, version and format, and next protocol.

@@ -9,24 +9,20 @@ mod flood;
 mod path;
 
 use std::net::TcpStream;
+use std::sync::Arc;
 
-use flood::treat_at;
+use flood::{RATE, treat_at};
 use headway_kernel::{
     Carrier, Controller, EndCounters, EndOptions, Error, Interface, Loaded, Loader, Namespace,
 };
 use libbpf_rs::{TC_EGRESS, TC_INGRESS};
-use path::{Host, Info, Path, V4, V6, close, controller_of, transfer};
+use path::{Host, Info, MEGABYTE, Path, V4, V6, WIRE, attach, close, controller_of, transfer};
 use socket2::Socket;
 
-const MEGABYTE: usize = 1 << 20;
 /// Payload of a full segment without a header: 1500 bytes without those of IP and TCP, and TCP's timestamps.
 const SEGMENT: u64 = 1500 - 20 - 20 - 12;
 /// The header as a TCP option.
 const OPTION: u64 = 20;
-/// What a full segment takes on the wire.
-const WIRE: u64 = 1538;
-/// The rate of `grant_rate` in `bpf/link.bpf.c`, in B/s.
-const RATE: u64 = 1_000_000;
 
 /// Loads a controller whose connections on a host may have the option. Prints the reason and returns `None` if the kernel
 /// or its cgroups do not allow that.
@@ -200,15 +196,11 @@ fn a_receiver_answers_in_the_carrier_that_it_is_asked_in() {
     path.client.run(|| treat_at("grant_rate", TC_EGRESS));
     let loader = Loader::new(Controller::Rcp).receives_only(true);
     let Some(receiver) = load(&path.server, loader, Carrier::Protocol) else { return };
-    let receiver = std::sync::Arc::new(receiver);
-    let attach = |loaded: &std::sync::Arc<Loaded>, host: &Host| {
-        let loaded = loaded.clone();
-        host.run(move || loaded.attach("eth0")).unwrap()
-    };
+    let receiver = Arc::new(receiver);
     let _at_server = attach(&receiver, &path.server);
     let Some(by_option) = Ends::sender(&path, Controller::Rcp, "option") else { return };
     let name = format!("t{}_proto", std::process::id());
-    let by_protocol = std::sync::Arc::new(Loader::new(Controller::Rcp).name(&name).load().unwrap());
+    let by_protocol = Arc::new(Loader::new(Controller::Rcp).name(&name).load().unwrap());
     let _at_client = attach(&by_protocol, &path.client);
     for (name, answered) in [(by_option.sender.name(), 1), (&name, 2)] {
         let (socket, mut peer) = path.connect_to(V4[1], name, "reno");

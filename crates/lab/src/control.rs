@@ -1,6 +1,6 @@
 //! The protocol between a lab's users and its daemon: one JSON request per line, one JSON answer per line.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
@@ -24,6 +24,11 @@ use crate::truth::Interval;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How far in the future a requested time may lie.
 const MAX_SYNC: Duration = Duration::from_secs(60);
+/// Longest request in bytes. A changed path is sent with its delay traces: those of both directions for ten minutes, with a
+/// point per millisecond, take half of this.
+const MAX_REQUEST: u64 = 64 << 20;
+/// How long a connection may ask nothing: each has a thread. Ours ask at once, and once.
+const MAX_IDLE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -106,18 +111,28 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Answers requests until the client closes the connection.
+    /// Answers requests until the client closes the connection, is silent for long, or sends a request that is too long.
+    ///
+    /// Only this user and root can reach the socket: nobody else may enter the folder of labs.
     pub(crate) fn serve(&self, stream: UnixStream) {
         let Ok(mut out) = stream.try_clone() else { return };
-        for line in BufReader::new(stream).lines() {
-            let Ok(line) = line else { return };
-            let answer = match serde_json::from_str(&line) {
-                Ok(request) => self.answer(request).unwrap_or_else(Answer::Error),
-                Err(error) => Answer::Error(format!("not a request: {error}")),
+        if stream.set_read_timeout(Some(MAX_IDLE)).is_err() {
+            return;
+        }
+        let mut stream = BufReader::new(stream);
+        while let Ok(Some(line)) = read_request(&mut stream) {
+            let too_long = line.len() as u64 > MAX_REQUEST;
+            let answer = if too_long {
+                Answer::Error(format!("a request may have {} MB at most", MAX_REQUEST / 1_000_000))
+            } else {
+                match serde_json::from_slice(&line) {
+                    Ok(request) => self.answer(request).unwrap_or_else(Answer::Error),
+                    Err(error) => Answer::Error(format!("not a request: {error}")),
+                }
             };
             let mut text = serde_json::to_string(&answer).unwrap_or_default();
             text.push('\n');
-            if out.write_all(text.as_bytes()).is_err() {
+            if out.write_all(text.as_bytes()).is_err() || too_long {
                 return;
             }
         }
@@ -184,18 +199,76 @@ impl Control {
     }
 }
 
+/// Reads a line, or as much of it as shows that it is too long; `None` at the end.
+fn read_request(stream: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let read = stream.take(MAX_REQUEST + 1).read_until(b'\n', &mut line)?;
+    Ok((read > 0).then_some(line))
+}
+
 /// Sends a request to the daemon of the lab in `folder` and returns its answer.
 pub(crate) fn ask(folder: &Path, request: &Request) -> Result<Answer, Error> {
     let path = folder.join(CONTROL);
     let mut stream = UnixStream::connect(&path).map_err(|e| Error::file("reach the lab at", &path, e))?;
     let mut line = serde_json::to_string(request).unwrap_or_default();
     line.push('\n');
-    stream.write_all(line.as_bytes()).map_err(Error::system("ask the lab"))?;
+    let sent = stream.write_all(line.as_bytes());
     let mut text = String::new();
-    BufReader::new(stream).read_line(&mut text).map_err(Error::system("read from the lab"))?;
+    let read = BufReader::new(stream).read_line(&mut text);
     match serde_json::from_str(&text) {
+        // Also where the lab did not read all of the request.
         Ok(Answer::Error(message)) => Err(Error::Daemon(message)),
         Ok(answer) => Ok(answer),
-        Err(_) => Err(Error::Daemon("the lab ended before it answered".to_owned())),
+        Err(_) => {
+            sent.map_err(Error::system("ask the lab"))?;
+            read.map_err(Error::system("read from the lab"))?;
+            Err(Error::Daemon("the lab ended before it answered".to_owned()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use headway_core::Rate;
+
+    use super::*;
+    use crate::spec::LinkSpec;
+
+    /// Serves a connection without an emulator behind it; returns the other end.
+    fn served() -> UnixStream {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let spec = Spec::new(LinkSpec::new(Rate::from_bps(1_000_000), headway_core::Duration::ZERO));
+        let control = Control {
+            status: Arc::new(Mutex::new(Status::new(&spec))),
+            commands: Mutex::new(channel().0),
+            wake: UnixStream::pair().unwrap().0,
+            spec,
+        };
+        thread::spawn(move || control.serve(theirs));
+        ours
+    }
+
+    #[test]
+    fn requests_are_answered_until_one_is_too_long() {
+        let stream = served();
+        let mut answers = BufReader::new(stream.try_clone().unwrap()).lines();
+        let mut ask = |request: &[u8]| {
+            // The end of one that is too long finds the connection closed.
+            let _ = (&stream).write_all(request);
+            answers.next().and_then(Result::ok)
+        };
+        let longest = usize::try_from(MAX_REQUEST).unwrap();
+        let padded = [b"\"status\"", &b" ".repeat(longest - 9)[..], b"\n"].concat();
+        assert_eq!(padded.len(), longest);
+        for request in [&b"\"status\"\n"[..], &padded] {
+            let answer = ask(request).unwrap();
+            assert!(answer.starts_with("{\"status\""), "{answer}");
+        }
+        assert!(ask(b"{}\n").unwrap().contains("not a request"));
+        let answer = ask(&b"x".repeat(longest + 100_000)).unwrap();
+        assert_eq!(answer, "{\"error\":\"a request may have 67 MB at most\"}");
+        assert_eq!(ask(b"\"status\"\n"), None);
     }
 }

@@ -497,6 +497,9 @@ pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), M
     }
     let classes = matches!(link.queue, Some(QueueSpec::Classes(_)));
     check("queue.kind", !classes, "must not be `classes`: the lab keeps one queue per link")?;
+    let police = link.queue.as_ref().and_then(QueueSpec::explicit).and_then(|(_, router)| router.police);
+    let rule = "needs packets that say which flow they belong to; only the simulator has them";
+    check("queue.police", police.is_none(), rule)?;
     if let Some((key, rule)) = link.outages.as_ref().and_then(Outages::mistake) {
         return Err(Mistake::new(&format!("{table}.outages{key}"), rule));
     }

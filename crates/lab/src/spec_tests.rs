@@ -111,6 +111,11 @@ fn mistakes_name_file_line_and_key() {
             "queue = { kind = \"classes\" }\ndelay",
             "x.toml, line 6: `forward.queue.kind`: must not be `classes`",
         ),
+        (
+            "delay",
+            "queue = { kind = \"xcp\", police = 4 }\ndelay",
+            "x.toml, line 6: `forward.queue.police`: needs packets that say which flow they belong to",
+        ),
     ];
     for (from, to, expected) in cases {
         let text = GOOD.replacen(from, to, 1);

@@ -82,6 +82,8 @@ fn check_program(
     let kind = program.controller.as_ref().and_then(|controller| controller.known());
     let fixed = matches!(kind, Some(Kind::FixedWindow(_) | Kind::FixedRate(_)));
     check("controller", !fixed, "must not be a fixed window or rate; those are for flows only")?;
+    let explicit = kind.is_some_and(|kind| kind.is_explicit());
+    check("controller", !explicit, "must not be `xcp` or `rcp`; those are for flows only")?;
     let on_linux = kind.is_none_or(|kind| kind.is_on_linux());
     check("controller", on_linux, "must be one that Linux has: programs do not run in the simulator")
 }

@@ -224,6 +224,11 @@ fn programs_run_at_nodes_that_can_be_hosts() {
             "x.toml, line 38: `program[0].controller`: must not be a fixed window or rate",
         ),
         (
+            "\"true\"",
+            "\"true\"\ncontroller = \"xcp\"",
+            "x.toml, line 38: `program[0].controller`: must not be `xcp` or `rcp`",
+        ),
+        (
             "[\"a\", \"left\"",
             "[\"0\", \"a\", \"left\"",
             "x.toml, line 3: `nodes`: `0` cannot be the name of a host",

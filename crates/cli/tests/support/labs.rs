@@ -7,13 +7,16 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Output, Stdio};
 
-use headway_lab::Process;
+use headway_lab::{Life, Process, Spec};
 use serde_json::Value;
 
-use super::{headway, output, text, write};
+use super::{PROGRAM, headway, output, text, write};
 
 /// A path to emulate.
 pub const PATH: &str = "[forward]\nrate = \"10 Mb/s\"\n";
+
+/// What a machine says that cannot run labs.
+const IMPOSSIBLE: [&str; 2] = ["this host allows neither", "install the package"];
 
 /// Set in a child of a test: its role in its node, which its test `a_role` plays.
 pub const ROLE: &str = "HEADWAY_TEST_ROLE";
@@ -36,6 +39,31 @@ pub fn play(lab: &headway_lab::Lab, node: &str, role: &str) -> (Child, BufReader
 /// A name for a lab that no other test process gives.
 pub fn name(what: &str) -> String {
     format!("c{}-{what}", std::process::id())
+}
+
+/// Brings up a lab that lasts as long as the value; `None` if this machine cannot run labs.
+pub fn bring_up(spec: &Spec, name: &str) -> Option<headway_lab::Lab> {
+    match headway_lab::Lab::up_with(Path::new(PROGRAM), spec, name, Life::Owned) {
+        Ok(lab) => Some(lab),
+        Err(error) => {
+            let sentence = error.to_string();
+            assert!(IMPOSSIBLE.iter().any(|reason| sentence.contains(reason)), "{sentence}");
+            println!("SKIPPED: {sentence}");
+            None
+        }
+    }
+}
+
+/// Does the same with the text of a scenario.
+pub fn bring_up_text(scenario: &str, name: &str) -> Option<headway_lab::Lab> {
+    bring_up(&Spec::parse(scenario, Path::new("x.toml")).unwrap(), name)
+}
+
+/// Reads a line without its end.
+pub fn line(lines: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
 }
 
 /// A lab as shown by `headway lab status`.
@@ -64,7 +92,7 @@ pub fn up(folder: &Path, name: &str) -> Option<Lab> {
     let file = write(folder, "path.toml", PATH);
     let made = output(&mut headway(&["lab", "up", &file, "--name", name]));
     let said = text(&made.stderr);
-    if said.contains("this host allows neither") || said.contains("install the package") {
+    if IMPOSSIBLE.iter().any(|reason| said.contains(reason)) {
         println!("SKIPPED: {said}");
         return None;
     }

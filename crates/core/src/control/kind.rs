@@ -221,7 +221,7 @@ macro_rules! controllers {
                 matches!(self, Kind::Xcp(_) | Kind::Rcp(_))
             }
 
-            /// Whether Linux has this controller, by itself or as a module of ours; proposals to compare with are
+            /// Whether Linux has this controller, by itself or as a module or program of ours; proposals to compare with are
             /// simulated only.
             pub fn is_on_linux(&self) -> bool {
                 match self {

@@ -31,7 +31,7 @@ pub use kind::{Argument, Entry, Parameters, ParseKindError};
 
 // A line is `file: /// description "name" Variant(parameters: Type) => constructor as type, where;`. The macro
 // declares the file as a module and exports what is public in it. The constructor takes the parameters, if there
-// are any, and a `&Start`. `linux` means that Linux has the controller too, by itself or as a module of ours; all
+// are any, and a `&Start`. `linux` means that Linux has the controller too, by itself or as a module or program of ours; all
 // others are `simulated`. `+ gaps` marks those that override `gap` or `flight_limit`; all others are asked for neither.
 //
 // `cargo fmt` does not find modules that a macro declares: format them with `rustfmt --edition 2024`, as `make
@@ -110,10 +110,10 @@ controllers! {
         "rapid" Rapid(parameters: RapidParameters) => Rapid::new as Box<Rapid>, simulated;
     xcp:
         /// XCP: routers say how much faster to become (Katabi, Handley and Rohrs 2002)
-        "xcp" Xcp(parameters: XcpParameters) => Xcp::new as Box<Xcp>, simulated;
+        "xcp" Xcp(parameters: XcpParameters) => Xcp::new as Box<Xcp>, linux;
     rcp:
         /// RCP: routers say how fast to send (Dukkipati, Kobayashi, Zhang-Shen and McKeown 2005)
-        "rcp" Rcp(parameters: RcpParameters) => Rcp::new as Box<Rcp>, simulated + gaps;
+        "rcp" Rcp(parameters: RcpParameters) => Rcp::new as Box<Rcp>, linux + gaps;
     fixed_window:
         /// A window that never changes
         "fixed-window" FixedWindow(fixed: FixedWindow) => FixedWindow::start as FixedWindow, linux;

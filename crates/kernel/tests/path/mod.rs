@@ -4,11 +4,12 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd as _;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use headway_kernel::{Error, Loaded, Loader};
+use headway_kernel::{Attached, Error, Loaded, Loader};
 use nix::sched::{CloneFlags, unshare};
 use socket2::{Domain, SockAddr, Socket, Type};
 
@@ -17,6 +18,10 @@ pub(crate) const V4: [&str; 2] = ["10.78.0.1", "10.78.0.2"];
 pub(crate) const V6: [&str; 2] = ["fd78::1", "fd78::2"];
 /// No operation here takes longer.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
+
+pub(crate) const MEGABYTE: usize = 1 << 20;
+/// What a full segment takes on the wire.
+pub(crate) const WIRE: u64 = 1538;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -161,6 +166,12 @@ pub(crate) fn load(loader: Loader, what: &str) -> (Loaded, String) {
     let name = format!("t{}_{what}", std::process::id());
     let loaded: Result<Loaded, Error> = loader.name(&name).load();
     (loaded.unwrap_or_else(|error| panic!("{error}: {error:?}")), name)
+}
+
+/// Attaches the programs of XCP or RCP to the interface of a host.
+pub(crate) fn attach(loaded: &Arc<Loaded>, host: &Host) -> Attached {
+    let loaded = loaded.clone();
+    host.run(move || loaded.attach("eth0")).unwrap()
 }
 
 /// What `TCP_INFO` says of a sender.

@@ -33,7 +33,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Mistake> {
         let dctcp = matches!(flow.controller.linux_kind(), Some(Kind::Dctcp | Kind::LsDctcp(_)));
         if let Some(kind) = flow.controller.known() {
             let key = format!("flow[{index}].controller");
-            if !kind.is_on_linux() && !kind.is_explicit() {
+            if !kind.is_on_linux() {
                 return refuse(&key, &format!("the kernel has no `{kind}`"));
             }
             explicit::check(&key, kind)?;

@@ -165,6 +165,13 @@ fn check_link(index: usize, link: &LinkSpec) -> Result<(), Error> {
         ("trace", link.trace.is_none()),
         ("burst", link.burst.is_none()),
         ("queue.kind", !matches!(link.queue, Some(QueueSpec::Classes(_)))),
+        (
+            "queue.police",
+            link.queue
+                .as_ref()
+                .and_then(QueueSpec::explicit)
+                .is_none_or(|(_, router)| router.police.is_none()),
+        ),
         ("loss-bursts", link.loss_bursts.is_none() || link.highest_rate().is_some()),
         ("police", link.police.is_none()),
     ];

@@ -1,32 +1,23 @@
-//! A soak test: many flows that send single segments a fixed gap apart, for as long as you like. Does any of
-//! them stall?
+//! Many flows that send single segments a fixed gap apart. Does any of them stall?
 //!
 //! `sudo cargo run --release -p headway-kernel --example soak -- ls-dctcp 200 600 20 lossy`: the controller, flows,
 //! seconds, milliseconds between segments, and `lossy` to drop one packet in a hundred. Everything is marked, so
 //! that windows are below a segment; SO_MAX_PACING_RATE sets the gap. With the controller `zero`
-//! (tests/bpf/zero.bpf.c) flows do stall. Exits with 1 if one has. For round trips and jitter use `headway run --on
-//! lab`, see docs/cc.md.
-#![allow(clippy::unwrap_used, reason = "what cannot be done ends the program, with the reason")]
-
-#[path = "../tests/flood/mod.rs"]
-mod flood;
-#[path = "../tests/path/mod.rs"]
-#[allow(dead_code, reason = "tests use all of it")]
-mod path;
+//! (tests/bpf/zero.bpf.c) flows do stall. For round trips and jitter use `headway run --on lab`, see docs/cc.md.
 
 use std::any::Any;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flood::{flood, treat};
 use headway_kernel::{Controller, Loader};
 use libbpf_rs::{MapCore as _, MapType, ObjectBuilder};
-use path::{Path, V4, load};
 use socket2::Socket;
+
+use crate::flood::{flood, treat};
+use crate::path::{Path, V4, load};
 
 /// Payload of a full segment of 1500 bytes.
 const SEGMENT: u64 = 1448;
@@ -35,15 +26,11 @@ const SEGMENT: u64 = 1448;
 const GAPS: u32 = 40;
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [controller, flows, seconds, gap, rest @ ..] = &arguments[..] else {
-        eprintln!("usage: soak CONTROLLER FLOWS SECONDS GAP-MS [lossy]");
-        return ExitCode::from(2);
-    };
+/// Returns whether all flows went on all the time.
+pub(crate) fn run(controller: &str, flows: &str, seconds: &str, gap: &str, lossy: bool) -> bool {
     let gap = Duration::from_millis(gap.parse().unwrap());
-    let Some(path) = Path::new() else { return ExitCode::from(2) };
-    path.server.run(if rest.is_empty() { || treat("mark") } else { || treat("mark_and_lose") });
+    let Some(path) = Path::new() else { return false };
+    path.server.run(move || treat(if lossy { "mark_and_lose" } else { "mark" }));
     // As on paths with a long RTT: a buffer holds less than a segment.
     path.client.run(|| std::fs::write("/proc/sys/net/ipv4/tcp_tso_rtt_log", "0").unwrap());
     let (_on, name) = switch_on(controller);
@@ -77,7 +64,7 @@ fn main() -> ExitCode {
             );
         }
     });
-    if stopped > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    stopped == 0
 }
 
 /// Loads one of Headway's controllers or the one of tests/bpf/zero.bpf.c. It stays registered until the first
@@ -97,7 +84,7 @@ fn switch_on(controller: &str) -> (Box<dyn Any>, String) {
 }
 
 /// Limits the pacing rate to `rate` bytes per second.
-fn pace(socket: &Socket, rate: u64) {
+pub(crate) fn pace(socket: &Socket, rate: u64) {
     // SAFETY: the option reads `size` bytes; `rate` outlives the call.
     let result = unsafe {
         let (value, size) = ((&raw const rate).cast(), size_of_val(&rate) as libc::socklen_t);
