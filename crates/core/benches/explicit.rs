@@ -5,6 +5,8 @@ use std::hint::black_box;
 use criterion::{Criterion, criterion_group, criterion_main};
 use headway_arithmetic::explicit::{Config, ExplicitQueue, Format, Header, Law, VERSION_RCP, VERSION_XCP};
 use headway_core::explicit::{decode, encode};
+use headway_core::queue::{Backlog, ClassesConfig, Discipline, ExplicitConfig, Queue, QueueSpec};
+use headway_core::{Bytes, Duration, Instant, Rate};
 
 /// 10 Gb/s in B/s.
 const CAPACITY: u64 = 1_250_000_000;
@@ -47,6 +49,34 @@ fn packets(criterion: &mut Criterion) {
     });
 }
 
+/// A packet through a whole discipline of 10 Gb/s with timers, and where there are classes, the choice of the next one.
+fn disciplines(criterion: &mut Criterion) {
+    let rate = Rate::from_bps(10_000_000_000);
+    let wire = Bytes::new(1538);
+    let backlog =
+        Backlog { bytes: wire * 6, packets: 6, idle: Duration::ZERO, delay: rate.time_for(wire * 6) };
+    let specs = [
+        ("xcp", QueueSpec::Xcp(ExplicitConfig::default()), Law::Xcp),
+        ("rcp", QueueSpec::Rcp(ExplicitConfig::default()), Law::Rcp),
+        ("classes", QueueSpec::Classes(ClassesConfig::default()), Law::Xcp),
+    ];
+    for (name, spec, law) in specs {
+        let (mut queue, mut now, packet) = (spec.build(Some(rate), 1), Instant::ZERO, header(law));
+        criterion.bench_function(&format!("arrival and departure, {name}"), |bench| {
+            bench.iter(|| {
+                let mut header = black_box(packet);
+                now += rate.time_for(wire);
+                queue.on_arrival_with_header(now, &backlog, wire, false, &header);
+                if let Queue::Classes(classes) = &mut queue {
+                    classes.next_class(black_box([Some(wire), None, Some(wire)]));
+                }
+                queue.on_departure_with_header(now, &backlog, backlog.delay, wire, false, &mut header);
+                header.feedback
+            });
+        });
+    }
+}
+
 fn intervals(criterion: &mut Criterion) {
     for law in Law::ALL {
         let (mut queue, packet) = (queue(law), header(law));
@@ -60,5 +90,5 @@ fn intervals(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, packets, intervals);
+criterion_group!(benches, packets, disciplines, intervals);
 criterion_main!(benches);
