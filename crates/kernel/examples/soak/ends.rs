@@ -4,8 +4,7 @@
 //! `cargo build --release`, then `sudo target/release/examples/soak ends xcp option 100 20`: the law, the carrier of the
 //! header, how often the ends are asked to end, and how often they are killed. What it runs is `headway` in the folder above
 //! its own. One transfer lasts all the time, with Reno and a fifth of the link; in every cycle there is another with the
-//! controller that has just been loaded. One in four kills hits a program that is just starting. What else loads
-//! BPF programs near the end of a run, and keeps them, is taken for left behind.
+//! controller that has just been loaded. One in four kills hits a program that is just starting.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -19,7 +18,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::left::{Settings, describe, objects, traces};
+use crate::left::{Object, Settings, describe, held, objects, traces};
 use crate::transfer::{STALL, Transfer};
 
 const PATH: &str = "[forward]\nrate = \"10 Mb/s\"\ndelay = \"5 ms\"\nqueue = { kind = \"LAW\" }\n";
@@ -226,17 +225,20 @@ impl Soak {
         }
     }
 
-    /// Waits until no BPF object is there that was not there before.
-    fn check_objects(&mut self, before: &BTreeSet<(&'static str, u32)>) {
+    /// Waits until no BPF object is there that was not there before and that no living process has.
+    fn check_objects(&mut self, before: &BTreeSet<Object>) {
         let deadline = Instant::now() + FREED;
-        let mut left = objects();
-        left.retain(|object| !before.contains(object));
-        while !left.is_empty() && Instant::now() < deadline {
+        let left = || {
+            let (mut left, held) = (objects(), held());
+            left.retain(|object| !before.contains(object) && !held.contains(object));
+            left
+        };
+        let mut left_now = left();
+        while !left_now.is_empty() && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(100));
-            let now = objects();
-            left.retain(|object| now.contains(object));
+            left_now = left();
         }
-        let left: Vec<String> = left.iter().map(describe).collect();
+        let left: Vec<String> = left_now.iter().map(describe).collect();
         self.check(left.is_empty(), || format!("BPF objects stay: {left:?}"));
     }
 
