@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Duration, Instant};
-use headway_record::{Interval as Seen, Results};
+use headway_record::{Interval as Seen, Results, TcpInterval};
 use headway_traffic::channel::Redrawn;
 use toml::Value;
 
@@ -100,7 +100,7 @@ fn trace(variant: &Router, seed: u64, results: &Results) -> Trace {
             std::array::from_fn(|flow| {
                 let state = series.tcp.get(flow).map(|tcp| &tcp[step]);
                 let state = state.filter(|_| trace.sends(flow, now));
-                state.map_or(0.0, |tcp| tcp.srtt.map_or(0.0, |srtt| mbps(tcp.cwnd.into(), srtt)))
+                state.map_or(0.0, rate)
             })
         })
         .collect();
@@ -121,6 +121,13 @@ fn trace(variant: &Router, seed: u64, results: &Results) -> Trace {
     debug_assert_eq!(trace.intervals.len(), END.secs_f64() as usize * PER_SECOND);
     trace.records.clone_from(&results.control);
     trace
+}
+
+/// Returns window over smoothed RTT, and no more than a sender is paced at, in Mb/s of wire bytes: the kernel's senders of
+/// RCP have a window above their rate, and are paced.
+fn rate(tcp: &TcpInterval) -> f64 {
+    let window = tcp.srtt.map_or(0.0, |srtt| mbps(tcp.cwnd.into(), srtt));
+    tcp.pacing.map_or(window, |pace| window.min(pace.mbps()))
 }
 
 /// Returns the IP bytes that wait: worlds count the packet in transmission, whole or what remains of it.
