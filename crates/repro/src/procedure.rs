@@ -152,7 +152,10 @@ fn times(seed: u64) -> Vec<(f64, f64)> {
 fn capacities(variant: &Router, seed: u64) -> RateSteps {
     let redrawn = variant.redrawn.map(|redrawn| redrawn.rates(CAPACITY, END, seed, 0));
     let rates = redrawn.unwrap_or_else(|| RateSteps::constant(CAPACITY));
-    variant.outages.as_ref().map_or(rates.clone(), |outages| outages.apply(&rates, END))
+    match &variant.outages {
+        Some(outages) => outages.apply(&rates, END),
+        None => rates,
+    }
 }
 
 impl Bench {

@@ -21,7 +21,7 @@ const PACED_WINDOW: u64 = 4;
 /// The parameters of RCP; text such as `paced,demand=10 Mb/s`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RcpParameters {
-    /// Whether the sender paces its packets instead of keeping a window.
+    /// Whether the sender paces its packets at the rate, within a window that rarely limits it.
     paced: bool,
     /// The rate that it asks for; any if absent.
     demand: Option<Rate>,
@@ -36,7 +36,7 @@ impl RcpParameters {
         self.demand
     }
 
-    /// Returns whether the sender has a rate and no window.
+    /// Returns whether the sender paces its packets at the rate.
     pub fn is_paced(&self) -> bool {
         self.paced
     }

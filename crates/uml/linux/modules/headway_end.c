@@ -29,7 +29,7 @@ MODULE_PARM_DESC(demand, "rate that senders ask for in b/s, 0 for any");
 
 static unsigned int paced;
 module_param(paced, uint, 0644);
-MODULE_PARM_DESC(paced, "senders of RCP have a rate and no window");
+MODULE_PARM_DESC(paced, "senders of RCP have a rate, and a window that rarely limits them");
 
 /* What a link adds to every IP packet, in bytes: preamble, header, checksum and gap of Ethernet. Routers count it. */
 #define LINK_BYTES 38
