@@ -9,8 +9,8 @@ use std::str::FromStr;
 use super::parts::{self, Parts};
 use super::{Ack, Argument, Congestion, Controller, Parameters, Start};
 use crate::explicit::{
-    ANY_RATE, Claims, Factor, Format, Header, VERSION_RCP, Window, read_factor, scale,
-    spacing_at_rate, throughput, to_header_time,
+    ANY_RATE, Claims, Factor, Format, Header, VERSION_RCP, Window, read_factor, scale, spacing_at_rate,
+    throughput, to_header_time,
 };
 use crate::units::{Bytes, Duration, Instant, Rate};
 
