@@ -77,6 +77,13 @@ impl<T: Copy + Default> Ring<T> {
         &self.items[self.slot(position)]
     }
 
+    /// As [`Ring::at`], to change the item.
+    #[inline]
+    pub(crate) fn at_mut(&mut self, position: u64) -> &mut T {
+        let slot = self.slot(position);
+        &mut self.items[slot]
+    }
+
     #[inline]
     pub(crate) fn tail(&self) -> u64 {
         self.tail

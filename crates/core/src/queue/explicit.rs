@@ -322,7 +322,15 @@ impl Explicit {
     }
 
     /// Runs the timers that fell due by `now`.
+    #[inline]
     fn advance(&mut self, now: Instant) {
+        if self.queue.due() <= now.ns() {
+            self.run_timers(now);
+        }
+    }
+
+    #[inline(never)]
+    fn run_timers(&mut self, now: Instant) {
         let (bytes, packets) = self.waiting;
         while let Some(event) = self.queue.run_timer(bytes, packets, now.ns()) {
             if event != explicit::Event::Controlled {
@@ -431,5 +439,9 @@ impl Discipline for Explicit {
 
     fn judges_departures(&self) -> bool {
         true
+    }
+
+    fn delays_departures(&self) -> bool {
+        false
     }
 }

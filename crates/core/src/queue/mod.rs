@@ -119,6 +119,12 @@ pub trait Discipline {
     fn judges_departures(&self) -> bool {
         false
     }
+
+    /// Returns whether the times of departures depend on the discipline, because it may drop packets that depart or let
+    /// them overtake each other. Where they do not, they are known when a packet arrives.
+    fn delays_departures(&self) -> bool {
+        self.judges_departures()
+    }
 }
 
 #[cfg(test)]

@@ -303,6 +303,10 @@ impl Discipline for Queue {
     fn judges_departures(&self) -> bool {
         dispatch!(self, discipline => discipline.judges_departures())
     }
+
+    fn delays_departures(&self) -> bool {
+        dispatch!(self, discipline => discipline.delays_departures())
+    }
 }
 
 #[cfg(test)]
@@ -338,6 +342,10 @@ mod tests {
             assert_eq!(
                 queue.judges_departures(),
                 matches!(spec, QueueSpec::Codel(_)) || spec.reads_headers()
+            );
+            assert_eq!(
+                queue.delays_departures(),
+                matches!(spec, QueueSpec::Codel(_) | QueueSpec::Classes(_))
             );
         }
     }

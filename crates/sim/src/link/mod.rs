@@ -2,9 +2,11 @@
 //!
 //! Most disciplines decide about a packet when it arrives. Its departure and its arrival at the far end are then
 //! known at once, so the link keeps a single ring of packets in order of arrival and has one pending event. A
-//! discipline that also acts on departures, and a wire with jitter, need a second event per packet; see
-//! [`Link::serve`].
+//! discipline that also drops packets as they depart, and a wire with jitter, need a second event per packet; see
+//! [`Link::serve`]. One that judges departures and accepts all is asked later, before anybody can see its verdict; see
+//! [`Link::judge_until`].
 
+mod judged;
 mod staged;
 mod statistics;
 mod train;
@@ -76,6 +78,12 @@ pub struct Link {
     /// The long-run rate of the policer.
     policed: Option<Rate>,
     staged: Option<Box<Staged>>,
+    /// The discipline judges departures, which are known without it.
+    judges: bool,
+    /// Position in `flight` of the first packet whose departure has not been judged, and when the transmission of the
+    /// one before ends (ns); both only where the discipline `judges` them.
+    unjudged: u64,
+    judged_until: u64,
     /// Packets since the start of the run, and at the last reset.
     totals: Totals,
     reset: Totals,
@@ -95,7 +103,8 @@ pub struct Link {
 impl Link {
     /// Returns an idle link; `seed` and `id` determine its random numbers.
     pub(crate) fn new(config: &LinkConfig, seed: u64, id: u64) -> Link {
-        let staged = config.queue.judges_departures() || config.jitter > Duration::ZERO || config.changes;
+        let staged = config.queue.delays_departures() || config.jitter > Duration::ZERO || config.changes;
+        let judges = !staged && config.queue.judges_departures();
         let server = Server::new(&config.service);
         Link {
             queue: config.queue.clone(),
@@ -134,6 +143,9 @@ impl Link {
                     entered: 0,
                 })
             }),
+            judges,
+            unjudged: 0,
+            judged_until: 0,
             totals: Totals::default(),
             reset: Totals::default(),
             statistics: LinkStatistics::default(),
@@ -171,7 +183,7 @@ impl Link {
             self.reject(packet);
             return NextEvent::None;
         }
-        let backlog = self.backlog(now);
+        let backlog = self.backlog(now, reports);
         let (at, ect) = (Instant::from_ns(now), packet.has(ECT));
         let verdict = if packet.has(REPORT) {
             self.judge_with_report(at, &backlog, packet, reports)
@@ -294,28 +306,41 @@ impl Link {
     }
 
     #[inline]
-    fn backlog(&mut self, now: u64) -> Backlog {
-        let sending = self.free.saturating_sub(now);
-        if self.staged.is_none() {
-            self.update_served(now);
-        }
+    fn backlog(&mut self, now: u64, reports: &mut Reports) -> Backlog {
+        self.advance(now, reports);
         let queued = self.totals.queued();
-        let behind = self.staged.as_ref().map_or(0, |staged| {
-            self.server.estimate(now + sending, queued.bytes.get() - staged.bytes_sending())
-        });
         Backlog {
             bytes: queued.bytes,
             packets: queued.packets as u32,
             idle: Duration::from_ns(now.saturating_sub(self.free) as i64),
-            delay: Duration::from_ns((sending + behind) as i64),
+            delay: Duration::from_ns(self.remaining(now) as i64),
+        }
+    }
+
+    /// Returns how long the transmission of all accepted packets takes from `now` on (ns).
+    #[inline]
+    fn remaining(&self, now: u64) -> u64 {
+        let sending = self.free.saturating_sub(now);
+        let behind = self.staged.as_ref().map_or(0, |staged| {
+            let queued = self.totals.queued().bytes.get();
+            self.server.estimate(now + sending, queued - staged.bytes_sending())
+        });
+        sending + behind
+    }
+
+    /// Counts and judges the packets whose times are known in advance, up to `now`.
+    #[inline]
+    fn advance(&mut self, now: u64, reports: &mut Reports) {
+        if self.judges {
+            self.judge_until(now, reports);
+        } else if self.staged.is_none() {
+            self.update_served(now);
         }
     }
 
     /// Brings the statistics up to `now`.
-    pub(crate) fn catch_up(&mut self, now: u64) {
-        if self.staged.is_none() {
-            self.update_served(now);
-        }
+    pub(crate) fn catch_up(&mut self, now: u64, reports: &mut Reports) {
+        self.advance(now, reports);
         self.statistics.delay.add_all(0, 0, std::mem::take(&mut self.undelayed), 0);
         self.statistics.update(&self.totals, &self.reset);
     }
@@ -343,7 +368,7 @@ impl Link {
 
     /// Takes the first packet off the wire, if this event is its arrival; returns also the event of the next one. The
     /// packet may be [`LOST`].
-    pub(crate) fn arrive(&mut self, now: u64) -> (Option<Packet>, NextEvent) {
+    pub(crate) fn arrive(&mut self, now: u64, reports: &mut Reports) -> (Option<Packet>, NextEvent) {
         if let Some(staged) = &mut self.staged
             && let Some(flight) = &mut staged.overtaking
         {
@@ -363,7 +388,7 @@ impl Link {
             }
             return (packet, next);
         }
-        let packet = (self.flight.len() > 0).then(|| self.take(now));
+        let packet = (self.flight.len() > 0).then(|| self.take(now, reports));
         let next = self.next_arrival(now);
         (packet, next.map_or(NextEvent::None, |(at, since)| NextEvent::Arrival { at, since }))
     }
@@ -371,7 +396,10 @@ impl Link {
     /// Takes the first packet, which is not a train, off a wire that keeps the order of packets. The packet may be
     /// [`LOST`].
     #[inline(always)]
-    pub(crate) fn take(&mut self, now: u64) -> Packet {
+    pub(crate) fn take(&mut self, now: u64, reports: &mut Reports) -> Packet {
+        if self.judges {
+            self.judge_first(reports);
+        }
         let packet = *self.flight.first();
         self.last_arrival = now;
         self.flight.skip();
@@ -485,10 +513,10 @@ impl Link {
     }
 
     /// Returns the additional queueing delay that probes cause for a packet arriving now (ns); zero unless watched.
-    pub(crate) fn added_delay(&mut self, now: u64) -> u64 {
+    pub(crate) fn added_delay(&self, now: u64) -> u64 {
         let Some(shadow) = &self.shadow else { return 0 };
         let without = shadow.delay(now);
-        self.backlog(now).delay.ns().unsigned_abs().saturating_sub(without)
+        self.remaining(now).saturating_sub(without)
     }
 
     /// Returns when the transmission of the last accepted packet ends (ns).
@@ -536,10 +564,13 @@ mod tests {
             link.push(now, packet, &mut Reports::default());
             assert_eq!(link.statistics().dropped.packets, dropped, "at {now} ns");
         }
-        link.catch_up(2_000);
+        link.catch_up(2_000, &mut Reports::default());
         assert_eq!((link.queued().packets, link.in_flight()), (2, 2));
-        assert_eq!(link.arrive(2_000).1, NextEvent::Arrival { at: 3_000, since: 2_000 });
-        link.catch_up(2_000);
+        assert_eq!(
+            link.arrive(2_000, &mut Reports::default()).1,
+            NextEvent::Arrival { at: 3_000, since: 2_000 }
+        );
+        link.catch_up(2_000, &mut Reports::default());
         assert_eq!((link.statistics().served_other.packets, link.statistics().delivered.packets), (2, 1));
     }
 }

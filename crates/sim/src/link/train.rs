@@ -131,7 +131,7 @@ mod tests {
                 *next = Some(train.at);
                 continue;
             }
-            let (packet, event) = link.arrive(at);
+            let (packet, event) = link.arrive(at, &mut Reports::default());
             arrived.extend(packet.map(|packet| (at, packet.seq, packet.owner)));
             *next = match event {
                 NextEvent::Arrival { at, .. } => Some(at),
@@ -166,16 +166,16 @@ mod tests {
                 }
                 seq += u64::from(count);
                 prop_assert_eq!(next_of_whole, next_of_single);
-                whole.catch_up(now);
-                single.catch_up(now);
+                whole.catch_up(now, &mut Reports::default());
+                single.catch_up(now, &mut Reports::default());
                 prop_assert_eq!(whole.queued(), single.queued());
                 prop_assert_eq!(format!("{:?}", whole.statistics()), format!("{:?}", single.statistics()));
             }
             let end = now + 1_000_000_000_000;
             let arrived = arrivals(&mut whole, &mut next_of_whole, end);
             prop_assert_eq!(arrived, arrivals(&mut single, &mut next_of_single, end));
-            whole.catch_up(end);
-            single.catch_up(end);
+            whole.catch_up(end, &mut Reports::default());
+            single.catch_up(end, &mut Reports::default());
             prop_assert_eq!(format!("{:?}", whole.statistics()), format!("{:?}", single.statistics()));
         }
     }

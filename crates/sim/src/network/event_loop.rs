@@ -40,7 +40,7 @@ impl Network {
         }
         self.queues.now = self.queues.now.max(end);
         for link in &mut self.links {
-            link.catch_up(end);
+            link.catch_up(end, &mut self.reports);
         }
         true
     }
@@ -109,7 +109,7 @@ impl Network {
                 return;
             }
             let link = &mut self.links[index];
-            let packet = link.take(self.queues.now);
+            let packet = link.take(self.queues.now, &mut self.reports);
             let Some((at, since)) = link.next_arrival(self.queues.now) else {
                 self.queues.queue().remove_first();
                 return self.receive(packet);
@@ -172,7 +172,7 @@ impl Network {
     /// Delivers the first packet on a link that serves its queue packet by packet.
     #[inline(never)]
     fn on_staged_arrival(&mut self, index: usize) {
-        let (packet, next_event) = self.links[index].arrive(self.queues.now);
+        let (packet, next_event) = self.links[index].arrive(self.queues.now, &mut self.reports);
         self.queues.queue().remove_first();
         self.queues.add_link_event(index, next_event);
         if let Some(packet) = packet.filter(|packet| !packet.has(LOST)) {
