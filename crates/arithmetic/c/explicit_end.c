@@ -5,7 +5,8 @@
 hw_u32 headway_explicit_header_time(hw_u64 ns);
 hw_u64 headway_explicit_throughput(hw_u64 bytes, hw_u64 srtt);
 hw_u64 headway_explicit_spacing(hw_u64 bytes, hw_u64 rate);
-hw_s64 headway_explicit_request(struct explicit_request *request, hw_u64 rate, hw_u64 desired, hw_u64 srtt, hw_u32 segment);
+hw_s64 headway_explicit_share(hw_u64 rate, hw_u64 desired, hw_u64 srtt, hw_u32 segment);
+hw_s64 headway_explicit_request(struct explicit_request *request, hw_s64 part);
 void headway_explicit_window_set(struct explicit_window *window, hw_u64 bytes);
 void headway_explicit_window_change(struct explicit_window *window, hw_s64 feedback, hw_u64 srtt);
 void headway_explicit_window_rate(struct explicit_window *window, hw_u32 rate, hw_u64 srtt);
@@ -31,9 +32,14 @@ hw_u64 headway_explicit_spacing(hw_u64 bytes, hw_u64 rate)
 	return explicit_spacing(bytes, rate);
 }
 
-hw_s64 headway_explicit_request(struct explicit_request *request, hw_u64 rate, hw_u64 desired, hw_u64 srtt, hw_u32 segment)
+hw_s64 headway_explicit_share(hw_u64 rate, hw_u64 desired, hw_u64 srtt, hw_u32 segment)
 {
-	return explicit_request(request, rate, desired, srtt, segment);
+	return explicit_share(rate, desired, srtt, segment);
+}
+
+hw_s64 headway_explicit_request(struct explicit_request *request, hw_s64 part)
+{
+	return explicit_request(request, part);
 }
 
 void headway_explicit_window_set(struct explicit_window *window, hw_u64 bytes)

@@ -92,11 +92,10 @@ HW_INLINE hw_u32 explicit_excess(hw_u64 number, hw_u32 bits)
 }
 
 /*
- * The change of throughput in B/s that the next packet asks for: its share of the change from `rate` to `desired`, in
- * b/s, of which all segments of one `srtt` ask for the whole (2.1). `srtt` is not 0.
+ * The share of a packet in the change from `rate` to `desired`, in b/s, of which all segments of one `srtt` ask for the
+ * whole (2.1); in B/s with EXPLICIT_REQUEST_BITS. `srtt` is not 0.
  */
-HW_FUNCTION hw_s64 explicit_request(struct explicit_request *request HW_NONNULL, hw_u64 rate, hw_u64 desired, hw_u64 srtt,
-				    hw_u32 segment)
+HW_FUNCTION hw_s64 explicit_share(hw_u64 rate, hw_u64 desired, hw_u64 srtt, hw_u32 segment)
 {
 	const hw_u64 change = desired > rate ? desired - rate : rate - desired;
 	const struct hw_wide bits = hw_multiply(rate, srtt);
@@ -107,7 +106,14 @@ HW_FUNCTION hw_s64 explicit_request(struct explicit_request *request HW_NONNULL,
 						     EXPLICIT_NS_PER_S << EXPLICIT_REQUEST_BITS);
 	/* Far above what the header can carry, far below what a sum could overflow. */
 	const hw_s64 part = hw_min(hw_divide(numerator, hw_max(divisor, 1)), 1ULL << 62);
-	const hw_s64 share = (desired > rate ? part : -part) + request->remainder;
+
+	return desired > rate ? part : -part;
+}
+
+/* The change of throughput in B/s that the next packet asks for, whose share is `part`. */
+HW_INLINE hw_s64 explicit_request(struct explicit_request *request, hw_s64 part)
+{
+	const hw_s64 share = part + request->remainder;
 	const hw_s64 whole = (share + (1LL << (EXPLICIT_REQUEST_BITS - 1))) >> EXPLICIT_REQUEST_BITS;
 
 	request->remainder = 0;

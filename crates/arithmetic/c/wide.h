@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Products of 128 bits and their quotients, for machines without such integers: BPF has none.
+ * Products of 128 bits and their quotients, also for machines without such integers: BPF has none.
  */
 #ifndef HEADWAY_WIDE_H
 #define HEADWAY_WIDE_H
 
 #include "numbers.h"
+
+#if !defined(HW_PORTABLE) && (!defined(__SIZEOF_INT128__) || defined(__bpf__))
+#define HW_PORTABLE
+#endif
 
 struct hw_wide {
 	hw_u64 high;
@@ -14,6 +18,11 @@ struct hw_wide {
 
 HW_INLINE struct hw_wide hw_multiply(hw_u64 a, hw_u64 b)
 {
+#ifndef HW_PORTABLE
+	__extension__ const unsigned __int128 product = (unsigned __int128)a * b;
+
+	return (struct hw_wide){ .high = product >> 64, .low = product };
+#else
 	const hw_u64 low = (a & 0xffffffff) * (b & 0xffffffff);
 	const hw_u64 left = (a >> 32) * (b & 0xffffffff);
 	const hw_u64 right = (a & 0xffffffff) * (b >> 32);
@@ -24,6 +33,7 @@ HW_INLINE struct hw_wide hw_multiply(hw_u64 a, hw_u64 b)
 		.high = (a >> 32) * (b >> 32) + (left >> 32) + (right >> 32) + (middle >> 32),
 		.low = middle << 32 | (low & 0xffffffff),
 	};
+#endif
 }
 
 HW_INLINE struct hw_wide hw_add_wide(struct hw_wide wide, hw_u64 summand)
@@ -70,6 +80,9 @@ HW_INLINE hw_u64 hw_digit(hw_u64 *rest, hw_u64 next, hw_u64 divisor)
 /* Zeros before the highest bit of a number that is not 0. Not all compilers of BPF have an instruction for that. */
 HW_INLINE hw_u32 hw_leading_zeros(hw_u64 number)
 {
+#ifndef HW_PORTABLE
+	return __builtin_clzll(number | 1);
+#else
 	hw_u32 zeros = 0;
 	hw_u32 step;
 
@@ -80,6 +93,7 @@ HW_INLINE hw_u32 hw_leading_zeros(hw_u64 number)
 		}
 	}
 	return zeros;
+#endif
 }
 
 /* The quotient rounded down, or the largest number if that or infinity is larger. */

@@ -71,6 +71,12 @@ fn wide(seed: u64) -> u64 {
     }
 }
 
+// As compiled for BPF, which has no integers of 128 bits.
+unsafe extern "C" {
+    safe fn headway_portable_scale(a: u64, b: u64, divisor: u64) -> u64;
+    safe fn headway_portable_product(a: u64, b: u64, shift: u32) -> u64;
+}
+
 #[test]
 fn products_of_128_bits_and_their_quotients_are_exact() {
     for seed in 0..500_000 {
@@ -80,8 +86,11 @@ fn products_of_128_bits_and_their_quotients_are_exact() {
             .checked_div(u128::from(divisor))
             .map_or(u64::MAX, |quotient| u64::try_from(quotient).unwrap_or(u64::MAX));
         assert_eq!(scale(a, b, divisor), expected, "{a} * {b} / {divisor}");
+        assert_eq!(headway_portable_scale(a, b, divisor), expected, "{a} * {b} / {divisor}");
         let shift = 1 + (seed % 63) as u32;
         let shifted = (exact + (1 << (shift - 1))) >> shift;
-        assert_eq!(product(a, b, shift), u64::try_from(shifted).unwrap_or(u64::MAX), "{a} * {b} >> {shift}");
+        let expected = u64::try_from(shifted).unwrap_or(u64::MAX);
+        assert_eq!(product(a, b, shift), expected, "{a} * {b} >> {shift}");
+        assert_eq!(headway_portable_product(a, b, shift), expected, "{a} * {b} >> {shift}");
     }
 }

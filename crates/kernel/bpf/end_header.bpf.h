@@ -107,7 +107,8 @@ static __always_inline void request(struct end *end, struct fields *fields)
 	/* Any rate is not a share of one: the largest change shows that no router lowered it. */
 	fields->feedback = bpf_htonl(demand == END_ANY_DEMAND ?
 					     EXPLICIT_LARGEST_DELTA :
-					     explicit_request(&end->request, rate, demand, end->rtt.smoothed, end->window.segment));
+					     explicit_request(&end->request, explicit_share(rate, demand, end->rtt.smoothed,
+											    end->window.segment)));
 }
 
 /* Notes the header of so many packets of a connection: those that were merged have the same. */

@@ -4,13 +4,8 @@ unsafe extern "C" {
     safe fn headway_explicit_header_time(ns: u64) -> u32;
     safe fn headway_explicit_throughput(bytes: u64, srtt: u64) -> u64;
     safe fn headway_explicit_spacing(bytes: u64, rate: u64) -> u64;
-    safe fn headway_explicit_request(
-        request: &mut Request,
-        rate: u64,
-        desired: u64,
-        srtt: u64,
-        segment: u32,
-    ) -> i64;
+    safe fn headway_explicit_share(rate: u64, desired: u64, srtt: u64, segment: u32) -> i64;
+    safe fn headway_explicit_request(request: &mut Request, part: i64) -> i64;
     safe fn headway_explicit_window_set(window: &mut Window, bytes: u64);
     safe fn headway_explicit_window_change(window: &mut Window, feedback: i64, srtt: u64);
     safe fn headway_explicit_window_rate(window: &mut Window, rate: u32, srtt: u64);
@@ -41,6 +36,18 @@ pub fn spacing(bytes: u64, rate: u64) -> u64 {
     headway_explicit_spacing(bytes, rate)
 }
 
+/// The share of a packet in a change of throughput, in units smaller than B/s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share(i64);
+
+impl Share {
+    /// Returns the share in the change from `rate` to `desired`, both in b/s, of which all segments of one `srtt` ask for
+    /// the whole; `srtt` is in ns and above 0, `segment` in bytes.
+    pub fn new(rate: u64, desired: u64, srtt: u64, segment: u32) -> Share {
+        Share(headway_explicit_share(rate, desired, srtt, segment))
+    }
+}
+
 /// The change of throughput that a sender of XCP asks for, packet by packet (xcp-rcp 2.1): what rounding takes from one
 /// is asked for with the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,10 +57,9 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns the share of the next packet in the change from `rate` to `desired`, in B/s; rates are in b/s, `srtt` in ns
-    /// and above 0, and `segment` is in bytes.
-    pub fn next(&mut self, rate: u64, desired: u64, srtt: u64, segment: u32) -> i32 {
-        headway_explicit_request(self, rate, desired, srtt, segment) as i32
+    /// Returns what the next packet, whose share is `part`, asks for in B/s.
+    pub fn next(&mut self, part: Share) -> i32 {
+        headway_explicit_request(self, part.0) as i32
     }
 }
 

@@ -1,7 +1,7 @@
 //! The ends of a connection, held against integers of 128 bits.
 
 use headway_arithmetic::explicit::end::{
-    LARGEST_WINDOW, Request, Rtt, WINDOW_BITS, Window, has_waited, header_time, spacing, throughput,
+    LARGEST_WINDOW, Request, Rtt, Share, WINDOW_BITS, Window, has_waited, header_time, spacing, throughput,
 };
 use headway_arithmetic::explicit::{VERSION_RCP, VERSION_XCP};
 
@@ -54,7 +54,7 @@ fn requests_equal_those_of_wide_integers() {
             let whole = (share + (1 << 15)) >> 16;
             let delta = whole.clamp(-i128::from(i32::MAX), i32::MAX.into());
             remainder = if delta == whole { share - (whole << 16) } else { 0 };
-            assert_eq!(i128::from(request.next(rate, desired, srtt, segment)), delta);
+            assert_eq!(i128::from(request.next(Share::new(rate, desired, srtt, segment))), delta);
         }
     }
 }

@@ -10,7 +10,8 @@ use super::parts::{self, Parts};
 use super::reno::Reno;
 use super::{Ack, Argument, Congestion, Controller, Parameters, Start};
 use crate::explicit::{
-    Claims, Format, Header, Request, VERSION_XCP, Window, spacing_at_rate, throughput, to_header_time,
+    Claims, Format, Header, Request, Share, VERSION_XCP, Window, share, spacing_at_rate, throughput,
+    to_header_time,
 };
 use crate::units::{Bytes, Duration, Instant, Rate};
 
@@ -129,9 +130,20 @@ pub struct Xcp {
     /// Smoothed RTT; zero before the first ACK, so that the first segment says that it is unknown.
     srtt: Duration,
     request: Request,
+    /// What headers say until window or RTT change; `None` if they have.
+    said: Option<Said>,
     /// Takes over at the first loss, with [`LossPolicy::Reno`].
     reno: Option<Reno>,
     start: Start,
+}
+
+/// What the headers of a sender say.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    /// RTT and X as headers have them.
+    rtt: u32,
+    x: u32,
+    share: Share,
 }
 
 impl Xcp {
@@ -144,6 +156,7 @@ impl Xcp {
             wire,
             srtt: Duration::ZERO,
             request: Request::default(),
+            said: None,
             reno: None,
             start: *start,
         }
@@ -152,6 +165,17 @@ impl Xcp {
     /// Segments in the window.
     fn segments(&self) -> f64 {
         self.window.with_fraction() as f64 / (self.wire.get() << crate::explicit::WINDOW_BITS) as f64
+    }
+
+    /// Returns what headers say at the window and RTT of now.
+    fn say(&self) -> Said {
+        let bytes = Bytes::new((self.window() * self.wire.get() as f64) as u64);
+        let rate = throughput(bytes, self.srtt);
+        Said {
+            rtt: to_header_time(self.srtt),
+            x: to_header_time(spacing_at_rate(self.wire, rate)),
+            share: share(rate, self.parameters.demand, self.srtt, self.wire),
+        }
     }
 
     /// Becomes Reno with the window of now, if losses make it so; returns the controller that they concern.
@@ -166,6 +190,7 @@ impl Xcp {
 
 impl Controller for Xcp {
     fn on_ack(&mut self, ack: &Ack) {
+        self.said = None;
         self.srtt = ack.smoothed.unwrap_or(self.srtt);
         if let Some(reno) = &mut self.reno {
             return reno.on_ack(ack);
@@ -182,6 +207,7 @@ impl Controller for Xcp {
         if self.parameters.deaf {
             return;
         }
+        self.said = None;
         match self.after_loss() {
             Some(reno) => reno.on_congestion(now, in_flight, cause),
             None => self.window.set(Bytes::new(self.window.bytes().get() / 2)),
@@ -192,6 +218,7 @@ impl Controller for Xcp {
         if self.parameters.deaf {
             return;
         }
+        self.said = None;
         match self.after_loss() {
             Some(reno) => reno.on_timeout(now, in_flight, already_reduced),
             None => self.window.set(self.wire),
@@ -215,12 +242,10 @@ impl Controller for Xcp {
     fn header(&mut self) -> Option<Header> {
         let mut header = Header::new(VERSION_XCP, Format::Standard);
         if self.srtt > Duration::ZERO {
-            let bytes = Bytes::new((self.window() * self.wire.get() as f64) as u64);
-            let rate = throughput(bytes, self.srtt);
-            header.rtt = to_header_time(self.srtt);
-            header.x = to_header_time(spacing_at_rate(self.wire, rate));
-            let delta = self.request.delta(rate, self.parameters.demand, self.srtt, self.wire);
-            header.feedback = delta.cast_unsigned();
+            let said = self.said.unwrap_or_else(|| self.say());
+            self.said = Some(said);
+            (header.rtt, header.x) = (said.rtt, said.x);
+            header.feedback = self.request.next(said.share).cast_unsigned();
             self.parameters.claims.apply(&mut header);
         }
         Some(header)

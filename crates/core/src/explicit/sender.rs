@@ -1,6 +1,7 @@
 //! What a sender writes into the header (xcp-rcp 2.1).
 
 use headway_arithmetic::explicit::end;
+pub use headway_arithmetic::explicit::end::{Request, Share};
 
 use crate::units::{Bytes, Duration, Rate};
 
@@ -22,21 +23,11 @@ pub fn spacing_at_rate(packet: Bytes, rate: Rate) -> Duration {
     Duration::from_ns(i64::try_from(end::spacing(packet.get(), rate.bps())).unwrap_or(i64::MAX))
 }
 
-/// The change of throughput that a sender of XCP asks for, packet by packet (xcp-rcp 2.1).
-///
-/// What rounding takes from one packet is asked for with the next, so the sum over a round trip is right however small
-/// the parts are.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Request(end::Request);
-
-impl Request {
-    /// Returns the share of the next packet in the change from `throughput` to `desired`, in B/s; 0 while the RTT is
-    /// unknown.
-    pub fn delta(&mut self, throughput: Rate, desired: Rate, srtt: Duration, mss: Bytes) -> i32 {
-        let Some(srtt) = positive(srtt) else { return 0 };
-        let segment = u32::try_from(mss.get()).unwrap_or(u32::MAX);
-        self.0.next(throughput.bps(), desired.bps(), srtt, segment)
-    }
+/// Returns the share of a packet of `mss` bytes in the change from `throughput` to `desired`, of which all packets of a round
+/// trip ask for the whole (xcp-rcp 2.1); none while the RTT is unknown.
+pub fn share(throughput: Rate, desired: Rate, srtt: Duration, mss: Bytes) -> Share {
+    let Some(srtt) = positive(srtt) else { return Share::default() };
+    Share::new(throughput.bps(), desired.bps(), srtt, u32::try_from(mss.get()).unwrap_or(u32::MAX))
 }
 
 /// Returns a time that is known, in ns.

@@ -180,7 +180,8 @@ fn requests_of_a_round_trip_sum_to_the_change_that_is_wanted() {
         let (now, desired) = (Rate::from_mbps(now), Rate::from_mbps(desired));
         let mut request = Request::default();
         let packets = now.bps_f64() / 8.0 * 0.1 / 1440.0;
-        let sum: i64 = (0..packets as u64).map(|_| i64::from(request.delta(now, desired, RTT, MSS))).sum();
+        let sum: i64 =
+            (0..packets as u64).map(|_| i64::from(request.next(share(now, desired, RTT, MSS)))).sum();
         let wanted = (desired.bps_f64() - now.bps_f64()) / 8.0 * packets.floor() / packets;
         if packets >= 2.0 {
             assert!((sum as f64 / wanted - 1.0).abs() < 0.01, "{now} to {desired}: {sum} of {wanted}");
@@ -193,11 +194,11 @@ fn requests_of_a_round_trip_sum_to_the_change_that_is_wanted() {
 fn requests_fit_into_the_header_whatever_is_wanted() {
     let mut request = Request::default();
     let [zero, most] = [Rate::ZERO, Rate::from_bps(u64::MAX)];
-    assert_eq!(request.delta(zero, most, RTT, MSS), i32::MAX);
-    assert_eq!(request.delta(most, zero, Duration::from_ns(1), MSS), -i32::MAX);
-    assert_eq!(request.delta(most, most, Duration::MAX, Bytes::new(u64::MAX)), 0);
-    assert_eq!(request.delta(Rate::from_mbps(1.0), most, Duration::ZERO, MSS), 0);
-    assert_eq!(request.delta(Rate::from_mbps(1.0), most, Duration::from_ns(-1), MSS), 0);
+    assert_eq!(request.next(share(zero, most, RTT, MSS)), i32::MAX);
+    assert_eq!(request.next(share(most, zero, Duration::from_ns(1), MSS)), -i32::MAX);
+    assert_eq!(request.next(share(most, most, Duration::MAX, Bytes::new(u64::MAX))), 0);
+    assert_eq!(request.next(share(Rate::from_mbps(1.0), most, Duration::ZERO, MSS)), 0);
+    assert_eq!(request.next(share(Rate::from_mbps(1.0), most, Duration::from_ns(-1), MSS)), 0);
 }
 
 /// xcp-rcp F07.

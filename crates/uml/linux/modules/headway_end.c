@@ -111,9 +111,10 @@ static void end_request(struct end *end, struct explicit_header *header)
 	if (end->version != EXPLICIT_VERSION_XCP)
 		return;
 	/* Any rate is not a share of one: routers lower the largest change. */
-	header->feedback = end->demand ? explicit_request(&end->request, rate, end->demand, end->rtt.smoothed,
-							  end->window.segment) :
-					 EXPLICIT_LARGEST_DELTA;
+	header->feedback = EXPLICIT_LARGEST_DELTA;
+	if (end->demand)
+		header->feedback = explicit_request(&end->request, explicit_share(rate, end->demand, end->rtt.smoothed,
+										  end->window.segment));
 }
 
 /* The header of the next packet, with data or without; its version is 0 if it is to have none. */
