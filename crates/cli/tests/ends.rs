@@ -119,3 +119,20 @@ fn senders_and_routers_change_their_protocol_while_data_flows() {
         }
     }
 }
+
+#[test]
+fn plain_tcp_leaves_its_part_to_a_class_with_headers() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = "[[flow]]\nfrom = \"client\"\nto = \"sink\"\ncontroller = \"reno\"\n";
+    let text = scenario("classes", "xcp").replace("count = 2\n", plain);
+    let text = text.replace("\"3 s\"", "\"6 s\"").replace("\"1500 ms\"", "\"2 s\"");
+    let file = support::write(folder.path(), "classes.toml", &text);
+    let Some(lab) = summary(&file, folder.path(), "lab") else { return };
+    if lab["valid"] != true {
+        println!("INVALID: {lab}");
+        return;
+    }
+    let [explicit, plain] = [0, 1].map(|group| lab["groups"][group]["goodput_bps"].as_f64().unwrap());
+    assert!((explicit / (explicit + plain) - 0.5).abs() < 0.05, "{explicit} and {plain} b/s");
+    assert!(lab["links"][0]["utilisation"].as_f64().unwrap() > 0.98, "{lab}");
+}

@@ -7,7 +7,7 @@ use crate::congestion_header::{Fault, Found};
 /// Packets that reached a queue whose router reads congestion headers, by what it found in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderCounts {
-    /// Packets with a header of the router's version.
+    /// Packets with a header that the router serves.
     pub headers: u64,
     /// Those of which the router changed the feedback.
     pub rewritten: u64,
@@ -30,13 +30,13 @@ pub struct HeaderCounts {
 }
 
 impl HeaderCounts {
-    /// Counts what was found in a packet by a router that serves headers of `version`.
-    pub(crate) fn note(&mut self, found: Result<&Found, Fault>, version: u8) {
+    /// Counts what was found in a packet by a router that serves headers of `versions`.
+    pub(crate) fn note(&mut self, found: Result<&Found, Fault>, versions: &[u8]) {
         match found {
             Ok(found) => {
                 self.behind_options += u64::from(found.options);
                 self.other_protocols += u64::from(found.is_other_protocol());
-                if found.header.version == version {
+                if versions.contains(&found.header.version) {
                     self.headers += 1;
                 } else {
                     self.not_served += 1;

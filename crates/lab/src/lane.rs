@@ -47,8 +47,8 @@ pub(crate) struct Lane {
     /// Frames that jitter delays before the queue, ordered by arrival there and then by the order of the draws.
     arriving: BinaryHeap<Reverse<(Instant, u64, Frame)>>,
     drawn: u64,
-    /// Frames that wait in the queue until the discipline judges their departure.
-    waiting: VecDeque<Frame>,
+    /// Frames that wait in the queue until the discipline judges their departure, by number.
+    waiting: Vec<Option<Frame>>,
     held: VecDeque<Held>,
     carrier: Carrier,
     headers: HeaderCounts,
@@ -74,7 +74,7 @@ impl Lane {
             rng: Pcg64Mcg::seed_from_u64(seed.wrapping_add(way)),
             arriving: BinaryHeap::new(),
             drawn: 0,
-            waiting: VecDeque::new(),
+            waiting: Vec::new(),
             held: VecDeque::with_capacity(1024),
             carrier: spec.carrier(),
             headers: HeaderCounts::default(),
@@ -160,7 +160,7 @@ impl Lane {
     pub(crate) fn clear(&mut self, frames: &mut FramePool) {
         let arriving = self.arriving.drain().map(|Reverse((_, _, frame))| frame);
         let held = self.held.drain(..).map(|held| held.frame);
-        for frame in arriving.chain(self.waiting.drain(..)).chain(held) {
+        for frame in arriving.chain(self.waiting.drain(..).flatten()).chain(held) {
             frames.free(frame.number);
         }
     }
@@ -175,11 +175,11 @@ impl Lane {
         };
         let ip = frame.len.saturating_sub(ETHERNET) as u64;
         let ect = ecn::is_capable(bytes);
-        let header = match self.link.version() {
-            Some(version) => self.header(bytes, version),
-            None => None,
+        let header = match self.link.versions() {
+            [] => None,
+            versions => self.header(bytes, versions),
         };
-        let verdict = self.link.offer(at, ip, ect, header.as_ref().map(|(header, _)| header));
+        let verdict = self.link.offer(at, ip, ect, header.as_ref().map(|(header, _)| header), frame.number);
         let frame = Frame { header: header.and_then(|(_, place)| place), ..frame };
         // Departures up to now come first: those frames are older.
         self.place_decided(frames);
@@ -188,9 +188,9 @@ impl Lane {
 
     /// Returns the congestion header of a frame and where it is. Of a packet whose header is of no use it is one that
     /// every router rejects: the packet counts as input and is dropped (xcp-rcp 2.4, 2.16).
-    fn header(&mut self, frame: &[u8], version: u8) -> Option<(Header, Option<Place>)> {
+    fn header(&mut self, frame: &[u8], versions: &[u8]) -> Option<(Header, Option<Place>)> {
         let found = congestion_header::find(frame, self.carrier)?;
-        self.headers.note(found.as_ref().map_err(|fault| *fault), version);
+        self.headers.note(found.as_ref().map_err(|fault| *fault), versions);
         Some(match found {
             Ok(found) => (found.header, found.place),
             Err(_) => (Header::new(NO_VERSION, Format::Standard), None),
@@ -198,8 +198,8 @@ impl Lane {
     }
 
     fn place_decided(&mut self, frames: &mut FramePool) {
-        while let Some(Decided { verdict, feedback }) = self.link.decided()
-            && let Some(frame) = self.waiting.pop_front()
+        while let Some(Decided { frame, verdict, feedback }) = self.link.decided()
+            && let Some(frame) = self.waiting.get_mut(frame as usize).and_then(Option::take)
         {
             if let (Some(feedback), Some(place), Verdict::Deliver { .. }) = (feedback, frame.header, verdict)
             {
@@ -218,7 +218,11 @@ impl Lane {
                 }
                 self.held.push_back(Held { frame, release });
             }
-            Verdict::Pending => self.waiting.push_back(frame),
+            Verdict::Pending => {
+                let number = frame.number as usize;
+                self.waiting.resize(self.waiting.len().max(number + 1), None);
+                self.waiting[number] = Some(frame);
+            }
             Verdict::Lost | Verdict::Dropped => frames.free(frame.number),
         }
     }

@@ -129,10 +129,20 @@ fn other_disciplines_leave_headers_alone() {
 
 #[test]
 fn whatever_arrives_is_counted_and_leaves_the_router_working() {
+    send_anything("{ kind = \"rcp\", limit = \"20 kB\" }", true);
+}
+
+#[test]
+fn whatever_arrives_is_counted_and_leaves_classes_working() {
+    send_anything("{ kind = \"classes\", limit = \"20 kB\" }", false);
+}
+
+/// Sends random and mutated packets with headers of RCP to a queue that serves this version, and `only` this.
+fn send_anything(queue: &str, only: bool) {
     use rand::RngExt;
     let mut rng = Pcg64Mcg::seed_from_u64(5);
     let mut frames = FramePool::new(1600);
-    let mut lane = lane("{ kind = \"rcp\", limit = \"20 kB\" }");
+    let mut lane = lane(queue);
     let bases = Packet::all().map(|packet| packet.build(&header(VERSION_RCP)));
     let (mut now, mut out) = (START, 0);
     for _ in 0..cases(500_000) {
@@ -153,12 +163,12 @@ fn whatever_arrives_is_counted_and_leaves_the_router_working() {
         counts.wrong_length,
         counts.unknown_version,
         counts.unknown_format,
-        counts.not_served,
         counts.fragments,
         counts.behind_options,
         counts.other_protocols,
     ];
     assert!(faults.iter().all(|count| *count > 0), "{counts:?}");
+    assert_eq!(counts.not_served > 0, only);
     assert!(out > 0 && counts.headers > counts.dropped(), "{counts:?}");
     // The router still serves a proper sender, and holds no frame.
     let calm = now + Duration::from_ms(60_000);
@@ -209,8 +219,8 @@ fn a_change_of_the_queue_leaves_a_varying_link_where_it_is() {
     // Set 1.5 s after the start, the rate stays the second one.
     let change = START + Duration::from_ms(1_500);
     lane.link.set_queue(change, &after);
-    assert_eq!(lane.link.version(), None);
-    assert_eq!(lane.link.offer(change, 1500, false, None), Verdict::Pending);
+    assert!(lane.link.versions().is_empty());
+    assert_eq!(lane.link.offer(change, 1500, false, None, 0), Verdict::Pending);
     lane.link.advance(change);
     let sent = Verdict::Deliver { at: change + Duration::from_us(6_152), marked: false };
     assert_eq!(lane.link.decided().map(|decided| decided.verdict), Some(sent));
@@ -219,13 +229,14 @@ fn a_change_of_the_queue_leaves_a_varying_link_where_it_is() {
 #[test]
 fn packets_stay_in_the_queue_when_the_discipline_changes() {
     let mut frames = FramePool::new(1600);
-    let kinds = ["rcp", "xcp", "codel", "xcp-b", "drop-tail", "errors"];
+    let kinds =
+        ["rcp", "classes", "xcp", "codel", "classes", "drop-tail", "classes", "classes", "xcp-b", "errors"];
     let mut lane = lane("{ kind = \"xcp\" }");
     let mut sent = 0;
     for kind in kinds {
         let spec = spec(&format!("{{ kind = \"{kind}\" }}"));
         for _ in 0..20 {
-            let version = lane.link.version().unwrap_or(VERSION_XCP);
+            let version = lane.link.versions().first().copied().unwrap_or(VERSION_XCP);
             pass(&mut lane, &mut frames, START, &Packet::v4().build(&header(version)));
             sent += 1;
         }
@@ -274,12 +285,74 @@ fn releases(queue: &str, every_turn: bool) -> (Vec<(Instant, Vec<u8>)>, u32) {
 
 #[test]
 fn packets_leave_as_if_the_router_had_looked_at_every_turn() {
-    for queue in ["{ kind = \"xcp\" }", "{ kind = \"errors\", capacity = \"0 b/s\" }", "{ kind = \"codel\" }"]
-    {
+    // Where it may drop packets, or serve others first, it looks at every turn.
+    for (queue, looks_ahead) in [
+        ("{ kind = \"xcp\" }", true),
+        ("{ kind = \"errors\", capacity = \"0 b/s\" }", true),
+        ("{ kind = \"codel\" }", false),
+        ("{ kind = \"classes\" }", false),
+    ] {
         let ((often, turns), (rarely, events)) = (releases(queue, true), releases(queue, false));
         assert!(often.len() > 1_900 && often == rarely, "{queue}");
-        assert!(queue.contains("codel") || events < turns * 3 / 4, "{queue}: {events} of {turns}");
+        assert!(!looks_ahead || events < turns * 3 / 4, "{queue}: {events} of {turns}");
     }
+}
+
+#[test]
+fn classes_send_in_turns_and_every_frame_keeps_its_content() {
+    let mut frames = FramePool::new(1600);
+    let mut lane = lane("{ kind = \"classes\", limit = \"100 kB\" }");
+    let with_header = |version, protocol| {
+        let mut frame = Packet::v4().build(&Header { protocol, ..header(version) });
+        frame.resize(1_400, 0);
+        frame
+    };
+    let plain = |number: u8| {
+        let mut frame = with_header(VERSION_XCP, number);
+        // UDP, so that nobody takes its content for a header.
+        frame[23] = 17;
+        frame
+    };
+    // Ten packets of RCP, then ten of XCP, then ten without a header; the byte of the protocol tells them apart.
+    let arrivals: Vec<Vec<u8>> = (100..110)
+        .map(|number| with_header(VERSION_RCP, number))
+        .chain((110..120).map(|number| with_header(VERSION_XCP, number)))
+        .chain((120..130).map(plain))
+        .collect();
+    for frame in &arrivals {
+        pass(&mut lane, &mut frames, START, frame);
+    }
+    let left = released(&mut lane, &mut frames, START + Duration::from_ms(1_000));
+    let numbers: Vec<u8> = left.iter().map(|frame| frame[34]).collect();
+    assert_eq!(numbers.len(), 30);
+    for class in [100_u8..110, 110..120, 120..130] {
+        let of_class = numbers.iter().copied().filter(|number| class.contains(number));
+        assert!(of_class.eq(class.clone()), "{numbers:?}");
+        // A turn is one large packet.
+        assert!(numbers[..15].iter().filter(|number| class.contains(*number)).count() >= 4, "{numbers:?}");
+    }
+    assert_eq!(
+        lane.headers(),
+        HeaderCounts { headers: 20, rewritten: 20, other_protocols: 20, ..lane.headers() }
+    );
+}
+
+#[test]
+fn cross_traffic_leaves_classes_with_headers_their_part() {
+    let text = "[forward]\nrate = \"10 Mb/s\"\nqueue = { kind = \"classes\" }\n\
+                [[cross]]\ndirection = \"forward\"\nmodel = \"poisson\"\nrate = \"30 Mb/s\"";
+    let spec = Spec::parse(text, std::path::Path::new("x.toml")).unwrap();
+    let mut lane = Lane::new(&spec, 0, Direction::Forward, START);
+    let mut frames = FramePool::new(1600);
+    let frame = Packet::v4().build(&header(VERSION_XCP));
+    // A few Mb/s: less than half of the link.
+    let (mut waited, mut out) = (0, 0);
+    for k in 0..5_000 {
+        let at = START + Duration::from_us(400 * k);
+        waited += usize::from(lane.link.next_turn().is_some());
+        out += pass(&mut lane, &mut frames, at, &frame).len();
+    }
+    assert!(waited > 4_000 && out > 4_900, "{waited}, {out}");
 }
 
 #[test]

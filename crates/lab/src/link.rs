@@ -15,7 +15,6 @@ use crate::meter::{Meter, Owner};
 use crate::queue::{Queue, Service, wire_size};
 use crate::spec::{Cross, Direction, LinkSpec};
 use crate::truth::Interval;
-use crate::waiting::Waiting;
 
 /// How long before its delivery a packet is judged at the latest. The emulator sleeps until so long before a delivery in any
 /// case, because sleepers wake up late (50 to 100 us is sensible).
@@ -42,6 +41,8 @@ pub enum Verdict {
 /// The fate of a packet that waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decided {
+    /// The number of its frame.
+    pub frame: u32,
     /// Any but [`Verdict::Pending`].
     pub verdict: Verdict,
     /// The feedback for its congestion header, if that changes.
@@ -52,8 +53,6 @@ pub struct Decided {
 #[derive(Clone, Debug)]
 pub struct Link {
     queue: Queue,
-    /// Packets whose departure has not been judged yet.
-    waiting: Waiting,
     /// Verdicts on host packets that waited.
     decided: VecDeque<Decided>,
     /// A drop-tail queue that sees cross traffic only. It shows whether a cross packet would have been dropped without
@@ -91,7 +90,6 @@ impl Link {
         let queue_seed = sub_seed(seed, direction, 0, QUEUE);
         let mut link = Link {
             queue: Queue::new(start, rates.clone(), &spec.discipline(), queue_seed),
-            waiting: Waiting::default(),
             decided: VecDeque::new(),
             shadow: Queue::new(start, rates.clone(), &spec.drop_tail(), 0),
             sources: Vec::new(),
@@ -130,8 +128,8 @@ impl Link {
             source.step();
             self.judge_departures(at);
             self.meter.cross_offered(at, size);
-            let alone = self.shadow.push(at, size, false, None).is_some();
-            match self.queue.push(at, size, false, None) {
+            let alone = self.shadow.push(at, size, false, None, None).is_some();
+            match self.queue.push(at, size, false, None, None) {
                 Some(accepted) => self.taken(at, Owner::Cross, size, accepted.service),
                 None => self.meter.cross_dropped(at, alone),
             }
@@ -140,9 +138,9 @@ impl Link {
         self.clock = self.clock.max(time);
     }
 
-    /// Returns the version of the congestion headers that the queue serves; `None` if it reads none.
-    pub fn version(&self) -> Option<u8> {
-        self.queue.version()
+    /// Returns the versions of the congestion headers that the queue serves; none if it reads no headers.
+    pub fn versions(&self) -> &'static [u8] {
+        self.queue.versions()
     }
 
     /// Returns the records of the control intervals that ended since the last call.
@@ -151,12 +149,13 @@ impl Link {
     }
 
     /// Offers a host packet with IP length `ip` bytes that arrives at `at`, ECN-capable or not (`ect`), with a congestion
-    /// header or without. A packet reported late, after time has advanced past `at`, counts as arriving now.
-    pub fn offer(&mut self, at: Instant, ip: u64, ect: bool, header: Option<&Header>) -> Verdict {
+    /// header or without. A packet reported late, after time has advanced past `at`, counts as arriving now. If it waits,
+    /// [`Link::decided`] returns the number of its `frame`.
+    pub fn offer(&mut self, at: Instant, ip: u64, ect: bool, header: Option<&Header>, frame: u32) -> Verdict {
         let at = at.max(self.clock);
         self.advance(at);
         let size = wire_size(ip);
-        let Some(accepted) = self.queue.push(at, size, ect, header) else {
+        let Some(accepted) = self.queue.push(at, size, ect, header, Some(frame)) else {
             self.meter.host_dropped(at);
             return Verdict::Dropped;
         };
@@ -167,7 +166,7 @@ impl Link {
         }
     }
 
-    /// Returns the verdict on the oldest host packet that waited, once there is one.
+    /// Returns the next verdict on a host packet that waited, in order of departure.
     pub fn decided(&mut self) -> Option<Decided> {
         self.decided.pop_front()
     }
@@ -183,24 +182,21 @@ impl Link {
     /// Nobody waits for cross traffic, and whatever happens later first judges the departures that were due before. So
     /// the result is the same, and the caller need not wake up for every packet.
     pub fn next_event(&self) -> Option<Instant> {
-        let (before, size) = self.waiting.first_host()?;
-        let turn = self.queue.next_turn()?;
-        if !self.queue.keeps_accepted() || self.traced_delay.is_some() {
-            return Some(turn);
+        let turn = self.queue.next_turn().filter(|_| self.queue.has_host())?;
+        match self.queue.first_host() {
+            Some((own_turn, size)) if self.traced_delay.is_none() => {
+                let delivery = self.queue.time_after(own_turn, size) + self.delay;
+                Some(own_turn.max(delivery - LEAD))
+            }
+            _ => Some(turn),
         }
-        let own_turn = self.queue.time_after(turn, before);
-        let delivery = self.queue.time_after(own_turn, size) + self.delay;
-        Some(own_turn.max(delivery - LEAD))
     }
 
     /// Counts a packet that the queue accepted at `at`.
     fn taken(&mut self, at: Instant, owner: Owner, size: Bytes, service: Option<Service>) {
-        match service {
-            Some(service) => {
-                self.meter.carried(owner, service, size);
-                self.meter.queued(at, service.start);
-            }
-            None => self.waiting.push(owner, size),
+        if let Some(service) = service {
+            self.meter.carried(owner, service, size);
+            self.meter.queued(at, service.start);
         }
         self.meter.backlog(at, self.queue.scaled_backlog(at));
     }
@@ -208,23 +204,26 @@ impl Link {
     /// Judges the departures of all waiting packets up to `time`.
     fn judge_departures(&mut self, time: Instant) {
         while let Some(served) = self.queue.serve(time) {
-            let Some((owner, size)) = self.waiting.pop() else { return };
-            match (served.service, owner) {
-                (Some((service, marked)), owner) => {
-                    self.meter.carried(owner, service, size);
-                    self.meter.queued(served.arrived, service.start);
-                    if owner == Owner::Host {
-                        let verdict = self.deliver(service, marked);
-                        self.decided.push_back(Decided { verdict, feedback: served.feedback });
-                    }
-                }
-                (None, Owner::Host) => {
-                    self.meter.host_dropped(served.arrived);
-                    self.decided.push_back(Decided { verdict: Verdict::Dropped, feedback: None });
-                }
-                // The queue accepted it on arrival, as it would have without the hosts' packets; so hosts are charged.
-                (None, Owner::Cross) => self.meter.cross_dropped(served.arrived, true),
+            let owner = if served.frame.is_some() { Owner::Host } else { Owner::Cross };
+            if let Some((service, _)) = served.service {
+                self.meter.carried(owner, service, served.size);
+                self.meter.queued(served.arrived, service.start);
             }
+            let verdict = match (served.service, served.frame) {
+                (Some((service, marked)), Some(_)) => self.deliver(service, marked),
+                (None, Some(_)) => {
+                    self.meter.host_dropped(served.arrived);
+                    Verdict::Dropped
+                }
+                (Some(_), None) => continue,
+                // The queue accepted it on arrival, as it would have without the hosts' packets; so hosts are charged.
+                (None, None) => {
+                    self.meter.cross_dropped(served.arrived, true);
+                    continue;
+                }
+            };
+            let decided = served.frame.map(|frame| Decided { frame, verdict, feedback: served.feedback });
+            self.decided.extend(decided);
         }
     }
 
@@ -360,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_lone_packet_takes_serialisation_plus_delay() {
-        let verdict = link(&spec(), &[]).offer(START, 1500, false, None);
+        let verdict = link(&spec(), &[]).offer(START, 1500, false, None, 0);
         assert_eq!(verdict, delivered(START + MS10 + Duration::from_ns(123_040)));
     }
 
@@ -369,8 +368,8 @@ mod tests {
         let mut link = link(&spec(), &[]);
         // Two packets at once every millisecond: the second waits for the 123.04 us of the first.
         for k in 0..10 {
-            link.offer(START + Duration::from_ms(k), 1500, false, None);
-            link.offer(START + Duration::from_ms(k), 1500, false, None);
+            link.offer(START + Duration::from_ms(k), 1500, false, None, 0);
+            link.offer(START + Duration::from_ms(k), 1500, false, None, 0);
         }
         link.advance(START + MS10);
         let interval = link.take_finished().unwrap();
@@ -384,7 +383,9 @@ mod tests {
         let mut link = link(&LinkSpec { loss: 0.01, ..spec() }, &[]);
         let n = 100_000;
         let lost = (0..n)
-            .filter(|k| link.offer(START + Duration::from_us(200) * *k, 1500, false, None) == Verdict::Lost)
+            .filter(|k| {
+                link.offer(START + Duration::from_us(200) * *k, 1500, false, None, 0) == Verdict::Lost
+            })
             .count();
         let (mean, sigma) = (n as f64 * 0.01, (n as f64 * 0.01 * 0.99).sqrt());
         assert!((lost as f64 - mean).abs() < 3.0 * sigma, "{lost}");
@@ -395,9 +396,12 @@ mod tests {
         let outages = Some(Outages::Listed(vec![(MS10, Duration::from_ms(30))]));
         let mut link = link(&LinkSpec { outages, ..spec() }, &[]);
         let finish = |at, end| delivered(START + end + MS10 + Duration::from_ns(at));
-        assert_eq!(link.offer(START, 1500, false, None), finish(123_040, Duration::ZERO));
-        assert_eq!(link.offer(START + MS10, 1500, false, None), finish(123_040, Duration::from_ms(40)));
-        assert_eq!(link.offer(START + MS10 * 2, 1500, false, None), finish(246_080, Duration::from_ms(40)));
+        assert_eq!(link.offer(START, 1500, false, None, 0), finish(123_040, Duration::ZERO));
+        assert_eq!(link.offer(START + MS10, 1500, false, None, 0), finish(123_040, Duration::from_ms(40)));
+        assert_eq!(
+            link.offer(START + MS10 * 2, 1500, false, None, 0),
+            finish(246_080, Duration::from_ms(40))
+        );
         link.advance(START + MS10 * 2);
         assert!(link.take_finished().unwrap().capacity > link.take_finished().unwrap().capacity);
     }
@@ -408,7 +412,9 @@ mod tests {
         let mut link = link(&LinkSpec { loss_bursts: Some(bursts), ..spec() }, &[]);
         let n = 500_000;
         let lost = (0..n)
-            .filter(|k| link.offer(START + Duration::from_us(200) * *k, 1500, false, None) == Verdict::Lost)
+            .filter(|k| {
+                link.offer(START + Duration::from_us(200) * *k, 1500, false, None, 0) == Verdict::Lost
+            })
             .count();
         // 1000 bad times, whose lengths vary.
         assert!((lost as f64 / (n as f64 * 0.05) - 1.0).abs() < 0.15, "{lost}");
@@ -423,7 +429,8 @@ mod tests {
             let mut delivered = 0u64;
             // Hosts send 20 Mb/s of their own.
             while at < end {
-                delivered += u64::from(matches!(link.offer(at, 1500, false, None), Verdict::Deliver { .. }));
+                delivered +=
+                    u64::from(matches!(link.offer(at, 1500, false, None, 0), Verdict::Deliver { .. }));
                 at += Duration::from_ns(615_200);
             }
             link.advance(end + Duration::from_ms(1000));
@@ -447,7 +454,7 @@ mod tests {
         let mut link = link(&spec(), &[cross(Model::Cbr, 90.0)]);
         // 50 Mb/s of host traffic on top of 90 overflows a link of 100.
         for k in 0..20_000 {
-            link.offer(START + Duration::from_ns(246_080) * k, 1500, false, None);
+            link.offer(START + Duration::from_ns(246_080) * k, 1500, false, None, 0);
         }
         let mut sums = (0, 0, 0);
         while let Some(interval) = link.take_finished() {
@@ -472,11 +479,11 @@ mod tests {
     #[test]
     fn a_shorter_delay_does_not_reorder() {
         let mut link = link(&spec(), &[]);
-        let Verdict::Deliver { at: first, .. } = link.offer(START, 1500, false, None) else {
+        let Verdict::Deliver { at: first, .. } = link.offer(START, 1500, false, None, 0) else {
             panic!("dropped")
         };
         link.set_link(START, &LinkSpec { delay: Duration::from_ms(1), ..spec() });
-        let Verdict::Deliver { at: second, .. } = link.offer(START, 1500, false, None) else {
+        let Verdict::Deliver { at: second, .. } = link.offer(START, 1500, false, None, 0) else {
             panic!("dropped")
         };
         assert!(second >= first);
@@ -502,7 +509,7 @@ mod tests {
     fn a_discipline_marks_what_may_be_marked() {
         let step = QueueSpec::Step(StepConfig { threshold: Bytes::new(3_000), limit: None, packets: None });
         let mut link = link(&LinkSpec { queue: Some(step), ..spec() }, &[]);
-        let mut offer = |ect| link.offer(START, 1500, ect, None);
+        let mut offer = |ect| link.offer(START, 1500, ect, None, 0);
         let marks: Vec<bool> =
             (0..4).map(|_| matches!(offer(true), Verdict::Deliver { marked: true, .. })).collect();
         assert_eq!(marks, [false, false, true, true]);
@@ -521,7 +528,7 @@ mod tests {
         let (mut waiting, mut deliveries, mut dropped, mut marked) = (0u64, Vec::new(), 0u64, 0u64);
         for k in 0..20_000 {
             let at = START + Duration::from_ns(205_067) * k;
-            let verdict = link.offer(at, 1500, k % 2 == 0, None);
+            let verdict = link.offer(at, 1500, k % 2 == 0, None, 0);
             assert_eq!(verdict, Verdict::Pending);
             waiting += 1;
             while let Some(Decided { verdict, .. }) = link.decided() {
@@ -556,7 +563,7 @@ mod tests {
         // Half of the packet is left when the rate falls to a tenth.
         let begin = START + Duration::from_ms(15) - Duration::from_ns(61_520);
         assert_eq!(
-            link.offer(begin, 1500, false, None),
+            link.offer(begin, 1500, false, None, 0),
             delivered(begin + MS10 + Duration::from_ns(61_520 * 11))
         );
         link.advance(START + Duration::from_ms(40));
@@ -566,7 +573,7 @@ mod tests {
         link.set_link(START + Duration::from_ms(40), &spec);
         let later = START + Duration::from_ms(50);
         assert_eq!(
-            link.offer(later, 1500, false, None),
+            link.offer(later, 1500, false, None, 0),
             delivered(later + MS10 + Duration::from_ns(123_040))
         );
     }
@@ -576,8 +583,8 @@ mod tests {
         let trace = serde_json::from_str(r#"[["0 s", "10 ms"], ["1 s", "30 ms"]]"#).unwrap();
         let mut link = link(&LinkSpec { delay_trace: Some(trace), ..spec() }, &[]);
         let sent = Duration::from_ns(123_040);
-        assert_eq!(link.offer(START, 1500, false, None), delivered(START + sent + MS10));
+        assert_eq!(link.offer(START, 1500, false, None, 0), delivered(START + sent + MS10));
         let later = START + Duration::from_ms(1_000);
-        assert_eq!(link.offer(later, 1500, false, None), delivered(later + sent + MS10 * 3));
+        assert_eq!(link.offer(later, 1500, false, None, 0), delivered(later + sent + MS10 * 3));
     }
 }

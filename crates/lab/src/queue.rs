@@ -1,4 +1,4 @@
-//! A FIFO queue with a queue discipline in front of a wire, in exact integer arithmetic.
+//! A queue with its discipline in front of a wire, in exact integer arithmetic.
 
 use std::collections::VecDeque;
 
@@ -6,6 +6,8 @@ use headway_core::explicit::{Header, Record};
 use headway_core::queue::{self, Backlog, Discipline, QueueSpec, Verdict};
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
+
+use crate::waiting::{Packet, Waiting};
 
 const NS: u64 = 1_000_000_000;
 
@@ -35,6 +37,10 @@ pub struct Accepted {
 /// The result of judging a packet at its departure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
+    /// The number of a host's frame; `None` for cross traffic.
+    pub frame: Option<u32>,
+    /// On the wire.
+    pub size: Bytes,
     /// When it arrived.
     pub arrived: Instant,
     /// When it occupies the wire, and whether it is marked; `None` if it was dropped.
@@ -43,7 +49,8 @@ pub struct Served {
     pub feedback: Option<u32>,
 }
 
-/// A FIFO that drains at a rate that may change and whose discipline marks and drops.
+/// A queue that drains at a rate that may change and whose discipline marks and drops: a FIFO, or one for each class of
+/// packets.
 ///
 /// Its backlog counts all bytes that have not left yet, including the rest of the packet in service.
 #[derive(Clone, Debug)]
@@ -55,19 +62,9 @@ pub struct Queue {
     /// Finish times of packets that already have a service; past ones are removed at the next arrival.
     finishes: VecDeque<u64>,
     /// Packets that are judged at departure.
-    waiting: VecDeque<Waiting>,
-    waiting_bytes: u64,
+    waiting: Waiting,
     /// Records of a router that is no longer in force.
     records: Vec<Record>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    arrived: Instant,
-    size: Bytes,
-    ect: bool,
-    marked: bool,
-    header: Option<Header>,
 }
 
 impl Queue {
@@ -79,8 +76,7 @@ impl Queue {
             spec: spec.clone(),
             wire: Wire { rates, free: 0, part: 0, switch: 0, old_rate: 0 },
             finishes: VecDeque::new(),
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
+            waiting: Waiting::default(),
             records: Vec::new(),
         }
     }
@@ -89,7 +85,7 @@ impl Queue {
     /// the rest. A discipline keeps its state if its parameters stay the same (but RED, whose average is one of packet
     /// times), and so does a router that tells senders their rate if it stays one.
     pub fn change(&mut self, now: Instant, rates: RateSteps, spec: &QueueSpec, seed: u64) {
-        let is_new = *spec != self.spec || matches!(spec, QueueSpec::Red(_)) || spec.explicit().is_some();
+        let is_new = *spec != self.spec || matches!(spec, QueueSpec::Red(_)) || spec.reads_headers();
         if is_new {
             self.adopt(now, &rates, spec, seed);
         }
@@ -105,31 +101,48 @@ impl Queue {
     }
 
     fn adopt(&mut self, now: Instant, rates: &RateSteps, spec: &QueueSpec, seed: u64) {
-        if spec.explicit().is_none() {
-            self.records = self.take_records();
-        }
+        // A router that stays one keeps its records.
+        self.records = self.take_records();
         let packets = self.waiting.len() as u64;
-        let bytes = self.waiting_bytes - packets * WIRE_OVERHEAD.get();
+        let bytes = self.waiting.bytes() - packets * WIRE_OVERHEAD.get();
         let waiting = (bytes, u32::try_from(packets).unwrap_or(u32::MAX));
+        let had_classes = matches!(self.discipline, queue::Queue::Classes(_));
         self.discipline.adopt(now, spec, Some(first(rates)), waiting, seed);
         self.discipline = prepared(self.discipline.clone(), rates);
         self.spec = spec.clone();
+        if had_classes != matches!(self.discipline, queue::Queue::Classes(_)) {
+            self.regroup();
+        }
     }
 
-    /// Returns the version of the congestion headers that the discipline serves; `None` if it reads none.
-    pub fn version(&self) -> Option<u8> {
-        match &self.discipline {
-            queue::Queue::Explicit(router) => Some(router.version()),
-            _ => None,
+    /// Distributes the packets that wait after another discipline has taken the place of one with other classes.
+    fn regroup(&mut self) {
+        for packet in std::mem::take(&mut self.waiting).in_order() {
+            if let queue::Queue::Classes(classes) = &mut self.discipline {
+                classes.take_over(packet.header.as_ref(), packet.size);
+            }
+            self.waiting.push(self.class(packet.header.as_ref()), packet);
         }
+    }
+
+    /// Returns the class of a packet with a congestion header or without.
+    #[inline]
+    fn class(&self, header: Option<&Header>) -> usize {
+        match &self.discipline {
+            queue::Queue::Classes(classes) => classes.class(header),
+            _ => 0,
+        }
+    }
+
+    /// Returns the versions of the congestion headers that the discipline serves; none if it reads no headers.
+    pub fn versions(&self) -> &'static [u8] {
+        self.discipline.versions()
     }
 
     /// Returns the records of the control intervals that ended since the last call.
     pub fn take_records(&mut self) -> Vec<Record> {
         let mut records = std::mem::take(&mut self.records);
-        if let queue::Queue::Explicit(router) = &mut self.discipline {
-            records.append(&mut router.take_records());
-        }
+        records.append(&mut self.discipline.take_records());
         records
     }
 
@@ -137,13 +150,13 @@ impl Queue {
     pub fn follow(&mut self, other: &Queue) {
         self.wire = other.wire.clone();
         self.finishes.clone_from(&other.finishes);
-        for packet in &other.waiting {
+        for packet in other.waiting.in_order() {
             self.finishes.push_back(self.wire.send(packet.arrived, packet.size).finish.ns());
         }
     }
 
     /// Accepts a packet of `size` on the wire that arrives at `now`, ECN-capable or not (`ect`), with a congestion header
-    /// or without; `None` if it is dropped.
+    /// or without; `None` if it is dropped. `frame` is the number of a host's frame, `None` for cross traffic.
     ///
     /// Arrival times must not decrease, and all departures up to `now` must have been served.
     pub fn push(
@@ -152,6 +165,7 @@ impl Queue {
         size: Bytes,
         ect: bool,
         header: Option<&Header>,
+        frame: Option<u32>,
     ) -> Option<Accepted> {
         let backlog = self.backlog_seen(now);
         let verdict = match header {
@@ -164,9 +178,9 @@ impl Queue {
             Verdict::Drop => return None,
         };
         // After a change of discipline packets may still be waiting: do not overtake them.
-        if self.discipline.judges_departures() || !self.waiting.is_empty() {
-            self.waiting.push_back(Waiting { arrived: now, size, ect, marked, header: header.copied() });
-            self.waiting_bytes += size.get();
+        if self.discipline.judges_departures() || self.waiting.len() > 0 {
+            let packet = Packet { arrived: now, size, ect, marked, header: header.copied(), frame };
+            self.waiting.push(self.class(header), packet);
             return Some(Accepted { marked, service: None });
         }
         let service = self.wire.send(now, size);
@@ -176,12 +190,22 @@ impl Queue {
 
     /// Returns when the next waiting packet's departure is judged; `None` if none waits.
     pub fn next_turn(&self) -> Option<Instant> {
-        self.waiting.front().map(|first| first.arrived.max(Instant::from_ns(self.wire.free)))
+        self.waiting.oldest().map(|arrived| arrived.max(Instant::from_ns(self.wire.free)))
     }
 
-    /// Whether no packet that was accepted is dropped when its departure is judged.
-    pub(crate) fn keeps_accepted(&self) -> bool {
-        !matches!(self.discipline, queue::Queue::Codel(_))
+    /// Returns when the departure of the first host packet that waits is judged, and its size; `None` if none waits, or if
+    /// what the discipline decides about others may change that.
+    pub(crate) fn first_host(&self) -> Option<(Instant, Bytes)> {
+        if self.discipline.delays_departures() {
+            return None;
+        }
+        let (before, size) = self.waiting.first_host()?;
+        Some((self.time_after(self.next_turn()?, before), size))
+    }
+
+    /// Whether a host packet waits for its departure to be judged.
+    pub(crate) fn has_host(&self) -> bool {
+        self.waiting.has_host()
     }
 
     /// Returns when `bytes` have been sent that begin at `at`, rounded down.
@@ -191,14 +215,17 @@ impl Queue {
 
     /// Returns when the oldest waiting packet arrived.
     pub fn oldest(&self) -> Option<Instant> {
-        self.waiting.front().map(|first| first.arrived)
+        self.waiting.oldest()
     }
 
     /// Judges the next waiting packet if its departure is due by `now`; call until `None`.
     pub fn serve(&mut self, now: Instant) -> Option<Served> {
         let turn = self.next_turn().filter(|turn| *turn <= now)?;
-        let Waiting { arrived, size, ect, marked, header } = self.waiting.pop_front()?;
-        self.waiting_bytes -= size.get();
+        let class = match &mut self.discipline {
+            queue::Queue::Classes(classes) => classes.next_class(self.waiting.first_sizes())?,
+            _ => 0,
+        };
+        let Packet { arrived, size, ect, marked, header, frame } = self.waiting.pop(class)?;
         let behind = self.backlog_seen(turn);
         let waited = turn - arrived;
         let mut feedback = None;
@@ -217,7 +244,7 @@ impl Queue {
             self.finishes.push_back(service.finish.ns());
             (service, marked || verdict == Verdict::Mark)
         });
-        Some(Served { arrived, service, feedback })
+        Some(Served { frame, size, arrived, service, feedback })
     }
 
     /// Returns the bytes that have not left at `now`.
@@ -227,7 +254,7 @@ impl Queue {
 
     /// The backlog in bits times 10^9, which avoids a division.
     pub(crate) fn scaled_backlog(&self, now: Instant) -> u128 {
-        self.wire.scaled_backlog(now) + u128::from(self.waiting_bytes * 8) * u128::from(NS)
+        self.wire.scaled_backlog(now) + u128::from(self.waiting.bytes() * 8) * u128::from(NS)
     }
 
     /// The queue as an arriving packet sees it.
@@ -237,8 +264,8 @@ impl Queue {
         }
         let waits = Duration::from_ns(self.wire.free.saturating_sub(now.ns()) as i64);
         let turn = Instant::from_ns(self.wire.free.max(now.ns()));
-        let behind = self.wire.rates.time_for(turn, Bytes::new(self.waiting_bytes));
-        let empty = self.finishes.is_empty() && self.waiting.is_empty();
+        let behind = self.wire.rates.time_for(turn, Bytes::new(self.waiting.bytes()));
+        let empty = self.finishes.is_empty() && self.waiting.len() == 0;
         let idle = if empty { now.ns().saturating_sub(self.wire.free) } else { 0 };
         Backlog {
             bytes: self.backlog(now),
@@ -257,9 +284,7 @@ fn first(rates: &RateSteps) -> Rate {
 /// Makes a discipline count on `rates`, and keep a record of every control interval if it has such.
 fn prepared(discipline: queue::Queue, rates: &RateSteps) -> queue::Queue {
     let mut discipline = discipline.with_rates(rates.clone());
-    if let queue::Queue::Explicit(router) = &mut discipline {
-        router.keep_records();
-    }
+    discipline.keep_records();
     discipline
 }
 
@@ -325,7 +350,7 @@ mod tests {
     }
 
     fn push(queue: &mut Queue, now: Instant, size: u64) -> Option<Service> {
-        queue.push(now, Bytes::new(size), false, None).map(|accepted| accepted.service.unwrap())
+        queue.push(now, Bytes::new(size), false, None, None).map(|accepted| accepted.service.unwrap())
     }
 
     #[test]
@@ -405,7 +430,7 @@ mod tests {
         let rate = RateSteps::constant(Rate::from_bps(12_304_000));
         let mut queue = Queue::new(at(0), rate, &QueueSpec::Codel(CodelConfig::default()), 1);
         for _ in 0..300 {
-            let accepted = queue.push(at(0), Bytes::new(1538), true, None).unwrap();
+            let accepted = queue.push(at(0), Bytes::new(1538), true, None, None).unwrap();
             assert_eq!(accepted, Accepted { marked: false, service: None });
         }
         assert_eq!(queue.backlog(at(0)), Bytes::new(300 * 1538));
@@ -434,7 +459,7 @@ mod tests {
         let codel = QueueSpec::Codel(CodelConfig::default());
         let mut queue = Queue::new(ms(0), rate(12_304_000), &codel, 1);
         for _ in 0..300 {
-            queue.push(ms(0), Bytes::new(1538), true, None).unwrap();
+            queue.push(ms(0), Bytes::new(1538), true, None, None).unwrap();
         }
         let marked = |queue: &mut Queue, until| {
             std::iter::from_fn(|| queue.serve(until)).filter(|served| served.service.unwrap().1).count()
@@ -450,10 +475,10 @@ mod tests {
         let rate = RateSteps::constant(Rate::from_mbps(10.0));
         let mut queue = Queue::new(Instant::ZERO, rate.clone(), &QueueSpec::Codel(CodelConfig::default()), 1);
         for _ in 0..2 {
-            queue.push(Instant::ZERO, Bytes::new(1250), false, None).unwrap();
+            queue.push(Instant::ZERO, Bytes::new(1250), false, None, None).unwrap();
         }
         queue.change(Instant::ZERO, rate, &drop_tail(10_000), 1);
-        assert_eq!(queue.push(Instant::ZERO, Bytes::new(1250), false, None).unwrap().service, None);
+        assert_eq!(queue.push(Instant::ZERO, Bytes::new(1250), false, None, None).unwrap().service, None);
         let later = Instant::from_ns(3_000_000);
         let starts: Vec<u64> = std::iter::from_fn(|| queue.serve(later))
             .map(|served| served.service.unwrap().0.start.ns())

@@ -108,8 +108,8 @@ fn mistakes_name_file_line_and_key() {
         ),
         (
             "delay",
-            "queue = { kind = \"classes\" }\ndelay",
-            "x.toml, line 6: `forward.queue.kind`: must not be `classes`",
+            "queue = { kind = \"classes\", rcp = { kind = \"rcp\", police = 4 } }\ndelay",
+            "x.toml, line 6: `forward.queue.rcp.police`: needs packets that say which flow they belong to",
         ),
         (
             "delay",

@@ -9,7 +9,7 @@ use super::{Backlog, Discipline, Verdict};
 use super::{Classes, ClassesConfig};
 use super::{Codel, CodelConfig, DropTail, DropTailConfig, Pie, PieConfig};
 use super::{Explicit, ExplicitConfig, Ramp, RampConfig, Red, RedConfig, Step, StepConfig};
-use crate::explicit::Header;
+use crate::explicit::{Header, Record, VERSION_RCP, VERSION_XCP};
 use crate::units::{Bytes, Duration, Instant, Rate, RateSteps};
 
 /// A discipline and its parameters, such as `{ kind = "step", threshold = "12.5 kB", limit = "5 MB" }`.
@@ -96,6 +96,14 @@ impl QueueSpec {
     /// Whether it reads congestion headers.
     pub fn reads_headers(&self) -> bool {
         self.explicit().is_some() || matches!(self, QueueSpec::Classes(_))
+    }
+
+    /// Whether it checks what flows say and send.
+    pub fn polices(&self) -> bool {
+        if let QueueSpec::Classes(classes) = self {
+            return [&classes.xcp, &classes.rcp].into_iter().flatten().any(|router| router.polices());
+        }
+        self.explicit().is_some_and(|(_, router)| router.police.is_some())
     }
 
     /// Checks the parameters; [`QueueSpec::build`] expects them to be valid.
@@ -234,6 +242,34 @@ impl Queue {
                     other => other,
                 }
             }
+        }
+    }
+
+    /// Returns the versions of the congestion headers that the discipline serves; none if it reads no headers.
+    pub fn versions(&self) -> &'static [u8] {
+        match self {
+            Queue::Explicit(router) if router.version() == VERSION_RCP => &[VERSION_RCP],
+            Queue::Explicit(_) => &[VERSION_XCP],
+            Queue::Classes(_) => &[VERSION_XCP, VERSION_RCP],
+            _ => &[],
+        }
+    }
+
+    /// Makes routers keep a record of every control interval from now on.
+    pub fn keep_records(&mut self) {
+        match self {
+            Queue::Explicit(router) => router.keep_records(),
+            Queue::Classes(classes) => classes.keep_records(),
+            _ => {}
+        }
+    }
+
+    /// Returns the records of the control intervals that ended since the last call; none of other disciplines.
+    pub fn take_records(&mut self) -> Vec<Record> {
+        match self {
+            Queue::Explicit(router) => router.take_records(),
+            Queue::Classes(classes) => classes.take_records(),
+            _ => Vec::new(),
         }
     }
 

@@ -10,7 +10,6 @@ mod taps;
 use std::collections::HashMap;
 
 use headway_core::explicit::Record;
-use headway_core::queue::Queue;
 use headway_core::{Bytes, Instant, Rate};
 use headway_host::gap::{GapSender, Mechanism};
 use headway_host::nic::{Coalescing, Nic};
@@ -207,20 +206,12 @@ impl Network {
 
     /// Keeps a record of every control interval of a link's explicit router from now on; others have none.
     pub fn keep_records(&mut self, link: LinkId) {
-        match self.links[link.0 as usize].discipline() {
-            Queue::Explicit(router) => router.keep_records(),
-            Queue::Classes(classes) => classes.keep_records(),
-            _ => {}
-        }
+        self.links[link.0 as usize].discipline().keep_records();
     }
 
     /// Returns the records of the control intervals that have ended since the last call, in order.
     pub fn take_records(&mut self, link: LinkId) -> Vec<Record> {
-        match self.links[link.0 as usize].discipline() {
-            Queue::Explicit(router) => router.take_records(),
-            Queue::Classes(classes) => classes.take_records(),
-            _ => Vec::new(),
-        }
+        self.links[link.0 as usize].discipline().take_records()
     }
 
     /// Returns the number of segments that a network card holds.

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use headway_core::queue::QueueSpec;
 use headway_core::{Duration, Mistake};
 use headway_kernel::Attached;
 use headway_lab::{Direction, Lab, LinkSpec as LabLink, PathSpec, Spec};
@@ -57,11 +56,6 @@ pub(super) fn steps(
                     Direction::Reverse => &mut edge.path.reverse,
                 };
                 let LabLink { queue, buffer, .. } = bottleneck(scenario, &link);
-                if matches!(queue, Some(QueueSpec::Classes(_))) {
-                    bail!(
-                        "the lab does not support `change[{number}].queue.kind` with `classes`; use --on sim"
-                    );
-                }
                 // A link that is set to what it is would begin anew if it varies with time.
                 if (&side.queue, side.buffer) != (&queue, buffer) {
                     (side.queue, side.buffer) = (queue, buffer);

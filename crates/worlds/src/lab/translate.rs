@@ -164,14 +164,7 @@ fn check_link(index: usize, link: &LinkSpec) -> Result<(), Error> {
         ("jitter", link.jitter == Duration::ZERO || link.highest_rate().is_none()),
         ("trace", link.trace.is_none()),
         ("burst", link.burst.is_none()),
-        ("queue.kind", !matches!(link.queue, Some(QueueSpec::Classes(_)))),
-        (
-            "queue.police",
-            link.queue
-                .as_ref()
-                .and_then(QueueSpec::explicit)
-                .is_none_or(|(_, router)| router.police.is_none()),
-        ),
+        ("queue.police", !link.queue.as_ref().is_some_and(QueueSpec::polices)),
         ("loss-bursts", link.loss_bursts.is_none() || link.highest_rate().is_some()),
         ("police", link.police.is_none()),
     ];
