@@ -37,6 +37,12 @@
  */
 #define EXPLICIT_RESTART_RCP 1
 #define EXPLICIT_RESTART_XCP 10
+/*
+ * Window of a sender of RCP that its rate paces, as a multiple of rate x RTT. It limits nothing unless the RTT grows by so
+ * much within one. But a sender whose packets are all lost stops, and a send buffer that TCP derives from it does not hold
+ * seconds of data.
+ */
+#define EXPLICIT_PACED_WINDOW 4
 /* Weight of an RTT sample: 2^-3 (RFC 6298). */
 #define EXPLICIT_RTT_SHIFT 3
 /* Shortest delayed-ACK timer of a receiver, in ns. */

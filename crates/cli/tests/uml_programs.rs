@@ -80,11 +80,14 @@ fn programs_of_the_host_talk_over_the_network_and_repeat_byte_by_byte() {
     std::fs::write(run.path("server.py"), SERVER).unwrap();
     std::fs::write(run.path("client.py"), CLIENT).unwrap();
     for output in ["one", "two"] {
-        let output = run.run(output, &[]);
+        let output = run.run(output, &["--pcap"]);
         assert!(output.status.success(), "{output:?}");
     }
     let [one, two] = ["one", "two"].map(|output| files(&run.path(output)));
     assert!(one == two, "a run with the same seed differs");
+    let captured = one.iter().filter(|(name, _)| name.extension().is_some_and(|end| end == "pcap"));
+    // The headers of 1000 segments.
+    assert!(captured.map(|(_, bytes)| bytes.len()).max() > Some(66_000));
     let text = std::str::from_utf8(&one[Path::new("program-1.out")]).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "client 172.20.0.1 172.20.0.3");

@@ -18,6 +18,9 @@ unsafe extern "C" {
 
 /// Fraction bits of a window in bytes (xcp-rcp 2.15).
 pub const WINDOW_BITS: u32 = 8;
+/// Window of a sender of RCP that its rate paces, as a multiple of rate x RTT. Without it a sender whose packets are all lost
+/// would go on for good: each new one puts off the timer that would stop it.
+pub const PACED_WINDOW: u64 = 4;
 /// Largest window in bytes: the most that TCP can advertise (RFC 7323).
 pub const LARGEST_WINDOW: u64 = 65_535 << 14;
 

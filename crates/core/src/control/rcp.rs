@@ -9,14 +9,10 @@ use std::str::FromStr;
 use super::parts::{self, Parts};
 use super::{Ack, Argument, Congestion, Controller, Parameters, Start};
 use crate::explicit::{
-    ANY_RATE, Claims, Factor, Format, Header, VERSION_RCP, Window, read_factor, scale, spacing_at_rate,
-    throughput, to_header_time,
+    ANY_RATE, Claims, Factor, Format, Header, PACED_WINDOW, VERSION_RCP, Window, read_factor, scale,
+    spacing_at_rate, throughput, to_header_time,
 };
 use crate::units::{Bytes, Duration, Instant, Rate};
-
-/// Window of a paced sender, as a multiple of rate x RTT. It limits nothing unless the RTT grows by so much within one, but
-/// without it a sender whose packets are all lost would go on for good: each new one puts off the timer that would stop it.
-const PACED_WINDOW: u64 = 4;
 
 /// The parameters of RCP; text such as `paced,demand=10 Mb/s`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -20,7 +20,7 @@ pub use headway_arithmetic::explicit::{
 pub use log::{LOG_RECORD_BYTES, LOG_VERSION, LogError, decode_record, encode_record};
 pub use option::{OPTION_BYTES, OPTION_FEEDBACK, OPTION_KIND, OptionError, decode_option, encode_option};
 pub use sender::{Request, Share, share, spacing_at_rate, throughput, to_header_time};
-pub use window::{LARGEST_WINDOW, WINDOW_BITS, Window};
+pub use window::{LARGEST_WINDOW, PACED_WINDOW, WINDOW_BITS, Window};
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use headway_arithmetic::explicit::end;
 use super::sender::positive;
 use crate::units::{Bytes, Duration};
 
-pub use headway_arithmetic::explicit::end::WINDOW_BITS;
+pub use headway_arithmetic::explicit::end::{PACED_WINDOW, WINDOW_BITS};
 
 /// Largest window in bytes: the most that TCP can advertise (RFC 7323).
 pub const LARGEST_WINDOW: Bytes = Bytes::new(end::LARGEST_WINDOW);

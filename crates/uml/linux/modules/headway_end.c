@@ -33,11 +33,6 @@ MODULE_PARM_DESC(paced, "senders of RCP have a rate, and a window that rarely li
 
 /* What a link adds to every IP packet, in bytes: preamble, header, checksum and gap of Ethernet. Routers count it. */
 #define LINK_BYTES 38
-/*
- * Window of a paced sender, as a multiple of rate x RTT: it limits nothing unless the RTT grows by so much within one, and
- * it keeps the send buffer, which TCP derives from it, from holding seconds of data.
- */
-#define PACED_WINDOW 4
 
 /* The state of a connection, at most ICSK_CA_PRIV_SIZE bytes */
 struct end {
@@ -266,7 +261,7 @@ static void end_apply(struct sock *sk, struct end *end)
 	u64 rate = explicit_pacing_rate(end->version, paced_rate(end), &end->window, &end->rtt);
 
 	if (paced_rate(end) && tp->data_segs_out >= EXPLICIT_UNPACED)
-		segments *= PACED_WINDOW;
+		segments *= EXPLICIT_PACED_WINDOW;
 	tcp_snd_cwnd_set(tp, min_t(u64, segments, tp->snd_cwnd_clamp));
 	if (!rate)
 		return;

@@ -165,6 +165,11 @@ fn open(device: &str) -> io::Result<(OwnedFd, Ring)> {
         return Err(io::Error::last_os_error());
     }
     let ring = Ring(memory.cast());
+    // User Mode Linux corrupts a ring that a child inherits, and programs are children.
+    // SAFETY: the range is the mapping above.
+    if unsafe { libc::madvise(memory, (BLOCKS * BLOCK) as usize, libc::MADV_DONTFORK) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
     // SAFETY: all bit patterns of this plain structure are valid.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
