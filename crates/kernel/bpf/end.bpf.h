@@ -129,6 +129,8 @@ struct end {
 	hw_u64 prior;
 	struct explicit_rtt rtt;
 	struct explicit_request request;
+	/* Whether the application, not the window, limited what was acknowledged last. */
+	hw_u32 app_limited;
 	hw_u32 mode;
 	/* Whether the next packet without data is to carry a header although the peer was not heard. */
 	hw_u32 asking;

@@ -185,7 +185,7 @@ static __always_inline void sample_rtt(struct tcp_sock *tp, struct end *end, con
 }
 
 /* Applies what the peer returned; returns whether no router had lowered what the sender asked for. */
-static __always_inline int adopt(struct end *end, const struct rate_sample *rs)
+static __always_inline int adopt(struct end *end)
 {
 	hw_s64 change;
 
@@ -202,7 +202,7 @@ static __always_inline int adopt(struct end *end, const struct rate_sample *rs)
 	if (change)
 		end->unlowered = 0;
 	/* A window that the application does not fill must not grow (RFC 7661). */
-	if (change < 0 || !rs->is_app_limited)
+	if (change < 0 || !end->app_limited)
 		explicit_window_change(&end->window, change, end->rtt.smoothed);
 	return 0;
 }
@@ -231,6 +231,7 @@ void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct 
 		return;
 	end->window.segment = wire_segment(sk, end);
 	sample_rtt(tp, end, rs);
+	end->app_limited = rs->is_app_limited;
 	answered = is_answered(sk, end);
 	if (answered < 0) {
 		tp->snd_cwnd = hw_max(tp->snd_cwnd, END_INITIAL_WINDOW);
@@ -239,7 +240,7 @@ void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct 
 	}
 	if (!answered)
 		return;
-	if (!adopt(end, rs)) {
+	if (!adopt(end)) {
 		apply(sk, end);
 	} else if (is_without_router(tp, end)) {
 		COUNT(without_router);

@@ -104,6 +104,9 @@ static __always_inline void request(struct end *end, struct fields *fields)
 	fields->x = bpf_htonl(explicit_header_time(explicit_spacing(end->window.segment, rate)));
 	if (VERSION != EXPLICIT_VERSION_XCP)
 		return;
+	/* What the application does not use is for others. */
+	if (end->app_limited)
+		demand = hw_min(demand, rate);
 	/* Any rate is not a share of one: the largest change shows that no router lowered it. */
 	fields->feedback = bpf_htonl(demand == END_ANY_DEMAND ?
 					     EXPLICIT_LARGEST_DELTA :

@@ -290,6 +290,20 @@ fn goodput(results: &Results, seconds: std::ops::Range<usize>) -> f64 {
     part.iter().map(|bytes| bytes.get() as f64 * 8e-6).sum::<f64>() / part.len() as f64
 }
 
+/// One flow whose application writes 0.5 Mb/s, and one that takes what it gets.
+#[test]
+fn what_an_application_does_not_use_is_for_other_flows() {
+    let slow = "application-rate = \"0.5 Mb/s\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"xcp\"\n";
+    let results = changing([XCP, XCP], "xcp", slow);
+    let mbps = |flow: usize| {
+        let part = &results.series.goodput[flow][10..];
+        part.iter().map(|bytes| bytes.get() as f64 * 8e-6).sum::<f64>() / part.len() as f64
+    };
+    assert!((mbps(0) - 0.5).abs() < 0.01, "{}", mbps(0));
+    // 2 Mb/s carry 1.857 Mb/s of payload.
+    assert!(mbps(0) + mbps(1) > 0.98 * 1.857, "{} + {}", mbps(0), mbps(1));
+}
+
 fn switch(at: u32, what: &str) -> String {
     format!("[[change]]\nat = \"{at} s\"\n{what}\n")
 }

@@ -130,6 +130,9 @@ pub struct Xcp {
     /// Smoothed RTT; zero before the first ACK, so that the first segment says that it is unknown.
     srtt: Duration,
     request: Request,
+    /// Whether the window limits the sender. One that the application does not fill must not grow (RFC 7661), so nothing is
+    /// asked for that others could have.
+    fills_window: bool,
     /// What headers say until window or RTT change; `None` if they have.
     said: Option<Said>,
     /// Takes over at the first loss, with [`LossPolicy::Reno`].
@@ -156,6 +159,7 @@ impl Xcp {
             wire,
             srtt: Duration::ZERO,
             request: Request::default(),
+            fills_window: true,
             said: None,
             reno: None,
             start: *start,
@@ -171,10 +175,12 @@ impl Xcp {
     fn say(&self) -> Said {
         let bytes = Bytes::new((self.window() * self.wire.get() as f64) as u64);
         let rate = throughput(bytes, self.srtt);
+        let desired =
+            if self.fills_window { self.parameters.demand } else { rate.min(self.parameters.demand) };
         Said {
             rtt: to_header_time(self.srtt),
             x: to_header_time(spacing_at_rate(self.wire, rate)),
-            share: share(rate, self.parameters.demand, self.srtt, self.wire),
+            share: share(rate, desired, self.srtt, self.wire),
         }
     }
 
@@ -192,6 +198,7 @@ impl Controller for Xcp {
     fn on_ack(&mut self, ack: &Ack) {
         self.said = None;
         self.srtt = ack.smoothed.unwrap_or(self.srtt);
+        self.fills_window = ack.window_limited;
         if let Some(reno) = &mut self.reno {
             return reno.on_ack(ack);
         }
@@ -199,7 +206,8 @@ impl Controller for Xcp {
         if let Some(feedback) = granted {
             let change = feedback.value.cast_signed();
             let least = if self.parameters.deaf { 0 } else { i32::MIN };
-            self.window.on_change(change.max(least), self.srtt);
+            let most = if self.fills_window { i32::MAX } else { 0 };
+            self.window.on_change(change.clamp(least, most), self.srtt);
         }
     }
 
@@ -286,6 +294,23 @@ mod tests {
         // Less than a byte at a time adds up.
         (0..1538).for_each(|_| xcp.on_ack(&grant(5)));
         assert!((xcp.window() - 1.5).abs() < 0.001, "{}", xcp.window());
+    }
+
+    #[test]
+    fn a_window_that_the_application_does_not_fill_neither_grows_nor_asks_for_more() {
+        let mut xcp = xcp("demand=20 Mb/s");
+        xcp.on_ack(&grant(153_800));
+        assert!(xcp.header().unwrap().delta() > 0);
+        xcp.on_ack(&Ack { window_limited: false, ..grant(153_800) });
+        assert!((xcp.window() - 11.0).abs() < 1e-6, "{}", xcp.window());
+        let before = xcp.request;
+        (0..11).for_each(|_| assert!(xcp.header().unwrap().delta().abs() <= 1));
+        // It still obeys, and asks again as soon as the window is full.
+        xcp.request = before;
+        xcp.on_ack(&Ack { window_limited: false, ..grant(-15_380) });
+        assert!((xcp.window() - 10.0).abs() < 1e-6, "{}", xcp.window());
+        xcp.on_ack(&grant(0));
+        assert!(xcp.header().unwrap().delta() > 0);
     }
 
     #[test]

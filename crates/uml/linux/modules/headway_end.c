@@ -53,6 +53,8 @@ struct end {
 	/* Of the headers that the peer sends; 0 before the first */
 	u8 heard;
 	u8 paced;
+	/* Whether the application, not the window, limited what was acknowledged last */
+	u8 app_limited;
 };
 
 static struct tcp_congestion_ops end_ops[];
@@ -94,6 +96,7 @@ static u64 end_rate(const struct end *end)
 /* Fills the header of a packet that asks for something. */
 static void end_request(struct end *end, struct explicit_header *header)
 {
+	u64 demand = end->demand;
 	u64 rate;
 
 	if (end->version == EXPLICIT_VERSION_RCP)
@@ -105,10 +108,13 @@ static void end_request(struct end *end, struct explicit_header *header)
 	header->x = explicit_header_time(explicit_spacing(end->window.segment, rate));
 	if (end->version != EXPLICIT_VERSION_XCP)
 		return;
+	/* What the application does not use is for others. */
+	if (end->app_limited)
+		demand = demand ? hw_min(demand, rate) : rate;
 	/* Any rate is not a share of one: routers lower the largest change. */
 	header->feedback = EXPLICIT_LARGEST_DELTA;
-	if (end->demand)
-		header->feedback = explicit_request(&end->request, explicit_share(rate, end->demand, end->rtt.smoothed,
+	if (demand)
+		header->feedback = explicit_request(&end->request, explicit_share(rate, demand, end->rtt.smoothed,
 										  end->window.segment));
 }
 
@@ -325,15 +331,21 @@ static void end_sample(struct sock *sk, struct end *end, const struct rate_sampl
 static void end_cong_control(struct sock *sk, u32 una, int flag, const struct rate_sample *rs)
 {
 	struct end *end = end_of(sk);
+	s64 change;
 
 	if (!end)
 		return;
 	end->window.segment = wire_segment(sk);
 	end_sample(sk, end, rs);
-	if (end->version == EXPLICIT_VERSION_RCP)
+	end->app_limited = rs->is_app_limited;
+	if (end->version == EXPLICIT_VERSION_RCP) {
 		explicit_window_rate(&end->window, atomic64_read(&end->told), end->rtt.smoothed);
-	else
-		explicit_window_change(&end->window, explicit_delta(atomic64_xchg(&end->told, 0)), end->rtt.smoothed);
+	} else {
+		change = explicit_delta(atomic64_xchg(&end->told, 0));
+		/* A window that the application does not fill must not grow (RFC 7661). */
+		if (change < 0 || !end->app_limited)
+			explicit_window_change(&end->window, change, end->rtt.smoothed);
+	}
 	end_apply(sk, end);
 }
 
