@@ -129,7 +129,7 @@ struct end {
 	hw_u64 prior;
 	struct explicit_rtt rtt;
 	struct explicit_request request;
-	/* Whether the application, not the window, limited what was acknowledged last. */
+	/* Whether the application, not the window, limits what is sent. */
 	hw_u32 app_limited;
 	hw_u32 mode;
 	/* Whether the next packet without data is to carry a header although the peer was not heard. */

@@ -231,7 +231,7 @@ void BPF_PROG(hw_cong_control, struct sock *sk, u32 una, int flag, const struct 
 		return;
 	end->window.segment = wire_segment(sk, end);
 	sample_rtt(tp, end, rs);
-	end->app_limited = rs->is_app_limited;
+	end->app_limited = tp->app_limited != 0;
 	answered = is_answered(sk, end);
 	if (answered < 0) {
 		tp->snd_cwnd = hw_max(tp->snd_cwnd, END_INITIAL_WINDOW);

@@ -234,6 +234,7 @@ struct tcp_sock {
 	u32 srtt_us;
 	struct minmax rtt_min;
 	u32 lsndtime;
+	u32 app_limited;
 	u8 ecn_flags;
 	u8 is_cwnd_limited : 1;
 };

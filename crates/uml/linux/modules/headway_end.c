@@ -53,7 +53,7 @@ struct end {
 	/* Of the headers that the peer sends; 0 before the first */
 	u8 heard;
 	u8 paced;
-	/* Whether the application, not the window, limited what was acknowledged last */
+	/* Whether the application, not the window, limits what is sent */
 	u8 app_limited;
 };
 
@@ -337,7 +337,7 @@ static void end_cong_control(struct sock *sk, u32 una, int flag, const struct ra
 		return;
 	end->window.segment = wire_segment(sk);
 	end_sample(sk, end, rs);
-	end->app_limited = rs->is_app_limited;
+	end->app_limited = tcp_sk(sk)->app_limited != 0;
 	if (end->version == EXPLICIT_VERSION_RCP) {
 		explicit_window_rate(&end->window, atomic64_read(&end->told), end->rtt.smoothed);
 	} else {
