@@ -8,7 +8,7 @@ use headway_core::queue::{Backlog, Discipline, Verdict};
 use headway_core::{Bytes, Duration, Instant};
 
 use super::Link;
-use crate::packet::{ECT, Reports};
+use crate::packet::{ECT, Packet, Reports};
 
 impl Link {
     /// Counts the transmissions that have ended by `now`, and lets the discipline judge those that have begun, in order.
@@ -43,6 +43,19 @@ impl Link {
         while self.unserved < self.unjudged {
             self.count_served();
         }
+        let verdict = self.judge(start, start - packet.joined, &packet, reports);
+        debug_assert!(verdict != Verdict::Drop, "the packet is on its way");
+        if verdict == Verdict::Mark {
+            let mark = self.mark();
+            self.flight.at_mut(self.unjudged).flags |= mark;
+        }
+        self.judged_until = packet.at - self.delay;
+        self.unjudged += 1;
+    }
+
+    /// Asks the discipline about the departure of a packet at `now`, the first of the queue, which has waited for `waited`.
+    #[inline]
+    pub(super) fn judge(&mut self, now: u64, waited: u64, packet: &Packet, reports: &mut Reports) -> Verdict {
         let size = Bytes::new(packet.size.into());
         let queued = self.totals.queued();
         let behind = Backlog {
@@ -51,22 +64,14 @@ impl Link {
             idle: Duration::ZERO,
             delay: Duration::ZERO,
         };
-        let waited = Duration::from_ns((start - packet.joined) as i64);
-        let (at, ect) = (Instant::from_ns(start), packet.has(ECT));
-        let verdict = match reports.header(&packet) {
+        let (at, waited, ect) = (Instant::from_ns(now), Duration::from_ns(waited as i64), packet.has(ECT));
+        match reports.header(packet) {
             None => self.queue.on_departure(at, &behind, waited, size, ect),
             Some(header) => {
                 self.queue.next_flow(packet.owner);
                 self.queue.on_departure_with_header(at, &behind, waited, size, ect, header)
             }
-        };
-        debug_assert!(verdict != Verdict::Drop, "the packet is on its way");
-        if verdict == Verdict::Mark {
-            let mark = self.mark();
-            self.flight.at_mut(self.unjudged).flags |= mark;
         }
-        self.judged_until = packet.at - self.delay;
-        self.unjudged += 1;
     }
 
     /// Counts the transmission of the first packet that has not been counted.
@@ -92,7 +97,7 @@ mod tests {
     use super::*;
     use crate::config::{LinkConfig, Service};
     use crate::link::{Count, NextEvent};
-    use crate::packet::{Packet, REPORT, Report};
+    use crate::packet::{REPORT, Report};
 
     /// A link with what it wants to be called for, and the packets that have arrived: time, number and header.
     struct Run {

@@ -8,6 +8,7 @@
 
 mod judged;
 mod staged;
+mod state;
 mod statistics;
 mod train;
 
@@ -25,7 +26,6 @@ use crate::packet::{CE, ECT, Kind, LOST, Packet, REPORT, Reports};
 use crate::ring::Ring;
 use crate::service::{Server, Spacing};
 use crate::shadow::Shadow;
-use headway_record::Histogram;
 use headway_traffic::channel::Losses;
 use headway_traffic::random::{self, Pcg64Mcg};
 
@@ -452,53 +452,6 @@ impl Link {
         }
     }
 
-    /// Returns the packets queued or in service.
-    pub fn queued(&self) -> Count {
-        self.totals.queued()
-    }
-
-    /// Returns the number of packets on the wire: transmitted, but not arrived.
-    pub fn in_flight(&self) -> u64 {
-        self.totals.on_wire.packets
-    }
-
-    /// Returns the wire bytes that the link can transmit between two instants; `None` when it is unlimited.
-    pub fn capacity(&self, from: Instant, to: Instant) -> Option<Bytes> {
-        self.server.capacity(from, to)
-    }
-
-    /// Returns the wire bytes that can pass the link between two instants: the lower of capacity and policer rate.
-    pub(crate) fn limit(&self, from: Instant, to: Instant) -> Option<Bytes> {
-        let policed = self.policed.map(|rate| rate.bytes_in(to - from));
-        self.capacity(from, to).into_iter().chain(policed).min()
-    }
-
-    /// Returns the minimum time between joining and arrival (ns); zero where packets may overtake each other, because
-    /// the next arrival is then unknown.
-    pub(crate) fn min_latency(&self) -> u64 {
-        let overtaking = self.staged.as_ref().is_some_and(|staged| staged.overtaking.is_some());
-        if overtaking { 0 } else { self.delay }
-    }
-
-    /// Returns the latency of a packet of `size` wire bytes on an empty link at the start of the run (ns).
-    pub(crate) fn empty_latency(&self, size: u32) -> u64 {
-        let busy = match &self.server {
-            Server::Constant(_) | Server::Steps(_) => self.server.estimate(0, size.into()),
-            _ => 0,
-        };
-        self.delay + busy
-    }
-
-    /// Returns the bytes of all packets accepted since the start of the run.
-    pub(crate) fn accepted(&self) -> u64 {
-        self.totals.accepted.bytes.get() - self.withdrawn
-    }
-
-    /// Returns the bytes of datagrams accepted since the start of the run.
-    pub(crate) fn accepted_datagrams(&self) -> u64 {
-        self.accepted_datagrams
-    }
-
     /// Tracks how probes affect other packets; the link must be idle.
     pub(crate) fn watch(&mut self) {
         let (server, queue, policer) = (self.server.clone(), self.queue.clone(), self.policer.clone());
@@ -506,44 +459,11 @@ impl Link {
         self.shadow.get_or_insert_with(|| Box::new(Shadow::new(server, queue, policer)));
     }
 
-    /// Returns how many more packets of other traffic were dropped since the start of the run than would have been
-    /// without probes; zero unless watched.
-    pub(crate) fn displaced(&self) -> i64 {
-        self.shadow.as_ref().map_or(0, |shadow| shadow.displaced())
-    }
-
-    /// Returns the additional queueing delay that probes cause for a packet arriving now (ns); zero unless watched.
-    pub(crate) fn added_delay(&self, now: u64) -> u64 {
-        let Some(shadow) = &self.shadow else { return 0 };
-        let without = shadow.delay(now);
-        self.remaining(now).saturating_sub(without)
-    }
-
-    /// Returns when the transmission of the last accepted packet ends (ns).
-    pub(crate) fn free(&self) -> u64 {
-        self.free
-    }
-
-    /// Whether the departure time of a packet is known when it joins.
-    pub(crate) fn knows_departure(&self) -> bool {
-        self.staged.is_none()
-    }
-
     /// Resets the statistics at the end of the warm-up.
     pub(crate) fn reset(&mut self) {
         self.statistics = LinkStatistics::default();
         self.undelayed = 0;
         self.reset = self.totals.clone();
-    }
-
-    pub(crate) fn memory(&self) -> usize {
-        let staged = self.staged.as_ref().map_or(0, |staged| {
-            staged.queues.iter().map(Ring::memory).sum::<usize>()
-                + staged.overtaking.as_ref().map_or(0, |flight| flight.len() * 100)
-        });
-        let discarded = self.discarded.capacity() * size_of::<u32>();
-        let shadow = self.shadow.as_ref().map_or(0, |shadow| shadow.memory());
-        size_of::<Link>() + self.flight.memory() + staged + discarded + shadow + size_of::<Histogram>()
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use headway_core::queue::{Backlog, CLASSES, Discipline, Queue, Verdict};
+use headway_core::Bytes;
+use headway_core::queue::{CLASSES, Queue, Verdict};
 use headway_core::units::WIRE_OVERHEAD;
-use headway_core::{Bytes, Duration, Instant};
 use rand::Rng;
 
 use super::{Link, NextEvent};
-use crate::packet::{ECT, Kind, LOST, Packet, Reports};
+use crate::packet::{Kind, LOST, Packet, Reports};
 use crate::ring::Ring;
 
 /// The queue and the wire of a link that serves its queue packet by packet.
@@ -92,25 +92,8 @@ impl Link {
     /// Serves the next packet of the queue that the discipline does not drop.
     fn start_next(&mut self, now: u64, reports: &mut Reports) -> NextEvent {
         while let Some(mut packet) = self.take_next() {
-            let size = Bytes::new(packet.size.into());
-            let queued = self.totals.queued();
-            let behind = Backlog {
-                bytes: Bytes::new(queued.bytes.get() - size.get()),
-                packets: queued.packets as u32 - 1,
-                idle: Duration::ZERO,
-                delay: Duration::ZERO,
-            };
             let waited = now - packet.at;
-            let (at, waiting, ect) =
-                (Instant::from_ns(now), Duration::from_ns(waited as i64), packet.has(ECT));
-            let verdict = match reports.header(&packet) {
-                None => self.queue.on_departure(at, &behind, waiting, size, ect),
-                Some(header) => {
-                    self.queue.next_flow(packet.owner);
-                    self.queue.on_departure_with_header(at, &behind, waiting, size, ect, header)
-                }
-            };
-            match verdict {
+            match self.judge(now, waited, &packet, reports) {
                 Verdict::Accept => {}
                 Verdict::Mark => packet.flags |= self.mark(),
                 Verdict::Drop => {

@@ -1,0 +1,244 @@
+use super::*;
+use crate::spec::Model;
+use headway_core::Rate;
+use headway_core::queue::{CodelConfig, QueueSpec, StepConfig};
+use headway_traffic::channel::{LossBursts, Outages};
+
+const START: Instant = Instant::from_ns(1_000_000_000);
+const MS10: Duration = Duration::from_ms(10);
+
+fn spec() -> LinkSpec {
+    LinkSpec { buffer: Some(Bytes::new(250_000)), ..LinkSpec::new(Rate::from_mbps(100.0), MS10) }
+}
+
+fn cross(model: Model, mbps: f64) -> Cross {
+    Cross::new(Direction::Forward, model, Rate::from_mbps(mbps))
+}
+
+fn delivered(at: Instant) -> Verdict {
+    Verdict::Deliver { at, marked: false }
+}
+
+fn link(spec: &LinkSpec, cross: &[Cross]) -> Link {
+    Link::new(Direction::Forward, spec, cross, 7, START, MS10)
+}
+
+#[test]
+fn a_lone_packet_takes_serialisation_plus_delay() {
+    let verdict = link(&spec(), &[]).offer(START, 1500, false, None, 0);
+    assert_eq!(verdict, delivered(START + MS10 + Duration::from_ns(123_040)));
+}
+
+#[test]
+fn the_log_knows_how_long_packets_waited() {
+    let mut link = link(&spec(), &[]);
+    // Two packets at once every millisecond: the second waits for the 123.04 us of the first.
+    for k in 0..10 {
+        link.offer(START + Duration::from_ms(k), 1500, false, None, 0);
+        link.offer(START + Duration::from_ms(k), 1500, false, None, 0);
+    }
+    link.advance(START + MS10);
+    let interval = link.take_finished().unwrap();
+    assert_eq!(interval.queued, 20);
+    assert_eq!(interval.queued_time, Duration::from_ns(1_230_400));
+    assert_eq!(interval.max_queued_time, Duration::from_ns(123_040));
+}
+
+#[test]
+fn loss_stays_within_three_sigma() {
+    let mut link = link(&LinkSpec { loss: 0.01, ..spec() }, &[]);
+    let n = 100_000;
+    let lost = (0..n)
+        .filter(|k| link.offer(START + Duration::from_us(200) * *k, 1500, false, None, 0) == Verdict::Lost)
+        .count();
+    let (mean, sigma) = (n as f64 * 0.01, (n as f64 * 0.01 * 0.99).sqrt());
+    assert!((lost as f64 - mean).abs() < 3.0 * sigma, "{lost}");
+}
+
+#[test]
+fn packets_wait_for_the_end_of_an_outage() {
+    let outages = Some(Outages::Listed(vec![(MS10, Duration::from_ms(30))]));
+    let mut link = link(&LinkSpec { outages, ..spec() }, &[]);
+    let finish = |at, end| delivered(START + end + MS10 + Duration::from_ns(at));
+    assert_eq!(link.offer(START, 1500, false, None, 0), finish(123_040, Duration::ZERO));
+    assert_eq!(link.offer(START + MS10, 1500, false, None, 0), finish(123_040, Duration::from_ms(40)));
+    assert_eq!(link.offer(START + MS10 * 2, 1500, false, None, 0), finish(246_080, Duration::from_ms(40)));
+    link.advance(START + MS10 * 2);
+    assert!(link.take_finished().unwrap().capacity > link.take_finished().unwrap().capacity);
+}
+
+#[test]
+fn bursts_lose_the_share_of_bad_times_in_which_they_lose() {
+    let bursts = LossBursts { good: MS10 * 9, bad: MS10, loss: 0.5 };
+    let mut link = link(&LinkSpec { loss_bursts: Some(bursts), ..spec() }, &[]);
+    let n = 500_000;
+    let lost = (0..n)
+        .filter(|k| link.offer(START + Duration::from_us(200) * *k, 1500, false, None, 0) == Verdict::Lost)
+        .count();
+    // 1000 bad times, whose lengths vary.
+    assert!((lost as f64 / (n as f64 * 0.05) - 1.0).abs() < 0.15, "{lost}");
+}
+
+#[test]
+fn what_cross_traffic_leaves_is_what_the_log_says() {
+    for model in [Model::Cbr, Model::Poisson, Model::Bursty] {
+        let mut link = link(&spec(), &[cross(model, 30.0), cross(model, 10.0)]);
+        let end = START + Duration::from_ms(20_000);
+        let mut at = START;
+        let mut delivered = 0u64;
+        // Hosts send 20 Mb/s of their own.
+        while at < end {
+            delivered += u64::from(matches!(link.offer(at, 1500, false, None, 0), Verdict::Deliver { .. }));
+            at += Duration::from_ns(615_200);
+        }
+        link.advance(end + Duration::from_ms(1000));
+        let mut log = Vec::new();
+        while let Some(interval) = link.take_finished() {
+            log.push(interval);
+        }
+        let host: u64 = log.iter().map(|i| i.host_bits).sum();
+        assert_eq!(host, delivered * 1538 * 8);
+        let cross: u64 = log[..2000].iter().map(|i| i.cross_bits).sum();
+        let mbps = cross as f64 / 20.0 / 1e6;
+        assert!((mbps - 40.0).abs() < 3.0, "{model:?}: {mbps}");
+        for interval in &log {
+            assert!(interval.cross_bits + interval.host_bits <= 1_000_000 + 1, "{interval:?}");
+        }
+    }
+}
+
+#[test]
+fn drops_are_blamed_on_the_one_who_filled_the_queue() {
+    let mut link = link(&spec(), &[cross(Model::Cbr, 90.0)]);
+    // 50 Mb/s of host traffic on top of 90 overflows a link of 100.
+    for k in 0..20_000 {
+        link.offer(START + Duration::from_ns(246_080) * k, 1500, false, None, 0);
+    }
+    let mut sums = (0, 0, 0);
+    while let Some(interval) = link.take_finished() {
+        sums.0 += interval.cross_drops;
+        sums.1 += interval.cross_drops_due_to_hosts;
+        sums.2 += interval.host_drops;
+    }
+    assert!(sums.0 > 1000 && sums.2 > 500, "{sums:?}");
+    assert_eq!(sums.0, sums.1);
+    // Alone, 130 Mb/s overflows without any host.
+    let mut link = super::tests::link(&spec(), &[cross(Model::Cbr, 130.0)]);
+    link.advance(START + Duration::from_ms(2000));
+    let mut sums = (0, 0);
+    while let Some(interval) = link.take_finished() {
+        sums.0 += interval.cross_drops;
+        sums.1 += interval.cross_drops_due_to_hosts;
+    }
+    assert!(sums.0 > 1000, "{sums:?}");
+    assert_eq!(sums.1, 0);
+}
+
+#[test]
+fn a_shorter_delay_does_not_reorder() {
+    let mut link = link(&spec(), &[]);
+    let Verdict::Deliver { at: first, .. } = link.offer(START, 1500, false, None, 0) else {
+        panic!("dropped")
+    };
+    link.set_link(START, &LinkSpec { delay: Duration::from_ms(1), ..spec() });
+    let Verdict::Deliver { at: second, .. } = link.offer(START, 1500, false, None, 0) else {
+        panic!("dropped")
+    };
+    assert!(second >= first);
+}
+
+#[test]
+fn traffic_can_be_replaced_under_way() {
+    let mut link = link(&spec(), &[cross(Model::Poisson, 80.0)]);
+    let change = START + Duration::from_ms(1000);
+    link.advance(change);
+    link.set_cross(change, &[cross(Model::Cbr, 10.0)]);
+    link.advance(change + Duration::from_ms(1000));
+    let mut log = Vec::new();
+    while let Some(interval) = link.take_finished() {
+        log.push(interval.cross_offered_bits as f64);
+    }
+    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64 * 100.0 / 1e6;
+    assert!((mean(&log[..100]) - 80.0).abs() < 5.0);
+    assert!((mean(&log[100..200]) - 10.0).abs() < 0.1);
+}
+
+#[test]
+fn a_discipline_marks_what_may_be_marked() {
+    let step = QueueSpec::Step(StepConfig { threshold: Bytes::new(3_000), limit: None, packets: None });
+    let mut link = link(&LinkSpec { queue: Some(step), ..spec() }, &[]);
+    let mut offer = |ect| link.offer(START, 1500, ect, None, 0);
+    let marks: Vec<bool> =
+        (0..4).map(|_| matches!(offer(true), Verdict::Deliver { marked: true, .. })).collect();
+    assert_eq!(marks, [false, false, true, true]);
+    assert_eq!(offer(false), Verdict::Dropped);
+    link.advance(START + MS10);
+    let interval = link.take_finished().unwrap();
+    assert_eq!((interval.host_marks, interval.host_drops), (2, 1));
+}
+
+#[test]
+fn packets_that_wait_for_their_turn_leave_in_order_and_are_all_counted() {
+    let codel = QueueSpec::Codel(CodelConfig::default());
+    let spec = LinkSpec { queue: Some(codel), buffer: Some(Bytes::new(10_000_000)), ..spec() };
+    // 120 Mb/s on a link of 100: soon packets wait too long.
+    let mut link = link(&spec, &[cross(Model::Cbr, 60.0)]);
+    let (mut waiting, mut deliveries, mut dropped, mut marked) = (0u64, Vec::new(), 0u64, 0u64);
+    for k in 0..20_000 {
+        let at = START + Duration::from_ns(205_067) * k;
+        let verdict = link.offer(at, 1500, k % 2 == 0, None, 0);
+        assert_eq!(verdict, Verdict::Pending);
+        waiting += 1;
+        while let Some(Decided { verdict, .. }) = link.decided() {
+            waiting -= 1;
+            match verdict {
+                Verdict::Deliver { at, marked: mark } => {
+                    deliveries.push(at);
+                    marked += u64::from(mark);
+                }
+                Verdict::Dropped => dropped += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert!(deliveries.is_sorted() && dropped > 20 && marked > 20, "{dropped} {marked}");
+    link.advance(START + Duration::from_ms(60_000));
+    assert_eq!(std::iter::from_fn(|| link.decided()).count() as u64, waiting);
+    let log: Vec<Interval> = std::iter::from_fn(|| link.take_finished()).collect();
+    let sum = |value: fn(&Interval) -> u64| log.iter().map(value).sum::<u64>();
+    assert_eq!(sum(|i| i.host_bits), (20_000 - sum(|i| i.host_drops)) * 1538 * 8);
+    assert!(sum(|i| i.host_drops) >= dropped && sum(|i| i.host_marks) >= marked);
+    for interval in &log {
+        assert!(interval.cross_bits + interval.host_bits <= 1_000_000 + 1, "{interval:?}");
+    }
+}
+
+#[test]
+fn packets_and_log_follow_rates_that_change() {
+    let rates = serde_json::from_str(r#"[["0 s", "100 Mb/s"], ["15 ms", "10 Mb/s"]]"#).unwrap();
+    let spec = LinkSpec { rate: Rate::ZERO, rates: Some(rates), ..spec() };
+    let mut link = link(&spec, &[]);
+    // Half of the packet is left when the rate falls to a tenth.
+    let begin = START + Duration::from_ms(15) - Duration::from_ns(61_520);
+    assert_eq!(
+        link.offer(begin, 1500, false, None, 0),
+        delivered(begin + MS10 + Duration::from_ns(61_520 * 11))
+    );
+    link.advance(START + Duration::from_ms(40));
+    let capacities: Vec<f64> = (0..3).map(|_| link.take_finished().unwrap().capacity.mbps()).collect();
+    assert_eq!(capacities, [100.0, 55.0, 10.0]);
+    // Set again, the times count from then.
+    link.set_link(START + Duration::from_ms(40), &spec);
+    let later = START + Duration::from_ms(50);
+    assert_eq!(link.offer(later, 1500, false, None, 0), delivered(later + MS10 + Duration::from_ns(123_040)));
+}
+
+#[test]
+fn the_delay_follows_its_trace() {
+    let trace = serde_json::from_str(r#"[["0 s", "10 ms"], ["1 s", "30 ms"]]"#).unwrap();
+    let mut link = link(&LinkSpec { delay_trace: Some(trace), ..spec() }, &[]);
+    let sent = Duration::from_ns(123_040);
+    assert_eq!(link.offer(START, 1500, false, None, 0), delivered(START + sent + MS10));
+    let later = START + Duration::from_ms(1_000);
+    assert_eq!(link.offer(later, 1500, false, None, 0), delivered(later + sent + MS10 * 3));
+}
