@@ -164,6 +164,7 @@ impl Reports {
     }
 
     /// Returns the congestion header of a packet on its way.
+    #[inline]
     pub(crate) fn header(&mut self, packet: &Packet) -> Option<&mut Header> {
         if !packet.has(REPORT) {
             return None;

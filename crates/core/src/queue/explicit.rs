@@ -348,11 +348,14 @@ impl Explicit {
     fn arrive(&mut self, now: Instant, backlog: &Backlog, size: Bytes, header: Option<&Header>) -> Verdict {
         self.advance(now);
         let ip = ip_bytes(size);
-        let checked = header.and_then(|header| self.check(now, ip, header));
-        let (counted, passes) =
-            checked.map_or((header.copied(), true), |(header, passes)| (Some(header), passes));
-        // What a check drops is no demand that others should make room for.
-        if !passes || self.queue.arrive(counted.as_ref(), ip) != explicit::Verdict::Accepted {
+        let accepted = match header.and_then(|header| self.check(now, ip, header)) {
+            None => self.queue.arrive(header, ip) == explicit::Verdict::Accepted,
+            // What a check drops is no demand that others should make room for.
+            Some((counted, passes)) => {
+                passes && self.queue.arrive(Some(&counted), ip) == explicit::Verdict::Accepted
+            }
+        };
+        if !accepted {
             return Verdict::Drop;
         }
         if !self.limit.admits(backlog, size) {

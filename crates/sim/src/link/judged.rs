@@ -39,10 +39,10 @@ impl Link {
 
     /// Lets the discipline judge the departure of the next packet, whose transmission begins at `start`.
     fn judge_next(&mut self, start: u64, reports: &mut Reports) {
-        let packet = *self.flight.at(self.unjudged);
         while self.unserved < self.unjudged {
             self.count_served();
         }
+        let packet = *self.flight.at(self.unjudged);
         let verdict = self.judge(start, start - packet.joined, &packet, reports);
         debug_assert!(verdict != Verdict::Drop, "the packet is on its way");
         if verdict == Verdict::Mark {
@@ -54,7 +54,7 @@ impl Link {
     }
 
     /// Asks the discipline about the departure of a packet at `now`, the first of the queue, which has waited for `waited`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn judge(&mut self, now: u64, waited: u64, packet: &Packet, reports: &mut Reports) -> Verdict {
         let size = Bytes::new(packet.size.into());
         let queued = self.totals.queued();

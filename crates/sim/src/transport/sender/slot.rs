@@ -49,11 +49,11 @@ impl Sender {
     /// Asks the controller when the next packet is due. Returns that time (ns) and the size of the packet if it is due
     /// now and the host's line does not know yet.
     pub(crate) fn due(&mut self, now: u64) -> Option<(u64, u16)> {
-        let can_send = self.can_send(now);
-        let slot = self.slot.as_mut()?;
-        if slot.departure.is_some() {
+        if self.slot.as_ref()?.departure.is_some() {
             return None;
         }
+        let can_send = self.can_send(now);
+        let slot = self.slot.as_mut()?;
         if !can_send {
             (slot.due, slot.idle) = (None, true);
             return None;
