@@ -202,7 +202,7 @@ fn a_router_changes_its_parameters_and_its_protocol_while_packets_pass() {
     // What is refused names its key, and leaves the router as it is.
     for (change, sentence) in [
         ("forward.queue.alpha=2", "`forward.queue.alpha`"),
-        ("forward.queue.police=4", "`forward.queue.police`"),
+        ("forward.queue.police=0", "`forward.queue.police`"),
         ("forward.queue.kapa=9 kB", "unknown field `kapa`"),
         ("queue.kappa=9 kB", "a change begins with `forward` or `reverse`"),
         ("forward.rate=0 b/s", "`forward.rate`"),

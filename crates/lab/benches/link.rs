@@ -56,7 +56,7 @@ fn pass(link: &mut Link, frame: &mut [u8], now: &mut Instant) -> u64 {
         *now += Duration::from_ns(1_538);
         let reads_headers = !link.versions().is_empty();
         let found = reads_headers.then(|| find(black_box(frame), carrier)).flatten().and_then(Result::ok);
-        let header = found.as_ref().map(|found| &found.header);
+        let header = found.as_ref().map(|found| (&found.header, 0));
         let verdict = link.offer(*now, (FRAME - 14) as u64, false, header, 0);
         delivered += u64::from(verdict != Verdict::Pending);
         if verdict == Verdict::Pending {

@@ -1,7 +1,7 @@
 //! Where the congestion header lies in an Ethernet frame, and how it is rewritten there.
 
 use headway_core::explicit::{
-    FEEDBACK, Format, Header, HeaderError, OPTION_FEEDBACK, OptionError, decode, decode_option,
+    FEEDBACK, Format, HEADER_BYTES, Header, HeaderError, OPTION_FEEDBACK, OptionError, decode, decode_option,
 };
 
 use crate::ecn::ETHERNET;
@@ -28,6 +28,8 @@ const FRAGMENT_HEADER: u8 = 44;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const UDP_HEADER: usize = 8;
+/// Bytes of both ports at the beginning of TCP and of UDP.
+const PORTS: usize = 4;
 /// Offsets of the checksum in a UDP and in a TCP header.
 const UDP_SUM: usize = 6;
 const TCP_SUM: usize = 16;
@@ -71,6 +73,14 @@ pub struct Found {
     pub place: Option<Place>,
     /// Whether IPv4 options or extension headers of IPv6 precede it.
     pub options: bool,
+    flow: FlowPlace,
+}
+
+/// Where a frame says which flow it belongs to: the addresses of IP, and the ports if TCP or UDP is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FlowPlace {
+    addresses: (usize, usize),
+    ports: Option<usize>,
 }
 
 /// Where the feedback of a congestion header is in its frame.
@@ -93,6 +103,13 @@ impl Found {
     pub fn is_other_protocol(&self) -> bool {
         self.header.protocol != TCP
     }
+
+    /// Returns the bytes of its frame that tell its flow from others: addresses, and ports where TCP or UDP is.
+    pub fn flow<'a>(&self, frame: &'a [u8]) -> [&'a [u8]; 2] {
+        let (begin, end) = self.flow.addresses;
+        let ports = self.flow.ports.and_then(|at| frame.get(at..at + PORTS));
+        [frame.get(begin..end).unwrap_or_default(), ports.unwrap_or_default()]
+    }
 }
 
 /// The payload of an IP packet.
@@ -101,6 +118,8 @@ struct Payload {
     /// Where it begins and ends in the frame.
     at: usize,
     end: usize,
+    /// Where the addresses of IP begin and end.
+    addresses: (usize, usize),
     options: bool,
     fragment: bool,
     /// Whether it begins with the payload of the whole packet.
@@ -124,7 +143,12 @@ pub fn find(frame: &[u8], carrier: Carrier) -> Option<Result<Found, Fault>> {
     let bytes = frame.get(at..payload.end).unwrap_or_default();
     let sum = if udp { Sum::Udp(u16::try_from(payload.at + UDP_SUM).ok()?) } else { Sum::None };
     let place = Some(Place { at: u16::try_from(at + FEEDBACK.start).ok()?, sum });
-    let found = decode(bytes).map(|header| Found { header, place, options: payload.options });
+    let found = decode(bytes).map(|header| {
+        let has_ports = [TCP, UDP].contains(&header.protocol);
+        let ports = if udp { Some(payload.at) } else { has_ports.then_some(at + HEADER_BYTES) };
+        let flow = FlowPlace { addresses: payload.addresses, ports };
+        Found { header, place, options: payload.options, flow }
+    });
     Some(found.map_err(|error| match error {
         HeaderError::Truncated(_) => Fault::Truncated,
         HeaderError::Length(_) => Fault::Length,
@@ -176,7 +200,8 @@ fn found_option(payload: &Payload, at: usize, result: Result<Header, OptionError
         }
         _ => None,
     };
-    Ok(Found { header, place, options: payload.options })
+    let flow = FlowPlace { addresses: payload.addresses, ports: Some(payload.at) };
+    Ok(Found { header, place, options: payload.options, flow })
 }
 
 /// Replaces the feedback at `place`, where [`find`] found a header, and keeps the checksum of UDP or TCP right.
@@ -243,6 +268,7 @@ fn ipv4(frame: &[u8], at: usize) -> Option<Payload> {
         protocol: header[9],
         at: at + length,
         end: (at + total).min(frame.len()),
+        addresses: (at + 12, at + 20),
         options: length > IPV4_HEADER,
         fragment: fragment != 0,
         first: fragment & 0x1fff == 0,
@@ -253,8 +279,15 @@ fn ipv6(frame: &[u8], at: usize) -> Option<Payload> {
     let header = frame.get(at..at + IPV6_HEADER)?;
     let end = (at + IPV6_HEADER + usize::from(word(frame, at + 4)?)).min(frame.len());
     let begin = at + IPV6_HEADER;
-    let mut found =
-        Payload { protocol: header[6], at: begin, end, options: false, fragment: false, first: true };
+    let mut found = Payload {
+        protocol: header[6],
+        at: begin,
+        end,
+        addresses: (at + 8, at + 40),
+        options: false,
+        fragment: false,
+        first: true,
+    };
     for _ in 0..MAX_EXTENSIONS {
         let length = if EXTENSIONS.contains(&found.protocol) {
             8 + 8 * usize::from(*frame.get(found.at + 1)?)

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::hash::{BuildHasher as _, RandomState};
 
 use headway_core::explicit::{Format, Header};
 use headway_core::{Duration, Instant};
@@ -33,6 +34,13 @@ pub(crate) struct Held {
     pub(crate) release: Instant,
 }
 
+/// The congestion header of a frame, where it is, and the number of its flow.
+struct Labelled {
+    header: Header,
+    place: Option<Place>,
+    flow: u32,
+}
+
 /// A version of congestion headers that no router serves.
 const NO_VERSION: u8 = 0;
 
@@ -52,6 +60,8 @@ pub(crate) struct Lane {
     held: VecDeque<Held>,
     carrier: Carrier,
     headers: HeaderCounts,
+    /// Numbers flows. Its key is secret, so that no sender can choose the slot of a router's table that it falls into.
+    hasher: RandomState,
     /// Frames dropped because they are larger than the MTU.
     oversized: u64,
 }
@@ -78,6 +88,7 @@ impl Lane {
             held: VecDeque::with_capacity(1024),
             carrier: spec.carrier(),
             headers: HeaderCounts::default(),
+            hasher: RandomState::new(),
             oversized: 0,
         };
         if spec.delays {
@@ -179,21 +190,26 @@ impl Lane {
             [] => None,
             versions => self.header(bytes, versions),
         };
-        let verdict = self.link.offer(at, ip, ect, header.as_ref().map(|(header, _)| header), frame.number);
-        let frame = Frame { header: header.and_then(|(_, place)| place), ..frame };
+        let with_flow = header.as_ref().map(|found| (&found.header, found.flow));
+        let verdict = self.link.offer(at, ip, ect, with_flow, frame.number);
+        let frame = Frame { header: header.and_then(|found| found.place), ..frame };
         // Departures up to now come first: those frames are older.
         self.place_decided(frames);
         self.place(frame, verdict, frames);
     }
 
-    /// Returns the congestion header of a frame and where it is. Of a packet whose header is of no use it is one that
-    /// every router rejects: the packet counts as input and is dropped (xcp-rcp 2.4, 2.16).
-    fn header(&mut self, frame: &[u8], versions: &[u8]) -> Option<(Header, Option<Place>)> {
+    /// Returns the congestion header of a frame. Of a packet whose header is of no use it is one that every router rejects:
+    /// the packet counts as input and is dropped (xcp-rcp 2.4, 2.16).
+    fn header(&mut self, frame: &[u8], versions: &[u8]) -> Option<Labelled> {
         let found = congestion_header::find(frame, self.carrier)?;
         self.headers.note(found.as_ref().map_err(|fault| *fault), versions);
         Some(match found {
-            Ok(found) => (found.header, found.place),
-            Err(_) => (Header::new(NO_VERSION, Format::Standard), None),
+            Ok(found) => Labelled {
+                header: found.header,
+                place: found.place,
+                flow: if self.link.polices() { self.hasher.hash_one(found.flow(frame)) as u32 } else { 0 },
+            },
+            Err(_) => Labelled { header: Header::new(NO_VERSION, Format::Standard), place: None, flow: 0 },
         })
     }
 

@@ -337,6 +337,52 @@ fn classes_send_in_turns_and_every_frame_keeps_its_content() {
     );
 }
 
+/// Bytes that ten flows of RCP deliver in 10 s, of which the first sends at three times the rate that it is told.
+fn delivered_beside_a_liar(lane: &mut Lane) -> [u64; 10] {
+    const SIZE: usize = 1_000;
+    let mut frames = FramePool::new(1600);
+    let (mut told, mut credit, mut delivered) = ([10_000_u64; 10], [0; 10], [0; 10]);
+    for ms in 0..20_000 {
+        let now = START + Duration::from_ms(ms);
+        let mut left = released(lane, &mut frames, now);
+        for flow in 0..10 {
+            let rate = told[flow] * if flow == 0 { 3 } else { 1 };
+            credit[flow] += rate;
+            while credit[flow] >= 1_000 * SIZE as u64 {
+                credit[flow] -= 1_000 * SIZE as u64;
+                let x = ((SIZE as u64) << 28) / rate;
+                let said = Header { x: x as u32, protocol: 6, ..header(VERSION_RCP) };
+                let mut frame = Packet::v4().build(&said);
+                frame.resize(SIZE, 0);
+                frame[54..58].copy_from_slice(&[0, 80, 1, flow as u8]);
+                left.extend(pass(lane, &mut frames, now, &frame));
+            }
+        }
+        for frame in left {
+            let flow = usize::from(frame[57]);
+            told[flow] = u64::from(decode(&frame[34..]).unwrap().feedback).clamp(1_000, 1_250_000);
+            delivered[flow] += if ms < 10_000 { 0 } else { SIZE as u64 };
+        }
+    }
+    delivered
+}
+
+#[test]
+fn a_router_of_real_packets_checks_what_flows_send() {
+    let share = |queue: &str| {
+        let delivered = delivered_beside_a_liar(&mut lane(queue));
+        delivered[0] as f64 * 10.0 / delivered.iter().sum::<u64>() as f64
+    };
+    let believed = share("{ kind = \"rcp\" }");
+    assert!(believed > 2.0, "{believed}");
+    for queue in
+        ["{ kind = \"rcp\", police = 64 }", "{ kind = \"classes\", rcp = { kind = \"rcp\", police = 64 } }"]
+    {
+        let checked = share(queue);
+        assert!(checked < 1.6, "{queue}: {checked}");
+    }
+}
+
 #[test]
 fn cross_traffic_leaves_classes_with_headers_their_part() {
     let text = "[forward]\nrate = \"10 Mb/s\"\nqueue = { kind = \"classes\" }\n\

@@ -143,15 +143,27 @@ impl Link {
         self.queue.versions()
     }
 
+    /// Whether the queue checks what flows say and send.
+    pub fn polices(&self) -> bool {
+        self.queue.polices()
+    }
+
     /// Returns the records of the control intervals that ended since the last call.
     pub fn take_records(&mut self) -> Vec<Record> {
         self.queue.take_records()
     }
 
     /// Offers a host packet with IP length `ip` bytes that arrives at `at`, ECN-capable or not (`ect`), with a congestion
-    /// header or without. A packet reported late, after time has advanced past `at`, counts as arriving now. If it waits,
+    /// header and the number of its flow or without. A packet reported late, after time has advanced past `at`, counts as arriving now. If it waits,
     /// [`Link::decided`] returns the number of its `frame`.
-    pub fn offer(&mut self, at: Instant, ip: u64, ect: bool, header: Option<&Header>, frame: u32) -> Verdict {
+    pub fn offer(
+        &mut self,
+        at: Instant,
+        ip: u64,
+        ect: bool,
+        header: Option<(&Header, u32)>,
+        frame: u32,
+    ) -> Verdict {
         let at = at.max(self.clock);
         self.advance(at);
         let size = wire_size(ip);

@@ -139,6 +139,11 @@ impl Queue {
         self.discipline.versions()
     }
 
+    /// Whether the discipline checks what flows say and send.
+    pub fn polices(&self) -> bool {
+        self.spec.polices()
+    }
+
     /// Returns the records of the control intervals that ended since the last call.
     pub fn take_records(&mut self) -> Vec<Record> {
         let mut records = std::mem::take(&mut self.records);
@@ -155,8 +160,8 @@ impl Queue {
         }
     }
 
-    /// Accepts a packet of `size` on the wire that arrives at `now`, ECN-capable or not (`ect`), with a congestion header
-    /// or without; `None` if it is dropped. `frame` is the number of a host's frame, `None` for cross traffic.
+    /// Accepts a packet of `size` on the wire that arrives at `now`, ECN-capable or not (`ect`), with a congestion header and
+    /// the number of its flow or without; `None` if it is dropped. `frame` is the number of a host's frame, `None` for cross traffic.
     ///
     /// Arrival times must not decrease, and all departures up to `now` must have been served.
     pub fn push(
@@ -164,13 +169,16 @@ impl Queue {
         now: Instant,
         size: Bytes,
         ect: bool,
-        header: Option<&Header>,
+        header: Option<(&Header, u32)>,
         frame: Option<u32>,
     ) -> Option<Accepted> {
         let backlog = self.backlog_seen(now);
         let verdict = match header {
             None => self.discipline.on_arrival(now, &backlog, size, ect),
-            Some(header) => self.discipline.on_arrival_with_header(now, &backlog, size, ect, header),
+            Some((header, flow)) => {
+                self.discipline.next_flow(flow);
+                self.discipline.on_arrival_with_header(now, &backlog, size, ect, header)
+            }
         };
         let marked = match verdict {
             Verdict::Accept => false,
@@ -179,7 +187,9 @@ impl Queue {
         };
         // After a change of discipline packets may still be waiting: do not overtake them.
         if self.discipline.judges_departures() || self.waiting.len() > 0 {
-            let packet = Packet { arrived: now, size, ect, marked, header: header.copied(), frame };
+            let flow = header.map_or(0, |(_, flow)| flow);
+            let header = header.map(|(header, _)| header);
+            let packet = Packet { arrived: now, size, ect, marked, header: header.copied(), flow, frame };
             self.waiting.push(self.class(header), packet);
             return Some(Accepted { marked, service: None });
         }
@@ -225,7 +235,7 @@ impl Queue {
             queue::Queue::Classes(classes) => classes.next_class(self.waiting.first_sizes())?,
             _ => 0,
         };
-        let Packet { arrived, size, ect, marked, header, frame } = self.waiting.pop(class)?;
+        let Packet { arrived, size, ect, marked, header, flow, frame } = self.waiting.pop(class)?;
         let behind = self.backlog_seen(turn);
         let waited = turn - arrived;
         let mut feedback = None;
@@ -233,6 +243,7 @@ impl Queue {
             None => self.discipline.on_departure(turn, &behind, waited, size, ect),
             Some(mut header) => {
                 let before = header.feedback;
+                self.discipline.next_flow(flow);
                 let verdict =
                     self.discipline.on_departure_with_header(turn, &behind, waited, size, ect, &mut header);
                 feedback = (header.feedback != before).then_some(header.feedback);

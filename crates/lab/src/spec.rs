@@ -495,15 +495,6 @@ pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), M
             check("rates", all, "must have rates between 1 kb/s and 10 Gb/s")?;
         }
     }
-    let police = match &link.queue {
-        Some(QueueSpec::Classes(classes)) if classes.xcp.as_ref().is_some_and(|router| router.polices()) => {
-            "queue.xcp.police"
-        }
-        Some(QueueSpec::Classes(_)) => "queue.rcp.police",
-        _ => "queue.police",
-    };
-    let polices = link.queue.as_ref().is_some_and(QueueSpec::polices);
-    check(police, !polices, "needs packets that say which flow they belong to; only the simulator has them")?;
     if let Some((key, rule)) = link.outages.as_ref().and_then(Outages::mistake) {
         return Err(Mistake::new(&format!("{table}.outages{key}"), rule));
     }

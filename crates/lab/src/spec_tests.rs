@@ -108,13 +108,13 @@ fn mistakes_name_file_line_and_key() {
         ),
         (
             "delay",
-            "queue = { kind = \"classes\", rcp = { kind = \"rcp\", police = 4 } }\ndelay",
-            "x.toml, line 6: `forward.queue.rcp.police`: needs packets that say which flow they belong to",
+            "queue = { kind = \"classes\", rcp = { kind = \"rcp\", police = 0 } }\ndelay",
+            "x.toml, line 6: `forward.queue.rcp.police`: must be from 1 to 65536",
         ),
         (
             "delay",
-            "queue = { kind = \"xcp\", police = 4 }\ndelay",
-            "x.toml, line 6: `forward.queue.police`: needs packets that say which flow they belong to",
+            "queue = { kind = \"xcp\", police = 65537 }\ndelay",
+            "x.toml, line 6: `forward.queue.police`: must be from 1 to 65536",
         ),
     ];
     for (from, to, expected) in cases {

@@ -18,6 +18,8 @@ pub(crate) struct Packet {
     /// Whether it was marked CE on arrival.
     pub(crate) marked: bool,
     pub(crate) header: Option<Header>,
+    /// Of a packet with a header.
+    pub(crate) flow: u32,
     /// The number of a host's frame; `None` for cross traffic.
     pub(crate) frame: Option<u32>,
 }

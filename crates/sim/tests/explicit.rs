@@ -513,5 +513,8 @@ fn a_router_that_checks_senders_keeps_liars_near_their_part() {
         assert!(without[1] > 2.0 * without[0], "{kind}: {without:?}");
         assert!(with[1] < 1.7 * with[0] && with[0] > 0.75, "{kind}: {with:?}");
         assert!(truthful.iter().all(|goodput| *goodput > 0.65), "{kind}: {truthful:?}");
+        let classes =
+            beside(&format!(r#"{{"kind":"classes","limit":"125 kB","{kind}":{checked}}}"#), kind, liar);
+        assert!(classes[1] < 1.7 * classes[0], "{kind}: {classes:?}");
     }
 }

@@ -344,6 +344,10 @@ impl Discipline for Classes {
         self.depart(now, backlog, waited, size, ect, Some(header))
     }
 
+    fn next_flow(&mut self, flow: u32) {
+        self.routers().for_each(|router| router.next_flow(flow));
+    }
+
     fn judges_departures(&self) -> bool {
         true
     }

@@ -290,6 +290,10 @@ impl Explicit {
         self.advance(now);
         self.limit = Limit::new(config.limit, config.packets);
         self.queue.set_config(&config.at_rate(law, rate)).expect("validated parameters");
+        let is_kept = self.police.as_ref().is_some_and(|police| police.is_like(config.police, law.is_rate()));
+        if !is_kept {
+            self.police = config.police.map(|slots| Box::new(Police::new(slots, law.is_rate())));
+        }
     }
 
     /// Takes over a packet that already waits: of `size` on the wire.

@@ -64,6 +64,11 @@ impl Police {
         Police { slots, interval: 1, length: 0, is_rate, rates: [u64::MAX >> 32; RECENT] }
     }
 
+    /// Whether it is what [`Police::new`] creates for so many slots.
+    pub(super) fn is_like(&self, slots: Option<u32>, is_rate: bool) -> bool {
+        slots == u32::try_from(self.slots.len()).ok() && is_rate == self.is_rate
+    }
+
     /// A control interval has ended.
     pub(super) fn end_interval(&mut self, record: &Record) {
         self.interval += 1;

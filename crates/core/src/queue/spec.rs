@@ -330,8 +330,10 @@ impl Discipline for Queue {
     }
 
     fn next_flow(&mut self, flow: u32) {
-        if let Queue::Explicit(router) = self {
-            router.next_flow(flow);
+        match self {
+            Queue::Explicit(router) => router.next_flow(flow),
+            Queue::Classes(classes) => classes.next_flow(flow),
+            _ => {}
         }
     }
 

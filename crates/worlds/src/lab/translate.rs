@@ -2,7 +2,6 @@
 //! its nodes and links.
 
 use crate::error::{Context as _, Error, bail};
-use headway_core::queue::QueueSpec;
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Rate};
 use headway_lab::{Cross, Direction, Lab, LinkSpec as LabLink, Model, PathSpec, Spec};
@@ -164,7 +163,6 @@ fn check_link(index: usize, link: &LinkSpec) -> Result<(), Error> {
         ("jitter", link.jitter == Duration::ZERO || link.highest_rate().is_none()),
         ("trace", link.trace.is_none()),
         ("burst", link.burst.is_none()),
-        ("queue.police", !link.queue.as_ref().is_some_and(QueueSpec::polices)),
         ("loss-bursts", link.loss_bursts.is_none() || link.highest_rate().is_some()),
         ("police", link.police.is_none()),
     ];
