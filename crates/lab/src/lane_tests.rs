@@ -337,14 +337,14 @@ fn classes_send_in_turns_and_every_frame_keeps_its_content() {
     );
 }
 
-/// Bytes that ten flows of RCP deliver in 10 s, of which the first sends at three times the rate that it is told.
-fn delivered_beside_a_liar(lane: &mut Lane) -> [u64; 10] {
+/// Bytes that ten flows of RCP deliver in the second half of 20 s from `start` on; the first of them sends at three times the
+/// rate that it is told.
+fn delivered_beside_a_liar(lane: &mut Lane, frames: &mut FramePool, start: Instant) -> [u64; 10] {
     const SIZE: usize = 1_000;
-    let mut frames = FramePool::new(1600);
     let (mut told, mut credit, mut delivered) = ([10_000_u64; 10], [0; 10], [0; 10]);
     for ms in 0..20_000 {
-        let now = START + Duration::from_ms(ms);
-        let mut left = released(lane, &mut frames, now);
+        let now = start + Duration::from_ms(ms);
+        let mut left = released(lane, frames, now);
         for flow in 0..10 {
             let rate = told[flow] * if flow == 0 { 3 } else { 1 };
             credit[flow] += rate;
@@ -355,7 +355,7 @@ fn delivered_beside_a_liar(lane: &mut Lane) -> [u64; 10] {
                 let mut frame = Packet::v4().build(&said);
                 frame.resize(SIZE, 0);
                 frame[54..58].copy_from_slice(&[0, 80, 1, flow as u8]);
-                left.extend(pass(lane, &mut frames, now, &frame));
+                left.extend(pass(lane, frames, now, &frame));
             }
         }
         for frame in left {
@@ -369,18 +369,21 @@ fn delivered_beside_a_liar(lane: &mut Lane) -> [u64; 10] {
 
 #[test]
 fn a_router_of_real_packets_checks_what_flows_send() {
-    let share = |queue: &str| {
-        let delivered = delivered_beside_a_liar(&mut lane(queue));
-        delivered[0] as f64 * 10.0 / delivered.iter().sum::<u64>() as f64
-    };
-    let believed = share("{ kind = \"rcp\" }");
+    let share = |delivered: [u64; 10]| delivered[0] as f64 * 10.0 / delivered.iter().sum::<u64>() as f64;
+    let mut frames = FramePool::new(1600);
+    let mut changed = lane("{ kind = \"rcp\" }");
+    let believed = share(delivered_beside_a_liar(&mut changed, &mut frames, START));
     assert!(believed > 2.0, "{believed}");
     for queue in
         ["{ kind = \"rcp\", police = 64 }", "{ kind = \"classes\", rcp = { kind = \"rcp\", police = 64 } }"]
     {
-        let checked = share(queue);
+        let checked = share(delivered_beside_a_liar(&mut lane(queue), &mut frames, START));
         assert!(checked < 1.6, "{queue}: {checked}");
     }
+    let later = START + Duration::from_ms(20_000);
+    changed.set_link(later, &spec("{ kind = \"rcp\", police = 64 }").links[0].path.forward);
+    let checked = share(delivered_beside_a_liar(&mut changed, &mut frames, later));
+    assert!(checked < 1.6, "{checked}");
 }
 
 #[test]
