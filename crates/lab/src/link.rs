@@ -154,8 +154,8 @@ impl Link {
     }
 
     /// Offers a host packet with IP length `ip` bytes that arrives at `at`, ECN-capable or not (`ect`), with a congestion
-    /// header and the number of its flow or without. A packet reported late, after time has advanced past `at`, counts as arriving now. If it waits,
-    /// [`Link::decided`] returns the number of its `frame`.
+    /// header and the number of its flow or without. A packet reported late, after time has advanced past `at`, counts as
+    /// arriving now. If it waits, [`Link::decided`] returns the number of its `frame`.
     pub fn offer(
         &mut self,
         at: Instant,
