@@ -59,8 +59,8 @@ pub(crate) struct ReproArgs {
     /// this folder.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Keep the result of every run of `rapid/R3`, `R5`, `R8` and `R9` in this folder, and use those that it already
-    /// has: an interrupted command continues where it was.
+    /// Keep the result of every run of `rapid/R3`, `R5`, `R8` and `R9`, and of `xcp-rcp` in the lab, in this folder, and
+    /// use those that it already has: an interrupted command continues where it was.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Print one JSON document instead of tables.

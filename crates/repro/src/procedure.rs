@@ -17,6 +17,7 @@ use headway_sim::config::{AckPolicy, Burst, Service};
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, TcpConfig};
 use headway_traffic::random;
 use rand::RngExt as _;
+use serde::{Deserialize, Serialize};
 
 use crate::closed_loop::segments_per_ack;
 use crate::experiment::Router;
@@ -51,7 +52,7 @@ const PACKET_BITS: f64 = 1538.0 * 8.0;
 pub(crate) const LAST: Duration = Duration::from_ms(94_000);
 
 /// What was seen in an interval of 100 ms.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Interval {
     /// Payload bytes of every flow that have arrived in order by the end.
     pub(crate) delivered: [u64; FLOWS],
@@ -63,7 +64,7 @@ pub(crate) struct Interval {
 }
 
 /// One run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Trace {
     /// Start and end of every flow, in s.
     pub(crate) flows: Vec<(f64, f64)>,
@@ -77,8 +78,10 @@ pub(crate) struct Trace {
     /// Control intervals of the router; none if it has no law.
     pub(crate) records: Vec<ControlInterval>,
     /// Alpha of ErrorS; NaN for other laws.
+    #[serde(skip)]
     pub(crate) alpha: f64,
     /// Whether the law aims at a queue: kappa.
+    #[serde(skip)]
     pub(crate) has_target: bool,
 }
 
@@ -93,16 +96,26 @@ struct Bench {
 impl Trace {
     /// Returns the trace of a run that has not begun.
     fn new(variant: &Router, seed: u64, step: Duration) -> Trace {
-        let law = variant.queue.explicit();
-        Trace {
+        let trace = Trace {
             flows: times(seed),
             step,
             queue: Vec::new(),
             rates: Vec::new(),
             intervals: Vec::new(),
             records: Vec::new(),
+            alpha: f64::NAN,
+            has_target: false,
+        };
+        trace.with_law(variant)
+    }
+
+    /// Adds what the law of a variant says.
+    fn with_law(self, variant: &Router) -> Trace {
+        let law = variant.queue.explicit();
+        Trace {
             alpha: law.map_or(f64::NAN, |(law, config)| config.alpha(law)),
             has_target: law.is_some_and(|(law, _)| !law.needs_capacity()),
+            ..self
         }
     }
 

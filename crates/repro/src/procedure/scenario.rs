@@ -10,7 +10,7 @@ use toml::Value;
 
 use super::{CAPACITY, END, FLOWS, Interval, LAST, PER_SECOND, RTT, Trace, mbps, times};
 use crate::closed_loop::{Place, segments_per_ack};
-use crate::context::Error;
+use crate::context::{Context, Error};
 use crate::experiment::Router;
 
 /// How often queue and windows are looked at: the shortest interval of the lab, a little longer than a packet takes.
@@ -23,10 +23,16 @@ const NARROW: &str = "router->receivers";
 const WIRE: u64 = 1500 + WIRE_OVERHEAD.get();
 const IP: u64 = 1500;
 
-/// Runs a variant as a scenario in a world; `name` describes the run.
-pub(crate) fn run_in(place: Place<'_>, variant: &Router, name: &str, seed: u64) -> Result<Trace, Error> {
-    let results = place.results(&text(variant, seed), name, seed)?;
-    Ok(trace(variant, seed, &results))
+/// Runs a variant as a scenario in a world, unless the context has kept the run; `name` describes it.
+pub(crate) fn run_in(
+    place: Place<'_>,
+    variant: &Router,
+    name: &str,
+    seed: u64,
+    context: &Context<'_>,
+) -> Result<Trace, Error> {
+    let evaluate = |results: &Results| trace(variant, seed, results);
+    Ok(place.run_scenario(text(variant, seed), name, seed, context, evaluate)?.with_law(variant))
 }
 
 /// Returns the scenario file of a variant.

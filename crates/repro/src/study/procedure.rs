@@ -37,7 +37,7 @@ pub(super) fn run_in(
 ) -> Result<Findings, Error> {
     run_variants(study, runs, context, |name, variant, run| {
         let description = format!("{}/{name}/{}", experiment.id, run + 1);
-        procedure::run_in(place, variant, &description, context.seed_of(&experiment.id, run))
+        procedure::run_in(place, variant, &description, context.seed_of(&experiment.id, run), context)
     })
 }
 
