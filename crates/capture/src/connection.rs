@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
-use headway_core::estimate::sabes::{Estimate, Segment, Settings, Transfer, Way};
+use headway_core::estimate::sabes::{Estimate, Handshake, Segment, Settings, Transfer};
 use headway_core::{Instant, Rate};
 
 use crate::headers::{Endpoint, Tcp};
@@ -94,8 +94,6 @@ impl Evidence {
 /// What one end of a connection sends.
 #[derive(Debug, Default)]
 pub(crate) struct Half {
-    /// The segment that opens the connection.
-    pub(crate) opening: Option<Segment>,
     /// Where its packets are captured, and the time of the last.
     place: Option<(Place, Instant)>,
     pub(crate) volume: Volume,
@@ -161,8 +159,7 @@ pub(crate) struct Connection {
     pub(crate) last: Instant,
     /// The end that is near the tap.
     pub(crate) near: Option<(usize, Evidence)>,
-    /// When the third segment of the handshake was seen.
-    established: Option<Instant>,
+    handshake: Handshake,
     /// Whether either end closed or aborted it.
     pub(crate) closed: bool,
 }
@@ -174,7 +171,7 @@ impl Connection {
             first: at,
             last: at,
             near: None,
-            established: None,
+            handshake: Handshake::default(),
             closed: false,
         }
     }
@@ -182,8 +179,18 @@ impl Connection {
     /// Whether a segment opens another connection with the same addresses and ports.
     pub(crate) fn is_reused_by(&self, end: usize, tcp: &Tcp) -> bool {
         let opens = tcp.flags.syn && tcp.acknowledgement.is_none();
-        let again = self.halves[end].opening.is_some_and(|opening| opening.sequence == tcp.sequence);
-        opens && !again && (self.closed || self.halves.iter().any(|half| half.packets > 0))
+        if !opens || self.handshake.opening(end).is_some_and(|opening| opening.sequence == tcp.sequence) {
+            return false;
+        }
+        // The SYN of an end of which nothing was seen belongs to the SYN of the other end if that acknowledges it, and was
+        // captured first, or if both ends open the connection (RFC 9293 3.5).
+        let other = self.handshake.opening(1 - end);
+        let belongs = other.is_some_and(|other| {
+            let beyond = other.acknowledgement.map(|number| number.wrapping_sub(tcp.sequence));
+            beyond.is_none_or(|beyond| (1..=tcp.payload.saturating_add(1)).contains(&beyond))
+        });
+        let is_first = self.halves[end].packets == 0;
+        !(is_first && belongs) && (self.closed || self.halves.iter().any(|half| half.packets > 0))
     }
 
     /// Whether a packet is a copy of one captured elsewhere; otherwise takes note of its place.
@@ -196,31 +203,21 @@ impl Connection {
         elsewhere
     }
 
-    /// Takes note of the handshake: its segments, and which end is near.
-    pub(crate) fn shake_hands(&mut self, end: usize, segment: &Segment) {
-        if segment.flags.syn {
-            // Of a repeated SYN the last one counts: its answer comes soonest.
-            if self.established.is_none() {
-                self.halves[end].opening = Some(*segment);
+    /// Takes note of the handshake, and of the end that it shows to be near; returns whether another end was assumed.
+    pub(crate) fn shake_hands(&mut self, end: usize, segment: &Segment) -> bool {
+        if self.handshake.is_over() {
+            return false;
+        }
+        self.handshake.observe(end, segment);
+        let Some(near) = self.handshake.near() else { return false };
+        let known = self.near.replace((near, Evidence::Handshake));
+        match known {
+            Some((_, by)) if by > Evidence::Handshake => {
+                self.near = known;
+                false
             }
-            return;
-        }
-        if self.established.is_some() || segment.acknowledgement.is_none() {
-            return;
-        }
-        let [Some(own), Some(other)] = [self.halves[end].opening, self.halves[1 - end].opening] else {
-            return;
-        };
-        // This end opened the connection if its SYN acknowledges nothing.
-        if own.acknowledgement.is_some() {
-            return;
-        }
-        self.established = Some(segment.at);
-        let to_server_and_back = (other.at - own.at).ns();
-        let to_client_and_back = (segment.at - other.at).ns();
-        if self.near.is_none() && to_server_and_back != to_client_and_back {
-            let near = if to_client_and_back < to_server_and_back { end } else { 1 - end };
-            self.near = Some((near, Evidence::Handshake));
+            Some((other, _)) => other != near,
+            None => false,
         }
     }
 
@@ -229,7 +226,7 @@ impl Connection {
     /// A payload above the MSS was captured before segmentation or after reassembly, and counts as the packets on the
     /// wire. Without a handshake, jumbo frames are possible.
     pub(crate) fn count(&mut self, end: usize, tcp: &Tcp, framing: u64) -> Volume {
-        let mss = self.halves[1 - end].opening.and_then(|opening| opening.mss);
+        let mss = self.handshake.opening(1 - end).and_then(|opening| opening.mss);
         let half = &mut self.halves[end];
         half.packets += 1;
         if tcp.payload == 0 {
@@ -250,7 +247,8 @@ impl Connection {
             return false;
         }
         if by == end {
-            return tcp.payload > 0;
+            // Behind data in a SYN the handshake goes on, and tells where the tap is.
+            return tcp.payload > 0 && !tcp.flags.syn;
         }
         let acks = &mut self.halves[1 - end];
         if let Some(acknowledgement) = tcp.acknowledgement
@@ -265,15 +263,7 @@ impl Connection {
 
     /// Starts to follow the data of an end on the path at a place of the table of paths.
     pub(crate) fn begin(&mut self, end: usize, settings: &Settings, path: u32) {
-        let mut transfer = Transfer::new(settings);
-        let mut openings = [self.halves[end].opening, self.halves[1 - end].opening];
-        let own = openings[0];
-        // In the order in which they were captured.
-        openings.sort_by_key(|opening| opening.map(|opening| opening.at));
-        for opening in openings.into_iter().flatten() {
-            let way = if Some(opening) == own { Way::Data } else { Way::Acks };
-            transfer.observe(&Segment { way, ..opening });
-        }
+        let transfer = Transfer::after(settings, &self.handshake, end);
         let (added, estimates) = Default::default();
         self.halves[end].followed = Some(Box::new(Followed { transfer, path, added, estimates }));
     }

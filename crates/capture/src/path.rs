@@ -259,10 +259,12 @@ impl Path {
         }
     }
 
-    /// Adds a transfer; while there are several, they are also taken together.
-    pub(crate) fn join(&mut self, settings: &Settings) {
+    /// Adds a transfer with the data that it had so far; while there are several, they are also taken together.
+    pub(crate) fn join(&mut self, settings: &Settings, volume: Volume) {
         self.live += 1;
         self.transfers += 1;
+        self.volume.packets += volume.packets;
+        self.volume.wire += volume.wire;
         if self.live > 1 && self.together.is_none() {
             let mut together = sabes::Path::new(settings);
             together.learn(self.capacity, self.rtt);
@@ -276,6 +278,16 @@ impl Path {
         if self.live == 0 {
             self.together = None;
         }
+    }
+
+    /// A transfer that has left, with its data so far, never was on this path.
+    pub(crate) fn give_up(&mut self, volume: Volume) {
+        self.transfers -= 1;
+        self.volume.packets -= volume.packets;
+        self.volume.wire -= volume.wire;
+        // An interval may have ended since its first data.
+        self.volume_before.packets = self.volume_before.packets.min(self.volume.packets);
+        self.volume_before.wire = self.volume_before.wire.min(self.volume.wire);
     }
 
     /// Takes an estimate of a transfer by itself.

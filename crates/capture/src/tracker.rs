@@ -204,9 +204,15 @@ impl Tracker {
             connection.near = Some((if outgoing { end } else { 1 - end }, Evidence::Heading));
         }
         let segment = segment(at, Way::Data, tcp);
-        connection.shake_hands(end, &segment);
-        let counted = connection.count(end, tcp, self.options.settings.framing.get());
-        self.counts.oversized += u64::from(counted.packets > 1);
+        if connection.shake_hands(end, &segment) {
+            self.memory = self.memory.wrapping_add_signed(change_side(
+                connection,
+                &key,
+                &self.options,
+                &mut self.paths,
+                at,
+            ));
+        }
         for of in [end, 1 - end] {
             if connection.begins(of, end, tcp) {
                 self.counts.acks_only += u64::from(of != end);
@@ -214,6 +220,8 @@ impl Tracker {
                     begin(connection, &key, of, &self.options, &mut self.near, &mut self.paths, at);
             }
         }
+        let counted = connection.count(end, tcp, self.options.settings.framing.get());
+        self.counts.oversized += u64::from(counted.packets > 1);
         for (of, way) in [(end, Way::Data), (1 - end, Way::Acks)] {
             let Some(followed) = &mut connection.halves[of].followed else { continue };
             let estimate = followed.transfer.observe(&Segment { way, ..segment });
@@ -322,19 +330,61 @@ fn begin(
 ) -> usize {
     let (near, evidence) = nearest(connection, key, of, options.side, known);
     connection.near = Some((near, evidence));
-    let (side, direction) =
-        if near == of { (Side::Sender, Direction::To) } else { (Side::Receiver, Direction::From) };
-    let peer = Peer::new(key.0[1 - near].address, options.grouping);
-    let place = path(paths, PathKey { peer, direction }, at);
-    let settings = Settings { side, ..options.settings };
+    let (settings, place) = route(key, near, of, options, paths, at);
     connection.begin(of, &settings, place);
     let Some(path) = paths.value(place) else { return 0 };
     let shared = path.shared_memory();
-    path.join(&settings);
+    // Data in the SYN came before there was a path.
+    path.join(&settings, connection.halves[of].volume);
     if let (Some(capacity), Some(followed)) = (path.capacity, &mut connection.halves[of].followed) {
         followed.transfer.share_capacity(capacity);
     }
     path.shared_memory() - shared
+}
+
+/// Returns the settings of a transfer, and the place of its path, where the end `near` of a connection is near the tap.
+fn route(
+    key: &Key,
+    near: usize,
+    of: usize,
+    options: &Options,
+    paths: &mut Lru<PathKey, Path>,
+    at: Instant,
+) -> (Settings, u32) {
+    let (side, direction) =
+        if near == of { (Side::Sender, Direction::To) } else { (Side::Receiver, Direction::From) };
+    let peer = Peer::new(key.0[1 - near].address, options.grouping);
+    (Settings { side, ..options.settings }, path(paths, PathKey { peer, direction }, at))
+}
+
+/// The handshake ended behind the first data, and another end is near than was assumed: the transfers move to other paths.
+/// Returns by how many bytes the memory of the paths grew.
+fn change_side(
+    connection: &mut Connection,
+    key: &Key,
+    options: &Options,
+    paths: &mut Lru<PathKey, Path>,
+    at: Instant,
+) -> isize {
+    let Some((near, _)) = connection.near else { return 0 };
+    let mut grown = 0;
+    for (of, half) in connection.halves.iter_mut().enumerate() {
+        let Some(followed) = &mut half.followed else { continue };
+        if let Some(path) = paths.value(followed.path) {
+            grown -= path.shared_memory() as isize;
+            path.leave();
+            path.give_up(half.volume);
+            grown += path.shared_memory() as isize;
+        }
+        let (settings, place) = route(key, near, of, options, paths, at);
+        followed.transfer.move_to(settings.side);
+        followed.path = place;
+        let Some(path) = paths.value(place) else { continue };
+        grown -= path.shared_memory() as isize;
+        path.join(&settings, half.volume);
+        grown += path.shared_memory() as isize;
+    }
+    grown
 }
 
 /// Returns the end near the tap, and how that is known; `of` is the end that sends the data.

@@ -87,6 +87,40 @@ fn the_handshake_tells_which_end_is_near() {
 }
 
 #[test]
+fn the_first_data_may_come_before_the_end_of_the_handshake() {
+    // TCP Fast Open: a request in the SYN, and the answer before the third segment, seen near the server.
+    let handshake =
+        Handshake { client: CLIENT, server: SERVER, at: MS, to_client: 20 * MS, to_server: MS / 10 };
+    let [syn, mut syn_ack, mut third] = handshake.segments();
+    let syn = (syn.0, Tcp { payload: 500, ..syn.1 });
+    syn_ack.1.acknowledgement = Some(1_501);
+    (third.1.sequence, third.1.acknowledgement) = (1_501, Some(5_001 + 1_000));
+    let answer =
+        Tcp { sequence: 5_001, acknowledgement: Some(1_501), payload: 1_000, ..Tcp::new(SERVER, CLIENT) };
+    let more = Tcp { sequence: 6_001, ..answer.clone() };
+    let mut tracker = tracker();
+    feed(&mut tracker, [syn, syn_ack, (2 * MS, answer), third, (22 * MS, more)]);
+    // The side of the sender was assumed, and private addresses do not tell.
+    let row = only(tracker.paths());
+    assert_eq!((row.key.direction, row.transfers, row.volume.packets), (Direction::To, 1, 2));
+    assert_eq!(row.rtt.map(|rtt| rtt.ms()), Some(19.1), "of the answer and the third segment");
+    assert_eq!(row.key.peer, Peer::Network("192.0.2.0".parse().unwrap()));
+
+    // The same near the client: the answer comes from the path.
+    let handshake = Handshake { to_client: MS, to_server: 20 * MS, ..handshake };
+    let [syn, mut syn_ack, third] = handshake.segments();
+    syn_ack.1.acknowledgement = Some(1_501);
+    let syn = (syn.0, Tcp { payload: 500, ..syn.1 });
+    let answer =
+        Tcp { sequence: 5_001, acknowledgement: Some(1_501), payload: 1_000, ..Tcp::new(SERVER, CLIENT) };
+    let mut tracker = self::tracker();
+    feed(&mut tracker, [syn, syn_ack, (21 * MS, answer), third]);
+    let row = only(tracker.paths());
+    assert_eq!((row.key.direction, row.transfers), (Direction::From, 1));
+    assert_eq!((row.volume.packets, row.rtt.map(|rtt| rtt.ms())), (1, Some(21.0)));
+}
+
+#[test]
 fn without_a_handshake_other_evidence_tells_which_end_is_near() {
     let data = |from: (&str, u16), to: (&str, u16)| Tcp { payload: 1_000, ..Tcp::new(from, to) };
     let evidence = |tracker: &Tracker| {

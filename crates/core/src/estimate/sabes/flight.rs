@@ -34,7 +34,7 @@ pub(super) struct Acknowledged {
 }
 
 /// Whether `a` comes before `b` among sequence numbers, which wrap.
-pub(super) fn before(a: u32, b: u32) -> bool {
+pub(super) const fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 

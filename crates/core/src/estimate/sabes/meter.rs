@@ -94,6 +94,10 @@ impl Meter {
         }
     }
 
+    pub(super) fn move_to(&mut self, side: Side) {
+        self.settings.side = side;
+    }
+
     pub(super) fn counts(&self) -> &WindowCounts {
         &self.counts
     }

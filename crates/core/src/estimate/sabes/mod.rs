@@ -11,6 +11,7 @@ mod capacity;
 mod chain;
 mod change;
 mod flight;
+mod handshake;
 mod heuristic;
 mod interval;
 mod limit;
@@ -24,6 +25,7 @@ mod transfer;
 mod window_counts;
 mod wire;
 
+pub use handshake::{Handshake, Opening};
 pub use limit::{Limit, Limits};
 pub use meter::Estimate;
 pub use path::{Passed, Path};

@@ -3,6 +3,7 @@
 use super::capacity::{First, Phase};
 use super::chain::{Chain, Link};
 use super::flight::{Flight, before};
+use super::handshake::Handshake;
 use super::limit::{Limiter, Limits, Situation};
 use super::meter::{Estimate, Known, Meter};
 use super::path::Passed;
@@ -24,10 +25,8 @@ pub struct Transfer {
     flight: Flight,
     wire: Wire,
     round_trip: RoundTrip,
-    /// The way of the SYN, until its end has answered the SYN-ACK.
-    opener: Option<Way>,
-    /// The window scale options of the two SYNs, data way first; `None` while a SYN was not seen.
-    scales: [Option<Option<u8>>; 2],
+    /// The handshake, with the sender of the data as its first end.
+    handshake: Handshake,
     /// The last acknowledgement number and window field.
     last: Option<(u32, u16)>,
     meter: Meter,
@@ -47,8 +46,7 @@ impl Transfer {
             flight: Flight::default(),
             wire: Wire::new(settings.framing.get()),
             round_trip: RoundTrip::default(),
-            opener: None,
-            scales: [None; 2],
+            handshake: Handshake::default(),
             last: None,
             meter: Meter::new(settings),
             passed: None,
@@ -63,7 +61,10 @@ impl Transfer {
         self.passed = None;
         let end = self.meter.is_over(segment.at);
         let over = end.and_then(|end| self.tumble(end, segment.at));
-        self.open(segment);
+        self.handshake.observe(segment.way as usize, segment);
+        if segment.flags.syn {
+            self.open(segment.way);
+        }
         match segment.way {
             Way::Data => {
                 self.send(segment);
@@ -80,23 +81,27 @@ impl Transfer {
         }
     }
 
-    /// Takes what the handshake tells.
-    fn open(&mut self, segment: &Segment) {
-        if !segment.flags.syn {
-            if self.opener == Some(segment.way) {
-                self.opener = None;
-                self.round_trip.established(segment.at);
-            }
-            return;
-        }
-        if segment.acknowledgement.is_none() {
-            self.opener = Some(segment.way);
-            self.round_trip.syn(segment.at);
-        }
-        self.scales[segment.way as usize] = Some(segment.window_scale);
-        segment.mss.into_iter().for_each(|mss| self.wire.announce(mss));
-        if segment.way == Way::Data {
-            self.chain.begin(segment.at, segment.sequence.wrapping_add(1));
+    /// Returns a transfer whose handshake has been seen so far, or as far as it was; the sender of its data is the end
+    /// `sender` of the handshake.
+    pub fn after(settings: &Settings, handshake: &Handshake, sender: usize) -> Transfer {
+        let mut transfer = Transfer::new(settings);
+        transfer.handshake = handshake.seen_from(sender);
+        [Way::Data, Way::Acks].into_iter().for_each(|way| transfer.open(way));
+        transfer
+    }
+
+    /// The tap is on another side than was assumed.
+    pub fn move_to(&mut self, side: Side) {
+        self.settings.side = side;
+        self.meter.move_to(side);
+    }
+
+    /// Takes what the opening of an end tells.
+    fn open(&mut self, way: Way) {
+        let Some(opening) = self.handshake.opening(way as usize) else { return };
+        opening.mss.into_iter().for_each(|mss| self.wire.announce(mss));
+        if way == Way::Data {
+            self.chain.begin(opening.at, opening.sequence.wrapping_add(1));
         }
     }
 
@@ -187,7 +192,11 @@ impl Transfer {
 
     /// Returns what phase 1 needs.
     fn first(&self) -> First {
-        First { mss: self.wire.mss(), rtt: self.round_trip.first(), longest_gap: self.known().longest_gap() }
+        First {
+            mss: self.wire.mss(),
+            rtt: self.handshake.rtt().or(self.round_trip.least()),
+            longest_gap: self.known().longest_gap(),
+        }
     }
 
     fn situation(&self, at: Instant) -> Situation {
@@ -202,7 +211,9 @@ impl Transfer {
     /// Returns the window that the receiver advertised last, in bytes; `None` where its scale is not known.
     fn receive_window(&self) -> Option<u32> {
         let (_, window) = self.last?;
-        let scale = match self.scales {
+        let scales =
+            [Way::Data, Way::Acks].map(|way| Some(self.handshake.opening(way as usize)?.window_scale));
+        let scale = match scales {
             [Some(Some(_)), Some(Some(scale))] => scale.min(14),
             [Some(_), Some(_)] => 0,
             _ => return None,
@@ -223,8 +234,8 @@ impl Transfer {
     /// Returns the RTT: smoothed at the sender's side, of the handshake at the receiver's; `None` until it is known.
     pub fn rtt(&self) -> Option<Duration> {
         match self.settings.side {
-            Side::Sender => self.round_trip.smoothed().or(self.round_trip.handshake()),
-            Side::Receiver => self.round_trip.handshake(),
+            Side::Sender => self.round_trip.smoothed().or(self.handshake.rtt()),
+            Side::Receiver => self.handshake.rtt(),
         }
     }
 

@@ -24,7 +24,8 @@ fn handshake(first: u32, rtt: u64, scale: u8) -> [Segment; 3] {
         mss: Some(1_460),
         ..data(0, first.wrapping_sub(1), 0)
     };
-    let answer = Segment { flags, window_scale: Some(scale), mss: Some(1_460), ..ack(rtt, first) };
+    let answer =
+        Segment { flags, sequence: 0, window_scale: Some(scale), mss: Some(1_460), ..ack(rtt, first) };
     [syn, answer, data(rtt, first, 0)]
 }
 

@@ -1,0 +1,73 @@
+//! Captures that are easily read wrongly, and what `headway passive` must say about them.
+#![allow(clippy::unwrap_used, reason = "a failed assumption is a failed test, also in helpers")]
+
+mod support;
+
+use serde_json::Value;
+use support::{headway, output, text};
+
+/// What a value in the result must be.
+enum Right {
+    /// This text or number.
+    Is(&'static str),
+    /// A number within a share of this one.
+    Near(f64, f64),
+}
+use Right::{Is, Near};
+
+/// Files in `tests/cases`, and for each of them places in the result with what must be there.
+///
+/// The path of most has a rate of 20 Mb/s at a token bucket, 20.3 Mb/s on an Ethernet wire, and an RTT of 20 ms.
+const CASES: &[(&str, &[(&str, Right)])] = &[
+    // The handshake is a second, or five, before the first data.
+    ("01a-think-1s-sender-300pkts.pcap", &[("/paths/0/capacity_bps", Near(20.4e6, 0.01))]),
+    ("01b-same-data-no-think.pcap", &[("/paths/0/capacity_bps", Near(20.4e6, 0.01))]),
+    ("01d-think-5s-receiver-9pkts.pcap", &[("/paths/0/rtt_us", Near(20_050.0, 0.01))]),
+    // The handshake is out of order, or both ends send a SYN.
+    (
+        "12a-synack-before-syn.pcap",
+        &[
+            ("/connections", Is("1")),
+            ("/flows/0/near_known_by", Is("handshake")),
+            ("/flows/0/direction", Is("from")),
+            ("/flows/0/rtt_us", Near(20_100.0, 0.01)),
+        ],
+    ),
+    ("12b-simultaneous-open.pcap", &[("/connections", Is("1")), ("/flows/0/near_known_by", Is("handshake"))]),
+    // Data in the SYN (TCP Fast Open).
+    (
+        "15-tfo-side-assumed.pcap",
+        &[("/flows/0/near_known_by", Is("handshake")), ("/flows/0/direction", Is("to"))],
+    ),
+];
+
+impl Right {
+    fn holds(&self, found: &Value) -> bool {
+        match self {
+            Is(expected) => found.as_str().map_or_else(|| found.to_string(), str::to_owned) == *expected,
+            Near(expected, share) => {
+                found.as_f64().is_some_and(|found| (found / expected - 1.0).abs() <= *share)
+            }
+        }
+    }
+}
+
+#[test]
+fn captures_that_are_easily_read_wrongly_are_read_rightly() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases");
+    let mut wrong = Vec::new();
+    for (file, facts) in CASES {
+        let path = format!("{folder}/{file}");
+        let output = output(&mut headway(&["passive", &path, "--json", "--per-flow"]));
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let failed = facts.iter().filter_map(|(place, right)| {
+            let found = result.pointer(place).unwrap_or(&Value::Null);
+            (!right.holds(found)).then(|| format!("{file}: {place} is {found}"))
+        });
+        wrong.extend(failed);
+        if !output.status.success() {
+            wrong.push(format!("{file}: {}", text(&output.stderr)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
