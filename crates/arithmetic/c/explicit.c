@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* Exports the inline functions of explicit.h as symbols, for callers in other languages. */
 #include "explicit.h"
-#include "explicit_wireless.h"
 
 /* Sizes of the structures, for callers that declare them again. */
-extern const hw_u32 headway_explicit_sizes[6];
-const hw_u32 headway_explicit_sizes[6] = {
-	sizeof(struct explicit_config), sizeof(struct explicit_header),	 sizeof(struct explicit_mac),
-	sizeof(struct explicit_record), sizeof(struct explicit_queue),	 sizeof(struct explicit_stations),
+extern const hw_u32 headway_explicit_sizes[4];
+const hw_u32 headway_explicit_sizes[4] = {
+	sizeof(struct explicit_config),
+	sizeof(struct explicit_header),
+	sizeof(struct explicit_record),
+	sizeof(struct explicit_queue),
 };
 
 hw_u64 headway_scale(hw_u64 a, hw_u64 b, hw_u64 divisor);
@@ -22,8 +23,6 @@ void headway_explicit_drop(struct explicit_queue *queue);
 hw_u32 headway_explicit_depart(struct explicit_queue *queue, struct explicit_header *header, hw_u32 bytes,
 			       hw_u64 backlog_bytes, hw_u32 backlog_packets);
 hw_u32 headway_explicit_timer(struct explicit_queue *queue, hw_u64 backlog_bytes, hw_u32 backlog_packets, hw_u64 now);
-void headway_explicit_report(struct explicit_queue *queue, const struct explicit_mac *mac);
-void headway_explicit_hear(struct explicit_stations *stations, hw_u64 address);
 
 hw_u64 headway_scale(hw_u64 a, hw_u64 b, hw_u64 divisor)
 {
@@ -79,14 +78,4 @@ hw_u32 headway_explicit_depart(struct explicit_queue *queue, struct explicit_hea
 hw_u32 headway_explicit_timer(struct explicit_queue *queue, hw_u64 backlog_bytes, hw_u32 backlog_packets, hw_u64 now)
 {
 	return explicit_timer(queue, backlog_bytes, backlog_packets, now);
-}
-
-void headway_explicit_report(struct explicit_queue *queue, const struct explicit_mac *mac)
-{
-	explicit_report(queue, mac);
-}
-
-void headway_explicit_hear(struct explicit_stations *stations, hw_u64 address)
-{
-	explicit_hear(stations, address);
 }

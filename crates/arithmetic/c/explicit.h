@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * A queue of a router that tells senders their rate: XCP, XCP-b, self-tuning kappa, ErrorS, WXCP and RCP (J. T. Araujo,
- * Explicit congestion control, Porto, 2008).
+ * A queue of a router that tells senders their rate: XCP, XCP-b, self-tuning kappa, ErrorS and RCP (J. T. Araujo, Explicit
+ * congestion control, Porto, 2008).
  *
  * In a nutshell:
  *   - Packets carry a header with the sender's RTT, the time X between its packets, and a field that routers lower: the
@@ -15,7 +15,7 @@
  *   - XCP gives flows equal parts of a positive F (Cp X per packet) and takes a negative one in proportion to their rates
  *     (Cn size), so their rates converge; shuffling a tenth of y does the same while F is 0.
  *   - XCP-b knows no C: it holds a queue of kappa bytes. Where kappa tunes itself, it follows the deviation of the queue.
- *     ErrorS subtracts the error of C, which it integrates from the standing queue. WXCP asks the MAC of 802.11.
+ *     ErrorS subtracts the error of C, which it integrates from the standing queue.
  *
  *       arrival                     departure                          due
  *     +----------------+          +---------------------+           +--------------------------------------------+
@@ -405,12 +405,6 @@ HW_INLINE hw_u32 explicit_timer(struct explicit_queue *queue, hw_u64 backlog_byt
 	}
 	explicit_control(queue, backlog_bytes, backlog_packets, now);
 	return EXPLICIT_CONTROLLED;
-}
-
-/* The MAC's report on the control interval that is about to end; call this before explicit_timer (2.11). */
-HW_INLINE void explicit_report(struct explicit_queue *queue, const struct explicit_mac *mac)
-{
-	queue->mac = *mac;
 }
 
 #endif

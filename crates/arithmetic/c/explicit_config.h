@@ -29,8 +29,8 @@
 #define EXPLICIT_LARGEST_N 64U
 /* Largest beta of the table of surge measures (2.13): 0.6. */
 #define EXPLICIT_LARGEST_SURGE_BETA 39322U
-/* Largest zeta, in B per retransmission, and largest overhead, in B per packet. */
-#define EXPLICIT_LARGEST_SMALL 65535U
+/* Largest overhead, in B per packet. */
+#define EXPLICIT_LARGEST_OVERHEAD 65535U
 /* First rate of RCP without a capacity, in B/s: a packet of 1500 B in the first average RTT. */
 #define EXPLICIT_FIRST_RATE 30000ULL
 
@@ -44,8 +44,6 @@ enum explicit_law {
 	EXPLICIT_KAPPA,
 	/* ErrorS: XCP less the error of the capacity, which is integrated (2.10). */
 	EXPLICIT_ERRORS,
-	/* WXCP: idle time and retransmissions of an 802.11 MAC (2.11). */
-	EXPLICIT_WIRELESS,
 	/* RCP, which knows the capacity (2.12). */
 	EXPLICIT_RCP,
 	/* RCP with the feedback of EXPLICIT_BLIND, EXPLICIT_KAPPA and EXPLICIT_ERRORS (F56). */
@@ -120,8 +118,6 @@ struct explicit_config {
 	hw_u32 detector;
 	/* Bytes that the link adds to each packet, up to 65535. */
 	hw_u32 overhead;
-	/* WXCP's cost of a retransmission in B, up to 65535. */
-	hw_u32 zeta;
 };
 
 /* The parameter that is out of its range. */
@@ -147,7 +143,6 @@ enum explicit_fault {
 	EXPLICIT_BAD_N,
 	EXPLICIT_BAD_DETECTOR,
 	EXPLICIT_BAD_OVERHEAD,
-	EXPLICIT_BAD_ZETA,
 };
 
 /* Whether the law writes rates, so that its packets are those of RCP. */
@@ -235,10 +230,8 @@ HW_INLINE hw_u32 explicit_check_gains(const struct explicit_config *config)
 		return EXPLICIT_BAD_N;
 	if (config->detector >= EXPLICIT_DETECTORS)
 		return EXPLICIT_BAD_DETECTOR;
-	if (config->overhead > EXPLICIT_LARGEST_SMALL)
+	if (config->overhead > EXPLICIT_LARGEST_OVERHEAD)
 		return EXPLICIT_BAD_OVERHEAD;
-	if (config->zeta > EXPLICIT_LARGEST_SMALL)
-		return EXPLICIT_BAD_ZETA;
 	return EXPLICIT_NO_FAULT;
 }
 
@@ -283,17 +276,12 @@ HW_INLINE struct explicit_config explicit_configure(hw_u32 law, hw_u64 capacity,
 		.n = 6,
 		.detector = EXPLICIT_LOW_AVERAGE,
 		.overhead = 0,
-		.zeta = 67,
 	};
 
 	if (explicit_integrates(law)) {
 		/* 0.6 and 0.2 (L705). */
 		config.alpha = 39322;
 		config.beta = 13107;
-	} else if (law == EXPLICIT_WIRELESS) {
-		/* 0.2 and 0.1 (L400). */
-		config.alpha = 13107;
-		config.beta = 6554;
 	}
 	return config;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The aggregate feedback F of a control interval: XCP, XCP-b, self-tuning kappa, ErrorS and WXCP (xcp-rcp 2.6 to 2.11).
+ * The aggregate feedback F of a control interval: XCP, XCP-b, self-tuning kappa and ErrorS (xcp-rcp 2.6 to 2.10).
  * Units as in explicit.h.
  */
 #ifndef HEADWAY_EXPLICIT_FEEDBACK_H
@@ -206,33 +206,6 @@ HW_INLINE hw_s64 explicit_feedback_errors(struct explicit_queue *queue, hw_u64 q
 	return spare - queue->xi - explicit_weighed(distance, queue->config.beta);
 }
 
-/* Uses up the MAC's report: its output rate stays known if it sent nothing (2.11). Returns B in B/s. */
-HW_INLINE hw_u64 explicit_mac_available(struct explicit_queue *queue)
-{
-	const struct explicit_mac mac = queue->mac;
-	const hw_u64 bytes = hw_min(mac.bytes, EXPLICIT_LARGEST) << EXPLICIT_BITS;
-	const hw_u64 again = hw_min(mac.retransmissions, 1U << 20) << EXPLICIT_BITS;
-
-	if (mac.self)
-		queue->mac_rate = hw_min(hw_scale(bytes, 1000000000ULL, mac.self), EXPLICIT_LARGEST << EXPLICIT_BITS);
-	queue->mac_retransmissions = explicit_average(queue->mac_retransmissions, again, EXPLICIT_QUARTER);
-	queue->mac = (struct explicit_mac){ 0 };
-	return hw_scale(queue->mac_rate, mac.free, queue->average_rtt_ns);
-}
-
-/* WXCP: F = alpha B / (n + 1) - beta q / d - zeta R / d (2.21). */
-HW_INLINE hw_s64 explicit_feedback_wireless(struct explicit_queue *queue)
-{
-	const hw_u64 share = (hw_u64)queue->mac.neighbours + 1;
-	const hw_s64 available = explicit_signed(explicit_mac_available(queue), 1);
-	const hw_u64 bytes = explicit_with_overhead(queue, queue->queue_bytes, queue->queue_packets);
-	const hw_s64 cost = (hw_s64)(queue->mac_retransmissions * queue->config.zeta);
-
-	return explicit_scaled(available, queue->config.alpha, share << EXPLICIT_BITS) -
-	       explicit_weighed(explicit_per_rtt(queue, (hw_s64)bytes), queue->config.beta) -
-	       explicit_per_rtt(queue, cost);
-}
-
 /*
  * F of the law in force. All laws keep lambda and the last queue up to date, so that one can follow another at run
  * time.
@@ -250,9 +223,6 @@ HW_INLINE hw_s64 explicit_feedback(struct explicit_queue *queue, hw_u64 q, hw_u6
 	case EXPLICIT_ERRORS:
 	case EXPLICIT_RCP_ERRORS:
 		return explicit_feedback_errors(queue, q, input_rate);
-	case EXPLICIT_WIRELESS:
-		queue->weighted = explicit_average(queue->weighted, q, EXPLICIT_QUARTER);
-		return explicit_feedback_wireless(queue);
 	default:
 		queue->weighted = explicit_average(queue->weighted, q, EXPLICIT_QUARTER);
 		return explicit_feedback_xcp(queue, input_rate, beta);

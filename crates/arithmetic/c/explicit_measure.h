@@ -9,7 +9,7 @@
 
 /* Shortest time over which the persistent queue is measured, in ns (2.5). */
 #define EXPLICIT_SHORTEST_MEASUREMENT 2000000ULL
-/* The newest queue weighs 1/4 in lambda, and the newest retransmissions in their average, in units of 2^-16 (2.8). */
+/* The newest queue weighs 1/4 in lambda, in units of 2^-16 (2.8). */
 #define EXPLICIT_QUARTER 16384U
 
 /* Moves `average` towards `sample`, both below 2^58, with a weight in units of 2^-16. */

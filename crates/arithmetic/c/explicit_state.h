@@ -32,19 +32,6 @@ struct explicit_header {
 	hw_u8 unused;
 };
 
-/* What an 802.11 MAC counted since its last report (2.11). */
-struct explicit_mac {
-	/* Time in which the medium was idle, and in which this station sent, in ns. */
-	hw_u64 free;
-	hw_u64 self;
-	/* Bytes that this station sent. */
-	hw_u64 bytes;
-	/* Stations heard, without this one. */
-	hw_u32 neighbours;
-	/* Retransmissions of this station. */
-	hw_u32 retransmissions;
-};
-
 /* What is known at the end of a control interval: the records of XCP-b and RCP and what the other laws add (1.6). */
 struct explicit_record {
 	/* End of the interval and its length, in ns. */
@@ -156,10 +143,6 @@ struct explicit_queue {
 	/* xi and the last epsilon, in B/s with the fraction. */
 	hw_s64 xi;
 	hw_s64 epsilon;
-	/* The MAC's output rate, in B/s, and its retransmissions per interval, on average; both with the fraction. */
-	hw_u64 mac_rate;
-	hw_u64 mac_retransmissions;
-	struct explicit_mac mac;
 	/* lg(1 + L0) with the fraction, smoothed; the row of beta in the table, and the intervals since growth needed it. */
 	hw_s64 growth;
 	hw_u32 beta_row;

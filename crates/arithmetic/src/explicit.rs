@@ -1,5 +1,4 @@
-//! A queue of a router that tells senders their rate: XCP, XCP-b, self-tuning kappa, ErrorS, WXCP and RCP
-//! (xcp-rcp 2).
+//! A queue of a router that tells senders their rate: XCP, XCP-b, self-tuning kappa, ErrorS and RCP (xcp-rcp 2).
 //!
 //! Times are in ns; RTT and X of the header in s with [`TIME_BITS`] fraction bits; rates in B/s and queues in bytes,
 //! those in state and records with [`FRACTION_BITS`] fraction bits. The documentation of `c/explicit.h` shows how the
@@ -10,14 +9,12 @@ pub mod end;
 mod header;
 mod queue;
 mod record;
-mod stations;
 pub mod wire;
 
 pub use config::{Config, Detector, Fault, Law, chi, flags};
 pub use header::{ANY_RATE, Format, Header, VERSION_RCP, VERSION_XCP};
-pub use queue::{Event, ExplicitQueue, Mac, Verdict};
+pub use queue::{Event, ExplicitQueue, Verdict};
 pub use record::Record;
-pub use stations::Stations;
 
 /// Fraction bits of rates and queues in state and records, and of parameters without a unit.
 pub const FRACTION_BITS: u32 = 16;
@@ -35,7 +32,7 @@ mod tests {
     use std::mem::size_of;
 
     unsafe extern "C" {
-        safe static headway_explicit_sizes: [u32; 6];
+        safe static headway_explicit_sizes: [u32; 4];
     }
 
     #[test]
@@ -43,10 +40,8 @@ mod tests {
         let sizes = [
             size_of::<super::Config>(),
             size_of::<super::Header>(),
-            size_of::<super::Mac>(),
             size_of::<super::Record>(),
             size_of::<super::queue::State>(),
-            size_of::<super::Stations>(),
         ];
         assert_eq!(headway_explicit_sizes.map(|size| size as usize), sizes);
     }

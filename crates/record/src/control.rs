@@ -61,8 +61,7 @@ pub struct ControlInterval {
 }
 
 /// The names of the laws in scenarios, by number.
-const LAWS: [&str; 9] =
-    ["xcp", "xcp-b", "xcp-kappa", "errors", "wxcp", "rcp", "rcp-b", "rcp-kappa", "rcp-errors"];
+const LAWS: [&str; 8] = ["xcp", "xcp-b", "xcp-kappa", "errors", "rcp", "rcp-b", "rcp-kappa", "rcp-errors"];
 
 /// 2 to the power of minus 32, the unit of tau.
 const TAU_UNIT: f64 = 1.0 / 4_294_967_296.0;
@@ -145,7 +144,7 @@ mod tests {
 
     #[test]
     fn laws_have_the_names_of_their_queues() {
-        for (number, name) in LAWS.iter().enumerate().filter(|(_, name)| **name != "wxcp") {
+        for (number, name) in LAWS.iter().enumerate() {
             let queue: QueueSpec = serde_json::from_str(&format!(r#"{{"kind":"{name}"}}"#)).unwrap();
             assert_eq!(queue.explicit().map(|(law, _)| law as usize), Some(number), "{name}");
         }

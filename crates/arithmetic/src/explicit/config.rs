@@ -15,26 +15,23 @@ pub enum Law {
     Kappa = 2,
     /// ErrorS: XCP less the error of the capacity, which is integrated (xcp-rcp 2.10).
     Errors = 3,
-    /// WXCP: idle time and retransmissions of an 802.11 MAC (xcp-rcp 2.11).
-    Wireless = 4,
     /// RCP, which knows the capacity (xcp-rcp 2.12).
-    Rcp = 5,
+    Rcp = 4,
     /// RCP with the feedback of [`Law::Blind`] (xcp-rcp F56).
-    RcpBlind = 6,
+    RcpBlind = 5,
     /// RCP with the feedback of [`Law::Kappa`] (xcp-rcp F56).
-    RcpKappa = 7,
+    RcpKappa = 6,
     /// RCP with the feedback of [`Law::Errors`] (xcp-rcp F56).
-    RcpErrors = 8,
+    RcpErrors = 7,
 }
 
 impl Law {
     /// All laws.
-    pub const ALL: [Law; 9] = [
+    pub const ALL: [Law; 8] = [
         Law::Xcp,
         Law::Blind,
         Law::Kappa,
         Law::Errors,
-        Law::Wireless,
         Law::Rcp,
         Law::RcpBlind,
         Law::RcpKappa,
@@ -128,8 +125,6 @@ pub struct Config {
     pub detector: Detector,
     /// Bytes that the link adds to each packet, up to 65535; 0 if sizes include them.
     pub overhead: u32,
-    /// WXCP's cost of a retransmission in bytes, up to 65535.
-    pub zeta: u32,
 }
 
 unsafe extern "C" {
@@ -174,7 +169,6 @@ impl Config {
             self.n,
             self.detector as u32,
             self.overhead,
-            self.zeta,
         ];
         let fields = long.iter().flat_map(|value| value.to_ne_bytes());
         let fields = fields.chain(short.iter().flat_map(|value| value.to_ne_bytes()));
@@ -245,12 +239,10 @@ pub enum Fault {
     Detector,
     /// The overhead.
     Overhead,
-    /// The cost of a retransmission.
-    Zeta,
 }
 
 impl Fault {
-    const ALL: [Fault; 21] = [
+    const ALL: [Fault; 20] = [
         Fault::Law,
         Fault::Flags,
         Fault::Capacity,
@@ -271,7 +263,6 @@ impl Fault {
         Fault::N,
         Fault::Detector,
         Fault::Overhead,
-        Fault::Zeta,
     ];
 
     /// Returns the name of the parameter, as [`Config`] has it.
@@ -311,7 +302,6 @@ impl Fault {
             Fault::N => ("n", "must be 0 to 64"),
             Fault::Detector => ("detector", "is unknown"),
             Fault::Overhead => ("overhead", "must be 0 to 65535 B"),
-            Fault::Zeta => ("zeta", "must be 0 to 65535 B"),
         }
     }
 }
@@ -331,7 +321,7 @@ mod tests {
 
     #[test]
     fn bytes_have_the_fields_at_their_offsets() {
-        let config = Config { zeta: 7, ..Config::new(Law::RcpKappa, 1 << 40, 3) };
+        let config = Config { overhead: 7, ..Config::new(Law::RcpKappa, 1 << 40, 3) };
         let bytes = config.to_bytes();
         let long = |at: usize| u64::from_ne_bytes(*bytes[at..].first_chunk().expect("eight bytes"));
         let short = |at: usize| u32::from_ne_bytes(*bytes[at..].first_chunk().expect("four bytes"));
@@ -339,6 +329,6 @@ mod tests {
         assert_eq!(long(std::mem::offset_of!(Config, interval_min)), config.interval_min);
         assert_eq!(short(std::mem::offset_of!(Config, law)), Law::RcpKappa as u32);
         assert_eq!(short(std::mem::offset_of!(Config, detector)), Detector::LowAverage as u32);
-        assert_eq!(short(std::mem::offset_of!(Config, zeta)), 7);
+        assert_eq!(short(std::mem::offset_of!(Config, overhead)), 7);
     }
 }

@@ -2,22 +2,6 @@
 
 use super::{Config, Fault, Header, Record};
 
-/// What an 802.11 MAC counted in a control interval (xcp-rcp 2.11).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Mac {
-    /// Time in which the medium was idle, in ns.
-    pub free: u64,
-    /// Time in which this station sent, in ns.
-    pub own: u64,
-    /// Bytes that this station sent.
-    pub bytes: u64,
-    /// Stations heard, without this one.
-    pub neighbours: u32,
-    /// Retransmissions of this station.
-    pub retransmissions: u32,
-}
-
 /// What becomes of an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -83,9 +67,6 @@ pub(super) struct State {
     empty: u32,
     xi: i64,
     epsilon: i64,
-    mac_rate: u64,
-    mac_retransmissions: u64,
-    mac: Mac,
     growth: i64,
     beta_row: u32,
     calm: u32,
@@ -113,7 +94,6 @@ unsafe extern "C" {
         backlog_packets: u32,
         now: u64,
     ) -> u32;
-    safe fn headway_explicit_report(queue: &mut State, mac: &Mac);
 }
 
 /// A queue that tells senders their rate; it holds no packets.
@@ -199,11 +179,6 @@ impl ExplicitQueue {
             2 => Some(Event::Controlled),
             _ => Some(Event::Continued),
         }
-    }
-
-    /// Takes the MAC's report on the control interval that is about to end, before its timer runs (xcp-rcp 2.11).
-    pub fn report(&mut self, mac: &Mac) {
-        headway_explicit_report(&mut self.state, mac);
     }
 
     /// Returns the record of the last control interval; all fields are 0 before the end of the first.

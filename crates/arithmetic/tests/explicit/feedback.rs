@@ -1,6 +1,6 @@
-//! The laws of feedback: XCP, XCP-b, self-tuning kappa, ErrorS and WXCP.
+//! The laws of feedback: XCP, XCP-b, self-tuning kappa and ErrorS.
 
-use headway_arithmetic::explicit::{Config, Detector, Law, Mac, Record, Stations, chi, flags};
+use headway_arithmetic::explicit::{Config, Detector, Law, Record, chi, flags};
 
 use crate::support::{CAPACITY, LINE, Router, assert_close, real, signed, xcp};
 
@@ -240,38 +240,4 @@ fn ten_idle_seconds_reset_the_integrated_error() {
         let record = router.control();
         assert_eq!((record.xi, record.epsilon, record.feedback), (0, 0, 0));
     }
-}
-
-/// xcp-rcp F36.
-#[test]
-fn counters_of_a_mac_give_the_feedback_of_wxcp() {
-    let mut router = Router::published(Law::Wireless);
-    router.settle(3000, 2);
-    let mac = Mac { free: 40_000_000, own: 20_000_000, bytes: 50_000, neighbours: 3, retransmissions: 8 };
-    let mut average = 0.0;
-    for k in 0..40 {
-        // A station that sends nothing keeps the rate that it last had.
-        router.queue.report(&if k % 2 == 0 { mac } else { Mac { own: 0, bytes: 0, ..mac } });
-        let record = router.interval(18_750);
-        average = 0.25 * 8.0 + 0.75 * average;
-        let available = 0.4 * 50_000.0 / 0.02;
-        let expected = 0.2 * available / 4.0 - 0.1 * 3000.0 / 0.1 - 67.0 * average / 0.1;
-        assert_close(signed(record.feedback), expected, 1e-3);
-    }
-    let record = router.interval(18_750);
-    assert!(signed(record.feedback) < 0.0, "without a report nothing is available");
-}
-
-/// xcp-rcp F37.
-#[test]
-fn stations_are_counted_once_however_often_they_are_heard() {
-    let mut stations = Stations::default();
-    assert_eq!(stations.count(), 0);
-    for k in 0..1000_u64 {
-        stations.hear(0x0200_0000_0000 + k % 7);
-        stations.hear(0);
-    }
-    assert_eq!(stations.count(), 8);
-    (0..1000).for_each(|address| stations.hear(address));
-    assert_eq!(stations.count(), 64);
 }

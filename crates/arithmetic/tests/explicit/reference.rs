@@ -1,6 +1,6 @@
 //! The same laws in double precision, without regard to overflow: what the fixed-point ones are held against.
 
-use headway_arithmetic::explicit::{Config, Detector, Law, Mac, TIME_BITS, flags};
+use headway_arithmetic::explicit::{Config, Detector, Law, TIME_BITS, flags};
 
 const ONE: f64 = 65_536.0;
 
@@ -30,10 +30,6 @@ pub(crate) struct Reference {
     pub(crate) xi: f64,
     epsilon: f64,
     pub(crate) rate: f64,
-    /// The MAC's last report and output rate, and its average of retransmissions.
-    pub(crate) mac: Mac,
-    mac_rate: f64,
-    retransmissions: f64,
     /// The largest term of the last feedback.
     pub(crate) largest: f64,
 }
@@ -61,9 +57,6 @@ impl Reference {
             xi: 0.0,
             epsilon: 0.0,
             rate: start as f64,
-            mac: Mac::default(),
-            mac_rate: 0.0,
-            retransmissions: 0.0,
             largest: 0.0,
         }
     }
@@ -84,8 +77,8 @@ impl Reference {
         }
     }
 
-    /// Ends an interval of `elapsed` s with a persistent queue; returns the feedback in B/s.
-    pub(crate) fn control(&mut self, elapsed: f64, queue_bytes: f64, queue_packets: f64) -> f64 {
+    /// Ends an interval of `elapsed` s with a persistent queue; returns the feedback in B/s. `found` is that of fixed point.
+    pub(crate) fn control(&mut self, elapsed: f64, queue_bytes: f64, queue_packets: f64, found: f64) -> f64 {
         let overhead = f64::from(self.config.overhead);
         let input = (self.bytes + self.packets * overhead) / elapsed;
         self.rtt_previous = self.rtt;
@@ -108,7 +101,7 @@ impl Reference {
         let bytes = queue_bytes + queue_packets * overhead;
         let q = if self.config.flags & flags::PACKETS != 0 { queue_packets } else { bytes };
         self.empty = if q == 0.0 { self.empty + 1 } else { 0 };
-        let mut feedback = self.feedback(q, bytes, input);
+        let mut feedback = self.feedback(q, bytes, input, found);
         self.previous = q;
         if self.bytes == 0.0 {
             feedback = 0.0;
@@ -148,7 +141,7 @@ impl Reference {
         self.rate = moved.min(top as f64).max(config.rate_min as f64);
     }
 
-    fn feedback(&mut self, q: f64, bytes: f64, input: f64) -> f64 {
+    fn feedback(&mut self, q: f64, bytes: f64, input: f64, found: f64) -> f64 {
         let config = self.config;
         let (alpha, beta) = (f64::from(config.alpha) / ONE, f64::from(config.beta) / ONE);
         let unit = if config.flags & flags::PACKETS != 0 { self.packet } else { 1.0 };
@@ -156,12 +149,14 @@ impl Reference {
         let terms = match config.law {
             Law::Blind | Law::RcpBlind => {
                 self.weighted += rounded(0.25 * self.part) * (q - self.weighted);
-                if self.weighted < 0.75_f64.powi(config.n as i32) * self.kappa {
-                    let chi = (1.0 / (5.0 - alpha - beta) * ONE).round() / ONE;
-                    [chi * config.queue_max as f64 * unit / self.response, 0.0, 0.0]
-                } else {
-                    self.follow(q, alpha, beta, unit)
-                }
+                let chi = (1.0 / (5.0 - alpha - beta) * ONE).round() / ONE;
+                let fill = [chi * config.queue_max as f64 * unit / self.response, 0.0, 0.0];
+                let limit = 0.75_f64.powi(config.n as i32) * self.kappa;
+                // Where the average is the limit but for its rounding, either is right.
+                let undecided = (self.weighted - limit).abs() < limit / ONE;
+                let fills =
+                    if undecided { (found / fill[0] - 1.0).abs() < 1e-3 } else { self.weighted < limit };
+                if fills { fill } else { self.follow(q, alpha, beta, unit) }
             }
             Law::Kappa | Law::RcpKappa => {
                 self.tune(q);
@@ -174,27 +169,11 @@ impl Reference {
             }
             _ => {
                 self.weighted = 0.25 * q + 0.75 * self.weighted;
-                if config.law == Law::Wireless {
-                    let (available, cost) = self.wireless();
-                    [alpha * available, -beta * bytes / self.response, -cost]
-                } else {
-                    [spare, -beta * bytes / self.response, 0.0]
-                }
+                [spare, -beta * bytes / self.response, 0.0]
             }
         };
         self.largest = terms.iter().fold(0.0, |largest, term| term.abs().max(largest));
         terms.iter().sum()
-    }
-
-    /// Returns what WXCP takes for available to this station, and the cost of retransmissions, in B/s.
-    fn wireless(&mut self) -> (f64, f64) {
-        if self.mac.own > 0 {
-            self.mac_rate = self.mac.bytes as f64 / self.mac.own as f64 * 1e9;
-        }
-        self.retransmissions = 0.25 * f64::from(self.mac.retransmissions) + 0.75 * self.retransmissions;
-        let available = self.mac.free as f64 / 1e9 * self.mac_rate / self.rtt;
-        let cost = f64::from(self.config.zeta) * self.retransmissions / self.rtt;
-        (available / f64::from(self.mac.neighbours + 1), cost)
     }
 
     fn follow(&self, q: f64, alpha: f64, beta: f64, unit: f64) -> [f64; 3] {

@@ -224,7 +224,7 @@ fn key(fault: Fault) -> &'static str {
         Fault::N => "n",
         Fault::Detector => "detector",
         Fault::Overhead => "overhead",
-        Fault::Law | Fault::Flags | Fault::Zeta => "raise-beta",
+        Fault::Law | Fault::Flags => "raise-beta",
     }
 }
 
