@@ -124,7 +124,7 @@ HW_INLINE void explicit_set_config(struct explicit_queue *queue, const struct ex
  */
 HW_INLINE void explicit_init(struct explicit_queue *queue, const struct explicit_config *config, hw_u64 now, hw_u32 random)
 {
-	const hw_u64 first = EXPLICIT_FIRST_INTERVAL;
+	const hw_u64 first = hw_min(EXPLICIT_FIRST_INTERVALS * config->interval_min, EXPLICIT_FIRST_INTERVAL);
 
 	*queue = (struct explicit_queue){ 0 };
 	queue->interval = hw_max(first - first / 5 + ((first * 2 / 5 * random) >> 32), config->interval_min);

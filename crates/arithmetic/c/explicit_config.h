@@ -21,9 +21,13 @@
 /* Longest control interval in ns, and the longest RTT that a router believes: 1 s (1.7). */
 #define EXPLICIT_LONGEST_INTERVAL 1000000000ULL
 #define EXPLICIT_LONGEST_RTT (1U << EXPLICIT_TIME_BITS)
-/* Shortest control interval that may be set, in ns: some packets must fit. */
-#define EXPLICIT_SHORTEST_INTERVAL 100000U
-/* First control interval and first average RTT in ns; the interval is random within 20 % (2.6). */
+/* Shortest control interval that may be set, in ns: some packets of 100 Gb/s must fit. */
+#define EXPLICIT_SHORTEST_INTERVAL 1000U
+/*
+ * First control interval and first average RTT: so many of the shortest interval, but at most so many ns, which are
+ * those of the default of 5 ms; the interval is random within 20 % (2.6).
+ */
+#define EXPLICIT_FIRST_INTERVALS 10
 #define EXPLICIT_FIRST_INTERVAL 50000000ULL
 /* Largest n: 0.75^64 is 10^-8 (2.15). */
 #define EXPLICIT_LARGEST_N 64U

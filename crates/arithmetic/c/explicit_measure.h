@@ -7,7 +7,10 @@
 
 #include "explicit_state.h"
 
-/* Shortest time over which the persistent queue is measured, in ns (2.5). */
+/*
+ * Shortest time over which the persistent queue is measured, in ns, and the shortest control interval if that is shorter
+ * (2.5): a queue of many RTTs ago would be drained once in each of them.
+ */
 #define EXPLICIT_SHORTEST_MEASUREMENT 2000000ULL
 /* The newest queue weighs 1/4 in lambda, in units of 2^-16 (2.8). */
 #define EXPLICIT_QUARTER 16384U
@@ -145,18 +148,20 @@ HW_INLINE hw_u64 explicit_persistent(const struct explicit_queue *queue)
 }
 
 /*
- * Tq = max(2 ms, (d - backlog / C) / 2), without the backlog if C is unknown (2.5).
+ * Tq = max(2 ms, (d - backlog / C) / 2), without the backlog if C is unknown (2.5). With control intervals below 2 ms, the
+ * shortest of those takes the place of the 2 ms.
  */
 HW_INLINE hw_u64 explicit_measurement_time(const struct explicit_queue *queue, hw_u64 bytes, hw_u32 packets)
 {
+	const hw_u64 shortest = hw_min(queue->config.interval_min, EXPLICIT_SHORTEST_MEASUREMENT);
 	hw_u64 drain = 0;
 
 	if (queue->config.capacity)
 		drain = hw_scale(explicit_with_overhead(queue, bytes, packets), 1000000000ULL,
 				 queue->config.capacity << EXPLICIT_BITS);
 	if (drain >= queue->average_rtt_ns)
-		return EXPLICIT_SHORTEST_MEASUREMENT;
-	return hw_max((queue->average_rtt_ns - drain) / 2, EXPLICIT_SHORTEST_MEASUREMENT);
+		return shortest;
+	return hw_max((queue->average_rtt_ns - drain) / 2, shortest);
 }
 
 /*

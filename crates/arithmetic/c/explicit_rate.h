@@ -97,10 +97,13 @@ HW_INLINE hw_u32 explicit_beta(const struct explicit_queue *queue)
 	return (hw_u32)hw_max(queue->config.beta, explicit_limits[row].beta);
 }
 
-/* R as it is written, in whole B/s. The largest number says that no router of RCP was on the path. */
+/*
+ * R as it is written, in whole B/s: at most 34.4 Gb/s per flow. The largest number would say that no router of RCP was on
+ * the path, and a single flow on a faster link would fill its buffer.
+ */
 HW_INLINE hw_u32 explicit_written(hw_u64 rate)
 {
-	return (hw_u32)hw_min((rate + EXPLICIT_ONE / 2) >> EXPLICIT_BITS, EXPLICIT_ANY_RATE);
+	return (hw_u32)hw_min((rate + EXPLICIT_ONE / 2) >> EXPLICIT_BITS, EXPLICIT_ANY_RATE - 1);
 }
 
 /* Sets R, bounded, and what packets get (2.12, 2.13). */

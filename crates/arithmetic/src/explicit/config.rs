@@ -99,7 +99,7 @@ pub struct Config {
     pub base_rtt: u64,
     /// RCP's tau in ns, 1 us to 1 s: T = min(tau, d); 0 for T = d (xcp-rcp 2.12).
     pub update_limit: u64,
-    /// Shortest control interval in ns, 100 us to 1 s.
+    /// Shortest control interval in ns, 1 us to 1 s.
     pub interval_min: u64,
     /// The law.
     pub law: Law,
@@ -291,7 +291,7 @@ impl Fault {
             Fault::QueueMax => ("queue_max", "must be 1 to 2^40"),
             Fault::BaseRtt => ("base_rtt", "must be 1 us to 1 s"),
             Fault::UpdateLimit => ("update_limit", "must be 0 or 1 us to 1 s"),
-            Fault::IntervalMin => ("interval_min", "must be 100 us to 1 s"),
+            Fault::IntervalMin => ("interval_min", "must be 1 us to 1 s"),
             Fault::Alpha => ("alpha", "must be above 0 and at most 1"),
             Fault::Beta => ("beta", "must be above 0 and at most 1, or 0.6 if it is raised in surges"),
             Fault::Gamma => ("gamma", "must be 0 to 1"),

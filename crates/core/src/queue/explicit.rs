@@ -88,7 +88,7 @@ pub struct ExplicitConfig {
     /// RCP's longest control interval, tau; default the average RTT (xcp-rcp 2.12).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_max: Option<Duration>,
-    /// The shortest control interval, 0.1 ms to 1 s; default 5 ms.
+    /// The shortest control interval, 1 us to 1 s; default 5 ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_min: Option<Duration>,
     /// RTT without queues, for the measures against surges; default 100 ms.

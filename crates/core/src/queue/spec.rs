@@ -421,7 +421,7 @@ mod tests {
             (json!({ "kind": "xcp-b", "n": 65 }), "n"),
             (json!({ "kind": "xcp", "alpha": 0.0 }), "alpha"),
             (json!({ "kind": "xcp", "raise-beta": true }), "raise-beta"),
-            (json!({ "kind": "rcp", "interval-min": "1 us" }), "interval-min"),
+            (json!({ "kind": "rcp", "interval-min": "0.9 us" }), "interval-min"),
             (json!({ "kind": "classes", "limit": "0 B" }), "limit"),
             (json!({ "kind": "classes", "xcp": { "kind": "rcp" } }), "xcp.kind"),
             (json!({ "kind": "classes", "rcp": { "kind": "drop-tail" } }), "rcp.kind"),
