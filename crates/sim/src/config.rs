@@ -295,3 +295,9 @@ pub struct SourceConfig {
     /// When it stops; never if `None`.
     pub stop: Option<Instant>,
 }
+    /// Whether the receiver is a host's, as in Linux, and not that of textbooks. Segments with congestion headers leave one
+    /// by one, but they arrive at a host, too.
+    pub(crate) fn has_host_receiver(&self) -> bool {
+        self.burst == Burst::Host || self.controller.is_explicit()
+    }
+

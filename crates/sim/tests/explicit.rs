@@ -518,3 +518,17 @@ fn a_router_that_checks_senders_keeps_liars_near_their_part() {
         assert!(classes[1] < 1.7 * classes[0], "{kind}: {classes:?}");
     }
 }
+
+#[test]
+fn windows_of_a_segment_do_not_wait_for_delayed_acks_while_the_receive_window_grows() {
+    let text = "duration = \"5 s\"\ninterval = \"1 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"100 Mb/s\"\n\
+                delay = \"5 ms\"\nqueue = { kind = \"xcp\" }\n\
+                [[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"xcp:demand=1 Mb/s\"\n";
+    let scenario = Scenario::parse(text, Path::new("x.toml"), &[]).expect("a scenario");
+    let mut run = Run::new(&scenario, 1, Bytes::new(1 << 30)).expect("a run");
+    while run.step().expect("enough memory") {}
+    let goodput = goodput(&run.finish(), 1..5);
+    // A segment of 1428 B per round trip of 10 ms and the transmission of a segment and an ACK.
+    let expected = 1428.0 * 8.0 / (10_000.0 + 123.04 + 8.8);
+    assert!((goodput / expected - 1.0).abs() < 0.02, "{goodput} instead of {expected}");
+}

@@ -1,6 +1,6 @@
 //! The size of a host's receive window.
 
-use crate::config::{Burst, TcpConfig};
+use crate::config::TcpConfig;
 
 /// Segments by which the window grows for each that arrives; while it grows, every segment is acknowledged at
 /// once.
@@ -38,7 +38,7 @@ impl ReceiveWindow {
     pub(super) fn new(config: &TcpConfig) -> ReceiveWindow {
         let (bytes, mss) = (config.receive_buffer.get(), u64::from(config.mss));
         let initial = (bytes / mss).max(1);
-        if config.burst != Burst::Host {
+        if !config.has_host_receiver() {
             return ReceiveWindow { initial, max: initial, growth: 0 };
         }
         let grown = bytes.saturating_mul(WINDOW_GROWTH.0) / WINDOW_GROWTH.1;

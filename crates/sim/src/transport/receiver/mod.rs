@@ -14,7 +14,7 @@ use super::blocks::Blocks;
 use super::paws::Paws;
 use super::range_set::RangeSet;
 use super::receive_window::{GROWTH, ReceiveWindow};
-use crate::config::{Burst, Ecn, TcpConfig};
+use crate::config::{Ecn, TcpConfig};
 use crate::packet::{
     CE, CWR, DUPLICATE, ECE, Kind, Packet, REPORT, RETRANSMITTED, Report, SACK_BLOCKS, WINDOW_PROBE,
 };
@@ -24,7 +24,7 @@ const ACK_SIZE: u16 = 90;
 /// Bytes added by the first SACK block, and by each further one.
 const FIRST_BLOCK: u16 = 12;
 const MORE_BLOCK: u16 = 8;
-/// Segments acknowledged one by one at the start of a flow to speed up slow start (Linux's quickack mode).
+/// Most segments acknowledged one by one at the start of a flow to speed up slow start (Linux's quickack mode).
 const QUICKACKS: u32 = 16;
 /// Minimum variance term of the RTO, ns. Quickack mode starts again after an idle time longer than an RTO,
 /// because the sender's window is small then (Linux's `tcp_event_data_recv`).
@@ -75,19 +75,32 @@ pub(crate) struct Receiver {
     reader: Option<Reader>,
     blocks: Blocks,
     marked: u64,
+    /// How many segments quickack mode acknowledges at most.
+    most_quick: u32,
+}
+
+/// Returns how many segments are acknowledged one by one at the start of a flow with a receive window of so many segments
+/// (Linux's `tcp_incr_quickack`): half of them, so that a small window still gets ACKs that cover two.
+fn most_quick(window: u64) -> u32 {
+    match window / 2 {
+        0 => 2,
+        half => half.min(QUICKACKS.into()) as u32,
+    }
 }
 
 impl Receiver {
     /// Returns the receiver of a new flow. A host knows the RTT of the empty path, `round_trip` ns, from its
     /// handshake.
     pub(crate) fn new(config: &TcpConfig, owner: u32, route: u32, round_trip: u64) -> Receiver {
-        let round_trip = if config.burst == Burst::Host { round_trip } else { 0 };
+        let is_host = config.has_host_receiver();
+        let round_trip = if is_host { round_trip } else { 0 };
         let window = ReceiveWindow::new(config);
+        let most_quick = most_quick(window.initial);
         Receiver {
             next: 0,
             unacknowledged: 0,
             every: config.ack.every,
-            quickack: QUICKACKS.max((window.growth / GROWTH) as u32),
+            quickack: most_quick.max((window.growth / GROWTH) as u32),
             deadline: u64::MAX,
             timeout: config.ack.timeout.ns().unsigned_abs(),
             owner,
@@ -105,14 +118,12 @@ impl Receiver {
             blocks: Blocks::default(),
             reader: config.read_rate.map(|rate| Reader::new(rate, config.mss)),
             last: (0, 0),
-            paws: Paws::new(config.burst == Burst::Host),
+            paws: Paws::new(is_host),
             last_arrival: 0,
-            idle_limit: match config.burst {
-                Burst::Host => round_trip + RTO_MIN.max(2 * round_trip),
-                Burst::Single => u64::MAX,
-            },
+            idle_limit: if is_host { round_trip + RTO_MIN.max(2 * round_trip) } else { u64::MAX },
             received: 0,
             marked: 0,
+            most_quick,
         }
     }
 
@@ -206,7 +217,7 @@ impl Receiver {
         }
         self.last = (segment.sent, segment.flags & RETRANSMITTED);
         if now - self.last_arrival > self.idle_limit {
-            self.quickack = self.quickack.max(QUICKACKS);
+            self.quickack = self.quickack.max(self.most_quick);
         }
         self.last_arrival = now;
         self.received += 1;
@@ -229,9 +240,10 @@ impl Receiver {
     /// Drops a segment that fails PAWS; returns the ACK that answers it.
     #[cold]
     fn reject(&mut self, now: u64, segment: &Packet) -> Packet {
+        self.received += 1;
         let mut ack = self.acknowledge(now);
         if segment.seq < self.next {
-            self.quickack = self.quickack.max(QUICKACKS);
+            self.quickack = self.quickack.max(self.most_quick);
             ack.flags |= DUPLICATE;
         }
         ack
@@ -247,7 +259,7 @@ impl Receiver {
         }
         if marked && !self.demand_cwr && self.ecn == Ecn::Classic {
             self.demand_cwr = true;
-            self.quickack = self.quickack.max(QUICKACKS_AFTER_MARK);
+            self.quickack = self.quickack.max(self.most_quick.min(QUICKACKS_AFTER_MARK));
         }
         if self.ecn == Ecn::Classic {
             self.echo = self.demand_cwr;
@@ -262,7 +274,7 @@ impl Receiver {
         let mut fresh = segment.has(WINDOW_PROBE);
         if seq < self.next {
             // A duplicate segment suggests that ACKs were lost.
-            self.quickack = self.quickack.max(QUICKACKS);
+            self.quickack = self.quickack.max(self.most_quick);
         } else if !segment.has(WINDOW_PROBE) {
             let range = self.out_of_order.insert(seq..seq + 1, |_| fresh = true);
             if range.start == self.next {

@@ -1,5 +1,7 @@
 use headway_core::control::Kind as Controller;
 
+use crate::config::Burst;
+
 use super::*;
 
 /// Which of these segments, given by their flags, are acknowledged immediately after quickack mode.
@@ -68,6 +70,30 @@ fn every_segment_is_acknowledged_while_the_window_grows() {
     let count = (0..segments).map(at_once).take_while(|at_once| *at_once).count() as u64;
     // The window grows by a fifth.
     assert!(count.abs_diff(segments / 10) <= segments / 300, "{count} of {segments}");
+}
+
+#[test]
+fn segments_with_congestion_headers_are_acknowledged_at_once_at_the_start_too() {
+    let kind: Controller = "xcp".parse().unwrap();
+    for burst in [Burst::Host, Burst::Single] {
+        let config = TcpConfig { burst, ..TcpConfig::new(kind, Vec::new(), Vec::new()) };
+        let mut receiver = Receiver::new(&config, 0, 0, 10_000_000);
+        let mut at_once = |seq| receiver.on_segment(0, &Packet { seq, ..Packet::default() }).is_some();
+        assert!((0..1_000).all(&mut at_once));
+    }
+}
+
+#[test]
+fn a_small_window_is_acknowledged_at_once_for_half_of_it() {
+    // Linux's tcp_incr_quickack: the window by two segments, 16 at most, and 2 if that is 0. A textbook's window stays.
+    for (segments, at_once) in [(1, 2), (2, 1), (3, 1), (8, 4), (31, 15), (32, 16), (1_000, 16)] {
+        let receive_buffer = headway_core::Bytes::new(segments * 1448);
+        let config = TcpConfig::new(Controller::Reno, Vec::new(), Vec::new());
+        let config = TcpConfig { receive_buffer, burst: Burst::Single, ..config };
+        let mut receiver = Receiver::new(&config, 0, 0, 10_000_000);
+        let mut acknowledges = |seq| receiver.on_segment(0, &Packet { seq, ..Packet::default() }).is_some();
+        assert_eq!((0..100).take_while(|seq| acknowledges(*seq)).count(), at_once, "{segments}");
+    }
 }
 
 #[test]
