@@ -21,6 +21,8 @@ const MAX_FLOWS: u64 = 1_000_000;
 const MAX_INTERVALS: i64 = 1_000_000;
 const RATE_RULE: &str = "must be more than 0 and at most 10 Tb/s";
 const MAX_DELAY: Duration = Duration::from_ms(100_000);
+/// A run is not longer.
+const MAX_PAUSE: Duration = Duration::from_ms(100_000_000);
 /// The longest time that a full queue may take to drain, well within the range of 64-bit nanoseconds.
 const MAX_QUEUE: Duration = Duration::from_ms(1_000_000_000_000);
 /// The largest size a token bucket can count.
@@ -254,6 +256,13 @@ impl Scenario {
         check(
             "initial-window",
             (1..=1000).contains(&flow.initial_window),
+        check("chunk", flow.chunk.is_none() || flow.pause.is_some(), "needs a `pause`")?;
+        check("pause", flow.pause.is_none() || flow.chunk.is_some(), "needs a `chunk`")?;
+        let alone = flow.chunk.is_none() || flow.application_rate.is_none();
+        check("chunk", alone, "cannot be combined with `application-rate`")?;
+        check("chunk", flow.chunk != Some(Bytes::ZERO), "must be more than 0")?;
+        let pause = flow.pause.is_none_or(|pause| pause > Duration::ZERO && pause <= MAX_PAUSE);
+        check("pause", pause, "must be more than 0 and at most 100000 s")?;
             "must lie between 1 and 1000 segments",
         )?;
         check("ack-every", (1..=1000).contains(&flow.ack_every), "must lie between 1 and 1000 segments")?;

@@ -163,8 +163,8 @@ impl Dilation {
         }
         self.time(&mut flow.start);
         self.time(&mut flow.stagger);
-        if let Some(stop) = &mut flow.stop {
-            self.time(stop);
+        for time in [&mut flow.stop, &mut flow.pause].into_iter().flatten() {
+            self.time(time);
         }
         for rate in [&mut flow.application_rate, &mut flow.read_rate, &mut flow.line].into_iter().flatten() {
             self.rate(rate);

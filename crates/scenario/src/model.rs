@@ -219,6 +219,10 @@ pub struct FlowSpec {
     #[serde(default)]
     pub stamp: AckStamp,
     /// Flows that come and go, in place of `count` flows that stay. [default: none]
+    /// Payload after which the sending application pauses, rounded up to whole segments; default never.
+    pub chunk: Option<Bytes>,
+    /// How long it pauses, from the time at which all of the chunk is acknowledged; default never.
+    pub pause: Option<Duration>,
     pub arrivals: Option<ArrivalSpec>,
 }
 

@@ -187,6 +187,7 @@ fn tcp_config(
         read_rate: spec.read_rate,
         ack: AckPolicy { every: spec.ack_every, timeout: spec.ack_timeout },
         ecn: ecn(spec.ecn),
+        chunks: spec.chunk.zip(spec.pause),
         pacing: spec.pacing,
         // A card that segments would repeat one congestion header in all segments.
         burst: if spec.offload && !controller.is_explicit() { Burst::Host } else { Burst::Single },

@@ -226,6 +226,9 @@ pub struct TcpConfig {
     /// How many segments are sent back to back.
     pub burst: Burst,
     /// Whether DCTCP reduces its window to whole segments and keeps its estimate in ten bits, as in Linux; closed
+    /// Payload after which the application pauses, rounded up to whole segments, and for how long, counted from the time at
+    /// which all of it is acknowledged; never if `None`. Not together with a rate.
+    pub chunks: Option<(Bytes, Duration)>,
     /// forms assume neither.
     pub linux_rounding: bool,
     /// The receiving host's network card, which coalesces interrupts; if `None`, every segment is passed up at once.
@@ -273,6 +276,7 @@ impl TcpConfig {
     }
 
     /// Bytes of the congestion header of every packet; zero without one.
+            chunks: None,
     pub(crate) fn header_bytes(&self) -> u32 {
         if self.controller.is_explicit() { HEADER_BYTES as u32 } else { 0 }
     }

@@ -16,6 +16,26 @@ pub(crate) struct Application {
     /// Payload rate in bit/s, and payload bits per segment; without a rate everything is available at once.
     rate: Option<u64>,
     segment_bits: u64,
+    /// Where it pauses, if it does.
+    chunks: Option<Box<Chunks>>,
+}
+
+/// The part of the data that an application which pauses may write.
+#[derive(Clone, Debug)]
+struct Chunks {
+    /// Segments of a chunk, and the pause behind it (ns).
+    segments: u64,
+    pause: u64,
+    /// One past the last segment of the chunk, and when it is written (ns).
+    end: u64,
+    begin: u64,
+}
+
+impl Chunks {
+    /// One past the last segment that may be written by `now`.
+    fn limit(&self, now: u64) -> u64 {
+        if now < self.begin { self.end - self.segments } else { self.end }
+    }
 }
 
 impl Application {
@@ -30,6 +50,10 @@ impl Application {
             last_size: (rest as u32 + SEGMENT_OVERHEAD + config.header_bytes()) as u16,
             rate: config.application_rate.map(|rate| rate.bps().max(1)),
             segment_bits: mss * 8,
+            chunks: config.chunks.map(|(size, pause)| {
+                let segments = size.get().div_ceil(mss).max(1);
+                Box::new(Chunks { segments, pause: pause.ns().unsigned_abs(), end: segments, begin: 0 })
+            }),
         }
     }
 
@@ -54,16 +78,17 @@ impl Application {
         if now < self.start {
             return 0;
         }
+        let most = self.chunks.as_ref().map_or(self.end, |chunks| self.end.min(chunks.limit(now)));
         match self.rate {
             Some(rate) => {
                 let bits = u128::from(now.min(self.stop).saturating_sub(self.start)) * u128::from(rate)
                     / 1_000_000_000;
                 ((bits / u128::from(self.segment_bits)) as u64).min(self.end)
             }
-            None if now >= self.stop => sent.min(self.end),
+            None if now >= self.stop => sent.min(most),
             // One segment ahead of the sender at most, so that the sender notices the stop.
-            None if self.stop < u64::MAX => (sent + 1).min(self.end),
-            None => self.end,
+            None if self.stop < u64::MAX => (sent + 1).min(most),
+            None => most,
         }
     }
 
@@ -75,10 +100,20 @@ impl Application {
         if now < self.start {
             return self.start;
         }
+        if let Some(chunks) = self.chunks.as_ref().filter(|chunks| now < chunks.begin) {
+            return if chunks.begin < self.stop { chunks.begin } else { u64::MAX };
+        }
         let Some(rate) = self.rate else { return u64::MAX };
         let bits = u128::from(sent + 1) * u128::from(self.segment_bits);
         let at = self.start + (bits * 1_000_000_000).div_ceil(u128::from(rate)) as u64;
         if at > self.stop { u64::MAX } else { at.max(now + 1) }
+    }
+
+    /// All segments up to `una` have been acknowledged, and no other was sent: a pause begins at the end of a chunk.
+    pub(crate) fn acknowledged(&mut self, now: u64, una: u64) {
+        if let Some(chunks) = self.chunks.as_mut().filter(|chunks| una >= chunks.end) {
+            (chunks.end, chunks.begin) = (chunks.end + chunks.segments, now + chunks.pause);
+        }
     }
 
     /// Whether the whole flow has been acknowledged.

@@ -45,6 +45,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Mistake> {
                 "the kernel uses DCTCP's ECN echo only with `dctcp` and `ls-dctcp`",
             ),
             ("mtu", flow.mtu.is_none(), "the kernel's world has one MTU for all flows"),
+            ("chunk", flow.chunk.is_none(), "the kernel's world has no applications that pause"),
             ("arrivals", flow.arrivals.is_none(), "the kernel's world has no flows that come and go"),
             ("ack-every", flow.ack_every <= 2, "the kernel acknowledges every second segment, or every one"),
         ];

@@ -142,6 +142,7 @@ fn check_flow(index: usize, flow: &FlowSpec) -> Result<(), Error> {
     controllers::check(index, flow)?;
     let keys = [
         ("application-rate", flow.application_rate.is_none()),
+        ("chunk", flow.chunk.is_none()),
         ("read-rate", flow.read_rate.is_none()),
         ("initial-window", flow.initial_window == 10),
         ("receive-buffer", flow.receive_buffer >= Bytes::new(64_000_000)),

@@ -9,6 +9,7 @@ impl Sender {
         if self.una == self.next {
             self.rto_timer = Timer::OFF;
             self.tlp.timer = Timer::OFF;
+            self.application.acknowledged(now, self.una);
             if self.finished.is_none() && self.application.is_finished(self.una) {
                 self.finished = Some(now);
             }
