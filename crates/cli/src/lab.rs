@@ -13,6 +13,7 @@ use headway_lab::{
     Direction, Edge, Interval, Lab, Life, LinkSpec, LinkStatus, PathSpec, RouterStatus, Spec, Status,
 };
 use headway_scenario::Change;
+use headway_traffic::channel::EcnField;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::Code;
@@ -53,12 +54,16 @@ Scenario file; optional keys show their defaults:
   delay = \"0 ms\"           # after the last bit has left
   delay-trace = \"FILE\"     # none; instead of `delay`; one line per change: time and new delay, in milliseconds,
                            # or a list such as [[\"0 s\", \"10 ms\"], [\"5 s\", \"30 ms\"]]
-  jitter = \"0 ms\"          # of hosts: per packet, uniform from zero to this, before the queue
+  jitter = \"0 ms\"          # of hosts: per packet, uniform from zero to this, before the queue; or a distribution such
+                           # as { kind = \"normal\", mean = \"2 ms\", deviation = \"500 us\", correlation = 0.3 }
   reordering = false       # whether jitter may let packets overtake each other
   buffer = \"1.25 MB\"       # 100 ms at the rate, at least 64 kB; in wire bytes
   queue = { kind = \"step\", threshold = \"30 kB\" }   # drop-tail; red, ramp, step, codel, pie as in docs/simulate.md;
                            # xcp, rcp and other routers that tell senders their rate as in docs/explicit.md
   loss = 0.0               # probability per packet
+  duplicate = 0.0          # probability that a packet arrives twice
+  corrupt = 0.0            # probability that a bit is flipped, so that the receiver's checksum is wrong
+  ecn = \"keep\"            # or clear: packets arrive without ECN, marks are lost
   coalesce = \"120 us\"      # none; least time between interrupts of the receiver's card
 
   [reverse]                # server -> client: as forward; rate and delay of forward when absent
@@ -231,6 +236,14 @@ pub(crate) fn describe_link(link: &LinkSpec) -> String {
     let mut text = format!("{}, delay {}, buffer {}", rates.join(" then "), link.delay, link.buffer_size());
     if link.loss > 0.0 {
         text += &format!(", loss {}", link.loss);
+    }
+    for (what, share) in [("duplicated", link.duplicate), ("damaged", link.corrupt)] {
+        if share > 0.0 {
+            text += &format!(", {what} {share}");
+        }
+    }
+    if link.ecn == EcnField::Clear {
+        text += ", ECN cleared";
     }
     if link.outages.is_some() {
         text += ", with outages";

@@ -461,7 +461,7 @@ fn paths_that_lose_or_reorder_pairs_are_refused_at_once() {
     drop(served);
     let mut swapping = chain(&[40.0, 20.0]);
     let forward = &mut swapping[0].path.forward;
-    (forward.jitter, forward.reordering) = (Duration::from_ms(4), true);
+    (forward.jitter, forward.reordering) = (Duration::from_ms(4).into(), true);
     let Some(served) = up(&Spec::of(swapping), "swapping", "n2") else { return };
     let (line, said) = served.path(&[]);
     let sentence = line["error"].as_str().unwrap_or_else(|| panic!("{line} {said}"));

@@ -4,8 +4,8 @@ use crate::sum;
 
 /// Bytes of an Ethernet header before the IP packet.
 pub(crate) const ETHERNET: usize = 14;
-const IPV4: [u8; 2] = [0x08, 0x00];
-const IPV6: [u8; 2] = [0x86, 0xdd];
+pub(crate) const IPV4: [u8; 2] = [0x08, 0x00];
+pub(crate) const IPV6: [u8; 2] = [0x86, 0xdd];
 /// Mask of the two ECN bits in the second byte of IPv4; in IPv6 they lie four bits higher.
 const CE: u8 = 0b11;
 const IPV6_SHIFT: u32 = 4;
@@ -27,14 +27,24 @@ fn field(frame: &[u8]) -> Option<u8> {
 
 /// Sets CE. Frames that are not IP stay unchanged.
 pub(crate) fn mark(frame: &mut [u8]) {
+    set(frame, CE);
+}
+
+/// Clears the field, so the packet is not ECN-capable. Frames that are not IP stay unchanged.
+pub(crate) fn clear(frame: &mut [u8]) {
+    set(frame, 0);
+}
+
+/// Replaces the two bits.
+fn set(frame: &mut [u8], bits: u8) {
     if frame.len() < CHECKSUM + 2 {
         return;
     }
     if frame[12..14] == IPV6 {
-        frame[ETHERNET + 1] |= CE << IPV6_SHIFT;
+        frame[ETHERNET + 1] = frame[ETHERNET + 1] & !(CE << IPV6_SHIFT) | bits << IPV6_SHIFT;
     } else if frame[12..14] == IPV4 {
         let old = u16::from_be_bytes([frame[ETHERNET], frame[ETHERNET + 1]]);
-        frame[ETHERNET + 1] |= CE;
+        frame[ETHERNET + 1] = frame[ETHERNET + 1] & !CE | bits;
         let new = u16::from_be_bytes([frame[ETHERNET], frame[ETHERNET + 1]]);
         let sum = u16::from_be_bytes([frame[CHECKSUM], frame[CHECKSUM + 1]]);
         frame[CHECKSUM..CHECKSUM + 2].copy_from_slice(&sum::update(sum, old, new).to_be_bytes());
@@ -62,12 +72,15 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_keeps_the_checksum_right() {
+    fn a_mark_and_its_removal_keep_the_checksum_right() {
         for tos in 0..=255 {
             let mut frame = ipv4(tos);
             assert_eq!(is_capable(&frame), tos & 3 != 0);
             mark(&mut frame);
             assert_eq!(frame[ETHERNET + 1], tos | 3);
+            assert_eq!(add(&frame[ETHERNET..]), 0xffff, "{tos}");
+            clear(&mut frame);
+            assert_eq!((frame[ETHERNET + 1], is_capable(&frame)), (tos & !3, false));
             assert_eq!(add(&frame[ETHERNET..]), 0xffff, "{tos}");
         }
     }
@@ -80,6 +93,8 @@ mod tests {
         assert!(is_capable(&frame));
         mark(&mut frame);
         assert_eq!((frame[14], frame[15]), (0x60, 0x3f));
+        clear(&mut frame);
+        assert_eq!((frame[14], frame[15]), (0x60, 0x0f));
         frame[15] = 0x0f;
         assert!(!is_capable(&frame));
     }
@@ -90,6 +105,7 @@ mod tests {
         arp[12..14].copy_from_slice(&[0x08, 0x06]);
         let before = arp.clone();
         mark(&mut arp);
+        clear(&mut arp);
         assert!(arp == before && !is_capable(&arp) && !is_capable(&arp[..13]));
         mark(&mut [0; 3]);
     }

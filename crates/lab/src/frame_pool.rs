@@ -21,6 +21,16 @@ impl FramePool {
         })
     }
 
+    /// Returns a buffer that begins with the first `len` bytes of another one.
+    pub(crate) fn copy(&mut self, number: u32, len: usize) -> u32 {
+        let copy = self.alloc();
+        // They differ: the other one is in use.
+        if let Ok([from, to]) = self.buffers.get_disjoint_mut([number as usize, copy as usize]) {
+            to[..len].copy_from_slice(&from[..len]);
+        }
+        copy
+    }
+
     /// Puts a buffer back into the pool.
     pub(crate) fn free(&mut self, number: u32) {
         self.free.push(number);

@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
 
+use headway_core::Instant;
 use headway_core::explicit::{Format, Header};
-use headway_core::{Duration, Instant};
-use rand::{RngExt, SeedableRng};
+use headway_traffic::channel::{Jitter, JitterDraws};
+use rand::{Rng as _, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::congestion_header::{self, Carrier, Place};
@@ -16,6 +17,7 @@ use crate::header_counts::HeaderCounts;
 use crate::link::{Decided, Link, Verdict};
 use crate::port::Received;
 use crate::spec::{Direction, LinkSpec, Spec};
+use crate::wire::Wire;
 
 /// A frame in the buffer pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,7 +49,8 @@ const NO_VERSION: u8 = 0;
 /// One direction of a link: frames come in at one port and leave at the other.
 pub(crate) struct Lane {
     pub(crate) link: Link,
-    jitter: Duration,
+    /// Random delays before the queue, if there are any.
+    jitter: Option<JitterDraws>,
     reordering: bool,
     /// When the latest frame with jitter arrives at the queue.
     last: Instant,
@@ -58,6 +61,8 @@ pub(crate) struct Lane {
     /// Frames that wait in the queue until the discipline judges their departure, by number.
     waiting: Vec<Option<Frame>>,
     held: VecDeque<Held>,
+    /// What happens to frames behind the queue, if anything does.
+    wire: Option<Wire>,
     carrier: Carrier,
     headers: HeaderCounts,
     /// Numbers flows. Its key is secret, so that no sender can choose the slot of a router's table that it falls into.
@@ -78,7 +83,7 @@ impl Lane {
         };
         let mut lane = Lane {
             link: Link::new(direction, link, &spec.cross_on(number), seed, start, spec.interval),
-            jitter: link.jitter,
+            jitter: draws(link.jitter),
             reordering: link.reordering,
             last: Instant::ZERO,
             rng: Pcg64Mcg::seed_from_u64(seed.wrapping_add(way)),
@@ -86,6 +91,7 @@ impl Lane {
             drawn: 0,
             waiting: Vec::new(),
             held: VecDeque::with_capacity(1024),
+            wire: Wire::new(link, seed.wrapping_add(way)),
             carrier: spec.carrier(),
             headers: HeaderCounts::default(),
             hasher: RandomState::new(),
@@ -99,8 +105,9 @@ impl Lane {
 
     /// Replaces the link's parameters from `at` on.
     pub(crate) fn set_link(&mut self, at: Instant, spec: &LinkSpec) {
-        self.jitter = spec.jitter;
+        self.jitter = draws(spec.jitter);
         self.reordering = spec.reordering;
+        self.wire = Wire::new(spec, self.rng.next_u64());
         self.link.set_link(at, spec);
     }
 
@@ -108,17 +115,14 @@ impl Lane {
     pub(crate) fn receive(&mut self, received: Received, frames: &mut FramePool) {
         let Received { frame: number, len, stamp } = received;
         let frame = Frame { number, len, header: None };
-        if self.jitter == Duration::ZERO {
-            self.offer(stamp, frame, frames);
-        } else {
-            let mut at = stamp + Duration::from_ns(self.rng.random_range(0..=self.jitter.ns()));
-            if !self.reordering {
-                at = at.max(self.last);
-            }
-            self.last = at;
-            self.drawn += 1;
-            self.arriving.push(Reverse((at, self.drawn, frame)));
+        let Some(jitter) = &mut self.jitter else { return self.offer(stamp, frame, frames) };
+        let mut at = stamp + jitter.draw(&mut self.rng);
+        if !self.reordering {
+            at = at.max(self.last);
         }
+        self.last = at;
+        self.drawn += 1;
+        self.arriving.push(Reverse((at, self.drawn, frame)));
     }
 
     /// Handles everything due by `now`: frames that reach the queue and frames whose departure must be judged.
@@ -233,6 +237,12 @@ impl Lane {
                     ecn::mark(&mut frames.get_mut(frame.number)[..frame.len]);
                 }
                 self.held.push_back(Held { frame, release });
+                if let Some(wire) = &mut self.wire
+                    && wire.pass(&mut frames.get_mut(frame.number)[..frame.len])
+                {
+                    let copy = Frame { number: frames.copy(frame.number, frame.len), ..frame };
+                    self.held.push_back(Held { frame: copy, release });
+                }
             }
             Verdict::Pending => {
                 let number = frame.number as usize;
@@ -242,6 +252,10 @@ impl Lane {
             Verdict::Lost | Verdict::Dropped => frames.free(frame.number),
         }
     }
+}
+
+fn draws(jitter: Jitter) -> Option<JitterDraws> {
+    (!jitter.is_none()).then(|| JitterDraws::new(jitter))
 }
 
 #[cfg(test)]

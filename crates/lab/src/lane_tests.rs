@@ -1,5 +1,5 @@
-use headway_core::Rate;
 use headway_core::explicit::{VERSION_RCP, VERSION_XCP, decode};
+use headway_core::{Duration, Rate};
 
 use super::*;
 use crate::testing::{Packet, cases, header, transport_sum};
@@ -413,4 +413,28 @@ fn nobody_wakes_up_for_cross_traffic_alone() {
     lane.link.advance(START + Duration::from_ms(500));
     assert!(lane.link.next_turn().is_some());
     assert_eq!(lane.next_event(), None);
+}
+
+#[test]
+fn frames_are_doubled_damaged_and_lose_ecn_behind_the_queue() {
+    let mut frames = FramePool::new(1600);
+    let text = "[forward]\nrate = \"10 Mb/s\"\nduplicate = 0.5\ncorrupt = 0.5\necn = \"clear\"";
+    let spec = Spec::parse(text, std::path::Path::new("x.toml")).unwrap();
+    let mut lane = Lane::new(&spec, 0, Direction::Forward, START);
+    let mut packet = Packet::v4().in_udp(5).build(&header(VERSION_XCP));
+    ecn::mark(&mut packet);
+    let right = transport_sum(&packet);
+    let (mut out, mut whole) = (0, 0);
+    for k in 0..2_000 {
+        let at = START + Duration::from_ms(20 * k);
+        pass(&mut lane, &mut frames, at, &packet);
+        let arrived = released(&mut lane, &mut frames, at + Duration::from_ms(19));
+        // Both copies are the same, whether they are right or wrong.
+        assert!(arrived.windows(2).all(|pair| pair[0] == pair[1]) && arrived.len() <= 2);
+        assert!(arrived.iter().all(|frame| !ecn::is_capable(frame) && frame.len() == packet.len()));
+        out += arrived.len();
+        whole += usize::from(arrived.iter().any(|frame| transport_sum(frame) == right));
+    }
+    // Four standard deviations.
+    assert!(out.abs_diff(3_000) < 90 && whole.abs_diff(1_000) < 90, "{out} {whole}");
 }

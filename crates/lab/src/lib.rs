@@ -17,7 +17,6 @@ pub mod coalesce;
 pub mod congestion_header;
 pub mod cross;
 pub mod daemon;
-pub mod delay_trace;
 pub mod error;
 pub mod graph;
 pub mod header_counts;
@@ -54,10 +53,11 @@ mod start;
 mod sum;
 #[cfg(test)]
 mod testing;
+mod traced_delay;
 mod waiting;
+mod wire;
 mod writer;
 
-pub use delay_trace::DelayTrace;
 pub use emulator::host_processor;
 pub use error::Error;
 pub use graph::Edge;

@@ -10,10 +10,10 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::coalesce::Coalescer;
 use crate::cross::Source;
-use crate::delay_trace::TracedDelay;
 use crate::meter::{Meter, Owner};
 use crate::queue::{Queue, Service, wire_size};
 use crate::spec::{Cross, Direction, LinkSpec};
+use crate::traced_delay::TracedDelay;
 use crate::truth::Interval;
 
 /// How long before its delivery a packet is judged at the latest. The emulator sleeps until so long before a delivery in any

@@ -8,13 +8,12 @@ use headway_core::explicit::{OPTION_KIND, PROTOCOL};
 use headway_core::mistake::check;
 use headway_core::queue::{DropTailConfig, QueueSpec};
 use headway_core::{Bytes, Duration, Mistake, Rate, RateSteps};
-use headway_traffic::channel::{LossBursts, Outages};
+use headway_traffic::channel::{DelayTrace, EcnField, Jitter, LossBursts, Outages};
 use serde::{Deserialize, Serialize};
 
 use crate::base::check_name;
 use crate::check_cross::check_cross;
 use crate::congestion_header::Carrier;
-use crate::delay_trace::DelayTrace;
 use crate::error::Error;
 use crate::graph::{Edge, PAIR, Written};
 use crate::queue::wire_size;
@@ -99,10 +98,9 @@ pub struct LinkSpec {
     /// A delay that changes over time, instead of `delay`; default none.
     #[serde(default, rename = "delay-trace", skip_serializing_if = "Option::is_none")]
     pub delay_trace: Option<DelayTrace>,
-    /// Maximum random delay of a host packet before the queue, drawn uniformly from zero to this, at most 1 s; default
-    /// 0.
+    /// Random delay of a host packet before the queue; default none.
     #[serde(default)]
-    pub jitter: Duration,
+    pub jitter: Jitter,
     /// Whether jitter may reorder packets; default no.
     #[serde(default)]
     pub reordering: bool,
@@ -119,6 +117,15 @@ pub struct LinkSpec {
     /// Losses of host packets in bursts, besides `loss`; default none.
     #[serde(default, rename = "loss-bursts", skip_serializing_if = "Option::is_none")]
     pub loss_bursts: Option<LossBursts>,
+    /// Probability that a host packet arrives twice, at least 0 and less than 1; default 0.
+    #[serde(default)]
+    pub duplicate: f64,
+    /// Probability that a bit of a host packet behind its IP header is flipped, at least 0 and less than 1; default 0.
+    #[serde(default)]
+    pub corrupt: f64,
+    /// What becomes of the ECN field of host packets behind the queue; default: it stays.
+    #[serde(default)]
+    pub ecn: EcnField,
     /// Minimum time between interrupts of the receiver's card, at most 10 ms; default: no coalescing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coalesce: Option<Duration>,
@@ -224,12 +231,15 @@ impl LinkSpec {
             outages: None,
             delay,
             delay_trace: None,
-            jitter: Duration::ZERO,
+            jitter: Jitter::NONE,
             reordering: false,
             buffer: None,
             queue: None,
             loss: 0.0,
             loss_bursts: None,
+            duplicate: 0.0,
+            corrupt: 0.0,
+            ecn: EcnField::Keep,
             coalesce: None,
         }
     }
@@ -502,7 +512,9 @@ pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), M
         return Err(Mistake::new(&format!("{table}.loss-bursts.{key}"), rule));
     }
     check("delay", link.delay <= Duration::from_ms(10_000), "must be at most 10 s")?;
-    check("jitter", link.jitter <= Duration::from_ms(1_000), "must be at most 1 s")?;
+    if let Some((key, rule)) = link.jitter.mistake(Duration::from_ms(1_000)) {
+        return Err(Mistake::new(&format!("{table}.jitter{key}"), rule));
+    }
     if let Some(trace) = &link.delay_trace {
         trace.check(&format!("{table}.delay-trace"))?;
     }
@@ -511,7 +523,9 @@ pub(crate) fn check_link(table: &str, link: &LinkSpec, mtu: u32) -> Result<(), M
             .validate()
             .map_err(|error| Mistake::new(&format!("{table}.queue.{}", error.key), error.reason))?;
     }
-    check("loss", (0.0..1.0).contains(&link.loss), "must be at least 0 and less than 1")?;
+    for (key, share) in [("loss", link.loss), ("duplicate", link.duplicate), ("corrupt", link.corrupt)] {
+        check(key, (0.0..1.0).contains(&share), "must be at least 0 and less than 1")?;
+    }
     let coalesce = link.coalesce.is_none_or(|t| t > Duration::ZERO && t <= Duration::from_ms(10));
     check("coalesce", coalesce, "must be more than 0 and at most 10 ms")?;
     let buffer = link.buffer_size();

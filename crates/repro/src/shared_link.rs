@@ -189,7 +189,7 @@ pub(crate) fn run(
     let flows: Vec<FlowId> = (0..setting.flows)
         .map(|flow| {
             let access = LinkConfig {
-                jitter: SEND_JITTER,
+                jitter: SEND_JITTER.into(),
                 ..LinkConfig::new(Service::Unlimited, Duration::ZERO, drop_tail())
             };
             let access = network.add_link(&access);

@@ -12,7 +12,7 @@ use crate::channel::check_channel;
 use crate::check_arrivals::check_arrivals;
 use crate::check_program::check_programs;
 use crate::check_traffic::{MAX_RATE, check_traffic};
-use crate::model::{Buffer, BufferSize, FlowSpec, LinkSpec, MeasureSpec, Scenario};
+use crate::model::{Buffer, BufferSize, FlowSpec, LinkSpec, MeasureSpec, Scenario, Wire};
 use crate::route::Topology;
 
 /// More flows than this are a typo, or a job for a fluid model.
@@ -139,9 +139,14 @@ impl Scenario {
         let above = |peak| in_range(peak) && link.rate.is_none_or(|rate| rate < peak);
         check("peak-rate", link.peak_rate.is_none_or(above), "must be above `rate` and at most 10 Tb/s")?;
         check("delay", link.delay <= MAX_DELAY, "must be at most 100 s")?;
-        check("jitter", link.jitter <= MAX_DELAY, "must be at most 100 s")?;
-        check("reordering", !link.reordering || link.jitter > Duration::ZERO, "needs `jitter`")?;
-        check("loss", (0.0..1.0).contains(&link.loss), "must be at least 0 and less than 1")?;
+        let traced = [Some(&link.delay_trace), link.reverse.as_ref().map(|wire| &wire.delay_trace)];
+        let traced = traced.into_iter().flatten().any(Option::is_some);
+        check("delay-trace", !traced || link.delay == Duration::ZERO, "cannot be combined with `delay`")?;
+        check_wire(table, &link.wire(false))?;
+        if let Some(reverse) = &link.reverse {
+            check("reverse", link.duplex, "needs a `duplex` link")?;
+            check_wire(&format!("{table}.reverse"), reverse)?;
+        }
         let kernel = link.kernel_queue.is_some();
         check("kernel-queue", !kernel || link.rate.is_some(), "needs a `rate`")?;
         let alone = link.queue.is_none() && link.buffer.is_none();
@@ -251,11 +256,6 @@ impl Scenario {
         check("stop", flow.stop.is_none_or(|stop| stop > flow.start), "must be later than `start`")?;
         check("size", flow.size != Some(Bytes::ZERO), "must be more than 0")?;
         check("application-rate", flow.application_rate.is_none_or(in_range), RATE_RULE)?;
-        check("line", flow.line.is_none_or(in_range), RATE_RULE)?;
-        check("read-rate", flow.read_rate.is_none_or(in_range), RATE_RULE)?;
-        check(
-            "initial-window",
-            (1..=1000).contains(&flow.initial_window),
         check("chunk", flow.chunk.is_none() || flow.pause.is_some(), "needs a `pause`")?;
         check("pause", flow.pause.is_none() || flow.chunk.is_some(), "needs a `chunk`")?;
         let alone = flow.chunk.is_none() || flow.application_rate.is_none();
@@ -263,6 +263,11 @@ impl Scenario {
         check("chunk", flow.chunk != Some(Bytes::ZERO), "must be more than 0")?;
         let pause = flow.pause.is_none_or(|pause| pause > Duration::ZERO && pause <= MAX_PAUSE);
         check("pause", pause, "must be more than 0 and at most 100000 s")?;
+        check("line", flow.line.is_none_or(in_range), RATE_RULE)?;
+        check("read-rate", flow.read_rate.is_none_or(in_range), RATE_RULE)?;
+        check(
+            "initial-window",
+            (1..=1000).contains(&flow.initial_window),
             "must lie between 1 and 1000 segments",
         )?;
         check("ack-every", (1..=1000).contains(&flow.ack_every), "must lie between 1 and 1000 segments")?;
@@ -289,7 +294,10 @@ impl Scenario {
         // Otherwise the flow would run forever without virtual time advancing.
         let takes_time = there.iter().chain(&reverse.unwrap_or_default()).any(|hop| {
             let link = &self.link[topology.directions()[*hop].link];
-            link.highest_rate().is_some() || link.trace.is_some() || link.delay > Duration::ZERO
+            link.highest_rate().is_some()
+                || link.trace.is_some()
+                || link.delay > Duration::ZERO
+                || link.delay_trace.as_ref().is_some_and(|trace| trace.least() > Duration::ZERO)
         });
         let is_slow =
             flow.application_rate.is_some() || matches!(flow.controller.known(), Some(Kind::FixedRate(_)));
@@ -315,6 +323,22 @@ fn check_rates(table: &str, link: &LinkSpec) -> Result<(), Mistake> {
         return Err(Mistake::new(&key, &format!("cannot be combined with `{other}`")));
     }
     check(&key, rates.highest() <= MAX_RATE, "must have rates of at most 10 Tb/s")
+}
+
+/// Checks what happens on the wire of one direction.
+fn check_wire(table: &str, wire: &Wire) -> Result<(), Mistake> {
+    let key = |key: &str| format!("{table}.{key}");
+    for (name, share) in [("loss", wire.loss), ("duplicate", wire.duplicate), ("corrupt", wire.corrupt)] {
+        check(&key(name), (0.0..1.0).contains(&share), "must be at least 0 and less than 1")?;
+    }
+    if let Some((part, rule)) = wire.loss_bursts.and_then(|bursts| bursts.mistake()) {
+        return Err(Mistake::new(&key(&format!("loss-bursts.{part}")), rule));
+    }
+    if let Some((part, rule)) = wire.jitter.mistake(MAX_DELAY) {
+        return Err(Mistake::new(&key(&format!("jitter{part}")), rule));
+    }
+    check(&key("reordering"), !wire.reordering || !wire.jitter.is_none(), "needs `jitter`")?;
+    wire.delay_trace.as_ref().map_or(Ok(()), |trace| trace.check(&key("delay-trace")))
 }
 
 /// Smallest MTU of a flow with a congestion header: IP, TCP with timestamps and that header leave 8 B of payload.

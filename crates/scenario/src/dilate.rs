@@ -6,6 +6,7 @@ use headway_core::{Duration, Rate};
 use crate::controller::FlowController;
 use crate::error::Error;
 use crate::model::{BufferSize, FlowSpec, LinkSpec, Scenario, TrafficSpec};
+use headway_traffic::channel::{DelayTrace, Jitter, LossBursts};
 use headway_traffic::{ArrivalSpec, Traffic};
 
 /// The largest dilation factor: a microsecond becomes a millisecond.
@@ -115,13 +116,23 @@ impl Dilation {
         if let Some(outages) = &mut link.outages {
             *outages = outages.dilated(self.factor);
         }
-        if let Some(bursts) = &mut link.loss_bursts {
+        self.time(&mut link.delay);
+        self.wire((&mut link.loss_bursts, &mut link.jitter, &mut link.delay_trace));
+        if let Some(reverse) = &mut link.reverse {
+            self.wire((&mut reverse.loss_bursts, &mut reverse.jitter, &mut reverse.delay_trace));
+        }
+        self.queue(&mut link.queue)
+    }
+
+    fn wire(self, (bursts, jitter, trace): (&mut Option<LossBursts>, &mut Jitter, &mut Option<DelayTrace>)) {
+        if let Some(bursts) = bursts {
             self.time(&mut bursts.good);
             self.time(&mut bursts.bad);
         }
-        self.time(&mut link.delay);
-        self.time(&mut link.jitter);
-        self.queue(&mut link.queue)
+        *jitter = jitter.dilated(self.factor);
+        if let Some(trace) = trace {
+            *trace = trace.dilated(self.factor);
+        }
     }
 
     /// Fails with the key that cannot be dilated.

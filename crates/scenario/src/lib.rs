@@ -24,7 +24,7 @@ pub use error::Error;
 pub use kernel_queue::KernelQueue;
 pub use model::{
     Buffer, BufferSize, EcnMode, FlowSpec, HostSpec, LinkSpec, MeasureSpec, Police, ProgramSpec, Scenario,
-    TrafficSpec,
+    TrafficSpec, Wire,
 };
 pub use route::{Direction, Topology};
 pub use trace::Trace;

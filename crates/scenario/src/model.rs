@@ -16,7 +16,7 @@ use crate::controller::FlowController;
 use crate::kernel_queue::KernelQueue;
 use headway_host::gap::Mechanism;
 use headway_host::nic::{AckStamp, Coalescing, Stamp};
-use headway_traffic::channel::{LossBursts, Outages, Redrawn};
+use headway_traffic::channel::{DelayTrace, EcnField, Jitter, LossBursts, Outages, Redrawn};
 use headway_traffic::{ArrivalSpec, SizeDistribution, Traffic};
 
 /// Bytes of IP, TCP and the timestamp option in every segment.
@@ -91,6 +91,8 @@ pub struct LinkSpec {
     /// Propagation delay, from the departure of the last bit to its arrival; default 0.
     #[serde(default)]
     pub delay: Duration,
+    /// A delay that changes with time, instead of `delay`; default none.
+    pub delay_trace: Option<DelayTrace>,
     /// Limit of the queue; default 100 ms at the link's rate, the highest one if it changes, but at least 64 kB.
     pub buffer: Option<BufferSize>,
     /// The queue discipline; default drop-tail.
@@ -102,9 +104,18 @@ pub struct LinkSpec {
     pub loss: f64,
     /// Losses in bursts, besides `loss`; default none.
     pub loss_bursts: Option<LossBursts>,
-    /// Upper bound of an additional random delay per packet, uniform from zero; default 0.
+    /// Probability that a packet arrives twice; default 0.
     #[serde(default)]
-    pub jitter: Duration,
+    pub duplicate: f64,
+    /// Probability that a packet is damaged, so that the checksum of its receiver drops it; default 0.
+    #[serde(default)]
+    pub corrupt: f64,
+    /// What becomes of the ECN field of packets that have left the queue; default: it stays.
+    #[serde(default)]
+    pub ecn: EcnField,
+    /// Additional random delay of each packet; default none.
+    #[serde(default)]
+    pub jitter: Jitter,
     /// Whether jitter may reorder packets; default no.
     #[serde(default)]
     pub reordering: bool,
@@ -122,6 +133,31 @@ pub struct LinkSpec {
     /// Whether the link also exists in the reverse direction; default yes.
     #[serde(default = "yes")]
     pub duplex: bool,
+    /// What happens on the wire of the reverse direction; default: the same as there.
+    pub reverse: Option<Wire>,
+}
+
+/// What happens to packets of one direction of a link once they have left its queue. In a file, keys that are absent from
+/// `reverse` are none, and `delay-trace` is that of the link.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Wire {
+    /// A delay that changes with time, instead of `delay`.
+    pub delay_trace: Option<DelayTrace>,
+    /// Probability that a packet is lost.
+    pub loss: f64,
+    /// Losses in bursts, besides `loss`.
+    pub loss_bursts: Option<LossBursts>,
+    /// Probability that a packet arrives twice.
+    pub duplicate: f64,
+    /// Probability that a packet is damaged.
+    pub corrupt: f64,
+    /// What becomes of its ECN field.
+    pub ecn: EcnField,
+    /// Additional random delay of each packet.
+    pub jitter: Jitter,
+    /// Whether jitter may reorder packets.
+    pub reordering: bool,
 }
 
 /// The token bucket of a policer.
@@ -183,6 +219,10 @@ pub struct FlowSpec {
     pub size: Option<Bytes>,
     /// Rate at which the sending application writes payload; default unlimited.
     pub application_rate: Option<Rate>,
+    /// Payload after which the sending application pauses, rounded up to whole segments; default never.
+    pub chunk: Option<Bytes>,
+    /// How long it pauses, from the time at which all of the chunk is acknowledged; default never.
+    pub pause: Option<Duration>,
     /// Rate at which the receiving application reads payload; default unlimited.
     pub read_rate: Option<Rate>,
     /// Initial window, in segments; default 10.
@@ -219,10 +259,6 @@ pub struct FlowSpec {
     #[serde(default)]
     pub stamp: AckStamp,
     /// Flows that come and go, in place of `count` flows that stay. [default: none]
-    /// Payload after which the sending application pauses, rounded up to whole segments; default never.
-    pub chunk: Option<Bytes>,
-    /// How long it pauses, from the time at which all of the chunk is acknowledged; default never.
-    pub pause: Option<Duration>,
     pub arrivals: Option<ArrivalSpec>,
 }
 
@@ -395,7 +431,45 @@ impl Scenario {
     }
 }
 
+impl Wire {
+    /// Whether it only delays packets by a constant time, and loses some.
+    pub fn is_plain(&self) -> bool {
+        let changes = self.duplicate > 0.0 || self.corrupt > 0.0 || self.ecn != EcnField::Keep;
+        !changes && self.delay_trace.is_none()
+    }
+}
+
 impl LinkSpec {
+    /// Returns what happens on the wire, of a duplex link on the way `back` or there.
+    pub fn wire(&self, back: bool) -> Wire {
+        if let Some(reverse) = self.reverse.as_ref().filter(|_| back) {
+            let delay_trace = reverse.delay_trace.clone().or_else(|| self.delay_trace.clone());
+            return Wire { delay_trace, ..reverse.clone() };
+        }
+        Wire {
+            delay_trace: self.delay_trace.clone(),
+            loss: self.loss,
+            loss_bursts: self.loss_bursts,
+            duplicate: self.duplicate,
+            corrupt: self.corrupt,
+            ecn: self.ecn,
+            jitter: self.jitter,
+            reordering: self.reordering,
+        }
+    }
+
+    /// Returns the delay at the start of the run, without jitter, from `from` to `to`.
+    pub fn first_delay(&self) -> Duration {
+        self.delay_trace.as_ref().map_or(self.delay, |trace| trace.at(Duration::ZERO))
+    }
+
+    /// Returns a delay of one direction, without queueing, that is seldom or never exceeded.
+    pub fn longest_delay(&self) -> Duration {
+        let of =
+            |wire: &Wire| wire.delay_trace.as_ref().map_or(self.delay, DelayTrace::most) + wire.jitter.most();
+        of(&self.wire(false)).max(of(&self.wire(true)))
+    }
+
     /// Returns the rate, the highest one if it changes; `None` without `rate` and `rates`.
     pub fn highest_rate(&self) -> Option<Rate> {
         self.rates.as_ref().map(RateSteps::highest).max(self.rate)

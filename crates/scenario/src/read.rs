@@ -35,9 +35,26 @@ impl Scenario {
             scenario.name =
                 path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         }
+        scenario.load_traces().map_err(|mistake| change::attribute(mistake, changes, text, path))?;
         scenario.load_captures().map_err(|mistake| change::attribute(mistake, changes, text, path))?;
         scenario.check().map_err(|mistake| change::attribute(mistake, changes, text, path))?;
         Ok(scenario)
+    }
+
+    fn load_traces(&mut self) -> Result<(), Mistake> {
+        for (index, link) in self.link.iter_mut().enumerate() {
+            let traces = [
+                (format!("link[{index}].delay-trace"), link.delay_trace.as_mut()),
+                (
+                    format!("link[{index}].reverse.delay-trace"),
+                    link.reverse.as_mut().and_then(|wire| wire.delay_trace.as_mut()),
+                ),
+            ];
+            for (key, trace) in traces {
+                trace.map_or(Ok(()), |trace| trace.load(&self.folder, &key))?;
+            }
+        }
+        Ok(())
     }
 
     fn load_captures(&mut self) -> Result<(), Mistake> {

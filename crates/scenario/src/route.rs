@@ -9,6 +9,8 @@ use crate::model::Scenario;
 pub struct Direction {
     /// Index of its `[[link]]` in the file.
     pub link: usize,
+    /// Whether it is the way back of a duplex link.
+    pub back: bool,
     /// Index of the node at the sending end.
     pub from: usize,
     /// Index of the node at the receiving end.
@@ -36,9 +38,9 @@ impl Topology {
         }
         for (index, link) in scenario.link.iter().enumerate() {
             let (from, to) = (topology.add_node(&link.from), topology.add_node(&link.to));
-            topology.add_direction(index, (from, &link.from), (to, &link.to));
+            topology.add_direction((index, false), (from, &link.from), (to, &link.to));
             if link.duplex {
-                topology.add_direction(index, (to, &link.to), (from, &link.from));
+                topology.add_direction((index, true), (to, &link.to), (from, &link.from));
             }
         }
         topology
@@ -147,13 +149,13 @@ impl Topology {
         number
     }
 
-    fn add_direction(&mut self, link: usize, from: (usize, &str), to: (usize, &str)) {
+    fn add_direction(&mut self, (link, back): (usize, bool), from: (usize, &str), to: (usize, &str)) {
         let mut name = format!("{}->{}", from.1, to.1);
         let parallel = self.directions.iter().filter(|d| (d.from, d.to) == (from.0, to.0)).count();
         if parallel > 0 {
             name += &format!(" ({})", parallel + 1);
         }
         self.leaving[from.0].push(self.directions.len());
-        self.directions.push(Direction { link, from: from.0, to: to.0, name });
+        self.directions.push(Direction { link, back, from: from.0, to: to.0, name });
     }
 }

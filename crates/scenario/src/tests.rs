@@ -576,3 +576,69 @@ fn changes_during_the_run_are_checked_key_by_key() {
         assert!(found.contains(reason), "found    {found}\nexpected {reason}");
     }
 }
+
+/// Reads one link of 10 Mb/s with these keys, and a flow with these.
+fn with_keys(link: &str, flow: &str) -> Result<Scenario, String> {
+    let text = format!(
+        "duration = \"5 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"10 Mb/s\"\n{link}\n\
+         [[flow]]\nfrom = \"a\"\nto = \"b\"\ncontroller = \"reno\"\n{flow}\n"
+    );
+    Scenario::parse(&text, Path::new("x.toml"), &[]).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_way_back_has_what_reverse_says_and_else_what_the_way_there_has() {
+    let link = |keys: &str| with_keys(keys, "").unwrap().link.remove(0);
+    let both = link("loss = 0.1\nduplicate = 0.2\njitter = \"1 ms\"");
+    assert_eq!(both.wire(true), both.wire(false));
+    assert_eq!((both.wire(true).loss, both.wire(true).duplicate), (0.1, 0.2));
+    let clean = link("loss = 0.1\necn = \"clear\"\nreverse = {}");
+    assert_eq!(clean.wire(true), Wire::default());
+    assert_eq!(clean.wire(false).loss, 0.1);
+    let traced =
+        link("delay-trace = [[\"0 s\", \"3 ms\"], [\"1 s\", \"7 ms\"]]\nreverse = { corrupt = 0.3 }");
+    assert_eq!(traced.wire(true).delay_trace, traced.wire(false).delay_trace);
+    assert_eq!(
+        (traced.wire(true).corrupt, traced.first_delay().ms(), traced.longest_delay().ms()),
+        (0.3, 3.0, 7.0)
+    );
+    let dilated =
+        with_keys("delay-trace = [[\"1 s\", \"3 ms\"]]\njitter = \"1 ms\"", "").unwrap().dilated(10).unwrap();
+    assert_eq!(dilated.link[0].longest_delay().ms(), 40.0);
+}
+
+#[test]
+fn what_a_wire_cannot_do_is_refused_by_its_key() {
+    for (link, flow, expected) in [
+        ("duplicate = 1.0", "", "`link[0].duplicate`: must be at least 0 and less than 1"),
+        ("corrupt = -0.1", "", "`link[0].corrupt`: must be at least 0"),
+        ("ecn = \"bleach\"", "", "unknown variant `bleach`"),
+        ("reverse = { loss = 1.5 }", "", "`link[0].reverse.loss`: must be at least 0"),
+        ("reverse = { delay = \"1 ms\" }", "", "unknown field `delay`"),
+        ("duplex = false\nreverse = {}", "", "`link[0].reverse`: needs a `duplex` link"),
+        (
+            "delay = \"1 ms\"\ndelay-trace = [[\"0 s\", \"1 ms\"]]",
+            "",
+            "`link[0].delay-trace`: cannot be combined",
+        ),
+        ("delay-trace = []", "", "`link[0].delay-trace`: has no points"),
+        ("delay-trace = \"missing\"", "", "`link[0].delay-trace`: missing:"),
+        (
+            "jitter = { kind = \"pareto\", mean = \"1 ms\", shape = 1.0 }",
+            "",
+            "`link[0].jitter.shape`: must be above 1",
+        ),
+        ("jitter = { kind = \"lognormal\" }", "", "needs a time such as"),
+        ("", "chunk = \"1 MB\"", "`flow[0].chunk`: needs a `pause`"),
+        ("", "pause = \"1 s\"", "`flow[0].pause`: needs a `chunk`"),
+        (
+            "",
+            "pause = \"1 s\"\nchunk = \"1 MB\"\napplication-rate = \"1 Mb/s\"",
+            "`flow[0].chunk`: cannot be combined",
+        ),
+        ("", "pause = \"0 s\"\nchunk = \"1 MB\"", "`flow[0].pause`: must be more than 0"),
+    ] {
+        let found = with_keys(link, flow).unwrap_err();
+        assert!(found.contains(expected), "found    {found}\nexpected {expected}");
+    }
+}

@@ -151,15 +151,21 @@ fn service(scenario: &Scenario, spec: &LinkSpec, seed: u64) -> Result<(Service, 
     Ok((service, QueueChange { spec: spec.queue_spec(rate), rate, rates: None, seed }))
 }
 
-fn link_config(scenario: &Scenario, spec: &LinkSpec, seed: u64) -> Result<LinkConfig, Error> {
+/// Returns the configuration of one direction of a link, of a duplex link the way `back` or there.
+fn link_config(scenario: &Scenario, spec: &LinkSpec, back: bool, seed: u64) -> Result<LinkConfig, Error> {
+    let wire = spec.wire(back);
     let (service, queue) = service(scenario, spec, seed)?;
     let built = queue.spec.build(queue.rate, seed);
     let queue = queue.rates.into_iter().fold(built, Queue::with_rates);
     Ok(LinkConfig {
-        jitter: spec.jitter,
-        reordering: spec.reordering,
-        loss: spec.loss,
-        loss_bursts: spec.loss_bursts,
+        delay_trace: wire.delay_trace,
+        jitter: wire.jitter,
+        reordering: wire.reordering,
+        loss: wire.loss,
+        loss_bursts: wire.loss_bursts,
+        duplicate: wire.duplicate,
+        corrupt: wire.corrupt,
+        ecn: wire.ecn,
         policer: spec.police.map(|police| (police.rate, police.burst)),
         ..LinkConfig::new(service, spec.delay, queue)
     })
@@ -181,13 +187,13 @@ fn tcp_config(
         stop: spec.stop.map(|stop| Instant::ZERO + stop),
         size: spec.size,
         application_rate: spec.application_rate,
+        chunks: spec.chunk.zip(spec.pause),
         mss: scenario.mss_of(spec) - if controller.is_explicit() { HEADER_BYTES as u32 } else { 0 },
         initial_window: spec.initial_window,
         receive_buffer: spec.receive_buffer,
         read_rate: spec.read_rate,
         ack: AckPolicy { every: spec.ack_every, timeout: spec.ack_timeout },
         ecn: ecn(spec.ecn),
-        chunks: spec.chunk.zip(spec.pause),
         pacing: spec.pacing,
         // A card that segments would repeat one congestion header in all segments.
         burst: if spec.offload && !controller.is_explicit() { Burst::Host } else { Burst::Single },
@@ -242,7 +248,7 @@ impl Builder {
                 return Err(missing(&format!("link[{}].kernel-queue", direction.link), queue).into());
             }
             let changes = scenario.change.iter().any(|change| change.link.as_ref() == Some(&direction.name));
-            let config = LinkConfig { changes, ..link_config(scenario, spec, queue_seed)? };
+            let config = LinkConfig { changes, ..link_config(scenario, spec, direction.back, queue_seed)? };
             self.links.push((self.network.add_link(&config), direction.name.clone()));
         }
         Ok(())
@@ -360,7 +366,7 @@ impl Builder {
             narrow.ok_or_else(|| Mistake::new("to", "is reached over links without a rate"))?;
         let highest = link(&narrow).highest_rate().unwrap_or(lowest);
         let line = spec.line.unwrap_or(highest.scale(LINE_RATE_FACTOR));
-        let propagation: Duration = forward.iter().chain(&reverse).map(|hop| link(hop).delay).sum();
+        let propagation: Duration = forward.iter().chain(&reverse).map(|hop| link(hop).first_delay()).sum();
         Ok(MeasurementConfig {
             path: forward.iter().map(|hop| self.links[*hop].0).collect(),
             narrow: self.links[narrow].0,
@@ -430,5 +436,5 @@ impl Builder {
 fn max_held(link: &LinkSpec, mtu: u32) -> Bytes {
     // For links without a rate this depends on other links; the memory is also checked during the run.
     let Some(rate) = link.highest_rate() else { return Bytes::ZERO };
-    link.buffer_at(rate).bytes(mtu) + rate.bytes_in(link.delay + link.jitter + Duration::from_ms(1))
+    link.buffer_at(rate).bytes(mtu) + rate.bytes_in(link.longest_delay() + Duration::from_ms(1))
 }

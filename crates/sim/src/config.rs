@@ -7,7 +7,7 @@ use headway_core::{Bytes, Duration, Instant, Rate, RateSteps};
 use headway_host::nic::AckStamp;
 
 use headway_traffic::Traffic;
-use headway_traffic::channel::LossBursts;
+use headway_traffic::channel::{DelayTrace, EcnField, Jitter, LossBursts};
 
 /// Number of a link in its network, in the order in which links were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -95,14 +95,22 @@ pub struct LinkConfig {
     pub service: Service,
     /// Propagation delay.
     pub delay: Duration,
-    /// Additional delay, uniform between zero and this for every packet; order is kept unless `reordering`.
-    pub jitter: Duration,
+    /// A propagation delay that changes with time, instead of `delay`.
+    pub delay_trace: Option<DelayTrace>,
+    /// Additional delay of every packet; order is kept unless `reordering`.
+    pub jitter: Jitter,
     /// Whether jitter may let packets overtake each other.
     pub reordering: bool,
     /// Probability that a packet is lost on the wire.
     pub loss: f64,
     /// Losses in bursts, besides `loss`.
     pub loss_bursts: Option<LossBursts>,
+    /// Probability that a packet arrives twice.
+    pub duplicate: f64,
+    /// Probability that a packet is damaged: a datagram or probe is lost, everything else dropped by its receiver.
+    pub corrupt: f64,
+    /// What becomes of the ECN field of packets that have left the queue.
+    pub ecn: EcnField,
     /// The queue discipline with its limit.
     pub queue: Queue,
     /// Whether [`Network::change_queue`](crate::Network::change_queue) may replace the queue.
@@ -112,15 +120,25 @@ pub struct LinkConfig {
 }
 
 impl LinkConfig {
+    /// Whether the wire does no more than to delay all packets by the same time, and to lose some.
+    pub(crate) fn is_plain(&self) -> bool {
+        let changes = self.duplicate > 0.0 || self.corrupt > 0.0 || self.ecn != EcnField::Keep;
+        !changes && self.jitter.is_none() && self.delay_trace.is_none()
+    }
+
     /// Returns a link with this service, delay and queue; no jitter, no loss, no policer.
     pub fn new(service: Service, delay: Duration, queue: Queue) -> LinkConfig {
         LinkConfig {
             service,
             delay,
-            jitter: Duration::ZERO,
+            delay_trace: None,
+            jitter: Jitter::NONE,
             reordering: false,
             loss: 0.0,
             loss_bursts: None,
+            duplicate: 0.0,
+            corrupt: 0.0,
+            ecn: EcnField::Keep,
             queue,
             changes: false,
             policer: None,
@@ -208,6 +226,9 @@ pub struct TcpConfig {
     pub size: Option<Bytes>,
     /// Rate at which the application writes payload; all at once if `None`.
     pub application_rate: Option<Rate>,
+    /// Payload after which the application pauses, rounded up to whole segments, and for how long, counted from the time at
+    /// which all of it is acknowledged; never if `None`. Not together with a rate.
+    pub chunks: Option<(Bytes, Duration)>,
     /// Payload bytes in a full segment, after subtracting the 12 bytes of the timestamp option.
     pub mss: u32,
     /// Segments in the initial window.
@@ -226,9 +247,6 @@ pub struct TcpConfig {
     /// How many segments are sent back to back.
     pub burst: Burst,
     /// Whether DCTCP reduces its window to whole segments and keeps its estimate in ten bits, as in Linux; closed
-    /// Payload after which the application pauses, rounded up to whole segments, and for how long, counted from the time at
-    /// which all of it is acknowledged; never if `None`. Not together with a rate.
-    pub chunks: Option<(Bytes, Duration)>,
     /// forms assume neither.
     pub linux_rounding: bool,
     /// The receiving host's network card, which coalesces interrupts; if `None`, every segment is passed up at once.
@@ -258,6 +276,7 @@ impl TcpConfig {
             stop: None,
             size: None,
             application_rate: None,
+            chunks: None,
             mss: 1448,
             initial_window: 10,
             receive_buffer: Bytes::new(1 << 30),
@@ -276,9 +295,14 @@ impl TcpConfig {
     }
 
     /// Bytes of the congestion header of every packet; zero without one.
-            chunks: None,
     pub(crate) fn header_bytes(&self) -> u32 {
         if self.controller.is_explicit() { HEADER_BYTES as u32 } else { 0 }
+    }
+
+    /// Whether the receiver is a host's, as in Linux, and not that of textbooks. Segments with congestion headers leave one
+    /// by one, but they arrive at a host, too.
+    pub(crate) fn has_host_receiver(&self) -> bool {
+        self.burst == Burst::Host || self.controller.is_explicit()
     }
 
     /// Whether a tap at the receiver sees the flow.
@@ -299,9 +323,3 @@ pub struct SourceConfig {
     /// When it stops; never if `None`.
     pub stop: Option<Instant>,
 }
-    /// Whether the receiver is a host's, as in Linux, and not that of textbooks. Segments with congestion headers leave one
-    /// by one, but they arrive at a host, too.
-    pub(crate) fn has_host_receiver(&self) -> bool {
-        self.burst == Burst::Host || self.controller.is_explicit()
-    }
-

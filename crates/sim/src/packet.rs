@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     SynAck,
     /// The ACK that ends the handshake; only flows with a tap at the receiver send it.
     HandshakeAck,
+    /// A packet of TCP with a wrong checksum, which its receiver drops.
+    Damaged,
 }
 
 /// The packet is ECN-capable.
@@ -156,6 +158,12 @@ impl Reports {
         }
         self.reports.push(report);
         (self.reports.len() - 1) as u32
+    }
+
+    /// Returns a second copy of a packet, with a report of its own if it has one.
+    pub(crate) fn copy(&mut self, packet: &Packet) -> Packet {
+        let extra = if packet.has(REPORT) { self.keep(*self.get(packet.extra)) } else { packet.extra };
+        Packet { extra, ..*packet }
     }
 
     /// Returns the report of an ACK on its way.

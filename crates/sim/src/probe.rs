@@ -119,7 +119,8 @@ impl Prober {
 
     pub(crate) fn arrived(&mut self, now: u64, seq: u64) {
         if let Some(log) = self.entry(seq) {
-            log.arrived = Some(Instant::from_ns(now));
+            // A second copy may come later.
+            log.arrived.get_or_insert(Instant::from_ns(now));
         }
     }
 

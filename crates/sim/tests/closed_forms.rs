@@ -430,7 +430,7 @@ fn a_policer_admits_burst_and_rate() {
 #[test]
 fn jitter_is_even_between_its_bounds() {
     let mut config = wire(MS(10));
-    config.jitter = MS(2);
+    config.jitter = MS(2).into();
     for reordering in [false, true] {
         config.reordering = reordering;
         let count = 100_000;
@@ -452,7 +452,7 @@ fn jitter_is_even_between_its_bounds() {
 #[test]
 fn packets_overtake_only_where_they_may() {
     let mut config = wire(MS(10));
-    config.jitter = MS(2);
+    config.jitter = MS(2).into();
     let gap = 500_000;
     let overtaken = |config: &LinkConfig| {
         let times = arrivals(config, (0..200_000).map(|i| (i * gap, 100)));
@@ -474,7 +474,7 @@ fn packets_overtake_only_where_they_may() {
 fn losses_are_independent_and_as_frequent_as_told() {
     for (loss, jitter) in [(0.01, 0), (0.2, 0), (0.2, 1)] {
         let mut config = wire(MS(10));
-        (config.loss, config.jitter) = (loss, MS(jitter));
+        (config.loss, config.jitter) = (loss, MS(jitter).into());
         let lost: Vec<bool> = arrivals(&config, (0..500_000).map(|i| (i * 1_000, 100)))
             .iter()
             .map(|time| *time == u64::MAX)

@@ -14,7 +14,7 @@ use headway_sim::{
     CardId, FlowId, Link, LinkConfig, LinkId, Network, QueueChange, SourceConfig, SourceId, TcpConfig,
 };
 use headway_traffic::Traffic;
-use headway_traffic::channel::LossBursts;
+use headway_traffic::channel::{DelayTrace, EcnField, LossBursts};
 use proptest::prelude::*;
 use support::*;
 
@@ -79,17 +79,38 @@ fn links() -> impl Strategy<Value = LinkConfig> {
         loss,
     });
     let varies = (prop::option::weighted(0.2, bursts), any::<bool>());
-    (services(), queues(), 0..20_000i64, jitter, any::<bool>(), loss, policer, varies).prop_map(
-        |(service, queue, delay, jitter, reordering, loss, policer, (loss_bursts, changes))| LinkConfig {
-            jitter: Duration::from_us(jitter),
-            reordering,
-            loss,
-            loss_bursts,
-            changes,
-            policer: policer.map(|(rate, burst)| (mbps(rate), Bytes::new(burst))),
-            ..LinkConfig::new(service, Duration::from_us(delay), queue.build(Some(mbps(20.0)), 9))
+    let trace = prop::option::weighted(0.2, traces());
+    let ecn = prop_oneof![4 => Just(EcnField::Keep), 1 => Just(EcnField::Clear)];
+    let share = || prop_oneof![3 => Just(0.0), 1 => 0.0..0.1f64];
+    let wire = (share(), share(), ecn, trace);
+    (services(), queues(), 0..20_000i64, jitter, any::<bool>(), loss, policer, (varies, wire)).prop_map(
+        |(service, queue, delay, jitter, reordering, loss, policer, (varies, wire))| {
+            let ((loss_bursts, changes), (duplicate, corrupt, ecn, delay_trace)) = (varies, wire);
+            LinkConfig {
+                delay_trace,
+                duplicate,
+                corrupt,
+                ecn,
+                jitter: Duration::from_us(jitter).into(),
+                reordering,
+                loss,
+                loss_bursts,
+                changes,
+                policer: policer.map(|(rate, burst)| (mbps(rate), Bytes::new(burst))),
+                ..LinkConfig::new(service, Duration::from_us(delay), queue.build(Some(mbps(20.0)), 9))
+            }
         },
     )
+}
+
+/// Delays that change every 20 ms.
+fn traces() -> impl Strategy<Value = DelayTrace> {
+    prop::collection::vec(0..20u64, 1..20).prop_map(|delays| {
+        let points = delays.iter().enumerate();
+        let points: Vec<[String; 2]> =
+            points.map(|(index, delay)| [format!("{} ms", index * 20), format!("{delay} ms")]).collect();
+        serde_json::from_value(serde_json::json!(points)).expect("a trace")
+    })
 }
 
 /// Controllers whose packets every queue passes.
@@ -178,7 +199,9 @@ fn worlds() -> impl Strategy<Value = World> {
             let changing = there.iter().chain(&back).enumerate().filter(|(_, link)| link.changes);
             let changing = changing.map(|(number, _)| LinkId(number as u32)).collect();
             let there: Vec<LinkId> = there.iter().map(|link| network.add_link(link)).collect();
-            let back: Vec<LinkId> = back.iter().map(|link| network.add_link(link)).collect();
+            // Damaged segments are counted where they are dropped, and ACKs must not count there.
+            let whole = back.iter().map(|link| LinkConfig { corrupt: 0.0, ..link.clone() });
+            let back: Vec<LinkId> = whole.map(|link| network.add_link(&link)).collect();
             let card = network.add_card(Coalescing::Fixed {
                 interval: Duration::from_us(250),
                 jitter: 0.2,
@@ -224,7 +247,8 @@ fn check(world: &World) -> Result<(), TestCaseError> {
         );
         let bytes = counts.served_tcp.bytes + counts.served_other.bytes + queued.bytes;
         prop_assert_eq!(counts.arrived.bytes, bytes + counts.dropped.bytes + counts.policed.bytes);
-        prop_assert_eq!(served(link), counts.delivered.packets + counts.lost.packets + link.in_flight());
+        let left = served(link) + counts.copies.packets;
+        prop_assert_eq!(left, counts.delivered.packets + counts.lost.packets + link.in_flight());
         prop_assert!(queued.packets > 0 || queued.bytes == Bytes::ZERO);
     }
     let flows = || world.flows.iter().map(|id| network.flow(*id));
@@ -242,7 +266,9 @@ fn check(world: &World) -> Result<(), TestCaseError> {
         .sum();
     let received = flows().map(|flow| flow.received).sum::<u64>();
     let delivered = sources().map(|s| s.delivered.packets).sum::<u64>();
-    prop_assert_eq!(sent, received + delivered + there + network.held(world.card));
+    let copies: u64 = world.there.iter().map(|id| network.link(*id).statistics().copies.packets).sum();
+    let arrived = received + delivered + network.discarded();
+    prop_assert_eq!(sent + copies, arrived + there + network.held(world.card));
     for flow in flows() {
         prop_assert!(flow.delivered <= flow.received && flow.retransmitted <= flow.sent);
         prop_assert!(flow.goodput.get() <= flow.delivered * 1448);

@@ -9,6 +9,7 @@ use headway_host::nic::Coalescing;
 use headway_sim::config::{AckPolicy, Ecn, Service};
 use headway_sim::{FlowId, LinkConfig, LinkId, Network, SourceConfig, SourceId, TcpConfig};
 use headway_traffic::Traffic;
+use headway_traffic::channel::{Delays, Jitter};
 use support::*;
 
 const MS: fn(i64) -> Duration = Duration::from_ms;
@@ -17,13 +18,16 @@ const MS: fn(i64) -> Duration = Duration::from_ms;
 fn network(seed: u64) -> Network {
     let mut network = Network::new(seed);
     let mut first = link(mbps(50.0), MS(5), drop_tail(Some(60_000)));
-    (first.loss, first.jitter, first.reordering) = (0.001, MS(1), true);
+    (first.loss, first.jitter, first.reordering) = (0.001, MS(1).into(), true);
     let codel = QueueSpec::Codel(CodelConfig::default()).build(None, 1);
-    let second = LinkConfig::new(
+    let mut second = LinkConfig::new(
         Service::TokenBucket { rate: mbps(40.0), burst: Bytes::new(20_000), peak: None },
         MS(3),
         codel,
     );
+    let distribution = Delays::Pareto { mean: Duration::from_us(300), shape: 2.5 };
+    (second.duplicate, second.corrupt) = (0.01, 0.001);
+    second.jitter = Jitter { distribution, correlation: 0.3 };
     let mut back = wire(MS(8));
     back.loss = 0.01;
     let there = [network.add_link(&first), network.add_link(&second)];
@@ -107,7 +111,7 @@ fn components_elsewhere_change_nothing() {
     let alone = run(network(1));
     let mut more = network(1);
     let mut elsewhere = link(mbps(20.0), MS(2), drop_tail(Some(40_000)));
-    (elsewhere.loss, elsewhere.jitter) = (0.01, MS(3));
+    (elsewhere.loss, elsewhere.jitter) = (0.01, MS(3).into());
     let (there, back) = (more.add_link(&elsewhere), more.add_link(&elsewhere));
     let flow = more.add_tcp(&flow(Kind::Cubic, there, back));
     more.add_source(&source(there, Traffic::Poisson { rate: mbps(3.0), size: Bytes::new(700) }));

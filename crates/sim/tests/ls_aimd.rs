@@ -34,8 +34,8 @@ impl Crowd {
         let back = network.add_link(&wire(US(125)));
         let flows = (0..16)
             .map(|index| {
-                let access =
-                    network.add_link(&headway_sim::LinkConfig { jitter: US(20), ..wire(Duration::ZERO) });
+                let access = network
+                    .add_link(&headway_sim::LinkConfig { jitter: US(20).into(), ..wire(Duration::ZERO) });
                 let mut config = TcpConfig {
                     start: Instant::ZERO + MS(20 * index),
                     mss: 8948,

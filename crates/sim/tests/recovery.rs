@@ -143,7 +143,7 @@ fn a_timeout_that_a_sudden_queue_caused_is_taken_back() {
 #[test]
 fn reductions_for_segments_that_were_only_overtaken_are_taken_back() {
     let mut config = link(mbps(100.0), MS(10), drop_tail(None));
-    (config.jitter, config.reordering) = (MS(15), true);
+    (config.jitter, config.reordering) = (MS(15).into(), true);
     for controller in [Kind::Reno, Kind::Cubic] {
         let mut pipe = Pipe::new(controller, &config, MS(10), |flow| flow.receive_buffer = segments(400));
         let flow = pipe.run(4.0);
@@ -177,7 +177,7 @@ fn reordering_costs_few_retransmissions_once_it_has_been_seen() {
     {
         for controller in [window(200), Kind::Reno] {
             let mut config = link(mbps(100.0), MS(10), drop_tail(None));
-            (config.jitter, config.reordering) = (MS(jitter), true);
+            (config.jitter, config.reordering) = (MS(jitter).into(), true);
             let mut pipe = Pipe::new(controller, &config, MS(10), |flow| flow.receive_buffer = segments(400));
             let first = pipe.run(4.0);
             pipe.network.reset_statistics();

@@ -85,7 +85,8 @@ fn a_flow_in_the_slot_of_another_ends_when_one_in_its_own_would() {
 
 #[test]
 fn a_late_packet_of_a_former_flow_does_not_reach_the_next() {
-    let overtaking = LinkConfig { jitter: Duration::from_ms(80), reordering: true, loss: 0.05, ..clean() };
+    let overtaking =
+        LinkConfig { jitter: Duration::from_ms(80).into(), reordering: true, loss: 0.05, ..clean() };
     let (mut network, group, _) = network(&overtaking);
     let (mut repeated, mut reused) = (0, 0);
     for _ in 0..300 {

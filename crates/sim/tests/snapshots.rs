@@ -91,7 +91,7 @@ fn paced_cubic_with_random_losses() {
 #[test]
 fn a_fixed_window_over_a_path_that_reorders() {
     insta::assert_snapshot!(course(Kind::FixedWindow(FixedWindow::new(60)), &buffer(200), |_, link| {
-        (link.jitter, link.reordering) = (MS(6), true);
+        (link.jitter, link.reordering) = (MS(6).into(), true);
     }));
 }
 

@@ -155,7 +155,7 @@ impl Lognormal {
 }
 
 /// Returns a normal variate with mean 0 and variance 1, by Marsaglia's polar method.
-fn normal(rng: &mut Pcg64Mcg) -> f64 {
+pub(crate) fn normal(rng: &mut Pcg64Mcg) -> f64 {
     loop {
         let (x, y) = (between(rng, -1.0, 1.0), between(rng, -1.0, 1.0));
         let square = x * x + y * y;

@@ -4,6 +4,7 @@ use headway_core::queue::{ADAPTATION, CodelConfig, PieConfig, QueueSpec, RampCon
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Mistake, Rate};
 use headway_scenario::{Buffer, LinkSpec};
+use headway_traffic::channel::EcnField;
 
 use crate::plan::{PlannedNode, PlannedRed, PlannedRouter};
 
@@ -115,6 +116,7 @@ fn router(index: usize, queue: &QueueSpec, rate: Rate, device: &str) -> Option<P
     })
 }
 
+const WIRE: &str = "`--on uml` does not support this; use `--on sim` or `--on lab`";
 const VARIES: &str = "`--on uml` does not support links that vary with time; use `--on sim` or `--on lab`";
 
 /// Rejects what the kernel cannot do; errors name the key.
@@ -153,6 +155,12 @@ fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
         ("redrawn", spec.redrawn.is_some(), VARIES),
         ("outages", spec.outages.is_some(), VARIES),
         ("loss-bursts", spec.loss_bursts.is_some(), VARIES),
+        ("delay-trace", spec.delay_trace.is_some(), VARIES),
+        ("jitter", spec.jitter.as_uniform().is_none(), WIRE),
+        ("duplicate", spec.duplicate > 0.0, WIRE),
+        ("corrupt", spec.corrupt > 0.0, WIRE),
+        ("ecn", spec.ecn != EcnField::Keep, WIRE),
+        ("reverse", spec.reverse.is_some(), WIRE),
         (
             "trace",
             spec.trace.is_some(),
@@ -173,18 +181,19 @@ fn check(number: usize, spec: &LinkSpec) -> Result<(), Mistake> {
 /// Returns the `netem` discipline for random loss, delay and reordering; `None` if the link has none of them.
 pub(crate) fn random_stage(spec: &LinkSpec) -> Option<String> {
     let mut line = format!("netem limit {UNLIMITED}");
-    if spec.jitter > Duration::ZERO {
+    let jitter = spec.jitter.most();
+    if jitter > Duration::ZERO {
         // Uniform between zero and the jitter.
-        let half = time(Duration::from_ns(spec.jitter.ns() / 2));
+        let half = time(Duration::from_ns(jitter.ns() / 2));
         line += &format!(" delay {half} {half}");
     }
     if spec.loss > 0.0 {
         line += &format!(" loss random {}%", spec.loss * 100.0);
     }
-    if spec.jitter > Duration::ZERO && !spec.reordering {
+    if jitter > Duration::ZERO && !spec.reordering {
         line += &format!(" rate {}bit", ANY_RATE.bps());
     }
-    (spec.jitter > Duration::ZERO || spec.loss > 0.0).then_some(line)
+    (jitter > Duration::ZERO || spec.loss > 0.0).then_some(line)
 }
 
 /// Formats a time for `tc` in microseconds. Adds a fraction of a nanosecond, because `tc` truncates what rounding left.

@@ -84,7 +84,7 @@ pub fn memory(scenario: &Scenario) -> Bytes {
 fn held(scenario: &Scenario) -> Bytes {
     let of = |link: &LinkSpec| {
         let rate = link.rate.unwrap_or_default();
-        link.buffer_at(rate).bytes(scenario.mtu) + rate.bytes_in((link.delay + link.jitter) * 2)
+        link.buffer_at(rate).bytes(scenario.mtu) + rate.bytes_in(link.longest_delay() * 2)
     };
     scenario.link.iter().map(of).sum()
 }
@@ -117,7 +117,7 @@ impl<'a> Network<'a> {
         let topology = Topology::new(scenario);
         let count = topology.directions().len();
         let nodes = (0..topology.node_count()).map(|number| node(format!("n{number}"))).collect();
-        let round_trip: Duration = scenario.link.iter().map(|link| (link.delay + link.jitter) * 2).sum();
+        let round_trip: Duration = scenario.link.iter().map(|link| link.longest_delay() * 2).sum();
         let plan = Plan {
             folder: folder.to_owned(),
             modules: Vec::new(),

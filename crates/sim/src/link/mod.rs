@@ -11,6 +11,7 @@ mod staged;
 mod state;
 mod statistics;
 mod train;
+mod wire;
 
 use std::collections::BTreeMap;
 
@@ -21,12 +22,13 @@ use rand::Rng;
 use self::staged::Staged;
 use self::statistics::Totals;
 pub use self::statistics::{Count, LinkStatistics};
+use self::wire::Wire;
 use crate::config::{LinkConfig, QueueChange};
 use crate::packet::{CE, ECT, Kind, LOST, Packet, REPORT, Reports};
 use crate::ring::Ring;
 use crate::service::{Server, Spacing};
 use crate::shadow::Shadow;
-use headway_traffic::channel::Losses;
+use headway_traffic::channel::{DelayTrace, Losses};
 use headway_traffic::random::{self, Pcg64Mcg};
 
 /// Bytes of the packet in service, which counts as a whole, and of the arriving one.
@@ -52,6 +54,7 @@ pub(crate) enum NextEvent {
 pub struct Link {
     queue: Queue,
     server: Server,
+    /// Propagation delay, the shortest one if it changes (ns).
     delay: u64,
     /// A packet is lost when a random number is below this, or by a burst; `is_lossy` unless there are none of both.
     loss: u64,
@@ -103,7 +106,7 @@ pub struct Link {
 impl Link {
     /// Returns an idle link; `seed` and `id` determine its random numbers.
     pub(crate) fn new(config: &LinkConfig, seed: u64, id: u64) -> Link {
-        let staged = config.queue.delays_departures() || config.jitter > Duration::ZERO || config.changes;
+        let staged = config.queue.delays_departures() || !config.is_plain() || config.changes;
         let judges = !staged && config.queue.judges_departures();
         let server = Server::new(&config.service);
         Link {
@@ -117,7 +120,7 @@ impl Link {
                 _ => 0,
             },
             server,
-            delay: config.delay.ns().unsigned_abs(),
+            delay: config.delay_trace.as_ref().map_or(config.delay, DelayTrace::least).ns().unsigned_abs(),
             loss: (config.loss * u64::MAX as f64) as u64,
             loss_bursts: config
                 .loss_bursts
@@ -137,7 +140,7 @@ impl Link {
                 Box::new(Staged {
                     queues: std::array::from_fn(|_| Ring::new()),
                     sending: None,
-                    jitter: config.jitter.ns().unsigned_abs(),
+                    wire: Wire::new(config, seed, id),
                     last: 0,
                     overtaking: config.reordering.then(BTreeMap::new),
                     entered: 0,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use headway_core::Bytes;
 use headway_core::queue::{CLASSES, Queue, Verdict};
 use headway_core::units::WIRE_OVERHEAD;
-use rand::Rng;
 
+use super::wire::Wire;
 use super::{Link, NextEvent};
 use crate::packet::{Kind, LOST, Packet, Reports};
 use crate::ring::Ring;
@@ -17,7 +17,7 @@ pub(super) struct Staged {
     /// Packets that wait, by class; without classes all in the first.
     pub(super) queues: [Ring<Packet>; CLASSES],
     pub(super) sending: Option<Packet>,
-    pub(super) jitter: u64,
+    pub(super) wire: Wire,
     /// Earliest arrival of the next packet (ns) unless packets may overtake each other.
     pub(super) last: u64,
     /// Packets in flight by arrival time and sequence number, where they may overtake each other.
@@ -128,18 +128,36 @@ impl Link {
         };
         self.totals.transmitted(packet.kind, packet.size);
         self.totals.on_wire.add(packet.size);
-        let arrival = self.propagate(now, packet);
+        let arrival = self.propagate(now, packet, reports);
         (arrival, self.start_next(now, reports))
     }
 
-    fn propagate(&mut self, now: u64, mut packet: Packet) -> NextEvent {
-        if self.loses(now) {
-            packet.flags |= LOST;
-        }
-        let random = self.rng.next_u64();
+    /// Puts a packet on the wire, where it may be lost, damaged or doubled.
+    fn propagate(&mut self, now: u64, mut packet: Packet, reports: &mut Reports) -> NextEvent {
+        let lost = self.loses(now);
         let Some(staged) = &mut self.staged else { return NextEvent::None };
-        let jitter = ((u128::from(random) * (u128::from(staged.jitter) + 1)) >> 64) as u64;
-        (packet.at, packet.joined) = (now + self.delay + jitter, now);
+        let delay = staged.wire.delay(now, &mut self.rng);
+        (packet.at, packet.joined) = (now + delay, now);
+        let is_doubled = if lost {
+            packet.flags |= LOST;
+            false
+        } else {
+            staged.wire.pass(&mut packet, &mut self.totals)
+        };
+        let copy = is_doubled.then(|| reports.copy(&packet));
+        let event = self.fly(now, packet);
+        if let Some(copy) = copy {
+            self.totals.on_wire.add(copy.size);
+            self.totals.copies.add(copy.size);
+            // It arrives right behind the first one.
+            self.fly(now, copy);
+        }
+        event
+    }
+
+    /// Adds a packet to those on the wire.
+    fn fly(&mut self, now: u64, mut packet: Packet) -> NextEvent {
+        let Some(staged) = &mut self.staged else { return NextEvent::None };
         if let Some(flight) = &mut staged.overtaking {
             staged.entered += 1;
             let first = flight.first_key_value().is_none_or(|((at, _), _)| packet.at < *at);

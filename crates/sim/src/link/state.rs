@@ -42,7 +42,7 @@ impl Link {
             Server::Constant(_) | Server::Steps(_) => self.server.estimate(0, size.into()),
             _ => 0,
         };
-        self.delay + busy
+        self.staged.as_ref().map_or(self.delay, |staged| staged.wire.first_delay()) + busy
     }
 
     /// Returns the bytes of all packets accepted since the start of the run.

@@ -67,6 +67,10 @@ pub(super) struct Totals {
     pub(super) on_wire: Count,
     /// Lost on the wire.
     pub(super) lost: Count,
+    /// Second copies that the wire made.
+    pub(super) copies: Count,
+    /// Packets damaged on the wire.
+    pub(super) damaged: u64,
 }
 
 impl Totals {
@@ -77,7 +81,8 @@ impl Totals {
         match kind {
             Kind::Datagram => self.datagrams.add(size),
             Kind::Probe => self.probes.add(size),
-            Kind::Segment | Kind::Train | Kind::Ack | Kind::Syn | Kind::SynAck | Kind::HandshakeAck => {}
+            Kind::Segment | Kind::Train | Kind::Ack | Kind::Syn | Kind::SynAck => {}
+            Kind::HandshakeAck | Kind::Damaged => {}
         }
     }
 
@@ -98,7 +103,9 @@ impl Totals {
     }
 
     fn delivered(&self) -> Count {
-        self.left.without(&[self.dropped_on_departure, self.on_wire, self.lost])
+        let mut arrived = self.left;
+        arrived.add_all(self.copies.packets, self.copies.bytes.get());
+        arrived.without(&[self.dropped_on_departure, self.on_wire, self.lost])
     }
 }
 
@@ -113,7 +120,7 @@ pub struct LinkStatistics {
     pub served_other: Count,
     /// Probe packets whose transmission has ended.
     pub served_probe: Count,
-    /// Packets delivered at the far end.
+    /// Packets delivered at the far end, second copies included.
     pub delivered: Count,
     /// Packets dropped by the queue discipline.
     pub dropped: Count,
@@ -121,6 +128,10 @@ pub struct LinkStatistics {
     pub policed: Count,
     /// Packets lost on the wire.
     pub lost: Count,
+    /// Second copies of packets that the wire made.
+    pub copies: Count,
+    /// Packets damaged on the wire.
+    pub damaged: u64,
     /// Packets marked CE.
     pub marked: u64,
     /// Queueing delay of all packets served: time between arrival and start of transmission.
@@ -136,5 +147,7 @@ impl LinkStatistics {
         self.served_probe = now.probes.without(&[reset.probes]);
         self.delivered = now.delivered().without(&[reset.delivered()]);
         self.lost = now.lost.without(&[reset.lost]);
+        self.copies = now.copies.without(&[reset.copies]);
+        self.damaged = now.damaged - reset.damaged;
     }
 }

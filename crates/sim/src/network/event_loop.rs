@@ -271,6 +271,10 @@ impl Network {
         match packet.kind {
             Kind::Datagram => self.sources[owner].delivered(packet.size),
             Kind::Probe => self.probers[owner].arrived(self.queues.now, packet.seq),
+            Kind::Damaged => {
+                self.damaged += 1;
+                self.discard_late(packet);
+            }
             _ if !self.is_current(packet) => self.discard_late(packet),
             Kind::Segment | Kind::Train => match self.flows[owner].card {
                 NO_CARD => self.segment(owner, packet),

@@ -70,6 +70,8 @@ impl Card {
 pub struct Network {
     seed: u64,
     events: u64,
+    /// Packets of TCP that their receivers dropped because they were damaged.
+    damaged: u64,
     queues: EventQueues,
     constraints: Constraints,
     /// Links, routes or flows were added since the partitions were computed.
@@ -97,6 +99,7 @@ impl Network {
         Network {
             seed,
             events: 0,
+            damaged: 0,
             queues: EventQueues::new(),
             constraints: Constraints::default(),
             topology_changed: true,
@@ -190,6 +193,11 @@ impl Network {
     /// Returns the number of events handled so far.
     pub fn events(&self) -> u64 {
         self.events
+    }
+
+    /// Returns the number of packets of TCP that their receivers dropped so far because they were damaged.
+    pub fn discarded(&self) -> u64 {
+        self.damaged
     }
 
     /// Returns a link, to read its state and statistics.

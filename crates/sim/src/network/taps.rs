@@ -134,7 +134,7 @@ impl Network {
                 TapEvent::Ack { number: packet.seq, window: report.window, sack: report.has_blocks() }
             }
             Kind::Ack => TapEvent::Ack { number: packet.seq, window: packet.extra, sack: false },
-            Kind::Datagram | Kind::Probe | Kind::Train => return,
+            Kind::Datagram | Kind::Probe | Kind::Train | Kind::Damaged => return,
         };
         self.taps[tap as usize].records.push(TapRecord {
             at: Instant::from_ns(self.queues.now),

@@ -2,10 +2,16 @@
 //!
 //! All of it follows from seed and time alone, not from the packets, so every algorithm meets the same link.
 
+mod delay_trace;
+mod ecn_field;
+mod jitter;
 mod losses;
 mod outages;
 mod redrawn;
 
+pub use delay_trace::DelayTrace;
+pub use ecn_field::EcnField;
+pub use jitter::{Delays, Jitter, JitterDraws};
 pub use losses::{LossBursts, Losses};
 pub use outages::Outages;
 pub use redrawn::Redrawn;

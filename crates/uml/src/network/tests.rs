@@ -108,6 +108,7 @@ fn what_routers_and_senders_of_the_kernel_cannot_do_is_refused_by_its_key() {
         (format!("{router} }}"), "xcp:says-rtt=0.1", "flow[0].controller"),
         (format!("{router} }}"), "xcp:loss=reno", "flow[0].controller"),
         (format!("{router} }}"), "rcp:takes=3", "flow[0].controller"),
+        (String::new(), "reno\"\nchunk = \"1 MB\"\npause = \"1 s", "flow[0].chunk"),
     ];
     for (link, controller, key) in cases {
         let mistake = planned(&link, &format!("controller = \"{controller}\"")).unwrap_err();
@@ -132,6 +133,12 @@ fn links_that_vary_and_changes_are_refused_by_their_key() {
         ("redrawn = { least = 0.5, every = \"1 s\" }", "link[0].redrawn"),
         ("outages = [[\"1 s\", \"1 s\"]]", "link[0].outages"),
         ("loss-bursts = { good = \"1 s\", bad = \"1 s\" }", "link[0].loss-bursts"),
+        ("delay-trace = [[\"0 s\", \"1 ms\"]]", "link[0].delay-trace"),
+        ("jitter = { kind = \"normal\", mean = \"1 ms\", deviation = \"1 ms\" }", "link[0].jitter"),
+        ("duplicate = 0.1", "link[0].duplicate"),
+        ("corrupt = 0.1", "link[0].corrupt"),
+        ("ecn = \"clear\"", "link[0].ecn"),
+        ("reverse = { loss = 0.1 }", "link[0].reverse"),
         ("queue = { kind = \"classes\" }", "link[0].queue.kind"),
         ("[[change]]\nat = \"1 s\"\nlink = \"a->b\"\nqueue = { kind = \"codel\" }", "change[0]"),
     ];

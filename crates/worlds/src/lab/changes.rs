@@ -55,7 +55,7 @@ pub(super) fn steps(
                     Direction::Forward => &mut edge.path.forward,
                     Direction::Reverse => &mut edge.path.reverse,
                 };
-                let LabLink { queue, buffer, .. } = bottleneck(scenario, &link);
+                let LabLink { queue, buffer, .. } = bottleneck(scenario, &link, &link.wire(false));
                 // A link that is set to what it is would begin anew if it varies with time.
                 if (&side.queue, side.buffer) != (&queue, buffer) {
                     (side.queue, side.buffer) = (queue, buffer);

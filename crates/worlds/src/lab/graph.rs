@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use crate::error::{Error, bail};
 use headway_lab::{Direction, Edge, Lab, LinkSpec as LabLink, PathSpec};
-use headway_scenario::{LinkSpec, Scenario, Topology};
+use headway_scenario::{Scenario, Topology};
 
 use super::translate::{Lane, Network, bottleneck, cross, is_classic};
 
@@ -38,7 +38,8 @@ pub(super) fn network(scenario: &Scenario, topology: &Topology) -> Result<Networ
     let mut links: Vec<Edge> = Vec::new();
     for (index, end) in topology.directions().iter().enumerate() {
         let (link, direction) = places[index];
-        let side = side(scenario, &scenario.link[end.link]);
+        let spec = &scenario.link[end.link];
+        let side = LabLink { delay: spec.delay, ..bottleneck(scenario, spec, &spec.wire(end.back)) };
         match direction {
             Direction::Forward => links.push(Edge {
                 name: link_name(link),
@@ -110,11 +111,6 @@ fn places(scenario: &Scenario, topology: &Topology) -> Result<Vec<(usize, Direct
         links += 1;
     }
     Ok(places.into_iter().flatten().collect())
-}
-
-fn side(scenario: &Scenario, link: &LinkSpec) -> LabLink {
-    let LinkSpec { delay, jitter, reordering, loss, .. } = *link;
-    LabLink { delay, jitter, reordering, loss, ..bottleneck(scenario, link) }
 }
 
 /// The nodes of a scenario may have names that a lab does not allow.

@@ -2,9 +2,8 @@
 //! direction.
 
 use crate::error::Error;
-use headway_core::Duration;
 use headway_lab::{Direction, Edge, LinkSpec as LabLink, PathSpec};
-use headway_scenario::{Scenario, Topology};
+use headway_scenario::{LinkSpec, Scenario, Topology, Wire};
 
 use super::translate::{Lane, Network, bottleneck, cross, is_classic};
 
@@ -78,19 +77,30 @@ fn ends(scenario: &Scenario) -> Option<[&str; 2]> {
     nodes.try_into().ok()
 }
 
-/// Merges the links of one direction: at most one of them has a rate and one jitter; delays add up.
+/// Merges the links of one direction: at most one of them has a rate and one jitter, and no other than the one whose queue
+/// is emulated changes packets or its delay; delays add up.
 fn way(scenario: &Scenario, topology: &Topology, path: &[usize]) -> Option<Way> {
-    let links = || path.iter().map(|&index| (index, &scenario.link[topology.directions()[index].link]));
-    let mut limited = links().filter(|(_, link)| link.highest_rate().is_some());
-    let (bottleneck_index, narrow) = limited.next().or_else(|| links().next())?;
-    let mut shaky = links().filter(|(_, link)| link.jitter > Duration::ZERO).map(|(_, link)| link);
+    let links: Vec<(usize, &LinkSpec, Wire)> = path
+        .iter()
+        .map(|&index| {
+            let direction = &topology.directions()[index];
+            let link = &scenario.link[direction.link];
+            (index, link, link.wire(direction.back))
+        })
+        .collect();
+    let mut limited = links.iter().filter(|(_, link, _)| link.highest_rate().is_some());
+    let (bottleneck_index, narrow, wire) = limited.next().or_else(|| links.first())?;
+    let mut shaky = links.iter().filter(|(_, _, wire)| !wire.jitter.is_none()).map(|(_, _, wire)| wire);
     let (jitter, reordering) =
-        shaky.next().map_or_else(Default::default, |link| (link.jitter, link.reordering));
-    if limited.next().is_some() || shaky.next().is_some() {
+        shaky.next().map_or_else(Default::default, |wire| (wire.jitter, wire.reordering));
+    let others_are_plain = links.iter().all(|(index, _, wire)| index == bottleneck_index || wire.is_plain());
+    if limited.next().is_some() || shaky.next().is_some() || !others_are_plain {
         return None;
     }
-    let delay = links().map(|(_, link)| link.delay).sum();
-    let delivered: f64 = links().map(|(_, link)| 1.0 - link.loss).product();
-    let link = LabLink { delay, jitter, reordering, loss: 1.0 - delivered, ..bottleneck(scenario, narrow) };
-    Some(Way { link, bottleneck: bottleneck_index })
+    let delay = links.iter().map(|(_, link, _)| link.delay).sum();
+    let delivered: f64 = links.iter().map(|(_, _, wire)| 1.0 - wire.loss).product();
+    let link = bottleneck(scenario, narrow, wire);
+    let delay_trace = link.delay_trace.map(|trace| trace.plus(delay));
+    let link = LabLink { delay, delay_trace, jitter, reordering, loss: 1.0 - delivered, ..link };
+    Some(Way { link, bottleneck: *bottleneck_index })
 }

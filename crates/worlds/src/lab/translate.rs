@@ -5,7 +5,7 @@ use crate::error::{Context as _, Error, bail};
 use headway_core::units::WIRE_OVERHEAD;
 use headway_core::{Bytes, Duration, Rate};
 use headway_lab::{Cross, Direction, Lab, LinkSpec as LabLink, Model, PathSpec, Spec};
-use headway_scenario::{EcnMode, FlowSpec, LinkSpec, Scenario, Topology, TrafficSpec};
+use headway_scenario::{EcnMode, FlowSpec, LinkSpec, Scenario, Topology, TrafficSpec, Wire};
 use headway_traffic::Traffic;
 
 use super::changes;
@@ -161,13 +161,21 @@ fn check_link(index: usize, link: &LinkSpec) -> Result<(), Error> {
     }
     let keys = [
         // The lab applies jitter before its queue; a link with a rate has it behind the queue.
-        ("jitter", link.jitter == Duration::ZERO || link.highest_rate().is_none()),
+        ("jitter", link.jitter.is_none() || link.highest_rate().is_none()),
+        (
+            "reverse.jitter",
+            link.reverse.as_ref().is_none_or(|wire| wire.jitter.is_none()) || link.highest_rate().is_none(),
+        ),
         ("trace", link.trace.is_none()),
         ("burst", link.burst.is_none()),
-        ("loss-bursts", link.loss_bursts.is_none() || link.highest_rate().is_some()),
+        ("loss-bursts", !loses_in_bursts(link) || link.highest_rate().is_some()),
         ("police", link.police.is_none()),
     ];
     refuse(&format!("link[{index}]"), &keys)
+}
+
+fn loses_in_bursts(link: &LinkSpec) -> bool {
+    link.loss_bursts.is_some() || link.reverse.as_ref().is_some_and(|wire| wire.loss_bursts.is_some())
 }
 
 /// Rejects the first unsupported key.
@@ -183,16 +191,21 @@ pub(super) fn is_classic(flow: &FlowSpec) -> bool {
     flow.ecn == EcnMode::Classic
 }
 
-/// Converts a link's rate and queue; without a rate nothing ever waits.
-pub(super) fn bottleneck(scenario: &Scenario, link: &LinkSpec) -> LabLink {
-    let Some(highest) = link.highest_rate() else { return LabLink::new(UNLIMITED, Duration::ZERO) };
+/// Converts one direction of a link, without its constant delay; without a rate nothing ever waits.
+pub(super) fn bottleneck(scenario: &Scenario, link: &LinkSpec, wire: &Wire) -> LabLink {
+    let Wire { loss, loss_bursts, duplicate, corrupt, ecn, jitter, reordering, .. } = *wire;
+    let delay_trace = wire.delay_trace.clone();
+    let plain = LabLink::new(UNLIMITED, Duration::ZERO);
+    let side =
+        LabLink { delay_trace, jitter, reordering, loss, loss_bursts, duplicate, corrupt, ecn, ..plain };
+    let Some(highest) = link.highest_rate() else { return side };
     let queue = Some(link.queue_spec(Some(highest)));
     let buffer = Some(link.buffer_at(highest).bytes(scenario.mtu));
     let (rate, rates) = (link.rate.unwrap_or_default(), link.rates.clone());
-    let (outages, loss_bursts) = (link.outages.clone(), link.loss_bursts);
+    let outages = link.outages.clone();
     // A rate that is redrawn is the highest of those drawn.
     let rate = if rates.is_some() { Rate::ZERO } else { rate };
-    LabLink { buffer, queue, rates, outages, loss_bursts, ..LabLink::new(rate, Duration::ZERO) }
+    LabLink { rate, buffer, queue, rates, outages, ..side }
 }
 
 /// Converts a source of traffic that occupies one queue.

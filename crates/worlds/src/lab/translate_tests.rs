@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use headway_core::Instant;
+use headway_traffic::channel::EcnField;
 
 use super::*;
 
@@ -163,6 +164,36 @@ fn links_that_lead_one_way_are_paired() {
     );
     let alone = "[[link]]\nfrom = \"b\"\nto = \"c\"\nduplex = false\n";
     assert!(one_way(alone, "").unwrap_err().contains("`link[2].duplex`: no link leads back"));
+}
+
+#[test]
+fn what_happens_on_the_wire_goes_to_the_lab_in_each_direction() {
+    let text = |first: &str, second: &str| {
+        format!(
+            "duration = \"2 s\"\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"10 Mb/s\"\n{first}\n\
+             [[link]]\nfrom = \"b\"\nto = \"c\"\ndelay = \"5 ms\"\n{second}\n\
+             [[flow]]\nfrom = \"a\"\nto = \"c\"\ncontroller = \"reno\"\n"
+        )
+    };
+    let translated = |first, second| {
+        let scenario = Scenario::parse(&text(first, second), Path::new("x.toml"), &[]).unwrap();
+        Translated::new(&scenario).unwrap().spec
+    };
+    let wire = "duplicate = 0.01\ncorrupt = 0.02\necn = \"clear\"\nloss = 0.1";
+    let both = format!("{wire}\nreverse = {{ loss = 0.2 }}");
+    let spec = translated(&both, "loss = 0.5");
+    let [link] = &spec.links[..] else { panic!("one link") };
+    let (there, back) = (&link.path.forward, &link.path.reverse);
+    assert_eq!((there.duplicate, there.corrupt, there.ecn), (0.01, 0.02, EcnField::Clear));
+    assert_eq!((back.duplicate, back.corrupt, back.ecn), (0.0, 0.0, EcnField::Keep));
+    assert!((there.loss - 0.55).abs() < 1e-9 && (back.loss - 0.6).abs() < 1e-9);
+    // The delays of all links add up.
+    let spec = translated("delay-trace = [[\"0 s\", \"10 ms\"], [\"1 s\", \"20 ms\"]]", "");
+    let trace = spec.links[0].path.reverse.delay_trace.clone().unwrap();
+    assert_eq!([0, 1_000].map(|ms| trace.at(Duration::from_ms(ms)).ms()), [15.0, 25.0]);
+    // Behind or before another queue it is not the same, so the lab has both links.
+    assert_eq!(translated("", wire).links.len(), 2);
+    assert_eq!(translated("", wire).links[1].path.forward.duplicate, 0.01);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use headway_core::mistake::check;
-use headway_core::{Duration, Instant, Mistake};
+use headway_core::{Duration, Mistake};
 use serde::{Deserialize, Serialize};
 
 /// Delays and the times from which they apply, counted from when the link came up; the last delay stays.
@@ -42,8 +42,11 @@ impl From<DelayTrace> for Written {
 }
 
 impl DelayTrace {
-    /// Reads the file, if there is one, relative to `folder`; errors name `key`.
-    pub(crate) fn load(&mut self, folder: &Path, key: &str) -> Result<(), Mistake> {
+    /// Reads the file, if there is one, relative to `folder`.
+    ///
+    /// # Errors
+    /// Names `key` and the file if that cannot be read or understood.
+    pub fn load(&mut self, folder: &Path, key: &str) -> Result<(), Mistake> {
         let Some(file) = self.file.take() else { return Ok(()) };
         let path = folder.join(&file);
         let wrong = |why: String| Mistake::new(key, &format!("{}: {why}", path.display()));
@@ -61,8 +64,11 @@ impl DelayTrace {
         Ok(())
     }
 
-    /// Rejects traces without points, with times that do not ascend, or with values out of range.
-    pub(crate) fn check(&self, key: &str) -> Result<(), Mistake> {
+    /// Checks the points.
+    ///
+    /// # Errors
+    /// Names `key` if there are none, if times do not ascend, or if values are out of range.
+    pub fn check(&self, key: &str) -> Result<(), Mistake> {
         check(key, !self.points.is_empty(), "has no points")?;
         let ascending = self.points.windows(2).all(|pair| pair[0].0 < pair[1].0);
         check(key, ascending, "must have ascending times")?;
@@ -76,6 +82,29 @@ impl DelayTrace {
         let index = self.points.partition_point(|(at, _)| *at <= since).saturating_sub(1);
         self.points.get(index).map_or(Duration::ZERO, |(_, delay)| *delay)
     }
+
+    /// Returns the shortest delay.
+    pub fn least(&self) -> Duration {
+        self.points.iter().map(|(_, delay)| *delay).min().unwrap_or_default()
+    }
+
+    /// Returns the longest delay.
+    pub fn most(&self) -> Duration {
+        self.points.iter().map(|(_, delay)| *delay).max().unwrap_or_default()
+    }
+
+    /// Returns the trace with `delay` added to all delays.
+    pub fn plus(&self, delay: Duration) -> DelayTrace {
+        let points = self.points.iter().map(|(at, before)| (*at, *before + delay)).collect();
+        DelayTrace { points, ..self.clone() }
+    }
+
+    /// Returns the trace with all times and delays multiplied by `factor`.
+    pub fn dilated(&self, factor: u32) -> DelayTrace {
+        let factor = i64::from(factor);
+        let points = self.points.iter().map(|(at, delay)| (*at * factor, *delay * factor)).collect();
+        DelayTrace { points, ..self.clone() }
+    }
 }
 
 /// Parses one line of a trace file.
@@ -84,26 +113,6 @@ fn point(line: &str) -> Option<(Duration, Duration)> {
     let (at, delay) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
     let right = numbers.next().is_none() && (0.0..1e9).contains(&at) && (0.0..1e9).contains(&delay);
     right.then(|| (Duration::from_secs_f64(at / 1e3), Duration::from_secs_f64(delay / 1e3)))
-}
-
-/// A delay that follows a trace.
-#[derive(Clone, Debug)]
-pub(crate) struct TracedDelay {
-    trace: DelayTrace,
-    /// The origin of the trace's times.
-    begin: Instant,
-}
-
-impl TracedDelay {
-    /// The delay of a link that comes up at `begin`.
-    pub(crate) fn new(trace: DelayTrace, begin: Instant) -> TracedDelay {
-        TracedDelay { trace, begin }
-    }
-
-    /// Returns the delay of a packet that leaves the queue at `at`.
-    pub(crate) fn delay(&self, at: Instant) -> Duration {
-        self.trace.at(at - self.begin)
-    }
 }
 
 #[cfg(test)]
