@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Compares `headway passive` with tshark over capture files.
+
+Packets, connections, RTT of handshakes, RTT of segments, and what went wrong with the data of every transfer. Prints a
+line for each disagreement, and the share of agreements. Connections whose addresses and ports occur twice in a file are
+left out of the comparison of transfers.
+
+usage: passive_tshark.py [--headway COMMAND] FILE_OR_FOLDER...
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import shlex
+import statistics
+import subprocess
+import sys
+
+SUFFIXES = {".pcap", ".pcapng", ".cap"}
+FIELDS = [
+    "tcp.stream", "ip.src", "ipv6.src", "tcp.srcport", "ip.dst", "ipv6.dst", "tcp.dstport", "tcp.len",
+    "tcp.analysis.initial_rtt", "tcp.analysis.ack_rtt", "tcp.analysis.retransmission", "tcp.analysis.out_of_order",
+    "tcp.analysis.duplicate_ack", "tcp.analysis.zero_window", "frame.number",
+]
+COUNTS = ["retransmissions", "out_of_order", "duplicate_acks", "zero_windows"]
+# An RTT agrees within this share, or this many microseconds.
+SHARE, LEAST_US = 0.05, 500
+
+
+class Transfer:
+    """What tshark says about the data of one end of a connection."""
+
+    def __init__(self):
+        self.counts = collections.Counter()
+        self.ack_rtts = []
+        self.handshake = None
+
+
+def tshark(path):
+    """Returns packets, streams, and transfers by (source, destination)."""
+    columns = [part for field in FIELDS for part in ("-e", field)]
+    command = ["tshark", "-r", str(path), "-T", "fields", "-E", "occurrence=f", "-E", "separator=|", *columns]
+    lines = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+    streams, packets = {}, 0
+    transfers = collections.defaultdict(Transfer)
+    for line in lines:
+        row = dict(zip(FIELDS, line.split("|")))
+        packets += 1
+        if not row["tcp.stream"]:
+            continue
+        ends = [endpoint(row[f"ip.{e}"], row[f"ipv6.{e}"], row[f"tcp.{e}port"]) for e in ("src", "dst")]
+        streams[row["tcp.stream"]] = frozenset(ends)
+        sends, acks = transfers[tuple(ends)], transfers[tuple(reversed(ends))]
+        if row["tcp.analysis.initial_rtt"]:
+            sends.handshake = acks.handshake = 1e6 * float(row["tcp.analysis.initial_rtt"])
+        if row["tcp.len"] not in ("", "0"):
+            sends.counts["retransmissions"] += bool(row["tcp.analysis.retransmission"])
+            sends.counts["out_of_order"] += bool(row["tcp.analysis.out_of_order"])
+        acks.counts["duplicate_acks"] += bool(row["tcp.analysis.duplicate_ack"])
+        acks.counts["zero_windows"] += bool(row["tcp.analysis.zero_window"])
+        if row["tcp.analysis.ack_rtt"]:
+            acks.ack_rtts.append(1e6 * float(row["tcp.analysis.ack_rtt"]))
+    twice = {ends for ends, count in collections.Counter(streams.values()).items() if count > 1}
+    once = {ends: of for ends, of in transfers.items() if frozenset(ends) not in twice}
+    return packets, len(streams), once
+
+
+def endpoint(v4, v6, port):
+    return f"{v4}:{port}" if v4 else f"[{v6}]:{port}"
+
+
+def agree(ours, theirs):
+    if ours is None or theirs is None:
+        return ours is theirs
+    return abs(ours - theirs) <= max(SHARE * theirs, LEAST_US)
+
+
+def compare(path, command, tally):
+    packets, streams, transfers = tshark(path)
+    run = subprocess.run([*command, str(path)], capture_output=True, text=True)
+    try:
+        result = json.loads(run.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        if streams:
+            tally["files without result"].append(f"{path}: {run.stderr.strip()[:200]}")
+        return
+    judge(tally, "packets", path, result["packets"], packets, result["packets"] == packets)
+    judge(tally, "connections", path, result["connections"], streams, result["connections"] == streams)
+    for flow in result["flows"]:
+        ends = (flow["near"], flow["far"])
+        ends = ends if flow["direction"] == "to" else ends[::-1]
+        theirs = transfers.get(ends)
+        if theirs is None:
+            continue
+        name = f"{path} {ends[0]} to {ends[1]}"
+        ours = flow["handshake_rtt_us"]
+        if ours is not None or theirs.handshake is not None:
+            judge(tally, "handshake RTT", name, ours, theirs.handshake, agree(ours, theirs.handshake))
+        for count in COUNTS:
+            judge(tally, count, name, flow[count], theirs.counts[count], flow[count] == theirs.counts[count])
+        if len(theirs.ack_rtts) >= 20 and flow["ack_rtt_median_us"] is not None:
+            median = statistics.median(theirs.ack_rtts)
+            judge(tally, "median RTT", name, flow["ack_rtt_median_us"], median,
+                  agree(flow["ack_rtt_median_us"], median))
+
+
+def judge(tally, what, name, ours, theirs, right):
+    tally[what].append(None if right else f"{name}: {ours}, tshark {theirs}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--headway", default="headway passive --json --per-flow", help="the command that reads a file")
+    parser.add_argument("--quiet", action="store_true", help="print the shares only")
+    parser.add_argument("paths", nargs="+", type=pathlib.Path)
+    arguments = parser.parse_args()
+    files = []
+    for path in arguments.paths:
+        inside = sorted(path.rglob("*")) if path.is_dir() else [path]
+        files += [file for file in inside if file.is_file() and (path.is_file() or file.suffix in SUFFIXES)]
+    tally = collections.defaultdict(list)
+    for file in files:
+        compare(file, shlex.split(arguments.headway), tally)
+    for what, results in tally.items():
+        if not arguments.quiet:
+            for wrong in filter(None, results):
+                print(f"{what}: {wrong}")
+    print(f"{len(files)} files")
+    for what, results in tally.items():
+        right = sum(result is None for result in results)
+        print(f"{what}: {right} of {len(results)} agree ({100 * right / len(results):.1f} %)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
