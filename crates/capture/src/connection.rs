@@ -114,14 +114,22 @@ pub(crate) struct Followed {
     pub(crate) path: u32,
     /// The sums that have been added to the path.
     pub(crate) added: Sums,
+    /// The payload that has had its weight in them.
+    weighed: u64,
     pub(crate) estimates: Sum,
 }
 
 impl Followed {
-    /// Adds to the path what is new since the last call.
+    /// Adds to the path what is new since the last call. What limits the transfer weighs as much as the data of this time:
+    /// a connection that hardly carries data says little about its path, however long it lasts.
     pub(crate) fn add_to(&mut self, path: &mut Path) {
         let sums = Sums::of(&self.transfer);
-        path.sums.merge(&sums.since(&self.added));
+        let acknowledged = self.transfer.acknowledged().get();
+        let mut new = sums.since(&self.added);
+        if new.weigh_limits((acknowledged - self.weighed) as f64) {
+            self.weighed = acknowledged;
+        }
+        path.sums.merge(&new);
         self.added = sums;
         path.capacity = path.capacity.max(self.transfer.capacity());
     }
@@ -264,8 +272,8 @@ impl Connection {
     /// Starts to follow the data of an end on the path at a place of the table of paths.
     pub(crate) fn begin(&mut self, end: usize, settings: &Settings, path: u32) {
         let transfer = Transfer::after(settings, &self.handshake, end);
-        let (added, estimates) = Default::default();
-        self.halves[end].followed = Some(Box::new(Followed { transfer, path, added, estimates }));
+        let (added, weighed, estimates) = Default::default();
+        self.halves[end].followed = Some(Box::new(Followed { transfer, path, added, weighed, estimates }));
     }
 
     /// Whether packets of one end only were captured, and not only attempts to connect.

@@ -21,6 +21,6 @@ pub use file::{Next, Packet, ReadError, Reader};
 pub use headers::{Endpoint, Skipped};
 pub use link::Link;
 pub use live::{Live, LiveError};
-pub use path::{Direction, Free, Grouping, PathKey, Peer, Sums, Volume};
+pub use path::{Direction, Free, Grouping, PathKey, Peer, RoundTrips, Sums, Volume};
 pub use report::{FlowRow, PathRow};
 pub use tracker::{Counts, Options, Tracker};

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use headway_core::estimate::sabes::{self, Estimate, Limit, Passed, Settings, Transfer, WindowRefusal};
+use headway_core::estimate::sabes::{
+    self, Anomalies, Estimate, Histogram, Limit, Passed, Settings, Transfer, WindowRefusal,
+};
 use headway_core::{Duration, Instant, Rate};
 
 use crate::headers;
@@ -134,24 +136,47 @@ impl Estimates {
     }
 }
 
-/// Sums over transfers: windows and limits.
+/// Times between segments and their ACKs at the tap, without those of segments that were sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundTrips {
+    /// The shortest.
+    pub least: Duration,
+    /// The median, within 1/32.
+    pub median: Duration,
+    /// The 95th percentile, within 1/32.
+    pub p95: Duration,
+}
+
+impl RoundTrips {
+    pub(crate) fn of(times: &Histogram) -> Option<RoundTrips> {
+        let (median, p95) = (times.quantile(0.5)?, times.quantile(0.95)?);
+        Some(RoundTrips { least: times.least()?, median, p95 })
+    }
+}
+
+/// Sums over transfers: windows, limits and anomalies.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
     /// Windows that gave an estimate.
     pub used: u64,
     /// Windows refused, in the order of [`WindowRefusal::ALL`].
     pub refused: [u64; WindowRefusal::ALL.len()],
-    /// Seconds for which each limit held, in the order of [`Limit::ALL`].
+    /// For how long each limit held, in the order of [`Limit::ALL`]: of a transfer in seconds, of a path in bytes of payload
+    /// that its transfers carried meanwhile.
     pub limits: [f64; Limit::ALL.len()],
+    /// What went wrong.
+    pub anomalies: Anomalies,
 }
 
 impl Sums {
     /// Returns the sums of one transfer.
     pub(crate) fn of(transfer: &Transfer) -> Sums {
+        let limits = transfer.limits();
         Sums {
             used: transfer.windows().used(),
             refused: WindowRefusal::ALL.map(|reason| transfer.windows().refused(reason)),
-            limits: Limit::ALL.map(|limit| transfer.limits().time(limit).secs_f64()),
+            limits: Limit::ALL.map(|limit| limits.time(limit).secs_f64()),
+            anomalies: transfer.anomalies(),
         }
     }
 
@@ -159,6 +184,15 @@ impl Sums {
         self.used += other.used;
         self.refused.iter_mut().zip(other.refused).for_each(|(sum, more)| *sum += more);
         self.limits.iter_mut().zip(other.limits).for_each(|(sum, more)| *sum += more);
+        self.anomalies.merge(other.anomalies);
+    }
+
+    /// Divides this many bytes between the limits as they held in time; returns whether any did.
+    pub(crate) fn weigh_limits(&mut self, bytes: f64) -> bool {
+        let total: f64 = self.limits.iter().sum();
+        let each = if total > 0.0 { bytes / total } else { 0.0 };
+        self.limits.iter_mut().for_each(|limit| *limit *= each);
+        total > 0.0
     }
 
     /// Returns what was added since these sums were `earlier`.
@@ -166,17 +200,19 @@ impl Sums {
         let mut sums = *self;
         sums.used -= earlier.used;
         sums.refused.iter_mut().zip(earlier.refused).for_each(|(sum, before)| *sum -= before);
-        sums.limits.iter_mut().zip(earlier.limits).for_each(|(sum, before)| *sum -= before);
+        // The end of a burst may change its limit.
+        sums.limits.iter_mut().zip(earlier.limits).for_each(|(sum, before)| *sum = (*sum - before).max(0.0));
+        sums.anomalies = sums.anomalies.since(earlier.anomalies);
         sums
     }
 
-    /// Returns the share of time, 0 to 1, for which a limit held; 0 if none is known.
+    /// Returns the share, 0 to 1, for which a limit held; 0 if none is known.
     pub fn share(&self, limit: Limit) -> f64 {
         let total: f64 = self.limits.iter().sum();
         if total > 0.0 { self.limits[limit as usize] / total } else { 0.0 }
     }
 
-    /// Returns the limit that held for the longest time; `None` if none is known.
+    /// Returns the limit with the largest share; `None` if none is known.
     pub fn main_limit(&self) -> Option<Limit> {
         let longest = Limit::ALL.into_iter().max_by(|a, b| self.share(*a).total_cmp(&self.share(*b)));
         longest.filter(|limit| self.share(*limit) > 0.0)
@@ -216,6 +252,9 @@ pub(crate) struct Path {
     pub(crate) recent: Both,
     pub(crate) volume_before: Volume,
     pub(crate) sums_before: Sums,
+    /// Times between segments and their ACKs, before and since the last interval.
+    pub(crate) round_trips: Histogram,
+    pub(crate) recent_round_trips: Histogram,
     /// RTT of the transfer with the most data, when it was looked at last.
     pub(crate) rtt: Option<Duration>,
     /// All transfers taken together, while there are several.
@@ -254,6 +293,8 @@ impl Path {
             recent: Both::default(),
             volume_before: Volume::default(),
             sums_before: Sums::default(),
+            round_trips: Histogram::default(),
+            recent_round_trips: Histogram::default(),
             rtt: None,
             together: None,
         }
@@ -306,6 +347,13 @@ impl Path {
         }
     }
 
+    /// Returns the times between segments and their ACKs since the last interval, which ends now.
+    pub(crate) fn end_round_trips(&mut self) -> Option<RoundTrips> {
+        let recent = std::mem::take(&mut self.recent_round_trips);
+        self.round_trips.merge(&recent);
+        RoundTrips::of(&recent)
+    }
+
     /// Returns the bytes that the path uses while there are several transfers.
     pub(crate) fn shared_memory(&self) -> usize {
         self.together.as_ref().map_or(0, |together| together.memory())
@@ -313,7 +361,8 @@ impl Path {
 
     /// Returns the bytes that estimates use.
     pub(crate) fn memory(&self) -> usize {
-        self.estimates.memory() + self.recent.memory()
+        let round_trips = self.round_trips.memory() + self.recent_round_trips.memory();
+        self.estimates.memory() + self.recent.memory() + round_trips
     }
 }
 

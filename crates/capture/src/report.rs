@@ -7,7 +7,7 @@ use headway_core::{Duration, Instant, Rate};
 
 use crate::connection::{Evidence, Followed, Half, Key};
 use crate::headers::Endpoint;
-use crate::path::{Direction, Free, Path, PathKey, Peer, Sums, Volume};
+use crate::path::{Direction, Free, Path, PathKey, Peer, RoundTrips, Sums, Volume};
 use crate::tracker::{Tracker, rate};
 
 /// A path, over the whole capture or an interval of it.
@@ -27,7 +27,9 @@ pub struct PathRow {
     pub capacity: Option<Rate>,
     /// The available bandwidth.
     pub free: Option<Free>,
-    /// Windows and limits.
+    /// Times between segments and their ACKs at the tap.
+    pub round_trips: Option<RoundTrips>,
+    /// Windows, limits and anomalies.
     pub sums: Sums,
 }
 
@@ -48,14 +50,49 @@ pub struct FlowRow {
     pub volume: Volume,
     /// Mean rate of that data.
     pub rate: Rate,
-    /// Smoothed RTT.
+    /// Smoothed RTT, or that of the handshake near the receiver.
     pub rtt: Option<Duration>,
+    /// RTT of the handshake.
+    pub handshake: Option<Duration>,
     /// Capacity of the narrow link.
     pub capacity: Option<Rate>,
     /// The available bandwidth: means over its windows.
     pub free: Option<Free>,
-    /// Windows and limits.
+    /// Times between segments and their ACKs at the tap.
+    pub round_trips: Option<RoundTrips>,
+    /// Windows, limits and anomalies.
     pub sums: Sums,
+}
+
+/// A capacity is that of the link if the rate is lower by more than this share where something else limits the transfer, and
+/// is an error of measurement if the rate is higher by less than that where it is the link.
+const SLOWER: f64 = 0.2;
+const FASTER: f64 = 0.1;
+
+/// Returns capacity, what is free, and sums that do not contradict each other and the rate, which lasted for `time`.
+///
+/// In the long run nothing is faster than the capacity. Where receiver or application limits the transfers and the
+/// capacity found is about their rate, whole flights were taken for trains of packets, and the capacity is not known.
+fn agree(
+    (rate, time): (Rate, Duration),
+    rtt: Option<Duration>,
+    capacity: Option<Rate>,
+    free: Option<Free>,
+    mut sums: Sums,
+) -> (Option<Rate>, Option<Free>, Sums) {
+    let free = free.filter(|free| free.windows > 0);
+    sums.used = sums.used.max(free.map_or(0, |free| free.windows));
+    let lasts = rtt.is_none_or(|rtt| time >= rtt);
+    let elsewhere = matches!(sums.main_limit(), Some(Limit::ReceiveWindow | Limit::Application));
+    let too_slow = if elsewhere { 1.0 + SLOWER } else { 1.0 - FASTER };
+    let capacity = capacity
+        .filter(|capacity| !lasts || *capacity >= rate.scale(too_slow))
+        .map(|capacity| if lasts { capacity.max(rate) } else { capacity })
+        // What passes while the link is busy, its capacity lets pass.
+        .map(|capacity| free.map_or(capacity, |free| capacity.max(free.rate)));
+    let most = |rate: Rate| capacity.map_or(rate, |capacity| capacity.min(rate));
+    let free = free.map(|free| Free { low: most(free.low), high: most(free.high), ..free });
+    (capacity, free, sums)
 }
 
 /// The transfers of a path that are in the table.
@@ -71,18 +108,7 @@ impl Tracker {
     pub fn paths(&mut self) -> Vec<PathRow> {
         self.update_paths(Instant::ZERO);
         let paths = self.paths.places().filter(|(_, _, path)| path.transfers > 0);
-        let mut rows: Vec<PathRow> = paths
-            .map(|(_, key, path)| PathRow {
-                key: *key,
-                transfers: path.transfers,
-                volume: path.volume,
-                rate: rate(path.volume.wire, path.last - path.first),
-                rtt: path.rtt,
-                capacity: path.capacity,
-                free: path.estimates.free(),
-                sums: path.sums,
-            })
-            .collect();
+        let mut rows: Vec<PathRow> = paths.map(|(_, key, path)| path_row(key, path)).collect();
         sort(&mut rows);
         rows
     }
@@ -154,22 +180,37 @@ impl Tracker {
     }
 }
 
+fn path_row(key: &PathKey, path: &Path) -> PathRow {
+    let time = path.last - path.first;
+    let rate = rate(path.volume.wire, time);
+    let (capacity, free, sums) =
+        agree((rate, time), path.rtt, path.capacity, path.estimates.free(), path.sums);
+    let mut round_trips = path.round_trips.clone();
+    round_trips.merge(&path.recent_round_trips);
+    PathRow {
+        key: *key,
+        transfers: path.transfers,
+        volume: path.volume,
+        rate,
+        rtt: path.rtt,
+        capacity,
+        free,
+        round_trips: RoundTrips::of(&round_trips),
+        sums,
+    }
+}
+
 fn interval_row(key: &PathKey, path: &mut Path, transfers: u64, length: Duration) -> Option<PathRow> {
     let before = std::mem::replace(&mut path.volume_before, path.volume);
     let volume =
         Volume { packets: path.volume.packets - before.packets, wire: path.volume.wire - before.wire };
     let sums = path.sums.since(&std::mem::replace(&mut path.sums_before, path.sums));
     let free = std::mem::take(&mut path.recent).free();
-    let row = PathRow {
-        key: *key,
-        transfers,
-        volume,
-        rate: rate(volume.wire, length),
-        rtt: path.rtt,
-        capacity: path.capacity,
-        free,
-        sums,
-    };
+    let round_trips = path.end_round_trips();
+    let rate = rate(volume.wire, length);
+    let (capacity, free, sums) = agree((rate, length), path.rtt, path.capacity, free, sums);
+    let row =
+        PathRow { key: *key, transfers, volume, rate, rtt: path.rtt, capacity, free, round_trips, sums };
     (volume.wire > 0 || free.is_some()).then_some(row)
 }
 
@@ -182,8 +223,11 @@ fn flow(
     duration: Duration,
 ) -> Option<FlowRow> {
     let Followed { transfer, estimates, .. } = &**half.followed.as_ref()?;
-    let sums = Sums::of(transfer);
     let means = estimates.means();
+    let free = means.map(|[rate, low, high]| Free { rate, low, high, windows: estimates.count.into() });
+    let rate = rate(half.volume.wire, duration);
+    let (capacity, free, sums) =
+        agree((rate, duration), transfer.rtt(), transfer.capacity(), free, Sums::of(transfer));
     Some(FlowRow {
         near: key.0[near],
         far: key.0[1 - near],
@@ -191,10 +235,12 @@ fn flow(
         evidence,
         duration,
         volume: half.volume,
-        rate: rate(half.volume.wire, duration),
+        rate,
         rtt: transfer.rtt(),
-        capacity: transfer.capacity(),
-        free: means.map(|[rate, low, high]| Free { rate, low, high, windows: estimates.count.into() }),
+        handshake: transfer.handshake_rtt(),
+        capacity,
+        free,
+        round_trips: RoundTrips::of(transfer.round_trips()),
         sums,
     })
 }
@@ -210,7 +256,7 @@ impl PathRow {
         self.key.peer == Peer::Others
     }
 
-    /// Returns the limit that held for the longest time.
+    /// Returns the limit under which most data passed.
     pub fn limit(&self) -> Option<Limit> {
         self.sums.main_limit()
     }

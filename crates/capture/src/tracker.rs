@@ -231,6 +231,9 @@ impl Tracker {
                 path.volume.packets += counted.packets;
                 path.volume.wire += counted.wire;
             }
+            if let Some(time) = followed.transfer.timed() {
+                path.recent_round_trips.add(time);
+            }
             if let Some(passed) = followed.transfer.passed() {
                 let shared = path.shared_memory();
                 path.pass(&passed, &followed.transfer);

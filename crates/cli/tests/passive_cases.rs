@@ -23,6 +23,29 @@ const CASES: &[(&str, &[(&str, Right)])] = &[
     ("01a-think-1s-sender-300pkts.pcap", &[("/paths/0/capacity_bps", Near(20.4e6, 0.01))]),
     ("01b-same-data-no-think.pcap", &[("/paths/0/capacity_bps", Near(20.4e6, 0.01))]),
     ("01d-think-5s-receiver-9pkts.pcap", &[("/paths/0/rtt_us", Near(20_050.0, 0.01))]),
+    // Bulk that fills the path, and beside it a connection that hardly sends.
+    ("02c-synthetic-receiver-bulk.pcap", &[("/paths/0/limited_by", Is("path"))]),
+    ("07-idle-control-connection.pcap", &[("/paths/0/limited_by", Is("path"))]),
+    // The receive window limits flights that fit into the bucket of a shaper.
+    (
+        "14a-capacity-below-rate.pcap",
+        &[("/paths/0/capacity_bps", Is("null")), ("/paths/0/limited_by", Is("receive-window"))],
+    ),
+    // Linux on emulated paths of 10 and 20 Mb/s, captured at the sender, in the middle and at the receiver.
+    ("limits-bbr-path-sender.pcap", &[("/paths/0/limited_by", Is("path"))]),
+    (
+        "limits-bbr-path-receiver.pcap",
+        &[
+            ("/paths/0/limited_by", Is("path")),
+            // As tshark counts them.
+            ("/flows/0/retransmissions", Is("0")),
+            ("/flows/0/duplicate_acks", Is("56")),
+        ],
+    ),
+    ("limits-cubic-window-middle.pcap", &[("/paths/0/limited_by", Is("receive-window"))]),
+    ("limits-cubic-window-receiver.pcap", &[("/paths/0/limited_by", Is("receive-window"))]),
+    ("limits-bbr-application-receiver.pcap", &[("/paths/0/limited_by", Is("application"))]),
+    ("limits-cubic-application-middle.pcap", &[("/paths/0/limited_by", Is("application"))]),
     // The handshake is out of order, or both ends send a SYN.
     (
         "12a-synack-before-syn.pcap",

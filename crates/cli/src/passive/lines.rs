@@ -1,7 +1,7 @@
 //! Results as JSON and CSV.
 
-use headway_capture::{Free, PathRow, Skipped, Sums, Tracker};
-use headway_core::estimate::sabes::{Limit, WindowRefusal};
+use headway_capture::{Free, PathRow, RoundTrips, Skipped, Sums, Tracker};
+use headway_core::estimate::sabes::{Anomalies, Limit, WindowRefusal};
 use headway_core::{Duration, Instant, Rate};
 use headway_record::quoted;
 use serde_json::{Map, Value, json};
@@ -11,7 +11,8 @@ use super::names::Names;
 /// The column names of `--csv`, in the order of [`csv_row`].
 pub(super) const CSV_HEADER: &str = "at_unix_ns,direction,peer,flows,rate_bps,rtt_us,capacity_bps,free_bps,\
 free_low_bps,free_high_bps,windows_used,windows_refused,limited_application,limited_receive_window,limited_path,\
-limited_unknown";
+limited_unknown,ack_rtt_min_us,ack_rtt_median_us,ack_rtt_p95_us,retransmissions,out_of_order,duplicate_acks,\
+zero_windows";
 
 /// Formats a row of `--csv`; unknown values are empty.
 pub(super) fn csv_row(at: Instant, row: &PathRow, names: &mut Names) -> String {
@@ -31,6 +32,14 @@ pub(super) fn csv_row(at: Instant, row: &PathRow, names: &mut Names) -> String {
         row.sums.refused.iter().sum::<u64>().to_string(),
     ];
     cells.extend(Limit::ALL.map(|limit| format!("{:.4}", row.sums.share(limit))));
+    let times = row.round_trips.map(|RoundTrips { least, median, p95 }| [least, median, p95]);
+    match times {
+        Some(times) => cells.extend(times.map(|time| format!("{:.1}", time.us()))),
+        None => cells.extend([const { String::new() }; 3]),
+    }
+    let Anomalies { retransmissions, out_of_order, duplicate_acks, zero_windows } = row.sums.anomalies;
+    cells
+        .extend([retransmissions, out_of_order, duplicate_acks, zero_windows].map(|count| count.to_string()));
     cells.join(",")
 }
 
@@ -88,7 +97,7 @@ fn path(row: &PathRow, names: &mut Names) -> Value {
         "flows": row.transfers,
     });
     let volume = (row.volume.packets, row.volume.wire, row.rate);
-    extend(&mut value, measured(volume, row.rtt, row.capacity, row.free, &row.sums));
+    extend(&mut value, measured(volume, row.rtt, row.round_trips, row.capacity, row.free, &row.sums));
     value
 }
 
@@ -99,9 +108,10 @@ fn flow(row: &headway_capture::FlowRow, names: &mut Names) -> Value {
         "direction": row.direction.name(),
         "near_known_by": row.evidence.name(),
         "duration_ms": row.duration.ms(),
+        "handshake_rtt_us": row.handshake.map(Duration::us),
     });
     let volume = (row.volume.packets, row.volume.wire, row.rate);
-    extend(&mut value, measured(volume, row.rtt, row.capacity, row.free, &row.sums));
+    extend(&mut value, measured(volume, row.rtt, row.round_trips, row.capacity, row.free, &row.sums));
     value
 }
 
@@ -115,6 +125,7 @@ fn extend(value: &mut Value, more: Value) {
 fn measured(
     (packets, bytes, rate): (u64, u64, Rate),
     rtt: Option<Duration>,
+    round_trips: Option<RoundTrips>,
     capacity: Option<Rate>,
     free: Option<Free>,
     sums: &Sums,
@@ -138,5 +149,12 @@ fn measured(
         "windows_refused": refused,
         "limited_by": sums.main_limit().map(Limit::name),
         "limited_share": limited,
+        "ack_rtt_min_us": round_trips.map(|times| times.least.us()),
+        "ack_rtt_median_us": round_trips.map(|times| times.median.us()),
+        "ack_rtt_p95_us": round_trips.map(|times| times.p95.us()),
+        "retransmissions": sums.anomalies.retransmissions,
+        "out_of_order": sums.anomalies.out_of_order,
+        "duplicate_acks": sums.anomalies.duplicate_acks,
+        "zero_windows": sums.anomalies.zero_windows,
     })
 }

@@ -110,7 +110,12 @@ Columns:
   free        available bandwidth: capacity less the traffic that is not in
               the capture, as the median of the windows, with their median
               interval in the same unit; or why there is no estimate
-  limited by  what limits the transfers, and for which share of the time
+  limited by  what limits the transfers, and for which share of the time; on a
+              path each counts as much as its data
+  ACK RTT     with --per-flow: time from a segment to its ACK at the tap, which
+              near the receiver is short
+  sent again, out of order, duplicate ACKs, zero windows
+              with --per-flow: as tshark counts them
 
 On a narrow terminal the live table shortens paths and leaves out columns.
 

@@ -7,7 +7,7 @@ use headway_capture::{FlowRow, PathKey, PathRow, Tracker};
 use headway_figures::{Curve, Figure, Panel, page};
 
 use super::names::Names;
-use super::table::{COLUMNS, FLOW_COLUMNS, flow_cells, path_cells, summary};
+use super::table::{COLUMNS, FLOW_COLUMNS, MORE_COLUMNS, flow_cells, more_cells, path_cells, summary};
 
 /// Paths with a figure: those with the most data.
 const FIGURES: usize = 8;
@@ -79,8 +79,11 @@ pub(super) fn html(
     body += "<p>What is free is the capacity of the tight link less the traffic that is not in the capture, as the \
              median of the windows that allowed an estimate, with the median interval. Rates count every byte on the \
              wire.</p>\n";
-    let rows: Vec<Vec<String>> = paths.iter().map(|row| path_cells(row, names)).collect();
-    body += &page::table(COLUMNS, &rows);
+    let all = |cells: Vec<String>, more: Vec<String>| [cells, more].concat();
+    let rows: Vec<Vec<String>> =
+        paths.iter().map(|row| all(path_cells(row, names), more_cells(row.round_trips, &row.sums))).collect();
+    let columns = page::table([COLUMNS.as_slice(), &MORE_COLUMNS].concat(), &rows);
+    let _ = writeln!(body, "<div class=\"wide\">{columns}</div>");
     for row in paths.iter().take(FIGURES) {
         if let Some(figure) = history.paths.get(&row.key).and_then(|points| figure(points)) {
             let _ = writeln!(
@@ -91,11 +94,15 @@ pub(super) fn html(
         }
     }
     if !flows.is_empty() {
-        let rows: Vec<Vec<String>> = flows.iter().take(FLOWS).map(|row| flow_cells(row, names)).collect();
+        let rows: Vec<Vec<String>> = flows
+            .iter()
+            .take(FLOWS)
+            .map(|row| all(flow_cells(row, names), more_cells(row.round_trips, &row.sums)))
+            .collect();
         let _ = writeln!(
             body,
             "<h2>Transfers</h2>\n<div class=\"wide\">{}</div>",
-            page::table(FLOW_COLUMNS, &rows)
+            page::table([FLOW_COLUMNS.as_slice(), &MORE_COLUMNS].concat(), &rows)
         );
     }
     if !notes.is_empty() {

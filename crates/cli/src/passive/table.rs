@@ -1,6 +1,7 @@
 //! Results as tables.
 
-use headway_capture::{FlowRow, Free, PathRow, Sums, Tracker};
+use headway_capture::{FlowRow, Free, PathRow, RoundTrips, Sums, Tracker};
+use headway_core::estimate::sabes::Anomalies;
 use headway_core::{Bytes, Duration, Rate};
 
 use super::names::Names;
@@ -11,6 +12,19 @@ pub(super) const COLUMNS: [&str; 7] = ["path", "flows", "rate", "RTT", "capacity
 /// Columns of transfers.
 pub(super) const FLOW_COLUMNS: [&str; 8] =
     ["from", "to", "data", "rate", "RTT", "capacity", "free", "limited by"];
+/// Columns behind those of paths and transfers, with `--per-flow` and on the page.
+pub(super) const MORE_COLUMNS: [&str; 5] =
+    ["ACK RTT (min / median / p95)", "sent again", "out of order", "duplicate ACKs", "zero windows"];
+
+/// Formats the cells of [`MORE_COLUMNS`].
+pub(super) fn more_cells(round_trips: Option<RoundTrips>, sums: &Sums) -> Vec<String> {
+    let times = round_trips
+        .map_or("-".to_owned(), |RoundTrips { least, median, p95 }| format!("{least} / {median} / {p95}"));
+    let Anomalies { retransmissions, out_of_order, duplicate_acks, zero_windows } = sums.anomalies;
+    let counts = [retransmissions, out_of_order, duplicate_acks, zero_windows].map(|count| count.to_string());
+    [times].into_iter().chain(counts).collect()
+}
+
 /// Formats the cells of a path.
 pub(super) fn path_cells(row: &PathRow, names: &mut Names) -> Vec<String> {
     vec![
@@ -88,8 +102,22 @@ pub(super) fn result(tracker: &Tracker, paths: &[PathRow], flows: &[FlowRow], na
     }
     if !flows.is_empty() {
         text += &format!("{}\n", table(FLOW_COLUMNS, flows.iter().map(|row| flow_cells(row, names))));
+        text += &format!("{}\n", details(paths, flows, names));
     }
     text + &summary(tracker)
+}
+
+/// Formats the table of what TCP did on every path and in every transfer.
+fn details(paths: &[PathRow], flows: &[FlowRow], names: &mut Names) -> String {
+    let mut rows = Vec::new();
+    for row in paths {
+        rows.push([vec![names.path(&row.key)], more_cells(row.round_trips, &row.sums)].concat());
+    }
+    for row in flows {
+        let ends = flow_cells(row, names)[..2].join(" to ");
+        rows.push([vec![ends], more_cells(row.round_trips, &row.sums)].concat());
+    }
+    table(["path or transfer"].into_iter().chain(MORE_COLUMNS), rows).to_string()
 }
 
 /// Formats what was read.

@@ -122,6 +122,9 @@ pub(super) struct First {
     pub(super) rtt: Option<Duration>,
     /// The longest gap of a sample.
     pub(super) longest_gap: Duration,
+    /// Whether a sample holds whole flights with the pauses between them: those of batches that stamps come in, while the
+    /// application or the receive window limits the transfer.
+    pub(super) has_pauses: bool,
 }
 
 /// Collects samples until phase 1 can be carried out. The guarded form repeats it with further samples.
@@ -163,7 +166,7 @@ impl Phase {
 
     /// Takes a step whose gap is positive.
     pub(super) fn add(&mut self, step: &Step, first: &First) {
-        if self.is_over || step.gap > first.longest_gap {
+        if self.is_over || first.has_pauses || step.gap > first.longest_gap {
             return;
         }
         if self.needed == 0 {
@@ -264,8 +267,12 @@ mod tests {
 
     #[test]
     fn the_literal_phase_1_ends_with_enough_samples_and_the_guarded_one_goes_on() {
-        let first =
-            First { mss: 1460, rtt: Some(Duration::from_ms(140)), longest_gap: Duration::from_ms(280) };
+        let first = First {
+            mss: 1460,
+            rtt: Some(Duration::from_ms(140)),
+            longest_gap: Duration::from_ms(280),
+            has_pauses: false,
+        };
         // wan 7: 2920 B in 240 us are 97.33 Mb/s.
         let step = |us| Step {
             at: Instant::ZERO,

@@ -98,6 +98,11 @@ impl Meter {
         self.settings.side = side;
     }
 
+    /// Whether stamps come in batches.
+    pub(super) fn is_batched(&self) -> bool {
+        self.batches.active()
+    }
+
     pub(super) fn counts(&self) -> &WindowCounts {
         &self.counts
     }

@@ -6,6 +6,7 @@
 //! behind the tight link. [`Transfer`] reads one direction of a connection: data one way, ACKs the other. It does no
 //! I/O and reads no clock; the simulator and readers of captures feed it the same [`Segment`]s.
 
+mod anomalies;
 mod batch;
 mod capacity;
 mod chain;
@@ -13,9 +14,13 @@ mod change;
 mod flight;
 mod handshake;
 mod heuristic;
+mod histogram;
 mod interval;
 mod limit;
+mod limiter;
 mod meter;
+mod on_the_way;
+mod one_way;
 mod path;
 mod round_trip;
 mod sample;
@@ -25,7 +30,9 @@ mod transfer;
 mod window_counts;
 mod wire;
 
+pub use anomalies::Anomalies;
 pub use handshake::{Handshake, Opening};
+pub use histogram::Histogram;
 pub use limit::{Limit, Limits};
 pub use meter::Estimate;
 pub use path::{Passed, Path};

@@ -47,7 +47,7 @@ impl Wire {
     }
 
     /// Returns the largest payload of a packet with these headers.
-    fn full(&self, headers: u32) -> u32 {
+    pub(super) fn full(&self, headers: u32) -> u32 {
         // The announced size counts TCP's options, that is headers beyond 20 + 20 or 40 + 20 bytes.
         let options = headers.saturating_sub(if headers >= 60 + 12 { 60 } else { 40 });
         self.mss.map_or(1500_u32.saturating_sub(headers), |mss| mss.saturating_sub(options))
