@@ -182,6 +182,12 @@ HW_INLINE hw_u64 ls_gap(const struct ls_state *ls, hw_u32 bytes)
 	return (((hw_u64)bytes * ls->rtt) << HW_Q9) / ls->window;
 }
 
+/* The window with the increase that does not add up to a whole segment yet: less than a segment (2.8). */
+HW_INLINE hw_u64 ls_earned(const struct ls_state *ls)
+{
+	return ls->window + ls->credit / hw_max(ls_segments(ls), 1);
+}
+
 /* Clamps the window to its range and turns the clock on or off (2.1, 2.2). */
 HW_INLINE void ls_update_regime(struct ls_state *ls, const struct ls_config *config)
 {
@@ -278,7 +284,7 @@ HW_INLINE hw_u64 ls_base(const struct ls_state *ls, const struct ls_config *conf
 /* Sets window and ssthresh to `ssthresh`, in Q9 bytes (2.12). */
 HW_INLINE void ls_reduce_to(struct ls_state *ls, const struct ls_config *config, hw_u64 ssthresh)
 {
-	ls->prior_window = ls->window;
+	ls->prior_window = ls_earned(ls);
 	ls->prior_ssthresh = ls->ssthresh;
 	ls_set_ssthresh(ls, config, hw_max(ssthresh, (hw_u64)config->floor << HW_Q9));
 	ls->window = ls->ssthresh;
@@ -409,7 +415,7 @@ HW_INLINE void ls_undo(struct ls_state *ls, const struct ls_config *config)
 /* Changes the size of full segments. The window is in bytes and stays (2.1). */
 HW_INLINE void ls_set_mss(struct ls_state *ls, const struct ls_config *config, hw_u32 mss)
 {
-	ls->window += ls->credit / hw_max(ls_segments(ls), 1);
+	ls->window = ls_earned(ls);
 	ls->credit = 0;
 	ls->mss = mss;
 	ls_set_ssthresh(ls, config, ls->ssthresh);

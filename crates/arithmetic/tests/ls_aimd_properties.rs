@@ -108,3 +108,35 @@ proptest! {
         prop_assert!(u64::from(increase) <= ssthresh << Q9);
     }
 }
+
+proptest! {
+    /// ls-aimd F06: into the other regime and back with nothing else happening, the window stays, with what it has earned
+    /// towards the next whole segment; so does ssthresh.
+    #[test]
+    fn a_switch_of_the_regime_and_back_loses_nothing(
+        segments in 2_u32..14,
+        mss in 1_000_u32..9_000,
+        acked in 0_u32..14,
+        way in 0_u32..3,
+    ) {
+        let config = Config { linear: 1, ..Config::new(Algorithm::Reno) };
+        let mut ls = LsAimd::new(config, 2 * segments, mss, 0);
+        // Out of slow start.
+        ls.on_loss(2 * segments, 0, 1);
+        let (acked, segment) = (acked % segments, u64::from(mss) << Q9);
+        ls.on_ack(&Ack { una: 1, next: 1, acked, cwnd_limited: 1, ..Ack::default() });
+        let ssthresh = u64::from(segments) * segment;
+        prop_assert_eq!((ls.window(), ls.ssthresh(), ls.is_clocked()), (ssthresh, ssthresh, false));
+        // A timeout or a loss that was spurious, or another size of segments for a while.
+        match way {
+            0 => { ls.on_timeout(2, 3); }
+            1 => { ls.on_loss(1, 2, 3); }
+            _ => ls.set_mss(65_000),
+        }
+        prop_assert!(ls.is_clocked());
+        if way < 2 { ls.undo() } else { ls.set_mss(mss) }
+        prop_assert_eq!((ls.ssthresh(), ls.is_clocked()), (ssthresh, false));
+        let earned = u64::from(acked) * segment / u64::from(segments);
+        prop_assert_eq!(ls.window(), ssthresh + earned);
+    }
+}

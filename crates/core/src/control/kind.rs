@@ -452,7 +452,7 @@ mod tests {
     fn parameters_are_kept_exactly() {
         let kinds = [
             Kind::LsReno(LsParameters::default()),
-            Kind::LsDctcp(LsParameters { shift: Some(7), delta: 4, after_cut: true }),
+            Kind::LsDctcp(LsParameters { shift: Some(7), delta: 4, after_cut: true, linear: false }),
             Kind::FixedWindow(FixedWindow::new(100)),
             Kind::FixedRate(FixedRate::new(Rate::from_bps(10_000_000))),
             Kind::FixedRate(FixedRate::new(Rate::from_bps(12_345_678_901))),

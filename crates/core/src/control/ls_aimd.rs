@@ -22,11 +22,14 @@ pub struct LsParameters {
     pub delta: u32,
     /// Whether the increase is weighted by the window after the cut of the same ACK, not before (ls-aimd 2.8).
     pub after_cut: bool,
+    /// Whether it grows by a segment per round trip in place of the logarithm: Reno or DCTCP with another floor only
+    /// (ls-aimd 2.16).
+    pub linear: bool,
 }
 
 impl Default for LsParameters {
     fn default() -> LsParameters {
-        LsParameters { shift: None, delta: 2, after_cut: false }
+        LsParameters { shift: None, delta: 2, after_cut: false, linear: false }
     }
 }
 
@@ -51,6 +54,9 @@ impl fmt::Display for LsParameters {
         }
         if self.after_cut {
             parts.push("after-cut".to_owned());
+        }
+        if self.linear {
+            parts.push("linear".to_owned());
         }
         f.write_str(&parts.join(","))
     }
@@ -84,6 +90,7 @@ impl FromStr for LsParameters {
                     parameters.delta = delta.ok_or(())?;
                 }
                 None if part == "after-cut" => parameters.after_cut = true,
+                None if part == "linear" => parameters.linear = true,
                 _ => return Err(()),
             }
         }
@@ -119,7 +126,7 @@ impl LsAimd {
             scale: parameters.scale(),
             floor: FLOOR,
             after_cut: parameters.after_cut.into(),
-            linear: 0,
+            linear: parameters.linear.into(),
             fixed_departures: 0,
         };
         let ls = arithmetic::LsAimd::new(config, start.window, start.mss, 0);
@@ -218,7 +225,7 @@ mod tests {
 
     #[test]
     fn parameters_read_back_as_they_print() {
-        for text in ["", "c=1", "c=1/128", "delta=4", "c=1/8,delta=1,after-cut"] {
+        for text in ["", "c=1", "c=1/128", "delta=4", "c=1/8,delta=1,after-cut", "c=1,linear"] {
             let parameters: LsParameters =
                 if text.is_empty() { LsParameters::default() } else { text.parse().expect("valid") };
             assert_eq!(parameters.to_string(), text);

@@ -37,6 +37,9 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Mistake> {
                 return refuse(&key, &format!("the kernel has no `{kind}`"));
             }
             explicit::check(&key, kind)?;
+            if matches!(kind, Kind::LsReno(ls) | Kind::LsDctcp(ls) if ls.linear) {
+                return refuse(&key, "the kernel's LS-AIMD has no `linear`; use `--on sim`");
+            }
         }
         let rules = [
             (

@@ -208,8 +208,10 @@ fn end_options(demand: Option<Rate>, yields: bool) -> EndOptions {
 }
 
 fn options(key: &str, parameters: &LsParameters) -> Result<LsOptions, Error> {
-    if parameters.after_cut {
-        bail!("the lab does not support `{key}` with `after-cut`; use --on sim");
+    for (is_set, name) in [(parameters.after_cut, "after-cut"), (parameters.linear, "linear")] {
+        if is_set {
+            bail!("the lab does not support `{key}` with `{name}`; use --on sim");
+        }
     }
     Ok(LsOptions { delta: parameters.delta, scale: parameters.scale(), ..LsOptions::default() })
 }
@@ -243,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_only_the_simulator_has_is_refused_for_any_kernel() {
-        for name in ["fast", "compound", "nice", "fixed-window:10"] {
+        for name in ["fast", "compound", "nice", "fixed-window:10", "ls-reno:linear"] {
             let error = requires(name, &["reno"]).unwrap_err();
             assert!(error.starts_with("the lab does not support `flow[0].controller`"), "{error}");
         }
