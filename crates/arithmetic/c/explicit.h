@@ -312,7 +312,8 @@ HW_INLINE hw_u64 explicit_wait(const struct explicit_queue *queue)
 {
 	const hw_u64 longest = EXPLICIT_LONGEST_WAIT * queue->response_ns;
 
-	if (!explicit_is_rate(queue->config.law) || queue->input_packets || queue->interval >= longest)
+	if (!explicit_is_rate(queue->config.law) || queue->input_packets || queue->interval >= longest ||
+	    queue->config.flags & EXPLICIT_PUBLISHED_INTERVALS)
 		return 0;
 	return (longest - queue->interval) / queue->step;
 }
@@ -331,7 +332,7 @@ HW_INLINE void explicit_next_interval(struct explicit_queue *queue, hw_u64 now)
 	queue->input_packets = 0;
 	queue->unsaid_bytes = 0;
 	queue->unsaid_packets = 0;
-	if (explicit_is_blind_rate(config->law))
+	if (explicit_moves_often(config))
 		interval /= EXPLICIT_BLIND_PARTS;
 	if (config->update_limit && explicit_is_rate(config->law))
 		interval = hw_min(interval, config->update_limit);

@@ -78,7 +78,23 @@ enum explicit_flag {
 	EXPLICIT_RAISE_BETA = 4,
 	/* RCP grants new flows the smallest rate while it does (2.13). */
 	EXPLICIT_ADMISSION = 8,
-	EXPLICIT_FLAGS = 15,
+	/*
+	 * The laws as published, each without one repair of this project. Laws that do not have it ignore the switch.
+	 *
+	 * ErrorS integrates the error of C also while senders do not use what it found (4.10).
+	 */
+	EXPLICIT_PUBLISHED_INTEGRATOR = 16,
+	/* What found no room does not count as a change of the queue (2.26, 4.2). */
+	EXPLICIT_PUBLISHED_DROPS = 32,
+	/* RCP may fall to its smallest rate (2.17). */
+	EXPLICIT_PUBLISHED_FALL = 64,
+	/* RCP's intervals and d are those of windows also where flows have less than a packet per RTT (5.9). */
+	EXPLICIT_PUBLISHED_INTERVALS = 128,
+	/* RCP begins with C also after a law of XCP (L828). */
+	EXPLICIT_PUBLISHED_START = 256,
+	/* RCP without a capacity moves R once in d, takes y / R for the number of flows, and ignores the growth of d (F56). */
+	EXPLICIT_PUBLISHED_STEPS = 512,
+	EXPLICIT_FLAGS = 1023,
 };
 
 /* Parameters; the ranges are those of explicit_check. */
@@ -159,6 +175,12 @@ HW_INLINE int explicit_is_rate(hw_u32 law)
 HW_INLINE int explicit_is_blind_rate(hw_u32 law)
 {
 	return law > EXPLICIT_RCP;
+}
+
+/* Whether R moves as often as the queue that it follows is measured, in steps for the flows that X counts. */
+HW_INLINE int explicit_moves_often(const struct explicit_config *config)
+{
+	return explicit_is_blind_rate(config->law) && !(config->flags & EXPLICIT_PUBLISHED_STEPS);
 }
 
 /* Whether kappa follows the deviation of the queue. */

@@ -83,6 +83,8 @@ HW_INLINE hw_s64 explicit_lost(const struct explicit_queue *queue)
 {
 	const hw_u64 packets = hw_min(queue->drops - queue->drops_previous, EXPLICIT_LARGEST) << EXPLICIT_BITS;
 
+	if (queue->config.flags & EXPLICIT_PUBLISHED_DROPS)
+		return 0;
 	if (queue->config.flags & EXPLICIT_PACKETS)
 		return (hw_s64)packets;
 	return explicit_signed(hw_scale(packets, queue->packet, EXPLICIT_ONE), 1);
@@ -187,7 +189,7 @@ HW_INLINE void explicit_integrate(struct explicit_queue *queue, hw_s64 q, hw_s64
 		return;
 	}
 	queue->epsilon = epsilon;
-	if (step >= 0 || spare <= queue->xi)
+	if (step >= 0 || spare <= queue->xi || config->flags & EXPLICIT_PUBLISHED_INTEGRATOR)
 		queue->xi += step;
 	queue->record.bounded = explicit_magnitude(queue->xi) > (hw_u64)bound;
 	if (queue->record.bounded)

@@ -65,7 +65,8 @@ HW_INLINE void explicit_find_response(struct explicit_queue *queue)
 {
 	queue->response = queue->average_rtt;
 	queue->response_ns = queue->average_rtt_ns;
-	if (!explicit_is_rate(queue->config.law) || !queue->sum_x)
+	if (!explicit_is_rate(queue->config.law) || !queue->sum_x ||
+	    queue->config.flags & EXPLICIT_PUBLISHED_INTERVALS)
 		return;
 	queue->response = hw_max(queue->response, hw_min(queue->sum_x / queue->input_packets, EXPLICIT_LONGEST_RTT));
 	queue->response_ns = hw_max((queue->response * 1000000000ULL) >> EXPLICIT_TIME_BITS, 1);
@@ -86,7 +87,7 @@ HW_INLINE hw_u32 explicit_share_of(const struct explicit_queue *queue, hw_u64 ti
 HW_INLINE hw_u32 explicit_part(const struct explicit_queue *queue)
 {
 	const struct explicit_config *config = &queue->config;
-	const int shorter = explicit_is_rate(config->law) && (config->update_limit || explicit_is_blind_rate(config->law));
+	const int shorter = explicit_is_rate(config->law) && (config->update_limit || explicit_moves_often(config));
 
 	return shorter ? explicit_share_of(queue, queue->response_ns) : EXPLICIT_ONE;
 }

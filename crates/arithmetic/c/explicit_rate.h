@@ -124,10 +124,13 @@ HW_INLINE void explicit_set_rate(struct explicit_queue *queue, hw_u64 rate)
  */
 HW_INLINE void explicit_start_rate(struct explicit_queue *queue)
 {
+	const int shared = !(queue->config.flags & EXPLICIT_PUBLISHED_START);
 	const hw_u64 capacity = queue->config.capacity << EXPLICIT_BITS;
-	const hw_u64 flows = hw_max(queue->flows, EXPLICIT_ONE);
-	hw_u64 total = capacity ? capacity : queue->record.input_rate;
+	const hw_u64 flows = shared ? hw_max(queue->flows, EXPLICIT_ONE) : EXPLICIT_ONE;
+	hw_u64 total = capacity;
 
+	if (!total && shared)
+		total = queue->record.input_rate;
 	if (!total)
 		total = EXPLICIT_FIRST_RATE << EXPLICIT_BITS;
 	explicit_set_rate(queue, hw_scale(total, EXPLICIT_ONE, flows));
@@ -148,6 +151,8 @@ HW_INLINE hw_u64 explicit_least_rate(const struct explicit_queue *queue, hw_u64 
 	const hw_u64 single = input_rate / hw_max(queue->input_packets, 1);
 	const hw_u64 flows = hw_max(hw_scale(input_rate, EXPLICIT_ONE, capacity + single), queue->flows);
 
+	if (queue->config.flags & EXPLICIT_PUBLISHED_FALL)
+		return 0;
 	return hw_scale(capacity / 4, EXPLICIT_ONE, hw_max(flows, EXPLICIT_ONE));
 }
 
@@ -163,7 +168,7 @@ HW_INLINE hw_u64 explicit_rate_step(const struct explicit_queue *queue, hw_s64 f
 	const int knows = !explicit_is_blind_rate(queue->config.law);
 	hw_u64 step;
 
-	if (!knows && queue->flows)
+	if (explicit_moves_often(&queue->config) && queue->flows)
 		step = hw_scale(size, EXPLICIT_ONE, hw_max(queue->flows, EXPLICIT_ONE));
 	else
 		step = hw_scale(queue->rate, size, hw_max(knows ? capacity : input_rate, 1));
@@ -177,6 +182,8 @@ HW_INLINE hw_u64 explicit_rate_step(const struct explicit_queue *queue, hw_s64 f
  */
 HW_INLINE hw_u64 explicit_slowed_rate(const struct explicit_queue *queue)
 {
+	if (queue->config.flags & EXPLICIT_PUBLISHED_STEPS)
+		return queue->rate;
 	return hw_scale(queue->rate, 2 * queue->rtt_previous + queue->average_rtt, 3 * queue->average_rtt);
 }
 

@@ -1,7 +1,8 @@
 //! Explicit routers on paths that nobody chose: draws cases from a seed and runs every law on each of them.
 //!
 //! `cargo run --release -p headway-sim --example random_routers -- [--seed N] [--cases N] [--law NAME]` prints medians
-//! and the worst cases of each law; with `--case N` and `--law NAME` the scenario of one, for `headway run FILE`.
+//! and the worst cases of each law; with `--case N` and `--law NAME` the scenario of one, for `headway run FILE`. With
+//! `--published` routers and senders are those without this project's repairs.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -26,6 +27,7 @@ const WORST: usize = 10;
 const MEMORY: Bytes = Bytes::new(4 << 30);
 
 /// A router and the senders that it is for.
+#[derive(Clone, Copy)]
 struct Law {
     name: &'static str,
     controller: &'static str,
@@ -34,25 +36,41 @@ struct Law {
     keys: &'static str,
     /// Whether it needs a capacity; the others are told none.
     knows: bool,
+    /// Whether router and senders are the published ones.
+    published: bool,
+}
+
+impl Law {
+    const fn new(name: &'static str, controller: &'static str, kind: &'static str, knows: bool) -> Law {
+        Law { name, controller, kind, keys: "", knows, published: false }
+    }
+
+    fn controller(&self) -> String {
+        let separator = if self.controller.contains(':') { ',' } else { ':' };
+        if self.published {
+            format!("{}{separator}published", self.controller)
+        } else {
+            self.controller.to_owned()
+        }
+    }
+
+    /// Further keys of its queue.
+    fn keys(&self) -> String {
+        format!("{}, published = {}", self.keys, self.published)
+    }
 }
 
 const LAWS: [Law; 10] = [
-    Law { name: "xcp", controller: "xcp", kind: "xcp", keys: "", knows: true },
-    Law { name: "xcp-b", controller: "xcp", kind: "xcp-b", keys: "", knows: false },
-    Law { name: "xcp-kappa", controller: "xcp", kind: "xcp-kappa", keys: "", knows: false },
-    Law { name: "errors", controller: "xcp", kind: "errors", keys: "", knows: false },
-    Law { name: "rcp", controller: "rcp", kind: "rcp", keys: "", knows: true },
-    Law { name: "rcp-paced", controller: "rcp:paced", kind: "rcp", keys: "", knows: true },
-    Law {
-        name: "rcp-often",
-        controller: "rcp:paced",
-        kind: "rcp",
-        keys: ", interval-max = \"10 ms\"",
-        knows: true,
-    },
-    Law { name: "rcp-b", controller: "rcp", kind: "rcp-b", keys: "", knows: false },
-    Law { name: "rcp-kappa", controller: "rcp", kind: "rcp-kappa", keys: "", knows: false },
-    Law { name: "rcp-errors", controller: "rcp", kind: "rcp-errors", keys: "", knows: false },
+    Law::new("xcp", "xcp", "xcp", true),
+    Law::new("xcp-b", "xcp", "xcp-b", false),
+    Law::new("xcp-kappa", "xcp", "xcp-kappa", false),
+    Law::new("errors", "xcp", "errors", false),
+    Law::new("rcp", "rcp", "rcp", true),
+    Law::new("rcp-paced", "rcp:paced", "rcp", true),
+    Law { keys: ", interval-max = \"10 ms\"", ..Law::new("rcp-often", "rcp:paced", "rcp", true) },
+    Law::new("rcp-b", "rcp", "rcp-b", false),
+    Law::new("rcp-kappa", "rcp", "rcp-kappa", false),
+    Law::new("rcp-errors", "rcp", "rcp-errors", false),
 ];
 
 /// A path with its traffic.
@@ -167,7 +185,7 @@ impl Case {
         let buffer = self.buffer(rate);
         if law.knows {
             let believed = self.believed * rate;
-            return format!("{{ kind = \"{}\", capacity = \"{believed:.0} b/s\"{} }}", law.kind, law.keys);
+            return format!("{{ kind = \"{}\", capacity = \"{believed:.0} b/s\"{} }}", law.kind, law.keys());
         }
         // A tenth of the bandwidth-delay product, four packets at least, and what the buffer holds.
         let product = rate / 8.0 * self.longest_rtt();
@@ -175,7 +193,8 @@ impl Case {
         let most = product.max(13.0 * self.mtu).min(buffer);
         format!(
             "{{ kind = \"{}\", capacity = \"0 b/s\", kappa = \"{kappa:.0} B\", q-max = \"{most:.0} B\"{} }}",
-            law.kind, law.keys
+            law.kind,
+            law.keys()
         )
     }
 
@@ -217,7 +236,7 @@ impl Case {
         let flow = format!(
             "[[flow]]\nfrom = \"s{group}\"\nto = \"r{}\"\ncontroller = \"{}\"\nreceive-buffer = \"1 GB\"\n",
             self.rates.len(),
-            law.controller
+            law.controller()
         );
         let stagger = if self.together { 0.0 } else { 5e5 * self.half() / f64::from(self.all()) };
         let share = self.narrow() / f64::from(self.all()) / 4.0;
@@ -395,7 +414,9 @@ fn main() -> ExitCode {
     let number = |key: &str, default| value(key).and_then(|text| text.parse().ok()).unwrap_or(default);
     let (seed, cases) = (number("--seed", 1), number("--cases", 200));
     let wanted = value("--law");
-    let chosen: Vec<&Law> = LAWS.iter().filter(|law| wanted.is_none_or(|name| name == law.name)).collect();
+    let published = arguments.iter().any(|argument| argument == "--published");
+    let all = LAWS.map(|law| Law { published, ..law });
+    let chosen: Vec<&Law> = all.iter().filter(|law| wanted.is_none_or(|name| name == law.name)).collect();
     if chosen.is_empty() || cases == 0 {
         let names: Vec<&str> = LAWS.iter().map(|law| law.name).collect();
         eprintln!("--law takes one of {}, and --cases a number above 0", names.join(", "));

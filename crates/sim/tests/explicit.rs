@@ -532,3 +532,26 @@ fn windows_of_a_segment_do_not_wait_for_delayed_acks_while_the_receive_window_gr
     let expected = 1428.0 * 8.0 / (10_000.0 + 123.04 + 8.8);
     assert!((goodput / expected - 1.0).abs() < 0.02, "{goodput} instead of {expected}");
 }
+
+/// Share of 10 Mb/s that a thousand paced flows use from 5 to 15 s, which begin within 2.5 s.
+fn thousand_paced(keys: &str, controller: &str) -> f64 {
+    let text = format!(
+        "duration = \"15 s\"\nwarmup = \"5 s\"\n\
+         [[link]]\nfrom = \"a\"\nto = \"b\"\nduplex = false\nrate = \"10 Mb/s\"\ndelay = \"50 ms\"\nbuffer = \"125 kB\"\n\
+         queue = {{ kind = \"rcp\", interval-max = \"10 ms\"{keys} }}\n\
+         [[link]]\nfrom = \"b\"\nto = \"a\"\nduplex = false\ndelay = \"50 ms\"\n\
+         [[flow]]\nfrom = \"a\"\nto = \"b\"\ncount = 1000\nstagger = \"2500 us\"\ncontroller = \"{controller}\"\n"
+    );
+    let scenario = Scenario::parse(&text, Path::new("x.toml"), &[]).expect("a scenario");
+    let mut run = Run::new(&scenario, 1, Bytes::new(1 << 30)).expect("a run");
+    while run.step().expect("enough memory") {}
+    run.finish().summary.links[0].utilisation.expect("a rate")
+}
+
+/// xcp-rcp 2.12: as published, the overload of the start takes R to its minimum, at which paced senders wait for minutes.
+#[test]
+fn paced_senders_starve_at_a_published_router_and_at_no_other() {
+    let repaired = thousand_paced("", "rcp:paced");
+    let published = thousand_paced(", published = true", "rcp:paced,published");
+    assert!(repaired > 0.75 && published < 0.5, "{repaired}, {published}");
+}

@@ -77,6 +77,19 @@ pub mod flags {
     pub const RAISE_BETA: u32 = 4;
     /// RCP grants new flows the smallest rate while it does (xcp-rcp 2.13).
     pub const ADMISSION: u32 = 8;
+    /// As published: ErrorS integrates the error also while senders do not use what it found (xcp-rcp 2.10).
+    pub const PUBLISHED_INTEGRATOR: u32 = 16;
+    /// As published: what found no room does not count as a change of the queue (xcp-rcp 2.8, 2.9).
+    pub const PUBLISHED_DROPS: u32 = 32;
+    /// As published: RCP may fall to its smallest rate (xcp-rcp 2.12).
+    pub const PUBLISHED_FALL: u32 = 64;
+    /// As published: RCP's intervals are those of windows also where flows have less than a packet per RTT (xcp-rcp 2.12).
+    pub const PUBLISHED_INTERVALS: u32 = 128;
+    /// As published: RCP begins with C also after a law of XCP (xcp-rcp 2.12).
+    pub const PUBLISHED_START: u32 = 256;
+    /// As specified: RCP without a capacity moves R once in d, takes y / R for the number of flows, and ignores the growth
+    /// of d (xcp-rcp F56).
+    pub const PUBLISHED_STEPS: u32 = 512;
 }
 
 /// The parameters of a queue; [`Config::check`] tells their ranges.

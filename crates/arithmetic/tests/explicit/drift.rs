@@ -90,6 +90,8 @@ fn other_parameters_do_not_part_fixed_from_double() {
             Config { detector: Detector::Empty, overhead: 38, n: 1, ..plain },
             Config { detector: Detector::EmptyForN, update_limit: 20_000_000, rate_min: 1, ..plain },
             Config { flags: flags::PACKETS, kappa: 4, queue_max: 50, ..plain },
+            Config { flags: flags::PUBLISHED_INTEGRATOR | flags::PUBLISHED_FALL, ..plain },
+            Config { flags: flags::PUBLISHED_INTERVALS | flags::PUBLISHED_STEPS, ..plain },
         ];
         for config in variants {
             compare(&config, 20_000, seed);

@@ -251,7 +251,7 @@ fn parameters_out_of_range_are_refused_by_their_name() {
     let (xcp, rcp) = (Config::new(Law::Xcp, CAPACITY, LINE), Config::new(Law::Rcp, CAPACITY, LINE));
     let kappa = Config::new(Law::Kappa, CAPACITY, LINE);
     let wrong = [
-        ("flags", Config { flags: 16, ..xcp }),
+        ("flags", Config { flags: 1024, ..xcp }),
         ("flags", Config { flags: 4, ..xcp }),
         ("capacity", Config { capacity: (1 << 40) + 1, ..xcp }),
         ("line", Config { line: 0, ..xcp }),

@@ -6,6 +6,7 @@ mod ends;
 mod feedback;
 mod loops;
 mod network;
+mod published;
 mod rate;
 mod reference;
 mod router;

@@ -88,7 +88,7 @@ impl Reference {
         // Times are multiples of 2^-28 s.
         let units = f64::from(1_u32 << TIME_BITS);
         self.response = (self.rtt * units).round() / units;
-        if self.config.law.is_rate() && self.sum_x > 0.0 {
+        if self.config.law.is_rate() && self.sum_x > 0.0 && !self.published(flags::PUBLISHED_INTERVALS) {
             let between = (self.sum_x / self.packets * units).floor() / units;
             self.response = self.response.max(between.min(1.0));
         }
@@ -112,10 +112,20 @@ impl Reference {
         feedback
     }
 
+    /// Whether a part of the law is as published.
+    fn published(&self, part: u32) -> bool {
+        self.config.flags & part != 0
+    }
+
+    /// Whether R moves more often than once in d.
+    fn moves_often(&self) -> bool {
+        self.config.law != Law::Rcp && !self.published(flags::PUBLISHED_STEPS)
+    }
+
     /// The share of the response time that an interval lasts.
     fn part(&self, elapsed: f64) -> f64 {
         let law = self.config.law;
-        let shorter = law.is_rate() && (law != Law::Rcp || self.config.update_limit > 0);
+        let shorter = law.is_rate() && (self.moves_often() || self.config.update_limit > 0);
         if shorter { rounded((elapsed * 1e9 / (self.response * 1e9).floor()).min(1.0)) } else { 1.0 }
     }
 
@@ -126,16 +136,18 @@ impl Reference {
         let (total, top) = if knows { (config.capacity, config.capacity) } else { (0, config.line) };
         let share = if knows {
             self.rate * feedback / total as f64
-        } else if self.flows > 0.0 {
+        } else if self.moves_often() && self.flows > 0.0 {
             feedback / self.flows.max(1.0)
         } else {
             self.rate * feedback / input
         };
         let flows = self.flows.max(input / (total as f64 + single)).max(1.0);
         let moved = if knows {
-            (self.rate + share * self.part).max((total as f64 / 4.0 / flows).min(self.rate))
+            let least = if self.published(flags::PUBLISHED_FALL) { 0.0 } else { total as f64 / 4.0 / flows };
+            (self.rate + share * self.part).max(least.min(self.rate))
         } else {
-            let from = self.rate * (2.0 * self.rtt_previous / self.rtt + 1.0) / 3.0;
+            let grown = if self.moves_often() { self.rtt_previous / self.rtt } else { 1.0 };
+            let from = self.rate * (2.0 * grown + 1.0) / 3.0;
             from + (share * self.part).clamp(-0.5 * from, from)
         };
         self.rate = moved.min(top as f64).max(config.rate_min as f64);
@@ -203,7 +215,7 @@ impl Reference {
         let psi = rounded(f64::from(self.config.psi) / ONE * self.part);
         let bound = alpha * self.config.capacity.max(self.config.line) as f64;
         let step = psi * (epsilon + self.epsilon) / 2.0;
-        if step >= 0.0 || spare <= self.xi {
+        if step >= 0.0 || spare <= self.xi || self.published(flags::PUBLISHED_INTEGRATOR) {
             self.xi = (self.xi + step).clamp(-bound, bound);
         }
         self.epsilon = epsilon;

@@ -9,8 +9,8 @@ use std::str::FromStr;
 use super::parts::{self, Parts};
 use super::{Ack, Argument, Congestion, Controller, Parameters, Start};
 use crate::explicit::{
-    ANY_RATE, Claims, Factor, Format, Header, PACED_WINDOW, VERSION_RCP, Window, read_factor, scale,
-    spacing_at_rate, throughput, to_header_time,
+    ANY_RATE, Claims, Factor, Format, Header, LARGEST_WINDOW, PACED_WINDOW, VERSION_RCP, Window, read_factor,
+    scale, spacing_at_rate, throughput, to_header_time,
 };
 use crate::units::{Bytes, Duration, Instant, Rate};
 
@@ -24,6 +24,8 @@ pub struct RcpParameters {
     /// What it takes of the rate that it is granted, in thousandths, if not just that.
     takes: Option<u32>,
     claims: Claims,
+    /// Whether a timeout and losses leave a paced sender as it is, as published.
+    published: bool,
 }
 
 impl RcpParameters {
@@ -41,6 +43,11 @@ impl RcpParameters {
     pub fn is_honest(&self) -> bool {
         self.takes.is_none() && self.claims == Claims::default()
     }
+
+    /// Returns whether the sender is the published one: at its last rate whatever is lost.
+    pub fn is_published(&self) -> bool {
+        self.published
+    }
 }
 
 impl Parts for RcpParameters {
@@ -52,20 +59,27 @@ impl Parts for RcpParameters {
     ];
 
     fn set(&mut self, part: &str) -> Option<()> {
-        if part == "paced" {
-            self.paced = true;
-            return Some(());
+        match part {
+            "paced" => self.paced = true,
+            "published" => self.published = true,
+            _ => return self.set_value(part),
         }
+        Some(())
+    }
+
+    fn known() -> String {
+        "`paced` and `published`, and `demand`, `takes`, `says-rtt` and `says-x` with a value".to_owned()
+    }
+}
+
+impl RcpParameters {
+    fn set_value(&mut self, part: &str) -> Option<()> {
         match part.split_once('=')? {
             ("demand", rate) => self.demand = Some(rate.parse().ok().filter(|rate: &Rate| rate.bps() >= 8)?),
             ("takes", factor) => self.takes = Some(read_factor(factor)?),
             _ => return self.claims.set(part),
         }
         Some(())
-    }
-
-    fn known() -> String {
-        "`paced`, and `demand`, `takes`, `says-rtt` and `says-x` with a value".to_owned()
     }
 }
 
@@ -93,9 +107,10 @@ impl fmt::Display for RcpParameters {
     /// Prints what differs from the default, so nothing for the default itself.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let paced = self.paced.then(|| "paced".to_owned());
+        let published = self.published.then(|| "published".to_owned());
         let demand = self.demand.map(|demand| format!("demand={} Mb/s", demand.mbps()));
         let takes = self.takes.map(|factor| format!("takes={}", Factor(factor)));
-        let parts = [paced, demand, takes].into_iter().flatten().chain(self.claims.parts());
+        let parts = [paced, published, demand, takes].into_iter().flatten().chain(self.claims.parts());
         f.write_str(&parts.collect::<Vec<String>>().join(","))
     }
 }
@@ -148,15 +163,19 @@ impl Controller for Rcp {
     /// The rate of a paced sender is out of date, and may send into a queue that loses all of it: one segment asks again, as
     /// the first one did.
     fn on_timeout(&mut self, _now: Instant, _in_flight: u32, _already_reduced: bool) {
-        if self.parameters.paced {
+        if self.parameters.paced && !self.parameters.published {
             self.rate = 0;
             self.window.set(self.wire);
         }
     }
 
     fn window(&self) -> f64 {
-        let bytes = self.window.bytes().get() * if self.is_paced() { PACED_WINDOW } else { 1 };
-        bytes as f64 / self.wire.get() as f64
+        let bytes = match (self.is_paced(), self.parameters.published) {
+            (true, true) => LARGEST_WINDOW,
+            (true, false) => Bytes::new(self.window.bytes().get() * PACED_WINDOW),
+            (false, _) => self.window.bytes(),
+        };
+        bytes.get() as f64 / self.wire.get() as f64
     }
 
     /// The window itself: there is no slow start.
@@ -239,6 +258,15 @@ mod tests {
     }
 
     #[test]
+    fn a_published_paced_sender_goes_on_at_its_rate_whatever_is_lost() {
+        let mut rcp = rcp("paced,published");
+        rcp.on_ack(&told(153_800));
+        assert_eq!(rcp.window(), LARGEST_WINDOW.get() as f64 / f64::from(START.wire));
+        rcp.on_timeout(Instant::ZERO, 10, false);
+        assert_eq!(rcp.gap(0), Some(Duration::from_ms(10)));
+    }
+
+    #[test]
     fn a_paced_sender_spaces_packets_out_beyond_the_rtt() {
         let mut rcp = rcp("paced");
         assert_eq!((rcp.gap(0), rcp.flight_limit()), (None, 1));
@@ -256,6 +284,7 @@ mod tests {
             "rcp:paced",
             "rcp:demand=10 Mb/s",
             "rcp:paced,demand=2.5 Mb/s",
+            "rcp:paced,published",
             "rcp:takes=1.5,says-rtt=0.1,says-x=10",
         ] {
             let kind: Kind = text.parse().expect(text);

@@ -36,6 +36,8 @@ pub struct XcpParameters {
     /// Whether it takes notice of nothing that would make it slower: neither negative feedback nor losses.
     deaf: bool,
     claims: Claims,
+    /// Whether it asks for more, and its window grows, also while its application limits it, as published.
+    published: bool,
 }
 
 impl XcpParameters {
@@ -49,6 +51,11 @@ impl XcpParameters {
         !self.deaf && self.claims == Claims::default()
     }
 
+    /// Returns whether the sender is the published one, which takes no notice of an application that limits it.
+    pub fn is_published(&self) -> bool {
+        self.published
+    }
+
     /// Returns whether the first loss makes the sender Reno for good.
     pub fn yields(&self) -> bool {
         self.loss == LossPolicy::Reno
@@ -57,7 +64,13 @@ impl XcpParameters {
 
 impl Default for XcpParameters {
     fn default() -> XcpParameters {
-        XcpParameters { demand: DEMAND, loss: LossPolicy::Xcp, deaf: false, claims: Claims::default() }
+        XcpParameters {
+            demand: DEMAND,
+            loss: LossPolicy::Xcp,
+            deaf: false,
+            claims: Claims::default(),
+            published: false,
+        }
     }
 }
 
@@ -70,10 +83,21 @@ impl Parts for XcpParameters {
     ];
 
     fn set(&mut self, part: &str) -> Option<()> {
-        if part == "deaf" {
-            self.deaf = true;
-            return Some(());
+        match part {
+            "deaf" => self.deaf = true,
+            "published" => self.published = true,
+            _ => return self.set_value(part),
         }
+        Some(())
+    }
+
+    fn known() -> String {
+        "`demand`, `loss`, `says-rtt` and `says-x`, with a value, and `deaf` and `published`".to_owned()
+    }
+}
+
+impl XcpParameters {
+    fn set_value(&mut self, part: &str) -> Option<()> {
         match part.split_once('=')? {
             ("demand", rate) => self.demand = rate.parse().ok().filter(|rate| *rate > Rate::ZERO)?,
             ("loss", "xcp") => self.loss = LossPolicy::Xcp,
@@ -81,10 +105,6 @@ impl Parts for XcpParameters {
             _ => return self.claims.set(part),
         }
         Some(())
-    }
-
-    fn known() -> String {
-        "`demand`, `loss`, `says-rtt` and `says-x`, with a value, and `deaf`".to_owned()
     }
 }
 
@@ -114,7 +134,8 @@ impl fmt::Display for XcpParameters {
         let demand = (self.demand != DEMAND).then(|| format!("demand={} Mb/s", self.demand.mbps()));
         let loss = (self.loss == LossPolicy::Reno).then(|| "loss=reno".to_owned());
         let deaf = self.deaf.then(|| "deaf".to_owned());
-        let parts = [demand, loss, deaf].into_iter().flatten().chain(self.claims.parts());
+        let published = self.published.then(|| "published".to_owned());
+        let parts = [demand, loss, deaf, published].into_iter().flatten().chain(self.claims.parts());
         f.write_str(&parts.collect::<Vec<String>>().join(","))
     }
 }
@@ -198,7 +219,7 @@ impl Controller for Xcp {
     fn on_ack(&mut self, ack: &Ack) {
         self.said = None;
         self.srtt = ack.smoothed.unwrap_or(self.srtt);
-        self.fills_window = ack.window_limited;
+        self.fills_window = ack.window_limited || self.parameters.published;
         if let Some(reno) = &mut self.reno {
             return reno.on_ack(ack);
         }
@@ -310,6 +331,15 @@ mod tests {
         xcp.on_ack(&Ack { window_limited: false, ..grant(-15_380) });
         assert!((xcp.window() - 10.0).abs() < 1e-6, "{}", xcp.window());
         xcp.on_ack(&grant(0));
+        assert!(xcp.header().unwrap().delta() > 0);
+    }
+
+    #[test]
+    fn a_published_sender_asks_for_more_although_its_application_does_not_use_it() {
+        let mut xcp = xcp("demand=20 Mb/s,published");
+        xcp.on_ack(&Ack { window_limited: false, ..grant(153_800) });
+        assert!((xcp.window() - 11.0).abs() < 1e-6, "{}", xcp.window());
+        xcp.on_ack(&Ack { window_limited: false, ..grant(0) });
         assert!(xcp.header().unwrap().delta() > 0);
     }
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
 use super::police::Police;
+use super::published::Published;
 use super::spec::QueueSpecError;
 use super::{Backlog, Discipline, Verdict};
 use crate::explicit::{Header, VERSION_RCP, VERSION_XCP};
@@ -100,6 +101,9 @@ pub struct ExplicitConfig {
     /// Whether RCP grants new flows the smallest rate meanwhile; default no.
     #[serde(default)]
     pub admission: bool,
+    /// Whether the law is the published one, without repairs, or which parts of it are; default none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<Published>,
     /// Bytes that the router adds to each IP packet when it counts; default 38 B, as links count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overhead: Option<Bytes>,
@@ -136,6 +140,7 @@ impl ExplicitConfig {
             "police",
             "must be from 1 to 65536",
         )?;
+        self.published.as_ref().map_or(Ok(()), |published| published.validate(law))?;
         // On the fastest link every other parameter is within its range that is so on any.
         self.config(law, None)
             .check()
@@ -200,6 +205,7 @@ impl ExplicitConfig {
         flag(flags::PACKETS, self.unit == QueueUnit::Packets);
         flag(flags::RAISE_BETA, self.raise_beta);
         flag(flags::ADMISSION, self.admission);
+        config.flags |= self.published.as_ref().map_or(0, |published| published.flags(law));
         config
     }
 }

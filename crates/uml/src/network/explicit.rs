@@ -19,16 +19,19 @@ pub(super) fn is_explicit(spec: &FlowSpec) -> bool {
 
 /// Rejects senders that the module does not have; `key` is that of the controller.
 pub(super) fn check(key: &str, kind: Kind) -> Result<(), Mistake> {
-    let honest = match kind {
-        Kind::Xcp(parameters) => parameters.is_honest(),
-        Kind::Rcp(parameters) => parameters.is_honest(),
-        _ => true,
+    let (honest, published) = match kind {
+        Kind::Xcp(parameters) => (parameters.is_honest(), parameters.is_published()),
+        Kind::Rcp(parameters) => (parameters.is_honest(), parameters.is_published()),
+        _ => (true, false),
     };
     if !honest {
         return Err(Mistake::new(
             key,
             "the kernel's senders say what is so and do as they are told; use `--on sim`",
         ));
+    }
+    if published {
+        return Err(Mistake::new(key, "the kernel has no `published` senders; use `--on sim`"));
     }
     if matches!(kind, Kind::Xcp(parameters) if parameters.yields()) {
         return Err(Mistake::new(key, "the kernel's senders of XCP do not become Reno; use `--on sim`"));

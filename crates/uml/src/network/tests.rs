@@ -109,6 +109,8 @@ fn what_routers_and_senders_of_the_kernel_cannot_do_is_refused_by_its_key() {
         (format!("{router} }}"), "xcp:loss=reno", "flow[0].controller"),
         (format!("{router} }}"), "rcp:takes=3", "flow[0].controller"),
         (String::new(), "reno\"\nchunk = \"1 MB\"\npause = \"1 s", "flow[0].chunk"),
+        (format!("{router} }}"), "xcp:published", "flow[0].controller"),
+        (format!("{router} }}"), "rcp:paced,published", "flow[0].controller"),
         (format!("{router} }}"), "ls-reno:linear", "flow[0].controller"),
     ];
     for (link, controller, key) in cases {

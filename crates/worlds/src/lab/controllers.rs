@@ -182,6 +182,12 @@ fn requirement(key: &str, controller: &FlowController, kernels: &[String]) -> Re
         Kind::Dctcp => Requirement::Program(Controller::HwDctcp, LsOptions::default()),
         Kind::LsReno(parameters) => Requirement::Program(Controller::LsReno, options(key, &parameters)?),
         Kind::LsDctcp(parameters) => Requirement::Program(Controller::LsDctcp, options(key, &parameters)?),
+        Kind::Xcp(parameters) if !parameters.is_honest() || parameters.is_published() => {
+            bail!("{}", unlike(key))
+        }
+        Kind::Rcp(parameters) if !parameters.is_honest() || parameters.is_published() => {
+            bail!("{}", unlike(key))
+        }
         Kind::Xcp(parameters) => {
             Requirement::Ends(Controller::Xcp, end_options(parameters.demand(), parameters.yields()))
         }
@@ -201,6 +207,14 @@ fn check_available(key: &str, name: &str, kernels: &[String]) -> Result<(), Erro
         );
     }
     Ok(())
+}
+
+/// Says that the ends of this host are no senders that lie, or that are as published.
+fn unlike(key: &str) -> String {
+    format!(
+        "the lab does not support `{key}`: this host's senders say what is so, do as they are told, and are not the \
+         `published` ones; use --on sim"
+    )
 }
 
 fn end_options(demand: Option<Rate>, yields: bool) -> EndOptions {
@@ -245,7 +259,10 @@ mod tests {
 
     #[test]
     fn what_only_the_simulator_has_is_refused_for_any_kernel() {
-        for name in ["fast", "compound", "nice", "fixed-window:10", "ls-reno:linear"] {
+        let explicit = ["xcp:deaf", "rcp:takes=3", "xcp:published", "rcp:paced,published"];
+        for name in
+            ["fast", "compound", "nice", "fixed-window:10", "ls-reno:linear"].into_iter().chain(explicit)
+        {
             let error = requires(name, &["reno"]).unwrap_err();
             assert!(error.starts_with("the lab does not support `flow[0].controller`"), "{error}");
         }
