@@ -1,6 +1,7 @@
 //! `headway repro`: reproduces the published experiments.
 
 mod table;
+mod totals;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -228,6 +229,9 @@ fn print(args: &ReproArgs, outcomes: &[Outcome]) -> Result<(), Failed> {
         }
         print_line!();
     }
+    if outcomes.len() > 1 {
+        print_line!("{}", totals::table(outcomes));
+    }
     Ok(())
 }
 
@@ -294,13 +298,14 @@ fn list(args: &ReproArgs) -> Result<(), Failed> {
         // Without a terminal, still wrap to a readable width.
         table.set_width(LIST_WIDTH);
     }
-    table.set_header(["name", "title", "evidence", "probe packets, quick and full", "published"]);
+    table.set_header(["name", "title", "claims", "evidence", "probe packets, quick and full", "published"]);
     let millions = |packets: u64| format!("{:.2} M", packets as f64 / 1e6);
     for experiment in &experiments {
         let cost = [Size::Quick, Size::Full].map(|size| millions(experiment.packets(size)));
         table.add_row([
             Cell::new(&experiment.id),
             Cell::new(&experiment.title),
+            Cell::new(experiment.claims.len()),
             Cell::new(experiment.evidence.label()),
             Cell::new(cost.join(", ")),
             Cell::new(&experiment.published),

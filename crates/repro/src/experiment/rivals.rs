@@ -9,14 +9,19 @@ use super::amount::Count;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rivals {
+    /// The systems that run; absent for all.
+    pub systems: Option<Vec<String>>,
+    /// Whether the explicit ones also run as published, without what this project repaired.
+    #[serde(default)]
+    pub published: bool,
     /// Rates of the shared link.
     pub rates: Vec<Rate>,
     /// Numbers of flows that stay.
     pub flows: Vec<u64>,
     /// The largest rate and the largest number of the quick size.
     pub largest_quick: (Rate, u64),
-    /// Load of flows that come and go, as a share of the rate.
-    pub load: f64,
+    /// Load of flows that come and go, as a share of the rate; absent without them.
+    pub load: Option<f64>,
     /// Runs of each cell, with different seeds; the median is reported.
     pub runs: Count,
     /// Time before the measured time.

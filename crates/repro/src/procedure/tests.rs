@@ -125,3 +125,22 @@ fn the_scenario_of_a_variant_behaves_as_the_testbed_does() {
         }
     }
 }
+
+/// xcp-rcp 2.10, 4.4: a first flow of 0.5 Mb/s behind a router that knows neither capacity nor interface. The thesis has a
+/// queue of 50 kB after the second flow; its law overfills the buffer of 75 kB here.
+#[test]
+fn published_errors_overfills_the_buffer_after_a_limited_flow_and_repaired_errors_does_not() {
+    let numbers = |published: &str, controller: &str| {
+        let text = format!(
+            "controller = \"{controller}\"\nline = \"100 Mb/s\"\napplication = \"0.5 Mb/s\"\n\
+             queue = {{ kind = \"errors\", limit = \"76900 B\", capacity = \"0 b/s\"{published} }}"
+        );
+        run(&toml::from_str(&text).expect("a router"), 1).numbers()
+    };
+    let repaired = numbers("", "xcp");
+    assert!(repaired["arrival-2/queue"] < 30_000.0 && repaired["drops"] == 0.0, "{repaired:?}");
+    for published in [", published = true", ", published = [\"integrator\"]"] {
+        let published = numbers(published, "xcp:published");
+        assert!(published["arrival-2/queue"] > 50_000.0 && published["drops"] > 1_000.0, "{published:?}");
+    }
+}

@@ -90,13 +90,38 @@ const SYSTEMS: [System; 10] = [
     System { name: "codel", controller: "cubic", queue: Discipline::Codel, keys: "" },
 ];
 
+/// A system as it runs.
+#[derive(Clone, Copy)]
+struct Variant {
+    system: &'static System,
+    /// Whether router and senders are the published ones.
+    published: bool,
+}
+
+impl Variant {
+    fn name(self) -> String {
+        format!("{}{}", self.system.name, if self.published { "-published" } else { "" })
+    }
+}
+
+/// Returns what runs in a study; names that do not exist run nothing.
+fn variants(study: &Rivals) -> Vec<Variant> {
+    let chosen = |name: &str| study.systems.as_ref().is_none_or(|names| names.iter().any(|one| one == name));
+    let mut variants = Vec::new();
+    for system in SYSTEMS.iter().filter(|system| chosen(system.name)) {
+        let forms: &[bool] = if study.published && system.is_explicit() { &[true, false] } else { &[false] };
+        variants.extend(forms.iter().map(|&published| Variant { system, published }));
+    }
+    variants
+}
+
 /// What shares the link.
 #[derive(Clone, Copy)]
 enum Load {
     /// Flows that stay.
     Stay(u64),
-    /// Flows that come and go.
-    Come,
+    /// Flows that come and go, with this load as a share of the rate.
+    Come(f64),
     /// Flows that stay on a link that fades.
     Fading,
 }
@@ -111,7 +136,7 @@ impl Cell {
     fn name(self) -> String {
         match self.load {
             Load::Stay(flows) => format!("{:.0}/{flows}", self.rate.mbps()),
-            Load::Come => format!("{:.0}/web", self.rate.mbps()),
+            Load::Come(_) => format!("{:.0}/web", self.rate.mbps()),
             Load::Fading => "fading".to_owned(),
         }
     }
@@ -160,22 +185,24 @@ pub(super) fn run(
     experiment: &Experiment,
     context: &Context<'_>,
 ) -> Result<Findings, Error> {
-    let cells = cells(study, context.size);
+    let (cells, variants) = (cells(study, context.size), variants(study));
     let runs = context.size.of(study.runs);
     let mut parts = Vec::new();
     for cell in &cells {
-        parts.extend(SYSTEMS.iter().flat_map(|system| (0..runs).map(move |run| (*cell, system, run))));
+        parts.extend(variants.iter().flat_map(|variant| (0..runs).map(move |run| (*cell, *variant, run))));
     }
-    let numbers = context.map(&parts, |_, (cell, system, run)| {
-        let name = format!("{}/{}-{}-{run}", experiment.id, system.name, cell.name().replace('/', "-"));
+    let numbers = context.map(&parts, |_, (cell, variant, run)| {
+        let name = format!("{}/{}-{}-{run}", experiment.id, variant.name(), cell.name().replace('/', "-"));
         let seed = context.seed_of(&experiment.id, *run);
-        let opening = if system.is_explicit() { Duration::ZERO } else { RTT };
-        let text = scenario(study, *cell, system, context.size);
+        let opening = if variant.system.is_explicit() { Duration::ZERO } else { RTT };
+        let text = scenario(study, *cell, *variant, context.size);
         place.run_scenario(text, &name, seed, context, |results| numbers(results, opening))
     })?;
-    let mut findings = evaluate(&cells, &numbers, runs);
-    for cell in cells.iter().filter(|cell| matches!(cell.load, Load::Come)) {
-        add_ideal(&mut findings, study, *cell, context.seed_of(&experiment.id, 0));
+    let mut findings = evaluate(&cells, &variants, &numbers, runs);
+    for cell in &cells {
+        if let Load::Come(load) = cell.load {
+            add_ideal(&mut findings, *cell, load, context.seed_of(&experiment.id, 0));
+        }
     }
     Ok(findings)
 }
@@ -188,7 +215,7 @@ fn cells(study: &Rivals, size: Size) -> Vec<Cell> {
     for &link in study.rates.iter().filter(|link| all || **link <= rate) {
         let counts = study.flows.iter().filter(|count| all || **count <= flows);
         cells.extend(counts.map(|count| Cell { rate: link, load: Load::Stay(*count) }));
-        cells.push(Cell { rate: link, load: Load::Come });
+        cells.extend(study.load.map(|load| Cell { rate: link, load: Load::Come(load) }));
     }
     cells.push(Cell { rate: FADING_RATE, load: Load::Fading });
     cells
@@ -201,7 +228,7 @@ pub(crate) fn packets(study: &Rivals, size: Size) -> usize {
         cell.rate.bytes_in(warmup + measured).get()
     };
     let bytes: u64 = cells(study, size).iter().map(bytes).sum();
-    (bytes / PACKET) as usize * SYSTEMS.len() * size.of(study.runs)
+    (bytes / PACKET) as usize * variants(study).len() * size.of(study.runs)
 }
 
 /// Returns the time before the measured time in a cell, and the measured time.
@@ -213,7 +240,8 @@ fn times(study: &Rivals, cell: Cell, size: Size) -> (Duration, Duration) {
     (warmup.scale(share), measured.scale(share))
 }
 
-fn scenario(study: &Rivals, cell: Cell, system: &System, size: Size) -> String {
+fn scenario(study: &Rivals, cell: Cell, variant: Variant, size: Size) -> String {
+    let system = variant.system;
     let (warmup, measured) = times(study, cell, size);
     let (rtt, least) = match cell.load {
         Load::Fading => (FADING_RTT, FADING_BUFFER),
@@ -227,7 +255,7 @@ fn scenario(study: &Rivals, cell: Cell, system: &System, size: Size) -> String {
         (warmup + measured).ns(),
         warmup.ns(),
         product.max(least),
-        queue(system.queue, cell.rate, product),
+        queue(system.queue, cell.rate, product, variant.published),
     );
     let _ = match cell.load {
         Load::Fading => writeln!(text, "rates = [{}]", fading(warmup + measured)),
@@ -237,16 +265,16 @@ fn scenario(study: &Rivals, cell: Cell, system: &System, size: Size) -> String {
         write!(text, "[[link]]\nfrom = \"client\"\nto = \"server\"\nduplex = false\ndelay = \"{half} ns\"\n");
     let flow = format!(
         "[[flow]]\nfrom = \"server\"\nto = \"client\"\ncontroller = \"{}\"\nack-every = {}\n{}",
-        system.controller,
+        controller(variant),
         segments_per_ack(system.is_explicit()),
         system.keys
     );
     match cell.load {
         Load::Stay(count) => stay(&mut text, &flow, count, warmup),
         Load::Fading => stay(&mut text, &flow, FADING_FLOWS, warmup),
-        Load::Come => {
+        Load::Come(load) => {
             for size in SIZES {
-                let share = study.load / SIZES.len() as f64;
+                let share = load / SIZES.len() as f64;
                 let per_second = cell.rate.bps_f64() * share / (size as f64 * 8e3);
                 let _ = write!(
                     text,
@@ -265,7 +293,14 @@ fn stay(text: &mut String, flow: &str, count: u64, warmup: Duration) {
     let _ = write!(text, "{flow}name = \"stay\"\ncount = {count}\nstagger = \"{stagger} ns\"\n");
 }
 
-fn queue(discipline: Discipline, rate: Rate, product: u64) -> String {
+/// Returns the controller of the senders.
+fn controller(variant: Variant) -> String {
+    let name = variant.system.controller;
+    let separator = if name.contains(':') { ',' } else { ':' };
+    if variant.published { format!("{name}{separator}published") } else { name.to_owned() }
+}
+
+fn queue(discipline: Discipline, rate: Rate, product: u64, published: bool) -> String {
     match discipline {
         Discipline::DropTail => String::new(),
         Discipline::Step => {
@@ -273,14 +308,17 @@ fn queue(discipline: Discipline, rate: Rate, product: u64) -> String {
         }
         Discipline::Codel => "queue = { kind = \"codel\" }\n".to_owned(),
         Discipline::Knowing(kind) => {
-            format!("queue = {{ kind = \"{kind}\", capacity = \"{} b/s\" }}\n", rate.bps())
+            format!(
+                "queue = {{ kind = \"{kind}\", capacity = \"{} b/s\", published = {published} }}\n",
+                rate.bps()
+            )
         }
         Discipline::Often => format!(
-            "queue = {{ kind = \"rcp\", capacity = \"{} b/s\", interval-max = \"10 ms\" }}\n",
+            "queue = {{ kind = \"rcp\", capacity = \"{} b/s\", interval-max = \"10 ms\", published = {published} }}\n",
             rate.bps()
         ),
         Discipline::Blind(kind) => format!(
-            "queue = {{ kind = \"{kind}\", capacity = \"0 b/s\", kappa = \"{} B\", q-max = \"{} B\" }}\n",
+            "queue = {{ kind = \"{kind}\", capacity = \"0 b/s\", kappa = \"{} B\", q-max = \"{} B\", published = {published} }}\n",
             (product / 10).max(LEAST_TARGET),
             product.max(LEAST_LARGEST)
         ),
@@ -331,7 +369,7 @@ fn numbers(results: &Results, opening: Duration) -> Numbers {
     }
 }
 
-fn evaluate(cells: &[Cell], numbers: &[Numbers], runs: usize) -> Findings {
+fn evaluate(cells: &[Cell], variants: &[Variant], numbers: &[Numbers], runs: usize) -> Findings {
     let columns = [
         "link Mb/s and load",
         "system",
@@ -349,13 +387,13 @@ fn evaluate(cells: &[Cell], numbers: &[Numbers], runs: usize) -> Findings {
     let mut findings = Findings { table: Table::new(columns), ..Findings::default() };
     let mut chunks = numbers.chunks(runs);
     for cell in cells {
-        for (system, runs) in SYSTEMS.iter().zip(&mut chunks) {
-            let mut row = vec![cell.name(), system.name.to_owned()];
+        for (variant, runs) in variants.iter().zip(&mut chunks) {
+            let mut row = vec![cell.name(), variant.name()];
             for (what, number) in NUMBERS {
                 let values = sorted(runs.iter().filter_map(number).filter(|n| !n.is_nan()).collect());
                 let median = quantile(&values, 0.5);
                 row.push(if median.is_nan() { String::new() } else { format!("{median:.3}") });
-                let name = format!("{}/{}/{what}", system.name, cell.name());
+                let name = format!("{}/{}/{what}", variant.name(), cell.name());
                 findings.measures.insert(format!("{name}/least"), quantile(&values, 0.0));
                 findings.measures.insert(format!("{name}/most"), quantile(&values, 1.0));
                 findings.measures.insert(name, median);
@@ -363,16 +401,16 @@ fn evaluate(cells: &[Cell], numbers: &[Numbers], runs: usize) -> Findings {
             findings.table.rows.push(row);
         }
     }
-    findings.figure = figure(&findings, cells);
+    findings.figure = figure(&findings, cells, variants);
     findings
 }
 
 /// Adds the bound of a cell with flows that come and go: equal parts of the link at every moment, one RTT for the opening
 /// of the connection and one for the data and the last ACK.
-fn add_ideal(findings: &mut Findings, study: &Rivals, cell: Cell, seed: u64) {
+fn add_ideal(findings: &mut Findings, cell: Cell, load: f64, seed: u64) {
     let mut random = random::generator(seed, "ideal", cell.rate.bps());
     let per_ms = cell.rate.bps_f64() / 8e3;
-    let flows = sharing::completions(&SIZES, per_ms, study.load, WIRE_SHARE, &mut random);
+    let flows = sharing::completions(&SIZES, per_ms, load, WIRE_SHARE, &mut random);
     let times = |wanted: &[u64]| {
         let found = flows.iter().filter(|(size, _)| wanted.contains(size));
         sorted(found.map(|(_, time)| time + 2.0 * RTT.ms()).collect())
@@ -396,12 +434,12 @@ fn add_ideal(findings: &mut Findings, study: &Rivals, cell: Cell, seed: u64) {
 }
 
 /// Draws utilisation over the queue for every system, a panel for each cell.
-fn figure(findings: &Findings, cells: &[Cell]) -> Figure {
+fn figure(findings: &Findings, cells: &[Cell], variants: &[Variant]) -> Figure {
     let panel = |cell: &Cell| {
         let panel = Panel::new(&cell.name(), "p95 queue, ms", "utilisation, %").with_y_range(80.0, 100.0);
-        SYSTEMS.iter().fold(panel, |panel, system| {
-            let value = |what: &str| findings.measures[&format!("{}/{}/{what}", system.name, cell.name())];
-            panel.with(Curve::dots(system.name, vec![(value("queue-p95"), value("utilisation"))]))
+        variants.iter().fold(panel, |panel, variant| {
+            let value = |what: &str| findings.measures[&format!("{}/{}/{what}", variant.name(), cell.name())];
+            panel.with(Curve::dots(&variant.name(), vec![(value("queue-p95"), value("utilisation"))]))
         })
     };
     Figure::curves(cells.iter().map(panel))
